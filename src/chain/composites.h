@@ -111,8 +111,9 @@ struct FfnSpec {
   Layout layout = Layout::kOI;
   DType dtype = DType::kBF16;
   bool bias1 = false, bias2 = false;
-  bool residual = false;    // the result is c w2 + residual, cast to dtype
-  bool rounds_sum = false;  // c w2 is cast to dtype before the addition too
+  bool residual = false;                       // the result is c w2 + residual, cast to dtype
+  bool rounds_sum = false;                     // c w2 is cast to dtype before the addition too
+  Activation sum_act = Activation::kIdentity;  // of the sum with the residual
   // Of each product X w: scale * factor * (X w) stands in its place, a constant and a number of
   // each row.
   double scale1 = 1, scale2 = 1;

@@ -129,7 +129,8 @@ absl::StatusOr<ValueId> WithResidual(ChainBuilder& b, const FfnSpec& s, FfnInput
     SINTER_ASSIGN_OR_RETURN(e, b.Cast(e, DType::kF32));
   }
   SINTER_ASSIGN_OR_RETURN(r, b.Cast(r, DType::kF32));
-  return b.Binary(BinaryKind::kAdd, e, r);
+  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, e, r));
+  return AddActivation(b, s.sum_act, sum);
 }
 
 }  // namespace
@@ -181,6 +182,9 @@ absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   }
   if (spec.rounds_sum && !spec.residual) {
     return absl::InvalidArgumentError("rounds_sum is set, but there is no residual");
+  }
+  if (spec.sum_act != Activation::kIdentity && !spec.residual) {
+    return absl::InvalidArgumentError("sum_act is set, but there is no residual");
   }
   ChainBuilder b;
   FfnInputs inputs(b, spec);

@@ -6,7 +6,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostAbsorbers = 6;  // listed in a note
+constexpr size_t kMostListed = 6;  // runs in a note
 
 std::string Count(int kernels) {
   return absl::StrCat(kernels, kernels == 1 ? " kernel" : " kernels");
@@ -18,6 +18,33 @@ std::string GroupsOf(const Segmentation& cut) {
     absl::StrAppend(out, segment.begin + 1);
     if (segment.count == 2) absl::StrAppend(out, "+", segment.end());
   });
+}
+
+// Drops what is above the limit, and says how many `things` that was.
+void Shorten(absl::string_view things, std::vector<std::string>* list) {
+  if (list->size() <= kMostListed) return;
+  const size_t more = list->size() - kMostListed;
+  list->resize(kMostListed);
+  list->push_back(absl::StrCat("and ", more, " more ", things));
+}
+
+// Why runs do not continue those whose results they read: such a kernel would need the results of
+// other tiles.
+std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
+  std::vector<std::string> list;
+  for (const PlanStep& step : steps) {
+    if (step.run == nullptr) continue;
+    const MatchedSequence& matched = step.run->matched;
+    if (matched.sequence.front().rows.source != Source::kWindow) continue;
+    const ValueId rows = matched.ValueOf(matched.rows);
+    for (const PlanStep& before : steps) {
+      if (before.run == nullptr || before.run->end != rows) continue;
+      list.push_back(absl::StrCat("not fused: op ", step.run->end, " takes windows of op ", rows,
+                                  ", which lie across tiles"));
+    }
+  }
+  Shorten("windows of results", &list);
+  return list;
 }
 
 }  // namespace
@@ -43,12 +70,10 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
     for (const Op& op : step.body->body.ops()) ops += op.kind != OpKind::kInput;
   }
   if (kernels > 0) parts.push_back(absl::StrCat(ops, " ops stitched in ", Count(kernels)));
-  if (absorbed.size() > kMostAbsorbers) {
-    absorbed[kMostAbsorbers] =
-        absl::StrCat("and ", absorbed.size() - kMostAbsorbers, " more products");
-    absorbed.resize(kMostAbsorbers + 1);
-  }
+  Shorten("products", &absorbed);
   parts.insert(parts.end(), absorbed.begin(), absorbed.end());
+  const std::vector<std::string> windows = WindowsOfResults(steps);
+  parts.insert(parts.end(), windows.begin(), windows.end());
   for (const std::string& refusal : refusals) {
     parts.push_back(absl::StrCat("not fused: ", refusal));
   }
@@ -65,6 +90,7 @@ std::string AbsorbedBy(const GraphRun& run) {
     if (e.has_bias()) absl::StrAppend(&text, " + bias");
     if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
     if (e.has_residual()) absl::StrAppend(&text, " + residual");
+    if (e.Has(EpilogueOp::kActivateSum)) absl::StrAppend(&text, " + ", NameOf(e.sum_activation()));
     steps.push_back(std::move(text));
   }
   return absl::StrCat("op ", run.end, ": ", absl::StrJoin(steps, ", "));

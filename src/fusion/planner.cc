@@ -248,7 +248,9 @@ class Planner {
   absl::Status RankRuns() {
     for (const GraphRun& run : products_.runs) {
       SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
-      SINTER_ASSIGN_OR_RETURN(const RankedRun* ranked, rankings_.Of(run));
+      const ValueId rows = run.matched.ValueOf(run.matched.rows);
+      const bool behind = chain_.op(rows).kind != OpKind::kInput;
+      SINTER_ASSIGN_OR_RETURN(const RankedRun* ranked, rankings_.Of(run, behind));
       ranked_.push_back(ranked);
     }
     return absl::OkStatus();

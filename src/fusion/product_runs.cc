@@ -62,7 +62,7 @@ class Finder {
     absl::StatusOr<GraphRun> best = Try(product, members, end);
     for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
       absl::StatusOr<GraphRun> longer = Try(product, members, end);
-      if (best.ok() && !longer.ok() && !MayLeadOn(end)) break;
+      if (best.ok() && !longer.ok() && !MayLeadOn(members, end)) break;
       if (longer.ok()) best = std::move(longer);
     }
     if (!best.ok()) {
@@ -74,10 +74,10 @@ class Finder {
   }
 
   // Whether a tail that ends at `end`, which is no product step, may become one: before an addition
-  // (widening), or before a rounding (a sum).
-  bool MayLeadOn(ValueId end) const {
-    const Op& op = chain_.op(end);
-    return ClassOf(chain_, end) == OpClass::kView || IsSum(op);
+  // (widening), before the rounding of a sum, or inside the activation of one with a residual.
+  bool MayLeadOn(const Values& members, ValueId end) const {
+    return ClassOf(chain_, end) == OpClass::kView || IsSum(chain_.op(end)) ||
+           ResidualOf(members) >= 0;
   }
   static bool IsSum(const Op& op) {
     return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
@@ -178,23 +178,28 @@ class Finder {
 
   absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
     // A residual is an operand from another kernel even if nobody else reads it.
-    const ValueId residual = ResidualAt(end, members);
+    const ValueId residual = ResidualOf(members);
     Close(a, residual, &members);
     return matcher_.Match(members, a, dtype, end);
   }
 
-  // The operand that a sum at `end` (below its casts) adds to a member; -1 when it is no sum of a
-  // member and another value.
-  ValueId ResidualAt(ValueId end, const Values& members) const {
-    while (chain_.op(end).kind == OpKind::kCast && members.count(end) > 0) {
-      end = chain_.op(end).operands[0];
+  // The operand that the last sum of a member and a value in memory adds; -1 when there is none.
+  ValueId ResidualOf(const Values& members) const {
+    for (auto value = members.rbegin(); value != members.rend(); ++value) {
+      const Op& sum = chain_.op(*value);
+      if (!IsSum(sum)) continue;
+      const ValueId sides[] = {SkipWidening(sum.operands[0]), SkipWidening(sum.operands[1])};
+      const bool inside[] = {members.count(sides[0]) > 0, members.count(sides[1]) > 0};
+      const ValueId other = sides[inside[0] ? 1 : 0];
+      if (inside[0] != inside[1] && IsStored(other)) return other;
     }
-    const Op& sum = chain_.op(end);
-    if (members.count(end) == 0 || !IsSum(sum)) return -1;
-    const ValueId sides[] = {SkipWidening(sum.operands[0]), SkipWidening(sum.operands[1])};
-    const bool inside[] = {members.count(sides[0]) > 0, members.count(sides[1]) > 0};
-    if (inside[0] == inside[1]) return -1;
-    return sides[inside[0] ? 1 : 0];
+    return -1;
+  }
+  // An input, or what a kernel may store: no view, no constant.
+  bool IsStored(ValueId value) const {
+    const OpClass op_class = ClassOf(chain_, value);
+    if (op_class == OpClass::kSource) return chain_.op(value).kind == OpKind::kInput;
+    return op_class != OpClass::kView;
   }
 
   // Appends it to the run that computes its rows for it alone, or as a run of its own.

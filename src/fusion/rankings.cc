@@ -33,8 +33,8 @@ std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
 class Rankings::Maker {
  public:
   Maker(const ProductSequence& sequence, const DeviceModel& model, const SearchOptions& options,
-        Rankings* out)
-      : sequence_(sequence), model_(model), options_(options), out_(*out) {}
+        bool behind, Rankings* out)
+      : sequence_(sequence), model_(model), options_(options), behind_(behind), out_(*out) {}
 
   absl::Status Run() {
     for (int i = 0; i < sequence_.size(); ++i) {
@@ -66,7 +66,7 @@ class Rankings::Maker {
       out_.legal_ += found.legal;
       known = searched_.emplace(key, std::move(found.ranked)).first;
     }
-    return segment.begin > 0 ? BehindAnother(known->second, model_) : known->second;
+    return behind_ || segment.begin > 0 ? BehindAnother(known->second, model_) : known->second;
   }
 
   std::string WhyNoneCanPair() const {
@@ -91,14 +91,15 @@ class Rankings::Maker {
   const ProductSequence& sequence_;
   const DeviceModel& model_;
   const SearchOptions& options_;
+  const bool behind_;
   Rankings& out_;
   std::map<std::string, std::vector<RankedSchedule>> searched_;  // by canonical part
 };
 
 absl::StatusOr<Rankings> Rankings::Make(const ProductSequence& sequence, const DeviceModel& model,
-                                        const SearchOptions& options) {
+                                        const SearchOptions& options, bool behind) {
   Rankings rankings;
-  SINTER_RETURN_IF_ERROR(Maker(sequence, model, options, &rankings).Run());
+  SINTER_RETURN_IF_ERROR(Maker(sequence, model, options, behind, &rankings).Run());
   return rankings;
 }
 

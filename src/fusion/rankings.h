@@ -17,13 +17,14 @@ namespace sinter {
 // Immutable once made. One thread makes it.
 class Rankings {
  public:
-  // Searches each product alone and each pair that a chain kernel takes; equal ones once.
+  // Searches each product alone and each pair that a chain kernel takes; equal ones once. `behind`:
+  // another kernel of the plan stands before the first product, too.
   // INVALID_ARGUMENT or FAILED_PRECONDITION naming the product that no kernel takes alone.
   static absl::StatusOr<Rankings> Make(const ProductSequence& sequence, const DeviceModel& model,
-                                       const SearchOptions& options);
+                                       const SearchOptions& options, bool behind = false);
 
-  // Best first for the segment's position: kernels after the first are predicted with a
-  // programmatic edge, if they have one. Empty when no kernel takes the segment.
+  // Best first for the segment's position: kernels after another are predicted with a programmatic
+  // edge, if they have one. Empty when no kernel takes the segment.
   const std::vector<RankedSchedule>& Of(const Segment& segment) const;
   // Time of the best schedule; infinity if there is none.
   double CostOf(const Segment& segment) const;

@@ -1,6 +1,7 @@
 #include "src/fusion/run_rankings.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/status.h"
 
@@ -34,12 +35,12 @@ std::vector<RankedSchedule> RankedRun::SchedulesAt(const Segmentation& cut, size
   return schedules;
 }
 
-absl::StatusOr<const RankedRun*> RunRankings::Of(const GraphRun& run) {
+absl::StatusOr<const RankedRun*> RunRankings::Of(const GraphRun& run, bool behind) {
   const ProductSequence& sequence = run.matched.sequence;
-  const auto key = std::make_pair(sequence.Canonical(), sequence.m);
+  const auto key = std::make_tuple(sequence.Canonical(), sequence.m, behind);
   auto known = known_.find(key);
   if (known == known_.end()) {
-    SINTER_ASSIGN_OR_RETURN(Rankings made, Rankings::Make(sequence, model_, options_));
+    SINTER_ASSIGN_OR_RETURN(Rankings made, Rankings::Make(sequence, model_, options_, behind));
     RankedRun ranked{std::move(made), {}, AllApart(sequence.size())};
     ranked.cuts = BestSegmentations(
         sequence.size(), [&](const Segment& s) { return ranked.rankings.CostOf(s); },

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,8 +36,9 @@ class RunRankings {
   RunRankings(const DeviceModel& model, const SearchOptions& options)
       : model_(model), options_(options) {}
 
-  // Valid while this lives. Errors are Rankings::Make's.
-  absl::StatusOr<const RankedRun*> Of(const GraphRun& run);
+  // `behind`: another kernel computes the run's rows. Valid while this lives. Errors are
+  // Rankings::Make's.
+  absl::StatusOr<const RankedRun*> Of(const GraphRun& run, bool behind);
   // Schedules of all runs so far.
   uint64_t considered() const;
   uint64_t legal() const;
@@ -45,7 +46,8 @@ class RunRankings {
  private:
   const DeviceModel& model_;
   const SearchOptions options_;
-  std::map<std::pair<std::string, int64_t>, RankedRun> known_;  // by canonical sequence and m
+  // By canonical sequence, m, and whether it stands behind another kernel.
+  std::map<std::tuple<std::string, int64_t, bool>, RankedRun> known_;
 };
 
 }  // namespace sinter

@@ -49,6 +49,9 @@ Json SequenceJson(const ProductSequence& s) {
   if (rows.source == Source::kWindow) json["window"] = WindowJson(rows.window);
   if (last.has_residual()) {
     json["residual"] = ResidualName(last);
+    if (last.Has(EpilogueOp::kActivateSum)) {
+      json["sum_activation"] = Str(NameOf(last.sum_activation()));
+    }
   }
   return json;
 }

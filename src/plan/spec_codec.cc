@@ -111,7 +111,9 @@ absl::StatusOr<KernelSpec> ReadStitchSpec(ByteReader& r, StitchBudget* budget,
 constexpr uint32_t kScalesFollow = 256;
 constexpr uint32_t kRowsFollow = 512;
 constexpr uint32_t kWindowFollows = 1024;
-constexpr uint32_t kOfCodes = 2048;
+constexpr int kSumActivationBit = 11;
+constexpr uint32_t kSumActivations = 7;
+constexpr uint32_t kOfCodes = 1u << 14;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -165,7 +167,8 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
 // Behind a product's operands, a word: bit 0 constant weights, bit 1 constant rows, bits 2 and 3
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
 // products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
-// product's window does, bit 11 that a lone product's result, bias and scales do: it is of codes.
+// product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
+// that a lone product's result, bias and scales follow: it is of codes.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -176,7 +179,8 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   w.U32(uint32_t{spec.constant_weights} | uint32_t{spec.constant_rows} << 1 |
         ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
         (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
-        (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0));
+        (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0) |
+        static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit);
   if (scales) {
     w.F64(first.epilogue.scale());
     w.F64(scale2);
@@ -225,6 +229,8 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (residual > 2) return Lost(absl::StrCat("residual ", residual, " is not 0 to 2"));
   if (residual > 0) last.epilogue.Set(StepOf(EpilogueOp::kResidual, last.result));
   if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
+  const auto sum = static_cast<Activation>(flags >> kSumActivationBit & kSumActivations);
+  if (sum != Activation::kIdentity) last.epilogue.Set(Activate(sum, EpilogueOp::kActivateSum));
   SINTER_RETURN_IF_ERROR(ReadRows(r, flags, spec.sequence));
   const bool codes = IsCode(spec.sequence.element());
   if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");

@@ -14,14 +14,15 @@ absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(NameOf(op), " ", args...));
 }
 
-bool IsOp(EpilogueOp op) { return op >= EpilogueOp::kScale && op <= EpilogueOp::kResidual; }
+bool IsOp(EpilogueOp op) { return op >= EpilogueOp::kScale && op <= EpilogueOp::kActivateSum; }
 
 absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
   switch (step.op) {
     case EpilogueOp::kScale:
       if (std::isfinite(step.scale) && step.scale != 0 && step.scale != 1) break;
       return RefuseStep(step.op, step.scale, " is not finite, or 0, or 1");
-    case EpilogueOp::kActivate: {
+    case EpilogueOp::kActivate:
+    case EpilogueOp::kActivateSum: {
       const int activation = static_cast<int>(step.activation);
       if (activation > 0 && activation <= static_cast<int>(Activation::kSilu)) break;
       return RefuseStep(step.op, activation, " is not 1 to 4");
@@ -50,7 +51,8 @@ absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
 absl::Status CheckUnused(const EpilogueStep& step) {
   EpilogueStep bare = step;
   if (step.op == EpilogueOp::kScale) bare.scale = 1;
-  if (step.op == EpilogueOp::kActivate) bare.activation = Activation::kIdentity;
+  const bool activates = step.op == EpilogueOp::kActivate || step.op == EpilogueOp::kActivateSum;
+  if (activates) bare.activation = Activation::kIdentity;
   const bool typed = step.op == EpilogueOp::kFactor || step.op == EpilogueOp::kBias ||
                      step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual;
   if (typed) bare.element = DType::kBF16;
@@ -61,8 +63,8 @@ absl::Status CheckUnused(const EpilogueStep& step) {
 }  // namespace
 
 absl::string_view NameOf(EpilogueOp op) {
-  constexpr absl::string_view kNames[] = {"scale", "factor", "bias",    "activation",
-                                          "gate",  "round",  "residual"};
+  constexpr absl::string_view kNames[] = {"scale", "factor", "bias",     "activation",
+                                          "gate",  "round",  "residual", "activation of the sum"};
   return IsOp(op) ? kNames[static_cast<size_t>(op) - 1] : "invalid";
 }
 
@@ -79,8 +81,8 @@ EpilogueStep ScaleBy(float constant) {
   return step;
 }
 
-EpilogueStep Activate(Activation activation) {
-  EpilogueStep step = StepOf(EpilogueOp::kActivate);
+EpilogueStep Activate(Activation activation, EpilogueOp op) {
+  EpilogueStep step = StepOf(op);
   step.activation = activation;
   return step;
 }
@@ -103,7 +105,7 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 1 to 7"));
+          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 1 to 8"));
     }
     if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
@@ -111,8 +113,8 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     SINTER_RETURN_IF_ERROR(CheckStep(step, element, any_bias));
     SINTER_RETURN_IF_ERROR(CheckUnused(step));
   }
-  if (epilogue.Has(EpilogueOp::kRound) && !epilogue.has_residual()) {
-    return RefuseStep(EpilogueOp::kRound, "has no residual behind it");
+  for (EpilogueOp op : {EpilogueOp::kRound, EpilogueOp::kActivateSum}) {
+    if (epilogue.Has(op) && !epilogue.has_residual()) return RefuseStep(op, "has no residual");
   }
   if (epilogue.Has(EpilogueOp::kGate) == pair) return absl::OkStatus();
   return RefuseStep(EpilogueOp::kGate, pair ? "is missing" : "is there", ", the product is ",

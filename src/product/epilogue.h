@@ -16,13 +16,14 @@ namespace sinter {
 // In the order in which kernels apply them; each at most once. Steps up to kBias apply to both
 // halves of a gate-up pair, kActivate to gate alone. Values are part of plan records: never reused.
 enum class EpilogueOp : uint8_t {
-  kScale = 1,     // times a constant
-  kFactor = 2,    // times a number of each row
-  kBias = 3,      // plus a vector of columns
-  kActivate = 4,  // an activation
-  kGate = 5,      // times the up half of a gate-up pair
-  kRound = 6,     // to the result's element, where the chain casts before the residual is added
-  kResidual = 7,  // plus a matrix of the result's extents
+  kScale = 1,        // times a constant
+  kFactor = 2,       // times a number of each row
+  kBias = 3,         // plus a vector of columns
+  kActivate = 4,     // an activation
+  kGate = 5,         // times the up half of a gate-up pair
+  kRound = 6,        // to the result's element, where the chain casts before the residual is added
+  kResidual = 7,     // plus a matrix of the result's extents
+  kActivateSum = 8,  // an activation of the sum with the residual
 };
 
 absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
@@ -30,7 +31,7 @@ absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
 struct EpilogueStep {
   EpilogueOp op = EpilogueOp::kScale;
   float scale = 1;                                // of kScale: finite, neither 0 nor 1
-  Activation activation = Activation::kIdentity;  // of kActivate: not kIdentity
+  Activation activation = Activation::kIdentity;  // of kActivate and kActivateSum: not kIdentity
   DType element = DType::kBF16;  // of kFactor, kBias and kResidual: in memory; of kRound: the
                                  // element rounded to
 
@@ -41,7 +42,7 @@ struct EpilogueStep {
 };
 
 EpilogueStep ScaleBy(float constant);
-EpilogueStep Activate(Activation activation);
+EpilogueStep Activate(Activation activation, EpilogueOp op = EpilogueOp::kActivate);
 // A step without a scale or an activation.
 EpilogueStep StepOf(EpilogueOp op, DType element = DType::kBF16);
 
@@ -58,10 +59,11 @@ struct EpilogueList {
   bool Has(EpilogueOp op) const { return Find(op) != nullptr; }
   // The defaults are 1 and identity.
   float scale() const { return Has(EpilogueOp::kScale) ? Find(EpilogueOp::kScale)->scale : 1; }
-  Activation activation() const {
-    const EpilogueStep* step = Find(EpilogueOp::kActivate);
+  Activation activation(EpilogueOp op = EpilogueOp::kActivate) const {
+    const EpilogueStep* step = Find(op);
     return step == nullptr ? Activation::kIdentity : step->activation;
   }
+  Activation sum_activation() const { return activation(EpilogueOp::kActivateSum); }
   bool has_bias() const { return Has(EpilogueOp::kBias); }
   bool has_factor() const { return Has(EpilogueOp::kFactor); }
   bool has_residual() const { return Has(EpilogueOp::kResidual); }

@@ -61,7 +61,8 @@ const absl::StatusOr<std::vector<StepForm>>& StepForms() {
 // A matrix input that is added to a result.
 struct FoundResidual {
   int input = -1;
-  bool rounds = false;  // the chain rounds the result before the add
+  bool rounds = false;                     // the chain rounds the result before the add
+  Activation act = Activation::kIdentity;  // of the sum
 };
 
 // One product or gated pair, with its epilogue.
@@ -175,6 +176,9 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
   if (found.gated) p.epilogue.Set(StepOf(EpilogueOp::kGate));
   if (residual.rounds) p.epilogue.Set(StepOf(EpilogueOp::kRound));
   if (residual.input >= 0) p.epilogue.Set(StepOf(EpilogueOp::kResidual));
+  if (residual.act != Activation::kIdentity) {
+    p.epilogue.Set(Activate(residual.act, EpilogueOp::kActivateSum));
+  }
   return p;
 }
 
@@ -189,7 +193,7 @@ class Walker {
     for (;;) {
       if (out_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
       FoundResidual residual;
-      value = SkipResidual(value, &residual);
+      value = SkipActivatedResidual(value, &residual);
       SINTER_ASSIGN_OR_RETURN(const FoundStep found, FindStep(graph_, finder_, value));
       SINTER_RETURN_IF_ERROR(Add(found, residual, rounds));
       out_.rows = finder_.InputAt(found.main.x);
@@ -233,6 +237,24 @@ class Walker {
     for (int side : {1, 0}) {
       residual->input = finder_.ResidualAt(op.operands[side], op);
       if (residual->input >= 0) return SkipRounding(op.operands[1 - side], &residual->rounds);
+    }
+    return value;
+  }
+
+  // The same for an activation of such a sum too.
+  ValueId SkipActivatedResidual(ValueId value, FoundResidual* residual) const {
+    if (!StepForms().ok()) return value;
+    for (const StepForm& form : *StepForms()) {
+      if (form.gated) continue;
+      ValueId below = value;
+      const auto is_sum = [&](const std::vector<ValueId>& values) {
+        const ValueId sum = finder_.SkipWidening(values[0]);
+        below = SkipResidual(sum, residual);
+        return below != sum;
+      };
+      if (!MatchPattern(graph_, value, form.pattern, is_sum)) continue;
+      residual->act = form.act;
+      return below;
     }
     return value;
   }

@@ -90,7 +90,8 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
-  const bool erf = p[0].epilogue.activation() == Activation::kGeluErf;
+  const bool erf = p[0].epilogue.activation() == Activation::kGeluErf ||
+                   p.back().epilogue.sum_activation() == Activation::kGeluErf;
   if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.back().epilogue.has_residual();
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;

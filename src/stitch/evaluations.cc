@@ -25,20 +25,14 @@ class Counter {
   }
 
   void Add(const StitchRoot& root) {
-    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
-    Position at;
-    if (units_) {
-      const absl::StatusOr<UnitCut> cut = CutUnits(program_, dims);
-      if (!cut.ok()) return;
-      at = PositionIn(*cut, unit_, element_, space_);
-    } else {
-      at = PositionIn(dims, element_, space_);
-    }
+    const absl::StatusOr<Position> at =
+        PositionOfRoot(body_, program_, root, units_ ? unit_ : -1, element_, space_);
+    if (!at.ok()) return;
     handing_ = root.kind == StitchRoot::kHand ? root.value : -1;
     if (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand)
-      return Visit(root.value, at);
+      return Visit(root.value, *at);
     result_.times[static_cast<size_t>(root.value)] += 1;
-    Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], at);
+    Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], *at);
   }
 
   Evaluations Take() { return std::move(result_); }

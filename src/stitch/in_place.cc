@@ -26,10 +26,7 @@ class Reader {
         element_(space_.AddLoop("i", 0, 2)) {}
 
   absl::StatusOr<Position> At(const StitchRoot& root, bool flat) {
-    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
-    if (flat) return PositionIn(dims, element_, space_);
-    SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
-    return PositionIn(cut, unit_, element_, space_);
+    return PositionOfRoot(body_, program_, root, flat ? -1 : unit_, element_, space_);
   }
 
   // The index, in its value, of the element that a root stores.
@@ -46,7 +43,7 @@ class Reader {
     SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
     reads_.clear();
     seen_.clear();
-    const int64_t elements = ElementsInUnit(program_, DimsOfRoot(body_, root));
+    const int64_t elements = ElementsInUnit(program_, DimsOfRoot(body_, root)) * root.spread;
     loop_ = {flat ? -1 : unit_, element_, elements};
     Visit(WalkedValue(body_, root), at);
     known->second = std::move(reads_);

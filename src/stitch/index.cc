@@ -62,6 +62,10 @@ IndexVar IndexSpace::AddLoop(const std::string& name, int64_t extent, int depth)
   return static_cast<IndexVar>(vars_.size()) - 1;
 }
 
+IndexVar IndexSpace::SegmentOf(IndexVar loop, int64_t elements) {
+  return elements == 1 ? loop : Intern(Var::kQuotient, Index::Of(loop), elements);
+}
+
 std::vector<Index> IndexSpace::Box(IndexVar loop, const std::vector<int64_t>& dims) {
   const auto [known, fresh] = box_of_.try_emplace({loop, dims}, boxes_.size());
   if (!fresh) {
@@ -132,7 +136,8 @@ bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
   for (const auto& [var, factor] : index.terms()) {
     if (var == loop) return true;
     const Var& v = vars_[var];
-    if (v.kind == Var::kDim ? boxes_[v.box].loop == loop : MovesWith(v.of, loop)) return true;
+    const Index of = v.kind == Var::kDim ? Index::Of(boxes_[v.box].loop) : v.of;
+    if (MovesWith(of, loop)) return true;
   }
   return false;
 }
@@ -220,6 +225,23 @@ Index IndexSpace::FoldBox(const BoxDims& box, const Index& index) {
   return folded;
 }
 
+// Replaces one quotient, and the remainder of the same division below it, by what was divided.
+bool IndexSpace::JoinDivision(Index* index) const {
+  for (const auto& [v, factor] : index->terms()) {
+    const Var& remainder = vars_[v];
+    if (remainder.kind != Var::kRemainder) continue;
+    const auto quotient = interned_.find(
+        std::make_tuple(static_cast<int>(Var::kQuotient), remainder.of, remainder.divisor));
+    if (quotient == interned_.end()) continue;
+    const int64_t above = factor * remainder.divisor;
+    if (index->FactorOf(quotient->second) != above) continue;
+    const Index divided = Index::Of(quotient->second).Times(above).Plus(Index::Of(v).Times(factor));
+    *index = index->Plus(divided.Times(-1)).Plus(remainder.of.Times(factor));
+    return true;
+  }
+  return false;
+}
+
 Index IndexSpace::Canonical(const Index& index) {
   std::vector<int> boxes;  // boxes whose dims it contains
   for (const auto& [v, factor] : index.terms()) {
@@ -229,6 +251,7 @@ Index IndexSpace::Canonical(const Index& index) {
   boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
   Index folded = index;
   for (const int box : boxes) folded = FoldBox(boxes_[box], folded);
+  while (JoinDivision(&folded)) continue;
   return folded;
 }
 

@@ -64,7 +64,10 @@ class IndexSpace {
 
   // A loop variable; `extent` 0 is unbounded.
   IndexVar AddLoop(const std::string& name, int64_t extent, int depth);
-  // Indices of the dims of a row-major box that `loop` counts through; dims[0] may be 0: unbounded.
+  // The number of the segment of `elements` elements that `loop` is in: a variable of its own.
+  IndexVar SegmentOf(IndexVar loop, int64_t elements);
+  // Indices of the dims of a row-major box that `loop`, a loop variable or a quotient of one,
+  // counts through; dims[0] may be 0: unbounded.
   std::vector<Index> Box(IndexVar loop, const std::vector<int64_t>& dims);
 
   const Var& var(IndexVar v) const { return vars_[v]; }
@@ -95,6 +98,7 @@ class IndexSpace {
   Split SplitBy(const Index& index, int64_t divisor);
   Index Run(const BoxDims& box, size_t first, size_t last);
   Index FoldBox(const BoxDims& box, const Index& index);
+  bool JoinDivision(Index* index) const;
   // The largest value; -1: unbounded, or negative somewhere.
   int64_t Largest(const Index& index) const;
 

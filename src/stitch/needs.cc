@@ -98,6 +98,7 @@ class Walk {
       needs_.subs.insert(id);
       return absl::OkStatus();
     }
+    if (use == ReduceUse::kSegment && loop_.unit >= 0) needs_.made_again = id;
     const int64_t count = ReducedElements(body_, op);
     if (count == 0 || count > kMostSerial) {
       return RefuseOp(id, op,

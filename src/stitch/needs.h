@@ -16,9 +16,10 @@
 namespace sinter {
 
 struct Needs {
-  std::set<ValueId> subs;  // of the same unit: row reductions, segments, handed-over values
-  std::set<ValueId> own;   // handed-over values that are read at the root's own element
-  int phase = 0;           // the first phase in which all columns that it reads are ready
+  std::set<ValueId> subs;   // of the same unit: row reductions, segments, handed-over values
+  std::set<ValueId> own;    // handed-over values that are read at the root's own element
+  int phase = 0;            // the first phase in which all columns that it reads are ready
+  ValueId made_again = -1;  // a segment that lanes of other elements have joined; -1: none
 };
 
 // Loop variables at a root, and its loop's elements; unit -1: the root has no unit.

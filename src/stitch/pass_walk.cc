@@ -25,13 +25,11 @@ class Walker {
 
   PassWalk Walk() {
     for (const StitchRoot& root : loop_.roots) {
-      const ValueId value = WalkedValue(body_, root);
-      const absl::StatusOr<UnitCut> cut = CutUnits(program_, body_.op(value).type.dims);
-      if (cut.ok()) Visit(value, PositionIn(*cut, walk_.unit, walk_.element, walk_.space));
-      if (cut.ok() && root.mean >= 0) {
-        const ValueId mean = body_.op(root.mean).operands[0];
-        Visit(mean, PositionIn(*cut, walk_.unit, walk_.element, walk_.space));
-      }
+      const absl::StatusOr<Position> at =
+          PositionOfRoot(body_, program_, root, walk_.unit, walk_.element, walk_.space);
+      if (!at.ok()) continue;
+      Visit(WalkedValue(body_, root), *at);
+      if (root.mean >= 0) Visit(body_.op(root.mean).operands[0], *at);
     }
     return std::move(walk_);
   }

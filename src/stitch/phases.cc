@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/stitch/hand_over.h"
 #include "src/stitch/moments.h"
 #include "src/stitch/needs.h"
 
@@ -28,7 +29,7 @@ class Builder {
     SINTER_RETURN_IF_ERROR(CheckHanded());
     int phases = 1;
     for (const auto& [id, phase] : column_phases_) phases = std::max(phases, phase + 1);
-    for (const Placed& store : store_needs_) phases = std::max(phases, store.phase + 1);
+    for (const Store& store : stores_) phases = std::max(phases, store.placed.phase + 1);
     if (phases > kMostPhases) {
       return absl::FailedPreconditionError(
           absl::StrCat("needs ", phases, " phases, at most ", kMostPhases, " are made"));
@@ -40,6 +41,19 @@ class Builder {
   }
 
  private:
+  // A root's needs, and the phase and level that follow from them.
+  struct Placed {
+    Needs needs;
+    int phase = 0, level = 0;
+  };
+
+  // Of an output. `cut`: in a loop over units.
+  struct Store {
+    StitchRoot root;
+    bool cut = false;
+    Placed placed;
+  };
+
   bool IsHanded(ValueId id) const {
     return std::binary_search(program_.handed.begin(), program_.handed.end(), id);
   }
@@ -71,20 +85,44 @@ class Builder {
       const bool cut = program_.owner >= 0 && CutUnits(program_, DimsOfRoot(body_, root)).ok();
       absl::StatusOr<Needs> needs = NeedsOf(root, cut);
       SINTER_RETURN_IF_ERROR(needs.status());
-      store_cut_.push_back(cut);
-      store_needs_.push_back(Place(*std::move(needs)));
+      stores_.push_back({root, cut, Place(*std::move(needs))});
+    }
+    const std::set<ValueId> taken = Taken();
+    for (Store& store : stores_) {
+      if (taken.count(store.placed.needs.made_again) == 0) continue;
+      SINTER_RETURN_IF_ERROR(SpreadOverSegments(&store));
     }
     return absl::OkStatus();
   }
 
-  // Every handed-over value must be read by a thread that takes it.
-  absl::Status CheckHanded() const {
+  // The sub-roots that a root reads.
+  std::set<ValueId> Taken() const {
     std::set<ValueId> taken;
     const auto take = [&](const Needs& needs) {
       taken.insert(needs.subs.begin(), needs.subs.end());
     };
     for (const auto& [id, placed] : needs_) take(placed.needs);
-    for (const Placed& store : store_needs_) take(store.needs);
+    for (const Store& store : stores_) take(store.placed.needs);
+    return taken;
+  }
+
+  // A result of one element a segment is stored by the lanes that have joined the segment for
+  // another root, instead of by others that join it again.
+  absl::Status SpreadOverSegments(Store* store) {
+    const Op& segment = body_.op(store->placed.needs.made_again);
+    if (ElementsInUnit(program_, segment.type.dims) != LoopOf(store->root, true).elements) {
+      return absl::OkStatus();
+    }
+    StitchRoot spread = store->root;
+    spread.spread = ReducedElements(body_, segment);
+    SINTER_ASSIGN_OR_RETURN(Needs needs, NeedsOf(spread, true));
+    if (needs.made_again < 0) *store = {spread, true, Place(std::move(needs))};
+    return absl::OkStatus();
+  }
+
+  // Every handed-over value must be read by a thread that takes it.
+  absl::Status CheckHanded() const {
+    const std::set<ValueId> taken = Taken();
     for (const ValueId id : program_.handed) {
       if (taken.count(id) > 0) continue;
       return RefuseOp(id, body_.op(id), "is handed over and read at no other element of its unit");
@@ -103,23 +141,11 @@ class Builder {
   }
 
   absl::StatusOr<Needs> NeedsOf(const StitchRoot& root, bool cut) {
-    const std::vector<Dim>& dims = DimsOfRoot(body_, root);
-    Position at;
-    if (cut) {
-      SINTER_ASSIGN_OR_RETURN(const UnitCut parts, CutUnits(program_, dims));
-      at = PositionIn(parts, unit_, element_, space_);
-    } else {
-      at = PositionIn(dims, element_, space_);
-    }
+    SINTER_ASSIGN_OR_RETURN(const Position at, PositionOfRoot(body_, program_, root,
+                                                              cut ? unit_ : -1, element_, space_));
     const RootLoop loop{cut ? unit_ : -1, element_, LoopOf(root, cut).elements};
     return sinter::NeedsOf(body_, program_, root, at, loop, column_phases_, space_, work_);
   }
-
-  // A root's needs, and the phase and level that follow from them.
-  struct Placed {
-    Needs needs;
-    int phase = 0, level = 0;
-  };
 
   // The rows that a root reads have been placed; they may read columns.
   Placed Place(Needs needs) const {
@@ -147,10 +173,8 @@ class Builder {
       const ValueId mean = moment == moments_.end() ? -1 : moment->second;
       AddRoot(phase, {StitchRoot::kColumn, column, -1, mean}, needs_.at(column), true, rows);
     }
-    for (size_t i = 0; i < store_needs_.size(); ++i) {
-      if (store_needs_[i].phase != phase) continue;
-      const StitchRoot root{StitchRoot::kStore, body_.outputs()[i].value, static_cast<int>(i)};
-      AddRoot(phase, root, store_needs_[i], store_cut_[i], rows);
+    for (const Store& store : stores_) {
+      if (store.placed.phase == phase) AddRoot(phase, store.root, store.placed, store.cut, rows);
     }
     std::vector<StitchLoop>& loops = program_.phases[static_cast<size_t>(phase)].loops;
     std::stable_sort(loops.begin(), loops.end(),
@@ -196,7 +220,7 @@ class Builder {
       if (!dim.symbolic) loop.elements *= dim.value;
     }
     if (cut) {
-      loop.elements /= program_.units;
+      loop.elements = loop.elements / program_.units * root.spread;
       loop.symbolic = false;
     }
     return loop;
@@ -211,8 +235,7 @@ class Builder {
   std::map<ValueId, int> column_phases_;
   std::map<ValueId, ValueId> moments_;  // to their means
   std::set<ValueId> means_;             // computed along with a moment
-  std::vector<Placed> store_needs_;
-  std::vector<bool> store_cut_;
+  std::vector<Store> stores_;
 };
 
 }  // namespace

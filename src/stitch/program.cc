@@ -70,6 +70,15 @@ const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
   return body.op(WalkedValue(body, root)).type.dims;
 }
 
+absl::StatusOr<Position> PositionOfRoot(const Chain& body, const StitchProgram& program,
+                                        const StitchRoot& root, IndexVar unit, IndexVar element,
+                                        IndexSpace& space) {
+  const std::vector<Dim>& dims = DimsOfRoot(body, root);
+  if (unit < 0) return PositionIn(dims, element, space);
+  SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program, dims));
+  return PositionIn(cut, unit, space.SegmentOf(element, root.spread), space);
+}
+
 absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner,
                                                 const std::vector<ValueId>& handed,
                                                 StitchBudget* budget) {

@@ -28,6 +28,7 @@ struct StitchRoot {
   ValueId value = -1;  // the stored or handed-over value, or the reduction
   int output = -1;     // kStore: index of the body's output
   ValueId mean = -1;   // kColumn: the mean computed along with a second moment (moments.h)
+  int64_t spread = 1;  // kStore: elements of the loop for each element stored, those of a segment
   std::vector<ValueId> reads = {};  // rows, segments and handed-over values of its unit, ascending
 };
 
@@ -68,6 +69,11 @@ struct StitchProgram {
 // The value that a root's loop walks: the stored or handed-over value, or a reduction's operand.
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
+// Where a root stands at `element` of `unit`; `unit` below 0: in a flat loop. The error says why
+// its dims cannot be cut into units.
+absl::StatusOr<Position> PositionOfRoot(const Chain& body, const StitchProgram& program,
+                                        const StitchRoot& root, IndexVar unit, IndexVar element,
+                                        IndexSpace& space);
 
 // `handed`: values that units hand over, ascending. `budget`: of the plan in the making; may be
 // null. FAILED_PRECONDITION naming the op that cannot be computed so, or at which a bound of

@@ -7,13 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/buckets.h"
+#include "src/product/role_shape.h"
 
 namespace sinter::bench {
 namespace {
 
 constexpr double kHbmBytesPerUs = 4.55e6;
 constexpr double kTensorFlopPerUs = 790e6;
-constexpr double kKernelUs = 2.5;
+constexpr double kTensorKernelUs = 2.5;
 
 absl::StatusOr<std::vector<Problem>> ReadProblems(const std::string& file) {
   std::ifstream stream(file);
@@ -25,11 +27,14 @@ absl::StatusOr<std::vector<Problem>> ReadProblems(const std::string& file) {
   return problems;
 }
 
-std::string LayoutOf(const Problem& problem) {
+// The layouts that a problem is measured in; one, whatever is asked for, of a line that says none.
+std::vector<std::string> LayoutsOf(const Problem& problem, const std::string& asked) {
   for (const auto& [key, value] : problem.fields) {
-    if (key == "layout") return value;
+    if (key != "layout") continue;
+    if (asked == "both") return {"oi", "io"};
+    return {asked == "file" ? value : asked};
   }
-  return "";
+  return {""};
 }
 
 absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
@@ -43,7 +48,8 @@ absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
   if (!parsed.m.has_value()) return absl::InvalidArgumentError("m=M: the bench needs a number");
   result.m = *parsed.m;
   result.chain = std::move(parsed.chain);
-  SINTER_ASSIGN_OR_RETURN(result.matched, MatchProducts(result.chain, BucketOf(result.m)));
+  SINTER_ASSIGN_OR_RETURN(result.matched,
+                          MatchProducts(result.chain, BucketOf(result.chain, result.m)));
   if (result.matched.size() > kMaxKernelProducts) {
     return absl::InvalidArgumentError(
         absl::StrCat(result.matched.size(), " products, the bench takes 1 or 2"));
@@ -63,10 +69,13 @@ int64_t Case::ConstantBytes() const {
 
 double Case::LimitUs() const {
   const ProductSequence& s = matched.sequence;
-  const int64_t bytes = ConstantBytes() + m * (s.front().k * s.front().rows.bytes() +
-                                               s.back().n * s.back().ResultBytes());
+  int64_t bytes = ConstantBytes();
+  for (const Role role : {Role::kA, Role::kOut}) {
+    const RoleShape shape = ShapeOf(s, role);
+    bytes += m * shape.rows_per_m * shape.RowBytes();
+  }
   return std::max(static_cast<double>(bytes) / kHbmBytesPerUs, Flop() / kTensorFlopPerUs) +
-         kKernelUs;
+         kTensorKernelUs;
 }
 
 absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
@@ -80,8 +89,7 @@ absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& file
     for (const Problem& problem : problems) {
       if (!wanted.empty() && wanted.count(problem.id) == 0) continue;
       found.insert(problem.id);
-      for (const char* one : {"oi", "io"}) {
-        if (layout != "both" && one != (layout == "file" ? LayoutOf(problem) : layout)) continue;
+      for (const std::string& one : LayoutsOf(problem, layout)) {
         absl::StatusOr<Case> made = MakeCase(problem, one);
         if (!made.ok()) return Annotate(made.status(), absl::StrCat(file, ": ", problem.id));
         cases.push_back(*std::move(made));

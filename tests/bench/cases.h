@@ -30,7 +30,8 @@ struct Case {
 };
 
 // `files`: problem lists; `ids`: only these, all when empty; `layout`: "oi", "io", "both", or
-// "file" for what each line says. INVALID_ARGUMENT or NOT_FOUND naming the file, line or id.
+// "file" for what each line says; convolutions say nothing and are taken once. INVALID_ARGUMENT or
+// NOT_FOUND naming the file, line or id.
 absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
                                             const std::vector<std::string>& ids,
                                             const std::string& layout);

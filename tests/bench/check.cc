@@ -8,15 +8,16 @@ namespace sinter::bench {
 namespace {
 
 constexpr double kFullReferenceFlop = 5e10;
-constexpr int64_t kSampledRows = 64;
+constexpr int64_t kSampledProductRows = 64;
 
 }  // namespace
 
 absl::StatusOr<Expected> Expected::Make(const Case& c, const std::vector<std::string>& inputs,
                                         int64_t check_rows, uint64_t seed) {
   Expected expected;
-  if (check_rows == 0) check_rows = c.Flop() <= kFullReferenceFlop ? c.m : kSampledRows;
-  expected.rows_ = gpu_testing::SampledRows(c.m, check_rows, seed);
+  const int64_t rows = c.m * c.matched.sequence.rows_per_m;
+  if (check_rows == 0) check_rows = c.Flop() <= kFullReferenceFlop ? rows : kSampledProductRows;
+  expected.rows_ = gpu_testing::SampledRows(rows, check_rows, seed);
   SINTER_ASSIGN_OR_RETURN(expected.values_,
                           gpu_testing::FfnReference(c.chain, c.m, inputs, expected.rows_));
   return expected;

@@ -244,6 +244,9 @@ absl::StatusOr<LtContext> MakeLtContext(const Ports& ports, const std::string& p
 
 absl::StatusOr<Runnable> MakeLtFfn(const Ports& ports, const LtContext& context, const Case& c,
                                    const ChainData& data, int algorithms) {
+  if (c.matched.sequence.rows_per_m != 1) {
+    return absl::UnimplementedError("no form of convolutions is measured with cuBLASLt");
+  }
   return Builder(ports, context, c, data, algorithms).Build();
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "src/base/dtype.h"
 #include "src/base/median.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
@@ -62,6 +64,10 @@ absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, std::shared_ptr<const Pr
 
 absl::StatusOr<Runnable> RunnableOf(Measurer* measurer, Loader* loader, LoadedPlanPtr plan,
                                     int64_t m, const ChainData& data, int only) {
+  if (only >= 0 && m > kLargestBucket) {  // a plan launches more rows in pieces, a kernel cannot
+    return absl::InvalidArgumentError(
+        absl::StrCat("a kernel alone takes m=", kLargestBucket, " at most, not m=", m));
+  }
   auto arena = std::make_shared<DeviceArena>(measurer);
   SINTER_ASSIGN_OR_RETURN(const DevicePtr workspace,
                           MakeWorkspace(measurer, arena.get(), plan->plan.workspace_bytes));

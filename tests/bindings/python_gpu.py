@@ -386,6 +386,32 @@ def test_any_chain_compiled():
     check(step(*values), exact(*values) * 2)
 
 
+def test_layers_between_attentions():
+    """Of Qwen3-0.6B, with and without programmatic edges, eager and in a graph."""
+    generator = torch.Generator("cuda").manual_seed(3)
+
+    def weight(*shape):
+        return (torch.randn(shape, device="cuda", generator=generator) / shape[-1] ** 0.5).bfloat16()
+
+    h, f, q, qkv = 1024, 3072, 2048, 4096
+    o, gate_up, down, after = weight(h, q), weight(2 * f, h), weight(h, f), weight(qkv, h)
+    norms = [(1 + 0.2 * torch.randn(h, device="cuda", generator=generator)).bfloat16() for _ in range(2)]
+    for pdl in (False, True):
+        layer = sinter.torch.BetweenAttentions(o, norms[0], gate_up, down, norms[1], after, pdl=pdl)
+        assert list(layer.prepare([1, 40])) == [1, 40]
+        for rows in (1, 40):
+            attended, stream = weight(rows, q), weight(rows, h)
+            graph, (total, out) = captured(lambda: layer(attended, stream))
+            total.fill_(float("nan")), out.fill_(float("nan"))
+            graph.replay()
+            rms = lambda x, gamma: x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma.double()
+            want = stream.double() + attended.double() @ o.double().T
+            gate, up = (rms(want, norms[0]) @ gate_up.double().T).chunk(2, -1)
+            want = want + (torch.nn.functional.silu(gate) * up) @ down.double().T
+            check(total, want, 1e-2)
+            check(out, rms(want, norms[1]) @ after.double().T, 1e-2)
+
+
 def test_a_capture_of_a_size_that_was_not_prepared():
     values = tensors(200)
     sinter.torch.reset()

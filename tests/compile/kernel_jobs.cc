@@ -134,6 +134,7 @@ std::vector<ProductSequence> ResidualProblems() {
     for (const Residual residual : {Residual::kAdded, Residual::kAddedRounded}) {
       ProductSequence p = gated ? SampleS8() : SampleG7();
       SetResidual(&p, residual);
+      if (gated) SetSumActivation(&p, Activation::kRelu);
       SetBias(&p, 1, gated);
       SetElement(&p, gated == (residual == Residual::kAdded) ? DType::kF16 : DType::kBF16);
       if (residual == Residual::kAdded) SetLayout(&p, Layout::kIO);

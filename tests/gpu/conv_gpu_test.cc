@@ -236,6 +236,7 @@ TEST_F(Convolutions, ChainsOfFewOrOddChannels) {
 TEST_F(Convolutions, EveryBatchOfAWindow) {
   Expect("conv b=M ic=128 h=7 w=9 oc=72 k=3 act=relu bias=1 residual=behind", OneToNine());
   Expect("conv b=M ic=64 h=5 w=6 oc=64 k=3 act=relu scale=1 bias=1 residual=before", OneToNine());
+  Expect("conv b=M ic=72 h=7 w=6 oc=40 k=3 act=silu bias=1 residual=before", OneToNine());
 }
 // The second takes windows of what the first writes: two kernels.
 TEST_F(Convolutions, WindowsOfAResult) {

@@ -139,7 +139,8 @@ absl::StatusOr<std::string> DeviceChain::RunOver(const BoundRun& run, int input,
 
 absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
   if (reference_.empty()) {
-    SINTER_ASSIGN_OR_RETURN(reference_, FfnReference(chain_, rows_, inputs_, AllRows(rows_)));
+    const int64_t rows = rows_ * matched_.sequence.rows_per_m;
+    SINTER_ASSIGN_OR_RETURN(reference_, FfnReference(chain_, rows_, inputs_, AllRows(rows)));
   }
   return &reference_;
 }
@@ -149,7 +150,7 @@ absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const
       static_cast<size_t>(matched_.output_stride * SizeOf(matched_.sequence.element()));
   const size_t used =
       static_cast<size_t>(matched_.sequence.back().n * SizeOf(matched_.sequence.element()));
-  const size_t last = static_cast<size_t>(m) * row_bytes;
+  const size_t last = static_cast<size_t>(m * matched_.sequence.rows_per_m) * row_bytes;
   for (size_t i = 0; i < output.size(); ++i) {
     if (i < last && i % row_bytes < used) continue;
     if (static_cast<uint8_t>(output[i]) == kPoison) continue;

@@ -27,7 +27,7 @@ struct BoundRun {
 // One thread. The measurer and the loader outlive it.
 class DeviceChain {
  public:
-  // Inputs for up to `rows` rows from `seed`. The output has room for as many and a guard behind.
+  // Inputs for M up to `rows` from `seed`. The output has room for as many and a guard behind.
   static absl::StatusOr<std::unique_ptr<DeviceChain>> Make(const Ports& ports, const Chain& chain,
                                                            int64_t rows, uint64_t seed);
 

@@ -136,7 +136,12 @@ class ProductsRun {
 
   Matrix LoadRows(const std::vector<int64_t>& rows) const {
     Matrix a(static_cast<int64_t>(rows.size()), matched_.sequence.front().k);
+    const Operand& from = matched_.sequence.front().rows;
     for (int64_t r = 0; r < a.rows; ++r) {
+      if (from.source == Source::kWindow) {
+        LoadWindow(from.window, rows[static_cast<size_t>(r)], r, &a);
+        continue;
+      }
       for (int64_t i = 0; i < a.columns; ++i) {
         a.At(r, i) =
             ToDouble(At(inputs_[matched_.rows], rows[r] * matched_.rows_stride + i), element_);
@@ -172,6 +177,22 @@ class ProductsRun {
   }
 
  private:
+  // Row `r` of `a`: the pixels under the taps of result pixel `row`; zeros outside of its image.
+  void LoadWindow(const PixelWindow& w, int64_t row, int64_t r, Matrix* a) const {
+    const int64_t image = row / w.RowsPerM(), pixel = row % w.RowsPerM();
+    const int64_t at[2] = {pixel / w.Pixels(1), pixel % w.Pixels(1)};
+    const auto place = [&w, &at](int axis, int64_t tap) {
+      return at[axis] * w.conv.strides[axis] + tap * w.conv.dilations[axis] + w.LowerCorner(axis);
+    };
+    for (int64_t tap = 0; tap < w.taps[0] * w.taps[1]; ++tap) {
+      const int64_t y = place(0, tap / w.taps[1]), x = place(1, tap % w.taps[1]);
+      if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
+      const int64_t from = ((image * w.height + y) * w.width + x) * matched_.rows_stride;
+      for (int64_t c = 0; c < w.channels; ++c) {
+        a->At(r, tap * w.channels + c) = ToDouble(At(inputs_[matched_.rows], from + c), element_);
+      }
+    }
+  }
   Weight Of(int input, int64_t stride) const {
     return {&inputs_[input], stride, matched_.sequence.layout(), element_};
   }
@@ -190,7 +211,8 @@ class ProductsRun {
     if (in.residual < 0) return value;
     if (p.epilogue.Has(EpilogueOp::kRound)) value = Round(value, element_);
     const int64_t at = row * in.residual_stride + column;
-    return value + ToDouble(At(inputs_[in.residual], at), element_);
+    return Activate(p.epilogue.sum_activation(),
+                    value + ToDouble(At(inputs_[in.residual], at), element_));
   }
   double Bias(int input, int64_t column) const {
     return input < 0 ? 0 : ToDouble(At(inputs_[input], column), element_);
@@ -221,8 +243,9 @@ absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
   if (SizeOf(element) != 2) {
     return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(element), " is not 16-bit"));
   }
+  const int64_t end = m * matched.sequence.rows_per_m;
   for (int64_t row : rows) {
-    if (row < 0 || row >= m) return absl::OutOfRangeError(absl::StrCat("row ", row, " of ", m));
+    if (row < 0 || row >= end) return absl::OutOfRangeError(absl::StrCat("row ", row, " of ", end));
   }
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const ProductsRun run(matched, inputs, threads);

@@ -12,7 +12,8 @@
 
 namespace sinter::gpu_testing {
 
-// Rows `rows` (each in [0, m)) of the chain's only output, one after the other, contiguous.
+// Rows `rows` of the chain's only output, one after the other, contiguous: each in [0, m), where M
+// counts images in [0, m * pixels).
 // `inputs`: canonical, bytes as the chain's strides lay them out. Only inputs are rounded, and
 // intermediates where the chain casts them. INVALID_ARGUMENT when the chain is none. Blocks;
 // `threads` 0: one per hardware thread.

@@ -71,6 +71,31 @@ TEST(FfnReference, AgreesWithTheOracleOnResiduals) {
   }
 }
 
+TEST(FfnReference, AgreesWithTheOracleOnConvolutions) {
+  for (const char* line :
+       {"conv_chain b=M ic=24 h=5 w=7 oc1=16 oc2=40 k1=3 k2=1 act=relu bias1=1 bias2=1",
+        "conv_chain b=M ic=8 h=9 w=6 oc1=16 oc2=24 k1=3,2 k2=1 act=relu stride=2,1 pad=2,0,1,1 "
+        "dilation=1,2 weights=HWIO dtype=f16",
+        "conv b=M ic=40 h=5 w=3 oc=24 k=3 act=relu bias=1 residual=before",
+        "conv_chain b=M ic=24 h=5 w=7 oc1=16 oc2=40 k1=1 k2=1 act=silu"}) {
+    SCOPED_TRACE(line);
+    const auto problem = ParseProblem(line);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    const auto inputs = RandomInputs(problem->chain, 3, 5);
+    std::vector<const void*> pointers;
+    for (const std::string& input : *inputs) pointers.push_back(input.data());
+    const auto oracle = RunReferenceF64(problem->chain, 3, pointers, {1, nullptr, true});
+    ASSERT_TRUE(oracle.ok()) << oracle.status();
+    const auto rows = AllRows(static_cast<int64_t>((*oracle)[0].size()) /
+                              problem->chain.output_type(0).dims.back().value);
+    const auto fast = FfnReference(problem->chain, 3, *inputs, rows, 2);
+    ASSERT_TRUE(fast.ok()) << fast.status();
+    const ErrorMeasure errors = Compare(*fast, (*oracle)[0]);
+    EXPECT_LT(errors.relative, 1e-12) << errors.ToString();
+    EXPECT_FALSE(FfnReference(problem->chain, 2, *inputs, rows).ok());
+  }
+}
+
 TEST(FfnReference, AgreesWithTheOracleOnScaledProducts) {
   for (int mask = 0; mask < 32; ++mask) {
     FfnSpec spec;

@@ -68,6 +68,8 @@ std::string NameOf(const FfnSpec& spec) {
   if (spec.factor1) absl::StrAppend(&name, "_f1");
   if (spec.factor2) absl::StrAppend(&name, "_f2");
   if (spec.residual) absl::StrAppend(&name, spec.rounds_sum ? "_rounded_r" : "_r");
+  if (spec.sum_act != Activation::kIdentity)
+    absl::StrAppend(&name, "_", sinter::NameOf(spec.sum_act));
   return name;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/problem.h"
 #include "src/reference/parallel.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -52,11 +53,18 @@ class Jitter : public GpuTest {
   // A test build may need more registers than there are: such a schedule is passed over, but not
   // many.
   static void RunAll(Dataflow dataflow) {
+    std::vector<Chain> chains;
+    for (const FfnSpec& spec : Specs()) chains.push_back(MakeFfnChain(spec).value());
+    RunAll(chains, kRows, 77, dataflow, kSchedules);
+  }
+
+  // Of M = `rows`, and now and then of `fewer`.
+  static void RunAll(const std::vector<Chain>& chains, int64_t rows, int64_t fewer,
+                     Dataflow dataflow, size_t schedules) {
     size_t ran = 0, refused = 0;
-    for (const FfnSpec& spec : Specs()) {
-      const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
-      const std::vector<Plan> plans =
-          SpreadPlans(*chain, kRows, ports().model, dataflow, kSchedules);
+    for (const Chain& made : chains) {
+      const auto chain = std::make_shared<const Chain>(made);
+      const std::vector<Plan> plans = SpreadPlans(*chain, rows, ports().model, dataflow, schedules);
       std::vector<absl::StatusOr<LoadedPlanPtr>> built(plans.size(), absl::UnknownError(""));
       const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
       reference::ParallelFor(threads, static_cast<int64_t>(plans.size()), 1,
@@ -66,16 +74,16 @@ class Jitter : public GpuTest {
                                  built[at] = Build(chain, plans[at]);
                                }
                              });
-      const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
+      const auto data = DeviceChain::Make(ports(), *chain, rows, 5);
       ASSERT_OK(data);
       for (size_t i = 0; i < plans.size(); ++i) {
-        SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
+        SCOPED_TRACE(absl::StrCat(chain->ToString(), "\n", plans[i].ToText()));
         if (!built[i].ok()) {
           std::printf("passed over: %s\n", std::string(built[i].status().message()).c_str());
           ++refused;
           continue;
         }
-        Run(**data, *built[i]);
+        Run(**data, *built[i], fewer);
         if (HasFatalFailure()) return;
         ++ran;
       }
@@ -84,16 +92,16 @@ class Jitter : public GpuTest {
     EXPECT_GT(ran, refused);
   }
 
-  static void Run(DeviceChain& data, const LoadedPlanPtr& plan) {
+  static void Run(DeviceChain& data, const LoadedPlanPtr& plan, int64_t fewer) {
     const auto run = data.Bind(plan);
     ASSERT_OK(run);
     std::string first;
     for (int i = 0; i < Repeats(); ++i) {
-      const int64_t m = i % 4 == 3 ? 77 : kRows;
+      const int64_t m = i % 4 == 3 ? fewer : data.rows();
       const auto output = data.Run(*run, m);
       ASSERT_OK(output);
       if (i == 0) first = *output;
-      if (m == kRows && i > 0) {
+      if (m == data.rows() && i > 0) {
         ASSERT_TRUE(*output == first) << "run " << i << " differs";
       } else {
         ASSERT_OK(data.Check(*output, m));
@@ -105,6 +113,20 @@ class Jitter : public GpuTest {
 TEST_F(Jitter, Products) { RunAll(Dataflow::kProduct); }
 TEST_F(Jitter, GridExchange) { RunAll(Dataflow::kGridExchange); }
 TEST_F(Jitter, ClusterExchange) { RunAll(Dataflow::kClusterExchange); }
+
+// Rows by im2col loads: windows of every channel count, and what is behind the last tap.
+TEST_F(Jitter, Windows) {
+  std::vector<Chain> chains;
+  for (const char* line :
+       {"conv_chain b=M ic=64 h=9 w=7 oc1=64 oc2=136 k1=3 k2=1 act=relu",
+        "conv_chain b=M ic=40 h=8 w=9 oc1=128 oc2=64 k1=3 k2=1 act=relu stride=2 weights=HWIO"}) {
+    chains.push_back(ParseProblem(line)->chain);
+  }
+  for (Dataflow dataflow :
+       {Dataflow::kProduct, Dataflow::kGridExchange, Dataflow::kClusterExchange}) {
+    RunAll(chains, 8, 5, dataflow, 6);
+  }
+}
 
 }  // namespace
 }  // namespace sinter::gpu_testing

@@ -5,6 +5,7 @@
 
 #include "src/base/status.h"
 #include "src/chain/composites.h"
+#include "src/chain/problem.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
@@ -50,6 +51,10 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
       return s.stages < 4;
     case Needs::kLongRing:
       return s.stages >= 4;
+    case Needs::kWindow:
+      return true;
+    case Needs::kHalfWindow:
+      return problem.front().rows.source != Source::kWindow || s.share == Share::kRows;
   }
   return false;
 }
@@ -93,6 +98,12 @@ int64_t MutantRows(const Mutation& mutation) {
 }
 
 absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
+  if (mutation.needs == Needs::kWindow || mutation.needs == Needs::kHalfWindow) {
+    SINTER_ASSIGN_OR_RETURN(
+        Problem problem,
+        ParseProblem("conv_chain b=M ic=128 h=4 w=4 oc1=256 oc2=64 k1=3 k2=1 act=relu"));
+    return std::move(problem.chain);
+  }
   return MakeFfnChain(SpecFor(mutation.dataflow));
 }
 

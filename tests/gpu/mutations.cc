@@ -41,6 +41,19 @@ std::vector<Mutation> PipelineMutations() {
   };
 }
 
+std::vector<Mutation> WindowMutations() {
+  return {
+      {"windows overwrite a stage in use", kProducer,
+       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
+       "    for (int s = 0; s < P::kSubtiles; ++s)\n      load_window<",
+       "#pragma unroll\n    for (int s = 0; s < P::kSubtiles; ++s)\n      load_window<",
+       Dataflow::kProduct, Needs::kWindow},
+      {"both blocks of a pair load the same windows", kProducer,
+       "window_start<typename P::Rows>(row + part)", "window_start<typename P::Rows>(row)",
+       Dataflow::kProduct, Needs::kHalfWindow},
+  };
+}
+
 std::vector<Mutation> ExchangeMutations() {
   constexpr Dataflow kFlow = Dataflow::kGridExchange;
   return {
@@ -178,10 +191,11 @@ std::vector<Mutation> AllMutations() {
       {"nothing, product", kProduct, "", "", Dataflow::kProduct},
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
       {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
-      {"nothing, task list", kTasks, "", "", Dataflow::kTaskList}};
+      {"nothing, task list", kTasks, "", "", Dataflow::kTaskList},
+      {"nothing, windows", kProduct, "", "", Dataflow::kProduct, Needs::kWindow}};
   for (const std::vector<Mutation>& some :
-       {PipelineMutations(), ExchangeMutations(), GridMutations(), TaskMutations(),
-        LaunchMutations(), SlabMutations()}) {
+       {PipelineMutations(), WindowMutations(), ExchangeMutations(), GridMutations(),
+        TaskMutations(), LaunchMutations(), SlabMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -14,14 +14,16 @@ namespace sinter::gpu_testing {
 // Schedules that a mutation shows on.
 enum class Needs {
   kAny,
-  kSplit,      // some product's K is shared by the blocks of a cluster
-  kBothSplit,  // both products' are
-  kManyTiles,  // a group of blocks takes several tiles of a split product
-  kPairs,      // two blocks load for each other
-  kSlab,       // shared memory does not hold all of C
-  kEarlyC,     // the ring lets C's loader come to its wait before a product can have ended
-  kShortRing,  // fewer than four stages
-  kLongRing,   // four stages and more
+  kSplit,       // some product's K is shared by the blocks of a cluster
+  kBothSplit,   // both products' are
+  kManyTiles,   // a group of blocks takes several tiles of a split product
+  kPairs,       // two blocks load for each other
+  kSlab,        // shared memory does not hold all of C
+  kEarlyC,      // the ring lets C's loader come to its wait before a product can have ended
+  kShortRing,   // fewer than four stages
+  kLongRing,    // four stages and more
+  kWindow,      // the first product's rows are windows
+  kHalfWindow,  // and two blocks load half of them each
 };
 
 struct Mutation {

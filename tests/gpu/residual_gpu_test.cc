@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kSchedules = 10, kPaused = 3;  // of each dataflow and chain
 
-// Plain and gated, either layout and dtype, aligned and ragged columns, rounded once and twice.
+// Plain and gated, either layout and dtype, aligned and ragged columns, rounded once and twice,
+// sums activated and not.
 std::vector<FfnSpec> Specs() {
   FfnSpec plain;
   plain.n = 776;
@@ -31,9 +32,11 @@ std::vector<FfnSpec> Specs() {
   io.layout = Layout::kIO;
   io.dtype = DType::kBF16;
   io.bias2 = false;
+  io.sum_act = Activation::kRelu;
   FfnSpec wide = plain;
   wide.l = 1024;
   wide.rounds_sum = true;
+  plain.sum_act = Activation::kSilu;
   return {plain, gated, io, wide};
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/problem.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
@@ -11,7 +12,7 @@
 namespace sinter::gpu_testing {
 namespace {
 
-constexpr int64_t kRows = 40;
+constexpr int64_t kRows = 40, kImages = 8;
 
 std::vector<FfnSpec> Specs() {
   FfnSpec plain;
@@ -44,20 +45,22 @@ class Small : public GpuTest {
           Spread(LegalSchedules(problem, ports().model, dataflow), 3);
       ASSERT_FALSE(schedules.empty()) << NameOf(spec);
       for (const Schedule& schedule : schedules) {
-        Run(chain, FusedPlanOf(*chain, bucket, schedule).value(), schedule.ToString());
+        Run(chain, FusedPlanOf(*chain, bucket, schedule).value(), schedule.ToString(), {kRows, 33});
       }
     }
   }
 
-  void Run(std::shared_ptr<const Chain> chain, const Plan& plan, const std::string& name) {
+  // With the first of `ms` first, the largest.
+  void Run(std::shared_ptr<const Chain> chain, const Plan& plan, const std::string& name,
+           const std::vector<int64_t>& ms) {
     SCOPED_TRACE(name);
     const auto loaded = BuildPlan(ports(), chain, plan);
     ASSERT_OK(loaded);
-    const auto data = DeviceChain::Make(ports(), *chain, kRows, 5);
+    const auto data = DeviceChain::Make(ports(), *chain, ms[0], 5);
     ASSERT_OK(data);
     const auto run = (*data)->Bind(*loaded);
     ASSERT_OK(run);
-    for (int64_t m : {kRows, int64_t{33}}) {
+    for (int64_t m : ms) {
       const auto output = (*data)->Run(*run, m);
       ASSERT_OK(output);
       EXPECT_OK((*data)->Check(*output, m));
@@ -80,8 +83,29 @@ TEST_F(Small, Products) {
     ASSERT_EQ(first.size(), second.size());
     for (size_t i = 0; i < first.size(); ++i) {
       Run(chain, UnfusedPlanOf(*chain, bucket, first[i], second[i]).value(),
-          absl::StrCat(first[i].ToString(), " | ", second[i].ToString()));
+          absl::StrCat(first[i].ToString(), " | ", second[i].ToString()), {kRows, 33});
     }
+  }
+}
+
+// Rows by im2col loads.
+TEST_F(Small, Windows) {
+  const std::string line = "conv_chain b=M ic=64 h=5 w=4 oc1=64 oc2=72 k1=3 k2=1 act=relu bias2=1";
+  const auto chain = std::make_shared<const Chain>(ParseProblem(line)->chain);
+  for (const Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {
+    for (const Plan& plan : SpreadPlans(*chain, kImages, ports().model, dataflow, 3)) {
+      Run(chain, plan, plan.ToText(), {kImages, 5});
+    }
+  }
+}
+// Whose taps are padded, and whose sum with a residual is activated.
+TEST_F(Small, WindowsOfOddChannels) {
+  const std::string line =
+      "conv b=M ic=40 h=4 w=5 oc=64 k=3 act=relu bias=1 residual=before stride=2 pad=1";
+  const auto chain = std::make_shared<const Chain>(ParseProblem(line)->chain);
+  const ProductSequence problem = MatchProducts(*chain, kImages)->sequence;
+  for (const Schedule& s : Spread(LegalSchedules(problem, ports().model, Dataflow::kProduct), 4)) {
+    Run(chain, UnfusedPlanOf(*chain, kImages, s, s).value(), s.ToString(), {kImages, 3});
   }
 }
 

@@ -119,9 +119,18 @@ inline void SetResidual(ProductSequence* s, Residual residual) {
   MatrixProduct& p = s->products.back();
   p.epilogue.Remove(EpilogueOp::kRound);
   p.epilogue.Remove(EpilogueOp::kResidual);
+  p.epilogue.Remove(EpilogueOp::kActivateSum);
   if (residual == Residual::kNone) return;
   p.epilogue.Set(StepOf(EpilogueOp::kResidual, p.result));
   if (residual == Residual::kAddedRounded) p.epilogue.Set(StepOf(EpilogueOp::kRound, p.result));
+}
+
+// Of the sum with the residual, which the last product has.
+inline void SetSumActivation(ProductSequence* s, Activation activation) {
+  EpilogueList& epilogue = s->products.back().epilogue;
+  epilogue.Remove(EpilogueOp::kActivateSum);
+  if (activation == Activation::kIdentity) return;
+  epilogue.Set(Activate(activation, EpilogueOp::kActivateSum));
 }
 
 inline Residual ResidualOf(const ProductSequence& s) {

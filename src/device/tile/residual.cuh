@@ -1,8 +1,9 @@
 // The residual: a row-major matrix in global memory that is added to a product's result after bias,
-// activation and gate. It may be the output: a thread reads only elements that it will write
-// itself, and reads them first.
+// activation and gate. The sum may have an activation of its own. The residual may be the output: a
+// thread reads only elements that it will write itself, and reads them first.
 #pragma once
 #include "ptx/memory.cuh"
+#include "tile/activation.cuh"
 #include "tile/product.cuh"
 #include "tile/quad.cuh"
 
@@ -15,8 +16,9 @@ struct NoResidual {
 };
 
 // kRounds: the result is also rounded before the addition, because the chain casts it. kAligned:
-// rows and columns allow 16-byte loads; else elements are loaded one by one.
-template <class Element, int kColumns, bool kRounds, bool kAligned>
+// rows and columns allow 16-byte loads; else elements are loaded one by one. SumActivation: of the
+// sum.
+template <class Element, int kColumns, bool kRounds, bool kAligned, class SumActivation = Identity>
 struct ResidualRows {
   using Stored = typename Element::Stored;
   static_assert(Element::kBytes == 2, "two columns are a word");
@@ -50,15 +52,16 @@ struct ResidualRows {
     if (row < rows && column < kColumns) prefetch_l2(data + row * stride + column);
   }
 
-  // Two columns of the result and the same two of the residual: their sums, rounded.
+  // Two columns of the result and the same two of the residual: their sums, activated and rounded.
   static SINTER_DEVICE u32 add(float low, float high, u32 r) {
     if (kRounds) {
       const u32 w = Element::pack(low, high);
       low = Element::unpack(static_cast<Stored>(w));
       high = Element::unpack(static_cast<Stored>(w >> 16));
     }
-    return Element::pack(low + Element::unpack(static_cast<Stored>(r)),
-                         high + Element::unpack(static_cast<Stored>(r >> 16)));
+    low += Element::unpack(static_cast<Stored>(r));
+    high += Element::unpack(static_cast<Stored>(r >> 16));
+    return Element::pack(SumActivation::apply(low), SumActivation::apply(high));
   }
 };
 

@@ -49,7 +49,7 @@ std::string Activated(Activation activation, const std::string& term) {
 std::string Formula(Role result, const EpilogueList& e, std::string text) {
   if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
   if (e.has_residual()) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
-  return absl::StrCat(NameOf(result), " = ", text);
+  return absl::StrCat(NameOf(result), " = ", Activated(e.sum_activation(), text));
 }
 
 std::string FirstFormula(const MatrixProduct& p, Role result) {

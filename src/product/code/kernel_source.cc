@@ -133,9 +133,12 @@ absl::string_view MapName(Role role) { return role == Role::kC ? "c_map" : NameO
 std::string ResidualType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
   if (!last.epilogue.has_residual()) return "NoResidual";
+  const Activation sum = last.epilogue.sum_activation();
+  const std::string behind =
+      sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum));
   return absl::StrCat("ResidualRows<Config::Result, ", last.n, ", ",
                       Bool(last.epilogue.Has(EpilogueOp::kRound)), ", ",
-                      Bool(code.residual.aligned), ">");
+                      Bool(code.residual.aligned), behind, ">");
 }
 
 const char* RowScalingType(const MatrixProduct& p) {

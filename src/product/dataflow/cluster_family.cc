@@ -82,7 +82,8 @@ ClusterLine ClusterLineOf(const ProductSequence& p, const Schedule& s,
   out.first = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine& line = out.line;
   line.Fixed(model.launch_us + EachTurn(model.fill_us, out.first));
-  line.Stream(TimesOf(out.first, s, stage, model), out.first);
+  const LevelTimes times1 = TimesOf(out.first, s, stage, model);
+  line.Stream(times1, out.first);
   // With a spatial gate each rank has one matrix. The ranks exchange their parts before the
   // epilogue, and each runs the epilogue for its share of the tile's rows.
   const ProductTile first = {s.first.block_n, GateRanks(s)};
@@ -96,7 +97,8 @@ ClusterLine ClusterLineOf(const ProductSequence& p, const Schedule& s,
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
   out.stream2_us = Combine(times2) / static_cast<double>(out.first.turns);
-  line.total -= EachTurn(PrefetchedUs(load2, s, epilogue1 + shuffle, out.stream2_us), out.first);
+  const double ahead = PrefetchedUs(load2, s, epilogue1 + shuffle, out.stream2_us);
+  line.total -= SpareHbm(times1) * EachTurn(ahead, out.first);
   out.end_us = EndUs(second, p, 1, s, s.second, model);
   return out;
 }

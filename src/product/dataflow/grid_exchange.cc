@@ -52,7 +52,8 @@ Prediction PredictGrid(const ProductSequence& p, const Schedule& s, const Device
   const double reduce2 = ReduceUs(second, s, s.second, model);
   TimeLine line;
   line.Fixed(model.launch_us + model.fill_us);
-  line.Stream(TimesOf(load1, s, stage, model), load1);
+  const LevelTimes times1 = TimesOf(load1, s, stage, model);
+  line.Stream(times1, load1);
   const double end1 = EndUs(first, p, 0, s, s.first, model);
   line.Fixed(EachTurn(end1, load1));
   line.Dsm(EachTurn(reduce1, load1),
@@ -63,7 +64,7 @@ Prediction PredictGrid(const ProductSequence& p, const Schedule& s, const Device
   const LevelTimes times2 = TimesOf(load2, s, stage, model);
   line.Stream(times2, load2);
   const double window = end1 + reduce1 + model.drain_us + model.grid_barrier_us;
-  line.total -= PrefetchedUs(load2, s, window, Combine(times2));
+  line.total -= SpareHbm(times1) * PrefetchedUs(load2, s, window, Combine(times2));
   line.Fixed(EachTurn(EndUs(second, p, 1, s, s.second, model), load2));
   line.Dsm(EachTurn(reduce2, load2),
            static_cast<double>(z.second_tiles) * ReduceTraffic(second, s, s.second));

@@ -97,10 +97,8 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
 
 absl::StatusOr<Position> PassWriter::PositionOf(const StitchRoot& root, const PassShape& shape,
                                                 IndexVar element) {
-  const std::vector<Dim>& dims = DimsOfRoot(*code_.body, root);
-  if (shape.flat) return PositionIn(dims, element, emitter_.space());
-  SINTER_ASSIGN_OR_RETURN(const UnitCut cut, CutUnits(program_, dims));
-  return PositionIn(cut, emitter_.unit(), element, emitter_.space());
+  const IndexVar unit = shape.flat ? -1 : emitter_.unit();
+  return PositionOfRoot(*code_.body, program_, root, unit, element, emitter_.space());
 }
 
 absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, IndexVar element,
@@ -168,6 +166,7 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const std::string words = emitter_.NewName("w");
   emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", width, "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  if (root.spread > 1) return StoreOfSegment(root, address, words);
   const bool next = along == Along::kNext;
   const std::string where =
       IndexText(emitter_.space(), address, emitter_.element(), along == Along::kScattered);
@@ -175,6 +174,20 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
                                    " + ", where, ", ", words, ");")
                     : absl::StrCat("if (", Once(), ") ", emitter_.EachText(), to, "[", where,
                                    "] = ", element, "::stored(", words, "[e]);"));
+  return absl::OkStatus();
+}
+
+// The lane of a segment's first element stores.
+absl::Status PassWriter::StoreOfSegment(const StitchRoot& root, const Index& address,
+                                        const std::string& words) {
+  const bool each = root.spread % emitter_.width() != 0;  // a vector lies over several segments
+  const auto text = [&](const Index& index) {
+    return IndexText(emitter_.space(), index, emitter_.element(), each);
+  };
+  emitter_.Add(absl::Substitute(
+      "$0if ($1 && $2 % $3 == 0) out$4[$5] = $6::stored($7[$8]);", each ? emitter_.EachText() : "",
+      Once(), text(Index::Of(emitter_.element())), root.spread, root.output, text(address),
+      ElementTypeName(code_.body->op(root.value).type.dtype), words, each ? "e" : "0"));
   return absl::OkStatus();
 }
 

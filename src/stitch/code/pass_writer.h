@@ -52,6 +52,8 @@ class PassWriter {
                                       IndexVar element);
   absl::Status WriteRoot(const StitchRoot& root, const Position& at);
   absl::Status Store(const StitchRoot& root, const Position& at);
+  absl::Status StoreOfSegment(const StitchRoot& root, const Index& address,
+                              const std::string& words);
   absl::Status Row(const StitchRoot& root, const Position& at);
   absl::Status Column(const StitchRoot& root, const Position& at);
   absl::Status Moments(const StitchRoot& root, const Position& at);

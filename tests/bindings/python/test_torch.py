@@ -53,6 +53,56 @@ def test_fake_tensors_follow_shapes():
         assert y.shape == (5, 7, 32) and y.dtype == x.dtype and y.device == x.device
 
 
+def layer_weights(hidden=64, inner=96, q=128, columns=192):
+    shapes = dict(o=(hidden, q), norm=(hidden,), gate_up=(2 * inner, hidden), down=(hidden, inner), next_norm=(hidden,))
+    return {name: torch.ones(shape, dtype=torch.bfloat16) for name, shape in (*shapes.items(), ("next", (columns, hidden)))}
+
+
+def test_layers_between_attentions_have_a_fake():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    layer = sinter.torch.BetweenAttentions(**layer_weights())
+    shapes = [info.shape for info in layer.chain.buffers(5)]
+    assert shapes == [(5, 128), (5, 64), (64, 128), (64,), (96, 64), (96, 64), (64, 96), (64,), (192, 64), (5, 64), (5, 192)]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        make = lambda *shape: torch.empty(shape, dtype=torch.bfloat16, device="cuda")
+        layer._weights = [make(*weight.shape) for weight in layer._weights]
+        stream, out = layer(make(7, 128), make(7, 64))
+    assert stream.shape == (7, 64) and out.shape == (7, 192) and out.dtype == torch.bfloat16
+
+
+def test_layers_of_equal_shapes_share_a_chain():
+    weights = layer_weights()
+    apart = {**weights, "gate_up": tuple(weights["gate_up"].chunk(2))}
+    keys = [sinter.torch.BetweenAttentions(**given)._key for given in (weights, apart, layer_weights(columns=200))]
+    assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (dict(norm=torch.ones(65).bfloat16()), r"norm has shape \(65,\), not \(64,\)"),
+        (dict(down=torch.ones(64).bfloat16()), "norms have one axis"),
+        (dict(next=torch.ones(192, 65).bfloat16()), r"next has shape \(192, 65\), not"),
+        (dict(o=torch.ones(64, 128)), "o is torch.float32"),
+        (dict(down=torch.ones(96, 64).bfloat16().T), "down has strides"),
+        (dict(act="tanh"), "act is 'tanh'"),
+        (dict(eps="x"), "eps"),
+    ],
+)
+def test_layers_name_what_does_not_fit(change, said):
+    with pytest.raises((sinter.Error, TypeError), match=said):
+        sinter.torch.BetweenAttentions(**{**layer_weights(), **change})
+
+
+def test_layers_are_prepared_on_a_gpu():
+    layer = sinter.torch.BetweenAttentions(**layer_weights())
+    with pytest.raises(sinter.Error, match="the weights are on cpu"):
+        layer.prepare([1])
+    with pytest.raises(sinter.Error, match=r"sizes\[1\]"):
+        layer.prepare([1, 0])
+
+
 def test_any_chain_has_a_fake():
     from torch._subclasses.fake_tensor import FakeTensorMode
 

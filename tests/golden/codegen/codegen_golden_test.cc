@@ -32,6 +32,19 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   }
 }
 
+// The end of a residual block.
+TEST(CodegenGolden, ActivatedSums) {
+  ProductSequence chain = SampleC6();
+  SetBias(&chain, 1);
+  SetResidual(&chain, Residual::kAdded);
+  SetSumActivation(&chain, Activation::kRelu);
+  ExpectGoldenKernel("c6-activated-sum-cluster-exchange",
+                     SampleSpec(chain, SampleC6Schedule(Dataflow::kClusterExchange)));
+  Schedule product = SampleC6Schedule(Dataflow::kProduct);
+  product.first.split_k = product.cluster = 1;
+  ExpectGoldenKernel("c6-activated-sum-product", SampleSpec(SecondOf(chain), product));
+}
+
 TEST(CodegenGolden, Windows) {
   const ProductSequence chain = SampleC6();
   for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {

@@ -174,9 +174,9 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
   constexpr bool kAligned = Second::kN % 8 == 0;
   this->SumAll(&scratch, GlobalWriter<Integer16, Second::kN, kAligned>{out.data(), Second::kN, m},
                NoResidual());
-  this->SumAll(
-      &scratch, GlobalWriter<Integer16, Second::kN, kAligned>{sum.data(), Second::kN, m},
-      ResidualRows<Integer16, Second::kN, false, kAligned>::of(residual.data(), Second::kN, m));
+  using Added = ResidualRows<Integer16, Second::kN, false, kAligned, Fold>;
+  this->SumAll(&scratch, GlobalWriter<Integer16, Second::kN, kAligned>{sum.data(), Second::kN, m},
+               Added::of(residual.data(), Second::kN, m));
   std::vector<u16> scaled(static_cast<size_t>(elements), kPoison);
   std::vector<float> factors;
   for (int row = 0; row < m; ++row) factors.push_back(static_cast<float>(1 + row % 3));
@@ -198,7 +198,7 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
               Fold::apply(2 * factors[static_cast<size_t>(row)] * dot))
         << row << ", " << column;
     ASSERT_EQ(Integer16::unpack(out[at]), want) << row << ", " << column;
-    ASSERT_EQ(Integer16::unpack(sum[at]), want + Integer16::unpack(residual[at]))
+    ASSERT_EQ(Integer16::unpack(sum[at]), Fold::apply(want + Integer16::unpack(residual[at])))
         << row << ", " << column;
   }
 }

@@ -215,6 +215,13 @@ TEST(ResidualRows, RoundTheResultFirstWhereTheChainDoes) {
   EXPECT_EQ(Rounded::add(-0.5f, 1.75f, r), Integer16::pack(3, 11));
 }
 
+TEST(ResidualRows, ActivateTheSum) {
+  using Activated = ResidualRows<Integer16, 8, false, true, Relu>;
+  const u32 r = Integer16::pack(3, 10);
+  EXPECT_EQ(Activated::add(-5, -9, r), Integer16::pack(0, 1));
+  EXPECT_EQ(Activated::add(5, -11, r), Integer16::pack(8, 0));
+}
+
 TEST(GlobalWriter, WritesNothingOutsideTheMatrix) {
   constexpr int kColumns = 11, kRows = 3;
   for (int column = 0; column < 24; column += 8) {

@@ -6,8 +6,8 @@
 
 namespace sinter {
 
-// A residual of m rows that stand `gap` elements apart, and what is stored of a product with it.
-// The last row ends where the storage does.
+// A residual of m rows that stand `gap` elements apart, and what is stored of a product with it;
+// of one with gaps, its sum activated. The last row ends where the storage does.
 struct ResidualCase {
   ResidualCase(int m, int columns, int gap, bool in_place) : stride(columns + gap) {
     residual = TestMatrix(1, m * stride - gap, 33).data;
@@ -93,31 +93,31 @@ class Products : public ::testing::Test {
       for (ResidualCase& c : cases_) c.before = c.residual;
     }
     StoreWith<P, P::kN % 8 == 0>(ranks, epilogue, row, column, m, &cases_[0]);
-    StoreWith<P, false>(ranks, epilogue, row, column, m, &cases_[1]);
+    StoreWith<P, false, Fold>(ranks, epilogue, row, column, m, &cases_[1]);
     if (P::kSplitK > 1) StoreWith<P, P::kN % 8 == 0>(ranks, epilogue, row, column, m, &cases_[2]);
   }
 
-  template <class P, bool kAligned>
+  template <class P, bool kAligned, class SumActivation = Identity>
   void StoreWith(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
                  int row, int column, int m, ResidualCase* c) {
     const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{c->result(), P::kN, m};
-    const auto added =
-        ResidualRows<Integer16, P::kN, false, kAligned>::of(c->residual.data(), c->stride, m);
+    using Added = ResidualRows<Integer16, P::kN, false, kAligned, SumActivation>;
+    const Added added = Added::of(c->residual.data(), c->stride, m);
     if constexpr (P::kSplitK > 1)
       ReduceTile<Config, P>(ranks, epilogue, writer, row, column, added);
     else
       WriteTile<Config, P>(ranks[0], epilogue, writer, row, column, added);
   }
 
-  // Every case's result is `plain` and its residual, and nothing was written past m.
+  // Every case's result is of `plain` and its residual, and nothing was written past m.
   template <class P>
   void ExpectResidualsAdded(const std::vector<u16>& plain, int m) {
     for (ResidualCase& c : cases_) {
       for (int i = 0; i < m * P::kN; ++i) {
         const auto at = static_cast<size_t>(i / P::kN * c.stride + i % P::kN);
-        ASSERT_EQ(
-            Integer16::unpack(c.result()[i]),
-            Integer16::unpack(plain[static_cast<size_t>(i)]) + Integer16::unpack(c.before[at]))
+        const float sum =
+            Integer16::unpack(plain[static_cast<size_t>(i)]) + Integer16::unpack(c.before[at]);
+        ASSERT_EQ(Integer16::unpack(c.result()[i]), c.stride > P::kN ? Fold::apply(sum) : sum)
             << i / P::kN << ", " << i % P::kN << " of rows " << c.stride << " apart";
       }
       for (size_t i = static_cast<size_t>(m * P::kN); i < c.out.size(); ++i)

@@ -166,6 +166,21 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   EXPECT_EQ(Named(All(*result), "fused"), nullptr);
 }
 
+// A second filter of several taps reads pixels of other tiles.
+TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
+  for (const char* line :
+       {"conv_chain b=1 ic=64 h=14 w=14 oc1=64 oc2=64 k1=1 k2=3 act=relu bias1=1 bias2=1",
+        "conv_chain b=1 ic=64 h=14 w=14 oc1=128 oc2=40 k1=3 k2=3 act=relu stride=2"}) {
+    const auto result = PlanChain(ParseProblem(line)->chain, 1, H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_FALSE(result->chosen.fused);
+    EXPECT_EQ(result->chosen.kernels.size(), 2u);
+    EXPECT_NE(result->chosen.note.find("which lie across tiles"), std::string::npos)
+        << result->chosen.note;
+    EXPECT_EQ(Named(All(*result), "fused"), nullptr);
+  }
+}
+
 TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
   struct Case {
     FfnSpec spec;

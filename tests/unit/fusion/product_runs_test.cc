@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
@@ -92,6 +93,25 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
     EXPECT_EQ(run.matched.sequence[0].epilogue.Has(EpilogueOp::kRound), rounds);
     EXPECT_EQ(run.end, chain.outputs()[0].value);
     EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.inputs[0].residual)).kind, OpKind::kInput);
+  }
+}
+
+// A block of a residual network in small: x is rows and residual, and a sum is activated.
+TEST(ProductRuns, TakeTheActivationOfASum) {
+  for (const Activation act : {Activation::kRelu, Activation::kSilu, Activation::kGeluTanh}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64});
+    const ValueId r = g.Un(UnaryKind::kTanh, x);  // in a kernel of its own
+    const ValueId c = g.Cast(Linear(&g, x, 128, 64, true, Activation::kRelu), DType::kBF16);
+    const ValueId e = Linear(&g, c, 64, 128, true, Activation::kIdentity);
+    const ValueId sum = g.Add(e, g.Cast(r, DType::kF32));
+    const ValueId y = g.Cast(*AddActivation(g.builder(), act, sum), DType::kBF16);
+    g.Out(g.Add(y, y));
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 1u) << NameOf(act);
+    EXPECT_EQ(Absorbed(found.runs[0]),
+              absl::StrCat("product + bias + relu, product + bias + residual + ", NameOf(act)));
   }
 }
 

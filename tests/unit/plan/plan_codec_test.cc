@@ -28,6 +28,7 @@ TEST(PlanCodec, KeepsResiduals) {
     Plan plan = plain;
     KernelSpec& spec = plan.kernels[0].spec;
     SetResidual(&spec.sequence, residual);
+    SetSumActivation(&spec.sequence, Activation::kSilu);
     spec.operands.push_back({Role::kResidual, 1, 32, 1032});
     const auto back = Plan::Decode(plan.Encode());
     ASSERT_TRUE(back.ok()) << back.status();
@@ -38,6 +39,8 @@ TEST(PlanCodec, KeepsResiduals) {
                                                               : "\"residual\": \"rounded\""),
               std::string::npos);
     EXPECT_NE(plan.ToText().find("residual=#1+32/1032"), std::string::npos) << plan.ToText();
+    EXPECT_NE(plan.ToText().find(" sum_act=silu "), std::string::npos) << plan.ToText();
+    EXPECT_NE(plan.ToJson().find("\"sum_activation\": \"silu\""), std::string::npos);
     spec.operands.back() = {Role::kResidual, kWorkspaceBuffer, plan.workspace_bytes - 1024, 1024};
     EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << "outside the workspace";
   }
@@ -85,6 +88,7 @@ TEST(PlanCodec, KeepsEveryFormOfProducts) {
     SetFactor(&s, 0, static_cast<RowFactor>(bits >> 7 & 1));
     SetFactor(&s, last, static_cast<RowFactor>(2 * (bits >> 8 & 1)));
     SetResidual(&s, static_cast<Residual>((bits >> 9) % 3));
+    if (bit(2)) SetSumActivation(&s, static_cast<Activation>(bits % 5));
     if (!CheckScheduleFields(s, spec.schedule).ok()) continue;
     const auto back = Plan::Decode(plan.Encode());
     ASSERT_TRUE(back.ok()) << back.status() << " " << s.ToString();

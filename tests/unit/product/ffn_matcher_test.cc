@@ -123,6 +123,7 @@ TEST(MatchFfn, ReadsBackResiduals) {
     s.residual = true;
     for (const bool rounds : {false, true}) {
       s.rounds_sum = rounds;
+      s.sum_act = rounds ? s.act : Activation::kIdentity;
       const Chain chain = *MakeFfnChain(s);
       const absl::StatusOr<MatchedSequence> v = MatchProducts(chain);
       ASSERT_TRUE(v.ok()) << v.status() << "\n" << chain.ToString();
@@ -136,6 +137,7 @@ TEST(MatchFfn, ReadsBackResiduals) {
       EXPECT_EQ(last.epilogue.Has(EpilogueOp::kRound), rounds && s.dtype != DType::kF32);
       EXPECT_EQ(v->size(), s.products);
       EXPECT_EQ(v->sequence.front().epilogue.activation(), s.act);
+      EXPECT_EQ(last.epilogue.sum_activation(), s.sum_act);
       EXPECT_TRUE(v->weights_constant) << "a residual is no weight";
     }
   }
@@ -146,6 +148,9 @@ TEST(MatchFfn, NoSpecRoundsASumThatItHasNot) {
   s.n = s.k = s.l = 8;
   s.rounds_sum = true;
   EXPECT_EQ(MakeFfnChain(s).status().message(), "rounds_sum is set, but there is no residual");
+  s.rounds_sum = false;
+  s.sum_act = Activation::kRelu;
+  EXPECT_EQ(MakeFfnChain(s).status().message(), "sum_act is set, but there is no residual");
 }
 
 struct Refused {

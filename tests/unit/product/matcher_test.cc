@@ -269,17 +269,38 @@ TEST(MatchProducts, AResidualHasRowsOfItsOwn) {
             "strides of residual2 are [0,1], must be [at least 16,1]");
 }
 
-TEST(MatchProducts, NoResidualIsAddedTwiceNorBeforeAnActivation) {
+TEST(MatchProducts, NoResidualIsAddedTwice) {
   const auto twice = [](ChainBuilder& b, ValueId e, ValueId r) {
     const ValueId once = *b.Binary(BinaryKind::kAdd, e, r);
     return *b.Cast(*b.Binary(BinaryKind::kAdd, once, r), DType::kBF16);
   };
-  const auto before = [](ChainBuilder& b, ValueId e, ValueId r) {
-    const ValueId sum = *b.Binary(BinaryKind::kAdd, e, r);
-    return *b.Cast(*b.Unary(UnaryKind::kRelu, sum), DType::kBF16);
-  };
   EXPECT_FALSE(MatchProducts(WithSum(twice)).ok());
-  EXPECT_FALSE(MatchProducts(WithSum(before)).ok());
+}
+
+TEST(MatchProducts, SeesTheActivationOfASum) {
+  for (const Activation act : kActivations) {
+    for (const bool rounds : {false, true}) {
+      const auto activated = [&](ChainBuilder& b, ValueId e, ValueId r) {
+        if (rounds) e = *b.Cast(*b.Cast(e, DType::kBF16), DType::kF32);
+        return *b.Cast(*AddActivation(b, act, *b.Binary(BinaryKind::kAdd, e, r)), DType::kBF16);
+      };
+      const Chain chain = WithSum(activated);
+      const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+      ASSERT_TRUE(matched.ok()) << NameOf(act) << " " << matched.status();
+      const EpilogueList& last = matched->sequence[1].epilogue;
+      EXPECT_EQ(last.sum_activation(), act);
+      EXPECT_EQ(last.activation(), Activation::kIdentity);
+      EXPECT_EQ(last.Has(EpilogueOp::kRound), rounds);
+      EXPECT_EQ(chain.InputName(chain.InputOrder()[matched->inputs[1].residual]), "r");
+      EXPECT_TRUE(CanPair(matched->sequence, 0)) << NameOf(act);
+    }
+  }
+  // A sum that is rounded before its activation is no step of a kernel.
+  const auto rounded = [](ChainBuilder& b, ValueId e, ValueId r) {
+    const ValueId sum = *b.Cast(*b.Binary(BinaryKind::kAdd, e, r), DType::kBF16);
+    return *b.Unary(UnaryKind::kRelu, sum);
+  };
+  EXPECT_FALSE(MatchProducts(WithSum(rounded)).ok());
 }
 
 TEST(MatchProducts, AResidualMayStandBetweenProductsAndBeTheRows) {

@@ -126,6 +126,31 @@ TEST(IndexSpace, QuotientsAndRemaindersAreExact) {
   EXPECT_GT(checked, 20000);
 }
 
+TEST(IndexSpace, AQuotientAndItsRemainderFoldBack) {
+  IndexSpace space;
+  const IndexVar row = space.AddLoop("u", 0, 1), i = space.AddLoop("i", 0, 2);
+  const Index base = Index::Of(row).Times(640).Plus(3);
+  const Index quotient = space.Quotient(Index::Of(i), 128);
+  const Index rest = space.Remainder(Index::Of(i), 128);
+  const Index twice = base.Plus(quotient.Times(256)).Plus(rest.Times(2));
+  EXPECT_EQ(space.Canonical(twice), base.Plus(Index::Of(i).Times(2)));
+  const Index apart = base.Plus(quotient.Times(128)).Plus(rest.Times(2));
+  EXPECT_EQ(space.Canonical(apart), apart) << "not the factors of one number";
+  const Index deep = space.Quotient(rest, 8).Times(8).Plus(space.Remainder(rest, 8));
+  EXPECT_EQ(space.Canonical(quotient.Times(128).Plus(deep)), Index::Of(i));
+}
+
+TEST(IndexSpace, BoxesOfSegmentsMoveWithTheirLoop) {
+  IndexSpace space;
+  const IndexVar i = space.AddLoop("i", 3840, 2), segment = space.SegmentOf(i, 128);
+  EXPECT_EQ(space.SegmentOf(i, 1), i);
+  const std::vector<Index> at = space.Box(segment, {5, 6});
+  EXPECT_TRUE(space.MovesWith(at[1], i));
+  EXPECT_EQ(space.Canonical(at[0].Times(6).Plus(at[1])), Index::Of(segment));
+  EXPECT_EQ(Evaluate(space, at[0], {{i, 128 * 13 + 7}}), 2);
+  EXPECT_EQ(Evaluate(space, at[1], {{i, 128 * 13 + 7}}), 1);
+}
+
 TEST(IndexSpace, DivisionsThatTheTermsAllowAreNotDone) {
   IndexSpace space;
   const IndexVar row = space.AddLoop("u", 0, 1), i = space.AddLoop("i", 32, 2);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "src/stitch/evaluations.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/stitch/bodies.h"
@@ -166,6 +167,25 @@ TEST(StitchProgram, RowsInsideAUnitAreSegments) {
     for (const StitchLoop& loop : program->phases[0].loops) EXPECT_TRUE(loop.segments);
   }
   EXPECT_EQ(units, (std::set<int64_t>{12, 48}));
+}
+
+// The scales of groups leave a unit from the lanes that joined the groups: nobody joins them again.
+TEST(StitchProgram, ResultsOfSegmentsAreStoredWhereTheyAreJoined) {
+  const Chain body = testing::FromText("rmsnorm_quantize rows=M cols=512 granularity=group");
+  int rows = 0;
+  for (ValueId owner : OwnerCandidates(body)) {
+    const auto program = MakeStitchProgram(body, owner);
+    if (!program.ok() || program->owner < 0 || program->units != 1) continue;
+    ++rows;
+    ASSERT_EQ(program->phases.size(), 1u);
+    const StitchLoop& last = program->phases[0].loops.back();
+    ASSERT_EQ(last.roots.size(), 2u) << "codes and scales";
+    EXPECT_EQ(last.elements, 512);
+    EXPECT_EQ(last.roots[0].spread, 1);
+    EXPECT_EQ(last.roots[1].spread, 128);
+    EXPECT_EQ(EvaluationsOf(body, *program, last, true).steps, 0) << "a group is joined again";
+  }
+  EXPECT_EQ(rows, 1);
 }
 
 TEST(StitchProgram, TakesFineGrainedProducts) {

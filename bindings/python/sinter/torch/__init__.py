@@ -3,6 +3,7 @@
     import sinter.torch
     sinter.torch.replace_mlp(model)                                  # transformers' Llama, Qwen3
     sinter.torch.prepare_model(model, sizes=[1, 8, 32, 128])         # before a CUDA graph is captured
+    layer = sinter.torch.BetweenAttentions(..)                       # of a model loop of one's own
 
 The import registers operators and opens no driver. A context is made for each device when the first plan is needed,
 and not at all in the parent of a fork that does not compute.
@@ -10,11 +11,13 @@ and not at all in the parent of a fork that does not compute.
 
 from __future__ import annotations
 
+from ._layers import BetweenAttentions
 from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from ._ops import gated_mlp, gated_mlp_split, register_chain, run
 from ._store import configure, reset, use_context
 
 __all__ = [
+    "BetweenAttentions",
     "SinterMLP",
     "configure",
     "gated_mlp",

@@ -182,7 +182,7 @@ def _registered(key: str) -> Chain:
     return chain
 
 
-def _run_cuda(inputs: List[torch.Tensor], key: str) -> List[torch.Tensor]:
+def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
     chain = _registered(key)
     if not inputs:
         raise invalid("a chain without inputs has no device to run on")
@@ -190,7 +190,7 @@ def _run_cuda(inputs: List[torch.Tensor], key: str) -> List[torch.Tensor]:
     rows = _rows(chain, inputs)
     plan = store.find_chain(device, chain, key, rows)
     with torch.no_grad():
-        result = plan(*[value.contiguous() for value in inputs])
+        result = plan(*[value.contiguous() for value in inputs], pdl=pdl)
     return list(result) if isinstance(result, tuple) else [result]
 
 
@@ -202,7 +202,7 @@ def _rows(chain: Chain, inputs: Sequence[torch.Tensor]) -> int:
     return 0
 
 
-def _run_fake(inputs: List[torch.Tensor], key: str) -> List[torch.Tensor]:
+def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
     """Outputs by the chain's own shapes; an extent of M is the symbol of the inputs."""
     from .._buffers import torch_dtype
 
@@ -232,7 +232,7 @@ _OPERATORS: Tuple[Tuple[str, str, Dict[str, Any]], ...] = (
         "(Tensor x, Tensor gate, Tensor up, Tensor down, str act='silu') -> Tensor",
         {"CUDA": _gated_mlp_split_cuda, "CPU": _gated_mlp_split_cpu, "fake": _gated_mlp_split_fake},
     ),
-    ("run", "(Tensor[] inputs, str key) -> Tensor[]", {"CUDA": _run_cuda, "fake": _run_fake}),
+    ("run", "(Tensor[] inputs, str key, bool pdl=False) -> Tensor[]", {"CUDA": _run_cuda, "fake": _run_fake}),
 )
 
 

@@ -122,6 +122,15 @@ class Store:
             context._workspaces.reserve()
             return made
 
+    def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int]) -> Dict[int, str]:
+        """Prepares any chain for each size, in parallel; the digests of the plans by size."""
+        with self._lock:
+            context = self.context(device)
+            made = context.prepare_many([chain] * len(sizes), sizes)
+            self._chain_plans.update({(device, key, size): plan for size, plan in zip(sizes, made)})
+        context._workspaces.reserve()
+        return {size: plan.digest for size, plan in zip(sizes, made)}
+
     def prepare(self, context: Context, lines: Sequence[str], sizes: Sequence[int]) -> Dict[Tuple[str, int], str]:
         """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""
         pairs = [(line, size) for line in lines for size in sizes]

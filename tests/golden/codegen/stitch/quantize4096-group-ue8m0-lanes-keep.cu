@@ -26,7 +26,7 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 4; ++j) {
       const int i = (j * 4 + t) * 8;
       {
-        kept11[j] = load_pack<ElementBF16, 8>(in0 + (i + ((u) / 32) * 4096 + ((u) % 32) * 128));
+        kept11[j] = load_pack<ElementBF16, 8>(in0 + (u * 128 + i));
       }
     }
     float row4 = Largest::empty(float{});

@@ -42,7 +42,7 @@ sinter_stitch(const int* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 4 + t) * 4;
       {
-        kept108[j] = load_pack<ElementBF16, 4>(in2 + (u * 16 + ((i) / 8) * 8 + ((i) % 8)));
+        kept108[j] = load_pack<ElementBF16, 4>(in2 + (u * 16 + i));
       }
     }
     #pragma unroll

@@ -40,7 +40,7 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
       {
-        kept10[j] = load_pack<ElementBF16, 1>(in0 + (i + ((u) / 13) * 26 + ((u) % 13) * 2));
+        kept10[j] = load_pack<ElementBF16, 1>(in0 + (u * 2 + i));
         kept11[j] = load_pack<ElementE4M3, 1>(in1 + (i + ((u) % 13) * 2));
       }
     }

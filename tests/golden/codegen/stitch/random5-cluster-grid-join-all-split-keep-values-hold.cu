@@ -49,8 +49,8 @@ sinter_stitch(const float* __restrict__ in0,
       if (i < 1146) {
         kept57[j] = load_pack<ElementF32, 1>(in0 + (u * 573 + ((i) % 573)));
         kept58[j] = load_pack<ElementF16, 1>(in1 + (u * 573 + ((i) % 573)));
-        kept59[j] = load_pack<ElementPred, 1>(in2 + (u * 1146 + ((i) / 573) * 573 + ((i) % 573)));
-        kept60[j] = load_pack<ElementPred, 1>(in3 + (u * 1146 + ((i) / 573) * 573 + ((i) % 573)));
+        kept59[j] = load_pack<ElementPred, 1>(in2 + (u * 1146 + i));
+        kept60[j] = load_pack<ElementPred, 1>(in3 + (u * 1146 + i));
       }
     }
   }

@@ -29,7 +29,7 @@ sinter_stitch(const u16* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 16 + t) * 8;
       {
-        kept57[j] = load_pack<ElementBF16, 8>(in0 + (i + ((u) / 32) * 4096 + ((u) % 32) * 128));
+        kept57[j] = load_pack<ElementBF16, 8>(in0 + (u * 128 + i));
       }
     }
     float row3 = Sum::empty(float{});

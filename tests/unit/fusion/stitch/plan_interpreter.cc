@@ -182,6 +182,7 @@ class Machine {
     ffn.bias2 = p.size() == 2 && p.back().epilogue.has_bias();
     ffn.residual = ResidualOf(p) != Residual::kNone;
     ffn.rounds_sum = ResidualOf(p) == Residual::kAddedRounded;
+    ffn.sum_act = p.back().epilogue.sum_activation();
     ffn.scale1 = p[0].epilogue.scale();
     ffn.scale2 = p.size() == 2 ? p.back().epilogue.scale() : 1;
     ffn.factor1 = FactorOf(p[0]) != RowFactor::kNone;

@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
@@ -288,6 +289,21 @@ TEST(StitchPlans, TheSizesOfAModelAreTwoKernelsWhereTheProductsShareOne) {
                 static_cast<long long>(c.m), result.chosen.kernels.size(),
                 result.chosen.PredictedUs());
   }
+}
+
+TEST(StitchPlans, ProductsBehindANormStartEarlyUnlessTheyAreCooperative) {
+  int early = 0, waiting = 0;
+  for (const Plan& plan : All(PlansOf(NormFfnResidual(1024, 3072), 8))) {
+    for (const PlannedKernel& k : plan.kernels) {
+      if (k.spec.stitch != nullptr) continue;
+      const double alone =
+          Predict(k.spec.sequence, k.spec.schedule, *BuiltinModel("h200")).total_us;
+      (IsCooperative(k.spec.schedule) ? waiting : early) += 1;
+      EXPECT_EQ(k.prediction.total_us < alone, !IsCooperative(k.spec.schedule)) << plan.ToText();
+    }
+  }
+  EXPECT_GT(early, 0);
+  EXPECT_GT(waiting, 0);
 }
 
 // How many products each product kernel takes, of every plan.

@@ -1,0 +1,117 @@
+"""Decoder layers: all that lies between two attentions, as one plan."""
+
+from __future__ import annotations
+
+from typing import Dict, Sequence, Tuple
+
+import torch
+
+from .._builder import Builder
+from .._chain import Chain
+from .._error import invalid
+from .._operators import gelu, relu, rmsnorm, silu
+from .._shape import M, integer
+from ._ops import _DTYPES, register_chain
+from ._store import store
+
+_ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "erf"), "relu": relu}
+
+
+class BetweenAttentions:
+    """From attention's result to the next layer's queries, keys and values, or to the logits:
+
+        stream = stream + attended o^T
+        stream = stream + (act(x gate^T) * (x up^T)) down^T     with x = rmsnorm(stream) * norm
+        out    = rmsnorm(stream) * next_norm next^T
+
+    Layers of equal shapes share their plans. Call ``prepare`` before a CUDA graph is captured.
+
+    Args:
+        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it.
+        norm: [hidden], of the norm before the MLP.
+        gate_up: [2 inner, hidden], gate above up; or the two [inner, hidden].
+        down: [hidden, inner].
+        next_norm: [hidden], of the norm behind the MLP: the next layer's first, or the model's last.
+        next: [columns, hidden]: the next layer's merged queries, keys and values, or the matrix of logits.
+        eps: of both norms.
+        act: "silu", "gelu_tanh", "gelu_erf" or "relu".
+        pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
+            launch once on an idle stream.
+
+    Raises:
+        Error: INVALID_ARGUMENT naming the weight that does not fit.
+    """
+
+    def __init__(
+        self,
+        o: torch.Tensor,
+        norm: torch.Tensor,
+        gate_up: "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]",
+        down: torch.Tensor,
+        next_norm: torch.Tensor,
+        next: torch.Tensor,
+        *,
+        eps: float = 1e-6,
+        act: str = "silu",
+        pdl: bool = False,
+    ) -> None:
+        gate, up = gate_up.chunk(2) if isinstance(gate_up, torch.Tensor) else gate_up
+        self._weights = [o, norm, gate, up, down, next_norm, next]
+        _check(dict(zip(("o", "norm", "gate", "up", "down", "next_norm", "next"), self._weights)))
+        if act not in _ACTIVATIONS:
+            raise invalid(f"act is {act!r}; there are {' '.join(_ACTIVATIONS)}")
+        #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
+        self.chain = _chain(len(norm), len(gate), len(next), o.shape[1], eps, act, _DTYPES[o.dtype])
+        self._key = register_chain(self.chain)
+        self.pdl = pdl
+
+    def __call__(self, attended: torch.Tensor, stream: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """attended [rows, q], stream [rows, hidden] -> (stream [rows, hidden], out [rows, columns]), new memory.
+
+        Raises:
+            Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises.
+        """
+        result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl)
+        return result[0], result[1]
+
+    def prepare(self, sizes: Sequence[int]) -> Dict[int, str]:
+        """Prepares for each number of rows in `sizes`, in parallel; the plans' digests, for ranks to compare.
+
+        Raises:
+            Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises.
+        """
+        wanted = sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sizes)})
+        device = self._weights[0].device
+        if device.type != "cuda":
+            raise invalid(f"the weights are on {device}, not on a GPU")
+        return store.prepare_chain(device.index, self.chain, self._key, wanted)
+
+
+def _chain(hidden: int, inner: int, columns: int, q: int, eps: float, act: str, dtype: str) -> Chain:
+    b = Builder()
+    attended, stream = b.input(dtype, (M, q), name="attended"), b.input(dtype, (M, hidden), name="stream")
+    o, norm = b.constant(dtype, (hidden, q)), b.constant(dtype, (hidden,))
+    gate, up = b.constant(dtype, (inner, hidden)), b.constant(dtype, (inner, hidden))
+    down, next_norm = b.constant(dtype, (hidden, inner)), b.constant(dtype, (hidden,))
+    next = b.constant(dtype, (columns, hidden))
+    stream = (attended @ o.T + stream).cast(dtype)
+    x = rmsnorm(stream, norm, eps=eps).cast(dtype)
+    stream = ((_ACTIVATIONS[act](x @ gate.T) * (x @ up.T)) @ down.T + stream).cast(dtype)
+    return b.finish(stream, (rmsnorm(stream, next_norm, eps=eps).cast(dtype) @ next.T).cast(dtype))
+
+
+def _check(weights: Dict[str, torch.Tensor]) -> None:
+    for name, weight in weights.items():
+        if weight.dim() != (1 if name.endswith("norm") else 2):
+            raise invalid(f"{name} has shape {tuple(weight.shape)}: norms have one axis, the others two")
+    o, gate = weights["o"], weights["gate"]
+    hidden, inner = o.shape[0], gate.shape[0]
+    shapes = {"norm": (hidden,), "gate": (inner, hidden), "up": (inner, hidden), "down": (hidden, inner)}
+    shapes.update(next_norm=(hidden,), next=(weights["next"].shape[0], hidden))
+    for name, weight in weights.items():
+        if tuple(weight.shape) != shapes.get(name, tuple(weight.shape)):
+            raise invalid(f"{name} has shape {tuple(weight.shape)}, not {shapes[name]}")
+        if weight.dtype not in _DTYPES or weight.dtype != o.dtype or weight.device != o.device:
+            raise invalid(f"{name} is {weight.dtype} on {weight.device}, o is {o.dtype} on {o.device}: bf16 or f16, all alike")
+        if not weight.is_contiguous():
+            raise invalid(f"{name} has strides {weight.stride()}: it must be contiguous")

@@ -1,0 +1,165 @@
+"""Who computes what lies between the attentions of a step. Each has `first`, `between` and `last` (chains.py says of what)."""
+
+import time
+
+import torch
+import torch.nn.functional as F
+
+import chains
+from kernels import add_rmsnorm, silu_mul
+from variants import TORCH, parts_of
+
+
+# ---------------------------------------------------------------- PyTorch
+
+
+def _norm_linear(stream, gamma, weight, eps):
+    return F.linear(F.rms_norm(stream, gamma.shape, gamma, eps), weight)
+
+
+def _ffn(attended, stream, o, gamma, gate_up, down, eps):
+    stream = stream + F.linear(attended, o)
+    gate, up = _norm_linear(stream, gamma, gate_up, eps).chunk(2, -1)
+    return stream + F.linear(F.silu(gate) * up, down)
+
+
+def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps):
+    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps)
+    return stream, _norm_linear(stream, next_gamma, out, eps)
+
+
+def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps):
+    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps), next_gamma, out, eps)
+
+
+class Torch:
+    """Linears with gate and up, and queries, keys and values merged; compiled as one function from attention to attention, the
+    same for all layers, with weights as arguments; or eager."""
+
+    def __init__(self, weights, mode="eager"):
+        self.weights, self.eps = weights, weights.model.eps
+        compiled = (lambda f: f) if mode == "eager" else lambda f: torch.compile(f, dynamic=False, mode=TORCH[mode])
+        self._first, self._layer, self._tail = compiled(_norm_linear), compiled(_layer), compiled(_tail)
+
+    def first(self, stream):
+        layer = self.weights.layers[0]
+        return self._first(stream, layer.norm, layer.qkv, self.eps)
+
+    def between(self, i, attended, stream):
+        layer, after = self.weights.layers[i : i + 2]
+        return self._layer(
+            attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, after.norm, after.qkv, self.eps
+        )
+
+    def last(self, attended, stream):
+        layer, weights = self.weights.layers[-1], self.weights
+        return self._tail(
+            attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, weights.norm, weights.logits, self.eps
+        )
+
+
+class Serving(Torch):
+    """What servers run without a compiler: cuBLAS's products, and one kernel each for residual with norm, and activation."""
+
+    def first(self, stream):
+        layer = self.weights.layers[0]
+        return F.linear(add_rmsnorm(stream, None, layer.norm, self.eps)[1], layer.qkv)
+
+    def _normed(self, layer, attended, stream, gamma):
+        stream, x = add_rmsnorm(F.linear(attended, layer.o), stream, layer.post_norm, self.eps)
+        return add_rmsnorm(F.linear(silu_mul(F.linear(x, layer.gate_up)), layer.down), stream, gamma, self.eps)
+
+    def between(self, i, attended, stream):
+        layer, after = self.weights.layers[i : i + 2]
+        stream, x = self._normed(layer, attended, stream, after.norm)
+        return stream, F.linear(x, after.qkv)
+
+    def last(self, attended, stream):
+        _, x = self._normed(self.weights.layers[-1], attended, stream, self.weights.norm)
+        return F.linear(x, self.weights.logits)
+
+
+# ---------------------------------------------------------------- Sinter
+
+
+class Plans:
+    """Plans of a model for a number of rows, prepared in parallel; variants share what they have in common."""
+
+    def __init__(self, context, model, rows, variants):
+        wanted = {
+            (part, "folded" in flags, "unfused" in flags) for flags in variants for part in parts_of(flags)
+        }
+        begin = time.perf_counter()
+        pending = {
+            key: context.prepare_async(
+                getattr(chains, key[0])(model, key[1]), rows, choice="unfused" if key[2] else "best"
+            )
+            for key in sorted(wanted)
+        }
+        self.by_key = {key: one.result() for key, one in pending.items()}
+        self.seconds = time.perf_counter() - begin
+
+    def of(self, flags):
+        """{name of the chain: plan} of a variant."""
+        return {part: self.by_key[part, "folded" in flags, "unfused" in flags] for part in parts_of(flags)}
+
+
+class Sinter:
+    """A plan for what lies between two attentions, bound once for each layer. `split`: two plans, cut inside the FFN. `folded`:
+    norms' weights in the products behind them. `pdl`: programmatic edges between plans, too."""
+
+    def __init__(self, weights, state, plans, flags):
+        model, rows = weights.model, state.rows
+        make = lambda columns: torch.full(
+            (rows, columns), float("nan"), device=state.embedded.device, dtype=state.embedded.dtype
+        )
+        self.pdl, self.folded = "pdl" in flags, "folded" in flags
+        self.qkv, self.logits, self.inner = make(model.qkv), make(model.vocabulary), make(model.inner)
+        self.streams, self.middle = (make(model.hidden), make(model.hidden)), make(model.hidden)
+        bind_layer = self._split_layer if "split" in flags else self._whole_layer
+        layers = weights.layers
+        self._first = plans["first"].bind(state.embedded, *self._with(layers[0].norm, layers[0].qkv), out=self.qkv)
+        self._layers = []
+        for i, layer in enumerate(layers):
+            source = self.streams[i % 2] if i else state.embedded
+            self._layers.append(bind_layer(plans, weights, i, layer, state.attention.out, source))
+
+    def _behind(self, weights, i):
+        """What follows layer i: whether it is the last, the norm and matrix of the product behind it, the outputs."""
+        if i + 1 == len(weights.layers):
+            return True, weights.norm, weights.logits, self.logits
+        after = weights.layers[i + 1]
+        return False, after.norm, after.qkv, (self.streams[(i + 1) % 2], self.qkv)
+
+    def _with(self, gamma, *weights):
+        return weights if self.folded else (gamma, *weights)
+
+    def _whole_layer(self, plans, weights, i, layer, attended, source):
+        ends, gamma, out, outputs = self._behind(weights, i)
+        upper = self._with(layer.post_norm, *layer.gate_up.chunk(2))
+        return (plans["last" if ends else "between"].bind(
+            attended, source, layer.o, *upper, layer.down, *self._with(gamma, out), out=outputs),)
+
+    def _split_layer(self, plans, weights, i, layer, attended, source):
+        ends, gamma, out, outputs = self._behind(weights, i)
+        upper = self._with(layer.post_norm, *layer.gate_up.chunk(2))
+        lower = plans["lower_last" if ends else "lower"]
+        return (plans["upper"].bind(attended, source, layer.o, *upper, out=(self.middle, self.inner)),
+                lower.bind(self.inner, self.middle, layer.down, *self._with(gamma, out), out=outputs))
+
+    def first(self, stream):
+        return self._first(pdl=self.pdl)
+
+    def between(self, i, attended, stream):
+        for binding in self._layers[i]:
+            binding(pdl=self.pdl)
+        return self.streams[(i + 1) % 2], self.qkv
+
+    def last(self, attended, stream):
+        for binding in self._layers[-1]:
+            binding(pdl=self.pdl)
+        return self.logits
+
+    def poison(self):
+        for buffer in (self.qkv, self.logits, self.inner, *self.streams, self.middle):
+            buffer.fill_(float("nan"))

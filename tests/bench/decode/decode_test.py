@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""What decode.py computes without a GPU: bytes, chains and their plans, arguments, tables. With PyTorch and Triton here also its
+kernels, in Triton's interpreter, and whole steps against float32, Sinter's chains run by the reference executor."""
+
+import contextlib
+import ctypes
+import dataclasses
+import io
+import os
+import sys
+import tempfile
+import unittest
+
+os.environ["TRITON_INTERPRET"] = "1"  # before kernels.py is imported
+
+import chains
+import decode
+import models
+import results
+import sinter
+import variants
+from models import MODELS, TINY
+
+try:
+    import torch
+    import triton  # noqa: F401
+
+    import contestants
+    import kernels
+    import measure
+    import reference
+    import step
+except ImportError:
+    torch = None
+needs_torch = unittest.skipIf(torch is None, "no PyTorch with Triton")
+
+PARTS = ("first", "between", "last", "upper", "lower", "lower_last")
+
+
+class ModelsTest(unittest.TestCase):
+    def test_parameters_are_those_that_are_published(self):
+        """Billions, the matrix of logits once, within a percent."""
+        published = {"Qwen3-0.6B": 0.596, "Llama-3.2-1B": 1.236, "Qwen3-4B": 4.022, "Qwen3-8B": 8.191 - 0.622,
+                     "Llama-3-8B": 8.030 - 0.525}
+        for name, billions in published.items():
+            self.assertAlmostEqual(MODELS[name].weight_bytes() / 2e9 / billions, 1, delta=0.01, msg=name)
+
+    def test_limit_counts_the_cache_only_with_attention(self):
+        model = MODELS["Llama-3-8B"]
+        cache = 2 * 32 * 2 * 8 * 128 * 16 * 1024  # bytes, layers, keys and values, heads, columns, rows, positions
+        self.assertAlmostEqual(
+            models.limit_us(model, 16, 1024) - models.limit_us(model, 16, 1024, attention=False), cache / 4.55e6, places=3)
+
+
+class ChainsTest(unittest.TestCase):
+    def test_buffers_have_the_shapes_of_the_weights(self):
+        model = MODELS["Qwen3-4B"]
+        shapes = lambda infos: [info.shape for info in infos]
+        h, f, q, qkv = model.hidden, model.inner, model.q, model.qkv
+        between = chains.between(model)
+        self.assertEqual(shapes(between.buffers(8)), [
+            (8, q), (8, h), (h, q), (h,), (f, h), (f, h), (h, f), (h,), (qkv, h), (8, h), (8, qkv)])
+        self.assertEqual(shapes(chains.between(model, folded=True).buffers(8)), [
+            (8, q), (8, h), (h, q), (f, h), (f, h), (h, f), (qkv, h), (8, h), (8, qkv)])
+        self.assertEqual(shapes(chains.last(model).buffers(8))[-1], (8, model.vocabulary))
+
+    def test_all_chains_of_all_models_are_valid(self):
+        for model in MODELS.values():
+            for part in PARTS:
+                for folded in (False, True):
+                    self.assertTrue(getattr(chains, part)(model, folded).uses_m)
+
+    def test_a_layer_is_planned_for_a_gpu_that_is_not_here(self):
+        cache = os.environ.get("SINTER_CACHE_DIR", "")
+        with sinter.Context(target="h200", cache_dir=cache) as context:
+            try:
+                plan = context.prepare(chains.between(MODELS["Qwen3-0.6B"]), 1)
+            except sinter.Error as error:
+                if error.code != sinter.Status.UNAVAILABLE:
+                    raise
+                self.skipTest(f"no run-time compiler: {error}")
+            self.assertLessEqual(plan.kernel_count, 6)  # four products, one of them gated, and two norms
+            self.assertGreater(plan.predicted_us, models.limit_us(MODELS["Qwen3-0.6B"], 1, 0) / 28 * 0.5)
+
+
+class ArgumentsTest(unittest.TestCase):
+    def refused(self, *arguments):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(SystemExit) as ended:
+            decode.parse(["--out", "x.json", *arguments])
+        self.assertEqual(ended.exception.code, 2)
+        return said.getvalue()
+
+    def test_lists_are_read(self):
+        options = decode.parse(["--out", "x", "--models", "Qwen3-4B,Llama-3-8B", "--rows", "1,16", "--contexts", "4096"])
+        self.assertEqual((options.models, options.rows, options.contexts), (["Qwen3-4B", "Llama-3-8B"], [1, 16], [4096]))
+
+    def test_what_is_unknown_is_named(self):
+        self.assertIn("'GPT-2'", self.refused("--models", "Qwen3-4B,GPT-2"))
+        self.assertIn("'1,0'", self.refused("--rows", "1,0"))
+        self.assertIn("'1,x'", self.refused("--rows", "1,x"))
+
+    def test_contestants_are_checked(self):
+        self.assertIn("'jax'", self.refused("--contestants", "compile,jax"))
+        for name in ("sinter-fast", "sinter-pdl-split", "sinter-split-unfused", "sinters"):
+            self.assertIn(repr(name), self.refused("--contestants", name))
+        good = "eager,serving,compile,max-autotune,sinter,sinter-split-folded-pdl,sinter-unfused"
+        self.assertEqual(decode.contestant_names(good), good.split(","))
+
+    def test_a_file_is_asked_for(self):
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            decode.parse([])
+
+    def test_warming_processes_are_called_as_this_program_reads(self):
+        options = decode.parse(decode.warm_command("Qwen3-4B", 8, ["compile"])[3:])
+        self.assertTrue(options.warm_only)
+        self.assertEqual((options.models, options.rows, options.contestants), (["Qwen3-4B"], [8], ["compile"]))
+
+
+def case_rows():
+    model = MODELS["Qwen3-0.6B"]
+    more = {"kernels": 10, "rel_error": 1e-2}
+    return [results.row(model, 8, 1024, name, us, bare, **more)
+            for name, us, bare in (("sinter-pdl", 800.0, 500.0), ("sinter", 850.0, 450.0), ("compile", 1200.0, 900.0),
+                                   ("serving", 1100.0, 990.0))]
+
+
+class ResultsTest(unittest.TestCase):
+    def test_a_row_has_rates_and_shares(self):
+        row = case_rows()[0]
+        self.assertAlmostEqual(row["tokens_per_s"], 8 / 800e-6)
+        self.assertAlmostEqual(row["attention_share"], 3 / 8)
+        self.assertAlmostEqual(row["bandwidth_without_attention"], MODELS["Qwen3-0.6B"].weight_bytes() / 500e-6 / 4.55e12)
+        self.assertGreater(row["bandwidth"] * 800, row["bandwidth_without_attention"] * 500)
+
+    def test_the_best_are_compared(self):
+        (case,) = results.cases(case_rows()).values()
+        self.assertAlmostEqual(results.ratio(case), 1100 / 800)
+        self.assertAlmostEqual(results.ratio(case, "without_attention_us"), 900 / 450)
+
+    def test_a_table_has_a_line_for_each_case_with_both(self):
+        alone = {**case_rows()[0], "rows": 32}
+        lines = results.table(case_rows() + [alone]).splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertTrue(lines[2].startswith("| Qwen3-0.6B | 8 | 1024 | serving | 1100 | sinter-pdl | 800 | 1.38 | 2.00 | 10000 |"))
+        self.assertEqual(len({line.count("|") for line in lines}), 1)
+
+    def test_files_are_replaced_as_a_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.json")
+            results.write(path, {"gpu": "none"}, case_rows(), [])
+            results.write(path, {"gpu": "none"}, case_rows()[:1], [{"why": "x"}])
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                self.assertEqual(results.main([path]), 0)
+            self.assertEqual(len(said.getvalue().splitlines()), 2)
+            self.assertEqual(os.listdir(folder), ["x.json"])
+
+
+# ---------------------------------------------------------------- With PyTorch
+
+
+class HostPlan:
+    """A chain that the reference executor computes, with f32 tensors in the place of bf16 ones."""
+
+    def __init__(self, chain):
+        self.chain = chain
+
+    def bind(self, *inputs, out):
+        outputs = out if isinstance(out, tuple) else (out,)
+        rows = inputs[0].shape[0]
+        infos = self.chain.buffers(rows)
+        assert [tuple(tensor.shape) for tensor in (*inputs, *outputs)] == [info.shape for info in infos]
+
+        def launch(pdl=False):
+            held = [tensor.bfloat16().contiguous() for tensor in inputs]
+            made = [torch.empty(tensor.shape, dtype=torch.bfloat16) for tensor in outputs]
+            addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[tensor.data_ptr() for tensor in tensors])
+            sinter._library.call("sinter_x_reference_run", self.chain._get(), rows, len(held), addresses(held), len(made),
+                                 addresses(made), 1)
+            for tensor, value in zip(outputs, made):
+                tensor.copy_(value)
+            return out
+
+        return launch
+
+
+class HostPlans:
+    def __init__(self, model, flags):
+        self.plans = {part: HostPlan(getattr(chains, part)(model, "folded" in flags)) for part in variants.parts_of(flags)}
+
+    def __getitem__(self, part):
+        return self.plans[part]
+
+
+@needs_torch
+class StepTest(unittest.TestCase):
+    def wrong_by(self, model, rows, context, make):
+        weights = step.Weights(model, "cpu", torch.float32)
+        for tensor in [t for layer in weights.layers for t in layer.__dict__.values()] + [weights.embedding, weights.norm]:
+            tensor.copy_(tensor.bfloat16())
+        state = step.State(weights, rows, context)
+        state.reset()
+        wanted = reference.logits(weights, state)
+        contestant = make(weights, state)
+        state.poison()
+        found = step.run(contestant, weights, state)
+        self.assertEqual(int(state.position), context // 2 + 1)
+        self.assertEqual(state.tokens.tolist(), found.argmax(1).tolist())
+        return measure.relative_error(found, wanted)
+
+    def sinter(self, weights, state, flags=frozenset()):
+        source = weights.folded() if "folded" in flags else weights
+        made = contestants.Sinter(source, state, HostPlans(weights.model, flags), flags)
+        made.poison()
+        return made
+
+    def test_eager_and_serving_steps_are_the_references(self):
+        eager, serving = (lambda w, s: contestants.Torch(w)), (lambda w, s: contestants.Serving(w))
+        plain = dataclasses.replace(TINY, qk_norm=False, kv_heads=4)
+        # One part of the positions; a part that is not full; sixteen parts.
+        for model, rows, context, make in ((TINY, 2, 64, eager), (plain, 3, 200, serving), (TINY, 1, 1024, serving)):
+            self.assertLess(self.wrong_by(model, rows, context, make), 1e-5)
+
+    def test_sinters_steps_are_the_references_within_rounding(self):
+        for flags in (set(), {"folded", "pdl"}, {"split", "folded"}):
+            make = lambda w, s, flags=flags: self.sinter(w, s, flags)
+            self.assertLess(self.wrong_by(TINY, 3, 64, make), 0.02, flags)
+
+    def test_a_norm_too_many_would_be_seen(self):
+        self.assertGreater(self.wrong_by(TINY, 3, 64, lambda w, s: contestants.Torch(w.folded())), 0.1)
+
+    def test_a_wrong_result_is_not_timed(self):
+        self.assertEqual(measure.check(0.012, 0.01, 1.3), 0.012)
+        for error in (0.0131, measure.relative_error(torch.full((2,), float("nan")), torch.ones(2))):
+            with self.assertRaises(measure.WrongResult):
+                measure.check(error, 0.01, 1.3)
+
+    def test_positions_are_split_until_the_chip_is_full(self):
+        self.assertEqual([kernels.splits_for(rows * 8, 1024) for rows in (1, 8, 32, 64)], [16, 8, 2, 1])
+        self.assertEqual(kernels.splits_for(8, 60), 1)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, argv=sys.argv[:1])
+    sys.exit(0 if program.result.wasSuccessful() else 1)

@@ -1,0 +1,71 @@
+"""Shapes of the models whose decoding step is measured, and what a step must move at least."""
+
+from dataclasses import dataclass
+
+# The stream that this chip's memory gives, read only: docs/cost-model.md.
+BYTES_PER_S = 4.55e12
+BF16 = 2
+
+
+@dataclass(frozen=True)
+class Model:
+    """A decoder whose layers are attention and a gated FFN, each behind an RMS norm."""
+
+    name: str
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head: int
+    vocabulary: int
+    qk_norm: bool
+    eps: float
+
+    @property
+    def q(self):
+        """Columns of the queries, which are those of attention's result."""
+        return self.heads * self.head
+
+    @property
+    def kv(self):
+        return self.kv_heads * self.head
+
+    @property
+    def qkv(self):
+        """Columns of the merged product: queries, keys, values."""
+        return self.q + 2 * self.kv
+
+    def layer_bytes(self):
+        """Weights of a layer."""
+        products = self.hidden * (self.q + self.qkv + 3 * self.inner)
+        return BF16 * (products + 2 * self.hidden + (2 * self.head if self.qk_norm else 0))
+
+    def weight_bytes(self):
+        """Weights that a step reads: layers, the last norm, the matrix of logits. Of the embedding it reads a row a token."""
+        return self.layers * self.layer_bytes() + BF16 * self.hidden * (1 + self.vocabulary)
+
+    def cache_bytes(self, rows, context):
+        """Keys and values that a step reads."""
+        return BF16 * self.layers * 2 * self.kv * rows * context
+
+
+MODELS = {
+    model.name: model
+    for model in (
+        Model("Qwen3-0.6B", 1024, 3072, 28, 16, 8, 128, 151936, True, 1e-6),
+        Model("Llama-3.2-1B", 2048, 8192, 16, 32, 8, 64, 128256, False, 1e-5),
+        Model("Qwen3-4B", 2560, 9728, 36, 32, 8, 128, 151936, True, 1e-6),
+        Model("Qwen3-8B", 4096, 12288, 36, 32, 8, 128, 151936, True, 1e-6),
+        Model("Llama-3-8B", 4096, 14336, 32, 32, 8, 128, 128256, False, 1e-5),
+    )
+}
+
+# Of the tests: every part of a step, in no time.
+TINY = Model("tiny", 64, 96, 2, 4, 2, 32, 128, True, 1e-6)
+
+
+def limit_us(model, rows, context, attention=True):
+    """Microseconds that a step's bytes take."""
+    moved = model.weight_bytes() + (model.cache_bytes(rows, context) if attention else 0)
+    return moved / BYTES_PER_S * 1e6

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Results files of decode.py, and their table.
+
+Usage: results.py FILE.json ..    a table in Markdown of all files together, for docs/performance.md
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from models import BYTES_PER_S, MODELS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def source_state():
+    """Commit and whether the tree was modified: from the file COMMIT of a bundle, else from git."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+    try:
+        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
+            words = file.read().split()
+        return {"commit": words[0], "dirty": words[1] != "clean"}
+    except (OSError, IndexError):
+        pass
+    git = lambda *args: subprocess.run(["git", "-C", root, *args], capture_output=True, text=True, check=False).stdout.strip()
+    return {"commit": git("rev-parse", "HEAD") or "unknown", "dirty": bool(git("status", "--porcelain"))}
+
+
+def row(model, rows, context, contestant, us, bare_us, **more):
+    """What is stored of one contestant in one case. `bare_us`: the step without attention."""
+    weights, cache = model.weight_bytes(), model.cache_bytes(rows, context)
+    share = lambda moved, us: moved / BYTES_PER_S * 1e6 / us
+    return {
+        "model": model.name, "rows": rows, "context": context, "contestant": contestant,
+        "step_us": us, "without_attention_us": bare_us,
+        "tokens_per_s": rows * 1e6 / us,
+        "bandwidth": share(weights + cache, us), "bandwidth_without_attention": share(weights, bare_us),
+        "attention_share": 1 - bare_us / us,
+        **more,
+    }
+
+
+def write(path, machine, rows, failures):
+    """Replaces the file as a whole, so that a run that is ended leaves what it has measured."""
+    content = {"machine": machine, **source_state(), "rows": rows, "failures": failures}
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+    os.replace(path + ".part", path)
+
+
+def is_sinter(contestant):
+    return contestant.startswith("sinter")
+
+
+def cases(rows):
+    """{(model, rows, context): {contestant: row}} in the order of models.py, then by rows."""
+    found = {}
+    order = list(MODELS)
+    for one in sorted(rows, key=lambda one: (order.index(one["model"]), one["context"], one["rows"])):
+        found.setdefault((one["model"], one["rows"], one["context"]), {})[one["contestant"]] = one
+    return found
+
+
+def best(case, sinter, figure="step_us"):
+    """The fastest contestant that is Sinter, or that is not; None where there is none."""
+    found = [one for name, one in case.items() if is_sinter(name) == sinter and one[figure]]
+    return min(found, key=lambda one: one[figure], default=None)
+
+
+def ratio(case, figure="step_us"):
+    """The best other contestant's time over Sinter's best."""
+    other, own = best(case, False, figure), best(case, True, figure)
+    return other[figure] / own[figure] if other and own else None
+
+
+HEAD = ["model", "M", "context", "best other", "us", "Sinter", "us", "other / Sinter", "without attention", "tokens/s",
+        "bandwidth", "without attention", "attention", "kernels", "other's", "mJ a token", "other's", "error"]
+
+
+def line(key, case):
+    other, own = best(case, False), best(case, True)
+    if other is None or own is None:
+        return None
+    energy = lambda one: f"{one['joules'] * 1e3 / one['rows']:.1f}" if one.get("joules") else "-"
+    return [key[0], str(key[1]), str(key[2]), other["contestant"], f"{other['step_us']:.0f}", own["contestant"],
+            f"{own['step_us']:.0f}", f"{ratio(case):.2f}", f"{ratio(case, 'without_attention_us'):.2f}",
+            f"{own['tokens_per_s']:.0f}", f"{own['bandwidth']:.0%}",
+            f"{best(case, True, 'without_attention_us')['bandwidth_without_attention']:.0%}",
+            f"{own['attention_share']:.0%}", str(own["kernels"]), str(other["kernels"]), energy(own), energy(other),
+            f"{own['rel_error']:.1e}"]
+
+
+def table(rows):
+    """Each case's best Sinter beside the best of the others."""
+    lines = [HEAD, ["---"] * len(HEAD)] + [found for key, case in cases(rows).items() if (found := line(key, case))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines).replace("| --- ", "|---").replace("--- |", "---|")
+
+
+def main(paths):
+    if not paths:
+        print(__doc__)
+        return 2
+    rows = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            rows += json.load(file)["rows"]
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

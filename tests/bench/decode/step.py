@@ -1,0 +1,102 @@
+"""A decoding step around a contestant: what all share is here, their parts come from `contestants`."""
+
+import torch
+
+from kernels import Attention
+
+
+class Layer:
+    """Weights of a layer, [out, in]."""
+
+    def __init__(self, model, make):
+        self.qkv, self.o = make(model.qkv, model.hidden), make(model.hidden, model.q)
+        self.gate_up, self.down = make(2 * model.inner, model.hidden), make(model.hidden, model.inner)
+        self.norm, self.post_norm = make(model.hidden), make(model.hidden)
+        self.qk_gamma = make(2, model.head)
+
+    def folded(self):
+        """The same with the norms' weights in those of the products behind them."""
+        other = object.__new__(Layer)
+        other.__dict__.update(self.__dict__)
+        other.qkv, other.gate_up = self.qkv * self.norm, self.gate_up * self.post_norm
+        return other
+
+
+class Weights:
+    """Random weights of a model, one copy for all contestants. The embedding is the matrix of logits, too."""
+
+    def __init__(self, model, device, dtype=torch.bfloat16, layers=None):
+        generator = torch.Generator(device).manual_seed(1)
+
+        def make(*shape):
+            """Products keep variances; weights of norms lie around 1."""
+            reach, middle = ((3 / shape[-1]) ** 0.5, 0.0) if len(shape) > 1 and shape[0] != 2 else (0.5, 1.0)
+            made = torch.empty(shape, device=device, dtype=dtype)
+            return made.uniform_(middle - reach, middle + reach, generator=generator)
+
+        self.model = model
+        self.layers = [Layer(model, make) for _ in range(layers or model.layers)]
+        self.embedding = self.logits = make(model.vocabulary, model.hidden)
+        self.norm = make(model.hidden)
+
+    def folded(self):
+        """A copy with the norms' weights in the products behind them."""
+        other = object.__new__(Weights)
+        other.model, other.embedding, other.norm = self.model, self.embedding, self.norm
+        other.layers = [layer.folded() for layer in self.layers]
+        other.logits = self.logits * self.norm
+        return other
+
+
+class State:
+    """What a step reads and changes besides weights: tokens, position, keys and values. A step ends where it began but for
+    tokens and position, so that steps after `reset` are equal. The cache is a ring of `context` positions, all of which
+    every step reads."""
+
+    def __init__(self, weights, rows, context, early=False):
+        model, embedding = weights.model, weights.embedding
+        device, dtype = embedding.device, embedding.dtype
+        generator = torch.Generator(device).manual_seed(2)
+        self.rows, self.context = rows, context
+        self.begin = torch.randint(model.vocabulary, (rows,), device=device, generator=generator)
+        self.tokens = self.begin.clone()
+        self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.embedded = torch.empty(rows, model.hidden, device=device, dtype=dtype)
+        self.caches = [
+            torch.empty(2, rows, model.kv_heads, context, model.head, device=device, dtype=dtype).uniform_(
+                -1.7, 1.7, generator=generator
+            )
+            for _ in weights.layers
+        ]
+        angle = torch.arange(context, device=device)[:, None] * 1e4 ** -(
+            torch.arange(model.head // 2, device=device) * 2 / model.head
+        )
+        self.turns = angle.cos(), angle.sin()
+        self.attention = Attention(model, rows, context, device, dtype, early)
+
+    def reset(self):
+        self.tokens.copy_(self.begin)
+        self.position.fill_(self.context // 2)
+
+    def poison(self):
+        """What a step writes before it reads it."""
+        slot = int(self.position) % self.context
+        places = [cache[:, :, :, slot] for cache in self.caches]
+        for buffer in (self.embedded, self.attention.q, self.attention.out, self.attention.parts, *places):
+            buffer.fill_(float("nan"))
+
+
+def run(contestant, weights, state, attention=True):
+    """Enqueues one step; its logits [rows, vocabulary]. Without attention its result is what lies there already."""
+    torch.index_select(weights.embedding, 0, state.tokens, out=state.embedded)
+    qkv, stream = contestant.first(state.embedded), state.embedded
+    attended = state.attention.out
+    for i, layer in enumerate(weights.layers):
+        if attention:
+            attended = state.attention(qkv, state.caches[i], layer.qk_gamma, state.turns, state.position)
+        if i + 1 < len(weights.layers):
+            stream, qkv = contestant.between(i, attended, stream)
+    logits = contestant.last(attended, stream)
+    torch.argmax(logits, 1, out=state.tokens)
+    state.position.add_(1)
+    return logits

@@ -1,0 +1,82 @@
+"""Times contestants in turns: CUDA graphs that are replayed one after another, or calls back to back without a graph."""
+
+import json
+import os
+import statistics
+import time
+
+ROUNDS = 9
+
+
+def capture(torch, stream, calls):
+    """A CUDA graph of `calls`, functions without arguments; `kept` are their results, whose memory stays theirs."""
+    torch.cuda.synchronize()  # what the calls read may have been made on another stream
+    with torch.cuda.stream(stream):
+        for call in calls[:3] * 2:
+            call()
+        torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        kept = [call() for call in calls]
+    torch.cuda.synchronize()
+    return graph, kept
+
+
+def _figures(times):
+    """Microseconds of one call."""
+    return {"us": statistics.median(times), "least_us": min(times), "most_us": max(times)}
+
+
+def replayed(torch, graphs, replays=1, rounds=ROUNDS):
+    """Figures of {name: (graph, calls in it)}: each round replays every graph, beginning with another one each time."""
+    names, times = list(graphs), {name: [] for name in graphs}
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for turn in range(-1, rounds):  # the first round warms up
+        for i in range(len(names)):
+            name = names[(turn + i) % len(names)]
+            graph, calls = graphs[name]
+            begin.record()
+            for _ in range(replays):
+                graph.replay()
+            end.record()
+            end.synchronize()
+            if turn >= 0:
+                times[name].append(begin.elapsed_time(end) * 1000 / (calls * replays))
+    return {name: _figures(values) for name, values in times.items()}
+
+
+def called(torch, stream, contestants, least_calls=200, rounds=5):
+    """Figures of {name: calls} by the wall clock, host time included, in turns; a round has `least_calls` calls or more."""
+    times = {name: [] for name in contestants}
+    with torch.cuda.stream(stream):
+        for turn in range(-1, rounds):
+            for name, calls in contestants.items():
+                order = calls * -(-least_calls // len(calls))
+                torch.cuda.synchronize()
+                begin = time.perf_counter()
+                for call in order:
+                    call()
+                torch.cuda.synchronize()
+                if turn >= 0:
+                    times[name].append((time.perf_counter() - begin) / len(order) * 1e6)
+    return {name: _figures(values) for name, values in times.items()}
+
+
+def machine(torch):
+    """What a results file says of where it was made. COMMIT in the project's folder names the version where there is no git."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    try:
+        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
+            commit = file.read().split()[0]
+    except (OSError, IndexError):
+        commit = "unknown"
+    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(), "commit": commit,
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+
+
+def write(path, result):
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+    os.replace(path + ".part", path)
