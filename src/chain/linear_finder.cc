@@ -117,7 +117,7 @@ bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   if (ConvolutionAt(below, found)) return IsScale(found->scale);
   const Op& product = graph_.op(below);
   if (product.kind == OpKind::kScaledMatmul) {
-    return ScaledProductAt(product, found) && IsScale(found->scale);
+    return ScaledProductAt(below, found) && IsScale(found->scale);
   }
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
   if (found->factor < 0) TakeFactorOfRows(found);
@@ -154,7 +154,9 @@ int LinearFinder::BelowReshapes(ValueId id) const {
   return graph_.op(id).input;
 }
 
-bool LinearFinder::ScaledProductAt(const Op& op, Linear* found) const {
+bool LinearFinder::ScaledProductAt(ValueId id, Linear* found) const {
+  const Op& op = graph_.op(id);
+  found->codes = id;
   found->x = op.operands[0];
   found->weight = graph_.op(op.operands[1]).input;
   found->layout = Layout::kOI;

@@ -15,8 +15,10 @@ struct Linear {
   int weight = -1, bias = -1;
   Layout layout = Layout::kOI;
   double scale = 1;
-  int factor = -1;                 // a number of each row
-  int scale_x = -1, scale_w = -1;  // of a product of codes: what dequantises x, and the weight
+  int factor = -1;  // a number of each row
+  // A product of codes, and the numbers of what dequantises x and the weight.
+  ValueId codes = -1;
+  int scale_x = -1, scale_w = -1;
   ValueId conv = -1;  // a convolution with the weight as its filter, in place of the product
 };
 
@@ -52,7 +54,7 @@ class LinearFinder {
   bool ScaledAt(ValueId id, Linear* found) const;
   ValueId SkipScales(ValueId id, Linear* found) const;
   bool ProductAt(const Op& op, Linear* found) const;
-  bool ScaledProductAt(const Op& op, Linear* found) const;
+  bool ScaledProductAt(ValueId id, Linear* found) const;
   int BelowReshapes(ValueId id) const;
   bool ConvolutionAt(ValueId id, Linear* found) const;
   void TakeFactorOfRows(Linear* found) const;

@@ -52,9 +52,9 @@ class Lister {
     Read(Role::kBias1, first.bias, 0);
     Read(Role::kBiasUp, first.bias_up, 0);
     Read(Role::kFactor1, first.factor, 1);
-    Read(Role::kScaleA, first.scale_rows, RowStrideOf(Role::kScaleA));
-    Read(Role::kScaleW1, first.scale_weights, 0);
-    Read(Role::kScaleUp, first.scale_up, 0);
+    Read(Role::kScaleA, first.scale_rows, RowStrideOf(segment, Role::kScaleA));
+    Read(Role::kScaleW1, first.scale_weights, RowStrideOf(segment, Role::kScaleW1));
+    Read(Role::kScaleUp, first.scale_up, RowStrideOf(segment, Role::kScaleUp));
     const ProductInputs& last = matched_.InputsOf(segment.end() - 1);
     if (segment.count == 2) {
       Read(Role::kW2, last.weights, last.weights_stride);
@@ -74,8 +74,8 @@ class Lister {
   }
 
   // Of scales, which are contiguous.
-  int64_t RowStrideOf(Role role) const {
-    const RoleShape shape = ShapeOf(matched_.sequence, role);
+  int64_t RowStrideOf(const Segment& segment, Role role) const {
+    const RoleShape shape = ShapeOf(matched_.sequence.Part(segment.begin, segment.count), role);
     return shape.rows > 0 ? shape.columns : 0;
   }
 

@@ -20,6 +20,10 @@ absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::str
       absl::StrCat("operand ", NameOf(role), ": ", field, " ", value, " ", bound));
 }
 
+bool IsScale(Role role) {
+  return role == Role::kScaleA || role == Role::kScaleW1 || role == Role::kScaleUp;
+}
+
 absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
   const RoleShape shape = ShapeOf(sequence, operand.role);
   const bool matrix = shape.rows > 0;
@@ -28,7 +32,7 @@ absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding&
                   absl::StrCat("is below its ", shape.columns, " columns"));
   }
   const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2 ||
-                      (operand.role == Role::kScaleA && matrix);
+                      (matrix && IsScale(operand.role));
   if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
     return Refuse(operand.role, "row stride", operand.row_stride,
                   absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));

@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/pattern.h"
+#include "src/chain/scaled_matmul.h"
 
 namespace sinter {
 namespace {
@@ -95,6 +96,7 @@ absl::Status CheckHalves(const FoundStep& found) {
   if ((up.bias >= 0) != (gate.bias >= 0)) return Refuse("one of gate and up has a bias");
   if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
   if (up.scale_x != gate.scale_x) return Refuse("gate and up differ in the scale of their rows");
+  if ((up.codes >= 0) != (gate.codes >= 0)) return Refuse("one of gate and up has scales");
   if (up.scale == gate.scale) return absl::OkStatus();
   return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
 }
@@ -125,6 +127,35 @@ PixelWindow WindowOf(const Subgraph& graph, const Op& op) {
   window.conv = op.conv;
   window.conv.filter = FilterLayout::kOHWI;  // the weights' layout says it
   return window;
+}
+
+// What shares a value of the scale of operand `slot` of a product of codes.
+absl::StatusOr<Scales> ScalesOf(const Subgraph& graph, const Op& product, size_t slot) {
+  const bool weights = slot == 1;
+  const TensorType& type = graph.op(product.operands[slot]).type;
+  const TensorType& scale = graph.op(product.operands[slot + 2]).type;
+  const char* name = weights ? "scale_w" : "scale_a";
+  SINTER_ASSIGN_OR_RETURN(const ScaleGrain grain, GrainOf(name, type, scale, weights));
+  const bool groups = grain.k > 0 && type.dims[1].value > kScaleBlock;
+  if (grain.rows == 0 && !groups) return Scales{ScaleKind::kTensor, 0, 0};
+  if (grain.rows == 1 && !groups) return Scales{ScaleKind::kVector, 0, 0};
+  if (grain.rows == (weights ? kScaleBlock : 1)) {
+    return Scales{ScaleKind::kBlock, grain.rows, kScaleBlock};
+  }
+  return Refuse(name, " is ", ToString(scale), ", of ", ToString(type),
+                ": kernels read one of the tensor, of a row, or of ",
+                weights ? "128 x 128" : "128 of a row");
+}
+
+absl::Status FillScales(const Subgraph& graph, const FoundStep& found, MatrixProduct* p) {
+  if (found.main.codes < 0) return absl::OkStatus();
+  const Op& main = graph.op(found.main.codes);
+  SINTER_ASSIGN_OR_RETURN(p->rows.scales, ScalesOf(graph, main, 0));
+  SINTER_ASSIGN_OR_RETURN(p->weights.scales, ScalesOf(graph, main, 1));
+  if (!found.gated) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const Scales up, ScalesOf(graph, graph.op(found.up.codes), 1));
+  if (up == p->weights.scales) return absl::OkStatus();
+  return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
 }
 
 // The elements are filled in later, from the chain's types.
@@ -185,6 +216,7 @@ class Walker {
   absl::Status Add(const FoundStep& found, const FoundResidual& residual, bool rounds) {
     if (found.gated) SINTER_RETURN_IF_ERROR(CheckHalves(found));
     out_.sequence.products.push_back(ProductOf(graph_, found, residual));
+    SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &out_.sequence.products.back()));
     out_.inputs.push_back(InputsOf(found, residual, rounds));
     return absl::OkStatus();
   }
@@ -265,7 +297,6 @@ class Describer {
       SINTER_ASSIGN_OR_RETURN(p.n, OutFeatures(i));
       k = p.n;
       FillElements(out_.InputsOf(i), &p);
-      SINTER_RETURN_IF_ERROR(FillScales(out_.InputsOf(i), &p));
     }
     if (graph_.result_type().dtype != element_ && !IsCode(element_)) {
       return Refuse("the output is ", NameOf(graph_.result_type().dtype), ", the inputs are ",
@@ -296,30 +327,20 @@ class Describer {
     }
   }
 
-  absl::Status FillScales(const ProductInputs& in, MatrixProduct* p) const {
-    const int64_t none = 0;
-    SINTER_ASSIGN_OR_RETURN(p->rows.scales, ScalesAt(in.scale_rows, "scale_a", none));
-    SINTER_ASSIGN_OR_RETURN(p->weights.scales, ScalesAt(in.scale_weights, "scale_w", p->n));
-    if (!p->pair) return absl::OkStatus();
-    SINTER_ASSIGN_OR_RETURN(const Scales up, ScalesAt(in.scale_up, "scale_w_up", p->n));
-    if (up == p->weights.scales) return absl::OkStatus();
-    return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
-  }
-
-  // `columns`: of a weight; 0: the operand is the rows.
-  absl::StatusOr<Scales> ScalesAt(int input, absl::string_view name, int64_t columns) const {
-    if (input < 0) return Scales{};
+  // Scales are contiguous.
+  absl::Status Scale(int input, absl::string_view name) const {
+    if (input < 0) return absl::OkStatus();
     const Op& op = graph_.operand(input);
-    const std::vector<Dim>& dims = op.type.dims;
-    const Dim one = Dim::Constant(1), rows = columns > 0 ? Dim::Constant(columns) : out_.m;
-    const bool column = dims.size() == 1 || (dims.size() == 2 && dims[1] == one);
-    if (dims.empty() || (column && dims[0] == one)) return Scales{ScaleKind::kTensor, 0, 0};
-    if (!column || dims[0] != rows) {
-      return Refuse(name, " is ", ToString(op.type), ", kernels read one of a tensor or of a row");
+    Stride length = {1, 0};
+    for (size_t i = op.type.dims.size(); i-- > 0;) {
+      if (op.type.dims[i] == Dim::Constant(1)) continue;
+      if (op.strides[i] != length) {
+        return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
+                      ", kernels read it without gaps");
+      }
+      length.value *= op.type.dims[i].symbolic ? 1 : op.type.dims[i].value;
     }
-    if (op.strides[0] == Stride{1, 0}) return Scales{ScaleKind::kVector, 0, 0};
-    return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
-                  ", the first must be 1");
+    return absl::OkStatus();
   }
 
   absl::StatusOr<int64_t> OutFeatures(int product) const {
@@ -373,9 +394,16 @@ class Describer {
         Matrix(in->weights_up, absl::StrCat("w", of_up), &in->weights_up_stride));
     SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("bias", number)));
     SINTER_RETURN_IF_ERROR(Vector(in->bias_up, absl::StrCat("bias", of_up)));
+    if (in->bias_up >= 0) {
+      const DType gate = graph_.operand(in->bias).type.dtype;
+      SINTER_RETURN_IF_ERROR(CheckDType(in->bias_up, "bias_up", gate, "gate's"));
+    }
     SINTER_RETURN_IF_ERROR(
         Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
+    SINTER_RETURN_IF_ERROR(Scale(in->scale_rows, "scale_a"));
+    SINTER_RETURN_IF_ERROR(Scale(in->scale_weights, "scale_w"));
+    SINTER_RETURN_IF_ERROR(Scale(in->scale_up, "scale_w of up"));
     for (int input :
          {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
       if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;

@@ -8,6 +8,7 @@
 
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"  // Layout
+#include "src/chain/scaled_matmul.h"
 #include "src/product/element.h"
 #include "src/product/pixel_window.h"
 
@@ -32,7 +33,7 @@ enum class ScaleKind : uint8_t {
 
 struct Scales {
   ScaleKind kind = ScaleKind::kNone;
-  int64_t block_rows = 0, block_columns = 0;  // of kBlock
+  int64_t block_rows = 0, block_columns = 0;  // of kBlock: 1 or 128 of the operand's rows, 128 of K
 
   bool operator==(const Scales& o) const {
     return std::tie(kind, block_rows, block_columns) ==

@@ -1,5 +1,7 @@
 #include "src/product/role_shape.h"
 
+#include "src/base/ceil_div.h"
+
 namespace sinter {
 namespace {
 
@@ -13,13 +15,18 @@ DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
   return step == nullptr ? p.result : step->element;
 }
 
-// A number of each row; one number is a vector of one column.
+// One number is a vector of one column.
 RoleShape RowScaleShape(const ProductSequence& sequence) {
-  if (sequence.front().rows.scales.kind == ScaleKind::kTensor) return {0, 1, false, DType::kF32};
-  return {sequence.rows(), 1, true, DType::kF32, sequence.rows_per_m};
+  const MatrixProduct& p = sequence.front();
+  if (p.rows.scales.kind == ScaleKind::kTensor) return {0, 1, false, DType::kF32};
+  const bool blocks = p.rows.scales.kind == ScaleKind::kBlock;
+  return {sequence.rows(), blocks ? p.k / kScaleBlock : 1, true, DType::kF32, sequence.rows_per_m};
 }
 
 RoleShape WeightScaleShape(const MatrixProduct& p) {
+  if (p.weights.scales.kind == ScaleKind::kBlock) {
+    return {CeilDiv(p.n, kScaleBlock), p.k / kScaleBlock, false, DType::kF32};
+  }
   return {0, p.weights.scales.kind == ScaleKind::kTensor ? 1 : p.n, false, DType::kF32};
 }
 

@@ -117,13 +117,24 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
     return RefuseSchedule(absl::StrCat(name, ".block_n"), columns,
                           "columns of a warpgroup are no two halves of whole column groups");
   }
-  const int64_t all = accumulators + accumulators / parts;
+  const bool blocks = p[0].HasBlockScales();
+  const int64_t scales = !blocks ? 0 : s.swapped ? s.block_m / 4 : 2;
+  const int64_t all = accumulators + accumulators / parts + scales;
   const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
                        : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
                                                             : kMaxPromoted;
   if (all <= most) return absl::OkStatus();
   return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
                         absl::StrCat("is above ", most, " registers a thread"));
+}
+
+// Sums of a warpgroup have the scale of one block of columns.
+absl::Status CheckBlocks(const ProductSequence& p, const Schedule& s, const ProductTile& tile) {
+  if (p[0].weights.scales.kind != ScaleKind::kBlock) return absl::OkStatus();
+  if (kScaleBlock % (tile.block_n / s.warpgroups_n) == 0) return absl::OkStatus();
+  return RefuseSchedule("first.block_n", tile.block_n,
+                        absl::StrCat("is not, per warpgroup, a divisor of the ", kScaleBlock,
+                                     " columns that share a scale"));
 }
 
 // Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
@@ -145,6 +156,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
                           absl::StrCat("is above ", most, " registers a thread"));
   }
   SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, name, accumulators));
+  SINTER_RETURN_IF_ERROR(CheckBlocks(p, s, tile));
   if (!IsClusterSize(tile.split_k)) {
     return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
   }

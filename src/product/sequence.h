@@ -41,6 +41,10 @@ struct MatrixProduct {
   }
   int64_t ResultBytes() const { return SizeOf(result); }  // of an element
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
+  // Whether sums over 128 of K have scales of their own.
+  bool HasBlockScales() const {
+    return rows.scales.kind == ScaleKind::kBlock || weights.scales.kind == ScaleKind::kBlock;
+  }
   bool operator==(const MatrixProduct& o) const;
 };
 

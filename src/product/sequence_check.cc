@@ -40,14 +40,17 @@ absl::Status CheckResult(DType result, DType of_all) {
                         " operands it must be f32, f16 or bf16");
 }
 
-absl::Status CheckScales(absl::string_view name, const Operand& operand) {
+// `blocks`: rows of the operand that share a scale of 128 of K.
+absl::Status CheckScales(absl::string_view name, const Operand& operand, int64_t blocks) {
   const Scales& scales = operand.scales;
   const bool planned = ElementOf(operand.element).promoted;
   if (scales == Scales{}) return absl::OkStatus();
   if (planned && scales == Scales{ScaleKind::kTensor, 0, 0}) return absl::OkStatus();
   if (planned && scales == Scales{ScaleKind::kVector, 0, 0}) return absl::OkStatus();
-  return RefuseSequence("scales of ", name, " are ", ToString(scales), ", must be none",
-                        planned ? ", tensor or vector" : "");
+  if (planned && scales == Scales{ScaleKind::kBlock, blocks, kScaleBlock}) return absl::OkStatus();
+  return RefuseSequence(
+      "scales of ", name, " are ", ToString(scales), ", must be none",
+      planned ? absl::StrCat(", tensor, vector or block ", blocks, "x", kScaleBlock) : "");
 }
 
 // Of a product of operands of 8 bits.
@@ -64,6 +67,10 @@ absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct&
     return RefuseSequence("layout of weights is ", NameOf(p.weights.layout), ", must be oi for ",
                           element, ": wgmma reads them along k; transpose the weights");
   }
+  if (p.HasBlockScales() && p.k % kScaleBlock != 0) {
+    return RefuseSequence("k ", p.k, " is not a multiple of ", kScaleBlock,
+                          ", with scales of blocks");
+  }
   if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.has_factor()) {
     return RefuseSequence("factor is there, beside scales of the rows");
   }
@@ -71,7 +78,7 @@ absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct&
 }
 
 absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout layout,
-                          Source source) {
+                          Source source, int64_t blocks) {
   if (operand.layout != Layout::kOI && operand.layout != Layout::kIO) {
     return RefuseSequence("layout ", static_cast<int>(operand.layout), " of ", name,
                           " is not oi or io");
@@ -80,7 +87,7 @@ absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout
     return RefuseSequence("layout of ", name, " is ", NameOf(operand.layout), ", must be ",
                           NameOf(layout));
   }
-  SINTER_RETURN_IF_ERROR(CheckScales(name, operand));
+  SINTER_RETURN_IF_ERROR(CheckScales(name, operand, blocks));
   if (operand.source == source) return absl::OkStatus();
   return RefuseSequence("source ", static_cast<int>(operand.source), " of ", name, " is not ",
                         static_cast<int>(source));
@@ -106,9 +113,9 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   SINTER_RETURN_IF_ERROR(CheckResult(p.result, element));
   const bool window = i == 0 && p.rows.source == Source::kWindow;
   const Source source = i > 0 ? Source::kProduct : window ? Source::kWindow : Source::kBuffer;
-  SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source));
+  SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source, 1));
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
-  SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer));
+  SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, kScaleBlock));
   SINTER_RETURN_IF_ERROR(CheckPromoted(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));

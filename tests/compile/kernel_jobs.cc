@@ -298,10 +298,13 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
   for (const bool pair : {false, true}) {
     for (const int64_t m : {1, 16, 64, 128, 512}) {
       for (const Activation act : {Activation::kSilu, Activation::kGeluErf}) {
-        ProductSequence p = MakeSequence(m, MakeProduct(2040 + turn % 9, 4112, act, pair));
+        const ScaleKind scales[] = {ScaleKind::kTensor, ScaleKind::kVector, ScaleKind::kBlock};
+        const bool blocks = turn % 2 == 0;
+        ProductSequence p =
+            MakeSequence(m, MakeProduct(2040 + turn % 9, blocks ? 4224 : 4112, act, pair));
         const DType result = results[turn % 3];
-        SetCodes(&p, result, turn % 4 == 0 ? ScaleKind::kTensor : ScaleKind::kVector,
-                 turn % 5 == 0 ? ScaleKind::kTensor : ScaleKind::kVector);
+        SetCodes(&p, result, blocks ? ScaleKind::kBlock : scales[turn % 4 / 2],
+                 scales[turn % 5 % (blocks ? 3 : 2)]);
         SetBias(&p, 0, turn % 2 == 0);
         if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
         for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));

@@ -76,8 +76,11 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   SetElement(s, DType::kE4M3);
   MatrixProduct& p = (*s)[0];
   p.result = result;
-  p.rows.scales.kind = rows;
-  p.weights.scales.kind = weights;
+  const auto set = [](ScaleKind kind, int64_t block_rows) {
+    return kind == ScaleKind::kBlock ? Scales{kind, block_rows, 128} : Scales{kind, 0, 0};
+  };
+  p.rows.scales = set(rows, 1);
+  p.weights.scales = set(weights, 128);
   for (EpilogueStep& step : p.epilogue.steps) {
     if (step.element == DType::kE4M3) step.element = result;
   }

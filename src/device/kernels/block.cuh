@@ -4,6 +4,7 @@
 #include "handover/dsm_shuffle.cuh"
 #include "pipeline/consumer.cuh"
 #include "pipeline/producer.cuh"
+#include "tile/block_scales.cuh"
 #include "tile/epilogue.cuh"
 #include "tile/swapped.cuh"
 
@@ -24,7 +25,9 @@ struct Arguments {
   float* partial_out;             // in the workspace, [block][block_m][block_n]
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
-  const float *scale_w1, *scale_up;  // a number for each column of the first product, or one
+  // Of the first product: a number for each row and 128 of K; a number for each column, or for 128
+  // columns and 128 of K, or one.
+  const float *scale_a, *scale_w1, *scale_up;
 };
 
 extern __shared__ unsigned char dynamic_shared[];
@@ -141,14 +144,16 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
 
 // The same for a product over the next `k_blocks` stages of the ring.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
-          class EpilogueType, class Writer, class Added = NoResidual>
+          class EpilogueType, class Writer, class Added = NoResidual, class Scales = NoBlockScales>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,
                                 u32 rows, int k_blocks, WarpgroupPlace place, Reduce& reduce,
                                 const EpilogueType& epilogue, const Writer& writer, int row,
-                                int column, bool again, const Added& added = {}) {
+                                int column, bool again, const Added& added = {},
+                                const Scales& scales = {}) {
   const auto multiply = [&](float(&accumulators)[P::kAccumulators]) {
     if constexpr (P::Element::kPromoted)
-      accumulate_promoted<Config, P>(accumulators, block.ring, cursor, k_blocks, place);
+      accumulate_promoted<Config, P>(accumulators, block.ring, cursor, k_blocks, place,
+                                     scales.template held<Config, P>(row, column, place));
     else
       accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
   };

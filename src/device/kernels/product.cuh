@@ -39,7 +39,16 @@ SINTER_DEVICE void product_rows(const Arguments& args, const BlockType& block,
                                                  walk.begin(), walk.end(), walk.loads());
 }
 
-template <class Config, class Added, class Scaling, class BlockType>
+// Those of the K blocks from `begin` on.
+template <class Config, class Scales>
+SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
+  if constexpr (Scales::kPresent)
+    return {args.scale_a, args.scale_w1, args.scale_up, args.m, begin * Config::First::kSubtiles};
+  else
+    return {};
+}
+
+template <class Config, class Added, class Scaling, class Scales, class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
                                    const ProductUnits<Config>& walk) {
   using P = typename Config::First;
@@ -52,13 +61,15 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
   const auto epilogue = first_epilogue<Config, Scaling>(args);
   const auto writer = output_writer<Config, P>(args);
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
+  const Scales scales = block_scales<Config, Scales>(args, walk.begin());
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
                                   epilogue, writer, walk.row(unit), walk.column(unit),
-                                  unit + walk.step < walk.units(), added);
+                                  unit + walk.step < walk.units(), added, scales);
 }
 
-template <class Config, class Added = NoResidual, class Scaling = NoScaling>
+template <class Config, class Added = NoResidual, class Scaling = NoScaling,
+          class Scales = NoBlockScales>
 SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config>;
   using P = typename T::P;
@@ -87,7 +98,8 @@ SINTER_DEVICE void product(const Arguments& args) {
     become_consumer<Config, kProductProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    product_consume<Config, Added, Scaling>(args, block, block.base + T::Layout::kParts, walk);
+    product_consume<Config, Added, Scaling, Scales>(args, block, block.base + T::Layout::kParts,
+                                                    walk);
   }
 }
 

@@ -151,9 +151,14 @@ const char* RowScalingType(const MatrixProduct& p) {
 
 std::string ScalingType(const MatrixProduct& p) {
   const ScaleKind columns = p.weights.scales.kind;
-  if (columns == ScaleKind::kNone) return RowScalingType(p);
+  if (columns == ScaleKind::kNone || columns == ScaleKind::kBlock) return RowScalingType(p);
   return absl::StrCat("ColumnFactors<", RowScalingType(p), ", ",
                       Bool(columns == ScaleKind::kTensor), ">");
+}
+
+std::string BlockScalesType(const MatrixProduct& p) {
+  return absl::StrCat("BlockScales<", Bool(p.rows.scales.kind == ScaleKind::kBlock), ", ",
+                      Bool(p.weights.scales.kind == ScaleKind::kBlock), ">");
 }
 
 // Template arguments of the kernel's function: the Config, the residual, the scaling of each
@@ -164,6 +169,7 @@ std::string FunctionArguments(const ProductCode& code) {
   if (p.back().epilogue.has_residual() || p.scaled()) list.push_back(ResidualType(code));
   if (p.scaled()) list.emplace_back(ScalingType(p.front()));
   if (p.size() == 2 && p.back().scaled()) list.emplace_back(ScalingType(p.back()));
+  if (p.front().HasBlockScales()) list.push_back(BlockScalesType(p.front()));
   return absl::StrJoin(list, ", ");
 }
 
@@ -174,9 +180,10 @@ std::string PointerType(const ProductCode& code, Role role) {
   return absl::StrCat(written ? "" : "const ", stored, "* ");
 }
 
-// The field of Arguments that a pointer is put into: a scale of the rows is their factor.
-absl::string_view FieldOf(Role role) {
-  return NameOf(role == Role::kScaleA ? Role::kFactor1 : role);
+// The field of Arguments that a pointer is put into: a scale of whole rows is their factor.
+absl::string_view FieldOf(const ProductCode& code, Role role) {
+  const bool blocks = code.sequence.front().rows.scales.kind == ScaleKind::kBlock;
+  return NameOf(role == Role::kScaleA && !blocks ? Role::kFactor1 : role);
 }
 
 std::string EntryText(const ProductCode& code) {
@@ -189,7 +196,7 @@ std::string EntryText(const ProductCode& code) {
   }
   for (Role role : parameters.pointers) {
     list.push_back(absl::StrCat(PointerType(code, role), NameOf(role)));
-    fill.push_back(absl::StrCat("  args.", FieldOf(role), " = ", NameOf(role), ";\n"));
+    fill.push_back(absl::StrCat("  args.", FieldOf(code, role), " = ", NameOf(role), ";\n"));
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");

@@ -44,8 +44,8 @@ std::vector<ProductTile> SharedTiles(const SpaceWalk& w, const RowShape& r, cons
   const int64_t m_units = CeilDiv(w.RowTiles(r), TilesM(s.share));
   const int64_t columns = CeilDiv(w.p[0].n, TilesN(s.share));  // of one block of each pair
   std::vector<ProductTile> tiles;
-  for (int block_n : ColumnWidths(columns, m_units, w.model.ResidentBlocks(s.cluster) / s.cluster,
-                                  step, WidestTile(columns, w.p[0].Width(), step, r))) {
+  for (int block_n : TileWidths(w.p, r, w.p[0].Width(), columns, m_units,
+                                w.model.ResidentBlocks(s.cluster) / s.cluster, step)) {
     tiles.push_back({block_n, split});
   }
   return tiles;

@@ -36,8 +36,7 @@ std::vector<ProductTile> SpaceWalk::Tiles(const RowShape& r, const Schedule& s, 
   const int step = ColumnStep(p, r);
   const int64_t groups = model.ResidentBlocks(s.cluster) / split;
   std::vector<ProductTile> tiles;
-  for (int block_n :
-       ColumnWidths(columns, RowTiles(r), groups, step, WidestTile(columns, width, step, r))) {
+  for (int block_n : TileWidths(p, r, width, columns, RowTiles(r), groups, step)) {
     tiles.push_back({block_n, split});
   }
   return tiles;

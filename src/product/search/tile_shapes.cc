@@ -8,7 +8,8 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kMaxRowTiles = 128;
-constexpr int kTurns = 4;  // numbers of tiles a group that widths are balanced for
+constexpr int kLeastShareOfBlock = 16;  // columns a warpgroup, of those that share a scale
+constexpr int kTurns = 4;               // numbers of tiles a group that widths are balanced for
 
 }  // namespace
 
@@ -65,6 +66,19 @@ std::vector<int> ColumnWidths(int64_t columns, int64_t row_tiles, int64_t groups
   if (half >= step) widths.push_back(half);
   std::sort(widths.begin(), widths.end());
   widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  return widths;
+}
+
+std::vector<int> TileWidths(const ProductSequence& p, const RowShape& r, int width, int64_t columns,
+                            int64_t row_tiles, int64_t groups, int step) {
+  const int widest = WidestTile(columns, width, step, r);
+  if (p.front().weights.scales.kind != ScaleKind::kBlock)
+    return ColumnWidths(columns, row_tiles, groups, step, widest);
+  std::vector<int> widths;
+  for (int each = kLeastShareOfBlock; each <= kScaleBlock; each *= 2) {
+    const int block_n = each * r.warpgroups_n;
+    if (block_n % step == 0 && block_n <= widest) widths.push_back(block_n);
+  }
   return widths;
 }
 

@@ -31,6 +31,11 @@ int WidestTile(int64_t columns, int width, int step, const RowShape& rows);
 std::vector<int> ColumnWidths(int64_t columns, int64_t row_tiles, int64_t groups, int step,
                               int widest);
 
+// The same for tiles of a single product or the first of two, `width` matrices side by side: where
+// blocks of columns share scales, widths of which a warpgroup has no more than one block.
+std::vector<int> TileWidths(const ProductSequence& p, const RowShape& r, int width, int64_t columns,
+                            int64_t row_tiles, int64_t groups, int step);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_PRODUCT_SEARCH_TILE_SHAPES_H_

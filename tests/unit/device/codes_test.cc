@@ -115,6 +115,62 @@ TYPED_TEST(SharedCodes, GiveEachBlockOfAPairItsTile) {
                                        kRows);
 }
 
+// Sums of 128 of K under scales of rows and of 128 columns, powers of two.
+template <class Config>
+class ScaledBlocks : public ::testing::Test {};
+using ScaledBlocksConfigs =
+    ::testing::Types<OfBytes<64, 128, 1, 1, 1, 1, 200, 384, 64, 1>,
+                     OfBytes<128, 256, 2, 2, 1, 2, 264, 512, 128, 2>,
+                     OfBytes<16, 128, 1, 1, 2, 2, 160, 256, 64, 1>,
+                     OfBytes<24, 256, 2, 1, 1, 1, 328, 512, 128, 2, 1, 1, true>,
+                     OfBytes<40, 128, 1, 1, 3, 2, 200, 256, 192, 1, 1, 1, true>,
+                     OfBytes<88, 128, 1, 1, 1, 2, 136, 128, 128, 1, 1, 1, true>>;
+TYPED_TEST_SUITE(ScaledBlocks, ScaledBlocksConfigs);
+
+struct BlockValues {
+  std::vector<float> of_rows, gate, up;
+  BlockValues(int rows, int columns, int groups) {
+    for (int i = 0; i < rows * groups; ++i) of_rows.push_back(static_cast<float>(1 << i % 3));
+    for (int i = 0; i < (columns + 127) / 128 * groups; ++i) {
+      gate.push_back(i % 2 == 0 ? 1.0f : 4.0f);
+      up.push_back(i % 3 == 0 ? 2.0f : 1.0f);
+    }
+  }
+};
+
+TYPED_TEST(ScaledBlocks, MultiplyTheSumsOfTheirElements) {
+  using Config = TypeParam;
+  using P = typename Config::First;
+  constexpr int kRows = Config::kBlockM + 5, kGroups = P::kK / 128;
+  const Operands<Config, P> o(TestMatrix(kRows, P::kK, 5), 6);
+  const BlockValues values(kRows, P::kN, kGroups);
+  constexpr int kColumn = P::kBlockN < P::kN ? P::kBlockN : 0;  // of the tile
+  for (int row = 0; row < kRows; row += Config::kBlockM) {
+    for (int rank = 0; rank < P::kSplitK; ++rank) {
+      machine.Reset(1);
+      const int begin = P::first_block(rank), end = P::first_block(rank + 1);
+      const BlockScales<true, true> scales{values.of_rows.data(), values.gate.data(),
+                                           values.up.data(), kRows, begin * P::kSubtiles};
+      const auto sums = RunTile<Config, P, true>(o, 0, row, kColumn, begin, end, scales);
+      for (int t = 0; t < kConsumers<Config>; ++t) {
+        for (int i = 0; i < P::kAccumulators; ++i) {
+          const TilePlace at = PlaceInTile<Config, P>(PlaceOf<Config>(t), i);
+          const int n = kColumn + at.column, m = row + at.row;
+          if (at.row >= Config::kBlockM || m >= kRows || n >= P::kN) continue;
+          float want = 0;
+          for (int k = begin * Config::kBlockK; k < end * Config::kBlockK; k += 128) {
+            const auto of_columns = static_cast<size_t>(n / 128 * kGroups + k / 128);
+            want += Dot<Config>(o.rows, at.is_up ? o.up : o.weights, m, n, k, k + 128) *
+                    values.of_rows[static_cast<size_t>(m * kGroups + k / 128)] *
+                    (at.is_up ? values.up : values.gate)[of_columns];
+          }
+          ASSERT_EQ(sums[static_cast<size_t>(t)][static_cast<size_t>(i)], want) << m << ", " << n;
+        }
+      }
+    }
+  }
+}
+
 TEST(Scaling, OneFactorMultipliesAllRows) {
   const float factor = 3;
   EXPECT_EQ(OneFactor<Float32>::of(&factor, 2, 1).at(77), 6);

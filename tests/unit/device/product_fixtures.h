@@ -214,7 +214,7 @@ void ExpectPairsHaveTheirTiles(const Operands<Config, typename Config::First>& o
       for (int t = 0; t < kConsumers<Config>; ++t) {
         threadIdx.x = 128 + static_cast<unsigned>(t);
         Accumulate<Config, P, true>(AsArray(accumulators[static_cast<size_t>(t)]), ring, 0,
-                                    walk.end() - walk.begin(), PlaceOf<Config>(t));
+                                    walk.end() - walk.begin(), PlaceOf<Config>(t), NoBlockScales());
       }
       ExpectProduct<Config, P>(accumulators, operands, walk.row(unit), walk.column(unit),
                                walk.begin(), walk.end());

@@ -82,20 +82,20 @@ inline void ExpectBarriersComplete() {
 }
 
 // One consumer thread's sums over `count` stages, as consume_tile() takes them.
-template <class Config, class P, bool kRowsInRing, class RingType>
+template <class Config, class P, bool kRowsInRing, class RingType, class Scales>
 void Accumulate(float (&sums)[P::kAccumulators], const RingType& ring, u32 rows, int count,
-                WarpgroupPlace place) {
+                WarpgroupPlace place, const Scales& scales) {
   Cursor<P::kKBlocks> cursor;
   if constexpr (P::Element::kPromoted)
-    accumulate_promoted<Config, P>(sums, ring, cursor, count, place);
+    accumulate_promoted<Config, P>(sums, ring, cursor, count, place, scales);
   else
     accumulate<Config, P, kRowsInRing>(sums, ring, cursor, rows, count, place);
 }
 
 // Runs a tile's K blocks [begin, end) through a ring that holds them all.
-template <class Config, class P, bool kRowsInRing>
+template <class Config, class P, bool kRowsInRing, class Scales = NoBlockScales>
 Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int row, int column,
-                        int begin, int end) {
+                        int begin, int end, const Scales& scales = {}) {
   constexpr int kStageBytes = (kRowsInRing ? P::kRowsBytes : 0) + P::kWeightBytes;
   const Ring<P::kKBlocks, kStageBytes> ring{kBase, kBarriers};
   Cursor<P::kKBlocks> weights, rows;
@@ -105,8 +105,10 @@ Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int ro
   Accumulators<P> accumulators(kConsumers<Config>);
   for (int t = 0; t < kConsumers<Config>; ++t) {
     threadIdx.x = 128 + static_cast<unsigned>(t);
+    const WarpgroupPlace place = PlaceOf<Config>(t);
     Accumulate<Config, P, kRowsInRing>(AsArray(accumulators[static_cast<size_t>(t)]), ring, rows_at,
-                                       end - begin, PlaceOf<Config>(t));
+                                       end - begin, place,
+                                       scales.template held<Config, P>(row, column, place));
   }
   return accumulators;
 }

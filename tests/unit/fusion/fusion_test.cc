@@ -219,30 +219,74 @@ TEST(PlanChain, RefusesAProductThatNoFamilyTakes) {
             absl::string_view::npos);
 }
 
-TEST(PlanChain, RefusesProductsOf8BitOperandsByName) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"scaled_matmul m=M n=256 k=256 scales=group", "op 4 (scaled_matmul) has operands of e4m3"},
-      {"scaled_matmul m=M n=256 k=256 codes=s8", "op 4 (scaled_matmul) has operands of s8"},
-      {"scaled_gated_ffn m=M n=256 k=256 l=64 act=silu",
-       "op 4 (scaled_matmul) has operands of e4m3"},
-      {"scaled_gemm_chain m=M n=256 k=256 l=64 act=relu quantize=static",
-       "op 4 (scaled_matmul) has operands of e4m3"},
+TEST(PlanChain, RefusesProductsOfS8ByName) {
+  ChainBuilder b;
+  const TensorType type{DType::kS8, {Dim::Constant(256), Dim::Constant(256)}};
+  const ValueId x = *b.Input(type), w = *b.Input(type);
+  ASSERT_TRUE(b.Output(*b.Matmul(x, w, false, true)).ok());
+  const std::pair<Chain, const char*> cases[] = {
+      {ParseProblem("scaled_matmul m=M n=256 k=256 codes=s8")->chain,
+       "op 4 (scaled_matmul) has operands of s8"},
+      {*b.Finish(), "op 2 (matmul) has operands of s8"},
   };
-  for (const auto& [line, message] : cases) {
-    const auto result = PlanChain(ParseProblem(line)->chain, 64, H200(), {});
-    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan)) << line;
+  for (const auto& [chain, message] : cases) {
+    const auto result = PlanChain(chain, 64, H200(), {});
+    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
     EXPECT_NE(result.status().message().find(message), absl::string_view::npos) << result.status();
     EXPECT_NE(result.status().message().find("no kernel multiplies yet"), absl::string_view::npos);
   }
-  for (const DType dtype : {DType::kE4M3, DType::kS8}) {
-    ChainBuilder b;
-    const TensorType type{dtype, {Dim::Constant(256), Dim::Constant(256)}};
-    const ValueId x = *b.Input(type), w = *b.Input(type);
-    ASSERT_TRUE(b.Output(*b.Matmul(x, w, false, true)).ok());
-    const auto result = PlanChain(*b.Finish(), 64, H200(), {});
-    EXPECT_NE(result.status().message().find("op 2 (matmul) has operands of"),
-              absl::string_view::npos)
-        << result.status();
+}
+
+// A chain of e4m3 a [64, k] and w with these dims and scales.
+Chain ProductOfCodes(int64_t k, std::vector<Dim> scale_a, std::vector<Dim> scale_w,
+                     std::vector<Stride> strides = {}) {
+  ChainBuilder b;
+  const Dim m = Dim::M(), n = Dim::Constant(256);
+  const ValueId a = *b.Input({DType::kE4M3, {m, Dim::Constant(k)}});
+  const ValueId w = *b.Input({DType::kE4M3, {n, Dim::Constant(k)}}, {true, {}, "w"});
+  const ValueId sa = *b.Input({DType::kF32, std::move(scale_a)}, {false, std::move(strides), "sa"});
+  const ValueId sw = *b.Input({DType::kF32, std::move(scale_w)}, {true, {}, "sw"});
+  EXPECT_TRUE(b.Output(*b.ScaledMatmul(a, w, sa, sw)).ok());
+  return *b.Finish();
+}
+
+TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
+  const Dim one = Dim::Constant(1), m = Dim::M(), n = Dim::Constant(256), two = Dim::Constant(2);
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kE4M3, {m, Dim::Constant(256)}});
+  const ValueId w = *b.Input({DType::kE4M3, {Dim::Constant(256), n}}, {true, {}, "w"});
+  ASSERT_TRUE(b.Output(*b.Matmul(x, *b.Transpose(w, {1, 0}), false, true)).ok());
+  const std::pair<Chain, const char*> cases[] = {
+      {*b.Finish(), "layout of weights is io, must be oi for e4m3"},
+      {ProductOfCodes(264, {}, {}), "k 264 is not a multiple of 16"},
+      {ProductOfCodes(256, {m, two}, {n, two}), "scale_w is f32[256,2], of e4m3[256,256]"},
+      {ProductOfCodes(256, {one, two}, {}), "scale_a is f32[1,2], of e4m3[M,256]"},
+      {ProductOfCodes(256, {m, one}, {}, {{2, 0}, {1, 0}}), "strides of scale_a are [2,1]"},
+  };
+  for (const auto& [chain, message] : cases) {
+    const auto result = PlanChain(chain, 64, H200(), {});
+    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan)) << message;
+    EXPECT_NE(result.status().message().find(message), absl::string_view::npos) << result.status();
+  }
+}
+
+// Gate and up share a kernel, the quantiser is stitched, and so is a norm before: whatever shares a
+// scale.
+TEST(PlanChain, RunsFfnsOfCodesInThreeKernels) {
+  for (const char* scales :
+       {"tensor quantize=row", "row quantize=row", "row quantize=static", "group quantize=group"}) {
+    for (const int64_t m : {1, 16, 64, 300}) {
+      const auto problem = ParseProblem(absl::StrCat(
+          "scaled_gated_ffn m=M n=1024 k=512 l=512 act=silu bias1=1 bias2=1 scales=", scales));
+      const auto result = PlanChain(problem->chain, BucketOf(m), H200(), {});
+      ASSERT_TRUE(result.ok()) << scales << ": " << result.status();
+      const std::vector<PlannedKernel>& kernels = result->chosen.kernels;
+      ASSERT_EQ(kernels.size(), 3u) << scales;
+      EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kF32);
+      EXPECT_TRUE(kernels[0].spec.sequence.front().pair);
+      EXPECT_EQ(kernels[1].spec.family, KernelFamily::kStitch);
+      EXPECT_EQ(kernels[2].spec.sequence.front().result, DType::kBF16);
+    }
   }
 }
 

@@ -1,0 +1,85 @@
+// Scales of 128 elements of K: of each row, and of each 128 columns of the weights. Sums over as
+// many elements are multiplied by both when they are promoted.
+#pragma once
+#include "tile/product.cuh"
+
+namespace sinter {
+
+// For a product whose scales, if any, are applied to its whole sums.
+struct NoBlockScales {
+  static constexpr bool kPresent = false;
+  template <class Config, class P>
+  SINTER_DEVICE NoBlockScales held(int, int, WarpgroupPlace) const {
+    return {};
+  }
+  SINTER_DEVICE void next() {}
+  SINTER_DEVICE float add(float sum, float fresh, int, int) const { return sum + fresh; }
+};
+
+// What a thread needs of both, one group of K at a time.
+template <class Config, class P, bool kOfRows, bool kOfWeights>
+class HeldBlockScales {
+ public:
+  // `rows`, `gate` and `up`: the first values that this thread reads; those of a row or of 128
+  // columns are P::kK / 128 apart. `existing`: rows from there on.
+  SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int existing)
+      : rows_(rows), matrices_{gate, up}, existing_(existing) {}
+
+  // Loads those of the next group. Called before its products are issued.
+  SINTER_DEVICE void next() {
+    if constexpr (kOfRows) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const int row = row_of(i);
+        of_row_[i] = row < existing_ ? rows_[row * kGroups] : 0.0f;
+      }
+      ++rows_;
+    }
+    if constexpr (kOfWeights) {
+#pragma unroll
+      for (int matrix = 0; matrix < P::kWidth; ++matrix) of_columns_[matrix] = *matrices_[matrix]++;
+    }
+  }
+
+  // The i-th fresh sum of a part, scaled and added.
+  SINTER_DEVICE float add(float sum, float fresh, int part, int i) const {
+    float scale = kOfRows ? of_row_[Config::kSwapped ? i % kSet / 4 * 2 + i % 2 : i % 4 / 2] : 1.0f;
+    const int at = part * (P::kAccumulators / P::kParts) + i;
+    if (kOfWeights) scale *= of_columns_[at / (P::kAccumulators / P::kWidth)];
+    return fresh * scale + sum;
+  }
+
+ private:
+  static constexpr int kGroups = P::kK / 128;
+  static constexpr int kSet = Config::kBlockM / 2;  // sums of a set, with swapped operands
+  static constexpr int kRows = Config::kSwapped ? Config::kBlockM / 4 : 2;
+  static_assert(!kOfWeights || 128 % P::kHalf == 0, "a warpgroup has columns of one block");
+
+  static SINTER_DEVICE int row_of(int i) { return Config::kSwapped ? i / 2 * 8 + i % 2 : 8 * i; }
+
+  const float* rows_;
+  const float* matrices_[2];
+  int existing_;
+  float of_row_[kRows], of_columns_[P::kWidth];
+};
+
+// In global memory, row-major and contiguous.
+template <bool kOfRows, bool kOfWeights>
+struct BlockScales {
+  static constexpr bool kPresent = true;
+  const float *rows, *gate, *up;
+  int existing;  // rows that exist
+  int group;     // the first group of K that this block multiplies
+
+  template <class Config, class P>
+  SINTER_DEVICE auto held(int row, int column, WarpgroupPlace place) const {
+    constexpr int kGroups = P::kK / 128;
+    row += Config::kSwapped ? place.thread % 4 * 2
+                            : place.m * kWarpgroupRows + accumulator_row(place.thread);
+    const int at = (column + place.n * P::kHalf) / 128 * kGroups + group;
+    return HeldBlockScales<Config, P, kOfRows, kOfWeights>(rows + row * kGroups + group, gate + at,
+                                                           up + at, existing - row);
+  }
+};
+
+}  // namespace sinter
