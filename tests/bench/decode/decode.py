@@ -56,8 +56,8 @@ def parse(arguments):
     parser.add_argument("--contexts", type=numbers, default=[1024], help="positions that attention reads")
     parser.add_argument("--contestants", type=contestant_names, default=CONTESTANTS.split(","),
                         help="eager serving compile max-autotune, sinter[-split|-unfused][-folded][-pdl]")
-    parser.add_argument("--early", action="store_true",
-                        help="kernels of attention let the next kernel begin: it can load weights where its edge is programmatic")
+    parser.add_argument("--early", action=argparse.BooleanOptionalAction, default=True,
+                        help="attention's kernels let the next kernel begin: it can load weights where its edge is programmatic")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant; the median counts")
     parser.add_argument("--turn", type=float, default=0.02, help="seconds of a turn")
     parser.add_argument("--energy", type=float, default=0.0, help="seconds that each contestant's energy is measured for")

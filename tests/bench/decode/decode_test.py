@@ -243,8 +243,8 @@ class StepTest(unittest.TestCase):
                 measure.check(error, 0.01, 1.3)
 
     def test_positions_are_split_until_the_chip_is_full(self):
-        self.assertEqual([kernels.splits_for(rows * 8, 1024) for rows in (1, 8, 32, 64)], [16, 8, 2, 1])
-        self.assertEqual(kernels.splits_for(8, 60), 1)
+        self.assertEqual([kernels.shape_for(rows * 8, 1024)[0] for rows in (1, 2, 8, 16, 32)], [16, 8, 2, 1, 1])
+        self.assertEqual(kernels.shape_for(8, 60), (1, 64, 4))
 
 
 if __name__ == "__main__":

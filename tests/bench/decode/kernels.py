@@ -129,12 +129,13 @@ def _silu_mul(both, out, INNER: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + row * INNER + column, (gate / (1.0 + tl.exp(-gate)) * up).to(out.dtype.element_ty), mask=inside)
 
 
-def splits_for(groups, context, blocks=264):
-    """Into how many parts the positions go, a power of two: two blocks an SM, while a part has a turn's positions."""
+def shape_for(groups, context):
+    """(splits, block, warps): parts of the positions, a power of two, while all parts fit on 132 SMs and each has a turn's positions;
+    positions of a block's turn, and its warps. Measured on an H200."""
     splits = 1
-    while splits * groups < blocks and splits * POSITIONS < context:
+    while 2 * splits * groups <= 132 and splits * POSITIONS < context:
         splits *= 2
-    return splits
+    return (splits, 128, 8) if groups <= 132 and context >= 512 * splits else (splits, 64, 4)
 
 
 class Attention:
@@ -145,14 +146,12 @@ class Attention:
         splits: parts of the positions, joined by a kernel of its own where there are several.
     """
 
-    def __init__(self, model, rows, context, device, dtype, early=False, splits=None, block=64, warps=4, stages=3):
+    def __init__(self, model, rows, context, device, dtype, early=False):
         self.model, self.rows, self.context = model, rows, context
         self.options = {"EARLY": early, "launch_pdl": early}
-        self.splits = splits or splits_for(rows * model.kv_heads, context)
-        span = triton.cdiv(context, self.splits)
-        self.block = min(block, triton.next_power_of_2(span))
-        self.span = triton.cdiv(span, self.block) * self.block
-        self.turn = {"BLOCK": self.block, "num_warps": warps, "num_stages": stages}
+        self.splits, block, warps = shape_for(rows * model.kv_heads, context)
+        self.span = triton.cdiv(triton.cdiv(context, self.splits), block) * block
+        self.turn = {"BLOCK": block, "num_warps": warps, "num_stages": 3}
         make = lambda *shape, of=dtype: torch.zeros(shape, dtype=of, device=device)
         self.q, self.out = make(rows, model.q), make(rows, model.q)
         self.parts = make(rows * model.heads, self.splits, model.head, of=torch.float32)
