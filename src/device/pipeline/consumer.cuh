@@ -133,8 +133,8 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
   for (int i = 0; i < P::kAccumulators; ++i) accumulators[i] = 0;
 #pragma unroll 1
   do {
-    const u32 address = uniform(ring.address(cursor.stage));
-    mbarrier_wait(ring.full(cursor.stage), cursor.parity);
+    const u32 stage = cursor.stage, address = uniform(ring.address(stage));
+    mbarrier_wait(ring.full(stage), cursor.parity);
 #pragma unroll
     for (int row = 0; row < P::kSubtiles; ++row) {
       scales.next();
@@ -152,7 +152,7 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
         }
       }
     }
-    release_stage<Config>(ring, cursor.stage, cursor, true, place);
+    release_stage<Config>(ring, stage, cursor, true, place);
     cursor.advance();
   } while (--count > 0);
 }
