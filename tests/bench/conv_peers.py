@@ -7,8 +7,8 @@ PyTorch; Sinter by the package `sinter`. Inputs are bf16 in channels_last memory
 Each contestant is a CUDA graph of at least 20 calls; all graphs are replayed in turns. x, filters and outputs rotate over more
 than 240 MB, so that they come from HBM; --hot has one set. --calls: no graphs, calls back to back, host time included. A result
 that differs from float64 by more than bf16's bounds is not timed. The file is written after every chain. Contestants:
-  heuristics, benchmark   eager convolution, ReLU, convolution; cuDNN's choices by its heuristics, and by its benchmark mode
-  fused_relu              cuDNN's convolution with ReLU through PyTorch, then convolution; benchmark mode
+  heuristics, benchmark   eager convolution, ReLU, convolution; cuDNN's choices by its heuristics, and the fastest of all its plans
+  fused_relu              cuDNN's convolution with ReLU through PyTorch, then convolution; the fastest of all plans
   linear                  filters of one tap as products of the pixels (cuBLAS); linear_relu: ReLU in the first one's epilogue
   cudnn                   cuDNN's graph API, the fastest of all plans: convolution with ReLU, then convolution
   compile, autotune       torch.compile, default and max-autotune
@@ -279,6 +279,7 @@ def main():
         print("skipped: no GPU")
         return 77
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark_limit = 0  # benchmark mode tries all plans
     torch.manual_seed(1)
     wanted = [name for name in arguments.ids.split(",") if name]
     result = {**turns.machine(torch), "hot": arguments.hot, "graphs": not arguments.calls, "rows": []}

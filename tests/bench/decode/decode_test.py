@@ -136,20 +136,26 @@ class ResultsTest(unittest.TestCase):
     def test_the_best_are_compared(self):
         (case,) = results.cases(case_rows()).values()
         self.assertAlmostEqual(results.ratio(case), 1100 / 800)
-        self.assertAlmostEqual(results.ratio(case, "without_attention_us"), 900 / 450)
+        self.assertAlmostEqual(results.ratio(case, "without_attention_us"), 900 / 500)
 
     def test_a_table_has_a_line_for_each_case_with_both(self):
         alone = {**case_rows()[0], "rows": 32}
         lines = results.table(case_rows() + [alone]).splitlines()
         self.assertEqual(len(lines), 3)
-        self.assertTrue(lines[2].startswith("| Qwen3-0.6B | 8 | 1024 | serving | 1100 | sinter-pdl | 800 | 1.38 | 2.00 | 10000 |"))
+        self.assertTrue(lines[2].startswith("| Qwen3-0.6B | 8 | 1024 | serving | 1100 | 800 | 1.38 | 1.80 | 10000 |"))
         self.assertEqual(len({line.count("|") for line in lines}), 1)
+
+    def test_the_source_is_what_the_library_says(self):
+        state = results.source_state
+        self.assertEqual(state("sinter 0.1.0 (commit 97f8b9c038e5 dirty; GNU 12)"), {"commit": "97f8b9c038e5", "dirty": True})
+        self.assertEqual(state("sinter 0.1.0 (commit 97f8b9c038e5; GNU 12)"), {"commit": "97f8b9c038e5", "dirty": False})
+        self.assertEqual(state(sinter.build_info()).keys(), {"commit", "dirty"})
 
     def test_files_are_replaced_as_a_whole(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.json")
-            results.write(path, {"gpu": "none"}, case_rows(), [])
-            results.write(path, {"gpu": "none"}, case_rows()[:1], [{"why": "x"}])
+            results.write(path, {"library": "none"}, case_rows(), [])
+            results.write(path, {"library": "none"}, case_rows()[:1], [{"why": "x"}])
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
                 self.assertEqual(results.main([path]), 0)

@@ -8,7 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
-POSITIONS = 64  # of a block's turn
+POSITIONS = 64  # the fewest of a part
 
 
 @triton.jit
@@ -145,12 +145,14 @@ class Attention:
         splits: parts of the positions, joined by a kernel of its own where there are several.
     """
 
-    def __init__(self, model, rows, context, device, dtype, early=False):
+    def __init__(self, model, rows, context, device, dtype, early=False, splits=None, block=64, warps=4, stages=3):
         self.model, self.rows, self.context = model, rows, context
         self.options = {"EARLY": early, "launch_pdl": early}
-        self.splits = splits_for(rows * model.kv_heads, context)
-        span = -(-context // self.splits)
-        self.span = -(-span // POSITIONS) * POSITIONS
+        self.splits = splits or splits_for(rows * model.kv_heads, context)
+        span = triton.cdiv(context, self.splits)
+        self.block = min(block, triton.next_power_of_2(span))
+        self.span = triton.cdiv(span, self.block) * self.block
+        self.turn = {"BLOCK": self.block, "num_warps": warps, "num_stages": stages}
         make = lambda *shape, of=dtype: torch.zeros(shape, dtype=of, device=device)
         self.q, self.out = make(rows, model.q), make(rows, model.q)
         self.parts = make(rows * model.heads, self.splits, model.head, of=torch.float32)
@@ -165,8 +167,8 @@ class Attention:
         )
         _attend[(self.rows, model.kv_heads, self.splits)](
             self.q, cache, self.out, self.parts, self.statistics, self.context, model.head**-0.5 * 1.4426950408889634,
-            SPLITS=self.splits, SPAN=self.span, GROUP=model.heads // model.kv_heads, HEAD=model.head, BLOCK=POSITIONS,
-            num_warps=4, num_stages=3, **self.options,
+            SPLITS=self.splits, SPAN=self.span, GROUP=model.heads // model.kv_heads, HEAD=model.head, **self.turn,
+            **self.options,
         )
         if self.splits > 1:
             _join[(self.rows * model.heads,)](

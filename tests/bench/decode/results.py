@@ -6,25 +6,18 @@ Usage: results.py FILE.json ..    a table in Markdown of all files together, for
 
 import json
 import os
-import subprocess
+import re
 import sys
 
 from models import BYTES_PER_S, MODELS
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+SINTER = "sinter-pdl"  # of the table
 
 
-def source_state():
-    """Commit and whether the tree was modified: from the file COMMIT of a bundle, else from git."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-    try:
-        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
-            words = file.read().split()
-        return {"commit": words[0], "dirty": words[1] != "clean"}
-    except (OSError, IndexError):
-        pass
-    git = lambda *args: subprocess.run(["git", "-C", root, *args], capture_output=True, text=True, check=False).stdout.strip()
-    return {"commit": git("rev-parse", "HEAD") or "unknown", "dirty": bool(git("status", "--porcelain"))}
+def source_state(library):
+    """Commit, and whether the tree was modified, of the library that `sinter.build_info` describes."""
+    found = re.search(r"commit ([0-9a-f]+)( dirty)?", library)
+    return {"commit": found[1] if found else "unknown", "dirty": bool(found and found[2])}
 
 
 def row(model, rows, context, contestant, us, bare_us, **more):
@@ -43,15 +36,11 @@ def row(model, rows, context, contestant, us, bare_us, **more):
 
 def write(path, machine, rows, failures):
     """Replaces the file as a whole, so that a run that is ended leaves what it has measured."""
-    content = {"machine": machine, **source_state(), "rows": rows, "failures": failures}
+    content = {"machine": machine, **source_state(machine["library"]), "rows": rows, "failures": failures}
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
     os.replace(path + ".part", path)
-
-
-def is_sinter(contestant):
-    return contestant.startswith("sinter")
 
 
 def cases(rows):
@@ -63,37 +52,35 @@ def cases(rows):
     return found
 
 
-def best(case, sinter, figure="step_us"):
-    """The fastest contestant that is Sinter, or that is not; None where there is none."""
-    found = [one for name, one in case.items() if is_sinter(name) == sinter and one[figure]]
+def best_other(case, figure="step_us"):
+    """The fastest contestant that is not Sinter; None where there is none."""
+    found = [one for name, one in case.items() if not name.startswith("sinter")]
     return min(found, key=lambda one: one[figure], default=None)
 
 
 def ratio(case, figure="step_us"):
-    """The best other contestant's time over Sinter's best."""
-    other, own = best(case, False, figure), best(case, True, figure)
-    return other[figure] / own[figure] if other and own else None
+    """The best other contestant's time over Sinter's, with programmatic edges."""
+    return best_other(case, figure)[figure] / case[SINTER][figure]
 
 
-HEAD = ["model", "M", "context", "best other", "us", "Sinter", "us", "other / Sinter", "without attention", "tokens/s",
-        "bandwidth", "without attention", "attention", "kernels", "other's", "mJ a token", "other's", "error"]
+HEAD = ["model", "M", "context", "best other", "us", "Sinter, us", "other / Sinter", "without attention", "tokens/s", "bandwidth",
+        "without attention", "attention's share", "kernels", "other's", "mJ a token", "other's", "error"]
 
 
 def line(key, case):
-    other, own = best(case, False), best(case, True)
+    """None where a side is missing."""
+    other, own = best_other(case), case.get(SINTER)
     if other is None or own is None:
         return None
     energy = lambda one: f"{one['joules'] * 1e3 / one['rows']:.1f}" if one.get("joules") else "-"
-    return [key[0], str(key[1]), str(key[2]), other["contestant"], f"{other['step_us']:.0f}", own["contestant"],
-            f"{own['step_us']:.0f}", f"{ratio(case):.2f}", f"{ratio(case, 'without_attention_us'):.2f}",
-            f"{own['tokens_per_s']:.0f}", f"{own['bandwidth']:.0%}",
-            f"{best(case, True, 'without_attention_us')['bandwidth_without_attention']:.0%}",
-            f"{own['attention_share']:.0%}", str(own["kernels"]), str(other["kernels"]), energy(own), energy(other),
-            f"{own['rel_error']:.1e}"]
+    return [key[0], str(key[1]), str(key[2]), other["contestant"], f"{other['step_us']:.0f}", f"{own['step_us']:.0f}",
+            f"{ratio(case):.2f}", f"{ratio(case, 'without_attention_us'):.2f}", f"{own['tokens_per_s']:.0f}",
+            f"{own['bandwidth']:.2f}", f"{own['bandwidth_without_attention']:.2f}", f"{own['attention_share']:.2f}",
+            str(own["kernels"]), str(other["kernels"]), energy(own), energy(other), f"{own['rel_error']:.1e}"]
 
 
 def table(rows):
-    """Each case's best Sinter beside the best of the others."""
+    """Sinter beside the best of the others, a line a case."""
     lines = [HEAD, ["---"] * len(HEAD)] + [found for key, case in cases(rows).items() if (found := line(key, case))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines).replace("| --- ", "|---").replace("--- |", "---|")
 

@@ -27,6 +27,7 @@ FILES = {
     "dram": "h200-2026-11-22-980082d-dram.json",
     "unfused-graphs": "h200-2026-11-22-2f5f10b-graphs.json",
     "random-graphs": "h200-2026-11-22-5dc0611-random-graphs.json",
+    "decode": "h200-2026-11-23-2eda690-decode-steps.json",
     "places": "h200-2026-11-22-graph-places.txt",
 }
 # The tuning sets that files were measured with; `Store.check` holds the digests against each other.

@@ -20,6 +20,14 @@ def machine(store, key):
     return f"{about['gpu']}, driver {about['driver']}, CUDA {about['cuda']}"
 
 
+def gpu(store, key):
+    return store.file(key)["machine"]["gpu"]
+
+
+def eager_error(store, key):
+    return max(row["eager_error"] for row in store.file(key)["rows"])
+
+
 def commit(store, key):
     return store.file(key)["commit"][:7]
 
@@ -126,11 +134,11 @@ def place(store, *words):
 
 
 NAMES = {
-    "file": file_name, "set": set_name, "machine": machine, "commit": commit, "count": count, "total": total, "value": value,
+    "file": file_name, "set": set_name, "machine": machine, "gpu": gpu, "eager_error": eager_error, "commit": commit, "count": count, "total": total, "value": value,
     "mean": mean, "least": least, "most": most, "apart": apart, "percentile": low_end, "at_least": at_least, "slowest": slowest,
     "slowest_id": slowest_id, "eager_mean": eager_mean, "eager_paper": eager_paper, "saved_bytes": saved_bytes,
     "dram_range": dram_range, "exact_dsm": exact_dsm, "place": place,
     "table_products": tables.products, "table_product_means": tables.product_means, "table_by_rows": tables.by_rows,
-    "table_graphs": tables.graphs, "table_graph_means": tables.graph_means, "table_brute_force": tables.brute_force,
+    "table_decode": tables.decode, "decode_least": tables.decode_least, "table_graphs": tables.graphs, "table_graph_means": tables.graph_means, "table_brute_force": tables.brute_force,
     "table_summary": tables.summary,
 }

@@ -1,6 +1,13 @@
 """The tables of the page, as Markdown."""
 
-from figures import geometric_mean, kernels_us, quantities, quantity, rows_of
+import os
+import sys
+
+from figures import HERE, geometric_mean, kernels_us, quantities, quantity, rows_of
+
+
+sys.path.append(os.path.join(os.path.dirname(HERE), "decode"))
+import results as decode_results  # noqa: E402
 
 
 def markdown(head, lines):
@@ -113,6 +120,17 @@ def graph_means(store):
     lines = [[name] + [f"{geometric_mean(quantities(store.rows('joined', group), expression)):.2f}" for _, expression in GRAPH_MEANS]
              for name, group in GRAPH_GROUPS]
     return markdown(["geometric means"] + [name for name, _ in GRAPH_MEANS], lines)
+
+
+def decode(store, *keys):
+    """Whole decoding steps, of all files together."""
+    return decode_results.table([row for key in keys for row in store.file(key)["rows"]])
+
+
+def decode_least(store, *keys):
+    """The least ratio of all cases."""
+    cases = decode_results.cases([row for key in keys for row in store.file(key)["rows"]])
+    return min(decode_results.ratio(case) for case in cases.values())
 
 
 def brute_force(store):

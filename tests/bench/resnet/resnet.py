@@ -4,8 +4,8 @@
 Usage: resnet.py --out OUT.json [--batches 1,8,32] [--contestants eager,folded,cudnn,compile,layers,blocks,..]. Needs a GPU,
 PyTorch and torchvision (or timm with --model timm). The file is written after every batch, and before and after `compile`.
 
-Batch norms have random statistics. Logits are compared with the same network in float32, TF32 off. Stem and head are
-PyTorch's everywhere. Contestants:
+Batch norms have random statistics. Logits are compared with the same network in float32, TF32 off: a contestant whose relative
+error is above 1.3 times that of `eager` is not timed. Stem and head are PyTorch's everywhere. Contestants:
   eager      the network as it is, channels_last, cudnn.benchmark
   folded     its batch norms folded into the convolutions
   cudnn      folded; convolution, bias, residual and ReLU by cuDNN's fused operators
@@ -29,6 +29,7 @@ import turns  # noqa: E402
 CONTESTANTS = ("eager", "folded", "cudnn", "layers", "blocks", "blocks_pdl", "stages", "stages_pdl", "compile")
 SIZE = 224
 REPLAYS = 20  # of a graph in each turn
+NOISE, LEAST_NOISE = 1.3, 0.01  # times eager's error; no bound is below the second
 
 
 def make_model(torch, library):
@@ -48,6 +49,8 @@ def make_model(torch, library):
             norm.momentum = None  # the mean over all calls
             norm.weight.uniform_(0.5, 1.5)
             norm.bias.normal_(0, 0.2)
+        for block in (block for i in (1, 2, 3, 4) for block in getattr(model, f"layer{i}")):
+            block.bn3.weight.uniform_(0.1, 0.4)  # as trained: what blocks add is less than what passes them
         for _ in range(2):
             model(torch.randn(16, 3, SIZE, SIZE, device="cuda"))
         for norm in norms:
@@ -171,6 +174,10 @@ class Batch:
         self.images = images.bfloat16().to(memory_format=torch.channels_last)
         self.stream = torch.cuda.Stream()
         self.networks, self.graphs, self.kept, self.rows = {}, {}, [], {}
+        self.bound = max(LEAST_NOISE, NOISE * self.error_of(to_bf16(torch, model)(self.images)))
+
+    def error_of(self, logits):
+        return ((logits.float() - self.wanted).norm() / self.wanted.norm()).item()
 
     def forward(self, name):
         torch, folded = self.torch, self.folded
@@ -196,15 +203,14 @@ class Batch:
         kept[0].fill_(float("nan"))
         graph.replay()
         self.torch.cuda.synchronize()
-        logits = kept[0].float()
-        error = ((logits - self.wanted).norm() / self.wanted.norm()).item()
-        same = (logits.argmax(1) == self.wanted.argmax(1)).sum().item()
+        error = self.error_of(kept[0])
+        same = (kept[0].argmax(1) == self.wanted.argmax(1)).sum().item()
         self.rows[name] = {"relative_error": error, "same_top1": same}
         form = name.split("_")[0]
         if form in self.networks:
             self.rows[name].update(self.networks[form].report())
-        if not error < 0.05:
-            raise RuntimeError(f"logits are wrong: relative error {error}")
+        if not error <= self.bound:
+            raise RuntimeError(f"logits are wrong: relative error {error} above {self.bound}")
         self.graphs[name] = (graph, 1)
         self.kept.append((kept, forward))
 
@@ -249,7 +255,7 @@ def main():
 
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 0  # of all plans
     result = {**turns.machine(torch), "model": arguments.model, "batches": []}
     with torch.no_grad():
         model = make_model(torch, arguments.model)

@@ -47,7 +47,7 @@ inline float Sum(int round, int first, int last, int row, int column) {
 template <int kCluster_, int kBlockM_, int kColumns_, bool kSwapped_ = false, int kWarpgroupsN_ = 1>
 struct Shared {
   using Element = Integer16;
-  using Result = Integer16;
+  using Result = Element;
   static constexpr int kCluster = kCluster_, kBlockM = kBlockM_, kColumns = kColumns_;
   static constexpr int kBlockK = 64, kStages = 2, kWarpgroupsM = 1, kWarpgroupsN = kWarpgroupsN_;
   static constexpr int kSharers = 1, kThreads = 128 * kWarpgroupsN;
