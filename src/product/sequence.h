@@ -39,7 +39,8 @@ struct MatrixProduct {
   int64_t StagedK() const {
     return rows.source == Source::kWindow ? rows.window.StagedColumns() : k;
   }
-  int64_t ResultBytes() const { return SizeOf(result); }  // of an element
+  // Of an element. The table has none of f32, which wgmma does not take.
+  int64_t ResultBytes() const { return result == DType::kF32 ? 4 : ElementOf(result).bytes; }
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
   // Whether sums over 128 of K have scales of their own.
   bool HasBlockScales() const {

@@ -84,8 +84,6 @@ struct PromotedPart {
   using Mma = Wgmma<kMmaN, typename Config::Element, false, false>;
   using Set = float[kMmaN / 2];
 
-  // Steps [kBegin, kEnd) of the row.
-  template <int kBegin, int kEnd>
   static SINTER_DEVICE void issue(float (&fresh)[kAccumulators], u32 rows, u32 weights,
                                   WarpgroupPlace place, int part, int row) {
     const u64 as_rows =
@@ -93,7 +91,7 @@ struct PromotedPart {
                    kKMajorLeading, kKMajorStride);
     const int column = place.n * P::kWarpN + part * (P::kWarpN / P::kParts);
 #pragma unroll
-    for (int step = kBegin; step < kEnd; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       const u64 a = as_rows + (k_major_step(Config::kBlockM, 0, step) >> 4);
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
@@ -104,25 +102,6 @@ struct PromotedPart {
         Config::kSwapped ? Mma::mma(d, b, a, step != 0) : Mma::mma(d, a, b, step != 0);
       }
     }
-  }
-};
-
-// Two warpgroups that promote sums use the tensor cores in turns, half a part apart, so that one
-// adds while the other multiplies. Left alone they fall into step, and both add at once. Invariant:
-// of the same parts, the second warpgroup issues each behind the first half of the first one's, and
-// the first warpgroup its next behind half of the second one's.
-template <class Config>
-struct Turns {
-  static constexpr bool kPresent = Config::kWarpgroupsM * Config::kWarpgroupsN == 2;
-  static constexpr u32 kBarrier = 2;  // and the next: of each warpgroup's turn
-  int warpgroup;
-
-  SINTER_DEVICE void await(bool first_part) const {
-    if (kPresent && (warpgroup == 1 || !first_part)) named_barrier(kBarrier + warpgroup, 256);
-  }
-  SINTER_DEVICE void pass(bool last_part) const {
-    if (kPresent && (warpgroup == 0 || !last_part))
-      named_barrier_arrive(kBarrier + 1 - warpgroup, 256);
   }
 };
 
@@ -149,32 +128,22 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
                                        const RingType& ring, CursorType& cursor, int count,
                                        WarpgroupPlace place, Scales scales) {
   using Part = PromotedPart<Config, P>;
-  const Turns<Config> turns{place.m + place.n};
-  const int all = count;
   asm volatile("" : "+r"(count));  // as in accumulate()
 #pragma unroll
   for (int i = 0; i < P::kAccumulators; ++i) accumulators[i] = 0;
 #pragma unroll 1
   do {
-    const u32 address = uniform(ring.address(cursor.stage));
-    mbarrier_wait(ring.full(cursor.stage), cursor.parity);
+    const u32 stage = cursor.stage, address = uniform(ring.address(stage));
+    mbarrier_wait(ring.full(stage), cursor.parity);
 #pragma unroll
     for (int row = 0; row < P::kSubtiles; ++row) {
       scales.next();
 #pragma unroll
       for (int part = 0; part < P::kParts; ++part) {
         float fresh[Part::kAccumulators];
-        const bool last = count == 1 && row + 1 == P::kSubtiles && part + 1 == P::kParts;
-        turns.await(count == all && row == 0 && part == 0);
         wgmma_fence();
-        Part::template issue<0, Part::kSteps / 2>(fresh, address, address + P::kRowsBytes, place,
-                                                  part, row);
-        if constexpr (Turns<Config>::kPresent) wgmma_commit();
-        Part::template issue<Part::kSteps / 2, Part::kSteps>(
-            fresh, address, address + P::kRowsBytes, place, part, row);
+        Part::issue(fresh, address, address + P::kRowsBytes, place, part, row);
         wgmma_commit();
-        if constexpr (Turns<Config>::kPresent) wgmma_wait<1>();
-        turns.pass(last);
         wgmma_wait<0>();
 #pragma unroll
         for (int i = 0; i < Part::kAccumulators; ++i) {
@@ -183,7 +152,7 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
         }
       }
     }
-    release_stage<Config>(ring, cursor.stage, cursor, true, place);
+    release_stage<Config>(ring, stage, cursor, true, place);
     cursor.advance();
   } while (--count > 0);
 }

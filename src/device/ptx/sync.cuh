@@ -9,11 +9,6 @@ SINTER_DEVICE void named_barrier(u32 id, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// The same without waiting: one half of a barrier whose other half other warps wait at.
-SINTER_DEVICE void named_barrier_arrive(u32 id, u32 threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // Orders this thread's accesses by ordinary instructions (st.shared, st.global) to one state space
 // before later accesses by TMA and wgmma. The form for all state spaces would wait for every
 // pending access of this thread to global memory.

@@ -21,23 +21,27 @@ template <class Config, class P, bool kOfRows, bool kOfWeights>
 class HeldBlockScales {
  public:
   // `rows`, `gate` and `up`: the first values that this thread reads; those of a row or of 128
-  // columns are P::kK / 128 apart. `existing`: rows from there on.
-  SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int existing)
-      : rows_(rows), matrices_{gate, up}, existing_(existing) {}
+  // columns are P::kK / 128 apart. `existing`: rows from there on; `groups`: of K.
+  SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int existing,
+                                int groups)
+      : rows_(rows), matrices_{gate, up}, existing_(existing), groups_(groups) {}
 
-  // Loads those of the next group. Called before its products are issued.
+  // Loads those of the next group. Called before its products are issued. A stage may have a group
+  // behind the last one, whose elements are zero: so are its scales, which are not read.
   SINTER_DEVICE void next() {
+    const bool exists = P::kK % Config::kBlockK == 0 || groups_-- > 0;
     if constexpr (kOfRows) {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
         const int row = row_of(i);
-        of_row_[i] = row < existing_ ? rows_[row * kGroups] : 0.0f;
+        of_row_[i] = row < existing_ && exists ? rows_[row * kGroups] : 0.0f;
       }
       ++rows_;
     }
     if constexpr (kOfWeights) {
 #pragma unroll
-      for (int matrix = 0; matrix < P::kWidth; ++matrix) of_columns_[matrix] = *matrices_[matrix]++;
+      for (int matrix = 0; matrix < P::kWidth; ++matrix)
+        of_columns_[matrix] = exists ? *matrices_[matrix]++ : 0.0f;
     }
   }
 
@@ -59,7 +63,7 @@ class HeldBlockScales {
 
   const float* rows_;
   const float* matrices_[2];
-  int existing_;
+  int existing_, groups_;
   float of_row_[kRows], of_columns_[P::kWidth];
 };
 
@@ -76,9 +80,11 @@ struct BlockScales {
     constexpr int kGroups = P::kK / 128;
     row += Config::kSwapped ? place.thread % 4 * 2
                             : place.m * kWarpgroupRows + accumulator_row(place.thread);
-    const int at = (column + place.n * P::kHalf) / 128 * kGroups + group;
-    return HeldBlockScales<Config, P, kOfRows, kOfWeights>(rows + row * kGroups + group, gate + at,
-                                                           up + at, existing - row);
+    // Columns behind the last are not stored: any scale will do.
+    const int last = (P::kN - 1) / 128, block = (column + place.n * P::kHalf) / 128;
+    const int at = (block < last ? block : last) * kGroups + group;
+    return HeldBlockScales<Config, P, kOfRows, kOfWeights>(
+        rows + row * kGroups + group, gate + at, up + at, existing - row, kGroups - group);
   }
 };
 

@@ -30,9 +30,16 @@ bool InWorkspace(const KernelSpec& spec, Role role) {
   return false;
 }
 
+// "(scale_a a)", or "a" where it has no scales.
+std::string Dequantised(const Operand& operand, Role role, Role scale) {
+  if (operand.scales.kind == ScaleKind::kNone) return std::string(NameOf(role));
+  return absl::StrCat("(", NameOf(scale), " ", NameOf(role), ")");
+}
+
 // "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias.
-std::string Term(const EpilogueList& e, Role rows, Role weights, Role factor, Role bias) {
-  std::string text = absl::StrCat(NameOf(rows), " ", NameOf(weights));
+std::string Term(const EpilogueList& e, absl::string_view rows, absl::string_view weights,
+                 Role factor, Role bias) {
+  std::string text = absl::StrCat(rows, " ", weights);
   if (e.scaled()) text = absl::StrCat("(", text, ")");
   if (e.has_factor()) text = absl::StrCat(NameOf(factor), " ", text);
   if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
@@ -54,11 +61,13 @@ std::string Formula(Role result, const EpilogueList& e, std::string text) {
 
 std::string FirstFormula(const MatrixProduct& p, Role result) {
   const EpilogueList& e = p.epilogue;
+  const std::string rows = Dequantised(p.rows, Role::kA, Role::kScaleA);
+  const std::string weights = Dequantised(p.weights, Role::kW1, Role::kScaleW1);
   std::string text =
-      Activated(e.activation(), Term(e, Role::kA, Role::kW1, Role::kFactor1, Role::kBias1));
+      Activated(e.activation(), Term(e, rows, weights, Role::kFactor1, Role::kBias1));
   if (p.pair) {
-    absl::StrAppend(&text, " * (", Term(e, Role::kA, Role::kWUp, Role::kFactor1, Role::kBiasUp),
-                    ")");
+    const std::string up = Dequantised(p.weights, Role::kWUp, Role::kScaleUp);
+    absl::StrAppend(&text, " * (", Term(e, rows, up, Role::kFactor1, Role::kBiasUp), ")");
   }
   return Formula(result, e, text);
 }
@@ -108,8 +117,9 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
 ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   const MatrixProduct& p = spec.sequence.back();
   ProductPicture product;
-  product.formula = Formula(Role::kOut, p.epilogue,
-                            Term(p.epilogue, Role::kC, Role::kW2, Role::kFactor2, Role::kBias2));
+  product.formula =
+      Formula(Role::kOut, p.epilogue,
+              Term(p.epilogue, NameOf(Role::kC), NameOf(Role::kW2), Role::kFactor2, Role::kBias2));
   product.result = Matrix(Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
   product.operands = {Weights(Role::kW2, p)};
   product.operands_from = "HBM, before c is there";

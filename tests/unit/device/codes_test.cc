@@ -1,5 +1,7 @@
 // Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts,
 // factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for e4m3.
+#include <cmath>
+
 #include "gtest/gtest.h"
 #include "tests/unit/device/product_fixtures.h"
 
@@ -120,6 +122,8 @@ template <class Config>
 class ScaledBlocks : public ::testing::Test {};
 using ScaledBlocksConfigs =
     ::testing::Types<OfBytes<64, 128, 1, 1, 1, 1, 200, 384, 64, 1>,
+                     OfBytes<32, 256, 1, 1, 2, 1, 136, 384, 128, 1>,  // half a stage behind K
+                     OfBytes<16, 256, 2, 1, 1, 2, 72, 640, 64, 2, 1, 1, true>,
                      OfBytes<128, 256, 2, 2, 1, 2, 264, 512, 128, 2>,
                      OfBytes<16, 128, 1, 1, 2, 2, 160, 256, 64, 1>,
                      OfBytes<24, 256, 2, 1, 1, 1, 328, 512, 128, 2, 1, 1, true>,
@@ -135,6 +139,8 @@ struct BlockValues {
       gate.push_back(i % 2 == 0 ? 1.0f : 4.0f);
       up.push_back(i % 3 == 0 ? 2.0f : 1.0f);
     }
+    for (std::vector<float>* values : {&of_rows, &gate, &up})
+      values->insert(values->end(), 64, NAN);
   }
 };
 

@@ -258,7 +258,7 @@ TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
   ASSERT_TRUE(b.Output(*b.Matmul(x, *b.Transpose(w, {1, 0}), false, true)).ok());
   const std::pair<Chain, const char*> cases[] = {
       {*b.Finish(), "layout of weights is io, must be oi for e4m3"},
-      {ProductOfCodes(264, {}, {}), "k 264 is not a multiple of 16"},
+      {ProductOfCodes(264, {}, {}), "row stride 264 is not a multiple of 16"},
       {ProductOfCodes(256, {m, two}, {n, two}), "scale_w is f32[256,2], of e4m3[256,256]"},
       {ProductOfCodes(256, {one, two}, {}), "scale_a is f32[1,2], of e4m3[M,256]"},
       {ProductOfCodes(256, {m, one}, {}, {{2, 0}, {1, 0}}), "strides of scale_a are [2,1]"},

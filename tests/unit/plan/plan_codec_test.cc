@@ -47,6 +47,25 @@ TEST(PlanCodec, KeepsResiduals) {
   EXPECT_EQ(plain.ToJson().find("residual"), std::string::npos);
 }
 
+TEST(PlanCodec, KeepsProductsOfCodes) {
+  Plan plan = SampleUnfusedPlan();
+  KernelSpec& spec = plan.kernels[0].spec;
+  SetCodes(&spec.sequence, DType::kBF16, ScaleKind::kBlock, ScaleKind::kVector);
+  SetResidual(&spec.sequence, Residual::kAddedRounded);
+  spec.sequence[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kF32));
+  spec.schedule.block_k = 128;
+  const Plan before = plan;
+  const auto back = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(back->kernels[0].spec == spec);
+  EXPECT_EQ(back->Encode(), plan.Encode());
+  spec.sequence[0].result = DType::kF16;
+  EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
+  plan = before;
+  spec.sequence[0].weights.scales.kind = ScaleKind::kTensor;
+  EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
+}
+
 TEST(PlanCodec, KeepsScalings) {
   const Plan plain = SampleFusedPlan();
   Plan plan = plain;

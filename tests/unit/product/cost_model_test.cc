@@ -138,7 +138,7 @@ struct LevelBytesOf {
   }
 };
 
-// `set` makes one operand of the sequence of an element. f32 has no row in the table: no bytes, so
+// `set` makes one operand of the sequence of an element. pred has no row in the table: no bytes, so
 // that what is left is everybody else's.
 template <typename Set>
 void ExpectHalfTheBytes(const ProductSequence& p, const Schedule& s, const std::string& levels,
@@ -149,7 +149,7 @@ void ExpectHalfTheBytes(const ProductSequence& p, const Schedule& s, const std::
     set(&changed, element);
     return LevelBytesOf(changed, s, model);
   };
-  const LevelBytesOf none = with(DType::kF32), one = with(DType::kE4M3), two = with(DType::kBF16);
+  const LevelBytesOf none = with(DType::kPred), one = with(DType::kE4M3), two = with(DType::kBF16);
   const std::pair<const char*, double LevelBytesOf::*> all[] = {
       {"hbm", &LevelBytesOf::hbm},       {"l2", &LevelBytesOf::l2},
       {"intake", &LevelBytesOf::intake}, {"shared", &LevelBytesOf::shared},

@@ -120,6 +120,38 @@ TEST(MatchProducts, TakesARowResidualOfPixels) {
   EXPECT_EQ(matched->inputs[0].residual_stride, 32);
 }
 
+TEST(MatchProducts, TakesProductsOfCodesWithTheirScales) {
+  struct Case {
+    const char* keys;
+    Scales rows, weights;
+  };
+  const Case cases[] = {
+      {"scales=tensor dtype=f32", {ScaleKind::kTensor, 0, 0}, {ScaleKind::kTensor, 0, 0}},
+      {"scales=row dtype=f16", {ScaleKind::kVector, 0, 0}, {ScaleKind::kVector, 0, 0}},
+      {"scales=group", {ScaleKind::kBlock, 1, 128}, {ScaleKind::kBlock, 128, 128}},
+  };
+  for (const Case& c : cases) {
+    const auto problem =
+        ParseProblem(std::string("scaled_matmul m=M n=200 k=384 act=silu bias1=1 ") + c.keys);
+    const auto matched = MatchProducts(problem->chain, 40);
+    ASSERT_TRUE(matched.ok()) << matched.status();
+    const MatrixProduct& p = matched->sequence.front();
+    EXPECT_EQ(p.rows.element, DType::kE4M3);
+    EXPECT_EQ(p.weights.element, DType::kE4M3);
+    EXPECT_EQ(p.result, problem->chain.output_type(0).dtype);
+    EXPECT_EQ(p.epilogue.Find(EpilogueOp::kBias)->element, p.result);
+    EXPECT_TRUE(p.rows.scales == c.rows) << ToString(p.rows.scales);
+    EXPECT_TRUE(p.weights.scales == c.weights) << ToString(p.weights.scales);
+    const ProductInputs& in = matched->InputsOf(0);
+    const auto name = [&](int input) {
+      return problem->chain.InputName(problem->chain.InputOrder()[input]);
+    };
+    EXPECT_EQ(name(in.scale_rows), "scale_a");
+    EXPECT_EQ(name(in.scale_weights), "scale_w");
+    EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << CheckSequence(matched->sequence);
+  }
+}
+
 TEST(MatchProducts, TakesWindowsOfAFirstConvolution) {
   for (const bool ohwi : {true, false}) {
     const auto problem = ParseProblem(

@@ -273,6 +273,15 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
   };
   const Case cases[] = {
       {[](ProductSequence& s) { s[0].k = 1032; }, "k 1032 is not a multiple of 16"},
+      {[](ProductSequence& s) {
+         s[0].weights.scales = {ScaleKind::kBlock, 1, 128};
+       },
+       "scales of weights are block 1x128, must be none, tensor, vector or block 128x128"},
+      {[](ProductSequence& s) {
+         s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
+         s[0].k = 1040;
+       },
+       "k 1040 is not a multiple of 128, with scales of blocks"},
       {[](ProductSequence& s) { SetLayout(&s, Layout::kIO); },
        "layout of weights is io, must be oi for e4m3: wgmma reads them along k; transpose"},
       {[](ProductSequence& s) { s[0].result = DType::kS32; }, "element of the result is s32"},
@@ -281,7 +290,7 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
       {[](ProductSequence& s) {
          s[0].rows.scales = {ScaleKind::kVector, 1, 0};
        },
-       "scales of rows are vector, must be none, tensor or vector"},
+       "scales of rows are vector, must be none, tensor, vector or block 1x128"},
       {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32)); },
        "factor is there, beside scales of the rows"},
       {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kF32)); },

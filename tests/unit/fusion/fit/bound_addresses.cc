@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/plan/codegen.h"
 #include "src/product/code/kernel_source.h"
+#include "src/product/role_shape.h"
 #include "src/stitch/columns.h"
 #include "tests/support/sequences.h"
 
@@ -114,7 +115,9 @@ class Launch {
       const int64_t rows = RowsIn(slot.index, rows_, spec_.sequence.rows());
       switch (role) {
         case Role::kOut:
-          Add(name, slot, ((rows - 1) * NumberIn(source, "args.out_stride") + result) * 2, true);
+          Add(name, slot,
+              ((rows - 1) * NumberIn(source, "args.out_stride") + result) * SizeOf(p.back().result),
+              true);
           break;
         case Role::kResidual:
           Add(name, slot, ((rows - 1) * NumberIn(source, "args.residual_stride") + result) * 2,
@@ -135,6 +138,14 @@ class Launch {
           Add(name, slot, Wide{4} * s.grid * s.block_m * s.second.block_n, true);
           touches_.back().own = true;
           break;
+        case Role::kScaleA:
+        case Role::kScaleW1:
+        case Role::kScaleUp: {
+          const RoleShape shape = ShapeOf(p, role);
+          const int64_t of_rows = shape.of_launch ? rows : std::max<int64_t>(shape.rows, 1);
+          Add(name, slot, Wide{of_rows} * shape.columns * 4, false);
+          break;
+        }
         default:
           Add(name, slot, Wide{role == Role::kBias2 ? p.back().n : p.front().n} * 2, false);
       }

@@ -4,7 +4,6 @@
 namespace sinter {
 
 inline void named_barrier(u32, u32) {}
-inline void named_barrier_arrive(u32, u32) {}
 inline void fence_proxy_async_shared() {}
 inline void fence_proxy_async_global() {}
 inline void cluster_arrive() {}

@@ -4,7 +4,6 @@
 namespace sinter {
 
 inline void named_barrier(u32 id, u32 threads) { simulator->Meet(id, threads); }
-inline void named_barrier_arrive(u32, u32) {}  // no exchange calls it
 inline void fence_proxy_async_shared() { simulator->FenceProxy(); }
 inline void fence_proxy_async_global() { simulator->FenceProxy(); }
 inline void cluster_arrive() { simulator->ClusterArrive(); }
