@@ -28,6 +28,8 @@ struct Wgmma<128, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Relu;
   static constexpr int kBlockM = 32, kBlockK = 128, kStages = 6, kCluster = 4;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
@@ -57,7 +59,7 @@ sinter_cluster_exchange(const __grid_constant__ TensorMap a,
   args.residual_stride = 512;
   args.out_stride = 512;
   args.m = m;
-  cluster_exchange<Config, ResidualRows<Config::Element, 512, false, true, Relu>>(args);
+  cluster_exchange<Config, ResidualRows<Config::Result, 512, false, true, Relu>>(args);
 }
 
 }  // namespace sinter

@@ -17,6 +17,8 @@ struct Wgmma<32, BFloat16, false, false> {
 
 struct Config {
   using Element = BFloat16;
+  using Result = BFloat16;
+  using Bias = BFloat16;
   using Activation = Identity;
   static constexpr int kBlockM = 32, kBlockK = 128, kStages = 6, kCluster = 1;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
@@ -43,7 +45,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.residual_stride = 512;
   args.out_stride = 512;
   args.m = m;
-  product<Config, ResidualRows<Config::Element, 512, false, true, Relu>>(args);
+  product<Config, ResidualRows<Config::Result, 512, false, true, Relu>>(args);
 }
 
 }  // namespace sinter
