@@ -27,7 +27,7 @@ FILES = {
     "dram": "h200-2026-11-22-980082d-dram.json",
     "unfused-graphs": "h200-2026-11-22-2f5f10b-graphs.json",
     "random-graphs": "h200-2026-11-22-5dc0611-random-graphs.json",
-    "decode": "h200-2026-11-23-2eda690-decode-steps.json",
+    "decode": "h200-2026-11-23-9cf8949-decode-steps.json",
     "decode-max": "h200-2026-11-23-5e81b76-decode-max.json",
     "places": "h200-2026-11-22-graph-places.txt",
 }

@@ -164,7 +164,7 @@ TYPED_TEST(ScaledBlocks, MultiplyTheSumsOfTheirElements) {
           const int n = kColumn + at.column, m = row + at.row;
           if (at.row >= Config::kBlockM || m >= kRows || n >= P::kN) continue;
           float want = 0;
-          for (int k = begin * Config::kBlockK; k < end * Config::kBlockK; k += 128) {
+          for (int k = begin * Config::kBlockK; k < end * Config::kBlockK && k < P::kK; k += 128) {
             const auto of_columns = static_cast<size_t>(n / 128 * kGroups + k / 128);
             want += Dot<Config>(o.rows, at.is_up ? o.up : o.weights, m, n, k, k + 128) *
                     values.of_rows[static_cast<size_t>(m * kGroups + k / 128)] *
