@@ -18,6 +18,10 @@ constexpr JudgedChain kJudgedChains[] = {
     {"residual_rmsnorm rows=M cols=64", 8},
     {"lstm_cell rows=M hidden=24", 32},
     {"softmax rows=M cols=200 scale=0.125", 1},
+    {"conv b=M ic=64 h=8 w=8 oc=96 k=3 act=relu bias=1 residual=before", 2},
+    {"scaled_gated_ffn m=48 n=256 k=192 l=128 act=silu", 48},
+    {"scaled_gemm_chain m=16 n=256 k=384 l=160 act=relu scales=group quantize=group bias1=1", 16},
+    {"rmsnorm_quantize rows=M cols=512 granularity=group", 64},
 };
 
 }  // namespace sinter
