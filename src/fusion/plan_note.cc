@@ -1,5 +1,7 @@
 #include "src/fusion/plan_note.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -31,17 +33,19 @@ void Shorten(absl::string_view things, std::vector<std::string>* list) {
 // Why runs do not continue those whose results they read: such a kernel would need the results of
 // other tiles.
 std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
+  std::set<ValueId> results;
+  for (const PlanStep& step : steps) {
+    if (step.run != nullptr) results.insert(step.run->end);
+  }
   std::vector<std::string> list;
   for (const PlanStep& step : steps) {
     if (step.run == nullptr) continue;
     const MatchedSequence& matched = step.run->matched;
-    if (matched.sequence.front().rows.source != Source::kWindow) continue;
     const ValueId rows = matched.ValueOf(matched.rows);
-    for (const PlanStep& before : steps) {
-      if (before.run == nullptr || before.run->end != rows) continue;
-      list.push_back(absl::StrCat("not fused: op ", step.run->end, " takes windows of op ", rows,
-                                  ", which lie across tiles"));
-    }
+    if (matched.sequence.front().rows.source != Source::kWindow || results.count(rows) == 0)
+      continue;
+    list.push_back(absl::StrCat("not fused: op ", step.run->end, " takes windows of op ", rows,
+                                ", which lie across tiles"));
   }
   Shorten("windows of results", &list);
   return list;

@@ -12,6 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr uint32_t kCodeVersion = 2;
+constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
 
 absl::Status LostCode(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel code: ", what));
@@ -22,9 +23,9 @@ RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
   const OperandBinding* rows = FindOperand(spec.operands, role);
   if (rows == nullptr || spec.sequence.products.empty()) return {};
   const RoleShape shape = ShapeOf(spec.sequence, role);
-  const int64_t vector = 16 / SizeOf(shape.element);
+  const int64_t vector = kVectorBytes / SizeOf(shape.element);
   return {rows->row_stride, shape.columns % vector == 0 && rows->row_stride % vector == 0 &&
-                                rows->offset_bytes % 16 == 0};
+                                rows->offset_bytes % kVectorBytes == 0};
 }
 
 void WriteLayout(const RowLayout& layout, ByteWriter& w) {

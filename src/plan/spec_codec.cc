@@ -141,7 +141,7 @@ Scales ReadScales(ByteReader& r) {
   return scales;
 }
 
-// What a product of codes has besides.
+// A product of codes also has the elements of its result and bias, and scales.
 void WriteOfCodes(const MatrixProduct& p, ByteWriter& w) {
   const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
   w.U32(static_cast<uint32_t>(p.result));

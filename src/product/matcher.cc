@@ -331,16 +331,9 @@ class Describer {
   absl::Status Scale(int input, absl::string_view name) const {
     if (input < 0) return absl::OkStatus();
     const Op& op = graph_.operand(input);
-    Stride length = {1, 0};
-    for (size_t i = op.type.dims.size(); i-- > 0;) {
-      if (op.type.dims[i] == Dim::Constant(1)) continue;
-      if (op.strides[i] != length) {
-        return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
-                      ", kernels read it without gaps");
-      }
-      length.value *= op.type.dims[i].symbolic ? 1 : op.type.dims[i].value;
-    }
-    return absl::OkStatus();
+    if (op.strides == ContiguousStrides(op.type.dims)) return absl::OkStatus();
+    return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
+                  ", kernels read it without gaps");
   }
 
   absl::StatusOr<int64_t> OutFeatures(int product) const {

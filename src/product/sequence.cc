@@ -43,10 +43,10 @@ std::string WindowText(const Operand& rows) {
 
 std::string ResidualText(const MatrixProduct& last) {
   if (!last.epilogue.has_residual()) return "";
+  std::string text = absl::StrCat(" residual=", ResidualName(last.epilogue));
   const Activation sum = last.epilogue.sum_activation();
-  return absl::StrCat(" residual=", ResidualName(last.epilogue),
-                      sum == Activation::kIdentity ? "" : " sum_act=",
-                      sum == Activation::kIdentity ? "" : NameOf(sum));
+  if (sum != Activation::kIdentity) absl::StrAppend(&text, " sum_act=", NameOf(sum));
+  return text;
 }
 
 // "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n and act are
