@@ -25,8 +25,8 @@ struct Arguments {
   float* partial_out;             // in the workspace, [block][block_m][block_n]
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
-  // Of the first product: a number for each row and 128 of K; a number for each column, or for 128
-  // columns and 128 of K, or one.
+  // Scales of the first product. scale_a has one for each 128 of K of a row. scale_w1 and scale_up
+  // have one for all columns, one for each column, or one for each 128 of K of 128 columns.
   const float *scale_a, *scale_w1, *scale_up;
 };
 

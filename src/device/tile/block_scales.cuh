@@ -16,7 +16,7 @@ struct NoBlockScales {
   SINTER_DEVICE float add(float sum, float fresh, int, int) const { return sum + fresh; }
 };
 
-// What a thread needs of both, one group of K at a time.
+// A thread holds the scales of its rows and columns for one group of K at a time.
 template <class Config, class P, bool kOfRows, bool kOfWeights>
 class HeldBlockScales {
  public:

@@ -1,5 +1,6 @@
-// What a product's accumulators are multiplied by before bias and activation: a constant, a number
-// of each row from global memory, such as a norm's statistic, and a number of each column.
+// Scaling multiplies a product's accumulators before bias and activation: by a constant, by a
+// number of each row from global memory, such as a norm's statistic, and by a number of each
+// column.
 #pragma once
 #include "ptx/element.cuh"
 #include "tile/product.cuh"
