@@ -185,7 +185,8 @@ float RoundToFloatType(float value, DType dtype) {
 }
 
 double LargestOf(DType dtype) {
-  return dtype == DType::kE4M3 ? 448 : std::numeric_limits<double>::infinity();
+  if (dtype == DType::kE4M3) return 448;
+  return dtype == DType::kS8 ? 127 : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace sinter

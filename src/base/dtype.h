@@ -66,7 +66,8 @@ uint8_t F32ToE4M3(float value);
 
 // The value of a type that HoldsFloats next to `value`, as these conversions round.
 float RoundToFloatType(float value, DType dtype);
-double LargestOf(DType dtype);  // 448 of e4m3; infinite for types that have infinity
+// 448 of e4m3, 127 of s8, whose codes lie around zero; infinite for types that have infinity.
+double LargestOf(DType dtype);
 
 }  // namespace sinter
 

@@ -15,8 +15,6 @@ namespace {
 constexpr std::array<absl::string_view, 4> kNames = {"tensor", "row", "group", "static"};
 constexpr double kLeastEps = 1e-30;  // its quotients are normal numbers of f32
 
-double LargestCode(DType codes) { return codes == DType::kS8 ? 127 : LargestOf(codes); }
-
 void CheckX(Expander& e, ValueId x, Granularity granularity) {
   if (!e.Check("x", x)) return;
   const TensorType& type = e.Type(x);
@@ -122,7 +120,7 @@ Factor FactorOf(Expander& e, ValueId x, const QuantizeSpec& spec) {
     largest = e.Binary(BinaryKind::kMin, largest, e.Scalar(spec.upper_bound));
   }
   largest = e.Binary(BinaryKind::kMax, largest, e.Scalar(spec.eps));
-  const ValueId most = e.Scalar(LargestCode(spec.codes));
+  const ValueId most = e.Scalar(LargestOf(spec.codes));
   const ValueId scale = e.Binary(BinaryKind::kDiv, largest, most);
   if (!spec.ue8m0) return {e.Binary(BinaryKind::kDiv, most, largest), scale};
   const ValueId power = e.Unary(UnaryKind::kCeilPow2, scale);

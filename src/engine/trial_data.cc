@@ -11,7 +11,6 @@
 namespace sinter {
 namespace {
 
-constexpr float kLargestS8 = 127;
 constexpr int64_t kPeriod = 1048573;  // the largest prime below 2^20
 
 // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
@@ -38,7 +37,7 @@ struct Range {
 double DrawValue(DType dtype, Range range, Random& random) {
   if (dtype == DType::kS32) return static_cast<double>(random.Next() & 15);
   if (dtype == DType::kPred) return static_cast<double>(random.Next() & 1);
-  if (dtype == DType::kS8) return random.Symmetric() * kLargestS8;
+  if (dtype == DType::kS8) return random.Symmetric() * LargestOf(dtype);
   return range.offset + random.Symmetric() * range.scale;
 }
 

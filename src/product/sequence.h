@@ -39,8 +39,7 @@ struct MatrixProduct {
   int64_t StagedK() const {
     return rows.source == Source::kWindow ? rows.window.StagedColumns() : k;
   }
-  // Of an element. The table has none of f32, which wgmma does not take.
-  int64_t ResultBytes() const { return result == DType::kF32 ? 4 : ElementOf(result).bytes; }
+  int64_t ResultBytes() const { return SizeOf(result); }  // of an element
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
   // Whether sums over 128 of K have scales of their own.
   bool HasBlockScales() const {
