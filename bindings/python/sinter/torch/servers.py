@@ -36,8 +36,9 @@ def reason_against(module: Any, linears: Tuple[type, type], plain: type) -> str:
 
 def reason_against_linear(name: str, linear: Any, kind: type, plain: type) -> str:
     """The same of one linear layer, called `name`, which must be of the exact type `kind`."""
-    if type(linear) is not kind:
-        return f"{name} is a {type(linear).__name__}, not a plain {kind.__name__}"
+    found: type = type(linear)
+    if found is not kind:
+        return f"{name} is a {found.__name__}, not a plain {kind.__name__}"
     method: object = getattr(linear, "quant_method", None)
     if type(method) is not plain:
         return f"{name} is quantised by {type(method).__name__}"
