@@ -55,9 +55,10 @@ class Engine:
         environment = {**os.environ, "VLLM_PLUGINS": PLUGINS[contestant], "VLLM_CACHE_ROOT": os.path.join(place, "cache"),
                        "SINTER_METRICS_FILE": os.path.join(place, "%p.prom"), "VLLM_NO_USAGE_STATS": "1"}
         self.place, self.log = place, os.path.join(options.logs or place, f"{model.name}-{contestant}.log")
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, "engine.py"), os.path.join(place, "engine.json")], env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(self.log, "w", encoding="utf-8"))
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, "engine.py"), os.path.join(place, "engine.json")], env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
 
     def __str__(self):
         return f"{self.name} {self.contestant}"
@@ -73,7 +74,8 @@ class Engine:
                 return json.loads(line[7:])
             with open(self.log, "a", encoding="utf-8") as file:
                 file.write(line)
-        raise RuntimeError(f"{self} ended with {self.process.wait()}: see {self.log}")
+        self.process.communicate()
+        raise RuntimeError(f"{self} ended with {self.process.returncode}: see {self.log}")
 
     def measure(self, rows):
         self.process.stdin.write(f"{rows}\n")
@@ -82,11 +84,11 @@ class Engine:
 
     def launches(self):
         """Launches of Sinter's plans, captured ones included; ends the process."""
-        self.process.stdin.close()
         try:
-            self.process.wait(20)
+            self.process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.communicate()
         found = 0
         for name in os.listdir(self.place):
             if name.endswith(".prom"):
