@@ -87,9 +87,10 @@ def warm(options):
     if not compiled:
         return
     begin = time.perf_counter()
-    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    run = lambda command: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
     commands = [warm_command(model, rows, compiled) for model in options.models for rows in options.rows]
+    threads = max(1, (os.cpu_count() or 1) // min(options.warm, len(commands)))
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    run = lambda command: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
     with concurrent.futures.ThreadPoolExecutor(options.warm) as pool:
         list(pool.map(run, commands))
     print(f"compiled in {time.perf_counter() - begin:.0f} s", flush=True)
