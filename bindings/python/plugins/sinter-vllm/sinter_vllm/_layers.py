@@ -97,17 +97,9 @@ def replace(kind: type) -> None:
             return self.mlp(hidden_states), residual
         after, qkv = self.sinter_after
         norm = self.post_attention_layernorm
-        stream, hidden_states = torch.ops.sinter.between_attentions(
-            attended,
-            residual,
-            self.sinter_o[0],
-            norm.weight,
-            self.mlp.gate_up_proj.weight,
-            self.mlp.down_proj.weight,
-            after.input_layernorm.weight,
-            qkv,
-            norm.variance_epsilon,
-        )
+        weights = [self.sinter_o[0], norm.weight, self.mlp.gate_up_proj.weight, self.mlp.down_proj.weight]
+        weights += [after.input_layernorm.weight, qkv]
+        stream, hidden_states = torch.ops.sinter.between_attentions(attended, residual, weights, norm.variance_epsilon)
         return hidden_states, stream
 
     forward.is_sinters = True  # type: ignore[attr-defined]
