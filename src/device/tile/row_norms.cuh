@@ -77,7 +77,7 @@ class RowSquares {
 
   // Puts the sums at shared address `squares`, once nobody reads the last tile's any more. All
   // consumer threads; it waits for them.
-  SINTER_DEVICE void publish(u32 squares) {
+  SINTER_DEVICE void publish(u32 squares) const {
     named_barrier(1, kThreads);
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
