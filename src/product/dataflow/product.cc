@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSharedSplits[] = {1, 2, 4};  // with shared loads
 constexpr int kSwappedHeights = 6;          // tile heights tried with swapped operands
-constexpr double kNormEndCycles = 250;      // from the last sum of squares to the factor of a row
+constexpr int kNormEndCycles = 250;         // from the last sum of squares to the factor of a row
 
 absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
   const int tiles = TilesOf(s.share);

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kWarpgroupRows = 64;
 // Instructions that add the squares of 16 bytes of rows (device library, tile/row_norms.cuh), and
 // the threads that share a block's rows in one turn of its four warp schedulers.
-constexpr double kSquareInstructions = 18;
+constexpr int64_t kSquareInstructions = 18;
 constexpr int64_t kSchedulerThreads = 128, kChunkBytes = 16;
 
 // Share of the 128-byte rows of a matrix's boxes that lie in two cache lines. Rows start at
