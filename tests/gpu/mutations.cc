@@ -24,9 +24,8 @@ std::vector<Mutation> PipelineMutations() {
        "    mbarrier_arrive_expect(",
        "    mbarrier_arrive_expect(", kFlow},
       {"rows overwrite a stage in use", kProducer,
-       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
-       "      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
-       "#pragma unroll\n      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
+       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n      if constexpr (",
+       "      if constexpr (",
        kFlow},
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
@@ -44,9 +43,8 @@ std::vector<Mutation> PipelineMutations() {
 std::vector<Mutation> WindowMutations() {
   return {
       {"windows overwrite a stage in use", kProducer,
-       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
-       "    for (int s = 0; s < P::kSubtiles; ++s)\n      load_window<",
-       "#pragma unroll\n    for (int s = 0; s < P::kSubtiles; ++s)\n      load_window<",
+       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n    if constexpr (",
+       "    if constexpr (",
        Dataflow::kProduct, Needs::kWindow},
       {"both blocks of a pair load the same windows", kProducer,
        "window_start<typename P::Rows>(row + part)", "window_start<typename P::Rows>(row)",
@@ -65,9 +63,12 @@ std::vector<Mutation> ExchangeMutations() {
       {"an owner never says that its parts are free", kReduce, "    if (again) release();\n", "",
        kFlow, Needs::kManyTiles},
       {"parts are given back before all threads have read them", kReduce,
-       "    named_barrier(1, kThreads);\n", "", kFlow, Needs::kManyTiles, false},
+       "    named_barrier(ConsumerGroup<Config>::barrier(), kThreads);\n", "", kFlow,
+       Needs::kManyTiles, false},
       {"an owner expects no parts", kReduce,
-       "    if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());\n", "",
+       "    if (ConsumerGroup<Config>::thread() == 0) mbarrier_arrive_expect(full, "
+       "expected_bytes());\n",
+       "",
        Dataflow::kProduct, Needs::kSplit},
       {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",
        Dataflow::kClusterExchange},
