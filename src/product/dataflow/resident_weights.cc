@@ -16,7 +16,8 @@ namespace {
 constexpr int kLaneRows = 64;  // of a warpgroup's tile
 constexpr int kKStep = 16;     // of a wgmma of 16-bit elements
 constexpr int kMostChunks = 8, kMostStages = 16;
-constexpr int64_t kMostWords = 176;  // registers of a thread for a chunk's sums, C and E
+// Registers of a thread for a chunk's sums, C and E; with a residual and scaled products.
+constexpr int64_t kMostWords = 176, kMostScaledWords = 144;
 
 int64_t Chunks(const ProductSequence& p, const Schedule& s) {
   return CeilDiv(p[0].n, int64_t{s.first.block_n} * s.cluster);
@@ -68,9 +69,11 @@ absl::Status CheckResident(const ProductSequence& p, const Schedule& s, const Sc
   }
   const int64_t words = AccumulatorsOf(s, s.first, p[0].Width()) + s.first.block_n / 4 +
                         AccumulatorsOf(s, s.second, 1);
-  if (words > kMostWords) {
+  const bool full = p.scaled() && p.back().epilogue.has_residual();
+  const int64_t most_words = full ? kMostScaledWords : kMostWords;
+  if (words > most_words) {
     return RefuseSchedule("sums of both products", words,
-                          absl::StrCat("is above ", kMostWords, " registers a thread"));
+                          absl::StrCat("is above ", most_words, " registers a thread"));
   }
   const int64_t most = CeilDiv(p.rows(), kLaneRows) * s.cluster;
   if (s.grid > most) {
