@@ -55,11 +55,11 @@ double FirstReadUs(const Chain& body, const StitchProgram& program, const Stitch
 }
 
 // Latency of what all units read alike behind a row reduction. Where a block has several units,
-// each stores under a condition, so such reads follow one another. The first round finds them in
-// HBM.
+// each stores under a condition, so such reads follow one another. A block alone finds them in HBM;
+// of several blocks each finds some that others have brought.
 double LateReadsUs(const StitchSchedule& s, const StitchLoad& load, const Spread& spread,
                    int64_t passes_turns, const StitchConstants& costs) {
-  if (!load.late || s.UnitsPerBlock() == 1 || spread.rounds > 1) return 0;
+  if (!load.late || s.UnitsPerBlock() == 1 || spread.turns > 1) return 0;
   return static_cast<double>(passes_turns - 1) * costs.read_us;
 }
 
