@@ -184,6 +184,10 @@ TEST_F(CompileTest, ClustersThatShareRowTiles) {
   CompileAll(RangesKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "ranges of N");
 }
 
+TEST_F(CompileTest, WeightsThatStay) {
+  CompileAll(ResidentKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "weights stay");
+}
+
 TEST_F(CompileTest, KernelsThatAddAResidual) {
   CompileAll(ResidualKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "residuals");
 }

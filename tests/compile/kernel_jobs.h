@@ -28,6 +28,11 @@ std::vector<KernelJob> BestKernels(const DeviceModel& model, bool all);
 // schedule of each and the one whose parts of E are the largest.
 std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count);
 
+// Kernels whose weights stay, of small plain, gated and 3 x 3 chains in both layouts and types,
+// with everything that an epilogue has: the best schedules and those with the most sums, `count`
+// evenly.
+std::vector<KernelJob> ResidentKernels(const DeviceModel& model, size_t count);
+
 // products.txt in layout oi and io: every kernel of the best fused and of the unfused plan, as
 // planned: operands that lie in the workspace among them. No duplicates.
 std::vector<KernelJob> ProductsKernels(const DeviceModel& model);

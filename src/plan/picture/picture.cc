@@ -170,6 +170,7 @@ void FillShared(const Schedule& s, const ScheduleSizes& z, KernelPicture* out) {
   out->stage_bytes = z.stage_bytes;
   out->shared.push_back({"ring", z.stage_bytes, s.stages});
   if (z.kept_bytes > 0) out->shared.push_back({"c", z.kept_bytes, 1});
+  if (z.weights_bytes > 0) out->shared.push_back({"weights", z.weights_bytes, 1});
   if (z.reduce_bytes > 0) out->shared.push_back({"partial sums", z.reduce_bytes, 1});
   int64_t rest = z.shared_bytes;
   for (const SharedPart& part : out->shared) rest -= part.bytes * part.count;

@@ -62,8 +62,11 @@ std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
   const int columns = FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n;
   std::set<int> widths = {columns / PromotedParts(element, s, columns)};
-  if (code.sequence.size() == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
+  if (RowOf(s).medium == Medium::kRegister)
+    text = absl::StrCat(RegisterWgmmaSource(s.second.block_n, element, Transposed(code)), "\n");
+  else if (code.sequence.size() == 2)
+    widths.insert(s.second.block_n / s.warpgroups_n);
   for (int n : widths)
     absl::StrAppend(&text, WgmmaSource(n, element, false, Transposed(code)), "\n");
   return text;

@@ -7,6 +7,7 @@
 #include "kernels/cluster_slab.cuh"
 #include "kernels/grid_exchange.cuh"
 #include "kernels/product.cuh"
+#include "kernels/resident_weights.cuh"
 #include "kernels/spatial_gate.cuh"
 #include "kernels/task_list.cuh"
 

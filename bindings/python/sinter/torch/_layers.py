@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Dict, Optional, Sequence, Tuple
 
 import torch
@@ -11,7 +12,7 @@ from .._chain import Chain
 from .._error import invalid
 from .._operators import gelu, relu, rmsnorm, silu
 from .._shape import M, integer
-from ._ops import _DTYPES, register_chain
+from ._ops import _DTYPES, launch, register, register_chain
 from ._store import store
 
 _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "erf"), "relu": relu}
@@ -127,3 +128,86 @@ def _check(weights: Dict[str, torch.Tensor]) -> None:
             raise invalid(f"{name} is {weight.dtype} on {weight.device}, o is {o.dtype} on {o.device}: bf16 or f16, all alike")
         if not weight.is_contiguous():
             raise invalid(f"{name} has strides {weight.stride()}: it must be contiguous")
+
+
+# ---------------------------------------------------------------- As an operator
+
+
+@lru_cache(maxsize=None)
+def chain_key(hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype) -> str:
+    """The key of the registered chain of such a layer, with SiLU."""
+    return register_chain(_chain(hidden, inner, columns, q, (True, True), eps, "silu", _DTYPES[dtype]))
+
+
+def _between_cuda(
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    o: torch.Tensor,
+    norm: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    next_norm: torch.Tensor,
+    next: torch.Tensor,
+    eps: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    rows, inner, device = stream.shape[0], down.shape[1], stream.device.index
+    plan = store.find(device, chain_key(stream.shape[1], inner, next.shape[0], o.shape[1], eps, stream.dtype), rows)
+    if plan is None:
+        return _between_by_torch(attended, stream, o, norm, gate_up, down, next_norm, next, eps)
+    attended, stream = attended.contiguous(), stream.contiguous()
+    result = torch.empty_like(stream), stream.new_empty((rows, next.shape[0]))
+    gate = gate_up.data_ptr()
+    up = gate + gate_up.numel() // 2 * gate_up.element_size()
+    buffers = (attended, stream, o, norm), (down, next_norm, next, *result)
+    before, behind = ([tensor.data_ptr() for tensor in tensors] for tensors in buffers)
+    launch(plan, (*before, gate, up, *behind), rows, device, pdl=True)
+    return result
+
+
+def _between_by_torch(
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    o: torch.Tensor,
+    norm: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    next_norm: torch.Tensor,
+    next: torch.Tensor,
+    eps: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    linear, rms_norm, fused = torch.nn.functional.linear, torch.nn.functional.rms_norm, store.settings.silu_and_mul
+    stream = stream + linear(attended, o)
+    both = linear(rms_norm(stream, norm.shape, norm, eps), gate_up)
+    if fused is not None and both.is_cuda:
+        inner = fused(both)
+    else:
+        gate, up = both.chunk(2, dim=-1)
+        inner = torch.nn.functional.silu(gate) * up
+    stream = stream + linear(inner, down)
+    return stream, linear(rms_norm(stream, next_norm.shape, next_norm, eps), next)
+
+
+def _between_fake(
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    o: torch.Tensor,
+    norm: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    next_norm: torch.Tensor,
+    next: torch.Tensor,
+    eps: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(stream), stream.new_empty((stream.shape[0], next.shape[0]))
+
+
+register(
+    (
+        (
+            "between_attentions",
+            "(Tensor attended, Tensor stream, Tensor o, Tensor norm, Tensor gate_up, Tensor down, Tensor next_norm, "
+            "Tensor next, float eps) -> (Tensor, Tensor)",
+            {"CUDA": _between_cuda, "CPU": _between_by_torch, "fake": _between_fake},
+        ),
+    )
+)
