@@ -137,6 +137,14 @@ absl::Status CheckBlocks(const ProductSequence& p, const Schedule& s, const Prod
                                      " columns that share a scale"));
 }
 
+// A tile has whole groups of columns that share a scale.
+absl::Status CheckGroups(const ProductSequence& p, const ProductTile& tile) {
+  if (!p.back().HasGroups() || tile.block_n % kScaleBlock == 0) return absl::OkStatus();
+  return RefuseSchedule("first.block_n", tile.block_n,
+                        absl::StrCat("is not a multiple of the ", kScaleBlock,
+                                     " columns of codes that share a scale"));
+}
+
 // Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
 absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
                        const ProductTile& tile, int width, int64_t k) {
@@ -157,6 +165,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
   }
   SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, name, accumulators));
   SINTER_RETURN_IF_ERROR(CheckBlocks(p, s, tile));
+  SINTER_RETURN_IF_ERROR(CheckGroups(p, tile));
   if (!IsClusterSize(tile.split_k)) {
     return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
   }

@@ -94,8 +94,7 @@ struct PromotedPart {
     const u32 address = uniform(stage);
     return {descriptor(address + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
                        kKMajorLeading, kKMajorStride),
-            descriptor(address + P::kRowsBytes +
-                           k_major_step(P::kColumns, place.n * P::kWarpN, 0),
+            descriptor(address + P::kRowsBytes + k_major_step(P::kColumns, place.n * P::kWarpN, 0),
                        kKMajorLeading, kKMajorStride)};
   }
 
@@ -108,9 +107,8 @@ struct PromotedPart {
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
         const u64 b =
-            stage.weights + (k_major_step(P::kColumns, column + set * kWarpgroupRows,
-                                          row * kSteps + step) >>
-                             4);
+            stage.weights +
+            (k_major_step(P::kColumns, column + set * kWarpgroupRows, row * kSteps + step) >> 4);
         Set& d = reinterpret_cast<Set&>(fresh[set * (kMmaN / 2)]);
         Config::kSwapped ? Mma::mma(d, b, a, step != 0) : Mma::mma(d, a, b, step != 0);
       }
@@ -142,7 +140,7 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators], 
                                        CursorType& cursor, int count, WarpgroupPlace place,
                                        Scales scales) {
   using Part = PromotedPart<Config, P>;
-  asm volatile("" : "+r"(count));  // as in accumulate()
+  asm volatile("" : "+r"(count));                           // as in accumulate()
   asm volatile("" : "+r"(ring.base), "+r"(ring.barriers));  // not to be computed again every turn
 #pragma unroll
   for (int i = 0; i < P::kAccumulators; ++i) accumulators[i] = 0;
