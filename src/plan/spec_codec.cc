@@ -148,7 +148,8 @@ void WriteOfCodes(const MatrixProduct& p, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(bias == nullptr ? p.result : bias->element));
   WriteScales(p.rows.scales, w);
   WriteScales(p.weights.scales, w);
-  if (IsCode(p.result)) WriteRule(*p.epilogue.quantize(), w);
+  const QuantizeRule* rule = p.epilogue.quantize();
+  if (IsCode(p.result)) WriteRule(rule == nullptr ? QuantizeRule{} : *rule, w);
 }
 
 // Precondition: the steps have the element of the operands.

@@ -20,7 +20,8 @@ constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
 constexpr int64_t kMaxSwappedAccumulators = 160;
-constexpr int64_t kMaxPromoted = 192, kMaxPromotedResidual = 168, kMaxPromotedOfThree = 104;
+constexpr int64_t kMaxPromoted = 192, kMaxPromotedResidual = 168, kMaxPromotedOfThree = 104,
+                  kMaxPromotedCodes = 176;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -120,8 +121,10 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
   const bool blocks = p[0].HasBlockScales();
   const int64_t scales = !blocks ? 0 : s.swapped ? s.block_m / 4 : 2;
   const int64_t all = accumulators + accumulators / parts + scales;
+  const bool codes = p.back().epilogue.quantize() != nullptr;
   const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
                        : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
+                       : codes && s.warpgroups_n > 1        ? kMaxPromotedCodes
                                                             : kMaxPromoted;
   if (all <= most) return absl::OkStatus();
   return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,

@@ -20,6 +20,7 @@
 #include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/mutations.h"
 #include "tests/gpu/plan_build.h"
 
 namespace sinter::gpu_testing {
@@ -483,6 +484,75 @@ TEST_F(Fp8, SumsArePromoted) {
   const Chain chain = ChainOf("scaled_matmul m=1 n=264 k=4096 scales=row dtype=f32");
   for (const int64_t rows : {16, 128}) {
     Schedules(absl::StrCat("biased ", rows), chain, rows, 12, kBiased, false, true);
+  }
+}
+
+// Device headers with a step of promotion, of scales or of quantising taken out: each shows.
+TEST_F(Fp8, MutantsAreCaught) {
+  constexpr char kConsumer[] = "pipeline/consumer.cuh", kBlock[] = "kernels/block.cuh",
+                 kScales[] = "tile/block_scales.cuh", kScaling[] = "tile/scaling.cuh";
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  const Chain rows = ChainOf("scaled_matmul m=1 n=264 k=4096 scales=row dtype=f32");
+  const Chain blocks = ChainOf("scaled_matmul m=1 n=520 k=1024 scales=group dtype=f32");
+  struct Case {
+    Mutation mutation;
+    const Chain& chain;
+    bool positive = false;
+  };
+  const Case cases[] = {
+      {{"nothing", kBlock, "", "", kFlow}, rows, true},
+      {{"sums are never promoted", kBlock, "if constexpr (P::Element::kPromoted)",
+        "if constexpr (false)", kFlow},
+       rows,
+       true},
+      {{"the part of a sum replaces it", kScales, "return fresh * scale + sum;",
+        "return fresh * scale;", kFlow},
+       blocks},
+      {{"rows have each other's scales", kScales, "i % 4 / 2]", "1 - i % 4 / 2]", kFlow}, blocks},
+      {{"all of K has the first scale of its row", kScales, "++rows_;", ";", kFlow}, blocks},
+      {{"columns have the scales of the next 128 of K", kScales, "*matrices_[matrix]++",
+        "matrices_[matrix]++[1]", kFlow},
+       blocks},
+      {{"columns have the first one's factor", kScaling, "factors[kOne ? 0 : column]", "factors[0]",
+        kFlow},
+       rows},
+      {{"a stage is not awaited", kConsumer,
+        "if (!arrived) mbarrier_wait(ring.full(stage), cursor.parity);", ";", kFlow},
+       rows},
+  };
+  constexpr int64_t kRows = 128;
+  constexpr int64_t kOnePart = 64;  // accumulators that are one part
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.mutation.name);
+    const auto chain = std::make_shared<const Chain>(c.chain);
+    const auto matched = MatchProducts(*chain, BucketOf(kRows));
+    ASSERT_OK(matched);
+    std::vector<Schedule> fitting;
+    for (const Schedule& s : LegalSchedules(matched->sequence, ports().model, kFlow)) {
+      const bool one_part = AccumulatorsOf(s, s.first, 1) <= kOnePart;
+      if (!s.swapped && one_part && s.first.split_k == 1) fitting.push_back(s);
+    }
+    std::vector<Plan> plans;
+    for (const Schedule& s : Spread(fitting, 3)) {
+      plans.push_back(UnfusedPlanOf(*chain, BucketOf(kRows), s, s).value());
+    }
+    BuildOptions options;
+    options.edit = [&](CompileRequest* request) { EXPECT_OK(Apply(c.mutation, request)); };
+    const auto built = BuildPlans(ports(), chain, plans, options);
+    auto inputs = InputsOf(*chain, kRows, c.positive);
+    ASSERT_OK(inputs);
+    const auto runs = ScaledRuns::Make(ports(), *chain, kRows, *std::move(inputs));
+    ASSERT_OK(runs);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      SCOPED_TRACE(plans[i].ToText());
+      ASSERT_OK(built[i]);
+      const auto run = (*runs)->Bind(*built[i]);
+      ASSERT_OK(run);
+      const auto output = (*runs)->Run(*run, kRows);
+      ASSERT_OK(output);
+      const bool right = (*runs)->Check(*output, kRows, c.positive ? kBiased : kPromoted).ok();
+      EXPECT_EQ(right, c.mutation.find[0] == '\0');
+    }
   }
 }
 

@@ -123,6 +123,8 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
                                       const Writer& writer, int row, int column, bool again,
                                       const Added& added) {
   float accumulators[P::kAccumulators];
+  if constexpr (EpilogueType::Scaling::kColumns && P::kSplitK == 1)
+    epilogue.scaling.template fetch<P>(column, place);
   if constexpr (P::kSplitK > 1) {
     if constexpr (Added::kPresent) reduce.fetch(added, row, column);
     const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);

@@ -148,8 +148,8 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators], 
   bool arrived = false;
 #pragma unroll 1
   do {
-    if (!arrived) mbarrier_wait(ring.full(cursor.stage), cursor.parity);
     const u32 stage = cursor.stage;
+    if (!arrived) mbarrier_wait(ring.full(stage), cursor.parity);
 #pragma unroll
     for (int row = 0; row < P::kSubtiles; ++row) {
       scales.next();

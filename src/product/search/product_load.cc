@@ -174,7 +174,11 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   const ElementRow element = ElementOf(p.element());
   if (element.promoted) {
     const int64_t spans = s.block_k / element.swizzle_span;
-    load.promoted_values = static_cast<double>(load.steps * spans * warpgroups * warp_columns / 2);
+    // With swapped operands every warp reads a scale of each of its rows, four a clock.
+    const bool of_rows = s.swapped && p.front().rows.scales.kind == ScaleKind::kBlock;
+    const int64_t scales = of_rows ? 4 * s.block_m : 0;
+    load.promoted_values =
+        static_cast<double>(load.steps * spans * warpgroups * (warp_columns / 2 + scales));
   }
   load.flop = static_cast<double>(load.steps) * 2.0 *
               static_cast<double>(warpgroups * kWarpgroupRows * warp_columns * s.block_k);
