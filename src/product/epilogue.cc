@@ -14,7 +14,7 @@ absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(NameOf(op), " ", args...));
 }
 
-bool IsOp(EpilogueOp op) { return op >= EpilogueOp::kScale && op <= EpilogueOp::kQuantize; }
+bool IsOp(EpilogueOp op) { return op <= EpilogueOp::kQuantize; }
 
 absl::Status CheckRule(const EpilogueStep& step, DType element) {
   const QuantizeRule& rule = step.rule;
@@ -34,6 +34,9 @@ absl::Status CheckRule(const EpilogueStep& step, DType element) {
 
 absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
   switch (step.op) {
+    case EpilogueOp::kNorm:
+      if (std::isfinite(step.scale) && step.scale >= 0) break;
+      return RefuseStep(step.op, "has eps ", step.scale, ", must be finite and not below 0");
     case EpilogueOp::kScale:
       if (std::isfinite(step.scale) && step.scale != 0 && step.scale != 1) break;
       return RefuseStep(step.op, step.scale, " is not finite, or 0, or 1");
@@ -69,7 +72,7 @@ absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
 // Unused fields must have their defaults, so that equal epilogues have equal bytes.
 absl::Status CheckUnused(const EpilogueStep& step) {
   EpilogueStep bare = step;
-  if (step.op == EpilogueOp::kScale) bare.scale = 1;
+  if (step.op == EpilogueOp::kScale || step.op == EpilogueOp::kNorm) bare.scale = 1;
   const bool activates = step.op == EpilogueOp::kActivate || step.op == EpilogueOp::kActivateSum;
   if (activates) bare.activation = Activation::kIdentity;
   const bool typed = step.op == EpilogueOp::kFactor || step.op == EpilogueOp::kBias ||
@@ -83,10 +86,11 @@ absl::Status CheckUnused(const EpilogueStep& step) {
 }  // namespace
 
 absl::string_view NameOf(EpilogueOp op) {
-  constexpr absl::string_view kNames[] = {"scale",   "factor", "bias",     "activation",
-                                          "gate",    "round",  "residual", "activation of the sum",
+  constexpr absl::string_view kNames[] = {"norm",    "scale",      "factor",
+                                          "bias",    "activation", "gate",
+                                          "round",   "residual",   "activation of the sum",
                                           "quantize"};
-  return IsOp(op) ? kNames[static_cast<size_t>(op) - 1] : "invalid";
+  return IsOp(op) ? kNames[static_cast<size_t>(op)] : "invalid";
 }
 
 std::string ToString(const QuantizeRule& rule) {
@@ -106,6 +110,12 @@ EpilogueStep StepOf(EpilogueOp op, DType element) {
 EpilogueStep ScaleBy(float constant) {
   EpilogueStep step = StepOf(EpilogueOp::kScale);
   step.scale = constant;
+  return step;
+}
+
+EpilogueStep NormOf(float eps) {
+  EpilogueStep step = StepOf(EpilogueOp::kNorm);
+  step.scale = eps;
   return step;
 }
 
@@ -133,7 +143,7 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 1 to 9"));
+          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 0 to 9"));
     }
     if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
@@ -146,6 +156,9 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
   }
   if (IsCode(element) && epilogue.quantize() == nullptr) {
     return RefuseStep(EpilogueOp::kQuantize, "is missing, the result is ", NameOf(element));
+  }
+  if (epilogue.has_norm() && epilogue.has_factor()) {
+    return RefuseStep(EpilogueOp::kNorm, "is there, beside a factor");
   }
   if (epilogue.Has(EpilogueOp::kGate) == pair) return absl::OkStatus();
   return RefuseStep(EpilogueOp::kGate, pair ? "is missing" : "is there", ", the product is ",

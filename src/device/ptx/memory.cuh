@@ -65,13 +65,6 @@ SINTER_DEVICE u32 load_shared_word(u32 address) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
   return v;
 }
-// What no kernel writes while this one runs: loads of it may pass stores.
-SINTER_DEVICE float load_unchanging(const float* p) {
-  float v;
-  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(p));
-  return v;
-}
-SINTER_DEVICE void prefetch_l1(const void* p) { asm volatile("prefetch.global.L1 [%0];" ::"l"(p)); }
 SINTER_DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 SINTER_DEVICE u32 load_relaxed_gpu(const u32* p) {
   u32 v;

@@ -3,7 +3,6 @@
 // column.
 #pragma once
 #include "ptx/element.cuh"
-#include "ptx/memory.cuh"
 #include "tile/product.cuh"
 
 namespace sinter {
@@ -66,22 +65,8 @@ struct ColumnFactors {
   const float *factors, *up_factors;
 
   SINTER_DEVICE float at(int row) const { return rows.at(row); }
-  SINTER_DEVICE float of_column(int column) const {
-    return load_unchanging(factors + (kOne ? 0 : column));
-  }
-  SINTER_DEVICE float of_up(int column) const {
-    return load_unchanging(up_factors + (kOne ? 0 : column));
-  }
-
-  // Asks L1 for those of the tile from `column` on, while its product runs.
-  template <class P>
-  SINTER_DEVICE void fetch(int column, WarpgroupPlace place) const {
-    constexpr int kLine = 32;  // factors
-    column += place.n * P::kHalf + kLine * place.thread;
-    if (kOne || kLine * place.thread >= P::kHalf + kLine || column >= P::kN) return;
-    prefetch_l1(factors + column);
-    if (P::kWidth == 2) prefetch_l1(up_factors + column);
-  }
+  SINTER_DEVICE float of_column(int column) const { return factors[kOne ? 0 : column]; }
+  SINTER_DEVICE float of_up(int column) const { return up_factors[kOne ? 0 : column]; }
 };
 
 // The scales of a thread's two rows of accumulators. They are loaded before the product and arrive

@@ -29,8 +29,6 @@ inline void store_shared(u32 address, float x, float y) {
   hardware::machine.Store(address, Float2{x, y});
 }
 inline u32 load_shared_word(u32 address) { return hardware::machine.Load<u32>(address); }
-inline float load_unchanging(const float* p) { return *p; }
-inline void prefetch_l1(const void* p) { static_cast<void>(*static_cast<const volatile char*>(p)); }
 inline void prefetch_l2(const void* p) { static_cast<void>(*static_cast<const volatile char*>(p)); }
 inline u32 load_relaxed_gpu(const u32* p) { return *p; }
 inline u32 load_acquire_gpu(const u32* p) { return *p; }

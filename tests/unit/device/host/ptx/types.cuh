@@ -36,6 +36,8 @@ template <class T>
 inline T __shfl_sync(u32, T value, int) {
   return value;
 }
+inline float fminf(float a, float b) { return a < b ? a : b; }
+inline float fmaxf(float a, float b) { return a > b ? a : b; }
 inline u32 __float_as_uint(float x) {
   u32 bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -46,8 +48,6 @@ inline float __uint_as_float(u32 bits) {
   std::memcpy(&x, &bits, sizeof x);
   return x;
 }
-inline float fminf(float a, float b) { return a < b ? a : b; }
-inline float fmaxf(float a, float b) { return a > b ? a : b; }
 inline u32 __shfl_xor_sync(u32, u32 value, int lanes) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return hardware::machine.Shuffle(lane, value, lane ^ lanes);
