@@ -76,6 +76,9 @@ struct Schedule {
   static absl::StatusOr<Schedule> FromCanonical(absl::string_view bytes);
 };
 
+// Rows of a tile whose norm a product computes.
+constexpr int kMostNormRows = 48;
+
 // Tiles along M and along the columns that a cluster takes at once: 2 where blocks share the loads
 // of the other operand, else 1.
 constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }

@@ -197,6 +197,10 @@ TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
              "scaled products");
 }
 
+TEST_F(CompileTest, ProductsThatComputeTheNormOfTheirRows) {
+  CompileAll(NormKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "norms of rows");
+}
+
 TEST_F(CompileTest, ProductsOfCodes) {
   CompileAll(CodesKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
              "products of codes");

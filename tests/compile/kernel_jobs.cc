@@ -330,6 +330,18 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
   return KernelsOfEachKind(list, model, count);
 }
 
+std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (ProductSequence p : ResidualProblems()) {
+    ProductSequence q = FirstOf(p);
+    q.m = 48;
+    SetResidual(&q, ResidualOf(p));
+    SetNorm(&q, 0, 1e-6f);
+    for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   const DType results[] = {DType::kF32, DType::kBF16, DType::kF16};

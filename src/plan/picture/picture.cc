@@ -36,12 +36,14 @@ std::string Dequantised(const Operand& operand, Role role, Role scale) {
   return absl::StrCat("(", NameOf(scale), " ", NameOf(role), ")");
 }
 
-// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias.
+// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias. A norm of the rows
+// is "rsqrt(mean(a^2) + 1e-06) (a w1)".
 std::string Term(const EpilogueList& e, absl::string_view rows, absl::string_view weights,
                  Role factor, Role bias) {
   std::string text = absl::StrCat(rows, " ", weights);
   if (e.scaled()) text = absl::StrCat("(", text, ")");
   if (e.has_factor()) text = absl::StrCat(NameOf(factor), " ", text);
+  if (e.has_norm()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", e.eps(), ") ", text);
   if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
   if (e.has_bias()) absl::StrAppend(&text, " + ", NameOf(bias));
   return text;

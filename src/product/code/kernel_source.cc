@@ -123,6 +123,10 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.front().epilogue.has_bias()),
                   ", kBias2 = ", Bool(IsBiased2(p)), ", kOutAligned = ", Bool(code.out.aligned),
                   ";\n");
+  if (p.front().epilogue.has_norm()) {
+    absl::StrAppend(
+        &text, "  static constexpr float kNormEps = ", FloatText(p.front().epilogue.eps()), ";\n");
+  }
   const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
   absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p[0], first, s.share));
   if (p.size() == 2)
@@ -146,6 +150,7 @@ std::string ResidualType(const ProductCode& code) {
 
 const char* RowScalingType(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.epilogue.has_norm()) return "RowNorms<Config>";
   if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
   if (p.rows.scales.kind == ScaleKind::kVector) return "RowFactors<Float32>";
   if (factor == nullptr) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";
