@@ -71,7 +71,7 @@ std::vector<Mutation> ExchangeMutations() {
        "    named_barrier(ConsumerGroup<Config>::barrier(), kThreads);\n", "", kFlow,
        Needs::kManyTiles, false},
       {"an owner expects no parts", kReduce,
-       "    if (ConsumerGroup<Config>::thread() == 0) mbarrier_arrive_expect(full, "
+       "    if (ConsumerGroup<Config>::is_first()) mbarrier_arrive_expect(full, "
        "expected_bytes());\n",
        "", Dataflow::kProduct, Needs::kSplit},
       {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",
