@@ -7,6 +7,7 @@
 #include "src/device/device_library.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/code/recipe.h"
+#include "src/plan/stand_in.h"
 #include "src/product/role_shape.h"
 #include "src/stitch/code/packed_source.h"
 #include "src/stitch/code/stitch_recipe.h"
@@ -89,12 +90,30 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBindin
 }
 
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
+  if (spec.stand_in) {
+    SINTER_ASSIGN_OR_RETURN(StandIn stand_in, StandInOf(spec));
+    return std::move(stand_in.recipe);
+  }
   SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
   return RecipeOf(code, BindingOf(spec));
 }
 
+// For people, and for tests: a stand-in's code comes with the library.
+absl::StatusOr<GeneratedKernel> GenerateStandIn(const KernelSpec& spec, const DeviceModel& model,
+                                                const CodegenOptions& options) {
+  GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(StandIn stand_in, StandInOf(spec));
+  SINTER_ASSIGN_OR_RETURN(kernel.code, CodeOf(spec));
+  kernel.recipe = std::move(stand_in.recipe);
+  kernel.request.source = StandInSource(stand_in.index);
+  kernel.request.name = absl::StrCat(StandInName(stand_in.index), ".cu");
+  Complete(spec, model, options, kernel);
+  return kernel;
+}
+
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options) {
+  if (spec.stand_in) return GenerateStandIn(spec, model, options);
   const bool stitch = spec.family == KernelFamily::kStitch;
   if (!stitch) SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
   GeneratedKernel kernel;

@@ -1,5 +1,7 @@
 #include "src/stitch/search/stitch_search.h"
 
+#include "src/stitch/rows/row_kernel.h"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -75,6 +77,7 @@ absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
                                                        const DeviceModel& model,
                                                        const SearchOptions& options) {
+  if (options.stand_ins) SINTER_RETURN_IF_ERROR(CheckRowKernel(body));
   std::vector<RankedStitch> ranked;
   absl::Status first_error;
   std::vector<Owned> owned;
