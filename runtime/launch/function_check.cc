@@ -58,8 +58,7 @@ absl::Status CheckSignature(const Driver& driver, CUfunction function,
                                                      declared ? "more" : absl::StrCat(i)));
     }
     if (declared && size != SizeOfArg(args[i])) {
-      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " has ",
-                                                     SizeOfArg(args[i]),
+      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " has ", SizeOfArg(args[i]),
                                                      " bytes, the kernel's parameter has ", size));
     }
   }

@@ -20,7 +20,7 @@ constexpr uint64_t kNoPlan = 0, kStandIn = 1, kFinalPlan = 2;  // generations
 struct SlotState {
   std::shared_ptr<Engine> engine;
   bool manual = false;
-  std::atomic<sinter_plan*> current{nullptr};  // what acquire gives; borrowed from one of the two
+  std::atomic<sinter_plan*> current{nullptr};   // what acquire gives; borrowed from one of the two
   std::atomic<sinter_plan*> stand_in{nullptr};  // set before anybody sees the slot
   std::atomic<sinter_plan*> built{nullptr};
   sinter_error* error = nullptr;

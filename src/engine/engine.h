@@ -61,8 +61,8 @@ struct PrepareOptions {
   bool batch_invariant = false;  // a row's bits do not depend on the number of rows
   // A miss is kCacheMiss naming the key, the reason, the nearest entry and what differs.
   bool must_hit = false;
-  // A miss is answered at once: by a plan of stand-ins where there can be one, else NOT_FOUND naming
-  // the key and the reason. Wins over must_hit.
+  // A miss is answered at once: by a plan of stand-ins where there can be one, else NOT_FOUND
+  // naming the key and the reason. Wins over must_hit.
   bool no_build = false;
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU

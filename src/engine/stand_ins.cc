@@ -36,9 +36,8 @@ absl::StatusOr<LoadedPlanPtr> StandIns::Make(const PlanRequest& request, absl::s
   options.allow_cooperative = false;
   options.stand_ins = true;
   const TraceSpan span(core_->trace.get(), "stand in");
-  SINTER_ASSIGN_OR_RETURN(
-      FusionResult planned,
-      core_->hooks.plan(*request.chain, request.bucket, core_->ports.model, options));
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, core_->hooks.plan(*request.chain, request.bucket,
+                                                                  core_->ports.model, options));
   Plan& plan = planned.chosen;
   plan.note = absl::StrCat("stand-in: ", why);
   BuiltKernels built;
@@ -49,8 +48,8 @@ absl::StatusOr<LoadedPlanPtr> StandIns::Make(const PlanRequest& request, absl::s
     built.kernels.push_back(*std::move(kernel));
     built.recipes.push_back(std::move(recipe));
   }
-  core_->log.Log(LogLevel::kInfo, absl::StrCat("a plan of ", plan.kernels.size(),
-                                               " stand-ins runs: ", why));
+  core_->log.Log(LogLevel::kInfo,
+                 absl::StrCat("a plan of ", plan.kernels.size(), " stand-ins runs: ", why));
   return assembler_->MakeLoaded(std::make_shared<const Chain>(*request.chain), std::move(plan),
                                 std::move(built));
 }

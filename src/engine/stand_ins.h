@@ -11,8 +11,8 @@
 
 namespace sinter {
 
-// Thread-safe. What it makes is stored nowhere: it is planned again, in some milliseconds. Plans and
-// kernels that are alive are shared.
+// Thread-safe. What it makes is stored nowhere: it is planned again, in some milliseconds. Plans
+// and kernels that are alive are shared.
 class StandIns {
  public:
   // `assembler` outlives it.

@@ -213,8 +213,7 @@ class Planner {
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
       // The plan of unjoined parts is the substitute if a joined kernel spills registers.
       for (const bool join : {true, false}) {
-        absl::StatusOr<Partition> partition =
-            Settle(graph, patterns, &evaluator, join, MayPack());
+        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join, MayPack());
         if (!partition.ok()) {
           why = partition.status();
           break;

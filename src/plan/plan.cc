@@ -38,7 +38,9 @@ std::string BodyText(const Chain& body) {
 }
 
 std::string ScheduleText(const KernelSpec& spec) {
-  return spec.stitch == nullptr ? spec.schedule.ToString() : spec.stitch->ScheduleText();
+  if (spec.stitch == nullptr) return spec.schedule.ToString();
+  if (spec.stand_in) return absl::StrCat("rows grid", spec.stitch->schedule.grid);
+  return spec.stitch->ScheduleText();
 }
 
 std::string ScheduleBytes(const KernelSpec& spec) {

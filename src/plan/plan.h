@@ -35,7 +35,8 @@ struct KernelSpec {
   // Compiled without fused multiply-adds, and with the row order that plans of all buckets share
   // (row_order.h).
   bool batch_invariant = false;
-  // The kernel comes with the library and is not compiled (src/product/stand_in.h, src/stitch/rows).
+  // The kernel comes with the library and is not compiled (src/product/stand_in.h,
+  // src/stitch/rows).
   bool stand_in = false;
   std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which does not use sequence,
                                              // schedule, operands and constant_weights
@@ -75,7 +76,7 @@ struct Plan {
   std::string note;  // why not fused, or why another variant was taken
   std::vector<Candidate> runners_up;
 
-  absl::string_view name() const { return PlanName(fused); }
+  absl::string_view name() const { return IsStandIn() ? "stand-in" : PlanName(fused); }
   double PredictedUs() const;
   // Whether all kernels are: a row's bits then do not depend on the number of rows.
   bool IsBatchInvariant() const;

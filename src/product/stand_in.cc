@@ -18,10 +18,10 @@ struct Tile {
   int block_m, block_n, split, block_k;
   bool for_pairs;
 };
-constexpr Tile kTiles[] = {
-    {16, 64, 1, 128, true}, {16, 64, 4, 128, true}, {16, 64, 8, 128, true}, {64, 64, 1, 128, true},
-    {64, 64, 4, 128, true}, {64, 64, 8, 128, true}, {128, 64, 1, 64, true}, {128, 64, 2, 64, true},
-    {128, 64, 4, 64, true}, {128, 128, 1, 64, false}};
+constexpr Tile kTiles[] = {{16, 64, 1, 128, true},  {16, 64, 4, 128, true}, {16, 64, 8, 128, true},
+                           {64, 64, 1, 128, true},  {64, 64, 4, 128, true}, {64, 64, 8, 128, true},
+                           {128, 64, 1, 64, true},  {128, 64, 2, 64, true}, {128, 64, 4, 64, true},
+                           {128, 128, 1, 64, false}};
 
 ProductStandIn Make(const Tile& tile, DType element, Layout layout, bool pair) {
   ProductStandIn made{element, layout, pair, {}, 0};
@@ -167,8 +167,14 @@ uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool resid
   const EpilogueList& e = product.epilogue;
   const EpilogueStep* factor = e.Find(EpilogueOp::kFactor);
   const bool wide = factor != nullptr && factor->element == DType::kF32;
-  const bool bits[] = {e.has_bias(), e.has_residual(), factor != nullptr && !wide, wide,
-                       e.Has(EpilogueOp::kRound), out_aligned, residual_aligned, constant_weights};
+  const bool bits[] = {e.has_bias(),
+                       e.has_residual(),
+                       factor != nullptr && !wide,
+                       wide,
+                       e.Has(EpilogueOp::kRound),
+                       out_aligned,
+                       residual_aligned,
+                       constant_weights};
   uint32_t flags = 0;
   for (int i = 0; i < 8; ++i) flags |= bits[i] ? 1u << i : 0;
   return flags | static_cast<uint32_t>(e.activation()) << 8 |

@@ -1,8 +1,8 @@
 // One product (or gate-up pair) a launch, whose extents and epilogue are arguments. Compiled when
-// the library is built, for a few tiles; stands in until a kernel of dataflow "product" is compiled.
-// Operands are swapped. Sums always pass through the parts of dsm_reduce_scatter, also where one
-// block has all of K: its loop over them is short code, which an epilogue that decides at run time
-// needs.
+// the library is built, for a few tiles; stands in until a kernel of dataflow "product" is
+// compiled. Operands are swapped. Sums always pass through the parts of dsm_reduce_scatter, also
+// where one block has all of K: its loop over them is short code, which an epilogue that decides at
+// run time needs.
 #pragma once
 #include "kernels/tile_ends.cuh"
 #include "kernels/unit_walk.cuh"
@@ -16,11 +16,11 @@ constexpr int kAnyProducerRegisters = 40;
 enum AnyFlag : u32 {
   kAnyBias = 1,
   kAnyResidual = 2,
-  kAnyFactor = 4,          // a number a row, of the element
-  kAnyFactor32 = 8,        // the same in f32
-  kAnyRounds = 16,         // before the residual is added
-  kAnyOutAligned = 32,     // 16-byte groups of columns
-  kAnyAddedAligned = 64,   // the same of the residual
+  kAnyFactor = 4,         // a number a row, of the element
+  kAnyFactor32 = 8,       // the same in f32
+  kAnyRounds = 16,        // before the residual is added
+  kAnyOutAligned = 32,    // 16-byte groups of columns
+  kAnyAddedAligned = 64,  // the same of the residual
   kAnyConstantWeights = 128
 };
 constexpr int kAnyActivationAt = 8, kAnySumActivationAt = 11;
@@ -58,10 +58,10 @@ struct AnyScaling {
   SINTER_DEVICE float at(int row) const {
     if ((flags & (kAnyFactor | kAnyFactor32)) == 0) return constant;
     if (row >= rows) return 0.0f;
-    return constant * ((flags & kAnyFactor32)
-                           ? static_cast<const float*>(factors)[row]
-                           : Element::unpack(
-                                 static_cast<const typename Element::Stored*>(factors)[row]));
+    return constant *
+           ((flags & kAnyFactor32)
+                ? static_cast<const float*>(factors)[row]
+                : Element::unpack(static_cast<const typename Element::Stored*>(factors)[row]));
   }
 };
 
@@ -188,8 +188,8 @@ SINTER_DEVICE void any_product_consume(const AnyArguments& args, const BlockType
   using Stored = typename Element::Stored;
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
-  DsmReduceScatter<Config, P> reduce{
-      parts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true};
+  DsmReduceScatter<Config, P> reduce{parts, block.own_barrier(0), block.own_barrier(1),
+                                     0,     block.rank,           true};
   const AnyEpilogue<P, Element> epilogue{static_cast<const Stored*>(args.bias1),
                                          static_cast<const Stored*>(args.bias_up),
                                          {args.factor, args.scale, args.m, args.flags},
@@ -198,11 +198,11 @@ SINTER_DEVICE void any_product_consume(const AnyArguments& args, const BlockType
   const AnyRows<Element> writer{static_cast<Stored*>(args.out), args.out_stride, args.m, args.n,
                                 (args.flags & kAnyOutAligned) != 0};
   const int rows = args.flags & kAnyResidual ? args.m : 0;
-  const AnyAdded<Element> added{{static_cast<Stored*>(const_cast<void*>(args.residual)),
-                                 args.residual_stride, rows, args.n,
-                                 (args.flags & kAnyAddedAligned) != 0},
-                                args.flags,
-                                {args.flags >> kAnySumActivationAt & 7}};
+  const AnyAdded<Element> added{
+      {static_cast<Stored*>(const_cast<void*>(args.residual)), args.residual_stride, rows, args.n,
+       (args.flags & kAnyAddedAligned) != 0},
+      args.flags,
+      {args.flags >> kAnySumActivationAt & 7}};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
     float accumulators[P::kAccumulators];
     reduce.fetch(added, walk.row(unit), walk.column(unit));

@@ -183,51 +183,88 @@ class RowMachine {
   // Apart, because their code is long.
   static __device__ __noinline__ float rare(int op, float a, float b) {
     switch (op) {
-      case kRowLog: return Exact::log(a);
-      case kRowSqrt: return Exact::sqrt(a);
-      case kRowTanh: return Exact::tanh(a);
-      case kRowErf: return Exact::erf(a);
-      case kRowSin: return Exact::sin(a);
-      case kRowCos: return Exact::cos(a);
-      case kRowReciprocal: return 1.0f / a;
-      case kRowDiv: return a / b;
-      case kRowDivInto: return b / a;
-      default: return powf(a, b);
+      case kRowLog:
+        return Exact::log(a);
+      case kRowSqrt:
+        return Exact::sqrt(a);
+      case kRowTanh:
+        return Exact::tanh(a);
+      case kRowErf:
+        return Exact::erf(a);
+      case kRowSin:
+        return Exact::sin(a);
+      case kRowCos:
+        return Exact::cos(a);
+      case kRowReciprocal:
+        return 1.0f / a;
+      case kRowDiv:
+        return a / b;
+      case kRowDivInto:
+        return b / a;
+      default:
+        return powf(a, b);
     }
   }
   static SINTER_DEVICE float one(int op, float x) {
     switch (op) {
-      case kRowNeg: return -x;
-      case kRowAbs: return fabsf(x);
-      case kRowExp: return Exact::exp(x);
-      case kRowRsqrt: return Exact::rsqrt(x);
-      case kRowSigmoid: return Fast::reciprocal(1.0f + Exact::exp(-x));
-      case kRowRelu: return Exact::relu(x);
-      case kRowSquare: return x * x;
-      case kRowFloor: return floorf(x);
-      case kRowNot: return x == 0.0f ? 1.0f : 0.0f;
-      case kRowRoundBFloat16: return rounded(kRowBFloat16, x);
-      case kRowRoundFloat16: return rounded(kRowFloat16, x);
-      default: return rare(op, x, 0.0f);
+      case kRowNeg:
+        return -x;
+      case kRowAbs:
+        return fabsf(x);
+      case kRowExp:
+        return Exact::exp(x);
+      case kRowRsqrt:
+        return Exact::rsqrt(x);
+      case kRowSigmoid:
+        return Fast::reciprocal(1.0f + Exact::exp(-x));
+      case kRowRelu:
+        return Exact::relu(x);
+      case kRowSquare:
+        return x * x;
+      case kRowFloor:
+        return floorf(x);
+      case kRowNot:
+        return x == 0.0f ? 1.0f : 0.0f;
+      case kRowRoundBFloat16:
+        return rounded(kRowBFloat16, x);
+      case kRowRoundFloat16:
+        return rounded(kRowFloat16, x);
+      default:
+        return rare(op, x, 0.0f);
     }
   }
   static SINTER_DEVICE float two(int op, float a, float b) {
     switch (op) {
-      case kRowAdd: return a + b;
-      case kRowSub: return a - b;
-      case kRowMul: return a * b;
-      case kRowFastDiv: return Fast::div(a, b);
-      case kRowMax: return keep_nan_max(a, b);
-      case kRowMin: return keep_nan_min(a, b);
-      case kRowAnd: return a * b;
-      case kRowOr: return fmaxf(a, b);
-      case kRowEq: return a == b ? 1.0f : 0.0f;
-      case kRowNe: return a != b ? 1.0f : 0.0f;
-      case kRowLt: return a < b ? 1.0f : 0.0f;
-      case kRowLe: return a <= b ? 1.0f : 0.0f;
-      case kRowSubFrom: return b - a;
-      case kRowFastDivInto: return Fast::div(b, a);
-      default: return rare(op, a, b);
+      case kRowAdd:
+        return a + b;
+      case kRowSub:
+        return a - b;
+      case kRowMul:
+        return a * b;
+      case kRowFastDiv:
+        return Fast::div(a, b);
+      case kRowMax:
+        return keep_nan_max(a, b);
+      case kRowMin:
+        return keep_nan_min(a, b);
+      case kRowAnd:
+        return a * b;
+      case kRowOr:
+        return fmaxf(a, b);
+      case kRowEq:
+        return a == b ? 1.0f : 0.0f;
+      case kRowNe:
+        return a != b ? 1.0f : 0.0f;
+      case kRowLt:
+        return a < b ? 1.0f : 0.0f;
+      case kRowLe:
+        return a <= b ? 1.0f : 0.0f;
+      case kRowSubFrom:
+        return b - a;
+      case kRowFastDivInto:
+        return Fast::div(b, a);
+      default:
+        return rare(op, a, b);
     }
   }
 

@@ -89,8 +89,7 @@ std::string RowKernelSource(int index) {
     absl::StrAppend(&names, i == 0 ? "" : ", ", "b", i);
   }
   const Size& size = kSizes[index];
-  return absl::Substitute(kSource, size.threads, kRowKernelEntry, parameters, names,
-                          size.elements);
+  return absl::Substitute(kSource, size.threads, kRowKernelEntry, parameters, names, size.elements);
 }
 
 absl::StatusOr<RowKernel> MakeRowKernel(const Chain& body,

@@ -94,6 +94,7 @@ class Writer {
         if (operand >= 0) ++left_[Index(operand)];
       }
     }
+    for (const RowResult& result : rows.results) left_[Index(result.value)] += result.in_place;
     fast_ = std::all_of(types.begin(), types.end(), [](DType t) { return t != DType::kF32; });
   }
 
@@ -109,8 +110,12 @@ class Writer {
     for (size_t v = 0; v < rows_.values.size(); ++v) {
       Compute(static_cast<int>(v));
       for (const RowResult& result : rows_.results) {
-        if (result.value == static_cast<int>(v)) Store(result);
+        if (result.value == static_cast<int>(v) && !result.in_place) Store(result);
       }
+    }
+    for (const RowResult& result : rows_.results) {
+      if (result.in_place) Store(result);
+      if (result.in_place) Used(result.value);
     }
     SINTER_RETURN_IF_ERROR(status_);
     p.count = steps_;
@@ -318,10 +323,10 @@ class Writer {
   const std::vector<DType>& types_;
   RowSteps out_;
   int steps_ = 0, numbers_ = 0;
-  int held_ = -1;                              // in the accumulator
-  std::vector<int> left_;                      // reads of each value that are to come
-  std::vector<int> slot_of_, number_of_;       // of each value
-  std::vector<int> slots_;                     // what each holds; -1: free
+  int held_ = -1;                         // in the accumulator
+  std::vector<int> left_;                 // reads of each value that are to come
+  std::vector<int> slot_of_, number_of_;  // of each value
+  std::vector<int> slots_;                // what each holds; -1: free
   std::map<std::pair<int, RowPlace>, int> views_;
   bool fast_ = false;
   absl::Status status_;

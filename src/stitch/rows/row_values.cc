@@ -46,23 +46,40 @@ RowPlace Flattened(const std::vector<Dim>& dims, const Position& at) {
 
 absl::optional<RowOp> OpOf(UnaryKind kind) {
   switch (kind) {
-    case UnaryKind::kNeg: return kRowNeg;
-    case UnaryKind::kAbs: return kRowAbs;
-    case UnaryKind::kExp: return kRowExp;
-    case UnaryKind::kLog: return kRowLog;
-    case UnaryKind::kSqrt: return kRowSqrt;
-    case UnaryKind::kRsqrt: return kRowRsqrt;
-    case UnaryKind::kTanh: return kRowTanh;
-    case UnaryKind::kErf: return kRowErf;
-    case UnaryKind::kSigmoid: return kRowSigmoid;
-    case UnaryKind::kRelu: return kRowRelu;
-    case UnaryKind::kReciprocal: return kRowReciprocal;
-    case UnaryKind::kSquare: return kRowSquare;
-    case UnaryKind::kSin: return kRowSin;
-    case UnaryKind::kCos: return kRowCos;
-    case UnaryKind::kFloor: return kRowFloor;
-    case UnaryKind::kNot: return kRowNot;
-    case UnaryKind::kCeilPow2: break;
+    case UnaryKind::kNeg:
+      return kRowNeg;
+    case UnaryKind::kAbs:
+      return kRowAbs;
+    case UnaryKind::kExp:
+      return kRowExp;
+    case UnaryKind::kLog:
+      return kRowLog;
+    case UnaryKind::kSqrt:
+      return kRowSqrt;
+    case UnaryKind::kRsqrt:
+      return kRowRsqrt;
+    case UnaryKind::kTanh:
+      return kRowTanh;
+    case UnaryKind::kErf:
+      return kRowErf;
+    case UnaryKind::kSigmoid:
+      return kRowSigmoid;
+    case UnaryKind::kRelu:
+      return kRowRelu;
+    case UnaryKind::kReciprocal:
+      return kRowReciprocal;
+    case UnaryKind::kSquare:
+      return kRowSquare;
+    case UnaryKind::kSin:
+      return kRowSin;
+    case UnaryKind::kCos:
+      return kRowCos;
+    case UnaryKind::kFloor:
+      return kRowFloor;
+    case UnaryKind::kNot:
+      return kRowNot;
+    case UnaryKind::kCeilPow2:
+      break;
   }
   return absl::nullopt;
 }
@@ -84,6 +101,7 @@ class Reader {
   absl::StatusOr<RowValues> Run() {
     SINTER_RETURN_IF_ERROR(ChooseDomain());
     for (int i = 0; i < body_.num_outputs(); ++i) SINTER_RETURN_IF_ERROR(ReadOutput(i));
+    for (RowResult& result : out_.results) SINTER_RETURN_IF_ERROR(CheckInPlace(&result));
     return std::move(out_);
   }
 
@@ -168,7 +186,6 @@ class Reader {
 
   absl::Status ReadOutput(int i) {
     const ChainOutput& output = body_.outputs()[static_cast<size_t>(i)];
-    if (output.alias_input >= 0) return Refuse(output.value, "a result in an input's buffer");
     const Op& op = body_.op(output.value);
     if (op.kind != OpKind::kConcat) {
       return ReadPart(output.value, i, output.strides, 0, op.type.dtype);
@@ -179,6 +196,19 @@ class Reader {
       const int64_t skipped = base * output.strides[axis].value;
       SINTER_RETURN_IF_ERROR(ReadPart(part, i, output.strides, skipped, op.type.dtype));
       base += body_.op(part).type.dims[axis].value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInPlace(RowResult* result) const {
+    const ChainOutput& output = body_.outputs()[static_cast<size_t>(result->output)];
+    if (output.alias_input < 0) return absl::OkStatus();
+    result->in_place = true;
+    for (const RowValue& value : out_.values) {
+      if (value.kind != RowValue::Kind::kInput || value.input != output.alias_input) continue;
+      if (!(value.place == result->place)) {
+        return Refuse(output.value, "a result over an input that is read elsewhere");
+      }
     }
     return absl::OkStatus();
   }
@@ -313,7 +343,8 @@ class Reader {
   }
 
   absl::StatusOr<int> ReadCast(ValueId v, const Op& op, const Position& at) {
-    if (!IsRowType(op.type.dtype)) return Refuse(v, absl::StrCat("a cast to ", NameOf(op.type.dtype)));
+    if (!IsRowType(op.type.dtype))
+      return Refuse(v, absl::StrCat("a cast to ", NameOf(op.type.dtype)));
     SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
     if (op.type.dtype == DType::kF32) return a;
     return AddOp(op.type.dtype == DType::kBF16 ? kRowRoundBFloat16 : kRowRoundFloat16, a);
@@ -358,9 +389,8 @@ class Reader {
       from->axes[static_cast<size_t>(op.axes[0])].steps[last] = 1;
       return absl::OkStatus();
     }
-    const bool trailing =
-        op.axes.back() == static_cast<int>(dims.size()) - 1 &&
-        op.axes.back() - op.axes.front() == static_cast<int>(op.axes.size()) - 1;
+    const bool trailing = op.axes.back() == static_cast<int>(dims.size()) - 1 &&
+                          op.axes.back() - op.axes.front() == static_cast<int>(op.axes.size()) - 1;
     if (!trailing) return Refuse(v, "a reduction of axes that are apart");
     RowPlace flat = Flattened(dims, *from);
     flat.steps[last] = 1;

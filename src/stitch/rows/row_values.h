@@ -50,6 +50,9 @@ struct RowResult {
   int value = -1, output = -1;
   RowPlace place;
   bool number = false;  // one element a row
+  // In an input's buffer, whose elements are read only where they are stored: stored behind all
+  // else.
+  bool in_place = false;
 };
 
 struct RowValues {

@@ -1,7 +1,5 @@
 #include "src/stitch/search/stitch_search.h"
 
-#include "src/stitch/rows/row_kernel.h"
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/program.h"
+#include "src/stitch/rows/row_kernel.h"
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_kinds.h"

@@ -102,45 +102,78 @@ class HostRows {
 
   static float One(int op, float x) {
     switch (op) {
-      case kRowNeg: return -x;
-      case kRowAbs: return std::fabs(x);
-      case kRowExp: return std::exp(x);
-      case kRowRsqrt: return 1 / std::sqrt(x);
-      case kRowSigmoid: return 1 / (1 + std::exp(-x));
-      case kRowRelu: return std::max(x, 0.0f);
-      case kRowSquare: return x * x;
-      case kRowFloor: return std::floor(x);
-      case kRowNot: return x == 0 ? 1.0f : 0.0f;
-      case kRowRoundBFloat16: return Rounded(kRowBFloat16, x);
-      case kRowRoundFloat16: return Rounded(kRowFloat16, x);
-      case kRowLog: return std::log(x);
-      case kRowSqrt: return std::sqrt(x);
-      case kRowTanh: return std::tanh(x);
-      case kRowErf: return std::erf(x);
-      case kRowSin: return std::sin(x);
-      case kRowCos: return std::cos(x);
-      default: return 1 / x;
+      case kRowNeg:
+        return -x;
+      case kRowAbs:
+        return std::fabs(x);
+      case kRowExp:
+        return std::exp(x);
+      case kRowRsqrt:
+        return 1 / std::sqrt(x);
+      case kRowSigmoid:
+        return 1 / (1 + std::exp(-x));
+      case kRowRelu:
+        return std::max(x, 0.0f);
+      case kRowSquare:
+        return x * x;
+      case kRowFloor:
+        return std::floor(x);
+      case kRowNot:
+        return x == 0 ? 1.0f : 0.0f;
+      case kRowRoundBFloat16:
+        return Rounded(kRowBFloat16, x);
+      case kRowRoundFloat16:
+        return Rounded(kRowFloat16, x);
+      case kRowLog:
+        return std::log(x);
+      case kRowSqrt:
+        return std::sqrt(x);
+      case kRowTanh:
+        return std::tanh(x);
+      case kRowErf:
+        return std::erf(x);
+      case kRowSin:
+        return std::sin(x);
+      case kRowCos:
+        return std::cos(x);
+      default:
+        return 1 / x;
     }
   }
   static float Two(int op, float a, float b) {
     switch (op) {
-      case kRowAdd: return a + b;
-      case kRowSub: return a - b;
-      case kRowMul: return a * b;
+      case kRowAdd:
+        return a + b;
+      case kRowSub:
+        return a - b;
+      case kRowMul:
+        return a * b;
       case kRowDiv:
-      case kRowFastDiv: return a / b;
-      case kRowMax: return std::max(a, b);
-      case kRowMin: return std::min(a, b);
-      case kRowAnd: return a * b;
-      case kRowOr: return std::max(a, b);
-      case kRowEq: return a == b ? 1.0f : 0.0f;
-      case kRowNe: return a != b ? 1.0f : 0.0f;
-      case kRowLt: return a < b ? 1.0f : 0.0f;
-      case kRowLe: return a <= b ? 1.0f : 0.0f;
-      case kRowSubFrom: return b - a;
+      case kRowFastDiv:
+        return a / b;
+      case kRowMax:
+        return std::max(a, b);
+      case kRowMin:
+        return std::min(a, b);
+      case kRowAnd:
+        return a * b;
+      case kRowOr:
+        return std::max(a, b);
+      case kRowEq:
+        return a == b ? 1.0f : 0.0f;
+      case kRowNe:
+        return a != b ? 1.0f : 0.0f;
+      case kRowLt:
+        return a < b ? 1.0f : 0.0f;
+      case kRowLe:
+        return a <= b ? 1.0f : 0.0f;
+      case kRowSubFrom:
+        return b - a;
       case kRowDivInto:
-      case kRowFastDivInto: return b / a;
-      default: return std::pow(a, b);
+      case kRowFastDivInto:
+        return b / a;
+      default:
+        return std::pow(a, b);
     }
   }
 
@@ -153,21 +186,20 @@ class HostRows {
     const Values c =
         s.op == kRowSelect ? Fetch(s.other_kind, s.other, s.constant) : Values(acc_.size());
     for (size_t i = 0; i < acc_.size(); ++i) {
-      acc_[i] = s.op == kRowSelect ? (acc_[i] != 0 ? b[i] : c[i])
+      acc_[i] = s.op == kRowSelect    ? (acc_[i] != 0 ? b[i] : c[i])
                 : s.op < kRowFirstTwo ? One(s.op, acc_[i])
                                       : Two(s.op, acc_[i], b[i]);
     }
   }
   void OnNumbers(const RowStep& s) {
     const float a = Number(s.kind, s.index, s.constant);
-    numbers_[s.to] = s.op == kRowLoad       ? a
-                     : s.op < kRowFirstTwo ? One(s.op, a)
-                                           : Two(s.op, a, Number(s.other_kind, s.other, s.constant));
+    numbers_[s.to] = s.op == kRowLoad ? a
+                     : s.op < kRowFirstTwo
+                         ? One(s.op, a)
+                         : Two(s.op, a, Number(s.other_kind, s.other, s.constant));
   }
   void Reduce(const RowStep& s) {
-    double sum = s.op == kRowSum       ? 0
-                 : s.op == kRowLargest ? -HUGE_VAL
-                                       : HUGE_VAL;
+    double sum = s.op == kRowSum ? 0 : s.op == kRowLargest ? -HUGE_VAL : HUGE_VAL;
     for (float x : acc_) {
       sum = s.op == kRowSum       ? sum + x
             : s.op == kRowLargest ? std::max<double>(sum, x)
