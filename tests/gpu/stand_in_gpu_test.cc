@@ -107,15 +107,19 @@ TEST_F(StandIns, OfEveryTileAreRight) {
     std::vector<Schedule> first, second;
     VisitStandIns(both.Part(0, 1), ports().model, [&](const Schedule& s) { first.push_back(s); });
     VisitStandIns(both.Part(1, 1), ports().model, [&](const Schedule& s) { second.push_back(s); });
+    std::vector<Plan> plans;
     for (size_t i = 0; i < second.size(); ++i) {
       absl::StatusOr<Plan> plan =
           UnfusedPlanOf(*chain, BucketOf(kMost), first[i % first.size()], second[i]);
       ASSERT_OK(plan);
       MarkStandIns(&*plan);
-      SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plan->ToText()));
-      const auto built = BuildPlan(ports(), chain, *plan);
-      ASSERT_OK(built);
-      const auto run = (*data)->Bind(*built);
+      plans.push_back(*std::move(plan));
+    }
+    const auto built = BuildPlans(ports(), chain, plans);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      SCOPED_TRACE(absl::StrCat(NameOf(spec), "\n", plans[i].ToText()));
+      ASSERT_OK(built[i]);
+      const auto run = (*data)->Bind(*built[i]);
       ASSERT_OK(run);
       for (int64_t m : {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300}) {
         const auto output = (*data)->Run(*run, m);
