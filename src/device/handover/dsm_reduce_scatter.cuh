@@ -126,17 +126,16 @@ struct DsmReduceScatter {
         for (int i = 0; i < 8; i += 2) writer.pair(row + tile_row, c + i, {x[i], x[i + 1]});
       } else {
         writer.group(row + tile_row, c,
-                     Word4{rounded(added, x[0], x[1], r.x), rounded(added, x[2], x[3], r.y),
-                           rounded(added, x[4], x[5], r.z), rounded(added, x[6], x[7], r.w)});
+                     Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
+                           rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
       }
     }
   }
 
   template <class Added>
-  static SINTER_DEVICE typename Config::Result::Pair rounded(const Added& added, float low,
-                                                             float high, u32 r) {
+  static SINTER_DEVICE typename Config::Result::Pair rounded(float low, float high, u32 r) {
     if constexpr (Added::kPresent)
-      return added.add(low, high, r);
+      return Added::add(low, high, r);
     else
       return Config::Result::pack(low, high);
   }

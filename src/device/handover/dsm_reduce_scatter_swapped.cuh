@@ -84,8 +84,8 @@ struct SwappedParts {
       const float y[4] = {epilogue.apply(x.x, up.x, c, upper), epilogue.apply(x.y, up.y, c, lower),
                           epilogue.apply(x.z, up.z, c + 1, upper),
                           epilogue.apply(x.w, up.w, c + 1, lower)};
-      writer.pair(r, c, Reduce::rounded(added, y[0], y[2], words.upper));
-      writer.pair(r + 1, c, Reduce::rounded(added, y[1], y[3], words.lower));
+      writer.pair(r, c, Reduce::template rounded<Added>(y[0], y[2], words.upper));
+      writer.pair(r + 1, c, Reduce::template rounded<Added>(y[1], y[3], words.lower));
     }
   }
 

@@ -180,6 +180,51 @@ struct AnyProductTypes {
   using BlockType = Block<Config, Layout>;
 };
 
+// The end of a tile: as dsm_reduce_scatter's sum of swapped parts, with what is decided at run time.
+template <class Config, class P>
+struct AnyEnd {
+  using Element = typename Config::Element;
+  using Parts = SwappedParts<Config, P>;
+  DsmReduceScatter<Config, P> reduce;
+  AnyEpilogue<P, Element> epilogue;
+  AnyRows<Element> writer;
+  AnyAdded<Element> added;
+
+  // `ahead`: what is added to this thread's first unit, on its way.
+  SINTER_DEVICE void sum(int row, int column, typename Parts::Words ahead) const {
+    for (int unit = reduce.first_unit(); Parts::exists(reduce, unit); unit += Parts::kThreads) {
+      const typename Parts::Words words = ahead;
+      ahead = Parts::added_to(reduce, unit + Parts::kThreads, added, row, column);
+      Float4 x = {}, up = {};
+      for (int source = 0; source < P::kSplitK; ++source) {
+        Parts::add(&x, reduce.parts, source, unit, 0);
+        if (P::kWidth == 2) Parts::add(&up, reduce.parts, source, unit, P::kBlockN);
+      }
+      const int r = row + Parts::row_of(reduce, unit), c = column + Parts::column_of(unit);
+      const float upper = epilogue.scaling.at(r), lower = epilogue.scaling.at(r + 1);
+      writer.pair(r, c,
+                  added.add(epilogue.apply(x.x, up.x, c, upper),
+                            epilogue.apply(x.z, up.z, c + 1, upper), words.upper));
+      writer.pair(r + 1, c,
+                  added.add(epilogue.apply(x.y, up.y, c, lower),
+                            epilogue.apply(x.w, up.w, c + 1, lower), words.lower));
+    }
+  }
+
+  // As DsmReduceScatter::run.
+  SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place, int row,
+                         int column, bool again) {
+    if (threadIdx.x == 128) mbarrier_arrive_expect(reduce.full, reduce.expected_bytes());
+    mbarrier_wait(reduce.empty, reduce.parity ^ 1);
+    Parts::send(reduce, d, place);
+    const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+    mbarrier_wait(reduce.full, reduce.parity);
+    sum(row, column, ahead);
+    if (again) reduce.release();
+    reduce.parity ^= 1;
+  }
+};
+
 template <class Config, class BlockType>
 SINTER_DEVICE void any_product_consume(const AnyArguments& args, const BlockType& block, u32 parts,
                                        const AnyWalk<Config>& walk) {
@@ -188,27 +233,26 @@ SINTER_DEVICE void any_product_consume(const AnyArguments& args, const BlockType
   using Stored = typename Element::Stored;
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
-  DsmReduceScatter<Config, P> reduce{parts, block.own_barrier(0), block.own_barrier(1),
-                                     0,     block.rank,           true};
-  const AnyEpilogue<P, Element> epilogue{static_cast<const Stored*>(args.bias1),
-                                         static_cast<const Stored*>(args.bias_up),
-                                         {args.factor, args.scale, args.m, args.flags},
-                                         {args.flags >> kAnyActivationAt & 7},
-                                         args.n};
-  const AnyRows<Element> writer{static_cast<Stored*>(args.out), args.out_stride, args.m, args.n,
-                                (args.flags & kAnyOutAligned) != 0};
   const int rows = args.flags & kAnyResidual ? args.m : 0;
-  const AnyAdded<Element> added{
-      {static_cast<Stored*>(const_cast<void*>(args.residual)), args.residual_stride, rows, args.n,
-       (args.flags & kAnyAddedAligned) != 0},
-      args.flags,
-      {args.flags >> kAnySumActivationAt & 7}};
+  AnyEnd<Config, P> end{
+      {parts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true},
+      {static_cast<const Stored*>(args.bias1),
+       static_cast<const Stored*>(args.bias_up),
+       {args.factor, args.scale, args.m, args.flags},
+       {args.flags >> kAnyActivationAt & 7},
+       args.n},
+      {static_cast<Stored*>(args.out), args.out_stride, args.m, args.n,
+       (args.flags & kAnyOutAligned) != 0},
+      {{static_cast<Stored*>(const_cast<void*>(args.residual)), args.residual_stride, rows, args.n,
+        (args.flags & kAnyAddedAligned) != 0},
+       args.flags,
+       {args.flags >> kAnySumActivationAt & 7}}};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
     float accumulators[P::kAccumulators];
-    reduce.fetch(added, walk.row(unit), walk.column(unit));
+    end.reduce.fetch(end.added, walk.row(unit), walk.column(unit));
     accumulate<Config, P, true>(accumulators, block.ring, cursor, 0, walk.end - walk.begin, place);
-    reduce.run(accumulators, place, epilogue, 1.0f, writer, walk.row(unit), walk.column(unit),
-               unit + walk.step < walk.units(), added);
+    end.run(accumulators, place, walk.row(unit), walk.column(unit),
+            unit + walk.step < walk.units());
   }
 }
 

@@ -105,7 +105,7 @@ class HeldResidual {
   }
   // The word of the g-th of the groups behind the last four.
   SINTER_DEVICE u32 pair(int g) const { return rest_[at_][g]; }
-  SINTER_DEVICE u32 round(float low, float high, u32 r) const { return added_.add(low, high, r); }
+  static SINTER_DEVICE u32 round(float low, float high, u32 r) { return Added::add(low, high, r); }
 
  private:
   static constexpr int kQuads = P::kGroups / 4, kRest = P::kGroups % 4;

@@ -93,7 +93,7 @@ class SwappedWriter {
                          u32 added) const {
     const Results y = results(d, set, g, half);
     if constexpr (Added::kPresent)
-      return added_.add(y.low, y.high, transpose_8x8(added));
+      return Added::add(y.low, y.high, transpose_8x8(added));
     else
       return Config::Result::pack(y.low, y.high);
   }
