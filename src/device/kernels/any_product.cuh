@@ -180,7 +180,8 @@ struct AnyProductTypes {
   using BlockType = Block<Config, Layout>;
 };
 
-// The end of a tile: as dsm_reduce_scatter's sum of swapped parts, with what is decided at run time.
+// The end of a tile: as dsm_reduce_scatter's sum of swapped parts, with what is decided at run
+// time.
 template <class Config, class P>
 struct AnyEnd {
   using Element = typename Config::Element;
@@ -234,19 +235,18 @@ SINTER_DEVICE void any_product_consume(const AnyArguments& args, const BlockType
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
   const int rows = args.flags & kAnyResidual ? args.m : 0;
-  AnyEnd<Config, P> end{
-      {parts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true},
-      {static_cast<const Stored*>(args.bias1),
-       static_cast<const Stored*>(args.bias_up),
-       {args.factor, args.scale, args.m, args.flags},
-       {args.flags >> kAnyActivationAt & 7},
-       args.n},
-      {static_cast<Stored*>(args.out), args.out_stride, args.m, args.n,
-       (args.flags & kAnyOutAligned) != 0},
-      {{static_cast<Stored*>(const_cast<void*>(args.residual)), args.residual_stride, rows, args.n,
-        (args.flags & kAnyAddedAligned) != 0},
-       args.flags,
-       {args.flags >> kAnySumActivationAt & 7}}};
+  AnyEnd<Config, P> end{{parts, block.own_barrier(0), block.own_barrier(1), 0, block.rank, true},
+                        {static_cast<const Stored*>(args.bias1),
+                         static_cast<const Stored*>(args.bias_up),
+                         {args.factor, args.scale, args.m, args.flags},
+                         {args.flags >> kAnyActivationAt & 7},
+                         args.n},
+                        {static_cast<Stored*>(args.out), args.out_stride, args.m, args.n,
+                         (args.flags & kAnyOutAligned) != 0},
+                        {{static_cast<Stored*>(const_cast<void*>(args.residual)),
+                          args.residual_stride, rows, args.n, (args.flags & kAnyAddedAligned) != 0},
+                         args.flags,
+                         {args.flags >> kAnySumActivationAt & 7}}};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
     float accumulators[P::kAccumulators];
     end.reduce.fetch(end.added, walk.row(unit), walk.column(unit));

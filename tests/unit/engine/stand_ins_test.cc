@@ -18,6 +18,7 @@
 #include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
 #include "src/stitch/rows/row_kernel.h"
+#include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/engine/row_machine.h"
@@ -90,7 +91,8 @@ TEST(StandIns, RefuseWithTheReason) {
               ::testing::HasSubstr("no stand-in computes rows of 32768 elements"));
 }
 
-// Outputs of a body by its row program on the host, or why there is none.
+// Outputs of a body by its row program on the host, in place where they may be, or why there is
+// none.
 absl::StatusOr<std::vector<std::string>> RunRows(const Chain& body, int64_t m,
                                                  std::vector<std::string> inputs) {
   const absl::StatusOr<RowKernel> kernel = MakeRowKernel(body, {});
@@ -103,8 +105,16 @@ absl::StatusOr<std::vector<std::string>> RunRows(const Chain& body, int64_t m,
   }
   std::vector<char*> buffers;
   for (std::string& bytes : inputs) buffers.push_back(&bytes[0]);
-  for (std::string& bytes : outputs) buffers.push_back(&bytes[0]);
+  const auto shared = [&](int i) { return body.outputs()[static_cast<size_t>(i)].alias_input; };
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    std::string& own = outputs[static_cast<size_t>(i)];
+    buffers.push_back(shared(i) < 0 ? &own[0] : buffers[static_cast<size_t>(shared(i))]);
+  }
   HostRows(program, buffers).Run(body.UsesM() ? m : 1);
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    if (shared(i) < 0) continue;
+    outputs[static_cast<size_t>(i)] = inputs[static_cast<size_t>(shared(i))];
+  }
   return outputs;
 }
 
@@ -140,6 +150,12 @@ TEST(RowPrograms, ComputeWhatTheReferenceDoes) {
     ExpectRowsAreRight(problem->chain, problem->m.value_or(1), &taken);
   }
   EXPECT_EQ(taken, 5);
+}
+
+TEST(RowPrograms, OfUpdatesInPlaceComputeWhatTheReferenceDoes) {
+  int taken = 0;
+  ExpectRowsAreRight(IndependentUpdates({96}), 1, &taken);
+  EXPECT_EQ(taken, 1);
 }
 
 TEST(RowPrograms, OfRandomGraphsComputeWhatTheReferenceDoes) {
