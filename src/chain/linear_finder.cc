@@ -58,6 +58,44 @@ int LinearFinder::FactorAt(ValueId column) const {
   return one_a_row && type.dims[0] == graph_.op(column).type.dims[0] ? graph_.op(below).input : -1;
 }
 
+bool LinearFinder::NormAt(ValueId column, RowNorm* found) const {
+  *found = RowNorm{};
+  const auto next = [&](ValueId value) {
+    found->values.push_back(SkipWidening(value));
+    return graph_.op(found->values.back());
+  };
+  const Op root = next(column);
+  if (root.kind != OpKind::kUnary || root.unary != UnaryKind::kRsqrt) return false;
+  Op mean = next(root.operands[0]);
+  if (IsBinary(mean, BinaryKind::kAdd)) {
+    const int side = graph_.op(mean.operands[0]).kind == OpKind::kScalar ? 0 : 1;
+    const Op& eps = graph_.op(mean.operands[static_cast<size_t>(side)]);
+    if (eps.kind != OpKind::kScalar || !std::isfinite(eps.scalar) || eps.scalar < 0) return false;
+    found->eps = eps.scalar;
+    mean = next(mean.operands[static_cast<size_t>(1 - side)]);
+  }
+  if (mean.kind != OpKind::kReduce || mean.reduce != ReduceKind::kMean || !IsColumn(mean.type) ||
+      mean.axes != std::vector<int32_t>{1}) {
+    return false;
+  }
+  const Op square = next(mean.operands[0]);
+  const bool squares = square.kind == OpKind::kUnary && square.unary == UnaryKind::kSquare;
+  if (!squares && !IsBinary(square, BinaryKind::kMul)) return false;
+  found->rows = SkipWidening(square.operands[0]);
+  return found->rows == SkipWidening(square.operands.back());
+}
+
+// Takes a column as the factor of the rows, unless there is one.
+bool LinearFinder::TakeColumn(ValueId column, Linear* found, RowNorm* norm) const {
+  if (found->factor >= 0 || norm->rows >= 0) return false;
+  found->factor = FactorAt(column);
+  if (found->factor >= 0) return true;
+  RowNorm at;
+  if (!NormAt(column, &at)) return false;
+  *norm = at;
+  return true;
+}
+
 bool LinearFinder::LinearAt(ValueId id, Linear* found) const {
   id = SkipWidening(id);
   const Op& op = graph_.op(id);
@@ -94,18 +132,14 @@ ValueId LinearFinder::SkipScale(ValueId id, double* scale, ValueId* column) cons
 }
 
 // Below all scalars and one factor; `id` itself where there is none.
-ValueId LinearFinder::SkipScales(ValueId id, Linear* found) const {
+ValueId LinearFinder::SkipScales(ValueId id, Linear* found, RowNorm* norm) const {
   id = SkipWidening(id);
   for (;;) {
     ValueId column = -1;
     double scale = found->scale;
     const ValueId below = SkipScale(id, &scale, &column);
     if (below < 0) return id;
-    if (column >= 0) {
-      const int factor = found->factor < 0 ? FactorAt(column) : -1;
-      if (factor < 0) return id;
-      found->factor = factor;
-    }
+    if (column >= 0 && !TakeColumn(column, found, norm)) return id;
     found->scale = scale;
     id = below;
   }
@@ -113,28 +147,33 @@ ValueId LinearFinder::SkipScales(ValueId id, Linear* found) const {
 
 bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   *found = Linear{};
-  const ValueId below = SkipScales(id, found);
-  if (ConvolutionAt(below, found)) return IsScale(found->scale);
+  RowNorm norm;
+  const ValueId below = SkipScales(id, found, &norm);
+  if (norm.rows < 0 && ConvolutionAt(below, found)) return IsScale(found->scale);
   const Op& product = graph_.op(below);
   if (product.kind == OpKind::kScaledMatmul) {
-    return ScaledProductAt(below, found) && IsScale(found->scale);
+    return norm.rows < 0 && ScaledProductAt(below, found) && IsScale(found->scale);
   }
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
-  if (found->factor < 0) TakeFactorOfRows(found);
+  TakeFactorOfRows(found, &norm);
+  if (norm.rows >= 0) {
+    if (norm.rows != SkipWidening(found->x)) return false;
+    found->norm_eps = norm.eps;
+  }
   return IsScale(found->scale);
 }
 
 // A factor of x, with the scalars behind it. Not a scalar alone, nor those before: either may be an
 // activation's.
-void LinearFinder::TakeFactorOfRows(Linear* found) const {
+void LinearFinder::TakeFactorOfRows(Linear* found, RowNorm* norm) const {
+  if (found->factor >= 0 || norm->rows >= 0) return;
   double scale = found->scale;
   ValueId column = -1;
   for (ValueId x = SkipWidening(found->x); x >= 0 && column < 0;) {
     x = SkipScale(x, &scale, &column);
-    if (column < 0 || FactorAt(column) < 0) continue;
+    if (column < 0 || !TakeColumn(column, found, norm)) continue;
     found->x = x;
     found->scale = scale;
-    found->factor = FactorAt(column);
   }
 }
 

@@ -3,6 +3,8 @@
 #ifndef SINTER_SRC_CHAIN_LINEAR_FINDER_H_
 #define SINTER_SRC_CHAIN_LINEAR_FINDER_H_
 
+#include <vector>
+
 #include "src/chain/activation.h"
 #include "src/chain/subgraph.h"
 
@@ -16,10 +18,19 @@ struct Linear {
   Layout layout = Layout::kOI;
   double scale = 1;
   int factor = -1;  // a number of each row
+  // In the factor's place 1 / sqrt(mean of the squares of a row of x + eps); -1 when absent.
+  double norm_eps = -1;
   // A product of codes, and the numbers of what dequantises x and the weight.
   ValueId codes = -1;
   int scale_x = -1, scale_w = -1;
   ValueId conv = -1;  // a convolution with the weight as its filter, in place of the product
+};
+
+// 1 / sqrt(mean of the squares of a row of `rows` + eps), as found.
+struct RowNorm {
+  ValueId rows = -1;
+  double eps = 0;
+  std::vector<ValueId> values;  // that compute it, each behind those that use it
 };
 
 // The graph outlives the finder.
@@ -39,6 +50,9 @@ class LinearFinder {
   // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 when it is none.
   ValueId SpreadColumnAt(ValueId id) const;
 
+  // Whether `column` is such a norm.
+  bool NormAt(ValueId column, RowNorm* found) const;
+
   // Whether `id` is a product with a matrix input, scaled or not, with or without bias. A factor
   // counts on either side of the product: (r x) W is r (x W), and nothing is rounded between, or a
   // cast would stand there.
@@ -51,13 +65,14 @@ class LinearFinder {
  private:
   int BiasAt(ValueId id) const;
   int FactorAt(ValueId column) const;
+  bool TakeColumn(ValueId column, Linear* found, RowNorm* norm) const;
   bool ScaledAt(ValueId id, Linear* found) const;
-  ValueId SkipScales(ValueId id, Linear* found) const;
+  ValueId SkipScales(ValueId id, Linear* found, RowNorm* norm) const;
   bool ProductAt(const Op& op, Linear* found) const;
   bool ScaledProductAt(ValueId id, Linear* found) const;
   int BelowReshapes(ValueId id) const;
   bool ConvolutionAt(ValueId id, Linear* found) const;
-  void TakeFactorOfRows(Linear* found) const;
+  void TakeFactorOfRows(Linear* found, RowNorm* norm) const;
 
   const Subgraph& graph_;
 };

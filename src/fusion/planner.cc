@@ -51,23 +51,38 @@ struct Settlement {
 class Planner {
  public:
   Planner(const Chain& chain, int64_t bucket, const DeviceModel& model,
-          const FusionOptions& options, Pace* pace)
+          const FusionOptions& options, Pace* pace, bool norms = false)
       : chain_(chain),
         bucket_(bucket),
         model_(model),
         options_(options),
         pace_(pace),
-        products_(FindProductRuns(chain, bucket, pace)),
+        products_(FindProductRuns(chain, bucket, pace, norms)),
         costs_(bucket, model, StitchSearch()),
         latency_(&costs_),
         rankings_(model, ProductSearch()) {}
 
   // Whether the chain is one sequence of products.
   bool IsSequence() const { return products_.all; }
+  // Whether a product computes the norm of its rows.
+  bool TakesNorms() const {
+    return std::any_of(products_.runs.begin(), products_.runs.end(),
+                       [](const GraphRun& run) { return HasNorm(run.matched.sequence); });
+  }
 
-  absl::StatusOr<FusionResult> Run() {
+  // `norms`: plans beside which products compute the norm of their rows; may be null.
+  absl::StatusOr<FusionResult> Run(Planner* norms) {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
-    return Choose(std::move(plans));
+    if (norms == nullptr || !norms->TakesNorms()) return Choose(std::move(plans));
+    absl::StatusOr<std::vector<Plan>> others = norms->MakePlans();
+    if (!others.ok()) return Choose(std::move(plans));  // such as no legal schedule
+    for (Plan& plan : *others) {
+      plan.fused = true;
+      plans.push_back(std::move(plan));
+    }
+    FusionResult result = Choose(std::move(plans));
+    norms->Count(&result);
+    return result;
   }
 
   // The partition and the stitched kernels of the chosen plan.
@@ -330,8 +345,9 @@ class Planner {
     if (options_.stand_ins) MarkStandIns(&plan);
     Ask(pace_);
     plan.fused = partition.fused;
-    plan.note = IsSequence() ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
-                             : NoteOfGraph(steps, partition.chosen.refusals);
+    plan.note = IsSequence() && !TakesNorms()
+                    ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
+                    : NoteOfGraph(steps, partition.chosen.refusals);
     const auto [at, fresh] = known_.try_emplace(plan.PlanDigest(), plans->size());
     if (fresh) {
       plans->push_back(std::move(plan));
@@ -343,9 +359,12 @@ class Planner {
 
   FusionResult Choose(std::vector<Plan> plans) const {
     FusionResult result = ChoosePlan(std::move(plans), model_);
-    result.considered = rankings_.considered() + static_cast<uint64_t>(costs_.bodies());
-    result.legal = rankings_.legal() + costs_.legal_bodies();
+    Count(&result);
     return result;
+  }
+  void Count(FusionResult* result) const {
+    result->considered += rankings_.considered() + static_cast<uint64_t>(costs_.bodies());
+    result->legal += rankings_.legal() + costs_.legal_bodies();
   }
 
   const Chain& chain_;
@@ -378,7 +397,11 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
   Planner planner(chain, bucket, model, options, pace);
-  if (!options.batch_invariant || planner.IsSequence()) return planner.Run();
+  if (!options.batch_invariant && MayTakeNorms(chain, bucket)) {
+    Planner norms(chain, bucket, model, options, pace, true);
+    return planner.Run(&norms);
+  }
+  if (!options.batch_invariant || planner.IsSequence()) return planner.Run(nullptr);
   SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
   return planner.RunLike(std::move(settled));
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t kMostTailSteps = 8;  // ends tried after one product
 constexpr size_t kMostValues = 64;    // of one product with its tail
+constexpr int64_t kMostNormBucket = 64;
 
 bool IsComputed(OpClass op_class) {
   return op_class == OpClass::kLight || op_class == OpClass::kExpensive;
@@ -21,14 +22,15 @@ bool IsComputed(OpClass op_class) {
 
 class Finder {
  public:
-  Finder(const Chain& chain, int64_t bucket, Pace* pace)
+  Finder(const Chain& chain, int64_t bucket, Pace* pace, bool norms)
       : chain_(chain),
         graph_(chain),
         linear_(graph_),
         matcher_(chain, bucket),
         users_(chain.ops().size()),
         claimed_(chain.ops().size(), false),
-        pace_(pace) {
+        pace_(pace),
+        norms_(norms) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
     }
@@ -134,6 +136,24 @@ class Finder {
     }
   }
 
+  // Adds the values of a factor that is the norm of the rows `a`, unless others use one of them.
+  void TakeNorm(ValueId a, Values* members) const {
+    for (const ValueId value : Values(*members)) {
+      for (const ValueId operand : chain_.op(value).operands) {
+        const ValueId column = linear_.SpreadColumnAt(operand);
+        RowNorm norm;
+        if (column < 0 || !linear_.NormAt(column, &norm) || norm.rows != a) continue;
+        Values with = *members;
+        bool alone = true;
+        for (const ValueId part : norm.values) {
+          alone = alone && !claimed_[At(part)] && UsedOnlyByThroughViews(part, with);
+          with.insert(part);
+        }
+        if (alone) *members = std::move(with);
+      }
+    }
+  }
+
   // Whether `operand` dequantises what `product` multiplies: other kernels make it.
   bool IsScaleOf(ValueId product, ValueId operand) const {
     const Op& op = chain_.op(product);
@@ -180,6 +200,7 @@ class Finder {
     // A residual is an operand from another kernel even if nobody else reads it.
     const ValueId residual = ResidualOf(members);
     Close(a, residual, &members);
+    if (norms_) TakeNorm(a, &members);
     return matcher_.Match(members, a, dtype, end);
   }
 
@@ -239,6 +260,7 @@ class Finder {
   std::vector<std::set<ValueId>> users_;
   std::vector<bool> claimed_;
   Pace* const pace_;
+  const bool norms_;
   ProductRuns result_;
 };
 
@@ -254,10 +276,17 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
   return run;
 }
 
-ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace) {
-  absl::StatusOr<MatchedSequence> all = MatchProducts(chain, bucket);
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, bool norms) {
+  absl::StatusOr<MatchedSequence> all = MatchProducts(chain, bucket, norms);
   if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};
-  return Finder(chain, bucket, pace).Run();
+  return Finder(chain, bucket, pace, norms).Run();
+}
+
+bool MayTakeNorms(const Chain& chain, int64_t bucket) {
+  if (bucket > kMostNormBucket) return false;
+  return std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
+    return op.kind == OpKind::kUnary && op.unary == UnaryKind::kRsqrt;
+  });
 }
 
 }  // namespace sinter

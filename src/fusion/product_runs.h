@@ -42,8 +42,13 @@ struct ProductRuns {
 // residual in memory, never data that other blocks read.
 // Products are joined in a run when nobody else reads the results between them. A result is handed
 // over in the weights' dtype, rounded at most once; a product whose result the chain outputs in
-// another dtype is in no run. `pace` may be null. Deterministic.
-ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr);
+// another dtype is in no run. `norms`: a product computes a factor that is the norm of its own rows
+// (EpilogueOp::kNorm) where nobody else reads it. `pace` may be null. Deterministic.
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr,
+                            bool norms = false);
+
+// Whether runs with norms may be worth planning: there are few rows, and a root of a mean.
+bool MayTakeNorms(const Chain& chain, int64_t bucket);
 
 }  // namespace sinter
 

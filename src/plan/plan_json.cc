@@ -14,6 +14,7 @@ std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 void AddScaling(const MatrixProduct& p, int number, Json* json) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.epilogue.has_norm()) (*json)[absl::StrCat("norm", number)] = p.epilogue.eps();
   if (p.epilogue.Has(EpilogueOp::kScale)) {
     (*json)[absl::StrCat("scale", number)] = p.epilogue.scale();
   }

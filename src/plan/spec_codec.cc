@@ -114,6 +114,7 @@ constexpr uint32_t kWindowFollows = 1024;
 constexpr int kSumActivationBit = 11;
 constexpr uint32_t kSumActivations = 7;
 constexpr uint32_t kOfCodes = 1u << 14;
+constexpr uint32_t kNormFollows = 1u << 15;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -168,7 +169,8 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
 // the residual, 4 and 5 the first product's row factor, 6 and 7 the second's; bit 8 says that both
 // products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
 // product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
-// that a lone product's result, bias and scales follow: it is of codes.
+// that a lone product's result, bias and scales follow: it is of codes; bit 15 that eps of the norm
+// of a lone product's rows does.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -180,6 +182,7 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
         ResidualBits(last) << 2 | FactorBits(first) << 4 | (two ? FactorBits(last) : 0) << 6 |
         (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
         (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0) |
+        (first.epilogue.has_norm() ? kNormFollows : 0) |
         static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit);
   if (scales) {
     w.F64(first.epilogue.scale());
@@ -188,6 +191,7 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.rows_per_m != 1) w.I64(spec.sequence.rows_per_m);
   if (window) WriteWindow(first.rows.window, w);
   if (IsCode(first.rows.element)) WriteOfCodes(first, w);
+  if (first.epilogue.has_norm()) w.F64(first.epilogue.eps());
 }
 
 absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProduct& p) {
@@ -214,8 +218,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kOfCodes) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kOfCodes));
+  if (flags >= 2 * kNormFollows) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kNormFollows));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -234,7 +238,10 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   SINTER_RETURN_IF_ERROR(ReadRows(r, flags, spec.sequence));
   const bool codes = IsCode(spec.sequence.element());
   if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");
-  return codes ? ReadOfCodes(r, spec.sequence.products.front()) : absl::OkStatus();
+  MatrixProduct& first = spec.sequence.products.front();
+  if (codes) SINTER_RETURN_IF_ERROR(ReadOfCodes(r, first));
+  if ((flags & kNormFollows) != 0) first.epilogue.Set(NormOf(static_cast<float>(r.F64())));
+  return absl::OkStatus();
 }
 
 constexpr uint32_t kBatchInvariant = 256;

@@ -14,10 +14,13 @@ absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(NameOf(op), " ", args...));
 }
 
-bool IsOp(EpilogueOp op) { return op >= EpilogueOp::kScale && op <= EpilogueOp::kActivateSum; }
+bool IsOp(EpilogueOp op) { return op <= EpilogueOp::kActivateSum; }
 
 absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
   switch (step.op) {
+    case EpilogueOp::kNorm:
+      if (std::isfinite(step.scale) && step.scale >= 0) break;
+      return RefuseStep(step.op, "has eps ", step.scale, ", must be finite and not below 0");
     case EpilogueOp::kScale:
       if (std::isfinite(step.scale) && step.scale != 0 && step.scale != 1) break;
       return RefuseStep(step.op, step.scale, " is not finite, or 0, or 1");
@@ -50,7 +53,7 @@ absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
 // Unused fields must have their defaults, so that equal epilogues have equal bytes.
 absl::Status CheckUnused(const EpilogueStep& step) {
   EpilogueStep bare = step;
-  if (step.op == EpilogueOp::kScale) bare.scale = 1;
+  if (step.op == EpilogueOp::kScale || step.op == EpilogueOp::kNorm) bare.scale = 1;
   const bool activates = step.op == EpilogueOp::kActivate || step.op == EpilogueOp::kActivateSum;
   if (activates) bare.activation = Activation::kIdentity;
   const bool typed = step.op == EpilogueOp::kFactor || step.op == EpilogueOp::kBias ||
@@ -63,9 +66,10 @@ absl::Status CheckUnused(const EpilogueStep& step) {
 }  // namespace
 
 absl::string_view NameOf(EpilogueOp op) {
-  constexpr absl::string_view kNames[] = {"scale", "factor", "bias",     "activation",
-                                          "gate",  "round",  "residual", "activation of the sum"};
-  return IsOp(op) ? kNames[static_cast<size_t>(op) - 1] : "invalid";
+  constexpr absl::string_view kNames[] = {"norm",  "scale",      "factor",
+                                          "bias",  "activation", "gate",
+                                          "round", "residual",   "activation of the sum"};
+  return IsOp(op) ? kNames[static_cast<size_t>(op)] : "invalid";
 }
 
 EpilogueStep StepOf(EpilogueOp op, DType element) {
@@ -78,6 +82,12 @@ EpilogueStep StepOf(EpilogueOp op, DType element) {
 EpilogueStep ScaleBy(float constant) {
   EpilogueStep step = StepOf(EpilogueOp::kScale);
   step.scale = constant;
+  return step;
+}
+
+EpilogueStep NormOf(float eps) {
+  EpilogueStep step = StepOf(EpilogueOp::kNorm);
+  step.scale = eps;
   return step;
 }
 
@@ -105,7 +115,7 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 1 to 8"));
+          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 0 to 8"));
     }
     if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
@@ -115,6 +125,9 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
   }
   for (EpilogueOp op : {EpilogueOp::kRound, EpilogueOp::kActivateSum}) {
     if (epilogue.Has(op) && !epilogue.has_residual()) return RefuseStep(op, "has no residual");
+  }
+  if (epilogue.has_norm() && epilogue.has_factor()) {
+    return RefuseStep(EpilogueOp::kNorm, "is there, beside a factor");
   }
   if (epilogue.Has(EpilogueOp::kGate) == pair) return absl::OkStatus();
   return RefuseStep(EpilogueOp::kGate, pair ? "is missing" : "is there", ", the product is ",

@@ -16,6 +16,7 @@ namespace sinter {
 // In the order in which kernels apply them; each at most once. Steps up to kBias apply to both
 // halves of a gate-up pair, kActivate to gate alone. Values are part of plan records: never reused.
 enum class EpilogueOp : uint8_t {
+  kNorm = 0,         // times 1 / sqrt(mean of the squares of the product's row + eps)
   kScale = 1,        // times a constant
   kFactor = 2,       // times a number of each row
   kBias = 3,         // plus a vector of columns
@@ -30,7 +31,7 @@ absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
 
 struct EpilogueStep {
   EpilogueOp op = EpilogueOp::kScale;
-  float scale = 1;                                // of kScale: finite, neither 0 nor 1
+  float scale = 1;  // of kScale: finite, neither 0 nor 1; of kNorm: eps, finite and not below 0
   Activation activation = Activation::kIdentity;  // of kActivate and kActivateSum: not kIdentity
   DType element = DType::kBF16;  // of kFactor, kBias and kResidual: in memory; of kRound: the
                                  // element rounded to
@@ -42,6 +43,7 @@ struct EpilogueStep {
 };
 
 EpilogueStep ScaleBy(float constant);
+EpilogueStep NormOf(float eps);
 EpilogueStep Activate(Activation activation, EpilogueOp op = EpilogueOp::kActivate);
 // A step without a scale or an activation.
 EpilogueStep StepOf(EpilogueOp op, DType element = DType::kBF16);
@@ -64,11 +66,13 @@ struct EpilogueList {
     return step == nullptr ? Activation::kIdentity : step->activation;
   }
   Activation sum_activation() const { return activation(EpilogueOp::kActivateSum); }
+  float eps() const { return has_norm() ? Find(EpilogueOp::kNorm)->scale : 0; }
+  bool has_norm() const { return Has(EpilogueOp::kNorm); }
   bool has_bias() const { return Has(EpilogueOp::kBias); }
   bool has_factor() const { return Has(EpilogueOp::kFactor); }
   bool has_residual() const { return Has(EpilogueOp::kResidual); }
-  // Whether accumulators are multiplied by a constant or by a factor of their row.
-  bool scaled() const { return Has(EpilogueOp::kScale) || has_factor(); }
+  // Whether accumulators are multiplied by a constant or by a number of their row.
+  bool scaled() const { return has_norm() || Has(EpilogueOp::kScale) || has_factor(); }
 
   // Inserts `step` in kernel order; replaces a step of the same op.
   void Set(const EpilogueStep& step);

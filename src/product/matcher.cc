@@ -97,6 +97,7 @@ absl::Status CheckHalves(const FoundStep& found) {
   if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
   if (up.scale_x != gate.scale_x) return Refuse("gate and up differ in the scale of their rows");
   if ((up.codes >= 0) != (gate.codes >= 0)) return Refuse("one of gate and up has scales");
+  if (up.norm_eps != gate.norm_eps) return Refuse("gate and up differ in the norm of their rows");
   if (up.scale == gate.scale) return absl::OkStatus();
   return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
 }
@@ -169,6 +170,7 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
   p.pair = found.gated;
   p.weights.layout = found.main.layout;
   const auto scale = static_cast<float>(found.main.scale);
+  if (found.main.norm_eps >= 0) p.epilogue.Set(NormOf(static_cast<float>(found.main.norm_eps)));
   if (scale != 1) p.epilogue.Set(ScaleBy(scale));
   if (found.main.factor >= 0) p.epilogue.Set(StepOf(EpilogueOp::kFactor));
   if (found.main.bias >= 0) p.epilogue.Set(StepOf(EpilogueOp::kBias));
@@ -502,12 +504,14 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph) {
   return matched;
 }
 
-absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m) {
+absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m, bool norms) {
   if (chain.num_outputs() != 1) {
     return Refuse("the chain has ", chain.num_outputs(), " outputs, must have 1");
   }
   SINTER_ASSIGN_OR_RETURN(MatchedSequence matched, MatchProducts(Subgraph(chain)));
   if (chain.outputs()[0].alias_input >= 0) return Refuse("the output aliases an input");
+  if (!norms && HasNorm(matched.sequence))
+    return Refuse("the norm of its rows is another kernel's");
   matched.sequence.m = m;
   return matched;
 }

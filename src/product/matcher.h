@@ -54,8 +54,9 @@ struct MatchedSequence {
 
 // Reads primitives, never names. INVALID_ARGUMENT says why the graph is no sequence of products.
 absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph);
-// Matches a whole chain. `m`: the sequence's m.
-absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0);
+// Matches a whole chain. `m`: the sequence's m. `norms`: products may compute their rows' norm.
+absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
+                                              bool norms = false);
 
 }  // namespace sinter
 

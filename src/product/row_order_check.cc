@@ -22,10 +22,11 @@ absl::Status CheckSteps(const MatrixProduct& p, const Schedule& s, absl::string_
 }  // namespace
 
 absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
+  if (p.front().epilogue.has_norm()) return RefuseOrder("norm", 1, "is not 0");
   if (s.swapped) return RefuseOrder("swapped", 1, "is not 0");
   if (s.first.split_k != 1) return RefuseOrder("first.split_k", s.first.split_k, "is not 1");
   const DataflowRow& row = RowOf(s);
-  if (row.gate_ranks > 1 || row.ranges) {
+  if (row.gate_ranks > 1 || row.ranges || row.medium == Medium::kRegister) {
     return RefuseOrder("dataflow", static_cast<int64_t>(s.dataflow),
                        absl::StrCat("(", row.name, ") adds parts in an order of its own"));
   }

@@ -76,6 +76,9 @@ struct Schedule {
   static absl::StatusOr<Schedule> FromCanonical(absl::string_view bytes);
 };
 
+// Rows of a tile whose norm a product computes.
+constexpr int kMostNormRows = 48;
+
 // Tiles along M and along the columns that a cluster takes at once: 2 where blocks share the loads
 // of the other operand, else 1.
 constexpr int TilesM(Share share) { return share == Share::kWeights ? 2 : 1; }
@@ -117,8 +120,9 @@ constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int
 // Sizes that follow from a sequence and a schedule. The device library computes the same sizes;
 // generated source asserts that they agree.
 struct ScheduleSizes {
-  int64_t stage_bytes = 0;  // one ring stage: A part, then weights
-  int64_t kept_bytes = 0;   // columns of C that a cluster keeps, in every block
+  int64_t stage_bytes = 0;    // one ring stage: A part, then weights
+  int64_t kept_bytes = 0;     // columns of C that a cluster keeps, in every block
+  int64_t weights_bytes = 0;  // weights that stay in a block
   int64_t reduce_bytes =
       0;  // f32 partial sums that peers send to a block (0 where no ranks share a tile)
   int64_t shared_bytes = 0;  // dynamic shared memory of the launch, alignment slack included

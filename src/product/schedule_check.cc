@@ -193,6 +193,17 @@ absl::Status CheckShares(const ProductSequence& p, const Schedule& s) {
   return CheckShare(p, s, s.second_share, "second_share", units > 1, "second", s.second);
 }
 
+// The consumers of one block see whole rows, and their factors fit behind the barriers.
+absl::Status CheckNorm(const ProductSequence& p, const Schedule& s) {
+  if (!p.front().epilogue.has_norm()) return absl::OkStatus();
+  if (s.first.split_k != 1) {
+    return RefuseSchedule("first.split_k", s.first.split_k, "is not 1, with a norm of the rows");
+  }
+  if (s.block_m <= kMostNormRows) return absl::OkStatus();
+  return RefuseSchedule("block_m", s.block_m,
+                        absl::StrCat("is above ", kMostNormRows, ", with a norm of the rows"));
+}
+
 absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
   const int dataflow = static_cast<int>(s.dataflow);
   if (RowOf(s).dataflow == Dataflow::kNone) {
@@ -230,6 +241,7 @@ absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].StagedK()));
   if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
+  SINTER_RETURN_IF_ERROR(CheckNorm(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   SINTER_RETURN_IF_ERROR(RowOf(s).check(p, s, z));
   return CheckWork(s, z);

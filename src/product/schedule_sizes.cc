@@ -36,6 +36,10 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   ScheduleSizes z;
   // C in the workspace is loaded through the ring.
   z.stage_bytes = std::max(a + w1, row.writes_c ? c + w2 : w2);
+  if (row.resident_bytes != nullptr) {
+    z.stage_bytes = a;
+    z.weights_bytes = row.resident_bytes(sequence, s);
+  }
   z.kept_bytes = RoundUp(KeptColumns(sequence, s), s.block_k) * s.block_m * first.ResultBytes();
   z.reduce_bytes = ReduceBytes(s, s.first, s.first.split_k * GateRanks(s), width);
   z.accumulators = AccumulatorsOf(s, s.first, width);
@@ -44,8 +48,8 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
     z.accumulators = std::max(z.accumulators, AccumulatorsOf(s, s.second, 1));
   }
   const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
-  z.shared_bytes =
-      kAlignSlack + s.stages * z.stage_bytes + z.kept_bytes + z.reduce_bytes + pad + kBarrierBytes;
+  z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.kept_bytes + z.weights_bytes +
+                   z.reduce_bytes + pad + kBarrierBytes;
   z.row_tiles = CeilDiv(sequence.rows(), s.block_m);
   z.first_tiles = z.row_tiles * CeilDiv(first.n, s.first.block_n);
   z.second_tiles = two ? z.row_tiles * CeilDiv(last.n, s.second.block_n) : 0;

@@ -18,6 +18,7 @@ std::string BiasText(const MatrixProduct& p, int number) {
 std::string ScalingText(const MatrixProduct& p, int number) {
   std::string text;
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.epilogue.has_norm()) absl::StrAppend(&text, " norm", number, "=", p.epilogue.eps());
   if (p.epilogue.Has(EpilogueOp::kScale)) {
     absl::StrAppend(&text, " scale", number, "=", p.epilogue.scale());
   }
@@ -142,10 +143,15 @@ std::string ProductSequence::ToString() const {
                       ScalesText(front()));
 }
 
+bool HasNorm(const ProductSequence& sequence) {
+  return std::any_of(sequence.products.begin(), sequence.products.end(),
+                     [](const MatrixProduct& p) { return p.epilogue.has_norm(); });
+}
+
 bool CanPair(const ProductSequence& sequence, int first) {
-  if (sequence[first].epilogue.has_residual()) return false;
-  const MatrixProduct& second = sequence[first + 1];
-  return !second.pair && !second.epilogue.Has(EpilogueOp::kActivate);
+  const EpilogueList &one = sequence[first].epilogue, &two = sequence[first + 1].epilogue;
+  if (one.has_residual() || one.has_norm() || two.has_norm()) return false;
+  return !sequence[first + 1].pair && !two.Has(EpilogueOp::kActivate);
 }
 
 }  // namespace sinter

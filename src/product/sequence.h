@@ -81,12 +81,15 @@ struct ProductSequence {
   bool operator==(const ProductSequence& o) const;
 };
 
+// Whether any product computes the norm of its rows.
+bool HasNorm(const ProductSequence& sequence);
+
 // OK, or why no kernel can take the whole sequence: sizes, elements, epilogues, and rows of a
 // multiple of 16 bytes, as tensor maps need (oi: k; io: k and n).
 absl::Status CheckSequence(const ProductSequence& sequence);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated.
+// second is neither a pair nor activated, and neither computes its rows' norm.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

@@ -77,6 +77,20 @@ absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct&
   return absl::OkStatus();
 }
 
+// Of a product that computes its rows' norm: all of a row passes through one block's ring.
+absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) {
+  if (!p.epilogue.has_norm()) return absl::OkStatus();
+  if (sequence.size() > 1) {
+    return RefuseSequence("products: ", sequence.size(), " are not 1, of a norm of the rows");
+  }
+  if (p.rows.source == Source::kWindow || ElementOf(p.rows.element).bytes != 2) {
+    return RefuseSequence("norm is there, the rows are ", NameOf(p.rows.element),
+                          p.rows.source == Source::kWindow ? " of a window" : "",
+                          ", must be a matrix of bf16 or f16");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout layout,
                           Source source, int64_t blocks) {
   if (operand.layout != Layout::kOI && operand.layout != Layout::kIO) {
@@ -117,6 +131,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
   SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, kScaleBlock));
   SINTER_RETURN_IF_ERROR(CheckPromoted(sequence, p));
+  SINTER_RETURN_IF_ERROR(CheckNorm(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));
   const bool io = p.weights.layout == Layout::kIO;

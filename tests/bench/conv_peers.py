@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Convolution chains of a problem list: PyTorch, cuDNN, cuBLAS and Sinter in one process, in turns.
 
-Usage: conv_peers.py LIST --out OUT.json [--ids C1,C5] [--batch 8] [--contestants NAME,..] [--hot] [--calls]. Needs a GPU and
-PyTorch; Sinter by the package `sinter`. Inputs are bf16 in channels_last memory, which is NHWC with OHWI filters.
+Usage: conv_peers.py LIST --out OUT.json [--ids C1,C5] [--batch 8] [--contestants NAME,..] [--limit 30] [--hot] [--calls]. Needs a
+GPU and PyTorch; Sinter by the package `sinter`. Inputs are bf16 in channels_last memory, which is NHWC with OHWI filters.
 
 Each contestant is a CUDA graph of at least 20 calls; all graphs are replayed in turns. x, filters and outputs rotate over more
 than 240 MB, so that they come from HBM; --hot has one set. --calls: no graphs, calls back to back, host time included. A result
@@ -11,7 +11,7 @@ that differs from float64 by more than bf16's bounds is not timed. The file is w
   fused_relu              cuDNN's convolution with ReLU through PyTorch, then convolution; the fastest of all plans
   linear                  filters of one tap as products of the pixels (cuBLAS); linear_relu: ReLU in the first one's epilogue
   cudnn                   cuDNN's graph API, the fastest of all plans: convolution with ReLU, then convolution
-  compile, autotune       torch.compile, default and max-autotune
+  compile, autotune       torch.compile, default and max-autotune; autotune_cudnn: max-autotune with convolutions by cuDNN alone
   sinter, unfused         the chosen plan; a kernel for each convolution
 """
 
@@ -20,7 +20,7 @@ import sys
 
 import turns
 
-CONTESTANTS = "heuristics benchmark fused_relu linear linear_relu cudnn sinter unfused compile autotune".split()
+CONTESTANTS = "heuristics benchmark fused_relu linear linear_relu cudnn sinter unfused compile autotune_cudnn autotune".split()
 ROTATED = 240e6
 LEAST_CALLS = 20
 RELATIVE, OF_RMS = 5e-3, 0.05  # as src/reference/compare.h for bf16
@@ -118,10 +118,8 @@ class Case:
                 return None
             self.zeros = torch.zeros(self.p["oc1"], device="cuda", dtype=torch.bfloat16)
             return self.each(lambda x, w1, w2: self.linear(x, w1, w2, name == "linear_relu"))
-        if name in ("compile", "autotune"):
-            torch._dynamo.reset()
-            mode = "max-autotune-no-cudagraphs" if name == "autotune" else "default"
-            return self.each(torch.compile(self.eager, mode=mode, dynamic=False))
+        if name in turns.COMPILE_OPTIONS:
+            return self.each(turns.compiled(torch, self.eager, name))
         if name == "cudnn":
             return CudnnGraphs(self).calls()
         return self.sinter(name)
@@ -229,17 +227,18 @@ class CudnnGraphs:
         return self.case.each(call)
 
 
-def measure(case, contestants, in_calls):
+def measure(case, contestants, in_calls, limit=0):
     """{contestant: figures, or why there are none}."""
     torch, rows, ready = case.torch, {}, {}
     for name in contestants:
         if in_calls and name == "heuristics":
             continue  # all contestants are timed in cuDNN's one mode
         try:
-            calls = case.calls(name)
-            if calls is None:
-                continue
-            rows[name] = case.check(calls)
+            with turns.within(limit):
+                calls = case.calls(name)
+                if calls is None:
+                    continue
+                rows[name] = case.check(calls)
             if in_calls:
                 ready[name] = calls
             else:
@@ -267,6 +266,7 @@ def main():
     parser.add_argument("--ids", default="", help="only these, with commas between")
     parser.add_argument("--batch", type=int, help="images, in place of the list's")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
+    parser.add_argument("--limit", type=float, default=0, help="seconds to make one contestant of one chain ready; 0: any")
     parser.add_argument("--hot", action="store_true", help="one set of tensors")
     parser.add_argument("--calls", action="store_true", help="without graphs, host time included")
     arguments = parser.parse_args()
@@ -289,7 +289,7 @@ def main():
         p["b"] = arguments.batch or p["b"]
         with torch.no_grad():
             case = Case(torch, p, with_batch(line, p["b"]), arguments.hot)
-            rows = measure(case, arguments.contestants.split(","), arguments.calls)
+            rows = measure(case, arguments.contestants.split(","), arguments.calls, arguments.limit)
         result["rows"].append({"id": name, "batch": p["b"], "sets": len(case.sets), "contestants": rows})
         print(name, *[f"{key} {row.get('us', float('nan')):.2f}" for key, row in rows.items()], flush=True)
         for key, row in rows.items():

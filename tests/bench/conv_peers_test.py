@@ -4,6 +4,7 @@
 import os
 import sys
 import tempfile
+import time
 import unittest
 from types import SimpleNamespace
 
@@ -28,6 +29,19 @@ class ProblemsTest(unittest.TestCase):
             file.flush()
             with self.assertRaisesRegex(ValueError, "X: only stride=1"):
                 list(conv_peers.problems(file.name))
+
+
+class WithinTest(unittest.TestCase):
+    def test_ends_what_takes_too_long_whatever_it_catches(self):
+        with self.assertRaisesRegex(TimeoutError, "not done within 0.05 s"):
+            with turns.within(0.05):
+                while True:
+                    try:
+                        time.sleep(0.001)
+                    except Exception:  # pylint: disable=broad-except
+                        pass
+        with turns.within(0):
+            pass
 
 
 class Clock:

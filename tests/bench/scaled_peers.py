@@ -1,156 +1,272 @@
 #!/usr/bin/env python3
-"""Times FFN layers of 8-bit weights in PyTorch as servers run them, in one CUDA graph.
+"""FFN layers of 8-bit weights: PyTorch as servers run it, cuBLASLt, Triton and Sinter in one process, in turns.
 
-Usage: scaled_peers.py OUT.json [MODEL ...] [M ...]. A layer: norm and quantise by one compiled kernel, torch._scaled_mm of gate and up
-side by side, silu * up and quantise by one compiled kernel, torch._scaled_mm, and the residual by a compiled kernel. Scales are one of
-a row and one of a channel. Weights rotate over more than 240 MB, so that they come from HBM. Each layer is measured with promoted and
-with fast accumulation, with the residual and without (servers add it in the next layer's norm), and both products alone. Microseconds
-are a layer's.
+Usage: scaled_peers.py --out OUT.json [--models A,B] [--rows 1,16] [--contestants NAME,..] [--seconds S]. Needs a GPU and PyTorch; Sinter
+by the package `sinter`.
+
+A layer: norm and quantise, gate and up, silu * up and quantise, down, residual. Scales are one of a row and one of a channel, or with
+-block in a contestant's name those of 1 x 128 and 128 x 128. Each contestant is a CUDA graph of at least 24 calls; all graphs are
+replayed in turns. Weights rotate over more than 240 MB, so that they come from HBM. A result that differs from float64 of the same
+codes of the weights by more than codes of activations explain is not timed. The file is written after every case. Contestants:
+  promoted, fast      torch._scaled_mm, gate and up side by side, with compiled kernels for the rest; fast: its accumulation
+  promoted-block      the same with blocks' scales
+  no_residual         promoted, the residual left to the next layer's norm
+  cublaslt, cublaslt_fast   cuBLASLt's products, the fastest of 16 of its heuristics' choices
+  triton              products of Triton, the fastest of some forms; the tensor cores' own accumulation
+  sinter, unfused, sinter-block   the chosen plan; a kernel for each op
 """
 
-import json
+import argparse
+import os
 import sys
+import time
 
-import torch
+import turns
+from scaled_layers import MODELS
 
-from scaled_layers import MODELS, ROWS
-
-ROTATED, REPLAYS, CALLS = 240e6, 9, 24
-LARGEST, EPS = 448.0, 1e-10
-E4M3 = torch.float8_e4m3fn
-
-
-def quantize(x):
-    scale = x.abs().amax(dim=1, keepdim=True).clamp(min=EPS) / LARGEST
-    return (x / scale).clamp(-LARGEST, LARGEST).to(E4M3), scale
+CONTESTANTS = "promoted fast promoted-block no_residual cublaslt cublaslt_fast triton sinter sinter-block".split()
+ROWS = (1, 16, 64, 128, 256, 1024)
+ROTATED, LEAST_CALLS = 240e6, 24
+WORST = 0.08  # of codes with three bits behind the point, twice
+EPS = 1e-5
 
 
-def norm_quantize(x, gamma):
-    wide = x.float()
-    return quantize(wide * torch.rsqrt((wide * wide).mean(dim=1, keepdim=True) + 1e-5) * gamma.float())
+def chain(sinter, k, n, scales):
+    """x, norm, gate, up, down, each matrix followed by its scales -> y."""
+    b = sinter.Builder()
+    x, gamma = b.input("bf16", (sinter.M, k)), b.constant("bf16", (k,))
+    quantize = lambda value: sinter.quantize(value, sinter.Quantizer(scales))
+
+    def matrix(rows, columns):
+        shape = (rows, 1) if scales == "row" else (-(-rows // 128), columns // 128)
+        return sinter.Scaled(b.constant("e4m3", (rows, columns)), b.constant("f32", shape))
+
+    gate, up, down = matrix(n, k), matrix(n, k), matrix(k, n)
+    codes = quantize(sinter.rmsnorm(x, gamma, eps=EPS))
+    inner = quantize(sinter.silu(sinter.scaled_matmul(codes, gate)) * sinter.scaled_matmul(codes, up))
+    return b.finish((sinter.scaled_matmul(inner, down) + x).cast("bf16"))
 
 
-def gate_quantize(y):
-    n = y.shape[1] // 2
-    return quantize(torch.nn.functional.silu(y[:, :n].float()) * y[:, n:].float())
+class Layer:
+    """Weights in one kind of codes."""
+
+    def __init__(self, torch, gamma, matrices, scales):
+        self.gamma = gamma
+        (self.gate_up, self.gate_up_scale), (self.down, self.down_scale) = (codes_of(torch, one, scales) for one in matrices)
+
+    def buffers(self):
+        """As Sinter takes them."""
+        gate, up, gate_scale, up_scale = *self.gate_up.chunk(2), *self.gate_up_scale.chunk(2)
+        return self.gamma, gate, gate_scale, up, up_scale, self.down, self.down_scale
 
 
-def add(x, y):
-    return x + y
+def codes_of(torch, matrix, scales):
+    from step import Codes  # of decode
+
+    found = Codes.of(matrix, scales)
+    return found.codes, found.scale
 
 
-def compiled(f):
-    """Kernels for any number of rows and these columns, as servers compile them."""
-    kernel = torch.compile(f)
+class Functions:
+    """What PyTorch computes between products, compiled once for any number of rows."""
 
-    def call(x, *rest):
-        if x.shape[0] > 1:
-            for t in (x, *(t for t in rest if t.dim() == 2)):
-                torch._dynamo.maybe_mark_dynamic(t, 0)
-        return kernel(x, *rest)
-    return call
+    def __init__(self, torch):
+        from step import quantize
 
+        self.torch = torch
+        silu, rms_norm = torch.nn.functional.silu, torch.nn.functional.rms_norm
 
-NORM, GATE, ADD = (compiled(f) for f in (norm_quantize, gate_quantize, add))
+        def norm(x, gamma, scales):
+            return quantize(rms_norm(x.float(), gamma.shape, gamma.float(), EPS), scales)
 
+        def gate(both, scales):
+            left, right = both.float().chunk(2, -1)
+            return quantize(silu(left) * right, scales)
 
-class Weights:
-    def __init__(self, k, n):
-        self.gamma = torch.rand(k, device="cuda").bfloat16() + 0.5
-        self.first, self.first_scale = self.codes(2 * n, k)
-        self.second, self.second_scale = self.codes(k, n)
+        self.norm, self.gate, self.add = (self._compiled(f) for f in (norm, gate, lambda x, y: x + y))
 
-    @staticmethod
-    def codes(rows, columns):
-        codes, scale = quantize(torch.randn(rows, columns, device="cuda") / columns**0.5)
-        return codes.t(), scale.t().contiguous()
+    def _compiled(self, function):
+        kernel = self.torch.compile(function)
 
-    def bytes(self):
-        return self.first.numel() + self.second.numel()
+        def call(x, *rest):
+            if x.shape[0] > 1:
+                for tensor in (x, *(t for t in rest if isinstance(t, self.torch.Tensor) and t.dim() == 2)):
+                    self.torch._dynamo.maybe_mark_dynamic(tensor, 0)
+            return kernel(x, *rest)
 
-
-def product(codes, scale, weights, weight_scale, fast):
-    return torch._scaled_mm(codes, weights, scale_a=scale, scale_b=weight_scale, out_dtype=torch.bfloat16, use_fast_accum=fast)
+        return call
 
 
-def layer(x, w, fast, residual):
-    codes, scale = NORM(x, w.gamma)
-    middle, middle_scale = GATE(product(codes, scale, w.first, w.first_scale, fast))
-    y = product(middle, middle_scale, w.second, w.second_scale, fast)
-    return ADD(x, y) if residual else y
+class Case:
+    """A layer's extents and number of rows: sets of weights, x of each, and what the first result must be."""
+
+    context = None  # of Sinter, for all cases
+
+    def __init__(self, torch, functions, k, n, m):
+        self.torch, self.functions, self.k, self.n, self.m = torch, functions, k, n, m
+        self.stream, self.kept, self.about = torch.cuda.Stream(), [], {}
+        count = 1 + int(ROTATED / (3 * n * k))
+        make = lambda rows, columns: torch.randn(rows, columns, device="cuda") / columns**0.5
+        plain = [(torch.rand(k, device="cuda").bfloat16() + 0.5, (make(2 * n, k), make(k, n))) for _ in range(count)]
+        self.layers = {scales: [Layer(torch, *one, scales) for one in plain] for scales in ("row", "group")}
+        self.xs = [torch.randn(m, k, device="cuda").bfloat16() for _ in range(count)]
+        self.wanted = {scales: self._reference(self.layers[scales][0]) for scales in self.layers}
+
+    def _reference(self, layer):
+        from step import Codes
+
+        x, functional = self.xs[0][:64].double(), self.torch.nn.functional
+        wide = lambda codes, scale: Codes(codes, scale).float().double()
+        left, right = (functional.rms_norm(x, (self.k,), layer.gamma.double(), EPS) @ wide(layer.gate_up, layer.gate_up_scale).t()).chunk(2, -1)
+        return x, (functional.silu(left) * right) @ wide(layer.down, layer.down_scale).t()
+
+    def check(self, calls, scales, residual):
+        """The relative error of the first set's result, behind one that was poisoned."""
+        torch = self.torch
+        with torch.cuda.stream(self.stream):
+            calls[0]().fill_(float("nan"))
+            got = calls[0]()[:64].double()
+        torch.cuda.synchronize()
+        x, y = self.wanted[scales]
+        error = ((got - (x if residual else 0) - y).norm() / y.norm()).item()
+        if not error <= WORST:
+            raise RuntimeError(f"wrong: relative error {error:.2e}")
+        return error
+
+    def each(self, scales, call):
+        return [lambda x=x, layer=layer: call(x, layer) for x, layer in zip(self.xs, self.layers[scales])]
+
+    def by_products(self, scales, first, second, residual=True):
+        """Calls of a layer of two products, functions of codes, scale, weights, their scale."""
+        functions = self.functions
+
+        def call(x, layer):
+            both = first(*functions.norm(x, layer.gamma, scales), layer.gate_up, layer.gate_up_scale)
+            y = second(*functions.gate(both, scales), layer.down, layer.down_scale)
+            return functions.add(x, y) if residual else y
+
+        return self.each(scales, call)
+
+    def scaled_mm(self, scales, fast):
+        def product(codes, scale, weights, weight_scale):
+            if scales == "group":
+                scale = scale.t().contiguous().t()
+            return self.torch._scaled_mm(codes, weights.t(), scale_a=scale, scale_b=weight_scale.t(), out_dtype=self.torch.bfloat16,
+                                         use_fast_accum=fast)
+
+        return product
+
+    def chosen(self, make):
+        """Two products, each with the choice that is fastest over the rotated weights."""
+        torch, found = self.torch, []
+        for n, k, of in ((2 * self.n, self.k, "gate_up"), (self.k, self.n, "down")):
+            product = make(self.m, n, k)
+            codes = (torch.randn(self.m, k, device="cuda")).to(torch.float8_e4m3fn)
+            scale = torch.ones(self.m, 1, device="cuda")
+
+            def time_us(choice):
+                calls = [lambda one=one: product(codes, scale, getattr(one, of), getattr(one, f"{of}_scale"), choice) for one in self.layers["row"]]
+                calls = calls * -(-8 // len(calls))
+                graph, _ = turns.capture(torch, self.stream, calls)
+                return turns.replayed(torch, {"one": (graph, len(calls))}, rounds=3)["one"]["us"]
+
+            found.append(product.choose(time_us))
+        return found
+
+    def sinter(self, name, scales):
+        import sinter
+
+        if Case.context is None:
+            Case.context = sinter.Context()
+        plan = Case.context.prepare(chain(sinter, self.k, self.n, scales), self.m, choice="unfused" if "unfused" in name else "best")
+        self.about[name] = {"kernels": plan.kernel_count, "predicted_us": plan.predicted_us, "digest": plan.digest}
+        with self.torch.cuda.stream(self.stream):
+            bindings = [plan.bind(x, *layer.buffers()) for x, layer in zip(self.xs, self.layers[scales])]
+        return bindings
+
+    def calls(self, name):
+        scales = "group" if name.endswith("-block") else "row"
+        kind = name.removesuffix("-block")
+        if kind in ("sinter", "unfused"):
+            return self.sinter(name, scales)
+        if kind in ("promoted", "fast", "no_residual"):
+            product = self.scaled_mm(scales, kind == "fast")
+            return self.by_products(scales, product, product, residual=kind != "no_residual")
+        if kind == "triton":
+            from scaled_triton import Product
+
+            return self.by_products(scales, *self.chosen(Product))
+        if kind in ("cublaslt", "cublaslt_fast"):
+            from cublaslt import Product
+
+            return self.by_products(scales, *self.chosen(lambda *sizes: Product(self.torch, *sizes, kind == "cublaslt_fast")))
+        raise ValueError(f"no contestant is called {name!r}")
 
 
-def error(x, w):
-    """Of the layer against float64 of the same codes of the weights."""
-    wide = x.double()
-    normed = wide * torch.rsqrt((wide * wide).mean(dim=1, keepdim=True) + 1e-5) * w.gamma.double()
-    both = normed @ (w.first.double() * w.first_scale.double())
-    n = both.shape[1] // 2
-    c = torch.nn.functional.silu(both[:, :n]) * both[:, n:]
-    y = wide + c @ (w.second.double() * w.second_scale.double())
-    got = layer(x, w, False, True).double()
-    return ((got - y).norm() / (y - wide).norm()).item()
+def measure(case, contestants):
+    """{contestant: figures, or why there are none}."""
+    torch, rows, ready = case.torch, {}, {}
+    for name in contestants:
+        try:
+            calls = case.calls(name)
+            scales = "group" if name.endswith("-block") else "row"
+            rows[name] = {"relative_error": case.check(calls, scales, name != "no_residual")}
+            calls = calls * -(-LEAST_CALLS // len(calls))
+            graph, kept = turns.capture(torch, case.stream, calls)
+            ready[name] = (graph, len(calls))
+            case.kept.append(kept)
+        except Exception as error:  # one contestant that cannot run leaves the others
+            rows[name] = {"failed": f"{type(error).__name__}: {error}"[:500]}
+            torch.cuda.synchronize()
+    for name, figures in turns.replayed(torch, ready).items():
+        rows[name].update(figures)
+    for name, about in case.about.items():
+        rows[name].update(about)
+    return rows
 
 
-def time_us(calls):
-    """Of one of `calls`, which are made one after the other in a graph."""
-    for call in calls[:3]:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = [call() for call in calls]
-    times = []
-    for _ in range(REPLAYS):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1000 / len(kept))
-    del kept
-    return sorted(times)[REPLAYS // 2]
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--models", default=",".join(MODELS), help="of scaled_layers.py")
+    parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+    parser.add_argument("--contestants", default=",".join(CONTESTANTS))
+    parser.add_argument("--seconds", type=float, default=600, help="no case begins later")
+    return parser.parse_args(arguments)
 
 
-def measure(m, sets):
-    xs = [torch.randn(m, sets[0].gamma.numel(), device="cuda").bfloat16() for _ in sets]
-    turns = [i % len(sets) for i in range(max(CALLS, len(sets)))]
-    row = {"relative_error": error(xs[0][:64], sets[0])}
-    for name, fast, residual in (("promoted_us", False, True), ("fast_us", True, True), ("promoted_no_residual_us", False, False),
-                                 ("fast_no_residual_us", True, False)):
-        row[name] = time_us([lambda i=i: layer(xs[i], sets[i], fast, residual) for i in turns])
-    codes, scale = NORM(xs[0], sets[0].gamma)
-    middle, middle_scale = quantize(torch.randn(m, sets[0].second.shape[0], device="cuda"))
-    for name, fast in (("promoted", False), ("fast", True)):
-        row[f"first_{name}_us"] = time_us(
-            [lambda i=i: product(codes, scale, sets[i].first, sets[i].first_scale, fast) for i in turns])
-        row[f"second_{name}_us"] = time_us(
-            [lambda i=i: product(middle, middle_scale, sets[i].second, sets[i].second_scale, fast) for i in turns])
-    row["norm_us"] = time_us([lambda i=i: NORM(xs[i], sets[i].gamma) for i in turns])
-    return row
-
-
-def main(argv):
-    models = [word for word in argv[2:] if word in MODELS] or list(MODELS)
-    rows = [int(word) for word in argv[2:] if word.isdigit()] or ROWS
-    results = []
-    for name in models:
-        k, n = MODELS[name]
-        torch._dynamo.reset()
-        sets = [Weights(k, n)]
-        sets += [Weights(k, n) for _ in range(int(ROTATED / sets[0].bytes()))]
-        for m in rows:
-            try:
-                row = measure(m, sets)
-            except RuntimeError as refused:
-                row = {"refused": str(refused)[:300]}
-            results.append({"model": name, "m": m, **row})
-            print(results[-1], flush=True)
-            with open(argv[1], "w", encoding="utf-8") as file:
-                json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": results}, file, indent=1)
-        del sets
-        torch.cuda.empty_cache()
+def main(arguments):
+    options = parse(arguments)
+    try:
+        import torch
+    except ImportError:
+        print("skipped: no PyTorch")
+        return 77
+    if not torch.cuda.is_available():
+        print("skipped: no GPU")
+        return 77
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "decode"))
+    torch.manual_seed(1)
+    begin, result = time.monotonic(), {**turns.machine(torch), "rows": []}
+    for name in options.models.split(","):
+        torch._dynamo.reset()  # a model's columns are constants
+        functions = Functions(torch)
+        for m in map(int, options.rows.split(",")):
+            if time.monotonic() - begin > options.seconds:
+                continue
+            with torch.no_grad():
+                case = Case(torch, functions, *MODELS[name], m)
+                rows = measure(case, options.contestants.split(","))
+            result["rows"].append({"model": name, "m": m, "sets": len(case.xs), "contestants": rows})
+            print(name, m, *[f"{key} {row.get('us', float('nan')):.2f}" for key, row in rows.items()], flush=True)
+            for key, row in rows.items():
+                if "failed" in row:
+                    print(f"  {key}: {row['failed']}", flush=True)
+            turns.write(options.out, result)
+            del case
+            torch.cuda.empty_cache()
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,9 @@
 """Times contestants in turns: CUDA graphs that are replayed one after another, or calls back to back without a graph."""
 
+import contextlib
 import json
 import os
+import signal
 import statistics
 import time
 
@@ -20,6 +22,43 @@ def capture(torch, stream, calls):
         kept = [call() for call in calls]
     torch.cuda.synchronize()
     return graph, kept
+
+
+class _Late(BaseException):
+    """No Exception: torch.compile catches those of its candidates."""
+
+
+@contextlib.contextmanager
+def within(seconds):
+    """Ends the body with a TimeoutError once `seconds` have passed; 0: never. Main thread only."""
+
+    def stop(_signal, _frame):
+        raise _Late
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except _Late:
+        raise TimeoutError(f"not done within {seconds:g} s") from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# Of torch.compile, by contestant: all that max-autotune tries; the same without its last search, coordinate descent, and with
+# convolutions by cuDNN alone.
+COMPILE_OPTIONS = {
+    "compile": {},
+    "autotune": {"max_autotune": True, "coordinate_descent_tuning": True},
+    "autotune_cudnn": {"max_autotune": True, "max_autotune_conv_backends": "ATEN"},
+}
+
+
+def compiled(torch, function, name):
+    """torch.compile of `function` for one size, with the options of a contestant."""
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False, options=COMPILE_OPTIONS[name])
 
 
 def _figures(times):

@@ -387,7 +387,7 @@ def test_any_chain_compiled():
 
 
 def test_layers_between_attentions():
-    """Of Qwen3-0.6B, with and without programmatic edges, eager and in a graph."""
+    """Of Qwen3-0.6B, with and without programmatic edges, and with norms that are part of the matrices; in a graph."""
     generator = torch.Generator("cuda").manual_seed(3)
 
     def weight(*shape):
@@ -396,8 +396,11 @@ def test_layers_between_attentions():
     h, f, q, qkv = 1024, 3072, 2048, 4096
     o, gate_up, down, after = weight(h, q), weight(2 * f, h), weight(h, f), weight(qkv, h)
     norms = [(1 + 0.2 * torch.randn(h, device="cuda", generator=generator)).bfloat16() for _ in range(2)]
-    for pdl in (False, True):
-        layer = sinter.torch.BetweenAttentions(o, norms[0], gate_up, down, norms[1], after, pdl=pdl)
+    for pdl, folded in ((False, False), (True, False), (True, True)):
+        if folded:
+            norms = [torch.ones_like(norm) for norm in norms]
+        own = (None, None) if folded else norms
+        layer = sinter.torch.BetweenAttentions(o, own[0], gate_up, down, own[1], after, pdl=pdl)
         assert list(layer.prepare([1, 40])) == [1, 40]
         for rows in (1, 40):
             attended, stream = weight(rows, q), weight(rows, h)

@@ -185,6 +185,10 @@ TEST_F(CompileTest, ClustersThatShareRowTiles) {
   CompileAll(RangesKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "ranges of N");
 }
 
+TEST_F(CompileTest, WeightsThatStay) {
+  CompileAll(ResidentKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "weights stay");
+}
+
 TEST_F(CompileTest, KernelsThatAddAResidual) {
   CompileAll(ResidualKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "residuals");
 }
@@ -192,6 +196,10 @@ TEST_F(CompileTest, KernelsThatAddAResidual) {
 TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
   CompileAll(ScaledKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
              "scaled products");
+}
+
+TEST_F(CompileTest, ProductsThatComputeTheNormOfTheirRows) {
+  CompileAll(NormKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "norms of rows");
 }
 
 TEST_F(CompileTest, ProductsOfCodes) {

@@ -271,6 +271,45 @@ std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
+std::vector<KernelJob> ResidentKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const char* line :
+       {"conv_chain b=8 ic=64 h=56 w=56 k1=3 k2=1 oc1=64 oc2=256 act=relu bias1=1",
+        "gemm_chain m=4096 n=512 k=128 l=128 act=relu bias1=1 bias2=1 dtype=f16 layout=io",
+        "gemm_chain m=4096 n=256 k=64 l=43 act=gelu_erf bias1=1",
+        "gated_ffn m=4096 n=128 k=72 l=104 act=silu",
+        "gated_ffn m=4096 n=192 k=128 l=256 act=gelu_erf layout=io"}) {
+    for (const bool full : {false, true}) {
+      const absl::StatusOr<Problem> problem = ParseProblem(line);
+      ProductSequence p = MatchProducts(problem->chain, problem->m.value_or(8))->sequence;
+      if (full) {
+        SetResidual(&p, Residual::kAdded);
+        for (int i = 0; i < 2; ++i) SetFactor(&p, i, RowFactor::kF32);
+      }
+      double best_us = 0;
+      int64_t most = 0;
+      Schedule best, largest;
+      for (const Schedule& s : [&] {
+             std::vector<Schedule> list;
+             RowOf(Dataflow::kResidentWeights)
+                 .enumerate(SpaceWalk(p, model, [&](const Schedule& s) {
+                   if (CheckSchedule(p, s, model).ok()) list.push_back(s);
+                 }));
+             return list;
+           }()) {
+        const double us = Predict(p, s, model).total_us;
+        const int64_t sums = s.first.block_n + s.second.block_n + s.warpgroups_m;
+        if (best_us == 0 || us < best_us) best_us = us, best = s;
+        if (sums >= most) most = sums, largest = s;
+      }
+      if (best_us == 0) continue;
+      jobs.Add(SampleSpec(p, best));
+      jobs.Add(SampleSpec(p, largest));
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
   return KernelsOfEachKind(ResidualProblems(), model, count);
 }
@@ -289,6 +328,18 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
     list.push_back(p);
   }
   return KernelsOfEachKind(list, model, count);
+}
+
+std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (ProductSequence p : ResidualProblems()) {
+    ProductSequence q = FirstOf(p);
+    q.m = 48;
+    SetResidual(&q, ResidualOf(p));
+    SetNorm(&q, 0, 1e-6f);
+    for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
+  }
+  return Evenly(jobs.Take(), count);
 }
 
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {

@@ -28,6 +28,11 @@ std::vector<KernelJob> BestKernels(const DeviceModel& model, bool all);
 // schedule of each and the one whose parts of E are the largest.
 std::vector<KernelJob> RangesKernels(const DeviceModel& model, size_t count);
 
+// Kernels whose weights stay, of small plain, gated and 3 x 3 chains in both layouts and types,
+// with everything that an epilogue has: the best schedules and those with the most sums, `count`
+// evenly.
+std::vector<KernelJob> ResidentKernels(const DeviceModel& model, size_t count);
+
 // products.txt in layout oi and io: every kernel of the best fused and of the unfused plan, as
 // planned: operands that lie in the workspace among them. No duplicates.
 std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
@@ -45,6 +50,8 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 // Products and gated pairs of e4m3 operands: every scale, bf16, f16 and f32 results, with bias,
 // activations and residual, ragged columns, from 1 to 512 rows; of every kind as above, at most
 // `count`, evenly of all.
+// Products that compute the norm of their rows.
+std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count);
 
 // Convolutions of 3 x 3 taps whose channels end inside a subtile, alone and with one of 1 x 1

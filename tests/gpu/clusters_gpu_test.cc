@@ -1,7 +1,8 @@
 // Clusters that share row tiles by ranges of N, and those whose slab does not hold all of C, which
 // then lies in shared memory, at peers and in L2 at once, and those with gate and up in ranks of
-// their own: schedules over the whole space, rows that
-// end anywhere, launches one behind another on one workspace, with and without pauses; spins trap.
+// their own, and those whose weights stay while row tiles pass: schedules over the whole space,
+// rows that end anywhere, launches one behind another on one workspace, with and without pauses;
+// spins trap.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -49,12 +50,27 @@ std::vector<FfnSpec> Specs() {
   return {plain, gated, io, wide};
 }
 
+// The same so small that a few blocks hold all weights.
+std::vector<FfnSpec> SmallSpecs() {
+  std::vector<FfnSpec> specs = Specs();
+  const int64_t sizes[][3] = {{200, 136, 75}, {136, 72, 104}, {192, 64, 256}, {512, 128, 128}};
+  for (size_t i = 0; i < specs.size(); ++i) {
+    specs[i].n = sizes[i][0];
+    specs[i].k = sizes[i][1];
+    specs[i].l = sizes[i][2];
+  }
+  return specs;
+}
+
+// Where weights stay, so few clusters that each takes many row tiles.
 std::vector<Plan> PlansOf(const Chain& chain, const DeviceModel& model, Dataflow form, int64_t rows,
                           size_t count) {
+  constexpr int kFewClusters = 3;
   const int64_t bucket = BucketOf(rows);
   const ProductSequence problem = MatchProducts(chain, bucket)->sequence;
   std::vector<Plan> plans;
-  for (const Schedule& s : Spread(LegalSchedules(problem, model, form), count)) {
+  for (Schedule s : Spread(LegalSchedules(problem, model, form), count)) {
+    if (form == Dataflow::kResidentWeights) s.grid = std::min(s.grid, kFewClusters * s.cluster);
     plans.push_back(FusedPlanOf(chain, bucket, s).value());
   }
   return plans;
@@ -72,7 +88,8 @@ class Clusters : public GpuTest {
  protected:
   static void RunAll(Dataflow form, int64_t rows, bool jitter) {
     size_t ran = 0, refused = 0, on_three_levels = 0;
-    for (const FfnSpec& spec : Specs()) {
+    const bool resident = form == Dataflow::kResidentWeights;
+    for (const FfnSpec& spec : resident ? SmallSpecs() : Specs()) {
       const auto chain = std::make_shared<const Chain>(MakeFfnChain(spec).value());
       const std::vector<Plan> plans =
           PlansOf(*chain, ports().model, form, rows, jitter ? kPaused : kSchedules);
@@ -136,6 +153,9 @@ TEST_F(Clusters, SomeRows) { RunAll(Dataflow::kClusterRanges, 64, false); }
 TEST_F(Clusters, ManyRows) { RunAll(Dataflow::kClusterRanges, 200, false); }
 TEST_F(Clusters, FewRowsWithPauses) { RunAll(Dataflow::kClusterRanges, 24, true); }
 TEST_F(Clusters, ManyRowsWithPauses) { RunAll(Dataflow::kClusterRanges, 128, true); }
+TEST_F(Clusters, ResidentWeightsOfFewRows) { RunAll(Dataflow::kResidentWeights, 130, false); }
+TEST_F(Clusters, ResidentWeightsOfManyRows) { RunAll(Dataflow::kResidentWeights, 1990, false); }
+TEST_F(Clusters, ResidentWeightsWithPauses) { RunAll(Dataflow::kResidentWeights, 1000, true); }
 TEST_F(Clusters, SlabsOfFewRows) { RunAll(Dataflow::kClusterSlab, 16, false); }
 TEST_F(Clusters, SlabsOfManyRows) { RunAll(Dataflow::kClusterSlab, 200, false); }
 TEST_F(Clusters, SlabsWithPauses) { RunAll(Dataflow::kClusterSlab, 128, true); }

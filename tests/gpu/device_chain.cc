@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
                                                                const Chain& chain, int64_t rows,
                                                                uint64_t seed) {
   std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
-  SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_));
+  SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_, 0, true));
   SINTER_RETURN_IF_ERROR(made->Upload(seed));
   return made;
 }

@@ -164,7 +164,7 @@ class ProductsRun {
       for (int64_t r = 0; r < x.rows; ++r) {
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
-          const double scale = Scale(p, in, rows[static_cast<size_t>(r)]);
+          const double scale = Norm(p, x, r) * Scale(p, in, rows[static_cast<size_t>(r)]);
           double value =
               Activate(p.epilogue.activation(), scale * gate[at] + Bias(in.bias, first + j));
           if (p.pair) value *= scale * up[at] + Bias(in.bias_up, first + j);
@@ -195,6 +195,12 @@ class ProductsRun {
   }
   Weight Of(int input, int64_t stride) const {
     return {&inputs_[input], stride, matched_.sequence.layout(), element_};
+  }
+  static double Norm(const MatrixProduct& p, Matrix x, int64_t row) {
+    if (!p.epilogue.has_norm()) return 1;
+    double squares = 0;
+    for (int64_t i = 0; i < x.columns; ++i) squares += x.At(row, i) * x.At(row, i);
+    return 1 / std::sqrt(squares / static_cast<double>(x.columns) + p.epilogue.eps());
   }
   double Scale(const MatrixProduct& p, const ProductInputs& in, int64_t row) const {
     const double scale = p.epilogue.scale();
@@ -238,7 +244,7 @@ class ProductsRun {
 absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
                                                  const std::vector<std::string>& inputs,
                                                  const std::vector<int64_t>& rows, int threads) {
-  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, 0, true));
   const DType element = matched.sequence.element();
   if (SizeOf(element) != 2) {
     return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(element), " is not 16-bit"));

@@ -17,10 +17,15 @@ constexpr size_t kSchedules = 2;
 
 FfnSpec SpecFor(Dataflow dataflow) {
   FfnSpec spec;
+  spec.act = Activation::kRelu;
+  if (dataflow == Dataflow::kResidentWeights) {
+    spec.n = 512;
+    spec.k = spec.l = 128;
+    return spec;
+  }
   spec.n = dataflow == Dataflow::kClusterExchange ? 512 : 2048;
   spec.k = 512;
   spec.l = dataflow == Dataflow::kClusterExchange ? 256 : 512;
-  spec.act = Activation::kRelu;
   return spec;
 }
 
@@ -47,6 +52,8 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
       return s.dataflow == Dataflow::kClusterSlab;
     case Needs::kEarlyC:
       return IsEarly(problem, s);
+    case Needs::kChunks:
+      return int64_t{s.first.block_n} * s.cluster < problem[0].n;
     case Needs::kShortRing:
       return s.stages < 4;
     case Needs::kLongRing:
@@ -75,6 +82,7 @@ std::vector<Schedule> Varied(const ProductSequence& problem, const DeviceModel& 
     const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
     list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;
   }
+  if (s.dataflow == Dataflow::kResidentWeights) list.back().grid = s.cluster;  // takes all tiles
   if (!CheckSchedule(problem, list.back(), model).ok()) list.clear();
   return list;
 }
@@ -92,8 +100,9 @@ std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceM
 
 }  // namespace
 
-// A task list has two row tiles at least.
+// A task list has two row tiles at least; where weights stay, lanes take several.
 int64_t MutantRows(const Mutation& mutation) {
+  if (mutation.dataflow == Dataflow::kResidentWeights) return 1024;
   return mutation.dataflow == Dataflow::kTaskList ? 256 : 128;
 }
 

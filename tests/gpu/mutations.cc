@@ -14,7 +14,12 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kProduct[] = "kernels/product.cuh", kGrid[] = "kernels/grid_exchange.cuh",
                kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
                kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/task_list.cuh",
-               kSlab[] = "kernels/cluster_slab.cuh";
+               kSlab[] = "kernels/cluster_slab.cuh", kResident[] = "kernels/resident_weights.cuh";
+
+// Between the wait for a stage and the loads of its rows.
+#define SINTER_ROWS_EXPECTED                                                                \
+  "if constexpr (kExpects) mbarrier_arrive_expect(ring.full(cursor.stage), P::kRowsBytes);" \
+  "\n#pragma unroll\nfor (int s = 0; s < P::kSubtiles; ++s)\n"
 
 std::vector<Mutation> PipelineMutations() {
   constexpr Dataflow kFlow = Dataflow::kProduct;
@@ -24,10 +29,9 @@ std::vector<Mutation> PipelineMutations() {
        "    mbarrier_arrive_expect(",
        "    mbarrier_arrive_expect(", kFlow},
       {"rows overwrite a stage in use", kProducer,
-       "      mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
-       "      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
-       "#pragma unroll\n      for (int s = 0; s < P::kSubtiles; ++s)\n        load_box<kShare>(",
-       kFlow},
+       "mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);" SINTER_ROWS_EXPECTED
+       "load_box<kShare>(",
+       SINTER_ROWS_EXPECTED "load_box<kShare>(", kFlow},
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
       {"a short ring's stage is never given back", kConsumer,
@@ -44,10 +48,9 @@ std::vector<Mutation> PipelineMutations() {
 std::vector<Mutation> WindowMutations() {
   return {
       {"windows overwrite a stage in use", kProducer,
-       "    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);\n#pragma unroll\n"
-       "    for (int s = 0; s < P::kSubtiles; ++s)\n      load_window<",
-       "#pragma unroll\n    for (int s = 0; s < P::kSubtiles; ++s)\n      load_window<",
-       Dataflow::kProduct, Needs::kWindow},
+       "mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);" SINTER_ROWS_EXPECTED
+       "load_window<",
+       SINTER_ROWS_EXPECTED "load_window<", Dataflow::kProduct, Needs::kWindow},
       {"both blocks of a pair load the same windows", kProducer,
        "window_start<typename P::Rows>(row + part)", "window_start<typename P::Rows>(row)",
        Dataflow::kProduct, Needs::kHalfWindow},
@@ -65,10 +68,12 @@ std::vector<Mutation> ExchangeMutations() {
       {"an owner never says that its parts are free", kReduce, "    if (again) release();\n", "",
        kFlow, Needs::kManyTiles},
       {"parts are given back before all threads have read them", kReduce,
-       "    named_barrier(1, kThreads);\n", "", kFlow, Needs::kManyTiles, false},
+       "    named_barrier(ConsumerGroup<Config>::barrier(), kThreads);\n", "", kFlow,
+       Needs::kManyTiles, false},
       {"an owner expects no parts", kReduce,
-       "    if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());\n", "",
-       Dataflow::kProduct, Needs::kSplit},
+       "    if (ConsumerGroup<Config>::thread() == 0) mbarrier_arrive_expect(full, "
+       "expected_bytes());\n",
+       "", Dataflow::kProduct, Needs::kSplit},
       {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",
        Dataflow::kClusterExchange},
       {"C is not ordered before the products that read it", kShuffle,
@@ -138,6 +143,26 @@ std::vector<Mutation> SlabMutations() {
   };
 }
 
+std::vector<Mutation> ResidentMutations() {
+  constexpr Dataflow kFlow = Dataflow::kResidentWeights;
+  return {
+      {"nothing, of weights that stay", kResident, "", "", kFlow},
+      {"rows are multiplied before their weights are there", kResident,
+       "    mbarrier_wait(at.weights_full(chunk, 0), 0);\n", "", kFlow},
+      {"C is multiplied before its weights are there", kResident,
+       "    mbarrier_wait(at.weights_full(chunk, 1), 0);\n", "", kFlow},
+      {"a lane's rows are multiplied before they are there", kResident,
+       "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
+      {"a chunk gives back rows that the next one multiplies", kResident,
+       "    const bool last = chunk + 1 == T::kChunks;\n", "    const bool last = true;\n", kFlow,
+       Needs::kChunks},
+      {"weights that stay do not wait for their predecessor", kResident,
+       "    wait_for_predecessors();\n    at.lane = warp;", "    at.lane = warp;", kFlow},
+      {"lanes of a cluster overwrite parts that are being summed", kReduce,
+       "    mbarrier_wait(empty, primed ? parity ^ 1 : parity);\n", "", kFlow, Needs::kSplit},
+  };
+}
+
 std::vector<Mutation> LaunchMutations() {
   return {
       {"a product does not wait for its predecessor", kProduct,
@@ -195,7 +220,7 @@ std::vector<Mutation> AllMutations() {
       {"nothing, windows", kProduct, "", "", Dataflow::kProduct, Needs::kWindow}};
   for (const std::vector<Mutation>& some :
        {PipelineMutations(), WindowMutations(), ExchangeMutations(), GridMutations(),
-        TaskMutations(), LaunchMutations(), SlabMutations()}) {
+        TaskMutations(), LaunchMutations(), SlabMutations(), ResidentMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -24,6 +24,7 @@ enum class Needs {
   kLongRing,    // four stages and more
   kWindow,      // the first product's rows are windows
   kHalfWindow,  // and two blocks load half of them each
+  kChunks,      // a block takes its range of N in several chunks
 };
 
 struct Mutation {

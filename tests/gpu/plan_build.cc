@@ -70,7 +70,7 @@ std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
 }
 
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule) {
-  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket, true));
   RankedSchedule ranked;
   ranked.schedule = schedule;
   return MakePlan(chain, matched, {{0, 2}}, {ranked});
@@ -78,7 +78,7 @@ absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Sched
 
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
                                    const Schedule& second) {
-  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, bucket, true));
   RankedSchedule one, two;
   one.schedule = first;
   two.schedule = second;
@@ -107,7 +107,7 @@ std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t coun
 
 std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                               Dataflow dataflow, size_t count) {
-  const ProductSequence problem = MatchProducts(chain, bucket)->sequence;
+  const ProductSequence problem = MatchProducts(chain, bucket, true)->sequence;
   std::vector<Plan> plans;
   if (dataflow != Dataflow::kProduct) {
     for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {

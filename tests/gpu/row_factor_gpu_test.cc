@@ -1,8 +1,10 @@
 // Products that a constant and a number of each row multiply, in every dataflow: schedules over the
 // whole space, rows that end anywhere, with residuals and without, with and without pauses, and
 // launches that are looped over rows.
+#include <memory>
 #include <vector>
 
+#include "src/product/matcher.h"
 #include "tests/gpu/sweep_test.h"
 
 namespace sinter::gpu_testing {
@@ -99,6 +101,94 @@ TEST_F(RowFactors, ManyRows) {
     }
   }
 }
+
+// A product of normalised rows, which computes the norm itself.
+struct NormedProduct {
+  int64_t n, k;
+  bool gated, residual;
+  Layout layout;
+  DType dtype;
+  double eps;
+};
+
+Chain ChainOf(const NormedProduct& p) {
+  ChainBuilder b;
+  const Dim n = Dim::Constant(p.n), k = Dim::Constant(p.k);
+  const bool oi = p.layout == Layout::kOI;
+  InputOptions constant;
+  constant.constant = true;
+  const ValueId x = *b.Input({p.dtype, {Dim::M(), k}});
+  const ValueId normal = *AddRmsNorm(b, x, p.eps, kNoValue);
+  const auto product = [&] {
+    const TensorType type{p.dtype, oi ? std::vector<Dim>{n, k} : std::vector<Dim>{k, n}};
+    return *b.Matmul(normal, *b.Input(type, constant), false, oi);
+  };
+  ValueId y = product();
+  if (p.gated) y = *b.Binary(BinaryKind::kMul, *AddActivation(b, Activation::kSilu, y), product());
+  if (p.residual) {
+    const ValueId added = *b.Input({p.dtype, {Dim::M(), n}});
+    y = *b.Binary(BinaryKind::kAdd, y, *b.Cast(added, DType::kF32));
+  }
+  EXPECT_OK(b.Output(*b.Cast(y, p.dtype)));
+  return *b.Finish();
+}
+
+class RowNorms : public SweepTest {
+ protected:
+  static constexpr int64_t kMost = 40;
+
+  // Right at `numbers` of rows, over the space of legal schedules, and the same bytes again.
+  static void RunAll(size_t schedules, bool jitter, const std::vector<int64_t>& numbers) {
+    const NormedProduct products[] = {
+        {776, 40, false, false, Layout::kOI, DType::kBF16, 1e-6},
+        {517, 328, true, false, Layout::kOI, DType::kF16, 1e-3},
+        {264, 1032, true, false, Layout::kOI, DType::kBF16, 1e-5},
+        {1064, 136, false, true, Layout::kIO, DType::kBF16, 0.5},
+        {2304, 520, false, true, Layout::kOI, DType::kBF16, 1e-6},
+    };
+    for (const NormedProduct& p : products) {
+      const auto chain = std::make_shared<const Chain>(ChainOf(p));
+      RunSchedules(chain, schedules, jitter, numbers);
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  static void RunSchedules(const std::shared_ptr<const Chain>& chain, size_t schedules, bool jitter,
+                           const std::vector<int64_t>& numbers) {
+    const int64_t bucket = BucketOf(kMost);
+    const ProductSequence product = MatchProducts(*chain, bucket, true)->sequence;
+    std::vector<Plan> plans;
+    for (const Schedule& s :
+         Spread(LegalSchedules(product, ports().model, Dataflow::kProduct), schedules)) {
+      plans.push_back(*UnfusedPlanOf(*chain, bucket, s, s));
+    }
+    BuildOptions options;
+    options.codegen.jitter = jitter;
+    const auto built = BuildPlans(ports(), chain, plans, options);
+    const auto data = DeviceChain::Make(ports(), *chain, kMost, 41);
+    ASSERT_OK(data);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      SCOPED_TRACE(plans[i].ToText());
+      ASSERT_OK(built[i]);
+      const auto bound = (*data)->Bind(*built[i]);
+      ASSERT_OK(bound);
+      for (int64_t m : numbers) {
+        const auto output = (*data)->Run(*bound, m), again = (*data)->Run(*bound, m);
+        ASSERT_OK(output);
+        ASSERT_OK((*data)->Check(*output, m));
+        ASSERT_OK(again);
+        ASSERT_TRUE(*output == *again) << "m " << m;
+      }
+    }
+  }
+};
+
+TEST_F(RowNorms, AtEveryNumberOfRows) {
+  std::vector<int64_t> numbers(kMost);
+  for (int64_t m = 1; m <= kMost; ++m) numbers[static_cast<size_t>(m - 1)] = m;
+  RunAll(12, false, numbers);
+}
+TEST_F(RowNorms, WithPauses) { RunAll(4, true, {40, 17, 1}); }
 
 }  // namespace
 }  // namespace sinter::gpu_testing

@@ -96,6 +96,8 @@ inline void SetScale(ProductSequence* s, int i, float constant) {
   if (constant != 1) (*s)[i].epilogue.Set(ScaleBy(constant));
 }
 
+inline void SetNorm(ProductSequence* s, int i, float eps) { (*s)[i].epilogue.Set(NormOf(eps)); }
+
 // Whether rows of product i are multiplied by a number each, and how that lies in memory.
 enum class RowFactor { kNone, kF32, kElement };
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Any, ClassVar
+from typing import Any, Callable, ClassVar
 
 from ._error import Error, Status
 from ._library import library
@@ -61,9 +61,9 @@ class Handle:
             return
         getattr(library(), self._release_name)(pointer)
 
-    def __del__(self) -> None:
-        # At the interpreter's end modules are half gone; the process gives everything back by itself.
-        if getattr(self, "_pointer", None) is not None and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the interpreter's end modules are half gone, `sys` among them; the process gives everything back by itself.
+        if getattr(self, "_pointer", None) is not None and not is_finalizing():
             self._release()
 
     def __copy__(self) -> "Handle":

@@ -10,6 +10,14 @@
 
 namespace sinter {
 
+// The consumer threads that reduce a tile together: all of the block, unless a dataflow says
+// otherwise for its Config.
+template <class Config>
+struct ConsumerGroup {
+  static SINTER_DEVICE int thread() { return static_cast<int>(threadIdx.x) - 128; }
+  static SINTER_DEVICE u32 barrier() { return 1; }  // of their own
+};
+
 // Invariant: an owner's parts belong to the senders from a completed phase of the sender's `empty`
 // until their bytes are complete on the owner's `full`. They belong to the owner from then until it
 // has arrived on every sender's `empty`.
@@ -36,8 +44,8 @@ struct DsmReduceScatter {
   // Tells every rank of the group that this block's parts are free. All consumer threads; it waits
   // for them.
   SINTER_DEVICE void release() const {
-    named_barrier(1, kThreads);
-    const int t = threadIdx.x - 128;
+    named_barrier(ConsumerGroup<Config>::barrier(), kThreads);
+    const int t = ConsumerGroup<Config>::thread();
     if (t < P::kSplitK) mbarrier_arrive_remote_read(map_to_rank(empty, first + t));
   }
 
@@ -69,7 +77,7 @@ struct DsmReduceScatter {
   }
 
   // The first unit of a thread; it then takes every kThreads-th. A unit is a column group of a row.
-  static SINTER_DEVICE int first_unit() { return threadIdx.x - 128; }
+  static SINTER_DEVICE int first_unit() { return ConsumerGroup<Config>::thread(); }
 
   // The residual of the eight columns of `unit`; zero behind the last unit, and for rows that the
   // tile does not have.
@@ -155,7 +163,7 @@ struct DsmReduceScatter {
   SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
                          const EpilogueType& epilogue, float scale, const Writer& writer, int row,
                          int column, bool again, const Added& added = {}) {
-    if (threadIdx.x == 128) mbarrier_arrive_expect(full, expected_bytes());
+    if (ConsumerGroup<Config>::thread() == 0) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     if constexpr (Config::kSwapped) {
       using Parts = SwappedParts<Config, P>;

@@ -6,6 +6,7 @@
 #include "pipeline/producer.cuh"
 #include "tile/block_scales.cuh"
 #include "tile/epilogue.cuh"
+#include "tile/row_norms.cuh"
 #include "tile/swapped.cuh"
 
 namespace sinter {
@@ -86,6 +87,14 @@ struct Block {
     return own_barrier(8);
   }  // a word for kernels that tag their launch
 
+  // Behind the barriers: the sums of a norm of the rows.
+  SINTER_DEVICE u32 squares_at() const {
+    constexpr int kFrom = 640, kEnd = 1024;
+    static_assert(RingType::kBarrierBytes + 8 * 8 + 4 <= kFrom, "barriers and the tag fit");
+    static_assert(kRowSquareBytes<Config, typename Config::First> <= kEnd - kFrom, "sums fit");
+    return barriers + kFrom;
+  }
+
   // Called by all threads after thread 0 has initialised the barriers. TMA may then complete on
   // this block's barriers. Peers are ready after join().
   SINTER_DEVICE void ready() const {
@@ -151,11 +160,17 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
                                 int column, bool again, const Added& added = {},
                                 const Scales& scales = {}) {
   const auto multiply = [&](float(&accumulators)[P::kAccumulators]) {
-    if constexpr (P::Element::kPromoted)
+    if constexpr (P::Element::kPromoted) {
       accumulate_promoted<Config, P>(accumulators, block.ring, cursor, k_blocks, place,
                                      scales.template held<Config, P>(row, column, place));
-    else
+    } else if constexpr (kTakesNorms<typename EpilogueType::Scaling>) {
+      RowSquares<Config, P> squares;
+      accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place,
+                                         &squares);
+      squares.publish(epilogue.scaling.squares);
+    } else {
       accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place);
+    }
   };
   multiply_and_write<Config, P>(multiply, place, reduce, epilogue, writer, row, column, again,
                                 added);

@@ -58,7 +58,8 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
   const WarpgroupPlace place = block.place();
   DsmReduceScatter<Config, P> reduce{
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
-  const auto epilogue = first_epilogue<Config, Scaling>(args);
+  auto epilogue = first_epilogue<Config, Scaling>(args);
+  if constexpr (kTakesNorms<Scaling>) epilogue.scaling.squares = block.squares_at();
   const auto writer = output_writer<Config, P>(args);
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   const Scales scales = block_scales<Config, Scales>(args, walk.begin());
@@ -81,7 +82,8 @@ SINTER_DEVICE void product(const Arguments& args) {
     return;
   }
   if (threadIdx.x == 0) {
-    block.ring.init(T::BlockType::kConsumers * Config::kSharers);
+    // Of a norm of the rows each warp releases the stages that it has read.
+    block.ring.init(T::BlockType::kConsumers * Config::kSharers * (kTakesNorms<Scaling> ? 4 : 1));
     mbarrier_init(block.own_barrier(0), 1);
     mbarrier_init(block.own_barrier(1), P::kSplitK);
   }

@@ -106,16 +106,18 @@ struct PromotedPart {
 };
 
 // Releases a stage to the producers that fill it: this block's, or those of both blocks of a pair,
-// which are half a cluster apart. Called by a warpgroup whose wgmmas have read the stage.
-template <class Config, class RingType, class CursorType>
+// which are half a cluster apart. Called by a warpgroup whose wgmmas have read the stage. kWarps:
+// each of its warps releases the stage, because its threads have read it too.
+template <class Config, bool kWarps = false, class RingType, class CursorType>
 SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cursor, bool given,
                                  WarpgroupPlace place) {
+  const int thread = kWarps ? place.thread % 32 : place.thread;
   if constexpr (Config::kSharers == 1) {
-    if (given && place.thread == 0) mbarrier_arrive(ring.empty(stage));
+    if (given && thread == 0) mbarrier_arrive(ring.empty(stage));
   } else {
-    if (given && place.thread < Config::kSharers && cursor.awaited > 0)
-      mbarrier_arrive_remote_read(map_to_rank(
-          ring.empty(stage), cursor.pair_first + place.thread * (Config::kCluster / 2)));
+    if (given && thread < Config::kSharers && cursor.awaited > 0)
+      mbarrier_arrive_remote_read(
+          map_to_rank(ring.empty(stage), cursor.pair_first + thread * (Config::kCluster / 2)));
     cursor.awaited -= given ? 1 : 0;
   }
 }
@@ -157,15 +159,21 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
   } while (--count > 0);
 }
 
+// The default of accumulate(): the wgmmas alone read rows.
+struct SeenByNobody {
+  static constexpr bool kReads = false;
+};
+
 // accumulators = sum over `count` >= 1 stages of rows x weights; with kOnto, the sum is added to
 // what they hold. kRowsInRing: rows come from the stage; else from `rows`, a tile of
 // Config::kBlockM rows whose K continues from stage to stage. In a ring of four or more stages, the
 // wgmmas of one stage stay in flight while the next is awaited. A shorter ring releases each stage
-// at once, so that more bytes are in flight.
+// at once, so that more bytes are in flight. `seen` reads the rows too while wgmmas run.
 template <class Config, class P, bool kRowsInRing, bool kOnto = false, class RingType,
-          class CursorType>
+          class CursorType, class Seen = SeenByNobody>
 SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const RingType& ring,
-                              CursorType& cursor, u32 rows, int count, WarpgroupPlace place) {
+                              CursorType& cursor, u32 rows, int count, WarpgroupPlace place,
+                              Seen* seen = nullptr) {
   using StageProduct = typename StageProductOf<Config::kSwapped, Config, P>::Type;
   constexpr bool kOneBehind = Config::kStages >= 4;
   u32 previous = 0;
@@ -182,19 +190,20 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const Rin
     StageProduct::issue(accumulators, rows_at, address + (kRowsInRing ? P::kRowsBytes : 0), place,
                         kOnto || i != 0);
     wgmma_commit();
+    if constexpr (Seen::kReads) seen->add(rows_at);
     if (kOneBehind) {
       wgmma_wait<1>();
-      release_stage<Config>(ring, previous, cursor, i > 0, place);
+      release_stage<Config, Seen::kReads>(ring, previous, cursor, i > 0, place);
       previous = cursor.stage;
     } else {
       wgmma_wait<0>();
-      release_stage<Config>(ring, cursor.stage, cursor, true, place);
+      release_stage<Config, Seen::kReads>(ring, cursor.stage, cursor, true, place);
     }
     cursor.advance();
   } while (++i < count);
   if (kOneBehind) {
     wgmma_wait<0>();
-    release_stage<Config>(ring, previous, cursor, true, place);
+    release_stage<Config, Seen::kReads>(ring, previous, cursor, true, place);
   }
 }
 

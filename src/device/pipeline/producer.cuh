@@ -165,7 +165,7 @@ SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStar
     tma_load_window_shared(destination, map, channel, at, x, y, full, pair.blocks);
 }
 
-template <class Config, class P, class RingType, class CursorType>
+template <class Config, class P, bool kExpects, class RingType, class CursorType>
 SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
                                   int row, int begin, int end, PairLoads pair) {
   const int part = P::kRowsShare == 1 ? 0 : pair.half * (Config::kBlockM / P::kRowsShare);
@@ -173,6 +173,7 @@ SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, cons
 #pragma unroll 1
   for (int k = begin; k < end; ++k, cursor.advance()) {
     mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
+    if constexpr (kExpects) mbarrier_arrive_expect(ring.full(cursor.stage), P::kRowsBytes);
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s)
       load_window<Config, P>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
@@ -181,18 +182,20 @@ SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, cons
 }
 
 // Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them, a
-// block loads its half of the rows.
-template <class Config, class P, class RingType, class CursorType>
+// block loads its half of the rows. kExpects: a stage has rows alone, so nobody else says how many
+// bytes it awaits.
+template <class Config, class P, bool kExpects = false, class RingType, class CursorType>
 SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
                                 int row, int begin, int end, PairLoads pair = {}) {
   if constexpr (P::Rows::kIsWindow) {
-    produce_window<Config, P>(ring, cursor, maps, row, begin, end, pair);
+    produce_window<Config, P, kExpects>(ring, cursor, maps, row, begin, end, pair);
   } else {
     constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
     const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);
 #pragma unroll 1
     for (int k = begin; k < end; ++k, cursor.advance()) {
       mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
+      if constexpr (kExpects) mbarrier_arrive_expect(ring.full(cursor.stage), P::kRowsBytes);
 #pragma unroll
       for (int s = 0; s < P::kSubtiles; ++s)
         load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,

@@ -19,4 +19,10 @@ SINTER_DEVICE void wgmma_wait() {
 template <int N, class Element, bool kATransposed, bool kBTransposed>
 struct Wgmma;
 
+// The same with A in registers: four words of each thread, two elements each, laid out as the
+// accumulators of two column groups are.
+//   static SINTER_DEVICE void mma(float (&d)[N / 2], const u32 (&a)[4], u64 b, u32 accumulate);
+template <int N, class Element, bool kBTransposed>
+struct RegisterWgmma;
+
 }  // namespace sinter

@@ -11,9 +11,22 @@
 #include "src/fusion/stitch/body.h"
 
 namespace sinter {
+namespace {
+
+// Those of plans whose products compute norms stand behind the others.
+std::vector<GraphRun> RunsOf(const Chain& chain, int64_t bucket) {
+  std::vector<GraphRun> runs = FindProductRuns(chain, bucket).runs;
+  if (!MayTakeNorms(chain, bucket)) return runs;
+  for (GraphRun& run : FindProductRuns(chain, bucket, nullptr, true).runs) {
+    if (HasNorm(run.matched.sequence)) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+}  // namespace
 
 ChainMeaning::ChainMeaning(const Chain& chain, int64_t bucket)
-    : chain_(chain), runs_(FindProductRuns(chain, bucket).runs), classes_(chain) {
+    : chain_(chain), runs_(RunsOf(chain, bucket)), classes_(chain) {
   for (const GraphRun& run : runs_) NameResults(run);
 }
 

@@ -36,12 +36,14 @@ std::string Dequantised(const Operand& operand, Role role, Role scale) {
   return absl::StrCat("(", NameOf(scale), " ", NameOf(role), ")");
 }
 
-// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias.
+// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias. A norm of the rows
+// is "rsqrt(mean(a^2) + 1e-06) (a w1)".
 std::string Term(const EpilogueList& e, absl::string_view rows, absl::string_view weights,
                  Role factor, Role bias) {
   std::string text = absl::StrCat(rows, " ", weights);
   if (e.scaled()) text = absl::StrCat("(", text, ")");
   if (e.has_factor()) text = absl::StrCat(NameOf(factor), " ", text);
+  if (e.has_norm()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", e.eps(), ") ", text);
   if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
   if (e.has_bias()) absl::StrAppend(&text, " + ", NameOf(bias));
   return text;
@@ -168,6 +170,7 @@ void FillShared(const Schedule& s, const ScheduleSizes& z, KernelPicture* out) {
   out->stage_bytes = z.stage_bytes;
   out->shared.push_back({"ring", z.stage_bytes, s.stages});
   if (z.kept_bytes > 0) out->shared.push_back({"c", z.kept_bytes, 1});
+  if (z.weights_bytes > 0) out->shared.push_back({"weights", z.weights_bytes, 1});
   if (z.reduce_bytes > 0) out->shared.push_back({"partial sums", z.reduce_bytes, 1});
   int64_t rest = z.shared_bytes;
   for (const SharedPart& part : out->shared) rest -= part.bytes * part.count;

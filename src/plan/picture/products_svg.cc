@@ -21,7 +21,11 @@ struct Owner {
 };
 
 Owner OwnerOf(const KernelPicture& k, const ProductPicture& p, int64_t r, int64_t c) {
-  if (k.row->cluster_owns_rows) return {r * k.ranges + c / k.cluster, 0};
+  if (k.row->cluster_owns_rows) {
+    const int64_t taken = r * k.ranges + (k.ranges > 1 ? c / k.cluster : 0);
+    const int64_t clusters = std::max<int64_t>(1, k.blocks / std::max<int64_t>(1, k.cluster));
+    return {taken % clusters, taken / clusters};
+  }
   const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesOf(p.share);
   const int64_t groups = std::max<int64_t>(1, k.blocks / blocks);
   const int64_t columns = (p.column_tiles + TilesN(p.share) - 1) / TilesN(p.share);

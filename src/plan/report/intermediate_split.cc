@@ -21,6 +21,7 @@ LevelBytes IntermediateSplit(const ProductSequence& p, const Schedule& s) {
   const int64_t own = std::min<int64_t>(s.first.block_n / GateRanks(s), kept);
   add(MemoryLevel::kShared, own);
   add(MemoryLevel::kDsm, kept - own);
+  if (RowOf(s).medium == Medium::kRegister) add(MemoryLevel::kRegister, p[0].n);
   if (WritesC(s)) add(MemoryLevel::kL2, p[0].n - kept);
   return split;
 }

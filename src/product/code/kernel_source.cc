@@ -62,8 +62,11 @@ std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
   const int columns = FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n;
   std::set<int> widths = {columns / PromotedParts(element, s, columns)};
-  if (code.sequence.size() == 2) widths.insert(s.second.block_n / s.warpgroups_n);
   std::string text;
+  if (RowOf(s).medium == Medium::kRegister)
+    text = absl::StrCat(RegisterWgmmaSource(s.second.block_n, element, Transposed(code)), "\n");
+  else if (code.sequence.size() == 2)
+    widths.insert(s.second.block_n / s.warpgroups_n);
   for (int n : widths)
     absl::StrAppend(&text, WgmmaSource(n, element, false, Transposed(code)), "\n");
   return text;
@@ -120,6 +123,10 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.front().epilogue.has_bias()),
                   ", kBias2 = ", Bool(IsBiased2(p)), ", kOutAligned = ", Bool(code.out.aligned),
                   ";\n");
+  if (p.front().epilogue.has_norm()) {
+    absl::StrAppend(
+        &text, "  static constexpr float kNormEps = ", FloatText(p.front().epilogue.eps()), ";\n");
+  }
   const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
   absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p[0], first, s.share));
   if (p.size() == 2)
@@ -143,6 +150,7 @@ std::string ResidualType(const ProductCode& code) {
 
 const char* RowScalingType(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.epilogue.has_norm()) return "RowNorms<Config>";
   if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
   if (p.rows.scales.kind == ScaleKind::kVector) return "RowFactors<Float32>";
   if (factor == nullptr) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";

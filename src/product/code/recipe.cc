@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/product/code/kernel_source.h"
+#include "src/product/dataflow/dataflow.h"
 #include "src/product/role_shape.h"
 #include "src/product/stand_in.h"
 
@@ -23,8 +24,10 @@ uint32_t WeightBox(const ProductCode& code, const ProductTile& tile, Share share
 uint32_t BoxRows(const ProductCode& code, Role role) {
   const Schedule& s = code.schedule;
   switch (role) {
-    case Role::kA:
-      return static_cast<uint32_t>(s.block_m / TilesN(s.share));
+    case Role::kA: {
+      const int lanes = RowOf(s).resident_bytes != nullptr ? s.warpgroups_m : 1;
+      return static_cast<uint32_t>(s.block_m / TilesN(s.share) / lanes);
+    }
     case Role::kC:
       return static_cast<uint32_t>(s.block_m / TilesN(s.second_share));
     case Role::kW2:

@@ -19,25 +19,59 @@ struct Wgmma<$0, $1, $2, $A> {
 };
 )";
 
+constexpr char kRegisterTemplate[] = R"(template <>
+struct RegisterWgmma<$0, $1, $2> {
+  static SINTER_DEVICE void mma(float (&d)[$3], const u32 (&a)[4], u64 b, u32 accumulate) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %$P, 0;"
+        "wgmma.mma_async.sync.aligned.m64n$0k$K.f32.$4.$4 {$5}, {$6}, %$7, p, 1, 1, $8;}"
+        : $B
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+  }
+};
+)";
+
+struct Accumulators {
+  std::string names, outputs;  // in PTX, and as operands
+};
+
+Accumulators AccumulatorText(int registers) {
+  Accumulators text;
+  for (int i = 0; i < registers; ++i) {
+    absl::StrAppend(&text.names, i ? "," : "", "%", i);
+    absl::StrAppend(&text.outputs, i ? ", " : "", "\"+f\"(d[", i, "])");
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string RegisterWgmmaSource(int n, const ElementRow& element, bool b_transposed) {
+  const int registers = n / 2;
+  const Accumulators d = AccumulatorText(registers);
+  std::string a;
+  for (int i = 0; i < 4; ++i) absl::StrAppend(&a, i ? ", " : "", "%", registers + i);
+  const std::string text =
+      absl::StrReplaceAll(kRegisterTemplate, {{"$B", d.outputs},
+                                              {"$K", absl::StrCat(element.wgmma_k)},
+                                              {"$P", absl::StrCat(registers + 5)}});
+  return absl::Substitute(text, n, element.device_type, b_transposed ? "true" : "false", registers,
+                          element.wgmma_type, d.names, a, registers + 4, b_transposed ? 1 : 0);
+}
 
 std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed) {
   const int registers = n / 2;
-  std::string names, outputs;
-  for (int i = 0; i < registers; ++i) {
-    absl::StrAppend(&names, i ? "," : "", "%", i);
-    absl::StrAppend(&outputs, i ? ", " : "", "\"+f\"(d[", i, "])");
-  }
+  const Accumulators d = AccumulatorText(registers);
   // Operands of 8 bits are always K-major.
   const std::string majorness =
       element.bytes == 1 ? ""
                          : absl::StrCat(", ", a_transposed ? 1 : 0, ", ", b_transposed ? 1 : 0);
   // absl::Substitute takes at most ten arguments; three more are replaced first.
   const std::string text = absl::StrReplaceAll(kTemplate, {{"$A", b_transposed ? "true" : "false"},
-                                                           {"$B", outputs},
+                                                           {"$B", d.outputs},
                                                            {"$K", absl::StrCat(element.wgmma_k)}});
   return absl::Substitute(text, n, element.device_type, a_transposed ? "true" : "false", registers,
-                          registers, registers + 1, registers + 2, element.wgmma_type, names,
+                          registers, registers + 1, registers + 2, element.wgmma_type, d.names,
                           majorness);
 }
 

@@ -13,6 +13,9 @@ namespace sinter {
 // multiple of 8 in 8..256; transposed: the operand is contiguous along M or N instead of K.
 std::string WgmmaSource(int n, const ElementRow& element, bool a_transposed, bool b_transposed);
 
+// `template <> struct RegisterWgmma<n, Element, b_transposed>`, of 16-bit elements.
+std::string RegisterWgmmaSource(int n, const ElementRow& element, bool b_transposed);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_PRODUCT_CODE_WGMMA_SOURCE_H_

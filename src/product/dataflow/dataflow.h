@@ -23,6 +23,7 @@ enum class Medium : uint8_t { kNone, kRegister, kShared, kDsm, kL2 };
 absl::string_view NameOf(Medium medium);  // "nothing", "registers", "shared memory", "DSM", "L2"
 
 inline int64_t KeepsNothing(const ProductSequence&, const Schedule&) { return 0; }
+using BytesOf = int64_t (*)(const ProductSequence&, const Schedule&);
 
 struct DataflowRow {
   Dataflow dataflow = Dataflow::kNone;
@@ -42,8 +43,8 @@ struct DataflowRow {
   Offered offered = Offered::kPlanning;
   bool cooperative = false;  // blocks wait for blocks of other clusters: all must be resident
   bool writes_c = false;     // C, where no cluster keeps it, goes through the workspace
-  // A cluster computes one row tile, whose columns its blocks share, and then exits. Otherwise
-  // clusters are persistent and walk over tiles.
+  // A cluster computes one row tile, whose columns its blocks share, and then exits, or takes the
+  // next one if its weights stay. Otherwise clusters are persistent and walk over tiles.
   bool cluster_owns_rows = false;
   // `cut` clusters share a row tile by ranges of N, and their parts of E are added.
   bool ranges = false;
@@ -57,6 +58,9 @@ struct DataflowRow {
 
   // Columns of C that a cluster keeps in shared memory.
   int64_t (*kept_columns)(const ProductSequence&, const Schedule&) = KeepsNothing;
+  // Weights that stay in a block's shared memory while row tiles of 64 rows pass, one for each
+  // warpgroup; null: weights pass through the ring with the rows.
+  BytesOf resident_bytes = nullptr;
   // The dataflow's own checks. Precondition: the rest of CheckScheduleFields is OK.
   absl::Status (*check)(const ProductSequence&, const Schedule&, const ScheduleSizes&) = nullptr;
   // Visits the candidate schedules, in a fixed order.

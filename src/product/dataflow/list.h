@@ -10,6 +10,7 @@
   ROW(TaskList)               \
   ROW(ClusterRanges)          \
   ROW(ClusterSlab)            \
-  ROW(SpatialGate)
+  ROW(SpatialGate)            \
+  ROW(ResidentWeights)
 
 #endif  // SINTER_SRC_PRODUCT_DATAFLOW_LIST_H_

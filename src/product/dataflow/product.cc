@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kSharedSplits[] = {1, 2, 4};  // with shared loads
 constexpr int kSwappedHeights = 6;          // tile heights tried with swapped operands
+constexpr int kNormEndCycles = 250;         // from the last sum of squares to the factor of a row
 
 absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
   const int tiles = TilesOf(s.share);
@@ -121,7 +122,8 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  const double end = EndUs(dims, p, 0, s, s.first, model);
+  const double norm = p.front().epilogue.has_norm() ? kNormEndCycles / model.clock_mhz : 0;
+  const double end = EndUs(dims, p, 0, s, s.first, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),

@@ -10,6 +10,10 @@ namespace sinter {
 namespace {
 
 constexpr int64_t kWarpgroupRows = 64;
+// Instructions that add the squares of 16 bytes of rows (device library, tile/row_norms.cuh), and
+// the threads that share a block's rows in one turn of its four warp schedulers.
+constexpr int64_t kSquareInstructions = 18;
+constexpr int64_t kSchedulerThreads = 128, kChunkBytes = 16;
 
 // Share of the 128-byte rows of a matrix's boxes that lie in two cache lines. Rows start at
 // multiples of `row_bytes`, so all possible offsets in a line are equally frequent.
@@ -175,6 +179,11 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   if (element.promoted) {
     const int64_t spans = s.block_k / element.swizzle_span;
     load.promoted_values = static_cast<double>(load.steps * spans * warpgroups * warp_columns / 2);
+  }
+  if (p.front().epilogue.has_norm()) {
+    const int64_t chunks = s.block_m * s.block_k * d.row_bytes / kChunkBytes;
+    load.norm_slots =
+        static_cast<double>(load.steps * CeilDiv(chunks, kSchedulerThreads)) * kSquareInstructions;
   }
   load.flop = static_cast<double>(load.steps) * 2.0 *
               static_cast<double>(warpgroups * kWarpgroupRows * warp_columns * s.block_k);

@@ -1,6 +1,7 @@
 """What Sinter computes of a step: chains from attention to attention. They need no torch.
 
-Inputs stand in the order of the functions' `b.input` and `b.constant`; weights are [out, in].
+Inputs stand in the order of the functions' `b.input` and `b.constant`; weights are [out, in]. With `scales`, "row" or "group", a
+layer's weights are codes in e4m3, each followed by its scales, and what a product takes is quantised where it is made.
 """
 
 import sinter
@@ -12,80 +13,101 @@ def _weight(b, *shape):
     return b.constant("bf16", shape)
 
 
-def _norm(model, b, x, folded):
+def _matrix(b, n, k, scales):
+    if scales is None:
+        return _weight(b, n, k)
+    shape = (n, 1) if scales == "row" else (-(-n // 128), k // 128)
+    return sinter.Scaled(b.constant("e4m3", (n, k)), b.constant("f32", shape))
+
+
+def _operand(x, scales):
+    """What products take: x itself, or its codes."""
+    return x if scales is None else sinter.quantize(x, sinter.Quantizer(scales))
+
+
+def _product(x, w):
+    return sinter.scaled_matmul(x, w) if isinstance(w, sinter.Scaled) else x @ w.T
+
+
+def _norm(model, b, x, folded, scales=None):
     """The rows that a product takes. Folded: the norm's weight is part of the product's, so a row has one factor."""
     if folded:
         return sinter.rmsnorm(x, eps=model.eps)
-    return sinter.rmsnorm(x, _weight(b, model.hidden), eps=model.eps).cast("bf16")
+    x = sinter.rmsnorm(x, _weight(b, model.hidden), eps=model.eps)
+    return x.cast("bf16") if scales is None else _operand(x, scales)
 
 
 def _stream(model, b):
     return b.input("bf16", (M, model.hidden), name="residual")
 
 
-def _behind_attention(model, b):
+def _behind_attention(model, b, scales):
     """attention's result and the residual stream -> the stream behind o_proj."""
     attended, residual = b.input("bf16", (M, model.q), name="attended"), _stream(model, b)
-    return (attended @ _weight(b, model.hidden, model.q).T + residual).cast("bf16")
+    o = _matrix(b, model.hidden, model.q, scales)
+    return (_product(_operand(attended, scales), o) + residual).cast("bf16")
 
 
-def _gated(model, b, x):
-    gate, up = _weight(b, model.inner, model.hidden), _weight(b, model.inner, model.hidden)
-    return sinter.silu(x @ gate.T) * (x @ up.T)
+def _gated(model, b, x, scales):
+    gate, up = _matrix(b, model.inner, model.hidden, scales), _matrix(b, model.inner, model.hidden, scales)
+    return sinter.silu(_product(x, gate)) * _product(x, up)
 
 
-def _down(model, b, inner, residual):
-    return (inner @ _weight(b, model.hidden, model.inner).T + residual).cast("bf16")
+def _down(model, b, inner, residual, scales):
+    down = _matrix(b, model.hidden, model.inner, scales)
+    return (_product(_operand(inner, scales), down) + residual).cast("bf16")
 
 
-def _out(model, b, stream, columns, folded):
+def _out(model, b, stream, columns, folded, scales=None):
     """A norm and the product behind it: the next layer's queries, keys and values, or logits."""
-    x = _norm(model, b, stream, folded)
-    return (x @ _weight(b, columns, model.hidden).T).cast("bf16")
+    x = _norm(model, b, stream, folded, scales)
+    return _product(x, _matrix(b, columns, model.hidden, scales)).cast("bf16")
 
 
-def first(model, folded=False):
+def first(model, folded=False, scales=None):
     """residual; norm, qkv weights -> qkv."""
     b = sinter.Builder()
-    return b.finish(_out(model, b, _stream(model, b), model.qkv, folded))
+    return b.finish(_out(model, b, _stream(model, b), model.qkv, folded, scales))
 
 
-def between(model, folded=False):
+def _layer(model, b, folded, scales):
+    stream = _behind_attention(model, b, scales)
+    return _down(model, b, _gated(model, b, _norm(model, b, stream, folded, scales), scales), stream, scales)
+
+
+def between(model, folded=False, scales=None):
     """attended, residual; o, norm, gate, up, down, norm, qkv weights -> the next residual, qkv."""
     b = sinter.Builder()
-    stream = _behind_attention(model, b)
-    stream = _down(model, b, _gated(model, b, _norm(model, b, stream, folded)), stream)
-    return b.finish(stream, _out(model, b, stream, model.qkv, folded))
+    stream = _layer(model, b, folded, scales)
+    return b.finish(stream, _out(model, b, stream, model.qkv, folded, scales))
 
 
-def last(model, folded=False):
-    """attended, residual; o, norm, gate, up, down, norm, logits' weights -> logits."""
+def last(model, folded=False, scales=None):
+    """attended, residual; o, norm, gate, up, down, norm, logits' weights -> logits. The matrix of logits is bf16."""
     b = sinter.Builder()
-    stream = _behind_attention(model, b)
-    stream = _down(model, b, _gated(model, b, _norm(model, b, stream, folded)), stream)
-    return b.finish(_out(model, b, stream, model.vocabulary, folded))
+    return b.finish(_out(model, b, _layer(model, b, folded, scales), model.vocabulary, folded))
 
 
-def upper(model, folded=False):
+def upper(model, folded=False, scales=None):
     """The first half of `between`. attended, residual; o, norm, gate, up weights -> the stream, the FFN's intermediate."""
     b = sinter.Builder()
-    stream = _behind_attention(model, b)
-    return b.finish(stream, _gated(model, b, _norm(model, b, stream, folded)).cast("bf16"))
+    stream = _behind_attention(model, b, scales)
+    return b.finish(stream, _gated(model, b, _norm(model, b, stream, folded, scales), scales).cast("bf16"))
 
 
-def _lower(model, columns, folded, keep):
+def _lower(model, columns, folded, keep, scales):
     b = sinter.Builder()
     inner = b.input("bf16", (M, model.inner), name="inner")
-    stream = _down(model, b, inner, _stream(model, b))
-    out = _out(model, b, stream, columns, folded)
+    stream = _down(model, b, inner, _stream(model, b), scales)
+    out = _out(model, b, stream, columns, folded, scales if keep else None)
     return b.finish(stream, out) if keep else b.finish(out)
 
 
-def lower(model, folded=False):
+def lower(model, folded=False, scales=None):
     """The second half of `between`. inner, residual; down, norm, qkv weights -> the next residual, qkv."""
-    return _lower(model, model.qkv, folded, keep=True)
+    return _lower(model, model.qkv, folded, True, scales)
 
 
-def lower_last(model, folded=False):
+def lower_last(model, folded=False, scales=None):
     """The second half of `last`. inner, residual; down, norm, logits' weights -> logits."""
-    return _lower(model, model.vocabulary, folded, keep=False)
+    return _lower(model, model.vocabulary, folded, False, scales)

@@ -7,54 +7,84 @@ import torch.nn.functional as F
 
 import chains
 from kernels import add_rmsnorm, silu_mul
+from step import Codes, halves, quantize
 from variants import TORCH, parts_of
 
 
 # ---------------------------------------------------------------- PyTorch
 
 
-def _norm_linear(stream, gamma, weight, eps):
-    return F.linear(F.rms_norm(stream, gamma.shape, gamma, eps), weight)
+def _scaled_linear(x, weight, fast):
+    """x quantised, a row of it as of the weights' channels or 128 of a row, and the product of codes."""
+    by_row = weight.scale.shape[0] == weight.codes.shape[0]
+    codes, scale = quantize(x, "row" if by_row else "group")
+    if not by_row:
+        scale = scale.t().contiguous().t()  # as cuBLASLt takes groups' scales: one group's of all rows side by side
+    return torch._scaled_mm(codes, weight.codes.t(), scale_a=scale, scale_b=weight.scale.t(), out_dtype=x.dtype, use_fast_accum=fast)
 
 
-def _ffn(attended, stream, o, gamma, gate_up, down, eps):
-    stream = stream + F.linear(attended, o)
-    gate, up = _norm_linear(stream, gamma, gate_up, eps).chunk(2, -1)
-    return stream + F.linear(F.silu(gate) * up, down)
+def _promoted_linear(x, weight):
+    return _scaled_linear(x, weight, False)
 
 
-def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps):
-    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps)
-    return stream, _norm_linear(stream, next_gamma, out, eps)
+def _fast_linear(x, weight):
+    return _scaled_linear(x, weight, True)
 
 
-def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps):
-    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps), next_gamma, out, eps)
+def _plain_linear(x, weight):
+    """The same in float32: what codes' products are held against. It needs no GPU."""
+    codes, scale = quantize(x, "row" if weight.scale.shape[0] == weight.codes.shape[0] else "group")
+    wide = (codes.float().unflatten(-1, (scale.shape[-1], -1)) * scale.unsqueeze(-1)).flatten(-2)
+    return F.linear(wide, weight.float()).to(x.dtype)
+
+
+def _norm_linear(stream, gamma, weight, eps, linear):
+    return linear(F.rms_norm(stream, gamma.shape, gamma, eps), weight)
+
+
+def _ffn(attended, stream, o, gamma, gate_up, down, eps, linear):
+    stream = stream + linear(attended, o)
+    gate, up = _norm_linear(stream, gamma, gate_up, eps, linear).chunk(2, -1)
+    return stream + linear(F.silu(gate) * up, down)
+
+
+def _layer(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear):
+    stream = _ffn(attended, stream, o, gamma, gate_up, down, eps, linear)
+    return stream, _norm_linear(stream, next_gamma, out, eps, linear)
+
+
+def _tail(attended, stream, o, gamma, gate_up, down, next_gamma, out, eps, linear):
+    return _norm_linear(_ffn(attended, stream, o, gamma, gate_up, down, eps, linear), next_gamma, out, eps, F.linear)
 
 
 class Torch:
     """Linears with gate and up, and queries, keys and values merged; compiled as one function from attention to attention, the
-    same for all layers, with weights as arguments; or eager."""
+    same for all layers, with weights as arguments; or eager. Of codes: `fast` lets torch._scaled_mm accumulate as it likes."""
 
-    def __init__(self, weights, mode="eager"):
+    def __init__(self, weights, mode="eager", fast=False):
         self.weights, self.eps = weights, weights.model.eps
+        self.linear = F.linear
+        if isinstance(weights.layers[0].o, Codes):
+            self.linear = _plain_linear if mode == "eager" else _fast_linear if fast else _promoted_linear
         compiled = (lambda f: f) if mode == "eager" else lambda f: torch.compile(f, dynamic=False, mode=TORCH[mode])
         self._first, self._layer, self._tail = compiled(_norm_linear), compiled(_layer), compiled(_tail)
 
     def first(self, stream):
         layer = self.weights.layers[0]
-        return self._first(stream, layer.norm, layer.qkv, self.eps)
+        return self._first(stream, layer.norm, layer.qkv, self.eps, self.linear)
 
     def between(self, i, attended, stream):
         layer, after = self.weights.layers[i : i + 2]
         return self._layer(
-            attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, after.norm, after.qkv, self.eps
+            attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, after.norm, after.qkv, self.eps,
+            self.linear,
         )
 
     def last(self, attended, stream):
         layer, weights = self.weights.layers[-1], self.weights
         return self._tail(
-            attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, weights.norm, weights.logits, self.eps
+            attended, stream, layer.o, layer.post_norm, layer.gate_up, layer.down, weights.norm, weights.logits, self.eps,
+            self.linear,
         )
 
 
@@ -82,26 +112,33 @@ class Serving(Torch):
 # ---------------------------------------------------------------- Sinter
 
 
+def _key(part, flags, scales):
+    return part, "folded" in flags, "unfused" in flags, scales
+
+
 class Plans:
-    """Plans of a model for a number of rows, prepared in parallel; variants share what they have in common."""
+    """Plans of a model for a number of rows, prepared in parallel; variants, (flags, scales), share what they have in common."""
 
     def __init__(self, context, model, rows, variants):
-        wanted = {
-            (part, "folded" in flags, "unfused" in flags) for flags in variants for part in parts_of(flags)
-        }
+        wanted = {_key(part, flags, scales) for flags, scales in variants for part in parts_of(flags)}
         begin = time.perf_counter()
         pending = {
             key: context.prepare_async(
-                getattr(chains, key[0])(model, key[1]), rows, choice="unfused" if key[2] else "best"
+                getattr(chains, key[0])(model, key[1], key[3]), rows, choice="unfused" if key[2] else "best"
             )
-            for key in sorted(wanted)
+            for key in sorted(wanted, key=str)
         }
         self.by_key = {key: one.result() for key, one in pending.items()}
         self.seconds = time.perf_counter() - begin
 
-    def of(self, flags):
+    def of(self, flags, scales):
         """{name of the chain: plan} of a variant."""
-        return {part: self.by_key[part, "folded" in flags, "unfused" in flags] for part in parts_of(flags)}
+        return {part: self.by_key[_key(part, flags, scales)] for part in parts_of(flags)}
+
+
+def _flat(*matrices):
+    """Buffers of a plan: of codes also their scales."""
+    return [tensor for one in matrices for tensor in (one if isinstance(one, Codes) else (one,))]
 
 
 class Sinter:
@@ -132,20 +169,20 @@ class Sinter:
         return False, after.norm, after.qkv, (self.streams[(i + 1) % 2], self.qkv)
 
     def _with(self, gamma, *weights):
-        return weights if self.folded else (gamma, *weights)
+        return _flat(*weights) if self.folded else _flat(gamma, *weights)
 
     def _whole_layer(self, plans, weights, i, layer, attended, source):
         ends, gamma, out, outputs = self._behind(weights, i)
-        upper = self._with(layer.post_norm, *layer.gate_up.chunk(2))
+        upper = self._with(layer.post_norm, *halves(layer.gate_up))
         return (plans["last" if ends else "between"].bind(
-            attended, source, layer.o, *upper, layer.down, *self._with(gamma, out), out=outputs),)
+            attended, source, *_flat(layer.o), *upper, *_flat(layer.down), *self._with(gamma, out), out=outputs),)
 
     def _split_layer(self, plans, weights, i, layer, attended, source):
         ends, gamma, out, outputs = self._behind(weights, i)
-        upper = self._with(layer.post_norm, *layer.gate_up.chunk(2))
+        upper = self._with(layer.post_norm, *halves(layer.gate_up))
         lower = plans["lower_last" if ends else "lower"]
-        return (plans["upper"].bind(attended, source, layer.o, *upper, out=(self.middle, self.inner)),
-                lower.bind(self.inner, self.middle, layer.down, *self._with(gamma, out), out=outputs))
+        return (plans["upper"].bind(attended, source, *_flat(layer.o), *upper, out=(self.middle, self.inner)),
+                lower.bind(self.inner, self.middle, *_flat(layer.down), *self._with(gamma, out), out=outputs))
 
     def first(self, stream):
         return self._first(pdl=self.pdl)

@@ -14,7 +14,7 @@ import sys
 import time
 
 from models import MODELS
-from variants import TORCH, flags_of
+from variants import flags_of, torch_of
 
 CONTESTANTS = "serving,compile,sinter,sinter-pdl,sinter-split-pdl"
 
@@ -31,7 +31,7 @@ def contestant_names(text):
     found = text.split(",")
     try:
         for name in found:
-            if name not in TORCH:
+            if not torch_of(name):
                 flags_of(name)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
@@ -55,7 +55,8 @@ def parse(arguments):
     parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 64, 128], help="rows of a step, M")
     parser.add_argument("--contexts", type=numbers, default=[1024], help="positions that attention reads")
     parser.add_argument("--contestants", type=contestant_names, default=CONTESTANTS.split(","),
-                        help="eager serving compile max-autotune, sinter[-split|-unfused][-folded][-pdl]")
+                        help="eager serving compile max-autotune, sinter[-split|-unfused][-folded][-pdl]; with -fp8 or -fp8-block "
+                             "compile, max-autotune and, before -pdl, sinter; compile-fp8-fast")
     parser.add_argument("--early", action=argparse.BooleanOptionalAction, default=True,
                         help="attention's kernels let the next kernel begin: it can load weights where its edge is programmatic")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant; the median counts")
@@ -82,13 +83,14 @@ def warm_command(model, rows, contestants):
 
 def warm(options):
     """Compiles what contestants of PyTorch need, a process for each model and number of rows. Its failures show up later."""
-    compiled = [name for name in options.contestants if name in ("compile", "max-autotune")]
+    compiled = [name for name in options.contestants if torch_of(name) and torch_of(name)[0] not in ("eager", "serving")]
     if not compiled:
         return
     begin = time.perf_counter()
-    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    run = lambda command: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
     commands = [warm_command(model, rows, compiled) for model in options.models for rows in options.rows]
+    threads = max(1, (os.cpu_count() or 1) // min(options.warm, len(commands)))
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    run = lambda command: subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
     with concurrent.futures.ThreadPoolExecutor(options.warm) as pool:
         list(pool.map(run, commands))
     print(f"compiled in {time.perf_counter() - begin:.0f} s", flush=True)

@@ -19,7 +19,7 @@ import models
 import results
 import sinter
 import variants
-from models import MODELS, TINY
+from models import MODELS, SCALES, TINY, TINY8
 
 try:
     import torch
@@ -70,6 +70,19 @@ class ChainsTest(unittest.TestCase):
                 for folded in (False, True):
                     self.assertTrue(getattr(chains, part)(model, folded).uses_m)
 
+    def test_chains_of_8_bit_weights_are_valid_and_take_each_matrix_with_its_scales(self):
+        for model in MODELS.values():
+            for part in PARTS:
+                for scales in SCALES.values():
+                    self.assertTrue(getattr(chains, part)(model, scales=scales).uses_m)
+        model = MODELS["Qwen3-8B"]
+        h, f, q, qkv = model.hidden, model.inner, model.q, model.qkv
+        for scales, of in (("row", lambda n, k: (n, 1)), ("group", lambda n, k: (n // 128, k // 128))):
+            with_scale = lambda n, k: [(n, k), of(n, k)]
+            self.assertEqual([info.shape for info in chains.between(model, scales=scales).buffers(8)], [
+                (8, q), (8, h), *with_scale(h, q), (h,), *with_scale(f, h), *with_scale(f, h), *with_scale(h, f), (h,),
+                *with_scale(qkv, h), (8, h), (8, qkv)])
+
     def test_a_layer_is_planned_for_a_gpu_that_is_not_here(self):
         cache = os.environ.get("SINTER_CACHE_DIR", "")
         with sinter.Context(target="h200", cache_dir=cache) as context:
@@ -104,8 +117,17 @@ class ArgumentsTest(unittest.TestCase):
         self.assertIn("'jax'", self.refused("--contestants", "compile,jax"))
         for name in ("sinter-fast", "sinter-pdl-split", "sinter-split-unfused", "sinters"):
             self.assertIn(repr(name), self.refused("--contestants", name))
-        good = "eager,serving,compile,max-autotune,sinter,sinter-split-folded-pdl,sinter-unfused"
+        for name in ("serving-fp8", "compile-fast", "compile-fp8-block-fast", "sinter-pdl-fp8", "sinter-folded-fp8", "sinter-block"):
+            self.assertIn(repr(name), self.refused("--contestants", name))
+        good = ("eager,serving,compile,max-autotune,sinter,sinter-split-folded-pdl,sinter-unfused,compile-fp8,compile-fp8-fast,"
+                "max-autotune-fp8-block,sinter-fp8-pdl,sinter-split-fp8-block-pdl")
         self.assertEqual(decode.contestant_names(good), good.split(","))
+
+    def test_names_say_what_the_weights_are(self):
+        self.assertEqual([variants.weights_of(name) for name in ("sinter-pdl", "sinter-unfused-fp8-pdl", "compile-fp8-block")],
+                         [("bf16", "sinter-pdl"), ("fp8", "sinter-unfused-pdl"), ("fp8-block", "compile")])
+        self.assertEqual([variants.torch_of(name) for name in ("compile-fp8-fast", "max-autotune", "sinter")],
+                         [("compile", True), ("max-autotune", False), None])
 
     def test_a_file_is_asked_for(self):
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
@@ -137,6 +159,18 @@ class ResultsTest(unittest.TestCase):
         (case,) = results.cases(case_rows()).values()
         self.assertAlmostEqual(results.ratio(case), 1100 / 800)
         self.assertAlmostEqual(results.ratio(case, "without_attention_us"), 900 / 500)
+
+    def test_weights_of_8_bits_are_a_case_of_their_own(self):
+        model = MODELS["Llama-3-8B"]
+        one = [results.row(model, 8, 1024, name, us, us - 100, kernels=10, rel_error=1e-2)
+               for name, us in (("sinter-pdl", 3900.0), ("compile", 4700.0), ("sinter-fp8-pdl", 2300.0), ("compile-fp8", 3300.0))]
+        found = results.cases(one)
+        self.assertEqual(list(found), [("Llama-3-8B", 8, 1024), ("Llama-3-8B fp8", 8, 1024)])
+        self.assertEqual([round(results.ratio(case), 2) for case in found.values()], [1.21, 1.43])
+        weights = model.weight_bytes(), model.weight_bytes("row")
+        self.assertAlmostEqual(one[2]["bandwidth_without_attention"] / one[0]["bandwidth_without_attention"],
+                               weights[1] / weights[0] * 3800 / 2200)
+        self.assertLess(weights[1] / weights[0], 0.58)
 
     def test_a_table_has_a_line_for_each_case_with_both(self):
         alone = {**case_rows()[0], "rows": 32}
@@ -179,7 +213,8 @@ class HostPlan:
         assert [tuple(tensor.shape) for tensor in (*inputs, *outputs)] == [info.shape for info in infos]
 
         def launch(pdl=False):
-            held = [tensor.bfloat16().contiguous() for tensor in inputs]
+            given = {sinter.DType.BF16: torch.bfloat16}
+            held = [tensor.to(given.get(info.dtype, tensor.dtype)).contiguous() for tensor, info in zip(inputs, infos)]
             made = [torch.empty(tensor.shape, dtype=torch.bfloat16) for tensor in outputs]
             addresses = lambda tensors: (ctypes.c_void_p * len(tensors))(*[tensor.data_ptr() for tensor in tensors])
             sinter._library.call("sinter_x_reference_run", self.chain._get(), rows, len(held), addresses(held), len(made),
@@ -192,8 +227,8 @@ class HostPlan:
 
 
 class HostPlans:
-    def __init__(self, model, flags):
-        self.plans = {part: HostPlan(getattr(chains, part)(model, "folded" in flags)) for part in variants.parts_of(flags)}
+    def __init__(self, model, flags, scales):
+        self.plans = {part: HostPlan(getattr(chains, part)(model, "folded" in flags, scales)) for part in variants.parts_of(flags)}
 
     def __getitem__(self, part):
         return self.plans[part]
@@ -201,10 +236,12 @@ class HostPlans:
 
 @needs_torch
 class StepTest(unittest.TestCase):
-    def wrong_by(self, model, rows, context, make):
+    def wrong_by(self, model, rows, context, make, scales=None):
         weights = step.Weights(model, "cpu", torch.float32)
         for tensor in [t for layer in weights.layers for t in layer.__dict__.values()] + [weights.embedding, weights.norm]:
             tensor.copy_(tensor.bfloat16())
+        if scales:
+            weights = weights.quantized(scales)
         state = step.State(weights, rows, context)
         state.reset()
         wanted = reference.logits(weights, state)
@@ -215,9 +252,9 @@ class StepTest(unittest.TestCase):
         self.assertEqual(state.tokens.tolist(), found.argmax(1).tolist())
         return measure.relative_error(found, wanted)
 
-    def sinter(self, weights, state, flags=frozenset()):
+    def sinter(self, weights, state, flags=frozenset(), scales=None):
         source = weights.folded() if "folded" in flags else weights
-        made = contestants.Sinter(source, state, HostPlans(weights.model, flags), flags)
+        made = contestants.Sinter(source, state, HostPlans(weights.model, flags, scales), flags)
         made.poison()
         return made
 
@@ -232,6 +269,15 @@ class StepTest(unittest.TestCase):
         for flags in (set(), {"folded", "pdl"}, {"split", "folded"}):
             make = lambda w, s, flags=flags: self.sinter(w, s, flags)
             self.assertLess(self.wrong_by(TINY, 3, 64, make), 0.02, flags)
+
+    def test_steps_of_8_bit_weights_are_those_of_the_dequantised(self):
+        for scales in SCALES.values():
+            eager = self.wrong_by(TINY8, 3, 64, lambda w, s: contestants.Torch(w), scales)
+            for flags in (set(), {"split"}):
+                make = lambda w, s, flags=flags: self.sinter(w, s, flags, scales)
+                self.assertLess(self.wrong_by(TINY8, 3, 64, make, scales), eager * 1.3, (scales, flags))
+            self.assertLess(eager, 0.12)
+            self.assertGreater(eager, 0.005)  # codes have three bits behind the point
 
     def test_a_norm_too_many_would_be_seen(self):
         self.assertGreater(self.wrong_by(TINY, 3, 64, lambda w, s: contestants.Torch(w.folded())), 0.1)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 # The stream that this chip's memory gives, read only: docs/cost-model.md.
 BYTES_PER_S = 4.55e12
 BF16 = 2
+#: What shares a scale of a layer's 8-bit weights (e4m3): an output channel, or 128 x 128 of them. None: weights are bf16.
+SCALES = {"fp8": "row", "fp8-block": "group"}
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,29 @@ class Model:
         """Columns of the merged product: queries, keys, values."""
         return self.q + 2 * self.kv
 
-    def layer_bytes(self):
-        """Weights of a layer."""
-        products = self.hidden * (self.q + self.qkv + 3 * self.inner)
-        return BF16 * (products + 2 * self.hidden + (2 * self.head if self.qk_norm else 0))
+    def matrices(self):
+        """[out, in] of a layer's products."""
+        return (self.qkv, self.hidden), (self.hidden, self.q), (2 * self.inner, self.hidden), (self.hidden, self.inner)
 
-    def weight_bytes(self):
+    def layer_bytes(self, scales=None):
+        """Weights of a layer, and what scales them."""
+        products = sum(scaled_bytes(n, k, scales) for n, k in self.matrices())
+        return products + BF16 * (2 * self.hidden + (2 * self.head if self.qk_norm else 0))
+
+    def weight_bytes(self, scales=None):
         """Weights that a step reads: layers, the last norm, the matrix of logits. Of the embedding it reads a row a token."""
-        return self.layers * self.layer_bytes() + BF16 * self.hidden * (1 + self.vocabulary)
+        return self.layers * self.layer_bytes(scales) + BF16 * self.hidden * (1 + self.vocabulary)
 
     def cache_bytes(self, rows, context):
         """Keys and values that a step reads."""
         return BF16 * self.layers * 2 * self.kv * rows * context
+
+
+def scaled_bytes(n, k, scales):
+    """A matrix of bf16, or of codes with f32 scales."""
+    if scales is None:
+        return BF16 * n * k
+    return n * k + 4 * (n if scales == "row" else -(-n // 128) * (k // 128))
 
 
 MODELS = {
@@ -63,9 +76,10 @@ MODELS = {
 
 # Of the tests: every part of a step, in no time.
 TINY = Model("tiny", 64, 96, 2, 4, 2, 32, 128, True, 1e-6)
+TINY8 = Model("tiny8", 128, 256, 2, 4, 2, 32, 128, True, 1e-6)
 
 
-def limit_us(model, rows, context, attention=True):
+def limit_us(model, rows, context, attention=True, scales=None):
     """Microseconds that a step's bytes take."""
-    moved = model.weight_bytes() + (model.cache_bytes(rows, context) if attention else 0)
+    moved = model.weight_bytes(scales) + (model.cache_bytes(rows, context) if attention else 0)
     return moved / BYTES_PER_S * 1e6

@@ -9,9 +9,10 @@ import os
 import re
 import sys
 
-from models import BYTES_PER_S, MODELS
+from models import BYTES_PER_S, MODELS, SCALES
+from variants import weights_of
 
-SINTER = "sinter-pdl"  # of the table
+SINTER = "sinter-pdl"  # of the table, with the kind of weights that the others have
 
 
 def source_state(library):
@@ -22,7 +23,8 @@ def source_state(library):
 
 def row(model, rows, context, contestant, us, bare_us, **more):
     """What is stored of one contestant in one case. `bare_us`: the step without attention."""
-    weights, cache = model.weight_bytes(), model.cache_bytes(rows, context)
+    weights = model.weight_bytes(SCALES.get(weights_of(contestant)[0]))
+    cache = model.cache_bytes(rows, context)
     share = lambda moved, us: moved / BYTES_PER_S * 1e6 / us
     return {
         "model": model.name, "rows": rows, "context": context, "contestant": contestant,
@@ -44,11 +46,14 @@ def write(path, machine, rows, failures):
 
 
 def cases(rows):
-    """{(model, rows, context): {contestant: row}} in the order of models.py, then by rows."""
-    found = {}
-    order = list(MODELS)
-    for one in sorted(rows, key=lambda one: (order.index(one["model"]), one["context"], one["rows"])):
-        found.setdefault((one["model"], one["rows"], one["context"]), {})[one["contestant"]] = one
+    """{(model, rows, context): {contestant: row}} in the order of models.py, then by weights and rows. Weights of 8 bits make a
+    case of their own: the model's name says so, contestants' names no more."""
+    found, order, kinds = {}, list(MODELS), ["bf16", *SCALES]
+    place = lambda one: (order.index(one["model"]), one["context"], kinds.index(weights_of(one["contestant"])[0]), one["rows"])
+    for one in sorted(rows, key=place):
+        kind, name = weights_of(one["contestant"])
+        model = one["model"] if kind == "bf16" else f"{one['model']} {kind}"
+        found.setdefault((model, one["rows"], one["context"]), {})[name] = one
     return found
 
 

@@ -1,8 +1,52 @@
 """A decoding step around a contestant: what all share is here, their parts come from `contestants`."""
 
+from typing import NamedTuple
+
 import torch
 
 from kernels import Attention
+
+
+LARGEST = 448.0  # of e4m3
+
+
+def quantize(x, scales):
+    """x [.., k] as e4m3 codes and their f32 scales [.., 1], or [.., k / 128], one of 128 values."""
+    groups = x.float().unflatten(-1, (-1, 128)) if scales == "group" else x.float().unsqueeze(-2)
+    scale = groups.abs().amax(-1, keepdim=True).clamp(min=1e-10) / LARGEST
+    codes = (groups / scale).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)
+    return codes.flatten(-2), scale.squeeze(-1)
+
+
+class Codes(NamedTuple):
+    """A matrix [out, in] of e4m3 codes, with f32 scales [out, 1] or [out / 128, in / 128]."""
+
+    codes: torch.Tensor
+    scale: torch.Tensor
+
+    @staticmethod
+    def of(matrix, scales):
+        if scales == "row":
+            return Codes(*quantize(matrix, "row"))
+        n, k = matrix.shape
+        blocks = matrix.float().view(n // 128, 128, k // 128, 128)
+        scale = blocks.abs().amax((1, 3)).clamp(min=1e-10) / LARGEST
+        codes = (blocks / scale[:, None, :, None]).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn)
+        return Codes(codes.view(n, k), scale)
+
+    def float(self):
+        n, k = self.codes.shape
+        if self.scale.shape[0] == n:
+            return self.codes.float() * self.scale
+        return (self.codes.float().view(n // 128, 128, k // 128, 128) * self.scale[:, None, :, None]).view(n, k)
+
+    def halves(self):
+        return tuple(map(Codes, self.codes.chunk(2), self.scale.chunk(2)))
+
+
+def halves(matrix):
+    """Gate and up of the two merged."""
+    return matrix.halves() if isinstance(matrix, Codes) else matrix.chunk(2)
 
 
 class Layer:
@@ -19,6 +63,15 @@ class Layer:
         other = object.__new__(Layer)
         other.__dict__.update(self.__dict__)
         other.qkv, other.gate_up = self.qkv * self.norm, self.gate_up * self.post_norm
+        return other
+
+
+    def quantized(self, scales):
+        """The same with products of codes."""
+        other = object.__new__(Layer)
+        other.__dict__.update(self.__dict__)
+        for name in ("qkv", "o", "gate_up", "down"):
+            setattr(other, name, Codes.of(getattr(self, name), scales))
         return other
 
 
@@ -45,6 +98,14 @@ class Weights:
         other.model, other.embedding, other.norm = self.model, self.embedding, self.norm
         other.layers = [layer.folded() for layer in self.layers]
         other.logits = self.logits * self.norm
+        return other
+
+
+    def quantized(self, scales):
+        """The same with layers' weights in 8 bits; the matrix of logits stays."""
+        other = object.__new__(Weights)
+        other.__dict__.update(self.__dict__)
+        other.layers = [layer.quantized(scales) for layer in self.layers]
         return other
 
 

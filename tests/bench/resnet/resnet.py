@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """ResNet-50 with random weights in bf16: stages 1 to 4 as Sinter chains, beside PyTorch; one CUDA graph each, in turns.
 
-Usage: resnet.py --out OUT.json [--batches 1,8,32] [--contestants eager,folded,cudnn,compile,layers,blocks,..]. Needs a GPU,
-PyTorch and torchvision (or timm with --model timm). The file is written after every batch, and before and after `compile`.
+Usage: resnet.py --out OUT.json [--batches 1,8,32] [--contestants eager,folded,cudnn,layers,..] [--limit 60]. Needs a GPU,
+PyTorch and torchvision (or timm with --model timm). The file is written after every batch, and before and after torch.compile.
 
 Batch norms have random statistics. Logits are compared with the same network in float32, TF32 off: a contestant whose relative
 error is above 1.3 times that of `eager` is not timed. Stem and head are PyTorch's everywhere. Contestants:
   eager      the network as it is, channels_last, cudnn.benchmark
   folded     its batch norms folded into the convolutions
   cudnn      folded; convolution, bias, residual and ReLU by cuDNN's fused operators
-  compile    folded; torch.compile, max-autotune
+  autotune   folded; torch.compile, max-autotune; autotune_cudnn: with convolutions by cuDNN alone
   layers     folded; each convolution with its residual and ReLU a Sinter chain
   blocks     each bottleneck a chain; blocks_pdl: with programmatic edges between the chains too
   stages     each stage a chain; stages_pdl likewise
@@ -26,7 +26,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import network  # noqa: E402
 import turns  # noqa: E402
 
-CONTESTANTS = ("eager", "folded", "cudnn", "layers", "blocks", "blocks_pdl", "stages", "stages_pdl", "compile")
+CONTESTANTS = ("eager", "folded", "cudnn", "layers", "blocks", "blocks_pdl", "stages", "stages_pdl", "autotune_cudnn", "autotune")
 SIZE = 224
 REPLAYS = 20  # of a graph in each turn
 NOISE, LEAST_NOISE = 1.3, 0.01  # times eager's error; no bound is below the second
@@ -187,9 +187,8 @@ class Batch:
             return folded
         if name == "cudnn":
             return cudnn_forward(torch, folded, self.stages)
-        if name == "compile":
-            torch._dynamo.reset()
-            return torch.compile(folded, mode="max-autotune-no-cudagraphs", dynamic=False)
+        if name in turns.COMPILE_OPTIONS:
+            return turns.compiled(torch, folded, name)
         form, _, pdl = name.partition("_")
         if form not in self.networks:
             self.networks[form] = SinterNetwork(torch, self.context, self.stages, form, self.batch)
@@ -219,12 +218,14 @@ class Batch:
             self.rows[name].update(figures, images_per_s=self.batch / figures["us"] * 1e6)
 
 
-def run_batch(torch, batch, contestants, finish):
+def run_batch(torch, batch, contestants, limit, finish):
     rows = batch.rows
-    for names in ([n for n in contestants if n != "compile"], [n for n in contestants if n == "compile"]):
+    compiled = [name for name in contestants if name in turns.COMPILE_OPTIONS]
+    for names in ([name for name in contestants if name not in compiled], compiled):
         for name in names:
             try:
-                batch.add(name)
+                with turns.within(limit):
+                    batch.add(name)
             except Exception as error:  # one contestant that cannot run leaves the others
                 rows.setdefault(name, {})["failed"] = f"{type(error).__name__}: {error}"[:500]
                 torch.cuda.synchronize()
@@ -241,6 +242,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
+    parser.add_argument("--limit", type=float, default=0, help="seconds to make one contestant ready; 0: any")
     parser.add_argument("--model", choices=("torchvision", "timm"), default="torchvision")
     arguments = parser.parse_args()
     try:
@@ -264,7 +266,8 @@ def main():
             for size in map(int, arguments.batches.split(",")):
                 batch = Batch(torch, model, folded, size, context)
                 result["batches"].append({"batch": size, "contestants": batch.rows})
-                run_batch(torch, batch, arguments.contestants.split(","), lambda: turns.write(arguments.out, result))
+                run_batch(torch, batch, arguments.contestants.split(","), arguments.limit,
+                          lambda: turns.write(arguments.out, result))
     print(f"wrote {arguments.out}")
     failed = [row for entry in result["batches"] for row in entry["contestants"].values() if "failed" in row]
     return 1 if failed else 0

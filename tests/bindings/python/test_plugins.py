@@ -55,6 +55,10 @@ class RowParallelLinear(Linear):
     pass
 
 
+class QKVParallelLinear(Linear):
+    pass
+
+
 class MergedColumnParallelLinearWithLoRA(torch.nn.Module):
     def __init__(self, base_layer):
         super().__init__()
@@ -78,6 +82,69 @@ class Mlp(torch.nn.Module):
         return self.down_proj(torch.nn.functional.silu(gate) * up)[0]
 
 
+class RMSNorm(torch.nn.Module):
+    """vLLM's: adds the residual first, where there is one."""
+
+    has_weight, variance_size_override, variance_epsilon = True, None, 1e-5
+
+    def __init__(self, size):
+        super().__init__()
+        self.weight = torch.nn.Parameter((torch.rand(size) + 0.5).bfloat16(), requires_grad=False)
+
+    def forward(self, x, residual=None):
+        if residual is None:
+            return torch.nn.functional.rms_norm(x, x.shape[-1:], self.weight, self.variance_epsilon)
+        residual = residual + x
+        return self.forward(residual), residual
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, k, **options):
+        super().__init__()
+        self.qkv_proj, self.o_proj = QKVParallelLinear(k, 2 * k, **options), RowParallelLinear(k, k, **options)
+
+    def forward(self, positions, hidden_states):
+        q, kv = self.qkv_proj(hidden_states)[0].chunk(2, -1)
+        return self.o_proj(q * torch.sigmoid(kv))[0]
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, mlp, **options):
+        super().__init__()
+        self.self_attn, self.mlp = Attention(64, **options), mlp()
+        self.input_layernorm, self.post_attention_layernorm = RMSNorm(64), RMSNorm(64)
+
+    def forward(self, positions, hidden_states, residual):
+        if residual is None:
+            residual, hidden_states = hidden_states, self.input_layernorm(hidden_states)
+        else:
+            hidden_states, residual = self.input_layernorm(hidden_states, residual)
+        hidden_states = self.self_attn(positions=positions, hidden_states=hidden_states)
+        hidden_states, residual = self.post_attention_layernorm(hidden_states, residual)
+        return self.mlp(hidden_states), residual
+
+
+class Model(torch.nn.Module):
+    """What is taken of LlamaModel and Qwen2Model."""
+
+    def __init__(self, mlp, count=3, **options):
+        super().__init__()
+        torch.manual_seed(5)
+        self.layers = torch.nn.ModuleList([Layer(mlp, **options) for _ in range(count)])
+        self.norm = RMSNorm(64)
+        captured = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40])
+        self.vllm_config = types.SimpleNamespace(compilation_config=captured)
+
+    def forward(self, positions, hidden_states):
+        residual = None
+        for layer in self.layers:
+            hidden_states, residual = layer(positions, hidden_states, residual)
+        return self.norm(hidden_states, residual)[0]
+
+    def __call__(self, *arguments):
+        return self.forward(*arguments)
+
+
 def module(monkeypatch, name, **members):
     made = types.ModuleType(name)
     made.__path__ = []
@@ -99,7 +166,8 @@ def clean(monkeypatch):
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """Modules that the plugin imports, as vLLM 0.33 has them."""
+    """Modules that the plugin imports, as vLLM 0.24 to 0.33 have them."""
+    monkeypatch.setattr(Layer, "forward", Layer.forward)  # the plugin assigns it
 
     class LlamaMLP(Mlp):
         def forward(self, x):
@@ -109,22 +177,38 @@ def vllm(monkeypatch):
         def forward(self, x):
             return self.own(x)
 
+    class LlamaModel(Model):
+        def __call__(self, *arguments):
+            return super().__call__(*arguments)
+
+    class Qwen2Model(Model):
+        def __call__(self, *arguments):
+            return super().__call__(*arguments)
+
+    class Qwen3Model(Qwen2Model):
+        pass
+
     made = module(monkeypatch, "vllm", __version__="0.33.0")
     platform = types.SimpleNamespace(get_device_capability=lambda: (9, 0))
     module(monkeypatch, "vllm.platforms", current_platform=platform)
-    for name in ("vllm.model_executor", "vllm.model_executor.models", "vllm.model_executor.layers"):
+    for name in ("vllm.model_executor", "vllm.model_executor.models", "vllm.model_executor.layers", "vllm.compilation"):
         module(monkeypatch, name)
+    module(monkeypatch, "vllm.compilation.caching", aot_compile_hash_factors=lambda config: ["own"])
+    module(monkeypatch, "vllm.model_executor.layers.layernorm", RMSNorm=RMSNorm)
     module(
         monkeypatch,
         "vllm.model_executor.layers.linear",
         MergedColumnParallelLinear=MergedColumnParallelLinear,
         RowParallelLinear=RowParallelLinear,
+        QKVParallelLinear=QKVParallelLinear,
         UnquantizedLinearMethod=UnquantizedLinearMethod,
     )
-    module(monkeypatch, "vllm.model_executor.models.llama", LlamaMLP=LlamaMLP)
-    module(monkeypatch, "vllm.model_executor.models.qwen2", Qwen2MLP=Qwen2MLP)
+    module(monkeypatch, "vllm.model_executor.models.llama", LlamaMLP=LlamaMLP, LlamaModel=LlamaModel)
+    module(monkeypatch, "vllm.model_executor.models.qwen2", Qwen2MLP=Qwen2MLP, Qwen2Model=Qwen2Model)
+    module(monkeypatch, "vllm.model_executor.models.qwen3", Qwen3Model=Qwen3Model)
     monkeypatch.syspath_prepend(str(PLUGINS / "sinter-vllm"))
     made.platform, made.LlamaMLP, made.Qwen2MLP = platform, LlamaMLP, Qwen2MLP
+    made.models = (LlamaModel, LlamaMLP), (Qwen2Model, Qwen2MLP), (Qwen3Model, Qwen2MLP)
     return made
 
 
@@ -184,6 +268,71 @@ def test_vllms_mlp_is_compiled_in_one_graph(vllm):
     mlp = vllm.LlamaMLP()
     x = torch.ones(3, 64).bfloat16()
     assert torch.equal(torch.compile(mlp, backend="aot_eager", fullgraph=True)(x), mlp(x)) and mlp.own_calls == 0
+
+
+def own_and_taken(vllm, kind, mlp, **options):
+    """A model's result without the plugin and with it, and the model that was taken."""
+    import sinter_vllm
+
+    positions, x = torch.arange(5), torch.randn(5, 64).bfloat16()
+    own = Model.__call__(kind(mlp, **options), positions, x)
+    sinter_vllm.register()
+    taken = kind(mlp, **options)
+    return own, taken(positions, x), taken
+
+
+def test_vllms_layers_are_linked(vllm):
+    for kind, mlp in vllm.models:
+        own, result, taken = own_and_taken(vllm, kind, mlp)
+        assert close(result, own) and not torch.equal(result, own)
+        calls = [layer.mlp.own_calls for layer in taken.layers]
+        kinds = [type(projection).__name__ for layer in taken.layers for projection in layer.self_attn.children()]
+        assert calls == [0, 0, 0]
+        assert kinds == ["QKVParallelLinear", "Passed", "Passed", "Passed", "Passed", "RowParallelLinear"]
+        assert taken.state_dict().keys() == kind(mlp).state_dict().keys()
+        assert _store.store.settings.sizes == (1, 8, 48)
+
+
+def test_linked_layers_are_compiled_in_one_graph(vllm):
+    (kind, mlp), *_ = vllm.models
+    own, result, taken = own_and_taken(vllm, kind, mlp)
+    compiled = torch.compile(taken.forward, backend="aot_eager", fullgraph=True, dynamic=True)
+    torch.manual_seed(6)
+    for rows in (5, 7):
+        x = torch.randn(rows, 64).bfloat16()
+        assert torch.equal(compiled(torch.arange(rows), x), taken(torch.arange(rows), x))
+
+
+@pytest.mark.parametrize("why", ["bias", "quantised", "tensor parallel", "another layer", "aux", "norm", "one layer"])
+def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
+    kind, mlp = vllm.models[0]
+    options = {"bias": dict(bias=True), "quantised": dict(method=Fp8LinearMethod), "one layer": dict(count=1)}.get(why, {})
+    positions, x = torch.arange(2), torch.randn(2, 64).bfloat16()
+    import sinter_vllm
+
+    sinter_vllm.register()
+    model = kind(mlp, **options)
+    if why == "tensor parallel":
+        model.layers[1].self_attn.o_proj.input_size_per_partition = 32
+    if why == "another layer":
+        model.layers[2] = type("Special", (Layer,), {})(mlp)
+    if why == "aux":
+        model.aux_hidden_state_layers = (1,)
+    if why == "norm":
+        model.layers[1].input_layernorm.has_weight = False
+    with caplog.at_level(logging.WARNING, "sinter"):
+        model(positions, x)
+    assert "a model of vLLM keeps its own path" in caplog.text
+    assert not any(hasattr(layer, "sinter_after") for layer in model.layers)
+    assert all(layer.mlp.own_calls == 0 for layer in model.layers)  # the MLPs are taken each for itself
+
+
+def test_what_vllm_compiled_without_the_plugin_is_not_taken(vllm):
+    import sinter_vllm
+
+    sinter_vllm.register()
+    sinter_vllm.register()
+    assert vllm.compilation.caching.aot_compile_hash_factors(None) == ["own", f"sinter {sinter.__version__}"]
 
 
 GATES = {

@@ -71,6 +71,16 @@ def test_layers_between_attentions_have_a_fake():
     assert stream.shape == (7, 64) and out.shape == (7, 192) and out.dtype == torch.bfloat16
 
 
+def test_layers_may_have_their_norms_in_the_matrices():
+    plain, folded = layer_weights(), {**layer_weights(), "norm": None, "next_norm": None}
+    layer = sinter.torch.BetweenAttentions(**folded)
+    assert [info.shape for info in layer.chain.buffers(5)] == [
+        (5, 128), (5, 64), (64, 128), (96, 64), (96, 64), (64, 96), (192, 64), (5, 64), (5, 192)
+    ]
+    one = sinter.torch.BetweenAttentions(**{**plain, "norm": None})
+    assert len({layer._key, one._key, sinter.torch.BetweenAttentions(**plain)._key}) == 3
+
+
 def test_layers_of_equal_shapes_share_a_chain():
     weights = layer_weights()
     apart = {**weights, "gate_up": tuple(weights["gate_up"].chunk(2))}

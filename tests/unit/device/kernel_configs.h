@@ -7,6 +7,7 @@
 #include "kernels/cluster_slab.cuh"
 #include "kernels/grid_exchange.cuh"
 #include "kernels/product.cuh"
+#include "kernels/resident_weights.cuh"
 #include "kernels/spatial_gate.cuh"
 #include "kernels/task_list.cuh"
 
@@ -33,6 +34,7 @@ struct TestConfig {
   static constexpr int kWarpgroupsM = kWarpgroupsM_, kWarpgroupsN = kWarpgroupsN_;
   static constexpr int kSharers = kWeightsShare_ * kRowsShare_;
   static constexpr bool kWeightsTransposed = kTransposed_, kSwapped = kSwapped_;
+  static constexpr float kNormEps = 0.25f;
   using First = Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_, kWeightsShare_,
                         kRowsShare_, Rows_>;
   using Second = Product<TestConfig, 1, kL_, kN_, kBlockN2_, kSplit2_>;

@@ -170,6 +170,24 @@ class Machine {
     }
   }
 
+  // The same where A lies in registers: `a` has four words of each of the four threads of a quad.
+  template <int kRegisters>
+  void Multiply(float (&d)[kRegisters], const uint32_t (&a)[4][4], uint64_t b_bits, bool b_k_major,
+                bool accumulate, int thread) {
+    const Descriptor b = Decode(b_bits);
+    if (!Is128ByteSwizzle(b)) Fail("bad descriptor", b.start);
+    for (int i = 0; i < kRegisters; ++i) {
+      float sum = accumulate ? d[i] : 0;
+      for (int k = 0; k < 16; ++k) {
+        const uint32_t word = a[k % 8 / 2][k / 8 * 2 + (i % 4 >= 2 ? 1 : 0)];
+        const auto element = static_cast<int16_t>(word >> (k % 2 * 16));
+        sum += static_cast<float>(element) *
+               Number<2>(FetchAddress(b, b_k_major, AccumulatorPlace(thread, i).column, k));
+      }
+      d[i] = sum;
+    }
+  }
+
   // A word's exchange within a warp. Lanes run one after the other, so a warp is run until no lane
   // reads anything new: one run for each shuffle that depends on another, and the first.
   uint32_t Shuffle(int lane, uint32_t value, int from) {

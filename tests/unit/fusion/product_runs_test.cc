@@ -184,6 +184,36 @@ TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
   }
 }
 
+TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
+  enum class Other { kNobody, kStatistic, kRounded, kElsewhere };
+  for (const Other other :
+       {Other::kNobody, Other::kStatistic, Other::kRounded, Other::kElsewhere}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64}), y = g.In(DType::kBF16, {-1, 64});
+    const ValueId r = Statistic(&g, other == Other::kElsewhere ? y : x);
+    ValueId rows = g.Mul(g.Cast(x, DType::kF32), g.Spread(r, x));
+    if (other == Other::kRounded) rows = g.Cast(rows, DType::kBF16);
+    const ValueId gate = *AddSilu(g.builder(), g.Matmul(rows, Weight(&g, 128, 64)));
+    const ValueId c = g.Mul(gate, g.Matmul(rows, Weight(&g, 128, 64)));
+    g.Out(g.Cast(g.Matmul(c, Weight(&g, 64, 128)), DType::kBF16));
+    g.Out(g.Un(UnaryKind::kTanh, y));
+    if (other == Other::kStatistic) g.Out(r);
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32, nullptr, true);
+    ASSERT_EQ(found.runs.size(), 1u);
+    const bool taken = other == Other::kNobody, rounded = other == Other::kRounded;
+    EXPECT_EQ(Absorbed(found.runs[0]), absl::StrCat("gated pair",
+                                                    taken     ? " * row norm"
+                                                    : rounded ? ""
+                                                              : " * row factor",
+                                                    " + silu, product"));
+    EXPECT_EQ(HasNorm(found.runs[0].matched.sequence), taken);
+    EXPECT_FALSE(HasNorm(FindProductRuns(chain, 32).runs[0].matched.sequence));
+    EXPECT_TRUE(MayTakeNorms(chain, 64));
+    EXPECT_FALSE(MayTakeNorms(chain, 96));
+  }
+}
+
 // A cast says where rows are rounded: then a product reads what was rounded.
 TEST(ProductRuns, LeaveRowsThatTheChainRoundsBehindTheirFactor) {
   testing::Graph g;

@@ -72,6 +72,14 @@ TEST(Picture, ScalingsStandBeforeTheirProducts) {
   EXPECT_EQ(chain.products[1].formula, "out = factor2 (c w2)");
 }
 
+TEST(Picture, ANormOfTheRowsIsSpelledOut) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetNorm(&p, 0, 0.5f);
+  KernelSpec spec = SampleSpec(p, Dataflow::kProduct);
+  EXPECT_EQ(PictureOf(spec).products[0].formula,
+            "out = silu(rsqrt(mean(a^2) + 0.5) (a w1)) * (rsqrt(mean(a^2) + 0.5) (a w_up))");
+}
+
 TEST(Picture, AProductOfAChainHasTheNamesOfItsOperands) {
   KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
   first.operands.back().buffer = kWorkspaceBuffer;  // its output

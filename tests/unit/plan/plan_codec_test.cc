@@ -91,7 +91,7 @@ TEST(PlanCodec, KeepsScalings) {
 
 // Whatever CheckSequence lets through comes back.
 TEST(PlanCodec, KeepsEveryFormOfProducts) {
-  int kept = 0;
+  int kept = 0, norms = 0;
   for (int bits = 0; bits < 1 << 11; ++bits) {
     const auto bit = [bits](int i) { return (bits >> i & 1) != 0; };
     Plan plan = bit(0) ? SampleFusedPlan() : SampleUnfusedPlan();
@@ -108,13 +108,21 @@ TEST(PlanCodec, KeepsEveryFormOfProducts) {
     SetFactor(&s, last, static_cast<RowFactor>(2 * (bits >> 8 & 1)));
     SetResidual(&s, static_cast<Residual>((bits >> 9) % 3));
     if (bit(2)) SetSumActivation(&s, static_cast<Activation>(bits % 5));
+    if (bit(10) && !bit(7) && last == 0) {
+      SetNorm(&s, 0, 1e-6f);
+      spec.schedule.block_m = 48;
+      spec.schedule.warpgroups_m = 1;
+      spec.schedule.cluster = spec.schedule.grid = spec.schedule.first.split_k = 1;
+    }
     if (!CheckScheduleFields(s, spec.schedule).ok()) continue;
+    norms += s[0].epilogue.has_norm();
     const auto back = Plan::Decode(plan.Encode());
     ASSERT_TRUE(back.ok()) << back.status() << " " << s.ToString();
     ASSERT_TRUE(back->kernels[0].spec == spec) << s.ToString();
     ++kept;
   }
   EXPECT_GT(kept, 1000);
+  EXPECT_GT(norms, 50);
 }
 
 TEST(PlanCodec, KernelsOfConstantRowsAreOfTheirOwnBucket) {

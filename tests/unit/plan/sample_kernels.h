@@ -192,11 +192,12 @@ inline KernelSpec SampleSpec(const ProductSequence& p, Dataflow dataflow) {
   return SampleSpec(SampleProblem(p, dataflow), SampleSchedule(p, dataflow));
 }
 
-// All that take a chain as wide as `p`.
+// All that take a chain as wide and as large as `p`.
 inline std::vector<Dataflow> DataflowsOf(const ProductSequence& p) {
   std::vector<Dataflow> list;
   for (const DataflowRow* row : AllDataflows()) {
-    if (row->gate_ranks <= p[0].Width()) list.push_back(row->dataflow);
+    const bool fits = SampleSchedule(p, row->dataflow).grid > 0;
+    if (row->gate_ranks <= p[0].Width() && fits) list.push_back(row->dataflow);
   }
   return list;
 }

@@ -45,7 +45,7 @@ TEST(Dataflows, EveryRowAnswersAll) {
 // A chain of two products that every dataflow takes, in one of its schedules at least.
 TEST(Dataflows, EachHasALegalScheduleThatReadsBack) {
   const DeviceModel model = H200();
-  const ProductSequence chain = Ffn(true, 1536, 512, 512, Layout::kOI, 256);
+  const ProductSequence chain = Ffn(true, 256, 128, 128, Layout::kOI, 1024);
   for (const DataflowRow* row : AllDataflows()) {
     SCOPED_TRACE(row->name);
     const ProductSequence p = row->products == 1 ? FirstOf(chain) : chain;
@@ -57,7 +57,7 @@ TEST(Dataflows, EachHasALegalScheduleThatReadsBack) {
       EXPECT_TRUE(*Schedule::FromCanonical(s.Canonical()) == s);
       EXPECT_GT(Predict(p, s, model).total_us, 0);
     }));
-    EXPECT_GT(legal, 10);
+    EXPECT_GT(legal, 5);
   }
 }
 
@@ -65,7 +65,7 @@ TEST(Dataflows, TuningIsOfferedSomeOfEach) {
   SearchOptions options;
   options.top_k = 3;
   options.offered = Offered::kTuning;
-  const auto found = SearchSchedules(Ffn(true, 1536, 512, 512, Layout::kOI, 256), H200(), options);
+  const auto found = SearchSchedules(Ffn(true, 256, 128, 128, Layout::kOI, 1024), H200(), options);
   std::map<Dataflow, int> count;
   double last = 0;
   for (const RankedSchedule& r : found->ranked) {

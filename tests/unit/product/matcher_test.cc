@@ -559,7 +559,7 @@ TEST(MatchProducts, RefusesWhatIsNoSequenceWithTheOp) {
       {"a norm between products", Broken([](ChainBuilder& b, ValueId, ValueId second) {
          return *AddRmsNorm(b, second, 1e-6);
        }),
-       "is no activation of a product with a weight, nor a gated pair"},
+       "the norm of its rows is another kernel's"},
       {"mixed layouts", Broken(same, Layout::kIO), "w3 is io, w1 oi: all weights must be alike"},
   };
   for (const auto& c : cases) {

@@ -65,6 +65,20 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
 }
 
+TEST(CheckSchedule, NormsOfRowsNeedWholeRowsOfFew) {
+  ProductSequence p = FirstOf(SampleGated());
+  SetNorm(&p, 0, 1e-6f);
+  Schedule s = SampleProduct(p, 48, 1);
+  s.block_m = 48;
+  s.warpgroups_m = 1;
+  s.grid = 1;
+  ExpectRefused(
+      p, s,
+      {{[](Schedule& c) { c.first.split_k = c.cluster = c.grid = 2; },
+        "first.split_k 2 is not 1, with a norm of the rows"},
+       {[](Schedule& c) { c.block_m = 56; }, "block_m 56 is above 48, with a norm of the rows"}});
+}
+
 TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
   const ProductSequence p = SampleSwappedProblem();
   ExpectRefused(

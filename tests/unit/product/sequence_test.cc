@@ -130,6 +130,8 @@ const std::pair<const char*, Change> kChanges[] = {
     {"factor", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kF32); }},
     {"factor as element", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kElement); }},
     {"scale of the second", [](ProductSequence& s) { SetScale(&s, 1, 0.5f); }},
+    {"norm", [](ProductSequence& s) { SetNorm(&s, 0, 1e-6f); }},
+    {"another eps", [](ProductSequence& s) { SetNorm(&s, 0, 1e-5f); }},
     {"factor of the second", [](ProductSequence& s) { SetFactor(&s, 1, RowFactor::kF32); }},
 };
 
@@ -214,7 +216,8 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {steps({ScaleBy(1)}), "product 2: scale 1 is not finite, or 0, or 1"},
       {steps({ScaleBy(INFINITY)}), "product 2: scale inf is not finite"},
       {steps({ScaleBy(NAN)}), "product 2: scale nan is not finite"},
-      {steps({StepOf(static_cast<EpilogueOp>(9))}), "product 2: epilogue op 9 is not 1 to 8"},
+      {steps({StepOf(static_cast<EpilogueOp>(9))}), "product 2: epilogue op 9 is not 0 to 8"},
+      {steps({NormOf(-1)}), "product 2: products: 2 are not 1, of a norm of the rows"},
       {steps({StepOf(EpilogueOp::kBias), ScaleBy(2)}), "product 2: scale stands behind bias"},
       {steps({StepOf(EpilogueOp::kBias), StepOf(EpilogueOp::kBias)}),
        "product 2: bias stands behind bias"},
@@ -245,6 +248,32 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
     EXPECT_FALSE(status.ok()) << c.message;
     EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
   }
+}
+
+TEST(Sequence, NormsOfRowsAreOfOneProductInAKernel) {
+  ProductSequence s = Gated();
+  SetNorm(&s, 0, 0.5f);
+  EXPECT_FALSE(CanPair(s, 0));
+  ProductSequence one = s.Part(0, 1);
+  EXPECT_EQ(one.ToString(),
+            "gated_product m<=128 n=3072 k=1024 act=silu norm1=0.5 layout=oi dtype=bf16");
+  one.m = 0;
+  const absl::StatusOr<ProductSequence> back = ProductSequence::FromCanonical(one.Canonical());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == one);
+  const auto refused = [&](const Change& change, absl::string_view why) {
+    ProductSequence changed = s.Part(0, 1);
+    change(changed);
+    EXPECT_EQ(CheckSequence(changed).message(), why);
+  };
+  refused([](ProductSequence& p) { SetNorm(&p, 0, -1); },
+          "norm has eps -1, must be finite and not below 0");
+  refused([](ProductSequence& p) { SetNorm(&p, 0, INFINITY); },
+          "norm has eps inf, must be finite and not below 0");
+  refused([](ProductSequence& p) { SetFactor(&p, 0, RowFactor::kF32); },
+          "norm is there, beside a factor");
+  refused([](ProductSequence& p) { SetElement(&p, DType::kE4M3), p[0].result = DType::kBF16; },
+          "norm is there, the rows are e4m3, must be a matrix of bf16 or f16");
 }
 
 ProductSequence OfCodes() {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Dict, Sequence, Tuple
+from functools import lru_cache
+from typing import Dict, Optional, Sequence, Tuple
 
 import torch
 
-from .._builder import Builder
+from .._builder import Builder, Value
 from .._chain import Chain
 from .._error import invalid
 from .._operators import gelu, relu, rmsnorm, silu
 from .._shape import M, integer
-from ._ops import _DTYPES, register_chain
+from ._ops import _DTYPES, launch, register, register_chain
 from ._store import store
 
 _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "erf"), "relu": relu}
@@ -28,10 +29,11 @@ class BetweenAttentions:
 
     Args:
         o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it.
-        norm: [hidden], of the norm before the MLP.
+        norm: [hidden], of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
+            itself at few rows; the normalised rows are not rounded.
         gate_up: [2 inner, hidden], gate above up; or the two [inner, hidden].
         down: [hidden, inner].
-        next_norm: [hidden], of the norm behind the MLP: the next layer's first, or the model's last.
+        next_norm: [hidden], of the norm behind the MLP: the next layer's first, or the model's last. None: as for norm.
         next: [columns, hidden]: the next layer's merged queries, keys and values, or the matrix of logits.
         eps: of both norms.
         act: "silu", "gelu_tanh", "gelu_erf" or "relu".
@@ -45,10 +47,10 @@ class BetweenAttentions:
     def __init__(
         self,
         o: torch.Tensor,
-        norm: torch.Tensor,
+        norm: Optional[torch.Tensor],
         gate_up: "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]",
         down: torch.Tensor,
-        next_norm: torch.Tensor,
+        next_norm: Optional[torch.Tensor],
         next: torch.Tensor,
         *,
         eps: float = 1e-6,
@@ -56,12 +58,15 @@ class BetweenAttentions:
         pdl: bool = False,
     ) -> None:
         gate, up = gate_up.chunk(2) if isinstance(gate_up, torch.Tensor) else gate_up
-        self._weights = [o, norm, gate, up, down, next_norm, next]
-        _check(dict(zip(("o", "norm", "gate", "up", "down", "next_norm", "next"), self._weights)))
+        given = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
+        weights = {name: weight for name, weight in given.items() if weight is not None}
+        _check(weights)
+        self._weights = list(weights.values())
         if act not in _ACTIVATIONS:
             raise invalid(f"act is {act!r}; there are {' '.join(_ACTIVATIONS)}")
         #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
-        self.chain = _chain(len(norm), len(gate), len(next), o.shape[1], eps, act, _DTYPES[o.dtype])
+        norms = (norm is not None, next_norm is not None)
+        self.chain = _chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype])
         self._key = register_chain(self.chain)
         self.pdl = pdl
 
@@ -87,17 +92,25 @@ class BetweenAttentions:
         return store.prepare_chain(device.index, self.chain, self._key, wanted)
 
 
-def _chain(hidden: int, inner: int, columns: int, q: int, eps: float, act: str, dtype: str) -> Chain:
+def _chain(
+    hidden: int, inner: int, columns: int, q: int, norms: Tuple[bool, bool], eps: float, act: str, dtype: str
+) -> Chain:
     b = Builder()
+
+    def norm(x: Value, weight: Optional[Value]) -> Value:
+        return rmsnorm(x, eps=eps) if weight is None else rmsnorm(x, weight, eps=eps).cast(dtype)
+
     attended, stream = b.input(dtype, (M, q), name="attended"), b.input(dtype, (M, hidden), name="stream")
-    o, norm = b.constant(dtype, (hidden, q)), b.constant(dtype, (hidden,))
+    o = b.constant(dtype, (hidden, q))
+    first = b.constant(dtype, (hidden,)) if norms[0] else None
     gate, up = b.constant(dtype, (inner, hidden)), b.constant(dtype, (inner, hidden))
-    down, next_norm = b.constant(dtype, (hidden, inner)), b.constant(dtype, (hidden,))
+    down = b.constant(dtype, (hidden, inner))
+    second = b.constant(dtype, (hidden,)) if norms[1] else None
     next = b.constant(dtype, (columns, hidden))
     stream = (attended @ o.T + stream).cast(dtype)
-    x = rmsnorm(stream, norm, eps=eps).cast(dtype)
+    x = norm(stream, first)
     stream = ((_ACTIVATIONS[act](x @ gate.T) * (x @ up.T)) @ down.T + stream).cast(dtype)
-    return b.finish(stream, (rmsnorm(stream, next_norm, eps=eps).cast(dtype) @ next.T).cast(dtype))
+    return b.finish(stream, (norm(stream, second) @ next.T).cast(dtype))
 
 
 def _check(weights: Dict[str, torch.Tensor]) -> None:
@@ -115,3 +128,86 @@ def _check(weights: Dict[str, torch.Tensor]) -> None:
             raise invalid(f"{name} is {weight.dtype} on {weight.device}, o is {o.dtype} on {o.device}: bf16 or f16, all alike")
         if not weight.is_contiguous():
             raise invalid(f"{name} has strides {weight.stride()}: it must be contiguous")
+
+
+# ---------------------------------------------------------------- As an operator
+
+
+@lru_cache(maxsize=None)
+def chain_key(hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype) -> str:
+    """The key of the registered chain of such a layer, with SiLU."""
+    return register_chain(_chain(hidden, inner, columns, q, (True, True), eps, "silu", _DTYPES[dtype]))
+
+
+def _between_cuda(
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    o: torch.Tensor,
+    norm: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    next_norm: torch.Tensor,
+    next: torch.Tensor,
+    eps: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    rows, inner, device = stream.shape[0], down.shape[1], stream.device.index
+    plan = store.find(device, chain_key(stream.shape[1], inner, next.shape[0], o.shape[1], eps, stream.dtype), rows)
+    if plan is None:
+        return _between_by_torch(attended, stream, o, norm, gate_up, down, next_norm, next, eps)
+    attended, stream = attended.contiguous(), stream.contiguous()
+    result = torch.empty_like(stream), stream.new_empty((rows, next.shape[0]))
+    gate = gate_up.data_ptr()
+    up = gate + gate_up.numel() // 2 * gate_up.element_size()
+    buffers = (attended, stream, o, norm), (down, next_norm, next, *result)
+    before, behind = ([tensor.data_ptr() for tensor in tensors] for tensors in buffers)
+    launch(plan, (*before, gate, up, *behind), rows, device, pdl=True)
+    return result
+
+
+def _between_by_torch(
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    o: torch.Tensor,
+    norm: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    next_norm: torch.Tensor,
+    next: torch.Tensor,
+    eps: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    linear, rms_norm, fused = torch.nn.functional.linear, torch.nn.functional.rms_norm, store.settings.silu_and_mul
+    stream = stream + linear(attended, o)
+    both = linear(rms_norm(stream, norm.shape, norm, eps), gate_up)
+    if fused is not None and both.is_cuda:
+        inner = fused(both)
+    else:
+        gate, up = both.chunk(2, dim=-1)
+        inner = torch.nn.functional.silu(gate) * up
+    stream = stream + linear(inner, down)
+    return stream, linear(rms_norm(stream, next_norm.shape, next_norm, eps), next)
+
+
+def _between_fake(
+    attended: torch.Tensor,
+    stream: torch.Tensor,
+    o: torch.Tensor,
+    norm: torch.Tensor,
+    gate_up: torch.Tensor,
+    down: torch.Tensor,
+    next_norm: torch.Tensor,
+    next: torch.Tensor,
+    eps: float,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(stream), stream.new_empty((stream.shape[0], next.shape[0]))
+
+
+register(
+    (
+        (
+            "between_attentions",
+            "(Tensor attended, Tensor stream, Tensor o, Tensor norm, Tensor gate_up, Tensor down, Tensor next_norm, "
+            "Tensor next, float eps) -> (Tensor, Tensor)",
+            {"CUDA": _between_cuda, "CPU": _between_by_torch, "fake": _between_fake},
+        ),
+    )
+)

@@ -15,7 +15,7 @@ from .._chain import Chain
 from .._error import Error, Status, invalid
 from .._plan import Plan
 from .._stream import current_of_torch
-from ._store import store
+from ._store import chains, store
 
 _DTYPES: Dict[torch.dtype, str] = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
@@ -86,8 +86,8 @@ def _launch_mlp(
     return y
 
 
-def launch(plan: Plan, addresses: Tuple[int, ...], rows: int, device: int) -> None:
-    """Enqueues a plan on torch's current stream."""
+def launch(plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: bool = False) -> None:
+    """Enqueues a plan on torch's current stream. `pdl`: it may begin while the kernel ahead ends."""
     if rows == 0:
         return
     for i, address in enumerate(addresses):
@@ -95,7 +95,7 @@ def launch(plan: Plan, addresses: Tuple[int, ...], rows: int, device: int) -> No
             raise invalid(f"buffer {i} is at address {address:#x}, which is not aligned to 16 bytes")
     stream = current_of_torch(device)
     workspace = plan.context._workspaces.address(stream, plan.workspace_size)
-    plan._launch((ctypes.c_uint64 * len(addresses))(*addresses), workspace, stream, rows, False)
+    plan._launch((ctypes.c_uint64 * len(addresses))(*addresses), workspace, stream, rows, pdl)
 
 
 def _gated_mlp_cuda(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = "silu") -> torch.Tensor:
@@ -162,8 +162,6 @@ def _gated_mlp_split_fake(
 
 # ---------------------------------------------------------------- Any chain
 
-_chains: Dict[str, Chain] = {}
-
 
 def register_chain(chain: Chain) -> str:
     """Makes `chain` known to ``torch.ops.sinter.run``; the key to give it: the chain's digest.
@@ -171,12 +169,12 @@ def register_chain(chain: Chain) -> str:
     A compiled graph that holds the key needs the chain registered in the process that runs it.
     """
     key = chain.digest
-    _chains[key] = chain
+    chains[key] = chain
     return key
 
 
 def _registered(key: str) -> Chain:
-    chain = _chains.get(key)
+    chain = chains.get(key)
     if chain is None:
         raise Error(Status.NOT_FOUND, f"no chain {key[:16]} is registered here: sinter.torch.register_chain(chain)")
     return chain
@@ -221,7 +219,9 @@ def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[t
     return results
 
 
-_OPERATORS: Tuple[Tuple[str, str, Dict[str, Any]], ...] = (
+Operators = Tuple[Tuple[str, str, Dict[str, Any]], ...]
+
+_OPERATORS: Operators = (
     (
         "gated_mlp",
         "(Tensor x, Tensor gate_up, Tensor down, str act='silu') -> Tensor",
@@ -236,8 +236,9 @@ _OPERATORS: Tuple[Tuple[str, str, Dict[str, Any]], ...] = (
 )
 
 
-def _register() -> None:
-    for name, schema, functions in _OPERATORS:
+def register(operators: Operators) -> None:
+    """Defines operators of (name, schema, functions by dispatch key, "fake" among them)."""
+    for name, schema, functions in operators:
         _lib.define(name + schema, tags=_tags())
         for key, function in functions.items():
             if key == "fake":
@@ -246,7 +247,7 @@ def _register() -> None:
                 _lib.impl(name, function, key)
 
 
-_register()
+register(_OPERATORS)
 
 
 def gated_mlp(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = "silu") -> torch.Tensor:

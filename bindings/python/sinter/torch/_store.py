@@ -18,6 +18,9 @@ from .._shape import integer
 
 logger = logging.getLogger("sinter")
 
+#: Registered chains by their digests, which name them as a line names a chain of the text form.
+chains: Dict[str, Chain] = {}
+
 _ON_MISS = ("prepare", "torch")
 # Answers that the next call would get again.
 _FINAL = (Status.NO_LEGAL_PLAN, Status.FAILED_PRECONDITION, Status.INVALID_ARGUMENT, Status.UNIMPLEMENTED, Status.UNAVAILABLE)
@@ -88,7 +91,7 @@ class Store:
             self._chain_plans.clear()
 
     def find(self, device: int, line: str, rows: int) -> Optional[Plan]:
-        """The plan for `rows` rows of the chain `line`; None: torch computes it.
+        """The plan for `rows` rows of the chain `line`, a text or a registered digest; None: torch computes it.
 
         Raises:
             Error: STREAM_CAPTURING with the sizes that are prepared, when none fits and work is being captured;
@@ -134,8 +137,8 @@ class Store:
     def prepare(self, context: Context, lines: Sequence[str], sizes: Sequence[int]) -> Dict[Tuple[str, int], str]:
         """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""
         pairs = [(line, size) for line in lines for size in sizes]
-        chains = {line: Chain.from_text(line) for line in lines}
-        made = context.prepare_many([chains[line] for line, _ in pairs], [size for _, size in pairs])
+        made_of = {line: chains.get(line) or Chain.from_text(line) for line in lines}
+        made = context.prepare_many([made_of[line] for line, _ in pairs], [size for _, size in pairs])
         if context.device is not None:
             with self._lock:
                 for (line, size), plan in zip(pairs, made):
@@ -174,7 +177,7 @@ class Store:
             if self.settings.on_miss == "torch":
                 return None
             context = self.context(device)
-            made = plans.by_rows[rows] = context.prepare(line, rows)
+            made = plans.by_rows[rows] = context.prepare(chains.get(line, line), rows)
             context._workspaces.reserve()
             return made
         except Error as error:

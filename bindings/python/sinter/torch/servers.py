@@ -28,18 +28,27 @@ def reason_against(module: Any, linears: Tuple[type, type], plain: type) -> str:
         plain: the exact type of a ``quant_method`` that does not quantise.
     """
     for name, kind in zip(("gate_up_proj", "down_proj"), linears):
-        linear: Any = getattr(module, name, None)
-        if type(linear) is not kind:
-            return f"{name} is a {type(linear).__name__}, not a plain {kind.__name__}"
-        method: object = getattr(linear, "quant_method", None)
-        if type(method) is not plain:
-            return f"{name} is quantised by {type(method).__name__}"
-        if getattr(linear, "bias", None) is not None:
-            return f"{name} has a bias"
-    down = module.down_proj
-    if down.input_size_per_partition != down.input_size:
+        reason = reason_against_linear(name, getattr(module, name, None), kind, plain)
+        if reason:
+            return reason
+    return _reason_against_weights(module.gate_up_proj.weight, module.down_proj.weight)
+
+
+def reason_against_linear(name: str, linear: Any, kind: type, plain: type) -> str:
+    """The same of one linear layer, called `name`, which must be of the exact type `kind`."""
+    found: type = type(linear)
+    if found is not kind:
+        return f"{name} is a {found.__name__}, not a plain {kind.__name__}"
+    method: object = getattr(linear, "quant_method", None)
+    if type(method) is not plain:
+        return f"{name} is quantised by {type(method).__name__}"
+    if getattr(linear, "bias", None) is not None:
+        return f"{name} has a bias"
+    if getattr(linear, "input_size_per_partition", linear.input_size) != linear.input_size:
         return "the layer is split over several GPUs, and its sum follows"
-    return _reason_against_weights(module.gate_up_proj.weight, down.weight)
+    if linear.weight.dtype not in _DTYPES or not linear.weight.is_contiguous():
+        return f"the weight of {name} is {linear.weight.dtype} with strides {linear.weight.stride()}"
+    return ""
 
 
 def _reason_against_weights(gate_up: torch.Tensor, down: torch.Tensor) -> str:
@@ -58,6 +67,11 @@ def version_of(text: str) -> Tuple[int, int]:
     """Major and minor of a version such as "0.33.0+cu130"; (0, 0) for what is none."""
     match = re.match(r"(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
+    """Of ``SIZES`` those that serve the numbers of rows that a server captures; all for none."""
+    return tuple(sorted({min(top for top in SIZES if top >= rows) for rows in captured if rows <= SIZES[-1]})) or SIZES
 
 
 def set_up(silu_and_mul: "Callable[[torch.Tensor], torch.Tensor] | None", sizes: Sequence[int] = SIZES) -> None:

@@ -167,6 +167,22 @@ class Machine {
     return packed;
   }
 
+  // 1 / sqrt(mean of the squares + eps) of each of the packed rows.
+  static Bytes NormsOf(const Bytes& packed, const MatrixProduct& p, int64_t rows) {
+    Bytes norms;
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0;
+      for (int64_t i = 0; i < p.k; ++i) {
+        const double x = Get(p.rows.element, &packed[static_cast<size_t>((r * p.k + i) * 2)]);
+        sum += x * x;
+      }
+      norms.resize(norms.size() + 4);
+      Put(DType::kF32, 1 / std::sqrt(sum / static_cast<double>(p.k) + p.epilogue.eps()),
+          &norms[norms.size() - 4]);
+    }
+    return norms;
+  }
+
   void RunProducts(const KernelSpec& spec) {
     const ProductSequence& p = spec.sequence;
     FfnSpec ffn;
@@ -185,9 +201,10 @@ class Machine {
     ffn.sum_act = p.back().epilogue.sum_activation();
     ffn.scale1 = p[0].epilogue.scale();
     ffn.scale2 = p.size() == 2 ? p.back().epilogue.scale() : 1;
-    ffn.factor1 = FactorOf(p[0]) != RowFactor::kNone;
+    const bool norm = p[0].epilogue.has_norm();  // as a factor, computed here
+    ffn.factor1 = norm || FactorOf(p[0]) != RowFactor::kNone;
     ffn.factor2 = p.size() == 2 && FactorOf(p.back()) != RowFactor::kNone;
-    const bool f32 = FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
+    const bool f32 = norm || FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
     ffn.factor_dtype = f32 ? DType::kF32 : p.element();
     const Chain chain = *MakeFfnChain(ffn);
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
@@ -196,6 +213,9 @@ class Machine {
     OperandBinding result;
     for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kFactor1,
                       Role::kW2, Role::kBias2, Role::kFactor2, Role::kResidual, Role::kOut}) {
+      if (norm && role == Role::kFactor1) {
+        by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
+      }
       for (const OperandBinding& operand : spec.operands) {
         if (operand.role != role) continue;
         if (role == Role::kOut) {

@@ -224,9 +224,16 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
   for (const bool before : {false, true}) {
     const Chain chain = StatisticFfnResidual(64, 128, before);
     const FusionResult result = PlansOf(chain, 32);
+    int with_norms = 0;
     for (const Plan& plan : All(result)) {
       SCOPED_TRACE(plan.ToText());
       EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.03);
+      if (HasNorm(plan.kernels[0].spec.sequence)) {
+        EXPECT_TRUE(plan.fused);
+        EXPECT_EQ(plan.kernels.size(), 2u);
+        ++with_norms;
+        continue;
+      }
       int factors = 0;
       for (const PlannedKernel& k : plan.kernels) {
         for (const OperandBinding& operand : k.spec.operands) {
@@ -240,9 +247,14 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
       if (!plan.fused) continue;
       EXPECT_EQ(Kernels(plan, 0), 1);
     }
-    EXPECT_NE(result.chosen.note.find("gated pair * row factor + silu, product + residual"),
+    EXPECT_GT(with_norms, 0);
+    EXPECT_NE(result.chosen.note.find("gated pair * row norm + silu, product + residual"),
               std::string::npos)
         << result.chosen.note;
+    const FusionResult of_many = PlansOf(chain, 128);
+    EXPECT_NE(of_many.chosen.note.find("gated pair * row factor + silu, product + residual"),
+              std::string::npos)
+        << of_many.chosen.note;
   }
 }
 

@@ -1,10 +1,11 @@
-"""vLLM's gated MLPs by Sinter: the entry point ``vllm.general_plugins``.
+"""vLLM's decoder layers and gated MLPs by Sinter: the entry point ``vllm.general_plugins``.
 
-``register`` replaces ``forward`` of the MLPs of Llama (which Mistral uses too) and Qwen2 (which Qwen3 uses too). A
-layer that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps vLLM's path, and so does everything
-on a chip other than Hopper, with a vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan
-depends on the number of rows. Plans are prepared in vLLM's first dummy run, before its memory is measured. Nothing
-here opens the driver: vLLM forks its workers after this ran.
+``register`` looks at models of Llama (which Mistral uses too), Qwen2 and Qwen3 when they are first called: all that lies
+between two attentions becomes one plan (`_layers`) where no layer is quantised, biased, split over GPUs or wrapped by LoRA.
+Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
+vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
+prepared in vLLM's first dummy run, before its memory is measured. Nothing here opens the driver: vLLM forks its workers
+after this ran.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ _CLASSES = (
     ("vllm.model_executor.models.qwen2", "Qwen2MLP"),
 )
 
+_MODELS = (
+    ("vllm.model_executor.models.llama", "LlamaModel"),
+    ("vllm.model_executor.models.qwen2", "Qwen2Model"),
+    ("vllm.model_executor.models.qwen3", "Qwen3Model"),
+)
+
 
 def register() -> None:
     """Called by vLLM in every process, perhaps more than once."""
@@ -33,11 +40,13 @@ def register() -> None:
         servers.stay_away("vLLM", reason)
         return
     servers.set_up(_silu_and_mul())
-    for module, name in _CLASSES:
-        try:
-            _replace(getattr(importlib.import_module(module), name), servers)
-        except (ImportError, AttributeError) as error:
-            servers.stay_away(f"vLLM's {name}", str(error))
+    for take, classes in ((_replace, _CLASSES), (_watch, _MODELS)):
+        for module, name in classes:
+            try:
+                take(getattr(importlib.import_module(module), name), servers)
+            except (ImportError, AttributeError) as error:
+                servers.stay_away(f"vLLM's {name}", str(error))
+    _name_in_cache()
 
 
 def _reason_against(servers: Any) -> str:
@@ -85,6 +94,55 @@ def _replace(mlp: type, servers: Any) -> None:
 
     forward.is_sinters = True  # type: ignore[attr-defined]
     mlp.forward = forward  # type: ignore[attr-defined]
+
+
+def _watch(model: type, servers: Any) -> None:
+    """Links the layers of a model when it is first called."""
+    own: Optional[Callable[..., Any]] = vars(model).get("__call__")
+    if own is None or getattr(own, "is_sinters", False):
+        return  # its parent's is watched
+
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not hasattr(self, "sinter_looked"):
+            self.sinter_looked = True
+            _look_at(self, servers)
+        return own(self, *arguments, **named)
+
+    call.is_sinters = True  # type: ignore[attr-defined]
+    model.__call__ = call  # type: ignore[method-assign,operator]
+
+
+def _look_at(model: Any, servers: Any) -> None:
+    from . import _layers
+
+    captured = model.vllm_config.compilation_config.cudagraph_capture_sizes or ()
+    servers.set_up(_silu_and_mul(), servers.sizes_for(captured))
+    reason = _layers.reason_against(model, servers)
+    if reason:
+        servers.stay_away("a model of vLLM", reason)
+        return
+    layers = list(model.layers)
+    _layers.replace(type(layers[0]))
+    _layers.link(layers)
+
+
+def _name_in_cache() -> None:
+    """vLLM must not take what it compiled without this plugin: of compiled models, its keys name no plugin."""
+    try:
+        from vllm.compilation import caching
+
+        own: Callable[..., Any] = caching.aot_compile_hash_factors
+    except (ImportError, AttributeError):
+        return
+    if getattr(own, "is_sinters", False):
+        return
+    import sinter
+
+    def factors(vllm_config: Any) -> Any:
+        return [*own(vllm_config), f"sinter {sinter.__version__}"]
+
+    factors.is_sinters = True  # type: ignore[attr-defined]
+    caching.aot_compile_hash_factors = factors
 
 
 def _silu_and_mul() -> Optional[Callable[[Any], Any]]:

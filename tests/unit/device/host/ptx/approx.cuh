@@ -5,6 +5,7 @@
 namespace sinter {
 
 inline float exp2_approx(float x) { return std::exp2(x); }
+inline float rsqrt_approx(float x) { return 1.0f / std::sqrt(x); }
 inline float reciprocal_approx(float x) { return 1.0f / x; }
 
 }  // namespace sinter

@@ -22,6 +22,8 @@ struct Integer16 : ElementSizes<u16> {
            static_cast<u32>(static_cast<u16>(static_cast<int>(high))) << 16;
   }
   static float unpack(u16 bits) { return static_cast<short>(bits); }
+  static float low(u32 pair) { return unpack(static_cast<u16>(pair)); }
+  static float high(u32 pair) { return unpack(static_cast<u16>(pair >> 16)); }
 };
 
 // An 8-bit integer where kernels have e4m3.

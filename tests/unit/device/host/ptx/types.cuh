@@ -2,6 +2,7 @@
 // rest of the device library is compiled as it is.
 #pragma once
 #include <cmath>
+#include <cstring>
 
 #include "tests/unit/device/machine.h"
 
@@ -36,6 +37,16 @@ inline T __shfl_sync(u32, T value, int) {
   return value;
 }
 inline float fmaxf(float a, float b) { return a > b ? a : b; }
+inline u32 __float_as_uint(float x) {
+  u32 bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline float __uint_as_float(u32 bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 inline u32 __shfl_xor_sync(u32, u32 value, int lanes) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   return hardware::machine.Shuffle(lane, value, lane ^ lanes);

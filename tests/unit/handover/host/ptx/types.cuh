@@ -23,6 +23,16 @@ struct ThreadIndex {
 inline struct { ThreadIndex x; } threadIdx;
 
 inline float fmaxf(float a, float b) { return a > b ? a : b; }
+inline u32 __float_as_uint(float x) {
+  u32 bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline float __uint_as_float(u32 bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 u32 __shfl_xor_sync(u32 lanes, u32 value, int mask);  // by no exchange
 
 }  // namespace sinter

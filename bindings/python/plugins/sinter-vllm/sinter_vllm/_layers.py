@@ -1,0 +1,112 @@
+"""vLLM's decoder layers by Sinter: all that lies between two attentions as one plan.
+
+The layers of a model are linked when it is first called, behind the loading of weights and of LoRA adapters. A linked layer
+computes from its attention's result to the next layer's queries, keys and values, so what goes from layer to layer is these
+and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, List
+
+import torch
+
+_LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
+
+
+class Passed(torch.nn.Module):
+    """Stands for a projection of attention that a plan computes: gives on what it is given. Keeps the weight under its name."""
+
+    def __init__(self, linear: Any) -> None:
+        super().__init__()
+        self.weight = linear.weight
+
+    def forward(self, x: torch.Tensor) -> "tuple[torch.Tensor, None]":
+        return x, None
+
+
+def reason_against(model: Any, servers: Any) -> str:
+    """Why the model's layers stay vLLM's own; "" when they can be linked."""
+    from vllm.model_executor.layers.layernorm import RMSNorm
+    from vllm.model_executor.layers.linear import (
+        MergedColumnParallelLinear,
+        QKVParallelLinear,
+        RowParallelLinear,
+        UnquantizedLinearMethod,
+    )
+
+    layers = list(model.layers)
+    if getattr(model, "aux_hidden_state_layers", ()):
+        return "states between layers are asked for"
+    if len(layers) < 2 or len({type(layer) for layer in layers}) != 1:
+        return "its layers are not all alike"
+    if list(inspect.signature(type(layers[0]).forward).parameters) != _LAYER_ARGUMENTS:
+        return "a layer's forward takes other arguments"
+    for layer in layers:
+        attention = layer.self_attn
+        for name, kind in (("qkv_proj", QKVParallelLinear), ("o_proj", RowParallelLinear)):
+            reason = servers.reason_against_linear(name, getattr(attention, name, None), kind, UnquantizedLinearMethod)
+            if reason:
+                return reason
+        reason = servers.reason_against(layer.mlp, (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod)
+        if reason:
+            return reason
+        for norm in (layer.input_layernorm, layer.post_attention_layernorm):
+            if type(norm) is not RMSNorm or not norm.has_weight or norm.variance_size_override is not None:
+                return "a norm is not a plain RMSNorm"
+            if norm.weight.dtype != layer.mlp.down_proj.weight.dtype:
+                return f"a norm's weight is {norm.weight.dtype}"
+            if norm.variance_epsilon != layers[0].input_layernorm.variance_epsilon:
+                return "norms differ in epsilon"
+    return ""
+
+
+def link(layers: "List[Any]") -> None:
+    """Each layer of `layers` hands to the next one its queries, keys and values."""
+    for layer, after in zip(layers, layers[1:]):
+        # In a tuple, so that torch does not take the next layer for a part of this one.
+        layer.sinter_after = (after, after.self_attn.qkv_proj.weight)
+        layer.sinter_o = (layer.self_attn.o_proj.weight,)
+    for layer, after in zip(layers, layers[1:]):
+        layer.self_attn.o_proj = Passed(layer.self_attn.o_proj)
+        after.self_attn.qkv_proj = Passed(after.self_attn.qkv_proj)
+        after.sinter_behind = True
+
+
+def replace(kind: type) -> None:
+    """Gives layers of a class a forward that knows of links."""
+    own = kind.forward  # type: ignore[attr-defined]
+    if getattr(own, "is_sinters", False):
+        return
+
+    def forward(self: Any, positions: Any, hidden_states: Any, residual: Any) -> Any:
+        if not hasattr(self, "sinter_after") and not hasattr(self, "sinter_behind"):
+            return own(self, positions, hidden_states, residual)
+        if not hasattr(self, "sinter_behind"):  # the first
+            if residual is None:
+                residual = hidden_states
+                hidden_states = self.input_layernorm(hidden_states)
+            else:
+                hidden_states, residual = self.input_layernorm(hidden_states, residual)
+        attended = self.self_attn(positions=positions, hidden_states=hidden_states)
+        if not hasattr(self, "sinter_after"):  # the last
+            hidden_states, residual = self.post_attention_layernorm(attended, residual)
+            return self.mlp(hidden_states), residual
+        after, qkv = self.sinter_after
+        norm = self.post_attention_layernorm
+        stream, hidden_states = torch.ops.sinter.between_attentions(
+            attended,
+            residual,
+            self.sinter_o[0],
+            norm.weight,
+            self.mlp.gate_up_proj.weight,
+            self.mlp.down_proj.weight,
+            after.input_layernorm.weight,
+            qkv,
+            norm.variance_epsilon,
+        )
+        return hidden_states, stream
+
+    forward.is_sinters = True  # type: ignore[attr-defined]
+    kind.forward = forward  # type: ignore[attr-defined]

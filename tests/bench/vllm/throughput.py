@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Tokens a second that vLLM gives out, with and without the plugin sinter-vllm.
+
+Usage: throughput.py --out FILE.json [--models A,B] [--rows 1,8] ..    needs vLLM, sinter, sinter-vllm and a Hopper GPU
+
+All engines start at once and then measure in turns, each in a process of its own: the same prompts, the same random weights. Ends with
+0 when all was measured, 1 when an engine failed, 2 for a command line that is wrong.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "decode"))
+
+from models import MODELS  # noqa: E402
+
+#: Contestants, and the plugins that vLLM loads in them.
+PLUGINS = {"vllm": "", "sinter": "sinter"}
+
+
+def config(model):
+    """What transformers knows such a model by."""
+    kind = "Qwen3" if model.qk_norm else "Llama"
+    return {
+        "architectures": [f"{kind}ForCausalLM"], "model_type": kind.lower(), "hidden_size": model.hidden,
+        "intermediate_size": model.inner, "num_hidden_layers": model.layers, "num_attention_heads": model.heads,
+        "num_key_value_heads": model.kv_heads, "head_dim": model.head, "vocab_size": model.vocabulary, "rms_norm_eps": model.eps,
+        "rope_theta": 500000.0, "hidden_act": "silu", "attention_bias": False, "max_position_embeddings": 32768,
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2,
+    }
+
+
+class Engine:
+    """A process of engine.py."""
+
+    def __init__(self, folder, model, contestant, options):
+        self.name, self.contestant = model.name, contestant
+        place = os.path.join(folder, f"{model.name}-{contestant}")
+        os.makedirs(place)
+        with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config(model), file)
+        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new,
+                 "vocabulary": model.vocabulary, "engine": json.loads(options.engine)}
+        with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
+            json.dump(asked, file)
+        # A cache of its own: what vLLM compiled for one contestant must not serve the other.
+        environment = {**os.environ, "VLLM_PLUGINS": PLUGINS[contestant], "VLLM_CACHE_ROOT": os.path.join(place, "cache"),
+                       "SINTER_METRICS_FILE": os.path.join(place, "%p.prom"), "VLLM_NO_USAGE_STATS": "1"}
+        self.place, self.log = place, os.path.join(options.logs or place, f"{model.name}-{contestant}.log")
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, os.path.join(HERE, "engine.py"), os.path.join(place, "engine.json")], env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+
+    def __str__(self):
+        return f"{self.name} {self.contestant}"
+
+    def answer(self):
+        """The next result.
+
+        Raises:
+            RuntimeError: the process ended.
+        """
+        for line in self.process.stdout:
+            if line.startswith("RESULT "):
+                return json.loads(line[7:])
+            with open(self.log, "a", encoding="utf-8") as file:
+                file.write(line)
+        self.process.communicate()
+        raise RuntimeError(f"{self} ended with {self.process.returncode}: see {self.log}")
+
+    def measure(self, rows):
+        self.process.stdin.write(f"{rows}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def launches(self):
+        """Launches of Sinter's plans, captured ones included; ends the process."""
+        try:
+            self.process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+        found = 0
+        for name in os.listdir(self.place):
+            if name.endswith(".prom"):
+                with open(os.path.join(self.place, name), encoding="utf-8") as file:
+                    found += sum(int(float(line.split()[-1])) for line in file if line.startswith("sinter_launches_total"))
+        return found
+
+
+def agreement(left, right):
+    """Share of tokens, from each sequence's beginning, before the first that differs."""
+    same = total = 0
+    for a, b in zip(left, right):
+        total += len(a)
+        same += next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), len(a))
+    return same / total
+
+
+def row(engine, rows, options, results):
+    seconds, one = (statistics.median(result[key] for result in results) for key in ("seconds", "one_s"))
+    made = rows * options.new
+    return {"model": engine.name, "contestant": engine.contestant, "rows": rows, "context": options.context, "new": options.new,
+            "seconds": seconds, "output_tokens_per_s": made / seconds,
+            "decode_tokens_per_s": (made - rows) / (seconds - one), "step_us": (seconds - one) / (options.new - 1) * 1e6,
+            "tokens": results[0]["tokens"]}
+
+
+def turns(engines, options):
+    """Rows of the results file."""
+    found = []
+    for rows in options.rows:
+        results = {engine: [] for engine in engines}
+        for _ in range(options.rounds):
+            for engine in engines:
+                results[engine].append(engine.measure(rows))
+        found += [row(engine, rows, options, results[engine]) for engine in engines]
+    return found
+
+
+def compare(rows):
+    """Adds to rows with the plugin what they are beside those without, and drops the tokens."""
+    own = {(one["model"], one["rows"]): one for one in rows if one["contestant"] == "vllm"}
+    for one in rows:
+        other = own.get((one["model"], one["rows"]))
+        if other is not None and one is not other:
+            one["ratio"] = one["output_tokens_per_s"] / other["output_tokens_per_s"]
+            one["decode_ratio"] = one["decode_tokens_per_s"] / other["decode_tokens_per_s"]
+            one["agreement"] = agreement(one["tokens"], other["tokens"])
+    for one in rows:
+        del one["tokens"]
+    return rows
+
+
+def parse(arguments):
+    names = lambda text: [name for name in text.split(",") if MODELS[name]]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", required=True, help="results file")
+    parser.add_argument("--models", type=names, default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
+    parser.add_argument("--contestants", type=lambda text: text.split(","), default=list(PLUGINS), help="vllm sinter")
+    parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32])
+    parser.add_argument("--context", type=int, default=1024, help="tokens of a prompt")
+    parser.add_argument("--new", type=int, default=128, help="tokens made of each prompt")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each engine; the median counts")
+    parser.add_argument("--ready", type=float, default=600, help="seconds that an engine may take to start")
+    parser.add_argument("--engine", default="{}", help="more arguments of vllm.LLM, JSON")
+    parser.add_argument("--logs", help="folder for the engines' logs")
+    return parser.parse_args(arguments)
+
+
+def report(one):
+    beside = f"  with / without {one['ratio']:.3f} (decode {one['decode_ratio']:.3f})  agreement {one['agreement']:.2f}" if "ratio" in one else ""
+    print(f"{one['model']:13} M {one['rows']:<4} {one['contestant']:7} {one['output_tokens_per_s']:9.1f} tokens/s  "
+          f"decode {one['decode_tokens_per_s']:9.1f}, {one['step_us']:7.0f} us a step{beside}", flush=True)
+
+
+def ready(engines, seconds):
+    """{engine: its start's seconds} of those that answer in time, and why the others did not; these are ended."""
+    found, failed = {}, []
+
+    def wait(engine):
+        try:
+            found[engine] = engine.answer()["ready_s"]
+        except RuntimeError as error:
+            failed.append(str(error))
+
+    threads = {engine: threading.Thread(target=wait, args=(engine,), daemon=True) for engine in engines}
+    begin = time.monotonic()
+    for thread in threads.values():
+        thread.start()
+    for engine, thread in threads.items():
+        thread.join(max(0, begin + seconds - time.monotonic()))
+        if thread.is_alive():
+            engine.process.kill()
+            thread.join()
+    return found, failed
+
+
+def write(path, result):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
+
+
+def main(arguments):
+    options = parse(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        engines = [Engine(folder, MODELS[name], contestant, options) for name in options.models for contestant in options.contestants]
+        started, failed = ready(engines, options.ready)
+        result = {"rows": [], "ready_s": {str(engine): seconds for engine, seconds in started.items()}, "launches": {},
+                  "failures": failed}
+        for name in options.models:
+            try:
+                found = compare(turns([engine for engine in started if engine.name == name], options))
+            except RuntimeError as error:
+                failed.append(str(error))
+                continue
+            result["rows"] += found
+            for one in found:
+                report(one)
+            write(options.out, result)
+        for engine in started:
+            result["launches"][str(engine)] = engine.launches()
+        failed += [f"{name}: no plan of Sinter was launched" for name, count in result["launches"].items() if name.endswith("sinter") and not count]
+        write(options.out, result)
+    for why in failed:
+        print("FAILED", why)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
