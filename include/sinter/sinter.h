@@ -736,8 +736,8 @@ enum {
   SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
   SINTER_PREPARE_VERIFY = 4,          /* as sinter_context_options.verify */
   /* Only what is there: a plan that lives in this context, or one of which every kernel lies in a
-   * tier. Else, on a GPU, a plan named "stand-in" of kernels that come with the library; else
-   * SINTER_NOT_FOUND, which says why. Nothing is compiled or waited for: sinter_prepare_async.
+   * tier. Else, with SINTER_STAND_INS=1 on a GPU, a plan named "stand-in" of the library's own
+   * kernels; else SINTER_NOT_FOUND, which says why. Nothing is compiled: sinter_prepare_async.
    * Wins over must-hit, whose error also looks for the nearest entry. */
   SINTER_PREPARE_NO_BUILD = 8
 };

@@ -62,7 +62,9 @@ absl::StatusOr<BuiltKernelPtr> StandIns::Load(const KernelSpec& spec, LaunchReci
   const std::string name = StandInName(stand_in.index);
   const absl::string_view cubin = core_->ports.stand_ins(name);
   if (cubin.empty()) return absl::FailedPreconditionError(absl::StrCat(name, " was not built"));
-  const std::string key = absl::StrCat("stand-in ", name, " ", Sha256(cubin).Hex());
+  // A kernel is loaded for its threads and its shared memory.
+  const std::string key = absl::StrCat("stand-in ", name, " ", recipe->block[0], " ",
+                                       recipe->shared_bytes, " ", Sha256(cubin).Hex());
   if (BuiltKernelPtr live = kernels_.Find(key)) {
     core_->modules.Touch(key);
     SINTER_RETURN_IF_ERROR(live->loaded->CheckRecipe(*recipe));

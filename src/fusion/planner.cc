@@ -397,7 +397,7 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
   Planner planner(chain, bucket, model, options, pace);
-  if (!options.batch_invariant && MayTakeNorms(chain, bucket)) {
+  if (!options.batch_invariant && !options.stand_ins && MayTakeNorms(chain, bucket)) {
     Planner norms(chain, bucket, model, options, pace, true);
     return planner.Run(&norms);
   }

@@ -68,6 +68,7 @@ absl::Status CheckOne(const MatrixProduct& p) {
   if (p.result != p.rows.element) {
     return Refuse(absl::StrCat("into ", NameOf(p.result), ", only into its operands' element"));
   }
+  if (p.epilogue.has_norm()) return Refuse("rows whose norm it would compute");
   return absl::OkStatus();
 }
 

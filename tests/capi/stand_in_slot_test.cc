@@ -26,8 +26,9 @@ class StandInSlots : public testing::Test {
     sinter::Ports ports = world_.MakePorts();
     ports.stand_ins = [](absl::string_view name) { return name; };
     context_.reset(new sinter_context);
+    context_->config.stand_ins = true;
     context_->engine =
-        sinter::CreateEngine(std::move(ports), sinter::Config(), sinter::LogSink(), hooks);
+        sinter::CreateEngine(std::move(ports), context_->config, sinter::LogSink(), hooks);
   }
 
   SlotPtr Create(uint32_t flags) {

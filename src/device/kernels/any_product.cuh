@@ -212,6 +212,36 @@ struct AnyEnd {
     }
   }
 
+  // As SwappedParts::send where one block has all of K: without a cluster there is no remote store.
+  SINTER_DEVICE void keep(const float (&d)[P::kAccumulators], WarpgroupPlace place) const {
+    constexpr int kSets = P::kHalf / kWarpgroupRows;
+    const SwappedPlace<P> at(place);
+#pragma unroll
+    for (int g = 0; g < Config::kBlockM / 8; ++g) {
+#pragma unroll
+      for (int set = 0; set < P::kSets; ++set) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;
+          const int column =
+              set / kSets * P::kBlockN + at.column + set % kSets * kWarpgroupRows + 8 * half;
+          const u32 to = reduce.parts + pair_part_offset(0, Parts::kPairs, (8 * g + at.row) / 2,
+                                                         P::kColumns, column);
+          store_shared(to, __float_as_uint(d[i]));
+          store_shared(to + 4, __float_as_uint(d[i + 1]));
+        }
+      }
+    }
+  }
+  SINTER_DEVICE void run_alone(const float (&d)[P::kAccumulators], WarpgroupPlace place, int row,
+                               int column) const {
+    named_barrier(1, Parts::kThreads);  // the last tile's parts have been read
+    keep(d, place);
+    const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+    named_barrier(1, Parts::kThreads);
+    sum(row, column, ahead);
+  }
+
   // As DsmReduceScatter::run.
   SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place, int row,
                          int column, bool again) {
@@ -251,8 +281,11 @@ SINTER_DEVICE void any_product_consume(const AnyArguments& args, const BlockType
     float accumulators[P::kAccumulators];
     end.reduce.fetch(end.added, walk.row(unit), walk.column(unit));
     accumulate<Config, P, true>(accumulators, block.ring, cursor, 0, walk.end - walk.begin, place);
-    end.run(accumulators, place, walk.row(unit), walk.column(unit),
-            unit + walk.step < walk.units());
+    if constexpr (P::kSplitK == 1)
+      end.run_alone(accumulators, place, walk.row(unit), walk.column(unit));
+    else
+      end.run(accumulators, place, walk.row(unit), walk.column(unit),
+              unit + walk.step < walk.units());
   }
 }
 

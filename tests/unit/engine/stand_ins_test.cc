@@ -188,7 +188,9 @@ TEST(RowPrograms, OfPlannedKernelsComputeWhatTheReferenceDoes) {
 }
 
 // An engine on fakes, whose stand-ins are names.
-std::shared_ptr<Engine> EngineWithStandIns(FakeWorld* world, const Config& config = Config()) {
+std::shared_ptr<Engine> EngineWithStandIns(FakeWorld* world, bool on = true) {
+  Config config;
+  config.stand_ins = on;
   world->plan = PlanChain;
   world->compute = false;
   PlanningHooks hooks;
@@ -233,13 +235,11 @@ TEST(StandIns, RunWhereThereIsNoCompiler) {
   EXPECT_TRUE(absl::IsUnavailable(engine->Prepare(world.chain, 100, background).status()));
 }
 
-TEST(StandIns, AreNotHandedOutWhereTheyAreTurnedOff) {
+TEST(StandIns, AreNotHandedOutUnlessTheyAreTurnedOn) {
   FakeWorld world;
-  Config config;
-  config.stand_ins = false;
   PrepareOptions options;
   options.no_build = true;
-  const auto engine = EngineWithStandIns(&world, config);
+  const auto engine = EngineWithStandIns(&world, false);
   EXPECT_TRUE(absl::IsNotFound(engine->Prepare(world.chain, 100, options).status()));
 }
 
