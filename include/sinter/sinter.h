@@ -736,9 +736,9 @@ enum {
   SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
   SINTER_PREPARE_VERIFY = 4,          /* as sinter_context_options.verify */
   /* Only what is there: a plan that lives in this context, or one of which every kernel lies in a
-   * tier. Else SINTER_NOT_FOUND, which names the plan or the kernel and why it missed. Nothing is
-   * searched, compiled or waited for: use another path now, and sinter_prepare_async. Wins over
-   * must-hit, whose error also looks for the nearest entry. */
+   * tier. Else, with SINTER_STAND_INS=1 on a GPU, a plan named "stand-in" of the library's own
+   * kernels; else SINTER_NOT_FOUND, which says why. Nothing is compiled: sinter_prepare_async.
+   * Wins over must-hit, whose error also looks for the nearest entry. */
   SINTER_PREPARE_NO_BUILD = 8
 };
 typedef struct sinter_prepare_options {
@@ -808,9 +808,9 @@ SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
 /* A slot always holds the best plan so far, for callers that must not wait. Nothing that a plan,
  * binding or graph holds ever changes: to take a better plan in, acquire it, bind, capture anew.
- * The final plan has generation 2; one of generation 1 stands in for it, with a digest of its own
- * (this version has none); 0 is no plan. All are thread-safe. All since 0.1. */
-/* A plan that was built, or found, becomes current by sinter_slot_switch alone: ranks all-reduce
+ * The final plan has generation 2; one of generation 1 stands in for it, with a digest of its own,
+ * and is current from the start; 0 is no plan. All are thread-safe. All since 0.1. */
+/* A final plan becomes current by sinter_slot_switch alone, built or found: ranks all-reduce
  * (min) their generations between two steps, and from 2 on all switch. */
 enum { SINTER_SLOT_MANUAL = 1 };
 /* Looks up as SINTER_PREPARE_NO_BUILD does, which must not be among `options`. A hit is current at

@@ -45,6 +45,7 @@ absl::StatusOr<BoundArg> BindArg(const ArgSlot& slot, const BufferList& buffers)
       break;
     }
     case ArgKind::kSymbolM:
+    case ArgKind::kBytes:
       break;
     case ArgKind::kInt32: {
       const int32_t value = static_cast<int32_t>(slot.int_value);
@@ -116,6 +117,10 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
   for (size_t i = 0; i < recipe.args.size(); ++i) {
     absl::StatusOr<BoundArg> arg = BindArg(recipe.args[i], buffers);
     if (!arg.ok()) return Annotate(arg.status(), absl::StrCat("argument ", i));
+    if (arg->kind == ArgKind::kBytes) {
+      arg->map = static_cast<int>(binding->bytes.size());
+      binding->bytes.push_back(recipe.args[i].bytes);
+    }
     binding->args.push_back(*arg);
   }
   return binding;

@@ -4,6 +4,7 @@
 #define SINTER_RUNTIME_LAUNCH_BINDING_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,7 +19,7 @@ namespace sinter {
 // One kernel argument. `value` holds the bytes of everything but tensor maps and M.
 struct BoundArg {
   ArgKind kind = ArgKind::kPointer;
-  int map = 0;             // kTensorMap
+  int map = 0;             // kTensorMap; kBytes: index into Binding::bytes
   uint64_t value = 0;      // little-endian: the first 4 or 8 bytes are the argument
   uint64_t row_bytes = 0;  // kPointer: bytes per row of M, 0 when the buffer does not depend on M
 };
@@ -41,6 +42,7 @@ struct Binding : BoundKernel {
   int64_t rows_per_m = 1;
   std::vector<BoundArg> args;
   std::vector<BoundMap> maps;
+  std::vector<std::string> bytes;
   RowMaps row_maps;
 };
 

@@ -46,6 +46,8 @@ absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, i
       frame->params[i] = Address(map.prepared.m_dim < 0 ? &map.encoded : row_maps + map.row_map);
     } else if (arg.kind == ArgKind::kSymbolM) {
       frame->params[i] = &frame->m;
+    } else if (arg.kind == ArgKind::kBytes) {
+      frame->params[i] = Address(bound.bytes[arg.map].data());
     } else {
       frame->pointers[i] = arg.value + arg.row_bytes * static_cast<uint64_t>(row_offset * per_m);
       frame->params[i] = &frame->pointers[i];

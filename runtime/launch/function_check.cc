@@ -57,9 +57,8 @@ absl::Status CheckSignature(const Driver& driver, CUfunction function,
                                                      " arguments, the kernel takes ",
                                                      declared ? "more" : absl::StrCat(i)));
     }
-    if (declared && size != SizeOfArg(args[i].kind)) {
-      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " has ",
-                                                     SizeOfArg(args[i].kind),
+    if (declared && size != SizeOfArg(args[i])) {
+      return absl::InvalidArgumentError(absl::StrCat("argument ", i, " has ", SizeOfArg(args[i]),
                                                      " bytes, the kernel's parameter has ", size));
     }
   }
@@ -68,8 +67,8 @@ absl::Status CheckSignature(const Driver& driver, CUfunction function,
 
 }  // namespace
 
-size_t SizeOfArg(ArgKind kind) {
-  switch (kind) {
+size_t SizeOfArg(const ArgSlot& arg) {
+  switch (arg.kind) {
     case ArgKind::kTensorMap:
       return sizeof(CUtensorMap);
     case ArgKind::kPointer:
@@ -78,6 +77,8 @@ size_t SizeOfArg(ArgKind kind) {
     case ArgKind::kInt32:
     case ArgKind::kFloat32:
       return 4;
+    case ArgKind::kBytes:
+      return arg.bytes.size();
   }
   return 0;
 }

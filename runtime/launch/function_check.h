@@ -13,7 +13,7 @@
 namespace sinter {
 
 // Bytes of an argument.
-size_t SizeOfArg(ArgKind kind);
+size_t SizeOfArg(const ArgSlot& arg);
 
 // FAILED_PRECONDITION where the function cannot have the recipe's threads or shared memory,
 // INVALID_ARGUMENT where its parameters are not the recipe's in number or size, which a driver

@@ -44,7 +44,7 @@ class Kernel : public LoadedKernel {
         shared_bytes_(recipe.shared_bytes),
         threads_(ThreadsPerBlock(recipe)),
         non_portable_(BlocksPerCluster(recipe) > kPortableCluster) {
-    for (const ArgSlot& arg : recipe.args) arg_sizes_.push_back(SizeOfArg(arg.kind));
+    for (const ArgSlot& arg : recipe.args) arg_sizes_.push_back(SizeOfArg(arg));
   }
 
   // The part of loading that talks to the driver. Inside a DriverScope.
@@ -141,7 +141,7 @@ absl::Status Kernel::CheckCompatible(const LaunchRecipe& recipe) const {
   }
   bool same = recipe.args.size() == arg_sizes_.size();
   for (size_t i = 0; same && i < arg_sizes_.size(); ++i)
-    same = SizeOfArg(recipe.args[i].kind) == arg_sizes_[i];
+    same = SizeOfArg(recipe.args[i]) == arg_sizes_[i];
   if (!same) return absl::InvalidArgumentError("the sizes of arguments differ from those loaded");
   return absl::OkStatus();
 }

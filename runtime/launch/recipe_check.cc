@@ -66,7 +66,7 @@ absl::Status CheckArgs(const LaunchRecipe& recipe) {
   }
   for (size_t i = 0; i < recipe.args.size(); ++i) {
     const ArgSlot& arg = recipe.args[i];
-    if (arg.kind > ArgKind::kFloat32) {
+    if (arg.kind > ArgKind::kBytes) {
       return Malformed(absl::StrCat("argument ", i, ": unknown kind ", static_cast<int>(arg.kind)));
     }
     if (arg.kind == ArgKind::kTensorMap &&

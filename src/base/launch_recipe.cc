@@ -23,6 +23,7 @@ constexpr uint64_t kMaxClusterBlocks = 16;
 constexpr uint64_t kMaxSharedBytes = 256 * 1024;
 constexpr uint64_t kMaxTensorMaps = 64;
 constexpr uint64_t kMaxArgs = 512;
+constexpr uint64_t kMaxArgBytes = 2048;
 constexpr uint64_t kMaxRank = 5;
 constexpr uint64_t kMaxBuffer = 4095;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
@@ -166,8 +167,11 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
       return absl::InvalidArgumentError("launch recipe: float argument is not a number");
     case ArgKind::kSymbolM:
       return absl::OkStatus();
+    case ArgKind::kBytes:
+      SINTER_RETURN_IF_ERROR(CheckRange("bytes of an argument", arg.bytes.size(), 4, kMaxArgBytes));
+      return CheckMultiple("bytes of an argument", arg.bytes.size(), 4);
   }
-  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..4");
+  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..5");
 }
 
 void WriteTriple(const std::array<uint32_t, 3>& v, ByteWriter& w) {
@@ -215,7 +219,7 @@ bool TensorMapTemplate::operator==(const TensorMapTemplate& o) const {
 
 bool ArgSlot::operator==(const ArgSlot& o) const {
   return kind == o.kind && index == o.index && offset_bytes == o.offset_bytes &&
-         int_value == o.int_value && float_value == o.float_value;
+         int_value == o.int_value && float_value == o.float_value && bytes == o.bytes;
 }
 
 bool LaunchRecipe::operator==(const LaunchRecipe& o) const {
@@ -245,6 +249,7 @@ std::string LaunchRecipe::Encode() const {
     w.U64(arg.offset_bytes);
     w.I64(arg.int_value);
     w.F64(arg.float_value);
+    if (arg.kind == ArgKind::kBytes) w.Bytes(arg.bytes);
   }
   return w.Take();
 }

@@ -49,6 +49,7 @@ enum class ArgKind : uint8_t {
   kSymbolM = 2,    // int32: the launch's m
   kInt32 = 3,      // constant
   kFloat32 = 4,    // constant
+  kBytes = 5,      // constant bytes by value
 };
 
 struct ArgSlot {
@@ -57,6 +58,7 @@ struct ArgSlot {
   uint64_t offset_bytes = 0;  // kPointer
   int64_t int_value = 0;      // kInt32; kPointer: bytes per row of M, 0 without M
   double float_value = 0;     // kFloat32
+  std::string bytes = {};     // kBytes: at most 2048, a multiple of 4
   bool operator==(const ArgSlot& o) const;
 };
 

@@ -1,4 +1,4 @@
-# Writes sinter_build_info.h. SOURCE, OUTPUT, VERSION, COMPILER, BUILD_TYPE are given.
+# Writes sinter_build_info.h. SOURCE, OUTPUT, VERSION, COMPILER, BUILD_TYPE, STAND_INS are given.
 set(commit "commit unknown")
 set(hash unknown)
 find_package(Git QUIET)
@@ -15,7 +15,11 @@ if(GIT_FOUND AND EXISTS ${SOURCE}/.git)
     endif()
   endif()
 endif()
-set(text "#define SINTER_BUILD_INFO \"sinter ${VERSION} (${commit}; ${COMPILER}; ${BUILD_TYPE})\"
+set(stand_ins "no stand-ins")
+if(STAND_INS)
+  set(stand_ins stand-ins)
+endif()
+set(text "#define SINTER_BUILD_INFO \"sinter ${VERSION} (${commit}; ${COMPILER}; ${BUILD_TYPE}; ${stand_ins})\"
 #define SINTER_BUILD_COMMIT \"${hash}\"\n")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} old)

@@ -71,6 +71,7 @@ void WriteBuilding(const EngineStats& s, MetricsText& out) {
   out.Counter("fallbacks_total", "Plans or kernels that were replaced, by reason.");
   out.Sample("reason=\"not_resident\"", s.non_resident_fallbacks);
   out.Sample("reason=\"wrong_kernel\"", s.wrong_kernels);
+  out.Counter("stand_ins_total", "Plans handed out that stand in for one not built.", s.stand_ins);
 }
 
 void WriteRunning(const EngineStats& s, MetricsText& out) {

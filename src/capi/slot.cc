@@ -12,7 +12,7 @@ namespace capi = sinter::capi;
 
 namespace sinter::capi {
 
-constexpr uint64_t kNoPlan = 0, kFinalPlan = 2;  // generations; 1 is a stand-in's
+constexpr uint64_t kNoPlan = 0, kStandIn = 1, kFinalPlan = 2;  // generations
 
 // A slot and its build share this state. It keeps every plan that was ever current alive, so that
 // acquire is a load and a count. Invariant: `current` is set before `built`, so that a caller who
@@ -20,13 +20,15 @@ constexpr uint64_t kNoPlan = 0, kFinalPlan = 2;  // generations; 1 is a stand-in
 struct SlotState {
   std::shared_ptr<Engine> engine;
   bool manual = false;
-  std::atomic<sinter_plan*> current{nullptr};  // what acquire gives; borrowed from `built`
+  std::atomic<sinter_plan*> current{nullptr};   // what acquire gives; borrowed from one of the two
+  std::atomic<sinter_plan*> stand_in{nullptr};  // set before anybody sees the slot
   std::atomic<sinter_plan*> built{nullptr};
   sinter_error* error = nullptr;
   std::atomic<sinter_status> failed{SINTER_OK};
 
   ~SlotState() {
     ReleaseHandle(built.load());
+    ReleaseHandle(stand_in.load());
     ReleaseHandle(error);
   }
   void Hold(sinter_plan* plan) {
@@ -34,6 +36,7 @@ struct SlotState {
     if (!manual) current = plan;
     built = plan;
   }
+  void HoldStandIn(sinter_plan* plan) { current = stand_in = plan; }
   void NoteUpgrade() {
     GuardOr(0, [&] {  // without memory nobody is told
       engine->NoteSlot(SlotStep::kUpgraded, built.load()->prepared.get(), "");
@@ -93,7 +96,7 @@ sinter_status ReportNoPlan(const sinter_slot& slot, sinter_error** error) {
   });
 }
 
-// The plan that is there; null when it must be built.
+// The plan that is there, or one that stands in; null where there is none.
 absl::StatusOr<sinter_plan*> LookUp(const sinter_context& context, const Chain& chain, int64_t m,
                                     PrepareSettings settings) {
   settings.base.no_build = true;
@@ -106,7 +109,9 @@ absl::StatusOr<sinter_plan*> LookUp(const sinter_context& context, const Chain& 
 absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, int64_t m,
                       PrepareSettings settings, sinter_slot* slot) {
   SINTER_ASSIGN_OR_RETURN(sinter_plan* const hit, LookUp(context, *chain->chain, m, settings));
-  if (hit != nullptr) {
+  const bool stands_in = hit != nullptr && hit->prepared->plan().IsStandIn();
+  if (stands_in) slot->state->HoldStandIn(hit);
+  if (hit != nullptr && !stands_in) {
     slot->state->Hold(hit);
     ReleaseHandle(hit);
     slot->build = EndedPrepare(hit);
@@ -173,8 +178,9 @@ sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_plan** out_pla
 }
 
 uint64_t sinter_slot_get_generation(const sinter_slot* slot) {
-  if (!capi::IsLive(slot) || slot->state->built == nullptr) return sinter::capi::kNoPlan;
-  return sinter::capi::kFinalPlan;
+  if (!capi::IsLive(slot)) return sinter::capi::kNoPlan;
+  if (slot->state->built != nullptr) return sinter::capi::kFinalPlan;
+  return slot->state->stand_in != nullptr ? sinter::capi::kStandIn : sinter::capi::kNoPlan;
 }
 
 sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error) {

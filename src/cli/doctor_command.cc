@@ -26,6 +26,13 @@ Finding CheckLibrary() {
   return finding;
 }
 
+// Kernels that come with the library, for where nothing can be compiled.
+Finding CheckStandIns() {
+  const bool none = std::string(sinter_build_info()).find("no stand-ins") != std::string::npos;
+  if (!none) return {"stand-ins", Health::kOk, "plans can stand in while one is built", ""};
+  return {"stand-ins", Health::kOk, "none: the library was built without nvcc", ""};
+}
+
 // A line for every variable that is refused or unknown, and one for all that are set. With a
 // refused one no context can be made, and nothing else is looked at.
 Outcome CheckEnvironment(Findings* findings, Json* variables) {
@@ -99,7 +106,7 @@ Outcome Ending(const Findings& findings) {
 }  // namespace
 
 Outcome DoctorCommand(const Options& options) {
-  Findings findings = {CheckLibrary()};
+  Findings findings = {CheckLibrary(), CheckStandIns()};
   Json variables = Json::array();
   SINTER_CLI_TRY(CheckEnvironment(&findings, &variables));
   const bool refused = std::any_of(findings.begin(), findings.end(),

@@ -12,6 +12,7 @@ struct Counters {
   std::atomic<uint64_t> prepares{0}, plan_hits{0}, searched{0};
   std::atomic<uint64_t> kernels_compiled{0}, kernel_hits{0}, kernels_loaded{0};
   std::atomic<uint64_t> launches{0}, waits{0}, wrong_kernels{0}, non_resident_fallbacks{0};
+  std::atomic<uint64_t> stand_ins{0};
   std::atomic<uint64_t> tuned_plans{0}, tuned_refused{0};
   std::atomic<uint64_t> refused_records{0};  // found, and not what their keys say
   std::atomic<uint64_t> search_ns{0}, compile_ns{0};

@@ -15,6 +15,7 @@
 #include "src/engine/prepared_plan.h"
 #include "src/engine/record_check.h"
 #include "src/engine/serial_measurer.h"
+#include "src/engine/stand_ins.h"
 #include "src/engine/tune.h"
 
 namespace sinter {
@@ -53,6 +54,7 @@ class EngineImpl : public Engine {
         kernels_(core_.get()),
         assembler_(core_, &plans_, &kernels_),
         tuner_(core_, &assembler_),
+        stand_ins_(core_, &assembler_),
         turns_(core_->config.compile_threads) {}
   // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
   // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
@@ -77,6 +79,7 @@ class EngineImpl : public Engine {
     }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
     absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(request, OptionsFor(options), control);
+    if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
     if (options.no_build && IsCacheMiss(loaded.status())) {
       return absl::NotFoundError(loaded.status().message());
     }
@@ -113,6 +116,7 @@ class EngineImpl : public Engine {
     stats.searched = c.searched;
     stats.kernels_compiled = c.kernels_compiled;
     stats.compiles_in_flight = UnderWay(c.compiles_begun, stats.kernels_compiled);
+    stats.stand_ins = c.stand_ins;
     stats.slots_building = UnderWay(c.slot_builds_begun, c.slot_builds_ended);
     stats.slot_upgrades = c.slot_upgrades;
     stats.slot_failures = c.slot_failures;
@@ -182,6 +186,28 @@ class EngineImpl : public Engine {
  private:
   static uint64_t UnderWay(uint64_t begun, uint64_t ended) {
     return begun - std::min(begun, ended);
+  }
+
+  // Instead of waiting for a build, and where nothing can build.
+  bool MayStandIn(const absl::Status& why, const PrepareOptions& options) const {
+    if (why.ok() || !core_->ports.stand_ins || core_->ports.loader == nullptr) return false;
+    if (options.background || !core_->config.stand_ins ||
+        options.choice != PrepareOptions::Choice::kBest)
+      return false;
+    if (options.no_build) return IsCacheMiss(why);
+    return absl::IsUnavailable(why) && !options.must_hit && !core_->config.must_hit;
+  }
+  // On failure `loaded` keeps its error, which then says both.
+  void StandIn(const PlanRequest& request, const BuildControl& control,
+               absl::StatusOr<LoadedPlanPtr>* loaded) {
+    const std::string why(loaded->status().message());
+    absl::StatusOr<LoadedPlanPtr> stand_in = stand_ins_.Get(request, why, control);
+    if (stand_in.ok()) {
+      *loaded = *std::move(stand_in);
+    } else {
+      *loaded = Annotate(loaded->status(),
+                         absl::StrCat("and no plan stands in (", stand_in.status().message(), ")"));
+    }
   }
 
   absl::StatusOr<BuildTurns::Turn> TurnFor(const PrepareOptions& options,
@@ -256,6 +282,7 @@ class EngineImpl : public Engine {
   KernelBuilder kernels_;
   PlanAssembler assembler_;
   Tuner tuner_;
+  StandIns stand_ins_;
   BuildTurns turns_;
   SingleFlight<LoadedPlanPtr> flights_;
   WeakCache<LoadedPlan> live_;

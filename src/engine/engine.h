@@ -39,6 +39,9 @@ struct Ports {
   std::string driver_name;                  // "CUDA 13.0"; "" without a GPU
   std::shared_ptr<CacheTools> cache_tools;  // null for a store that has none
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
+  // The machine code of a stand-in by its name (src/plan/stand_in.h); "" for one that is not there.
+  // Unset: none is there.
+  std::function<absl::string_view(absl::string_view name)> stand_ins;
 };
 
 // `ordinal` >= 0: that GPU. `target` not empty: the built-in model of that name (or a model file's
@@ -58,7 +61,8 @@ struct PrepareOptions {
   bool batch_invariant = false;  // a row's bits do not depend on the number of rows
   // A miss is kCacheMiss naming the key, the reason, the nearest entry and what differs.
   bool must_hit = false;
-  // A miss is NOT_FOUND naming the key and the reason, at once. Wins over must_hit.
+  // A miss is answered at once: by a plan of stand-ins where there can be one, else NOT_FOUND
+  // naming the key and the reason. Wins over must_hit.
   bool no_build = false;
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU
@@ -81,6 +85,7 @@ struct EngineStats {
   // them, else by predicted ones. Replays of captured graphs are not seen.
   double gpu_time_saved_us = 0;
   uint64_t compiles_in_flight = 0;
+  uint64_t stand_ins = 0;  // plans of stand-ins that were handed out
   uint64_t slots_building = 0, slot_upgrades = 0, slot_failures = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
   StoreStats store;

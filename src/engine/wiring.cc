@@ -18,6 +18,7 @@
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/engine.h"
+#include "src/engine/stand_in_code.h"
 #include "src/engine/tuning_file.h"
 
 namespace sinter {
@@ -105,6 +106,7 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
     return absl::InvalidArgumentError(
         absl::StrCat("device ordinal is ", ordinal, ", must be >= 0, or a target must be named"));
   }
+  if (EmbeddedStandIns() > 0) ports.stand_ins = EmbeddedStandIn;
   LogTuning(ports, log);
   ports.compiler = MakeNvrtcCompiler(config.nvrtc_path);
   SINTER_ASSIGN_OR_RETURN(WiredCache cache, WireCache(config, GroupOf(ports.model), log));

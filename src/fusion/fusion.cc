@@ -42,6 +42,9 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
                                        const FusionOptions& options) {
   FusionOptions used = options;
   used.batch_invariant &= chain.UsesM();  // otherwise there is only one number of rows
+  if (used.batch_invariant && used.stand_ins) {
+    return MakeError(ErrorCode::kNoLegalPlan, "no stand-in is batch-invariant");
+  }
   if (used.batch_invariant) {
     const absl::Status apart = CheckRowsApart(chain);
     if (!apart.ok()) {

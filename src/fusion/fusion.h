@@ -21,6 +21,9 @@ struct FusionOptions {
   // For callers that measure before they choose: also the dataflows of Offered::kTuning, and three
   // times as many schedules of a stitched kernel, of different kinds (SearchOptions).
   bool for_tuning = false;
+  // Of kernels that come with the library, and need no compiler. Refused where they cannot take the
+  // chain.
+  bool stand_ins = false;
   int top_k = 11;
   // Asked every few milliseconds of work, and obeyed; null: never. Does not affect the plan.
   const KeepGoing* keep_going = nullptr;

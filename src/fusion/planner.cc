@@ -16,6 +16,8 @@
 #include "src/fusion/run_rankings.h"
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/search_costs.h"
+#include "src/plan/stand_in.h"
+#include "src/product/stand_in.h"
 #include "src/stitch/search/stitch_at_bucket.h"
 
 namespace sinter {
@@ -154,6 +156,7 @@ class Planner {
     search.top_k = options_.top_k;
     search.allow_cooperative = options_.allow_cooperative;
     search.batch_invariant = options_.batch_invariant;
+    search.stand_ins = options_.stand_ins;
     return search;
   }
   SearchOptions ProductSearch() const {
@@ -211,6 +214,8 @@ class Planner {
     return absl::Status(why.code(), text);
   }
 
+  bool MayPack() const { return !options_.batch_invariant && !options_.stand_ins; }
+
   // The explorer's plans, in so far as kernels exist for them.
   absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
@@ -223,8 +228,7 @@ class Planner {
     for (const PatternSet& patterns : ExploreFusion(graph, model_, explore)) {
       // The plan of unjoined parts is the substitute if a joined kernel spills registers.
       for (const bool join : {true, false}) {
-        absl::StatusOr<Partition> partition =
-            Settle(graph, patterns, &evaluator, join, !options_.batch_invariant);
+        absl::StatusOr<Partition> partition = Settle(graph, patterns, &evaluator, join, MayPack());
         if (!partition.ok()) {
           why = partition.status();
           break;
@@ -263,6 +267,7 @@ class Planner {
   absl::Status RankRuns() {
     for (const GraphRun& run : products_.runs) {
       SINTER_RETURN_IF_ERROR(CheckStrides(run.matched));
+      if (options_.stand_ins) SINTER_RETURN_IF_ERROR(CheckStandIn(run.matched.sequence));
       const ValueId rows = run.matched.ValueOf(run.matched.rows);
       const bool behind = chain_.op(rows).kind != OpKind::kInput;
       SINTER_ASSIGN_OR_RETURN(const RankedRun* ranked, rankings_.Of(run, behind));
@@ -337,6 +342,7 @@ class Planner {
     const std::vector<PlanStep> steps = StepsOf(partition, cut, choice);
     Ask(pace_);
     Plan plan = AssemblePlan(chain_, bucket_, steps);
+    if (options_.stand_ins) MarkStandIns(&plan);
     Ask(pace_);
     plan.fused = partition.fused;
     plan.note = IsSequence() && !TakesNorms()
@@ -391,7 +397,7 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
   Planner planner(chain, bucket, model, options, pace);
-  if (!options.batch_invariant && MayTakeNorms(chain, bucket)) {
+  if (!options.batch_invariant && !options.stand_ins && MayTakeNorms(chain, bucket)) {
     Planner norms(chain, bucket, model, options, pace, true);
     return planner.Run(&norms);
   }

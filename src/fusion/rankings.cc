@@ -44,7 +44,9 @@ class Rankings::Maker {
     }
     bool any = false;
     for (int i = 0; i + 1 < sequence_.size(); ++i) {
-      out_.pairs_.push_back(CanPair(sequence_, i) ? RankPair(i) : std::vector<RankedSchedule>());
+      out_.pairs_.push_back(!options_.stand_ins && CanPair(sequence_, i)
+                                ? RankPair(i)
+                                : std::vector<RankedSchedule>());
       any |= !out_.pairs_.back().empty();
     }
     if (any) {

@@ -24,6 +24,7 @@ struct SearchOptions {
   bool tight_registers = false;
   bool kinds_first = false;        // the best of each kind first (stitch_kinds.h)
   bool batch_invariant = false;    // only schedules in the row order of all buckets (row_order.h)
+  bool stand_ins = false;          // only kernels that come with the library
   Pace* pace = nullptr;            // one step a visit; throws WorkStopped
   StitchBudget* budget = nullptr;  // planning work that stitched kernels may take; null: unbounded
 };

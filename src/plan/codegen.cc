@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
+#include "src/plan/stand_in.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/code/recipe.h"
 #include "src/product/role_shape.h"
@@ -90,12 +91,30 @@ absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBindin
 }
 
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) {
+  if (spec.stand_in) {
+    SINTER_ASSIGN_OR_RETURN(StandIn stand_in, StandInOf(spec));
+    return std::move(stand_in.recipe);
+  }
   SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
   return RecipeOf(code, BindingOf(spec));
 }
 
+// For people, and for tests: a stand-in's code comes with the library.
+absl::StatusOr<GeneratedKernel> GenerateStandIn(const KernelSpec& spec, const DeviceModel& model,
+                                                const CodegenOptions& options) {
+  GeneratedKernel kernel;
+  SINTER_ASSIGN_OR_RETURN(StandIn stand_in, StandInOf(spec));
+  SINTER_ASSIGN_OR_RETURN(kernel.code, CodeOf(spec));
+  kernel.recipe = std::move(stand_in.recipe);
+  kernel.request.source = StandInSource(stand_in.index);
+  kernel.request.name = absl::StrCat(StandInName(stand_in.index), ".cu");
+  Complete(spec, model, options, kernel);
+  return kernel;
+}
+
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options) {
+  if (spec.stand_in) return GenerateStandIn(spec, model, options);
   const bool stitch = spec.family == KernelFamily::kStitch;
   if (!stitch) SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
   GeneratedKernel kernel;

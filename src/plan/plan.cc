@@ -19,7 +19,7 @@ bool KernelSpec::operator==(const KernelSpec& o) const {
   if (stitch != nullptr && !(*stitch == *o.stitch)) return false;
   const auto fields = [](const KernelSpec& s) {
     return std::tie(s.family, s.sequence, s.schedule, s.operands, s.workspace_flags_offset,
-                    s.constant_weights, s.constant_rows, s.batch_invariant);
+                    s.constant_weights, s.constant_rows, s.batch_invariant, s.stand_in);
   };
   return fields(*this) == fields(o);
 }
@@ -38,7 +38,9 @@ std::string BodyText(const Chain& body) {
 }
 
 std::string ScheduleText(const KernelSpec& spec) {
-  return spec.stitch == nullptr ? spec.schedule.ToString() : spec.stitch->ScheduleText();
+  if (spec.stitch == nullptr) return spec.schedule.ToString();
+  if (spec.stand_in) return absl::StrCat("rows grid", spec.stitch->schedule.grid);
+  return spec.stitch->ScheduleText();
 }
 
 std::string ScheduleBytes(const KernelSpec& spec) {
@@ -66,7 +68,7 @@ bool Plan::IsBatchInvariant() const {
 
 Digest Plan::PlanDigest() const {
   ByteWriter w;
-  w.Raw("sinter plan 2");
+  w.Raw(IsStandIn() ? "sinter stand-in 1" : "sinter plan 2");
   w.I64(bucket);
   w.U64(workspace_bytes);
   w.U64(kernels.size());

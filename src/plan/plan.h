@@ -35,6 +35,9 @@ struct KernelSpec {
   // Compiled without fused multiply-adds, and with the row order that plans of all buckets share
   // (row_order.h).
   bool batch_invariant = false;
+  // The kernel comes with the library and is not compiled (src/product/stand_in.h,
+  // src/stitch/rows).
+  bool stand_in = false;
   std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which does not use sequence,
                                              // schedule, operands and constant_weights
   bool operator==(const KernelSpec& o) const;
@@ -73,10 +76,12 @@ struct Plan {
   std::string note;  // why not fused, or why another variant was taken
   std::vector<Candidate> runners_up;
 
-  absl::string_view name() const { return PlanName(fused); }
+  absl::string_view name() const { return IsStandIn() ? "stand-in" : PlanName(fused); }
   double PredictedUs() const;
   // Whether all kernels are: a row's bits then do not depend on the number of rows.
   bool IsBatchInvariant() const;
+  // Whether its kernels are stand-ins: all, or none.
+  bool IsStandIn() const { return !kernels.empty() && kernels.front().spec.stand_in; }
   // Whether any kernel's rows depend on M: false for a chain of constant extents.
   bool UsesM() const;
   std::string ToText() const;  // one screen

@@ -25,6 +25,7 @@
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
 #include "src/device/device_library.h"
+#include "src/plan/stand_in.h"
 #include "src/product/element.h"
 #include "tests/compile/kernel_jobs.h"
 #include "tests/support/header_folder.h"
@@ -251,6 +252,23 @@ TEST_F(CompileTest, ElementsAreThoseOfTheHostsTable) {
         ", \"\");\n}\nextern \"C\" __global__ void nothing() {}\n");
     const auto compiled = compiler->Compile(request);
     EXPECT_TRUE(compiled.ok()) << row.device_type << ": " << Reasons(compiled.status());
+  }
+}
+
+// A tile of each layout and width, and the rows.
+TEST_F(CompileTest, StandIns) {
+  constexpr int kMostSpills = 64;  // of rows
+  const std::unique_ptr<Compiler> compiler = MakeCompiler();
+  for (int i : {1, 17, 24, 34, StandInCount() - 3}) {
+    CompileRequest request;
+    request.name = absl::StrCat(StandInName(i), ".cu");
+    request.arch = model_.arch;
+    request.entry = i < StandInCount() - 3 ? "sinter_any_product" : "sinter_rows";
+    request.headers = CopyDeviceHeaders();
+    request.source = StandInSource(i);
+    request.most_spill_bytes = kMostSpills;
+    const auto compiled = compiler->Compile(request);
+    EXPECT_TRUE(compiled.ok()) << request.name << ": " << Reasons(compiled.status());
   }
 }
 

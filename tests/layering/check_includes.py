@@ -22,6 +22,7 @@ TABLE = [
     ("src/model", ["src/base"]),
     ("src/draw", ["src/base"]),
     ("src/product", ["src/base", "src/chain", "src/model"]),
+    ("src/stitch/rows", ["src/base", "src/chain", "src/stitch", "src/device/stitch"]),
     ("src/stitch", ["src/base", "src/chain", "src/model"]),
     ("src/reference", ["src/base", "src/chain", "src/product"]),
     ("src/device/ptx", []),

@@ -7,6 +7,7 @@
 #include "src/product/code/kernel_source.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/role_shape.h"
+#include "src/product/stand_in.h"
 
 namespace sinter {
 namespace {
@@ -130,26 +131,43 @@ ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
   return slot;
 }
 
-}  // namespace
+ArgSlot Constant(int64_t value) {
+  ArgSlot slot = Slot(ArgKind::kInt32, 0, 0);
+  slot.int_value = value;
+  return slot;
+}
 
-absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding) {
+ArgSlot RowsOf(const ProductBinding& binding) {
+  return binding.constant_rows ? Constant(binding.rows) : Slot(ArgKind::kSymbolM, 0, 0);
+}
+
+// All but entry, shared memory, and the arguments behind the tensor maps.
+absl::StatusOr<LaunchRecipe> LaunchOf(const ProductCode& code, const ProductBinding& binding) {
   const Schedule& s = code.schedule;
   LaunchRecipe recipe;
-  recipe.entry = EntryName(s);
   recipe.grid = {static_cast<uint32_t>(binding.grid), 1, 1};
   recipe.block = {static_cast<uint32_t>(ThreadsOf(s)), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.cluster), 1, 1};
-  recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.sequence, s).shared_bytes);
   recipe.cooperative = IsCooperative(s);
   recipe.pdl = true;
   if (!binding.constant_rows) recipe.rows_per_m = binding.rows_per_m;
-  const KernelParameters parameters = ParametersOf(code);
-  for (Role role : parameters.maps) {
+  for (Role role : ParametersOf(code).maps) {
     SINTER_ASSIGN_OR_RETURN(TensorMapTemplate map, MapOf(code, binding, role));
     recipe.args.push_back(
         Slot(ArgKind::kTensorMap, static_cast<int>(recipe.tensor_maps.size()), 0));
     recipe.tensor_maps.push_back(std::move(map));
   }
+  return recipe;
+}
+
+}  // namespace
+
+absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding) {
+  const Schedule& s = code.schedule;
+  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchOf(code, binding));
+  recipe.entry = EntryName(s);
+  recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.sequence, s).shared_bytes);
+  const KernelParameters parameters = ParametersOf(code);
   for (Role role : parameters.pointers) {
     SINTER_ASSIGN_OR_RETURN(ArgSlot slot, PointerOf(code, binding, role));
     recipe.args.push_back(slot);
@@ -157,9 +175,38 @@ absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const Produc
   if (parameters.workspace) {
     recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, binding.flags_offset));
   }
-  ArgSlot rows = Slot(binding.constant_rows ? ArgKind::kInt32 : ArgKind::kSymbolM, 0, 0);
-  if (binding.constant_rows) rows.int_value = binding.rows;
-  recipe.args.push_back(rows);
+  recipe.args.push_back(RowsOf(binding));
+  return recipe;
+}
+
+absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding) {
+  const int index = FindStandIn(code.sequence, code.schedule);
+  if (index < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no stand-in has the schedule ", code.schedule.ToString()));
+  }
+  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchOf(code, binding));
+  recipe.entry = kStandInProductEntry;
+  recipe.shared_bytes =
+      static_cast<uint32_t>(ProductStandIns()[static_cast<size_t>(index)].shared_bytes);
+  const MatrixProduct& p = code.sequence.front();
+  // What the kernel lacks is never read; its pointer is the result's.
+  for (Role role : {Role::kBias1, Role::kBiasUp, Role::kResidual, Role::kFactor1, Role::kOut}) {
+    const bool there = FindOperand(binding.operands, role) != nullptr;
+    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, PointerOf(code, binding, there ? role : Role::kOut));
+    recipe.args.push_back(slot);
+  }
+  const uint32_t flags =
+      StandInFlags(p, code.out.aligned, code.residual.aligned, code.constant_weights);
+  recipe.args.push_back(Constant(p.n));
+  recipe.args.push_back(Constant(p.k));
+  ArgSlot scale = Slot(ArgKind::kFloat32, 0, 0);
+  scale.float_value = p.epilogue.scale();
+  recipe.args.push_back(scale);
+  recipe.args.push_back(Constant(flags));
+  recipe.args.push_back(Constant(code.residual.stride));
+  recipe.args.push_back(Constant(code.out.stride));
+  recipe.args.push_back(RowsOf(binding));
   return recipe;
 }
 

@@ -12,6 +12,9 @@ namespace sinter {
 // as tensor maps need.
 absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding);
 
+// Of the stand-in with the code's schedule (stand_in.h). INVALID_ARGUMENT when there is none.
+absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_PRODUCT_CODE_RECIPE_H_

@@ -25,6 +25,8 @@ std::string SlotText(const ArgSlot& arg) {
       return absl::StrCat("int ", arg.int_value);
     case ArgKind::kFloat32:
       return absl::StrCat("float ", arg.float_value);
+    case ArgKind::kBytes:
+      return absl::StrCat(arg.bytes.size(), " bytes");
   }
   return "";
 }

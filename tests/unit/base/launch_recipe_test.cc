@@ -35,7 +35,7 @@ LaunchRecipe Sample() {
   vector.box = {16};
   vector.swizzle = Swizzle::kNone;
   recipe.tensor_maps = {rows, vector};
-  recipe.args.resize(5);
+  recipe.args.resize(6);
   recipe.args[0].kind = ArgKind::kTensorMap;
   recipe.args[0].index = 1;
   recipe.args[1].kind = ArgKind::kPointer;
@@ -46,6 +46,8 @@ LaunchRecipe Sample() {
   recipe.args[3].int_value = std::numeric_limits<int32_t>::min();
   recipe.args[4].kind = ArgKind::kFloat32;
   recipe.args[4].float_value = -std::numeric_limits<double>::infinity();
+  recipe.args[5].kind = ArgKind::kBytes;
+  recipe.args[5].bytes = "12345678";
   return recipe;
 }
 
@@ -76,6 +78,7 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
       [](LaunchRecipe& r) { r.args[1].offset_bytes = 0; },
       [](LaunchRecipe& r) { r.args[3].int_value = 0; },
       [](LaunchRecipe& r) { r.args[4].float_value = 0; },
+      [](LaunchRecipe& r) { r.args[5].bytes = "1234"; },
   };
   for (size_t i = 0; i < sizeof(kChanges) / sizeof(kChanges[0]); ++i) {
     LaunchRecipe changed = Sample();
@@ -164,7 +167,10 @@ TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
       {"inner box bytes = 34", [](LaunchRecipe& r) { r.tensor_maps[0].box[0] = 17; }},
       {"inner box bytes = 256", [](LaunchRecipe& r) { r.tensor_maps[0].box[0] = 128; }},
       {"swizzle = 4", [](LaunchRecipe& r) { r.tensor_maps[0].swizzle = static_cast<Swizzle>(4); }},
-      {"argument kind = 5", [](LaunchRecipe& r) { r.args[0].kind = static_cast<ArgKind>(5); }},
+      {"argument kind = 6", [](LaunchRecipe& r) { r.args[0].kind = static_cast<ArgKind>(6); }},
+      {"bytes of an argument = 0", [](LaunchRecipe& r) { r.args[0].kind = ArgKind::kBytes; }},
+      {"bytes of an argument = 2052", [](LaunchRecipe& r) { r.args[5].bytes.resize(2052); }},
+      {"a multiple of 4", [](LaunchRecipe& r) { r.args[5].bytes.resize(6); }},
       {"tensor map index = 2", [](LaunchRecipe& r) { r.args[0].index = 2; }},
       {"tensor map index = -1", [](LaunchRecipe& r) { r.args[0].index = -1; }},
       {"buffer = -2", [](LaunchRecipe& r) { r.args[1].index = -2; }},

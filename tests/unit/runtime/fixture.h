@@ -43,10 +43,14 @@ inline LaunchRecipe ExampleRecipe() {
       {ArgKind::kPointer, 2, 64, 512, 0}, {ArgKind::kPointer, kWorkspaceBuffer, 128, 0, 0},
       {ArgKind::kSymbolM, 0, 0, 0, 0},    {ArgKind::kInt32, 0, 0, -7, 0},
       {ArgKind::kFloat32, 0, 0, 0, 0.5}};
+  ArgSlot bytes;
+  bytes.kind = ArgKind::kBytes;
+  bytes.bytes = "twelve bytes";
+  recipe.args.push_back(bytes);
   return recipe;
 }
 
-inline FakeKernel ExampleKernel() { return {{128, 128, 8, 8, 4, 4, 4}, 1024, 1024}; }
+inline FakeKernel ExampleKernel() { return {{128, 128, 8, 8, 4, 4, 4, 12}, 1024, 1024}; }
 
 constexpr DevicePtr kBuffers[3] = {0x10000, 0x20000, 0x30000};
 constexpr DevicePtr kWorkspace = 0x40000;

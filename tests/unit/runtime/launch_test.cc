@@ -54,7 +54,7 @@ TEST_F(LaunchTest, PassesShapeStreamAndEveryArgument) {
   EXPECT_EQ(launch.config.blockDimX, 128u);
   EXPECT_EQ(launch.config.sharedMemBytes, 100u * 1024);
   EXPECT_EQ(launch.config.hStream, AStream());
-  ASSERT_EQ(launch.params.size(), 7u);
+  ASSERT_EQ(launch.params.size(), 8u);
   const FakeMap activations = DecodeFakeMap(launch.params[0]);
   EXPECT_EQ(activations.address, kBuffers[0]);
   EXPECT_EQ(activations.rank, 2u);
@@ -72,6 +72,7 @@ TEST_F(LaunchTest, PassesShapeStreamAndEveryArgument) {
   EXPECT_EQ(ReadAs<int32_t>(launch.params[4]), 5);
   EXPECT_EQ(ReadAs<int32_t>(launch.params[5]), -7);
   EXPECT_EQ(ReadAs<float>(launch.params[6]), 0.5f);
+  EXPECT_EQ(std::string(launch.params[7].begin(), launch.params[7].end()), "twelve bytes");
 }
 
 TEST_F(LaunchTest, ARowOffsetMovesWhatDependsOnMAndNothingElse) {
@@ -323,8 +324,8 @@ TEST_F(LaunchTest, LoadRefusesAKernelThatTheRecipeDoesNotFit) {
     FakeKernel kernel;
     const char* message;
   } rows[] = {
-      {{{128, 128, 8, 8, 4, 4}, 0, 1024}, "gives 7 arguments, the kernel takes 6"},
-      {{{128, 128, 8, 8, 4, 4, 4, 8}, 0, 1024}, "gives 7 arguments, the kernel takes more"},
+      {{{128, 128, 8, 8, 4, 4}, 0, 1024}, "gives 8 arguments, the kernel takes 6"},
+      {{{128, 128, 8, 8, 4, 4, 4, 12, 8}, 0, 1024}, "gives 8 arguments, the kernel takes more"},
       {{{128, 128, 8, 8, 4, 8, 4}, 0, 1024},
        "argument 5 has 4 bytes, the kernel's parameter has 8"},
       {{{128, 128, 8, 8, 4, 4, 4}, 0, 64}, "threads per block 128 exceeds the kernel's 64"},

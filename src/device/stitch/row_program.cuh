@@ -1,0 +1,372 @@
+// Rows of memory-intensive ops, as a program that is an argument. Compiled when the library is
+// built; stands in until a stitched kernel is compiled.
+//
+// A row has `columns` elements, shared by `threads` threads, a power of two. A thread holds kE of
+// them in registers, vectors of 8 that are 8 * threads apart: the accumulator. Steps apply an op to
+// it and an operand: a view of an input, a slot, a number of the row, or a constant. Slots are in
+// shared memory, and each thread reads only what it wrote there. Numbers of a row are computed by
+// all its threads alike.
+#pragma once
+#include "ptx/element.cuh"
+#include "ptx/memory.cuh"
+#include "ptx/sync.cuh"
+#include "stitch/math.cuh"
+#include "stitch/row_format.cuh"
+
+namespace sinter {
+
+struct RowBuffers {
+  void* of[kRowBuffers];
+};
+
+extern __shared__ Float4 row_slots[];
+
+template <int kE>
+class RowMachine {
+ public:
+  static constexpr int kVectors = kE / 8;
+  using Values = float[kE];
+
+  SINTER_DEVICE RowMachine(const RowProgram& program, const RowBuffers& buffers)
+      : p_(program),
+        buffers_(buffers),
+        thread_(threadIdx.x % program.threads),
+        warps_(program.threads / 32) {}
+
+  // All threads of a block call it together, for one row each group of threads. Rows behind the
+  // last one are computed from row 0 and not stored.
+  SINTER_DEVICE void run(int row, int rows) {
+    stores_ = row < rows;
+    row_ = stores_ ? row : 0;
+    outer_ = row_ / p_.inner_rows;
+    inner_ = row_ % p_.inner_rows;
+#pragma unroll 1
+    for (int i = 0; i < p_.count; ++i) step(p_.steps[i]);
+  }
+
+ private:
+  SINTER_DEVICE long long at(const RowView& v) const {
+    return v.base + outer_ * v.outer + inner_ * v.inner;
+  }
+  SINTER_DEVICE int column(int vector) const { return 8 * (thread_ + vector * p_.threads); }
+
+  static SINTER_DEVICE float element(const void* data, int type, long long i) {
+    if (type == kRowFloat32) return static_cast<const float*>(data)[i];
+    const u16 bits = static_cast<const u16*>(data)[i];
+    return type == kRowBFloat16 ? BFloat16::unpack(bits) : Float16::unpack(bits);
+  }
+  static SINTER_DEVICE void unpack(int type, u32 word, float* to) {
+    to[0] = type == kRowBFloat16 ? BFloat16::low(word) : Float16::low(word);
+    to[1] = type == kRowBFloat16 ? BFloat16::high(word) : Float16::high(word);
+  }
+
+  SINTER_DEVICE void load(const RowView& v, Values& to) const {
+    const long long first = at(v);
+    const void* data = buffers_.of[v.buffer];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) {
+      const int c = column(j);
+      float* x = to + 8 * j;
+      if (!v.vectors) {
+#pragma unroll
+        for (int e = 0; e < 8; ++e)
+          x[e] = c + e < p_.columns ? element(data, v.type, first + (c + e) * v.column) : 0.0f;
+      } else if (c >= p_.columns) {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) x[e] = 0.0f;
+      } else if (v.type == kRowFloat32) {
+        const Float4* from =
+            reinterpret_cast<const Float4*>(static_cast<const float*>(data) + first + c);
+        const Float4 low = from[0], high = from[1];
+        x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
+        x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
+      } else {
+        const Word4 w = *reinterpret_cast<const Word4*>(static_cast<const u16*>(data) + first + c);
+        unpack(v.type, w.x, x);
+        unpack(v.type, w.y, x + 2);
+        unpack(v.type, w.z, x + 4);
+        unpack(v.type, w.w, x + 6);
+      }
+    }
+  }
+
+  static SINTER_DEVICE u32 pack(int type, float low, float high) {
+    return type == kRowBFloat16 ? BFloat16::pack(low, high) : Float16::pack(low, high);
+  }
+  static SINTER_DEVICE void put(void* data, int type, long long i, float x) {
+    if (type == kRowFloat32)
+      static_cast<float*>(data)[i] = x;
+    else
+      static_cast<u16*>(data)[i] = static_cast<u16>(pack(type, x, 0.0f));
+  }
+
+  SINTER_DEVICE void store(const RowView& v) const {
+    if (!stores_) return;
+    const long long first = at(v);
+    void* data = buffers_.of[v.buffer];
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j) {
+      const int c = column(j);
+      const float* x = acc_ + 8 * j;
+      if (!v.vectors) {
+#pragma unroll
+        for (int e = 0; e < 8; ++e)
+          if (c + e < p_.columns) put(data, v.type, first + (c + e) * v.column, x[e]);
+      } else if (c < p_.columns && v.type == kRowFloat32) {
+        Float4* to = reinterpret_cast<Float4*>(static_cast<float*>(data) + first + c);
+        to[0] = Float4{x[0], x[1], x[2], x[3]};
+        to[1] = Float4{x[4], x[5], x[6], x[7]};
+      } else if (c < p_.columns) {
+        *reinterpret_cast<Word4*>(static_cast<u16*>(data) + first + c) =
+            Word4{pack(v.type, x[0], x[1]), pack(v.type, x[2], x[3]), pack(v.type, x[4], x[5]),
+                  pack(v.type, x[6], x[7])};
+      }
+    }
+  }
+
+  // A slot's place: vectors of four elements, neighbouring for neighbouring threads.
+  SINTER_DEVICE Float4& slot(int index, int quad) const {
+    return row_slots[(index * (kE / 4) + quad) * blockDim.x + threadIdx.x];
+  }
+
+  SINTER_DEVICE float number(int kind, int index, float constant) const {
+    if (kind == kRowConstant) return constant;
+    if (kind == kRowNumber) return numbers_[index];
+    const RowView& v = p_.views[index];
+    return element(buffers_.of[v.buffer], v.type, at(v));
+  }
+
+  SINTER_DEVICE void fetch(int kind, int index, float constant, Values& to) const {
+    if (kind == kRowView) {
+      load(p_.views[index], to);
+    } else if (kind == kRowSlot) {
+#pragma unroll
+      for (int i = 0; i < kE / 4; ++i) {
+        const Float4 v = slot(index, i);
+        to[4 * i] = v.x, to[4 * i + 1] = v.y, to[4 * i + 2] = v.z, to[4 * i + 3] = v.w;
+      }
+    } else {
+      const float x = number(kind, index, constant);
+#pragma unroll
+      for (int e = 0; e < kE; ++e) to[e] = x;
+    }
+  }
+
+  template <class Join>
+  SINTER_DEVICE float join_all() {
+    float sum = Join::empty(0.0f);
+#pragma unroll
+    for (int j = 0; j < kVectors; ++j)
+#pragma unroll
+      for (int e = 0; e < 8; ++e)
+        if (column(j) + e < p_.columns) sum = Join::join(sum, acc_[8 * j + e]);
+#pragma unroll
+    for (int lane = 16; lane > 0; lane /= 2)
+      sum = Join::join(sum, __shfl_xor_sync(0xFFFFFFFFu, sum, lane));
+    if (warps_ == 1) return sum;
+    __shared__ float parts[2][32];
+    const int warp = threadIdx.x / 32;
+    turn_ ^= 1;
+    if (threadIdx.x % 32 == 0) parts[turn_][warp] = sum;
+    __syncthreads();
+    const int first = warp / warps_ * warps_;
+    sum = parts[turn_][first];
+    for (int i = 1; i < warps_; ++i) sum = Join::join(sum, parts[turn_][first + i]);
+    return sum;
+  }
+
+  static SINTER_DEVICE float rounded(int type, float x) {
+    return type == kRowBFloat16 ? BFloat16::low(BFloat16::pack(x, 0.0f))
+                                : Float16::low(Float16::pack(x, 0.0f));
+  }
+
+  // Apart, because their code is long.
+  static __device__ __noinline__ float rare(int op, float a, float b) {
+    switch (op) {
+      case kRowLog:
+        return Exact::log(a);
+      case kRowSqrt:
+        return Exact::sqrt(a);
+      case kRowTanh:
+        return Exact::tanh(a);
+      case kRowErf:
+        return Exact::erf(a);
+      case kRowSin:
+        return Exact::sin(a);
+      case kRowCos:
+        return Exact::cos(a);
+      case kRowReciprocal:
+        return 1.0f / a;
+      case kRowDiv:
+        return a / b;
+      case kRowDivInto:
+        return b / a;
+      default:
+        return powf(a, b);
+    }
+  }
+  static SINTER_DEVICE float one(int op, float x) {
+    switch (op) {
+      case kRowNeg:
+        return -x;
+      case kRowAbs:
+        return fabsf(x);
+      case kRowExp:
+        return Exact::exp(x);
+      case kRowRsqrt:
+        return Exact::rsqrt(x);
+      case kRowSigmoid:
+        return Fast::reciprocal(1.0f + Exact::exp(-x));
+      case kRowRelu:
+        return Exact::relu(x);
+      case kRowSquare:
+        return x * x;
+      case kRowFloor:
+        return floorf(x);
+      case kRowNot:
+        return x == 0.0f ? 1.0f : 0.0f;
+      case kRowRoundBFloat16:
+        return rounded(kRowBFloat16, x);
+      case kRowRoundFloat16:
+        return rounded(kRowFloat16, x);
+      default:
+        return rare(op, x, 0.0f);
+    }
+  }
+  static SINTER_DEVICE float two(int op, float a, float b) {
+    switch (op) {
+      case kRowAdd:
+        return a + b;
+      case kRowSub:
+        return a - b;
+      case kRowMul:
+        return a * b;
+      case kRowFastDiv:
+        return Fast::div(a, b);
+      case kRowMax:
+        return keep_nan_max(a, b);
+      case kRowMin:
+        return keep_nan_min(a, b);
+      case kRowAnd:
+        return a * b;
+      case kRowOr:
+        return fmaxf(a, b);
+      case kRowEq:
+        return a == b ? 1.0f : 0.0f;
+      case kRowNe:
+        return a != b ? 1.0f : 0.0f;
+      case kRowLt:
+        return a < b ? 1.0f : 0.0f;
+      case kRowLe:
+        return a <= b ? 1.0f : 0.0f;
+      case kRowSubFrom:
+        return b - a;
+      case kRowFastDivInto:
+        return Fast::div(b, a);
+      default:
+        return rare(op, a, b);
+    }
+  }
+
+  // The switch stands outside of the loop over elements. Rare ops, from kEnd on, share a case.
+  template <int kOp, int kEnd>
+  SINTER_DEVICE void each_one(int op) {
+    if constexpr (kOp == kEnd) {
+#pragma unroll
+      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], 0.0f);
+    } else if (op == kOp) {
+#pragma unroll
+      for (int e = 0; e < kE; ++e) acc_[e] = one(kOp, acc_[e]);
+    } else {
+      each_one<kOp + 1, kEnd>(op);
+    }
+  }
+  template <int kOp, int kEnd>
+  SINTER_DEVICE void each_two(int op, const Values& b) {
+    if constexpr (kOp == kEnd) {
+#pragma unroll
+      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], b[e]);
+    } else if (op == kOp) {
+#pragma unroll
+      for (int e = 0; e < kE; ++e) acc_[e] = two(kOp, acc_[e], b[e]);
+    } else {
+      each_two<kOp + 1, kEnd>(op, b);
+    }
+  }
+
+  SINTER_DEVICE void select(const RowStep& s) {
+    Values yes, no;
+    fetch(s.kind, s.index, s.constant, yes);
+    fetch(s.other_kind, s.other, s.constant, no);
+#pragma unroll
+    for (int e = 0; e < kE; ++e) acc_[e] = acc_[e] != 0.0f ? yes[e] : no[e];
+  }
+
+  SINTER_DEVICE void reduce(const RowStep& s) {
+    if (s.op == kRowSum) numbers_[s.to] = join_all<Sum>();
+    if (s.op == kRowLargest) numbers_[s.to] = join_all<Largest>();
+    if (s.op == kRowSmallest) numbers_[s.to] = join_all<Smallest>();
+  }
+
+  SINTER_DEVICE void on_numbers(const RowStep& s) {
+    const float a = number(s.kind, s.index, s.constant);
+    float r = a;
+    if (s.op >= kRowFirstTwo) {
+      r = two(s.op, a, number(s.other_kind, s.other, s.constant));
+    } else if (s.op != kRowLoad) {
+      r = one(s.op, a);
+    }
+    numbers_[s.to] = r;
+  }
+
+  SINTER_DEVICE void step(const RowStep& s) {
+    if (s.what == kRowOnNumbers) {
+      on_numbers(s);
+    } else if (s.what == kRowReduces) {
+      reduce(s);
+    } else if (s.what == kRowStores) {
+      store(p_.views[s.index]);
+    } else if (s.what == kRowStoresNumber) {
+      const RowView& v = p_.views[s.to];
+      const float x = number(s.kind, s.index, s.constant);
+      if (stores_ && thread_ == 0) put(buffers_.of[v.buffer], v.type, at(v), x);
+    } else if (s.what == kRowSaves) {
+#pragma unroll
+      for (int i = 0; i < kE / 4; ++i)
+        slot(s.to, i) = Float4{acc_[4 * i], acc_[4 * i + 1], acc_[4 * i + 2], acc_[4 * i + 3]};
+    } else if (s.op == kRowLoad) {
+      fetch(s.kind, s.index, s.constant, acc_);
+    } else if (s.op == kRowSelect) {
+      select(s);
+    } else if (s.op < kRowFirstTwo) {
+      each_one<kRowNeg, kRowFirstRareOne>(s.op);
+    } else {
+      Values b;
+      fetch(s.kind, s.index, s.constant, b);
+      each_two<kRowFirstTwo, kRowFirstRareTwo>(s.op, b);
+    }
+  }
+
+  const RowProgram& p_;
+  const RowBuffers& buffers_;
+  const int thread_, warps_;
+  int row_ = 0, outer_ = 0, inner_ = 0, turn_ = 0;
+  bool stores_ = false;
+  Values acc_;
+  float numbers_[kRowNumbers];
+};
+
+// `m`: of the launch.
+template <int kE>
+SINTER_DEVICE void run_rows(const RowProgram& program, const RowBuffers& buffers, int m) {
+  const int rows = m * program.rows_per_m;
+  launch_dependents();
+  wait_for_predecessors();
+  RowMachine<kE> machine(program, buffers);
+  const int side_by_side = blockDim.x / program.threads;
+  const int step = gridDim.x * side_by_side;
+  for (int block = blockIdx.x * side_by_side; block < rows; block += step)
+    machine.run(block + threadIdx.x / program.threads, rows);
+}
+
+}  // namespace sinter

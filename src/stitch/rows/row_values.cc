@@ -1,0 +1,466 @@
+#include "src/stitch/rows/row_values.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostColumns = 16384;
+
+// Where an element of a value is: a place on each of its axes, or one among all its elements.
+struct Position {
+  bool flat = false;
+  std::vector<RowPlace> axes;
+};
+
+RowPlace Times(RowPlace p, int64_t factor) {
+  p.base *= factor;
+  for (int64_t& step : p.steps) step *= factor;
+  return p;
+}
+RowPlace Sum(RowPlace a, const RowPlace& b) {
+  a.base += b.base;
+  for (size_t i = 0; i < a.steps.size(); ++i) a.steps[i] += b.steps[i];
+  return a;
+}
+
+// Row-major steps of the axes. M may only be the first extent, so no step depends on it.
+std::vector<int64_t> StepsOf(const std::vector<Dim>& dims) {
+  std::vector<int64_t> steps(dims.size(), 1);
+  for (size_t i = dims.size(); i-- > 1;) steps[i - 1] = steps[i] * dims[i].value;
+  return steps;
+}
+
+RowPlace Flattened(const std::vector<Dim>& dims, const Position& at) {
+  if (at.flat) return at.axes.front();
+  const std::vector<int64_t> steps = StepsOf(dims);
+  RowPlace sum;
+  for (size_t i = 0; i < steps.size(); ++i) sum = Sum(sum, Times(at.axes[i], steps[i]));
+  return sum;
+}
+
+absl::optional<RowOp> OpOf(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::kNeg:
+      return kRowNeg;
+    case UnaryKind::kAbs:
+      return kRowAbs;
+    case UnaryKind::kExp:
+      return kRowExp;
+    case UnaryKind::kLog:
+      return kRowLog;
+    case UnaryKind::kSqrt:
+      return kRowSqrt;
+    case UnaryKind::kRsqrt:
+      return kRowRsqrt;
+    case UnaryKind::kTanh:
+      return kRowTanh;
+    case UnaryKind::kErf:
+      return kRowErf;
+    case UnaryKind::kSigmoid:
+      return kRowSigmoid;
+    case UnaryKind::kRelu:
+      return kRowRelu;
+    case UnaryKind::kReciprocal:
+      return kRowReciprocal;
+    case UnaryKind::kSquare:
+      return kRowSquare;
+    case UnaryKind::kSin:
+      return kRowSin;
+    case UnaryKind::kCos:
+      return kRowCos;
+    case UnaryKind::kFloor:
+      return kRowFloor;
+    case UnaryKind::kNot:
+      return kRowNot;
+    case UnaryKind::kCeilPow2:
+      break;
+  }
+  return absl::nullopt;
+}
+
+RowOp OpOf(BinaryKind kind) {
+  constexpr RowOp kOps[] = {kRowAdd, kRowSub, kRowMul, kRowDiv, kRowMax,
+                            kRowMin, kRowPow, kRowAnd, kRowOr};
+  return kOps[static_cast<int>(kind) - 1];
+}
+
+bool IsRowType(DType type) {
+  return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Chain& body) : body_(body) {}
+
+  absl::StatusOr<RowValues> Run() {
+    SINTER_RETURN_IF_ERROR(ChooseDomain());
+    for (int i = 0; i < body_.num_outputs(); ++i) SINTER_RETURN_IF_ERROR(ReadOutput(i));
+    for (RowResult& result : out_.results) SINTER_RETURN_IF_ERROR(CheckInPlace(&result));
+    return std::move(out_);
+  }
+
+ private:
+  absl::Status Refuse(ValueId v, absl::string_view why) const {
+    return absl::FailedPreconditionError(
+        absl::StrCat("op ", v, " (", NameOf(body_.op(v)), "): no stand-in computes ", why));
+  }
+
+  // Rows of the first reduction, or of the first output.
+  absl::Status ChooseDomain() {
+    for (size_t v = 0; v < body_.ops().size(); ++v) {
+      const Op& op = body_.op(static_cast<ValueId>(v));
+      if (op.kind == OpKind::kReduce) return DomainOf(op);
+    }
+    ValueId first = body_.outputs().front().value;
+    if (body_.op(first).kind == OpKind::kConcat) first = body_.op(first).operands.front();
+    std::vector<Dim> dims = body_.op(first).type.dims;
+    if (dims.empty() || dims.back().symbolic) dims.push_back(Dim::Constant(1));
+    return SetDomain(first, std::move(dims), true);
+  }
+
+  absl::Status DomainOf(const Op& op) {
+    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+    std::vector<Dim> domain;
+    int64_t columns = 1;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const bool reduced = std::count(op.axes.begin(), op.axes.end(), static_cast<int>(i)) > 0;
+      if (!reduced) domain.push_back(dims[i]);
+      if (reduced && dims[i].symbolic) return Refuse(op.operands[0], "a reduction over rows");
+      if (reduced) columns *= dims[i].value;
+    }
+    domain.push_back(Dim::Constant(columns));
+    return SetDomain(op.operands[0], std::move(domain), false);
+  }
+
+  absl::Status SetDomain(ValueId v, std::vector<Dim> dims, bool may_cut) {
+    int64_t columns = dims.back().value;
+    if (columns > kMostColumns && may_cut) {
+      int64_t part = kMostColumns / 2;
+      while (columns % part != 0) --part;
+      dims.back() = Dim::Constant(columns / part);
+      dims.push_back(Dim::Constant(part));
+      columns = part;
+    }
+    if (columns > kMostColumns) return Refuse(v, absl::StrCat("rows of ", columns, " elements"));
+    if (dims.size() > kRowDims) return Refuse(v, absl::StrCat("rows of ", dims.size(), " dims"));
+    for (Dim dim : dims) out_.domain.dims.push_back(dim.symbolic ? 1 : dim.value);
+    out_.domain.of_m = dims.front().symbolic;
+    return absl::OkStatus();
+  }
+
+  // The domain's dims behind one another as the axes of `dims`. `number`: without the columns.
+  absl::StatusOr<Position> AxesOf(ValueId v, const std::vector<Dim>& dims, bool* number) const {
+    const RowDomain& domain = out_.domain;
+    Position at;
+    size_t next = 0;
+    for (Dim dim : dims) {
+      RowPlace place;
+      int64_t extent = 1;
+      if (dim.symbolic) {
+        if (next != 0 || !domain.of_m) return Refuse(v, "rows that M does not count");
+        place.steps[next++] = 1;
+        at.axes.push_back(place);
+        continue;
+      }
+      const size_t begin = next;
+      while (extent < dim.value && next < domain.dims.size() && !(next == 0 && domain.of_m) &&
+             dim.value % (extent * domain.dims[next]) == 0) {
+        extent *= domain.dims[next++];
+      }
+      if (extent != dim.value) return Refuse(v, "a result of other extents than its rows");
+      int64_t step = 1;
+      for (size_t i = next; i-- > begin; step *= domain.dims[i]) place.steps[i] = step;
+      at.axes.push_back(place);
+    }
+    while (next < domain.last() && domain.dims[next] == 1 && !(next == 0 && domain.of_m)) ++next;
+    *number = next == domain.last() && domain.columns() > 1;
+    if (next < domain.last()) return Refuse(v, "a result without its rows");
+    return at;
+  }
+
+  absl::Status ReadOutput(int i) {
+    const ChainOutput& output = body_.outputs()[static_cast<size_t>(i)];
+    const Op& op = body_.op(output.value);
+    if (op.kind != OpKind::kConcat) {
+      return ReadPart(output.value, i, output.strides, 0, op.type.dtype);
+    }
+    int64_t base = 0;
+    const auto axis = static_cast<size_t>(op.axis);
+    for (ValueId part : op.operands) {
+      const int64_t skipped = base * output.strides[axis].value;
+      SINTER_RETURN_IF_ERROR(ReadPart(part, i, output.strides, skipped, op.type.dtype));
+      base += body_.op(part).type.dims[axis].value;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInPlace(RowResult* result) const {
+    const ChainOutput& output = body_.outputs()[static_cast<size_t>(result->output)];
+    if (output.alias_input < 0) return absl::OkStatus();
+    result->in_place = true;
+    for (const RowValue& value : out_.values) {
+      if (value.kind != RowValue::Kind::kInput || value.input != output.alias_input) continue;
+      if (!(value.place == result->place)) {
+        return Refuse(output.value, "a result over an input that is read elsewhere");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadPart(ValueId v, int output, const std::vector<Stride>& strides, int64_t base,
+                        DType type) {
+    if (!IsRowType(type)) return Refuse(v, absl::StrCat("results of ", NameOf(type)));
+    RowResult result;
+    result.output = output;
+    SINTER_ASSIGN_OR_RETURN(const Position at, AxesOf(v, body_.op(v).type.dims, &result.number));
+    SINTER_ASSIGN_OR_RETURN(result.value, Read(v, at));
+    SINTER_ASSIGN_OR_RETURN(result.place, InMemory(v, at, strides));
+    result.place.base += base;
+    if (result.number && !out_.values[static_cast<size_t>(result.value)].number) {
+      return Refuse(v, "one element of a row");
+    }
+    out_.results.push_back(result);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RowPlace> InMemory(ValueId v, const Position& at,
+                                    const std::vector<Stride>& strides) const {
+    const std::vector<Dim>& dims = body_.op(v).type.dims;
+    if (at.flat) {
+      if (strides != ContiguousStrides(dims)) return Refuse(v, "a reshape of a strided input");
+      return at.axes.front();
+    }
+    RowPlace sum;
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (strides[i].m_power != 0) return Refuse(v, "strides that M changes");
+      sum = Sum(sum, Times(at.axes[i], strides[i].value));
+    }
+    return sum;
+  }
+
+  int Add(RowValue value) {
+    value.number = value.kind != RowValue::Kind::kInput;
+    for (int operand : value.operands) {
+      if (operand >= 0) value.number &= out_.values[static_cast<size_t>(operand)].number;
+    }
+    if (value.kind == RowValue::Kind::kReduce) value.number = true;
+    if (value.kind == RowValue::Kind::kInput) {
+      value.number = value.place.steps[out_.domain.last()] == 0;
+    }
+    out_.values.push_back(value);
+    return static_cast<int>(out_.values.size()) - 1;
+  }
+
+  int AddOp(RowOp op, int a, int b = -1, int c = -1) {
+    RowValue value;
+    value.op = op;
+    value.operands[0] = a, value.operands[1] = b, value.operands[2] = c;
+    return Add(value);
+  }
+  int AddConstant(double constant) {
+    RowValue value;
+    value.kind = RowValue::Kind::kConstant;
+    value.constant = static_cast<float>(constant);
+    return Add(value);
+  }
+
+  absl::StatusOr<int> Read(ValueId v, const Position& at) {
+    const auto key = std::make_pair(v, std::make_pair(at.flat, at.axes));
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
+    SINTER_ASSIGN_OR_RETURN(const int value, ReadNew(v, at));
+    known_[key] = value;
+    return value;
+  }
+
+  // Of an op whose operands are read where its result is.
+  absl::StatusOr<int> Operand(const Op& op, size_t i, const Position& at) {
+    const ValueId v = op.operands[i];
+    return Read(v, body_.op(v).type.dims.empty() ? Position() : at);
+  }
+
+  absl::StatusOr<int> ReadNew(ValueId v, const Position& at) {
+    const Op& op = body_.op(v);
+    switch (op.kind) {
+      case OpKind::kInput:
+        return ReadInput(v, at);
+      case OpKind::kScalar:
+        return AddConstant(op.scalar);
+      case OpKind::kUnary: {
+        const absl::optional<RowOp> kind = OpOf(op.unary);
+        if (!kind.has_value()) return Refuse(v, NameOf(op.unary));
+        SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
+        return AddOp(*kind, a);
+      }
+      case OpKind::kBinary: {
+        SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
+        SINTER_ASSIGN_OR_RETURN(const int b, Operand(op, 1, at));
+        if (op.binary == BinaryKind::kMul && a == b) return AddOp(kRowSquare, a);
+        return AddOp(OpOf(op.binary), a, b);
+      }
+      case OpKind::kCompare:
+        return ReadCompare(op, at);
+      case OpKind::kSelect: {
+        SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
+        SINTER_ASSIGN_OR_RETURN(const int b, Operand(op, 1, at));
+        SINTER_ASSIGN_OR_RETURN(const int c, Operand(op, 2, at));
+        return AddOp(kRowSelect, a, b, c);
+      }
+      case OpKind::kCast:
+        return ReadCast(v, op, at);
+      case OpKind::kReduce:
+        return ReadReduce(v, op, at);
+      default:
+        return ReadMoved(v, op, at);
+    }
+  }
+
+  absl::StatusOr<int> ReadInput(ValueId v, const Position& at) {
+    const Op& op = body_.op(v);
+    if (!IsRowType(op.type.dtype)) return Refuse(v, absl::StrCat("with ", NameOf(op.type.dtype)));
+    RowValue value;
+    value.kind = RowValue::Kind::kInput;
+    value.input = op.input;
+    value.type = op.type.dtype;
+    SINTER_ASSIGN_OR_RETURN(value.place, InMemory(v, at, op.strides));
+    return Add(value);
+  }
+
+  absl::StatusOr<int> ReadCompare(const Op& op, const Position& at) {
+    SINTER_ASSIGN_OR_RETURN(int a, Operand(op, 0, at));
+    SINTER_ASSIGN_OR_RETURN(int b, Operand(op, 1, at));
+    if (op.compare == CompareKind::kGt || op.compare == CompareKind::kGe) std::swap(a, b);
+    const bool equal = op.compare == CompareKind::kLe || op.compare == CompareKind::kGe;
+    if (op.compare == CompareKind::kEq) return AddOp(kRowEq, a, b);
+    if (op.compare == CompareKind::kNe) return AddOp(kRowNe, a, b);
+    return AddOp(equal ? kRowLe : kRowLt, a, b);
+  }
+
+  absl::StatusOr<int> ReadCast(ValueId v, const Op& op, const Position& at) {
+    if (!IsRowType(op.type.dtype))
+      return Refuse(v, absl::StrCat("a cast to ", NameOf(op.type.dtype)));
+    SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
+    if (op.type.dtype == DType::kF32) return a;
+    return AddOp(op.type.dtype == DType::kBF16 ? kRowRoundBFloat16 : kRowRoundFloat16, a);
+  }
+
+  absl::StatusOr<int> ReadReduce(ValueId v, const Op& op, const Position& at) {
+    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+    if (at.flat) return Refuse(v, "a reshaped reduction");
+    Position from;
+    int64_t columns = 1;
+    size_t next = 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const bool reduced = std::count(op.axes.begin(), op.axes.end(), static_cast<int>(i)) > 0;
+      if (!reduced || op.keepdims) from.axes.push_back(at.axes[next++]);
+      if (!reduced) continue;
+      if (!op.keepdims) from.axes.emplace_back();
+      from.axes.back() = RowPlace();
+      columns *= dims[i].symbolic ? 0 : dims[i].value;
+    }
+    const size_t last = out_.domain.last();
+    for (const RowPlace& axis : from.axes) {
+      if (axis.steps[last] != 0) return Refuse(v, "a reduction of other rows");
+    }
+    if (columns != out_.domain.columns()) return Refuse(v, "reductions of different extents");
+    SINTER_RETURN_IF_ERROR(WalkColumns(v, op, dims, &from));
+    SINTER_ASSIGN_OR_RETURN(const int a, Read(op.operands[0], from));
+    RowValue value;
+    value.kind = RowValue::Kind::kReduce;
+    value.operands[0] = a;
+    value.op = op.reduce == ReduceKind::kMax   ? kRowLargest
+               : op.reduce == ReduceKind::kMin ? kRowSmallest
+                                               : kRowSum;
+    const int sum = Add(value);
+    if (op.reduce != ReduceKind::kMean) return sum;
+    return AddOp(kRowDiv, sum, AddConstant(static_cast<double>(columns)));
+  }
+
+  // The reduced axes of `from` become the domain's columns.
+  absl::Status WalkColumns(ValueId v, const Op& op, const std::vector<Dim>& dims, Position* from) {
+    const size_t last = out_.domain.last();
+    if (op.axes.size() == 1) {
+      from->axes[static_cast<size_t>(op.axes[0])].steps[last] = 1;
+      return absl::OkStatus();
+    }
+    const bool trailing = op.axes.back() == static_cast<int>(dims.size()) - 1 &&
+                          op.axes.back() - op.axes.front() == static_cast<int>(op.axes.size()) - 1;
+    if (!trailing) return Refuse(v, "a reduction of axes that are apart");
+    RowPlace flat = Flattened(dims, *from);
+    flat.steps[last] = 1;
+    *from = {true, {flat}};
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> ReadMoved(ValueId v, const Op& op, const Position& at) {
+    const ValueId operand = op.operands.empty() ? -1 : op.operands[0];
+    const bool moves = op.kind == OpKind::kBroadcast || op.kind == OpKind::kTranspose ||
+                       op.kind == OpKind::kReshape || op.kind == OpKind::kSlice;
+    if (!moves) return Refuse(v, "it");
+    const std::vector<Dim>& dims = body_.op(operand).type.dims;
+    if (op.kind == OpKind::kReshape) {
+      return Read(operand, Unflattened(dims, Flattened(op.type.dims, at)));
+    }
+    if (at.flat && !(op.kind == OpKind::kBroadcast && dims.empty())) {
+      return Refuse(v, "it behind a reshape");
+    }
+    Position from;
+    from.axes.resize(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (op.kind == OpKind::kTranspose) {
+        for (size_t j = 0; j < op.axes.size(); ++j) {
+          if (op.axes[j] == static_cast<int>(i)) from.axes[i] = at.axes[j];
+        }
+      } else if (op.kind == OpKind::kSlice) {
+        from.axes[i] = Times(at.axes[i], op.steps[i]);
+        from.axes[i].base += op.starts[i];
+      } else if (dims[i] != Dim::Constant(1)) {
+        from.axes[i] = at.axes[op.type.dims.size() - dims.size() + i];
+      }
+    }
+    return Read(operand, from);
+  }
+
+  // Axes where each of the domain's dims moves along one of them; else flat.
+  Position Unflattened(const std::vector<Dim>& dims, const RowPlace& flat) const {
+    const std::vector<int64_t> steps = StepsOf(dims);
+    Position at;
+    at.axes.resize(dims.size());
+    std::vector<int64_t> most(dims.size(), 0);
+    int64_t base = flat.base;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      at.axes[i].base = base / steps[i];
+      base %= steps[i];
+      most[i] = at.axes[i].base;
+    }
+    bool apart = true;
+    for (size_t d = 0; d < out_.domain.dims.size(); ++d) {
+      const int64_t step = flat.steps[d];
+      size_t axis = 0;
+      while (axis < dims.size() && steps[axis] > step) ++axis;
+      if (step == 0) continue;
+      if (axis == dims.size() || step % steps[axis] != 0) return {true, {flat}};
+      at.axes[axis].steps[d] = step / steps[axis];
+      most[axis] += (out_.domain.dims[d] - 1) * (step / steps[axis]);
+      apart &= !(d == 0 && out_.domain.of_m) || axis == 0;
+    }
+    for (size_t i = 0; i < dims.size(); ++i) apart &= dims[i].symbolic || most[i] < dims[i].value;
+    return apart ? at : Position{true, {flat}};
+  }
+
+  const Chain& body_;
+  RowValues out_;
+  std::map<std::pair<ValueId, std::pair<bool, std::vector<RowPlace>>>, int> known_;
+};
+
+}  // namespace
+
+absl::StatusOr<RowValues> ReadRows(const Chain& body) { return Reader(body).Run(); }
+
+}  // namespace sinter

@@ -1,0 +1,89 @@
+// Slots over an engine that has stand-ins: generation 1, then the plan that was built.
+
+#include "gmock/gmock.h"
+#include "src/capi/objects.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
+#include "tests/capi/abi.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter_test {
+namespace {
+
+using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
+using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
+
+class StandInSlots : public testing::Test {
+ protected:
+  void SetUp() override {
+    world_.compute = false;
+    sinter::PlanningHooks hooks;
+    hooks.plan = sinter::PlanChain;
+    hooks.generate = [](const sinter::KernelSpec& spec, const sinter::DeviceModel& model) {
+      return sinter::Generate(spec, model);
+    };
+    hooks.device_headers = [](const sinter::KernelSpec&) { return sinter::Digest(); };
+    sinter::Ports ports = world_.MakePorts();
+    ports.stand_ins = [](absl::string_view name) { return name; };
+    context_.reset(new sinter_context);
+    context_->config.stand_ins = true;
+    context_->engine =
+        sinter::CreateEngine(std::move(ports), context_->config, sinter::LogSink(), hooks);
+  }
+
+  SlotPtr Create(uint32_t flags) {
+    sinter_slot* slot = nullptr;
+    Ok([&](auto e) {
+      return sinter_slot_create(context_.get(), chain_.get(), 20, nullptr, flags, &slot, e);
+    });
+    return SlotPtr(slot);
+  }
+  bool StandsIn(const SlotPtr& slot) {
+    sinter_plan* plan = nullptr;
+    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    const PlanPtr owned(plan);
+    return plan->prepared->plan().IsStandIn();
+  }
+  sinter_status Await(const SlotPtr& slot) {
+    sinter_pending* build = nullptr;
+    Ok([&](auto e) { return sinter_slot_get_build(slot.get(), &build, e); });
+    const PendingPtr owned(build);
+    sinter_plan* plan = nullptr;
+    const Result result = Try([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    sinter_plan_release(plan);
+    return result.status;
+  }
+
+  sinter::testing::FakeWorld world_;
+  ContextPtr context_;
+  ChainPtr chain_ = FromText("gemm_chain m=M n=256 k=128 l=64 act=relu layout=oi dtype=bf16");
+};
+
+TEST_F(StandInSlots, HaveThemAtOnceAndThenThePlan) {
+  world_.compile_ms = 50;
+  const SlotPtr slot = Create(0);
+  EXPECT_TRUE(StandsIn(slot));
+  EXPECT_GE(sinter_slot_get_generation(slot.get()), 1u);
+  EXPECT_EQ(Await(slot), SINTER_OK);
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+  EXPECT_FALSE(StandsIn(slot));
+}
+
+TEST_F(StandInSlots, KeepThemUntilASwitchOfAManualSlot) {
+  const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
+  EXPECT_EQ(Await(slot), SINTER_OK);
+  EXPECT_TRUE(StandsIn(slot));
+  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  EXPECT_FALSE(StandsIn(slot));
+}
+
+TEST_F(StandInSlots, KeepThemWhereNothingCanBeBuilt) {
+  world_.has_compiler = false;
+  const SlotPtr slot = Create(0);
+  EXPECT_EQ(Await(slot), SINTER_UNAVAILABLE);
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 1u);
+  EXPECT_TRUE(StandsIn(slot));
+}
+
+}  // namespace
+}  // namespace sinter_test

@@ -1,0 +1,258 @@
+// Plans of kernels that come with the library: what is planned, what rows compute, and when a
+// prepare hands them out.
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
+#include "src/engine/trial_data.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
+#include "src/plan/stand_in.h"
+#include "src/reference/chain_bounds.h"
+#include "src/reference/reference.h"
+#include "src/stitch/rows/row_kernel.h"
+#include "tests/support/composed_graphs.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/unit/engine/fakes.h"
+#include "tests/unit/engine/row_machine.h"
+
+namespace sinter::testing {
+namespace {
+
+DeviceModel H200() { return *BuiltinModel("h200"); }
+
+absl::StatusOr<FusionResult> PlanStandIns(const Chain& chain, int64_t bucket) {
+  FusionOptions options;
+  options.stand_ins = true;
+  return PlanChain(chain, bucket, H200(), options);
+}
+
+std::string ReadAll(const std::string& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(StandIns, HaveNamesOfTheirOwnAndAsManyAsTheBuildSays) {
+  std::set<std::string> names;
+  for (int i = 0; i < StandInCount(); ++i) names.insert(StandInName(i));
+  EXPECT_EQ(names.size(), 79u);
+}
+
+// Every list that figures are published of: all kernels are there, and can be launched.
+TEST(StandIns, TakeEveryListedChainOfProductsAndNorms) {
+  for (const char* list : {"gemm_chains", "gated_ffn", "memory_chains", "batch_sweep"}) {
+    const auto problems =
+        ParseProblems(ReadAll(absl::StrCat("tests/bench/problems/", list, ".txt")));
+    ASSERT_TRUE(problems.ok()) << problems.status();
+    for (const Problem& problem : *problems) {
+      const auto planned = PlanStandIns(problem.chain, std::max<int64_t>(problem.m.value_or(1), 1));
+      ASSERT_TRUE(planned.ok()) << problem.id << ": " << planned.status();
+      EXPECT_TRUE(planned->chosen.IsStandIn());
+      for (const PlannedKernel& kernel : planned->chosen.kernels) {
+        const auto stand_in = StandInOf(kernel.spec);
+        ASSERT_TRUE(stand_in.ok()) << problem.id << ": " << stand_in.status();
+        EXPECT_TRUE(stand_in->recipe.Check().ok()) << stand_in->recipe.Check();
+        const auto generated = Generate(kernel.spec, H200());
+        ASSERT_TRUE(generated.ok()) << generated.status();
+        EXPECT_EQ(generated->recipe, stand_in->recipe);
+      }
+    }
+  }
+}
+
+TEST(StandIns, HaveADigestOfTheirOwn) {
+  const Chain chain = TestChain();
+  const auto planned = PlanStandIns(chain, 128);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  Plan compiled = planned->chosen;
+  for (PlannedKernel& kernel : compiled.kernels) kernel.spec.stand_in = false;
+  EXPECT_NE(planned->chosen.PlanDigest(), compiled.PlanDigest());
+}
+
+TEST(StandIns, RefuseWithTheReason) {
+  const auto refusal = [](const char* line) {
+    const auto problem = ParseProblem(line);
+    EXPECT_TRUE(problem.ok()) << problem.status();
+    return std::string(PlanStandIns(problem->chain, 16).status().message());
+  };
+  EXPECT_THAT(refusal("C conv_chain b=1 ic=64 h=14 w=14 oc1=64 oc2=64 k1=3 k2=1 act=relu stride=1 "
+                      "pad=same weights=OHWI dtype=bf16"),
+              ::testing::HasSubstr("no stand-in multiplies pixels of a convolution"));
+  EXPECT_THAT(refusal("N softmax rows=16 cols=32768 scale=0.125 dtype=bf16"),
+              ::testing::HasSubstr("no stand-in computes rows of 32768 elements"));
+}
+
+// Outputs of a body by its row program on the host, in place where they may be, or why there is
+// none.
+absl::StatusOr<std::vector<std::string>> RunRows(const Chain& body, int64_t m,
+                                                 std::vector<std::string> inputs) {
+  const absl::StatusOr<RowKernel> kernel = MakeRowKernel(body, {});
+  if (!kernel.ok()) return kernel.status();
+  RowProgram program;
+  std::memcpy(&program, kernel->recipe.args[0].bytes.data(), sizeof(program));
+  std::vector<std::string> outputs;
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    outputs.emplace_back(static_cast<size_t>(*OutputBytes(body, i, m)), '\xff');
+  }
+  std::vector<char*> buffers;
+  for (std::string& bytes : inputs) buffers.push_back(&bytes[0]);
+  const auto shared = [&](int i) { return body.outputs()[static_cast<size_t>(i)].alias_input; };
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    std::string& own = outputs[static_cast<size_t>(i)];
+    buffers.push_back(shared(i) < 0 ? &own[0] : buffers[static_cast<size_t>(shared(i))]);
+  }
+  HostRows(program, buffers).Run(body.UsesM() ? m : 1);
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    if (shared(i) < 0) continue;
+    outputs[static_cast<size_t>(i)] = inputs[static_cast<size_t>(shared(i))];
+  }
+  return outputs;
+}
+
+void ExpectRowsAreRight(const Chain& body, int64_t m, int* taken) {
+  const auto inputs = RandomInputs(body, m, 5);
+  ASSERT_TRUE(inputs.ok());
+  const auto outputs = RunRows(body, m, *inputs);
+  if (!outputs.ok()) return;
+  ++*taken;
+  std::vector<const void*> pointers;
+  for (const std::string& bytes : *inputs) pointers.push_back(bytes.data());
+  const auto expected = RunReferenceF64(body, m, pointers);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const auto index = static_cast<size_t>(i);
+    const auto values = OutputValues(body, i, m, (*outputs)[index]);
+    ASSERT_TRUE(values.ok());
+    const ErrorMeasure error = Compare(*values, (*expected)[index], body.output_type(i).dtype);
+    EXPECT_TRUE(error.Within(BoundsOf(body, i))) << error.ToString() << "\n" << body.ToString();
+  }
+}
+
+TEST(RowPrograms, ComputeWhatTheReferenceDoes) {
+  int taken = 0;
+  for (const char* line :
+       {"layernorm rows=5 cols=104 eps=1e-5 affine=1 dtype=bf16",
+        "softmax rows=3 cols=37 scale=0.125 dtype=f16",
+        "bias_gelu_residual_layernorm rows=4 cols=64 gelu=tanh eps=1e-5 dtype=bf16",
+        "residual_rmsnorm rows=7 cols=96 eps=1e-6 outputs=2 dtype=bf16",
+        "masked_softmax rows=6 cols=48 scale=0.125 mask=full dtype=bf16"}) {
+    const auto problem = ParseProblem(line);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    ExpectRowsAreRight(problem->chain, problem->m.value_or(1), &taken);
+  }
+  EXPECT_EQ(taken, 5);
+}
+
+TEST(RowPrograms, OfUpdatesInPlaceComputeWhatTheReferenceDoes) {
+  int taken = 0;
+  ExpectRowsAreRight(IndependentUpdates({96}), 1, &taken);
+  EXPECT_EQ(taken, 1);
+}
+
+TEST(RowPrograms, OfRandomGraphsComputeWhatTheReferenceDoes) {
+  int taken = 0;
+  for (uint64_t seed = 1; seed <= kRandomStitchGraphs; ++seed) {
+    RandomStitchOptions options;
+    options.max_elements = 512;
+    SCOPED_TRACE(seed);
+    ExpectRowsAreRight(MakeRandomStitchGraph(seed, options), 3, &taken);
+  }
+  EXPECT_GE(taken, 8);
+}
+
+// Kernels of random graphs' plans: what the explorer cuts them into.
+TEST(RowPrograms, OfPlannedKernelsComputeWhatTheReferenceDoes) {
+  int taken = 0, planned = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    RandomStitchOptions options;
+    options.max_elements = 512;
+    SCOPED_TRACE(seed);
+    const auto plan = PlanStandIns(MakeRandomStitchGraph(seed, options), 3);
+    if (!plan.ok()) continue;
+    ++planned;
+    for (const PlannedKernel& kernel : plan->chosen.kernels) {
+      ExpectRowsAreRight(kernel.spec.stitch->body, 3, &taken);
+    }
+  }
+  EXPECT_GT(planned, 0);
+  EXPECT_GT(taken, planned);
+}
+
+// An engine on fakes, whose stand-ins are names.
+std::shared_ptr<Engine> EngineWithStandIns(FakeWorld* world, bool on = true) {
+  Config config;
+  config.stand_ins = on;
+  world->plan = PlanChain;
+  world->compute = false;
+  PlanningHooks hooks;
+  hooks.plan = PlanChain;
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    return Generate(spec, model);
+  };
+  Ports ports = world->MakePorts();
+  ports.stand_ins = [](absl::string_view name) { return name; };
+  return CreateEngine(std::move(ports), config, LogSink(), std::move(hooks));
+}
+
+TEST(StandIns, AreHandedOutWhereAPrepareMustNotBuild) {
+  FakeWorld world;
+  const auto engine = EngineWithStandIns(&world);
+  PrepareOptions options;
+  options.no_build = true;
+  const auto plan = engine->Prepare(world.chain, 100, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE((*plan)->plan().IsStandIn());
+  EXPECT_THAT((*plan)->plan().note, ::testing::HasSubstr("stand-in: "));
+  EXPECT_EQ(engine->Stats().stand_ins, 1u);
+  EXPECT_EQ(engine->Stats().kernels_compiled, 0u);
+  EXPECT_TRUE(world.disk->records.empty());  // nothing is stored under the plan's key
+  const auto again = engine->Prepare(world.chain, 100, options);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ((*again)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+}
+
+TEST(StandIns, RunWhereThereIsNoCompiler) {
+  FakeWorld world;
+  world.has_compiler = false;
+  const auto engine = EngineWithStandIns(&world);
+  const auto plan = engine->Prepare(world.chain, 100, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_TRUE((*plan)->plan().IsStandIn());
+  PrepareOptions must_hit;
+  must_hit.must_hit = true;
+  EXPECT_FALSE(engine->Prepare(world.chain, 100, must_hit).ok());
+  PrepareOptions background;  // a slot keeps the error of its build
+  background.background = true;
+  EXPECT_TRUE(absl::IsUnavailable(engine->Prepare(world.chain, 100, background).status()));
+}
+
+TEST(StandIns, AreNotHandedOutUnlessTheyAreTurnedOn) {
+  FakeWorld world;
+  PrepareOptions options;
+  options.no_build = true;
+  const auto engine = EngineWithStandIns(&world, false);
+  EXPECT_TRUE(absl::IsNotFound(engine->Prepare(world.chain, 100, options).status()));
+}
+
+TEST(StandIns, SayWhyNoneIsThere) {
+  FakeWorld world;
+  const auto engine = EngineWithStandIns(&world);
+  PrepareOptions options;
+  options.no_build = options.batch_invariant = true;
+  const auto plan = engine->Prepare(world.chain, 100, options);
+  EXPECT_TRUE(absl::IsNotFound(plan.status()));
+  EXPECT_THAT(std::string(plan.status().message()),
+              ::testing::HasSubstr("no stand-in is batch-invariant"));
+}
+
+}  // namespace
+}  // namespace sinter::testing
