@@ -138,18 +138,26 @@ struct LevelBytesOf {
   }
 };
 
-// `set` makes one operand of the sequence of an element. pred has no row in the table: no bytes, so
-// that what is left is everybody else's.
+// Three types of a step of bytes each: an operand's of 0, 1 and 2 (pred has no row in the table), a
+// result's of 1, 2 and 4.
+struct Steps {
+  DType none, one, two;
+  double second = 1;  // the second step in units of the first
+};
+constexpr Steps kOperand = {DType::kPred, DType::kE4M3, DType::kBF16, 1};
+constexpr Steps kResult = {DType::kE4M3, DType::kBF16, DType::kF32, 2};
+
+// `set` makes one operand or result of the sequence of a type; `levels` are those that it touches.
 template <typename Set>
-void ExpectHalfTheBytes(const ProductSequence& p, const Schedule& s, const std::string& levels,
-                        const Set& set) {
+void ExpectBytesFollow(const Steps& steps, const ProductSequence& p, const Schedule& s,
+                       const std::string& levels, const Set& set) {
   const DeviceModel model = *BuiltinModel("h200");
   const auto with = [&](DType element) {
     ProductSequence changed = p;
     set(&changed, element);
     return LevelBytesOf(changed, s, model);
   };
-  const LevelBytesOf none = with(DType::kPred), one = with(DType::kE4M3), two = with(DType::kBF16);
+  const LevelBytesOf none = with(steps.none), one = with(steps.one), two = with(steps.two);
   const std::pair<const char*, double LevelBytesOf::*> all[] = {
       {"hbm", &LevelBytesOf::hbm},       {"l2", &LevelBytesOf::l2},
       {"intake", &LevelBytesOf::intake}, {"shared", &LevelBytesOf::shared},
@@ -157,29 +165,29 @@ void ExpectHalfTheBytes(const ProductSequence& p, const Schedule& s, const std::
   };
   std::string touched;
   for (const auto& [name, level] : all) {
-    EXPECT_EQ(2 * (one.*level - none.*level), two.*level - none.*level) << name;
+    EXPECT_EQ(steps.second * (one.*level - none.*level), two.*level - one.*level) << name;
     if (two.*level > none.*level) touched += std::string(name) + " ";
   }
   EXPECT_EQ(touched, levels) << s.ToString();
 }
 
-TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
+TEST(CostModel, BytesFollowTheSizeOfAnElementOnEveryLevel) {
   const auto rows = [](ProductSequence* p, DType element) { (*p)[0].rows.element = element; };
   const auto weights = [](ProductSequence* p, DType element) { (*p)[0].weights.element = element; };
   const auto second = [](ProductSequence* p, DType element) { (*p)[1].weights.element = element; };
   const auto result = [](ProductSequence* p, DType element) {
     p->products.back().result = element;
   };
-  const auto c = [](ProductSequence* p, DType element) {
-    (*p)[0].result = (*p)[1].rows.element = element;
-  };
+  const auto c = [](ProductSequence* p, DType element) { (*p)[0].result = element; };
+  const auto c_read = [](ProductSequence* p, DType element) { (*p)[1].rows.element = element; };
   const ProductSequence s8 = Ffn(true, 3072, 1024, 1024), one = FirstOf(s8);
   const Schedule grid = ScheduleOf(kMeasured[3]);
-  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", rows);
-  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", weights);
-  ExpectHalfTheBytes(s8, grid, "hbm l2 intake shared ", second);
-  ExpectHalfTheBytes(s8, grid, "l2 intake shared ", c);  // it stays in L2
-  ExpectHalfTheBytes(s8, grid, "hbm l2 ", result);
+  ExpectBytesFollow(kOperand, s8, grid, "hbm l2 intake shared ", rows);
+  ExpectBytesFollow(kOperand, s8, grid, "hbm l2 intake shared ", weights);
+  ExpectBytesFollow(kOperand, s8, grid, "hbm l2 intake shared ", second);
+  ExpectBytesFollow(kResult, s8, grid, "l2 ", c);  // it stays in L2
+  ExpectBytesFollow(kOperand, s8, grid, "l2 intake shared ", c_read);
+  ExpectBytesFollow(kResult, s8, grid, "hbm l2 ", result);
   Schedule cluster = grid;
   cluster.dataflow = Dataflow::kClusterExchange;
   cluster.cluster = 16;
@@ -188,8 +196,9 @@ TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
   cluster.warpgroups_m = 1;
   cluster.first = {192, 1};
   cluster.second = {64, 1};
-  ExpectHalfTheBytes(s8, cluster, "hbm l2 intake shared ", weights);
-  ExpectHalfTheBytes(s8, cluster, "shared dsm ", c);  // it never leaves the cluster
+  ExpectBytesFollow(kOperand, s8, cluster, "hbm l2 intake shared ", weights);
+  ExpectBytesFollow(kResult, s8, cluster, "dsm ", c);  // it never leaves the cluster
+  ExpectBytesFollow(kOperand, s8, cluster, "shared ", c_read);
   for (const bool swapped : {false, true}) {
     Schedule s = grid;
     s.dataflow = Dataflow::kProduct;
@@ -198,8 +207,8 @@ TEST(CostModel, AnOperandOfOneByteHalvesItsBytesOnEveryLevel) {
     s.warpgroups_n = swapped ? 2 : 1;
     s.cluster = 1;
     s.first = {128, 1};
-    ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", rows);
-    ExpectHalfTheBytes(one, s, "hbm l2 intake shared ", weights);
+    ExpectBytesFollow(kOperand, one, s, "hbm l2 intake shared ", rows);
+    ExpectBytesFollow(kOperand, one, s, "hbm l2 intake shared ", weights);
   }
 }
 
