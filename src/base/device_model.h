@@ -69,6 +69,7 @@ struct DeviceModel {
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end
+  double register_chunk_us = 0;   // C of a tile through registers: two products awaited
   double epilogue_value_us = 0;   // a thread's end of one accumulator: rounding, its way to a store
   StitchConstants stitch;
 

@@ -79,6 +79,7 @@ class Assembler {
     }
     scratch_.push_back(AddItem(inside, kernels_, last));
     Produce(step.run->end, step.run->dtype());
+    if (step.run->scale >= 0) Produce(step.run->scale, DType::kF32);
     kernels_ = last + 1;
   }
 
@@ -135,6 +136,8 @@ class Assembler {
         return Locate(run.matched.ValueOf(operand.number));
       case RunOperand::Kind::kResult:
         return Locate(run.end);
+      case RunOperand::Kind::kScales:
+        return Locate(run.scale);
       case RunOperand::Kind::kWorkspace:
         break;
     }

@@ -96,6 +96,7 @@ std::string AbsorbedBy(const GraphRun& run) {
     if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
     if (e.has_residual()) absl::StrAppend(&text, " + residual");
     if (e.Has(EpilogueOp::kActivateSum)) absl::StrAppend(&text, " + ", NameOf(e.sum_activation()));
+    if (e.quantize() != nullptr) absl::StrAppend(&text, " + quantize");
     steps.push_back(std::move(text));
   }
   return absl::StrCat("op ", run.end, ": ", absl::StrJoin(steps, ", "));

@@ -6,6 +6,7 @@
 
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
+#include "src/chain/quantizer_finder.h"
 #include "src/fusion/run_matcher.h"
 #include "src/fusion/stitch/op_class.h"
 
@@ -33,6 +34,10 @@ class Finder {
         norms_(norms) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
+      FoundQuantizer found;
+      if (QuantizerAt(graph_, user, &found)) {
+        quantizers_[SkipWidening(found.x)] = {user, found};
+      }
     }
   }
 
@@ -71,8 +76,82 @@ class Finder {
       result_.refused[product] = std::string(best.status().message());
       return;
     }
+    absl::StatusOr<GraphRun> codes = Quantized(*best);
+    if (codes.ok()) best = std::move(codes);
     for (ValueId value : best->values) claimed_[At(value)] = true;
     Append(*std::move(best));
+  }
+
+  // The run with the quantiser of its result.
+  absl::StatusOr<GraphRun> Quantized(const GraphRun& run) const {
+    const auto found = quantizers_.find(run.end);
+    if (found == quantizers_.end() || !IsCode(run.matched.sequence.element())) {
+      return absl::NotFoundError("no quantiser of its result");
+    }
+    const ValueId codes = found->second.first;
+    Values members(run.values.begin(), run.values.end());
+    ValueId scale = -1;
+    if (!TakeQuantizer(run.end, codes, found->second.second, &members, &scale)) {
+      return absl::NotFoundError("its result or what its quantiser computes is used outside");
+    }
+    const ValueId a = run.matched.ValueOf(run.matched.rows);
+    const DType weights = run.matched.sequence.element();
+    SINTER_ASSIGN_OR_RETURN(GraphRun whole, matcher_.Match(members, a, weights, codes));
+    if (whole.matched.limits >= 0 && scale < 0) return absl::NotFoundError("no scale");
+    whole.scale = scale;
+    return whole;
+  }
+
+  // Adds the ops from `x` to its codes and their scale. False where others use any but those two,
+  // or use the scale without the codes.
+  bool TakeQuantizer(ValueId x, ValueId codes, const FoundQuantizer& quantizer, Values* members,
+                     ValueId* scale) const {
+    Values inside;
+    AddBelow(codes, x, &inside);
+    for (const ValueId user : quantizer.limits < 0 ? Values() : ScalesOf(quantizer)) {
+      if (*scale >= 0) return false;
+      *scale = user;
+      AddBelow(user, x, &inside);
+    }
+    for (const ValueId value : inside) {
+      if (claimed_[At(value)]) return false;
+      if (value == codes) continue;
+      const bool fits = value == *scale ? ReadWithCodes(value, codes, inside)
+                                        : UsedOnlyByThroughViews(value, inside);
+      if (!fits) return false;
+    }
+    members->insert(inside.begin(), inside.end());
+    return UsedOnlyByThroughViews(x, *members);
+  }
+
+  void AddBelow(ValueId value, ValueId x, Values* inside) const {
+    if (value == x || ClassOf(chain_, value) == OpClass::kSource) return;
+    if (!inside->insert(value).second) return;
+    for (const ValueId operand : chain_.op(value).operands) AddBelow(operand, x, inside);
+  }
+
+  Values ScalesOf(const FoundQuantizer& quantizer) const {
+    Values scales;
+    for (ValueId value = 0; value < static_cast<ValueId>(chain_.ops().size()); ++value) {
+      if (IsScaleOfGroups(graph_, quantizer, value)) scales.insert(value);
+    }
+    return scales;
+  }
+
+  // Whether only products of `codes` read `scale`, through views, besides the values `inside`.
+  bool ReadWithCodes(ValueId scale, ValueId codes, const Values& inside) const {
+    if (matcher_.IsOutput(scale)) return false;
+    for (const ValueId user : users_[At(scale)]) {
+      if (inside.count(user) > 0) continue;
+      const Op& op = chain_.op(user);
+      const bool product = op.kind == OpKind::kScaledMatmul && op.operands[0] == codes;
+      if (product ||
+          (ClassOf(chain_, user) == OpClass::kView && ReadWithCodes(user, codes, inside))) {
+        continue;
+      }
+      return false;
+    }
+    return true;
   }
 
   // Whether a tail that ends at `end`, which is no product step, may become one: before an addition
@@ -259,6 +338,7 @@ class Finder {
   RunMatcher matcher_;
   std::vector<std::set<ValueId>> users_;
   std::vector<bool> claimed_;
+  std::map<ValueId, std::pair<ValueId, FoundQuantizer>> quantizers_;  // by what is quantised: codes
   Pace* const pace_;
   const bool norms_;
   ProductRuns result_;

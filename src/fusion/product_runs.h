@@ -17,8 +17,9 @@ namespace sinter {
 // Values of a chain that form a sequence of products.
 struct GraphRun {
   MatchedSequence matched;      // its m is the bucket, or the constant rows
-  std::vector<ValueId> values;  // ascending; only `end` is used outside
+  std::vector<ValueId> values;  // ascending; only `end` and `scale` are used outside
   ValueId end = -1;             // its result
+  ValueId scale = -1;           // the scales of a result in codes, which its kernel stores too
   bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
 
   DType dtype() const { return matched.sequence.back().result; }  // of `end` in memory

@@ -19,7 +19,7 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   if (matched.size() == 1) operands.push_back(matched.rows);
   for (const ProductInputs& in : matched.inputs) {
     operands.insert(operands.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor,
-                                     in.scale_rows, in.scale_weights, in.scale_up});
+                                     in.scale_rows, in.scale_weights, in.scale_up, in.given_scale});
   }
   std::vector<ValueId> values;
   for (int operand : operands) {
@@ -146,6 +146,7 @@ bool RunMatcher::RoundedAlike(ValueId value, DType dtype) const {
 
 void RunMatcher::Note(const GraphRun& run) {
   rounded_[run.end] = run.dtype();
+  if (run.scale >= 0) rounded_[run.scale] = DType::kF32;
   for (const ProductOperand& operand : run.matched.operands) {
     rounded_[operand.value] = operand.type.dtype;
   }

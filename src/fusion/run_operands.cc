@@ -62,7 +62,12 @@ class Lister {
       Read(Role::kFactor2, last.factor, 1);
     }
     Read(Role::kResidual, last.residual, last.residual_stride);
+    Read(Role::kGivenScale, last.given_scale, 0);
     Result(Role::kOut, segment.end() - 1);
+    const MatrixProduct& end = matched_.sequence[segment.end() - 1];
+    if (end.HasGroups()) {
+      list_.push_back({Role::kScaleOut, RunOperand::Kind::kScales, -1, {}, end.n / kScaleBlock});
+    }
     if (WritesC(schedule)) Result(Role::kC, segment.begin);
     if (RangesOf(schedule) > 1) Parts(segment, schedule);
     return std::move(list_);

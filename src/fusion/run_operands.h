@@ -26,9 +26,9 @@ struct WorkspaceRegion {
 WorkspaceRegion RegionOf(const ProductSequence& sequence, int product);
 
 // An operand of a kernel: one of the sequence's (`number` as in MatchedSequence::operands), the
-// run's result, or a place in the run's workspace.
+// run's result or its scales, or a place in the run's workspace.
 struct RunOperand {
-  enum class Kind { kOperand, kResult, kWorkspace };
+  enum class Kind { kOperand, kResult, kScales, kWorkspace };
 
   Role role = Role::kA;
   Kind kind = Kind::kOperand;

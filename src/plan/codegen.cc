@@ -22,7 +22,8 @@ absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::str
 }
 
 bool IsScale(Role role) {
-  return role == Role::kScaleA || role == Role::kScaleW1 || role == Role::kScaleUp;
+  return role == Role::kScaleA || role == Role::kScaleW1 || role == Role::kScaleUp ||
+         role == Role::kScaleOut;
 }
 
 absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {

@@ -3,6 +3,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
+#include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
 namespace {
@@ -33,6 +34,7 @@ std::string FirstRanges(const ProductSequence& p, const Schedule& s) {
 
 // Ranges of the second product: of K for its ranks, or of N for the clusters.
 std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
+  if (RowOf(s).medium == Medium::kRegister) return absl::StrCat("registers ", s.cluster);
   if (RangesOf(s) == 1) return RangesText(p.back().k, s.block_k, s.second.split_k);
   std::string text = "clusters";
   for (int i = 0; i < RangesOf(s); ++i) {

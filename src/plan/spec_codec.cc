@@ -149,6 +149,8 @@ void WriteOfCodes(const MatrixProduct& p, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(bias == nullptr ? p.result : bias->element));
   WriteScales(p.rows.scales, w);
   WriteScales(p.weights.scales, w);
+  const QuantizeRule* rule = p.epilogue.quantize();
+  if (IsCode(p.result)) WriteRule(rule == nullptr ? QuantizeRule{} : *rule, w);
 }
 
 // Precondition: the steps have the element of the operands.
@@ -160,6 +162,11 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
   for (EpilogueStep& step : p.epilogue.steps) {
     if (step.element == p.rows.element) step.element = p.result;
     if (step.op == EpilogueOp::kBias) step.element = bias;
+  }
+  if (IsCode(p.result)) {
+    EpilogueStep quantize = StepOf(EpilogueOp::kQuantize);
+    quantize.rule = ReadRule(r);
+    p.epilogue.Set(quantize);
   }
   if (p.epilogue.has_bias() || bias == p.result) return absl::OkStatus();
   return Lost("an element of a bias, of none");

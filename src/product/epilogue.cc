@@ -14,7 +14,23 @@ absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(NameOf(op), " ", args...));
 }
 
-bool IsOp(EpilogueOp op) { return op <= EpilogueOp::kActivateSum; }
+bool IsOp(EpilogueOp op) { return op <= EpilogueOp::kQuantize; }
+
+absl::Status CheckRule(const EpilogueStep& step, DType element) {
+  const QuantizeRule& rule = step.rule;
+  if (element != DType::kE4M3) {
+    return RefuseStep(step.op, "is there, the result is ", NameOf(element), ", must be e4m3");
+  }
+  if (rule.columns == 0 && rule == QuantizeRule{}) return absl::OkStatus();
+  if (rule.columns != 128)
+    return RefuseStep(step.op, "columns ", rule.columns, " are not 128, or 0 alone");
+  if (!(rule.eps > 0 && rule.eps <= 1))
+    return RefuseStep(step.op, "eps ", rule.eps, " is not in (0, 1]");
+  const bool bounded = rule.bound >= rule.eps && std::isfinite(rule.bound);
+  if (rule.bound == 0 || bounded) return absl::OkStatus();
+  return RefuseStep(step.op, "bound ", rule.bound, " is not 0, nor finite and at least eps ",
+                    rule.eps);
+}
 
 absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
   switch (step.op) {
@@ -42,8 +58,11 @@ absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
       if (element == DType::kF32) {
         return RefuseStep(step.op, "is there, the result is f32: only one of 16 bits has it");
       }
+      if (IsCode(element)) return RefuseStep(step.op, "is there, the result is codes");
       if (step.element == element) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ", NameOf(element));
+    case EpilogueOp::kQuantize:
+      return CheckRule(step, element);
     case EpilogueOp::kGate:
       break;
   }
@@ -59,6 +78,7 @@ absl::Status CheckUnused(const EpilogueStep& step) {
   const bool typed = step.op == EpilogueOp::kFactor || step.op == EpilogueOp::kBias ||
                      step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual;
   if (typed) bare.element = DType::kBF16;
+  if (step.op == EpilogueOp::kQuantize) bare.rule = {};
   if (bare == StepOf(step.op)) return absl::OkStatus();
   return RefuseStep(step.op, "has a field that it does not use");
 }
@@ -66,10 +86,18 @@ absl::Status CheckUnused(const EpilogueStep& step) {
 }  // namespace
 
 absl::string_view NameOf(EpilogueOp op) {
-  constexpr absl::string_view kNames[] = {"norm",  "scale",      "factor",
-                                          "bias",  "activation", "gate",
-                                          "round", "residual",   "activation of the sum"};
+  constexpr absl::string_view kNames[] = {"norm",    "scale",      "factor",
+                                          "bias",    "activation", "gate",
+                                          "round",   "residual",   "activation of the sum",
+                                          "quantize"};
   return IsOp(op) ? kNames[static_cast<size_t>(op)] : "invalid";
+}
+
+std::string ToString(const QuantizeRule& rule) {
+  if (rule.columns == 0) return "given";
+  std::string text = absl::StrCat(rule.columns, ":eps=", rule.eps);
+  if (rule.bound != 0) absl::StrAppend(&text, ":bound=", rule.bound);
+  return rule.ue8m0 ? text + ":ue8m0" : text;
 }
 
 EpilogueStep StepOf(EpilogueOp op, DType element) {
@@ -115,7 +143,7 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 0 to 8"));
+          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 0 to 9"));
     }
     if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
@@ -125,6 +153,9 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
   }
   for (EpilogueOp op : {EpilogueOp::kRound, EpilogueOp::kActivateSum}) {
     if (epilogue.Has(op) && !epilogue.has_residual()) return RefuseStep(op, "has no residual");
+  }
+  if (IsCode(element) && epilogue.quantize() == nullptr) {
+    return RefuseStep(EpilogueOp::kQuantize, "is missing, the result is ", NameOf(element));
   }
   if (epilogue.has_norm() && epilogue.has_factor()) {
     return RefuseStep(EpilogueOp::kNorm, "is there, beside a factor");

@@ -3,6 +3,7 @@
 #define SINTER_SRC_PRODUCT_EPILOGUE_H_
 
 #include <cstdint>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -25,9 +26,24 @@ enum class EpilogueOp : uint8_t {
   kRound = 6,        // to the result's element, where the chain casts before the residual is added
   kResidual = 7,     // plus a matrix of the result's extents
   kActivateSum = 8,  // an activation of the sum with the residual
+  kQuantize = 9,     // to codes: divided by a scale, and rounded by the store
 };
 
 absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
+
+// How results become codes (AddQuantize): by the scale of 128 columns of a row, which the kernel
+// stores too, or by one that is given.
+struct QuantizeRule {
+  int64_t columns = 0;       // that share a scale: 128; 0: it is given
+  float eps = 0, bound = 0;  // of the largest magnitude of 128 columns; bound 0: none
+  bool ue8m0 = false;        // the scale is a power of two
+
+  bool operator==(const QuantizeRule& o) const {
+    return std::tie(columns, eps, bound, ue8m0) == std::tie(o.columns, o.eps, o.bound, o.ue8m0);
+  }
+};
+
+std::string ToString(const QuantizeRule& rule);  // "given", "128:eps=1e-10"
 
 struct EpilogueStep {
   EpilogueOp op = EpilogueOp::kScale;
@@ -35,10 +51,11 @@ struct EpilogueStep {
   Activation activation = Activation::kIdentity;  // of kActivate and kActivateSum: not kIdentity
   DType element = DType::kBF16;  // of kFactor, kBias and kResidual: in memory; of kRound: the
                                  // element rounded to
+  QuantizeRule rule;             // of kQuantize
 
   bool operator==(const EpilogueStep& o) const {
-    return std::tie(op, scale, activation, element) ==
-           std::tie(o.op, o.scale, o.activation, o.element);
+    return std::tie(op, scale, activation, element, rule) ==
+           std::tie(o.op, o.scale, o.activation, o.element, o.rule);
   }
 };
 
@@ -71,6 +88,13 @@ struct EpilogueList {
   bool has_bias() const { return Has(EpilogueOp::kBias); }
   bool has_factor() const { return Has(EpilogueOp::kFactor); }
   bool has_residual() const { return Has(EpilogueOp::kResidual); }
+  // Null where results are stored as they are.
+  const QuantizeRule* quantize() const {
+    const EpilogueStep* step = Find(EpilogueOp::kQuantize);
+    return step == nullptr ? nullptr : &step->rule;
+  }
+  // Whether the kernel computes scales of 128 columns.
+  bool has_groups() const { return quantize() != nullptr && quantize()->columns > 0; }
   // Whether accumulators are multiplied by a constant or by a number of their row.
   bool scaled() const { return has_norm() || Has(EpilogueOp::kScale) || has_factor(); }
 

@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/pattern.h"
+#include "src/chain/quantizer_finder.h"
 #include "src/chain/scaled_matmul.h"
 
 namespace sinter {
@@ -182,6 +183,24 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
     p.epilogue.Set(Activate(residual.act, EpilogueOp::kActivateSum));
   }
   return p;
+}
+
+absl::Status TakeQuantizer(const Subgraph& graph, const FoundQuantizer& found,
+                           MatchedSequence* out) {
+  const QuantizeSpec& spec = found.rule;
+  EpilogueStep step = StepOf(EpilogueOp::kQuantize);
+  if (spec.granularity == Granularity::kStatic) {
+    int& scale = out->inputs.back().given_scale = graph.op(spec.scale).input;
+    if (scale < 0)
+      return Refuse("op ", spec.scale, " (", NameOf(graph.op(spec.scale)),
+                    ") is the scale of codes and lies not in memory");
+  } else {
+    step.rule = {kScaleBlock, static_cast<float>(spec.eps), static_cast<float>(spec.upper_bound),
+                 spec.ue8m0};
+    out->limits = found.limits;
+  }
+  out->sequence.products.back().epilogue.Set(step);
+  return absl::OkStatus();
 }
 
 // Walks from the output back to the rows, and fills in the products and their inputs.
@@ -495,8 +514,12 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph) {
   if (op.kind == OpKind::kInput) return Refuse("the output is an input");
   const bool rounds = op.kind == OpKind::kCast && op.type.dtype == graph.result_type().dtype;
   if (rounds) value = op.operands[0];
+  FoundQuantizer quantizer;
+  const bool codes = QuantizerAt(graph, graph.result(), &quantizer);
+  if (codes) value = quantizer.x;
   MatchedSequence matched;
   SINTER_RETURN_IF_ERROR(Walker(graph, &matched).Run(value));
+  if (codes) SINTER_RETURN_IF_ERROR(TakeQuantizer(graph, quantizer, &matched));
   SINTER_RETURN_IF_ERROR(Describer(graph, &matched).Run());
   for (size_t i = 0; i < graph.operands().size(); ++i) {
     matched.operands.push_back({graph.operands()[i], graph.operand(static_cast<int>(i)).type});

@@ -20,6 +20,7 @@ struct ProductInputs {
   int factor = -1;                                         // [m] or [m, 1], contiguous
   int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of operands of 8 bits, contiguous
   int residual = -1;                                       // of the result's dims
+  int given_scale = -1;                                    // one number: of a result in codes
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;
   bool rounds = false;  // the chain rounds the result explicitly; otherwise kernels may round it
                         // once. Always true for the last product, whose result is the output
@@ -34,12 +35,13 @@ struct ProductOperand {
 // Invariants: all weights have one layout; the output and all operands but factors have one element
 // type, unless rows and weights have 8 bits: the output, biases and a residual then have others.
 struct MatchedSequence {
-  ProductSequence sequence;                    // its m is set by the caller
-  Dim m;                                       // of the chain: the first dim of the rows
-  std::vector<ProductOperand> operands;        // by number
-  std::vector<ProductInputs> inputs;           // by product
-  int rows = -1;                               // number of the first product's rows
-  int output = 0;                              // index among the chain's outputs
+  ProductSequence sequence;              // its m is set by the caller
+  Dim m;                                 // of the chain: the first dim of the rows
+  std::vector<ProductOperand> operands;  // by number
+  std::vector<ProductInputs> inputs;     // by product
+  ValueId limits = -1;  // of a result in codes with scales of groups: what they follow from
+  int rows = -1;        // number of the first product's rows
+  int output = 0;       // index among the chain's outputs
   int64_t rows_stride = 0, output_stride = 0;  // in elements; the innermost stride is always 1
   bool contiguous = true;                      // every row stride equals the row length
   bool weights_constant = true;                // all weights and biases are marked constant

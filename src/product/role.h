@@ -28,6 +28,8 @@ enum class Role : uint8_t {
   kScaleA = 13,
   kScaleW1 = 14,
   kScaleUp = 15,
+  kScaleOut = 16,    // of 128 columns of a row of out, which is codes
+  kGivenScale = 17,  // the same of all of out
   kCount
 };
 absl::string_view NameOf(Role role);

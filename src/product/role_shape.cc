@@ -72,6 +72,10 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kScaleW1:
     case Role::kScaleUp:
       return WeightScaleShape(first);
+    case Role::kScaleOut:
+      return {rows, last.n / kScaleBlock, true, DType::kF32, per_m};
+    case Role::kGivenScale:
+      return {0, 1, false, DType::kF32};
     case Role::kBias2:
       return {0, last.n, false, ElementAt(last, EpilogueOp::kBias)};
     case Role::kPartialOut:

@@ -20,7 +20,8 @@ constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
 constexpr int64_t kMaxSwappedAccumulators = 160;
-constexpr int64_t kMaxPromoted = 192, kMaxPromotedResidual = 168, kMaxPromotedOfThree = 104;
+constexpr int64_t kMaxPromoted = 192, kMaxPromotedResidual = 168, kMaxPromotedOfThree = 104,
+                  kMaxPromotedCodes = 176;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -120,9 +121,12 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
   const bool blocks = p[0].HasBlockScales();
   const int64_t scales = !blocks ? 0 : s.swapped ? s.block_m / 4 : 2;
   const int64_t all = accumulators + accumulators / parts + scales;
+  const bool codes = p.back().epilogue.quantize() != nullptr;
   const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
                        : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
-                                                            : kMaxPromoted;
+                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.has_bias())
+                           ? kMaxPromotedCodes
+                           : kMaxPromoted;
   if (all <= most) return absl::OkStatus();
   return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
                         absl::StrCat("is above ", most, " registers a thread"));
@@ -135,6 +139,14 @@ absl::Status CheckBlocks(const ProductSequence& p, const Schedule& s, const Prod
   return RefuseSchedule("first.block_n", tile.block_n,
                         absl::StrCat("is not, per warpgroup, a divisor of the ", kScaleBlock,
                                      " columns that share a scale"));
+}
+
+// A tile has whole groups of columns that share a scale.
+absl::Status CheckGroups(const ProductSequence& p, const ProductTile& tile) {
+  if (!p.back().HasGroups() || tile.block_n % kScaleBlock == 0) return absl::OkStatus();
+  return RefuseSchedule("first.block_n", tile.block_n,
+                        absl::StrCat("is not a multiple of the ", kScaleBlock,
+                                     " columns of codes that share a scale"));
 }
 
 // Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
@@ -157,6 +169,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
   }
   SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, name, accumulators));
   SINTER_RETURN_IF_ERROR(CheckBlocks(p, s, tile));
+  SINTER_RETURN_IF_ERROR(CheckGroups(p, tile));
   if (!IsClusterSize(tile.split_k)) {
     return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
   }

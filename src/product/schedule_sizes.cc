@@ -16,6 +16,13 @@ int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int w
   return int64_t{4} * ranks * (s.swapped ? RoundUp(owned, 2) : owned) * width * tile.block_n;
 }
 
+// Results of a tile, f32, before they are codes: the rows that a block owns, 16 bytes more a row.
+int64_t StagedBytes(const MatrixProduct& p, const Schedule& s) {
+  if (p.epilogue.quantize() == nullptr) return 0;
+  const int64_t owned = CeilDiv(s.block_m, s.first.split_k);
+  return (s.swapped ? RoundUp(owned, 2) : owned) * 4 * (s.first.block_n + 4);
+}
+
 int64_t Units(int64_t row_tiles, int64_t columns, const ProductTile& tile, Share share) {
   return CeilDiv(row_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
 }
@@ -49,7 +56,7 @@ ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   }
   const int64_t pad = !s.swapped && s.block_m < 64 * s.warpgroups_m ? kRowPadBytes : 0;
   z.shared_bytes = kAlignSlack + s.stages * z.stage_bytes + z.kept_bytes + z.weights_bytes +
-                   z.reduce_bytes + pad + kBarrierBytes;
+                   z.reduce_bytes + StagedBytes(last, s) + pad + kBarrierBytes;
   z.row_tiles = CeilDiv(sequence.rows(), s.block_m);
   z.first_tiles = z.row_tiles * CeilDiv(first.n, s.first.block_n);
   z.second_tiles = two ? z.row_tiles * CeilDiv(last.n, s.second.block_n) : 0;

@@ -28,9 +28,11 @@ std::string ScalingText(const MatrixProduct& p, int number) {
 
 // What operands of 8 bits have besides: " scales=vector,tensor result=f32".
 std::string ScalesText(const MatrixProduct& p) {
-  if (p.result == p.rows.element) return "";
+  if (!IsCode(p.rows.element)) return "";
+  const QuantizeRule* rule = p.epilogue.quantize();
   return absl::StrCat(" scales=", ToString(p.rows.scales), ",", ToString(p.weights.scales),
-                      " result=", NameOf(p.result));
+                      " result=", NameOf(p.result),
+                      rule == nullptr ? "" : absl::StrCat(" quantize=", ToString(*rule)));
 }
 
 std::string WindowText(const Operand& rows) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/codec.h"
 #include "src/product/epilogue.h"
 #include "src/product/operand.h"
 
@@ -41,6 +42,8 @@ struct MatrixProduct {
   }
   int64_t ResultBytes() const { return SizeOf(result); }  // of an element
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
+  // Whether results are codes, with scales of 128 columns that the kernel stores too.
+  bool HasGroups() const { return epilogue.has_groups(); }
   // Whether sums over 128 of K have scales of their own.
   bool HasBlockScales() const {
     return rows.scales.kind == ScaleKind::kBlock || weights.scales.kind == ScaleKind::kBlock;
@@ -87,6 +90,10 @@ bool HasNorm(const ProductSequence& sequence);
 // OK, or why no kernel can take the whole sequence: sizes, elements, epilogues, and rows of a
 // multiple of 16 bytes, as tensor maps need (oi: k; io: k and n).
 absl::Status CheckSequence(const ProductSequence& sequence);
+
+// Canonical bytes of a quantiser's rule.
+void WriteRule(const QuantizeRule& rule, ByteWriter& w);
+QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
 // second is neither a pair nor activated, and neither computes its rows' norm.

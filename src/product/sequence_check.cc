@@ -6,6 +6,8 @@
 namespace sinter {
 namespace {
 
+constexpr int64_t kCodesOfRow = 16;  // rows of codes are whole 16 bytes
+
 template <typename... Args>
 absl::Status RefuseSequence(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
@@ -35,9 +37,9 @@ absl::Status CheckElement(absl::string_view name, DType element, DType of_all) {
 // A result of operands of 8 bits has 16 bits or 32.
 absl::Status CheckResult(DType result, DType of_all) {
   if (!ElementOf(of_all).promoted) return CheckElement("the result", result, of_all);
-  if (IsFloat(result)) return absl::OkStatus();
+  if (IsFloat(result) || result == DType::kE4M3) return absl::OkStatus();
   return RefuseSequence("element of the result is ", NameOf(result), ", of ", NameOf(of_all),
-                        " operands it must be f32, f16 or bf16");
+                        " operands it must be f32, f16, bf16 or e4m3");
 }
 
 // `blocks`: rows of the operand that share a scale of 128 of K.
@@ -70,6 +72,10 @@ absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct&
   if (p.HasBlockScales() && p.k % kScaleBlock != 0) {
     return RefuseSequence("k ", p.k, " is not a multiple of ", kScaleBlock,
                           ", with scales of blocks");
+  }
+  const int64_t columns = p.epilogue.has_groups() ? kScaleBlock : kCodesOfRow;
+  if (p.epilogue.quantize() != nullptr && p.n % columns != 0) {
+    return RefuseSequence("n ", p.n, " is not a multiple of ", columns, ", of results in codes");
   }
   if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.has_factor()) {
     return RefuseSequence("factor is there, beside scales of the rows");

@@ -21,6 +21,26 @@ void WriteOperand(const Operand& o, ByteWriter& w) {
   if (o.source == Source::kWindow) WriteWindow(o.window, w);
 }
 
+}  // namespace
+
+void WriteRule(const QuantizeRule& rule, ByteWriter& w) {
+  w.I64(rule.columns);
+  w.F64(rule.eps);
+  w.F64(rule.bound);
+  w.U8(rule.ue8m0);
+}
+
+QuantizeRule ReadRule(ByteReader& r) {
+  QuantizeRule rule;
+  rule.columns = r.I64();
+  rule.eps = static_cast<float>(r.F64());
+  rule.bound = static_cast<float>(r.F64());
+  rule.ue8m0 = r.U8() != 0;
+  return rule;
+}
+
+namespace {
+
 void WriteEpilogue(const EpilogueList& epilogue, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(epilogue.steps.size()));
   for (const EpilogueStep& step : epilogue.steps) {
@@ -30,6 +50,7 @@ void WriteEpilogue(const EpilogueList& epilogue, ByteWriter& w) {
     w.U32(scale);
     w.U32(static_cast<uint32_t>(step.activation));
     w.U32(static_cast<uint32_t>(step.element));
+    if (step.op == EpilogueOp::kQuantize) WriteRule(step.rule, w);
   }
 }
 
@@ -60,6 +81,7 @@ absl::Status ReadEpilogue(ByteReader& r, EpilogueList& epilogue) {
     std::memcpy(&step.scale, &scale, sizeof scale);
     step.activation = static_cast<Activation>(r.U32());
     step.element = static_cast<DType>(r.U32());
+    if (step.op == EpilogueOp::kQuantize) step.rule = ReadRule(r);
   }
   return absl::OkStatus();
 }

@@ -111,6 +111,7 @@ class Case:
         self.layers = {scales: [Layer(torch, *one, scales) for one in plain] for scales in ("row", "group")}
         self.xs = [torch.randn(m, k, device="cuda").bfloat16() for _ in range(count)]
         self.wanted = {scales: self._reference(self.layers[scales][0]) for scales in self.layers}
+        torch.cuda.synchronize()  # contestants run on a stream of their own
 
     def _reference(self, layer):
         from step import Codes

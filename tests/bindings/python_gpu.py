@@ -415,6 +415,29 @@ def test_layers_between_attentions():
             check(out, rms(want, norms[1]) @ after.double().T, 1e-2)
 
 
+def test_a_layer_as_an_operator():
+    """Rows with a plan and rows that torch computes agree; what does not fit is refused."""
+    weight = lambda *shape: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16()
+    weights = [weight(1024, 2048), weight(1024), weight(2 * 3072, 1024), weight(1024, 3072), weight(1024), weight(4096, 1024)]
+    attended, stream = weight(40, 2048), weight(40, 1024)
+    step = lambda: torch.ops.sinter.between_attentions(attended, stream, weights, 1e-6)
+    sinter.torch.reset()
+    sinter.torch.configure(sizes=[8], on_miss="torch")
+    try:
+        by_torch = step()
+        sinter.torch.reset()
+        graph, found = captured(step)
+        for one in found:
+            one.fill_(float("nan"))
+        graph.replay()
+        for one, other in zip(found, by_torch):
+            check(one, other.double(), 2e-2, 0.2)
+        with refused(sinter.Status.INVALID_ARGUMENT, "attended is"):
+            torch.ops.sinter.between_attentions(stream, stream, weights, 1e-6)
+    finally:
+        sinter.torch.reset()
+
+
 def test_a_capture_of_a_size_that_was_not_prepared():
     values = tensors(200)
     sinter.torch.reset()

@@ -359,6 +359,10 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
         SetBias(&p, 0, turn % 2 == 0);
         if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
         for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        SetResidual(&p, Residual::kNone);
+        p[0].n = 2048;
+        SetQuantized(&p, turn % 3 == 0 ? QuantizeRule{} : QuantizeRule{128, 1e-10f, 0, false});
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
         ++turn;
       }
     }

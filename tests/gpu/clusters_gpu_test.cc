@@ -53,7 +53,7 @@ std::vector<FfnSpec> Specs() {
 // The same so small that a few blocks hold all weights.
 std::vector<FfnSpec> SmallSpecs() {
   std::vector<FfnSpec> specs = Specs();
-  const int64_t sizes[][3] = {{200, 136, 75}, {136, 72, 104}, {192, 64, 256}, {512, 128, 128}};
+  const int64_t sizes[][3] = {{200, 136, 75}, {136, 72, 104}, {192, 64, 128}, {512, 128, 128}};
   for (size_t i = 0; i < specs.size(); ++i) {
     specs[i].n = sizes[i][0];
     specs[i].k = sizes[i][1];

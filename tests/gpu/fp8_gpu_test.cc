@@ -17,8 +17,10 @@
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
+#include "src/fusion/fusion.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/mutations.h"
 #include "tests/gpu/plan_build.h"
 
 namespace sinter::gpu_testing {
@@ -121,6 +123,7 @@ class ScaledRuns {
     return ports_.measurer->Upload(buffers_[static_cast<size_t>(input)], bytes.data(),
                                    bytes.size());
   }
+  const std::vector<double>& reference() const { return reference_; }
   const std::string& input(int canonical) const { return inputs_[static_cast<size_t>(canonical)]; }
 
   // A line of figures: the worst errors so far.
@@ -250,6 +253,25 @@ Chain Layer(int64_t n, int64_t k, Granularity granularity) {
   return b.Finish().value();
 }
 
+// A gated FFN of f32 whose second weights are the identity, so that the result is the codes of the
+// intermediate times their scales.
+Chain CodesOf(Granularity granularity) {
+  return ChainOf(absl::StrCat("scaled_gated_ffn m=1 n=384 k=640 l=384 scales=row quantize=",
+                              NameOf(granularity), " act=silu bias1=1 dtype=f32"));
+}
+std::vector<std::string> WithIdentity(const Chain& chain, std::vector<std::string> inputs) {
+  constexpr int64_t kSide = 384;
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    const TensorType& type = chain.input_op(i).type;
+    const std::vector<Dim> square = {Dim::Constant(kSide), Dim::Constant(kSide)};
+    if (type.dtype != DType::kE4M3 || type.dims != square) continue;
+    std::string& bytes = inputs[static_cast<size_t>(i)];
+    bytes.assign(bytes.size(), 0);
+    for (size_t j = 0; j < kSide; ++j) bytes[j * kSide + j] = static_cast<char>(F32ToE4M3(1));
+  }
+  return inputs;
+}
+
 class Fp8 : public GpuTest {
  protected:
   static constexpr int64_t kMost = 300;
@@ -344,6 +366,79 @@ TEST_F(Fp8, BlockScaleSchedules) {
   Schedules("blocks, pauses", chain, 40, 6, kPromoted, true);
 }
 
+// The chosen plan of `chain` with schedules from all over the space for its first kernel, twice
+// each. `check` gets the first m rows of each output.
+template <typename CheckOutput>
+void FirstKernels(const Ports& ports, const Chain& made, ScaledRuns& runs, int64_t rows,
+                  size_t count, size_t kernels, const CheckOutput& check, bool jitter = false) {
+  const auto chain = std::make_shared<const Chain>(made);
+  const auto planned = PlanChain(*chain, BucketOf(rows), ports.model, FusionOptions{});
+  ASSERT_OK(planned);
+  ASSERT_EQ(planned->chosen.kernels.size(), kernels) << planned->chosen.ToText();
+  std::vector<Plan> plans;
+  const ProductSequence& sequence = planned->chosen.kernels[0].spec.sequence;
+  for (const Schedule& s :
+       Spread(LegalSchedules(sequence, ports.model, Dataflow::kProduct), count)) {
+    plans.push_back(planned->chosen);
+    plans.back().kernels[0].spec.schedule = s;
+  }
+  ASSERT_FALSE(plans.empty());
+  BuildOptions options;
+  options.codegen.jitter = jitter;
+  const auto built = BuildPlans(ports, chain, plans, options);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    SCOPED_TRACE(plans[i].ToText());
+    ASSERT_OK(built[i]);
+    const auto run = runs.Bind(*built[i]);
+    ASSERT_OK(run);
+    for (int64_t m : {rows, rows - rows / 3, int64_t{1}}) {
+      const auto output = runs.Run(*run, m), again = runs.Run(*run, m);
+      ASSERT_OK(output);
+      ASSERT_OK(again);
+      EXPECT_TRUE(*output == *again) << "m " << m;
+      check(*output, m);
+    }
+  }
+}
+
+// Codes that a kernel stores are those of the float64 rule, but for few whose quotient lies beside
+// the border of two codes: those are one code away. 1.1 % of them are expected.
+TEST_F(Fp8, QuantisesResultsInTheirKernel) {
+  constexpr int64_t kMostRows = 200;
+  constexpr double kSame = 1e-3, kOneCode = 0.14, kLeast = 4e-3, kMostFlipped = 0.02;
+  for (const Granularity granularity : {Granularity::kGroup, Granularity::kStatic}) {
+    const Chain chain = CodesOf(granularity);
+    auto inputs = InputsOf(chain, kMostRows, false);
+    ASSERT_OK(inputs);
+    const auto runs =
+        ScaledRuns::Make(ports(), chain, kMostRows, WithIdentity(chain, *std::move(inputs)));
+    ASSERT_OK(runs);
+    const std::vector<double>& want = (*runs)->reference();
+    double largest = 0;
+    for (const double value : want) largest = std::max(largest, std::abs(value));
+    size_t flipped = 0, codes = 0;
+    const auto check = [&](const std::string& output, int64_t m) {
+      const auto got = OutputValues(chain, 0, m, output);
+      ASSERT_OK(got);
+      for (size_t i = 0; i < got->size(); ++i) {
+        const double off = std::abs((*got)[i] - want[i]), size = std::abs(want[i]);
+        if (!(off <= kSame * size)) {
+          ++flipped;
+          ASSERT_LE(off, kOneCode * size + kLeast * largest) << i << " m " << m;
+        }
+      }
+      codes += got->size();
+    };
+    for (const int64_t rows : {8, 40, 200}) {
+      FirstKernels(ports(), chain, **runs, rows, 16, 2, check);
+    }
+    FirstKernels(ports(), chain, **runs, 40, 6, 2, check, true);
+    std::printf("FIGURE %s: %zu of %zu codes flipped\n", std::string(NameOf(granularity)).c_str(),
+                flipped, codes);
+    EXPECT_LE(static_cast<double>(flipped), kMostFlipped * static_cast<double>(codes));
+  }
+}
+
 TEST_F(Fp8, FfnAtEveryM) {
   EveryM("gated, row",
          ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=row quantize=row "
@@ -389,6 +484,72 @@ TEST_F(Fp8, SumsArePromoted) {
   const Chain chain = ChainOf("scaled_matmul m=1 n=264 k=4096 scales=row dtype=f32");
   for (const int64_t rows : {16, 128}) {
     Schedules(absl::StrCat("biased ", rows), chain, rows, 12, kBiased, false, true);
+  }
+}
+
+// Device headers with a step of promotion, of scales or of quantising taken out: each shows.
+TEST_F(Fp8, MutantsAreCaught) {
+  constexpr char kBlock[] = "kernels/block.cuh", kScales[] = "tile/block_scales.cuh",
+                 kScaling[] = "tile/scaling.cuh";
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  const Chain rows = ChainOf("scaled_matmul m=1 n=264 k=4096 scales=row dtype=f32");
+  const Chain blocks = ChainOf("scaled_matmul m=1 n=520 k=1024 scales=group dtype=f32");
+  struct Case {
+    Mutation mutation;
+    const Chain& chain;
+    bool positive = false;
+  };
+  const Case cases[] = {
+      {{"nothing", kBlock, "", "", kFlow}, rows, true},
+      {{"sums are never promoted", kBlock, "if constexpr (P::Element::kPromoted)",
+        "if constexpr (false)", kFlow},
+       rows,
+       true},
+      {{"the part of a sum replaces it", kScales, "return fresh * scale + sum;",
+        "return fresh * scale;", kFlow},
+       blocks},
+      {{"rows have each other's scales", kScales, "i % 4 / 2]", "1 - i % 4 / 2]", kFlow}, blocks},
+      {{"all of K has the first scale of its row", kScales, "++rows_;", ";", kFlow}, blocks},
+      {{"columns have the scales of the next 128 of K", kScales, "*matrices_[matrix]++",
+        "matrices_[matrix]++[1]", kFlow},
+       blocks},
+      {{"columns have the first one's factor", kScaling, "return factors[kOne ? 0 : column]",
+        "return factors[0]", kFlow},
+       rows},
+  };
+  constexpr int64_t kRows = 128;
+  constexpr int64_t kOnePart = 64;  // accumulators that are one part
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.mutation.name);
+    const auto chain = std::make_shared<const Chain>(c.chain);
+    const auto matched = MatchProducts(*chain, BucketOf(kRows));
+    ASSERT_OK(matched);
+    std::vector<Schedule> fitting;
+    for (const Schedule& s : LegalSchedules(matched->sequence, ports().model, kFlow)) {
+      const bool one_part = AccumulatorsOf(s, s.first, 1) <= kOnePart;
+      if (!s.swapped && one_part && s.first.split_k == 1) fitting.push_back(s);
+    }
+    std::vector<Plan> plans;
+    for (const Schedule& s : Spread(fitting, 3)) {
+      plans.push_back(UnfusedPlanOf(*chain, BucketOf(kRows), s, s).value());
+    }
+    BuildOptions options;
+    options.edit = [&](CompileRequest* request) { EXPECT_OK(Apply(c.mutation, request)); };
+    const auto built = BuildPlans(ports(), chain, plans, options);
+    auto inputs = InputsOf(*chain, kRows, c.positive);
+    ASSERT_OK(inputs);
+    const auto runs = ScaledRuns::Make(ports(), *chain, kRows, *std::move(inputs));
+    ASSERT_OK(runs);
+    for (size_t i = 0; i < plans.size(); ++i) {
+      SCOPED_TRACE(plans[i].ToText());
+      ASSERT_OK(built[i]);
+      const auto run = (*runs)->Bind(*built[i]);
+      ASSERT_OK(run);
+      const auto output = (*runs)->Run(*run, kRows);
+      ASSERT_OK(output);
+      const bool right = (*runs)->Check(*output, kRows, c.positive ? kBiased : kPromoted).ok();
+      EXPECT_EQ(right, c.mutation.find[0] == '\0');
+    }
   }
 }
 

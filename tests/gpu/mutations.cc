@@ -35,11 +35,11 @@ std::vector<Mutation> PipelineMutations() {
       {"products do not wait for a full stage", kConsumer,
        "    mbarrier_wait(ring.full(cursor.stage), cursor.parity);\n", "", kFlow},
       {"a short ring's stage is never given back", kConsumer,
-       "      release_stage<Config>(ring, cursor.stage, cursor, true, place);\n", "", kFlow,
-       Needs::kShortRing},
+       "      release_stage<Config, Seen::kReads>(ring, cursor.stage, cursor, true, place);\n", "",
+       kFlow, Needs::kShortRing},
       {"a long ring's stage is never given back", kConsumer,
-       "      release_stage<Config>(ring, previous, cursor, i > 0, place);\n", "", kFlow,
-       Needs::kLongRing},
+       "      release_stage<Config, Seen::kReads>(ring, previous, cursor, i > 0, place);\n", "",
+       kFlow, Needs::kLongRing},
       {"a stage is given back while its products are in flight", kConsumer,
        "      wgmma_wait<1>();", "      wgmma_wait<3>();", kFlow, Needs::kLongRing, false},
   };
@@ -71,7 +71,7 @@ std::vector<Mutation> ExchangeMutations() {
        "    named_barrier(ConsumerGroup<Config>::barrier(), kThreads);\n", "", kFlow,
        Needs::kManyTiles, false},
       {"an owner expects no parts", kReduce,
-       "    if (ConsumerGroup<Config>::thread() == 0) mbarrier_arrive_expect(full, "
+       "    if (ConsumerGroup<Config>::is_first()) mbarrier_arrive_expect(full, "
        "expected_bytes());\n",
        "", Dataflow::kProduct, Needs::kSplit},
       {"C is read before the cluster has exchanged it", kShuffle, "  mbarrier_wait(full, 0);\n", "",

@@ -86,6 +86,15 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   }
 }
 
+// Results in codes, of a product that SetCodes made.
+inline void SetQuantized(ProductSequence* s, const QuantizeRule& rule) {
+  MatrixProduct& p = s->products.back();
+  p.result = DType::kE4M3;
+  EpilogueStep step = StepOf(EpilogueOp::kQuantize);
+  step.rule = rule;
+  p.epilogue.Set(step);
+}
+
 inline void SetBias(ProductSequence* s, int i, bool bias = true) {
   (*s)[i].epilogue.Remove(EpilogueOp::kBias);
   if (bias) (*s)[i].epilogue.Set(StepOf(EpilogueOp::kBias, (*s)[i].result));

@@ -14,7 +14,8 @@ namespace sinter {
 // otherwise for its Config.
 template <class Config>
 struct ConsumerGroup {
-  static SINTER_DEVICE int thread() { return static_cast<int>(threadIdx.x) - 128; }
+  static SINTER_DEVICE int thread() { return threadIdx.x - 128; }
+  static SINTER_DEVICE bool is_first() { return threadIdx.x == 128; }
   static SINTER_DEVICE u32 barrier() { return 1; }  // of their own
 };
 
@@ -163,7 +164,7 @@ struct DsmReduceScatter {
   SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
                          const EpilogueType& epilogue, float scale, const Writer& writer, int row,
                          int column, bool again, const Added& added = {}) {
-    if (ConsumerGroup<Config>::thread() == 0) mbarrier_arrive_expect(full, expected_bytes());
+    if (ConsumerGroup<Config>::is_first()) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     if constexpr (Config::kSwapped) {
       using Parts = SwappedParts<Config, P>;

@@ -5,6 +5,7 @@
 #include "pipeline/consumer.cuh"
 #include "pipeline/producer.cuh"
 #include "tile/block_scales.cuh"
+#include "tile/codes.cuh"
 #include "tile/epilogue.cuh"
 #include "tile/row_norms.cuh"
 #include "tile/swapped.cuh"
@@ -29,6 +30,11 @@ struct Arguments {
   // Scales of the first product. scale_a has one for each 128 of K of a row. scale_w1 and scale_up
   // have one for all columns, one for each column, or one for each 128 of K of 128 columns.
   const float *scale_a, *scale_w1, *scale_up;
+  // Of results that are stored as codes: the scale of all, or those of 128 columns of a row, with
+  // the bounds of their largest magnitudes.
+  const float* given_scale;
+  float* scale_out;
+  float eps, bound;
 };
 
 extern __shared__ unsigned char dynamic_shared[];

@@ -9,10 +9,11 @@ namespace sinter {
 
 constexpr int kProductProducerRegisters = 40;
 
-template <class Config>
+template <class Config, class Codes = NoCodes>
 struct ProductTypes {
   using P = typename Config::First;
-  using Layout = SharedLayout<Config, P::kRowsBytes + P::kWeightBytes, 0, P::kPartBytes>;
+  using Layout = SharedLayout<Config, P::kRowsBytes + P::kWeightBytes, 0,
+                              P::kPartBytes + Codes::template staged_bytes<P>()>;
   using BlockType = Block<Config, Layout>;
 };
 
@@ -48,7 +49,7 @@ SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
     return {};
 }
 
-template <class Config, class Added, class Scaling, class Scales, class BlockType>
+template <class Config, class Added, class Scaling, class Scales, class Codes, class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
                                    const ProductUnits<Config>& walk) {
   using P = typename Config::First;
@@ -60,19 +61,32 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
   auto epilogue = first_epilogue<Config, Scaling>(args);
   if constexpr (kTakesNorms<Scaling>) epilogue.scaling.squares = block.squares_at();
-  const auto writer = output_writer<Config, P>(args);
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   const Scales scales = block_scales<Config, Scales>(args, walk.begin());
-  for (int unit = walk.first; unit < walk.units(); unit += walk.step)
-    consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
-                                  epilogue, writer, walk.row(unit), walk.column(unit),
-                                  unit + walk.step < walk.units(), added, scales);
+  for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
+    const int row = walk.row(unit), column = walk.column(unit);
+    const bool again = unit + walk.step < walk.units();
+    const auto consume = [&](const auto& writer) {
+      consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
+                                    epilogue, writer, row, column, again, added, scales);
+    };
+    if constexpr (Codes::kPresent) {
+      const int first = row + walk.k_rank * P::kOwnerRows, behind = row + Config::kBlockM;
+      const StagedResults<P> staged{parts + P::kPartBytes, first, column,
+                                    (behind < args.m ? behind : args.m) - first};
+      consume(staged);
+      store_codes<Config>(staged, Codes::of(args), static_cast<unsigned char*>(args.out),
+                          args.out_stride, again);
+    } else {
+      consume(output_writer<Config, P>(args));
+    }
+  }
 }
 
 template <class Config, class Added = NoResidual, class Scaling = NoScaling,
-          class Scales = NoBlockScales>
+          class Scales = NoBlockScales, class Codes = NoCodes>
 SINTER_DEVICE void product(const Arguments& args) {
-  using T = ProductTypes<Config>;
+  using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
   typename T::BlockType block;
   const ProductUnits<Config> walk(block.rank, args.m);
@@ -100,8 +114,8 @@ SINTER_DEVICE void product(const Arguments& args) {
     become_consumer<Config, kProductProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    product_consume<Config, Added, Scaling, Scales>(args, block, block.base + T::Layout::kParts,
-                                                    walk);
+    product_consume<Config, Added, Scaling, Scales, Codes>(args, block,
+                                                           block.base + T::Layout::kParts, walk);
   }
 }
 

@@ -28,7 +28,8 @@ struct LaneConfig : Config {
 
 template <class Config>
 struct ConsumerGroup<LaneConfig<Config>> {
-  static SINTER_DEVICE int thread() { return static_cast<int>(threadIdx.x) % 128; }
+  static SINTER_DEVICE int thread() { return threadIdx.x % 128; }
+  static SINTER_DEVICE bool is_first() { return thread() == 0; }
   static SINTER_DEVICE u32 barrier() { return threadIdx.x / 128; }
 };
 

@@ -73,6 +73,12 @@ struct StageProductOf<true, Config, P> {
   using Type = WeightsByRows<Config, P>;
 };
 
+// Descriptors of a warpgroup's operands of a stage, at K step 0. Others are so many bytes / 16 on:
+// addresses of shared memory never carry out of their bits.
+struct StageOperands {
+  u64 rows, weights;
+};
+
 // A part of a warpgroup's products over one row of the swizzle, the `row`-th of the stage: fresh =
 // rows x weights. Both are K-major. Issues the wgmmas; the caller commits them.
 template <class Config, class P>
@@ -84,20 +90,25 @@ struct PromotedPart {
   using Mma = Wgmma<kMmaN, typename Config::Element, false, false>;
   using Set = float[kMmaN / 2];
 
-  static SINTER_DEVICE void issue(float (&fresh)[kAccumulators], u32 rows, u32 weights,
-                                  WarpgroupPlace place, int part, int row) {
-    const u64 as_rows =
-        descriptor(rows + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, row * kSteps),
-                   kKMajorLeading, kKMajorStride);
-    const int column = place.n * P::kWarpN + part * (P::kWarpN / P::kParts);
+  static SINTER_DEVICE StageOperands operands(u32 stage, WarpgroupPlace place) {
+    const u32 address = uniform(stage);
+    return {descriptor(address + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
+                       kKMajorLeading, kKMajorStride),
+            descriptor(address + P::kRowsBytes + k_major_step(P::kColumns, place.n * P::kWarpN, 0),
+                       kKMajorLeading, kKMajorStride)};
+  }
+
+  static SINTER_DEVICE void issue(float (&fresh)[kAccumulators], StageOperands stage, int part,
+                                  int row) {
+    const int column = part * (P::kWarpN / P::kParts);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      const u64 a = as_rows + (k_major_step(Config::kBlockM, 0, step) >> 4);
+      const u64 a = stage.rows + (k_major_step(Config::kBlockM, 0, row * kSteps + step) >> 4);
 #pragma unroll
       for (int set = 0; set < kSets; ++set) {
-        const u64 b = descriptor(
-            weights + k_major_step(P::kColumns, column + set * kWarpgroupRows, row * kSteps + step),
-            kKMajorLeading, kKMajorStride);
+        const u64 b =
+            stage.weights +
+            (k_major_step(P::kColumns, column + set * kWarpgroupRows, row * kSteps + step) >> 4);
         Set& d = reinterpret_cast<Set&>(fresh[set * (kMmaN / 2)]);
         Config::kSwapped ? Mma::mma(d, b, a, step != 0) : Mma::mma(d, a, b, step != 0);
       }
@@ -124,29 +135,40 @@ SINTER_DEVICE void release_stage(const RingType& ring, u32 stage, CursorType& cu
 
 // accumulate() where sums are promoted, with rows in the ring: the tensor cores sum one row of the
 // swizzle and one part at a time, and their sums are scaled and added in f32. Other warpgroups use
-// the tensor cores meanwhile. `scales`: a HeldBlockScales, or none.
+// the tensor cores meanwhile. While they multiply the last part of a stage, the next is looked for
+// and its descriptors are made. `scales`: a HeldBlockScales, or none.
 template <class Config, class P, class RingType, class CursorType, class Scales>
-SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
-                                       const RingType& ring, CursorType& cursor, int count,
-                                       WarpgroupPlace place, Scales scales) {
+SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators], RingType ring,
+                                       CursorType& cursor, int count, WarpgroupPlace place,
+                                       Scales scales) {
   using Part = PromotedPart<Config, P>;
-  asm volatile("" : "+r"(count));  // as in accumulate()
+  asm volatile("" : "+r"(count));                           // as in accumulate()
+  asm volatile("" : "+r"(ring.base), "+r"(ring.barriers));  // not to be computed again every turn
 #pragma unroll
   for (int i = 0; i < P::kAccumulators; ++i) accumulators[i] = 0;
+  StageOperands operands = Part::operands(ring.address(cursor.stage), place);
+  bool arrived = false;
 #pragma unroll 1
   do {
-    const u32 stage = cursor.stage, address = uniform(ring.address(stage));
-    mbarrier_wait(ring.full(stage), cursor.parity);
+    const u32 stage = cursor.stage;
+    if (!arrived) mbarrier_wait(ring.full(stage), cursor.parity);
 #pragma unroll
     for (int row = 0; row < P::kSubtiles; ++row) {
       scales.next();
 #pragma unroll
       for (int part = 0; part < P::kParts; ++part) {
+        const bool last = row + 1 == P::kSubtiles && part + 1 == P::kParts;
         float fresh[Part::kAccumulators];
         wgmma_fence();
-        Part::issue(fresh, address, address + P::kRowsBytes, place, part, row);
+        Part::issue(fresh, operands, part, row);
         wgmma_commit();
+        if (last) {
+          cursor.advance();
+          operands = Part::operands(ring.address(cursor.stage), place);
+          arrived = mbarrier_test_wait(ring.full(cursor.stage), cursor.parity);
+        }
         wgmma_wait<0>();
+        if (last) release_stage<Config>(ring, stage, cursor, true, place);
 #pragma unroll
         for (int i = 0; i < Part::kAccumulators; ++i) {
           float& sum = accumulators[part * Part::kAccumulators + i];
@@ -154,8 +176,6 @@ SINTER_DEVICE void accumulate_promoted(float (&accumulators)[P::kAccumulators],
         }
       }
     }
-    release_stage<Config>(ring, stage, cursor, true, place);
-    cursor.advance();
   } while (--count > 0);
 }
 

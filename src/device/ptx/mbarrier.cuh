@@ -52,6 +52,17 @@ SINTER_DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity) {
   return done != 0;
 }
 
+// The same, without a pause of the thread.
+SINTER_DEVICE bool mbarrier_test_wait(u32 barrier, u32 parity) {
+  u32 done;
+  asm volatile(
+      "{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+
 SINTER_DEVICE void mbarrier_wait(u32 barrier, u32 parity) {
   jitter();
   SpinGuard guard;

@@ -57,6 +57,9 @@ SINTER_DEVICE Float4 load_shared(u32 address) {
 SINTER_DEVICE void store_shared(u32 address, u32 v) {
   asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
+SINTER_DEVICE void store_shared(u32 address, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(x), "f"(y) : "memory");
+}
 SINTER_DEVICE u32 load_shared_word(u32 address) {
   u32 v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");

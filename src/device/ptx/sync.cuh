@@ -41,6 +41,13 @@ SINTER_DEVICE u32 uniform(u32 x) {
   return r;
 }
 
+// The largest of the lanes of a warp. All lanes call.
+SINTER_DEVICE u32 warp_max(u32 x) {
+  u32 r;
+  asm("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(r) : "r"(x));
+  return r;
+}
+
 SINTER_DEVICE u32 cluster_rank() {
   u32 r;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));

@@ -24,32 +24,24 @@ class HeldBlockScales {
   // columns are P::kK / 128 apart. `existing`: rows from there on; `groups`: of K.
   SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int existing,
                                 int groups)
-      : rows_(rows), matrices_{gate, up}, existing_(existing), groups_(groups) {}
+      : rows_(rows), matrices_{gate, up}, existing_(existing), groups_(groups) {
+    if (kAhead) load(&ahead_);
+  }
 
-  // Loads those of the next group. Called before its products are issued. A stage may have a group
-  // behind the last one, whose elements are zero: so are its scales, which are not read.
+  // Takes those of the next group, and asks for the ones behind it. Called before its products are
+  // issued. A stage may have a group behind the last one, whose elements are zero: so are its
+  // scales, which are not read.
   SINTER_DEVICE void next() {
-    const bool exists = P::kK % Config::kBlockK == 0 || groups_-- > 0;
-    if constexpr (kOfRows) {
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const int row = row_of(i);
-        of_row_[i] = row < existing_ && exists ? rows_[row * kGroups] : 0.0f;
-      }
-      ++rows_;
-    }
-    if constexpr (kOfWeights) {
-#pragma unroll
-      for (int matrix = 0; matrix < P::kWidth; ++matrix)
-        of_columns_[matrix] = exists ? *matrices_[matrix]++ : 0.0f;
-    }
+    if (kAhead) now_ = ahead_;
+    load(kAhead ? &ahead_ : &now_);
   }
 
   // The i-th fresh sum of a part, scaled and added.
   SINTER_DEVICE float add(float sum, float fresh, int part, int i) const {
-    float scale = kOfRows ? of_row_[Config::kSwapped ? i % kSet / 4 * 2 + i % 2 : i % 4 / 2] : 1.0f;
+    float scale =
+        kOfRows ? now_.row[Config::kSwapped ? i % kSet / 4 * 2 + i % 2 : i % 4 / 2] : 1.0f;
     const int at = part * (P::kAccumulators / P::kParts) + i;
-    if (kOfWeights) scale *= of_columns_[at / (P::kAccumulators / P::kWidth)];
+    if (kOfWeights) scale *= now_.columns[at / (P::kAccumulators / P::kWidth)];
     return fresh * scale + sum;
   }
 
@@ -57,14 +49,34 @@ class HeldBlockScales {
   static constexpr int kGroups = P::kK / 128;
   static constexpr int kSet = Config::kBlockM / 2;  // sums of a set, with swapped operands
   static constexpr int kRows = Config::kSwapped ? Config::kBlockM / 4 : 2;
+  static constexpr bool kAhead = !Config::kSwapped;  // else they would take too many registers
   static_assert(!kOfWeights || 128 % P::kHalf == 0, "a warpgroup has columns of one block");
 
+  struct Values {
+    float row[kRows], columns[P::kWidth];
+  };
+  SINTER_DEVICE void load(Values* to) {
+    const bool exists = groups_-- > 0;
+    if constexpr (kOfRows) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const int row = row_of(i);
+        to->row[i] = row < existing_ && exists ? rows_[row * kGroups] : 0.0f;
+      }
+      ++rows_;
+    }
+    if constexpr (kOfWeights) {
+#pragma unroll
+      for (int matrix = 0; matrix < P::kWidth; ++matrix)
+        to->columns[matrix] = exists ? *matrices_[matrix]++ : 0.0f;
+    }
+  }
   static SINTER_DEVICE int row_of(int i) { return Config::kSwapped ? i / 2 * 8 + i % 2 : 8 * i; }
 
   const float* rows_;
   const float* matrices_[2];
   int existing_, groups_;
-  float of_row_[kRows], of_columns_[P::kWidth];
+  Values now_, ahead_;
 };
 
 // In global memory, row-major and contiguous.

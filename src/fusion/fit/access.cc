@@ -63,7 +63,7 @@ class ProductLowering {
 
   static AccessKind KindOf(Role role) {
     if (role == Role::kC || role == Role::kPartialOut) return AccessKind::kOwn;
-    return role == Role::kOut ? AccessKind::kWrite : AccessKind::kRead;
+    return role == Role::kOut || role == Role::kScaleOut ? AccessKind::kWrite : AccessKind::kRead;
   }
 
   absl::Status Add(const OperandBinding& operand) {

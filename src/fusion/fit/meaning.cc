@@ -51,8 +51,9 @@ void ChainMeaning::NameResults(const GraphRun& run) {
     w.Raw("product");
     w.I64(i == 0 ? ClassOf(matched.OperandAt(matched.rows)) : results.back());
     w.Raw(matched.sequence.Part(i, 1).Canonical());
-    for (const int operand : {in.weights, in.weights_up, in.bias, in.bias_up, in.residual,
-                              in.factor, in.scale_rows, in.scale_weights, in.scale_up}) {
+    for (const int operand :
+         {in.weights, in.weights_up, in.bias, in.bias_up, in.residual, in.factor, in.scale_rows,
+          in.scale_weights, in.scale_up, in.given_scale}) {
       w.I64(operand < 0 ? -1 : ClassOf(matched.OperandAt(operand)));
     }
     const MatrixProduct& p = matched.sequence[i];
@@ -88,6 +89,10 @@ absl::Status Meaning::AddProducts(const KernelSpec& spec) {
     why = CheckPart(spec, part);
     if (!why.ok()) continue;
     for (const OperandBinding& operand : spec.operands) {
+      if (operand.role == Role::kScaleOut) {
+        const Class scale = of_->classes().Of(part.run->scale);
+        workspace_[operand.offset_bytes] = {scale, of_->classes().TypeOf(scale)};
+      }
       if (operand.role != Role::kOut) continue;
       if (operand.buffer != kWorkspaceBuffer) {
         stored_[static_cast<size_t>(operand.buffer - chain_.num_inputs())] = true;
@@ -145,6 +150,10 @@ absl::Status Meaning::CheckOperands(const KernelSpec& spec, const Part& part) co
     if (want.role == Role::kC || want.role == Role::kPartialOut) {
       if (has.buffer == kWorkspaceBuffer) continue;
       return RefuseFit(NameOf(has.role), " lies in buffer ", has.buffer, ", not in the workspace");
+    }
+    if (want.role == Role::kScaleOut) {
+      if (has.buffer == kWorkspaceBuffer) continue;
+      return RefuseFit("scale_out lies in buffer ", has.buffer, ", not in the workspace");
     }
     if (want.role == Role::kOut) {
       SINTER_RETURN_IF_ERROR(CheckStored(has, part));

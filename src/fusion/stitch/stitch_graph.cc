@@ -103,6 +103,8 @@ class StitchGraphMaker {
     vertex.tensor = AddTensor(value, index);
     // Readers that compute an inlined value themselves never read its stored tensor; products do.
     stored_tensor_of_[value] = vertex.tensor;
+    const ValueId scale = run >= 0 ? runs_[static_cast<size_t>(run)].scale : -1;
+    if (scale >= 0) stored_tensor_of_[scale] = tensor_of_[At(scale)] = AddTensor(scale, index);
     if (!roles_.inlined[At(value)]) tensor_of_[At(value)] = vertex.tensor;
     for (ValueId member : vertex.values) graph_.vertex_of_[At(member)] = index;
     AddReads(reads, run >= 0, &vertex);

@@ -58,7 +58,12 @@ std::string Activated(Activation activation, const std::string& term) {
 std::string Formula(Role result, const EpilogueList& e, std::string text) {
   if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
   if (e.has_residual()) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
-  return absl::StrCat(NameOf(result), " = ", Activated(e.sum_activation(), text));
+  text = Activated(e.sum_activation(), text);
+  if (e.quantize() != nullptr) {
+    const Role scale = e.has_groups() ? Role::kScaleOut : Role::kGivenScale;
+    text = absl::StrCat("codes((", text, ") / ", NameOf(scale), ")");
+  }
+  return absl::StrCat(NameOf(result), " = ", text);
 }
 
 std::string FirstFormula(const MatrixProduct& p, Role result) {

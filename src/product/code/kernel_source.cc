@@ -1,6 +1,7 @@
 #include "src/product/code/kernel_source.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -105,7 +106,9 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   const Schedule& s = code.schedule;
   std::string text = "struct Config {\n";
   absl::StrAppend(&text, "  using Element = ", element.device_type, ";\n");
-  absl::StrAppend(&text, "  using Result = ", DeviceType(p.back().result), ";\n");
+  const bool codes = p.back().epilogue.quantize() != nullptr;  // of f32 results
+  absl::StrAppend(&text, "  using Result = ", DeviceType(codes ? DType::kF32 : p.back().result),
+                  ";\n");
   absl::StrAppend(&text, "  using Bias = ", DeviceType(ShapeOf(p, Role::kBias1).element), ";\n");
   absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation()),
                   ";\n");
@@ -169,22 +172,42 @@ std::string BlockScalesType(const MatrixProduct& p) {
                       Bool(p.weights.scales.kind == ScaleKind::kBlock), ">");
 }
 
+// Empty where results are no codes.
+std::string CodesType(const MatrixProduct& p) {
+  const QuantizeRule* rule = p.epilogue.quantize();
+  if (rule == nullptr) return "";
+  if (rule->columns == 0) return "GivenScale";
+  return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
+}
+
 // Template arguments of the kernel's function: the Config, the residual, the scaling of each
-// product. Unused ones at the end are left out.
+// product, scales of blocks, codes. Unused ones at the end are left out.
 std::string FunctionArguments(const ProductCode& code) {
   const ProductSequence& p = code.sequence;
+  const std::string codes = CodesType(p.back());
+  const bool blocks = p.front().HasBlockScales() || !codes.empty();
+  const bool scaled = p.scaled() || blocks;
   std::vector<std::string> list = {"Config"};
-  if (p.back().epilogue.has_residual() || p.scaled()) list.push_back(ResidualType(code));
-  if (p.scaled()) list.emplace_back(ScalingType(p.front()));
+  if (p.back().epilogue.has_residual() || scaled) list.push_back(ResidualType(code));
+  if (scaled) list.emplace_back(ScalingType(p.front()));
   if (p.size() == 2 && p.back().scaled()) list.emplace_back(ScalingType(p.back()));
-  if (p.front().HasBlockScales()) list.push_back(BlockScalesType(p.front()));
+  if (blocks) {
+    list.push_back(p.front().HasBlockScales() ? BlockScalesType(p.front()) : "NoBlockScales");
+  }
+  if (!codes.empty()) list.push_back(codes);
   return absl::StrJoin(list, ", ");
+}
+
+// Those of the types from which sizes follow.
+std::string TypesArguments(const ProductCode& code) {
+  const std::string codes = CodesType(code.sequence.back());
+  return codes.empty() ? "Config" : absl::StrCat("Config, ", codes);
 }
 
 std::string PointerType(const ProductCode& code, Role role) {
   if (role == Role::kPartialOut) return "float* ";
   const char* stored = StoredType(ShapeOf(code.sequence, role).element);
-  const bool written = role == Role::kOut || role == Role::kC;
+  const bool written = role == Role::kOut || role == Role::kC || role == Role::kScaleOut;
   return absl::StrCat(written ? "" : "const ", stored, "* ");
 }
 
@@ -218,6 +241,12 @@ std::string EntryText(const ProductCode& code) {
     if (!p.scaled()) continue;
     fill.push_back(
         absl::StrCat("  args.scale", i + 1, " = ", FloatText(p.epilogue.scale()), ";\n"));
+  }
+  if (code.sequence.back().HasGroups()) {
+    const QuantizeRule& rule = *code.sequence.back().epilogue.quantize();
+    const float bound = rule.bound == 0 ? std::numeric_limits<float>::max() : rule.bound;
+    fill.push_back(absl::StrCat("  args.eps = ", FloatText(rule.eps),
+                                ";\n  args.bound = ", FloatText(bound), ";\n"));
   }
   list.push_back("int m");
   return absl::Substitute(
@@ -258,7 +287,10 @@ KernelParameters ParametersOf(const ProductCode& code) {
     list.pointers.push_back(Role::kScaleW1);
     if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
   }
+  const QuantizeRule* codes = last.quantize();
+  if (codes != nullptr && codes->columns == 0) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);
+  if (last.has_groups()) list.pointers.push_back(Role::kScaleOut);
   if (writes_c) list.pointers.push_back(Role::kC);
   if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);
   list.workspace = IsCooperative(code.schedule);
@@ -271,13 +303,13 @@ absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
     return absl::InvalidArgumentError(
         absl::StrCat("no kernel multiplies ", NameOf(code.sequence.element())));
   }
-  return absl::StrCat(
-      "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
-      KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n", WgmmaWrappers(code, *element),
-      ConfigText(code, *element), "static_assert(", TypesName(code.schedule),
-      "<Config>::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
-      ", \"the plan and the device library agree on shared memory\");\n\n", EntryText(code),
-      "\n}  // namespace sinter\n");
+  return absl::StrCat("// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(),
+                      "\n#include \"", KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n",
+                      WgmmaWrappers(code, *element), ConfigText(code, *element), "static_assert(",
+                      TypesName(code.schedule), "<", TypesArguments(code),
+                      ">::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
+                      ", \"the plan and the device library agree on shared memory\");\n\n",
+                      EntryText(code), "\n}  // namespace sinter\n");
 }
 
 }  // namespace sinter

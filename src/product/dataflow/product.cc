@@ -41,7 +41,8 @@ std::vector<ProductTile> SharedTiles(const SpaceWalk& w, const RowShape& r, cons
                                      int split) {
   const bool weights = s.share == Share::kWeights;
   if (weights && w.RowTiles(r) < 2) return {};
-  const int step = ColumnStep(w.p, r) * (weights && w.p.layout() == Layout::kOI ? 2 : 1);
+  const bool halves = weights && w.p.layout() == Layout::kOI && !w.p[0].HasGroups();
+  const int step = ColumnStep(w.p, r) * (halves ? 2 : 1);
   const int64_t m_units = CeilDiv(w.RowTiles(r), TilesM(s.share));
   const int64_t columns = CeilDiv(w.p[0].n, TilesN(s.share));  // of one block of each pair
   std::vector<ProductTile> tiles;
@@ -116,6 +117,13 @@ void EnumerateProducts(const SpaceWalk& w) {
   EnumerateSwapped(w);
 }
 
+// Results that become codes are written to shared memory and read again.
+double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& model) {
+  if (p.epilogue.quantize() == nullptr) return 0;
+  const double bytes = 4.0 * s.block_m * s.first.block_n / s.first.split_k;
+  return 2 * bytes / model.shared_bytes_per_us;
+}
+
 Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const ProductDims dims = FirstDims(p, s);
@@ -123,7 +131,7 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
   const double norm = p.front().epilogue.has_norm() ? kNormEndCycles / model.clock_mhz : 0;
-  const double end = EndUs(dims, p, 0, s, s.first, model) + norm;
+  const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),

@@ -16,6 +16,9 @@ namespace {
 constexpr int kLaneRows = 64;  // of a warpgroup's tile
 constexpr int kKStep = 16;     // of a wgmma of 16-bit elements
 constexpr int kMostChunks = 8, kMostStages = 16;
+// Of a value of C: bias or scale, activation, half of a conversion, as round_c() of the device
+// library is written.
+constexpr int kRoundedValueInstructions = 3;
 // Registers of a thread for a chunk's sums, C and E; with a residual and scaled products.
 constexpr int64_t kMostWords = 176, kMostScaledWords = 144;
 
@@ -114,65 +117,107 @@ void EnumerateResident(const SpaceWalk& w) {
   }
 }
 
-// Both products of the busiest block, whose weights are loaded once.
+int64_t TilesOfCluster(const ProductSequence& p, const Schedule& s) {
+  return CeilDiv(CeilDiv(p.rows(), kLaneRows), s.grid / s.cluster);
+}
+
+// Multiplications of a row of a tile in one block.
+int64_t SumsOfRow(const ProductSequence& p, const Schedule& s) {
+  const int64_t k = RoundUp(p[0].StagedK(), s.block_k);
+  return Chunks(p, s) * s.first.block_n * (p[0].Width() * k + s.second.block_n);
+}
+
+// What the busiest block takes while row tiles pass. Its weights, loaded before, count in
+// total_bytes and hbm_bytes alone.
 ProductLoad ResidentLoad(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ProductDims first = FirstDims(p, s), second = SecondDims(p, s);
-  const int64_t clusters = s.grid / s.cluster, all = CeilDiv(p.rows(), kLaneRows);
-  const int64_t tiles = CeilDiv(all, clusters);
-  const int64_t columns = Chunks(p, s) * s.first.block_n, k = first.k;
-  const int64_t rows = kLaneRows * k * first.row_bytes;
-  // Per row, a product of the whole range as wide as the schedule cuts it: levels of one tile.
-  ProductLoad load = LoadOf(first, p, s, {static_cast<int>(columns), 1}, s.grid, model);
-  const double tiles_of = static_cast<double>(tiles);
-  load.turns = CeilDiv(tiles, s.warpgroups_m);
-  load.steps = load.turns * CeilDiv(k, s.block_k);
-  load.busy_blocks = std::min(all, clusters) * s.cluster;
-  load.block_bytes = tiles_of * static_cast<double>(rows);
+  const int64_t clusters = s.grid / s.cluster, chunks = Chunks(p, s);
+  const auto tiles = static_cast<double>(TilesOfCluster(p, s));
+  const int64_t rows = kLaneRows * RoundUp(first.k, s.block_k) * first.row_bytes;
+  // Rows are read once for all chunks.
+  const ProductTile range = {static_cast<int>(chunks) * s.first.block_n, 1};
+  ProductLoad load = LoadOf(first, p, s, range, s.grid, model);
+  load.turns = CeilDiv(TilesOfCluster(p, s), s.warpgroups_m);
+  load.steps = load.turns * CeilDiv(first.k, s.block_k);
+  load.busy_blocks = std::min(CeilDiv(p.rows(), kLaneRows), clusters) * s.cluster;
+  load.block_bytes = tiles * static_cast<double>(rows);
   load.intake_bytes =
       load.block_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
-      tiles_of * static_cast<double>(kLaneRows * p[1].n * second.residual_bytes / s.cluster);
-  const double w1 = static_cast<double>(first.width * first.n * k * first.weight_bytes);
+      tiles * static_cast<double>(kLaneRows * p[1].n * second.residual_bytes / s.cluster);
+  const double w1 = static_cast<double>(first.width * first.n * first.k * first.weight_bytes);
   const double w2 = static_cast<double>(second.n * second.k * second.weight_bytes);
-  load.weights.bytes = static_cast<double>(clusters) * (first.filled * w1 + w2);
-  load.weights.readers = static_cast<double>(clusters);
-  load.hbm_bytes += w2;
   load.residual.bytes = static_cast<double>(p.rows() * second.n * second.residual_bytes);
-  load.hbm_bytes += load.residual.bytes;
   load.result.bytes = static_cast<double>(p.rows() * second.n * second.result_bytes);
-  load.total_bytes = load.weights.bytes + load.rows.bytes + load.residual.bytes;
-  const int64_t chunks = Chunks(p, s),
-                sums = first.width * columns * k + columns * s.second.block_n;
-  load.flop = tiles_of * 2.0 * static_cast<double>(kLaneRows * sums);
+  load.hbm_bytes += w2 + load.residual.bytes;
+  load.total_bytes = static_cast<double>(clusters) * (first.filled * w1 + w2) + load.rows.bytes +
+                     load.residual.bytes;
+  load.weights.bytes = load.weight_bytes = 0;
+  load.flop = tiles * static_cast<double>(2 * kLaneRows * SumsOfRow(p, s));
   load.shared_bytes =
-      tiles_of * static_cast<double>((1 + chunks) * rows + 2 * sums);  // B is read for each tile
+      tiles * static_cast<double>((1 + chunks) * rows + first.weight_bytes * SumsOfRow(p, s));
   return load;
 }
 
-// A warpgroup's time for one tile, alone.
-double LaneUs(const ProductSequence& p, const Schedule& s, const ProductLoad& load, double reduce,
+// The weights of a block's first chunk, over its SM's bandwidth, or with those of all others over
+// that of L2; the others load meanwhile.
+double WeightsUs(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
+                 const DeviceModel& model) {
+  const int64_t clusters = s.grid / s.cluster;
+  ProductLoad weights;
+  weights.weights = {load.total_bytes - load.rows.bytes - load.residual.bytes,
+                     static_cast<double>(clusters), load.weights.straddling};
+  const double intake = static_cast<double>(WeightBytes(p, s)) / model.sm_intake_bytes_per_us;
+  return std::max(intake, TimesOf(weights, s, 1, model).l2) / static_cast<double>(Chunks(p, s));
+}
+
+// Rows stay in the ring until the last of several chunks is done with them. What of the next tile
+// does not fit beside them is waited for.
+double AwaitedRowsUs(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
+                     const DeviceModel& model) {
+  if (Chunks(p, s) == 1) return 0;
+  const auto steps = static_cast<double>(CeilDiv(p[0].StagedK(), s.block_k));
+  return EachTurn(model.fill_us * std::clamp(2 - s.stages / steps, 0.0, 1.0), load);
+}
+
+// A turn of `lanes` warpgroups, each with a tile of its own. Half of the time they meet at the
+// tensor cores and at distributed shared memory: they begin together.
+double TurnUs(const ProductSequence& p, const Schedule& s, int64_t lanes,
               const DeviceModel& model) {
-  const double tile = load.flop / static_cast<double>(load.turns * s.warpgroups_m);
-  const ProductTile range = {static_cast<int>(Chunks(p, s)) * s.first.block_n, 1};
-  return tile / (model.tensor_flop_per_us / model.sm_count) +
-         EpilogueUs(p[0].epilogue.activation(), s, range, model) + reduce +
-         EndUs(SecondDims(p, s), p, 1, s, s.second, model);
+  const double meeting = static_cast<double>(1 + lanes) / 2;
+  const double tensor = static_cast<double>(2 * kLaneRows * SumsOfRow(p, s)) /
+                        (model.tensor_flop_per_us / model.sm_count);
+  const auto chunks = static_cast<double>(Chunks(p, s));
+  const ProductTile chunk = {s.first.block_n, 1};
+  // C is rounded in registers: no store, so that a value takes few instructions.
+  const int values = p[0].Width() * s.first.block_n / 2;
+  const double epilogue = EpilogueUs(p[0].epilogue.activation(), s, chunk, model) -
+                          EpilogueUs(Activation::kIdentity, s, chunk, model) +
+                          kRoundedValueInstructions * values / model.clock_mhz;
+  Schedule lane = s;
+  lane.block_m = kLaneRows;
+  const ProductDims second = SecondDims(p, s);
+  const double reduce = ReduceUs(second, lane, s.second, model);
+  const double released = s.cluster > 1 ? model.cluster_barrier_us : 0;
+  return meeting * (tensor + reduce) + released + chunks * (model.register_chunk_us + epilogue) +
+         EndUs(second, p, 1, lane, s.second, model);
 }
 
 Prediction PredictResident(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ProductLoad load = ResidentLoad(p, s, model);
   const ProductDims second = SecondDims(p, s);
+  const int64_t tiles = TilesOfCluster(p, s), lanes = s.warpgroups_m;
   TimeLine line;
-  const double weights = static_cast<double>(WeightBytes(p, s)) / model.sm_intake_bytes_per_us;
-  line.Fixed(model.launch_us + model.fill_us + weights);
-  const LevelTimes times = TimesOf(load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model);
-  line.Stream(times, load);
-  const double reduce = ReduceUs(second, s, s.second, model);
+  line.Fixed(model.launch_us + model.fill_us + WeightsUs(p, s, load, model) + model.drain_us);
+  LevelTimes times = TimesOf(load, s, static_cast<double>(SizesOf(p, s).stage_bytes), model);
+  line.Levels(times, load);
   line.Dsm(0,
            static_cast<double>(CeilDiv(p.rows(), s.block_m)) * ReduceTraffic(second, s, s.second));
-  line.p.dsm_us = reduce * static_cast<double>(load.turns);
-  // A warpgroup's tiles follow one another; what other warpgroups hide of them is the stream.
-  const double lane = EachTurn(LaneUs(p, s, load, reduce, model), load);
-  line.Fixed(std::max(0.0, lane - Combine(times)) + model.drain_us);
+  line.p.dsm_us = static_cast<double>(load.turns) * ReduceUs(second, s, s.second, model);
+  // What a warpgroup does is one thing after another; the levels beside it work meanwhile.
+  times.tensor = static_cast<double>(tiles / lanes) * TurnUs(p, s, lanes, model);
+  if (tiles % lanes > 0) times.tensor += TurnUs(p, s, tiles % lanes, model);
+  times.tensor += AwaitedRowsUs(p, s, load, model);
+  line.total += Combine(times);
   return line.Finish();
 }
 
@@ -183,7 +228,7 @@ constexpr DataflowRow kResidentWeightsRow = [] {
   row.dataflow = Dataflow::kResidentWeights;
   row.name = "resident-weights";
   row.title = "persistent clusters keep all weights: row tiles pass, c stays in registers";
-  row.how = "each warpgroup has a row tile of its own";
+  row.how = "as wgmma's rows";
   row.medium = Medium::kRegister;
   row.cluster_owns_rows = true;
   row.resident_bytes = WeightBytes;

@@ -47,7 +47,8 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   const double adding = load.promoted_values / model.clock_mhz;
   if (s.warpgroups_m * s.warpgroups_n == 1)
     t.tensor += static_cast<double>(load.steps) * model.lone_step_us + adding;
-  t.tensor = std::max({t.tensor, adding, load.norm_slots / model.clock_mhz});
+  t.tensor = std::max({t.tensor, adding, load.norm_slots / model.clock_mhz}) +
+             load.scale_reads / model.clock_mhz;
   // Intake of one SM: its bandwidth, the producer's loop, or the latency of a ring of loads. One
   // stage is always with the consumers. The first turn of the ring is the fill, counted elsewhere.
   const double bandwidth = load.intake_bytes / model.sm_intake_bytes_per_us;

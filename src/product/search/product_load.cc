@@ -178,7 +178,11 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   const ElementRow element = ElementOf(p.element());
   if (element.promoted) {
     const int64_t spans = s.block_k / element.swizzle_span;
-    load.promoted_values = static_cast<double>(load.steps * spans * warpgroups * warp_columns / 2);
+    // With swapped operands every warp reads a scale of each of its rows, four a clock.
+    const bool of_rows = s.swapped && p.front().rows.scales.kind == ScaleKind::kBlock;
+    const int64_t parts = load.steps * spans * warpgroups;
+    if (of_rows) load.scale_reads = static_cast<double>(parts * 4 * s.block_m);
+    load.promoted_values = static_cast<double>(parts * warp_columns / 2);
   }
   if (p.front().epilogue.has_norm()) {
     const int64_t chunks = s.block_m * s.block_k * d.row_bytes / kChunkBytes;

@@ -38,6 +38,7 @@ std::vector<RowShape> RowShapes(const ProductSequence& p) {
 }
 
 int ColumnStep(const ProductSequence& p, const RowShape& r) {
+  if (p.back().HasGroups()) return kScaleBlock;
   return (p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span : 8) * r.warpgroups_n;
 }
 

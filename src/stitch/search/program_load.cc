@@ -123,7 +123,7 @@ class LoadCounter {
         cost += kMemoryInstructions * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
       }
       special += times * own.special;
-      if (op.kind == OpKind::kInput) CountRead(id, units);
+      if (op.kind == OpKind::kInput) CountRead(id, units, loop.level);
       for (ValueId operand : op.operands) CountColumn(operand, units);
     }
     const auto inputs = std::count_if(
@@ -152,13 +152,15 @@ class LoadCounter {
                          static_cast<double>(WorkItems(program_, m_));
   }
 
-  void CountRead(ValueId id, bool units) {
+  void CountRead(ValueId id, bool units, int level) {
     const Op& op = body_.op(id);
     const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
     const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
     const bool alike = units && IsAlike(op, MainElements(program_), WorkItems(program_, m_));
     if (units && alike && !again) ++alike_;
+    const bool of_any_unit = units && IsAlike(op, MainElements(program_), 2);
+    load_.late |= of_any_unit && level > 0 && !again && !schedule_.keep_alike;
     if (alike && !schedule_.keep_alike) {
       load_.again_bytes += alike_share_ *
                            static_cast<double>(MainElements(program_) * SizeOf(op.type.dtype)) *

@@ -54,6 +54,15 @@ double FirstReadUs(const Chain& body, const StitchProgram& program, const Stitch
   return us / static_cast<double>(program.phases.size());
 }
 
+// Latency of what all units read alike behind a row reduction. Where a block has several units,
+// each stores under a condition, so such reads follow one another. A block alone finds them in HBM;
+// of several blocks each finds some that others have brought.
+double LateReadsUs(const StitchSchedule& s, const StitchLoad& load, const Spread& spread,
+                   int64_t passes_turns, const StitchConstants& costs) {
+  if (!load.late || s.UnitsPerBlock() == 1 || spread.turns > 1) return 0;
+  return static_cast<double>(passes_turns - 1) * costs.read_us;
+}
+
 // Time of one turn of a block that is alone on its SM: its reads, its instructions, its row
 // reductions.
 double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
@@ -85,6 +94,7 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
           ? 0
           : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
   return FirstReadUs(body, program, s, costs) + again * costs.read_again_us + joins +
+         LateReadsUs(s, load, spread, passes_turns, costs) / phases +
          (issue + moved) / std::max(1.0, apart);
 }
 

@@ -126,8 +126,8 @@ class ArgumentsTest(unittest.TestCase):
     def test_names_say_what_the_weights_are(self):
         self.assertEqual([variants.weights_of(name) for name in ("sinter-pdl", "sinter-unfused-fp8-pdl", "compile-fp8-block")],
                          [("bf16", "sinter-pdl"), ("fp8", "sinter-unfused-pdl"), ("fp8-block", "compile")])
-        self.assertEqual([variants.torch_of(name) for name in ("compile-fp8-fast", "max-autotune", "sinter")],
-                         [("compile", True), ("max-autotune", False), None])
+        self.assertEqual([variants.torch_of(name) for name in ("compile-fp8-fast", "max-autotune", "eager-fp8-block", "sinter")],
+                         [("compile", True), ("max-autotune", False), ("eager", False), None])
 
     def test_a_file_is_asked_for(self):
         with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):

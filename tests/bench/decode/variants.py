@@ -20,7 +20,7 @@ def torch_of(name):
     """(mode, whether products accumulate fast) of a contestant of PyTorch's; None of another. `fast` follows fp8 alone."""
     weights, rest = weights_of(name)
     mode, fast = (rest[:-5], True) if weights == "fp8" and rest.endswith("-fast") else (rest, False)
-    known = mode in TORCH and (weights == "bf16" or mode not in ("eager", "serving"))
+    known = mode in TORCH and (weights == "bf16" or mode != "serving")
     return (mode, fast) if known else None
 
 

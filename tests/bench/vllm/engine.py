@@ -40,6 +40,14 @@ def decode(llm, rows, options, new):
     return seconds, [list(one.outputs[0].token_ids) for one in made]
 
 
+def machine():
+    import torch
+    import vllm
+    from vllm.platforms import current_platform
+
+    return {"gpu": current_platform.get_device_name(), "vllm": vllm.__version__, "torch": torch.__version__}
+
+
 def answer(word, content):
     print(word, json.dumps(content), flush=True)
 
@@ -50,7 +58,7 @@ def main(path):
     begin = time.perf_counter()
     llm = make(options)
     decode(llm, 1, options, 4)
-    answer("RESULT", {"ready_s": time.perf_counter() - begin})
+    answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine()})
     for line in sys.stdin:
         rows = int(line)
         one, _ = decode(llm, rows, options, 1)

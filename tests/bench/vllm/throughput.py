@@ -164,12 +164,12 @@ def report(one):
 
 
 def ready(engines, seconds):
-    """{engine: its start's seconds} of those that answer in time, and why the others did not; these are ended."""
+    """{engine: its first answer} of those that answer in time, and why the others did not; these are ended."""
     found, failed = {}, []
 
     def wait(engine):
         try:
-            found[engine] = engine.answer()["ready_s"]
+            found[engine] = engine.answer()
         except RuntimeError as error:
             failed.append(str(error))
 
@@ -196,8 +196,8 @@ def main(arguments):
     with tempfile.TemporaryDirectory() as folder:
         engines = [Engine(folder, MODELS[name], contestant, options) for name in options.models for contestant in options.contestants]
         started, failed = ready(engines, options.ready)
-        result = {"rows": [], "ready_s": {str(engine): seconds for engine, seconds in started.items()}, "launches": {},
-                  "failures": failed}
+        result = {"machine": next((said["machine"] for said in started.values()), None), "rows": [],
+                  "ready_s": {str(engine): said["ready_s"] for engine, said in started.items()}, "launches": {}, "failures": failed}
         for name in options.models:
             try:
                 found = compare(turns([engine for engine in started if engine.name == name], options))

@@ -23,7 +23,7 @@ with open(os.path.join(options["folder"], "config.json")) as file:
 if options["engine"].get("fails") == with_plugin:
     sys.exit("no driver")
 print("something else")
-print("RESULT", json.dumps({"ready_s": 1.0}), flush=True)
+print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}}), flush=True)
 for line in sys.stdin:
     rows = int(line)
     tokens = [[1, 2, 3, 4 + with_plugin] for _ in range(rows)]
@@ -63,6 +63,7 @@ class ThroughputTest(unittest.TestCase):
         self.assertAlmostEqual(taken["decode_ratio"], 1.0 / 0.8)
         self.assertAlmostEqual(taken["agreement"], 0.75)
         self.assertNotIn("tokens", taken)
+        self.assertEqual((result["machine"], result["ready_s"]["Llama-3-8B vllm"]), ({"gpu": "none"}, 1.0))
         self.assertEqual(result["launches"], {"Llama-3-8B vllm": 0, "Llama-3-8B sinter": 12})
         self.assertIn("with / without 1.154", said)
 

@@ -303,7 +303,7 @@ def test_linked_layers_are_compiled_in_one_graph(vllm):
         assert torch.equal(compiled(torch.arange(rows), x), taken(torch.arange(rows), x))
 
 
-@pytest.mark.parametrize("why", ["bias", "quantised", "tensor parallel", "another layer", "aux", "norm", "one layer"])
+@pytest.mark.parametrize("why", ["bias", "quantised", "tensor parallel", "another layer", "aux", "norm", "one layer", "no attention"])
 def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
     kind, mlp = vllm.models[0]
     options = {"bias": dict(bias=True), "quantised": dict(method=Fp8LinearMethod), "one layer": dict(count=1)}.get(why, {})
@@ -316,6 +316,11 @@ def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
         model.layers[1].self_attn.o_proj.input_size_per_partition = 32
     if why == "another layer":
         model.layers[2] = type("Special", (Layer,), {})(mlp)
+    if why == "no attention":
+        for layer in model.layers:
+            layer.attention = layer.self_attn
+            del layer.self_attn
+        monkeypatch.setattr(Layer, "forward", lambda self, positions, hidden_states, residual: (self.mlp(hidden_states), hidden_states))
     if why == "aux":
         model.aux_hidden_state_layers = (1,)
     if why == "norm":

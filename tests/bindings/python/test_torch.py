@@ -71,6 +71,33 @@ def test_layers_between_attentions_have_a_fake():
     assert stream.shape == (7, 64) and out.shape == (7, 192) and out.dtype == torch.bfloat16
 
 
+def layer_tensors(rows=3):
+    torch.manual_seed(7)
+    make = lambda *shape: (torch.randn(shape) / shape[-1] ** 0.5).bfloat16()
+    weights = [make(*weight.shape) for weight in layer_weights().values()]
+    return make(rows, 128), make(rows, 64), weights
+
+
+def test_a_layer_as_an_operator_computes():
+    attended, stream, (o, norm, gate_up, down, next_norm, next) = layer_tensors()
+    linear = lambda x, w: x @ w.double().T
+    rms = lambda x, gamma: x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma.double()
+    total = stream.double() + linear(attended.double(), o)
+    gate, up = linear(rms(total, norm), gate_up).chunk(2, -1)
+    total = total + linear(torch.nn.functional.silu(gate) * up, down)
+    wanted = total, linear(rms(total, next_norm), next)
+    found = torch.ops.sinter.between_attentions(attended, stream, [o, norm, gate_up, down, next_norm, next], 1e-6)
+    for one, other in zip(found, wanted):
+        assert one.dtype == torch.bfloat16 and (one.double() - other).norm() / other.norm() < 1e-2
+
+
+def test_a_layer_as_an_operator_passes_torchs_checks():
+    attended, stream, weights = layer_tensors()
+    torch.library.opcheck(torch.ops.sinter.between_attentions.default, (attended, stream, weights, 1e-6))
+    with pytest.raises(sinter.Error, match="there are 5 weights"):
+        torch.ops.sinter.between_attentions(attended, stream, weights[:5], 1e-6)
+
+
 def test_layers_may_have_their_norms_in_the_matrices():
     plain, folded = layer_weights(), {**layer_weights(), "norm": None, "next_norm": None}
     layer = sinter.torch.BetweenAttentions(**folded)

@@ -55,5 +55,28 @@ TEST(CodegenGolden, Windows) {
                      SampleSpec(FirstOf(SampleC6(40)), SampleC6Schedule(Dataflow::kProduct)));
 }
 
+// C5 of FlashFuser's convolutions for 8 images, and a gated pair in a cluster whose blocks take
+// their ranges in two chunks.
+TEST(CodegenGolden, WeightsThatStay) {
+  ProductSequence chain = SampleC6(64);
+  SetColumns(&chain, 0, 64);
+  SetColumns(&chain, 1, 256);
+  chain.m = 8;
+  Schedule s;
+  s.dataflow = Dataflow::kResidentWeights;
+  s.block_k = 64;
+  s.stages = 7;
+  s.grid = 98;
+  s.first = {64, 1};
+  s.second = {256, 1};
+  ExpectGoldenKernel("c5-resident-weights", SampleSpec(chain, s));
+  ProductSequence gated = MakeSequence(1024, MakeProduct(256, 128, Activation::kSilu, true), 128);
+  s.cluster = s.second.split_k = 2;
+  s.stages = 2;
+  s.grid = 32;
+  s.second.block_n = 128;
+  ExpectGoldenKernel("gated-resident-weights", SampleSpec(gated, s));
+}
+
 }  // namespace
 }  // namespace sinter

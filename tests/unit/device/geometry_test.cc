@@ -115,6 +115,30 @@ TYPED_TEST(Geometry, ProductAgreesWithThePlan) {
       SizesOf(ProblemOf<TypeParam>(1), ScheduleOf<TypeParam>(Dataflow::kProduct)));
 }
 
+// Results that become codes are staged behind the parts.
+template <class Config, class Rule>
+void ExpectStagedResults(const QuantizeRule& rule) {
+  using P = typename Config::First;
+  using Layout = typename ProductTypes<Config, Rule>::Layout;
+  ProductSequence p = ProblemOf<Config>(1);
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  SetQuantized(&p, rule);
+  const ScheduleSizes z = SizesOf(p, ScheduleOf<Config>(Dataflow::kProduct));
+  EXPECT_EQ(Layout::kBytes, z.shared_bytes);
+  EXPECT_EQ(Layout::kBarriers,
+            Layout::kParts + z.reduce_bytes + P::kOwnerRows * StagedResults<P>::kStride);
+  EXPECT_EQ((Layout::kParts + P::kPartBytes) % 16, 0);
+}
+
+TEST(StagedGeometry, AgreesWithThePlan) {
+  ExpectStagedResults<ByteConfig<64, 128, 3, 1, 2, 2048, 1024, 256, 1, 768, 64, 2>,
+                      GroupScales<false>>({128, 1, 0, false});
+  ExpectStagedResults<ByteConfig<24, 128, 3, 4, 1, 2048, 1024, 40, 4, 768, 64, 2>, GivenScale>({});
+  ExpectStagedResults<TestConfig<72, 128, 3, 4, 1, 2, false, 2, 3072, 1024, 128, 4, 1024, 128, 4, 1,
+                                 1, true, ElementSizes<unsigned char>>,
+                      GroupScales<true>>({128, 1, 0, true});
+}
+
 TEST(SwappedGeometry, AgreesWithThePlan) {
   using Config =
       TestConfig<72, 64, 4, 4, 1, 2, false, 2, 3072, 1024, 128, 4, 1024, 128, 4, 1, 1, true>;

@@ -270,11 +270,26 @@ TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
   }
 }
 
-// Gate and up share a kernel, the quantiser is stitched, and so is a norm before: whatever shares a
-// scale.
-TEST(PlanChain, RunsFfnsOfCodesInThreeKernels) {
-  for (const char* scales :
-       {"tensor quantize=row", "row quantize=row", "row quantize=static", "group quantize=group"}) {
+// Gate and up share a kernel, which quantises too, if the scale is given or one of 128 columns. A
+// scale of more columns is known when all blocks are done: its quantiser is stitched.
+TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
+  for (const char* scales : {"row quantize=static", "group quantize=group",
+                             "row quantize=group ue8m0=1 upper_bound=3"}) {
+    for (const int64_t m : {1, 16, 64, 300}) {
+      const auto problem = ParseProblem(absl::StrCat(
+          "scaled_gated_ffn m=M n=1024 k=512 l=512 act=silu bias1=1 bias2=1 scales=", scales));
+      ASSERT_TRUE(problem.ok()) << problem.status();
+      const auto result = PlanChain(problem->chain, BucketOf(m), H200(), {});
+      ASSERT_TRUE(result.ok()) << scales << ": " << result.status();
+      const std::vector<PlannedKernel>& kernels = result->chosen.kernels;
+      ASSERT_EQ(kernels.size(), 2u) << scales;
+      EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kE4M3);
+      EXPECT_EQ(kernels[0].spec.sequence.front().HasGroups(),
+                absl::string_view(scales).find("static") == absl::string_view::npos);
+      EXPECT_EQ(kernels[1].spec.sequence.front().result, DType::kBF16);
+    }
+  }
+  for (const char* scales : {"tensor quantize=row", "row quantize=row"}) {
     for (const int64_t m : {1, 16, 64, 300}) {
       const auto problem = ParseProblem(absl::StrCat(
           "scaled_gated_ffn m=M n=1024 k=512 l=512 act=silu bias1=1 bias2=1 scales=", scales));

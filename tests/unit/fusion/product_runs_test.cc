@@ -41,6 +41,78 @@ TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
   EXPECT_EQ(found.runs[0].matched.sequence.m, 32);
 }
 
+// A gated pair of codes, its quantiser, and a product of its codes. `also`: who else uses what.
+enum class Also { kNobody, kResult, kScale, kOtherScale };
+Chain QuantizedPair(const QuantizeSpec& spec, Also also) {
+  ChainBuilder b;
+  const auto in = [&](DType dtype, Dim rows, int64_t columns) {
+    return *b.Input({dtype, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""});
+  };
+  const auto codes = [&](Dim rows, int64_t k) {
+    return Scaled{in(DType::kE4M3, rows, k), in(DType::kF32, rows, 1)};
+  };
+  const Scaled a = codes(Dim::M(), 128);
+  const ValueId gate =
+      *AddScaledLinear(b, a, codes(Dim::Constant(256), 128), kNoValue, Activation::kSilu);
+  const ValueId up = *AddScaledLinear(b, a, codes(Dim::Constant(256), 128));
+  const ValueId y = *b.Binary(BinaryKind::kMul, gate, up);
+  QuantizeSpec of = spec;
+  if (spec.granularity == Granularity::kStatic) of.scale = *b.Input({DType::kF32, {}});
+  Scaled c = *AddQuantize(b, y, of);
+  const ValueId scale = c.scale;
+  if (also == Also::kOtherScale) c.scale = in(DType::kF32, Dim::M(), 2);
+  EXPECT_TRUE(b.Output(*AddScaledLinear(b, c, codes(Dim::Constant(64), 256))).ok());
+  if (also == Also::kResult) {
+    EXPECT_TRUE(b.Output(y).ok());
+  }
+  if (also == Also::kScale || also == Also::kOtherScale) {
+    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kNeg, scale)).ok());
+  }
+  return *b.Finish();
+}
+
+TEST(ProductRuns, TakeTheQuantiserOfTheirResult) {
+  QuantizeSpec groups, given, bounded;
+  groups.granularity = bounded.granularity = Granularity::kGroup;
+  given.granularity = Granularity::kStatic;
+  bounded.ue8m0 = true;
+  bounded.upper_bound = 5;
+  for (const QuantizeSpec& spec : {groups, given, bounded}) {
+    const Chain chain = QuantizedPair(spec, Also::kNobody);
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 2u);
+    const GraphRun& pair = found.runs[0];
+    EXPECT_THAT(AbsorbedBy(pair), HasSubstr("gated pair + silu + quantize"));
+    EXPECT_EQ(pair.dtype(), DType::kE4M3);
+    EXPECT_EQ(chain.op(pair.end).type.dtype, DType::kE4M3);
+    const bool of_groups = spec.granularity == Granularity::kGroup;
+    EXPECT_EQ(pair.scale >= 0, of_groups);
+    const QuantizeRule want = of_groups
+                                  ? QuantizeRule{128, static_cast<float>(spec.eps),
+                                                 static_cast<float>(spec.upper_bound), spec.ue8m0}
+                                  : QuantizeRule{};
+    EXPECT_TRUE(*pair.matched.sequence[0].epilogue.quantize() == want);
+    const MatchedSequence& next = found.runs[1].matched;
+    EXPECT_EQ(next.ValueOf(next.rows), pair.end);
+    if (of_groups) {
+      EXPECT_EQ(next.ValueOf(next.inputs[0].scale_rows), pair.scale);
+    }
+  }
+}
+
+TEST(ProductRuns, LeaveQuantisersWhoseInsideOthersUse) {
+  QuantizeSpec groups, rows;
+  groups.granularity = Granularity::kGroup;
+  rows.granularity = Granularity::kRow;
+  for (const Also also : {Also::kResult, Also::kScale, Also::kOtherScale}) {
+    const ProductRuns found = FindProductRuns(QuantizedPair(groups, also), 32);
+    ASSERT_FALSE(found.runs.empty());
+    EXPECT_EQ(found.runs[0].scale, -1) << static_cast<int>(also);
+    EXPECT_EQ(found.runs[0].dtype(), DType::kF32) << static_cast<int>(also);
+  }
+  EXPECT_EQ(FindProductRuns(QuantizedPair(rows, Also::kNobody), 32).runs[0].dtype(), DType::kF32);
+}
+
 TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {
   for (const bool shared : {false, true}) {
     testing::Graph g;

@@ -362,6 +362,31 @@ TEST(KernelSource, DequantisesWhatItMultiplies) {
               HasSubstr("<Config, NoResidual, ColumnFactors<OneFactor<Float32>, false>>(args)"));
 }
 
+TEST(KernelSource, QuantisesItsResults) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  SetQuantized(&p, {128, 0.25f, 0, true});
+  Schedule s = SampleSchedule(p, Dataflow::kProduct);
+  s.first.block_n = 128;
+  s.grid = s.cluster;
+  s.stages = 2;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  const std::string groups = SourceOf(SampleSpec(p, s));
+  for (const char* text :
+       {"using Result = Float32;", "unsigned char* out,\n    float* scale_out,",
+        "args.scale_out = scale_out;", "args.eps = 0x1p-2f;", "args.bound = 0x1.fffffep+127f;",
+        "ProductTypes<Config, GroupScales<true>>::Layout",
+        "ColumnFactors<RowFactors<Float32>, false>, NoBlockScales, GroupScales<true>>(args)"}) {
+    EXPECT_THAT(groups, HasSubstr(text));
+  }
+  SetQuantized(&p, {});
+  const std::string given = SourceOf(SampleSpec(p, s));
+  EXPECT_THAT(given, HasSubstr("args.given_scale = given_scale;"));
+  EXPECT_THAT(given, HasSubstr("NoBlockScales, GivenScale>(args)"));
+  EXPECT_THAT(given, Not(HasSubstr("args.eps")));
+}
+
 TEST(ResidualAligned, NeedsColumnsStrideAndOffsetOf16Bytes) {
   struct Row {
     int64_t l, stride;

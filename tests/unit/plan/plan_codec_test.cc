@@ -66,6 +66,26 @@ TEST(PlanCodec, KeepsProductsOfCodes) {
   EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
 }
 
+TEST(PlanCodec, KeepsResultsInCodes) {
+  Plan plan = SampleUnfusedPlan();
+  KernelSpec& spec = plan.kernels[0].spec;
+  SetCodes(&spec.sequence, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  spec.schedule.block_k = spec.schedule.first.block_n = 128;
+  spec.schedule.grid = spec.schedule.cluster;
+  for (const QuantizeRule& rule :
+       {QuantizeRule{}, QuantizeRule{128, 1e-10f, 0, false}, QuantizeRule{128, 0.5f, 3, true}}) {
+    SetQuantized(&spec.sequence, rule);
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(back->kernels[0].spec == spec);
+    const auto sequence = ProductSequence::FromCanonical(spec.sequence.Canonical());
+    ASSERT_TRUE(sequence.ok()) << sequence.status();
+    EXPECT_TRUE(sequence->back() == spec.sequence.back());
+    const std::string text = absl::StrCat(" result=e4m3 quantize=", ToString(rule));
+    EXPECT_NE(plan.ToText().find(text), std::string::npos) << plan.ToText();
+  }
+}
+
 TEST(PlanCodec, KeepsScalings) {
   const Plan plain = SampleFusedPlan();
   Plan plan = plain;

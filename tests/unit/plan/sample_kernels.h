@@ -70,7 +70,10 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (scaled(p[0].rows)) bind_scale(Role::kScaleA);
   if (scaled(p[0].weights)) bind_scale(Role::kScaleW1);
   if (scaled(p[0].weights) && p[0].pair) bind_scale(Role::kScaleUp);
+  const QuantizeRule* codes = p.back().epilogue.quantize();
+  if (codes != nullptr && codes->columns == 0) bind_scale(Role::kGivenScale);
   bind(Role::kOut, p.back().n);
+  if (codes != nullptr && codes->columns > 0) bind_scale(Role::kScaleOut);
   if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
   }

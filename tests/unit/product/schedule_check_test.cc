@@ -65,6 +65,24 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
 }
 
+TEST(CheckSchedule, TilesOfCodesHaveWholeGroups) {
+  ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu, true));
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  SetQuantized(&p, {128, 1e-10f, 0, false});
+  Schedule s;
+  s.block_m = 64;
+  s.warpgroups_m = s.cluster = s.grid = 1;
+  s.first.block_n = 64;
+  EXPECT_EQ(std::string(CheckScheduleFields(p, s).message()),
+            "schedule: first.block_n 64 is not a multiple of the 128 columns of codes that share a "
+            "scale");
+  s.first.block_n = 128;
+  EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+  s.first.block_n = 64;
+  SetQuantized(&p, {});
+  EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+}
+
 TEST(CheckSchedule, NormsOfRowsNeedWholeRowsOfFew) {
   ProductSequence p = FirstOf(SampleGated());
   SetNorm(&p, 0, 1e-6f);

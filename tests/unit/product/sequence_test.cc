@@ -177,7 +177,7 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {[](ProductSequence& s) { SetElement(&s, DType::kS8); },
        "product 1: element 7 (s8) of rows is not bf16, f16 or e4m3"},
       {[](ProductSequence& s) { SetElement(&s, DType::kE4M3); },
-       "product 1: element of the result is e4m3, of e4m3 operands it must be f32, f16 or bf16"},
+       "products: 2 are not 1, of e4m3 operands"},
       {[](ProductSequence& s) { s[1].weights.element = DType::kE4M3; },
        "product 2: element of weights is e4m3, of the rows bf16"},
       {[](ProductSequence& s) { s[0].result = DType::kF16; },
@@ -216,7 +216,9 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {steps({ScaleBy(1)}), "product 2: scale 1 is not finite, or 0, or 1"},
       {steps({ScaleBy(INFINITY)}), "product 2: scale inf is not finite"},
       {steps({ScaleBy(NAN)}), "product 2: scale nan is not finite"},
-      {steps({StepOf(static_cast<EpilogueOp>(9))}), "product 2: epilogue op 9 is not 0 to 8"},
+      {steps({StepOf(static_cast<EpilogueOp>(10))}), "product 2: epilogue op 10 is not 0 to 9"},
+      {steps({StepOf(EpilogueOp::kQuantize)}),
+       "product 2: quantize is there, the result is bf16, must be e4m3"},
       {steps({NormOf(-1)}), "product 2: products: 2 are not 1, of a norm of the rows"},
       {steps({StepOf(EpilogueOp::kBias), ScaleBy(2)}), "product 2: scale stands behind bias"},
       {steps({StepOf(EpilogueOp::kBias), StepOf(EpilogueOp::kBias)}),
@@ -333,6 +335,35 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        "product 1: products: 2 are not 1, of e4m3 operands"},
       {[](ProductSequence& s) { s[0].rows.source = Source::kWindow; },
        "source of rows is a window, of e4m3 operands"},
+      {[](ProductSequence& s) { s[0].result = DType::kE4M3; },
+       "quantize is missing, the result is e4m3"},
+      {[](ProductSequence& s) {
+         SetQuantized(&s, {128, 1, 0, false}), s[0].n = 3008;
+       },
+       "n 3008 is not a multiple of 128, of results in codes"},
+      {[](ProductSequence& s) { SetQuantized(&s, {}), s[0].n = 3000; },
+       "n 3000 is not a multiple of 16, of results in codes"},
+      {[](ProductSequence& s) {
+         SetQuantized(&s, {64, 1, 0, false});
+       },
+       "quantize columns 64 are not 128, or 0 alone"},
+      {[](ProductSequence& s) {
+         SetQuantized(&s, {0, 1, 0, false});
+       },
+       "quantize columns 0 are not 128, or 0 alone"},
+      {[](ProductSequence& s) {
+         SetQuantized(&s, {128, NAN, 0, false});
+       },
+       "quantize eps nan is not in (0, 1]"},
+      {[](ProductSequence& s) {
+         SetQuantized(&s, {128, 1e-3f, 1e-4f, false});
+       },
+       "quantize bound 0.0001 is not 0, nor finite and at least eps 0.001"},
+      {[](ProductSequence& s) {
+         SetQuantized(&s, {128, 1, 0, false});
+         s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kE4M3));
+       },
+       "residual is there, the result is codes"},
   };
   for (const Case& c : cases) {
     ProductSequence s = OfCodes();

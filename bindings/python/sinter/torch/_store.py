@@ -102,6 +102,8 @@ class Store:
             found = plans.by_rows.get(rows)
             if found is not None:
                 return found
+            if self.settings.on_miss == "torch" and plans.sizes and rows > plans.sizes[-1]:
+                return None  # prefill, call after call
         return self._find_slowly(device, line, rows)
 
     def find_chain(self, device: int, chain: Chain, key: str, rows: int) -> Plan:

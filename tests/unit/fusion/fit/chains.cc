@@ -42,12 +42,14 @@ void AddLine(absl::string_view line, std::vector<NamedChain>* list) {
 }
 
 // rmsnorm, gated FFN, residual, on `rows` rows; -1: M. The result takes the place of x, or not.
-Chain Layer(int64_t rows, bool in_place) {
+// Folded: the norm has no weight and is not rounded.
+Chain Layer(int64_t rows, bool in_place, bool folded = false) {
   constexpr int64_t k = 128, n = 256;
   Graph g;
   const ValueId x = g.In(DType::kBF16, {rows, k});
-  const ValueId gamma = g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
-  const ValueId a = g.Cast(*AddRmsNorm(g.builder(), x, 1e-6, gamma), DType::kBF16);
+  const ValueId gamma = folded ? kNoValue : g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
+  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6, gamma);
+  const ValueId a = folded ? norm : g.Cast(norm, DType::kBF16);
   const ValueId w_gate = g.In(DType::kBF16, {n, k}, true);
   const ValueId w_up = g.In(DType::kBF16, {n, k}, true);
   const ValueId w_down = g.In(DType::kBF16, {k, n}, true);
@@ -103,6 +105,8 @@ std::vector<NamedChain> ChainsOfEveryKind() {
       {"layer", Layer(-1, false)},
       {"layer in place", Layer(-1, true)},
       {"layer of 48 rows", Layer(48, false)},
+      {"layer with its norm in the matrices", Layer(-1, false, true)},
+      {"layer in place with its norm in the matrices", Layer(-1, true, true)},
       {"scaled", Scaled(false)},
       {"scaled softmax", Scaled(true)},
       {"adam", AdamOver({300, 77})},

@@ -117,7 +117,10 @@ def _look_at(model: Any, servers: Any) -> None:
 
     captured = model.vllm_config.compilation_config.cudagraph_capture_sizes or ()
     servers.set_up(_silu_and_mul(), servers.sizes_for(captured))
-    reason = _layers.reason_against(model, servers)
+    try:
+        reason = _layers.reason_against(model, servers)
+    except AttributeError as error:  # built otherwise than the versions that this was written for
+        reason = str(error)
     if reason:
         servers.stay_away("a model of vLLM", reason)
         return

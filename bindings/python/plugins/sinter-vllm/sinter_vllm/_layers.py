@@ -13,6 +13,7 @@ from typing import Any, List
 import torch
 
 _LAYER_ARGUMENTS = ["self", "positions", "hidden_states", "residual"]
+_ATTENTION_ARGUMENTS = ["self", "positions", "hidden_states"]
 
 
 class Passed(torch.nn.Module):
@@ -41,12 +42,13 @@ def reason_against(model: Any, servers: Any) -> str:
         return "states between layers are asked for"
     if len(layers) < 2 or len({type(layer) for layer in layers}) != 1:
         return "its layers are not all alike"
-    if list(inspect.signature(type(layers[0]).forward).parameters) != _LAYER_ARGUMENTS:
-        return "a layer's forward takes other arguments"
+    attention = type(layers[0].self_attn)
+    for kind, arguments in ((type(layers[0]), _LAYER_ARGUMENTS), (attention, _ATTENTION_ARGUMENTS)):
+        if list(inspect.signature(kind.forward).parameters) != arguments:
+            return f"the forward of {kind.__name__} takes other arguments"
     for layer in layers:
-        attention = layer.self_attn
         for name, kind in (("qkv_proj", QKVParallelLinear), ("o_proj", RowParallelLinear)):
-            reason = servers.reason_against_linear(name, getattr(attention, name, None), kind, UnquantizedLinearMethod)
+            reason = servers.reason_against_linear(name, getattr(layer.self_attn, name, None), kind, UnquantizedLinearMethod)
             if reason:
                 return reason
         reason = servers.reason_against(layer.mlp, (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod)
@@ -95,17 +97,9 @@ def replace(kind: type) -> None:
             return self.mlp(hidden_states), residual
         after, qkv = self.sinter_after
         norm = self.post_attention_layernorm
-        stream, hidden_states = torch.ops.sinter.between_attentions(
-            attended,
-            residual,
-            self.sinter_o[0],
-            norm.weight,
-            self.mlp.gate_up_proj.weight,
-            self.mlp.down_proj.weight,
-            after.input_layernorm.weight,
-            qkv,
-            norm.variance_epsilon,
-        )
+        weights = [self.sinter_o[0], norm.weight, self.mlp.gate_up_proj.weight, self.mlp.down_proj.weight]
+        weights += [after.input_layernorm.weight, qkv]
+        stream, hidden_states = torch.ops.sinter.between_attentions(attended, residual, weights, norm.variance_epsilon)
         return hidden_states, stream
 
     forward.is_sinters = True  # type: ignore[attr-defined]

@@ -26,6 +26,16 @@ struct Integer16 : ElementSizes<u16> {
   static float high(u32 pair) { return unpack(static_cast<u16>(pair >> 16)); }
 };
 
+// Codes of kernels' results: integers, saturated.
+struct FloatE4M3 : ElementSizes<unsigned char> {
+  static u16 pack(float low, float high) {
+    const auto code = [](float x) {
+      return static_cast<u16>(x > 127 ? 127 : x < -128 ? 128 : static_cast<int>(x) & 0xFF);
+    };
+    return static_cast<u16>(code(low) | code(high) << 8);
+  }
+};
+
 // An 8-bit integer where kernels have e4m3.
 struct Integer8 : ElementSizes<signed char> {
   static constexpr bool kPromoted = true;

@@ -36,6 +36,7 @@ template <class T>
 inline T __shfl_sync(u32, T value, int) {
   return value;
 }
+inline float fminf(float a, float b) { return a < b ? a : b; }
 inline float fmaxf(float a, float b) { return a > b ? a : b; }
 inline u32 __float_as_uint(float x) {
   u32 bits;
