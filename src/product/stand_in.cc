@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kSharedBytes = 227 * 1024, kSlackBytes = 2048;  // of a block; barriers, alignment
+constexpr int kSharedBytes = 227 * 1024, kSlackBytes = 2 * 1024;  // of a block; barriers, alignment
 constexpr int kMostStages = 12;
 
 // Rows and columns of a tile, blocks that share its K, and K of a stage.

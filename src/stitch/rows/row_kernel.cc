@@ -14,9 +14,9 @@ namespace {
 
 // Elements of a row that a thread holds, and the most threads of a block.
 struct Size {
-  int elements, threads, most_columns;
+  int elements, threads;
 };
-constexpr Size kSizes[kRowKernels] = {{8, 256, 2048}, {16, 512, 8192}, {32, 512, 16384}};
+constexpr Size kSizes[kRowKernels] = {{8, 256}, {16, 512}, {32, 512}};
 constexpr int kBlockThreads = 256, kWarp = 32;
 constexpr int64_t kMostSlotBytes = 200 * 1024;
 constexpr int64_t kMostBlocks = 1 << 11;
@@ -97,9 +97,10 @@ absl::StatusOr<RowKernel> MakeRowKernel(const Chain& body,
   SINTER_ASSIGN_OR_RETURN(RowSteps steps, StepsOf(body));
   RowProgram& program = steps.program;
   RowKernel kernel;
-  while (kernel.index + 1 < kRowKernels && kSizes[kernel.index].most_columns < program.columns) {
-    ++kernel.index;
-  }
+  const auto takes = [&](const Size& size) {
+    return size.elements * size.threads >= program.columns;
+  };
+  while (kernel.index + 1 < kRowKernels && !takes(kSizes[kernel.index])) ++kernel.index;
   const Size& size = kSizes[kernel.index];
   program.threads = ThreadsOf(program.columns, size);
   const int block = std::max(program.threads, kBlockThreads);
