@@ -63,23 +63,24 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
   if constexpr (kTakesNorms<Scaling>) epilogue.scaling.squares = block.squares_at();
   const Added added = Added::of(args.residual, args.residual_stride, args.m);
   const Scales scales = block_scales<Config, Scales>(args, walk.begin());
-  for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
-    const int row = walk.row(unit), column = walk.column(unit);
-    const bool again = unit + walk.step < walk.units();
-    const auto consume = [&](const auto& writer) {
-      consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
-                                    epilogue, writer, row, column, again, added, scales);
-    };
-    if constexpr (Codes::kPresent) {
-      const int first = row + walk.k_rank * P::kOwnerRows, behind = row + Config::kBlockM;
+  if constexpr (Codes::kPresent) {
+    for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
+      const int row = walk.row(unit), column = walk.column(unit), behind = row + Config::kBlockM;
+      const bool again = unit + walk.step < walk.units();
+      const int first = row + walk.k_rank * P::kOwnerRows;
       const StagedResults<P> staged{parts + P::kPartBytes, first, column,
                                     (behind < args.m ? behind : args.m) - first};
-      consume(staged);
+      consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
+                                    epilogue, staged, row, column, again, added, scales);
       store_codes<Config>(staged, Codes::of(args), static_cast<unsigned char*>(args.out),
                           args.out_stride, again);
-    } else {
-      consume(output_writer<Config, P>(args));
     }
+  } else {
+    const auto writer = output_writer<Config, P>(args);
+    for (int unit = walk.first; unit < walk.units(); unit += walk.step)
+      consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
+                                    epilogue, writer, walk.row(unit), walk.column(unit),
+                                    unit + walk.step < walk.units(), added, scales);
   }
 }
 

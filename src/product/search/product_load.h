@@ -60,8 +60,8 @@ struct ProductLoad {
   // Sums that each warp scheduler of the busiest block adds in f32, of operands of 8 bits.
   double promoted_values = 0;
   double scale_reads = 0;  // clocks in which its warps read scales of rows between products
-  double norm_slots = 0;  // instructions of each warp scheduler that sum the squares of rows
-  double flop = 0;        // busiest block, padded to 64 rows a warpgroup and whole tiles
+  double norm_slots = 0;   // instructions of each warp scheduler that sum the squares of rows
+  double flop = 0;         // busiest block, padded to 64 rows a warpgroup and whole tiles
 };
 
 // `concurrent`: blocks that run at once (the grid of a persistent kernel, else the resident
