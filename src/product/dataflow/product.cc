@@ -120,7 +120,7 @@ void EnumerateProducts(const SpaceWalk& w) {
 // Results that become codes are written to shared memory and read again.
 double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& model) {
   if (p.epilogue.quantize() == nullptr) return 0;
-  const double bytes = 4.0 * s.block_m * s.first.block_n / s.first.split_k;
+  const double bytes = int64_t{4} * s.block_m * s.first.block_n / s.first.split_k;
   return 2 * bytes / model.shared_bytes_per_us;
 }
 
