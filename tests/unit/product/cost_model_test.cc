@@ -185,8 +185,7 @@ TEST(CostModel, BytesFollowTheSizeOfAnElementOnEveryLevel) {
   ExpectBytesFollow(kOperand, s8, grid, "hbm l2 intake shared ", rows);
   ExpectBytesFollow(kOperand, s8, grid, "hbm l2 intake shared ", weights);
   ExpectBytesFollow(kOperand, s8, grid, "hbm l2 intake shared ", second);
-  ExpectBytesFollow(kResult, s8, grid, "l2 ", c);  // it stays in L2
-  ExpectBytesFollow(kOperand, s8, grid, "l2 intake shared ", c_read);
+  ExpectBytesFollow(kOperand, s8, grid, "l2 intake shared ", c_read);  // it stays in L2
   ExpectBytesFollow(kResult, s8, grid, "hbm l2 ", result);
   Schedule cluster = grid;
   cluster.dataflow = Dataflow::kClusterExchange;
