@@ -45,6 +45,9 @@ struct Matrix {
   double& At(int64_t r, int64_t c) {
     return reinterpret_cast<double*>(data.data())[r * stride * kLanes + c];
   }
+  double At(int64_t r, int64_t c) const {
+    return reinterpret_cast<const double*>(data.data())[r * stride * kLanes + c];
+  }
   const Vector* Row(int64_t r) const { return data.data() + r * stride; }
   int64_t rows, columns, stride;
   std::vector<Vector> data;
@@ -162,9 +165,9 @@ class ProductsRun {
       std::vector<double> up;
       if (p.pair) up = Multiply(x, Of(in.weights_up, in.weights_up_stride), first, count);
       for (int64_t r = 0; r < x.rows; ++r) {
+        const double scale = Norm(p, x, r) * Scale(p, in, rows[static_cast<size_t>(r)]);
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
-          const double scale = Norm(p, x, r) * Scale(p, in, rows[static_cast<size_t>(r)]);
           double value =
               Activate(p.epilogue.activation(), scale * gate[at] + Bias(in.bias, first + j));
           if (p.pair) value *= scale * up[at] + Bias(in.bias_up, first + j);
@@ -196,7 +199,7 @@ class ProductsRun {
   Weight Of(int input, int64_t stride) const {
     return {&inputs_[input], stride, matched_.sequence.layout(), element_};
   }
-  static double Norm(const MatrixProduct& p, Matrix x, int64_t row) {
+  static double Norm(const MatrixProduct& p, const Matrix& x, int64_t row) {
     if (!p.epilogue.has_norm()) return 1;
     double squares = 0;
     for (int64_t i = 0; i < x.columns; ++i) squares += x.At(row, i) * x.At(row, i);
