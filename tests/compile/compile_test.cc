@@ -36,7 +36,7 @@ namespace sinter {
 namespace {
 
 constexpr int kThreads = 2;
-constexpr int kShortSweep = 8, kLongSweep = 500;
+constexpr int kShortSweep = 6, kLongSweep = 500;
 constexpr double kSlowestMs = 3000;  // far above what one takes: machines that build at the same
                                      // time must not fail the test
 constexpr uint64_t kSeed = 20;
