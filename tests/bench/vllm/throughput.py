@@ -164,7 +164,7 @@ def report(one):
 
 
 def ready(engines, seconds):
-    """{engine: its first answer} of those that answer in time, and why the others did not; these are ended."""
+    """{engine: its first answer} in the order of `engines`, of those that answer in time, and why the others did not; these are ended."""
     found, failed = {}, []
 
     def wait(engine):
@@ -182,7 +182,7 @@ def ready(engines, seconds):
         if thread.is_alive():
             engine.process.kill()
             thread.join()
-    return found, failed
+    return {engine: found[engine] for engine in engines if engine in found}, failed
 
 
 def write(path, result):

@@ -15,6 +15,7 @@ ENGINE = """
 import json, os, sys
 with open(sys.argv[1]) as file:
     options = json.load(file)
+import time
 place = os.path.dirname(sys.argv[1])
 with_plugin = os.environ["VLLM_PLUGINS"] == "sinter"
 assert place in os.environ["VLLM_CACHE_ROOT"]
@@ -22,6 +23,7 @@ with open(os.path.join(options["folder"], "config.json")) as file:
     assert json.load(file)["num_hidden_layers"] == 32
 if options["engine"].get("fails") == with_plugin:
     sys.exit("no driver")
+time.sleep(0 if with_plugin else options["engine"].get("late", 0))
 print("something else")
 print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}}), flush=True)
 for line in sys.stdin:
@@ -66,6 +68,10 @@ class ThroughputTest(unittest.TestCase):
         self.assertEqual((result["machine"], result["ready_s"]["Llama-3-8B vllm"]), ({"gpu": "none"}, 1.0))
         self.assertEqual(result["launches"], {"Llama-3-8B vllm": 0, "Llama-3-8B sinter": 12})
         self.assertIn("with / without 1.154", said)
+
+    def test_the_order_of_engines_is_not_that_of_their_first_answers(self):
+        _, result, _ = self.run_it({"late": 0.3})
+        self.assertEqual([one["contestant"] for one in result["rows"]], ["vllm", "sinter", "vllm", "sinter"])
 
     def test_an_engine_that_does_not_start_is_a_failure_and_the_other_goes_on(self):
         status, result, said = self.run_it({"fails": True})
