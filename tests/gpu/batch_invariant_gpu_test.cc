@@ -22,7 +22,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::batch_invariant {
 namespace {
 
 constexpr int64_t kSmall = 300, kLarge = 4096, kLooped = kLargestBucket + 333;
@@ -344,4 +344,4 @@ TEST_F(OneRowOrder, SwappedOperandsHaveOneToo) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::batch_invariant

@@ -16,7 +16,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::clusters {
 namespace {
 
 constexpr size_t kSchedules = 14, kPaused = 4;  // of each chain and number of rows
@@ -163,4 +163,4 @@ TEST_F(Clusters, SpatialGates) { RunAll(Dataflow::kSpatialGate, 200, false); }
 TEST_F(Clusters, SpatialGatesWithPauses) { RunAll(Dataflow::kSpatialGate, 128, true); }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::clusters

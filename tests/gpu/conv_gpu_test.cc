@@ -16,7 +16,7 @@
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::conv {
 namespace {
 
 using Choice = PrepareOptions::Choice;
@@ -267,4 +267,4 @@ TEST_F(Convolutions, OnePlanServesItsWholeBucket) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::conv

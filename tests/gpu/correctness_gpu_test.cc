@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/gpu/gpu_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::correctness {
 namespace {
 
 constexpr int64_t kRows = 128;
@@ -106,4 +106,4 @@ TEST_P(Problems, BothPlansStayWithinBothBounds) {
 INSTANTIATE_TEST_SUITE_P(All, Problems, ::testing::ValuesIn(AllParams()), ParamName);
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::correctness

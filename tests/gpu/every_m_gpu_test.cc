@@ -8,7 +8,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::every_m {
 namespace {
 
 constexpr int64_t kMost = 300;
@@ -159,4 +159,4 @@ TEST_F(EveryM, MoreRowsThanTheLargestBucketAreLooped) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::every_m

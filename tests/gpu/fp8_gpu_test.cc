@@ -23,7 +23,7 @@
 #include "tests/gpu/mutations.h"
 #include "tests/gpu/plan_build.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::fp8 {
 namespace {
 
 constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
@@ -599,4 +599,4 @@ TEST_F(Fp8, NanStaysInItsRow) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::fp8

@@ -1,9 +1,14 @@
 // main() of GPU tests: exits 77 without a usable GPU, and ends a test that hangs.
+//   gpu_tests            every test
+//   gpu_tests NAME       the tests of NAME_gpu_test.cc
+//   gpu_tests --names    the names
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/watchdog.h"
@@ -11,7 +16,7 @@
 namespace sinter::gpu_testing {
 namespace {
 
-constexpr int kSkipped = 77;
+constexpr int kSkipped = 77, kBadArgument = 2;
 constexpr double kTestSeconds = 120;
 
 // Each suite's preparation and each test may take SINTER_GPU_TEST_SECONDS.
@@ -37,6 +42,44 @@ double SecondsPerTest() {
   return given > 0 ? given : kTestSeconds;
 }
 
+// tests/gpu/small_gpu_test.cc: small.
+std::string NameOf(const ::testing::TestSuite& suite) {
+  absl::string_view name = suite.GetTestInfo(0)->file();
+  name.remove_prefix(name.rfind('/') + 1);
+  return std::string(absl::StripSuffix(name, "_gpu_test.cc"));
+}
+
+// By name, the filter that runs its tests.
+std::map<std::string, std::string> Filters() {
+  std::map<std::string, std::string> filters;
+  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const ::testing::TestSuite& suite = *all.GetTestSuite(i);
+    absl::StrAppend(&filters[NameOf(suite)], suite.name(), ".*:");
+  }
+  return filters;
+}
+
+// Obeys what googletest left of the arguments. The exit code of a run that ends here, else -1.
+int Select(int argc, char** argv) {
+  if (argc == 1) return -1;
+  const std::map<std::string, std::string> filters = Filters();
+  const std::string argument = argv[1];
+  const auto named = filters.find(argument);
+  if (argc == 2 && named != filters.end() && ::testing::GTEST_FLAG(filter) == "*") {
+    ::testing::GTEST_FLAG(filter) = named->second;
+    return -1;
+  }
+  if (argc > 2 || argument != "--names") {
+    std::fprintf(stderr,
+                 "usage: gpu_tests [--names | NAME | --gtest_filter=PATTERN]; not both a name and "
+                 "a filter\n");
+    return kBadArgument;
+  }
+  for (const auto& [name, filter] : filters) std::printf("%s\n", name.c_str());
+  return 0;
+}
+
 }  // namespace
 }  // namespace sinter::gpu_testing
 
@@ -44,6 +87,7 @@ int main(int argc, char** argv) {
   using namespace sinter::gpu_testing;
   std::setvbuf(stdout, nullptr, _IONBF, 0);
   ::testing::InitGoogleTest(&argc, argv);
+  if (const int code = Select(argc, argv); code >= 0) return code;
   if (!::testing::GTEST_FLAG(list_tests)) {
     const auto ports = sinter::MakePorts(TestConfig(), 0, "", sinter::LogSink());
     if (!ports.ok()) {

@@ -19,7 +19,7 @@
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::graph_nodes {
 namespace {
 
 constexpr int64_t kBucket = 128;
@@ -397,4 +397,4 @@ TEST_F(GraphNodes, NoRowsAreANodeAndAnotherPlanIsRefused) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::graph_nodes

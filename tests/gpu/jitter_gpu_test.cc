@@ -13,7 +13,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::jitter {
 namespace {
 
 constexpr int64_t kRows = 128;
@@ -129,4 +129,4 @@ TEST_F(Jitter, Windows) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::jitter

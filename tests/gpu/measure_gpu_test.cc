@@ -10,7 +10,7 @@
 #include "src/base/device_model.h"
 #include "tests/gpu/gpu_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::measure {
 namespace {
 
 class Measuring : public GpuTest {};
@@ -60,4 +60,4 @@ TEST_F(Measuring, TakesUnderTwoMinutesAndGivesFiguresNearTheModels) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::measure

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/gpu/stream_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::module_cap {
 namespace {
 
 constexpr uint64_t kModuleCap = 1 << 20;  // some twenty modules
@@ -167,4 +167,4 @@ TEST_F(ModuleCap, MemoryStaysFlatAndWhatIsInUseStaysLoaded) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::module_cap

@@ -6,7 +6,7 @@
 
 #include "tests/gpu/sweep_test.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::residual {
 namespace {
 
 constexpr size_t kSchedules = 10, kPaused = 3;  // of each dataflow and chain
@@ -132,4 +132,4 @@ TEST_F(Residuals, RowsWithGaps) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::residual

@@ -7,7 +7,7 @@
 #include "src/product/matcher.h"
 #include "tests/gpu/sweep_test.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::row_factor {
 namespace {
 
 constexpr size_t kSchedules = 8, kPaused = 3;  // of each dataflow and chain
@@ -191,4 +191,4 @@ TEST_F(RowNorms, AtEveryNumberOfRows) {
 TEST_F(RowNorms, WithPauses) { RunAll(4, true, {40, 17, 1}); }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::row_factor

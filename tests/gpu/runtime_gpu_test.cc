@@ -13,7 +13,7 @@
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/stream_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::runtime {
 namespace {
 
 constexpr auto kFused = PrepareOptions::Choice::kFused;
@@ -351,4 +351,4 @@ TEST_F(Runtime, LayersOnProgrammaticEdgesGiveWhatPlainEdgesGive) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::runtime

@@ -9,7 +9,7 @@
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::small {
 namespace {
 
 constexpr int64_t kRows = 40, kImages = 8;
@@ -110,4 +110,4 @@ TEST_F(Small, WindowsOfOddChannels) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::small

@@ -20,7 +20,7 @@
 #include "tests/gpu/plan_build.h"
 #include "tests/gpu/stitch_runs.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::stand_in {
 namespace {
 
 constexpr int64_t kMost = 300;
@@ -260,4 +260,4 @@ TEST_F(StandInTimes, OfGraphs) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::stand_in

@@ -27,7 +27,7 @@
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::stitch {
 namespace {
 
 using bench::GraphCase;
@@ -501,4 +501,4 @@ TEST_F(Stitch, StatisticBehindProducts) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::stitch

@@ -13,7 +13,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::three_products {
 namespace {
 
 constexpr int64_t kMs[] = {1, 17, 128};
@@ -217,4 +217,4 @@ TEST_F(LongProducts, PlansOfEveryCutShareAWorkspace) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::three_products

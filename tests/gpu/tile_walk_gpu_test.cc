@@ -14,7 +14,7 @@
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::tile_walk {
 namespace {
 
 constexpr int64_t kRows = 384;
@@ -207,4 +207,4 @@ TEST_F(TileWalk, TaskListsOfPairsAndRanks) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::tile_walk

@@ -6,7 +6,7 @@
 #include "src/base/status.h"
 #include "tests/gpu/gpu_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::variants {
 namespace {
 
 class Variants : public GpuTest {
@@ -183,4 +183,4 @@ TEST_F(Variants, RowsWithGaps) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::variants

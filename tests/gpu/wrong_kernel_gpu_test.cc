@@ -7,7 +7,7 @@
 #include "src/engine/core.h"
 #include "tests/gpu/gpu_fixture.h"
 
-namespace sinter::gpu_testing {
+namespace sinter::gpu_testing::wrong_kernel {
 namespace {
 
 // Whatever the times say, so that the wrong kernel is what planning wants.
@@ -102,4 +102,4 @@ TEST(WrongKernel, IsWrongByTheBoundsOfTheseTests) {
 }
 
 }  // namespace
-}  // namespace sinter::gpu_testing
+}  // namespace sinter::gpu_testing::wrong_kernel
