@@ -5,6 +5,8 @@
 #include <exception>
 #include <utility>
 
+#include "src/base/exit_gate.h"
+
 namespace sinter {
 
 bool Background::Push(uint64_t bytes, std::function<void()> job) {
@@ -36,7 +38,8 @@ void Background::Run() {
     const std::function<void()> run = std::move(jobs_.front().run);
     lock.unlock();
     try {
-      run();
+      const ExitGate::Pass inside;
+      if (inside) run();
     } catch (...) {  // dropped: all that is done here can be done without
     }
     lock.lock();

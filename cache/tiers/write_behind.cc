@@ -6,6 +6,8 @@
 #include <exception>
 #include <utility>
 
+#include "src/base/exit_gate.h"
+
 namespace sinter {
 
 WriteBehind::~WriteBehind() {
@@ -61,7 +63,8 @@ void WriteBehind::Run(States* states) {
     std::function<void()> run = std::move(state->jobs.front().run);
     state.lock().unlock();
     try {
-      run();
+      const ExitGate::Pass inside;
+      if (inside) run();
     } catch (...) {  // dropped: what is not written is a miss later
     }
     run = nullptr;  // what the job held is released before anybody hears that it is done

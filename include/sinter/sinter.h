@@ -762,7 +762,7 @@ typedef struct sinter_prepare_options {
  * M. Equal chains share one plan. Blocks. Errors beside those of the options:
  * SINTER_ERROR_NO_LEGAL_PLAN, SINTER_ERROR_COMPILE_FAILED, SINTER_UNAVAILABLE (a miss without a
  * run-time compiler), SINTER_ERROR_DRIVER. A damaged, locked or unwritable cache is never an error.
- * Thread-safe: one thread builds a key, others wait for it. */
+ * Thread-safe: one thread builds a key, others wait for it. exit() ends it: SINTER_CANCELLED. */
 SINTER_API sinter_status sinter_prepare(sinter_context* context, const sinter_chain* chain,
                                         int64_t m, const sinter_prepare_options* options,
                                         sinter_plan** out_plan, sinter_error** error);

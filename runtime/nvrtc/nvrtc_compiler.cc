@@ -10,6 +10,7 @@
 #include "runtime/nvrtc/compile_log.h"
 #include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/program.h"
+#include "src/base/exit_gate.h"
 #include "src/base/fork_gate.h"
 #include "src/base/status.h"
 
@@ -74,6 +75,8 @@ class NvrtcCompiler : public Compiler {
     SINTER_RETURN_IF_ERROR(CheckRequest(request));
     const ForkGate::Pass inside = gate_.Enter();
     if (!inside) return ForkedError();
+    const ExitGate::Pass staying;
+    if (!staying) return ExitError();
     SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const NvrtcLibrary> library, Library());
     compiles_.fetch_add(1, std::memory_order_relaxed);
     const auto start = std::chrono::steady_clock::now();
@@ -104,6 +107,7 @@ class NvrtcCompiler : public Compiler {
     CompiledKernel kernel;
     kernel.log = program.Log();
     const CompileLogFacts facts = ReadCompileLog(kernel.log);
+    if (result != NVRTC_SUCCESS && ExitGate::Exiting()) return ExitError();
     if (result != NVRTC_SUCCESS) {
       const std::string name = (*library)->GetErrorString(result);
       return Refused(request, facts.error.empty() ? name : absl::StrCat(name, ": ", facts.error),
@@ -119,6 +123,10 @@ class NvrtcCompiler : public Compiler {
     kernel.registers = facts.registers;
     kernel.spill_bytes = facts.spill_store_bytes + facts.spill_load_bytes;
     return kernel;
+  }
+
+  static absl::Status ExitError() {
+    return absl::CancelledError("compiling a kernel: the process exits");
   }
 
   static absl::Status ForkedError() {

@@ -8,6 +8,7 @@
 #include "runtime/nvrtc/build_id.h"
 #include "runtime/nvrtc/builtins.h"
 #include "runtime/nvrtc/library_search.h"
+#include "src/base/exit_gate.h"
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
 
@@ -49,6 +50,7 @@ absl::StatusOr<NvrtcTable> FillTable(void* library) {
   if (!Resolve(library, "nvrtcGetErrorString", &table.GetErrorString)) {
     missing = "nvrtcGetErrorString";
   }
+  (void)Resolve(library, "nvrtcSetFlowCallback", &table.SetFlowCallback);
   if (missing != nullptr) return NoCompiler(absl::StrCat("the library lacks ", missing));
   return table;
 }
@@ -75,6 +77,7 @@ absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> NvrtcLibrary::Open(const std
     return NoCompiler(status.message());
   }
   SINTER_ASSIGN_OR_RETURN(const std::string id, FileIdentity(file));
+  ExitGate::WaitAtExit();
   return FromTable(table, MakeToolchainId(major, minor, id));
 }
 

@@ -29,6 +29,10 @@ struct NvrtcTable {
   SINTER_NVRTC_FUNCTIONS(SINTER_NVRTC_FIELD)
 #undef SINTER_NVRTC_FIELD
   const char* (*GetErrorString)(nvrtcResult result) = nullptr;
+  // NVRTC 13: asks `callback(payload, null)` now and then while it compiles; 1 ends it. Older:
+  // null.
+  nvrtcResult (*SetFlowCallback)(nvrtcProgram program, int (*callback)(void*, void*),
+                                 void* payload) = nullptr;
 };
 
 // Immutable and thread-safe. The library is never closed.

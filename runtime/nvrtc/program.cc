@@ -1,6 +1,7 @@
 #include "runtime/nvrtc/program.h"
 
 #include "absl/strings/str_cat.h"
+#include "src/base/exit_gate.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -9,6 +10,8 @@ namespace {
 absl::Status Error(const NvrtcLibrary& library, nvrtcResult result, absl::string_view call) {
   return absl::InternalError(absl::StrCat(call, ": ", library->GetErrorString(result)));
 }
+
+int EndAtExit(void*, void*) { return ExitGate::Exiting() ? 1 : 0; }
 
 }  // namespace
 
@@ -38,6 +41,9 @@ Program::~Program() {
 }
 
 nvrtcResult Program::Compile(const std::vector<std::string>& options) {
+  if ((*library_)->SetFlowCallback != nullptr) {
+    (void)(*library_)->SetFlowCallback(program_, EndAtExit, nullptr);
+  }
   std::vector<const char*> pointers;
   for (const std::string& option : options) pointers.push_back(option.c_str());
   return (*library_)->CompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/exit_gate.h"
 #include "src/capi/firewall.h"
 
 namespace capi = sinter::capi;
@@ -68,14 +69,18 @@ void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context
     (void)setpriority(PRIO_PROCESS, 0, kBackgroundNice);  // the thread's
   sinter_plan* plan = nullptr;
   sinter_error* error = nullptr;
-  const sinter_status code = Guard(&error, [&]() -> absl::Status {
-    SINTER_ASSIGN_OR_RETURN(plan, PreparePlan(*context, *chain->chain, m, settings));
-    return absl::OkStatus();
-  });
-  ReleaseHandle(context);
-  ReleaseHandle(chain);
-  if (end) end(plan, code, error);
-  Finish(*state, plan, code, error);
+  sinter_status code = SINTER_OK;
+  {
+    const ExitGate::Pass inside;
+    code = Guard(&error, [&]() -> absl::Status {
+      SINTER_ASSIGN_OR_RETURN(plan, PreparePlan(*context, *chain->chain, m, settings));
+      return absl::OkStatus();
+    });
+    ReleaseHandle(context);
+    ReleaseHandle(chain);
+    if (end) end(plan, code, error);
+  }
+  Finish(*state, plan, code, error);  // calls the caller back, for as long as it likes
 }
 
 }  // namespace
@@ -190,6 +195,8 @@ absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
 absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
                                              const sinter_chain* chain, int64_t m,
                                              const PrepareSettings& given, PrepareEnd end) {
+  const ExitGate::Pass inside;
+  if (!inside) return absl::CancelledError("prepare: the process exits");
   PrepareSettings settings = given;
   auto pending = std::make_unique<sinter_pending>();
   const auto state = pending->state;

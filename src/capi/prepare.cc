@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "src/base/exit_gate.h"
 #include "src/capi/firewall.h"
 #include "src/capi/structs.h"
 
@@ -85,6 +86,8 @@ absl::StatusOr<sinter_plan*> PreparePlan(const sinter_context& context, const Ch
   }
   if (options.cancel != nullptr && *options.cancel)
     return absl::CancelledError("prepare: cancelled");
+  const ExitGate::Pass inside;
+  if (!inside) return absl::CancelledError("prepare: the process exits");
   auto plan = std::make_unique<sinter_plan>();
   plan->engine = context.engine;
   plan->uses_m = chain.UsesM();

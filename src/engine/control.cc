@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/exit_gate.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -37,6 +38,9 @@ void BuildControl::Tell(EngineEvent event) const {
 }
 
 absl::Status BuildControl::Check(absl::string_view stage) const {
+  if (ExitGate::Exiting()) {
+    return absl::CancelledError(absl::StrCat("the process exits, before ", stage));
+  }
   if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) {
     return absl::CancelledError(absl::StrCat("cancelled before ", stage));
   }
