@@ -60,6 +60,7 @@ class Pending(Handle):
 
     __slots__ = ("context", "chain", "_progress_key")
     _release_name = "sinter_pending_release"
+    _close_seconds = 5
 
     def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain, progress_key: int) -> None:
         super().__init__(pointer)

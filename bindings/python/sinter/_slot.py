@@ -26,6 +26,7 @@ class Slot(Handle):
 
     __slots__ = ("context", "chain", "_progress_key")
     _release_name = "sinter_slot_release"
+    _close_seconds = 5
 
     def __init__(
         self, context: "Context", chain: Chain, rows: int, options: Any, manual: bool, progress: Optional[Progress]

@@ -151,6 +151,28 @@ def test_a_dropped_pending_is_cancelled(cache_dir, need_compiler):
         pending.close()
 
 
+def test_a_pending_is_cancelled_while_threads_wait(need_compiler):
+    with sinter.Context(target="h200", cache_dir="") as context:
+        for n in range(8104, 8104 + 8 * 8, 8):
+            pending = context.prepare_async(COLD.format(n), m=128)
+            ends = []
+
+            def wait():
+                try:
+                    pending.result()
+                except sinter.Error as error:
+                    ends.append(str(error))
+
+            threads = [threading.Thread(target=wait) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.01)
+            pending.cancel()
+            for thread in threads:
+                thread.join(10)
+            assert len(ends) == 3 and all("closed" in end or "cancelled" in end for end in ends)
+
+
 def test_awaiting_can_be_cancelled(need_compiler):
     async def run(context):
         task = asyncio.ensure_future(context.prepare_async(COLD.format(8008), m=128)._wait())

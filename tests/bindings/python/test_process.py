@@ -149,6 +149,18 @@ def test_records_are_written_when_the_process_ends(tmp_path, need_compiler):
         subprocess.run([sys.executable, "-c", code, str(tmp_path), SMALL, *more], check=True, timeout=60)
 
 
+def test_a_process_ends_while_threads_prepare(need_compiler):
+    code = (
+        "import sinter, sys, threading, time\n"
+        "c = sinter.Context(target='h200', cache_dir='')\n"
+        "for n in (8200, 8208): threading.Thread(target=c.prepare, args=(sys.argv[1].format(n), 64), daemon=True).start()\n"
+        "time.sleep(float(sys.argv[2]))"
+    )
+    chain = "gated_ffn m=M n={} k=1024 l=1024 act=silu dtype=bf16"
+    for seconds in ("0", "0.01", "0.1", "0.4"):
+        subprocess.run([sys.executable, "-c", code, chain, seconds], check=True, timeout=60, stderr=subprocess.DEVNULL)
+
+
 def test_a_process_ends_with_everything_alive(cache_dir, need_compiler):
     code = (
         "import sinter, sys, threading; context = sinter.Context(target='h200', cache_dir='', log=print, log_level='debug');"
