@@ -46,6 +46,7 @@ void AddDevice(CLI::App* app, Options* options) {
       "default SINTER_TUNING_SET");
   app->add_option("--use-pack", args.packs,
                   "look this pack up after the cache; may be repeated; default SINTER_PACKS")
+      ->check(Path())
       ->allow_extra_args(false);
   app->add_option("--pack-keys", args.pack_keys,
                   "PEM file of the public keys that may sign packs; default SINTER_PACK_KEYS");
@@ -57,7 +58,8 @@ void AddDevice(CLI::App* app, Options* options) {
 void AddChain(CLI::App* app, Options* options) {
   ChainArgs& args = options->chain;
   app->add_option("CHAIN", args.words, kChainHelp);
-  app->add_option("--file", args.file, "problem file (one chain a line) or JSON file");
+  app->add_option("--file", args.file, "problem file (one chain a line) or JSON file")
+      ->check(Path());
   app->add_option("--id", args.id, "problem in the file");
   app->add_option("-m,--m", args.m, "rows to run; default the chain's")
       ->check(Integer(0, kMostRows));
@@ -69,7 +71,7 @@ void AddChain(CLI::App* app, Options* options) {
 void AddPrepare(CLI::App* app, Options* options) {
   PrepareArgs& prepare = options->prepare;
   app->add_option("--choice", prepare.choice, "best, fused or unfused")
-      ->check(CLI::IsMember({"best", "fused", "unfused"}));
+      ->check(OneOf({"best", "fused", "unfused"}));
   app->add_flag("--must-hit", prepare.must_hit, "a cache miss is an error");
   app->add_flag("--verify", prepare.verify, "check new kernels against the unfused plan");
   app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take; 0: no limit")
@@ -102,7 +104,7 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::Option* source =
       plan->add_flag("--source", options->source, "print the generated source instead")
           ->excludes("--json");
-  plan->add_option("--svg", options->svg, "draw the plan into this file as well");
+  plan->add_option("--svg", options->svg, "draw the plan into this file as well")->check(Path());
   plan->add_option("--kernel", options->kernel, "with --source: only this kernel's")
       ->check(Integer(0, INT32_MAX))
       ->needs(source);
@@ -117,11 +119,13 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   tune->add_option("--top-k", options->top_k, "candidates to measure; default 11")
       ->check(Integer(1, INT32_MAX));
   tune->add_option("--margin", options->margin,
-                   "a measured choice must beat the predicted one by this fraction; default 0.02")
+                   "a measured choice must beat the predicted one by this fraction; 0: 0.02")
       ->check(Number(0, 10));
   tune->add_option("--out", options->out,
-                   "tuning set to write; without CHAIN and --file the merged --base files");
+                   "tuning set to write; without CHAIN and --file the merged --base files")
+      ->check(Path());
   tune->add_option("--base", options->base, "tuning set to extend, left as it is; may be repeated")
+      ->check(Path())
       ->allow_extra_args(false);
   tune->add_flag("--keep", options->keep, "do not measure what --base has and can still be used");
 }
@@ -141,7 +145,8 @@ void AddSearch(CLI::App* app, Options* options, Verb* chosen) {
 
 // Rows to prepare for, and how.
 void AddWorkload(CLI::App* app, Options* options) {
-  app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file");
+  app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file")
+      ->check(Path());
   app->add_option("--id", options->chain.id, "only this problem of the file");
   app->add_option("-m,--m", options->rows,
                   "rows, separated by commas; default what each chain says")
@@ -153,8 +158,10 @@ void AddWorkload(CLI::App* app, Options* options) {
 }
 
 CLI::Option* AddSign(CLI::App* app, Options* options) {
-  return app->add_option("--sign", options->sign,
-                         "PEM file of the Ed25519 private key that signs the pack");
+  return app
+      ->add_option("--sign", options->sign,
+                   "PEM file of the Ed25519 private key that signs the pack")
+      ->check(Path());
 }
 
 // Verbs that need neither a GPU nor a compiler: what is not there is a path that they were given.
@@ -169,20 +176,20 @@ void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
   CLI::App* exported = AddVerb(cache, "export", "write the records into one pack file",
                                OnFiles<CacheExportCommand>, chosen);
   AddDevice(exported, options);
-  exported->add_option("PACK", options->pack, "file to write")->required();
+  exported->add_option("PACK", options->pack, "file to write")->required()->check(Path());
   exported->add_option("CHAIN", options->chain.words, "only what this chain's plan needs");
   AddWorkload(exported, options);
   AddSign(exported, options);
   CLI::App* imported = AddVerb(cache, "import", "take a pack's records into the cache",
                                OnFiles<CacheImportCommand>, chosen);
   AddDevice(imported, options);
-  imported->add_option("PACK", options->pack, "file to read")->required();
+  imported->add_option("PACK", options->pack, "file to read")->required()->check(Path());
   CLI::App* convert = AddVerb(cache, "convert", "move the records into the other kind of store",
                               OnFiles<CacheConvertCommand>, chosen);
   AddDevice(convert, options);
   convert->add_option("--to", options->to, "tables or leveldb-db")
       ->required()
-      ->check(CLI::IsMember({"tables", "leveldb-db"}));
+      ->check(OneOf({"tables", "leveldb-db"}));
   convert->add_flag("--keep", options->keep, "copy; leave the other store as it is");
   CLI::App* trim =
       AddVerb(cache, "trim", "remove what was longest unused", OnFiles<CacheTrimCommand>, chosen);
@@ -219,8 +226,9 @@ void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
   warm->add_option("WORKLOAD", options->chain.words, "a problem file, JSON files or a chain");
   AddWorkload(warm, options);
   AddDevice(warm, options);
-  CLI::Option* pack = warm->add_option("--pack", options->pack,
-                                       "write what the workload needs into this pack file");
+  CLI::Option* pack =
+      warm->add_option("--pack", options->pack, "write what the workload needs into this pack file")
+          ->check(Path());
   AddSign(warm, options)->needs(pack);
   warm->add_option("--jobs", options->jobs,
                    "plans at once; default one a processor, fewer if memory is short")
@@ -285,6 +293,16 @@ std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
          " (commands: " + Join(known, ", ") + ")";
 }
 
+// The parser would take the next word for the value.
+std::string OptionWithoutValue(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") break;
+    if (word.rfind("--", 0) == 0 && word.find('=') == word.size() - 1) return word;
+  }
+  return "";
+}
+
 Outcome Main(int argc, char** argv) {
   Options options;
   Verb verb = nullptr;
@@ -296,6 +314,10 @@ Outcome Main(int argc, char** argv) {
   AddSearch(&app, &options, &verb);
   AddWarm(&app, &options, &verb);
   AddOtherVerbs(&app, &options, &verb);
+  if (const std::string word = OptionWithoutValue(argc, argv); !word.empty()) {
+    return Usage("\"" + word + "\" has no value; an empty one is a word of its own: " +
+                 word.substr(0, word.size() - 1) + " \"\"");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
