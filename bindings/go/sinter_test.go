@@ -314,9 +314,14 @@ func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 	if plan.Bucket() != built.Bucket() {
 		t.Error(plan.Bucket(), built.Bucket())
 	}
+	if err := slot.Offer(built); err != nil || slot.Generation() != 3 {
+		t.Error(err, slot.Generation())
+	}
+	refused(t, slot.Offer(prepare(t, c, chain)), InvalidArgument, "bucket")
 	_, err = c.NewSlot(chain, -1, SlotOptions{})
 	refused(t, err, InvalidArgument, "-1")
 	slot.Close()
+	refused(t, slot.Offer(built), FailedPrecondition, "the slot is closed")
 	_, err = slot.Acquire()
 	refused(t, err, FailedPrecondition, "the slot is closed")
 	strict := target(t, Options{CacheDir: String(""), LogLevel: LogOff})

@@ -70,7 +70,8 @@ func (s *Slot) Acquire() (*Plan, error) {
 	return newPlan(plan), nil
 }
 
-// Generation is 0 without a plan, 1 for one that stands in, 2 for the final one, current or not; 0 once closed.
+// Generation is 0 without a plan, 1 for one that stands in, 2 for the final one and one more for each that was offered,
+// current or not; 0 once closed.
 func (s *Slot) Generation() uint64 {
 	slot, err := s.h.acquire()
 	if err != nil {
@@ -80,7 +81,24 @@ func (s *Slot) Generation() uint64 {
 	return uint64(C.sinter_slot_get_generation((*C.sinter_slot)(slot)))
 }
 
-// Switch makes the final plan of a manual slot current. NotFound: it is being built.
+// Offer gives the slot a plan that was prepared elsewhere for the same chain, bucket and device: by a context with another
+// tuning set. InvalidArgument names what differs; FailedPrecondition: the slot's build is under way.
+func (s *Slot) Offer(plan *Plan) error {
+	slot, err := s.h.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.h.done()
+	offered, err := plan.h.acquire()
+	if err != nil {
+		return err
+	}
+	defer plan.h.done()
+	var failed *C.sinter_error
+	return check(C.sinter_slot_offer((*C.sinter_slot)(slot), (*C.sinter_plan)(offered), &failed), &failed)
+}
+
+// Switch makes the newest plan of a manual slot current. NotFound: it is being built.
 func (s *Slot) Switch() error {
 	slot, err := s.h.acquire()
 	if err != nil {

@@ -368,12 +368,10 @@ typedef struct sinter_stats {
   uint64_t searched;  /* plans searched for */
   uint64_t kernels_compiled;
   uint64_t kernel_hits; /* kernels found in a cache tier */
-  uint64_t kernels_loaded;
-  uint64_t launches;
-  uint64_t waits;         /* for another thread's build of the same key */
-  uint64_t wrong_kernels; /* refused by a self-check */
-  uint64_t
-      non_resident_fallbacks; /* plans replaced because the driver could hold too few clusters */
+  uint64_t kernels_loaded, launches;
+  uint64_t waits;                  /* for another thread's build of the same key */
+  uint64_t wrong_kernels;          /* refused by a self-check */
+  uint64_t non_resident_fallbacks; /* plans replaced: the driver could hold too few clusters */
   uint64_t cache_memory_hits, cache_local_hits, cache_puts, cache_put_failures, cache_quarantined;
   uint64_t cache_misses; /* of all reasons below */
   uint64_t cache_absent, cache_damaged, cache_foreign_arch, cache_other_format,
@@ -395,7 +393,7 @@ typedef struct sinter_stats {
   uint64_t module_bytes;        /* their code */
   uint64_t modules_unloaded;    /* so far */
   uint64_t slots_building;      /* slots whose plan is being built, or queued for it */
-  uint64_t slot_upgrades, slot_failures; /* builds that gave a slot its plan; that failed */
+  uint64_t slot_upgrades, slot_failures; /* plans that became current; builds that failed */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */
@@ -749,13 +747,11 @@ typedef struct sinter_prepare_options {
   sinter_cancel* cancel;             /* NULL: none. Kept for the call. SINTER_CANCELLED */
   sinter_progress_callback progress; /* NULL: none */
   uintptr_t progress_user_data;
-  sinter_stream
-      stream; /* NULL, or the stream that the plan is meant for: if it captures, the call does
-                 nothing and returns SINTER_ERROR_STREAM_CAPTURING. Without it nothing is asked:
-                 preparing never breaks a capture, on this thread or another */
+  /* NULL, or the stream that the plan is meant for: if it captures, the call does nothing and
+   * returns SINTER_ERROR_STREAM_CAPTURING. Preparing itself breaks no capture on any thread */
+  sinter_stream stream;
   sinter_choice choice;
-  uint32_t
-      threads; /* sinter_prepare_many: at most so many at once; 0: one per processor, at most 16 */
+  uint32_t threads; /* sinter_prepare_many: so many at once; 0: one a processor, at most 16 */
 } sinter_prepare_options;
 
 /* A plan for `chain` (finished) serving m rows, 0 to 2^31 - 1; m is ignored when the chain has no
@@ -808,10 +804,10 @@ SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 
 /* A slot always holds the best plan so far, for callers that must not wait. Nothing that a plan,
  * binding or graph holds ever changes: to take a better plan in, acquire it, bind, capture anew.
- * The final plan has generation 2; one of generation 1 stands in for it, with a digest of its own,
- * and is current from the start; 0 is no plan. All are thread-safe. All since 0.1. */
-/* A final plan becomes current by sinter_slot_switch alone, built or found: ranks all-reduce
- * (min) their generations between two steps, and from 2 on all switch. */
+ * Generations: 0 is no plan; 1 stands in, with a digest of its own, current from the start; 2 is
+ * the final plan, and each that is offered has one more. All are thread-safe. All since 0.1. */
+/* A plan then becomes current by sinter_slot_switch alone. Ranks all-reduce (min) generations
+ * between two steps; at each new one from 2 on all switch, before the next plan is offered. */
 enum { SINTER_SLOT_MANUAL = 1 };
 /* Looks up as SINTER_PREPARE_NO_BUILD does, which must not be among `options`. A hit is current at
  * once. A miss starts one build in the background, on a thread of low priority; a context runs
@@ -829,7 +825,12 @@ SINTER_API sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_pla
                                              sinter_error** error);
 /* The highest that is there, current or not. Wait-free; 0 for NULL. */
 SINTER_API uint64_t sinter_slot_get_generation(const sinter_slot* slot);
-/* Makes the final plan current; errors as of acquire. Only with SINTER_SLOT_MANUAL. */
+/* Another context's plan, say by a newer tuning set, in the place of the slot's: for its chain,
+ * bucket and device, and no stand-in. SINTER_INVALID_ARGUMENT names what differs;
+ * SINTER_FAILED_PRECONDITION: the slot's build is under way, or a fork left it behind. */
+SINTER_API sinter_status sinter_slot_offer(const sinter_slot* slot, sinter_plan* plan,
+                                           sinter_error** error);
+/* Makes the newest plan current; errors as of acquire. Only with SINTER_SLOT_MANUAL. */
 SINTER_API sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error);
 /* A new reference to the build, ended after a hit: to be called, wait, read its error. */
 SINTER_API sinter_status sinter_slot_get_build(const sinter_slot* slot, sinter_pending** out_build,
@@ -839,7 +840,6 @@ SINTER_API sinter_status sinter_slot_get_build(const sinter_slot* slot, sinter_p
  * chain, a bucket, a chip and flags, and holds the plan's schedules, what it was predicted and
  * measured to take, and the device, seed and error of its check. A set's text form is canonical: no
  * times, no paths, sorted, ended by the SHA-256 of the rest, which is the set's digest.
- *
  * An entry is used as long as its kernels are the ones that were measured: their source, the device
  * code it includes, their options and launch are compared. A new library, search or cost model
  * leaves it standing; a changed kernel does not, and is chosen by prediction until it is tuned

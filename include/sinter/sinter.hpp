@@ -982,9 +982,17 @@ class Slot : public detail::Handle<sinter_slot, sinter_slot_retain, sinter_slot_
       return sinter_slot_acquire(get(), out, error);
     });
   }
-  // 0: no plan yet, 1: one that stands in, 2: the final one, current or not.
+  // 0: no plan yet, 1: one that stands in, 2: the final one, then one more for each that was
+  // offered; current or not.
   uint64_t Generation() const { return sinter_slot_get_generation(get()); }
-  // Makes the final plan current; only with SINTER_SLOT_MANUAL.
+  // A plan that was prepared elsewhere, for the same chain, bucket and device: by a context with
+  // another tuning set. SINTER_INVALID_ARGUMENT names what differs; SINTER_FAILED_PRECONDITION
+  // while the build is under way.
+  Status Offer(const Plan& plan) const {
+    return Status::Of(
+        [&](sinter_error** error) { return sinter_slot_offer(get(), plan.get(), error); });
+  }
+  // Makes the newest plan current; only with SINTER_SLOT_MANUAL.
   Status Switch() const {
     return Status::Of([&](sinter_error** error) { return sinter_slot_switch(get(), error); });
   }

@@ -1,6 +1,7 @@
 # Writes sinter_build_info.h. SOURCE, OUTPUT, VERSION, COMPILER, BUILD_TYPE, STAND_INS are given.
 set(commit "commit unknown")
 set(hash unknown)
+set(dirty 1)
 find_package(Git QUIET)
 if(GIT_FOUND AND EXISTS ${SOURCE}/.git)
   execute_process(COMMAND ${GIT_EXECUTABLE} -C ${SOURCE} rev-parse --short=12 HEAD
@@ -10,7 +11,9 @@ if(GIT_FOUND AND EXISTS ${SOURCE}/.git)
                     OUTPUT_VARIABLE changes ERROR_QUIET)
     set(hash ${head})
     set(commit "commit ${hash}")
+    set(dirty 0)
     if(changes)
+      set(dirty 1)
       string(APPEND commit " dirty")
     endif()
   endif()
@@ -20,7 +23,8 @@ if(STAND_INS)
   set(stand_ins stand-ins)
 endif()
 set(text "#define SINTER_BUILD_INFO \"sinter ${VERSION} (${commit}; ${COMPILER}; ${BUILD_TYPE}; ${stand_ins})\"
-#define SINTER_BUILD_COMMIT \"${hash}\"\n")
+#define SINTER_BUILD_COMMIT \"${hash}\"
+#define SINTER_BUILD_DIRTY ${dirty}\n")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} old)
 endif()

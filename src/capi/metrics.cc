@@ -63,7 +63,8 @@ void WriteBuilding(const EngineStats& s, MetricsText& out) {
   out.Counter("build_waits_total", "Waits for another thread's build of the same.", s.waits);
   out.Gauge("slots_building", "Slots whose plan is being built or queued for it.",
             s.slots_building);
-  out.Counter("slot_upgrades_total", "Builds that gave a slot its plan.", s.slot_upgrades);
+  out.Counter("slot_upgrades_total", "Plans built or offered that became a slot's.",
+              s.slot_upgrades);
   out.Counter("slot_failures_total", "Builds of slots that failed.", s.slot_failures);
   out.Counter("tuned_plans_total", "Plans made as the tuning set says.", s.tuned_plans);
   out.Counter("tuned_refused_total", "Entries of the tuning set that could not be used.",

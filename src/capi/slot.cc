@@ -6,50 +6,31 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/pending.h"
+#include "src/capi/slot_plans.h"
 #include "src/capi/structs.h"
 
 namespace capi = sinter::capi;
 
 namespace sinter::capi {
 
-constexpr uint64_t kNoPlan = 0, kStandIn = 1, kFinalPlan = 2;  // generations
-
-// A slot and its build share this state. It keeps every plan that was ever current alive, so that
-// acquire is a load and a count. Invariant: `current` is set before `built`, so that a caller who
-// sees a generation gets its plan; `error` is set before `failed`.
+// A slot and its build share this state. Invariant: `error` is set before `failed`.
 struct SlotState {
-  std::shared_ptr<Engine> engine;
-  bool manual = false;
-  std::atomic<sinter_plan*> current{nullptr};   // what acquire gives; borrowed from one of the two
-  std::atomic<sinter_plan*> stand_in{nullptr};  // set before anybody sees the slot
-  std::atomic<sinter_plan*> built{nullptr};
-  sinter_error* error = nullptr;
-  std::atomic<sinter_status> failed{SINTER_OK};
+  explicit SlotState(bool manual) : plans(manual) {}
+  ~SlotState() { ReleaseHandle(error); }
 
-  ~SlotState() {
-    ReleaseHandle(built.load());
-    ReleaseHandle(stand_in.load());
-    ReleaseHandle(error);
-  }
-  void Hold(sinter_plan* plan) {
-    RetainHandle(plan);
-    if (!manual) current = plan;
-    built = plan;
-  }
-  void HoldStandIn(sinter_plan* plan) { current = stand_in = plan; }
-  void NoteUpgrade() {
+  void NoteUpgrade(const sinter_plan& plan) {
     GuardOr(0, [&] {  // without memory nobody is told
-      engine->NoteSlot(SlotStep::kUpgraded, built.load()->prepared.get(), "");
+      engine->NoteSlot(SlotStep::kUpgraded, plan.prepared.get(), "");
       return 0;
     });
   }
+  void Add(sinter_plan* plan) {
+    plans.Add(plan);
+    if (!plans.manual()) NoteUpgrade(*plan);
+  }
   void EndBuild(sinter_plan* plan, sinter_status code, sinter_error* why) {
     engine->NoteSlot(SlotStep::kBuildEnded, nullptr, "");
-    if (code == SINTER_OK) {
-      Hold(plan);
-      if (!manual) NoteUpgrade();
-      return;
-    }
+    if (code == SINTER_OK) return Add(plan);
     RetainHandle(why);
     error = why;
     failed = code;
@@ -59,6 +40,12 @@ struct SlotState {
       return 0;
     });
   }
+
+  std::shared_ptr<Engine> engine;
+  PlanUse use;  // of every plan that the slot may hold
+  SlotPlans plans;
+  sinter_error* error = nullptr;
+  std::atomic<sinter_status> failed{SINTER_OK};
 };
 
 }  // namespace sinter::capi
@@ -66,11 +53,12 @@ struct SlotState {
 struct sinter_slot : sinter::capi::Handle<sinter_slot> {
   static constexpr uint32_t kMagic = 0x53536c6f;
   static constexpr char kTypeName[] = "sinter_slot";
-  std::shared_ptr<capi::SlotState> state = std::make_shared<capi::SlotState>();
+  explicit sinter_slot(bool manual) : state(std::make_shared<capi::SlotState>(manual)) {}
+  ~sinter_slot() { sinter_pending_release(build); }
+
+  const std::shared_ptr<capi::SlotState> state;
   sinter_pending* build = nullptr;
   const pid_t owner = getpid();
-
-  ~sinter_slot() { sinter_pending_release(build); }
 };
 
 namespace sinter::capi {
@@ -85,7 +73,7 @@ sinter_status ReportNoPlan(const sinter_slot& slot, sinter_error** error) {
     return failed;
   }
   return Guard(error, [&]() -> absl::Status {
-    if (state.manual && state.built != nullptr) {
+    if (state.plans.HasFinal()) {
       return absl::NotFoundError("the slot's plan is built and waits for sinter_slot_switch");
     }
     if (slot.owner == getpid()) {
@@ -110,10 +98,10 @@ absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, 
                       PrepareSettings settings, sinter_slot* slot) {
   SINTER_ASSIGN_OR_RETURN(sinter_plan* const hit, LookUp(context, *chain->chain, m, settings));
   const bool stands_in = hit != nullptr && hit->prepared->plan().IsStandIn();
-  if (stands_in) slot->state->HoldStandIn(hit);
-  if (hit != nullptr && !stands_in) {
-    slot->state->Hold(hit);
-    ReleaseHandle(hit);
+  if (stands_in) slot->state->plans.AddStandIn(hit);
+  if (hit != nullptr && !stands_in) slot->state->plans.Add(hit);
+  ReleaseHandle(hit);
+  if (slot->state->plans.HasFinal()) {
     slot->build = EndedPrepare(hit);
     return absl::OkStatus();
   }
@@ -137,11 +125,30 @@ absl::StatusOr<sinter_slot*> MakeSlot(const sinter_context* context, const sinte
   }
   SINTER_RETURN_IF_ERROR(Finished(chain).status());
   SINTER_RETURN_IF_ERROR(RefuseCapture(*context, settings.stream));
-  auto slot = std::make_unique<sinter_slot>();
+  auto slot = std::make_unique<sinter_slot>((flags & SINTER_SLOT_MANUAL) != 0);
   slot->state->engine = context->engine;
-  slot->state->manual = (flags & SINTER_SLOT_MANUAL) != 0;
+  slot->state->use = context->engine->UseFor(*chain->chain, m, settings.base.batch_invariant);
   SINTER_RETURN_IF_ERROR(FillSlot(*context, chain, m, settings, slot.get()));
   return slot.release();
+}
+
+absl::Status Offer(const sinter_slot* slot, sinter_plan* plan) {
+  SINTER_RETURN_IF_ERROR(Check(slot, "slot"));
+  SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
+  if (slot->owner != getpid()) {
+    return absl::FailedPreconditionError(
+        "the slot is the parent's, after a fork: create the slot again here");
+  }
+  if (sinter_pending_poll(slot->build) == 0) {
+    return absl::FailedPreconditionError(
+        "the slot's build is under way: offer a plan once it has ended (sinter_slot_get_build)");
+  }
+  if (plan->prepared->plan().IsStandIn()) {
+    return absl::InvalidArgumentError("the plan is a stand-in, must be a plan that was built");
+  }
+  SINTER_RETURN_IF_ERROR(CheckUse(slot->state->use, plan->prepared->Use()));
+  slot->state->Add(plan);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -165,9 +172,8 @@ void sinter_slot_release(const sinter_slot* slot) { capi::ReleaseHandle(slot); }
 sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_plan** out_plan,
                                   sinter_error** error) {
   if (capi::IsLive(slot) && out_plan != nullptr) {
-    sinter_plan* const plan = slot->state->current;
+    sinter_plan* const plan = slot->state->plans.Acquire();
     if (plan == nullptr) return capi::ReportNoPlan(*slot, error);
-    capi::RetainHandle(plan);
     *out_plan = plan;
     return SINTER_OK;
   }
@@ -178,22 +184,25 @@ sinter_status sinter_slot_acquire(const sinter_slot* slot, sinter_plan** out_pla
 }
 
 uint64_t sinter_slot_get_generation(const sinter_slot* slot) {
-  if (!capi::IsLive(slot)) return sinter::capi::kNoPlan;
-  if (slot->state->built != nullptr) return sinter::capi::kFinalPlan;
-  return slot->state->stand_in != nullptr ? sinter::capi::kStandIn : sinter::capi::kNoPlan;
+  return capi::IsLive(slot) ? slot->state->plans.generation() : capi::SlotPlans::kNone;
+}
+
+sinter_status sinter_slot_offer(const sinter_slot* slot, sinter_plan* plan, sinter_error** error) {
+  return capi::Guard(error, [&] { return capi::Offer(slot, plan); });
 }
 
 sinter_status sinter_slot_switch(const sinter_slot* slot, sinter_error** error) {
   const sinter_status usable = capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(slot, "slot"));
-    if (slot->state->manual) return absl::OkStatus();
+    if (slot->state->plans.manual()) return absl::OkStatus();
     return absl::FailedPreconditionError("the slot was created without SINTER_SLOT_MANUAL");
   });
   if (usable != SINTER_OK) return usable;
   capi::SlotState& state = *slot->state;
-  sinter_plan* const built = state.built;
-  if (built == nullptr) return capi::ReportNoPlan(*slot, error);
-  if (state.current.exchange(built) != built) state.NoteUpgrade();
+  if (!state.plans.HasFinal()) return capi::ReportNoPlan(*slot, error);
+  sinter_plan* const plan = state.plans.Switch();
+  if (plan != nullptr) state.NoteUpgrade(*plan);
+  capi::ReleaseHandle(plan);
   return SINTER_OK;
 }
 

@@ -1,5 +1,8 @@
 #include "src/capi/tune.h"
 
+#include <limits>
+#include <type_traits>
+
 #include "src/base/printable.h"
 #include "src/capi/firewall.h"
 #include "src/capi/prepare.h"
@@ -32,13 +35,19 @@ struct Into {
   sinter_tuning_set* const set;  // may be null
 };
 
+template <typename T>
+absl::Status CheckNumber(absl::string_view field, T value) {
+  if (value >= 0 && value <= std::numeric_limits<T>::max()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tune.", field, " is ", value, ", must be ",
+                   std::is_integral<T>::value ? ">= 0" : "finite and >= 0"));
+}
+
 absl::StatusOr<TuneOptions> ToTuneOptions(const sinter_tune_options& given) {
   SINTER_RETURN_IF_ERROR(CheckReserved(given.reserved, "tune"));
-  if (given.deadline_us < 0 || given.top_k < 0 || !(given.switch_margin >= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("tune: deadline_us is ", given.deadline_us,
-                                                   ", top_k ", given.top_k, ", switch_margin ",
-                                                   given.switch_margin, ": all must be >= 0"));
-  }
+  SINTER_RETURN_IF_ERROR(CheckNumber("deadline_us", given.deadline_us));
+  SINTER_RETURN_IF_ERROR(CheckNumber("top_k", given.top_k));
+  SINTER_RETURN_IF_ERROR(CheckNumber("switch_margin", given.switch_margin));
   if (given.into != nullptr) SINTER_RETURN_IF_ERROR(Check(given.into, "tune.into"));
   if ((given.flags & SINTER_TUNE_KEEP) != 0 && given.into == nullptr) {
     return absl::InvalidArgumentError("tune: SINTER_TUNE_KEEP needs a set in tune.into");

@@ -1,5 +1,6 @@
 #include "src/cli/limits.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "src/cli/handles.h"
+#include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {
@@ -42,7 +44,7 @@ CLI::Validator Integer(int64_t low, uint64_t high) {
                               : ParseWhole(text, &negative) && negative >= low;
         return fits ? std::string() : "\"" + text + "\" " + wanted;
       },
-      "INTEGER");
+      std::to_string(low) + ".." + std::to_string(high));
 }
 
 CLI::Validator Number(double low, double high) {
@@ -53,7 +55,7 @@ CLI::Validator Number(double low, double high) {
         const bool fits = ParseWhole(text, &value) && value >= low && value <= high;
         return fits ? std::string() : "\"" + text + "\" " + wanted;
       },
-      "NUMBER");
+      Plain(low) + ".." + Plain(high));
 }
 
 CLI::Validator Bytes() {
@@ -70,5 +72,21 @@ CLI::Validator Bytes() {
       },
       "SIZE");
 }
+
+CLI::Validator OneOf(const std::vector<std::string>& words) {
+  return Checked(
+      [words](std::string& text) {
+        const bool known = std::find(words.begin(), words.end(), text) != words.end();
+        return known ? std::string() : "\"" + text + "\" is none of " + Join(words, ", ");
+      },
+      "{" + Join(words, ",") + "}");
+}
+
+CLI::Validator Path() {
+  return Checked(
+      [](std::string& text) { return std::string(text.empty() ? "\"\" is no path" : ""); }, "PATH");
+}
+
+int64_t MicrosecondsOf(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e6)); }
 
 }  // namespace sinter::cli

@@ -10,6 +10,10 @@ namespace {
 
 Outcome PrintSource(const sinter_plan* plan, int kernel) {
   const auto count = static_cast<int>(sinter_x_plan_get_kernel_count(plan));
+  if (kernel >= count) {
+    return Usage("--kernel: \"" + std::to_string(kernel) + "\" is no integer from 0 to " +
+                 std::to_string(count - 1) + ", the plan's last kernel");
+  }
   for (int i = kernel < 0 ? 0 : kernel; i < (kernel < 0 ? count : kernel + 1); ++i) {
     std::string source;
     SINTER_CLI_TRY(AbiText(&source, [&](sinter_x_text** out, sinter_error** error) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "src/cli/limits.h"
 #include "src/cli/progress.h"
 
 namespace sinter::cli {
@@ -120,7 +121,7 @@ Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out) {
   if (args.batch_invariant) out->flags |= SINTER_PREPARE_BATCH_INVARIANT;
   if (args.must_hit) out->flags |= SINTER_PREPARE_MUST_HIT;
   if (args.verify) out->flags |= SINTER_PREPARE_VERIFY;
-  out->deadline_us = static_cast<int64_t>(args.deadline_s * 1e6);
+  out->deadline_us = MicrosecondsOf(args.deadline_s);
   return ToChoice(args.choice, &out->choice);
 }
 

@@ -45,8 +45,9 @@ def entries(lines):
 
 def option_of(entry):
     choices = re.fullmatch(r"\{(.*)\}", entry["bound"] or "")
+    bounds = re.fullmatch(r"(\S+)\.\.(\S+)", entry["bound"] or "")
     return Option(entry["names"].split(","), entry["value"] or "", choices[1].split(",") if choices else [],
-                  entry["help"] + ("; needed" if entry["needed"] else ""))
+                  entry["help"] + (f"; {bounds[1]} to {bounds[2]}" if bounds else "") + ("; needed" if entry["needed"] else ""))
 
 
 def read(sinter, path=()):

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/cli/commands.h"
+#include "src/cli/limits.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {
@@ -53,7 +54,7 @@ Outcome TuneOne(const Options& options, const Session& session, const LoadedChai
   sinter_tune_options tune = SINTER_INIT(sinter_tune_options);
   if (options.prepare.batch_invariant) tune.flags |= SINTER_TUNE_BATCH_INVARIANT;
   if (options.keep) tune.flags |= SINTER_TUNE_KEEP;
-  tune.deadline_us = static_cast<int64_t>(options.budget_s * 1e6);
+  tune.deadline_us = MicrosecondsOf(options.budget_s);
   tune.top_k = options.top_k;
   tune.switch_margin = options.margin;
   tune.into = set;

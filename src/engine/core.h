@@ -16,6 +16,7 @@
 #include "src/engine/engine.h"
 #include "src/engine/events.h"
 #include "src/engine/module_cache.h"
+#include "src/engine/plan_use.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
@@ -84,6 +85,14 @@ struct EngineCore {
     return [](const Plan&, const std::vector<KernelCode>&) {
       return absl::FailedPreconditionError("plans cannot be checked here");
     };
+  }
+  // What a PlanUse says of the device.
+  PlanUse UseOnDevice() const {
+    PlanUse use;
+    use.chip = ChipDigest(ports.model);
+    use.ordinal = ports.ordinal;
+    use.launches = ports.loader != nullptr;
+    return use;
   }
   const Digest model_digest;   // of ports.model
   const Digest tuning_digest;  // of ports.tuning; all zero without a set

@@ -108,6 +108,16 @@ class EngineImpl : public Engine {
     return tuned;
   }
 
+  PlanUse UseFor(const Chain& chain, int64_t m, bool batch_invariant) const override {
+    const PlanRequest request = RequestFor(chain, m, batch_invariant);
+    PlanUse use = core_->UseOnDevice();
+    use.chain = chain.CanonicalDigest();
+    use.input_order = chain.InputOrder();
+    use.bucket = request.bucket;
+    use.batch_invariant = request.batch_invariant;
+    return use;
+  }
+
   EngineStats Stats() const override {
     const Counters& c = core_->counters;
     EngineStats stats;

@@ -17,6 +17,7 @@
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
 #include "src/engine/events.h"
+#include "src/engine/plan_use.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -37,6 +38,7 @@ struct Ports {
   std::string no_gpu_reason;  // one line, when loader is null
   std::string device_name;
   std::string driver_name;                  // "CUDA 13.0"; "" without a GPU
+  int ordinal = -1;                         // of the GPU; -1 without one
   std::shared_ptr<CacheTools> cache_tools;  // null for a store that has none
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
   // The machine code of a stand-in by its name (src/plan/stand_in.h); "" for one that is not there.
@@ -108,6 +110,7 @@ class PreparedPlan {
   // wherever keys are equal. After a fallback (not resident, refused, found wrong) plan() is what
   // runs, and differs.
   virtual Digest ChosenDigest() const { return plan().PlanDigest(); }
+  virtual PlanUse Use() const = 0;
   virtual std::string Explain() const = 0;      // plan, drawings, search, cache, what lost and why
   virtual std::string Summary() const = 0;      // the same in a few lines
   virtual std::string ExplainJson() const = 0;  // drawings, levels, losers, constants
@@ -160,7 +163,7 @@ enum class SlotStep : uint8_t {
   kBuildBegun,
   kBuildEnded,   // whatever came of it
   kBuildFailed,  // beside kBuildEnded
-  kUpgraded      // the plan that was built is the slot's
+  kUpgraded      // a plan that was built or offered is the slot's
 };
 
 // Thread-safe. One building thread per key; others wait for its result.
@@ -175,6 +178,8 @@ class Engine {
   // set.
   virtual absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
                                           const TuneOptions& options) = 0;
+  // What a plan that Prepare gives for these is used for.
+  virtual PlanUse UseFor(const Chain& chain, int64_t m, bool batch_invariant) const = 0;
   virtual EngineStats Stats() const = 0;
   // Counted; a failure is logged with `why`.
   // `plan` is the slot's once there is one, else null.

@@ -20,6 +20,14 @@ class PreparedPlanImpl : public PreparedPlan {
 
   const Plan& plan() const override { return plan_->plan; }
   Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
+  PlanUse Use() const override {
+    PlanUse use = core_->UseOnDevice();
+    use.chain = plan_->chain->CanonicalDigest();
+    use.input_order = order_;
+    use.bucket = plan_->plan.bucket;
+    use.batch_invariant = plan_->plan.IsBatchInvariant();
+    return use;
+  }
   std::string Explain() const override { return ExplainPlan(*plan_, core_->ports, Picture()); }
   std::string Summary() const override { return SummarizePlan(*plan_, core_->ports); }
   std::string ExplainJson() const override {

@@ -80,6 +80,7 @@ absl::Status PlugInDevice(const Config& config, int ordinal, const LogSink& log,
   SINTER_ASSIGN_OR_RETURN(ports.loader, MakeLoader(device));
   SINTER_ASSIGN_OR_RETURN(ports.measurer, MakeMeasurer(device));
   ports.device_name = info.name;
+  ports.ordinal = ordinal;
   ports.driver_name =
       absl::StrCat("CUDA ", info.driver_version / 1000, ".", info.driver_version % 1000 / 10);
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "src/base/status.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
+#include "src/product/result_type.h"
 
 namespace sinter {
 namespace {
@@ -62,7 +63,7 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
 }
 
 DType RunMatcher::ResultOf(ValueId end, DType dtype) const {
-  return IsCode(dtype) ? chain_.op(end).type.dtype : dtype;
+  return ResultType(dtype, chain_.op(end).type.dtype);
 }
 
 absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DType dtype,

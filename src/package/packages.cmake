@@ -1,6 +1,6 @@
 # What CPack makes: with SINTER_DEBIAN three Debian packages, else one archive. ./dev package calls it.
 option(SINTER_DEBIAN "lay out and document what is installed as Debian packages want it" OFF)
-set(SINTER_MAINTAINER "Sinter <sinter@users.noreply.github.com>" CACHE STRING "who answers for the Debian packages")
+include(${CMAKE_CURRENT_LIST_DIR}/maintainer.cmake)
 set(sinter_license ${PROJECT_SOURCE_DIR}/LICENSE)
 set(sinter_sbom ${PROJECT_BINARY_DIR}/package/sinter.cdx.json)  # by sbom.py, of what was linked
 

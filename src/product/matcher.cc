@@ -11,6 +11,7 @@
 #include "src/chain/pattern.h"
 #include "src/chain/quantizer_finder.h"
 #include "src/chain/scaled_matmul.h"
+#include "src/product/result_type.h"
 
 namespace sinter {
 namespace {
@@ -310,7 +311,7 @@ class Describer {
     if (window) out_.sequence.rows_per_m = rows.window.RowsPerM();
     out_.m = a.dims[0];
     element_ = a.dtype;
-    result_ = IsCode(element_) ? graph_.result_type().dtype : element_;
+    result_ = ResultType(element_, graph_.result_type().dtype);
     int64_t k = window ? rows.window.Columns() : a.dims.back().value;
     for (int i = 0; i < out_.size(); ++i) {
       MatrixProduct& p = out_.sequence[i];

@@ -1,6 +1,5 @@
 #include "tests/bench/machine.h"
 
-#include <stdio.h>
 #include <time.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "runtime/driver/device.h"
 #include "runtime/query/device_query.h"
 
@@ -48,17 +46,6 @@ std::string CpuName() {
   return "";
 }
 
-// First line that a command prints; `ok` says whether it succeeded.
-std::string FirstLine(const char* command, bool* ok) {
-  FILE* pipe = popen(command, "r");
-  *ok = false;
-  if (pipe == nullptr) return "";
-  char text[256] = "";
-  const bool read = fgets(text, sizeof text, pipe) != nullptr;
-  *ok = pclose(pipe) == 0;
-  return read ? std::string(absl::StripSuffix(text, "\n")) : "";
-}
-
 }  // namespace
 
 Machine DescribeMachine(const Config& config, int ordinal) {
@@ -78,24 +65,6 @@ Machine DescribeMachine(const Config& config, int ordinal) {
   machine.clock_mhz = info->clock_mhz;
   machine.cuda = absl::StrCat(info->driver_version / 1000, ".", info->driver_version % 1000 / 10);
   return machine;
-}
-
-SourceState DescribeSource() {
-  SourceState state;
-  std::ifstream file("COMMIT");
-  std::string cleanliness;
-  if (file >> state.commit >> cleanliness) {
-    state.dirty = cleanliness != "clean";
-    return state;
-  }
-  state.commit = "unknown";
-  bool ok = false;
-  const std::string commit = FirstLine("git rev-parse HEAD 2>/dev/null", &ok);
-  if (!ok || commit.empty()) return state;
-  state.commit = commit;
-  const std::string changes = FirstLine("git status --porcelain 2>/dev/null", &ok);
-  state.dirty = !ok || !changes.empty();
-  return state;
 }
 
 }  // namespace sinter::bench

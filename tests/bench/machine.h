@@ -17,15 +17,6 @@ struct Machine {
 
 Machine DescribeMachine(const Config& config, int ordinal);
 
-struct SourceState {
-  std::string commit = "unknown";
-  bool dirty = true;
-};
-
-// From the file COMMIT ("<hash> clean|dirty") of the current folder, else from git there. Unknown
-// counts as dirty.
-SourceState DescribeSource();
-
 }  // namespace sinter::bench
 
 #endif  // SINTER_TESTS_BENCH_MACHINE_H_

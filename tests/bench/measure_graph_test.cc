@@ -71,6 +71,7 @@ class HostPlan : public PreparedPlan {
     for (PlannedKernel& kernel : plan_.kernels) kernel.prediction.total_us = 7;
   }
   const Plan& plan() const override { return plan_; }
+  PlanUse Use() const override { return {}; }
   std::string Explain() const override { return ""; }
   std::string Summary() const override { return ""; }
   std::string ExplainJson() const override { return ""; }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tests/bench/machine.h"
+#include "tests/bench/source_state.h"
 
 namespace sinter::bench {
 

@@ -232,7 +232,7 @@ class Cli(unittest.TestCase):
         unfused = json.loads(self.sinter("run", "--target", "h200", "--choice", "unfused", "--json", "--no-reference",
                                          CHAIN).stdout)
         self.assertEqual(unfused["chosen"], "unfused")
-        self.fails("kernel is 9, the plan has", "plan", "--target", "h200", "--source", "--kernel", "9", CHAIN)
+        self.fails('--kernel: "9" is no integer from 0 to 0', "plan", "--target", "h200", "--source", "--kernel", "9", CHAIN)
 
     def test_plan_shows_drawing_levels_losers_and_constants(self):
         lines = self.sinter("plan", "--target", "h200", CHAIN).stdout.splitlines()
@@ -507,9 +507,27 @@ class Cli(unittest.TestCase):
         self.fails('--max: "1x" is no size such as', "cache", "trim", "--max", "1x")
         self.fails('--max: "0" is no size of at least 1 byte', "cache", "trim", "--max", "0")
         self.sinter("cache", "trim", "--max", "2GiB")
+        self.fails("deadline passed", "plan", "--target", "h200", "--deadline", "1e-7", CHAIN, expect=FAILED)  # not none
+        self.fails('--kernel: "7" is no integer from 0 to ', "plan", "--target", "h200", "--source", "--kernel", "7", CHAIN)
         first, last = (json.loads(self.sinter("run", "--target", "h200", "--json", "--seed", seed, CHAIN).stdout)
                        for seed in ("18446744073709551614", "18446744073709551615"))
         self.assertNotEqual(first["reference"]["output_rms"], last["reference"]["output_rms"])
+
+    def test_words_and_paths_are_refused_with_what_is_allowed(self):
+        self.fails('--choice: "fast" is none of best, fused, unfused', "plan", "--choice", "fast", CHAIN)
+        self.fails('--to: "redis" is none of tables, leveldb-db', "cache", "convert", "--to", "redis")
+        for option, verb in (("--out", "tune"), ("--base", "tune"), ("--svg", "plan"), ("--file", "run"), ("--use-pack", "run"),
+                             ("--pack", "warm")):
+            self.fails('%s: "" is no path' % option, verb, option, "", CHAIN)
+        self.fails('"--top-k=" has no value', "tune", "--top-k=", "3", CHAIN)
+        self.fails('--cache-dir ""', "plan", "--cache-dir=", CHAIN)
+
+    def test_help_states_the_bounds_of_every_number(self):
+        shown = self.sinter("tune", "--help").stdout
+        for bounds in ("--budget FLOAT:0..1000000000", "--top-k INT:1..2147483647", "--margin FLOAT:0..10", "-m,--m INT:0..2147483647"):
+            self.assertIn(bounds, shown)
+        for verb in ("run", "plan", "tune", "search", "warm", "device", "doctor"):
+            self.assertNotRegex(self.sinter(verb, "--help").stdout, r" (INT|UINT|FLOAT)(?!:)")
 
     def test_lists_are_as_long_as_the_products(self):
         line = "products m=8 k=64 n=64,64 act=%s"

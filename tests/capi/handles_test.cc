@@ -49,6 +49,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
        [&](auto e) { return sinter_slot_create(nullptr, nullptr, 1, nullptr, 0, &slot, e); }},
       {"context", [&](auto e) { return sinter_x_context_on_event(nullptr, nullptr, 0, e); }},
       {"slot", [&](auto e) { return sinter_slot_acquire(nullptr, &plan, e); }},
+      {"slot", [&](auto e) { return sinter_slot_offer(nullptr, nullptr, e); }},
       {"slot", [&](auto e) { return sinter_slot_switch(nullptr, e); }},
       {"slot", [&](auto e) { return sinter_slot_get_build(nullptr, &pending, e); }},
       {"context", [&](auto e) { return sinter_tune(nullptr, nullptr, 1, nullptr, e); }},

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -148,6 +149,24 @@ TEST_F(PrepareAbi, LaunchingWithoutAGpuIsUnavailable) {
   sinter_device_ptr ptr = 0;
   EXPECT_EQ(Try([&](auto e) { return sinter_x_device_alloc(context.get(), 16, &ptr, e); }).status,
             SINTER_UNAVAILABLE);
+}
+
+TEST_F(PrepareAbi, NumbersOfTuningAreRefusedByName) {
+  sinter_tune_options good = SINTER_INIT(sinter_tune_options), bad[4] = {good, good, good, good};
+  bad[0].deadline_us = -1;
+  bad[1].top_k = -2;
+  bad[2].switch_margin = -0.5;
+  bad[3].switch_margin = std::numeric_limits<double>::infinity();
+  const char* const messages[] = {"tune.deadline_us is -1, must be >= 0",
+                                  "tune.top_k is -2, must be >= 0",
+                                  "tune.switch_margin is -0.5, must be finite and >= 0",
+                                  "tune.switch_margin is inf, must be finite and >= 0"};
+  for (int i = 0; i < 4; ++i) {
+    const Result refused =
+        Try([&](auto e) { return sinter_tune(context.get(), chain.get(), 20, &bad[i], e); });
+    EXPECT_EQ(refused.status, SINTER_INVALID_ARGUMENT);
+    EXPECT_EQ(refused.message, messages[i]);
+  }
 }
 
 TEST_F(PrepareAbi, WrongCountsAreNamed) {

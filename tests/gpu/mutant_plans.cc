@@ -15,6 +15,25 @@ namespace {
 
 constexpr size_t kSchedules = 2;
 
+bool OfNorms(const Mutation& mutation) {
+  return mutation.needs == Needs::kNorm || mutation.needs == Needs::kNormTiles;
+}
+
+// A product of normalised rows.
+absl::StatusOr<Chain> MakeNormedChain() {
+  ChainBuilder b;
+  const Dim n = Dim::Constant(2304), k = Dim::Constant(1032);
+  InputOptions constant;
+  constant.constant = true;
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DType::kBF16, {Dim::M(), k}}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId w, b.Input({DType::kBF16, {n, k}}, constant));
+  SINTER_ASSIGN_OR_RETURN(const ValueId normal, AddRmsNorm(b, x, 1e-5, kNoValue));
+  SINTER_ASSIGN_OR_RETURN(const ValueId y, b.Matmul(normal, w, false, true));
+  SINTER_ASSIGN_OR_RETURN(const ValueId stored, b.Cast(y, DType::kBF16));
+  SINTER_RETURN_IF_ERROR(b.Output(stored));
+  return b.Finish();
+}
+
 FfnSpec SpecFor(Dataflow dataflow) {
   FfnSpec spec;
   spec.act = Activation::kRelu;
@@ -59,7 +78,10 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
     case Needs::kLongRing:
       return s.stages >= 4;
     case Needs::kWindow:
+    case Needs::kNorm:
       return true;
+    case Needs::kNormTiles:
+      return SizesOf(problem, s).first_tiles > s.grid;
     case Needs::kHalfWindow:
       return problem.front().rows.source != Source::kWindow || s.share == Share::kRows;
   }
@@ -82,6 +104,10 @@ std::vector<Schedule> Varied(const ProductSequence& problem, const DeviceModel& 
     const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3;
     list.back().grid = std::max(1, groups * s.first.split_k / s.cluster) * s.cluster;
   }
+  if (needs == Needs::kNormTiles) {
+    const int groups = static_cast<int>(SizesOf(problem, s).first_tiles) / 3 / s.cluster;
+    list.back().grid = std::max(1, groups) * s.cluster;
+  }
   if (s.dataflow == Dataflow::kResidentWeights) list.back().grid = s.cluster;  // takes all tiles
   if (!CheckSchedule(problem, list.back(), model).ok()) list.clear();
   return list;
@@ -100,9 +126,11 @@ std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceM
 
 }  // namespace
 
-// A task list has two row tiles at least; where weights stay, lanes take several.
+// A task list has two row tiles at least; where weights stay, lanes take several. Norms are
+// computed where there are few rows.
 int64_t MutantRows(const Mutation& mutation) {
   if (mutation.dataflow == Dataflow::kResidentWeights) return 1024;
+  if (OfNorms(mutation)) return 48;
   return mutation.dataflow == Dataflow::kTaskList ? 256 : 128;
 }
 
@@ -113,18 +141,24 @@ absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
         ParseProblem("conv_chain b=M ic=128 h=4 w=4 oc1=256 oc2=64 k1=3 k2=1 act=relu"));
     return std::move(problem.chain);
   }
+  if (OfNorms(mutation)) return MakeNormedChain();
   return MakeFfnChain(SpecFor(mutation.dataflow));
 }
 
 absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceModel& model,
                                               const Mutation& mutation) {
   const int64_t rows = MutantRows(mutation);
-  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, rows));
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, rows, true));
   const ProductSequence& problem = matched.sequence;
   std::vector<Plan> plans;
   if (mutation.dataflow != Dataflow::kProduct) {
     for (const Schedule& s : SchedulesFor(problem, model, mutation.dataflow, mutation.needs)) {
       SINTER_ASSIGN_OR_RETURN(Plan plan, FusedPlanOf(chain, rows, s));
+      plans.push_back(std::move(plan));
+    }
+  } else if (problem.size() == 1) {
+    for (const Schedule& s : SchedulesFor(problem, model, Dataflow::kProduct, mutation.needs)) {
+      SINTER_ASSIGN_OR_RETURN(Plan plan, UnfusedPlanOf(chain, rows, s, s));
       plans.push_back(std::move(plan));
     }
   } else {

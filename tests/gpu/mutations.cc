@@ -14,7 +14,8 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kProduct[] = "kernels/product.cuh", kGrid[] = "kernels/grid_exchange.cuh",
                kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
                kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/task_list.cuh",
-               kSlab[] = "kernels/cluster_slab.cuh", kResident[] = "kernels/resident_weights.cuh";
+               kSlab[] = "kernels/cluster_slab.cuh", kResident[] = "kernels/resident_weights.cuh",
+               kNorms[] = "tile/row_norms.cuh";
 
 // Between the wait for a stage and the loads of its rows.
 #define SINTER_ROWS_EXPECTED                                                                \
@@ -163,6 +164,26 @@ std::vector<Mutation> ResidentMutations() {
   };
 }
 
+// The barriers' own test is on the host (tests/unit/device/row_norms_test.cc): between them lie few
+// instructions, so that a device may hide that one is gone.
+std::vector<Mutation> NormMutations() {
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  return {
+      {"nothing, norms of rows", kNorms, "", "", kFlow, Needs::kNorm},
+      {"a norm is read before all threads have stored their sums", kNorms,
+       "        store_shared(squares + 4 * (chunk(i) / 8), __float_as_uint(sum));\n    }\n"
+       "    named_barrier(1, kThreads);\n",
+       "        store_shared(squares + 4 * (chunk(i) / 8), __float_as_uint(sum));\n    }\n", kFlow,
+       Needs::kNorm, false},
+      {"a tile's sums overwrite those that are being read", kNorms,
+       "publish(u32 squares) const {\n    named_barrier(1, kThreads);\n",
+       "publish(u32 squares) const {\n", kFlow, Needs::kNormTiles, false},
+      {"a norm leaves out the rows of a stage", kConsumer,
+       "    if constexpr (Seen::kReads) seen->add(rows_at);\n",
+       "    if constexpr (Seen::kReads) if (i != 0) seen->add(rows_at);\n", kFlow, Needs::kNorm},
+  };
+}
+
 std::vector<Mutation> LaunchMutations() {
   return {
       {"a product does not wait for its predecessor", kProduct,
@@ -220,7 +241,8 @@ std::vector<Mutation> AllMutations() {
       {"nothing, windows", kProduct, "", "", Dataflow::kProduct, Needs::kWindow}};
   for (const std::vector<Mutation>& some :
        {PipelineMutations(), WindowMutations(), ExchangeMutations(), GridMutations(),
-        TaskMutations(), LaunchMutations(), SlabMutations(), ResidentMutations()}) {
+        TaskMutations(), LaunchMutations(), SlabMutations(), ResidentMutations(),
+        NormMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -25,6 +25,8 @@ enum class Needs {
   kWindow,      // the first product's rows are windows
   kHalfWindow,  // and two blocks load half of them each
   kChunks,      // a block takes its range of N in several chunks
+  kNorm,        // a product computes the norm of its rows
+  kNormTiles,   // and each block several tiles
 };
 
 struct Mutation {

@@ -403,6 +403,7 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_slot_release": (None, (_handle,)),
     "sinter_slot_acquire": _fallible(_handle, _out),
     "sinter_slot_get_generation": (c_uint64, (_handle,)),
+    "sinter_slot_offer": _fallible(_handle, _handle),
     "sinter_slot_switch": _fallible(_handle),
     "sinter_slot_get_build": _fallible(_handle, _out),
     "sinter_tuning_set_create": _fallible(_out),

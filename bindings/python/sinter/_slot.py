@@ -49,7 +49,10 @@ class Slot(Handle):
 
     @property
     def generation(self) -> int:
-        """0: no plan yet, 1: one that stands in, 2: the final one. Grows; with ``manual`` it may wait for ``switch``."""
+        """0: no plan yet, 1: one that stands in, 2: the final one, then one more for each that was offered.
+
+        With ``manual`` it may wait for ``switch``.
+        """
         return int(library().sinter_slot_get_generation(self._get()))
 
     def plan(self) -> "Optional[Plan]":
@@ -70,8 +73,17 @@ class Slot(Handle):
         raise_error(status, error)
         return None
 
+    def offer(self, plan: "Plan") -> None:
+        """Gives the slot a plan that was prepared elsewhere: by a context whose tuning set names a better choice.
+
+        Raises:
+            Error: INVALID_ARGUMENT for a plan of another chain, bucket or device; FAILED_PRECONDITION while the build
+                is under way.
+        """
+        call("sinter_slot_offer", self._get(), plan._get())
+
     def switch(self) -> None:
-        """Makes the final plan current, with ``manual`` alone.
+        """Makes the newest plan current, with ``manual`` alone.
 
         Raises:
             Error: NOT_FOUND while it is being built, or the build's own; FAILED_PRECONDITION without ``manual``.

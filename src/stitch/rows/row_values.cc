@@ -1,94 +1,16 @@
 #include "src/stitch/rows/row_values.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/optional.h"
 #include "src/base/status.h"
+#include "src/stitch/rows/row_domain.h"
+#include "src/stitch/rows/row_ops.h"
 
 namespace sinter {
 namespace {
-
-constexpr int64_t kMostColumns = 16384;
-
-// Where an element of a value is: a place on each of its axes, or one among all its elements.
-struct Position {
-  bool flat = false;
-  std::vector<RowPlace> axes;
-};
-
-RowPlace Times(RowPlace p, int64_t factor) {
-  p.base *= factor;
-  for (int64_t& step : p.steps) step *= factor;
-  return p;
-}
-RowPlace Sum(RowPlace a, const RowPlace& b) {
-  a.base += b.base;
-  for (size_t i = 0; i < a.steps.size(); ++i) a.steps[i] += b.steps[i];
-  return a;
-}
-
-// Row-major steps of the axes. M may only be the first extent, so no step depends on it.
-std::vector<int64_t> StepsOf(const std::vector<Dim>& dims) {
-  std::vector<int64_t> steps(dims.size(), 1);
-  for (size_t i = dims.size(); i-- > 1;) steps[i - 1] = steps[i] * dims[i].value;
-  return steps;
-}
-
-RowPlace Flattened(const std::vector<Dim>& dims, const Position& at) {
-  if (at.flat) return at.axes.front();
-  const std::vector<int64_t> steps = StepsOf(dims);
-  RowPlace sum;
-  for (size_t i = 0; i < steps.size(); ++i) sum = Sum(sum, Times(at.axes[i], steps[i]));
-  return sum;
-}
-
-absl::optional<RowOp> OpOf(UnaryKind kind) {
-  switch (kind) {
-    case UnaryKind::kNeg:
-      return kRowNeg;
-    case UnaryKind::kAbs:
-      return kRowAbs;
-    case UnaryKind::kExp:
-      return kRowExp;
-    case UnaryKind::kLog:
-      return kRowLog;
-    case UnaryKind::kSqrt:
-      return kRowSqrt;
-    case UnaryKind::kRsqrt:
-      return kRowRsqrt;
-    case UnaryKind::kTanh:
-      return kRowTanh;
-    case UnaryKind::kErf:
-      return kRowErf;
-    case UnaryKind::kSigmoid:
-      return kRowSigmoid;
-    case UnaryKind::kRelu:
-      return kRowRelu;
-    case UnaryKind::kReciprocal:
-      return kRowReciprocal;
-    case UnaryKind::kSquare:
-      return kRowSquare;
-    case UnaryKind::kSin:
-      return kRowSin;
-    case UnaryKind::kCos:
-      return kRowCos;
-    case UnaryKind::kFloor:
-      return kRowFloor;
-    case UnaryKind::kNot:
-      return kRowNot;
-    case UnaryKind::kCeilPow2:
-      break;
-  }
-  return absl::nullopt;
-}
-
-RowOp OpOf(BinaryKind kind) {
-  constexpr RowOp kOps[] = {kRowAdd, kRowSub, kRowMul, kRowDiv, kRowMax,
-                            kRowMin, kRowPow, kRowAnd, kRowOr};
-  return kOps[static_cast<int>(kind) - 1];
-}
 
 bool IsRowType(DType type) {
   return type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
@@ -99,90 +21,14 @@ class Reader {
   explicit Reader(const Chain& body) : body_(body) {}
 
   absl::StatusOr<RowValues> Run() {
-    SINTER_RETURN_IF_ERROR(ChooseDomain());
+    SINTER_ASSIGN_OR_RETURN(out_.domain, RowDomainOf(body_));
     for (int i = 0; i < body_.num_outputs(); ++i) SINTER_RETURN_IF_ERROR(ReadOutput(i));
     for (RowResult& result : out_.results) SINTER_RETURN_IF_ERROR(CheckInPlace(&result));
     return std::move(out_);
   }
 
  private:
-  absl::Status Refuse(ValueId v, absl::string_view why) const {
-    return absl::FailedPreconditionError(
-        absl::StrCat("op ", v, " (", NameOf(body_.op(v)), "): no stand-in computes ", why));
-  }
-
-  // Rows of the first reduction, or of the first output.
-  absl::Status ChooseDomain() {
-    for (size_t v = 0; v < body_.ops().size(); ++v) {
-      const Op& op = body_.op(static_cast<ValueId>(v));
-      if (op.kind == OpKind::kReduce) return DomainOf(op);
-    }
-    ValueId first = body_.outputs().front().value;
-    if (body_.op(first).kind == OpKind::kConcat) first = body_.op(first).operands.front();
-    std::vector<Dim> dims = body_.op(first).type.dims;
-    if (dims.empty() || dims.back().symbolic) dims.push_back(Dim::Constant(1));
-    return SetDomain(first, std::move(dims), true);
-  }
-
-  absl::Status DomainOf(const Op& op) {
-    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
-    std::vector<Dim> domain;
-    int64_t columns = 1;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      const bool reduced = std::count(op.axes.begin(), op.axes.end(), static_cast<int>(i)) > 0;
-      if (!reduced) domain.push_back(dims[i]);
-      if (reduced && dims[i].symbolic) return Refuse(op.operands[0], "a reduction over rows");
-      if (reduced) columns *= dims[i].value;
-    }
-    domain.push_back(Dim::Constant(columns));
-    return SetDomain(op.operands[0], std::move(domain), false);
-  }
-
-  absl::Status SetDomain(ValueId v, std::vector<Dim> dims, bool may_cut) {
-    int64_t columns = dims.back().value;
-    if (columns > kMostColumns && may_cut) {
-      int64_t part = kMostColumns / 2;
-      while (columns % part != 0) --part;
-      dims.back() = Dim::Constant(columns / part);
-      dims.push_back(Dim::Constant(part));
-      columns = part;
-    }
-    if (columns > kMostColumns) return Refuse(v, absl::StrCat("rows of ", columns, " elements"));
-    if (dims.size() > kRowDims) return Refuse(v, absl::StrCat("rows of ", dims.size(), " dims"));
-    for (Dim dim : dims) out_.domain.dims.push_back(dim.symbolic ? 1 : dim.value);
-    out_.domain.of_m = dims.front().symbolic;
-    return absl::OkStatus();
-  }
-
-  // The domain's dims behind one another as the axes of `dims`. `number`: without the columns.
-  absl::StatusOr<Position> AxesOf(ValueId v, const std::vector<Dim>& dims, bool* number) const {
-    const RowDomain& domain = out_.domain;
-    Position at;
-    size_t next = 0;
-    for (Dim dim : dims) {
-      RowPlace place;
-      int64_t extent = 1;
-      if (dim.symbolic) {
-        if (next != 0 || !domain.of_m) return Refuse(v, "rows that M does not count");
-        place.steps[next++] = 1;
-        at.axes.push_back(place);
-        continue;
-      }
-      const size_t begin = next;
-      while (extent < dim.value && next < domain.dims.size() && !(next == 0 && domain.of_m) &&
-             dim.value % (extent * domain.dims[next]) == 0) {
-        extent *= domain.dims[next++];
-      }
-      if (extent != dim.value) return Refuse(v, "a result of other extents than its rows");
-      int64_t step = 1;
-      for (size_t i = next; i-- > begin; step *= domain.dims[i]) place.steps[i] = step;
-      at.axes.push_back(place);
-    }
-    while (next < domain.last() && domain.dims[next] == 1 && !(next == 0 && domain.of_m)) ++next;
-    *number = next == domain.last() && domain.columns() > 1;
-    if (next < domain.last()) return Refuse(v, "a result without its rows");
-    return at;
-  }
+  absl::Status Refuse(ValueId v, absl::string_view why) const { return RefuseRows(body_, v, why); }
 
   absl::Status ReadOutput(int i) {
     const ChainOutput& output = body_.outputs()[static_cast<size_t>(i)];
@@ -218,30 +64,15 @@ class Reader {
     if (!IsRowType(type)) return Refuse(v, absl::StrCat("results of ", NameOf(type)));
     RowResult result;
     result.output = output;
-    SINTER_ASSIGN_OR_RETURN(const Position at, AxesOf(v, body_.op(v).type.dims, &result.number));
+    SINTER_ASSIGN_OR_RETURN(const RowPosition at, AxesOf(body_, v, out_.domain, &result.number));
     SINTER_ASSIGN_OR_RETURN(result.value, Read(v, at));
-    SINTER_ASSIGN_OR_RETURN(result.place, InMemory(v, at, strides));
+    SINTER_ASSIGN_OR_RETURN(result.place, InMemory(body_, v, at, strides));
     result.place.base += base;
     if (result.number && !out_.values[static_cast<size_t>(result.value)].number) {
       return Refuse(v, "one element of a row");
     }
     out_.results.push_back(result);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<RowPlace> InMemory(ValueId v, const Position& at,
-                                    const std::vector<Stride>& strides) const {
-    const std::vector<Dim>& dims = body_.op(v).type.dims;
-    if (at.flat) {
-      if (strides != ContiguousStrides(dims)) return Refuse(v, "a reshape of a strided input");
-      return at.axes.front();
-    }
-    RowPlace sum;
-    for (size_t i = 0; i < strides.size(); ++i) {
-      if (strides[i].m_power != 0) return Refuse(v, "strides that M changes");
-      sum = Sum(sum, Times(at.axes[i], strides[i].value));
-    }
-    return sum;
   }
 
   int Add(RowValue value) {
@@ -270,7 +101,7 @@ class Reader {
     return Add(value);
   }
 
-  absl::StatusOr<int> Read(ValueId v, const Position& at) {
+  absl::StatusOr<int> Read(ValueId v, const RowPosition& at) {
     const auto key = std::make_pair(v, std::make_pair(at.flat, at.axes));
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
@@ -280,12 +111,12 @@ class Reader {
   }
 
   // Of an op whose operands are read where its result is.
-  absl::StatusOr<int> Operand(const Op& op, size_t i, const Position& at) {
+  absl::StatusOr<int> Operand(const Op& op, size_t i, const RowPosition& at) {
     const ValueId v = op.operands[i];
-    return Read(v, body_.op(v).type.dims.empty() ? Position() : at);
+    return Read(v, body_.op(v).type.dims.empty() ? RowPosition() : at);
   }
 
-  absl::StatusOr<int> ReadNew(ValueId v, const Position& at) {
+  absl::StatusOr<int> ReadNew(ValueId v, const RowPosition& at) {
     const Op& op = body_.op(v);
     switch (op.kind) {
       case OpKind::kInput:
@@ -293,7 +124,7 @@ class Reader {
       case OpKind::kScalar:
         return AddConstant(op.scalar);
       case OpKind::kUnary: {
-        const absl::optional<RowOp> kind = OpOf(op.unary);
+        const absl::optional<RowOp> kind = RowOpOf(op.unary);
         if (!kind.has_value()) return Refuse(v, NameOf(op.unary));
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         return AddOp(*kind, a);
@@ -302,7 +133,7 @@ class Reader {
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         SINTER_ASSIGN_OR_RETURN(const int b, Operand(op, 1, at));
         if (op.binary == BinaryKind::kMul && a == b) return AddOp(kRowSquare, a);
-        return AddOp(OpOf(op.binary), a, b);
+        return AddOp(RowOpOf(op.binary), a, b);
       }
       case OpKind::kCompare:
         return ReadCompare(op, at);
@@ -321,18 +152,18 @@ class Reader {
     }
   }
 
-  absl::StatusOr<int> ReadInput(ValueId v, const Position& at) {
+  absl::StatusOr<int> ReadInput(ValueId v, const RowPosition& at) {
     const Op& op = body_.op(v);
     if (!IsRowType(op.type.dtype)) return Refuse(v, absl::StrCat("with ", NameOf(op.type.dtype)));
     RowValue value;
     value.kind = RowValue::Kind::kInput;
     value.input = op.input;
     value.type = op.type.dtype;
-    SINTER_ASSIGN_OR_RETURN(value.place, InMemory(v, at, op.strides));
+    SINTER_ASSIGN_OR_RETURN(value.place, InMemory(body_, v, at, op.strides));
     return Add(value);
   }
 
-  absl::StatusOr<int> ReadCompare(const Op& op, const Position& at) {
+  absl::StatusOr<int> ReadCompare(const Op& op, const RowPosition& at) {
     SINTER_ASSIGN_OR_RETURN(int a, Operand(op, 0, at));
     SINTER_ASSIGN_OR_RETURN(int b, Operand(op, 1, at));
     if (op.compare == CompareKind::kGt || op.compare == CompareKind::kGe) std::swap(a, b);
@@ -342,7 +173,7 @@ class Reader {
     return AddOp(equal ? kRowLe : kRowLt, a, b);
   }
 
-  absl::StatusOr<int> ReadCast(ValueId v, const Op& op, const Position& at) {
+  absl::StatusOr<int> ReadCast(ValueId v, const Op& op, const RowPosition& at) {
     if (!IsRowType(op.type.dtype))
       return Refuse(v, absl::StrCat("a cast to ", NameOf(op.type.dtype)));
     SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
@@ -350,10 +181,10 @@ class Reader {
     return AddOp(op.type.dtype == DType::kBF16 ? kRowRoundBFloat16 : kRowRoundFloat16, a);
   }
 
-  absl::StatusOr<int> ReadReduce(ValueId v, const Op& op, const Position& at) {
+  absl::StatusOr<int> ReadReduce(ValueId v, const Op& op, const RowPosition& at) {
     const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
     if (at.flat) return Refuse(v, "a reshaped reduction");
-    Position from;
+    RowPosition from;
     int64_t columns = 1;
     size_t next = 0;
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -383,7 +214,8 @@ class Reader {
   }
 
   // The reduced axes of `from` become the domain's columns.
-  absl::Status WalkColumns(ValueId v, const Op& op, const std::vector<Dim>& dims, Position* from) {
+  absl::Status WalkColumns(ValueId v, const Op& op, const std::vector<Dim>& dims,
+                           RowPosition* from) {
     const size_t last = out_.domain.last();
     if (op.axes.size() == 1) {
       from->axes[static_cast<size_t>(op.axes[0])].steps[last] = 1;
@@ -398,19 +230,19 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<int> ReadMoved(ValueId v, const Op& op, const Position& at) {
+  absl::StatusOr<int> ReadMoved(ValueId v, const Op& op, const RowPosition& at) {
     const ValueId operand = op.operands.empty() ? -1 : op.operands[0];
     const bool moves = op.kind == OpKind::kBroadcast || op.kind == OpKind::kTranspose ||
                        op.kind == OpKind::kReshape || op.kind == OpKind::kSlice;
     if (!moves) return Refuse(v, "it");
     const std::vector<Dim>& dims = body_.op(operand).type.dims;
     if (op.kind == OpKind::kReshape) {
-      return Read(operand, Unflattened(dims, Flattened(op.type.dims, at)));
+      return Read(operand, Unflattened(out_.domain, dims, Flattened(op.type.dims, at)));
     }
     if (at.flat && !(op.kind == OpKind::kBroadcast && dims.empty())) {
       return Refuse(v, "it behind a reshape");
     }
-    Position from;
+    RowPosition from;
     from.axes.resize(dims.size());
     for (size_t i = 0; i < dims.size(); ++i) {
       if (op.kind == OpKind::kTranspose) {
@@ -425,33 +257,6 @@ class Reader {
       }
     }
     return Read(operand, from);
-  }
-
-  // Axes where each of the domain's dims moves along one of them; else flat.
-  Position Unflattened(const std::vector<Dim>& dims, const RowPlace& flat) const {
-    const std::vector<int64_t> steps = StepsOf(dims);
-    Position at;
-    at.axes.resize(dims.size());
-    std::vector<int64_t> most(dims.size(), 0);
-    int64_t base = flat.base;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      at.axes[i].base = base / steps[i];
-      base %= steps[i];
-      most[i] = at.axes[i].base;
-    }
-    bool apart = true;
-    for (size_t d = 0; d < out_.domain.dims.size(); ++d) {
-      const int64_t step = flat.steps[d];
-      size_t axis = 0;
-      while (axis < dims.size() && steps[axis] > step) ++axis;
-      if (step == 0) continue;
-      if (axis == dims.size() || step % steps[axis] != 0) return {true, {flat}};
-      at.axes[axis].steps[d] = step / steps[axis];
-      most[axis] += (out_.domain.dims[d] - 1) * (step / steps[axis]);
-      apart &= !(d == 0 && out_.domain.of_m) || axis == 0;
-    }
-    for (size_t i = 0; i < dims.size(); ++i) apart &= dims[i].symbolic || most[i] < dims[i].value;
-    return apart ? at : Position{true, {flat}};
   }
 
   const Chain& body_;

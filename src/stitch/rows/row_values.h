@@ -3,36 +3,15 @@
 #ifndef SINTER_SRC_STITCH_ROWS_ROW_VALUES_H_
 #define SINTER_SRC_STITCH_ROWS_ROW_VALUES_H_
 
-#include <array>
 #include <cstdint>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
 #include "src/device/stitch/row_format.cuh"
+#include "src/stitch/rows/row_places.h"
 
 namespace sinter {
-
-constexpr int kRowDims = 5;  // of a domain: rows, then columns
-
-// A place that moves with the domain's dims.
-struct RowPlace {
-  int64_t base = 0;
-  std::array<int64_t, kRowDims> steps{};
-  bool operator<(const RowPlace& o) const {
-    return base != o.base ? base < o.base : steps < o.steps;
-  }
-  bool operator==(const RowPlace& o) const { return base == o.base && steps == o.steps; }
-};
-
-struct RowDomain {
-  std::vector<int64_t> dims;  // the last are the columns; the first is 1 where it is M
-  bool of_m = false;          // whether the first is M
-  int64_t columns() const { return dims.back(); }
-  size_t last() const { return dims.size() - 1; }
-};
 
 struct RowValue {
   enum class Kind { kInput, kConstant, kOp, kReduce } kind = Kind::kOp;

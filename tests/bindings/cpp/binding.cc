@@ -192,6 +192,7 @@ void EmptyHandlesAreRefused() {
   EXPECT_REFUSED(sinter::Pending().OnReady([](sinter_status) {}), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Slot().Acquire().status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT(sinter::Slot().Generation() == 0);
+  EXPECT_REFUSED(sinter::Slot().Offer(sinter::Plan()), SINTER_INVALID_ARGUMENT, "null");
   EXPECT(sinter::Pending().Fd() == -1 && sinter::GraphNodes().Count() == 0);
   EXPECT_REFUSED(sinter::Binding().AddToGraph(nullptr, {}, 1).status(), SINTER_INVALID_ARGUMENT,
                  "null");
@@ -295,6 +296,9 @@ int PreparesForATarget() {
   EXPECT_REFUSED(manual.Acquire().status(), SINTER_NOT_FOUND, "waits for sinter_slot_switch");
   EXPECT_OK(manual.Switch());
   EXPECT_OK(manual.Acquire().status());
+  EXPECT_OK(slot.Offer(plan));
+  EXPECT(slot.Generation() == 3);
+  EXPECT_REFUSED(manual.Offer(plan), SINTER_INVALID_ARGUMENT, "bucket");
   EXPECT_REFUSED(context.MakeSlot(chain, -1).status(), SINTER_INVALID_ARGUMENT, "-1");
   auto many = context.PrepareMany({chain, chain}, {20, -1});
   EXPECT_REFUSED(many.status, SINTER_INVALID_ARGUMENT, "1");

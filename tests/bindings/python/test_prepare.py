@@ -107,6 +107,10 @@ def test_a_slot_holds_the_best_plan_so_far(context, plan):
     assert slot.generation == 2 and slot.plan().digest == plan.digest and slot.build.done()
     with pytest.raises(sinter.Error, match="SINTER_SLOT_MANUAL"):
         slot.switch()
+    slot.offer(plan)
+    assert slot.generation == 3 and slot.plan().digest == plan.digest
+    with pytest.raises(sinter.Error, match="bucket"):
+        slot.offer(context.prepare(plan.chain, m=4 * plan.bucket))
     slot.close()
     with pytest.raises(sinter.Error, match="the Slot is closed"):
         slot.plan()

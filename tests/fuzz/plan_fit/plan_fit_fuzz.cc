@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "src/base/device_model.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "tests/fuzz/plan_fit/judged_chains.h"
 #include "tests/fuzz/reader.h"
@@ -31,7 +30,7 @@ const Judge& JudgeAt(size_t i) {
     auto* list = new std::vector<Judge>(std::size(sinter::kJudgedChains));
     for (size_t j = 0; j < list->size(); ++j) {
       const sinter::JudgedChain& of = sinter::kJudgedChains[j];
-      (*list)[j].chain = sinter::ParseProblem(of.line)->chain;
+      (*list)[j].chain = sinter::ChainOf(of);
       (*list)[j].fit = std::make_unique<sinter::PlanFit>((*list)[j].chain, of.bucket, Model());
     }
     return list;

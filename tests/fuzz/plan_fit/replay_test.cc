@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/device_model.h"
-#include "src/chain/problem.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
 #include "tests/fuzz/mutate.h"
@@ -33,7 +32,7 @@ std::string ReadFile(const std::filesystem::path& path) {
 void WriteCorpus() {
   const DeviceModel model = *BuiltinModel("h200");
   for (size_t i = 0; i < std::size(kJudgedChains); ++i) {
-    const Chain chain = ParseProblem(kJudgedChains[i].line)->chain;
+    const Chain chain = ChainOf(kJudgedChains[i]);
     FusionResult result = *PlanChain(chain, kJudgedChains[i].bucket, model, {});
     result.alternatives.insert(result.alternatives.begin(), result.chosen);
     std::map<std::string, Plan> kinds;
@@ -57,19 +56,23 @@ TEST(PlanFitFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   const DeviceModel model = *BuiltinModel("h200");
   std::mt19937_64 random(5);
-  int files = 0, fit = 0, executions = 0;
+  int files = 0, fit = 0, norms = 0, executions = 0;
   for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
     const std::string seed = ReadFile(file.path());
     Replay(seed);
     ++files;
     const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
-    const Chain chain = ParseProblem(of.line)->chain;
+    const Chain chain = ChainOf(of);
     const absl::StatusOr<Plan> plan = Plan::Decode(seed.substr(1));
-    fit += plan.ok() && CheckPlanFits(*plan, chain, of.bucket, model).ok();
+    const bool fits = plan.ok() && CheckPlanFits(*plan, chain, of.bucket, model).ok();
+    fit += fits;
+    norms += fits && plan->kernels[0].spec.sequence.size() == 1 &&
+             plan->kernels[0].spec.sequence[0].epilogue.has_norm();
     for (int i = 0; i < 1000; ++i, ++executions) Replay(Mutate(seed, &random));
   }
   EXPECT_GE(files, 7);
   EXPECT_GE(fit, 7);  // so that what fits was followed
+  EXPECT_GE(norms, 1);
   std::cout << "plan fit fuzz: executions " << executions << ", " << fit << " of " << files
             << " files fit, deaths 0\n";
 }

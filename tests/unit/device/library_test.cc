@@ -61,55 +61,6 @@ TYPED_TEST(Products, SecondIsExactFromTmaToTheStoredElement) {
 }
 
 template <class Config>
-class NormsOfRows : public ::testing::Test {};
-using NormConfigs =
-    ::testing::Types<TestConfig<8, 128, 2, 1, 1, 1, false, 1, 24, 2048, 8, 1, 9, 16, 1>,
-                     TestConfig<16, 64, 3, 1, 1, 2, false, 1, 80, 200, 32, 1, 72, 80, 1>,
-                     TestConfig<48, 128, 4, 1, 1, 1, true, 2, 64, 392, 64, 1, 64, 64, 1>,
-                     Swapped<8, 64, 3, 1, 1, false, 1, 72, 136, 64, 1>,
-                     Swapped<40, 128, 2, 1, 2, false, 1, 136, 200, 128, 1>,
-                     Swapped<24, 64, 4, 1, 3, true, 1, 200, 72, 192, 1>>;
-TYPED_TEST_SUITE(NormsOfRows, NormConfigs);
-
-TYPED_TEST(NormsOfRows, AreThoseOfAllElementsInTheRing) {
-  using P = typename TypeParam::First;
-  using Squares = RowSquares<TypeParam, P>;
-  constexpr u32 kSquares = kBarriers - 1024;
-  const int rows = TypeParam::kBlockM + 3;
-  const Operands<TypeParam, P> operands(TestMatrix(rows, P::kK, 5), 6);
-  const Ring<P::kKBlocks, P::kRowsBytes + P::kWeightBytes> ring{kBase, kBarriers};
-  for (int row = 0; row < rows; row += TypeParam::kBlockM) {
-    machine.Reset(1);
-    Cursor<P::kKBlocks> of_weights, of_rows;
-    produce_weights<TypeParam, P, true>(ring, of_weights, operands.maps(), 0, 0, P::kKBlocks);
-    produce_rows<TypeParam, P>(ring, of_rows, operands.maps(), row, 0, P::kKBlocks);
-    std::vector<Squares> squares(kConsumers<TypeParam>);
-    for (int t = 0; t < kConsumers<TypeParam>; ++t) {
-      threadIdx.x = 128 + static_cast<unsigned>(t);
-      float sums[P::kAccumulators];
-      Cursor<P::kKBlocks> cursor;
-      accumulate<TypeParam, P, true>(sums, ring, cursor, 0, P::kKBlocks, PlaceOf<TypeParam>(t),
-                                     &squares[static_cast<size_t>(t)]);
-    }
-    for (int warp = 0; warp < kConsumers<TypeParam> / 32; ++warp) {
-      machine.RunWarp([&](int lane) {
-        threadIdx.x = 128 + static_cast<unsigned>(warp * 32 + lane);
-        squares[static_cast<size_t>(warp * 32 + lane)].publish(kSquares);
-      });
-    }
-    const RowNorms<TypeParam> norms{3, kSquares};
-    for (int r = row; r < row + TypeParam::kBlockM; ++r) {
-      float sum = 0;
-      for (int k = 0; k < P::kK && r < rows; ++k) {
-        const float x = static_cast<int16_t>(operands.rows.At(r, k));
-        sum += x * x;
-      }
-      EXPECT_FLOAT_EQ(norms.at(r), 3 / std::sqrt(sum / P::kK + 0.25f)) << r;
-    }
-  }
-}
-
-template <class Config>
 class SharedLoads : public ::testing::Test {};
 using SharedConfigs =
     ::testing::Types<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 96, 136, 48, 1, 40, 40, 1, 2, 1>,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/unit/device/hardware.h"
+#include "tests/unit/device/races.h"
 
 namespace sinter {
 namespace hardware {
@@ -77,6 +78,7 @@ class Machine {
   }
   int rank = 0;
   bool count_bytes = true;  // false while a warp is run again for its shuffles
+  Races* races = nullptr;   // looks for them in words and named barriers; null: nobody does
 
   uint8_t* At(uint32_t address, uint32_t bytes) {
     const uint32_t block = address >> kRankShift, offset = address & (kWindow - 1);

@@ -310,6 +310,7 @@ functions! {
     sinter_slot_acquire(slot: *const sinter_slot, out_plan: *mut *mut sinter_plan,
                         error: *mut *mut sinter_error) -> sinter_status;
     sinter_slot_get_generation(slot: *const sinter_slot) -> u64;
+    sinter_slot_offer(slot: *const sinter_slot, plan: *mut sinter_plan, error: *mut *mut sinter_error) -> sinter_status;
     sinter_slot_switch(slot: *const sinter_slot, error: *mut *mut sinter_error) -> sinter_status;
     sinter_slot_get_build(slot: *const sinter_slot, out_build: *mut *mut sinter_pending,
                           error: *mut *mut sinter_error) -> sinter_status;

@@ -39,13 +39,20 @@ impl Slot {
         }
     }
 
-    /// 0: no plan yet, 1: one that stands in, 2: the final one, current or not. Grows.
+    /// 0: no plan yet, 1: one that stands in, 2: the final one, then one more for each that was offered; current or not.
     pub fn generation(&self) -> u64 {
         // SAFETY: the handle is alive.
         unsafe { sys::sinter_slot_get_generation(self.raw.as_raw()) }
     }
 
-    /// Makes the final plan of a manual slot current. `NOT_FOUND` while it is being built.
+    /// Gives the slot a plan that was prepared elsewhere for the same chain, bucket and device: by a context with another
+    /// tuning set. `INVALID_ARGUMENT` names what differs; `FAILED_PRECONDITION` while the build is under way.
+    pub fn offer(&self, plan: &Plan) -> Result<()> {
+        // SAFETY: the handles are alive; the slot takes a reference of its own.
+        call(|error| unsafe { sys::sinter_slot_offer(self.raw.as_raw(), plan.as_raw(), error) })
+    }
+
+    /// Makes the newest plan of a manual slot current. `NOT_FOUND` while it is being built.
     pub fn switch(&self) -> Result<()> {
         // SAFETY: the handle is alive.
         call(|error| unsafe { sys::sinter_slot_switch(self.raw.as_raw(), error) })

@@ -299,6 +299,8 @@ fn a_slot_holds_the_best_plan_so_far() {
     let hit = context.slot(&chain, held.bucket(), &options).unwrap();
     assert_eq!(hit.plan().unwrap().unwrap().digest().unwrap(), held.digest().unwrap());
     refused(hit.switch(), Status::FAILED_PRECONDITION, "SINTER_SLOT_MANUAL");
+    hit.offer(&held).unwrap();
+    assert_eq!(hit.generation(), 3);
 
     let slot = context.manual_slot(&chain, 200, &options).unwrap();
     let build = slot.build().unwrap();
@@ -307,7 +309,8 @@ fn a_slot_holds_the_best_plan_so_far() {
     assert!(slot.plan().unwrap().is_none() && slot.generation() == 2);
     slot.clone().switch().unwrap();
     assert!(slot.plan().unwrap().unwrap().bucket() >= 200);
-    assert_eq!(context.stats().unwrap().slot_upgrades, 1);
+    assert_eq!(context.stats().unwrap().slot_upgrades, 2);
+    refused(slot.offer(&held), Status::INVALID_ARGUMENT, "bucket");
     refused(context.slot(&chain, -1, &options).map(drop), Status::INVALID_ARGUMENT, "-1");
 
     let strict = PrepareOptions { must_hit: true, ..Default::default() };

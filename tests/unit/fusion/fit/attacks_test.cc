@@ -277,6 +277,29 @@ TEST(PlanFitAttacks, AnotherBucketAnotherChainOtherWishes) {
   EXPECT_THAT(WhyNot(ThroughL2(), LargeChain(), kBucket, alone), HasSubstr("waits across blocks"));
 }
 
+TEST(PlanFitAttacks, AnotherNormOfTheRowsOrNone) {
+  const Chain chain = ChainNamed("layer with its norm in the matrices");
+  const auto norms = [](const Plan& plan) {
+    const KernelSpec& first = plan.kernels[0].spec;
+    return first.stitch == nullptr && first.sequence[0].epilogue.has_norm();
+  };
+  const Plan plan = PlanWith(chain, 16, norms);
+  ASSERT_TRUE(CheckPlanFits(plan, chain, 16, testing::H200()).ok());
+  Plan without = plan;
+  without.kernels[0].spec.sequence[0].epilogue.Remove(EpilogueOp::kNorm);
+  EXPECT_THAT(WhyNot(without, chain, 16), HasSubstr("the chain asks for"));
+  Plan other = plan;
+  other.kernels[0].spec.sequence[0].epilogue.Set(NormOf(1e-3f));
+  EXPECT_THAT(WhyNot(other, chain, 16), HasSubstr("the chain asks for"));
+  Plan added = plan;  // of the rows of the second product, which the chain does not normalise
+  ASSERT_EQ(added.kernels.back().spec.stitch, nullptr);
+  added.kernels.back().spec.sequence[0].epilogue.Set(NormOf(1e-6f));
+  EXPECT_THAT(WhyNot(added, chain, 16), HasSubstr("norm"));
+  Plan tall = plan;  // factors of more rows than lie behind the barriers
+  tall.kernels[0].spec.schedule.block_m = 64;
+  WhyNot(tall, chain, 16);
+}
+
 TEST(PlanFitAttacks, ScratchWhereAKernelBeforeMayStillRead) {
   const Chain chain = ChainNamed("glue");
   for (Plan plan : testing::PlansOf(chain, 1)) {

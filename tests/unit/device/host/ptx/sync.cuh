@@ -3,7 +3,10 @@
 
 namespace sinter {
 
-inline void named_barrier(u32, u32) {}
+inline void named_barrier(u32, u32) {
+  hardware::Machine& m = hardware::machine;
+  if (m.races != nullptr && m.count_bytes) m.races->Barrier(threadIdx.x);
+}
 inline void fence_proxy_async_shared() {}
 inline void fence_proxy_async_global() {}
 inline void cluster_arrive() {}

@@ -1,0 +1,259 @@
+#include "src/cli/command_line.h"
+
+#include "src/cli/commands.h"
+#include "src/cli/limits.h"
+
+namespace sinter::cli {
+namespace {
+
+constexpr char kChainHelp[] =
+    "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
+    "a JSON file (tune: or several), or the id of a problem in --file";
+
+void AddDevice(CLI::App* app, Options* options) {
+  DeviceArgs& args = options->device;
+  CLI::Option* device = app->add_option("--device", args.device, "GPU ordinal; default 0")
+                            ->check(Integer(0, INT32_MAX));
+  app->add_option_function<std::string>(
+         "--target",
+         [&args](const std::string& target) {
+           args.target = target;
+           args.target_given = true;
+         },
+         "prepare for a model and use no GPU: h200, h100, or the path of a model file")
+      ->excludes(device);
+  app->add_option_function<std::string>(
+      "--cache-dir",
+      [&args](const std::string& dir) {
+        args.cache_dir = dir;
+        args.cache_dir_given = true;
+      },
+      "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
+  app->add_option_function<std::string>(
+      "--tuning-set",
+      [&args](const std::string& file) {
+        args.tuning_set = file;
+        args.tuning_set_given = true;
+      },
+      "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
+      "default SINTER_TUNING_SET");
+  app->add_option("--use-pack", args.packs,
+                  "look this pack up after the cache; may be repeated; default SINTER_PACKS")
+      ->check(Path())
+      ->allow_extra_args(false);
+  app->add_option("--pack-keys", args.pack_keys,
+                  "PEM file of the public keys that may sign packs; default SINTER_PACK_KEYS");
+  app->add_flag("--unsigned", args.unsigned_packs, "take packs that none of these keys signed");
+  app->add_flag("-v,--verbose", args.verbose, "log to standard error");
+  app->add_flag("--json", options->json, "print one JSON document");
+}
+
+void AddChain(CLI::App* app, Options* options) {
+  ChainArgs& args = options->chain;
+  app->add_option("CHAIN", args.words, kChainHelp);
+  app->add_option("--file", args.file, "problem file (one chain a line) or JSON file")
+      ->check(Path());
+  app->add_option("--id", args.id, "problem in the file");
+  app->add_option("-m,--m", args.m, "rows to run; default the chain's")
+      ->check(Integer(0, kMostRows));
+  app->add_flag("--batch-invariant", options->prepare.batch_invariant,
+                "a row's bits do not depend on the number of rows");
+}
+
+// Of verbs that prepare the one plan that they are asked for.
+void AddPrepare(CLI::App* app, Options* options) {
+  PrepareArgs& prepare = options->prepare;
+  app->add_option("--choice", prepare.choice, "best, fused or unfused")
+      ->check(OneOf({"best", "fused", "unfused"}));
+  app->add_flag("--must-hit", prepare.must_hit, "a cache miss is an error");
+  app->add_flag("--verify", prepare.verify, "check new kernels against the unfused plan");
+  app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take; 0: no limit")
+      ->check(Number(0, kMostSeconds));
+}
+
+CLI::App* AddVerb(CLI::App* app, const char* name, const char* help, Verb verb, Verb* chosen) {
+  CLI::App* sub = app->add_subcommand(name, help);
+  sub->callback([verb, chosen] { *chosen = verb; });
+  return sub;
+}
+
+void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* run =
+      AddVerb(app, "run", "prepare a chain, run it, check it, time it", RunCommand, chosen);
+  AddChain(run, options);
+  AddPrepare(run, options);
+  AddDevice(run, options);
+  run->add_option("--seed", options->seed, "of the random inputs")->check(Integer(0, UINT64_MAX));
+  run->add_flag("--no-time", options->no_time, "check only");
+  run->add_flag("--no-reference", options->no_reference,
+                "without a GPU: do not run the reference executor");
+  CLI::App* plan =
+      AddVerb(app, "plan", "prepare a chain and explain its plan", PlanCommand, chosen);
+  AddChain(plan, options);
+  AddPrepare(plan, options);
+  AddDevice(plan, options);
+  CLI::Option* source =
+      plan->add_flag("--source", options->source, "print the generated source instead")
+          ->excludes("--json");
+  plan->add_option("--svg", options->svg, "draw the plan into this file as well")->check(Path());
+  plan->add_option("--kernel", options->kernel, "with --source: only this kernel's")
+      ->check(Integer(0, INT32_MAX))
+      ->needs(source);
+  CLI::App* tune =
+      AddVerb(app, "tune", "measure the best-ranked candidates on the GPU, write a tuning set",
+              TuneCommand, chosen);
+  AddChain(tune, options);
+  AddDevice(tune, options);
+  tune->add_option("--budget", options->budget_s,
+                   "seconds a chain; what was measured by then decides; 0: no limit")
+      ->check(Number(0, kMostSeconds));
+  tune->add_option("--top-k", options->top_k, "candidates to measure; default 11")
+      ->check(Integer(1, INT32_MAX));
+  tune->add_option("--margin", options->margin,
+                   "a measured choice must beat the predicted one by this fraction; 0: 0.02")
+      ->check(Number(0, 10));
+  tune->add_option("--out", options->out,
+                   "tuning set to write; without CHAIN and --file the merged --base files")
+      ->check(Path());
+  tune->add_option("--base", options->base, "tuning set to extend, left as it is; may be repeated")
+      ->check(Path())
+      ->allow_extra_args(false);
+  tune->add_flag("--keep", options->keep, "do not measure what --base has and can still be used");
+}
+
+void AddSearch(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* search =
+      AddVerb(app, "search", "count and rank the space that FlashFuser's paper describes",
+              SearchCommand, chosen);
+  AddChain(search, options);
+  AddDevice(search, options);
+  search
+      ->add_flag("--paper", options->paper, "the paper's space; `sinter plan` shows what is built")
+      ->required();
+  search->add_option("--top-k", options->top_k, "points to print; default 11")
+      ->check(Integer(1, 1000));
+}
+
+// Rows to prepare for, and how.
+void AddWorkload(CLI::App* app, Options* options) {
+  app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file")
+      ->check(Path());
+  app->add_option("--id", options->chain.id, "only this problem of the file");
+  app->add_option("-m,--m", options->rows,
+                  "rows, separated by commas; default what each chain says")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // a chain may follow
+      ->check(Integer(0, kMostRows));
+  app->add_flag("--batch-invariant", options->prepare.batch_invariant,
+                "a row's bits do not depend on the number of rows");
+}
+
+CLI::Option* AddSign(CLI::App* app, Options* options) {
+  return app
+      ->add_option("--sign", options->sign,
+                   "PEM file of the Ed25519 private key that signs the pack")
+      ->check(Path());
+}
+
+// Verbs that need neither a GPU nor a compiler: what is not there is a path that they were given.
+template <Verb kVerb>
+Outcome OnFiles(const Options& options) {
+  Outcome outcome = kVerb(options);
+  if (outcome.exit == kUnavailable) outcome.exit = kUsage;
+  return outcome;
+}
+
+void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
+  CLI::App* exported = AddVerb(cache, "export", "write the records into one pack file",
+                               OnFiles<CacheExportCommand>, chosen);
+  AddDevice(exported, options);
+  exported->add_option("PACK", options->pack, "file to write")->required()->check(Path());
+  exported->add_option("CHAIN", options->chain.words, "only what this chain's plan needs");
+  AddWorkload(exported, options);
+  AddSign(exported, options);
+  CLI::App* imported = AddVerb(cache, "import", "take a pack's records into the cache",
+                               OnFiles<CacheImportCommand>, chosen);
+  AddDevice(imported, options);
+  imported->add_option("PACK", options->pack, "file to read")->required()->check(Path());
+  CLI::App* convert = AddVerb(cache, "convert", "move the records into the other kind of store",
+                              OnFiles<CacheConvertCommand>, chosen);
+  AddDevice(convert, options);
+  convert->add_option("--to", options->to, "tables or leveldb-db")
+      ->required()
+      ->check(OneOf({"tables", "leveldb-db"}));
+  convert->add_flag("--keep", options->keep, "copy; leave the other store as it is");
+  CLI::App* trim =
+      AddVerb(cache, "trim", "remove what was longest unused", OnFiles<CacheTrimCommand>, chosen);
+  AddDevice(trim, options);
+  trim->add_option("--max", options->max_bytes, "bytes to keep: 500MB, 2GiB")
+      ->required()
+      ->transform(Bytes());
+}
+
+void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* cache = app->add_subcommand("cache", "look after the local cache and packs");
+  cache->require_subcommand(1);
+  const struct {
+    const char *name, *help;
+    Verb verb;
+  } looks[] = {{"ls", "list the records", OnFiles<CacheListCommand>},
+               {"stat", "count records and bytes", OnFiles<CacheStatCommand>},
+               {"verify", "read and check every record", OnFiles<CacheVerifyCommand>}};
+  for (const auto& look : looks) {
+    CLI::App* sub = AddVerb(cache, look.name, look.help, look.verb, chosen);
+    AddDevice(sub, options);
+    sub->add_option("PACK", options->pack, "a pack file instead of the cache folder");
+  }
+  AddPackVerbs(cache, options, chosen);
+  CLI::App* clear =
+      AddVerb(cache, "clear", "remove every record", OnFiles<CacheClearCommand>, chosen);
+  AddDevice(clear, options);
+  clear->add_flag("--yes", options->yes, "do it, not only say what it would remove");
+}
+
+void AddWarm(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* warm =
+      AddVerb(app, "warm", "prepare a whole workload, and pack it", WarmCommand, chosen);
+  warm->add_option("WORKLOAD", options->chain.words, "a problem file, JSON files or a chain");
+  AddWorkload(warm, options);
+  AddDevice(warm, options);
+  CLI::Option* pack =
+      warm->add_option("--pack", options->pack, "write what the workload needs into this pack file")
+          ->check(Path());
+  AddSign(warm, options)->needs(pack);
+  warm->add_option("--jobs", options->jobs,
+                   "plans at once; default one a processor, fewer if memory is short")
+      ->check(Integer(1, 256));
+}
+
+void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  CLI::App* device = AddVerb(app, "device", "show the GPU and its model", DeviceCommand, chosen);
+  AddDevice(device, options);
+  CLI::Option* model =
+      device->add_flag("--model", options->model, "print the model in its text form only");
+  device
+      ->add_flag("--measure", options->measure,
+                 "measure the GPU for some seconds, and print a model file of it")
+      ->excludes(model)
+      ->excludes("--target");
+  AddCacheVerbs(app, options, chosen);
+  CLI::App* doctor = AddVerb(app, "doctor", "say what stands in the way here, and the way out",
+                             DoctorCommand, chosen);
+  AddDevice(doctor, options);
+  CLI::App* version = AddVerb(app, "version", "show what this build is", VersionCommand, chosen);
+  version->add_flag("--json", options->json, "print one JSON document");
+  CLI::App* help =
+      AddVerb(app, "help", "explain a command, or a kind of chain and its keys", nullptr, chosen);
+  help->add_option("TOPIC", options->topics, "a command (cache ls) or a kind (gemm_chain)");
+}
+
+}  // namespace
+
+void AddVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  AddChainVerbs(app, options, chosen);
+  AddSearch(app, options, chosen);
+  AddWarm(app, options, chosen);
+  AddOtherVerbs(app, options, chosen);
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,23 @@
+// What a results file says of the version that it was made of.
+#ifndef SINTER_TESTS_BENCH_SOURCE_STATE_H_
+#define SINTER_TESTS_BENCH_SOURCE_STATE_H_
+
+#include <string>
+
+namespace sinter::bench {
+
+struct SourceState {
+  std::string commit = "unknown";
+  bool dirty = true;
+};
+
+// From the file COMMIT ("<hash> clean|dirty") of the current folder, else from git there, else what
+// the build found in its checkout. Unknown counts as dirty.
+SourceState DescribeSource();
+
+// The last of them alone: 12 digits.
+SourceState SourceOfBuild();
+
+}  // namespace sinter::bench
+
+#endif  // SINTER_TESTS_BENCH_SOURCE_STATE_H_

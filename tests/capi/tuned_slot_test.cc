@@ -1,0 +1,133 @@
+// A slot that is offered what tuning found, over an engine whose GPU is a fake: the graph of before
+// keeps its plan, and the slot lets it go.
+#include "gmock/gmock.h"
+#include "src/capi/objects.h"
+#include "tests/capi/abi.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter_test {
+namespace {
+
+using sinter::testing::FakeWorld;
+using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
+using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
+
+class TunedSlot : public testing::Test {
+ protected:
+  void SetUp() override {
+    world_.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}};
+    context_ = ContextOn(world_);
+    chain_.reset(sinter::capi::NewFinishedChain(world_.chain));
+  }
+  static ContextPtr ContextOn(FakeWorld& world) {
+    auto* const context = new sinter_context;
+    context->engine = world.MakeEngine();
+    return ContextPtr(context);
+  }
+  SlotPtr Create() {
+    sinter_slot* slot = nullptr;
+    Ok([&](auto e) {
+      return sinter_slot_create(context_.get(), chain_.get(), 16, nullptr, 0, &slot, e);
+    });
+    sinter_pending* build = nullptr;
+    Ok([&](auto e) { return sinter_slot_get_build(slot, &build, e); });
+    const PendingPtr owned(build);
+    sinter_plan* plan = nullptr;
+    Ok([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    sinter_plan_release(plan);
+    return SlotPtr(slot);
+  }
+  static PlanPtr Acquire(const SlotPtr& slot) {
+    sinter_plan* plan = nullptr;
+    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    return PlanPtr(plan);
+  }
+  static std::string DataflowOf(const PlanPtr& plan) {
+    return std::string(NameOf(plan->prepared->plan().kernels[0].spec.schedule.dataflow));
+  }
+  // What another context prepares that reads the set of this tuning.
+  PlanPtr Tuned() {
+    auto set = std::make_shared<sinter::TuningSet>();
+    set->Add(*context_->engine->Tune(world_.chain, 16, {})->entry);
+    world_.tuning = set;
+    const ContextPtr tuned = ContextOn(world_);
+    sinter_plan* plan = nullptr;
+    Ok([&](auto e) { return sinter_prepare(tuned.get(), chain_.get(), 16, nullptr, &plan, e); });
+    return PlanPtr(plan);
+  }
+
+  FakeWorld world_;
+  ContextPtr context_;
+  ChainPtr chain_;
+};
+
+TEST_F(TunedSlot, TakesTheMeasuredChoiceAndAGraphKeepsItsOwn) {
+  SlotPtr slot = Create();
+  PlanPtr before = Acquire(slot);
+  EXPECT_EQ(DataflowOf(before), "grid-exchange");
+  const std::weak_ptr<const sinter::PreparedPlan> old = before->prepared;
+
+  const sinter::testing::FakeBuffers buffers({1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20});
+  const std::vector<sinter::DevicePtr>& at = buffers.pointers();
+  auto binding = before->prepared->Bind({at[0], at[1], at[2], at[3]}, at[4]).value();
+  world_.capturing = true;
+  ASSERT_TRUE(before->prepared->Launch(*binding, nullptr, 16, false).ok());
+  world_.capturing = false;
+  ASSERT_EQ(world_.graph.size(), 1u);
+  const std::weak_ptr<const void> captured = world_.graph[0];
+
+  PlanPtr better = Tuned();
+  EXPECT_EQ(DataflowOf(better), "cluster-exchange");
+  Ok([&](auto e) { return sinter_slot_offer(slot.get(), better.get(), e); });
+  EXPECT_EQ(DataflowOf(Acquire(slot)), "cluster-exchange");
+  EXPECT_TRUE(before->prepared->Launch(*binding, nullptr, 16, false).ok());  // still bound
+
+  before.reset();
+  binding.reset();
+  slot.reset();
+  context_.reset();
+  EXPECT_TRUE(old.expired());
+  EXPECT_FALSE(captured.expired());
+  world_.graph.clear();
+  EXPECT_TRUE(captured.expired());
+}
+
+TEST_F(TunedSlot, LetsAnOldPlanGoWhenTheNextComes) {
+  const SlotPtr slot = Create();
+  std::weak_ptr<const sinter::PreparedPlan> offered;
+  {
+    const PlanPtr first = Tuned();
+    offered = first->prepared;
+    Ok([&](auto e) { return sinter_slot_offer(slot.get(), first.get(), e); });
+  }
+  EXPECT_FALSE(offered.expired());
+  const PlanPtr second = Tuned();
+  Ok([&](auto e) { return sinter_slot_offer(slot.get(), second.get(), e); });
+  EXPECT_TRUE(offered.expired());
+}
+
+TEST_F(TunedSlot, RefusesAPlanWhoseInputsAreInAnotherOrder) {
+  const SlotPtr slot = Create();
+  const ChainPtr turned(sinter::capi::NewFinishedChain(sinter::testing::TestChainInOtherOrder()));
+  sinter_plan* plan = nullptr;
+  Ok([&](auto e) { return sinter_prepare(context_.get(), turned.get(), 16, nullptr, &plan, e); });
+  const PlanPtr owned(plan);
+  const Result refused = Try([&](auto e) { return sinter_slot_offer(slot.get(), plan, e); });
+  EXPECT_EQ(refused.status, SINTER_INVALID_ARGUMENT);
+  EXPECT_THAT(refused.message, testing::HasSubstr("order of inputs"));
+}
+
+TEST_F(TunedSlot, RefusesAPlanOfAnotherDevice) {
+  const SlotPtr slot = Create();
+  FakeWorld without;
+  without.has_gpu = false;
+  const ContextPtr other = ContextOn(without);
+  sinter_plan* plan = nullptr;
+  Ok([&](auto e) { return sinter_prepare(other.get(), chain_.get(), 16, nullptr, &plan, e); });
+  const PlanPtr owned(plan);
+  const Result refused = Try([&](auto e) { return sinter_slot_offer(slot.get(), plan, e); });
+  EXPECT_THAT(refused.message, testing::HasSubstr("the plan's device is none"));
+}
+
+}  // namespace
+}  // namespace sinter_test
