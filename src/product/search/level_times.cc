@@ -26,7 +26,8 @@ double L2Us(const ProductLoad& load, const DeviceModel& model) {
   return L2Us(load.weights, rate, gain, model) +
          L2Us(load.rows, load.windows ? model.l2_window_bytes_per_us : model.l2_rows_bytes_per_us,
               model.l2_rows_reader_gain, model) +
-         L2Us(load.residual, rate, gain, model) + L2Us(load.result, rate, gain, model);
+         L2Us(load.residual, rate, gain, model) + L2Us(load.scales, rate, gain, model) +
+         L2Us(load.result, rate, gain, model);
 }
 
 }  // namespace
