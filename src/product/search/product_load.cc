@@ -55,11 +55,12 @@ void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad*
 // Every tile reads the scales of its columns: `columns` of a block's.
 void AddColumnScales(const ProductDims& d, int64_t m_units, int64_t columns, ProductLoad* load) {
   if (d.scale_bytes == 0) return;
-  const auto bytes = static_cast<double>(d.n * d.scale_bytes);
+  const int64_t of_column = d.width * d.scale_bytes;
+  const auto bytes = static_cast<double>(d.n * of_column);
   load->scales = {static_cast<double>(m_units) * bytes, load->weights.readers, 0};
   load->total_bytes += load->scales.bytes;
   load->hbm_bytes += bytes;
-  load->intake_bytes += static_cast<double>(load->turns * columns * d.scale_bytes);
+  load->intake_bytes += static_cast<double>(load->turns * columns * of_column);
 }
 
 // Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines.
@@ -79,7 +80,7 @@ ProductDims DimsOf(const MatrixProduct& p) {
   d.result_bytes = p.ResultBytes();
   const EpilogueStep* residual = p.epilogue.Find(EpilogueOp::kResidual);
   if (residual != nullptr) d.residual_bytes = SizeOf(residual->element);
-  if (p.HasColumnScales()) d.scale_bytes = p.Width() * SizeOf(p.weights.scales.element);
+  if (p.HasColumnScales()) d.scale_bytes = SizeOf(p.weights.scales.element);
   return d;
 }
 

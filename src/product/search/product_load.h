@@ -21,7 +21,7 @@ struct ProductDims {
   int width = 1;         // weight matrices side by side
   int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // bytes of an element
   int64_t residual_bytes = 0;  // bytes of an element of the residual; 0: none
-  int64_t scale_bytes = 0;     // of the scales of one column of weights of 16 bits; 0: none
+  int64_t scale_bytes = 0;     // of a column's scale, of weights of 16 bits; 0: none
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
   int64_t rows_bytes = 0;      // of all rows as they lie in memory

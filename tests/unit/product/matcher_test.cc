@@ -566,6 +566,23 @@ TEST(MatchProducts, BothHalvesOfAPairHaveScalesOfColumnsOrNone) {
   EXPECT_EQ(refused({DType::kF32, DType::kBF16}), "dtype of scale_w of up is bf16, of gate's f32");
 }
 
+TEST(MatchProducts, ProductsOfCodesHaveScalesOfColumnsInF32) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kE4M3, {Dim::M(), C(32)}});
+    const ValueId w = *b.Input({DType::kE4M3, {C(16), C(32)}}, {true, {}, ""});
+    const ValueId s = *b.Input({dtype, {C(16)}}, {true, {}, ""});
+    const ValueId y = Mul(b, *b.Matmul(a, w, false, true), OverRows(b, s));
+    ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish(), 64);
+    ASSERT_EQ(matched.ok(), dtype == DType::kF32) << matched.status();
+    if (!matched.ok()) continue;
+    EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << CheckSequence(matched->sequence);
+    EXPECT_TRUE(matched->sequence[0].weights.scales == (Scales{ScaleKind::kVector, 0, 0}));
+    EXPECT_TRUE(matched->sequence[0].rows.scales == Scales{});
+  }
+}
+
 TEST(MatchProducts, ConvolutionsHaveScalesOfColumns) {
   const auto problem =
       ParseProblem("conv b=M ic=8 h=5 w=4 oc=16 k=3 act=relu scale=1 bias=1 residual=before");
