@@ -114,6 +114,7 @@ TEST_F(ColumnScales, GridExchange) { RunScaled(Dataflow::kGridExchange); }
 TEST_F(ColumnScales, ClusterExchange) { RunScaled(Dataflow::kClusterExchange); }
 TEST_F(ColumnScales, ClusterRanges) { RunScaled(Dataflow::kClusterRanges); }
 TEST_F(ColumnScales, ClusterSlab) { RunScaled(Dataflow::kClusterSlab); }
+TEST_F(ColumnScales, SpatialGate) { RunScaled(Dataflow::kSpatialGate); }
 TEST_F(ColumnScales, TaskList) { RunScaled(Dataflow::kTaskList); }
 TEST_F(ColumnScales, ResidentWeights) { RunScaled(Dataflow::kResidentWeights); }
 TEST_F(ColumnScales, ProductsWithPauses) { RunScaled(Dataflow::kProduct, true); }
