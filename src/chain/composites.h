@@ -114,15 +114,17 @@ struct FfnSpec {
   bool residual = false;                       // the result is c w2 + residual, cast to dtype
   bool rounds_sum = false;                     // c w2 is cast to dtype before the addition too
   Activation sum_act = Activation::kIdentity;  // of the sum with the residual
-  // Of each product X w: scale * factor * (X w) stands in its place, a constant and a number of
-  // each row.
+  // Of each product X w: scale * factor * scale_w * (X w) stands in its place, a constant, a number
+  // of each row and a number of each column.
   double scale1 = 1, scale2 = 1;
   bool factor1 = false, factor2 = false;
-  DType factor_dtype = DType::kF32;  // f32 or dtype
+  bool scale_w1 = false, scale_w2 = false;
+  DType factor_dtype = DType::kF32, scale_w_dtype = DType::kF32;  // f32 or dtype
 };
 // Inputs: a[m,k], w1 (or w_gate, w_up), (bias1[n] or bias_gate[n], bias_up[n]), (factor1[m,1]),
-// then for two products w2, (bias2[l]), (factor2[m,1]), then (residual[m,l], or [m,n] of one
-// product). Weights and biases constant.
+// (scale_w1[n] or scale_gate[n], scale_up[n]), then for two products w2, (bias2[l]),
+// (factor2[m,1]), (scale_w2[l]), then (residual[m,l], or [m,n] of one product). Weights, biases and
+// scales of columns constant.
 absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec);
 
 // A sequence of products: X1 from a, X2 from X1, .. X' = act(X w + bias), or gated

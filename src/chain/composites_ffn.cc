@@ -6,10 +6,10 @@
 namespace sinter {
 namespace {
 
-// What a product is multiplied by: a constant, and a number of each row.
+// What a product is multiplied by: a constant, a number of each row, and one of each column.
 struct Scaling {
   double scale = 1;
-  ValueId factor = kNoValue;
+  ValueId factor = kNoValue, columns = kNoValue;
 };
 
 ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout,
@@ -17,6 +17,7 @@ ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout,
   ValueId product = e.Matmul(x, w, layout == Layout::kOI);
   if (scaling.scale != 1) product = e.Mul(product, e.Scalar(scaling.scale));
   if (scaling.factor != kNoValue) product = e.Mul(product, e.Spread(scaling.factor, product));
+  if (scaling.columns != kNoValue) product = e.Mul(product, e.Spread(scaling.columns, product));
   if (bias == kNoValue || !e.Check("bias", bias)) return product;
   return e.Add(product, e.Spread(bias, product));
 }
@@ -71,6 +72,11 @@ class FfnInputs {
     return builder_.Input({spec_.factor_dtype, {spec_.m, Dim::Constant(1)}},
                           {false, {}, std::string(name)});
   }
+  absl::StatusOr<ValueId> ColumnScale(absl::string_view name, int64_t out, bool wanted) {
+    if (!wanted) return kNoValue;
+    return builder_.Input({spec_.scale_w_dtype, {Dim::Constant(out)}},
+                          {true, {}, std::string(name)});
+  }
   absl::StatusOr<ValueId> Residual(int64_t columns) {
     return builder_.Input({spec_.dtype, {spec_.m, Dim::Constant(columns)}},
                           {false, {}, "residual"});
@@ -81,7 +87,7 @@ class FfnInputs {
   const FfnSpec& spec_;
 };
 
-// act(scale * factor * (x W) + bias).
+// act(scale * factor * columns * (x W) + bias).
 absl::StatusOr<ValueId> ScaledLinear(ChainBuilder& b, const Scaling& scaling, ValueId x, ValueId w,
                                      ValueId bias, Layout layout, Activation act) {
   Expander e(b, "linear");
@@ -94,7 +100,8 @@ absl::StatusOr<ValueId> PlainFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs&
   SINTER_ASSIGN_OR_RETURN(const ValueId w1, inputs.Weight("w1", s.k, s.n));
   SINTER_ASSIGN_OR_RETURN(const ValueId bias1, inputs.Bias("bias1", s.n, s.bias1));
   SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
-  return ScaledLinear(b, {s.scale1, factor}, a, w1, bias1, s.layout, s.act);
+  SINTER_ASSIGN_OR_RETURN(const ValueId columns, inputs.ColumnScale("scale_w1", s.n, s.scale_w1));
+  return ScaledLinear(b, {s.scale1, factor, columns}, a, w1, bias1, s.layout, s.act);
 }
 
 // C of a gated one.
@@ -105,11 +112,12 @@ absl::StatusOr<ValueId> GatedFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs&
   SINTER_ASSIGN_OR_RETURN(const ValueId bias_gate, inputs.Bias("bias_gate", s.n, s.bias1));
   SINTER_ASSIGN_OR_RETURN(const ValueId bias_up, inputs.Bias("bias_up", s.n, s.bias1));
   SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
-  const Scaling scaling{s.scale1, factor};
-  SINTER_ASSIGN_OR_RETURN(const ValueId gate,
-                          ScaledLinear(b, scaling, a, w_gate, bias_gate, s.layout, s.act));
-  SINTER_ASSIGN_OR_RETURN(const ValueId up, ScaledLinear(b, scaling, a, w_up, bias_up, s.layout,
-                                                         Activation::kIdentity));
+  SINTER_ASSIGN_OR_RETURN(const ValueId of_gate, inputs.ColumnScale("scale_gate", s.n, s.scale_w1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId of_up, inputs.ColumnScale("scale_up", s.n, s.scale_w1));
+  SINTER_ASSIGN_OR_RETURN(const ValueId gate, ScaledLinear(b, {s.scale1, factor, of_gate}, a,
+                                                           w_gate, bias_gate, s.layout, s.act));
+  SINTER_ASSIGN_OR_RETURN(const ValueId up, ScaledLinear(b, {s.scale1, factor, of_up}, a, w_up,
+                                                         bias_up, s.layout, Activation::kIdentity));
   return b.Binary(BinaryKind::kMul, gate, up);
 }
 
@@ -117,7 +125,9 @@ absl::StatusOr<ValueId> SecondOf(ChainBuilder& b, const FfnSpec& s, FfnInputs& i
   SINTER_ASSIGN_OR_RETURN(const ValueId w2, inputs.Weight(s.gated ? "w_down" : "w2", s.n, s.l));
   SINTER_ASSIGN_OR_RETURN(const ValueId bias2, inputs.Bias("bias2", s.l, s.bias2));
   SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor2", s.factor2));
-  return ScaledLinear(b, {s.scale2, factor}, c, w2, bias2, s.layout, Activation::kIdentity);
+  SINTER_ASSIGN_OR_RETURN(const ValueId columns, inputs.ColumnScale("scale_w2", s.l, s.scale_w2));
+  return ScaledLinear(b, {s.scale2, factor, columns}, c, w2, bias2, s.layout,
+                      Activation::kIdentity);
 }
 
 absl::StatusOr<ValueId> WithResidual(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs,
@@ -177,8 +187,9 @@ absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   if (spec.bias2 && spec.products == 1) {
     return absl::InvalidArgumentError("bias2 is set, but there is one product");
   }
-  if ((spec.scale2 != 1 || spec.factor2) && spec.products == 1) {
-    return absl::InvalidArgumentError("scale2 or factor2 is set, but there is one product");
+  if ((spec.scale2 != 1 || spec.factor2 || spec.scale_w2) && spec.products == 1) {
+    return absl::InvalidArgumentError(
+        "scale2, factor2 or scale_w2 is set, but there is one product");
   }
   if (spec.rounds_sum && !spec.residual) {
     return absl::InvalidArgumentError("rounds_sum is set, but there is no residual");

@@ -29,12 +29,13 @@ ValueId LinearFinder::SkipWidening(ValueId id) const {
   return id;
 }
 
-// A vector input spread over the rows, -1 otherwise.
-int LinearFinder::BiasAt(ValueId id) const {
-  id = SkipWidening(id);
-  if (graph_.op(id).kind != OpKind::kBroadcast) return -1;
-  id = SkipWidening(graph_.op(id).operands[0]);
-  return graph_.op(id).type.rank() == 1 ? graph_.op(id).input : -1;
+// A vector input spread over the rows, -1 otherwise. One number spread over all is none.
+int LinearFinder::VectorAt(ValueId id) const {
+  const Op& spread = graph_.op(SkipWidening(id));
+  if (spread.kind != OpKind::kBroadcast || spread.type.rank() == 0) return -1;
+  const Op& vector = graph_.op(SkipWidening(spread.operands[0]));
+  const bool whole = vector.type.rank() == 1 && vector.type.dims[0] == spread.type.dims.back();
+  return whole ? vector.input : -1;
 }
 
 int LinearFinder::ResidualAt(ValueId id, const Op& sum) const {
@@ -101,7 +102,7 @@ bool LinearFinder::LinearAt(ValueId id, Linear* found) const {
   const Op& op = graph_.op(id);
   if (!IsBinary(op, BinaryKind::kAdd)) return ScaledAt(id, found);
   for (int side : {0, 1}) {
-    const int bias = BiasAt(op.operands[1 - side]);
+    const int bias = VectorAt(op.operands[1 - side]);
     if (bias < 0 || !ScaledAt(op.operands[side], found)) continue;
     found->bias = bias;
     return true;
@@ -131,13 +132,25 @@ ValueId LinearFinder::SkipScale(ValueId id, double* scale, ValueId* column) cons
   return -1;
 }
 
-// Below all scalars and one factor; `id` itself where there is none.
+// What a multiplication by a vector of columns multiplies; -1 when `id` is none, or a second one.
+ValueId LinearFinder::SkipColumns(ValueId id, Linear* found) const {
+  const Op& op = graph_.op(id);
+  if (!IsBinary(op, BinaryKind::kMul) || found->columns >= 0) return -1;
+  for (int side : {1, 0}) {
+    found->columns = VectorAt(op.operands[side]);
+    if (found->columns >= 0) return SkipWidening(op.operands[1 - side]);
+  }
+  return -1;
+}
+
+// Below all scalars, one factor and one vector of columns; `id` itself where there is none.
 ValueId LinearFinder::SkipScales(ValueId id, Linear* found, RowNorm* norm) const {
   id = SkipWidening(id);
   for (;;) {
     ValueId column = -1;
     double scale = found->scale;
-    const ValueId below = SkipScale(id, &scale, &column);
+    ValueId below = SkipScale(id, &scale, &column);
+    if (below < 0) below = SkipColumns(id, found);
     if (below < 0) return id;
     if (column >= 0 && !TakeColumn(column, found, norm)) return id;
     found->scale = scale;
@@ -152,7 +165,8 @@ bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
   if (norm.rows < 0 && ConvolutionAt(below, found)) return IsScale(found->scale);
   const Op& product = graph_.op(below);
   if (product.kind == OpKind::kScaledMatmul) {
-    return norm.rows < 0 && ScaledProductAt(below, found) && IsScale(found->scale);
+    return norm.rows < 0 && found->columns < 0 && ScaledProductAt(below, found) &&
+           IsScale(found->scale);
   }
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
   TakeFactorOfRows(found, &norm);

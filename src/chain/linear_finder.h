@@ -10,14 +10,15 @@
 
 namespace sinter {
 
-// scale * factor * (x W) + bias, as found: `x` is any value, the others are numbers of operands, -1
-// when absent.
+// scale * factor * (x W) * columns + bias, as found: `x` is any value, the others are numbers of
+// operands, -1 when absent.
 struct Linear {
   ValueId x = -1;
   int weight = -1, bias = -1;
   Layout layout = Layout::kOI;
   double scale = 1;
-  int factor = -1;  // a number of each row
+  int factor = -1;   // a number of each row
+  int columns = -1;  // a number of each column
   // In the factor's place 1 / sqrt(mean of the squares of a row of x + eps); -1 when absent.
   double norm_eps = -1;
   // A product of codes, and the numbers of what dequantises x and the weight.
@@ -63,11 +64,12 @@ class LinearFinder {
   ValueId SkipScale(ValueId id, double* scale, ValueId* column) const;
 
  private:
-  int BiasAt(ValueId id) const;
+  int VectorAt(ValueId id) const;
   int FactorAt(ValueId column) const;
   bool TakeColumn(ValueId column, Linear* found, RowNorm* norm) const;
   bool ScaledAt(ValueId id, Linear* found) const;
   ValueId SkipScales(ValueId id, Linear* found, RowNorm* norm) const;
+  ValueId SkipColumns(ValueId id, Linear* found) const;
   bool ProductAt(const Op& op, Linear* found) const;
   bool ScaledProductAt(ValueId id, Linear* found) const;
   int BelowReshapes(ValueId id) const;

@@ -16,7 +16,7 @@ namespace sinter {
 namespace {
 
 // Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
-constexpr uint32_t kSearchVersion = 6;
+constexpr uint32_t kSearchVersion = 7;
 
 constexpr char kOtherHeadersUrl[] = "sinter/other-headers";
 

@@ -51,7 +51,7 @@ std::string ProductsStory(const ProductSequence& s) {
   };
   if (any([](const EpilogueList& e) { return e.has_bias(); })) text += " biased";
   if (any([](const EpilogueList& e) { return e.has_residual(); })) text += " residual";
-  if (any([](const EpilogueList& e) { return e.scaled(); })) text += " scaled";
+  if (s.scaled()) text += " scaled";
   return absl::StrCat(text, " layout=", NameOf(s.layout()), " dtype=", NameOf(s.element()));
 }
 

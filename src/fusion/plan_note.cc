@@ -92,6 +92,7 @@ std::string AbsorbedBy(const GraphRun& run) {
     if (e.has_norm()) text += " * row norm";
     if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, " * ", e.scale());
     if (e.has_factor()) absl::StrAppend(&text, " * row factor");
+    if (p.HasColumnScales()) absl::StrAppend(&text, " * column scale");
     if (e.has_bias()) absl::StrAppend(&text, " + bias");
     if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
     if (e.has_residual()) absl::StrAppend(&text, " + residual");

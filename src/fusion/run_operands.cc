@@ -60,6 +60,7 @@ class Lister {
       Read(Role::kW2, last.weights, last.weights_stride);
       Read(Role::kBias2, last.bias, 0);
       Read(Role::kFactor2, last.factor, 1);
+      Read(Role::kScaleW2, last.scale_weights, 0);
     }
     Read(Role::kResidual, last.residual, last.residual_stride);
     Read(Role::kGivenScale, last.given_scale, 0);

@@ -21,6 +21,9 @@ void AddScaling(const MatrixProduct& p, int number, Json* json) {
   if (factor != nullptr) {
     (*json)[absl::StrCat("factor", number)] = Str(NameOf(factor->element));
   }
+  if (p.HasColumnScales()) {
+    (*json)[absl::StrCat("scale_w", number)] = Str(NameOf(p.weights.scales.element));
+  }
 }
 
 Json WindowJson(const PixelWindow& w) {

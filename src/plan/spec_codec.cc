@@ -11,8 +11,8 @@ absl::Status Lost(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel spec: ", what));
 }
 
-// Writes exactly the sequences that CheckSequence accepts: one or two products with alike operands
-// and without scales. Residual, factors and constants are in the flags after the operands.
+// Writes exactly the sequences that CheckSequence accepts: one or two products with alike operands.
+// Residual, factors, scales and constants are in the flags after the operands.
 void WriteProducts(const ProductSequence& s, ByteWriter& w) {
   if (s.products.empty()) return w.U32(0);  // an empty spec, which no reader accepts
   const MatrixProduct &first = s.front(), &last = s.back();
@@ -115,11 +115,18 @@ constexpr int kSumActivationBit = 11;
 constexpr uint32_t kSumActivations = 7;
 constexpr uint32_t kOfCodes = 1u << 14;
 constexpr uint32_t kNormFollows = 1u << 15;
+constexpr int kColumnScalesBit = 16;  // two of each product
+constexpr uint32_t kFlagsEnd = 1u << 20;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
   return factor == nullptr ? 0 : factor->element == DType::kF32 ? 1 : 2;
+}
+
+// The same of a scale of each column.
+uint32_t ColumnScaleBits(const MatrixProduct& p) {
+  return !p.HasColumnScales() ? 0 : p.weights.scales.element == DType::kF32 ? 1 : 2;
 }
 
 // 0: none; 1: added in f32; 2: added to the rounded result.
@@ -177,7 +184,8 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
 // products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
 // product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
 // that a lone product's result, bias and scales follow: it is of codes; bit 15 that eps of the norm
-// of a lone product's rows does.
+// of a lone product's rows does. Bits 16 and 17 are the first product's scales of columns, 18 and
+// 19 the second's.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -190,7 +198,8 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
         (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
         (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0) |
         (first.epilogue.has_norm() ? kNormFollows : 0) |
-        static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit);
+        static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit |
+        (ColumnScaleBits(first) | (two ? ColumnScaleBits(last) : 0) << 2) << kColumnScalesBit);
   if (scales) {
     w.F64(first.epilogue.scale());
     w.F64(scale2);
@@ -211,6 +220,20 @@ absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProd
   return absl::OkStatus();
 }
 
+absl::Status ReadColumnScales(uint32_t flags, ProductSequence& sequence) {
+  const uint32_t bits[] = {flags >> kColumnScalesBit & 3, flags >> (kColumnScalesBit + 2)};
+  for (int i = 0; i < 2; ++i) {
+    if (bits[i] == 0) continue;
+    if (bits[i] > 2) return Lost(absl::StrCat("scale of columns ", bits[i], " is not 0 to 2"));
+    if (i >= sequence.size()) return Lost("scales of a second product, of one");
+    Operand& weights = sequence[i].weights;
+    if (IsCode(weights.element)) return Lost("scales of columns, of codes");
+    const DType element = bits[i] == 1 ? DType::kF32 : weights.element;
+    weights.scales = {ScaleKind::kVector, 0, 0, element};
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) {
   if ((flags & kRowsFollow) != 0) {
     sequence.rows_per_m = r.I64();
@@ -225,8 +248,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kNormFollows) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kNormFollows));
+  if (flags >= kFlagsEnd) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", kFlagsEnd));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -242,6 +265,7 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (residual > 1) last.epilogue.Set(StepOf(EpilogueOp::kRound, last.result));
   const auto sum = static_cast<Activation>(flags >> kSumActivationBit & kSumActivations);
   if (sum != Activation::kIdentity) last.epilogue.Set(Activate(sum, EpilogueOp::kActivateSum));
+  SINTER_RETURN_IF_ERROR(ReadColumnScales(flags, spec.sequence));
   SINTER_RETURN_IF_ERROR(ReadRows(r, flags, spec.sequence));
   const bool codes = IsCode(spec.sequence.element());
   if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");

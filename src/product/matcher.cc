@@ -99,6 +99,9 @@ absl::Status CheckHalves(const FoundStep& found) {
   if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
   if (up.scale_x != gate.scale_x) return Refuse("gate and up differ in the scale of their rows");
   if ((up.codes >= 0) != (gate.codes >= 0)) return Refuse("one of gate and up has scales");
+  if ((up.columns >= 0) != (gate.columns >= 0)) {
+    return Refuse("one of gate and up has a scale of its columns");
+  }
   if (up.norm_eps != gate.norm_eps) return Refuse("gate and up differ in the norm of their rows");
   if (up.scale == gate.scale) return absl::OkStatus();
   return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
@@ -112,8 +115,8 @@ ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual, bo
   in.bias_up = found.up.bias;
   in.factor = found.main.factor;
   in.scale_rows = found.main.scale_x;
-  in.scale_weights = found.main.scale_w;
-  in.scale_up = found.up.scale_w;
+  in.scale_weights = std::max(found.main.scale_w, found.main.columns);
+  in.scale_up = std::max(found.up.scale_w, found.up.columns);
   in.residual = residual.input;
   in.rounds = rounds;
   return in;
@@ -172,6 +175,7 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
   p.pair = found.gated;
   p.weights.layout = found.main.layout;
   const auto scale = static_cast<float>(found.main.scale);
+  if (found.main.columns >= 0) p.weights.scales.kind = ScaleKind::kVector;
   if (found.main.norm_eps >= 0) p.epilogue.Set(NormOf(static_cast<float>(found.main.norm_eps)));
   if (scale != 1) p.epilogue.Set(ScaleBy(scale));
   if (found.main.factor >= 0) p.epilogue.Set(StepOf(EpilogueOp::kFactor));
@@ -342,6 +346,9 @@ class Describer {
   void FillElements(const ProductInputs& in, MatrixProduct* p) const {
     p->rows.element = p->weights.element = element_;
     p->result = result_;
+    if (in.scale_weights >= 0) {
+      p->weights.scales.element = graph_.operand(in.scale_weights).type.dtype;
+    }
     for (EpilogueStep& step : p->epilogue.steps) {
       if (step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual) step.element = result_;
       if (step.op == EpilogueOp::kBias) step.element = graph_.operand(in.bias).type.dtype;
@@ -356,6 +363,20 @@ class Describer {
     if (op.strides == ContiguousStrides(op.type.dims)) return absl::OkStatus();
     return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
                   ", kernels read it without gaps");
+  }
+
+  // Of f32, or of the weights' own type where those have 16 bits.
+  absl::Status ScaleOfWeights(const ProductInputs& in) const {
+    SINTER_RETURN_IF_ERROR(Scale(in.scale_weights, "scale_w"));
+    SINTER_RETURN_IF_ERROR(Scale(in.scale_up, "scale_w of up"));
+    if (in.scale_weights < 0) return absl::OkStatus();
+    const DType dtype = graph_.operand(in.scale_weights).type.dtype;
+    if (dtype != DType::kF32 && (dtype != element_ || IsCode(element_))) {
+      return Refuse("dtype of scale_w is ", NameOf(dtype), ", must be f32",
+                    IsCode(element_) ? "" : " or that of a");
+    }
+    if (in.scale_up < 0) return absl::OkStatus();
+    return CheckDType(in.scale_up, "scale_w of up", dtype, "gate's");
   }
 
   absl::StatusOr<int64_t> OutFeatures(int product) const {
@@ -417,8 +438,7 @@ class Describer {
         Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
     SINTER_RETURN_IF_ERROR(Scale(in->scale_rows, "scale_a"));
-    SINTER_RETURN_IF_ERROR(Scale(in->scale_weights, "scale_w"));
-    SINTER_RETURN_IF_ERROR(Scale(in->scale_up, "scale_w of up"));
+    SINTER_RETURN_IF_ERROR(ScaleOfWeights(*in));
     for (int input :
          {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
       if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;

@@ -23,7 +23,7 @@ enum class Source : uint8_t {
   kWindow = 2,   // pixels of images under a filter's taps: rows of a first product
 };
 
-// The factor of each element when it is read, in f32. Of operands of 8 bits alone.
+// The factor of each element when it is read: of operands of 8 bits, and kVector of weights of 16.
 enum class ScaleKind : uint8_t {
   kNone = 0,
   kTensor = 1,  // one number
@@ -34,14 +34,15 @@ enum class ScaleKind : uint8_t {
 struct Scales {
   ScaleKind kind = ScaleKind::kNone;
   int64_t block_rows = 0, block_columns = 0;  // of kBlock: 1 or 128 of the operand's rows, 128 of K
+  DType element = DType::kF32;                // of weights of 16 bits maybe theirs
 
   bool operator==(const Scales& o) const {
-    return std::tie(kind, block_rows, block_columns) ==
-           std::tie(o.kind, o.block_rows, o.block_columns);
+    return std::tie(kind, block_rows, block_columns, element) ==
+           std::tie(o.kind, o.block_rows, o.block_columns, o.element);
   }
 };
 
-std::string ToString(const Scales& scales);  // "none", "tensor", "vector", "block 128x128"
+std::string ToString(const Scales& scales);  // "none", "tensor", "vector of bf16", "block 128x128"
 
 struct Operand {
   DType element = DType::kBF16;

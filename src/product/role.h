@@ -30,6 +30,7 @@ enum class Role : uint8_t {
   kScaleUp = 15,
   kScaleOut = 16,    // of 128 columns of a row of out, which is codes
   kGivenScale = 17,  // the same of all of out
+  kScaleW2 = 18,
   kCount
 };
 absl::string_view NameOf(Role role);

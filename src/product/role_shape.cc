@@ -27,7 +27,8 @@ RoleShape WeightScaleShape(const MatrixProduct& p) {
   if (p.weights.scales.kind == ScaleKind::kBlock) {
     return {CeilDiv(p.n, kScaleBlock), p.k / kScaleBlock, false, DType::kF32};
   }
-  return {0, p.weights.scales.kind == ScaleKind::kTensor ? 1 : p.n, false, DType::kF32};
+  const Scales& scales = p.weights.scales;
+  return {0, scales.kind == ScaleKind::kTensor ? 1 : p.n, false, scales.element};
 }
 
 // Pixels as they lie in memory, or rows.
@@ -72,6 +73,8 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kScaleW1:
     case Role::kScaleUp:
       return WeightScaleShape(first);
+    case Role::kScaleW2:
+      return WeightScaleShape(last);
     case Role::kScaleOut:
       return {rows, last.n / kScaleBlock, true, DType::kF32, per_m};
     case Role::kGivenScale:

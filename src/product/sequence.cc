@@ -23,6 +23,9 @@ std::string ScalingText(const MatrixProduct& p, int number) {
     absl::StrAppend(&text, " scale", number, "=", p.epilogue.scale());
   }
   if (factor != nullptr) absl::StrAppend(&text, " factor", number, "=", NameOf(factor->element));
+  if (p.HasColumnScales()) {
+    absl::StrAppend(&text, " scale_w", number, "=", NameOf(p.weights.scales.element));
+  }
   return text;
 }
 
@@ -89,6 +92,7 @@ std::string ToString(const Scales& scales) {
     case ScaleKind::kTensor:
       return "tensor";
     case ScaleKind::kVector:
+      if (scales.element != DType::kF32) return absl::StrCat("vector of ", NameOf(scales.element));
       return "vector";
     case ScaleKind::kBlock:
       return absl::StrCat("block ", scales.block_rows, "x", scales.block_columns);

@@ -44,6 +44,10 @@ struct MatrixProduct {
   int64_t WeightBytes() const { return Width() * n * k * weights.bytes(); }
   // Whether results are codes, with scales of 128 columns that the kernel stores too.
   bool HasGroups() const { return epilogue.has_groups(); }
+  // Whether weights of 16 bits have a scale of each column, as a folded batch norm has.
+  bool HasColumnScales() const {
+    return !IsCode(weights.element) && weights.scales.kind == ScaleKind::kVector;
+  }
   // Whether sums over 128 of K have scales of their own.
   bool HasBlockScales() const {
     return rows.scales.kind == ScaleKind::kBlock || weights.scales.kind == ScaleKind::kBlock;

@@ -42,17 +42,21 @@ absl::Status CheckResult(DType result, DType of_all) {
                         " operands it must be f32, f16, bf16 or e4m3");
 }
 
-// `blocks`: rows of the operand that share a scale of 128 of K.
-absl::Status CheckScales(absl::string_view name, const Operand& operand, int64_t blocks) {
+// `weights`: the operand is weights, else rows.
+absl::Status CheckScales(absl::string_view name, const Operand& operand, bool weights) {
   const Scales& scales = operand.scales;
-  const bool planned = ElementOf(operand.element).promoted;
+  const int64_t blocks = weights ? kScaleBlock : 1;  // rows that share a scale of 128 of K
+  const bool codes = ElementOf(operand.element).promoted;
+  const Scales of_element{ScaleKind::kVector, 0, 0, operand.element};
   if (scales == Scales{}) return absl::OkStatus();
-  if (planned && scales == Scales{ScaleKind::kTensor, 0, 0}) return absl::OkStatus();
-  if (planned && scales == Scales{ScaleKind::kVector, 0, 0}) return absl::OkStatus();
-  if (planned && scales == Scales{ScaleKind::kBlock, blocks, kScaleBlock}) return absl::OkStatus();
-  return RefuseSequence(
-      "scales of ", name, " are ", ToString(scales), ", must be none",
-      planned ? absl::StrCat(", tensor, vector or block ", blocks, "x", kScaleBlock) : "");
+  if (codes && scales == Scales{ScaleKind::kTensor, 0, 0}) return absl::OkStatus();
+  if ((codes || weights) && scales == Scales{ScaleKind::kVector, 0, 0}) return absl::OkStatus();
+  if (codes && scales == Scales{ScaleKind::kBlock, blocks, kScaleBlock}) return absl::OkStatus();
+  if (!codes && weights && scales == of_element) return absl::OkStatus();
+  return RefuseSequence("scales of ", name, " are ", ToString(scales), ", must be none",
+                        codes ? absl::StrCat(", tensor, vector or block ", blocks, "x", kScaleBlock)
+                        : weights ? absl::StrCat(", vector or vector of ", NameOf(operand.element))
+                                  : "");
 }
 
 // Of a product of operands of 8 bits.
@@ -89,6 +93,9 @@ absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) 
   if (sequence.size() > 1) {
     return RefuseSequence("products: ", sequence.size(), " are not 1, of a norm of the rows");
   }
+  if (p.weights.scales.kind != ScaleKind::kNone) {
+    return RefuseSequence("norm is there, beside scales of the weights");
+  }
   if (p.rows.source == Source::kWindow || ElementOf(p.rows.element).bytes != 2) {
     return RefuseSequence("norm is there, the rows are ", NameOf(p.rows.element),
                           p.rows.source == Source::kWindow ? " of a window" : "",
@@ -98,7 +105,7 @@ absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) 
 }
 
 absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout layout,
-                          Source source, int64_t blocks) {
+                          Source source, bool weights) {
   if (operand.layout != Layout::kOI && operand.layout != Layout::kIO) {
     return RefuseSequence("layout ", static_cast<int>(operand.layout), " of ", name,
                           " is not oi or io");
@@ -107,7 +114,7 @@ absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout
     return RefuseSequence("layout of ", name, " is ", NameOf(operand.layout), ", must be ",
                           NameOf(layout));
   }
-  SINTER_RETURN_IF_ERROR(CheckScales(name, operand, blocks));
+  SINTER_RETURN_IF_ERROR(CheckScales(name, operand, weights));
   if (operand.source == source) return absl::OkStatus();
   return RefuseSequence("source ", static_cast<int>(operand.source), " of ", name, " is not ",
                         static_cast<int>(source));
@@ -133,9 +140,9 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   SINTER_RETURN_IF_ERROR(CheckResult(p.result, element));
   const bool window = i == 0 && p.rows.source == Source::kWindow;
   const Source source = i > 0 ? Source::kProduct : window ? Source::kWindow : Source::kBuffer;
-  SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source, 1));
+  SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source, false));
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
-  SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, kScaleBlock));
+  SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, true));
   SINTER_RETURN_IF_ERROR(CheckPromoted(sequence, p));
   SINTER_RETURN_IF_ERROR(CheckNorm(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));

@@ -11,12 +11,18 @@ namespace {
 
 constexpr uint8_t kCanonicalVersion = 4;
 
+// Scales of codes are f32.
+bool HasScaleElement(const Operand& o) {
+  return o.scales.kind != ScaleKind::kNone && !IsCode(o.element);
+}
+
 void WriteOperand(const Operand& o, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(o.element));
   w.U32(static_cast<uint32_t>(o.layout));
   w.U8(static_cast<uint8_t>(o.scales.kind));
   w.I64(o.scales.block_rows);
   w.I64(o.scales.block_columns);
+  if (HasScaleElement(o)) w.U32(static_cast<uint32_t>(o.scales.element));
   w.U8(static_cast<uint8_t>(o.source));
   if (o.source == Source::kWindow) WriteWindow(o.window, w);
 }
@@ -64,6 +70,7 @@ void ReadOperand(ByteReader& r, Operand& o) {
   o.scales.kind = static_cast<ScaleKind>(r.U8());
   o.scales.block_rows = r.I64();
   o.scales.block_columns = r.I64();
+  if (HasScaleElement(o)) o.scales.element = static_cast<DType>(r.U32());
   o.source = static_cast<Source>(r.U8());
   if (o.source == Source::kWindow) ReadWindow(r, o.window);
 }

@@ -69,6 +69,7 @@ absl::Status CheckOne(const MatrixProduct& p) {
     return Refuse(absl::StrCat("into ", NameOf(p.result), ", only into its operands' element"));
   }
   if (p.epilogue.has_norm()) return Refuse("rows whose norm it would compute");
+  if (p.weights.scales.kind != ScaleKind::kNone) return Refuse("weights with scales");
   return absl::OkStatus();
 }
 

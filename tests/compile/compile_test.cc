@@ -198,6 +198,11 @@ TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
              "scaled products");
 }
 
+TEST_F(CompileTest, KernelsThatScaleTheirColumns) {
+  CompileAll(ColumnScaleKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
+             "scaled columns");
+}
+
 TEST_F(CompileTest, ProductsThatComputeTheNormOfTheirRows) {
   CompileAll(NormKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "norms of rows");
 }

@@ -330,6 +330,28 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {
   return KernelsOfEachKind(list, model, count);
 }
 
+std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count) {
+  std::vector<ProductSequence> list;
+  for (ProductSequence p : ResidualProblems()) {
+    const bool f32 = ResidualOf(p) == Residual::kAdded;
+    SetColumnScale(&p, 0, f32 ? DType::kF32 : p.element());
+    SetBias(&p, 0);
+    list.push_back(p);
+    SetColumnScale(&p, 1, f32 ? p.element() : DType::kF32);
+    SetFactor(&p, 0, RowFactor::kF32);
+    SetActivation(&p, Activation::kGeluErf);
+    list.push_back(p);
+    SetResidual(&p, Residual::kNone);
+    list.push_back(p);
+  }
+  const auto problem = ParseProblem(
+      "conv_chain b=8 ic=72 h=14 w=14 k1=3 k2=1 oc1=136 oc2=328 act=relu bias1=1 bias2=1");
+  ProductSequence conv = MatchProducts(problem->chain, 8)->sequence;
+  for (int i = 0; i < 2; ++i) SetColumnScale(&conv, i, DType::kBF16);
+  list.push_back(conv);
+  return KernelsOfEachKind(list, model, count);
+}
+
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (ProductSequence p : ResidualProblems()) {

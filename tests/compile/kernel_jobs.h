@@ -47,6 +47,10 @@ std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
 // without.
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 
+// The same with a scale of each column of either product or both, alone, beside a factor of rows
+// and with everything else that an epilogue has; and convolutions of 3 x 3 taps with one.
+std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count);
+
 // Products and gated pairs of e4m3 operands: every scale, bf16, f16 and f32 results, with bias,
 // activations and residual, ragged columns, from 1 to 512 rows; of every kind as above, at most
 // `count`, evenly of all.

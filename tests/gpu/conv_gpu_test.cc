@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/buckets.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
@@ -134,9 +135,12 @@ class Convolutions : public GpuTest {
   static void Expect(const std::string& line, const std::vector<int64_t>& batches) {
     const absl::StatusOr<Problem> problem = ParseProblem(line);
     ASSERT_OK(problem);
-    const Chain& chain = problem->chain;
+    SCOPED_TRACE(line);
+    Expect(problem->chain, batches);
+  }
+  static void Expect(const Chain& chain, const std::vector<int64_t>& batches) {
     for (const int64_t images : batches) {
-      SCOPED_TRACE(absl::StrCat(line, ", images ", images));
+      SCOPED_TRACE(absl::StrCat("images ", images));
       ConvRun run(ports(), chain, images);
       ASSERT_OK(run.Upload(static_cast<uint64_t>(images)));
       for (const Choice choice : {Choice::kBest, Choice::kFused, Choice::kUnfused}) {
@@ -231,6 +235,34 @@ TEST_F(Convolutions, ChainsOfFewOrOddChannels) {
   Expect("conv_chain b=M ic=40 h=14 w=14 oc1=72 oc2=136 k1=3 k2=1 act=relu", OneToNine());
   Expect("conv_chain b=M ic=8 h=28 w=28 oc1=64 oc2=64 k1=3 k2=1 act=relu bias1=1", {1, 2, 8});
   Expect("conv_chain b=M ic=136 h=7 w=9 oc1=136 oc2=40 k1=3 k2=1 act=silu weights=HWIO", {1, 5});
+}
+
+// Convolution, batch norm folded into a scale and a bias, ReLU, a convolution of 1 x 1, the same.
+TEST_F(Convolutions, FoldedBatchNorms) {
+  for (const int64_t taps : {1, 3}) {
+    for (const FilterLayout filter : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
+      for (const DType dtype : {DType::kBF16, DType::kF16}) {
+        ConvSpec spec;
+        spec.height = 9;
+        spec.width = 7;
+        spec.channels = 64;
+        spec.filter = filter;
+        spec.dtype = dtype;
+        spec.layers.resize(2);
+        for (ConvLayer& layer : spec.layers) layer.scale = layer.bias = true;
+        spec.layers[0].out = 72;
+        spec.layers[0].taps = {taps, taps};
+        spec.layers[0].conv.pads = {taps / 2, taps / 2, taps / 2, taps / 2};
+        spec.layers[0].act = Activation::kRelu;
+        spec.layers[1].out = 136;
+        SCOPED_TRACE(absl::StrCat("taps ", taps, ", ", NameOf(dtype), ", filter layout ",
+                                  static_cast<int>(filter)));
+        const absl::StatusOr<Chain> chain = MakeConvChain(spec);
+        ASSERT_OK(chain);
+        Expect(*chain, {1, 3, 8});
+      }
+    }
+  }
 }
 
 TEST_F(Convolutions, EveryBatchOfAWindow) {

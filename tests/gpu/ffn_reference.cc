@@ -168,11 +168,16 @@ class ProductsRun {
         const double scale = Norm(p, x, r) * Scale(p, in, rows[static_cast<size_t>(r)]);
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
+          const int64_t column = first + j;
+          const double of_gate = scale * ColumnScale(p, in.scale_weights, column);
           double value =
-              Activate(p.epilogue.activation(), scale * gate[at] + Bias(in.bias, first + j));
-          if (p.pair) value *= scale * up[at] + Bias(in.bias_up, first + j);
-          value = Sum(p, in, value, rows[static_cast<size_t>(r)], first + j);
-          c.At(r, first + j) = rounds ? Round(value, element_) : value;
+              Activate(p.epilogue.activation(), of_gate * gate[at] + Bias(in.bias, column));
+          if (p.pair) {
+            value *=
+                scale * ColumnScale(p, in.scale_up, column) * up[at] + Bias(in.bias_up, column);
+          }
+          value = Sum(p, in, value, rows[static_cast<size_t>(r)], column);
+          c.At(r, column) = rounds ? Round(value, element_) : value;
         }
       }
     });
@@ -208,12 +213,17 @@ class ProductsRun {
   double Scale(const MatrixProduct& p, const ProductInputs& in, int64_t row) const {
     const double scale = p.epilogue.scale();
     if (in.factor < 0) return scale;
-    const std::string& factors = inputs_[in.factor];
-    if (p.epilogue.Find(EpilogueOp::kFactor)->element != DType::kF32)
-      return scale * ToDouble(At(factors, row), element_);
-    float factor;
-    std::memcpy(&factor, factors.data() + row * sizeof factor, sizeof factor);
-    return scale * factor;
+    return scale * NumberAt(in.factor, row, p.epilogue.Find(EpilogueOp::kFactor)->element);
+  }
+  double ColumnScale(const MatrixProduct& p, int input, int64_t column) const {
+    return input < 0 ? 1 : NumberAt(input, column, p.weights.scales.element);
+  }
+  double NumberAt(int input, int64_t index, DType dtype) const {
+    const std::string& numbers = inputs_[input];
+    if (dtype != DType::kF32) return ToDouble(At(numbers, index), dtype);
+    float number;
+    std::memcpy(&number, numbers.data() + index * sizeof number, sizeof number);
+    return number;
   }
   double Sum(const MatrixProduct& p, const ProductInputs& in, double value, int64_t row,
              int64_t column) const {

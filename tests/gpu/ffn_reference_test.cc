@@ -76,7 +76,7 @@ TEST(FfnReference, AgreesWithTheOracleOnConvolutions) {
        {"conv_chain b=M ic=24 h=5 w=7 oc1=16 oc2=40 k1=3 k2=1 act=relu bias1=1 bias2=1",
         "conv_chain b=M ic=8 h=9 w=6 oc1=16 oc2=24 k1=3,2 k2=1 act=relu stride=2,1 pad=2,0,1,1 "
         "dilation=1,2 weights=HWIO dtype=f16",
-        "conv b=M ic=40 h=5 w=3 oc=24 k=3 act=relu bias=1 residual=before",
+        "conv b=M ic=40 h=5 w=3 oc=24 k=3 act=relu scale=1 bias=1 residual=before",
         "conv_chain b=M ic=24 h=5 w=7 oc1=16 oc2=40 k1=1 k2=1 act=silu"}) {
     SCOPED_TRACE(line);
     const auto problem = ParseProblem(line);
@@ -97,11 +97,14 @@ TEST(FfnReference, AgreesWithTheOracleOnConvolutions) {
 }
 
 TEST(FfnReference, AgreesWithTheOracleOnScaledProducts) {
-  for (int mask = 0; mask < 32; ++mask) {
+  for (int mask = 0; mask < 256; ++mask) {
     FfnSpec spec;
     spec.act = Activation::kSilu;
     spec.gated = (mask & 1) != 0;
     spec.products = (mask & 2) != 0 ? 1 : 2;
+    spec.scale_w1 = (mask & 32) != 0;
+    spec.scale_w2 = (mask & 64) != 0 && spec.products == 2;
+    spec.scale_w_dtype = (mask & 128) != 0 ? DType::kF32 : spec.dtype;
     spec.factor_dtype = (mask & 4) != 0 ? DType::kF32 : spec.dtype;
     spec.factor1 = (mask & 8) != 0;
     spec.factor2 = (mask & 16) != 0 && spec.products == 2;

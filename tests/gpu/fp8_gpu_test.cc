@@ -513,8 +513,8 @@ TEST_F(Fp8, MutantsAreCaught) {
       {{"columns have the scales of the next 128 of K", kScales, "*matrices_[matrix]++",
         "matrices_[matrix]++[1]", kFlow},
        blocks},
-      {{"columns have the first one's factor", kScaling, "return factors[kOne ? 0 : column]",
-        "return factors[0]", kFlow},
+      {{"columns have the first one's factor", kScaling, "unpack(factors[kOne ? 0 : column])",
+        "unpack(factors[0])", kFlow},
        rows},
   };
   constexpr int64_t kRows = 128;

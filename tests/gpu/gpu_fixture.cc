@@ -67,6 +67,8 @@ std::string NameOf(const FfnSpec& spec) {
   if (spec.scale1 != 1 || spec.scale2 != 1) absl::StrAppend(&name, "_s");
   if (spec.factor1) absl::StrAppend(&name, "_f1");
   if (spec.factor2) absl::StrAppend(&name, "_f2");
+  if (spec.scale_w1) absl::StrAppend(&name, "_c1");
+  if (spec.scale_w2) absl::StrAppend(&name, "_c2");
   if (spec.residual) absl::StrAppend(&name, spec.rounds_sum ? "_rounded_r" : "_r");
   if (spec.sum_act != Activation::kIdentity)
     absl::StrAppend(&name, "_", sinter::NameOf(spec.sum_act));

@@ -1,6 +1,6 @@
-// Products that a constant and a number of each row multiply, in every dataflow: schedules over the
-// whole space, rows that end anywhere, with residuals and without, with and without pauses, and
-// launches that are looped over rows.
+// Products that a constant, a number of each row and one of each column multiply, in every
+// dataflow: schedules over the whole space, rows that end anywhere, with residuals and without,
+// with and without pauses, and launches that are looped over rows.
 #include <memory>
 #include <vector>
 
@@ -76,7 +76,50 @@ TEST_F(RowFactors, ProductsWithPauses) { RunAll(Dataflow::kProduct, true); }
 TEST_F(RowFactors, GridExchangeWithPauses) { RunAll(Dataflow::kGridExchange, true); }
 TEST_F(RowFactors, ClusterExchangeWithPauses) { RunAll(Dataflow::kClusterExchange, true); }
 
-// The factors of a launch that is looped over rows move with them.
+// Scales of columns of either product or both, of either dtype, alone, with factors of rows, with
+// bias and residual; columns that end anywhere.
+class ColumnScales : public RowFactors {
+ protected:
+  static std::vector<FfnSpec> Scaled() {
+    std::vector<FfnSpec> specs = Specs();
+    for (size_t i = 0; i < specs.size(); ++i) {
+      FfnSpec& spec = specs[i];
+      if (i % 2 == 0) spec.factor1 = spec.factor2 = false;
+      spec.scale_w1 = i != 1;
+      spec.scale_w2 = i != 0;
+      spec.scale_w_dtype = i < 2 ? spec.dtype : DType::kF32;
+      spec.bias1 = true;
+    }
+    return specs;
+  }
+  // Whose weights and second columns are small enough to stay.
+  static std::vector<FfnSpec> Small() {
+    std::vector<FfnSpec> specs = Scaled();
+    for (FfnSpec& spec : specs) {
+      spec.n = 128;
+      spec.k = 72;
+      spec.l = 67;
+      if (spec.layout == Layout::kIO) spec.l = 72;
+    }
+    return specs;
+  }
+  static void RunScaled(Dataflow dataflow, bool jitter = false) {
+    const bool small = dataflow == Dataflow::kResidentWeights;
+    Sweep(small ? Small() : Scaled(), dataflow, jitter ? kPaused : kSchedules, jitter, 43, RunOne);
+  }
+};
+
+TEST_F(ColumnScales, Products) { RunScaled(Dataflow::kProduct); }
+TEST_F(ColumnScales, GridExchange) { RunScaled(Dataflow::kGridExchange); }
+TEST_F(ColumnScales, ClusterExchange) { RunScaled(Dataflow::kClusterExchange); }
+TEST_F(ColumnScales, ClusterRanges) { RunScaled(Dataflow::kClusterRanges); }
+TEST_F(ColumnScales, ClusterSlab) { RunScaled(Dataflow::kClusterSlab); }
+TEST_F(ColumnScales, SpatialGate) { RunScaled(Dataflow::kSpatialGate); }
+TEST_F(ColumnScales, TaskList) { RunScaled(Dataflow::kTaskList); }
+TEST_F(ColumnScales, ResidentWeights) { RunScaled(Dataflow::kResidentWeights); }
+TEST_F(ColumnScales, ProductsWithPauses) { RunScaled(Dataflow::kProduct, true); }
+
+// The factors of a launch that is looped over rows move with them; scales of columns stay.
 TEST_F(RowFactors, ManyRows) {
   constexpr int64_t kMany = 9000;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -87,7 +130,8 @@ TEST_F(RowFactors, ManyRows) {
     spec.k = 128;
     spec.l = 128;
     spec.factor1 = spec.factor2 = true;
-    spec.factor_dtype = dtype;
+    spec.scale_w1 = spec.scale_w2 = true;
+    spec.factor_dtype = spec.scale_w_dtype = dtype;
     const Chain chain = MakeFfnChain(spec).value();
     const auto data = DeviceChain::Make(ports(), chain, kMany, 37);
     ASSERT_OK(data);

@@ -59,10 +59,11 @@ inline void SetLayout(ProductSequence* s, Layout layout) {
   for (MatrixProduct& p : s->products) p.weights.layout = layout;
 }
 
-// Of all operands and results; factors of rows in f32 stay so.
+// Of all operands and results; factors of rows and scales of columns in f32 stay so.
 inline void SetElement(ProductSequence* s, DType element) {
   for (MatrixProduct& p : s->products) {
     p.rows.element = p.weights.element = p.result = element;
+    if (p.weights.scales.element != DType::kF32) p.weights.scales.element = element;
     for (EpilogueStep& step : p.epilogue.steps) {
       const bool typed = step.op == EpilogueOp::kBias || step.op == EpilogueOp::kRound ||
                          step.op == EpilogueOp::kResidual || step.op == EpilogueOp::kFactor;
@@ -121,6 +122,11 @@ inline RowFactor FactorOf(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
   if (factor == nullptr) return RowFactor::kNone;
   return factor->element == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
+}
+
+// A scale of each column of product i's weights.
+inline void SetColumnScale(ProductSequence* s, int i, DType element) {
+  (*s)[i].weights.scales = {ScaleKind::kVector, 0, 0, element};
 }
 
 // Whether a matrix is added to the last result, rounded before or not.

@@ -27,9 +27,11 @@ struct Arguments {
   float* partial_out;             // in the workspace, [block][block_m][block_n]
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
-  // Scales of the first product. scale_a has one for each 128 of K of a row. scale_w1 and scale_up
-  // have one for all columns, one for each column, or one for each 128 of K of 128 columns.
-  const float *scale_a, *scale_w1, *scale_up;
+  // Scales of operands, in f32. scale_a has one for each 128 of K of a row; those of weights have
+  // one for all columns, one for each column, which may be of Result too, or one for each 128 of K
+  // of 128 columns.
+  const float* scale_a;
+  const void *scale_w1, *scale_up, *scale_w2;
   // Of results that are stored as codes: the scale of all, or those of 128 columns of a row, with
   // the bounds of their largest magnitudes.
   const float* given_scale;

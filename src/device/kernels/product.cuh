@@ -44,7 +44,8 @@ SINTER_DEVICE void product_rows(const Arguments& args, const BlockType& block,
 template <class Config, class Scales>
 SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
   if constexpr (Scales::kPresent)
-    return {args.scale_a, args.scale_w1, args.scale_up, args.m, begin * Config::First::kSubtiles};
+    return {args.scale_a, static_cast<const float*>(args.scale_w1),
+            static_cast<const float*>(args.scale_up), args.m, begin * Config::First::kSubtiles};
   else
     return {};
 }

@@ -15,6 +15,14 @@ SINTER_DEVICE Scaling first_scaling(const Arguments& args, int row) {
     return Scaling::of(args.factor1, args.scale1, args.m, row);
 }
 
+template <class Scaling>
+SINTER_DEVICE Scaling second_scaling(const Arguments& args) {
+  if constexpr (Scaling::kColumns)
+    return {Scaling::Rows::of(args.factor2, args.scale2, args.m), args.scale_w2, nullptr};
+  else
+    return Scaling::of(args.factor2, args.scale2, args.m);
+}
+
 template <class Config, class Scaling, class P = typename Config::First>
 SINTER_DEVICE auto first_epilogue(const Arguments& args, int row = 0) {
   using Bias = typename Config::Bias;
@@ -29,7 +37,7 @@ SINTER_DEVICE auto second_epilogue(const Arguments& args) {
   using Bias = typename Config::Bias;
   return Epilogue<typename Config::Second, Bias, Identity, Config::kBias2, Scaling>{
       static_cast<const typename Bias::Stored*>(args.bias2), nullptr,
-      Scaling::of(args.factor2, args.scale2, args.m)};
+      second_scaling<Scaling>(args)};
 }
 
 template <class Config>

@@ -57,16 +57,25 @@ struct OneFactor {
 };
 
 // The scaling `Rows`, and a factor of each column of gate and of up; with kOne, one of all columns.
-template <class Rows_, bool kOne>
+template <class Rows_, bool kOne, class Element = Float32>
 struct ColumnFactors {
   using Rows = Rows_;
+  using Stored = typename Element::Stored;
   static constexpr bool kPresent = true, kColumns = true;
   Rows rows;
-  const float *factors, *up_factors;
+  const Stored *factors, *up_factors;
 
+  SINTER_DEVICE ColumnFactors(Rows rows, const void* factors, const void* up_factors)
+      : rows(rows),
+        factors(static_cast<const Stored*>(factors)),
+        up_factors(static_cast<const Stored*>(up_factors)) {}
   SINTER_DEVICE float at(int row) const { return rows.at(row); }
-  SINTER_DEVICE float of_column(int column) const { return factors[kOne ? 0 : column]; }
-  SINTER_DEVICE float of_up(int column) const { return up_factors[kOne ? 0 : column]; }
+  SINTER_DEVICE float of_column(int column) const {
+    return Element::unpack(factors[kOne ? 0 : column]);
+  }
+  SINTER_DEVICE float of_up(int column) const {
+    return Element::unpack(up_factors[kOne ? 0 : column]);
+  }
 };
 
 // The scales of a thread's two rows of accumulators. They are loaded before the product and arrive

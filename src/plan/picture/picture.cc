@@ -126,7 +126,8 @@ ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   ProductPicture product;
   product.formula =
       Formula(Role::kOut, p.epilogue,
-              Term(p.epilogue, NameOf(Role::kC), NameOf(Role::kW2), Role::kFactor2, Role::kBias2));
+              Term(p.epilogue, NameOf(Role::kC), Dequantised(p.weights, Role::kW2, Role::kScaleW2),
+                   Role::kFactor2, Role::kBias2));
   product.result = Matrix(Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
   product.operands = {Weights(Role::kW2, p)};
   product.operands_from = "HBM, before c is there";

@@ -163,8 +163,9 @@ const char* RowScalingType(const MatrixProduct& p) {
 std::string ScalingType(const MatrixProduct& p) {
   const ScaleKind columns = p.weights.scales.kind;
   if (columns == ScaleKind::kNone || columns == ScaleKind::kBlock) return RowScalingType(p);
+  const bool f32 = p.weights.scales.element == DType::kF32;
   return absl::StrCat("ColumnFactors<", RowScalingType(p), ", ",
-                      Bool(columns == ScaleKind::kTensor), ">");
+                      Bool(columns == ScaleKind::kTensor), f32 ? "" : ", Config::Result", ">");
 }
 
 std::string BlockScalesType(const MatrixProduct& p) {
@@ -287,6 +288,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
     list.pointers.push_back(Role::kScaleW1);
     if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
   }
+  if (two && Has(p.back().weights.scales)) list.pointers.push_back(Role::kScaleW2);
   const QuantizeRule* codes = last.quantize();
   if (codes != nullptr && codes->columns == 0) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);

@@ -17,6 +17,7 @@ double Doublings(double readers) {
 // Bytes that many blocks read at about the same time cost L2 less, but far more than one read.
 // `rate`: with one reader; `gain`: the part of `rate` that each doubling of the readers adds.
 double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel& model) {
+  if (stream.bytes == 0) return 0;
   return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
          std::min(rate * (1 + gain * Doublings(stream.readers)), model.l2_shared_bytes_per_us);
 }
@@ -26,7 +27,8 @@ double L2Us(const ProductLoad& load, const DeviceModel& model) {
   return L2Us(load.weights, rate, gain, model) +
          L2Us(load.rows, load.windows ? model.l2_window_bytes_per_us : model.l2_rows_bytes_per_us,
               model.l2_rows_reader_gain, model) +
-         L2Us(load.residual, rate, gain, model) + L2Us(load.result, rate, gain, model);
+         L2Us(load.residual, rate, gain, model) + L2Us(load.scales, rate, gain, model) +
+         L2Us(load.result, rate, gain, model);
 }
 
 }  // namespace

@@ -52,6 +52,17 @@ void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad*
   load->intake_bytes += static_cast<double>(load->turns) * static_cast<double>(share);
 }
 
+// Every tile reads the scales of its columns: `columns` of a block's.
+void AddColumnScales(const ProductDims& d, int64_t m_units, int64_t columns, ProductLoad* load) {
+  if (d.scale_bytes == 0) return;
+  const int64_t of_column = d.width * d.scale_bytes;
+  const auto bytes = static_cast<double>(d.n * of_column);
+  load->scales = {static_cast<double>(m_units) * bytes, load->weights.readers, 0};
+  load->total_bytes += load->scales.bytes;
+  load->hbm_bytes += bytes;
+  load->intake_bytes += static_cast<double>(load->turns * columns * of_column);
+}
+
 // Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines.
 int64_t PixelPitch(const PixelWindow& window) {
   return kSubtileChannels % window.channels == 0 ? kSubtileChannels : window.channels;
@@ -69,6 +80,7 @@ ProductDims DimsOf(const MatrixProduct& p) {
   d.result_bytes = p.ResultBytes();
   const EpilogueStep* residual = p.epilogue.Find(EpilogueOp::kResidual);
   if (residual != nullptr) d.residual_bytes = SizeOf(residual->element);
+  if (p.HasColumnScales()) d.scale_bytes = SizeOf(p.weights.scales.element);
   return d;
 }
 
@@ -105,7 +117,7 @@ ProductDims RestDims(const ProductSequence& p, const Schedule& s) {
   d.product = 1;
   d.k -= KeptColumns(p, s);
   d.rows_from_hbm = false;
-  d.residual_bytes = 0;
+  d.residual_bytes = d.scale_bytes = 0;
   d.to_memory = false;  // the store is counted with the rest of C
   return d;
 }
@@ -163,6 +175,7 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   }
   if (d.to_memory) load.result = {static_cast<double>(p.rows() * d.n * d.result_bytes), 1, 0};
   AddResidual(d, p.rows(), rows * columns * d.residual_bytes / k_parts, &load);
+  AddColumnScales(d, m_units, columns, &load);
   const int64_t stage =
       (d.rows_in_ring ? s.block_m * d.row_bytes : 0) + d.width * tile.block_n * d.weight_bytes;
   // wgmmas that a warpgroup issues side by side, and the columns of all of them: a thread holds

@@ -21,6 +21,7 @@ struct ProductDims {
   int width = 1;         // weight matrices side by side
   int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // bytes of an element
   int64_t residual_bytes = 0;  // bytes of an element of the residual; 0: none
+  int64_t scale_bytes = 0;     // of a column's scale, of weights of 16 bits; 0: none
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
   int64_t rows_bytes = 0;      // of all rows as they lie in memory
@@ -54,7 +55,7 @@ struct ProductLoad {
   double intake_bytes = 0;  // block_bytes, and the extra cost of rows in two cache lines
   double total_bytes = 0;   // L2 traffic: once for both blocks of a pair where they share
   bool windows = false;     // rows come by im2col loads
-  L2Stream weights, rows, residual, result;  // total_bytes by operand; and the stored result
+  L2Stream weights, rows, residual, scales, result;  // total_bytes by operand; the stored result
   double hbm_bytes = 0;     // HBM traffic: weights once, A again where L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads
   // Sums that each warp scheduler of the busiest block adds in f32, of operands of 8 bits.

@@ -45,6 +45,24 @@ TEST(CodegenGolden, ActivatedSums) {
   ExpectGoldenKernel("c6-activated-sum-product", SampleSpec(SecondOf(chain), product));
 }
 
+// Folded batch norms of both convolutions, and scales of a gated pair's columns.
+TEST(CodegenGolden, ScalesOfColumns) {
+  ProductSequence chain = SampleC6();
+  for (int i = 0; i < 2; ++i) {
+    SetColumnScale(&chain, i, DType::kBF16);
+    SetBias(&chain, i);
+  }
+  for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {
+    ExpectGoldenKernel(absl::StrCat("c6-column-scales-", NameOf(dataflow)),
+                       SampleSpec(SampleProblem(chain, dataflow), SampleC6Schedule(dataflow)));
+  }
+  ProductSequence gated = SampleS8();
+  SetColumnScale(&gated, 0, DType::kF32);
+  SetFactor(&gated, 0, RowFactor::kF32);
+  SetColumnScale(&gated, 1, DType::kF32);
+  ExpectGoldenKernel("s8-column-scales-grid-exchange", SampleSpec(gated, Dataflow::kGridExchange));
+}
+
 TEST(CodegenGolden, Windows) {
   const ProductSequence chain = SampleC6();
   for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {

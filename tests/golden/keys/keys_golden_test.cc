@@ -58,6 +58,12 @@ void AddProducts(Encodings* all) {
   all->emplace_back("products", SampleS8().Canonical());
   all->emplace_back("products with a residual", residual.Canonical());
   all->emplace_back("products with scalings", scaled.Canonical());
+  ProductSequence columns = SampleS8();
+  SetColumnScale(&columns, 0, DType::kF32);
+  SetColumnScale(&columns, 1, DType::kBF16);
+  const KernelSpec of_columns = SampleSpec(columns, Dataflow::kGridExchange);
+  all->emplace_back("products with scales of columns", columns.Canonical());
+  all->emplace_back("plan of scales of columns", PlanOf(of_columns).Encode());
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
     const std::string name(NameOf(dataflow));

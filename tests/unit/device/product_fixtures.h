@@ -19,16 +19,21 @@ struct ResidualCase {
       out;  // out is empty where the result takes the residual's place
 };
 
-// Factors of m rows, powers of two, and what is stored of a product that they multiply.
+// Factors of m rows and of columns, powers of two, and what is stored of a product that they
+// multiply.
 struct ScaledCase {
   ScaledCase(int m, int columns) : out(static_cast<size_t>((m + 1) * columns), kPoison) {
     for (int row = 0; row < m; ++row) {
       elements.push_back(static_cast<u16>(1 << row % 3));
       singles.push_back(static_cast<float>(1 << row % 2));
     }
+    for (int column = 0; column < columns; ++column) {
+      of_columns.push_back(static_cast<u16>(1 << column % 2));
+      of_up.push_back(static_cast<u16>(1 << column % 3));
+    }
   }
   static constexpr float kConstant = 2;
-  std::vector<u16> elements;
+  std::vector<u16> elements, of_columns, of_up;
   std::vector<float> singles;
   std::vector<u16> out;
 };
@@ -36,15 +41,21 @@ struct ScaledCase {
 template <class Config>
 class Products : public ::testing::Test {
  protected:
-  // The same tile stored again with every row multiplied: by elements, and by f32 and a constant.
+  // The same tile stored again with every row multiplied: by elements, by f32 and a constant, and
+  // by elements with every column multiplied too.
   template <class P>
   void StoreScaled(const std::vector<Accumulators<P>>& ranks, const std::vector<u16>& bias, int row,
                    int column, int m) {
-    if (scaled_.empty()) scaled_.assign(2, ScaledCase(m, P::kN));
+    if (scaled_.empty()) scaled_.assign(3, ScaledCase(m, P::kN));
     StoreScaledBy<P>(RowFactors<Integer16>::of(scaled_[0].elements.data(), 1, m), ranks, bias, row,
                      column, m, &scaled_[0]);
     StoreScaledBy<P>(RowFactors<Float32>::of(scaled_[1].singles.data(), ScaledCase::kConstant, m),
                      ranks, bias, row, column, m, &scaled_[1]);
+    using OfColumns = ColumnFactors<RowFactors<Integer16>, false, Integer16>;
+    ScaledCase& c = scaled_[2];
+    StoreScaledBy<P>(OfColumns(RowFactors<Integer16>::of(c.elements.data(), 1, m),
+                               c.of_columns.data(), c.of_up.data()),
+                     ranks, bias, row, column, m, &c);
   }
 
   template <class P, class Scaling>
@@ -69,10 +80,12 @@ class Products : public ::testing::Test {
           ASSERT_EQ(got, kPoison) << "a write past m";
           continue;
         }
-        const auto r = static_cast<size_t>(row);
-        const float scale = i == 0 ? c.elements[r] : ScaledCase::kConstant * c.singles[r];
+        const auto r = static_cast<size_t>(row), n = static_cast<size_t>(at % P::kN);
+        const float scale = i != 1 ? c.elements[r] : ScaledCase::kConstant * c.singles[r];
+        const float gate = i == 2 ? scale * c.of_columns[n] : scale;
+        const float up = i == 2 ? scale * c.of_up[n] : scale;
         ASSERT_EQ(Integer16::unpack(got),
-                  (Finished<Config, P>(operands, bias, row, at % P::kN, scale)))
+                  (Finished<Config, P>(operands, bias, row, at % P::kN, gate, up)))
             << row << ", " << at % P::kN;
       }
     }

@@ -150,14 +150,15 @@ void ExpectProduct(const Accumulators<P>& accumulators, const Operands<Config, P
   }
 }
 
-// What the epilogue makes of element (row, column), whose row is multiplied by `scale`.
+// What the epilogue makes of element (row, column), whose sums are multiplied by `scale` and, of
+// up, by `up_scale`.
 template <class Config, class P>
 float Finished(const Operands<Config, P>& o, const std::vector<u16>& bias, int row, int column,
-               float scale = 1) {
+               float scale = 1, float up_scale = 1) {
   float x = scale * Dot<Config>(o.rows, o.weights, row, column, 0, P::kK) +
             Integer16::unpack(bias[static_cast<size_t>(column)]);
   if (P::kWidth == 1) return Fold::apply(x);
-  const float up = scale * Dot<Config>(o.rows, o.up, row, column, 0, P::kK) +
+  const float up = up_scale * Dot<Config>(o.rows, o.up, row, column, 0, P::kK) +
                    Integer16::unpack(bias[static_cast<size_t>(column)]);
   return Fold::apply(x) * static_cast<float>(static_cast<int>(up) % 7);
 }
@@ -170,8 +171,10 @@ struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
   float apply(float x, float up, int column, float scale) const {
     if (P::kWidth == 1 || column >= P::kN) return Library::apply(x, up, column, scale);
     const float bias = Integer16::unpack(Library::bias_up[column]);
-    const float reduced = static_cast<float>(static_cast<int>(up * scale + bias) % 7);
-    return Library::apply(x, (reduced - bias) / scale, column, scale);
+    float of_up = scale;
+    if constexpr (Scaling::kColumns) of_up *= Library::scaling.of_up(column);
+    const float reduced = static_cast<float>(static_cast<int>(up * of_up + bias) % 7);
+    return Library::apply(x, (reduced - bias) / of_up, column, scale);
   }
 };
 

@@ -17,6 +17,7 @@
 #include "src/engine/trial_data.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
+#include "src/product/role_shape.h"
 #include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
@@ -99,6 +100,18 @@ class SpecRun {
     return constant * reinterpret_cast<const float*>(factors)[r];
   }
 
+  // What the product of `weight` is multiplied by in a column.
+  double ColumnScale(Role weight, int64_t column) const {
+    const Role role = weight == Role::kW2    ? Role::kScaleW2
+                      : weight == Role::kWUp ? Role::kScaleUp
+                                             : Role::kScaleW1;
+    const uint16_t* scales = At(role);
+    if (scales == nullptr) return 1;
+    const DType element = ShapeOf(p_, role).element;
+    if (element == DType::kF32) return reinterpret_cast<const float*>(scales)[column];
+    return Read(element, scales + column);
+  }
+
   double Sum(const uint16_t* row, int64_t k, Role weight, Role bias, int64_t column,
              double scale) const {
     const uint16_t* w = At(weight);
@@ -109,7 +122,8 @@ class SpecRun {
       const uint16_t* at = w + (oi ? column * stride + i : i * stride + column);
       sum += double{Read(p_.element(), row + i)} * Read(p_.element(), at);
     }
-    return scale * sum + (At(bias) == nullptr ? 0 : Read(p_.element(), At(bias) + column));
+    return scale * ColumnScale(weight, column) * sum +
+           (At(bias) == nullptr ? 0 : Read(p_.element(), At(bias) + column));
   }
 
   void Multiply(const uint16_t* rows, int64_t stride, int64_t k, int64_t n, Role weight, Role bias,
@@ -319,8 +333,8 @@ TEST(ProductsEngineTest, ChainsOfConstantRowsIgnoreM) {
   for (const FakeLaunch& launch : w.world.launches) EXPECT_EQ(launch.m, 9);
 }
 
-// Scaled by constants and by factors of rows: planned, generated, bound, launched, and kept; a plan
-// of the same chain without them is another one.
+// Scaled by constants, factors of rows and scales of columns: planned, generated, bound, launched,
+// and kept; a plan of the same chain without them is another one.
 TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
   FfnSpec spec;
   spec.gated = true;
@@ -333,6 +347,8 @@ TEST(ProductsEngineTest, ScaledProductsAreComputedAndKept) {
   spec.factor1 = spec.factor2 = true;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     spec.factor_dtype = dtype;
+    spec.scale_w1 = spec.scale_w2 = true;
+    spec.scale_w_dtype = dtype == DType::kF32 ? DType::kBF16 : DType::kF32;
     for (Choice choice : {Choice::kFused, Choice::kUnfused}) {
       PrepareOptions options;
       options.choice = choice;

@@ -238,6 +238,31 @@ TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
   EXPECT_EQ(graph->StoredDType(factor), DType::kF32) << "and not as the weights are";
 }
 
+// A folded batch norm; its scale may be what another kernel has computed.
+TEST(ProductRuns, TakeAScaleOfTheirColumns) {
+  for (const bool computed : {false, true}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64});
+    ValueId s = g.In(DType::kF32, {128}, true);
+    if (computed) {
+      s = g.Mul(s, s);
+      g.Out(s);
+    }
+    const ValueId y = g.Matmul(x, Weight(&g, 128, 64));
+    const ValueId scaled = g.Mul(y, g.Spread(s, y));
+    const ValueId sum = g.Add(scaled, g.Spread(g.In(DType::kBF16, {128}, true), scaled));
+    g.Out(g.Cast(*AddSilu(g.builder(), sum), DType::kBF16));
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 1u);
+    const MatchedSequence& matched = found.runs[0].matched;
+    EXPECT_EQ(Absorbed(found.runs[0]), "product * column scale + bias + silu");
+    const ValueId scale = matched.ValueOf(matched.inputs[0].scale_weights);
+    EXPECT_EQ(chain.op(scale).kind == OpKind::kInput, !computed);
+    EXPECT_EQ(matched.weights_constant, !computed);
+  }
+}
+
 // (x r) W is (x W) r, and x is there already: nobody writes x r.
 TEST(ProductRuns, TakeAFactorOfRowsThatNobodyRounds) {
   for (const bool shared : {false, true}) {

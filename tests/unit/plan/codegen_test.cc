@@ -341,6 +341,28 @@ TEST(KernelSource, ScalesTheProductThatIsScaled) {
   EXPECT_THAT(SourceOf(SampleSpec(SampleS8(), Dataflow::kGridExchange)), Not(HasSubstr("scale")));
 }
 
+TEST(KernelSource, ScalesColumnsByNumbersOfEitherType) {
+  ProductSequence p = SampleS8();
+  SetColumnScale(&p, 0, DType::kBF16);
+  SetColumnScale(&p, 1, DType::kF32);
+  const std::string source = SourceOf(SampleSpec(p, Dataflow::kGridExchange));
+  for (const char* text :
+       {"const u16* scale_w1,\n    const u16* scale_up,\n    "
+        "const float* scale_w2,\n",
+        "args.scale_w1 = scale_w1;", "args.scale_up = scale_up;", "args.scale_w2 = scale_w2;",
+        "<Config, NoResidual, ColumnFactors<NoScaling, false, Config::Result>, "
+        "ColumnFactors<NoScaling, false>>(args)"}) {
+    EXPECT_THAT(source, HasSubstr(text));
+  }
+  SetColumnScale(&p, 0, DType::kF32);
+  SetFactor(&p, 0, RowFactor::kElement);
+  p[1].weights.scales = {};
+  const std::string first = SourceOf(SampleSpec(p, Dataflow::kGridExchange));
+  EXPECT_THAT(first, HasSubstr("<Config, NoResidual, ColumnFactors<RowFactors<Config::Result>, "
+                               "false>>(args)"));
+  EXPECT_THAT(first, Not(HasSubstr("scale_w2")));
+}
+
 TEST(KernelSource, DequantisesWhatItMultiplies) {
   ProductSequence p = FirstOf(SampleS8());
   SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kTensor);

@@ -145,6 +145,31 @@ TEST(PlanCodec, KeepsEveryFormOfProducts) {
   EXPECT_GT(norms, 50);
 }
 
+TEST(PlanCodec, KeepsScalesOfColumns) {
+  int kept = 0;
+  const auto set = [](ProductSequence* s, int product, int which) {
+    if (which > 0) SetColumnScale(s, product, which == 1 ? DType::kF32 : s->element());
+  };
+  for (const DType element : {DType::kBF16, DType::kF16}) {
+    for (int which = 0; which < 9; ++which) {
+      for (const bool two : {false, true}) {
+        Plan plan = two ? SampleFusedPlan() : SampleUnfusedPlan();
+        ProductSequence& s = plan.kernels[0].spec.sequence;
+        SetElement(&s, element);
+        set(&s, 0, which % 3);
+        if (two) set(&s, 1, which / 3);
+        const auto back = Plan::Decode(plan.Encode());
+        ASSERT_TRUE(back.ok()) << back.status() << " " << s.ToString();
+        EXPECT_TRUE(back->kernels[0].spec == plan.kernels[0].spec) << s.ToString();
+        const bool json = plan.ToJson().find("\"scale_w1\"") != std::string::npos;
+        EXPECT_EQ(json, which % 3 > 0) << s.ToString();
+        ++kept;
+      }
+    }
+  }
+  EXPECT_EQ(kept, 36);
+}
+
 TEST(PlanCodec, KernelsOfConstantRowsAreOfTheirOwnBucket) {
   Plan plan = SampleUnfusedPlan();
   const Digest before = plan.PlanDigest();

@@ -70,6 +70,7 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (scaled(p[0].rows)) bind_scale(Role::kScaleA);
   if (scaled(p[0].weights)) bind_scale(Role::kScaleW1);
   if (scaled(p[0].weights) && p[0].pair) bind_scale(Role::kScaleUp);
+  if (two && scaled(p[1].weights)) bind_scale(Role::kScaleW2);
   const QuantizeRule* codes = p.back().epilogue.quantize();
   if (codes != nullptr && codes->columns == 0) bind_scale(Role::kGivenScale);
   bind(Role::kOut, p.back().n);

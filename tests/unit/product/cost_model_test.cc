@@ -77,6 +77,31 @@ TEST(CostModel, AResidualIsOneReadOfItsBytes) {
   }
 }
 
+// HBM is read once for each, L2 once for each row tile; nothing like a kernel of its own.
+TEST(CostModel, ScalesOfColumnsAreReadByEveryRowTile) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const ProductSequence chain = Ffn(true, 3072, 1024, 1024);
+  SearchOptions all;
+  all.offered = Offered::kTuning;
+  for (const ProductSequence& plain : {chain, FirstOf(chain)}) {
+    const auto found = SearchSchedules(plain, model, all);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ProductSequence scaled = plain;
+    SetColumnScale(&scaled, 0, DType::kF32);
+    for (const RankedSchedule& ranked : found->ranked) {
+      const Prediction p = Predict(scaled, ranked.schedule, model);
+      const double bytes = 2 * 4.0 * 3072;  // gate's and up's
+      EXPECT_EQ(p.hbm_bytes, ranked.prediction.hbm_bytes + bytes) << ranked.schedule.ToString();
+      EXPECT_GE(p.l2_bytes, ranked.prediction.l2_bytes + bytes);
+      const auto tiles =
+          static_cast<double>((128 + ranked.schedule.block_m - 1) / ranked.schedule.block_m);
+      EXPECT_LE(p.l2_bytes, ranked.prediction.l2_bytes + tiles * bytes);
+      EXPECT_GT(p.total_us, ranked.prediction.total_us);
+      EXPECT_LT(p.total_us, ranked.prediction.total_us + 0.5);
+    }
+  }
+}
+
 TEST(CostModel, PredictsTheMeasuredGridExchangeWithinAQuarter) {
   const DeviceModel model = *BuiltinModel("h200");
   std::vector<double> predicted, measured;

@@ -460,6 +460,142 @@ TEST(MatchProducts, ScalesNothingThatIsRoundedOrHasTwoFactors) {
             "dtype of factor1 is f16, of a bf16");
 }
 
+// A folded batch norm: a scale of each column, then the bias and the activation.
+ValueId OverRows(ChainBuilder& b, ValueId s) { return *b.Broadcast(s, {Dim::M(), C(16)}); }
+
+TEST(MatchProducts, SeesAScaleOfColumnsInEverySpelling) {
+  const struct {
+    const char* what;
+    DType dtype;
+    std::function<ValueId(ChainBuilder&, ValueId, ValueId)> scaled;
+  } cases[] = {
+      {"f32", DType::kF32,
+       [](ChainBuilder& b, ValueId p, ValueId s) { return Mul(b, p, OverRows(b, s)); }},
+      {"of the chain's dtype, on the left", DType::kBF16,
+       [](ChainBuilder& b, ValueId p, ValueId s) { return Mul(b, OverRows(b, s), p); }},
+      {"widened, and a scalar between", DType::kBF16,
+       [](ChainBuilder& b, ValueId p, ValueId s) {
+         const ValueId wide = OverRows(b, *b.Cast(s, DType::kF32));
+         return Mul(b, Mul(b, p, *b.Scalar(0.5)), wide);
+       }},
+  };
+  for (const auto& c : cases) {
+    const absl::StatusOr<MatchedSequence> matched = WithScale(c.scaled, {c.dtype, {C(16)}});
+    ASSERT_TRUE(matched.ok()) << c.what << matched.status();
+    const MatrixProduct& p = matched->sequence[0];
+    EXPECT_TRUE(p.weights.scales == (Scales{ScaleKind::kVector, 0, 0, c.dtype})) << c.what;
+    EXPECT_EQ(matched->OperandAt(matched->inputs[0].scale_weights).type.dtype, c.dtype) << c.what;
+    EXPECT_FALSE(p.epilogue.has_factor()) << c.what;
+    EXPECT_TRUE(p.epilogue.has_bias()) << c.what;
+    EXPECT_FALSE(matched->weights_constant) << c.what;
+  }
+}
+
+TEST(MatchProducts, ScalesNoColumnsThatAreRoundedOrWithoutANumberEach) {
+  const struct {
+    const char* what;
+    TensorType type;
+    std::function<ValueId(ChainBuilder&, ValueId, ValueId)> scaled;
+  } cases[] = {
+      {"rounded before",
+       {DType::kF32, {C(16)}},
+       [](ChainBuilder& b, ValueId p, ValueId s) {
+         return Mul(b, *b.Cast(p, DType::kBF16), OverRows(b, s));
+       }},
+      {"two",
+       {DType::kF32, {C(16)}},
+       [](ChainBuilder& b, ValueId p, ValueId s) {
+         return Mul(b, Mul(b, p, OverRows(b, s)), OverRows(b, s));
+       }},
+      {"one number for all",
+       {DType::kF32, {C(1)}},
+       [](ChainBuilder& b, ValueId p, ValueId s) { return Mul(b, p, OverRows(b, s)); }},
+      {"divided",
+       {DType::kF32, {C(16)}},
+       [](ChainBuilder& b, ValueId p, ValueId s) {
+         return *b.Binary(BinaryKind::kDiv, p, OverRows(b, s));
+       }},
+      {"of another dtype",
+       {DType::kF16, {C(16)}},
+       [](ChainBuilder& b, ValueId p, ValueId s) { return Mul(b, p, OverRows(b, s)); }},
+  };
+  for (const auto& c : cases) EXPECT_FALSE(WithScale(c.scaled, c.type).ok()) << c.what;
+}
+
+TEST(MatchProducts, ABiasIsANumberOfEachColumn) {
+  ChainBuilder b;
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, ""});
+  const ValueId one = *b.Input({DType::kBF16, {C(1)}});
+  const ValueId y = *b.Binary(BinaryKind::kAdd, *b.Matmul(a, w), OverRows(b, one));
+  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  EXPECT_FALSE(MatchProducts(*b.Finish()).ok());
+}
+
+TEST(MatchProducts, BothHalvesOfAPairHaveScalesOfColumnsOrNone) {
+  FfnSpec spec;
+  spec.gated = true;
+  spec.n = spec.k = spec.l = 16;
+  spec.act = Activation::kSilu;
+  spec.scale_w1 = spec.scale_w2 = true;
+  spec.scale_w_dtype = DType::kBF16;
+  const Chain chain = *MakeFfnChain(spec);
+  const MatchedSequence matched = *MatchProducts(chain, 64);
+  const auto name = [&](int i) { return i < 0 ? "" : chain.InputName(chain.InputOrder()[i]); };
+  EXPECT_EQ(name(matched.inputs[0].scale_weights), "scale_gate");
+  EXPECT_EQ(name(matched.inputs[0].scale_up), "scale_up");
+  EXPECT_EQ(name(matched.inputs[1].scale_weights), "scale_w2");
+  EXPECT_TRUE(matched.weights_constant);
+  EXPECT_EQ(matched.sequence.ToString(),
+            "gated_ffn m<=64 n=16 k=16 l=16 act=silu scale_w1=bf16 scale_w2=bf16 layout=oi "
+            "dtype=bf16");
+  const auto refused = [](const std::vector<DType>& of_halves) {
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+    std::vector<ValueId> halves;
+    for (size_t i = 0; i < 2; ++i) {
+      const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, ""});
+      halves.push_back(*b.Matmul(a, w, false, true));
+      if (i == of_halves.size()) break;
+      halves[i] = Mul(b, halves[i], OverRows(b, *b.Input({of_halves[i], {C(16)}})));
+    }
+    EXPECT_TRUE(b.Output(*b.Cast(Mul(b, *AddSilu(b, halves[0]), halves[1]), DType::kBF16)).ok());
+    return std::string(MatchProducts(*b.Finish()).status().message());
+  };
+  EXPECT_EQ(refused({DType::kF32}), "one of gate and up has a scale of its columns");
+  EXPECT_EQ(refused({DType::kF32, DType::kBF16}), "dtype of scale_w of up is bf16, of gate's f32");
+}
+
+TEST(MatchProducts, ProductsOfCodesHaveScalesOfColumnsInF32) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kE4M3, {Dim::M(), C(32)}});
+    const ValueId w = *b.Input({DType::kE4M3, {C(16), C(32)}}, {true, {}, ""});
+    const ValueId s = *b.Input({dtype, {C(16)}}, {true, {}, ""});
+    const ValueId y = Mul(b, *b.Matmul(a, w, false, true), OverRows(b, s));
+    ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish(), 64);
+    ASSERT_EQ(matched.ok(), dtype == DType::kF32) << matched.status();
+    if (!matched.ok()) continue;
+    EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << CheckSequence(matched->sequence);
+    EXPECT_TRUE(matched->sequence[0].weights.scales == (Scales{ScaleKind::kVector, 0, 0}));
+    EXPECT_TRUE(matched->sequence[0].rows.scales == Scales{});
+  }
+}
+
+TEST(MatchProducts, ConvolutionsHaveScalesOfColumns) {
+  const auto problem =
+      ParseProblem("conv b=M ic=8 h=5 w=4 oc=16 k=3 act=relu scale=1 bias=1 residual=before");
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  const absl::StatusOr<MatchedSequence> matched = MatchProducts(problem->chain, 2);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  const MatrixProduct& p = matched->sequence[0];
+  EXPECT_TRUE(p.HasColumnScales());
+  EXPECT_EQ(p.weights.scales.element, DType::kBF16);
+  EXPECT_TRUE(p.epilogue.has_bias() && p.epilogue.has_residual());
+  EXPECT_EQ(p.epilogue.sum_activation(), Activation::kRelu);
+}
+
 TEST(MatchProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
   for (const bool rounds : {false, true}) {
     ChainBuilder b;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/product/role_shape.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {
@@ -109,6 +110,10 @@ const std::pair<const char*, Change> kChanges[] = {
     {"element of weights", [](ProductSequence& s) { s[1].weights.element = DType::kF16; }},
     {"element of a result", [](ProductSequence& s) { s[1].result = DType::kF16; }},
     {"scales", [](ProductSequence& s) { s[0].weights.scales.kind = ScaleKind::kTensor; }},
+    {"scales of columns", [](ProductSequence& s) { SetColumnScale(&s, 0, DType::kF32); }},
+    {"narrow scales of columns", [](ProductSequence& s) { SetColumnScale(&s, 0, DType::kBF16); }},
+    {"scales of the second's columns",
+     [](ProductSequence& s) { SetColumnScale(&s, 1, DType::kF32); }},
     {"blocks of scales",
      [](ProductSequence& s) {
        s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
@@ -184,8 +189,14 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
        "product 1: element of the result is f16, of the rows bf16"},
       {[](ProductSequence& s) { s[0].rows.scales.kind = ScaleKind::kTensor; },
        "product 1: scales of rows are tensor, must be none"},
-      {[](ProductSequence& s) { s[1].weights.scales.kind = ScaleKind::kVector; },
-       "product 2: scales of weights are vector, must be none"},
+      {[](ProductSequence& s) { s[0].rows.scales.kind = ScaleKind::kVector; },
+       "product 1: scales of rows are vector, must be none"},
+      {[](ProductSequence& s) { s[1].weights.scales.kind = ScaleKind::kTensor; },
+       "product 2: scales of weights are tensor, must be none, vector or vector of bf16"},
+      {[](ProductSequence& s) { SetColumnScale(&s, 1, DType::kF16); },
+       "product 2: scales of weights are vector of f16, must be none, vector or vector of bf16"},
+      {[](ProductSequence& s) { s[0].weights.scales.element = DType::kBF16; },
+       "product 1: scales of weights are none, must be none"},
       {[](ProductSequence& s) {
          s[0].weights.scales = {ScaleKind::kBlock, 128, 128};
        },
@@ -274,8 +285,29 @@ TEST(Sequence, NormsOfRowsAreOfOneProductInAKernel) {
           "norm has eps inf, must be finite and not below 0");
   refused([](ProductSequence& p) { SetFactor(&p, 0, RowFactor::kF32); },
           "norm is there, beside a factor");
+  refused([](ProductSequence& p) { SetColumnScale(&p, 0, DType::kF32); },
+          "norm is there, beside scales of the weights");
   refused([](ProductSequence& p) { SetElement(&p, DType::kE4M3), p[0].result = DType::kBF16; },
           "norm is there, the rows are e4m3, must be a matrix of bf16 or f16");
+}
+
+TEST(Sequence, WeightsOf16BitsMayHaveAScaleOfEachColumn) {
+  ProductSequence s = Gated();
+  SetColumnScale(&s, 0, DType::kBF16);
+  SetColumnScale(&s, 1, DType::kF32);
+  EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+  EXPECT_TRUE(s.scaled());
+  EXPECT_EQ(s.ToString(),
+            "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu scale_w1=bf16 scale_w2=f32 layout=oi "
+            "dtype=bf16");
+  s.m = 0;
+  const absl::StatusOr<ProductSequence> back = ProductSequence::FromCanonical(s.Canonical());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == s);
+  EXPECT_EQ(ShapeOf(s, Role::kScaleUp).columns, 3072);
+  EXPECT_EQ(ShapeOf(s, Role::kScaleUp).element, DType::kBF16);
+  EXPECT_EQ(ShapeOf(s, Role::kScaleW2).columns, 1024);
+  EXPECT_EQ(ShapeOf(s, Role::kScaleW2).element, DType::kF32);
 }
 
 ProductSequence OfCodes() {
@@ -322,6 +354,8 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
          s[0].rows.scales = {ScaleKind::kVector, 1, 0};
        },
        "scales of rows are vector, must be none, tensor, vector or block 1x128"},
+      {[](ProductSequence& s) { SetColumnScale(&s, 0, DType::kE4M3); },
+       "scales of weights are vector of e4m3, must be none, tensor, vector or block 128x128"},
       {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32)); },
        "factor is there, beside scales of the rows"},
       {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kF32)); },

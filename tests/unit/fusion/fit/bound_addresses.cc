@@ -140,10 +140,11 @@ class Launch {
           break;
         case Role::kScaleA:
         case Role::kScaleW1:
-        case Role::kScaleUp: {
+        case Role::kScaleUp:
+        case Role::kScaleW2: {
           const RoleShape shape = ShapeOf(p, role);
           const int64_t of_rows = shape.of_launch ? rows : std::max<int64_t>(shape.rows, 1);
-          Add(name, slot, Wide{of_rows} * shape.columns * 4, false);
+          Add(name, slot, Wide{of_rows} * shape.columns * SizeOf(shape.element), false);
           break;
         }
         case Role::kScaleOut:

@@ -138,6 +138,12 @@ std::vector<NamedChain> ChainsOfEveryKind() {
         "rmsnorm_quantize rows=M cols=128 granularity=group"}) {
     AddLine(line, &list);
   }
+  FfnSpec scaled;
+  scaled.gated = scaled.bias1 = scaled.scale_w1 = scaled.scale_w2 = true;
+  scaled.act = Activation::kSilu;
+  scaled.n = scaled.k = 128;
+  scaled.l = 64;
+  list.push_back({"scales of columns", *MakeFfnChain(scaled)});
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     RandomStitchOptions small;
     small.max_elements = 1 << 10;

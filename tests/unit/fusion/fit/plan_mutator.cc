@@ -209,6 +209,7 @@ class Mutator {
         return;
       case 2:
         operand->scales.kind = static_cast<ScaleKind>(Below(5));
+        operand->scales.element = Coin() ? DType::kF32 : operand->element;
         return;
       default:
         operand->source = static_cast<Source>(Below(3));

@@ -206,13 +206,17 @@ class Machine {
     ffn.factor2 = p.size() == 2 && FactorOf(p.back()) != RowFactor::kNone;
     const bool f32 = norm || FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
     ffn.factor_dtype = f32 ? DType::kF32 : p.element();
+    ffn.scale_w1 = p[0].HasColumnScales();
+    ffn.scale_w2 = p.size() == 2 && p.back().HasColumnScales();
+    ffn.scale_w_dtype = (ffn.scale_w1 ? p.front() : p.back()).weights.scales.element;
     const Chain chain = *MakeFfnChain(ffn);
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
     for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kFactor1,
-                      Role::kW2, Role::kBias2, Role::kFactor2, Role::kResidual, Role::kOut}) {
+                      Role::kScaleW1, Role::kScaleUp, Role::kW2, Role::kBias2, Role::kFactor2,
+                      Role::kScaleW2, Role::kResidual, Role::kOut}) {
       if (norm && role == Role::kFactor1) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
       }

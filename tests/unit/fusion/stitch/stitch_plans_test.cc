@@ -94,6 +94,22 @@ TEST(StitchPlans, EveryPlanOfEveryKindComputesTheChain) {
   }
 }
 
+TEST(StitchPlans, AFoldedBatchNormIsInTheKernelOfItsConvolution) {
+  for (const char* residual : {"none", "before", "behind"}) {
+    const Chain chain =
+        ParseProblem(absl::StrCat("conv b=M ic=16 h=5 w=4 oc=40 k=3 act=relu scale=1 bias=1 "
+                                  "residual=",
+                                  residual))
+            ->chain;
+    const FusionResult result = PlansOf(chain, 8);
+    EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
+    EXPECT_EQ(Kernels(result.chosen, 1), 1) << result.chosen.ToText();
+    for (const Plan& plan : All(result)) {
+      EXPECT_LT(testing::WorstError(chain, plan, 7, 1), 0.02) << plan.ToText();
+    }
+  }
+}
+
 TEST(StitchPlans, RandomGraphsAreComputedAndNeverPredictedSlowerThanUnfused) {
   double saved = 0;
   size_t kernels = 0, unfused_kernels = 0;
