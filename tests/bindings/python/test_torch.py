@@ -337,7 +337,7 @@ class FakeContext:
 def store(monkeypatch):
     made = _store.Store()
     made.fake = FakeContext()
-    made._contexts[0] = made.fake
+    made.use(made.fake)
     made.capturing = False
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
     return made
