@@ -163,6 +163,36 @@ def test_awaiting_can_be_cancelled(need_compiler):
         asyncio.run(run(context))
 
 
+def test_one_who_awaits_may_be_cancelled(need_compiler):
+    go = threading.Event()
+
+    async def run(context):
+        pending = context.prepare_async(SMALL, m=8, progress=lambda *_: go.wait(60))
+        tasks = [asyncio.ensure_future(pending._wait()) for _ in range(3)]
+        await asyncio.sleep(0.005)
+        tasks[0].cancel()
+        await asyncio.wait([tasks[0]])
+        assert tasks[0].cancelled() and not pending.done()
+        go.set()
+        assert [plan.bucket for plan in await asyncio.gather(*tasks[1:])] == [8, 8]
+        assert (await pending).bucket == 8
+
+    with sinter.Context(target="h200", cache_dir="") as context:
+        asyncio.run(run(context))
+
+
+def test_a_loop_waits_for_the_descriptor(context, need_compiler):
+    async def run():
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        pending = context.prepare_async(SMALL, m=8)
+        loop.add_reader(pending.fileno(), told.set)
+        await asyncio.wait_for(told.wait(), 60)
+        loop.remove_reader(pending.fileno())
+        return pending.result()
+
+    assert asyncio.run(run()).bucket == 8
+
+
 def test_deadline(need_compiler):
     with sinter.Context(target="h200", cache_dir="") as context:
         with pytest.raises(sinter.Error) as caught:
