@@ -14,16 +14,22 @@ from ._store import store
 
 
 @lru_cache(maxsize=None)
-def _chain_key(hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype) -> str:
+def between_key(hidden: int, inner: int, columns: int, q: int, eps: float, dtype: torch.dtype, folded: bool) -> str:
     """The key of the registered chain of such a layer, with SiLU."""
-    return register_chain(between_chain(hidden, inner, columns, q, (True, True), eps, "silu", _DTYPES[dtype]))
+    norms = (not folded, not folded)
+    return register_chain(between_chain(hidden, inner, columns, q, norms, eps, "silu", _DTYPES[dtype]))
 
 
 _Result = Tuple[torch.Tensor, torch.Tensor]
 
 
-def _between_cuda(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float) -> _Result:
-    """`weights`: o, norm, gate_up, down, next_norm, next, as of ``BetweenAttentions``."""
+def _between_cuda(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False
+) -> _Result:
+    """`weights`: o, norm, gate_up, down, next_norm, next, as of ``BetweenAttentions``.
+
+    `folded`: both norms are multiplied into the matrices behind them, and are ones: no plan reads them.
+    """
     o, norm, gate_up, down, next_norm, next = _six(weights)
     gate, up = gate_up.chunk(2)
     check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next))
@@ -32,17 +38,20 @@ def _between_cuda(attended: torch.Tensor, stream: torch.Tensor, weights: List[to
         if tuple(value.shape) != (rows, columns) or value.dtype != o.dtype or value.device != o.device:
             raise invalid(f"{name} is {value.dtype} {tuple(value.shape)} on {value.device}, not {o.dtype} {(rows, columns)}")
     device = stream.device.index
-    plan = store.find(device, _chain_key(len(norm), len(gate), len(next), o.shape[1], eps, o.dtype), rows)
+    plan = store.find(device, between_key(len(norm), len(gate), len(next), o.shape[1], eps, o.dtype, folded), rows)
     if plan is None:
         return _between_by_torch(attended, stream, weights, eps)
     attended, stream = attended.contiguous(), stream.contiguous()
     result = torch.empty_like(stream), stream.new_empty((rows, len(next)))
-    buffers = (attended, stream, o, norm, gate, up, down, next_norm, next, *result)
+    constants = (o, gate, up, down, next) if folded else (o, norm, gate, up, down, next_norm, next)
+    buffers = (attended, stream, *constants, *result)
     launch(plan, tuple(buffer.data_ptr() for buffer in buffers), rows, device, pdl=True)
     return result
 
 
-def _between_by_torch(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float) -> _Result:
+def _between_by_torch(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False
+) -> _Result:
     o, norm, gate_up, down, next_norm, next = _six(weights)
     linear, rms_norm, fused = torch.nn.functional.linear, torch.nn.functional.rms_norm, store.settings.silu_and_mul
     stream = stream + linear(attended, o)
@@ -56,7 +65,9 @@ def _between_by_torch(attended: torch.Tensor, stream: torch.Tensor, weights: Lis
     return stream, linear(rms_norm(stream, next_norm.shape, next_norm, eps), next)
 
 
-def _between_fake(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float) -> _Result:
+def _between_fake(
+    attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False
+) -> _Result:
     return torch.empty_like(stream), stream.new_empty((stream.shape[0], _six(weights)[5].shape[0]))
 
 
@@ -70,7 +81,7 @@ register(
     (
         (
             "between_attentions",
-            "(Tensor attended, Tensor stream, Tensor[] weights, float eps) -> (Tensor, Tensor)",
+            "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False) -> (Tensor, Tensor)",
             {"CUDA": _between_cuda, "CPU": _between_by_torch, "fake": _between_fake},
         ),
     )

@@ -64,6 +64,8 @@ def _hook(servers: Any) -> Callable[..., Any]:
     def forward(own: Callable[..., Any], self: Any, x: Any, *arguments: Any, **named: Any) -> Any:
         import torch
 
+        if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
+            return own(self, x, *arguments, **named)
         down = self.down_proj
         if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != down.weight.dtype:
             return own(self, x, *arguments, **named)

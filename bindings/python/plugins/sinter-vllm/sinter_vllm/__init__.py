@@ -4,8 +4,8 @@
 between two attentions becomes one plan (`_layers`) where no layer is quantised, biased, split over GPUs or wrapped by LoRA.
 Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
-prepared in vLLM's first dummy run, before its memory is measured. Nothing here opens the driver: vLLM forks its workers
-after this ran.
+prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Norms
+are folded where a plan uses that (`_norms`). Nothing here opens the driver: vLLM forks its workers after this ran.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ def register() -> None:
 
     from sinter.torch import servers
 
+    from . import _prefill
+
     reason = _reason_against(servers)
     if reason:
         servers.stay_away("vLLM", reason)
@@ -46,6 +48,7 @@ def register() -> None:
                 take(getattr(importlib.import_module(module), name), servers)
             except (ImportError, AttributeError) as error:
                 servers.stay_away(f"vLLM's {name}", str(error))
+    _prefill.watch(servers)
     _name_in_cache()
 
 
@@ -88,6 +91,8 @@ def _replace(mlp: type, servers: Any) -> None:
     def forward(self: Any, x: Any) -> Any:
         import torch
 
+        if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
+            return own(self, x)
         if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != self.down_proj.weight.dtype:
             return own(self, x)
         return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, self.down_proj.weight)
@@ -98,6 +103,9 @@ def _replace(mlp: type, servers: Any) -> None:
 
 def _watch(model: type, servers: Any) -> None:
     """Links the layers of a model when it is first called."""
+    from . import _norms
+
+    _norms.refuse_loading(model)
     own: Optional[Callable[..., Any]] = vars(model).get("__call__")
     if own is None or getattr(own, "is_sinters", False):
         return  # its parent's is watched
@@ -113,10 +121,11 @@ def _watch(model: type, servers: Any) -> None:
 
 
 def _look_at(model: Any, servers: Any) -> None:
-    from . import _layers
+    from . import _layers, _norms, _prefill
 
-    captured = model.vllm_config.compilation_config.cudagraph_capture_sizes or ()
-    servers.set_up(_silu_and_mul(), servers.sizes_for(captured))
+    config = model.vllm_config.compilation_config
+    servers.set_up(_silu_and_mul(), servers.sizes_for(config.cudagraph_capture_sizes or ()))
+    _prefill.end_range(config, servers.largest())
     try:
         reason = _layers.reason_against(model, servers)
     except AttributeError as error:  # built otherwise than the versions that this was written for
@@ -125,8 +134,16 @@ def _look_at(model: Any, servers: Any) -> None:
         servers.stay_away("a model of vLLM", reason)
         return
     layers = list(model.layers)
-    _layers.replace(type(layers[0]))
-    _layers.link(layers)
+    folded = _norms.fold(model, layers, servers)
+    _layers.replace(type(layers[0]), servers)
+    _layers.link(layers, folded)
+    _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")
+
+
+def _name_in_config(config: Any, what: str) -> None:
+    """What a compiled graph of this model depends on; the config's hash is a part of all keys of vLLM's caches."""
+    if isinstance(getattr(config, "additional_config", None), dict):
+        config.additional_config["sinter"] = what
 
 
 def _name_in_cache() -> None:
