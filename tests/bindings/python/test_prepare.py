@@ -312,6 +312,7 @@ BAD_OPTIONS = {
     "nul": dict(target="h200", cache_dir="a\0b"),
     "remote": dict(target="h200", remote="ftp://host"),
     "device": dict(device=-1),
+    "device and target": dict(device=0, target="h200"),
     "no driver": dict(device=0, driver_path="/nowhere/libcuda.so"),
     "cache_max_bytes": dict(target="h200", cache_max_bytes=-1),
     "deny_toolchains": dict(target="h200", deny_toolchains="x"),
@@ -353,6 +354,24 @@ WRONG_TYPES = {
     "log": lambda c: sinter.Context(target="h200", log=3),
     "packs": lambda c: sinter.Context(target="h200", packs="a:b"),
     "target": lambda c: sinter.Context(target=200),
+    "device": lambda c: sinter.Context("cuda:0"),
+    "device bool": lambda c: sinter.Context(True),
+    "switch": lambda c: sinter.Context(target="h200", cache="no"),
+    "folder": lambda c: sinter.Context(target="h200", cache_dir=3),
+    "m bool": lambda c: c.prepare(SMALL, m=True),
+    "chains": lambda c: c.prepare_many(None),
+    "ms": lambda c: c.prepare_many([SMALL], 8),
+}
+
+
+# What a message names, where Python's own would name nothing.
+WORDS = {
+    "switch": ["cache is 'no'"],
+    "folder": ["cache_dir is 3"],
+    "m bool": ["m is True"],
+    "chains": ["chains is None"],
+    "ms": ["ms is 8"],
+    "device bool": ["device is True"],
 }
 
 
@@ -365,7 +384,7 @@ def test_bad_arguments_are_errors(name, context):
 
 @pytest.mark.parametrize("name", WRONG_TYPES)
 def test_wrong_types_are_type_errors(name, context):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="|".join(WORDS.get(name, ("",)))):
         WRONG_TYPES[name](context)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
 from .._error import invalid
-from .._shape import integer
 from ._between_chain import between_chain, check_weights
 from ._ops import _DTYPES, register_chain
-from ._store import store
+from ._store import sizes_of, store
 
 
 class BetweenAttentions:
@@ -52,9 +51,11 @@ class BetweenAttentions:
         act: str = "silu",
         pdl: bool = False,
     ) -> None:
-        gate, up = gate_up.chunk(2) if isinstance(gate_up, torch.Tensor) else gate_up
-        given = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
-        weights = {name: weight for name, weight in given.items() if weight is not None}
+        gate, up = _halves(gate_up)
+        given: Dict[str, Any] = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
+        weights: Dict[str, torch.Tensor] = {
+            name: weight for name, weight in given.items() if weight is not None or not name.endswith("norm")
+        }
         check_weights(weights)
         self._weights = list(weights.values())
         #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
@@ -78,8 +79,20 @@ class BetweenAttentions:
         Raises:
             Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises.
         """
-        wanted = sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sizes)})
+        wanted = sizes_of(sizes)
         device = self._weights[0].device
         if device.type != "cuda":
             raise invalid(f"the weights are on {device}, not on a GPU")
         return store.prepare_chain(device.index, self.chain, self._key, wanted)
+
+
+def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Gate and up, of one matrix or as they are."""
+    if isinstance(gate_up, torch.Tensor) and gate_up.dim() == 2 and len(gate_up) % 2 == 0:
+        gate, up = gate_up.chunk(2)
+        return gate, up
+    if isinstance(gate_up, torch.Tensor):
+        raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes and an even number of rows")
+    if isinstance(gate_up, (tuple, list)) and len(gate_up) == 2:
+        return gate_up[0], gate_up[1]
+    raise TypeError(f"gate_up is a {type(gate_up).__name__}, neither a tensor nor two")

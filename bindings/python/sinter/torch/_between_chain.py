@@ -53,6 +53,8 @@ def check_weights(weights: Dict[str, torch.Tensor]) -> None:
         Error: INVALID_ARGUMENT naming the weight that does not fit.
     """
     for name, weight in weights.items():
+        if not isinstance(weight, torch.Tensor):
+            raise TypeError(f"{name} is a {type(weight).__name__}, not a tensor")
         if weight.dim() != (1 if name.endswith("norm") else 2):
             raise invalid(f"{name} has shape {tuple(weight.shape)}: norms have one axis, the others two")
     o, gate = weights["o"], weights["gate"]

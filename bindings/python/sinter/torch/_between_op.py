@@ -30,14 +30,10 @@ def _between_cuda(
 
     `folded`: both norms are multiplied into the matrices behind them, and are ones: no plan reads them.
     """
-    o, norm, gate_up, down, next_norm, next = _six(weights)
+    _check(attended, stream, weights)
+    o, norm, gate_up, down, next_norm, next = weights
     gate, up = gate_up.chunk(2)
-    check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next))
-    rows = stream.shape[0]
-    for name, value, columns in (("attended", attended, o.shape[1]), ("stream", stream, o.shape[0])):
-        if tuple(value.shape) != (rows, columns) or value.dtype != o.dtype or value.device != o.device:
-            raise invalid(f"{name} is {value.dtype} {tuple(value.shape)} on {value.device}, not {o.dtype} {(rows, columns)}")
-    device = stream.device.index
+    device, rows = stream.device.index, stream.shape[0]
     plan = store.find(device, between_key(len(norm), len(gate), len(next), o.shape[1], eps, o.dtype, folded), rows)
     if plan is None:
         return _between_by_torch(attended, stream, weights, eps)
@@ -49,10 +45,29 @@ def _between_cuda(
     return result
 
 
-def _between_by_torch(
+def _check(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor]) -> None:
+    o, norm, gate_up, down, next_norm, next = _six(weights)
+    if gate_up.dim() != 2:
+        raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes")
+    gate, up = gate_up.tensor_split(2)
+    check_weights(dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next))
+    if stream.dim() != 2:
+        raise invalid(f"stream has shape {tuple(stream.shape)}: it has two axes")
+    rows = stream.shape[0]
+    for name, value, columns in (("attended", attended, o.shape[1]), ("stream", stream, o.shape[0])):
+        if tuple(value.shape) != (rows, columns) or value.dtype != o.dtype or value.device != o.device:
+            raise invalid(f"{name} is {value.dtype} {tuple(value.shape)} on {value.device}, not {o.dtype} {(rows, columns)}")
+
+
+def _between_cpu(
     attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float, folded: bool = False
 ) -> _Result:
-    o, norm, gate_up, down, next_norm, next = _six(weights)
+    _check(attended, stream, weights)
+    return _between_by_torch(attended, stream, weights, eps)
+
+
+def _between_by_torch(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float) -> _Result:
+    o, norm, gate_up, down, next_norm, next = weights
     linear, rms_norm, fused = torch.nn.functional.linear, torch.nn.functional.rms_norm, store.settings.silu_and_mul
     stream = stream + linear(attended, o)
     both = linear(rms_norm(stream, norm.shape, norm, eps), gate_up)
@@ -82,7 +97,7 @@ register(
         (
             "between_attentions",
             "(Tensor attended, Tensor stream, Tensor[] weights, float eps, bool folded=False) -> (Tensor, Tensor)",
-            {"CUDA": _between_cuda, "CPU": _between_by_torch, "fake": _between_fake},
+            {"CUDA": _between_cuda, "CPU": _between_cpu, "fake": _between_fake},
         ),
     )
 )

@@ -12,7 +12,7 @@ from .._chain import Chain, ChainLike
 from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
-from .._shape import integer
+from .._shape import integer, sequence
 from ._once import FINAL, Counters, Counts, Once, anew
 from ._plans import Plans
 
@@ -201,6 +201,15 @@ class Store:
             )
 
 
+def sizes_of(sizes: Sequence[int]) -> List[int]:
+    """Numbers of rows, ascending, each once.
+
+    Raises:
+        TypeError: no sequence of integers. Error: one out of range.
+    """
+    return sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sequence(sizes, "sizes"))})
+
+
 def _chain(line: str) -> Chain:
     """The chain that a line or a registered digest names."""
     return chains.get(line) or Chain.from_text(line)
@@ -243,12 +252,21 @@ def configure(
     """
     if on_miss not in _ON_MISS:
         raise invalid(f"on_miss is {on_miss!r}; there are {' '.join(_ON_MISS)}")
-    wanted = tuple(sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sizes or ())}))
+    if silu_and_mul is not None and not callable(silu_and_mul):
+        raise TypeError(f"silu_and_mul is a {type(silu_and_mul).__name__}, which cannot be called")
+    wanted = tuple(sizes_of(() if sizes is None else sizes))
     store.settings = Settings(wanted, on_miss, silu_and_mul)
 
 
 def use_context(context: Context) -> None:
-    """Takes `context` for the operators on its device instead of a default one; plans made before are dropped."""
+    """Takes `context` for the operators on its device instead of a default one; plans made before are dropped.
+
+    Raises:
+        Error: INVALID_ARGUMENT for one without a GPU; FAILED_PRECONDITION for one that is closed.
+    """
+    if not isinstance(context, Context):
+        raise TypeError(f"context is a {type(context).__name__}, not a sinter.Context")
+    context._get()
     store.use(context)
 
 
