@@ -293,3 +293,15 @@ def test_folding_pays_where_products_compute_norms(context, need_compiler, monke
     monkeypatch.setattr(_store.store, "find_chain", refused)
     with FakeTensorMode():
         assert not servers.folding_pays(weights, 1e-6)
+    found = []
+    monkeypatch.setattr(_store.store, "find", lambda device, key, size: found.append((device, size)) or None)
+    with FakeTensorMode():
+        assert not servers.planned(weights, 1e-6, True) and found == [(0, rows)]
+    assert servers.planned([torch.empty(shape) for shape in shapes], 1e-6, True)  # not on a GPU
+
+
+def test_layers_without_plans_stay_vllms(vllm, monkeypatch):
+    monkeypatch.setattr(servers, "planned", lambda weights, eps, folded: False)
+    own, result, taken = folding(vllm, monkeypatch)
+    assert not any(hasattr(layer, "sinter_after") for layer in taken.layers)
+    assert taken.sinter_folded and close(result, own)  # folded, a model is the same model

@@ -25,6 +25,7 @@ __all__ = [
     "folding_pays",
     "folds",
     "largest",
+    "planned",
     "reason_against",
     "reason_against_linear",
     "set_up",
@@ -102,16 +103,33 @@ def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
     Args:
         weights: as of ``torch.ops.sinter.between_attentions``.
     """
-    o, norm, gate_up, _, _, next = weights
+    o = weights[0]
     if not o.is_cuda or not store.settings.sizes:
         return False
-    key = between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, o.dtype, True)
+    key = _key(weights, eps, True)
     try:
         plan = store.find_chain(o.device.index, chains[key], key, store.settings.sizes[0])
     except Error as error:
         logger.warning("sinter: norms stay apart from the matrices: %s", error)
         return False
     return any("norm1" in kernel.get("sequence", {}) for kernel in plan.to_json()["kernels"])
+
+
+def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> bool:
+    """Whether such a layer has plans, or none because its weights are not on a GPU. Prepares those of the configured sizes.
+
+    Args:
+        weights: as of ``torch.ops.sinter.between_attentions``.
+    """
+    o = weights[0]
+    if not o.is_cuda or not store.settings.sizes:
+        return True
+    return store.find(o.device.index, _key(weights, eps, folded), store.settings.sizes[0]) is not None
+
+
+def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> str:
+    o, norm, gate_up, _, _, next = weights
+    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, o.dtype, folded)
 
 
 def version_of(text: str) -> Tuple[int, int]:

@@ -135,6 +135,8 @@ def _look_at(model: Any, servers: Any) -> None:
         return
     layers = list(model.layers)
     folded = _norms.fold(model, layers, servers)
+    if not servers.planned(*_layers.weights_of(*layers[:2]), folded):
+        return  # the reason is logged
     _layers.replace(type(layers[0]), servers)
     _layers.link(layers, folded)
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")

@@ -65,6 +65,13 @@ def reason_against(model: Any, servers: Any) -> str:
     return ""
 
 
+def weights_of(layer: Any, after: Any) -> "tuple[List[torch.Tensor], float]":
+    """The weights between the attentions of two layers, as the operator takes them, and the norms' epsilon."""
+    norm = layer.post_attention_layernorm
+    weights = [layer.self_attn.o_proj.weight, norm.weight, layer.mlp.gate_up_proj.weight, layer.mlp.down_proj.weight]
+    return [*weights, after.input_layernorm.weight, after.self_attn.qkv_proj.weight], norm.variance_epsilon
+
+
 def link(layers: "List[Any]", folded: bool = False) -> None:
     """Each layer of `layers` hands to the next one its queries, keys and values. `folded`: as of the operator."""
     for layer, after in zip(layers, layers[1:]):

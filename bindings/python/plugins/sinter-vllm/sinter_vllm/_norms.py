@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import Any, List
 
+from . import _layers
+
 VARIABLE = "SINTER_VLLM_FOLD"
 
 
@@ -21,8 +23,7 @@ def fold(model: Any, layers: "List[Any]", servers: Any) -> bool:
     for layer, after in zip(layers, layers[1:]):
         pairs.append((layer.post_attention_layernorm.weight, layer.mlp.gate_up_proj.weight))
         pairs.append((after.input_layernorm.weight, after.self_attn.qkv_proj.weight))
-    weights = [layers[0].self_attn.o_proj.weight, *pairs[0], layers[0].mlp.down_proj.weight, *pairs[1]]
-    if not servers.folding_pays(weights, layers[0].input_layernorm.variance_epsilon) or not servers.folds(pairs):
+    if not servers.folding_pays(*_layers.weights_of(*layers[:2])) or not servers.folds(pairs):
         return False
     servers.fold(pairs)
     model.sinter_folded = True
