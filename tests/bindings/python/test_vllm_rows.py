@@ -1,5 +1,10 @@
 """vLLM's plugin: rows that no plan serves take vLLM's own operators, and norms are folded where a plan would use it."""
 
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
 import types
 
 import pytest
@@ -13,7 +18,7 @@ import sinter.torch
 from sinter.torch import _between_op, _expand, _fold, _store, servers
 from sinter.torch._between_chain import between_chain
 
-from test_plugins import Mlp, Model, clean, close, own_and_taken, sglang, vllm  # noqa: F401
+from test_plugins import PLUGINS, Mlp, Model, clean, close, own_and_taken, sglang, vllm  # noqa: F401
 from test_torch import layer_tensors
 
 PLANNED = 48  # what 40 captured rows are prepared for
@@ -164,6 +169,15 @@ def test_inductor_takes_what_is_expanded(vllm):
         step, x = torch.compile(mlp, fullgraph=True, dynamic=True), torch.randn(600, 64).bfloat16()
         result, (code,) = torch._inductor.utils.run_and_get_code(step, x)
     assert "sinter" not in code.replace("sinter_vllm", "") and close(result, mlp.own(x))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
+def test_vllms_own_passes_take_the_expansion():
+    paths = (pathlib.Path(sinter.__file__).parents[1], PLUGINS / "sinter-vllm")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    script = pathlib.Path(__file__).with_name("vllm_passes.py")
+    found = subprocess.run([sys.executable, "-B", str(script)], env=environment, capture_output=True, text=True, timeout=280)
+    assert found.stdout.endswith("passed\n"), found.stderr[-2000:]
 
 
 def test_vllm_compiles_a_range_for_the_plans(vllm):
