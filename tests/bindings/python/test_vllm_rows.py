@@ -85,6 +85,35 @@ def test_sglangs_mlps_of_more_rows_are_its_own(sglang):
         assert mlp.own_calls == calls
 
 
+def test_plans_are_prepared_though_the_first_rows_are_too_many(vllm, sglang, monkeypatch):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    import sinter_sglang
+    import sinter_vllm
+
+    seen, found = [], []
+    monkeypatch.setattr(servers, "see_mlp", lambda gate_up, down: seen.append(tuple(gate_up.shape)))
+    sinter_vllm.register()
+    kind, mlp = vllm.models[0]
+    model = kind(mlp)
+    model.aux_hidden_state_layers = (1,)  # not linked
+    model(*inputs(PLANNED + 1))
+    assert seen == [(256, 64)] * 3
+    sinter_sglang.register()
+    forward = sglang.registry.apply("sglang.srt.models.llama.LlamaMLP.forward", lambda self, x: self.own(x))
+    for one in (Mlp(), Mlp(bias=True)):
+        for _ in range(2):
+            forward(one, torch.ones(servers.SIZES[-1] + 1, 64).bfloat16())
+    assert len(seen) == 4
+    monkeypatch.undo()
+    monkeypatch.setattr(_store.store, "settings", _store.Settings((8, 512), "torch"))
+    monkeypatch.setattr(_store.store, "find", lambda *asked: found.append(asked))
+    with FakeTensorMode():
+        servers.see_mlp(*(torch.empty(shape, dtype=torch.bfloat16, device="cuda") for shape in ((256, 64), (64, 128))))
+    servers.see_mlp(torch.empty(256, 64), torch.empty(64, 128))  # not on a GPU
+    assert found == [(0, "gated_ffn m=M n=128 k=64 l=64 act=silu layout=oi dtype=bf16", 8)]
+
+
 # ---------------------------------------------------------------- Compiled
 
 

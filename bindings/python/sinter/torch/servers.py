@@ -15,6 +15,7 @@ from .._error import Error
 from ._between_op import between_key
 from ._expand import expand
 from ._fold import Pair, fold, folds
+from ._ops import chain_line
 from ._store import chains, configure, logger, store
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "planned",
     "reason_against",
     "reason_against_linear",
+    "see_mlp",
     "set_up",
     "sizes_for",
     "stay_away",
@@ -125,6 +127,13 @@ def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> bool:
     if not o.is_cuda or not store.settings.sizes:
         return True
     return store.find(o.device.index, _key(weights, eps, folded), store.settings.sizes[0]) is not None
+
+
+def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
+    """Prepares the plans of a gated MLP whose operator is not called yet: before a capture, and before memory is measured."""
+    if gate_up.is_cuda and store.settings.sizes:
+        line = chain_line(down.shape[1], gate_up.shape[1], down.shape[0], "silu", down.dtype)
+        store.find(gate_up.device.index, line, store.settings.sizes[0])
 
 
 def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> str:

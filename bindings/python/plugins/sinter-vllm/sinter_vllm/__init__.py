@@ -74,31 +74,36 @@ def _reason_against(servers: Any) -> str:
 
 
 def _replace(mlp: type, servers: Any) -> None:
-    from vllm.model_executor.layers.linear import (
-        MergedColumnParallelLinear,
-        RowParallelLinear,
-        UnquantizedLinearMethod,
-    )
-
     own: Callable[..., Any] = mlp.forward  # type: ignore[attr-defined]
     if getattr(own, "is_sinters", False):
         return
     if list(inspect.signature(own).parameters) != ["self", "x"]:
         servers.stay_away(f"vLLM's {mlp.__name__}", "its forward takes other arguments")
         return
-    linears = (MergedColumnParallelLinear, RowParallelLinear)
+    linears, plain = _kinds()
 
     def forward(self: Any, x: Any) -> Any:
         import torch
 
         if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
             return own(self, x)
-        if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != self.down_proj.weight.dtype:
+        if servers.reason_against(self, linears, plain) or x.dtype != self.down_proj.weight.dtype:
             return own(self, x)
         return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, self.down_proj.weight)
 
     forward.is_sinters = True  # type: ignore[attr-defined]
     mlp.forward = forward  # type: ignore[attr-defined]
+
+
+def _kinds() -> Any:
+    """The linear layers of an MLP, and the method of one that is not quantised."""
+    from vllm.model_executor.layers.linear import (
+        MergedColumnParallelLinear,
+        RowParallelLinear,
+        UnquantizedLinearMethod,
+    )
+
+    return (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod
 
 
 def _watch(model: type, servers: Any) -> None:
@@ -132,14 +137,24 @@ def _look_at(model: Any, servers: Any) -> None:
         reason = str(error)
     if reason:
         servers.stay_away("a model of vLLM", reason)
+        _see_mlps(model, servers)
         return
     layers = list(model.layers)
     folded = _norms.fold(model, layers, servers)
     if not servers.planned(*_layers.weights_of(*layers[:2]), folded):
+        _see_mlps(model, servers)
         return  # the reason is logged
     _layers.replace(type(layers[0]), servers)
     _layers.link(layers, folded)
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")
+
+
+def _see_mlps(model: Any, servers: Any) -> None:
+    """Plans of MLPs that are taken each for itself: vLLM's first run may have too many rows to pass through one."""
+    for module in model.modules():
+        if getattr(type(module).forward, "is_sinters", False) and hasattr(module, "gate_up_proj"):
+            if not servers.reason_against(module, *_kinds()):
+                servers.see_mlp(module.gate_up_proj.weight, module.down_proj.weight)
 
 
 def _name_in_config(config: Any, what: str) -> None:
