@@ -44,3 +44,10 @@ func sinterGoProgress(id C.uintptr_t, stage C.sinter_go_text, fraction C.double)
 		quietly(func() { function.(func(string, float64))(C.GoString(stage), float64(fraction)) })
 	}
 }
+
+//export sinterGoReady
+func sinterGoReady(id C.uintptr_t, pending C.sinter_go_pending, status C.sinter_status) {
+	if function, found := callbacks.LoadAndDelete(uint64(id)); found {
+		quietly(function.(func()))
+	}
+}

@@ -278,6 +278,108 @@ func TestAContextEndsAPrepare(t *testing.T) {
 	}
 }
 
+func TestAPendingPrepareTellsWhenItEnds(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held := make(chan struct{})
+	pending, err := c.PrepareAsync(context.Background(), chain, 200, PrepareOptions{Progress: func(string, float64) { <-held }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pending.Close()
+	select {
+	case <-pending.Done():
+		t.Error("it has ended while its progress was held")
+	default:
+	}
+	late, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err := pending.Wait(late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	close(held)
+	select {
+	case <-pending.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("nobody was told")
+	}
+	var group sync.WaitGroup
+	for i := 0; i < 4; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			plan, err := pending.Wait(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer plan.Close()
+			if plan.Bucket() < 200 {
+				t.Error(plan.Bucket())
+			}
+		}()
+	}
+	group.Wait()
+	if plan, err := pending.Wait(late); err != nil { // it has ended, whatever ctx says
+		t.Error(err)
+	} else {
+		plan.Close()
+	}
+}
+
+func TestAPendingPrepareEnds(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String(""), LogLevel: LogOff}), gatedFFN(t)
+	_, err := c.PrepareAsync(context.Background(), &Chain{}, 20, PrepareOptions{})
+	refused(t, err, InvalidArgument, "nil")
+	wrong, err := c.PrepareAsync(context.Background(), chain, -1, PrepareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wrong.Close()
+	_, err = wrong.Wait(context.Background())
+	refused(t, err, InvalidArgument, "-1")
+	// By its context.
+	running, cancel := context.WithCancel(context.Background())
+	pending, err := c.PrepareAsync(running, chain, 3000, PrepareOptions{Progress: func(string, float64) { cancel() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pending.Close()
+	if _, err := pending.Wait(context.Background()); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	// By an error of its own.
+	missed, err := c.PrepareAsync(context.Background(), chain, 2000, PrepareOptions{MustHit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer missed.Close()
+	<-missed.Done()
+	_, err = missed.Wait(context.Background())
+	refused(t, err, CacheMiss, "")
+	// By Close, beside one who waits.
+	begun, once := make(chan struct{}), sync.Once{}
+	dropped, err := c.PrepareAsync(context.Background(), chain, 1000, PrepareOptions{Progress: func(string, float64) {
+		once.Do(func() { close(begun) })
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error)
+	go func() {
+		_, err := dropped.Wait(context.Background())
+		waited <- err
+	}()
+	<-begun
+	dropped.Close()
+	<-dropped.Done()
+	if err := <-waited; err == nil {
+		t.Error("a closed prepare gave a plan")
+	}
+	_, err = dropped.Wait(context.Background())
+	refused(t, err, FailedPrecondition, "the pending prepare is closed")
+}
+
 func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
 	prepare(t, c, chain)
@@ -295,7 +397,13 @@ func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 	if _, err := slot.Wait(late); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
+	build, err := slot.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer build.Close()
 	close(held)
+	<-build.Done()
 	built, err := slot.Wait(context.Background())
 	if err != nil {
 		t.Fatal(err)

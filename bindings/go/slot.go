@@ -109,8 +109,9 @@ func (s *Slot) Switch() error {
 	return check(C.sinter_slot_switch((*C.sinter_slot)(slot), &failed), &failed)
 }
 
-// Wait waits for the build, and gives its plan, current or not, or its error. When ctx ends, the build goes on.
-func (s *Slot) Wait(ctx context.Context) (*Plan, error) {
+// Build gives the build, which has ended after a hit: its channel, its plan, current or not, or its error. A build that is
+// held goes on when the slot is closed.
+func (s *Slot) Build() (*Pending, error) {
 	slot, err := s.h.acquire()
 	if err != nil {
 		return nil, err
@@ -121,22 +122,15 @@ func (s *Slot) Wait(ctx context.Context) (*Plan, error) {
 	if err := check(C.sinter_slot_get_build((*C.sinter_slot)(slot), &build, &failed), &failed); err != nil {
 		return nil, err
 	}
-	defer C.sinter_pending_release(build)
-	const slice = 50000 // microseconds that the wait is deaf to ctx
-	for C.sinter_pending_poll(build) == 0 {
-		if ctx.Err() != nil {
-			return nil, because(ctx, &Error{Status: Cancelled, Message: "the slot's build is still under way"})
-		}
-		var plan *C.sinter_plan
-		var late *C.sinter_error
-		if C.sinter_pending_get(build, slice, &plan, &late) == C.SINTER_OK {
-			return newPlan(plan), nil
-		}
-		C.sinter_error_release(late)
-	}
-	var plan *C.sinter_plan
-	if err := check(C.sinter_pending_get(build, 0, &plan, &failed), &failed); err != nil {
+	return newPending(context.Background(), build, func() {})
+}
+
+// Wait waits for the build, and gives its plan, current or not, or its error. When ctx ends, the build goes on.
+func (s *Slot) Wait(ctx context.Context) (*Plan, error) {
+	build, err := s.Build()
+	if err != nil {
 		return nil, err
 	}
-	return newPlan(plan), nil
+	defer build.Close()
+	return build.Wait(ctx)
 }

@@ -438,6 +438,58 @@ def test_a_layer_as_an_operator():
         sinter.torch.reset()
 
 
+def test_folded_norms_of_a_layer():
+    """Folded in place, the operator gives what it gave; a small plan computes the norms in its products."""
+    from sinter.torch import servers
+
+    weight = lambda *shape: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16()
+    norms = [(1 + 0.2 * torch.randn(1024, device="cuda")).bfloat16() for _ in range(2)]
+    weights = [weight(1024, 2048), norms[0], weight(2 * 3072, 1024), weight(1024, 3072), norms[1], weight(4096, 1024)]
+    pairs = [(weights[1], weights[2]), (weights[4], weights[5])]
+    attended, stream = weight(8, 2048), weight(8, 1024)
+    sinter.torch.reset()
+    sinter.torch.configure(sizes=[8, 128], on_miss="torch")
+    try:
+        before = torch.ops.sinter.between_attentions(attended, stream, weights, 1e-6)
+        assert servers.folding_pays(weights, 1e-6) and servers.folds(pairs)
+        servers.fold(pairs)
+        assert all(bool((norm == 1).all()) for norm in norms)
+        for one, other in zip(torch.ops.sinter.between_attentions(attended, stream, weights, 1e-6, True), before):
+            check(one, other.double(), 2e-2, 0.2)
+    finally:
+        sinter.torch.reset()
+
+
+def test_operators_that_inductor_expands():
+    """Rows beyond every plan: nothing of Sinter is left in the compiled graph, and the result is the same."""
+    from sinter.torch import servers
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    class Expand(CustomGraphPass):
+        def __call__(self, graph):
+            self.count = servers.expand(graph)
+
+        def uuid(self):
+            return "expand"
+
+    weight = lambda *shape: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16()
+    weights = [weight(1024, 2048), weight(1024), weight(2 * 3072, 1024), weight(1024, 3072), weight(1024), weight(4096, 1024)]
+    attended, stream = weight(700, 2048), weight(700, 1024)
+    layer = lambda attended, stream: torch.ops.sinter.between_attentions(attended, stream, weights, 1e-6)
+    sinter.torch.reset()
+    sinter.torch.configure(sizes=[8], on_miss="torch")
+    try:
+        by_torch = layer(attended, stream)
+        expand = Expand()
+        with torch.no_grad(), torch._inductor.config.patch(post_grad_custom_post_pass=expand, fx_graph_cache=False):
+            found = torch.compile(layer, fullgraph=True, dynamic=True)(attended, stream)
+        assert expand.count == 1
+        for one, other in zip(found, by_torch):
+            check(one, other.double(), 2e-2, 0.2)
+    finally:
+        sinter.torch.reset()
+
+
 def test_a_capture_of_a_size_that_was_not_prepared():
     values = tensors(200)
     sinter.torch.reset()

@@ -15,6 +15,7 @@ from ._error import Error, Status, invalid
 ALIGNMENT = 16
 
 _CUDA = (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
+_READ_ONLY = 1  # DLPack's DLPACK_FLAG_BITMASK_READ_ONLY
 
 
 class Buffer(NamedTuple):
@@ -27,6 +28,7 @@ class Buffer(NamedTuple):
         owner: the object that keeps the memory alive, None for an address.
         ordered: whether freeing the owner is safe while work on its stream is under way, as with torch's allocator.
         producer: a stream that the memory is written on.
+        readonly: whether the owner lets nobody write it.
     """
 
     address: int
@@ -37,6 +39,7 @@ class Buffer(NamedTuple):
     owner: Any = None
     ordered: bool = False
     producer: Optional[int] = None
+    readonly: bool = False
 
 
 def torch_module() -> Any:
@@ -58,7 +61,10 @@ def describe(value: Any, name: str, stream: int = 0) -> Buffer:
     """
     if is_torch(value):
         return _of_torch(value, name)
-    interface = getattr(value, "__cuda_array_interface__", None)
+    try:
+        interface = getattr(value, "__cuda_array_interface__", None)
+    except Exception as reason:
+        raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
     if interface is not None:
         return _of_interface(value, interface, name)
     if hasattr(value, "__dlpack__"):
@@ -181,7 +187,7 @@ def _of_interface(value: Any, interface: Any, name: str) -> Buffer:
     try:
         typestr, shape = interface["typestr"], tuple(int(extent) for extent in interface["shape"])
         address, strides = int(interface["data"][0] or 0), interface.get("strides")
-        producer = interface.get("stream")
+        producer, readonly = interface.get("stream"), bool(interface["data"][1])
         masked = interface.get("mask") is not None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as reason:
         raise invalid(f"{name} has a __cuda_array_interface__ that cannot be read: {reason!r}") from None
@@ -193,7 +199,7 @@ def _of_interface(value: Any, interface: Any, name: str) -> Buffer:
     if strides is not None:
         strides = _element_strides(strides, shape, dtype, name)
     # 1 and 2 are CUDA's handles of the legacy and the per-thread default stream.
-    return Buffer(address, None, dtype, shape, strides, value, False, producer)
+    return Buffer(address, None, dtype, shape, strides, value, False, producer, readonly)
 
 
 def _element_strides(strides: Any, shape: Tuple[int, ...], dtype: DType, name: str) -> Tuple[int, ...]:
@@ -270,7 +276,7 @@ def _of_dlpack(value: Any, name: str, stream: int) -> Buffer:
     if kind not in _CUDA:
         raise invalid(f"{name} is on DLPack device type {int(kind)}, not on a CUDA device")
     capsule = _export(value, name, stream)
-    tensor = _tensor_of(capsule, name)
+    tensor, readonly = _tensor_of(capsule, name)
     dtype = _DLPACK_TYPES.get((tensor.dtype.code, tensor.dtype.bits))
     if dtype is None or tensor.dtype.lanes != 1:
         raise invalid(f"{name} has DLPack type code {tensor.dtype.code} of {tensor.dtype.bits} bits, which no chain has")
@@ -283,6 +289,7 @@ def _of_dlpack(value: Any, name: str, stream: int) -> Buffer:
         tuple(tensor.shape[:rank]) if rank else (),
         tuple(tensor.strides[:rank]) if tensor.strides and rank else None,
         (value, capsule),
+        readonly=readonly,
     )
 
 
@@ -298,15 +305,16 @@ def _export(value: Any, name: str, stream: int) -> Any:
         raise invalid(f"{name} could not be exported by DLPack: {reason!r}") from None
 
 
-def _tensor_of(capsule: Any, name: str) -> Any:
+def _tensor_of(capsule: Any, name: str) -> "Tuple[Any, bool]":
+    """The tensor, and whether it must not be written."""
     try:
         if _is_valid(capsule, b"dltensor_versioned"):
             managed: Any = _ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
             if managed.version.major != 1:
                 raise invalid(f"{name} is of DLPack version {managed.version.major}, not 1")
-            return managed.tensor
+            return managed.tensor, bool(managed.flags & _READ_ONLY)
         if _is_valid(capsule, b"dltensor"):
-            return _Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor
+            return _Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor, False
     except (ctypes.ArgumentError, ValueError, TypeError) as reason:
         raise invalid(f"{name} exported a capsule that cannot be read: {reason}") from None
     raise invalid(f"{name} exported a {type(capsule).__name__} that is no DLPack capsule")

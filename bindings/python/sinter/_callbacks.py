@@ -7,6 +7,7 @@ call that comes later finds nothing. So no callback can reach an object that is 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 from typing import Any, Callable, Dict, Optional
@@ -14,8 +15,17 @@ from typing import Any, Callable, Dict, Optional
 from . import _abi
 
 _keys = itertools.count(1)
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer may run inside
 _targets: Dict[int, Callable[..., Any]] = {}
+
+
+def _renew_lock() -> None:
+    """Another thread of the parent may have held it."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def register(target: Callable[..., Any]) -> int:

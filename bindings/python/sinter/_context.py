@@ -20,7 +20,7 @@ from ._library import call, call_for_digest, call_for_long_text, call_for_text, 
 from ._nvrtc import find_nvrtc
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
 from ._slot import Slot
-from ._shape import integer
+from ._shape import integer, sequence
 from ._stats import Stats, read_stats
 from ._stream import StreamLike
 from ._tuning import TuningSet
@@ -118,6 +118,8 @@ class Context(Handle):
     ) -> None:
         self._pointer = None
         self._log_key = 0
+        if target is not None and device is not None:
+            raise invalid(f"device is {device!r} beside a target, which uses no GPU: give one of them")
         if target is None and device is None:
             device = _current_device()
         options = _abi.ContextOptions(
@@ -197,6 +199,7 @@ class Context(Handle):
         self._release()
 
     def __enter__(self) -> "Context":
+        self._get()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -350,8 +353,8 @@ class Context(Handle):
         """
         if isinstance(chains, str):
             raise TypeError("chains is one string, not a sequence of chains")
-        items = [Chain.of(chain) for chain in chains]
-        given: Sequence[Optional[int]] = [None] * len(items) if ms is None else list(ms)
+        items = [Chain.of(chain) for chain in sequence(chains, "chains")]
+        given: Sequence[Optional[int]] = [None] * len(items) if ms is None else sequence(ms, "ms")
         if len(given) != len(items):
             raise invalid(f"ms has {len(given)} items, chains has {len(items)}")
         rows = [rows_of(chain, m) for chain, m in zip(items, given)]
@@ -436,6 +439,8 @@ def _set_strings(options: Any, **strings: Optional[PathLike]) -> None:
 def _set_switches(options: Any, **switches: Optional[bool]) -> None:
     """0 follows the environment, 1 is on, 2 is off."""
     for name, value in switches.items():
+        if value not in (None, True, False):
+            raise TypeError(f"{name} is {value!r}, neither True nor False nor None")
         setattr(options, name, 0 if value is None else 1 if value else 2)
 
 

@@ -16,8 +16,9 @@ _releasing = threading.RLock()  # a finalizer may run inside
 
 
 def _count_fork() -> None:
-    global _generation
+    global _generation, _releasing
     _generation += 1
+    _releasing = threading.RLock()  # another thread of the parent may have held it
 
 
 os.register_at_fork(after_in_child=_count_fork)

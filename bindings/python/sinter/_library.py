@@ -139,7 +139,10 @@ def encode(value: Any, name: str) -> bytes:
     Raises:
         TypeError: neither. Error: it holds a NUL.
     """
-    data = os.fsencode(value)
+    try:
+        data = os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, neither a string nor a path") from None
     if b"\0" in data:
         raise Error(Status.INVALID_ARGUMENT, f"{name} holds a NUL byte at {data.index(0)}")
     return data

@@ -15,7 +15,7 @@ from ._context import Context
 from ._error import Error, Status, invalid
 from ._handle import Handle
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error, text
-from ._shape import integer
+from ._shape import integer, sequence
 from ._stream import StreamLike, current, handle as stream_handle
 
 
@@ -174,7 +174,7 @@ class Plan(Handle):
             raise invalid(f"{len(inputs)} inputs, the chain takes {chain.input_count}")
         buffers = [describe(value, f"input {i}", stream) for i, value in enumerate(inputs)]
         given = self._given_outputs(out)
-        described = [describe(value, f"output {i}", stream) for i, value in enumerate(given)]
+        described = [_writable(describe(value, f"output {i}", stream), i) for i, value in enumerate(given)]
         rows = self._rows(buffers + described, m)
         infos = chain.buffers(rows)
         if out is None:
@@ -332,7 +332,9 @@ class Binding:
         rows = self.m if m is None else integer(m, "m", 0, 2**31 - 1)
         self._check_rows(rows)
         symbols = self._symbols(rows)
-        nodes = (ctypes.c_void_p * len(dependencies))(*dependencies)
+        graph = integer(graph, "graph", 0, 2**64 - 1)
+        before = [integer(node, f"dependencies[{i}]", 0, 2**64 - 1) for i, node in enumerate(sequence(dependencies, "dependencies"))]
+        nodes = (ctypes.c_void_p * len(before))(*before)
         pointer = ctypes.c_void_p()
         flags = _abi.GRAPH_PDL if pdl else 0
         bound = self._bound(stream_handle(stream) if stream is not None else 0)
@@ -351,7 +353,9 @@ class Binding:
             raise invalid(f"m is {rows}, and a stride of the chain grows with M: these buffers serve {self.m} rows only")
 
     def _bound(self, stream: int) -> "_Bound":
-        """The C binding with `stream`'s workspace."""
+        """The C binding with `stream`'s workspace, which goes with the context."""
+        if self._workspace is None and self.plan.workspace_size:
+            self.plan.context._get()
         found = self._by_stream.get(stream)
         if found is not None:
             return found
@@ -390,6 +394,7 @@ class GraphNodes(Handle):
         Raises:
             Error: FAILED_PRECONDITION where the graph must be built anew.
         """
+        exec = integer(exec, "exec", 0, 2**64 - 1)
         rows = binding.m if m is None else integer(m, "m", 0, 2**31 - 1)
         binding._check_rows(rows)
         bound = binding._bound(stream_handle(stream) if stream is not None else 0)
@@ -420,6 +425,12 @@ class _Bound(Handle):
         )
         if status != 0:
             raise_error(status, error)
+
+
+def _writable(buffer: Buffer, index: int) -> Buffer:
+    if buffer.readonly:
+        raise invalid(f"output {index} is read-only, says its owner")
+    return buffer
 
 
 def _name(index: int, chain: Chain) -> str:

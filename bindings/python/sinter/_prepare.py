@@ -55,10 +55,10 @@ def prepare_options(
 class Pending(Handle):
     """A prepare under way. ``await pending``, or ``pending.result()``. Thread-safe.
 
-    When the last reference goes, the prepare is cancelled.
+    When the last reference goes, or the last task that awaits it is cancelled, the prepare is cancelled.
     """
 
-    __slots__ = ("context", "chain", "_progress_key")
+    __slots__ = ("context", "chain", "_progress_key", "_awaiting", "_lock")
     _release_name = "sinter_pending_release"
     _close_seconds = 5
 
@@ -67,6 +67,8 @@ class Pending(Handle):
         self.context = context
         self.chain = chain
         self._progress_key = progress_key
+        self._awaiting = 0
+        self._lock = threading.Lock()
         under_way.add(self)
 
     def done(self) -> bool:
@@ -134,12 +136,21 @@ class Pending(Handle):
                 pass  # the loop is closed
 
         self.add_done_callback(wake)
+        self._count_awaiting(1)
         try:
             await ended
         except asyncio.CancelledError:
-            self.close()
+            if self._count_awaiting(-1) == 0:
+                self.close()
             raise
+        self._count_awaiting(-1)
         return self.result()
+
+    def _count_awaiting(self, change: int) -> int:
+        """How many tasks await it, which may be those of several loops."""
+        with self._lock:
+            self._awaiting += change
+            return self._awaiting
 
     def _take(self, wait_us: int) -> "Optional[Plan]":
         from ._plan import Plan

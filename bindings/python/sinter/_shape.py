@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import operator
 import re
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from ._abi import DIM_M, MAX_RANK
 from ._error import invalid
+
+Item = TypeVar("Item")
 
 _I64_MAX = 2**63 - 1
 
@@ -37,6 +39,8 @@ def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = 
     Raises:
         TypeError: no integer. Error: INVALID_ARGUMENT naming `name`, the value and the bound.
     """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is {value}, which is no integer")
     try:
         number = operator.index(value)
     except TypeError:
@@ -44,6 +48,18 @@ def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = 
     if not minimum <= number <= maximum:
         raise invalid(f"{name} is {number}, not {minimum} to {maximum}")
     return number
+
+
+def sequence(values: Iterable[Item], name: str) -> List[Item]:
+    """`values` as a list.
+
+    Raises:
+        TypeError: no sequence, but for a string, whose items are refused one by one.
+    """
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{name} is {values!r}, not a sequence") from None
 
 
 def extent(value: Dim, name: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 import sinter
 from sinter import _buffers
 
-from conftest import SMALL, Array
+from conftest import S8, SMALL, Array
 
 
 def test_a_call_launches_every_kernel(gpu, launchable, buffers):
@@ -51,6 +51,35 @@ def test_a_binding_launches_any_rows_it_holds(gpu, launchable, buffers):
             binding(rows)
     with pytest.raises(TypeError):
         binding(1.5)
+
+
+def test_a_binding_ends_with_its_context(cache_dir, need_compiler, buffers):
+    """Its workspace was the context's, and is freed. One with a workspace of the caller's goes on."""
+    *inputs, out = buffers
+    with sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir) as context:
+        plan = context.prepare(S8, m=128)
+        assert plan.workspace_size > 0
+        binding = plan.bind(*inputs, out=out)
+        own = plan.bind(*inputs, out=out, workspace=Array((plan.workspace_size,), 1 << 29, "|V1"))
+        small = context.prepare(SMALL, m=8).bind(inputs[0].__class__((4, 64)), Array((64,), 1 << 25), out=Array((4, 64), 1 << 26))
+        binding()
+    for use in (binding, lambda: binding.add_to_graph(1), lambda: plan(*inputs, out=out), context.__enter__):
+        with pytest.raises(sinter.Error, match="the Context is closed"):
+            use()
+    assert own() is out and small() is not None and plan.summary()
+
+
+def test_objects_may_go_in_any_order(cache_dir, need_compiler, buffers):
+    *inputs, out = buffers
+    context = sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir)
+    plan = context.prepare(S8, m=128)
+    binding = plan.bind(*inputs, out=out)
+    del context
+    gc.collect()
+    assert binding() is out
+    del plan
+    gc.collect()
+    assert binding() is out
 
 
 def test_a_binding_keeps_plan_and_buffers(gpu, need_compiler):
@@ -170,6 +199,12 @@ def test_a_given_workspace_is_checked(launchable, buffers):
         launchable(*inputs, out=out, workspace="here")
 
 
+class Broken:
+    @property
+    def __cuda_array_interface__(self):
+        return 1 / 0
+
+
 BAD = {
     r"input 0 \(a\) has dtype f16, the chain asks for bf16": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, "<f2")),
     r"input 0 \(a\) has shape \(7, 1025\)": lambda b: b.__setitem__(0, Array((7, 1025), 1 << 24)),
@@ -183,6 +218,8 @@ BAD = {
     "3 inputs, the chain takes 4": lambda b: b.pop(0),
     "typestr '<f8'": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, "<f8")),
     "has a mask": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, mask=object())),
+    "output 0 is read-only": lambda b: b.__setitem__(4, Array((7, 1024), 1 << 28, data=(1 << 28, True))),
+    r"__cuda_array_interface__ that failed: ZeroDivisionError": lambda b: b.__setitem__(0, Broken()),
     "cannot be read": lambda b: b.__setitem__(0, Array(None, 1 << 24)),
     "the address -16": lambda b: b.__setitem__(0, -16),
     r"m is 129, the plan was prepared for at most 128": lambda b: b.__setitem__(0, Array((129, 1024), 1 << 24)),
@@ -205,6 +242,13 @@ def test_wrong_types_are_type_errors(launchable, buffers):
     for bad in ("x", None, 1.5, [1, 2]):
         with pytest.raises(TypeError, match="input 0 is a"):
             launchable(bad, *inputs[1:], out=out)
+    for bad in (True, "7"):
+        with pytest.raises(TypeError, match="m is"):
+            launchable(*inputs, out=out, m=bad)
+    binding = launchable.bind(*inputs, out=out)
+    for call in (lambda: binding.add_to_graph("x"), lambda: binding.add_to_graph(1, ["x"]), lambda: binding.add_to_graph(1, None)):
+        with pytest.raises(TypeError, match="graph is|dependencies"):
+            call()
     with pytest.raises(TypeError, match="stream is a str"):
         launchable(*inputs, out=out, stream="main")
     with pytest.raises(sinter.Error, match="output 0 cannot be made"):
@@ -314,6 +358,15 @@ def test_bad_dlpack_is_named(launchable, buffers, message):
     _, *rest, out = buffers
     with pytest.raises(sinter.Error, match=message):
         launchable(BAD_DLPACK[message](), *rest, out=out)
+
+
+def test_read_only_dlpack_is_no_output(launchable, buffers):
+    *inputs, _ = buffers
+    out = DLPack((7, 1024))
+    out.managed.flags = 1
+    with pytest.raises(sinter.Error, match="output 0 is read-only"):
+        launchable(*inputs, out=out)
+    launchable(out, *inputs[1:], out=buffers[4])  # as an input it is one like others
 
 
 def test_streams_of_many_makers():

@@ -132,8 +132,12 @@ class Model(torch.nn.Module):
         torch.manual_seed(5)
         self.layers = torch.nn.ModuleList([Layer(mlp, **options) for _ in range(count)])
         self.norm = RMSNorm(64)
-        captured = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40])
-        self.vllm_config = types.SimpleNamespace(compilation_config=captured)
+        config = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40], compile_ranges_endpoints=[8192])
+        load = types.SimpleNamespace(load_format="auto")
+        self.vllm_config = types.SimpleNamespace(compilation_config=config, load_config=load, additional_config={})
+
+    def load_weights(self, weights):
+        return {name for name, _ in weights}
 
     def forward(self, positions, hidden_states):
         residual = None
@@ -155,6 +159,38 @@ def module(monkeypatch, name, **members):
     if parent:
         setattr(sys.modules[parent], child, made)
     return made
+
+
+def pass_manager():
+    """What is taken of vLLM's InductorPass and PostGradPassManager."""
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    class InductorPass(CustomGraphPass):
+        def is_applicable_for_range(self, compile_range):
+            return True
+
+    class PostGradPassManager(CustomGraphPass):
+        """`compile_range` is set by who compiles; vLLM has it in a context."""
+
+        def __init__(self, compile_range):
+            self.passes, self.compile_range = [], types.SimpleNamespace(start=compile_range[0], end=compile_range[1])
+
+        def configure(self, config):
+            self.config = config
+
+        def add(self, pass_):
+            assert isinstance(pass_, InductorPass)
+            self.passes.append(pass_)
+
+        def __call__(self, graph):
+            for pass_ in self.passes:
+                if pass_.is_applicable_for_range(self.compile_range):
+                    pass_(graph)
+
+        def uuid(self):
+            return str([pass_.uuid() for pass_ in self.passes])
+
+    return InductorPass, PostGradPassManager
 
 
 @pytest.fixture(autouse=True)
@@ -181,9 +217,15 @@ def vllm(monkeypatch):
         def __call__(self, *arguments):
             return super().__call__(*arguments)
 
+        def load_weights(self, weights):
+            return super().load_weights(weights)
+
     class Qwen2Model(Model):
         def __call__(self, *arguments):
             return super().__call__(*arguments)
+
+        def load_weights(self, weights):
+            return super().load_weights(weights)
 
     class Qwen3Model(Qwen2Model):
         pass
@@ -193,6 +235,11 @@ def vllm(monkeypatch):
     module(monkeypatch, "vllm.platforms", current_platform=platform)
     for name in ("vllm.model_executor", "vllm.model_executor.models", "vllm.model_executor.layers", "vllm.compilation"):
         module(monkeypatch, name)
+    for name in ("vllm.compilation.passes", "vllm.compilation.passes.inductor_pass", "vllm.compilation.passes.pass_manager"):
+        module(monkeypatch, name)
+    passes = sys.modules["vllm.compilation.passes.inductor_pass"], sys.modules["vllm.compilation.passes.pass_manager"]
+    passes[0].InductorPass, passes[1].PostGradPassManager = pass_manager()
+    made.PassManager = passes[1].PostGradPassManager
     module(monkeypatch, "vllm.compilation.caching", aot_compile_hash_factors=lambda config: ["own"])
     module(monkeypatch, "vllm.model_executor.layers.layernorm", RMSNorm=RMSNorm)
     module(

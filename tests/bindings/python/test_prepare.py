@@ -189,6 +189,36 @@ def test_awaiting_can_be_cancelled(need_compiler):
         asyncio.run(run(context))
 
 
+def test_one_who_awaits_may_be_cancelled(need_compiler):
+    go = threading.Event()
+
+    async def run(context):
+        pending = context.prepare_async(SMALL, m=8, progress=lambda *_: go.wait(60))
+        tasks = [asyncio.ensure_future(pending._wait()) for _ in range(3)]
+        await asyncio.sleep(0.005)
+        tasks[0].cancel()
+        await asyncio.wait([tasks[0]])
+        assert tasks[0].cancelled() and not pending.done()
+        go.set()
+        assert [plan.bucket for plan in await asyncio.gather(*tasks[1:])] == [8, 8]
+        assert (await pending).bucket == 8
+
+    with sinter.Context(target="h200", cache_dir="") as context:
+        asyncio.run(run(context))
+
+
+def test_a_loop_waits_for_the_descriptor(context, need_compiler):
+    async def run():
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        pending = context.prepare_async(SMALL, m=8)
+        loop.add_reader(pending.fileno(), told.set)
+        await asyncio.wait_for(told.wait(), 60)
+        loop.remove_reader(pending.fileno())
+        return pending.result()
+
+    assert asyncio.run(run()).bucket == 8
+
+
 def test_deadline(need_compiler):
     with sinter.Context(target="h200", cache_dir="") as context:
         with pytest.raises(sinter.Error) as caught:
@@ -308,6 +338,7 @@ BAD_OPTIONS = {
     "nul": dict(target="h200", cache_dir="a\0b"),
     "remote": dict(target="h200", remote="ftp://host"),
     "device": dict(device=-1),
+    "device and target": dict(device=0, target="h200"),
     "no driver": dict(device=0, driver_path="/nowhere/libcuda.so"),
     "cache_max_bytes": dict(target="h200", cache_max_bytes=-1),
     "deny_toolchains": dict(target="h200", deny_toolchains="x"),
@@ -349,6 +380,24 @@ WRONG_TYPES = {
     "log": lambda c: sinter.Context(target="h200", log=3),
     "packs": lambda c: sinter.Context(target="h200", packs="a:b"),
     "target": lambda c: sinter.Context(target=200),
+    "device": lambda c: sinter.Context("cuda:0"),
+    "device bool": lambda c: sinter.Context(True),
+    "switch": lambda c: sinter.Context(target="h200", cache="no"),
+    "folder": lambda c: sinter.Context(target="h200", cache_dir=3),
+    "m bool": lambda c: c.prepare(SMALL, m=True),
+    "chains": lambda c: c.prepare_many(None),
+    "ms": lambda c: c.prepare_many([SMALL], 8),
+}
+
+
+# What a message names, where Python's own would name nothing.
+WORDS = {
+    "switch": ["cache is 'no'"],
+    "folder": ["cache_dir is 3"],
+    "m bool": ["m is True"],
+    "chains": ["chains is None"],
+    "ms": ["ms is 8"],
+    "device bool": ["device is True"],
 }
 
 
@@ -361,7 +410,7 @@ def test_bad_arguments_are_errors(name, context):
 
 @pytest.mark.parametrize("name", WRONG_TYPES)
 def test_wrong_types_are_type_errors(name, context):
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="|".join(WORDS.get(name, ("",)))):
         WRONG_TYPES[name](context)
 
 

@@ -1,6 +1,7 @@
 """sinter.torch on the CPU: operators, fake tensors, models, and how plans are found."""
 
 import logging
+import os
 import subprocess
 import sys
 
@@ -205,6 +206,67 @@ def test_bad_words_are_named():
             sinter.torch.use_context(context)
 
 
+WRONG = {
+    r"context is a NoneType, not a sinter.Context": lambda: sinter.torch.use_context(None),
+    r"sizes is 8, not a sequence": lambda: sinter.torch.configure(sizes=8),
+    r"silu_and_mul is a int": lambda: sinter.torch.configure(silu_and_mul=3),
+    r"model is a str": lambda: sinter.torch.prepare_model("m", [8]),
+    r"model is a str, not": lambda: sinter.torch.restore_mlp("m"),
+    r"sizes is 8": lambda: sinter.torch.BetweenAttentions(**layer_weights()).prepare(8),
+    r"chain is a NoneType": lambda: sinter.torch.register_chain(None),
+    r"chain is a int": lambda: sinter.torch.run(3, torch.ones(2)),
+    r"o is a NoneType, not a tensor": lambda: sinter.torch.BetweenAttentions(**{**layer_weights(), "o": None}),
+    r"gate_up is a NoneType": lambda: sinter.torch.BetweenAttentions(**{**layer_weights(), "gate_up": None}),
+    r"gate_up is a tuple": lambda: sinter.torch.BetweenAttentions(**{**layer_weights(), "gate_up": (torch.ones(2),)}),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_types_are_named(message):
+    with pytest.raises(TypeError, match=message):
+        WRONG[message]()
+
+
+def test_what_is_on_the_host_is_named():
+    key = sinter.torch.register_chain(sinter.Chain.of(SMALL))
+    with pytest.raises(sinter.Error, match="input 0 is on the host"):
+        sinter.torch.run(key, torch.ones(3, 64).bfloat16())
+    with pytest.raises(sinter.Error, match="without inputs"):
+        sinter.torch.run(key)
+    layer = sinter.torch.BetweenAttentions(**layer_weights())
+    with pytest.raises(sinter.Error, match="input 0 is on the host"):
+        layer(torch.ones(3, 128).bfloat16(), torch.ones(3, 64).bfloat16())
+    with pytest.raises(sinter.Error, match=r"gate_up has shape \(191, 64\)"):
+        sinter.torch.BetweenAttentions(**{**layer_weights(), "gate_up": torch.ones(191, 64).bfloat16()})
+
+
+@pytest.mark.parametrize(
+    "message, change",
+    [
+        (r"stream is torch.bfloat16 \(3, 65\)", lambda a, s, w: (a, torch.ones(3, 65).bfloat16(), w)),
+        (r"attended is torch.bfloat16 \(2, 128\)", lambda a, s, w: (a[:2], s, w)),
+        (r"attended is torch.float32", lambda a, s, w: (a.float(), s, w)),
+        (r"stream has shape \(3,\)", lambda a, s, w: (a, s[:, 0], w)),
+        (r"norms have one axis", lambda a, s, w: (a, s, [w[0], w[0], *w[2:]])),
+        (r"up has shape \(95, 64\), not \(96, 64\)", lambda a, s, w: (a, s, [*w[:2], w[2][:191], *w[3:]])),
+        (r"next has strides", lambda a, s, w: (a, s, [*w[:5], w[5].T.contiguous().T])),
+    ],
+)
+def test_the_operator_of_a_layer_names_what_does_not_fit(message, change):
+    with pytest.raises(sinter.Error, match=message):
+        torch.ops.sinter.between_attentions(*change(*layer_tensors()), 1e-6)
+
+
+def test_a_closed_context_is_not_taken(cache_dir, need_compiler):
+    path = os.environ.get("FAKE_LIBCUDA")
+    if not path:
+        pytest.skip("FAKE_LIBCUDA names no fake driver")
+    context = sinter.Context(0, driver_path=path, cache_dir=cache_dir)
+    context.close()
+    with pytest.raises(sinter.Error, match="the Context is closed"):
+        sinter.torch.use_context(context)
+
+
 # ---------------------------------------------------------------- Models
 
 
@@ -317,6 +379,7 @@ class FakeContext:
     """Counts what is prepared."""
 
     device = 0
+    _get = lambda self: None
     _workspaces = type("W", (), {"reserve": lambda self: None})()
 
     def __init__(self):
@@ -337,7 +400,7 @@ class FakeContext:
 def store(monkeypatch):
     made = _store.Store()
     made.fake = FakeContext()
-    made._contexts[0] = made.fake
+    made.use(made.fake)
     made.capturing = False
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
     return made

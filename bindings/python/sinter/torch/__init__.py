@@ -11,15 +11,17 @@ and not at all in the parent of a fork that does not compute.
 
 from __future__ import annotations
 
-from ._layers import BetweenAttentions
+from . import _between_op  # noqa: F401
+from ._between import BetweenAttentions
 from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from ._ops import gated_mlp, gated_mlp_split, register_chain, run
-from ._store import configure, reset, use_context
+from ._store import configure, counts, reset, use_context
 
 __all__ = [
     "BetweenAttentions",
     "SinterMLP",
     "configure",
+    "counts",
     "gated_mlp",
     "gated_mlp_split",
     "prepare_model",

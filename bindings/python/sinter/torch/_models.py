@@ -9,9 +9,8 @@ from torch import nn
 
 from .._context import Context
 from .._error import invalid
-from .._shape import integer
 from ._ops import chain_line
-from ._store import store
+from ._store import sizes_of, store
 
 # transformers' modules whose forward is down_proj(act_fn(gate_proj(x)) * up_proj(x)).
 _MODULES = ("LlamaMLP", "Qwen2MLP", "Qwen3MLP", "MistralMLP")
@@ -78,6 +77,11 @@ def _takes(module: Any) -> bool:
     return fits and gate.dtype == up.dtype == down.dtype and gate.dtype in (torch.bfloat16, torch.float16)
 
 
+def _check_model(model: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model is a {type(model).__name__}, not a torch.nn.Module")
+
+
 def replace_mlp(model: nn.Module) -> List[str]:
     """Replaces the gated MLPs of transformers' Llama, Qwen2, Qwen3 and Mistral models by ``SinterMLP``.
 
@@ -87,8 +91,7 @@ def replace_mlp(model: nn.Module) -> List[str]:
     Returns:
         The names of the replaced modules, in the model's order; empty when nothing fits.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model is a {type(model).__name__}, not a torch.nn.Module")
+    _check_model(model)
     found = [name for name, module in model.named_modules() if name and _takes(module)]
     for name in found:
         parent, _, child = name.rpartition(".")
@@ -101,6 +104,7 @@ def replace_mlp(model: nn.Module) -> List[str]:
 
 def restore_mlp(model: nn.Module) -> List[str]:
     """Undoes ``replace_mlp``; the names of the modules that are back."""
+    _check_model(model)
     found = [name for name, module in model.named_modules() if name and isinstance(module, SinterMLP)]
     for name in found:
         parent, _, child = name.rpartition(".")
@@ -151,7 +155,8 @@ def prepare_model(
         Error: INVALID_ARGUMENT for sizes, for a model without gated MLPs, or for one that is not on a GPU while no
             context is given; whatever a prepare raises.
     """
-    wanted = sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sizes)})
+    _check_model(model)
+    wanted = sizes_of(sizes)
     if not wanted:
         raise invalid("sizes is empty")
     found = list(dict.fromkeys(_mlps(model)))

@@ -168,6 +168,8 @@ def register_chain(chain: Chain) -> str:
 
     A compiled graph that holds the key needs the chain registered in the process that runs it.
     """
+    if not isinstance(chain, Chain):
+        raise TypeError(f"chain is a {type(chain).__name__}, not a sinter.Chain")
     key = chain.digest
     chains[key] = chain
     return key
@@ -190,6 +192,11 @@ def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[t
     with torch.no_grad():
         result = plan(*[value.contiguous() for value in inputs], pdl=pdl)
     return list(result) if isinstance(result, tuple) else [result]
+
+
+def _run_cpu(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
+    _registered(key)
+    raise invalid("input 0 is on the host: a chain runs on a GPU")
 
 
 def _rows(chain: Chain, inputs: Sequence[torch.Tensor]) -> int:
@@ -232,7 +239,7 @@ _OPERATORS: Operators = (
         "(Tensor x, Tensor gate, Tensor up, Tensor down, str act='silu') -> Tensor",
         {"CUDA": _gated_mlp_split_cuda, "CPU": _gated_mlp_split_cpu, "fake": _gated_mlp_split_fake},
     ),
-    ("run", "(Tensor[] inputs, str key, bool pdl=False) -> Tensor[]", {"CUDA": _run_cuda, "fake": _run_fake}),
+    ("run", "(Tensor[] inputs, str key, bool pdl=False) -> Tensor[]", {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake}),
 )
 
 
@@ -283,6 +290,8 @@ def run(chain: "Chain | str", *inputs: torch.Tensor) -> List[torch.Tensor]:
     The plan is prepared at the first call for a number of rows.
     """
     key = chain if isinstance(chain, str) else register_chain(chain)
+    if not inputs:
+        raise invalid("a chain without inputs has no device to run on")
     result: List[torch.Tensor] = torch.ops.sinter.run(list(inputs), key)
     return result
 

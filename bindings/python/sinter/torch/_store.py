@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import bisect
 import logging
-import threading
+import os
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
-from .. import _handle
-from .._chain import Chain
+from .._chain import Chain, ChainLike
 from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
-from .._shape import integer
+from .._shape import integer, sequence
+from ._once import FINAL, Counters, Counts, Once, anew
+from ._plans import Plans
 
 logger = logging.getLogger("sinter")
 
@@ -22,8 +22,6 @@ logger = logging.getLogger("sinter")
 chains: Dict[str, Chain] = {}
 
 _ON_MISS = ("prepare", "torch")
-# Answers that the next call would get again.
-_FINAL = (Status.NO_LEGAL_PLAN, Status.FAILED_PRECONDITION, Status.INVALID_ARGUMENT, Status.UNIMPLEMENTED, Status.UNAVAILABLE)
 
 
 class Settings(NamedTuple):
@@ -34,61 +32,53 @@ class Settings(NamedTuple):
     silu_and_mul: Optional[Callable[[torch.Tensor], torch.Tensor]] = None
 
 
-class _Plans:
-    """The plans of one chain on one device."""
+class _Device:
+    """What the process has on one device: the context, made when the first plan is asked for, and plans."""
 
-    def __init__(self) -> None:
-        self.by_rows: Dict[int, Plan] = {}
-        self.sizes: List[int] = []
-        self.refused: Optional[Error] = None
+    def __init__(self, counters: Counters, context: Optional[Context] = None) -> None:
+        self._contexts: Once[int, Context] = Once(Counters())
+        if context is not None:
+            self._contexts.made[0] = context
+        #: By a chain's text or digest, and rows.
+        self.once: Once[Tuple[str, int], Plan] = Once(counters)
+        self.by_line: Dict[str, Plans] = {}
 
-    def add(self, size: int, plan: Plan) -> None:
-        self.by_rows[size] = plan
-        if size not in self.sizes:
-            bisect.insort(self.sizes, size)
+    def context(self, device: int) -> Context:
+        return self._contexts.get(0, lambda: Context(device))
 
-    def find(self, rows: int) -> Optional[Plan]:
-        """The plan made for the smallest size that is not below `rows`."""
-        at = bisect.bisect_left(self.sizes, rows)
-        if at == len(self.sizes):
-            return None
-        plan = self.by_rows[rows] = self.by_rows[self.sizes[at]]
-        return plan
+    def owns(self, context: Context) -> bool:
+        return self._contexts.made.get(0) is context
+
+    def plans(self, line: str) -> Plans:
+        found = self.by_line.get(line)
+        return self.by_line.setdefault(line, Plans()) if found is None else found
 
 
 class Store:
-    """Contexts, one for each device, made when the first plan is asked for; and their plans. Thread-safe.
+    """Contexts, one for each device, and their plans. Thread-safe; no lock is held while a plan is prepared.
 
     The child of a fork starts with an empty one.
     """
 
     def __init__(self) -> None:
         self.settings = Settings()
-        self._lock = threading.RLock()
-        self._made = _handle._generation
-        self._contexts: Dict[int, Context] = {}
-        self._plans: Dict[Tuple[int, str], _Plans] = {}
-        self._chain_plans: Dict[Tuple[int, str, int], Plan] = {}
+        self._counters = Counters()
+        self._devices: Dict[int, _Device] = {}
         self._warned = False
 
     def context(self, device: int) -> Context:
         """The context of a device."""
-        with self._lock:
-            self._forget_parents()
-            found = self._contexts.get(device)
-            if found is None:
-                found = self._contexts[device] = Context(device)
-            return found
+        return self._on(device).context(device)
 
     def use(self, context: Context) -> None:
         """Takes `context` for its device from now on; plans made before are dropped."""
         if context.device is None:
             raise invalid("the context drives no GPU")
-        with self._lock:
-            self._forget_parents()
-            self._contexts[context.device] = context
-            self._plans = {key: plans for key, plans in self._plans.items() if key[0] != context.device}
-            self._chain_plans.clear()
+        self._devices[context.device] = _Device(self._counters, context)
+
+    def counts(self) -> Counts:
+        """What was prepared, failed, waited for and refused."""
+        return self._counters.read()
 
     def find(self, device: int, line: str, rows: int) -> Optional[Plan]:
         """The plan for `rows` rows of the chain `line`, a text or a registered digest; None: torch computes it.
@@ -97,14 +87,13 @@ class Store:
             Error: STREAM_CAPTURING with the sizes that are prepared, when none fits and work is being captured;
                 whatever a prepare raises.
         """
-        plans = self._plans.get((device, line))
-        if plans is not None and self._made == _handle._generation:
-            found = plans.by_rows.get(rows)
-            if found is not None:
-                return found
-            if self.settings.on_miss == "torch" and plans.sizes and rows > plans.sizes[-1]:
-                return None  # prefill, call after call
-        return self._find_slowly(device, line, rows)
+        plans = self._on(device).plans(line)
+        found = plans.by_rows.get(rows)
+        if found is not None:
+            return found
+        if self.settings.on_miss == "torch" and plans.sizes and rows > plans.sizes[-1]:
+            return None  # prefill, call after call
+        return self._find_slowly(device, line, rows, plans)
 
     def find_chain(self, device: int, chain: Chain, key: str, rows: int) -> Plan:
         """The plan of any chain for `rows` rows, prepared at the first call.
@@ -112,8 +101,9 @@ class Store:
         Raises:
             Error: STREAM_CAPTURING when it would be prepared under capture; whatever a prepare raises.
         """
-        found = self._chain_plans.get((device, key, rows))
-        if found is not None and self._made == _handle._generation:
+        on = self._on(device)
+        found = on.once.made.get((key, rows))
+        if found is not None:
             return found
         if torch.cuda.is_current_stream_capturing():
             raise Error(
@@ -121,82 +111,86 @@ class Store:
                 f"no plan of chain {key[:16]} for {rows} rows, and nothing is prepared while a stream captures: "
                 "run it once before the capture",
             )
-        with self._lock:
-            context = self.context(device)
-            made = self._chain_plans[device, key, rows] = context.prepare(chain, rows)
-            context._workspaces.reserve()
-            return made
+        return on.once.get((key, rows), lambda: _prepare_one(on.context(device), chain, rows))
 
     def prepare_chain(self, device: int, chain: Chain, key: str, sizes: Sequence[int]) -> Dict[int, str]:
         """Prepares any chain for each size, in parallel; the digests of the plans by size."""
-        with self._lock:
-            context = self.context(device)
-            made = context.prepare_many([chain] * len(sizes), sizes)
-            self._chain_plans.update({(device, key, size): plan for size, plan in zip(sizes, made)})
-        context._workspaces.reserve()
+        on = self._on(device)
+        pairs = [(key, size) for size in sizes]
+        made = on.once.get_many(pairs, lambda missing: _prepare_all(on.context(device), {key: chain}, missing))
         return {size: plan.digest for size, plan in zip(sizes, made)}
 
     def prepare(self, context: Context, lines: Sequence[str], sizes: Sequence[int]) -> Dict[Tuple[str, int], str]:
         """Prepares each chain for each size, in parallel; the digests of the plans by chain and size."""
         pairs = [(line, size) for line in lines for size in sizes]
-        made_of = {line: chains.get(line) or Chain.from_text(line) for line in lines}
-        made = context.prepare_many([made_of[line] for line, _ in pairs], [size for _, size in pairs])
-        if context.device is not None:
-            with self._lock:
-                for (line, size), plan in zip(pairs, made):
-                    self._of(context.device, line).add(size, plan)
-            context._workspaces.reserve()
+        found = {line: _chain(line) for line in lines}
+
+        def make(missing: Sequence[Tuple[str, int]]) -> List[Plan]:
+            return _prepare_all(context, found, missing)
+
+        if context.device is None:
+            made = make(pairs)
+        else:
+            on = self._on(context.device)
+            once: Once[Tuple[str, int], Plan] = on.once if on.owns(context) else Once(self._counters)
+            made = once.get_many(pairs, make)
+            for i, line in enumerate(lines):
+                on.plans(line).add(sizes, made[i * len(sizes) : (i + 1) * len(sizes)])
         return {pair: plan.digest for pair, plan in zip(pairs, made)}
 
     def reset(self) -> None:
-        """Drops contexts, plans and settings."""
-        with self._lock:
-            self.__init__()  # type: ignore[misc]
+        """Drops contexts, plans, settings and counts."""
+        self.settings = Settings()
+        self.forget()
 
-    def _find_slowly(self, device: int, line: str, rows: int) -> Optional[Plan]:
-        with self._lock:
-            self._forget_parents()
-            plans = self._of(device, line)
-            if plans.refused is not None:
-                self._refused(plans.refused)
-                return None
-            found = plans.find(rows)
-            if found is None and torch.cuda.is_current_stream_capturing():
-                self._capturing(plans, line, rows)
-                return None
-            if found is None:
-                found = self._prepare_now(device, line, rows, plans)
-            return found
+    def forget(self) -> None:
+        """Drops contexts, plans and counts. What is being prepared goes to who waits for it alone."""
+        self._counters, self._devices, self._warned = Counters(), {}, False
 
-    def _prepare_now(self, device: int, line: str, rows: int, plans: _Plans) -> Optional[Plan]:
+    def _on(self, device: int) -> _Device:
+        found = self._devices.get(device)
+        return self._devices.setdefault(device, _Device(self._counters)) if found is None else found
+
+    def _find_slowly(self, device: int, line: str, rows: int, plans: Plans) -> Optional[Plan]:
+        if plans.refused is not None:
+            self._counters.add(refused=1)
+            self._refused(plans.refused)
+            return None
+        found = plans.find(rows)
+        if found is None and torch.cuda.is_current_stream_capturing():
+            self._capturing(plans, line, rows)
+            return None
+        return self._prepare_now(device, line, rows, plans) if found is None else found
+
+    def _prepare_now(self, device: int, line: str, rows: int, plans: Plans) -> Optional[Plan]:
         """All configured sizes at the first sight of a chain, then what is missing."""
+        settings, on = self.settings, self._on(device)
         try:
-            if self.settings.sizes and not plans.sizes:
-                self.prepare(self.context(device), [line], self.settings.sizes)
+            if settings.sizes and not plans.sizes:
+                self.prepare(on.context(device), [line], settings.sizes)
                 found = plans.find(rows)
                 if found is not None:
                     return found
-            if self.settings.on_miss == "torch":
+            if settings.on_miss == "torch":
                 return None
-            context = self.context(device)
-            made = plans.by_rows[rows] = context.prepare(chains.get(line, line), rows)
-            context._workspaces.reserve()
+            make = lambda: _prepare_one(on.context(device), chains.get(line, line), rows)
+            made = plans.by_rows[rows] = on.once.get((line, rows), make)
             return made
         except Error as error:
-            if error.code in _FINAL:
-                plans.refused = error
+            if error.code in FINAL:
+                plans.refused = anew(error)
             self._refused(error)
             return None
 
     def _refused(self, error: Error) -> None:
         """Raises `error`, or says once that torch computes."""
         if self.settings.on_miss != "torch":
-            raise error
+            raise anew(error)
         if not self._warned:
             self._warned = True
             logger.warning("sinter: torch computes instead: %s", error)
 
-    def _capturing(self, plans: _Plans, line: str, rows: int) -> None:
+    def _capturing(self, plans: Plans, line: str, rows: int) -> None:
         """Raises what names the sizes that are prepared, unless torch computes."""
         if self.settings.on_miss != "torch":
             prepared = ", ".join(map(str, plans.sizes)) or "none"
@@ -206,16 +200,36 @@ class Store:
                 f"sizes: {prepared} (sinter.torch.prepare_model before the capture)",
             )
 
-    def _of(self, device: int, line: str) -> _Plans:
-        return self._plans.setdefault((device, line), _Plans())
 
-    def _forget_parents(self) -> None:
-        if self._made != _handle._generation:
-            self._made = _handle._generation
-            self._contexts, self._plans, self._chain_plans = {}, {}, {}
+def sizes_of(sizes: Sequence[int]) -> List[int]:
+    """Numbers of rows, ascending, each once.
+
+    Raises:
+        TypeError: no sequence of integers. Error: one out of range.
+    """
+    return sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sequence(sizes, "sizes"))})
+
+
+def _chain(line: str) -> Chain:
+    """The chain that a line or a registered digest names."""
+    return chains.get(line) or Chain.from_text(line)
+
+
+def _prepare_one(context: Context, chain: ChainLike, rows: int) -> Plan:
+    made = context.prepare(chain, rows)
+    context._workspaces.reserve()
+    return made
+
+
+def _prepare_all(context: Context, chains: Dict[str, Chain], pairs: Sequence[Tuple[str, int]]) -> List[Plan]:
+    made = context.prepare_many([chains[line] for line, _ in pairs], [rows for _, rows in pairs])
+    if context.device is not None:
+        context._workspaces.reserve()
+    return made
 
 
 store = Store()
+os.register_at_fork(after_in_child=store.forget)
 
 
 def configure(
@@ -238,17 +252,31 @@ def configure(
     """
     if on_miss not in _ON_MISS:
         raise invalid(f"on_miss is {on_miss!r}; there are {' '.join(_ON_MISS)}")
-    wanted = tuple(sorted({integer(size, f"sizes[{i}]", 1, 2**31 - 1) for i, size in enumerate(sizes or ())}))
+    if silu_and_mul is not None and not callable(silu_and_mul):
+        raise TypeError(f"silu_and_mul is a {type(silu_and_mul).__name__}, which cannot be called")
+    wanted = tuple(sizes_of(() if sizes is None else sizes))
     store.settings = Settings(wanted, on_miss, silu_and_mul)
 
 
 def use_context(context: Context) -> None:
-    """Takes `context` for the operators on its device instead of a default one; plans made before are dropped."""
+    """Takes `context` for the operators on its device instead of a default one; plans made before are dropped.
+
+    Raises:
+        Error: INVALID_ARGUMENT for one without a GPU; FAILED_PRECONDITION for one that is closed.
+    """
+    if not isinstance(context, Context):
+        raise TypeError(f"context is a {type(context).__name__}, not a sinter.Context")
+    context._get()
     store.use(context)
 
 
+def counts() -> Counts:
+    """How many plans the operators of this process prepared, how many prepares failed, were waited for and refused."""
+    return store.counts()
+
+
 def reset() -> None:
-    """Forgets contexts, plans and settings."""
+    """Forgets contexts, plans, settings and counts."""
     store.reset()
 
 

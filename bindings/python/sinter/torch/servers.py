@@ -11,7 +11,31 @@ from typing import Any, Callable, Sequence, Tuple
 
 import torch
 
-from ._store import configure, logger
+from .._error import Error
+from ._between_op import between_key
+from ._expand import expand
+from ._fold import Pair, fold, folds
+from ._ops import chain_line
+from ._store import chains, configure, logger, store
+
+__all__ = [
+    "Pair",
+    "SIZES",
+    "expand",
+    "fold",
+    "folding_pays",
+    "folds",
+    "largest",
+    "planned",
+    "reason_against",
+    "reason_against_linear",
+    "see_mlp",
+    "set_up",
+    "sizes_for",
+    "stay_away",
+    "takes",
+    "version_of",
+]
 
 #: The tops of the buckets up to 512 rows, which is what servers capture graphs for; more rows are prefill.
 SIZES: Tuple[int, ...] = (1, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
@@ -61,6 +85,60 @@ def _reason_against_weights(gate_up: torch.Tensor, down: torch.Tensor) -> str:
     if not (gate_up.is_contiguous() and down.is_contiguous()):
         return "the weights are not contiguous"
     return ""
+
+
+def takes(rows: int) -> bool:
+    """Whether plans are prepared for so many rows. More are a server's own to compute, outside of any operator."""
+    return rows <= largest()
+
+
+def largest() -> int:
+    """The most rows that plans are prepared for."""
+    return max(store.settings.sizes, default=0)
+
+
+def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
+    """Whether a plan of such a layer computes norms in its products once their weights are folded.
+
+    Prepares the plan for the fewest rows, where weights are on a GPU.
+
+    Args:
+        weights: as of ``torch.ops.sinter.between_attentions``.
+    """
+    o = weights[0]
+    if not o.is_cuda or not store.settings.sizes:
+        return False
+    key = _key(weights, eps, True)
+    try:
+        plan = store.find_chain(o.device.index, chains[key], key, store.settings.sizes[0])
+    except Error as error:
+        logger.warning("sinter: norms stay apart from the matrices: %s", error)
+        return False
+    return any("norm1" in kernel.get("sequence", {}) for kernel in plan.to_json()["kernels"])
+
+
+def planned(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> bool:
+    """Whether such a layer has plans, or none because its weights are not on a GPU. Prepares those of the configured sizes.
+
+    Args:
+        weights: as of ``torch.ops.sinter.between_attentions``.
+    """
+    o = weights[0]
+    if not o.is_cuda or not store.settings.sizes:
+        return True
+    return store.find(o.device.index, _key(weights, eps, folded), store.settings.sizes[0]) is not None
+
+
+def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
+    """Prepares the plans of a gated MLP whose operator is not called yet: before a capture, and before memory is measured."""
+    if gate_up.is_cuda and store.settings.sizes:
+        line = chain_line(down.shape[1], gate_up.shape[1], down.shape[0], "silu", down.dtype)
+        store.find(gate_up.device.index, line, store.settings.sizes[0])
+
+
+def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> str:
+    o, norm, gate_up, _, _, next = weights
+    return between_key(len(norm), len(gate_up) // 2, len(next), o.shape[1], eps, o.dtype, folded)
 
 
 def version_of(text: str) -> Tuple[int, int]:

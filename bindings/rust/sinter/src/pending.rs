@@ -3,7 +3,7 @@ use crate::error::call;
 use crate::handle::handle;
 use crate::{sys, Chain, Context, Error, Plan, PrepareOptions, Result, Status};
 use std::future::Future;
-use std::os::unix::io::RawFd;
+use std::os::unix::io::{BorrowedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -117,6 +117,12 @@ impl Pending {
         // SAFETY: the handle is alive.
         let fd = unsafe { sys::sinter_pending_get_fd(self.under.raw.as_raw()) };
         (fd >= 0).then(|| fd)
+    }
+
+    /// The same, borrowed: it cannot outlive this.
+    pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        // SAFETY: the descriptor is open as long as the handle is alive, which the borrow holds.
+        self.as_raw_fd().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
     /// Asks once for the call that wakes.

@@ -65,13 +65,25 @@ def _hook(servers: Any) -> Callable[..., Any]:
         import torch
 
         down = self.down_proj
+        if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
+            if not hasattr(self, "sinter_seen"):
+                self.sinter_seen = True
+                if not servers.reason_against(self, linears, UnquantizedLinearMethod) and _is_hopper(x):
+                    servers.see_mlp(self.gate_up_proj.weight, down.weight)
+            return own(self, x, *arguments, **named)
         if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != down.weight.dtype:
             return own(self, x, *arguments, **named)
-        if x.is_cuda and torch.cuda.get_device_capability(x.device) != (9, 0):
+        if not _is_hopper(x):
             return own(self, x, *arguments, **named)
         return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, down.weight)
 
     return forward
+
+
+def _is_hopper(x: Any) -> bool:
+    import torch
+
+    return not x.is_cuda or torch.cuda.get_device_capability(x.device) == (9, 0)
 
 
 def _silu_and_mul() -> Optional[Callable[[Any], Any]]:

@@ -4,8 +4,8 @@
 between two attentions becomes one plan (`_layers`) where no layer is quantised, biased, split over GPUs or wrapped by LoRA.
 Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
-prepared in vLLM's first dummy run, before its memory is measured. Nothing here opens the driver: vLLM forks its workers
-after this ran.
+prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Norms
+are folded where a plan uses that (`_norms`). Nothing here opens the driver: vLLM forks its workers after this ran.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ def register() -> None:
 
     from sinter.torch import servers
 
+    from . import _prefill
+
     reason = _reason_against(servers)
     if reason:
         servers.stay_away("vLLM", reason)
@@ -46,6 +48,7 @@ def register() -> None:
                 take(getattr(importlib.import_module(module), name), servers)
             except (ImportError, AttributeError) as error:
                 servers.stay_away(f"vLLM's {name}", str(error))
+    _prefill.watch(servers)
     _name_in_cache()
 
 
@@ -71,24 +74,20 @@ def _reason_against(servers: Any) -> str:
 
 
 def _replace(mlp: type, servers: Any) -> None:
-    from vllm.model_executor.layers.linear import (
-        MergedColumnParallelLinear,
-        RowParallelLinear,
-        UnquantizedLinearMethod,
-    )
-
     own: Callable[..., Any] = mlp.forward  # type: ignore[attr-defined]
     if getattr(own, "is_sinters", False):
         return
     if list(inspect.signature(own).parameters) != ["self", "x"]:
         servers.stay_away(f"vLLM's {mlp.__name__}", "its forward takes other arguments")
         return
-    linears = (MergedColumnParallelLinear, RowParallelLinear)
+    linears, plain = _kinds()
 
     def forward(self: Any, x: Any) -> Any:
         import torch
 
-        if servers.reason_against(self, linears, UnquantizedLinearMethod) or x.dtype != self.down_proj.weight.dtype:
+        if not torch.compiler.is_compiling() and not servers.takes(x.shape[0]):
+            return own(self, x)
+        if servers.reason_against(self, linears, plain) or x.dtype != self.down_proj.weight.dtype:
             return own(self, x)
         return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, self.down_proj.weight)
 
@@ -96,8 +95,22 @@ def _replace(mlp: type, servers: Any) -> None:
     mlp.forward = forward  # type: ignore[attr-defined]
 
 
+def _kinds() -> Any:
+    """The linear layers of an MLP, and the method of one that is not quantised."""
+    from vllm.model_executor.layers.linear import (
+        MergedColumnParallelLinear,
+        RowParallelLinear,
+        UnquantizedLinearMethod,
+    )
+
+    return (MergedColumnParallelLinear, RowParallelLinear), UnquantizedLinearMethod
+
+
 def _watch(model: type, servers: Any) -> None:
     """Links the layers of a model when it is first called."""
+    from . import _norms
+
+    _norms.refuse_loading(model)
     own: Optional[Callable[..., Any]] = vars(model).get("__call__")
     if own is None or getattr(own, "is_sinters", False):
         return  # its parent's is watched
@@ -113,20 +126,41 @@ def _watch(model: type, servers: Any) -> None:
 
 
 def _look_at(model: Any, servers: Any) -> None:
-    from . import _layers
+    from . import _layers, _norms, _prefill
 
-    captured = model.vllm_config.compilation_config.cudagraph_capture_sizes or ()
-    servers.set_up(_silu_and_mul(), servers.sizes_for(captured))
+    config = model.vllm_config.compilation_config
+    servers.set_up(_silu_and_mul(), servers.sizes_for(config.cudagraph_capture_sizes or ()))
+    _prefill.end_range(config, servers.largest())
     try:
         reason = _layers.reason_against(model, servers)
     except AttributeError as error:  # built otherwise than the versions that this was written for
         reason = str(error)
     if reason:
         servers.stay_away("a model of vLLM", reason)
+        _see_mlps(model, servers)
         return
     layers = list(model.layers)
-    _layers.replace(type(layers[0]))
-    _layers.link(layers)
+    folded = _norms.fold(model, layers, servers)
+    if not servers.planned(*_layers.weights_of(*layers[:2]), folded):
+        _see_mlps(model, servers)
+        return  # the reason is logged
+    _layers.replace(type(layers[0]), servers)
+    _layers.link(layers, folded)
+    _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")
+
+
+def _see_mlps(model: Any, servers: Any) -> None:
+    """Plans of MLPs that are taken each for itself: vLLM's first run may have too many rows to pass through one."""
+    for module in model.modules():
+        if getattr(type(module).forward, "is_sinters", False) and hasattr(module, "gate_up_proj"):
+            if not servers.reason_against(module, *_kinds()):
+                servers.see_mlp(module.gate_up_proj.weight, module.down_proj.weight)
+
+
+def _name_in_config(config: Any, what: str) -> None:
+    """What a compiled graph of this model depends on; the config's hash is a part of all keys of vLLM's caches."""
+    if isinstance(getattr(config, "additional_config", None), dict):
+        config.additional_config["sinter"] = what
 
 
 def _name_in_cache() -> None:

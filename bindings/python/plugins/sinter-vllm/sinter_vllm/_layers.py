@@ -2,7 +2,8 @@
 
 The layers of a model are linked when it is first called, behind the loading of weights and of LoRA adapters. A linked layer
 computes from its attention's result to the next layer's queries, keys and values, so what goes from layer to layer is these
-and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own.
+and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own. So is a layer
+of more rows than plans are prepared for: compiled as `_prefill` says, or else by the modules themselves.
 """
 
 from __future__ import annotations
@@ -64,19 +65,27 @@ def reason_against(model: Any, servers: Any) -> str:
     return ""
 
 
-def link(layers: "List[Any]") -> None:
-    """Each layer of `layers` hands to the next one its queries, keys and values."""
+def weights_of(layer: Any, after: Any) -> "tuple[List[torch.Tensor], float]":
+    """The weights between the attentions of two layers, as the operator takes them, and the norms' epsilon."""
+    norm = layer.post_attention_layernorm
+    weights = [layer.self_attn.o_proj.weight, norm.weight, layer.mlp.gate_up_proj.weight, layer.mlp.down_proj.weight]
+    return [*weights, after.input_layernorm.weight, after.self_attn.qkv_proj.weight], norm.variance_epsilon
+
+
+def link(layers: "List[Any]", folded: bool = False) -> None:
+    """Each layer of `layers` hands to the next one its queries, keys and values. `folded`: as of the operator."""
     for layer, after in zip(layers, layers[1:]):
         # In a tuple, so that torch does not take the next layer for a part of this one.
         layer.sinter_after = (after, after.self_attn.qkv_proj.weight)
         layer.sinter_o = (layer.self_attn.o_proj.weight,)
+        layer.sinter_folded = folded
     for layer, after in zip(layers, layers[1:]):
         layer.self_attn.o_proj = Passed(layer.self_attn.o_proj)
         after.self_attn.qkv_proj = Passed(after.self_attn.qkv_proj)
         after.sinter_behind = True
 
 
-def replace(kind: type) -> None:
+def replace(kind: type, servers: Any) -> None:
     """Gives layers of a class a forward that knows of links."""
     own = kind.forward  # type: ignore[attr-defined]
     if getattr(own, "is_sinters", False):
@@ -95,12 +104,25 @@ def replace(kind: type) -> None:
         if not hasattr(self, "sinter_after"):  # the last
             hidden_states, residual = self.post_attention_layernorm(attended, residual)
             return self.mlp(hidden_states), residual
+        if not torch.compiler.is_compiling() and not servers.takes(attended.shape[0]):
+            return _by_modules(self, attended, residual)
         after, qkv = self.sinter_after
         norm = self.post_attention_layernorm
         weights = [self.sinter_o[0], norm.weight, self.mlp.gate_up_proj.weight, self.mlp.down_proj.weight]
         weights += [after.input_layernorm.weight, qkv]
-        stream, hidden_states = torch.ops.sinter.between_attentions(attended, residual, weights, norm.variance_epsilon)
+        stream, hidden_states = torch.ops.sinter.between_attentions(
+            attended, residual, weights, norm.variance_epsilon, self.sinter_folded
+        )
         return hidden_states, stream
 
     forward.is_sinters = True  # type: ignore[attr-defined]
     kind.forward = forward  # type: ignore[attr-defined]
+
+
+def _by_modules(layer: Any, attended: torch.Tensor, residual: torch.Tensor) -> Any:
+    """The next layer's queries, keys and values, and the residual stream, by vLLM's modules one after another."""
+    after, qkv = layer.sinter_after
+    linear = torch.nn.functional.linear
+    hidden_states, residual = layer.post_attention_layernorm(linear(attended, layer.sinter_o[0]), residual)
+    hidden_states, residual = after.input_layernorm(layer.mlp(hidden_states), residual)
+    return linear(hidden_states, qkv), residual

@@ -1,0 +1,106 @@
+package sinter
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// Pending is a prepare under way, on a thread of the library. Safe for concurrent use. One that is no longer reachable is
+// cancelled.
+type Pending struct {
+	h     *handle
+	ready chan struct{}
+	ctx   context.Context
+}
+
+// PrepareAsync starts a prepare and returns at once: its error is Wait's, but for a handle that is closed. When ctx ends, so
+// does the prepare.
+func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given PrepareOptions) (*Pending, error) {
+	p, err := c.h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer c.h.done()
+	described, err := chain.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer chain.h.done()
+	var a arena
+	defer a.free()
+	options, progress := given.raw(&a)
+	stop, err := watch(ctx, options)
+	if err != nil {
+		progress.forget()
+		return nil, err
+	}
+	after := func() {
+		stop()
+		progress.forget()
+	}
+	var pending *C.sinter_pending
+	var failed *C.sinter_error
+	status := C.sinter_prepare_async((*C.sinter_context)(p), described, C.int64_t(m), options, &pending, &failed)
+	if err := check(status, &failed); err != nil {
+		after()
+		return nil, because(ctx, err)
+	}
+	return newPending(ctx, pending, after)
+}
+
+// newPending takes a reference. `after` runs when the prepare has ended, and is given back what that used.
+func newPending(ctx context.Context, raw *C.sinter_pending, after func()) (*Pending, error) {
+	ready := make(chan struct{})
+	id := register(func() { close(ready) })
+	go func() {
+		<-ready
+		after()
+	}()
+	var failed *C.sinter_error
+	if err := check(C.sinter_go_on_ready(unsafe.Pointer(raw), id, &failed), &failed); err != nil {
+		unregister(id)
+		C.sinter_pending_release(raw)
+		close(ready)
+		return nil, err
+	}
+	return &Pending{newHandle("the pending prepare", unsafe.Pointer(raw), func(p unsafe.Pointer) {
+		C.sinter_pending_release((*C.sinter_pending)(p))
+	}), ready, ctx}, nil
+}
+
+// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select.
+func (p *Pending) Done() <-chan struct{} { return p.ready }
+
+// Wait gives the plan, or the prepare's error; it may be called again, and each plan is the caller's to close. When ctx
+// ends, the prepare goes on, and the error wraps ctx.Err().
+func (p *Pending) Wait(ctx context.Context) (*Plan, error) {
+	select {
+	case <-p.ready:
+	default:
+		select {
+		case <-p.ready:
+		case <-ctx.Done():
+			return nil, because(ctx, &Error{Status: Cancelled, Message: "the prepare is still under way"})
+		}
+	}
+	raw, err := p.h.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer p.h.done()
+	var plan *C.sinter_plan
+	var failed *C.sinter_error
+	if err := check(C.sinter_pending_get((*C.sinter_pending)(raw), 0, &plan, &failed), &failed); err != nil {
+		return nil, because(p.ctx, err)
+	}
+	return newPlan(plan), nil
+}
+
+// Close gives the prepare back. One under way is cancelled and waited for: mostly within 100 ms, longer while the compiler
+// is at work.
+func (p *Pending) Close() { p.h.close() }

@@ -1,0 +1,61 @@
+"""Norms of vLLM's linked layers folded into the matrices behind them, so that products compute them.
+
+A folded model computes what it did, but its matrices hold other numbers than the checkpoint, and the plans read no norm:
+weights must not be loaded again. So a model that is made to be loaded again keeps its norms apart, and another refuses.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, List
+
+from . import _layers
+
+VARIABLE = "SINTER_VLLM_FOLD"
+
+
+def fold(model: Any, layers: "List[Any]", servers: Any) -> bool:
+    """Folds the norms of layers that will be linked, where a plan would use it; whether it did."""
+    refuses = getattr(getattr(model, "load_weights", None), "is_sinters", False)
+    if not refuses or not wanted(model.vllm_config):
+        return False
+    pairs = []
+    for layer, after in zip(layers, layers[1:]):
+        pairs.append((layer.post_attention_layernorm.weight, layer.mlp.gate_up_proj.weight))
+        pairs.append((after.input_layernorm.weight, after.self_attn.qkv_proj.weight))
+    if not servers.folding_pays(*_layers.weights_of(*layers[:2])) or not servers.folds(pairs):
+        return False
+    servers.fold(pairs)
+    model.sinter_folded = True
+    return True
+
+
+def wanted(config: Any) -> bool:
+    """By SINTER_VLLM_FOLD, 1 or 0; else unless weights are likely to come later. Never where no cache would know of it."""
+    if not isinstance(getattr(config, "additional_config", None), dict):
+        return False
+    asked = os.environ.get(VARIABLE, "")
+    if asked:
+        return asked.lower() not in ("0", "false")
+    loaded_later = getattr(getattr(config, "load_config", None), "load_format", None) == "dummy"
+    asleep = getattr(getattr(config, "model_config", None), "enable_sleep_mode", False)
+    transferred = getattr(config, "weight_transfer_config", None) is not None
+    return not (loaded_later or asleep or transferred)
+
+
+def refuse_loading(model: type) -> None:
+    """Models of a class that were folded refuse weights."""
+    own: Any = getattr(model, "load_weights", None)
+    if own is None or getattr(own, "is_sinters", False):
+        return
+
+    def load_weights(self: Any, *arguments: Any, **named: Any) -> Any:
+        if getattr(self, "sinter_folded", False):
+            raise RuntimeError(
+                "sinter: weights cannot be loaded into this model: its norms are folded into the matrices behind them. "
+                f"Start vLLM with {VARIABLE}=0 to load weights again"
+            )
+        return own(self, *arguments, **named)
+
+    load_weights.is_sinters = True  # type: ignore[attr-defined]
+    setattr(model, "load_weights", load_weights)

@@ -1,0 +1,69 @@
+"""Rows that no plan serves: vLLM's own operators compute them.
+
+vLLM compiles a graph for each range of rows. With an endpoint where the plans end, the graph of the rows above is given
+products, norms and activations for Sinter's operators, in vLLM's pass manager and ahead of vLLM's lowering; Inductor then
+makes the kernels that it makes without this plugin. Where nothing is compiled the layers branch by themselves (`_layers`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Tuple
+
+
+def end_range(config: Any, rows: int) -> None:
+    """Has vLLM compile a graph for up to `rows` rows, and another for more. `config`: its compilation config."""
+    endpoints = getattr(config, "compile_ranges_endpoints", None)
+    if endpoints and 0 < rows < max(endpoints):
+        config.compile_ranges_endpoints = sorted({*endpoints, rows})
+
+
+def watch(servers: Any) -> None:
+    """Every pass manager from now on expands Sinter's operators where no plan serves a row of its range."""
+    try:
+        from vllm.compilation.passes.inductor_pass import InductorPass
+        from vllm.compilation.passes.pass_manager import PostGradPassManager
+    except ImportError as error:
+        servers.stay_away("vLLM's prefill", f"it passes through Sinter's operators: {error}")
+        return
+    own: Callable[..., Any] = PostGradPassManager.configure
+    if getattr(own, "is_sinters", False):
+        return
+    base: Any = InductorPass
+
+    class Expand(base):  # type: ignore[misc]
+        """Above the rows that plans are prepared for, torch's operators for Sinter's."""
+
+        def __call__(self, graph: Any) -> None:
+            servers.expand(graph, _add_norm())
+
+        def is_applicable_for_range(self, compile_range: Any) -> bool:
+            return bool(compile_range.start > servers.largest())
+
+        def uuid(self) -> str:
+            import sinter
+
+            return f"sinter {sinter.__version__}, expanded above {servers.largest()}"
+
+    def configure(self: Any, config: Any) -> None:
+        own(self, config)
+        self.add(Expand())
+
+    configure.is_sinters = True  # type: ignore[attr-defined]
+    PostGradPassManager.configure = configure
+
+
+def _add_norm() -> "Callable[..., Tuple[Any, Any]]":
+    """vLLM's operator, which its lowering replaces by the kernel that it is told to prefer; else Inductor's."""
+    import torch
+    from sinter.torch import _expand
+
+    namespace: Any = torch.ops.vllm_ir
+    if not hasattr(namespace, "fused_add_rms_norm"):
+        return _expand.add_norm
+    fused = namespace.fused_add_rms_norm.default
+
+    def add_norm(x: Any, residual: Any, weight: Any, eps: float) -> Tuple[Any, Any]:
+        normed, total = fused(x, residual, weight, eps)
+        return normed, total
+
+    return add_norm

@@ -1,0 +1,98 @@
+"""All that lies between two attentions of a decoder, as one plan."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+import torch
+
+from .._error import invalid
+from ._between_chain import between_chain, check_weights
+from ._ops import _DTYPES, register_chain
+from ._store import sizes_of, store
+
+
+class BetweenAttentions:
+    """From attention's result to the next layer's queries, keys and values, or to the logits:
+
+        stream = stream + attended o^T
+        stream = stream + (act(x gate^T) * (x up^T)) down^T     with x = rmsnorm(stream) * norm
+        out    = rmsnorm(stream) * next_norm next^T
+
+    Layers of equal shapes share their plans. Call ``prepare`` before a CUDA graph is captured.
+
+    Args:
+        o: [hidden, q], bf16 or f16 like all others, contiguous, on a GPU, as nn.Linear stores it.
+        norm: [hidden], of the norm before the MLP. None: it is multiplied into gate_up, whose product then computes the norm
+            itself at few rows; the normalised rows are not rounded.
+        gate_up: [2 inner, hidden], gate above up; or the two [inner, hidden].
+        down: [hidden, inner].
+        next_norm: [hidden], of the norm behind the MLP: the next layer's first, or the model's last. None: as for norm.
+        next: [columns, hidden]: the next layer's merged queries, keys and values, or the matrix of logits.
+        eps: of both norms.
+        act: "silu", "gelu_tanh", "gelu_erf" or "relu".
+        pdl: the first kernel may start while the kernel ahead on the stream ends. After a weight was changed in place,
+            launch once on an idle stream.
+
+    Raises:
+        Error: INVALID_ARGUMENT naming the weight that does not fit.
+    """
+
+    def __init__(
+        self,
+        o: torch.Tensor,
+        norm: Optional[torch.Tensor],
+        gate_up: "torch.Tensor | Tuple[torch.Tensor, torch.Tensor]",
+        down: torch.Tensor,
+        next_norm: Optional[torch.Tensor],
+        next: torch.Tensor,
+        *,
+        eps: float = 1e-6,
+        act: str = "silu",
+        pdl: bool = False,
+    ) -> None:
+        gate, up = _halves(gate_up)
+        given: Dict[str, Any] = dict(o=o, norm=norm, gate=gate, up=up, down=down, next_norm=next_norm, next=next)
+        weights: Dict[str, torch.Tensor] = {
+            name: weight for name, weight in given.items() if weight is not None or not name.endswith("norm")
+        }
+        check_weights(weights)
+        self._weights = list(weights.values())
+        #: attended [M, q], stream [M, hidden], then the weights -> stream, out.
+        norms = (norm is not None, next_norm is not None)
+        self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype])
+        self._key = register_chain(self.chain)
+        self.pdl = pdl
+
+    def __call__(self, attended: torch.Tensor, stream: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """attended [rows, q], stream [rows, hidden] -> (stream [rows, hidden], out [rows, columns]), new memory.
+
+        Raises:
+            Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises.
+        """
+        result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl)
+        return result[0], result[1]
+
+    def prepare(self, sizes: Sequence[int]) -> Dict[int, str]:
+        """Prepares for each number of rows in `sizes`, in parallel; the plans' digests, for ranks to compare.
+
+        Raises:
+            Error: INVALID_ARGUMENT for sizes or weights that are not on a GPU; whatever a prepare raises.
+        """
+        wanted = sizes_of(sizes)
+        device = self._weights[0].device
+        if device.type != "cuda":
+            raise invalid(f"the weights are on {device}, not on a GPU")
+        return store.prepare_chain(device.index, self.chain, self._key, wanted)
+
+
+def _halves(gate_up: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Gate and up, of one matrix or as they are."""
+    if isinstance(gate_up, torch.Tensor) and gate_up.dim() == 2 and len(gate_up) % 2 == 0:
+        gate, up = gate_up.chunk(2)
+        return gate, up
+    if isinstance(gate_up, torch.Tensor):
+        raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes and an even number of rows")
+    if isinstance(gate_up, (tuple, list)) and len(gate_up) == 2:
+        return gate_up[0], gate_up[1]
+    raise TypeError(f"gate_up is a {type(gate_up).__name__}, neither a tensor nor two")
