@@ -87,7 +87,7 @@ class Handle:
             return
         given_back = pointer.given_back
         del pointer
-        if given_back is not None:
+        if given_back is not None and self._made == _generation:  # a parent's threads do not come back
             given_back.wait(self._close_seconds)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
