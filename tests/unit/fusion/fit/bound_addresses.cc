@@ -146,6 +146,12 @@ class Launch {
           Add(name, slot, Wide{of_rows} * shape.columns * 4, false);
           break;
         }
+        case Role::kScaleOut:
+          Add(name, slot, Wide{rows} * (result / kScaleBlock) * 4, true);
+          break;
+        case Role::kGivenScale:
+          Add(name, slot, 4, false);
+          break;
         default:
           Add(name, slot, Wide{role == Role::kBias2 ? p.back().n : p.front().n} * 2, false);
       }
