@@ -18,7 +18,7 @@ namespace sinter {
 struct ProductInputs {
   int weights = -1, weights_up = -1, bias = -1, bias_up = -1;
   int factor = -1;                                         // [m] or [m, 1], contiguous
-  int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of operands of 8 bits, contiguous
+  int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of operands of 8 bits
   int residual = -1;                                       // of the result's dims
   int given_scale = -1;                                    // one number: of a result in codes
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;

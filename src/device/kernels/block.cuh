@@ -28,7 +28,8 @@ struct Arguments {
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
   // Scales of the first product. scale_a has one for each 128 of K of a row. scale_w1 and scale_up
-  // have one for all columns, one for each column, or one for each 128 of K of 128 columns.
+  // have one for all columns, one for each column, or one for each 128 of K of 128 columns. Types
+  // say how they lie in memory.
   const float *scale_a, *scale_w1, *scale_up;
   // Of results that are stored as codes: the scale of all, or those of 128 columns of a row, with
   // the bounds of their largest magnitudes.

@@ -143,7 +143,11 @@ class Launch {
         case Role::kScaleUp: {
           const RoleShape shape = ShapeOf(p, role);
           const int64_t of_rows = shape.of_launch ? rows : std::max<int64_t>(shape.rows, 1);
-          Add(name, slot, Wide{of_rows} * shape.columns * 4, false);
+          const Wide column = Wide{shape.column_stride} * (shape.of_m ? rows : 1);
+          Add(name, slot,
+              ((of_rows - 1) * Wide{ScaleRowStride(p, role)} + (shape.columns - 1) * column + 1) *
+                  4,
+              false);
           break;
         }
         case Role::kScaleOut:
