@@ -94,6 +94,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("grid_barrier_us", model.grid_barrier_us, 0, kLongest);
   visit("drain_us", model.drain_us, 0, kLongest);
   visit("register_chunk_us", model.register_chunk_us, 0, kLongest);
+  visit("behind_codes_us", model.behind_codes_us, 0, kLongest);
   visit("epilogue_value_us", model.epilogue_value_us, 0, kLongest);
   VisitStitchConstants(model.stitch, visit);
 }

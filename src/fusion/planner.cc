@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,13 +52,14 @@ struct Settlement {
 class Planner {
  public:
   Planner(const Chain& chain, int64_t bucket, const DeviceModel& model,
-          const FusionOptions& options, Pace* pace, bool norms = false)
+          const FusionOptions& options, Pace* pace, Absorbed absorbed = {})
       : chain_(chain),
         bucket_(bucket),
         model_(model),
         options_(options),
         pace_(pace),
-        products_(FindProductRuns(chain, bucket, pace, norms)),
+        absorbed_(absorbed),
+        products_(FindProductRuns(chain, bucket, pace, absorbed)),
         costs_(bucket, model, StitchSearch()),
         latency_(&costs_),
         rankings_(model, ProductSearch()) {}
@@ -70,18 +72,29 @@ class Planner {
                        [](const GraphRun& run) { return HasNorm(run.matched.sequence); });
   }
 
-  // `norms`: plans beside which products compute the norm of their rows; may be null.
-  absl::StatusOr<FusionResult> Run(Planner* norms) {
+  // Whether a product quantises its own result by groups of columns.
+  bool TakesGroups() const {
+    return std::any_of(products_.runs.begin(), products_.runs.end(), HasGroups);
+  }
+
+  // `others`: whose plans stand beside these, with products that absorb other ops.
+  absl::StatusOr<FusionResult> Run(const std::vector<Planner*>& others) {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
-    if (norms == nullptr || !norms->TakesNorms()) return Choose(std::move(plans));
-    absl::StatusOr<std::vector<Plan>> others = norms->MakePlans();
-    if (!others.ok()) return Choose(std::move(plans));  // such as no legal schedule
-    for (Plan& plan : *others) {
-      plan.fused = true;
-      plans.push_back(std::move(plan));
+    std::vector<const Planner*> counted;
+    for (Planner* other : others) {
+      absl::StatusOr<std::vector<Plan>> more = other->MakePlans();
+      if (!more.ok()) continue;  // such as no legal schedule
+      for (Plan& plan : *more) {
+        // There is one unfused plan: where a product leaves its quantiser, fused ones take it
+        // whole.
+        if (!plan.fused && !other->absorbed_.groups) continue;
+        plan.fused = true;
+        plans.push_back(std::move(plan));
+      }
+      counted.push_back(other);
     }
     FusionResult result = Choose(std::move(plans));
-    norms->Count(&result);
+    for (const Planner* other : counted) other->Count(&result);
     return result;
   }
 
@@ -343,6 +356,7 @@ class Planner {
     Ask(pace_);
     Plan plan = AssemblePlan(chain_, bucket_, steps);
     if (options_.stand_ins) MarkStandIns(&plan);
+    CountWideResults(&plan);
     Ask(pace_);
     plan.fused = partition.fused;
     plan.note = IsSequence() && !TakesNorms()
@@ -354,6 +368,22 @@ class Planner {
       origins_.push_back({index, choice});
     } else if (partition.fused) {
       (*plans)[at->second].note = std::move(plan.note);  // it says what was refused
+    }
+  }
+
+  // A kernel behind a product of codes that stores f32 takes longer than it does alone.
+  void CountWideResults(Plan* plan) const {
+    for (size_t i = 1; i < plan->kernels.size(); ++i) {
+      const KernelSpec& before = plan->kernels[i - 1].spec;
+      PlannedKernel& kernel = plan->kernels[i];
+      if (before.family != KernelFamily::kProduct || kernel.spec.family != KernelFamily::kStitch) {
+        continue;
+      }
+      const bool wide =
+          IsCode(before.sequence.element()) && before.sequence.back().result == DType::kF32;
+      if (!wide) continue;
+      kernel.prediction.fixed_us += model_.behind_codes_us;
+      kernel.prediction.total_us += model_.behind_codes_us;
     }
   }
 
@@ -372,6 +402,7 @@ class Planner {
   const DeviceModel& model_;
   const FusionOptions options_;
   Pace* const pace_;
+  const Absorbed absorbed_;
   const ProductRuns products_;
   SearchCosts costs_;
   LatencyEvaluator latency_;
@@ -397,11 +428,21 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
   Planner planner(chain, bucket, model, options, pace);
-  if (!options.batch_invariant && !options.stand_ins && MayTakeNorms(chain, bucket)) {
-    Planner norms(chain, bucket, model, options, pace, true);
-    return planner.Run(&norms);
+  if (!options.batch_invariant && !options.stand_ins) {
+    std::unique_ptr<Planner> norms, apart;
+    if (MayTakeNorms(chain, bucket)) {
+      norms = std::make_unique<Planner>(chain, bucket, model, options, pace, Absorbed{true, true});
+    }
+    if (planner.TakesGroups()) {
+      apart =
+          std::make_unique<Planner>(chain, bucket, model, options, pace, Absorbed{false, false});
+    }
+    std::vector<Planner*> others;
+    if (norms != nullptr && norms->TakesNorms()) others.push_back(norms.get());
+    if (apart != nullptr) others.push_back(apart.get());
+    return planner.Run(others);
   }
-  if (!options.batch_invariant || planner.IsSequence()) return planner.Run(nullptr);
+  if (!options.batch_invariant || planner.IsSequence()) return planner.Run({});
   SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
   return planner.RunLike(std::move(settled));
 }

@@ -23,7 +23,7 @@ bool IsComputed(OpClass op_class) {
 
 class Finder {
  public:
-  Finder(const Chain& chain, int64_t bucket, Pace* pace, bool norms)
+  Finder(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed)
       : chain_(chain),
         graph_(chain),
         linear_(graph_),
@@ -31,7 +31,7 @@ class Finder {
         users_(chain.ops().size()),
         claimed_(chain.ops().size(), false),
         pace_(pace),
-        norms_(norms) {
+        absorbed_(absorbed) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
       FoundQuantizer found;
@@ -98,6 +98,7 @@ class Finder {
     const DType weights = run.matched.sequence.element();
     SINTER_ASSIGN_OR_RETURN(GraphRun whole, matcher_.Match(members, a, weights, codes));
     if (whole.matched.limits >= 0 && scale < 0) return absl::NotFoundError("no scale");
+    if (!absorbed_.groups && HasGroups(whole)) return absl::NotFoundError("left to another kernel");
     whole.scale = scale;
     return whole;
   }
@@ -279,7 +280,7 @@ class Finder {
     // A residual is an operand from another kernel even if nobody else reads it.
     const ValueId residual = ResidualOf(members);
     Close(a, residual, &members);
-    if (norms_) TakeNorm(a, &members);
+    if (absorbed_.norms) TakeNorm(a, &members);
     return matcher_.Match(members, a, dtype, end);
   }
 
@@ -340,7 +341,7 @@ class Finder {
   std::vector<bool> claimed_;
   std::map<ValueId, std::pair<ValueId, FoundQuantizer>> quantizers_;  // by what is quantised: codes
   Pace* const pace_;
-  const bool norms_;
+  const Absorbed absorbed_;
   ProductRuns result_;
 };
 
@@ -356,10 +357,12 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
   return run;
 }
 
-ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, bool norms) {
-  absl::StatusOr<MatchedSequence> all = MatchProducts(chain, bucket, norms);
+bool HasGroups(const GraphRun& run) { return run.matched.sequence.back().HasGroups(); }
+
+ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
+  absl::StatusOr<MatchedSequence> all = MatchProducts(chain, bucket, absorbed.norms);
   if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};
-  return Finder(chain, bucket, pace, norms).Run();
+  return Finder(chain, bucket, pace, absorbed).Run();
 }
 
 bool MayTakeNorms(const Chain& chain, int64_t bucket) {

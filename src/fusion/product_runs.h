@@ -25,6 +25,12 @@ struct GraphRun {
   DType dtype() const { return matched.sequence.back().result; }  // of `end` in memory
 };
 
+// What products take that may as well be another kernel's, where nobody else reads it.
+struct Absorbed {
+  bool norms = false;  // a factor that is the norm of a product's own rows (EpilogueOp::kNorm)
+  bool groups = true;  // the quantiser of its result by groups of 128 columns
+};
+
 // A chain that is one sequence, as a run: its rows are the launch's, M or not.
 GraphRun RunOf(const Chain& chain, MatchedSequence matched);
 
@@ -43,10 +49,12 @@ struct ProductRuns {
 // residual in memory, never data that other blocks read.
 // Products are joined in a run when nobody else reads the results between them. A result is handed
 // over in the weights' dtype, rounded at most once; a product whose result the chain outputs in
-// another dtype is in no run. `norms`: a product computes a factor that is the norm of its own rows
-// (EpilogueOp::kNorm) where nobody else reads it. `pace` may be null. Deterministic.
+// another dtype is in no run. `pace` may be null. Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr,
-                            bool norms = false);
+                            Absorbed absorbed = {});
+
+// Whether its result is codes with scales of 128 columns, by a quantiser that it absorbed.
+bool HasGroups(const GraphRun& run);
 
 // Whether runs with norms may be worth planning: there are few rows, and a root of a mean.
 bool MayTakeNorms(const Chain& chain, int64_t bucket);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
+#include "src/chain/buckets.h"
 #include "src/product/role_shape.h"
 
 namespace sinter {
@@ -79,10 +80,9 @@ class Lister {
     if (number >= 0) list_.push_back({role, RunOperand::Kind::kOperand, number, {}, row_stride});
   }
 
-  // Of scales, which are contiguous.
+  // Of scales.
   int64_t RowStrideOf(const Segment& segment, Role role) const {
-    const RoleShape shape = ShapeOf(matched_.sequence.Part(segment.begin, segment.count), role);
-    return shape.rows > 0 ? shape.columns : 0;
+    return ScaleRowStride(matched_.sequence.Part(segment.begin, segment.count), role);
   }
 
   void Result(Role role, int product) {
@@ -111,6 +111,13 @@ class Lister {
 
 absl::Status CheckStrides(const MatchedSequence& matched) {
   const ProductSequence& sequence = matched.sequence;
+  // More rows are launched in turns, each of which would take its own m for that of all.
+  const bool of_m = sequence.front().rows.scales.of_m;
+  if (of_m && (!matched.m.symbolic || sequence.m >= kLargestBucket)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strides of scale_a depend on M, which kernels read in buckets below ",
+                     kLargestBucket, ": give them as numbers"));
+  }
   const auto vector = [](const Operand& operand) { return ElementOf(operand.element).vector; };
   SINTER_RETURN_IF_ERROR(
       CheckStride("a", matched.rows, matched.rows_stride, vector(sequence.front().rows)));

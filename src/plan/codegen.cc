@@ -29,12 +29,15 @@ bool IsScale(Role role) {
 absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
   const RoleShape shape = ShapeOf(sequence, operand.role);
   const bool matrix = shape.rows > 0;
-  if (matrix && operand.row_stride < shape.columns) {
+  if (IsScale(operand.role) && operand.row_stride != ScaleRowStride(sequence, operand.role)) {
+    return Refuse(operand.role, "row stride", operand.row_stride,
+                  absl::StrCat("is not ", ScaleRowStride(sequence, operand.role)));
+  }
+  if (matrix && !IsScale(operand.role) && operand.row_stride < shape.columns) {
     return Refuse(operand.role, "row stride", operand.row_stride,
                   absl::StrCat("is below its ", shape.columns, " columns"));
   }
-  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2 ||
-                      (matrix && IsScale(operand.role));
+  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2;
   if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
     return Refuse(operand.role, "row stride", operand.row_stride,
                   absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));

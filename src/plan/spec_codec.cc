@@ -135,20 +135,6 @@ uint32_t ResidualBits(const MatrixProduct& last) {
   return last.epilogue.Has(EpilogueOp::kRound) ? 2 : 1;
 }
 
-void WriteScales(const Scales& scales, ByteWriter& w) {
-  w.U8(static_cast<uint8_t>(scales.kind));
-  w.I64(scales.block_rows);
-  w.I64(scales.block_columns);
-}
-
-Scales ReadScales(ByteReader& r) {
-  Scales scales;
-  scales.kind = static_cast<ScaleKind>(r.U8());
-  scales.block_rows = r.I64();
-  scales.block_columns = r.I64();
-  return scales;
-}
-
 // A product of codes also has the elements of its result and bias, and scales.
 void WriteOfCodes(const MatrixProduct& p, ByteWriter& w) {
   const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);

@@ -356,19 +356,46 @@ class Describer {
     }
   }
 
-  // Scales are contiguous.
-  absl::Status Scale(int input, absl::string_view name) const {
+  // Fills in where `scales` lie: of rows and, in blocks, of groups of K.
+  absl::Status Scale(int input, absl::string_view name, int64_t k, Scales* scales) const {
     if (input < 0) return absl::OkStatus();
     const Op& op = graph_.operand(input);
     if (op.strides == ContiguousStrides(op.type.dims)) return absl::OkStatus();
-    return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
-                  ", kernels read it without gaps");
+    if (op.type.rank() == 1) {
+      return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
+                    ", kernels read it without gaps");
+    }
+    const auto fits = [](Stride s) { return s.value >= 1 && s.value <= kLargestScaleStride; };
+    const bool blocks = scales->kind == ScaleKind::kBlock;
+    const Dim groups = Dim::Constant(blocks ? k / kScaleBlock : 1);
+    const bool takes = op.type.rank() == 2 && op.type.dims[1] == groups &&
+                       (blocks || scales->kind == ScaleKind::kVector);
+    const int power = takes && blocks ? op.strides[1].m_power : 0;
+    const bool good = takes && op.strides[0].m_power == 0 && fits(op.strides[0]) &&
+                      (!blocks || fits(op.strides[1])) && power <= (name == "scale_a" ? 1 : 0);
+    if (!good) {
+      return Refuse("strides of ", name, " are ", ToString(absl::MakeConstSpan(op.strides)),
+                    ", kernels read strides of 1 to ", kLargestScaleStride,
+                    ", of scale_a also [s,M]");
+    }
+    scales->row_stride = op.strides[0].value;
+    if (blocks) scales->group_stride = op.strides[1].value;
+    scales->of_m = power == 1;
+    return absl::OkStatus();
   }
 
-  // Of f32, or of the weights' own type where those have 16 bits.
-  absl::Status ScaleOfWeights(const ProductInputs& in) const {
-    SINTER_RETURN_IF_ERROR(Scale(in.scale_weights, "scale_w"));
-    SINTER_RETURN_IF_ERROR(Scale(in.scale_up, "scale_w of up"));
+  absl::Status ScalesOfProduct(const ProductInputs& in, MatrixProduct* p) const {
+    SINTER_RETURN_IF_ERROR(ScaleTypes(in));
+    Scales up = p->weights.scales;
+    SINTER_RETURN_IF_ERROR(Scale(in.scale_rows, "scale_a", p->k, &p->rows.scales));
+    SINTER_RETURN_IF_ERROR(Scale(in.scale_weights, "scale_w", p->k, &p->weights.scales));
+    SINTER_RETURN_IF_ERROR(Scale(in.scale_up, "scale_w of up", p->k, &up));
+    if (in.scale_up < 0 || up == p->weights.scales) return absl::OkStatus();
+    return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
+  }
+
+  // Of weights: f32, or their own type where they have 16 bits.
+  absl::Status ScaleTypes(const ProductInputs& in) const {
     if (in.scale_weights < 0) return absl::OkStatus();
     const DType dtype = graph_.operand(in.scale_weights).type.dtype;
     if (dtype != DType::kF32 && (dtype != element_ || IsCode(element_))) {
@@ -437,8 +464,7 @@ class Describer {
     SINTER_RETURN_IF_ERROR(
         Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
-    SINTER_RETURN_IF_ERROR(Scale(in->scale_rows, "scale_a"));
-    SINTER_RETURN_IF_ERROR(ScaleOfWeights(*in));
+    SINTER_RETURN_IF_ERROR(ScalesOfProduct(*in, &out_.sequence[product]));
     for (int input :
          {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
       if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;

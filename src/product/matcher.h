@@ -17,11 +17,10 @@ namespace sinter {
 // `bias` are gate's.
 struct ProductInputs {
   int weights = -1, weights_up = -1, bias = -1, bias_up = -1;
-  int factor = -1;  // [m] or [m, 1], contiguous
-  // Contiguous; of rows only where operands have 8 bits.
-  int scale_rows = -1, scale_weights = -1, scale_up = -1;
-  int residual = -1;     // of the result's dims
-  int given_scale = -1;  // one number: of a result in codes
+  int factor = -1;                                         // [m] or [m, 1], contiguous
+  int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of rows only where they have 8 bits
+  int residual = -1;                                       // of the result's dims
+  int given_scale = -1;                                    // one number: of a result in codes
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;
   bool rounds = false;  // the chain rounds the result explicitly; otherwise kernels may round it
                         // once. Always true for the last product, whose result is the output

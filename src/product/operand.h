@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "src/base/codec.h"
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"  // Layout
 #include "src/chain/scaled_matmul.h"
@@ -35,14 +36,25 @@ struct Scales {
   ScaleKind kind = ScaleKind::kNone;
   int64_t block_rows = 0, block_columns = 0;  // of kBlock: 1 or 128 of the operand's rows, 128 of K
   DType element = DType::kF32;                // of weights of 16 bits maybe theirs
+  // Elements between the values of neighbouring rows or blocks of rows, and of neighbouring blocks
+  // of K; 0: row-major without gaps. of_m: groups lie group_stride * M elements apart.
+  int64_t row_stride = 0, group_stride = 0;
+  bool of_m = false;
 
+  bool strided() const { return row_stride != 0; }
   bool operator==(const Scales& o) const {
-    return std::tie(kind, block_rows, block_columns, element) ==
-           std::tie(o.kind, o.block_rows, o.block_columns, o.element);
+    return std::tie(kind, block_rows, block_columns, element, row_stride, group_stride, of_m) ==
+           std::tie(o.kind, o.block_rows, o.block_columns, o.element, o.row_stride, o.group_stride,
+                    o.of_m);
   }
 };
 
-std::string ToString(const Scales& scales);  // "none", "tensor", "vector of bf16", "block 128x128"
+// "none", "tensor", "vector of bf16", "block 128x128"; strided "vector[4]", "block 1x128[1,M]"
+std::string ToString(const Scales& scales);
+
+// Canonical bytes, but for the element.
+void WriteScales(const Scales& scales, ByteWriter& w);
+Scales ReadScales(ByteReader& r);
 
 struct Operand {
   DType element = DType::kBF16;

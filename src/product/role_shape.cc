@@ -19,16 +19,22 @@ DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
 RoleShape RowScaleShape(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
   if (p.rows.scales.kind == ScaleKind::kTensor) return {0, 1, false, DType::kF32};
-  const bool blocks = p.rows.scales.kind == ScaleKind::kBlock;
-  return {sequence.rows(), blocks ? p.k / kScaleBlock : 1, true, DType::kF32, sequence.rows_per_m};
+  const Scales& scales = p.rows.scales;
+  const bool blocks = scales.kind == ScaleKind::kBlock;
+  RoleShape shape = {sequence.rows(), blocks ? p.k / kScaleBlock : 1, true, DType::kF32,
+                     sequence.rows_per_m};
+  if (blocks && scales.strided()) shape.column_stride = scales.group_stride;
+  shape.of_m = scales.of_m;
+  return shape;
 }
 
 RoleShape WeightScaleShape(const MatrixProduct& p) {
-  if (p.weights.scales.kind == ScaleKind::kBlock) {
-    return {CeilDiv(p.n, kScaleBlock), p.k / kScaleBlock, false, DType::kF32};
-  }
   const Scales& scales = p.weights.scales;
-  return {0, scales.kind == ScaleKind::kTensor ? 1 : p.n, false, scales.element};
+  const bool blocks = scales.kind == ScaleKind::kBlock;
+  RoleShape shape = {0, scales.kind == ScaleKind::kTensor ? 1 : p.n, false, scales.element};
+  if (blocks) shape = {CeilDiv(p.n, kScaleBlock), p.k / kScaleBlock, false, DType::kF32};
+  if (scales.strided()) shape.column_stride = blocks ? scales.group_stride : scales.row_stride;
+  return shape;
 }
 
 // Pixels as they lie in memory, or rows.
@@ -43,6 +49,14 @@ RoleShape RowsShape(const ProductSequence& sequence) {
 }
 
 }  // namespace
+
+int64_t ScaleRowStride(const ProductSequence& sequence, Role role) {
+  const RoleShape shape = ShapeOf(sequence, role);
+  const MatrixProduct& p = sequence.front();
+  const Scales& scales = role == Role::kScaleA ? p.rows.scales : p.weights.scales;
+  if (shape.rows == 0) return 0;
+  return role != Role::kScaleOut && scales.strided() ? scales.row_stride : shape.columns;
+}
 
 RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
   const MatrixProduct &first = sequence.front(), &last = sequence.back();

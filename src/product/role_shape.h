@@ -14,12 +14,16 @@ struct RoleShape {
   int64_t columns = 0;     // 0 for parts, whose size depends on the schedule
   bool of_launch = false;  // one row for each row of the launch; `rows` is the maximum
   DType element = DType::kBF16;
-  int64_t rows_per_m = 1;  // of_launch: that many for each M
+  int64_t rows_per_m = 1;     // of_launch: that many for each M
+  int64_t column_stride = 1;  // elements between columns, for each M of a launch where `of_m`
+  bool of_m = false;
 
   int64_t RowBytes() const { return columns * SizeOf(element); }
 };
 
 RoleShape ShapeOf(const ProductSequence& sequence, Role role);
+// Elements between the rows of a scale; 0 where it is a vector of columns, or one number.
+int64_t ScaleRowStride(const ProductSequence& sequence, Role role);
 
 }  // namespace sinter
 

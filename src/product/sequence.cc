@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+#include "src/chain/tensor_type.h"
 
 namespace sinter {
 namespace {
@@ -85,6 +87,18 @@ const char* ProductSequence::Kind() const {
   return front().pair ? "gated_product" : "product";
 }
 
+namespace {
+
+std::string StridesText(const Scales& scales) {
+  if (!scales.strided()) return "";
+  if (scales.kind == ScaleKind::kVector) return absl::StrCat("[", scales.row_stride, "]");
+  const Stride group{scales.group_stride, scales.of_m ? 1 : 0};
+  const Stride strides[] = {{scales.row_stride, 0}, group};
+  return ToString(absl::MakeConstSpan(strides));
+}
+
+}  // namespace
+
 std::string ToString(const Scales& scales) {
   switch (scales.kind) {
     case ScaleKind::kNone:
@@ -93,9 +107,10 @@ std::string ToString(const Scales& scales) {
       return "tensor";
     case ScaleKind::kVector:
       if (scales.element != DType::kF32) return absl::StrCat("vector of ", NameOf(scales.element));
-      return "vector";
+      return absl::StrCat("vector", StridesText(scales));
     case ScaleKind::kBlock:
-      return absl::StrCat("block ", scales.block_rows, "x", scales.block_columns);
+      return absl::StrCat("block ", scales.block_rows, "x", scales.block_columns,
+                          StridesText(scales));
   }
   return "invalid";
 }

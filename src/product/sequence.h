@@ -21,6 +21,7 @@ constexpr int kMaxProducts = 64;                      // of a sequence
 constexpr int kMaxKernelProducts = 2;                 // of one kernel
 constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n and k
 constexpr int64_t kMostRows = int64_t{1} << 24;       // of a launch
+constexpr int64_t kLargestScaleStride = int64_t{1} << 24;
 
 // Rows times one weight matrix, or a gate-up pair of them.
 struct MatrixProduct {

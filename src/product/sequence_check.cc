@@ -42,11 +42,31 @@ absl::Status CheckResult(DType result, DType of_all) {
                         " operands it must be f32, f16, bf16 or e4m3");
 }
 
+// Where they are strided: of a vector between rows, of blocks along K too; groups of the rows alone
+// may lie M elements apart.
+absl::Status CheckScaleStrides(absl::string_view name, const Scales& scales, bool of_rows) {
+  const bool blocks = scales.kind == ScaleKind::kBlock;
+  const auto fits = [](int64_t stride) { return stride >= 1 && stride <= kLargestScaleStride; };
+  if (!scales.strided() && scales.group_stride == 0 && !scales.of_m) return absl::OkStatus();
+  const bool takes = (blocks || scales.kind == ScaleKind::kVector) && fits(scales.row_stride);
+  const bool groups = blocks ? fits(scales.group_stride) : scales.group_stride == 0;
+  if (takes && groups && (!scales.of_m || (blocks && of_rows))) return absl::OkStatus();
+  return RefuseSequence("strides of scales of ", name, " are ", scales.row_stride, " and ",
+                        scales.group_stride, scales.of_m ? " times M" : "", ", must be in 1..",
+                        kLargestScaleStride, blocks ? "" : " and 0",
+                        of_rows && blocks ? "" : ", without M");
+}
+
 // `weights`: the operand is weights, else rows.
 absl::Status CheckScales(absl::string_view name, const Operand& operand, bool weights) {
-  const Scales& scales = operand.scales;
   const int64_t blocks = weights ? kScaleBlock : 1;  // rows that share a scale of 128 of K
   const bool codes = ElementOf(operand.element).promoted;
+  SINTER_RETURN_IF_ERROR(CheckScaleStrides(name, operand.scales, !weights));
+  Scales scales = operand.scales;
+  if (codes) {
+    scales.row_stride = scales.group_stride = 0;
+    scales.of_m = false;
+  }
   const Scales of_element{ScaleKind::kVector, 0, 0, operand.element};
   if (scales == Scales{}) return absl::OkStatus();
   if (codes && scales == Scales{ScaleKind::kTensor, 0, 0}) return absl::OkStatus();

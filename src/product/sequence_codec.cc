@@ -11,17 +11,45 @@ namespace {
 
 constexpr uint8_t kCanonicalVersion = 4;
 
+constexpr uint8_t kStridesFollow = 0x80;  // beside the kind
+
 // Scales of codes are f32.
 bool HasScaleElement(const Operand& o) {
   return o.scales.kind != ScaleKind::kNone && !IsCode(o.element);
 }
 
+}  // namespace
+
+void WriteScales(const Scales& scales, ByteWriter& w) {
+  w.U8(static_cast<uint8_t>(static_cast<uint8_t>(scales.kind) |
+                            (scales.strided() ? kStridesFollow : 0)));
+  w.I64(scales.block_rows);
+  w.I64(scales.block_columns);
+  if (!scales.strided()) return;
+  w.I64(scales.row_stride);
+  w.I64(scales.group_stride);
+  w.U8(scales.of_m);
+}
+
+Scales ReadScales(ByteReader& r) {
+  Scales scales;
+  const uint8_t kind = r.U8();
+  scales.kind = static_cast<ScaleKind>(kind & ~kStridesFollow);
+  scales.block_rows = r.I64();
+  scales.block_columns = r.I64();
+  if ((kind & kStridesFollow) == 0) return scales;
+  scales.row_stride = r.I64();
+  scales.group_stride = r.I64();
+  scales.of_m = r.U8() != 0;
+  return scales;
+}
+
+namespace {
+
 void WriteOperand(const Operand& o, ByteWriter& w) {
   w.U32(static_cast<uint32_t>(o.element));
   w.U32(static_cast<uint32_t>(o.layout));
-  w.U8(static_cast<uint8_t>(o.scales.kind));
-  w.I64(o.scales.block_rows);
-  w.I64(o.scales.block_columns);
+  WriteScales(o.scales, w);
   if (HasScaleElement(o)) w.U32(static_cast<uint32_t>(o.scales.element));
   w.U8(static_cast<uint8_t>(o.source));
   if (o.source == Source::kWindow) WriteWindow(o.window, w);
@@ -67,9 +95,7 @@ absl::Status Lost(absl::string_view what) {
 void ReadOperand(ByteReader& r, Operand& o) {
   o.element = static_cast<DType>(r.U32());
   o.layout = static_cast<Layout>(r.U32());
-  o.scales.kind = static_cast<ScaleKind>(r.U8());
-  o.scales.block_rows = r.I64();
-  o.scales.block_columns = r.I64();
+  o.scales = ReadScales(r);
   if (HasScaleElement(o)) o.scales.element = static_cast<DType>(r.U32());
   o.source = static_cast<Source>(r.U8());
   if (o.source == Source::kWindow) ReadWindow(r, o.window);

@@ -14,7 +14,7 @@ namespace sinter::bench {
 namespace {
 
 constexpr double kHbmBytesPerUs = 4.55e6;
-constexpr double kTensorFlopPerUs = 790e6;
+constexpr double kTensorFlopPerUs = 790e6, kCodesFlopPerUs = 1500e6;
 constexpr double kTensorKernelUs = 2.5;
 
 absl::StatusOr<std::vector<Problem>> ReadProblems(const std::string& file) {
@@ -37,7 +37,14 @@ std::vector<std::string> LayoutsOf(const Problem& problem, const std::string& as
   return {""};
 }
 
-absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
+bool MultipliesCodes(const Chain& chain) {
+  return std::any_of(chain.ops().begin(), chain.ops().end(), [&chain](const Op& op) {
+    const bool product = op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul;
+    return product && IsCode(chain.op(op.operands[0]).type.dtype);
+  });
+}
+
+absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout, bool codes) {
   for (auto& [key, value] : problem.fields) {
     if (key == "layout") value = layout;
   }
@@ -48,8 +55,14 @@ absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
   if (!parsed.m.has_value()) return absl::InvalidArgumentError("m=M: the bench needs a number");
   result.m = *parsed.m;
   result.chain = std::move(parsed.chain);
-  SINTER_ASSIGN_OR_RETURN(result.matched,
-                          MatchProducts(result.chain, BucketOf(result.chain, result.m)));
+  if (result.IsOfCodes() && !codes) {
+    return absl::InvalidArgumentError(
+        "products of 8-bit codes: --rank, --sweep, --brute-force and --graphs take them");
+  }
+  absl::StatusOr<MatchedSequence> matched =
+      MatchProducts(result.chain, BucketOf(result.chain, result.m));
+  if (!matched.ok() && result.IsOfCodes()) return result;
+  SINTER_ASSIGN_OR_RETURN(result.matched, std::move(matched));
   if (result.matched.size() > kMaxKernelProducts) {
     return absl::InvalidArgumentError(
         absl::StrCat(result.matched.size(), " products, the bench takes 1 or 2"));
@@ -58,6 +71,10 @@ absl::StatusOr<Case> MakeCase(Problem problem, const std::string& layout) {
 }
 
 }  // namespace
+
+bool Case::IsOfCodes() const { return MultipliesCodes(chain); }
+
+double Case::Flop() const { return IsOfCodes() ? matched.sequence.Flop(m) : chain.MatmulFlops(m); }
 
 int64_t Case::ConstantBytes() const {
   int64_t bytes = matched.sequence.WeightBytes();
@@ -74,13 +91,13 @@ double Case::LimitUs() const {
     const RoleShape shape = ShapeOf(s, role);
     bytes += m * shape.rows_per_m * shape.RowBytes();
   }
-  return std::max(static_cast<double>(bytes) / kHbmBytesPerUs, Flop() / kTensorFlopPerUs) +
-         kTensorKernelUs;
+  const double rate = IsOfCodes() ? kCodesFlopPerUs : kTensorFlopPerUs;
+  return std::max(static_cast<double>(bytes) / kHbmBytesPerUs, Flop() / rate) + kTensorKernelUs;
 }
 
 absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
                                             const std::vector<std::string>& ids,
-                                            const std::string& layout) {
+                                            const std::string& layout, bool codes) {
   const std::set<std::string> wanted(ids.begin(), ids.end());
   std::set<std::string> found;
   std::vector<Case> cases;
@@ -90,7 +107,7 @@ absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& file
       if (!wanted.empty() && wanted.count(problem.id) == 0) continue;
       found.insert(problem.id);
       for (const std::string& one : LayoutsOf(problem, layout)) {
-        absl::StatusOr<Case> made = MakeCase(problem, one);
+        absl::StatusOr<Case> made = MakeCase(problem, one, codes);
         if (!made.ok()) return Annotate(made.status(), absl::StrCat(file, ": ", problem.id));
         cases.push_back(*std::move(made));
       }

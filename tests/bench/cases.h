@@ -3,11 +3,13 @@
 #define SINTER_TESTS_BENCH_CASES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/chain/problem.h"
+#include "src/plan/plan.h"
 #include "src/product/matcher.h"
 
 namespace sinter::bench {
@@ -15,14 +17,20 @@ namespace sinter::bench {
 struct Case {
   std::string id, line;  // of the problem list, with the layout of the case
   Chain chain;
-  MatchedSequence matched;  // of one or two products, for the bucket of m
+  MatchedSequence matched;  // of one or two products, for the bucket of m; of a part its sequence
+                            // alone, and nothing of a chain that PartsOf has to cut
   int64_t m = 0;
+  std::shared_ptr<const Plan> plan;  // of a part: the chain's, of which it is one kernel
+  int kernel = -1;                   // its number in the plan
 
+  // Whether the products are of 8-bit codes, which not every mode takes.
+  bool IsOfCodes() const;
   // Bytes of weights and biases.
   int64_t ConstantBytes() const;
-  double Flop() const { return chain.MatmulFlops(m); }
-  // Microseconds: max(bytes / 4.55 TB/s, FLOP / 790 TFLOP/s) + 2.5, which one tensor-core kernel
-  // spends in a graph with plain edges. Bytes: constants, the input and the output, once each.
+  double Flop() const;
+  // Microseconds: max(bytes / 4.55 TB/s, FLOP / 790 TFLOP/s, 1500 of codes) + 2.5, which one
+  // tensor-core kernel spends in a graph with plain edges. Bytes: constants but scales, the input
+  // and the output, once each.
   double LimitUs() const;
   // Computations in a graph that times this case: 64, and 20 where each takes so long that what a
   // graph's ends cost is nothing.
@@ -31,10 +39,11 @@ struct Case {
 
 // `files`: problem lists; `ids`: only these, all when empty; `layout`: "oi", "io", "both", or
 // "file" for what each line says; convolutions say nothing and are taken once. INVALID_ARGUMENT or
-// NOT_FOUND naming the file, line or id.
+// NOT_FOUND naming the file, line or id. `codes`: also products of 8-bit codes, and chains of
+// several sequences of them, with a quantiser between, as cases without a sequence.
 absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,
                                             const std::vector<std::string>& ids,
-                                            const std::string& layout);
+                                            const std::string& layout, bool codes = false);
 
 }  // namespace sinter::bench
 

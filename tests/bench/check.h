@@ -20,10 +20,12 @@ class Expected {
                                        int64_t check_rows, uint64_t seed);
   // `output`: the whole output's bytes.
   absl::StatusOr<ErrorMeasure> Compare(const Case& c, const std::string& output) const;
+  const Bounds& bounds() const { return bounds_; }  // of what Compare measures
 
  private:
   std::vector<int64_t> rows_;
   std::vector<double> values_;
+  Bounds bounds_;
 };
 
 }  // namespace sinter::bench

@@ -46,6 +46,9 @@ struct Options {
   int64_t check_rows = 0;
   uint64_t seed = 0;     // 0: the mode's own
   double seconds = 240;  // of a brute force, for each problem
+
+  // Whether the mode measures products of 8-bit codes.
+  bool TakesCodes() const { return sweep > 0 || rank > 0 || brute_force; }
 };
 
 void AddOptions(CLI::App& app, Options& options);

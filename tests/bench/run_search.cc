@@ -150,7 +150,12 @@ int Rank(Session* session, const Case& c) {
 
 int RunEach(Session* session, int (*run)(Session*, const Case&)) {
   int code = 0;
-  for (const Case& c : session->cases()) {
+  const absl::StatusOr<std::vector<Case>> parts = session->Parts();
+  if (!parts.ok()) {
+    std::printf("%s\n", std::string(parts.status().message()).c_str());
+    return 1;
+  }
+  for (const Case& c : *parts) {
     code = std::max(code, run(session, c));
     if (!session->Keep()) return 1;
   }

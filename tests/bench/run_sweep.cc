@@ -36,7 +36,12 @@ int RunSweep(Session* session) {
   sweep.fused = o.only.empty() || o.only == "fused" || sweep.dataflow != Dataflow::kNone;
   sweep.unfused = o.only.empty() || o.only == "unfused" || o.only == "kinds";
   sweep.product_kinds = o.only == "kinds";
-  for (const Case& c : session->cases()) {
+  const absl::StatusOr<std::vector<Case>> parts = session->Parts();
+  if (!parts.ok()) {
+    std::printf("%s\n", std::string(parts.status().message()).c_str());
+    return 1;
+  }
+  for (const Case& c : *parts) {
     const absl::StatusOr<std::vector<SweepRow>> rows =
         SweepCase(session->ports(), c, sweep, session->watchdog());
     if (!rows.ok()) {

@@ -11,9 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/plan_assembly.h"
-#include "src/product/matcher.h"
 #include "src/product/search/space.h"
+#include "tests/bench/case_parts.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/plan_build.h"
 
@@ -128,7 +127,7 @@ void ScheduleRuns::BuildAll(const std::vector<PlacedSchedule>& schedules, double
     builders.emplace_back([&] {
       for (size_t i = next++; i < schedules.size(); i = next++) {
         if (std::chrono::steady_clock::now() > end) break;
-        const Plan plan = MakePlan(case_.chain, case_.matched, {{0, 2}}, {schedules[i].ranked});
+        const Plan plan = PlanOf(case_, schedules[i].ranked);
         queue->Put({i, gpu_testing::BuildPlan(ports_, chain_, plan)});
       }
       queue->BuilderEnds();
@@ -144,12 +143,17 @@ absl::Status ScheduleRuns::Measure(const Built& built, SweepRow* row) {
   SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer, run, data_.get()));
   SINTER_ASSIGN_OR_RETURN(const ErrorMeasure error, expected_.Compare(case_, output));
   row->rel_error = error.relative;
-  if (!error.Within(BoundsFor(case_.matched.sequence.element()))) {
+  if (!error.Within(expected_.bounds())) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
+  SINTER_ASSIGN_OR_RETURN(
+      const Runnable timed,
+      RunnableOf(measurer, ports_.loader.get(), *built.plan, case_.m, *data_, case_.kernel));
   TimingOptions timing{true, false, replays_, case_.Calls()};
-  if (CallsOf(run, timing) > kScheduleCalls) timing.replays = std::min(replays_, kScheduleReplays);
-  SINTER_ASSIGN_OR_RETURN(row->measured_us, TimeInGraph(measurer, run, timing));
+  if (CallsOf(timed, timing) > kScheduleCalls) {
+    timing.replays = std::min(replays_, kScheduleReplays);
+  }
+  SINTER_ASSIGN_OR_RETURN(row->measured_us, TimeInGraph(measurer, timed, timing));
   return absl::OkStatus();
 }
 

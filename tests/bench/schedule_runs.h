@@ -1,5 +1,5 @@
-// ScheduleRuns: fused schedules of one case, built on several threads while those before them are
-// checked and timed.
+// ScheduleRuns: schedules of one case's kernel, built on several threads while those before them
+// are checked and timed.
 #ifndef SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_
 #define SINTER_TESTS_BENCH_SCHEDULE_RUNS_H_
 
@@ -45,7 +45,8 @@ class ScheduleRuns {
                                                             gpu_testing::Watchdog* watchdog);
 
   // Rows of `schedules` in the order they were built in; none is begun after `seconds`.
-  // `measured_us` (cold, plain edges) is absent where `note` says why: "build: .." or "run: ..".
+  // `measured_us` (cold, plain edges; of a part its kernel's alone) is absent where `note` says
+  // why: "build: .." or "run: ..".
   std::vector<SweepRow> Run(const std::vector<PlacedSchedule>& schedules, const std::string& kind,
                             double seconds);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
 #include "src/reference/parallel.h"
+#include "tests/bench/case_parts.h"
 
 namespace sinter::bench {
 namespace {
@@ -23,7 +24,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(Options options, absl::st
 
 absl::Status Session::Start(absl::string_view suffix) {
   if (!options_.problems.empty()) {  // graphs are the mode's own to load
-    SINTER_ASSIGN_OR_RETURN(cases_, LoadCases(options_.problems, options_.ids, options_.layout));
+    SINTER_ASSIGN_OR_RETURN(
+        cases_, LoadCases(options_.problems, options_.ids, options_.layout, options_.TakesCodes()));
   }
   SINTER_ASSIGN_OR_RETURN(config_, ConfigFromEnvironment());
   if (!options_.cache) config_.cache_enabled = false;
@@ -49,6 +51,15 @@ absl::Status Session::Start(absl::string_view suffix) {
         absl::StrCat(absl::StripSuffix(DefaultFileName(results_), ".json"), suffix, ".json");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Case>> Session::Parts() const {
+  std::vector<Case> all;
+  for (const Case& c : cases_) {
+    SINTER_ASSIGN_OR_RETURN(std::vector<Case> parts, PartsOf(c, ports().model));
+    all.insert(all.end(), parts.begin(), parts.end());
+  }
+  return all;
 }
 
 const std::optional<LtContext>& Session::Lt() {

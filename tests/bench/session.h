@@ -34,6 +34,8 @@ class Session {
   Engine* untuned() { return untuned_.get(); }  // without the tuning set; null when there is none
   const Ports& ports() const { return engine_->ports(); }
   const std::vector<Case>& cases() const { return cases_; }
+  // All cases, those of several sequences cut into parts.
+  absl::StatusOr<std::vector<Case>> Parts() const;
   const Peers& peers() const { return peers_; }
   Results& results() { return results_; }
   gpu_testing::Watchdog* watchdog() { return &watchdog_; }

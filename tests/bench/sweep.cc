@@ -13,6 +13,7 @@
 #include "src/fusion/plan_assembly.h"
 #include "src/product/matcher.h"
 #include "src/reference/parallel.h"
+#include "tests/bench/case_parts.h"
 #include "tests/bench/check.h"
 #include "tests/bench/runnable.h"
 #include "tests/bench/schedule_runs.h"
@@ -58,7 +59,7 @@ absl::Status AddFused(const Case& c, const ProductSequence& problem, const Devic
                           FusedRanking(problem, model, options.top, options.dataflow));
   for (size_t i = 0; i < ranked.size(); ++i) {
     Trial trial;
-    trial.plan = MakePlan(c.chain, c.matched, {{0, 2}}, {ranked[i]});
+    trial.plan = PlanOf(c, ranked[i]);
     trial.rows.push_back(RowOf(c, "chain", static_cast<int>(i) + 1, ranked[i]));
     trials->push_back(std::move(trial));
   }
@@ -94,11 +95,9 @@ absl::Status AddUnfused(const Case& c, const ProductSequence& problem, const Dev
     const RankedSchedule& first = one[std::min(i, one.size() - 1)];
     const RankedSchedule* second = two.empty() ? nullptr : &two[std::min(i, two.size() - 1)];
     Trial trial;
-    std::vector<RankedSchedule> schedules = {first};
-    if (second != nullptr) schedules.push_back(*second);
-    const Segmentation apart =
-        second == nullptr ? Segmentation{{0, 1}} : Segmentation{{0, 1}, {1, 1}};
-    trial.plan = MakePlan(c.chain, c.matched, apart, schedules);
+    trial.plan = second == nullptr
+                     ? PlanOf(c, first)
+                     : MakePlan(c.chain, c.matched, {{0, 1}, {1, 1}}, {first, *second});
     trial.rows.push_back(RowOf(c, "first", static_cast<int>(i) + 1, first));
     if (second != nullptr) {
       trial.rows.push_back(RowOf(c, "second", static_cast<int>(i) + 1, *second));
@@ -116,7 +115,7 @@ absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& exp
   SINTER_ASSIGN_OR_RETURN(const std::string output, RunOnce(measurer, whole, data));
   SINTER_ASSIGN_OR_RETURN(const ErrorMeasure error, expected.Compare(c, output));
   for (SweepRow& row : trial->rows) row.rel_error = error.relative;
-  if (!error.Within(BoundsFor(c.matched.sequence.element()))) {
+  if (!error.Within(expected.bounds())) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
   const TimingOptions timing{true, false, options.replays, c.Calls()};
@@ -125,9 +124,9 @@ absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& exp
     return absl::OkStatus();
   }
   for (size_t i = 0; i < trial->rows.size(); ++i) {
-    SINTER_ASSIGN_OR_RETURN(
-        const Runnable one,
-        RunnableOf(measurer, ports.loader.get(), trial->loaded, c.m, *data, static_cast<int>(i)));
+    const int kernel = c.plan == nullptr ? static_cast<int>(i) : c.kernel;
+    SINTER_ASSIGN_OR_RETURN(const Runnable one, RunnableOf(measurer, ports.loader.get(),
+                                                           trial->loaded, c.m, *data, kernel));
     SINTER_ASSIGN_OR_RETURN(trial->rows[i].measured_us, TimeInGraph(measurer, one, timing));
   }
   return absl::OkStatus();

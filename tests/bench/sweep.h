@@ -26,7 +26,8 @@ struct SweepOptions {
 };
 
 // The ranking of kernels of two products (kind "chain") and those of both products ("first",
-// "second"), cold, plain edges. Each row is checked with the whole chain that it is part of.
+// "second"; of a part it is "first"), cold, plain edges. Each row is checked with the whole chain
+// that it is part of.
 absl::StatusOr<std::vector<SweepRow>> SweepCase(const Ports& ports, const Case& c,
                                                 const SweepOptions& options,
                                                 gpu_testing::Watchdog* watchdog);

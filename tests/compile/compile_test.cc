@@ -212,6 +212,11 @@ TEST_F(CompileTest, ProductsOfCodes) {
              "products of codes");
 }
 
+TEST_F(CompileTest, ProductsOfCodesWithStridedScales) {
+  CompileAll(StridedScaleKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
+             "strided scales");
+}
+
 TEST_F(CompileTest, WindowsWhoseTapsArePadded) {
   CompileAll(WindowKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "padded taps");
 }

@@ -392,6 +392,21 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
+std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const ScaleKind kind : {ScaleKind::kVector, ScaleKind::kBlock}) {
+    for (const int64_t m : {16, 128, 512}) {
+      for (const int64_t rows : {0, 8192}) {
+        ProductSequence p = MakeSequence(m, MakeProduct(2048, 4224, Activation::kSilu, rows == 0));
+        SetCodes(&p, DType::kF32, kind, kind);
+        SetScaleStrides(&p, rows);
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+      }
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (const int channels : {8, 24, 40, 72, 136}) {

@@ -58,6 +58,10 @@ std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count);
 
+// The same of scales that are strided: rows M or 8192 apart and padded ones, vectors of every
+// second element.
+std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count);
+
 // Convolutions of 3 x 3 taps whose channels end inside a subtile, alone and with one of 1 x 1
 // behind, in both layouts: of every kind as above, at most `count`, evenly of all.
 std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);

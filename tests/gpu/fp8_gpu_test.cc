@@ -224,6 +224,25 @@ Chain GatedPair(int64_t n, int64_t k, DType result) {
   return b.Finish().value();
 }
 
+// A product of [n, k] weights, as f32, whose scales have these strides: those of the rows' groups
+// or, without `groups`, of the rows, and those of blocks or columns of the weights.
+Chain StridedScales(int64_t n, int64_t k, bool groups, const std::vector<Stride>& of_rows,
+                    const std::vector<Stride>& of_weights) {
+  ChainBuilder b;
+  const auto codes = [&](Dim rows, Dim scaled, const std::vector<Stride>& strides) {
+    const bool weights = !rows.symbolic;
+    const ValueId value =
+        b.Input({DType::kE4M3, {rows, Dim::Constant(k)}}, {weights, {}, ""}).value();
+    const Dim columns = Dim::Constant(groups ? k / 128 : 1);
+    return Scaled{value, b.Input({DType::kF32, {scaled, columns}}, {weights, strides, ""}).value()};
+  };
+  const Dim blocks = Dim::Constant(groups ? (n + 127) / 128 : n);
+  const Scaled a = codes(Dim::M(), Dim::M(), of_rows);
+  const Scaled w = codes(Dim::Constant(n), blocks, of_weights);
+  EXPECT_TRUE(b.Output(AddScaledLinear(b, a, w).value()).ok());
+  return b.Finish().value();
+}
+
 // rmsnorm, quantise, gated FFN with a quantised intermediate, residual.
 Chain Layer(int64_t n, int64_t k, Granularity granularity) {
   ChainBuilder b;
@@ -364,6 +383,44 @@ TEST_F(Fp8, BlockScaleSchedules) {
     Schedules(absl::StrCat("blocks ", rows), chain, rows, 20, kPromoted);
   }
   Schedules("blocks, pauses", chain, 40, 6, kPromoted, true);
+}
+
+// Column-major scales of rows, as other quantisers store them, and padded rows of scales. Bytes
+// between the values are scales too, which a wrong index would read.
+TEST_F(Fp8, StridedScalesAtEveryM) {
+  const Stride one{1, 0};
+  const auto blocks = [](std::vector<Stride> rows, std::vector<Stride> weights) {
+    return StridedScales(776, 1024, true, rows, weights);
+  };
+  EveryM("columns 304 apart", blocks({one, {304, 0}}, {}), kPromoted);
+  EveryM("padded", blocks({{11, 0}, one}, {{9, 0}, one}), kPromoted);
+  EveryM("columns of the weights", blocks({}, {one, {7, 0}}), kPromoted);
+  EveryM("vectors", StridedScales(776, 1024, false, {{3, 0}, one}, {{2, 0}, one}), kPromoted);
+}
+
+// What lies M apart moves with each launch's m, so each has inputs of its own.
+TEST_F(Fp8, ScalesThatLieMApart) {
+  const Chain chain = StridedScales(776, 1024, true, {{1, 0}, {1, 1}}, {});
+  for (const int64_t m : {1, 7, 64, 129, 300}) {
+    const auto plans = PrepareAll(engine(), {{&chain, m, PrepareOptions::Choice::kBest}});
+    ASSERT_OK(plans[0]);
+    auto inputs = InputsOf(chain, m, false);
+    ASSERT_OK(inputs);
+    const auto runs = ScaledRuns::Make(ports(), chain, m, *std::move(inputs));
+    ASSERT_OK(runs);
+    const auto run = (*runs)->Bind(*plans[0]);
+    ASSERT_OK(run);
+    const auto output = (*runs)->Run(*run, m);
+    ASSERT_OK(output);
+    EXPECT_OK((*runs)->Check(*output, m, kPromoted));
+  }
+}
+
+TEST_F(Fp8, StridedScaleSchedules) {
+  const Chain chain = StridedScales(1032, 2048, true, {{1, 0}, {208, 0}}, {{17, 0}, {1, 0}});
+  for (const int64_t rows : {8, 40, 200}) {
+    Schedules(absl::StrCat("strided ", rows), chain, rows, 12, kPromoted);
+  }
 }
 
 // The chosen plan of `chain` with schedules from all over the space for its first kernel, twice

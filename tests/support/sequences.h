@@ -87,6 +87,20 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   }
 }
 
+// Where the scales of a product that SetCodes made lie: those of rows column-major, M apart or
+// `rows`, those of weights in rows that are padded by one; vectors by every second element.
+inline void SetScaleStrides(ProductSequence* s, int64_t rows) {
+  MatrixProduct& p = (*s)[0];
+  for (Scales* scales : {&p.rows.scales, &p.weights.scales}) {
+    const bool of_rows = scales == &p.rows.scales;
+    if (scales->kind == ScaleKind::kVector) scales->row_stride = 2;
+    if (scales->kind != ScaleKind::kBlock) continue;
+    scales->row_stride = of_rows ? 1 : p.k / 128 + 1;
+    scales->group_stride = of_rows && rows > 0 ? rows : 1;
+    scales->of_m = of_rows && rows == 0;
+  }
+}
+
 // Results in codes, of a product that SetCodes made.
 inline void SetQuantized(ProductSequence* s, const QuantizeRule& rule) {
   MatrixProduct& p = s->products.back();

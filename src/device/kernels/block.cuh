@@ -29,7 +29,7 @@ struct Arguments {
   int m;
   // Scales of operands, in f32. scale_a has one for each 128 of K of a row; those of weights have
   // one for all columns, one for each column, which may be of Result too, or one for each 128 of K
-  // of 128 columns.
+  // of 128 columns. Types say how they lie in memory.
   const float* scale_a;
   const void *scale_w1, *scale_up, *scale_w2;
   // Of results that are stored as codes: the scale of all, or those of 128 columns of a row, with

@@ -16,15 +16,55 @@ struct NoBlockScales {
   SINTER_DEVICE float add(float sum, float fresh, int, int) const { return sum + fresh; }
 };
 
+// Where scales lie in memory: elements between those of two rows (of the operand, or of 128 of it),
+// and between those of two groups of K. Row-major without gaps.
+struct Contiguous {
+  static constexpr bool kOfM = false;
+  template <class P>
+  static SINTER_DEVICE constexpr int row() {
+    return P::kK / 128;
+  }
+  static SINTER_DEVICE constexpr int group(int) { return 1; }
+};
+// With these strides; where kOfM, groups are kGroup for each of the launch's `m` rows apart.
+template <long long kRow, long long kGroup, bool kOfM_ = false>
+struct Strided {
+  static constexpr bool kOfM = kOfM_;
+  template <class P>
+  static SINTER_DEVICE constexpr long long row() {
+    return kRow;
+  }
+  static SINTER_DEVICE constexpr long long group(int m) { return kOfM ? kGroup * m : kGroup; }
+};
+
+// The launch's rows, where strides depend on them.
+template <bool kOfM>
+struct StridesOfM {
+  SINTER_DEVICE StridesOfM(int) {}
+  SINTER_DEVICE int m() const { return 0; }
+};
+template <>
+struct StridesOfM<true> {
+  SINTER_DEVICE StridesOfM(int m) : m_(m) {}
+  SINTER_DEVICE int m() const { return m_; }
+
+ private:
+  int m_;
+};
+
 // A thread holds the scales of its rows and columns for one group of K at a time.
-template <class Config, class P, bool kOfRows, bool kOfWeights>
-class HeldBlockScales {
+template <class Config, class P, bool kOfRows, bool kOfWeights, class RowsAt, class WeightsAt>
+class HeldBlockScales : StridesOfM<RowsAt::kOfM> {
  public:
-  // `rows`, `gate` and `up`: the first values that this thread reads; those of a row or of 128
-  // columns are P::kK / 128 apart. `existing`: rows from there on; `groups`: of K.
+  // `rows`, `gate` and `up`: the first values that this thread reads. `existing`: rows from there
+  // on, of `m`; `groups`: of K.
   SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int existing,
-                                int groups)
-      : rows_(rows), matrices_{gate, up}, existing_(existing), groups_(groups) {
+                                int groups, int m)
+      : StridesOfM<RowsAt::kOfM>(m),
+        rows_(rows),
+        matrices_{gate, up},
+        existing_(existing),
+        groups_(groups) {
     if (kAhead) load(&ahead_);
   }
 
@@ -46,7 +86,6 @@ class HeldBlockScales {
   }
 
  private:
-  static constexpr int kGroups = P::kK / 128;
   static constexpr int kSet = Config::kBlockM / 2;  // sums of a set, with swapped operands
   static constexpr int kRows = Config::kSwapped ? Config::kBlockM / 4 : 2;
   static constexpr bool kAhead = !Config::kSwapped;  // else they would take too many registers
@@ -61,15 +100,21 @@ class HeldBlockScales {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
         const int row = row_of(i);
-        to->row[i] = row < existing_ && exists ? rows_[row * kGroups] : 0.0f;
+        to->row[i] = row < existing_ && exists ? rows_[row * RowsAt::template row<P>()] : 0.0f;
       }
-      ++rows_;
+      rows_ += RowsAt::group(this->m());
     }
     if constexpr (kOfWeights) {
 #pragma unroll
       for (int matrix = 0; matrix < P::kWidth; ++matrix)
-        to->columns[matrix] = exists ? *matrices_[matrix]++ : 0.0f;
+        to->columns[matrix] = exists ? *step(&matrices_[matrix]) : 0.0f;
     }
+  }
+  // The place, which then moves on by a group.
+  static SINTER_DEVICE const float* step(const float** at) {
+    const float* place = *at;
+    *at += WeightsAt::group(0);
+    return place;
   }
   static SINTER_DEVICE int row_of(int i) { return Config::kSwapped ? i / 2 * 8 + i % 2 : 8 * i; }
 
@@ -79,8 +124,8 @@ class HeldBlockScales {
   Values now_, ahead_;
 };
 
-// In global memory, row-major and contiguous.
-template <bool kOfRows, bool kOfWeights>
+// In global memory.
+template <bool kOfRows, bool kOfWeights, class RowsAt = Contiguous, class WeightsAt = Contiguous>
 struct BlockScales {
   static constexpr bool kPresent = true;
   const float *rows, *gate, *up;
@@ -94,9 +139,11 @@ struct BlockScales {
                             : place.m * kWarpgroupRows + accumulator_row(place.thread);
     // Columns behind the last are not stored: any scale will do.
     const int last = (P::kN - 1) / 128, block = (column + place.n * P::kHalf) / 128;
-    const int at = (block < last ? block : last) * kGroups + group;
-    return HeldBlockScales<Config, P, kOfRows, kOfWeights>(
-        rows + row * kGroups + group, gate + at, up + at, existing - row, kGroups - group);
+    const auto at = (block < last ? block : last) * WeightsAt::template row<P>() +
+                    group * WeightsAt::group(existing);
+    return HeldBlockScales<Config, P, kOfRows, kOfWeights, RowsAt, WeightsAt>(
+        rows + row * RowsAt::template row<P>() + group * RowsAt::group(existing), gate + at,
+        up + at, existing - row, kGroups - group, existing);
   }
 };
 

@@ -25,8 +25,8 @@ struct ConstantScale {
   SINTER_DEVICE float at(int) const { return constant; }
 };
 
-// One factor a row, contiguous in memory: f32, or the chain's element.
-template <class Element>
+// One factor a row, kStride elements apart: f32, or the chain's element.
+template <class Element, long long kStride = 1>
 struct RowFactors {
   using Stored = typename Element::Stored;
   static constexpr bool kPresent = true, kColumns = false;
@@ -36,11 +36,11 @@ struct RowFactors {
 
   // `first`: the row that is called 0.
   static SINTER_DEVICE RowFactors of(const void* factors, float constant, int rows, int first = 0) {
-    return {static_cast<const Stored*>(factors) + first, constant, rows - first};
+    return {static_cast<const Stored*>(factors) + first * kStride, constant, rows - first};
   }
   // 0 for rows behind the last one, which are not read.
   SINTER_DEVICE float at(int row) const {
-    return row < rows ? constant * Element::unpack(factors[row]) : 0.0f;
+    return row < rows ? constant * Element::unpack(factors[row * kStride]) : 0.0f;
   }
 };
 
@@ -56,8 +56,9 @@ struct OneFactor {
   SINTER_DEVICE float at(int) const { return factor; }
 };
 
-// The scaling `Rows`, and a factor of each column of gate and of up; with kOne, one of all columns.
-template <class Rows_, bool kOne, class Element = Float32>
+// The scaling `Rows`, and a factor of each column of gate and of up, kStride elements apart; with
+// kOne, one of all columns.
+template <class Rows_, bool kOne, class Element = Float32, long long kStride = 1>
 struct ColumnFactors {
   using Rows = Rows_;
   using Stored = typename Element::Stored;
@@ -71,10 +72,10 @@ struct ColumnFactors {
         up_factors(static_cast<const Stored*>(up_factors)) {}
   SINTER_DEVICE float at(int row) const { return rows.at(row); }
   SINTER_DEVICE float of_column(int column) const {
-    return Element::unpack(factors[kOne ? 0 : column]);
+    return Element::unpack(factors[kOne ? 0 : column * kStride]);
   }
   SINTER_DEVICE float of_up(int column) const {
-    return Element::unpack(up_factors[kOne ? 0 : column]);
+    return Element::unpack(up_factors[kOne ? 0 : column * kStride]);
   }
 };
 

@@ -20,11 +20,14 @@ constexpr int64_t kElementsMost = int64_t{1} << 50;
 // A matrix of elements, its rows `stride` elements apart. Precondition: sizes that CheckSequence
 // and the codec accept, so that nothing here overflows.
 struct MatrixExtent {
-  int64_t rows = 0, columns = 0, stride = 0, element = 0;
+  int64_t rows = 0, columns = 0, stride = 0, element = 0, column_stride = 1;
   absl::StatusOr<uint64_t> Bytes() const {
     if (rows <= 0 || columns <= 0) return uint64_t{0};
     if (stride > kElementsMost / rows) return RefuseFit(rows, " rows of ", stride, " elements");
-    return static_cast<uint64_t>(((rows - 1) * stride + columns) * element);
+    if (column_stride > kElementsMost / columns)
+      return RefuseFit(columns, " columns of ", column_stride, " elements");
+    return static_cast<uint64_t>(((rows - 1) * stride + (columns - 1) * column_stride + 1) *
+                                 element);
   }
 };
 
@@ -88,7 +91,9 @@ class ProductLowering {
                    ? shape.rows
                    : rows_.at[i] * shape.rows_per_m;
       }
-      const MatrixExtent extent{rows, shape.columns, operand.row_stride, SizeOf(shape.element)};
+      const int64_t apart = shape.column_stride * (shape.of_m ? rows_.at[i] : 1);
+      const MatrixExtent extent{rows, shape.columns, operand.row_stride, SizeOf(shape.element),
+                                apart};
       SINTER_ASSIGN_OR_RETURN(access.bytes[i], extent.Bytes());
     }
     result_.list.push_back(std::move(access));

@@ -1,5 +1,6 @@
 #include "src/fusion/fit/meaning.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,12 +14,22 @@
 namespace sinter {
 namespace {
 
-// Those of plans whose products compute norms stand behind the others.
+// Those of plans whose products compute norms, or leave quantisers to others, stand behind the
+// rest.
 std::vector<GraphRun> RunsOf(const Chain& chain, int64_t bucket) {
   std::vector<GraphRun> runs = FindProductRuns(chain, bucket).runs;
-  if (!MayTakeNorms(chain, bucket)) return runs;
-  for (GraphRun& run : FindProductRuns(chain, bucket, nullptr, true).runs) {
-    if (HasNorm(run.matched.sequence)) runs.push_back(std::move(run));
+  const bool groups = std::any_of(runs.begin(), runs.end(), HasGroups);
+  const size_t usual = runs.size();
+  if (MayTakeNorms(chain, bucket)) {
+    for (GraphRun& run : FindProductRuns(chain, bucket, nullptr, {true, true}).runs) {
+      if (HasNorm(run.matched.sequence)) runs.push_back(std::move(run));
+    }
+  }
+  if (!groups) return runs;
+  for (GraphRun& run : FindProductRuns(chain, bucket, nullptr, {false, false}).runs) {
+    const bool known = std::any_of(runs.begin(), runs.begin() + static_cast<int64_t>(usual),
+                                   [&run](const GraphRun& other) { return other.end == run.end; });
+    if (!known) runs.push_back(std::move(run));
   }
   return runs;
 }

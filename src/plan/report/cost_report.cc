@@ -170,7 +170,7 @@ std::vector<LevelCost> StitchLevelsOf(const PlannedKernel& kernel, const FusionT
   const char* overlap = times.known ? "the above, which overlap" : "bytes, instructions and waits";
   levels.push_back({"together", p.total_us - p.fixed_us, overlap, "", ""});
   levels.push_back({"fixed", p.fixed_us, "launch, and what no other block hides", "",
-                    "launch_us grid_barrier_us"});
+                    "launch_us grid_barrier_us behind_codes_us"});
   return levels;
 }
 

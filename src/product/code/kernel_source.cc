@@ -151,11 +151,18 @@ std::string ResidualType(const ProductCode& code) {
                       Bool(code.residual.aligned), behind, ">");
 }
 
-const char* RowScalingType(const MatrixProduct& p) {
+// Template argument of factors that lie apart: ", 4".
+std::string StrideArgument(const Scales& scales) {
+  return scales.strided() ? absl::StrCat(", ", scales.row_stride) : "";
+}
+
+std::string RowScalingType(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
   if (p.epilogue.has_norm()) return "RowNorms<Config>";
   if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
-  if (p.rows.scales.kind == ScaleKind::kVector) return "RowFactors<Float32>";
+  if (p.rows.scales.kind == ScaleKind::kVector) {
+    return absl::StrCat("RowFactors<Float32", StrideArgument(p.rows.scales), ">");
+  }
   if (factor == nullptr) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";
   return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Result>";
 }
@@ -165,12 +172,26 @@ std::string ScalingType(const MatrixProduct& p) {
   if (columns == ScaleKind::kNone || columns == ScaleKind::kBlock) return RowScalingType(p);
   const bool f32 = p.weights.scales.element == DType::kF32;
   return absl::StrCat("ColumnFactors<", RowScalingType(p), ", ",
-                      Bool(columns == ScaleKind::kTensor), f32 ? "" : ", Config::Result", ">");
+                      Bool(columns == ScaleKind::kTensor),
+                      !f32                         ? ", Config::Result"
+                      : p.weights.scales.strided() ? ", Float32"
+                                                   : "",
+                      StrideArgument(p.weights.scales), ">");
+}
+
+// Where scales of blocks lie.
+std::string ScalesAt(const Scales& scales) {
+  if (scales.kind != ScaleKind::kBlock || !scales.strided()) return "Contiguous";
+  return absl::StrCat("Strided<", scales.row_stride, ", ", scales.group_stride,
+                      scales.of_m ? ", true>" : ">");
 }
 
 std::string BlockScalesType(const MatrixProduct& p) {
+  const std::string rows = ScalesAt(p.rows.scales), weights = ScalesAt(p.weights.scales);
+  const bool strided = rows != "Contiguous" || weights != "Contiguous";
   return absl::StrCat("BlockScales<", Bool(p.rows.scales.kind == ScaleKind::kBlock), ", ",
-                      Bool(p.weights.scales.kind == ScaleKind::kBlock), ">");
+                      Bool(p.weights.scales.kind == ScaleKind::kBlock),
+                      strided ? absl::StrCat(", ", rows, ", ", weights) : "", ">");
 }
 
 // Empty where results are no codes.

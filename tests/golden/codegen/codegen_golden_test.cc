@@ -32,6 +32,26 @@ TEST(CodegenGolden, SourcesAndRecipes) {
   }
 }
 
+// A gated pair of codes whose rows' scales lie column-major, M apart, beside padded ones of blocks;
+// and a product with one scale in two of rows and columns.
+TEST(CodegenGolden, StridedScales) {
+  Schedule s;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  s.block_k = 128;
+  s.stages = 4;
+  s.grid = 16;
+  s.first = {64, 1};
+  ProductSequence pair = MakeSequence(64, MakeProduct(1024, 512, Activation::kSilu, true));
+  SetCodes(&pair, DType::kBF16, ScaleKind::kBlock, ScaleKind::kBlock);
+  SetScaleStrides(&pair, 0);
+  ExpectGoldenKernel("codes-strided-blocks-product", SampleSpec(pair, s));
+  ProductSequence vectors = MakeSequence(64, MakeProduct(1024, 512));
+  SetCodes(&vectors, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  SetScaleStrides(&vectors, 0);
+  ExpectGoldenKernel("codes-strided-vectors-product", SampleSpec(vectors, s));
+}
+
 // The end of a residual block.
 TEST(CodegenGolden, ActivatedSums) {
   ProductSequence chain = SampleC6();

@@ -133,30 +133,41 @@ TYPED_TEST_SUITE(ScaledBlocks, ScaledBlocksConfigs);
 
 struct BlockValues {
   std::vector<float> of_rows, gate, up;
-  BlockValues(int rows, int columns, int groups) {
-    for (int i = 0; i < rows * groups; ++i) of_rows.push_back(static_cast<float>(1 << i % 3));
-    for (int i = 0; i < (columns + 127) / 128 * groups; ++i) {
-      gate.push_back(i % 2 == 0 ? 1.0f : 4.0f);
-      up.push_back(i % 3 == 0 ? 2.0f : 1.0f);
+  // `rows_at` and `columns_at`: the place of the value of a row, or of 128 columns, and a group.
+  template <class RowsAt, class ColumnsAt>
+  BlockValues(int rows, int columns, int groups, const RowsAt& rows_at,
+              const ColumnsAt& columns_at) {
+    const int blocks = (columns + 127) / 128;
+    of_rows.assign(static_cast<size_t>(rows_at(rows - 1, groups - 1) + 65), NAN);
+    gate.assign(static_cast<size_t>(columns_at(blocks - 1, groups - 1) + 65), NAN);
+    up = gate;
+    for (int g = 0; g < groups; ++g) {
+      for (int i = 0; i < rows; ++i) {
+        of_rows[static_cast<size_t>(rows_at(i, g))] = static_cast<float>(1 << (i * groups + g) % 3);
+      }
+      for (int i = 0; i < blocks; ++i) {
+        const auto at = static_cast<size_t>(columns_at(i, g));
+        gate[at] = (i * groups + g) % 2 == 0 ? 1.0f : 4.0f;
+        up[at] = (i * groups + g) % 3 == 0 ? 2.0f : 1.0f;
+      }
     }
-    for (std::vector<float>* values : {&of_rows, &gate, &up})
-      values->insert(values->end(), 64, NAN);
   }
 };
 
-TYPED_TEST(ScaledBlocks, MultiplyTheSumsOfTheirElements) {
-  using Config = TypeParam;
+// Values between those that a kernel is to read are NaN.
+template <class Config, class Scales, class RowsAt, class ColumnsAt>
+void ExpectScaledSums(const RowsAt& rows_at, const ColumnsAt& columns_at) {
   using P = typename Config::First;
   constexpr int kRows = Config::kBlockM + 5, kGroups = P::kK / 128;
   const Operands<Config, P> o(TestMatrix(kRows, P::kK, 5), 6);
-  const BlockValues values(kRows, P::kN, kGroups);
+  const BlockValues values(kRows, P::kN, kGroups, rows_at, columns_at);
   constexpr int kColumn = P::kBlockN < P::kN ? P::kBlockN : 0;  // of the tile
   for (int row = 0; row < kRows; row += Config::kBlockM) {
     for (int rank = 0; rank < P::kSplitK; ++rank) {
       machine.Reset(1);
       const int begin = P::first_block(rank), end = P::first_block(rank + 1);
-      const BlockScales<true, true> scales{values.of_rows.data(), values.gate.data(),
-                                           values.up.data(), kRows, begin * P::kSubtiles};
+      const Scales scales{values.of_rows.data(), values.gate.data(), values.up.data(), kRows,
+                          begin * P::kSubtiles};
       const auto sums = RunTile<Config, P, true>(o, 0, row, kColumn, begin, end, scales);
       for (int t = 0; t < kConsumers<Config>; ++t) {
         for (int i = 0; i < P::kAccumulators; ++i) {
@@ -165,9 +176,9 @@ TYPED_TEST(ScaledBlocks, MultiplyTheSumsOfTheirElements) {
           if (at.row >= Config::kBlockM || m >= kRows || n >= P::kN) continue;
           float want = 0;
           for (int k = begin * Config::kBlockK; k < end * Config::kBlockK && k < P::kK; k += 128) {
-            const auto of_columns = static_cast<size_t>(n / 128 * kGroups + k / 128);
+            const auto of_columns = static_cast<size_t>(columns_at(n / 128, k / 128));
             want += Dot<Config>(o.rows, at.is_up ? o.up : o.weights, m, n, k, k + 128) *
-                    values.of_rows[static_cast<size_t>(m * kGroups + k / 128)] *
+                    values.of_rows[static_cast<size_t>(rows_at(m, k / 128))] *
                     (at.is_up ? values.up : values.gate)[of_columns];
           }
           ASSERT_EQ(sums[static_cast<size_t>(t)][static_cast<size_t>(i)], want) << m << ", " << n;
@@ -175,6 +186,37 @@ TYPED_TEST(ScaledBlocks, MultiplyTheSumsOfTheirElements) {
       }
     }
   }
+}
+
+TYPED_TEST(ScaledBlocks, MultiplyTheSumsOfTheirElements) {
+  constexpr int kGroups = TypeParam::First::kK / 128;
+  const auto contiguous = [](int i, int g) { return i * kGroups + g; };
+  ExpectScaledSums<TypeParam, BlockScales<true, true>>(contiguous, contiguous);
+}
+
+TYPED_TEST(ScaledBlocks, AreReadWhereTheyLie) {
+  constexpr int kGroups = TypeParam::First::kK / 128, kRows = TypeParam::kBlockM + 5;
+  const auto padded = [](int i, int g) { return i * (kGroups + 3) + g; };
+  const auto columns = [](int i, int g) { return i + g * 7; };  // column-major
+  const auto apart = [](int i, int g) { return i + g * 300; };
+  const auto m_apart = [](int i, int g) { return 2 * i + g * 2 * kRows; };
+  using Padded = Strided<kGroups + 3, 1>;
+  using Columns = Strided<1, 7>;
+  ExpectScaledSums<TypeParam, BlockScales<true, true, Padded, Columns>>(padded, columns);
+  ExpectScaledSums<TypeParam, BlockScales<true, true, Strided<1, 300>, Padded>>(apart, padded);
+  ExpectScaledSums<TypeParam, BlockScales<true, true, Strided<2, 2, true>, Columns>>(m_apart,
+                                                                                     columns);
+}
+
+TEST(Scaling, FactorsLieApart) {
+  const float rows[] = {2, NAN, NAN, 3, NAN, NAN, 5}, columns[] = {7, NAN, 11};
+  const auto of_rows = RowFactors<Float32, 3>::of(rows, 10, 3, 1);
+  EXPECT_EQ(of_rows.at(0), 30);
+  EXPECT_EQ(of_rows.at(1), 50);
+  EXPECT_EQ(of_rows.at(2), 0);
+  const ColumnFactors<NoScaling, false, Float32, 2> scaling{{}, columns, columns};
+  EXPECT_EQ(scaling.of_column(1), 11);
+  EXPECT_EQ(scaling.of_up(0), 7);
 }
 
 TEST(Scaling, OneFactorMultipliesAllRows) {

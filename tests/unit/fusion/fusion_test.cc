@@ -8,6 +8,9 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/fusion/fit/plan_fit.h"
+#include "src/plan/codegen.h"
+#include "src/product/role_shape.h"
 
 namespace sinter {
 namespace {
@@ -261,13 +264,43 @@ TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
       {ProductOfCodes(264, {}, {}), "row stride 264 is not a multiple of 16"},
       {ProductOfCodes(256, {m, two}, {n, two}), "scale_w is f32[256,2], of e4m3[256,256]"},
       {ProductOfCodes(256, {one, two}, {}), "scale_a is f32[1,2], of e4m3[M,256]"},
-      {ProductOfCodes(256, {m, one}, {}, {{2, 0}, {1, 0}}), "strides of scale_a are [2,1]"},
+      {ProductOfCodes(256, {m, one}, {}, {{0, 0}, {1, 0}}), "strides of scale_a are [0,1]"},
+      {ProductOfCodes(256, {m, two}, {}, {{1, 0}, {1, 2}}), "strides of scale_a are [1,M^2]"},
+      {ProductOfCodes(256, {m, two}, {}, {{1, 1}, {1, 0}}), "strides of scale_a are [M,1]"},
+      {ProductOfCodes(256, {m, two}, {}, {{1, 0}, {1 << 25, 0}}), "kernels read strides of 1 to"},
   };
   for (const auto& [chain, message] : cases) {
     const auto result = PlanChain(chain, 64, H200(), {});
     EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan)) << message;
     EXPECT_NE(result.status().message().find(message), absl::string_view::npos) << result.status();
   }
+}
+
+// A kernel reads scales where they lie. Strides that depend on M are those of one launch.
+TEST(PlanChain, TakesStridedScalesOfCodes) {
+  const Dim m = Dim::M(), one = Dim::Constant(1), two = Dim::Constant(2);
+  const auto scales_of = [&](std::vector<Dim> dims, std::vector<Stride> strides, int64_t bucket) {
+    const Chain chain = ProductOfCodes(256, std::move(dims), {}, std::move(strides));
+    auto result = PlanChain(chain, bucket, H200(), {});
+    if (!result.ok()) return std::string(result.status().message());
+    const KernelSpec& spec = result->chosen.kernels.front().spec;
+    EXPECT_TRUE(PlanFit(chain, bucket, H200()).Check(result->chosen).ok());
+    EXPECT_EQ(FindOperand(spec.operands, Role::kScaleA)->row_stride,
+              ScaleRowStride(spec.sequence, Role::kScaleA));
+    const auto generated = Generate(spec, H200());
+    EXPECT_TRUE(generated.ok()) << generated.status();
+    return ToString(spec.sequence.front().rows.scales);
+  };
+  for (const int64_t bucket : {1, 64, 4096}) {
+    EXPECT_EQ(scales_of({m, one}, {{3, 0}, {1, 0}}, bucket), "vector[3]");
+    EXPECT_EQ(scales_of({m, two}, {{1, 0}, {8192, 0}}, bucket), "block 1x128[1,8192]");
+    EXPECT_EQ(scales_of({m, two}, {{4, 0}, {1, 0}}, bucket), "block 1x128[4,1]");
+    EXPECT_EQ(scales_of({m, two}, {{1, 0}, {1, 1}}, bucket), "block 1x128[1,M]");
+    EXPECT_EQ(scales_of({m, two}, {{2, 0}, {1, 0}}, bucket), "block 1x128");
+  }
+  EXPECT_EQ(scales_of({m, two}, {{1, 0}, {8192, 0}}, 8192), "block 1x128[1,8192]");
+  EXPECT_NE(scales_of({m, two}, {{1, 0}, {1, 1}}, 8192).find("in buckets below 8192"),
+            std::string::npos);
 }
 
 // Gate and up share a kernel, which quantises too, if the scale is given or one of 128 columns. A

@@ -100,6 +100,19 @@ TEST(ProductRuns, TakeTheQuantiserOfTheirResult) {
   }
 }
 
+TEST(ProductRuns, LeaveQuantisersOfGroupsWhereAsked) {
+  for (const Granularity granularity : {Granularity::kGroup, Granularity::kStatic}) {
+    QuantizeSpec spec;
+    spec.granularity = granularity;
+    const Chain chain = QuantizedPair(spec, Also::kNobody);
+    const ProductRuns found = FindProductRuns(chain, 32, nullptr, {false, false});
+    ASSERT_EQ(found.runs.size(), 2u);
+    const bool left = granularity == Granularity::kGroup;
+    EXPECT_EQ(found.runs[0].dtype(), left ? DType::kF32 : DType::kE4M3);
+    EXPECT_EQ(found.runs[0].scale, -1);
+  }
+}
+
 TEST(ProductRuns, LeaveQuantisersWhoseInsideOthersUse) {
   QuantizeSpec groups, rows;
   groups.granularity = Granularity::kGroup;
@@ -296,7 +309,7 @@ TEST(ProductRuns, TakeTheNormOfTheirRowsWhereNobodyElseReadsIt) {
     g.Out(g.Un(UnaryKind::kTanh, y));
     if (other == Other::kStatistic) g.Out(r);
     const Chain chain = g.Finish();
-    const ProductRuns found = FindProductRuns(chain, 32, nullptr, true);
+    const ProductRuns found = FindProductRuns(chain, 32, nullptr, {true, true});
     ASSERT_EQ(found.runs.size(), 1u);
     const bool taken = other == Other::kNobody, rounded = other == Other::kRounded;
     EXPECT_EQ(Absorbed(found.runs[0]), absl::StrCat("gated pair",

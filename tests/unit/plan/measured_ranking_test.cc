@@ -10,11 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
+#include "src/chain/buckets.h"
 #include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
 #include "src/engine/rank_correlation.h"
+#include "src/fusion/fusion.h"
 #include "src/product/search/space.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_search.h"
@@ -139,6 +143,44 @@ TEST(MeasuredRanking, OfStitchedKernels) {
   ASSERT_GT(graphs, 25);
   EXPECT_LE(std::exp(log_loss / graphs), 1.06);
   EXPECT_GE(RankCorrelation(all.predicted, all.measured), 0.93);
+}
+
+// FFNs of codes were measured with the quantiser of groups in the first product's kernel (two
+// kernels) and by itself (three): both are planned, and the chosen one is not the slower one.
+TEST(MeasuredRanking, OfAQuantiserInAProductsKernelAndByItself) {
+  const auto read = [](const std::string& file) {
+    Measured measured;
+    const nlohmann::json results =
+        nlohmann::json::parse(ReadFile("tests/bench/results/h200-2026-11-23-" + file + ".json"));
+    for (const nlohmann::json& row : results["graphs"]) {
+      measured.emplace(row["problem"], row["chosen_us"]);
+    }
+    return measured;
+  };
+  Measured two = read("61bb37d-scaled-groups");
+  two.merge(read("b806ccf-scaled-groups-two"));
+  int compared = 0;
+  for (const auto& [line, three] : read("678569a-scaled-groups-three")) {
+    if (!absl::StrContains(line, "quantize=group")) continue;
+    ASSERT_EQ(two.count(line), 1u) << line;
+    const auto problem = ParseProblem(line);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    const auto result =
+        PlanChain(problem->chain, BucketOf(problem->chain, *problem->m), H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    bool planned[2] = {false, false};
+    const auto note = [&planned](const Plan& plan) {
+      const size_t kernels = plan.kernels.size();
+      if (kernels == 2 || kernels == 3) planned[kernels - 2] = true;
+      return kernels;
+    };
+    const double chosen = note(result->chosen) == 2 ? two.at(line) : three;
+    for (const Plan& plan : result->alternatives) note(plan);
+    EXPECT_TRUE(planned[0] && planned[1]) << line;
+    EXPECT_LE(chosen, 1.01 * std::min(two.at(line), three)) << line;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 18);
 }
 
 }  // namespace

@@ -66,6 +66,21 @@ TEST(PlanCodec, KeepsProductsOfCodes) {
   EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
 }
 
+TEST(PlanCodec, KeepsWhereScalesLie) {
+  Plan plan = SampleUnfusedPlan();
+  KernelSpec& spec = plan.kernels[0].spec;
+  SetCodes(&spec.sequence, DType::kBF16, ScaleKind::kBlock, ScaleKind::kVector);
+  spec.schedule.block_k = 128;
+  const Plan before = plan;
+  for (const int64_t rows : {0, 512}) {
+    SetScaleStrides(&spec.sequence, rows);
+    const auto back = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(back->kernels[0].spec == spec);
+    EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
+  }
+}
+
 TEST(PlanCodec, KeepsResultsInCodes) {
   Plan plan = SampleUnfusedPlan();
   KernelSpec& spec = plan.kernels[0].spec;

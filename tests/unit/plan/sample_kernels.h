@@ -63,10 +63,7 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (p[0].epilogue.has_factor()) bind(Role::kFactor1, 1);
   if (two && p[1].epilogue.has_factor()) bind(Role::kFactor2, 1);
   const auto scaled = [](const Operand& o) { return o.scales.kind != ScaleKind::kNone; };
-  const auto bind_scale = [&](Role role) {
-    const RoleShape shape = ShapeOf(p, role);
-    bind(role, shape.rows > 0 ? shape.columns : 0);
-  };
+  const auto bind_scale = [&](Role role) { bind(role, ScaleRowStride(p, role)); };
   if (scaled(p[0].rows)) bind_scale(Role::kScaleA);
   if (scaled(p[0].weights)) bind_scale(Role::kScaleW1);
   if (scaled(p[0].weights) && p[0].pair) bind_scale(Role::kScaleUp);

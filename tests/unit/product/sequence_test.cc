@@ -329,6 +329,51 @@ TEST(CheckSequence, TakesOneProductOfCodesWithWiderResults) {
   EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
 }
 
+// Sequences that differ in where scales lie differ in all that names them.
+TEST(ProductSequence, SaysWhereScalesLie) {
+  ProductSequence s = OfCodes();
+  SetCodes(&s, DType::kF32, ScaleKind::kBlock, ScaleKind::kVector);
+  std::set<std::string> bytes = {s.Canonical()}, texts = {s.ToString()};
+  const Scales places[] = {{ScaleKind::kBlock, 1, 128, 1, 512},
+                           {ScaleKind::kBlock, 1, 128, 512, 1},
+                           {ScaleKind::kBlock, 1, 128, 1, 1, true}};
+  for (const Scales& place : places) {
+    s[0].rows.scales = place;
+    ASSERT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+    const auto back = ProductSequence::FromCanonical(s.Canonical());
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(back->front() == s.front());
+    EXPECT_TRUE(bytes.insert(s.Canonical()).second);
+    EXPECT_TRUE(texts.insert(s.ToString()).second);
+  }
+  s[0].weights.scales.row_stride = 3;
+  EXPECT_NE(s.ToString().find("scales=block 1x128[1,M],vector[3]"), std::string::npos)
+      << s.ToString();
+}
+
+TEST(CheckSequence, NamesStridesOfScalesThatNoKernelReads) {
+  const auto refused = [](const Scales& of_rows, const Scales& of_weights) {
+    ProductSequence s = OfCodes();
+    s[0].rows.scales = of_rows;
+    s[0].weights.scales = of_weights;
+    return std::string(CheckSequence(s).message());
+  };
+  const Scales tensor{ScaleKind::kTensor}, blocks{ScaleKind::kBlock, 1, 128};
+  EXPECT_NE(refused({ScaleKind::kTensor, 0, 0, 1, 0}, tensor).find("strides of scales of rows are"),
+            std::string::npos);
+  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, 1, 0}, tensor).find("are 1 and 0, must be in 1.."),
+            std::string::npos);
+  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, 0, 4}, tensor).find("are 0 and 4, must be in"),
+            std::string::npos);
+  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, 1, kLargestScaleStride + 1}, tensor)
+                .find("are 1 and 16777217, must be in 1..16777216"),
+            std::string::npos);
+  EXPECT_NE(refused({ScaleKind::kVector, 0, 0, 4, 1}, tensor).find("and 0, without M"),
+            std::string::npos);
+  EXPECT_NE(refused(blocks, {ScaleKind::kBlock, 128, 128, 1, 1, true}).find("1 times M, must be"),
+            std::string::npos);
+}
+
 TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
   struct Case {
     std::function<void(ProductSequence&)> change;

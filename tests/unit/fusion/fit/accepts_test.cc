@@ -4,15 +4,18 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "gtest/gtest.h"
 #include "src/chain/buckets.h"
+#include "src/chain/problem.h"
 #include "src/engine/kernel_identity.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fit/plan_fit.h"
 #include "src/plan/codegen.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/unit/fusion/fit/bound_addresses.h"
 #include "tests/unit/fusion/fit/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -52,6 +55,25 @@ TEST(PlanFitAccepts, EveryListedProblemAndGraph) {
     }
   }
   std::cout << plans << " plans of listed chains\n";
+}
+
+// The quantiser of groups is in the first product's kernel, or stitched: its scales too are written
+// before they are read, inside the workspace.
+TEST(PlanFitAccepts, FfnsOfCodesWithTheirQuantiserApartAndNot) {
+  const Chain chain = ParseProblem(
+                          "scaled_gated_ffn m=M n=256 k=256 l=256 act=silu scales=group "
+                          "quantize=group")
+                          ->chain;
+  for (const int64_t bucket : {1, 64, 320}) {
+    const PlanFit fit(chain, bucket, testing::H200());
+    std::set<size_t> kernels;
+    for (const Plan& plan : testing::PlansOf(chain, bucket, true)) {
+      EXPECT_TRUE(fit.Check(plan).ok()) << fit.Check(plan);
+      EXPECT_EQ(testing::FindEscape(chain, plan, testing::H200()), "") << plan.ToText();
+      kernels.insert(plan.kernels.size());
+    }
+    EXPECT_EQ(kernels, (std::set<size_t>{2, 3})) << bucket;
+  }
 }
 
 TEST(PlanFitAccepts, RandomGraphs) {

@@ -144,7 +144,10 @@ class Launch {
         case Role::kScaleW2: {
           const RoleShape shape = ShapeOf(p, role);
           const int64_t of_rows = shape.of_launch ? rows : std::max<int64_t>(shape.rows, 1);
-          Add(name, slot, Wide{of_rows} * shape.columns * SizeOf(shape.element), false);
+          const Wide column = Wide{shape.column_stride} * (shape.of_m ? rows : 1);
+          const Wide last =
+              (of_rows - 1) * Wide{ScaleRowStride(p, role)} + (shape.columns - 1) * column;
+          Add(name, slot, (last + 1) * SizeOf(shape.element), false);
           break;
         }
         case Role::kScaleOut:
