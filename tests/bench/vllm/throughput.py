@@ -54,7 +54,7 @@ class Engine:
         # A cache of its own: what vLLM compiled for one contestant must not serve the other.
         environment = {**os.environ, "VLLM_PLUGINS": PLUGINS[contestant], "VLLM_CACHE_ROOT": os.path.join(place, "cache"),
                        "SINTER_METRICS_FILE": os.path.join(place, "%p.prom"), "VLLM_NO_USAGE_STATS": "1",
-                       "SINTER_VLLM_FOLD": "1"}  # random weights are loaded once, but the plugin cannot know that
+                       "SINTER_VLLM_FOLD": "1"}
         self.place, self.log = place, os.path.join(options.logs or place, f"{model.name}-{contestant}.log")
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(

@@ -5,7 +5,7 @@ between two attentions becomes one plan (`_layers`) where no layer is quantised,
 Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
 prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Norms
-are folded where a plan uses that (`_norms`). Nothing here opens the driver: vLLM forks its workers after this ran.
+are folded where that is asked for (`_norms`). Nothing here opens the driver: vLLM forks its workers after this ran.
 """
 
 from __future__ import annotations

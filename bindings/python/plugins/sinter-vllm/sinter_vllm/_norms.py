@@ -1,7 +1,7 @@
 """Norms of vLLM's linked layers folded into the matrices behind them, so that products compute them.
 
 A folded model computes what it did, but its matrices hold other numbers than the checkpoint, and the plans read no norm:
-weights must not be loaded again. So a model that is made to be loaded again keeps its norms apart, and another refuses.
+weights must not be loaded again. So it is done where it is asked for, and a folded model refuses.
 """
 
 from __future__ import annotations
@@ -31,16 +31,9 @@ def fold(model: Any, layers: "List[Any]", servers: Any) -> bool:
 
 
 def wanted(config: Any) -> bool:
-    """By SINTER_VLLM_FOLD, 1 or 0; else unless weights are likely to come later. Never where no cache would know of it."""
-    if not isinstance(getattr(config, "additional_config", None), dict):
-        return False
-    asked = os.environ.get(VARIABLE, "")
-    if asked:
-        return asked.lower() not in ("0", "false")
-    loaded_later = getattr(getattr(config, "load_config", None), "load_format", None) == "dummy"
-    asleep = getattr(getattr(config, "model_config", None), "enable_sleep_mode", False)
-    transferred = getattr(config, "weight_transfer_config", None) is not None
-    return not (loaded_later or asleep or transferred)
+    """Whether SINTER_VLLM_FOLD is 1. Never where no cache would know of it."""
+    known = isinstance(getattr(config, "additional_config", None), dict)
+    return known and os.environ.get(VARIABLE, "") == "1"
 
 
 def refuse_loading(model: type) -> None:
@@ -53,7 +46,7 @@ def refuse_loading(model: type) -> None:
         if getattr(self, "sinter_folded", False):
             raise RuntimeError(
                 "sinter: weights cannot be loaded into this model: its norms are folded into the matrices behind them. "
-                f"Start vLLM with {VARIABLE}=0 to load weights again"
+                f"Start vLLM without {VARIABLE}=1 to load weights again"
             )
         return own(self, *arguments, **named)
 
