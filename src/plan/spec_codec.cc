@@ -115,6 +115,7 @@ constexpr int kSumActivationBit = 11;
 constexpr uint32_t kSumActivations = 7;
 constexpr uint32_t kOfCodes = 1u << 14;
 constexpr uint32_t kNormFollows = 1u << 15;
+constexpr uint32_t kFastSums = 1u << 16;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -177,7 +178,7 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
 // products' constants follow, bit 9 that the rows of an m do, bit 10 that the first
 // product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
 // that a lone product's result, bias and scales follow: it is of codes; bit 15 that eps of the norm
-// of a lone product's rows does.
+// of a lone product's rows does; bit 16 that its sums are fast.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -190,6 +191,7 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
         (scales ? kScalesFollow : 0) | (spec.sequence.rows_per_m != 1 ? kRowsFollow : 0) |
         (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0) |
         (first.epilogue.has_norm() ? kNormFollows : 0) |
+        (first.accumulate == Accumulate::kFast ? kFastSums : 0) |
         static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit);
   if (scales) {
     w.F64(first.epilogue.scale());
@@ -225,8 +227,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kNormFollows) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kNormFollows));
+  if (flags >= 2 * kFastSums) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kFastSums));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -247,6 +249,7 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");
   MatrixProduct& first = spec.sequence.products.front();
   if (codes) SINTER_RETURN_IF_ERROR(ReadOfCodes(r, first));
+  if ((flags & kFastSums) != 0) first.accumulate = Accumulate::kFast;
   if ((flags & kNormFollows) != 0) first.epilogue.Set(NormOf(static_cast<float>(r.F64())));
   return absl::OkStatus();
 }

@@ -21,12 +21,14 @@ struct ElementRow {
   bool planned = false;          // whether products of it are planned; others are refused by name
   bool promoted = false;  // 8-bit floats: sums of a row of the swizzle are added in f32, results
                           // are wider than the operands, which have scales
+  const char* fast_type = "";  // in the device library, of products whose sums are not promoted
 };
 
 constexpr ElementRow kElementRows[] = {
     {DType::kBF16, 2, 16, 64, 8, "BFloat16", "u16", "bf16", true},
     {DType::kF16, 2, 16, 64, 8, "Float16", "u16", "f16", true},
-    {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "unsigned char", "e4m3", true, true},
+    {DType::kE4M3, 1, 32, 128, 16, "FloatE4M3", "unsigned char", "e4m3", true, true,
+     "FastFloatE4M3"},
 };
 
 // Null: wgmma does not take it.

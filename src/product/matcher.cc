@@ -154,7 +154,10 @@ absl::Status FillScales(const Subgraph& graph, const FoundStep& found, MatrixPro
   const Op& main = graph.op(found.main.codes);
   SINTER_ASSIGN_OR_RETURN(p->rows.scales, ScalesOf(graph, main, 0));
   SINTER_ASSIGN_OR_RETURN(p->weights.scales, ScalesOf(graph, main, 1));
+  p->accumulate = main.accumulate;
   if (!found.gated) return absl::OkStatus();
+  // Fast sums are a permission: a pair takes it where both halves give it.
+  p->accumulate = std::min(p->accumulate, graph.op(found.up.codes).accumulate);
   SINTER_ASSIGN_OR_RETURN(const Scales up, ScalesOf(graph, graph.op(found.up.codes), 1));
   if (up == p->weights.scales) return absl::OkStatus();
   return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));

@@ -110,7 +110,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
 // Promoted sums need registers for those of one part besides.
 absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::string_view name,
                            int64_t accumulators) {
-  const ElementRow element = ElementOf(p.element());
+  const ElementRow element = ElementOf(p.front());
   const int columns = static_cast<int>(2 * accumulators);
   const int parts = PromotedParts(element, s, columns);
   if (!element.promoted) return absl::OkStatus();

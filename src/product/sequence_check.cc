@@ -55,6 +55,18 @@ absl::Status CheckScales(absl::string_view name, const Operand& operand, int64_t
       planned ? absl::StrCat(", tensor, vector or block ", blocks, "x", kScaleBlock) : "");
 }
 
+absl::Status CheckFast(const MatrixProduct& p) {
+  if (p.accumulate == Accumulate::kPromoted) return absl::OkStatus();
+  if (p.accumulate != Accumulate::kFast) {
+    return RefuseSequence("accumulate ", static_cast<int>(p.accumulate), " is not 0 or 1");
+  }
+  if (!ElementOf(p.rows.element).promoted) {
+    return RefuseSequence("accumulate is fast, must be promoted for ", NameOf(p.rows.element));
+  }
+  if (!p.HasBlockScales()) return absl::OkStatus();
+  return RefuseSequence("accumulate is fast, must be promoted with scales of blocks");
+}
+
 // Of a product of operands of 8 bits.
 absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct& p) {
   if (!ElementOf(p.rows.element).promoted) return absl::OkStatus();
@@ -137,6 +149,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
   SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, kScaleBlock));
   SINTER_RETURN_IF_ERROR(CheckPromoted(sequence, p));
+  SINTER_RETURN_IF_ERROR(CheckFast(p));
   SINTER_RETURN_IF_ERROR(CheckNorm(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));

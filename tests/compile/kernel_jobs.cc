@@ -358,6 +358,7 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
                  scales[turn % 5 % (blocks ? 3 : 2)]);
         SetBias(&p, 0, turn % 2 == 0);
         if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
+        if (!blocks && turn % 4 == 1) p[0].accumulate = Accumulate::kFast;
         for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
         SetResidual(&p, Residual::kNone);
         p[0].n = 2048;

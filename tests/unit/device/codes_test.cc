@@ -1,5 +1,6 @@
-// Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts,
-// factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for e4m3.
+// Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts
+// or fast, factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for
+// e4m3.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -12,10 +13,10 @@ namespace {
 // weights and rows, swapped.
 template <int kBlockM, int kBlockK, int kCluster, int kWarpgroupsM, int kWarpgroupsN, int kWidth,
           int kN, int kK, int kBlockN, int kSplit, int kWeightsShare = 1, int kRowsShare = 1,
-          bool kSwapped = false>
+          bool kSwapped = false, class Element = Integer8, int kStages = 3>
 using OfBytes =
-    TestConfig<kBlockM, kBlockK, 3, kCluster, kWarpgroupsM, kWarpgroupsN, false, kWidth, kN, kK,
-               kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, kSwapped, Integer8>;
+    TestConfig<kBlockM, kBlockK, kStages, kCluster, kWarpgroupsM, kWarpgroupsN, false, kWidth, kN,
+               kK, kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, kSwapped, Element>;
 
 template <class Config>
 class Codes : public Products<Config> {
@@ -30,7 +31,11 @@ using CodesConfigs =
                      OfBytes<16, 128, 1, 1, 1, 1, 136, 400, 64, 1, 1, 1, true>,
                      OfBytes<40, 256, 2, 1, 2, 2, 136, 528, 128, 2, 1, 1, true>,
                      OfBytes<88, 128, 1, 1, 1, 2, 72, 144, 64, 1, 1, 1, true>,  // two parts: sets
-                     OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>>;
+                     OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>,
+                     // Fast sums: one wgmma for all columns, four stages and fewer.
+                     OfBytes<64, 128, 1, 1, 1, 2, 264, 144, 128, 1, 1, 1, false, FastInteger8, 4>,
+                     OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2, 1, 1, false, FastInteger8>,
+                     OfBytes<88, 128, 1, 1, 1, 2, 72, 400, 64, 1, 1, 1, true, FastInteger8, 4>>;
 TYPED_TEST_SUITE(Codes, CodesConfigs);
 
 TYPED_TEST(Codes, AreExactFromTmaToTheStoredElement) {

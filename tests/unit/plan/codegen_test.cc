@@ -362,6 +362,29 @@ TEST(KernelSource, DequantisesWhatItMultiplies) {
               HasSubstr("<Config, NoResidual, ColumnFactors<OneFactor<Float32>, false>>(args)"));
 }
 
+// One wgmma for all columns of a warpgroup, as of operands of 16 bits.
+TEST(KernelSource, KeepsFastSumsInTheTensorCores) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  Schedule s = SampleSchedule(p, Dataflow::kProduct);
+  s.swapped = false;
+  s.block_m = 64;
+  s.block_k = 128;
+  s.warpgroups_m = s.warpgroups_n = 1;
+  s.stages = 4;
+  s.first = {120, 1};
+  s.cluster = 1;
+  s.grid = 8;
+  EXPECT_THAT(SourceOf(SampleSpec(p, s)), HasSubstr("struct Wgmma<120, FloatE4M3, false, false>"));
+  p[0].accumulate = Accumulate::kFast;
+  const std::string source = SourceOf(SampleSpec(p, s));
+  for (const char* text :
+       {"accumulate=fast", "using Element = FastFloatE4M3;",
+        "struct Wgmma<240, FastFloatE4M3, false, false>", "m64n240k32.f32.e4m3.e4m3"}) {
+    EXPECT_THAT(source, HasSubstr(text));
+  }
+}
+
 TEST(KernelSource, QuantisesItsResults) {
   ProductSequence p = FirstOf(SampleS8());
   SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);

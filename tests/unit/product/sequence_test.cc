@@ -348,6 +348,19 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        },
        "quantize columns 64 are not 128, or 0 alone"},
       {[](ProductSequence& s) {
+         s[0].accumulate = Accumulate::kFast;
+         s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
+       },
+       "accumulate is fast, must be promoted with scales of blocks"},
+      {[](ProductSequence& s) {
+         SetElement(&s, DType::kF16);
+         s[0].rows.scales = s[0].weights.scales = {};
+         s[0].accumulate = Accumulate::kFast;
+       },
+       "accumulate is fast, must be promoted for f16"},
+      {[](ProductSequence& s) { s[0].accumulate = static_cast<Accumulate>(2); },
+       "accumulate 2 is not 0 or 1"},
+      {[](ProductSequence& s) {
          SetQuantized(&s, {0, 1, 0, false});
        },
        "quantize columns 0 are not 128, or 0 alone"},

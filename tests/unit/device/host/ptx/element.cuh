@@ -40,5 +40,8 @@ struct FloatE4M3 : ElementSizes<unsigned char> {
 struct Integer8 : ElementSizes<signed char> {
   static constexpr bool kPromoted = true;
 };
+struct FastInteger8 : Integer8 {
+  static constexpr bool kPromoted = false;
+};
 
 }  // namespace sinter
