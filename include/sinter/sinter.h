@@ -662,8 +662,8 @@ SINTER_API sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_v
  * fraction bits: faster, and less exact as k grows (docs/numerics.md). SINTER_INVALID_ARGUMENT for
  * s8, whose sums are exact, and where a scale has a value for each 128 of k. */
 enum { SINTER_ACCUMULATE_FAST = 1 };
-/* As linear, gemm_chain and gated_ffn, unrounded, layout OI; C is quantised. No kernel multiplies
- * codes of s8 yet: to prepare them is SINTER_ERROR_NO_LEGAL_PLAN. */
+/* As linear, gemm_chain and gated_ffn, unrounded, layout OI; C is quantised. Codes of
+ * all operands of a product are alike. */
 SINTER_API sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a,
                                                         sinter_scaled w,
                                                         const sinter_linear_options* options,

@@ -1,5 +1,5 @@
-// Products of e4m3 operands: every number of rows, schedules of every kind, a biased input that
-// shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
+// Products of e4m3 and s8 operands: every number of rows, schedules of every kind, a biased input
+// that shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -533,6 +533,23 @@ TEST_F(Fp8, FastSumsStayInTheTensorCores) {
       (*runs)->Print(absl::StrCat("positive ", rows, is_fast ? " fast" : " promoted"));
     }
   }
+}
+
+// Sums are exact: what is left are the roundings of the scales and of the bias in f32.
+TEST_F(Fp8, ProductsOfS8) {
+  constexpr Bounds kExact{1e-6, 1e-5, 0};
+  EveryM("s8, row x column",
+         ChainOf("scaled_matmul m=1 n=776 k=1040 scales=row codes=s8 bias1=1 dtype=f32"), kExact);
+  EveryM("s8, tensor", ChainOf("scaled_matmul m=1 n=523 k=1024 scales=tensor codes=s8 act=silu"),
+         kBF16);
+  EveryM("s8, gated",
+         ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 codes=s8 act=silu bias1=1 bias2=1"),
+         kRequantised);
+  const Chain chain = ChainOf("scaled_matmul m=1 n=1032 k=4096 scales=row codes=s8 dtype=f32");
+  for (const int64_t rows : {8, 48, 128, 200}) {
+    Schedules(absl::StrCat("s8 ", rows), chain, rows, 16, kExact);
+  }
+  Schedules("s8, pauses", chain, 48, 6, kExact, true);
 }
 
 // Device headers with a step of promotion, of scales or of quantising taken out: each shows.

@@ -71,4 +71,10 @@ struct FastFloatE4M3 : FloatE4M3 {
   static constexpr bool kPromoted = false;
 };
 
+// An operand of products alone.
+struct Signed8 : ElementSizes<signed char> {
+  using Sum = int;
+  static constexpr bool kExact = true;
+};
+
 }  // namespace sinter

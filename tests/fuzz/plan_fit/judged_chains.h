@@ -22,6 +22,8 @@ constexpr JudgedChain kJudgedChains[] = {
     {"scaled_gated_ffn m=48 n=256 k=192 l=128 act=silu", 48},
     {"scaled_gemm_chain m=16 n=256 k=384 l=160 act=relu scales=group quantize=group bias1=1", 16},
     {"rmsnorm_quantize rows=M cols=512 granularity=group", 64},
+    {"scaled_matmul m=48 n=256 k=192 accumulate=fast", 48},
+    {"scaled_matmul m=48 n=256 k=192 codes=s8", 48},
 };
 
 }  // namespace sinter

@@ -77,6 +77,12 @@ TEST(PlanCodec, KeepsProductsOfCodes) {
   EXPECT_NE(plan.ToJson().find("\"accumulate\": \"fast\""), std::string::npos) << plan.ToJson();
   EXPECT_EQ(promoted.ToJson().find("accumulate"), std::string::npos);
   plan = before;
+  SetCodes(&spec.sequence, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+  spec.schedule.first.block_n = 32;
+  const auto s8 = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(s8.ok()) << s8.status();
+  EXPECT_TRUE(s8->kernels[0].spec == spec);
+  plan = before;
   spec.sequence[0].weights.scales.kind = ScaleKind::kTensor;
   EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
 }

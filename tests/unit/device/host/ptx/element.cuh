@@ -43,5 +43,9 @@ struct Integer8 : ElementSizes<signed char> {
 struct FastInteger8 : Integer8 {
   static constexpr bool kPromoted = false;
 };
+struct Signed8 : ElementSizes<signed char> {
+  using Sum = int;
+  static constexpr bool kExact = true;
+};
 
 }  // namespace sinter
