@@ -61,18 +61,24 @@ type LinearOptions struct {
 	Layout     Layout
 	Activation Activation
 	Bias       Value
+	// AccumulateFast is for ScaledMatmul alone: sums of e4m3 codes may stay in the tensor cores.
+	AccumulateFast bool
 }
 
 // GemmChainOptions of two products.
 type GemmChainOptions struct {
 	Layout       Layout
 	Bias1, Bias2 Value
+	// AccumulateFast is for ScaledGemmChain alone: sums of e4m3 codes may stay in the tensor cores.
+	AccumulateFast bool
 }
 
 // GatedFFNOptions of a gated FFN; both or neither of BiasGate and BiasUp.
 type GatedFFNOptions struct {
 	Layout                  Layout
 	BiasGate, BiasUp, Bias2 Value
+	// AccumulateFast is for ScaledGatedFFN alone: sums of e4m3 codes may stay in the tensor cores.
+	AccumulateFast bool
 }
 
 // Scaled is codes of 8 bits and the f32 scale that turns them back.
@@ -424,8 +430,16 @@ func (b *Builder) GRUCell(xg, hg, h Value) Value {
 	}, xg, hg, h)
 }
 
+func accumulateFlags(fast bool) C.uint32_t {
+	if fast {
+		return C.SINTER_ACCUMULATE_FAST
+	}
+	return 0
+}
+
 func (given LinearOptions) raw() (options C.sinter_linear_options) {
 	options.struct_size = C.sizeof_sinter_linear_options
+	options.flags = accumulateFlags(given.AccumulateFast)
 	options.layout = C.sinter_layout(given.Layout)
 	options.activation = C.sinter_activation(given.Activation)
 	options.bias = given.Bias.id
@@ -434,6 +448,7 @@ func (given LinearOptions) raw() (options C.sinter_linear_options) {
 
 func (given GemmChainOptions) raw(activation Activation) (options C.sinter_gemm_chain_options) {
 	options.struct_size = C.sizeof_sinter_gemm_chain_options
+	options.flags = accumulateFlags(given.AccumulateFast)
 	options.layout = C.sinter_layout(given.Layout)
 	options.activation = C.sinter_activation(activation)
 	options.bias1 = given.Bias1.id
@@ -443,6 +458,7 @@ func (given GemmChainOptions) raw(activation Activation) (options C.sinter_gemm_
 
 func (given GatedFFNOptions) raw(activation Activation) (options C.sinter_gated_ffn_options) {
 	options.struct_size = C.sizeof_sinter_gated_ffn_options
+	options.flags = accumulateFlags(given.AccumulateFast)
 	options.layout = C.sinter_layout(given.Layout)
 	options.activation = C.sinter_activation(activation)
 	options.bias_gate = given.BiasGate.id

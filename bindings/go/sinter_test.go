@@ -117,9 +117,10 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.GemmChain(half, w, w, ReLU, GemmChainOptions{Bias2: bias}),
 		b.GatedFFN(half, w, w, w, SiLU, GatedFFNOptions{BiasGate: bias, BiasUp: bias}),
 		b.ScaledMatmul(codes, weights, LinearOptions{Bias: bias}),
+		b.ScaledMatmul(codes, weights, LinearOptions{AccumulateFast: true}),
 		b.ScaledGemmChain(codes, weights, weights, ReLU, QuantizeOptions{Granularity: ScaleStatic, StaticScale: two},
 			GemmChainOptions{Bias2: bias}),
-		b.ScaledGatedFFN(codes, weights, weights, weights, SiLU, QuantizeOptions{}, GatedFFNOptions{}),
+		b.ScaledGatedFFN(codes, weights, weights, weights, SiLU, QuantizeOptions{}, GatedFFNOptions{AccumulateFast: true}),
 	} {
 		sum = b.Add(sum, part)
 	}

@@ -585,7 +585,7 @@ SINTER_API sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_v
 
 typedef struct sinter_linear_options {
   uint32_t struct_size;
-  uint32_t flags; /* none yet */
+  uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_matmul alone */
   sinter_layout layout;
   sinter_activation activation;
   sinter_value bias; /* [out]; SINTER_NO_VALUE: none */
@@ -599,7 +599,7 @@ SINTER_API sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_val
 
 typedef struct sinter_gemm_chain_options {
   uint32_t struct_size;
-  uint32_t flags; /* none yet */
+  uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_gemm_chain alone */
   sinter_layout layout;
   sinter_activation activation;
   sinter_value bias1; /* [n]; SINTER_NO_VALUE: none */
@@ -615,7 +615,7 @@ SINTER_API sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter
 
 typedef struct sinter_gated_ffn_options {
   uint32_t struct_size;
-  uint32_t flags; /* none yet */
+  uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_gated_ffn alone */
   sinter_layout layout;
   sinter_activation activation;
   sinter_value bias_gate; /* [n]; both or neither of bias_gate and bias_up */
@@ -655,8 +655,13 @@ typedef struct sinter_quantize_options {
 SINTER_API sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
                                                    const sinter_quantize_options* options,
                                                    sinter_scaled* out_scaled, sinter_error** error);
-/* As linear, gemm_chain and gated_ffn, unrounded, layout OI; C is quantised. No kernel multiplies
- * 8-bit codes yet: to prepare them is SINTER_ERROR_NO_LEGAL_PLAN. */
+/* A flag of the options of the three below, for all their products. Without it kernels add sums of
+ * 128 of k in f32. With it they may leave sums of e4m3 codes in the tensor cores, which keep 13
+ * fraction bits: faster, and less exact as k grows (docs/numerics.md). SINTER_INVALID_ARGUMENT for
+ * s8, whose sums are exact, and where a scale has a value for each 128 of k. */
+enum { SINTER_ACCUMULATE_FAST = 1 };
+/* As linear, gemm_chain and gated_ffn, unrounded, layout OI; C is quantised. Codes of
+ * all operands of a product are alike. */
 SINTER_API sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a,
                                                         sinter_scaled w,
                                                         const sinter_linear_options* options,

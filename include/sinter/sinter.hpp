@@ -393,14 +393,17 @@ struct LinearOptions {
   Layout layout = Layout::kOi;
   Activation activation = Activation::kIdentity;
   Value bias;
+  bool accumulate_fast = false;  // of ScaledMatmul alone: SINTER_ACCUMULATE_FAST
 };
 struct GemmChainOptions {
   Layout layout = Layout::kOi;
   Value bias1, bias2;
+  bool accumulate_fast = false;  // of ScaledGemmChain alone: SINTER_ACCUMULATE_FAST
 };
 struct GatedFfnOptions {
   Layout layout = Layout::kOi;
   Value bias_gate, bias_up, bias2;
+  bool accumulate_fast = false;  // of ScaledGatedFfn alone: SINTER_ACCUMULATE_FAST
 };
 // Codes of 8 bits and the f32 scale that turns them back.
 struct Scaled {
@@ -697,11 +700,15 @@ class ChainBuilder {
   static constexpr int32_t Number(Enum value) {
     return static_cast<int32_t>(value);
   }
+  static constexpr uint32_t AccumulateFlags(bool fast) {
+    return fast ? uint32_t{SINTER_ACCUMULATE_FAST} : 0;
+  }
   static Zeroed<sinter_linear_options> Given(const LinearOptions& options) {
     Zeroed<sinter_linear_options> given;
     given.layout = Number(options.layout);
     given.activation = Number(options.activation);
     given.bias = options.bias.id();
+    given.flags = AccumulateFlags(options.accumulate_fast);
     return given;
   }
   static Zeroed<sinter_gemm_chain_options> Given(Activation activation,
@@ -711,6 +718,7 @@ class ChainBuilder {
     given.activation = Number(activation);
     given.bias1 = options.bias1.id();
     given.bias2 = options.bias2.id();
+    given.flags = AccumulateFlags(options.accumulate_fast);
     return given;
   }
   static Zeroed<sinter_gated_ffn_options> Given(Activation activation,
@@ -721,6 +729,7 @@ class ChainBuilder {
     given.bias_gate = options.bias_gate.id();
     given.bias_up = options.bias_up.id();
     given.bias2 = options.bias2.id();
+    given.flags = AccumulateFlags(options.accumulate_fast);
     return given;
   }
   static sinter_scaled Given(Scaled scaled) { return {scaled.codes.id(), scaled.scale.id()}; }

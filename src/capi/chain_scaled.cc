@@ -60,14 +60,16 @@ sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled 
                                              const sinter_linear_options* options,
                                              sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(chain, "scaled_matmul", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_matmul", 0));
+    SINTER_ASSIGN_OR_RETURN(const auto given,
+                            capi::ReadOptions(options, "scaled_matmul", SINTER_ACCUMULATE_FAST));
     add.Keep(capi::CheckReserved(given.reserved, "scaled_matmul"));
     RequireOi(add, given.layout);
     const sinter::Scaled va = ScaledOf(add, "a", a), vw = ScaledOf(add, "w", w);
     const ValueId bias = add.OptionalOperand("bias", given.bias);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddScaledLinear(add.builder(), va, vw, bias, act);
+    return sinter::AddScaledLinear(add.builder(), va, vw, bias, act,
+                                   capi::AccumulateOf(given.flags));
   });
 }
 
@@ -76,22 +78,23 @@ sinter_status sinter_chain_add_scaled_gemm_chain(sinter_chain* chain, sinter_sca
                                                  const sinter_quantize_options* quantize,
                                                  const sinter_gemm_chain_options* options,
                                                  sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "scaled_gemm_chain", out_value, error,
-                        [&](capi::Adder& add) -> Result {
-                          SINTER_ASSIGN_OR_RETURN(
-                              const auto given, capi::ReadOptions(options, "scaled_gemm_chain", 0));
-                          SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
-                          RequireOi(add, given.layout);
-                          sinter::ScaledFfnOperands in;
-                          in.a = ScaledOf(add, "a", a);
-                          in.w1 = ScaledOf(add, "w1", w1);
-                          in.w2 = ScaledOf(add, "w2", w2);
-                          in.bias1 = add.OptionalOperand("bias1", given.bias1);
-                          in.bias2 = add.OptionalOperand("bias2", given.bias2);
-                          const auto act = capi::ActivationOf(add, given.activation);
-                          SINTER_RETURN_IF_ERROR(add.status());
-                          return sinter::AddScaledFfn(add.builder(), in, false, spec, act);
-                        });
+  return capi::AddValue(
+      chain, "scaled_gemm_chain", out_value, error, [&](capi::Adder& add) -> Result {
+        SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_gemm_chain",
+                                                                    SINTER_ACCUMULATE_FAST));
+        SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
+        RequireOi(add, given.layout);
+        sinter::ScaledFfnOperands in;
+        in.a = ScaledOf(add, "a", a);
+        in.w1 = ScaledOf(add, "w1", w1);
+        in.w2 = ScaledOf(add, "w2", w2);
+        in.bias1 = add.OptionalOperand("bias1", given.bias1);
+        in.bias2 = add.OptionalOperand("bias2", given.bias2);
+        const auto act = capi::ActivationOf(add, given.activation);
+        SINTER_RETURN_IF_ERROR(add.status());
+        return sinter::AddScaledFfn(add.builder(), in, false, spec, act,
+                                    capi::AccumulateOf(given.flags));
+      });
 }
 
 sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scaled a,
@@ -100,25 +103,26 @@ sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scal
                                                 const sinter_quantize_options* quantize,
                                                 const sinter_gated_ffn_options* options,
                                                 sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "scaled_gated_ffn", out_value, error,
-                        [&](capi::Adder& add) -> Result {
-                          SINTER_ASSIGN_OR_RETURN(
-                              const auto given, capi::ReadOptions(options, "scaled_gated_ffn", 0));
-                          add.Keep(capi::CheckReserved(given.reserved, "scaled_gated_ffn"));
-                          SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
-                          RequireOi(add, given.layout);
-                          sinter::ScaledFfnOperands in;
-                          in.a = ScaledOf(add, "a", a);
-                          in.w1 = ScaledOf(add, "w_gate", w_gate);
-                          in.w_up = ScaledOf(add, "w_up", w_up);
-                          in.w2 = ScaledOf(add, "w_down", w_down);
-                          in.bias1 = add.OptionalOperand("bias_gate", given.bias_gate);
-                          in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
-                          in.bias2 = add.OptionalOperand("bias2", given.bias2);
-                          const auto act = capi::ActivationOf(add, given.activation);
-                          SINTER_RETURN_IF_ERROR(add.status());
-                          return sinter::AddScaledFfn(add.builder(), in, true, spec, act);
-                        });
+  return capi::AddValue(
+      chain, "scaled_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
+        SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_gated_ffn",
+                                                                    SINTER_ACCUMULATE_FAST));
+        add.Keep(capi::CheckReserved(given.reserved, "scaled_gated_ffn"));
+        SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
+        RequireOi(add, given.layout);
+        sinter::ScaledFfnOperands in;
+        in.a = ScaledOf(add, "a", a);
+        in.w1 = ScaledOf(add, "w_gate", w_gate);
+        in.w_up = ScaledOf(add, "w_up", w_up);
+        in.w2 = ScaledOf(add, "w_down", w_down);
+        in.bias1 = add.OptionalOperand("bias_gate", given.bias_gate);
+        in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
+        in.bias2 = add.OptionalOperand("bias2", given.bias2);
+        const auto act = capi::ActivationOf(add, given.activation);
+        SINTER_RETURN_IF_ERROR(add.status());
+        return sinter::AddScaledFfn(add.builder(), in, true, spec, act,
+                                    capi::AccumulateOf(given.flags));
+      });
 }
 
 }  // extern "C"

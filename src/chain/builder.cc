@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
+#include "src/chain/scaled_matmul.h"
 
 namespace sinter {
 namespace {
@@ -104,14 +105,18 @@ absl::StatusOr<ValueId> ChainBuilder::Matmul(ValueId a, ValueId b, bool transpos
 }
 
 absl::StatusOr<ValueId> ChainBuilder::ScaledMatmul(ValueId a, ValueId w, ValueId scale_a,
-                                                   ValueId scale_w) {
+                                                   ValueId scale_w, Accumulate accumulate) {
   constexpr const char* kKind = "scaled_matmul";
   SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
   SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
   SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_a", scale_a));
   SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "scale_w", scale_w));
-  return Add(kKind, MakeOp(OpKind::kScaledMatmul, {a, w, scale_a, scale_w}),
-             InferScaledMatmul(TypeOf(a), TypeOf(w), TypeOf(scale_a), TypeOf(scale_w)));
+  Op op = MakeOp(OpKind::kScaledMatmul, {a, w, scale_a, scale_w});
+  absl::StatusOr<TensorType> type =
+      InferScaledMatmul(TypeOf(a), TypeOf(w), TypeOf(scale_a), TypeOf(scale_w), accumulate);
+  // One spelling of sums that end before they are promoted.
+  if (type.ok() && TypeOf(a).dims[1].value > kScaleBlock) op.accumulate = accumulate;
+  return Add(kKind, std::move(op), std::move(type));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {

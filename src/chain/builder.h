@@ -45,7 +45,8 @@ class ChainBuilder {
   absl::StatusOr<ValueId> Matmul(ValueId a, ValueId b, bool transpose_a = false,
                                  bool transpose_b = false);
   // scaled_matmul.h: a [m, k] and w [n, k] of e4m3 or s8, with their scales. f32 [m, n].
-  absl::StatusOr<ValueId> ScaledMatmul(ValueId a, ValueId w, ValueId scale_a, ValueId scale_w);
+  absl::StatusOr<ValueId> ScaledMatmul(ValueId a, ValueId w, ValueId scale_a, ValueId scale_w,
+                                       Accumulate accumulate = Accumulate::kPromoted);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});

@@ -60,7 +60,7 @@ void PutOp(ByteWriter& out, const Op& op) {
   out.U8(static_cast<uint8_t>(op.compare));
   out.U8(static_cast<uint8_t>(op.reduce));
   out.U8(static_cast<uint8_t>(op.transpose_a | op.transpose_b << 1 | op.keepdims << 2 |
-                              op.constant << 3));
+                              op.constant << 3 | static_cast<int>(op.accumulate) << 4));
   out.I64(op.axis);
   out.F64(op.scalar);
   PutInts(out, op.axes);
@@ -113,6 +113,7 @@ Op GetOp(ByteReader& in) {
   op.transpose_b = flags & 2;
   op.keepdims = flags & 4;
   op.constant = flags & 8;
+  op.accumulate = static_cast<Accumulate>(flags >> 4);
   op.axis = static_cast<int32_t>(in.I64());
   op.scalar = in.F64();
   op.axes = GetInts<int32_t>(in);

@@ -41,6 +41,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kTranspose) add({"axes"});
   if (kind == OpKind::kSlice) add({"starts", "limits", "steps"});
   if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations"});
+  if (kind == OpKind::kScaledMatmul) add({"accumulate"});
   return keys;
 }
 
@@ -105,6 +106,9 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
       return ReadAxes(in, op);
     case OpKind::kConv2d:
       return ReadConv(in, &op->conv);
+    case OpKind::kScaledMatmul:
+      if (!in.Has("accumulate")) return absl::OkStatus();
+      return in.ReadKind(&ParseAccumulate, "accumulate", &op->accumulate);
     case OpKind::kSlice: {
       SINTER_ASSIGN_OR_RETURN(op->starts, in.Integers<int64_t>("starts", kMaxRank));
       SINTER_ASSIGN_OR_RETURN(op->steps, in.Integers<int64_t>("steps", kMaxRank));

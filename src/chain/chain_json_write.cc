@@ -84,6 +84,11 @@ void PutAttributes(const Op& op, OrderedJson* out) {
       (*out)["pads"] = op.conv.pads;
       (*out)["dilations"] = op.conv.dilations;
       break;
+    case OpKind::kScaledMatmul:
+      if (op.accumulate == Accumulate::kFast) {
+        (*out)["accumulate"] = std::string(NameOf(op.accumulate));
+      }
+      break;
     case OpKind::kSlice:
       (*out)["starts"] = op.starts;
       (*out)["limits"] = DimsToJson(SliceLimits(op));

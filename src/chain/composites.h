@@ -91,15 +91,17 @@ absl::StatusOr<Scaled> AddQuantize(ChainBuilder& b, ValueId x, const QuantizeSpe
 // act(a w + bias): a [m, k] and w [n, k] with their scales. f32, not rounded.
 absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w,
                                         ValueId bias = kNoValue,
-                                        Activation act = Activation::kIdentity);
+                                        Activation act = Activation::kIdentity,
+                                        Accumulate accumulate = Accumulate::kPromoted);
 // c = act(a w1 + bias1), or with `w_up` act(a w1 + bias1) * (a w_up + bias_up); c is quantised; the
-// result is c w2 + bias2, not rounded.
+// result is c w2 + bias2, not rounded. `accumulate`: of all products.
 struct ScaledFfnOperands {
   Scaled a, w1, w_up, w2;
   ValueId bias1 = kNoValue, bias_up = kNoValue, bias2 = kNoValue;
 };
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
-                                     const QuantizeSpec& quantize, Activation act);
+                                     const QuantizeSpec& quantize, Activation act,
+                                     Accumulate accumulate = Accumulate::kPromoted);
 
 // Whole chains with their own inputs, in the order of docs/chains.md. One output.
 struct FfnSpec {

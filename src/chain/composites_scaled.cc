@@ -142,9 +142,10 @@ Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
   return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
 }
 
-ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act) {
+ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act,
+               Accumulate accumulate) {
   if (!e.ok()) return kNoValue;
-  ValueId y = e.Take(e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale));
+  ValueId y = e.Take(e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale, accumulate));
   if (bias != kNoValue && e.Check("bias", bias)) y = e.Add(y, e.Spread(bias, y));
   return e.ok() ? e.Take(AddActivation(e.builder(), act, y)) : kNoValue;
 }
@@ -179,23 +180,24 @@ absl::StatusOr<Scaled> AddQuantize(ChainBuilder& b, ValueId x, const QuantizeSpe
 }
 
 absl::StatusOr<ValueId> AddScaledLinear(ChainBuilder& b, Scaled a, Scaled w, ValueId bias,
-                                        Activation act) {
+                                        Activation act, Accumulate accumulate) {
   Expander e(b, "scaled_matmul");
-  return e.Finish(Linear(e, a, w, bias, act));
+  return e.Finish(Linear(e, a, w, bias, act, accumulate));
 }
 
 absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& in, bool gated,
-                                     const QuantizeSpec& quantize, Activation act) {
+                                     const QuantizeSpec& quantize, Activation act,
+                                     Accumulate accumulate) {
   Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
-  ValueId c = Linear(e, in.a, in.w1, in.bias1, act);
-  if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity));
+  ValueId c = Linear(e, in.a, in.w1, in.bias1, act, accumulate);
+  if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity, accumulate));
   Scaled quantized;
   if (e.ok()) {
     absl::StatusOr<Scaled> codes = AddQuantize(b, c, quantize);
     e.Take(codes.ok() ? absl::StatusOr<ValueId>(codes->codes) : codes.status());
     if (codes.ok()) quantized = *codes;
   }
-  return e.Finish(Linear(e, quantized, in.w2, in.bias2, Activation::kIdentity));
+  return e.Finish(Linear(e, quantized, in.w2, in.bias2, Activation::kIdentity, accumulate));
 }
 
 }  // namespace sinter

@@ -33,7 +33,8 @@ absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b,
                                        bool transpose_b);
 // a [m, k] and w [n, k], both e4m3 or s8, each with its scale; f32 [m, n].
 absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorType& w,
-                                             const TensorType& scale_a, const TensorType& scale_w);
+                                             const TensorType& scale_a, const TensorType& scale_w,
+                                             Accumulate accumulate);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);

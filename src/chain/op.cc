@@ -79,7 +79,7 @@ bool Op::operator==(const Op& o) const {
          transpose_a == o.transpose_a && transpose_b == o.transpose_b && keepdims == o.keepdims &&
          constant == o.constant && input == o.input && axis == o.axis && scalar == o.scalar &&
          axes == o.axes && starts == o.starts && steps == o.steps && strides == o.strides &&
-         conv == o.conv;
+         conv == o.conv && accumulate == o.accumulate;
 }
 
 absl::string_view NameOf(const Op& op) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/chain/accumulate.h"
 #include "src/chain/conv2d.h"
 #include "src/chain/tensor_type.h"
 
@@ -109,6 +110,7 @@ struct Op {
   std::vector<int64_t> steps;   // slice: per axis, >= 1
   std::vector<Stride> strides;  // input: per axis, always filled
   Conv2d conv;                  // conv2d
+  Accumulate accumulate{};      // scaled_matmul
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };

@@ -22,6 +22,10 @@ Granularity GranularityOf(const FieldValues& v, const char* key) {
   return ParseGranularity(v.Name(key)).value_or(Granularity::kRow);
 }
 
+Accumulate AccumulateOf(const FieldValues& v) {
+  return ParseAccumulate(v.Name("accumulate")).value_or(Accumulate::kPromoted);
+}
+
 // A chain of codes and scales; inputs are added in the documented order.
 class ScaledChain {
  public:
@@ -119,7 +123,7 @@ absl::StatusOr<Chain> MakeScaledMatmul(const FieldValues& v) {
   SINTER_ASSIGN_OR_RETURN(const Scaled w, c.Codes("w", Dim::Constant(n), k));
   SINTER_ASSIGN_OR_RETURN(const ValueId bias, c.Bias("bias1", n, v.Flag("bias1")));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
-  return c.Finish(AddScaledLinear(c.b(), a, w, bias, act));
+  return c.Finish(AddScaledLinear(c.b(), a, w, bias, act, AccumulateOf(v)));
 }
 
 template <bool kGated>
@@ -140,7 +144,7 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
   SINTER_ASSIGN_OR_RETURN(in.w2, c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n));
   SINTER_ASSIGN_OR_RETURN(in.bias2, c.Bias("bias2", l, v.Flag("bias2")));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
-  return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act));
+  return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act, AccumulateOf(v)));
 }
 
 constexpr char kCodesWords[] = "e4m3 s8";
@@ -161,9 +165,12 @@ const FieldSpec kUpperBound{"upper_bound", FieldType::kNumber, "0",
 const FieldSpec kUe8m0{"ue8m0", FieldType::kFlag, "0", "whether scales are powers of two"};
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of what is not quantised", kDTypeWords};
 
+const FieldSpec kAccumulate{"accumulate", FieldType::kName, "promoted",
+                            "fast: sums of e4m3 stay in the tensor cores", "promoted fast"};
+
 std::vector<FieldSpec> FfnFields() {
-  return {kM,     kN,           kK,          kL,     kAct,   kScales, kQuantize,
-          kCodes, kQuantizeEps, kUpperBound, kUe8m0, kDType, kBias1,  kBias2};
+  return {kM,           kN,          kK,     kL,     kAct,   kScales, kQuantize,  kCodes,
+          kQuantizeEps, kUpperBound, kUe8m0, kDType, kBias1, kBias2,  kAccumulate};
 }
 
 }  // namespace
@@ -186,7 +193,7 @@ KindSpec RmsNormQuantizeKind() {
 
 KindSpec ScaledMatmulKind() {
   return {"scaled_matmul",
-          {kM, kN, kK, kOptionalAct, kScales, kCodes, kDType, kBias1},
+          {kM, kN, kK, kOptionalAct, kScales, kCodes, kDType, kBias1, kAccumulate},
           MakeScaledMatmul,
           "act(a w + bias1) of 8-bit codes and scales",
           "a[m,k] scale_a w*[n,k] scale_w*, with bias1=1 bias1*[n]"};

@@ -18,7 +18,7 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
     case OpKind::kMatmul:
       return b.Matmul(in[0], in[1], op.transpose_a, op.transpose_b);
     case OpKind::kScaledMatmul:
-      return b.ScaledMatmul(in[0], in[1], in[2], in[3]);
+      return b.ScaledMatmul(in[0], in[1], in[2], in[3], op.accumulate);
     case OpKind::kConv2d:
       return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:

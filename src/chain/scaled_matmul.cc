@@ -22,6 +22,16 @@ absl::Status CheckMatrix(absl::string_view name, absl::string_view axes, const T
   return Bad("dimension 1 of ", name, " is M, must be constant");
 }
 
+// Sums that needn't be promoted: all terms of one have the same scale.
+absl::Status CheckFast(DType dtype, int64_t k, ScaleGrain of_a, ScaleGrain of_w) {
+  if (dtype == DType::kS8) {
+    return Bad("accumulate is fast, must be promoted for s8: its sums are exact");
+  }
+  if (k <= kScaleBlock || (of_a.k == 0 && of_w.k == 0)) return absl::OkStatus();
+  return Bad("accumulate is fast, must be promoted where ", of_a.k > 0 ? "scale_a" : "scale_w",
+             " has a value for each ", kScaleBlock, " of k");
+}
+
 // Lists the dims that a scale may have, for messages.
 std::string AllowedDims(Dim rows, int64_t groups, bool blocks) {
   const std::string each = ToString(rows), many = absl::StrCat(groups);
@@ -33,6 +43,21 @@ std::string AllowedDims(Dim rows, int64_t groups, bool blocks) {
 }
 
 }  // namespace
+
+absl::string_view NameOf(Accumulate accumulate) {
+  return accumulate == Accumulate::kFast ? "fast" : "promoted";
+}
+
+absl::StatusOr<Accumulate> ParseAccumulate(absl::string_view name) {
+  for (const Accumulate each : {Accumulate::kPromoted, Accumulate::kFast}) {
+    if (NameOf(each) == name) return each;
+  }
+  return Bad("accumulate is ", name, ", must be one of promoted fast");
+}
+
+bool IsValid(Accumulate accumulate) {
+  return accumulate == Accumulate::kPromoted || accumulate == Accumulate::kFast;
+}
 
 absl::StatusOr<ScaleGrain> GrainOf(absl::string_view name, const TensorType& operand,
                                    const TensorType& scale, bool weights) {
@@ -69,7 +94,8 @@ absl::Status CheckSumsOf(DType dtype, Dim k) {
 }
 
 absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorType& w,
-                                             const TensorType& scale_a, const TensorType& scale_w) {
+                                             const TensorType& scale_a, const TensorType& scale_w,
+                                             Accumulate accumulate) {
   SINTER_RETURN_IF_ERROR(CheckMatrix("a", "[m, k]", a));
   SINTER_RETURN_IF_ERROR(CheckMatrix("w", "[n, k]", w));
   if (a.dtype != w.dtype) {
@@ -80,8 +106,14 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
     return Bad("k of a is ", ToString(a.dims[1]), ", k of w is ", ToString(w.dims[1]));
   }
   SINTER_RETURN_IF_ERROR(CheckSumsOf(a.dtype, a.dims[1]));
-  SINTER_RETURN_IF_ERROR(GrainOf("scale_a", a, scale_a, false).status());
-  SINTER_RETURN_IF_ERROR(GrainOf("scale_w", w, scale_w, true).status());
+  SINTER_ASSIGN_OR_RETURN(const ScaleGrain of_a, GrainOf("scale_a", a, scale_a, false));
+  SINTER_ASSIGN_OR_RETURN(const ScaleGrain of_w, GrainOf("scale_w", w, scale_w, true));
+  if (!IsValid(accumulate)) {
+    return Bad("accumulate is ", static_cast<int32_t>(accumulate), ", which does not exist");
+  }
+  if (accumulate == Accumulate::kFast) {
+    SINTER_RETURN_IF_ERROR(CheckFast(a.dtype, a.dims[1].value, of_a, of_w));
+  }
   TensorType result{DType::kF32, {a.dims[0], w.dims[0]}};
   SINTER_RETURN_IF_ERROR(CheckType(result));
   return result;

@@ -5,6 +5,7 @@
 //   a [m, k]: [] or [1, 1] (the tensor), [m, 1] (a row), [m, k / 128] (128 of a row)
 //   w [n, k]: [] or [1, 1], [n, 1] (a row: an output channel), [ceil(n / 128), k / 128] (a block of
 //             128 x 128, the last one shorter), [n, k / 128]; also [1, k / 128] of both
+// Where Accumulate is kFast, scales are of tensors and rows: those of 128 of k need promoted sums.
 #ifndef SINTER_SRC_CHAIN_SCALED_MATMUL_H_
 #define SINTER_SRC_CHAIN_SCALED_MATMUL_H_
 

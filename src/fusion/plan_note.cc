@@ -89,6 +89,7 @@ std::string AbsorbedBy(const GraphRun& run) {
   for (const MatrixProduct& p : run.matched.sequence.products) {
     const EpilogueList& e = p.epilogue;
     std::string text = p.pair ? "gated pair" : "product";
+    if (p.accumulate == Accumulate::kFast) text += " of fast sums";
     if (e.has_norm()) text += " * row norm";
     if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, " * ", e.scale());
     if (e.has_factor()) absl::StrAppend(&text, " * row factor");

@@ -51,6 +51,9 @@ Json SequenceJson(const ProductSequence& s) {
   const Operand& rows = s.front().rows;
   if (s.rows_per_m != 1) json["rows_per_m"] = s.rows_per_m;
   if (rows.source == Source::kWindow) json["window"] = WindowJson(rows.window);
+  if (s.front().accumulate == Accumulate::kFast) {
+    json["accumulate"] = Str(NameOf(s.front().accumulate));
+  }
   if (last.quantize() != nullptr) json["quantize"] = ToString(*last.quantize());
   if (last.has_residual()) {
     json["residual"] = ResidualName(last);

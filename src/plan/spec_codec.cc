@@ -116,7 +116,7 @@ constexpr uint32_t kSumActivations = 7;
 constexpr uint32_t kOfCodes = 1u << 14;
 constexpr uint32_t kNormFollows = 1u << 15;
 constexpr int kColumnScalesBit = 16;  // two of each product
-constexpr uint32_t kFlagsEnd = 1u << 20;
+constexpr uint32_t kFastSums = 1u << 20;
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -171,7 +171,7 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
 // product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
 // that a lone product's result, bias and scales follow: it is of codes; bit 15 that eps of the norm
 // of a lone product's rows does. Bits 16 and 17 are the first product's scales of columns, 18 and
-// 19 the second's.
+// 19 the second's; bit 20 says that its sums are fast.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -185,7 +185,8 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
         (window ? kWindowFollows : 0) | (IsCode(first.rows.element) ? kOfCodes : 0) |
         (first.epilogue.has_norm() ? kNormFollows : 0) |
         static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit |
-        (ColumnScaleBits(first) | (two ? ColumnScaleBits(last) : 0) << 2) << kColumnScalesBit);
+        (ColumnScaleBits(first) | (two ? ColumnScaleBits(last) : 0) << 2) << kColumnScalesBit |
+        (first.accumulate == Accumulate::kFast ? kFastSums : 0));
   if (scales) {
     w.F64(first.epilogue.scale());
     w.F64(scale2);
@@ -207,7 +208,7 @@ absl::Status ReadScaling(ByteReader& r, uint32_t factor, bool scaled, MatrixProd
 }
 
 absl::Status ReadColumnScales(uint32_t flags, ProductSequence& sequence) {
-  const uint32_t bits[] = {flags >> kColumnScalesBit & 3, flags >> (kColumnScalesBit + 2)};
+  const uint32_t bits[] = {flags >> kColumnScalesBit & 3, flags >> (kColumnScalesBit + 2) & 3};
   for (int i = 0; i < 2; ++i) {
     if (bits[i] == 0) continue;
     if (bits[i] > 2) return Lost(absl::StrCat("scale of columns ", bits[i], " is not 0 to 2"));
@@ -234,8 +235,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= kFlagsEnd) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", kFlagsEnd));
+  if (flags >= 2 * kFastSums) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kFastSums));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -257,6 +258,7 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");
   MatrixProduct& first = spec.sequence.products.front();
   if (codes) SINTER_RETURN_IF_ERROR(ReadOfCodes(r, first));
+  if ((flags & kFastSums) != 0) first.accumulate = Accumulate::kFast;
   if ((flags & kNormFollows) != 0) first.epilogue.Set(NormOf(static_cast<float>(r.F64())));
   return absl::OkStatus();
 }

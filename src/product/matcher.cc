@@ -107,6 +107,16 @@ absl::Status CheckHalves(const FoundStep& found) {
   return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
 }
 
+// Kernels add s8 in s32 and go on in f32, as scaled_matmul does.
+absl::Status CheckSums(const Subgraph& graph, const FoundStep& found) {
+  if (found.main.codes >= 0 || graph.op(found.main.x).type.dtype != DType::kS8) {
+    return absl::OkStatus();
+  }
+  return Refuse(
+      "a matmul of s8 gives s32, which no kernel of products stores: kernels multiply s8 "
+      "with scales, by scaled_matmul");
+}
+
 ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual, bool rounds) {
   ProductInputs in;
   in.weights = found.main.weight;
@@ -158,7 +168,10 @@ absl::Status FillScales(const Subgraph& graph, const FoundStep& found, MatrixPro
   const Op& main = graph.op(found.main.codes);
   SINTER_ASSIGN_OR_RETURN(p->rows.scales, ScalesOf(graph, main, 0));
   SINTER_ASSIGN_OR_RETURN(p->weights.scales, ScalesOf(graph, main, 1));
+  p->accumulate = main.accumulate;
   if (!found.gated) return absl::OkStatus();
+  // Fast sums are a permission: a pair takes it where both halves give it.
+  p->accumulate = std::min(p->accumulate, graph.op(found.up.codes).accumulate);
   SINTER_ASSIGN_OR_RETURN(const Scales up, ScalesOf(graph, graph.op(found.up.codes), 1));
   if (up == p->weights.scales) return absl::OkStatus();
   return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
@@ -241,6 +254,7 @@ class Walker {
  private:
   absl::Status Add(const FoundStep& found, const FoundResidual& residual, bool rounds) {
     if (found.gated) SINTER_RETURN_IF_ERROR(CheckHalves(found));
+    SINTER_RETURN_IF_ERROR(CheckSums(graph_, found));
     out_.sequence.products.push_back(ProductOf(graph_, found, residual));
     SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &out_.sequence.products.back()));
     out_.inputs.push_back(InputsOf(found, residual, rounds));

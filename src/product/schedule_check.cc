@@ -110,7 +110,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
 // Promoted sums need registers for those of one part besides.
 absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::string_view name,
                            int64_t accumulators) {
-  const ElementRow element = ElementOf(p.element());
+  const ElementRow element = ElementOf(p.front());
   const int columns = static_cast<int>(2 * accumulators);
   const int parts = PromotedParts(element, s, columns);
   if (!element.promoted) return absl::OkStatus();
@@ -130,6 +130,16 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
   if (all <= most) return absl::OkStatus();
   return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
                         absl::StrCat("is above ", most, " registers a thread"));
+}
+
+// The N of a warpgroup's wgmma.
+absl::Status CheckColumns(const ProductSequence& p, const Schedule& s, absl::string_view name,
+                          int64_t accumulators) {
+  const int64_t n = s.swapped ? s.block_m : 2 * accumulators;
+  if (HasColumns(ElementOf(p.front()), n)) return absl::OkStatus();
+  return RefuseSchedule(
+      s.swapped ? "block_m" : absl::StrCat(name, " columns of a warpgroup"), n,
+      absl::StrCat("is above 32 and no multiple of 16, of ", NameOf(p.element()), " operands"));
 }
 
 // Sums of a warpgroup have the scale of one block of columns.
@@ -167,6 +177,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
     return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
                           absl::StrCat("is above ", most, " registers a thread"));
   }
+  SINTER_RETURN_IF_ERROR(CheckColumns(p, s, name, accumulators));
   SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, name, accumulators));
   SINTER_RETURN_IF_ERROR(CheckBlocks(p, s, tile));
   SINTER_RETURN_IF_ERROR(CheckGroups(p, tile));

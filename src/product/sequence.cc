@@ -36,6 +36,7 @@ std::string ScalesText(const MatrixProduct& p) {
   if (!IsCode(p.rows.element)) return "";
   const QuantizeRule* rule = p.epilogue.quantize();
   return absl::StrCat(" scales=", ToString(p.rows.scales), ",", ToString(p.weights.scales),
+                      p.accumulate == Accumulate::kFast ? " accumulate=fast" : "",
                       " result=", NameOf(p.result),
                       rule == nullptr ? "" : absl::StrCat(" quantize=", ToString(*rule)));
 }
@@ -116,8 +117,16 @@ std::string ToString(const Scales& scales) {
 }
 
 bool MatrixProduct::operator==(const MatrixProduct& o) const {
-  return std::tie(n, k, pair, rows, weights, epilogue, result) ==
-         std::tie(o.n, o.k, o.pair, o.rows, o.weights, o.epilogue, o.result);
+  return std::tie(n, k, pair, rows, weights, epilogue, result, accumulate) ==
+         std::tie(o.n, o.k, o.pair, o.rows, o.weights, o.epilogue, o.result, o.accumulate);
+}
+
+ElementRow ElementOf(const MatrixProduct& product) {
+  ElementRow row = ElementOf(product.rows.element);
+  if (product.accumulate != Accumulate::kFast) return row;
+  row.promoted = false;
+  row.device_type = row.fast_type;
+  return row;
 }
 
 bool ProductSequence::operator==(const ProductSequence& o) const {

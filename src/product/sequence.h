@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/codec.h"
+#include "src/chain/accumulate.h"
 #include "src/product/epilogue.h"
 #include "src/product/operand.h"
 
@@ -28,8 +29,9 @@ struct MatrixProduct {
   int64_t n = 0, k = 0;  // columns of the result, and of the rows
   bool pair = false;     // two weight matrices of one shape: gate and up
   Operand rows, weights;
-  EpilogueList epilogue;        // with kGate for a pair
-  DType result = DType::kBF16;  // element of the result, in memory or on chip
+  EpilogueList epilogue;                          // with kGate for a pair
+  DType result = DType::kBF16;                    // element of the result, in memory or on chip
+  Accumulate accumulate = Accumulate::kPromoted;  // kFast: of e4m3 operands alone
 
   int Width() const { return pair ? 2 : 1; }  // weight matrices
   // Whether accumulators are multiplied before the bias: by the epilogue, or by scales of operands.
@@ -55,6 +57,9 @@ struct MatrixProduct {
   }
   bool operator==(const MatrixProduct& o) const;
 };
+
+// That of the product's operands, as it sums them: not promoted where sums are fast.
+ElementRow ElementOf(const MatrixProduct& product);
 
 struct ProductSequence {
   int64_t m = 0;           // the largest M that it is planned for

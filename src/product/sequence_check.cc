@@ -27,7 +27,7 @@ absl::Status CheckElement(absl::string_view name, DType element, DType of_all) {
   const ElementRow* row = FindElement(element);
   if (row == nullptr || !row->planned) {
     return RefuseSequence("element ", static_cast<int>(element), " (", NameOf(element), ") of ",
-                          name, " is not bf16, f16 or e4m3");
+                          name, " is not bf16, f16, e4m3 or s8");
   }
   if (element == of_all) return absl::OkStatus();
   return RefuseSequence("element of ", name, " is ", NameOf(element), ", of the rows ",
@@ -36,7 +36,7 @@ absl::Status CheckElement(absl::string_view name, DType element, DType of_all) {
 
 // A result of operands of 8 bits has 16 bits or 32.
 absl::Status CheckResult(DType result, DType of_all) {
-  if (!ElementOf(of_all).promoted) return CheckElement("the result", result, of_all);
+  if (!IsCode(of_all)) return CheckElement("the result", result, of_all);
   if (IsFloat(result) || result == DType::kE4M3) return absl::OkStatus();
   return RefuseSequence("element of the result is ", NameOf(result), ", of ", NameOf(of_all),
                         " operands it must be f32, f16, bf16 or e4m3");
@@ -60,7 +60,7 @@ absl::Status CheckScaleStrides(absl::string_view name, const Scales& scales, boo
 // `weights`: the operand is weights, else rows.
 absl::Status CheckScales(absl::string_view name, const Operand& operand, bool weights) {
   const int64_t blocks = weights ? kScaleBlock : 1;  // rows that share a scale of 128 of K
-  const bool codes = ElementOf(operand.element).promoted;
+  const bool codes = IsCode(operand.element), of_blocks = ElementOf(operand.element).promoted;
   SINTER_RETURN_IF_ERROR(CheckScaleStrides(name, operand.scales, !weights));
   Scales scales = operand.scales;
   if (codes) {
@@ -71,17 +71,34 @@ absl::Status CheckScales(absl::string_view name, const Operand& operand, bool we
   if (scales == Scales{}) return absl::OkStatus();
   if (codes && scales == Scales{ScaleKind::kTensor, 0, 0}) return absl::OkStatus();
   if ((codes || weights) && scales == Scales{ScaleKind::kVector, 0, 0}) return absl::OkStatus();
-  if (codes && scales == Scales{ScaleKind::kBlock, blocks, kScaleBlock}) return absl::OkStatus();
+  if (of_blocks && scales == Scales{ScaleKind::kBlock, blocks, kScaleBlock}) {
+    return absl::OkStatus();
+  }
   if (!codes && weights && scales == of_element) return absl::OkStatus();
   return RefuseSequence("scales of ", name, " are ", ToString(scales), ", must be none",
-                        codes ? absl::StrCat(", tensor, vector or block ", blocks, "x", kScaleBlock)
+                        of_blocks
+                            ? absl::StrCat(", tensor, vector or block ", blocks, "x", kScaleBlock)
+                        : codes   ? ", tensor or vector"
                         : weights ? absl::StrCat(", vector or vector of ", NameOf(operand.element))
                                   : "");
 }
 
+absl::Status CheckFast(const MatrixProduct& p) {
+  if (p.accumulate == Accumulate::kPromoted) return absl::OkStatus();
+  if (p.accumulate != Accumulate::kFast) {
+    return RefuseSequence("accumulate ", static_cast<int>(p.accumulate), " is not 0 or 1");
+  }
+  if (!ElementOf(p.rows.element).promoted) {
+    return RefuseSequence("accumulate is fast, must be promoted for ", NameOf(p.rows.element));
+  }
+  if (!p.HasBlockScales()) return absl::OkStatus();
+  return RefuseSequence("accumulate is fast, must be promoted with scales of blocks");
+}
+
 // Of a product of operands of 8 bits.
-absl::Status CheckPromoted(const ProductSequence& sequence, const MatrixProduct& p) {
-  if (!ElementOf(p.rows.element).promoted) return absl::OkStatus();
+absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p) {
+  if (!IsCode(p.rows.element)) return absl::OkStatus();
+  SINTER_RETURN_IF_ERROR(CheckSumsOf(p.rows.element, Dim::Constant(p.k)));
   const absl::string_view element = NameOf(p.rows.element);
   if (sequence.size() > 1) {
     return RefuseSequence("products: ", sequence.size(), " are not 1, of ", element, " operands");
@@ -163,7 +180,8 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source, false));
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
   SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, true));
-  SINTER_RETURN_IF_ERROR(CheckPromoted(sequence, p));
+  SINTER_RETURN_IF_ERROR(CheckCodes(sequence, p));
+  SINTER_RETURN_IF_ERROR(CheckFast(p));
   SINTER_RETURN_IF_ERROR(CheckNorm(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
   SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));
@@ -172,7 +190,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   if (i > 0 && p.k != sequence[i - 1].n) {
     return RefuseSequence("k ", p.k, " is not the n ", sequence[i - 1].n, " of the product before");
   }
-  return CheckEpilogue(p.epilogue, p.result, p.pair, ElementOf(element).promoted);
+  return CheckEpilogue(p.epilogue, p.result, p.pair, IsCode(element));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace sinter {
 namespace {
 
 constexpr uint8_t kCanonicalVersion = 4;
+constexpr uint8_t kPair = 1, kFastSums = 2;  // bits of a product's flags
 
 constexpr uint8_t kStridesFollow = 0x80;  // beside the kind
 
@@ -122,7 +123,9 @@ absl::Status ReadEpilogue(ByteReader& r, EpilogueList& epilogue) {
 absl::Status ReadProduct(ByteReader& r, MatrixProduct& p) {
   p.n = r.I64();
   p.k = r.I64();
-  p.pair = r.U8() != 0;
+  const uint8_t flags = r.U8();
+  p.pair = (flags & kPair) != 0;
+  if ((flags & kFastSums) != 0) p.accumulate = Accumulate::kFast;
   ReadOperand(r, p.rows);
   ReadOperand(r, p.weights);
   SINTER_RETURN_IF_ERROR(ReadEpilogue(r, p.epilogue));
@@ -159,7 +162,7 @@ std::string ProductSequence::Canonical() const {
   for (const MatrixProduct& p : products) {
     w.I64(p.n);
     w.I64(p.k);
-    w.U8(p.pair);
+    w.U8((p.pair ? kPair : 0) | (p.accumulate == Accumulate::kFast ? kFastSums : 0));
     WriteOperand(p.rows, w);
     WriteOperand(p.weights, w);
     WriteEpilogue(p.epilogue, w);

@@ -13,6 +13,8 @@ constexpr double kCodesOverBF16 = 16;  // steps: of e4m3 three bits behind the p
 // Of sums of e4m3 products: tensor cores keep 13 fraction bits of 128 terms, cut toward zero, which
 // adds up where all terms have one sign.
 constexpr Bounds kPromotedSums{1e-3, 5e-3, 0};
+// The same of fast sums, over the root of k: all of k is one sum, whose terms have both signs.
+constexpr Bounds kFastSums{4e-5, 5e-4, 0};
 
 Bounds Looser(const Bounds& a, const Bounds& b) {
   return {std::max(a.relative, b.relative), std::max(a.max, b.max),
@@ -37,6 +39,13 @@ bool SumsOfE4M3(const Chain& chain, const Op& op) {
   return product && chain.op(op.operands[0]).type.dtype == DType::kE4M3;
 }
 
+Bounds BoundsOfSums(const Chain& chain, const Op& op) {
+  if (!SumsOfE4M3(chain, op)) return {};
+  if (op.accumulate == Accumulate::kPromoted) return kPromotedSums;
+  const double root = std::sqrt(static_cast<double>(chain.op(op.operands[0]).type.dims[1].value));
+  return Looser(kPromotedSums, {kFastSums.relative * root, kFastSums.max * root, 0});
+}
+
 // The loosest bounds of what `output` was rounded to on its way, of values that f32 does not hold
 // as float64 does; zeros where there is none.
 Bounds BoundsOfRoundings(const Chain& chain, int output) {
@@ -54,7 +63,7 @@ Bounds BoundsOfRoundings(const Chain& chain, int output) {
       way.computed |= before.computed;
       way.bounds = Looser(way.bounds, before.bounds);
     }
-    if (SumsOfE4M3(chain, op)) way.bounds = Looser(way.bounds, kPromotedSums);
+    way.bounds = Looser(way.bounds, BoundsOfSums(chain, op));
     const bool narrows = HoldsFloats(op.type.dtype) || IsCode(op.type.dtype);
     if (op.kind == OpKind::kCast && way.computed && narrows) {
       way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));

@@ -198,12 +198,50 @@ TEST(ScaledAbi, ProductsAreThoseOfTheText) {
                          "quantize_eps=1e-6"));
 }
 
+TEST(ScaledAbi, TheFlagOfFastSumsIsThatOfTheText) {
+  const ChainPtr one = EmptyChain(), two = EmptyChain(), three = EmptyChain();
+  sinter_value y = SINTER_NO_VALUE;
+  {
+    sinter_chain* c = one.get();
+    const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), w = ScaledInput(c, 48, 256);
+    sinter_linear_options options = SINTER_INIT(sinter_linear_options);
+    options.flags = SINTER_ACCUMULATE_FAST;
+    Ok([&](auto e) { return sinter_chain_add_scaled_matmul(c, a, w, &options, &y, e); });
+    EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+              DigestOfText("scaled_matmul m=M n=48 k=256 accumulate=fast"));
+  }
+  {
+    sinter_chain* c = two.get();
+    const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), w1 = ScaledInput(c, 160, 256);
+    const sinter_scaled w2 = ScaledInput(c, 32, 160);
+    sinter_gemm_chain_options options = SINTER_INIT(sinter_gemm_chain_options);
+    options.flags = SINTER_ACCUMULATE_FAST;
+    Ok([&](auto e) {
+      return sinter_chain_add_scaled_gemm_chain(c, a, w1, w2, nullptr, &options, &y, e);
+    });
+    EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+              DigestOfText("scaled_gemm_chain m=M n=160 k=256 l=32 act=identity accumulate=fast"));
+  }
+  sinter_chain* c = three.get();
+  const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 256), gate = ScaledInput(c, 160, 256);
+  const sinter_scaled up = ScaledInput(c, 160, 256), down = ScaledInput(c, 32, 160);
+  sinter_gated_ffn_options options = SINTER_INIT(sinter_gated_ffn_options);
+  options.flags = SINTER_ACCUMULATE_FAST;
+  Ok([&](auto e) {
+    return sinter_chain_add_scaled_gated_ffn(c, a, gate, up, down, nullptr, &options, &y, e);
+  });
+  EXPECT_EQ(FinishedDigest(c, {Rounded(c, y)}),
+            DigestOfText("scaled_gated_ffn m=M n=160 k=256 l=32 act=identity accumulate=fast"));
+}
+
 TEST(ScaledAbi, ErrorsNameTheField) {
   const ChainPtr chain = EmptyChain();
   sinter_chain* c = chain.get();
   const sinter_scaled a = ScaledInput(c, SINTER_DIM_M, 64), w = ScaledInput(c, 48, 64);
   sinter_linear_options io = SINTER_INIT(sinter_linear_options);
   io.layout = SINTER_LAYOUT_IO;
+  sinter_linear_options fast = SINTER_INIT(sinter_linear_options);
+  fast.flags = SINTER_ACCUMULATE_FAST;
   sinter_quantize_options wrong = SINTER_INIT(sinter_quantize_options);
   wrong.granularity = 9;
   sinter_value y = SINTER_NO_VALUE;
@@ -211,6 +249,9 @@ TEST(ScaledAbi, ErrorsNameTheField) {
   const auto message = [](auto add) { return Try(add).message; };
   EXPECT_THAT(message([&](auto e) { return sinter_chain_add_scaled_matmul(c, a, w, &io, &y, e); }),
               HasSubstr("layout is 2, must be SINTER_LAYOUT_OI"));
+  EXPECT_THAT(
+      message([&](auto e) { return sinter_chain_add_linear(c, a.scale, a.scale, &fast, &y, e); }),
+      HasSubstr("flags"));
   EXPECT_THAT(message([&](auto e) {
                 return sinter_chain_add_scaled_matmul(c, {a.codes, 0}, w, nullptr, &y, e);
               }),

@@ -364,6 +364,11 @@ std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
+// Of a lone product's operands.
+void SetElements(ProductSequence* p, DType element) {
+  p->products.front().rows.element = p->products.front().weights.element = element;
+}
+
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   const DType results[] = {DType::kF32, DType::kBF16, DType::kF16};
@@ -380,6 +385,8 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
                  scales[turn % 5 % (blocks ? 3 : 2)]);
         SetBias(&p, 0, turn % 2 == 0);
         if (result != DType::kF32) SetResidual(&p, static_cast<Residual>(turn / 2 % 3));
+        if (!blocks && turn % 4 == 1) p[0].accumulate = Accumulate::kFast;
+        if (!blocks && turn % 4 == 3) SetElements(&p, DType::kS8);
         for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
         SetResidual(&p, Residual::kNone);
         p[0].n = 2048;

@@ -51,10 +51,10 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 // and with everything else that an epilogue has; and convolutions of 3 x 3 taps with one.
 std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count);
 
-// Products and gated pairs of e4m3 operands: every scale, bf16, f16 and f32 results, with bias,
-// activations and residual, ragged columns, from 1 to 512 rows; of every kind as above, at most
-// `count`, evenly of all.
-// Products that compute the norm of their rows.
+// Products and gated pairs of e4m3 and s8 operands: every scale, promoted and fast sums, bf16, f16
+// and f32 results, with bias, activations and residual, ragged columns, from 1 to 512 rows; of
+// every kind as above, at most `count`, evenly of all. Products that compute the norm of their
+// rows.
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count);
 

@@ -1,5 +1,5 @@
-// Products of e4m3 operands: every number of rows, schedules of every kind, a biased input that
-// shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
+// Products of e4m3 and s8 operands: every number of rows, schedules of every kind, a biased input
+// that shows missing promotion, rows with NaN, and whole layers whose intermediate is quantised.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +18,7 @@
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
 #include "src/fusion/fusion.h"
+#include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/mutations.h"
@@ -542,6 +543,70 @@ TEST_F(Fp8, SumsArePromoted) {
   for (const int64_t rows : {16, 128}) {
     Schedules(absl::StrCat("biased ", rows), chain, rows, 12, kBiased, false, true);
   }
+}
+
+// Within the bounds of their k, on kernels from all over the space.
+TEST_F(Fp8, FastSumsOnEverySchedule) {
+  const Chain chain =
+      ChainOf("scaled_matmul m=1 n=1032 k=2064 scales=row dtype=f32 accumulate=fast");
+  const Bounds bounds = BoundsOf(chain, 0);
+  for (const int64_t rows : {8, 40, 128, 200}) {
+    Schedules(absl::StrCat("fast ", rows), chain, rows, 24, bounds);
+  }
+  Schedules("fast, pauses", chain, 40, 8, bounds, true);
+}
+
+TEST_F(Fp8, FastSumsAtEveryM) {
+  const Chain chain = ChainOf(
+      "scaled_matmul m=1 n=776 k=4096 scales=row act=silu bias1=1 dtype=f32 accumulate=fast");
+  EveryM("row x column, fast", chain, BoundsOf(chain, 0));
+  EveryM("gated, static, fast",
+         ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 scales=row quantize=static act=silu "
+                 "bias1=1 bias2=1 accumulate=fast"),
+         kRequantised);
+}
+
+// The two forms of one product on the same positive terms: promoted sums are right, and fast ones
+// so far off that their kernels cannot have promoted them.
+TEST_F(Fp8, FastSumsStayInTheTensorCores) {
+  constexpr Bounds kCoarse{0.15, 0.2, 0};
+  const std::string line = "scaled_matmul m=1 n=264 k=4096 scales=row dtype=f32 accumulate=";
+  for (const int64_t rows : {16, 128}) {
+    for (const bool is_fast : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(rows, is_fast ? " fast" : " promoted"));
+      const Chain chain = ChainOf(line + (is_fast ? "fast" : "promoted"));
+      auto inputs = InputsOf(chain, rows, true);
+      ASSERT_OK(inputs);
+      const auto runs = ScaledRuns::Make(ports(), chain, rows, *std::move(inputs));
+      ASSERT_OK(runs);
+      const auto plan = engine()->Prepare(chain, rows, PrepareOptions{});
+      ASSERT_OK(plan);
+      const auto run = (*runs)->Bind(*plan);
+      ASSERT_OK(run);
+      const auto output = (*runs)->Run(*run, rows);
+      ASSERT_OK(output);
+      EXPECT_OK((*runs)->Check(*output, rows, kCoarse));
+      EXPECT_EQ((*runs)->Check(*output, rows, kBiased).ok(), !is_fast);
+      (*runs)->Print(absl::StrCat("positive ", rows, is_fast ? " fast" : " promoted"));
+    }
+  }
+}
+
+// Sums are exact: what is left are the roundings of the scales and of the bias in f32.
+TEST_F(Fp8, ProductsOfS8) {
+  constexpr Bounds kExact{1e-6, 1e-5, 0};
+  EveryM("s8, row x column",
+         ChainOf("scaled_matmul m=1 n=776 k=1040 scales=row codes=s8 bias1=1 dtype=f32"), kExact);
+  EveryM("s8, tensor", ChainOf("scaled_matmul m=1 n=523 k=1024 scales=tensor codes=s8 act=silu"),
+         kBF16);
+  EveryM("s8, gated",
+         ChainOf("scaled_gated_ffn m=1 n=640 k=512 l=520 codes=s8 act=silu bias1=1 bias2=1"),
+         kRequantised);
+  const Chain chain = ChainOf("scaled_matmul m=1 n=1032 k=4096 scales=row codes=s8 dtype=f32");
+  for (const int64_t rows : {8, 48, 128, 200}) {
+    Schedules(absl::StrCat("s8 ", rows), chain, rows, 16, kExact);
+  }
+  Schedules("s8, pauses", chain, 48, 6, kExact, true);
 }
 
 // Device headers with a step of promotion, of scales or of quantising taken out: each shows.

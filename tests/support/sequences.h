@@ -72,9 +72,10 @@ inline void SetElement(ProductSequence* s, DType element) {
   }
 }
 
-// A lone product of e4m3 operands with these scales, whose result and residual are `result`.
-inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind weights) {
-  SetElement(s, DType::kE4M3);
+// A lone product of codes with these scales, whose result and residual are `result`.
+inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind weights,
+                     DType codes = DType::kE4M3) {
+  SetElement(s, codes);
   MatrixProduct& p = (*s)[0];
   p.result = result;
   const auto set = [](ScaleKind kind, int64_t block_rows) {
@@ -83,7 +84,7 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   p.rows.scales = set(rows, 1);
   p.weights.scales = set(weights, 128);
   for (EpilogueStep& step : p.epilogue.steps) {
-    if (step.element == DType::kE4M3) step.element = result;
+    if (step.element == codes) step.element = result;
   }
 }
 

@@ -20,6 +20,7 @@ class Scaled(NamedTuple):
     scale: Value
 
 
+_ACCUMULATE_FLAGS = {"promoted": 0, "fast": _abi.ACCUMULATE_FAST}
 _GRANULARITIES = {"tensor": 1, "row": 2, "group": 3, "static": 4}
 
 
@@ -73,13 +74,30 @@ def _scaled(b: Builder, value: Scaled) -> _abi.Scaled:
     return _abi.Scaled(b._own(value.codes), b._own(value.scale))
 
 
-def scaled_matmul(a: Scaled, w: Scaled, bias: Optional[Value] = None, *, activation: str = "identity") -> Value:
+def _accumulate_flags(accumulate: str) -> int:
+    flags = _ACCUMULATE_FLAGS.get(accumulate)
+    if flags is None:
+        raise invalid(f"accumulate is {accumulate!r}; there are {' '.join(_ACCUMULATE_FLAGS)}")
+    return flags
+
+
+def scaled_matmul(
+    a: Scaled,
+    w: Scaled,
+    bias: Optional[Value] = None,
+    *,
+    activation: str = "identity",
+    accumulate: str = "promoted",
+) -> Value:
     """activation(a W + bias) of codes and scales, not rounded. a [m, k]; w [n, k]; e4m3 or s8.
 
     The scales' shapes say what shares a value: [], [rows, 1], [rows, k / 128], of w also [ceil(n / 128), k / 128].
+    ``accumulate`` "fast": sums of e4m3 may stay in the tensor cores; not with scales of k / 128 values.
     """
     b = builder_of(a.codes)
-    options = _abi.LinearOptions(activation=activation_number(activation), bias=b._optional(bias))
+    options = _abi.LinearOptions(
+        flags=_accumulate_flags(accumulate), activation=activation_number(activation), bias=b._optional(bias)
+    )
     operands = (_scaled(b, a), _scaled(b, w))
     shape = _out_shape(a.codes, w.codes, "oi")
     return b._add("scaled_matmul", shape, DType.F32, *operands, ctypes.byref(options))
@@ -94,11 +112,15 @@ def scaled_gemm_chain(
     bias1: Optional[Value] = None,
     bias2: Optional[Value] = None,
     activation: str = "identity",
+    accumulate: str = "promoted",
 ) -> Value:
     """c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded."""
     b = builder_of(a.codes)
     options = _abi.GemmChainOptions(
-        activation=activation_number(activation), bias1=b._optional(bias1), bias2=b._optional(bias2)
+        flags=_accumulate_flags(accumulate),
+        activation=activation_number(activation),
+        bias1=b._optional(bias1),
+        bias2=b._optional(bias2),
     )
     quantize_options = quantizer._options(b)
     operands = (_scaled(b, a), _scaled(b, w1), _scaled(b, w2), ctypes.byref(quantize_options))
@@ -117,10 +139,12 @@ def scaled_gated_ffn(
     bias_up: Optional[Value] = None,
     bias2: Optional[Value] = None,
     activation: str = "silu",
+    accumulate: str = "promoted",
 ) -> Value:
     """c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up), not rounded."""
     b = builder_of(a.codes)
     options = _abi.GatedFfnOptions(
+        flags=_accumulate_flags(accumulate),
         activation=activation_number(activation),
         bias_gate=b._optional(bias_gate),
         bias_up=b._optional(bias_up),

@@ -171,6 +171,9 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
     if constexpr (P::Element::kPromoted) {
       accumulate_promoted<Config, P>(accumulators, block.ring, cursor, k_blocks, place,
                                      scales.template held<Config, P>(row, column, place));
+    } else if constexpr (P::Element::kExact) {
+      accumulate_exact<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks,
+                                               place);
     } else if constexpr (kTakesNorms<typename EpilogueType::Scaling>) {
       RowSquares<Config, P> squares;
       accumulate<Config, P, kRowsInRing>(accumulators, block.ring, cursor, rows, k_blocks, place,

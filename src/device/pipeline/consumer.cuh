@@ -29,8 +29,8 @@ SINTER_SHARED_CONSTEXPR int weights_step(int step) {
 template <class Config, class P>
 struct RowsByWeights {
   using Mma = Wgmma<P::kMmaN, typename Config::Element, false, Config::kWeightsTransposed>;
-  static SINTER_DEVICE void issue(float (&accumulators)[P::kAccumulators], u32 rows, u32 weights,
-                                  WarpgroupPlace place, bool more) {
+  static SINTER_DEVICE void issue(typename P::Sum (&accumulators)[P::kAccumulators], u32 rows,
+                                  u32 weights, WarpgroupPlace place, bool more) {
     const u64 a = descriptor(rows + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
                              kKMajorLeading, kKMajorStride);
     const u64 b = weights_descriptor<Config, P>(weights, place.n * P::kWarpN);
@@ -46,9 +46,9 @@ struct RowsByWeights {
 template <class Config, class P>
 struct WeightsByRows {
   using Mma = Wgmma<P::kMmaN, typename Config::Element, Config::kWeightsTransposed, false>;
-  using Set = float[P::kMmaN / 2];
-  static SINTER_DEVICE void issue(float (&accumulators)[P::kAccumulators], u32 rows, u32 weights,
-                                  WarpgroupPlace place, bool more) {
+  using Set = typename P::Sum[P::kMmaN / 2];
+  static SINTER_DEVICE void issue(typename P::Sum (&accumulators)[P::kAccumulators], u32 rows,
+                                  u32 weights, WarpgroupPlace place, bool more) {
     const u64 b = descriptor(rows, kKMajorLeading, kKMajorStride);
 #pragma unroll
     for (int step = 0; step < P::kSteps; ++step) {
@@ -191,9 +191,9 @@ struct SeenByNobody {
 // at once, so that more bytes are in flight. `seen` reads the rows too while wgmmas run.
 template <class Config, class P, bool kRowsInRing, bool kOnto = false, class RingType,
           class CursorType, class Seen = SeenByNobody>
-SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const RingType& ring,
-                              CursorType& cursor, u32 rows, int count, WarpgroupPlace place,
-                              Seen* seen = nullptr) {
+SINTER_DEVICE void accumulate(typename P::Sum (&accumulators)[P::kAccumulators],
+                              const RingType& ring, CursorType& cursor, u32 rows, int count,
+                              WarpgroupPlace place, Seen* seen = nullptr) {
   using StageProduct = typename StageProductOf<Config::kSwapped, Config, P>::Type;
   constexpr bool kOneBehind = Config::kStages >= 4;
   u32 previous = 0;
@@ -225,6 +225,16 @@ SINTER_DEVICE void accumulate(float (&accumulators)[P::kAccumulators], const Rin
     wgmma_wait<0>();
     release_stage<Config, Seen::kReads>(ring, previous, cursor, true, place);
   }
+}
+
+// accumulate() of integers, whose sums are converted when they are whole.
+template <class Config, class P, bool kRowsInRing, class RingType, class CursorType>
+SINTER_DEVICE void accumulate_exact(float (&accumulators)[P::kAccumulators], const RingType& ring,
+                                    CursorType& cursor, u32 rows, int count, WarpgroupPlace place) {
+  typename P::Sum sums[P::kAccumulators];
+  accumulate<Config, P, kRowsInRing>(sums, ring, cursor, rows, count, place);
+#pragma unroll
+  for (int i = 0; i < P::kAccumulators; ++i) accumulators[i] = static_cast<float>(sums[i]);
 }
 
 }  // namespace sinter

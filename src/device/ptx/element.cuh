@@ -66,4 +66,15 @@ struct FloatE4M3 : ElementSizes<unsigned char> {
   static SINTER_DEVICE float high(Pair pair) { return Float16::high(to_float16(pair)); }
 };
 
+// Of products whose sums stay in the tensor cores for all of K.
+struct FastFloatE4M3 : FloatE4M3 {
+  static constexpr bool kPromoted = false;
+};
+
+// An operand of products alone.
+struct Signed8 : ElementSizes<signed char> {
+  using Sum = int;
+  static constexpr bool kExact = true;
+};
+
 }  // namespace sinter

@@ -19,6 +19,9 @@ struct ElementSizes {
   // Whether the tensor cores sum too coarsely for a long K: of 8-bit floats they keep 13 fraction
   // bits. Every row of the swizzle is then summed apart, and added in f32.
   static constexpr bool kPromoted = false;
+  // What the tensor cores sum products in; exact: integers.
+  using Sum = float;
+  static constexpr bool kExact = false;
 };
 
 }  // namespace sinter

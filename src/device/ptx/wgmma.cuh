@@ -13,9 +13,9 @@ SINTER_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// m64, nN, 32 bytes of K, accumulation in f32: d += A B, or d = A B where `accumulate` is 0. A and
-// B are given by shared-memory descriptors.
-//   static SINTER_DEVICE void mma(float (&d)[N / 2], u64 a, u64 b, u32 accumulate);
+// m64, nN, 32 bytes of K: d += A B, or d = A B where `accumulate` is 0. A and B are given by
+// shared-memory descriptors.
+//   static SINTER_DEVICE void mma(Element::Sum (&d)[N / 2], u64 a, u64 b, u32 accumulate);
 template <int N, class Element, bool kATransposed, bool kBTransposed>
 struct Wgmma;
 

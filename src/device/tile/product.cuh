@@ -51,6 +51,7 @@ template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK
           int kWeightsShare_ = 1, int kRowsShare_ = 1, class Rows_ = PlainRows>
 struct Product {
   using Element = typename Config::Element;
+  using Sum = typename Element::Sum;
   using Rows = Rows_;
   static constexpr int kWeightsShare = kWeightsShare_, kRowsShare = kRowsShare_;
   static constexpr int kWidth = kWidth_, kN = kN_, kK = kK_, kBlockN = kBlockN_, kSplitK = kSplitK_;

@@ -321,14 +321,14 @@ KernelParameters ParametersOf(const ProductCode& code) {
 }
 
 absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
-  const ElementRow* element = FindElement(code.sequence.element());
-  if (element == nullptr || !element->planned) {
+  const ElementRow element = ElementOf(code.sequence.front());
+  if (!element.planned) {
     return absl::InvalidArgumentError(
         absl::StrCat("no kernel multiplies ", NameOf(code.sequence.element())));
   }
   return absl::StrCat("// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(),
                       "\n#include \"", KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n",
-                      WgmmaWrappers(code, *element), ConfigText(code, *element), "static_assert(",
+                      WgmmaWrappers(code, element), ConfigText(code, element), "static_assert(",
                       TypesName(code.schedule), "<", TypesArguments(code),
                       ">::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
                       ", \"the plan and the device library agree on shared memory\");\n\n",

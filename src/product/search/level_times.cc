@@ -41,8 +41,7 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
           (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
   t.l2 = L2Us(load, model);
   t.shared = load.shared_bytes / model.shared_bytes_per_us;
-  const bool promoted = load.promoted_values > 0;
-  t.tensor = load.flop / ((promoted ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us) /
+  t.tensor = load.flop / ((load.codes ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us) /
                           model.sm_count);
   // Two warpgroups take turns at the tensor cores; one alone leaves them idle between stages, and
   // while it adds sums.

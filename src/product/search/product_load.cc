@@ -188,7 +188,8 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   const int64_t reads = warpgroups * (sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
   load.shared_bytes =
       static_cast<double>(load.steps) * static_cast<double>((stage + reads) * s.block_k);
-  const ElementRow element = ElementOf(p.element());
+  load.codes = IsCode(p.element());
+  const ElementRow element = ElementOf(p.front());
   if (element.promoted) {
     const int64_t spans = s.block_k / element.swizzle_span;
     // With swapped operands every warp reads a scale of each of its rows, four a clock.

@@ -55,6 +55,7 @@ struct ProductLoad {
   double intake_bytes = 0;  // block_bytes, and the extra cost of rows in two cache lines
   double total_bytes = 0;   // L2 traffic: once for both blocks of a pair where they share
   bool windows = false;     // rows come by im2col loads
+  bool codes = false;       // operands have 8 bits
   L2Stream weights, rows, residual, scales, result;  // total_bytes by operand; the stored result
   double hbm_bytes = 0;     // HBM traffic: weights once, A again where L2 cannot keep it
   double shared_bytes = 0;  // busiest block: ring writes and wgmma operand reads

@@ -39,7 +39,9 @@ std::vector<RowShape> RowShapes(const ProductSequence& p) {
 
 int ColumnStep(const ProductSequence& p, const RowShape& r) {
   if (p.back().HasGroups()) return kScaleBlock;
-  return (p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span : 8) * r.warpgroups_n;
+  const ElementRow element = ElementOf(p.element());
+  const int each = p.layout() == Layout::kIO ? element.swizzle_span : element.exact ? 16 : 8;
+  return each * r.warpgroups_n;
 }
 
 int WidestTile(int64_t columns, int width, int step, const RowShape& r) {

@@ -118,6 +118,8 @@ void EveryAddReachesTheLibrary() {
   quantize.static_scale = two;
   const sinter::Scaled rows = b.Quantize(x), weights = b.Quantize(w);
   sum = sum + b.ScaledMatmul(rows, weights, linear);
+  linear.accumulate_fast = products.accumulate_fast = gated.accumulate_fast = true;
+  sum = sum + b.ScaledMatmul(rows, weights, linear);
   sum = sum + b.ScaledGemmChain(rows, weights, weights, kSilu, quantize, products);
   sum = sum + b.ScaledGatedFfn(rows, weights, weights, weights, kSilu, {}, gated);
   b.Output(sum);

@@ -131,6 +131,9 @@ OPERATIONS = {
     "linear_io": lambda b, x, y: sinter.linear(x, b.constant("bf16", (8, 16)), layout="io"),
     "gemm_chain": lambda b, x, y: sinter.gemm_chain(x, b.constant("bf16", (16, 8)), b.constant("bf16", (24, 16))),
     "scaled_matmul": lambda b, x, y: sinter.scaled_matmul(sinter.quantize(x), weights(b, 16, 8), activation="relu"),
+    "scaled_matmul_fast": lambda b, x, y: sinter.scaled_matmul(
+        sinter.quantize(x), weights(b, 16, 8), accumulate="fast"
+    ),
     "scaled_gemm_chain": lambda b, x, y: sinter.scaled_gemm_chain(
         sinter.quantize(x), weights(b, 16, 8), weights(b, 24, 16), quantizer=STATIC._replace(scale=b.scalar(2.0))
     ),
@@ -176,6 +179,22 @@ def test_quantizers_are_checked():
         sinter.quantize(x, sinter.Quantizer("block"))
     with pytest.raises(sinter.Error, match="ue8m0 is true, must be false for s8"):
         sinter.quantize(x, sinter.Quantizer(codes="s8", ue8m0=True))
+
+
+def test_fast_sums_are_those_of_the_text_and_checked():
+    def add(accumulate, scales=1):
+        b = sinter.Builder()
+        a = sinter.Scaled(b.input("e4m3", (M, 256)), b.input("f32", (M, scales)))
+        w = sinter.Scaled(b.constant("e4m3", (16, 256)), b.constant("f32", (16, 1)))
+        return b.finish(sinter.scaled_matmul(a, w, accumulate=accumulate).cast("bf16"))
+
+    for accumulate in ("promoted", "fast"):
+        text = sinter.Chain.from_text(f"scaled_matmul m=M n=16 k=256 accumulate={accumulate}")
+        assert add(accumulate).digest == text.digest
+    with pytest.raises(sinter.Error, match="accumulate is 'slow'; there are promoted fast"):
+        add("slow")
+    with pytest.raises(sinter.Error, match="accumulate is fast, must be promoted where scale_a"):
+        add("fast", 2)
 
 
 def test_lstm_cell_gives_two_values():

@@ -43,6 +43,8 @@ constexpr JudgedChain kJudgedChains[] = {
     {"scaled_gemm_chain m=16 n=256 k=384 l=160 act=relu scales=group quantize=group bias1=1", 16},
     {"rmsnorm_quantize rows=M cols=512 granularity=group", 64},
     {nullptr, 16, NormedProduct},
+    {"scaled_matmul m=48 n=256 k=192 accumulate=fast", 48},
+    {"scaled_matmul m=48 n=256 k=192 codes=s8", 48},
 };
 
 }  // namespace sinter

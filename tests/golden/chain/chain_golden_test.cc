@@ -80,6 +80,7 @@ std::vector<Golden> Goldens() {
       {"scaled_gated_ffn",
        text("scaled_gated_ffn m=M n=384 k=256 l=200 act=silu scales=group quantize=group bias1=1")},
       {"scaled_gemm_chain", text("scaled_gemm_chain m=M n=48 k=64 l=32 act=relu codes=s8")},
+      {"scaled_matmul_fast", text("scaled_matmul m=M n=48 k=256 accumulate=fast")},
       {"conv",
        text("conv b=M ic=24 h=9 w=7 oc=40 k=3,1 act=relu stride=2 pad=1,0,2,1 dilation=1,2 scale=1 "
             "bias=1 residual=before weights=HWIO")},

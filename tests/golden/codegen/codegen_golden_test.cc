@@ -83,6 +83,17 @@ TEST(CodegenGolden, ScalesOfColumns) {
   ExpectGoldenKernel("s8-column-scales-grid-exchange", SampleSpec(gated, Dataflow::kGridExchange));
 }
 
+TEST(CodegenGolden, ProductsOfCodes) {
+  ProductSequence p = FirstOf(SampleS8());
+  const Schedule s = SampleSchedule(p, Dataflow::kProduct);
+  SetCodes(&p, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector);
+  p[0].accumulate = Accumulate::kFast;
+  ExpectGoldenKernel("s8-fast-codes-product", SampleSpec(p, s));
+  p[0].accumulate = Accumulate::kPromoted;
+  p[0].rows.element = p[0].weights.element = DType::kS8;
+  ExpectGoldenKernel("s8-integers-product", SampleSpec(p, s));
+}
+
 TEST(CodegenGolden, Windows) {
   const ProductSequence chain = SampleC6();
   for (Dataflow dataflow : {Dataflow::kProduct, Dataflow::kClusterExchange}) {

@@ -31,8 +31,9 @@ struct Values {
 
   ValueId Add(DType dtype, const std::vector<Dim>& dims) { return *b.Input({dtype, dims}); }
   ValueId Odd() { return Add(kE4M3, {kM, C(100)}); }
-  absl::Status Product(ValueId p, ValueId q, ValueId scale_p, ValueId scale_q) {
-    return b.ScaledMatmul(p, q, scale_p, scale_q).status();
+  absl::Status Product(ValueId p, ValueId q, ValueId scale_p, ValueId scale_q,
+                       Accumulate accumulate = Accumulate::kPromoted) {
+    return b.ScaledMatmul(p, q, scale_p, scale_q, accumulate).status();
   }
   absl::Status Quantize(ValueId value, const QuantizeSpec& spec) {
     return AddQuantize(b, value, spec).status();
@@ -278,6 +279,20 @@ absl::Status AddFfn(Values& v, const ScaledFfnOperands& in, bool gated, const Qu
   return AddScaledFfn(v.b, in, gated, spec, Activation::kSilu).status();
 }
 
+constexpr Accumulate kFast = Accumulate::kFast;
+const BadCall kBadSums[] = {
+    {[](Values& v) { return v.Product(v.i, v.j, v.row, v.small_row, kFast); },
+     "op 14 (scaled_matmul): accumulate is fast, must be promoted for s8: its sums are exact"},
+    {[](Values& v) { return v.Product(v.a, v.w, v.groups, v.column, kFast); },
+     "op 14 (scaled_matmul): accumulate is fast, must be promoted where scale_a has a value for "
+     "each 128 of k"},
+    {[](Values& v) { return v.Product(v.a, v.w, v.row, v.blocks, kFast); },
+     "op 14 (scaled_matmul): accumulate is fast, must be promoted where scale_w has a value for "
+     "each 128 of k"},
+    {[](Values& v) { return v.Product(v.a, v.w, v.row, v.column, static_cast<Accumulate>(2)); },
+     "op 14 (scaled_matmul): accumulate is 2, which does not exist"},
+};
+
 const BadCall kBadComposites[] = {
     {[](Values& v) {
        return AddScaledLinear(v.b, {v.a, v.row}, {v.w, v.column}, 99).status();
@@ -319,6 +334,7 @@ void ExpectRefused(const BadCall (&cases)[kCount]) {
 TEST(BadScaled, OperandsAreRefusedWithTheirMessage) { ExpectRefused(kBadOperands); }
 TEST(BadScaled, ProductsAreRefusedWithTheirMessage) { ExpectRefused(kBadProducts); }
 TEST(BadScaled, QuantizersAreRefusedWithTheirMessage) { ExpectRefused(kBadQuantizers); }
+TEST(BadScaled, SumsAreRefusedWithTheirMessage) { ExpectRefused(kBadSums); }
 TEST(BadScaled, CompositesAreRefusedWithTheirMessage) { ExpectRefused(kBadComposites); }
 
 TEST(BadScaled, ARefusedCompositeAddsNothing) {
@@ -363,10 +379,21 @@ TEST(BadScaled, TextIsRefusedWithItsMessage) {
        "scaled_gemm_chain: columns of w2 are 200, must be a multiple of 128 for scales=group"},
       {"scaled_gated_ffn m=M n=128 k=128 l=64 act=silu layout=io",
        "scaled_gated_ffn: key is layout, must be one of m n k l act scales quantize codes "
-       "quantize_eps upper_bound ue8m0 dtype bias1 bias2"},
+       "quantize_eps upper_bound ue8m0 dtype bias1 bias2 accumulate"},
+      {"scaled_matmul m=M n=8 k=256 accumulate=exact",
+       "scaled_matmul: accumulate is exact, must be one of promoted fast"},
+      {"scaled_matmul m=M n=8 k=256 scales=group accumulate=fast",
+       "scaled_matmul: op 4 (scaled_matmul): op 4 (scaled_matmul): accumulate is fast, must be "
+       "promoted where scale_a has a value for each 128 of k"},
+      {"scaled_matmul m=M n=8 k=256 codes=s8 accumulate=fast",
+       "scaled_matmul: op 4 (scaled_matmul): op 4 (scaled_matmul): accumulate is fast, must be "
+       "promoted for s8: its sums are exact"},
+      {"scaled_gemm_chain m=M n=256 k=256 l=64 act=relu quantize=group accumulate=fast",
+       "scaled_gemm_chain: op 6 (scaled_gemm_chain): op 21 (scaled_matmul): accumulate is fast, "
+       "must be promoted where scale_a has a value for each 128 of k"},
   };
   for (const BadText& bad : cases)
-    EXPECT_EQ(ParseProblem(bad.text).status().message(), bad.message);
+    EXPECT_EQ(std::string(ParseProblem(bad.text).status().message()), bad.message);
 }
 
 TEST(BadScaled, JsonIsRefusedWithItsMessage) {
@@ -384,10 +411,16 @@ TEST(BadScaled, JsonIsRefusedWithItsMessage) {
        "ops[0]: op 3 (scaled_matmul): dtype of scale_w is e4m3, must be f32"},
       {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"dtype":"bf16"})",
        "ops[0]: type is bf16[M,8], must be f32[M,8]"},
+      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"accumulate":"slow"})",
+       "ops[0].accumulate: accumulate is slow, must be one of promoted fast"},
+      {R"({"id":3,"op":"scaled_matmul","in":[0,1,2,2],"accumulate":1})",
+       "ops[0].accumulate: must be a string"},
+      {R"({"id":3,"op":"matmul","in":[0,1],"accumulate":"fast"})",
+       "ops[0].accumulate: unknown key"},
       {R"({"id":3,"op":"matmul","in":[0,1]})", "ops[0]: op 3 (matmul): k of a is 128, k of b is 8"},
   };
   for (const BadText& bad : cases) {
-    EXPECT_EQ(ChainFromJson(with(bad.text)).status().message(), bad.message);
+    EXPECT_EQ(std::string(ChainFromJson(with(bad.text)).status().message()), bad.message);
   }
 }
 

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
+#include "src/chain/chain_json.h"
 #include "src/chain/composites.h"
+#include "src/chain/problem.h"
 #include "tests/support/constant_dim.h"
 
 namespace sinter {
@@ -114,6 +116,25 @@ TEST(Canonical, ASliceOfOneElementHasOneSpelling) {
   };
   EXPECT_EQ(slice(3, 1), slice(5, 7));
   EXPECT_FALSE(slice(3, 1) == slice(4, 1));
+}
+
+// Sums of 128 of k or fewer are the same in both: one spelling.
+TEST(Canonical, FastSumsAreAnotherChainWhereTheyDiffer) {
+  const auto make = [](int64_t k, const std::string& accumulate) {
+    return ParseProblem("scaled_matmul m=M n=8 k=" + std::to_string(k) +
+                        " accumulate=" + accumulate)
+        ->chain;
+  };
+  for (const int64_t k : {128, 144, 4096}) {
+    const Chain promoted = make(k, "promoted"), fast = make(k, "fast");
+    EXPECT_EQ(promoted == fast, k == 128) << k;
+    EXPECT_EQ(promoted.CanonicalDigest() == fast.CanonicalDigest(), k == 128) << k;
+    for (const auto& back :
+         {ChainFromCanonicalBytes(fast.CanonicalBytes()), ChainFromJson(ChainToJson(fast))}) {
+      ASSERT_TRUE(back.ok()) << back.status();
+      EXPECT_EQ(*back, fast) << k;
+    }
+  }
 }
 
 TEST(CanonicalBytes, ReadBackAsTheSameChain) {

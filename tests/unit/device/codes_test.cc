@@ -1,5 +1,7 @@
-// Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts,
-// factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for e4m3.
+// Products of 8-bit elements on the host's machine: maps of bytes, sums that are promoted in parts
+// or fast, factors of rows and columns, results of 16 bits and of f32. Blocks of integers stand for
+// e4m3.
+#include <algorithm>
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -12,10 +14,10 @@ namespace {
 // weights and rows, swapped.
 template <int kBlockM, int kBlockK, int kCluster, int kWarpgroupsM, int kWarpgroupsN, int kWidth,
           int kN, int kK, int kBlockN, int kSplit, int kWeightsShare = 1, int kRowsShare = 1,
-          bool kSwapped = false>
+          bool kSwapped = false, class Element = Integer8, int kStages = 3>
 using OfBytes =
-    TestConfig<kBlockM, kBlockK, 3, kCluster, kWarpgroupsM, kWarpgroupsN, false, kWidth, kN, kK,
-               kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, kSwapped, Integer8>;
+    TestConfig<kBlockM, kBlockK, kStages, kCluster, kWarpgroupsM, kWarpgroupsN, false, kWidth, kN,
+               kK, kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, kSwapped, Element>;
 
 template <class Config>
 class Codes : public Products<Config> {
@@ -30,7 +32,14 @@ using CodesConfigs =
                      OfBytes<16, 128, 1, 1, 1, 1, 136, 400, 64, 1, 1, 1, true>,
                      OfBytes<40, 256, 2, 1, 2, 2, 136, 528, 128, 2, 1, 1, true>,
                      OfBytes<88, 128, 1, 1, 1, 2, 72, 144, 64, 1, 1, 1, true>,  // two parts: sets
-                     OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>>;
+                     OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>,
+                     // Fast sums: one wgmma for all columns, four stages and fewer.
+                     OfBytes<64, 128, 1, 1, 1, 2, 264, 144, 128, 1, 1, 1, false, FastInteger8, 4>,
+                     OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2, 1, 1, false, FastInteger8>,
+                     OfBytes<88, 128, 1, 1, 1, 2, 72, 400, 64, 1, 1, 1, true, FastInteger8, 4>,
+                     // Integers: sums in s32.
+                     OfBytes<64, 128, 2, 1, 2, 2, 136, 400, 96, 2, 1, 1, false, Signed8, 4>,
+                     OfBytes<48, 256, 1, 1, 1, 2, 72, 528, 64, 1, 1, 1, true, Signed8>>;
 TYPED_TEST_SUITE(Codes, CodesConfigs);
 
 TYPED_TEST(Codes, AreExactFromTmaToTheStoredElement) {
@@ -217,6 +226,23 @@ TEST(Scaling, FactorsLieApart) {
   const ColumnFactors<NoScaling, false, Float32, 2> scaling{{}, columns, columns};
   EXPECT_EQ(scaling.of_column(1), 11);
   EXPECT_EQ(scaling.of_up(0), 7);
+}
+
+// A sum above 2^24 that f32 does not hold on its way.
+TEST(ExactSums, AreRoundedOnceWhenTheyAreWhole) {
+  using Config = OfBytes<64, 128, 1, 1, 1, 1, 64, 1152, 64, 1, 1, 1, false, Signed8, 4>;
+  using P = Config::First;
+  Operands<Config, P> o(TestMatrix(64, P::kK, 1), 2);
+  std::fill(o.rows.data.begin(), o.rows.data.end(), 127);
+  std::fill(o.weights.data.begin(), o.weights.data.end(), 127);
+  for (size_t i = 0; i < o.weights.data.size(); i += 64) o.weights.data[i] = 1;
+  machine.Reset(1);
+  const auto sums = RunTile<Config, P, true>(o, 0, 0, 0, 0, P::kKBlocks);
+  constexpr int kExact = P::kK / 64 * 127 * (63 * 127 + 1), kCoarse = 1 << 24;
+  static_assert(kExact > kCoarse && kExact % 2 == 0, "not every such sum is an f32");
+  for (const auto& thread : sums) {
+    for (const float sum : thread) ASSERT_EQ(sum, static_cast<float>(kExact));
+  }
 }
 
 TEST(Scaling, OneFactorMultipliesAllRows) {

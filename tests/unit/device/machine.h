@@ -156,17 +156,18 @@ class Machine {
   }
 
   // Thread `thread`'s part of d (+)= A B, of elements of kBytes.
-  template <int kBytes, int kRegisters>
-  void Multiply(float (&d)[kRegisters], uint64_t a_bits, uint64_t b_bits, bool a_k_major,
+  template <int kBytes, class Sum, int kRegisters>
+  void Multiply(Sum (&d)[kRegisters], uint64_t a_bits, uint64_t b_bits, bool a_k_major,
                 bool b_k_major, bool accumulate, int thread) {
     const Descriptor a = Decode(a_bits), b = Decode(b_bits);
     if (!Is128ByteSwizzle(a) || !Is128ByteSwizzle(b)) Fail("bad descriptor", a.start);
     for (int i = 0; i < kRegisters; ++i) {
       const Place place = AccumulatorPlace(thread, i);
-      float sum = accumulate ? d[i] : 0;
+      Sum sum = accumulate ? d[i] : 0;
       for (int k = 0; k < 32 / kBytes; ++k) {
-        sum += Number<kBytes>(FetchAddress(a, a_k_major, place.row, k, kBytes)) *
-               Number<kBytes>(FetchAddress(b, b_k_major, place.column, k, kBytes));
+        sum +=
+            static_cast<Sum>(Number<kBytes>(FetchAddress(a, a_k_major, place.row, k, kBytes)) *
+                             Number<kBytes>(FetchAddress(b, b_k_major, place.column, k, kBytes)));
       }
       d[i] = sum;
     }

@@ -88,6 +88,8 @@ void Accumulate(float (&sums)[P::kAccumulators], const RingType& ring, u32 rows,
   Cursor<P::kKBlocks> cursor;
   if constexpr (P::Element::kPromoted)
     accumulate_promoted<Config, P>(sums, ring, cursor, count, place, scales);
+  else if constexpr (P::Element::kExact)
+    accumulate_exact<Config, P, kRowsInRing>(sums, ring, cursor, rows, count, place);
   else
     accumulate<Config, P, kRowsInRing>(sums, ring, cursor, rows, count, place);
 }

@@ -222,21 +222,33 @@ TEST(PlanChain, RefusesAProductThatNoFamilyTakes) {
             absl::string_view::npos);
 }
 
-TEST(PlanChain, RefusesProductsOfS8ByName) {
+TEST(PlanChain, RunsScaledProductsOfS8) {
+  for (const char* line : {"scaled_matmul m=M n=256 k=272 codes=s8 bias1=1 act=silu",
+                           "scaled_matmul m=M n=256 k=256 codes=s8 scales=tensor dtype=f32",
+                           "scaled_gated_ffn m=M n=512 k=256 l=384 act=silu codes=s8"}) {
+    for (const int64_t m : {1, 40, 300, 4000}) {
+      const auto problem = ParseProblem(line);
+      ASSERT_TRUE(problem.ok()) << problem.status();
+      const auto result = PlanChain(problem->chain, BucketOf(m), H200(), {});
+      ASSERT_TRUE(result.ok()) << line << ": " << result.status();
+      for (const PlannedKernel& kernel : result->chosen.kernels) {
+        if (kernel.spec.stitch != nullptr) continue;
+        EXPECT_EQ(kernel.spec.sequence.element(), DType::kS8);
+        EXPECT_TRUE(CheckSchedule(kernel.spec.sequence, kernel.spec.schedule, H200()).ok());
+      }
+    }
+  }
+}
+
+TEST(PlanChain, RefusesS32SumsOfS8ByName) {
   ChainBuilder b;
   const TensorType type{DType::kS8, {Dim::Constant(256), Dim::Constant(256)}};
   const ValueId x = *b.Input(type), w = *b.Input(type);
-  ASSERT_TRUE(b.Output(*b.Matmul(x, w, false, true)).ok());
-  const std::pair<Chain, const char*> cases[] = {
-      {ParseProblem("scaled_matmul m=M n=256 k=256 codes=s8")->chain,
-       "op 4 (scaled_matmul) has operands of s8"},
-      {*b.Finish(), "op 2 (matmul) has operands of s8"},
-  };
-  for (const auto& [chain, message] : cases) {
-    const auto result = PlanChain(chain, 64, H200(), {});
-    EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
-    EXPECT_NE(result.status().message().find(message), absl::string_view::npos) << result.status();
-    EXPECT_NE(result.status().message().find("no kernel multiplies yet"), absl::string_view::npos);
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kF32)).ok());
+  const auto result = PlanChain(*b.Finish(), 64, H200(), {});
+  EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
+  for (const char* part : {"op 2 (matmul)", "a matmul of s8 gives s32", "by scaled_matmul"}) {
+    EXPECT_NE(result.status().message().find(part), absl::string_view::npos) << result.status();
   }
 }
 

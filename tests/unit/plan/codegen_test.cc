@@ -199,7 +199,7 @@ TEST(Generate, RefusesAFactorThatIsNone) {
 // Whoever checks nothing before: the source is written for elements that the table plans, and no
 // other type is written as one of them.
 TEST(KernelSource, RefusesElementsThatItHasNoRowFor) {
-  for (DType element : {DType::kF32, DType::kS32, DType::kPred, DType::kS8}) {
+  for (DType element : {DType::kF32, DType::kS32, DType::kPred}) {
     KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
     SetElement(&spec.sequence, element);
     EXPECT_EQ(KernelSource(CodeOf(spec)->product).status().message(),
@@ -382,6 +382,41 @@ TEST(KernelSource, DequantisesWhatItMultiplies) {
   p[0].weights.scales.kind = ScaleKind::kVector;
   EXPECT_THAT(SourceOf(SampleSpec(p, s)),
               HasSubstr("<Config, NoResidual, ColumnFactors<OneFactor<Float32>, false>>(args)"));
+}
+
+// One wgmma for all columns of a warpgroup, as of operands of 16 bits.
+TEST(KernelSource, KeepsFastSumsInTheTensorCores) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);
+  Schedule s = SampleSchedule(p, Dataflow::kProduct);
+  s.swapped = false;
+  s.block_m = 64;
+  s.block_k = 128;
+  s.warpgroups_m = s.warpgroups_n = 1;
+  s.stages = 4;
+  s.first = {120, 1};
+  s.cluster = 1;
+  s.grid = 8;
+  EXPECT_THAT(SourceOf(SampleSpec(p, s)), HasSubstr("struct Wgmma<120, FloatE4M3, false, false>"));
+  p[0].accumulate = Accumulate::kFast;
+  const std::string source = SourceOf(SampleSpec(p, s));
+  for (const char* text :
+       {"accumulate=fast", "using Element = FastFloatE4M3;",
+        "struct Wgmma<240, FastFloatE4M3, false, false>", "m64n240k32.f32.e4m3.e4m3"}) {
+    EXPECT_THAT(source, HasSubstr(text));
+  }
+}
+
+TEST(KernelSource, SumsS8InS32) {
+  ProductSequence p = FirstOf(SampleS8());
+  SetCodes(&p, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+  const std::string source = SourceOf(SampleSpec(p, SampleSchedule(p, Dataflow::kProduct)));
+  for (const char* text :
+       {"using Element = Signed8;", "static SINTER_DEVICE void mma(int (&d)[48],",
+        "m64n96k32.s32.s8.s8 {", "%48, %49, p;}", "\"+r\"(d[47])",
+        "<Config, NoResidual, ColumnFactors<RowFactors<Float32>, false>>(args)"}) {
+    EXPECT_THAT(source, HasSubstr(text));
+  }
 }
 
 TEST(KernelSource, QuantisesItsResults) {

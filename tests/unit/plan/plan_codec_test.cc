@@ -62,6 +62,27 @@ TEST(PlanCodec, KeepsProductsOfCodes) {
   spec.sequence[0].result = DType::kF16;
   EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
   plan = before;
+  spec.sequence[0].rows.scales = {ScaleKind::kVector, 0, 0};
+  const Plan promoted = plan;
+  spec.sequence[0].accumulate = Accumulate::kFast;
+  EXPECT_FALSE(plan.PlanDigest() == promoted.PlanDigest());
+  EXPECT_NE(spec.sequence.Canonical(), promoted.kernels[0].spec.sequence.Canonical());
+  const auto fast = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(fast.ok()) << fast.status();
+  EXPECT_TRUE(fast->kernels[0].spec == spec);
+  const auto read = ProductSequence::FromCanonical(spec.sequence.Canonical());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->front() == spec.sequence.front());
+  EXPECT_NE(plan.ToText().find(" accumulate=fast"), std::string::npos) << plan.ToText();
+  EXPECT_NE(plan.ToJson().find("\"accumulate\": \"fast\""), std::string::npos) << plan.ToJson();
+  EXPECT_EQ(promoted.ToJson().find("accumulate"), std::string::npos);
+  plan = before;
+  SetCodes(&spec.sequence, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+  spec.schedule.first.block_n = 32;
+  const auto s8 = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(s8.ok()) << s8.status();
+  EXPECT_TRUE(s8->kernels[0].spec == spec);
+  plan = before;
   spec.sequence[0].weights.scales.kind = ScaleKind::kTensor;
   EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
 }

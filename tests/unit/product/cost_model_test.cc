@@ -238,6 +238,36 @@ TEST(CostModel, BytesFollowTheSizeOfAnElementOnEveryLevel) {
 
 // Zeros behind a tap's channels cost stages and tensor cores what channels cost, and memory
 // nothing.
+// Fast sums take the tensor cores' time alone, at the rate of operands of 8 bits.
+TEST(CostModel, FastSumsHaveNoInstructionsOfPromotion) {
+  const DeviceModel model = *BuiltinModel("h200");
+  ProductSequence p = FirstOf(Ffn(false, 4096, 4096, 1024));
+  p.m = 1024;
+  SetCodes(&p, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector);
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 128;
+  s.block_k = 128;
+  s.stages = 4;
+  s.warpgroups_m = s.warpgroups_n = 1;
+  s.first = {128, 1};
+  const auto load = [&] { return LoadOf(FirstDims(p, s), p, s, s.first, 128, model); };
+  const ProductLoad promoted = load();
+  p[0].accumulate = Accumulate::kFast;
+  const ProductLoad fast = load();
+  EXPECT_GT(promoted.promoted_values, 0);
+  EXPECT_EQ(fast.promoted_values, 0);
+  EXPECT_EQ(fast.flop, promoted.flop);
+  const double stage = 32768;
+  const LevelTimes slow = TimesOf(promoted, s, stage, model),
+                   quick = TimesOf(fast, s, stage, model);
+  const double rate = model.tensor_fp8_flop_per_us / model.sm_count;
+  const double between = static_cast<double>(fast.steps) * model.lone_step_us;
+  EXPECT_DOUBLE_EQ(quick.tensor, fast.flop / rate + between);
+  EXPECT_DOUBLE_EQ(slow.tensor - quick.tensor, promoted.promoted_values / model.clock_mhz);
+  EXPECT_EQ(slow.hbm, quick.hbm);
+}
+
 TEST(CostModel, PaddedTapsTakeWholeSubtiles) {
   const Schedule s = SampleC6Schedule(Dataflow::kProduct);
   const auto predicted = [&](int64_t channels) {

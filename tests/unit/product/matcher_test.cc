@@ -152,6 +152,27 @@ TEST(MatchProducts, TakesProductsOfCodesWithTheirScales) {
   }
 }
 
+// A pair has fast sums where both halves may.
+TEST(MatchProducts, TakesFastSumsWhereTheChainAllowsThem) {
+  const Dim m = Dim::M(), n = Dim::Constant(64), k = Dim::Constant(256), one = Dim::Constant(1);
+  for (const Accumulate gate : {Accumulate::kPromoted, Accumulate::kFast}) {
+    for (const Accumulate up : {Accumulate::kPromoted, Accumulate::kFast}) {
+      ChainBuilder b;
+      const auto codes = [&](Dim rows) {
+        return Scaled{*b.Input({DType::kE4M3, {rows, k}}), *b.Input({DType::kF32, {rows, one}})};
+      };
+      const Scaled a = codes(m), w_gate = codes(n), w_up = codes(n);
+      const ValueId g = *AddScaledLinear(b, a, w_gate, kNoValue, Activation::kSilu, gate);
+      const ValueId u = *AddScaledLinear(b, a, w_up, kNoValue, Activation::kIdentity, up);
+      ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, g, u)).ok());
+      const auto matched = MatchProducts(*b.Finish(), 40);
+      ASSERT_TRUE(matched.ok()) << matched.status();
+      ASSERT_TRUE(matched->sequence.front().pair);
+      EXPECT_EQ(matched->sequence.front().accumulate, std::min(gate, up));
+    }
+  }
+}
+
 TEST(MatchProducts, TakesWindowsOfAFirstConvolution) {
   for (const bool ohwi : {true, false}) {
     const auto problem = ParseProblem(

@@ -65,6 +65,31 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
 }
 
+// wgmma has no other for integers.
+TEST(CheckSchedule, TilesOfS8HaveMultiplesOf16ColumnsAbove32) {
+  ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu));
+  SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+  Schedule s;
+  s.block_m = 64;
+  s.block_k = 128;
+  s.warpgroups_m = s.cluster = s.grid = 1;
+  for (const int columns : {8, 24, 32, 40, 48, 120, 128}) {
+    s.first.block_n = columns;
+    const bool fits = columns <= 32 || columns % 16 == 0;
+    EXPECT_EQ(CheckScheduleFields(p, s).ok(), fits) << columns << CheckScheduleFields(p, s);
+  }
+  s.first.block_n = 40;
+  EXPECT_EQ(std::string(CheckScheduleFields(p, s).message()),
+            "schedule: first columns of a warpgroup 40 is above 32 and no multiple of 16, of s8 "
+            "operands");
+  s.swapped = true;
+  s.first.block_n = 64;
+  for (const int rows : {8, 24, 40, 48}) {
+    s.block_m = rows;
+    EXPECT_EQ(CheckScheduleFields(p, s).ok(), rows != 40) << rows << CheckScheduleFields(p, s);
+  }
+}
+
 TEST(CheckSchedule, TilesOfCodesHaveWholeGroups) {
   ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu, true));
   SetCodes(&p, DType::kF32, ScaleKind::kVector, ScaleKind::kVector);

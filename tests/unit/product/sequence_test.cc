@@ -178,9 +178,11 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
        "product 1: n 16777224 is not in 1.."},
       {[](ProductSequence& s) { s[0].k = -8; }, "product 1: k -8 is not in 1.."},
       {[](ProductSequence& s) { SetElement(&s, DType::kF32); },
-       "product 1: element 1 (f32) of rows is not bf16, f16 or e4m3"},
+       "product 1: element 1 (f32) of rows is not bf16, f16, e4m3 or s8"},
+      {[](ProductSequence& s) { SetElement(&s, DType::kS32); },
+       "of rows is not bf16, f16, e4m3 or s8"},
       {[](ProductSequence& s) { SetElement(&s, DType::kS8); },
-       "product 1: element 7 (s8) of rows is not bf16, f16 or e4m3"},
+       "element of the result is s8, of s8 operands it must be f32, f16, bf16 or e4m3"},
       {[](ProductSequence& s) { SetElement(&s, DType::kE4M3); },
        "products: 2 are not 1, of e4m3 operands"},
       {[](ProductSequence& s) { s[1].weights.element = DType::kE4M3; },
@@ -426,6 +428,33 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
          SetQuantized(&s, {64, 1, 0, false});
        },
        "quantize columns 64 are not 128, or 0 alone"},
+      {[](ProductSequence& s) {
+         s[0].accumulate = Accumulate::kFast;
+         s[0].rows.scales = {ScaleKind::kBlock, 1, 128};
+       },
+       "accumulate is fast, must be promoted with scales of blocks"},
+      {[](ProductSequence& s) {
+         SetElement(&s, DType::kF16);
+         s[0].rows.scales = s[0].weights.scales = {};
+         s[0].accumulate = Accumulate::kFast;
+       },
+       "accumulate is fast, must be promoted for f16"},
+      {[](ProductSequence& s) {
+         SetCodes(&s, DType::kF32, ScaleKind::kBlock, ScaleKind::kVector, DType::kS8);
+       },
+       "scales of rows are block 1x128, must be none, tensor or vector"},
+      {[](ProductSequence& s) {
+         SetCodes(&s, DType::kF32, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+         s[0].k = 131072;
+       },
+       "k is 131072, must be at most 131071 for s8: sums are exact in s32"},
+      {[](ProductSequence& s) {
+         SetCodes(&s, DType::kF32, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+         s[0].accumulate = Accumulate::kFast;
+       },
+       "accumulate is fast, must be promoted for s8"},
+      {[](ProductSequence& s) { s[0].accumulate = static_cast<Accumulate>(2); },
+       "accumulate 2 is not 0 or 1"},
       {[](ProductSequence& s) {
          SetQuantized(&s, {0, 1, 0, false});
        },

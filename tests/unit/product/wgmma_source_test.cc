@@ -27,13 +27,17 @@ TEST(WgmmaSource, NumbersEveryOperandForEveryN) {
         EXPECT_THAT(text,
                     HasSubstr(absl::StrCat("Wgmma<", n, ", ", element.device_type, ", ",
                                            a ? "true" : "false", ", ", b ? "true" : "false", ">")));
-        EXPECT_THAT(text, HasSubstr(absl::StrCat("float (&d)[", registers, "]")));
-        EXPECT_THAT(text, HasSubstr(absl::StrCat("m64n", n, "k", element.wgmma_k, ".f32.", type,
-                                                 ".", type, " {%0,")));
+        const bool s32 = element.element == DType::kS8;
+        EXPECT_THAT(text, HasSubstr(absl::StrCat(s32 ? "int" : "float", " (&d)[", registers, "]")));
+        EXPECT_THAT(text,
+                    HasSubstr(absl::StrCat("m64n", n, "k", element.wgmma_k, s32 ? ".s32." : ".f32.",
+                                           type, ".", type, " {%0,")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("%", registers - 1, "}, %", registers, ", %",
-                                                 registers + 1, ", p, 1, 1", majorness, ";}")));
+                                                 registers + 1, s32 ? ", p" : ", p, 1, 1",
+                                                 majorness, ";}")));
         EXPECT_THAT(text, HasSubstr(absl::StrCat("setp.ne.b32 p, %", registers + 2, ", 0;")));
-        EXPECT_THAT(text, HasSubstr(absl::StrCat("\"+f\"(d[", registers - 1, "])\n")));
+        EXPECT_THAT(
+            text, HasSubstr(absl::StrCat(s32 ? "\"+r\"(d[" : "\"+f\"(d[", registers - 1, "])\n")));
         EXPECT_EQ(text.find('$'), std::string::npos);
       }
     }

@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
+#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/reference/chain_bounds.h"
 #include "tests/unit/reference/tensors.h"
@@ -190,6 +192,71 @@ TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
   EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kE4M3, true).neighbours, 2e-2);
   // What f32 holds as float64 does is rounded alike.
   EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, false).max, 0.008);
+}
+
+// Sums of products as tensor cores add them: of 32 products and the sum so far, all cut at 13 bits
+// behind the largest one's first.
+class CoarseSum {
+ public:
+  void Add(const double* a, const double* b) {
+    double largest = std::fabs(sum_), exact = 0;
+    for (int i = 0; i < 32; ++i) largest = std::max(largest, std::fabs(a[i] * b[i]));
+    if (largest == 0) return;
+    const double unit = std::ldexp(1.0, std::ilogb(largest) - 13);
+    for (int i = 0; i < 32; ++i) exact += std::trunc(a[i] * b[i] / unit) * unit;
+    exact += std::trunc(sum_ / unit) * unit;
+    const double last = exact == 0 ? 1 : std::ldexp(1.0, std::ilogb(exact) - 13);
+    sum_ = std::trunc(exact / last) * last;
+  }
+  double value() const { return sum_; }
+
+ private:
+  double sum_ = 0;
+};
+
+// A product of normal codes, its sums kept in the tensor cores for `part` of k.
+ErrorMeasure CoarseError(int64_t k, int64_t part) {
+  constexpr int kSide = 24;
+  std::mt19937 random(static_cast<uint32_t>(k));
+  std::normal_distribution<double> normal;
+  std::vector<double> codes(static_cast<size_t>(2 * kSide * k)), got, want;
+  for (double& code : codes) code = E4M3ToF32(F32ToE4M3(static_cast<float>(normal(random))));
+  for (int i = 0; i < kSide * kSide; ++i) {
+    const double *a = &codes[static_cast<size_t>(i / kSide * k)],
+                 *b = &codes[static_cast<size_t>((kSide + i % kSide) * k)];
+    double sum = 0, exact = 0;
+    for (int64_t at = 0; at < k; at += part) {
+      CoarseSum coarse;
+      for (int64_t step = at; step < at + part; step += 32) coarse.Add(a + step, b + step);
+      sum += coarse.value();
+    }
+    for (int64_t at = 0; at < k; ++at) exact += a[at] * b[at];
+    got.push_back(sum);
+    want.push_back(exact);
+  }
+  return Compare(got, want);
+}
+
+Bounds BoundsOfProduct(int64_t k, const char* accumulate) {
+  return BoundsOf(ParseProblem(absl::StrCat("scaled_matmul m=M n=8 dtype=f32 k=", k,
+                                            " accumulate=", accumulate))
+                      ->chain,
+                  0);
+}
+
+// Three times at the most, so that a wrong kernel does not hide behind them.
+TEST(Bounds, OfFastSumsGrowWithTheRootOfK) {
+  for (const int64_t k : {256, 1024, 4096, 16384}) {
+    const Bounds promoted = BoundsOfProduct(k, "promoted"), fast = BoundsOfProduct(k, "fast");
+    EXPECT_EQ(promoted.relative, 1e-3);
+    EXPECT_DOUBLE_EQ(fast.relative, std::max(1e-3, 4e-5 * std::sqrt(k)));
+    EXPECT_DOUBLE_EQ(fast.max, std::max(5e-3, 5e-4 * std::sqrt(k)));
+    const ErrorMeasure error = CoarseError(k, k);
+    EXPECT_TRUE(error.Within(fast)) << k << ": " << error.ToString();
+    EXPECT_GT(3 * error.relative, k < 1024 ? 0 : fast.relative) << k;
+    EXPECT_EQ(error.Within(promoted), k <= 1024) << k << ": " << error.ToString();
+    EXPECT_TRUE(CoarseError(k, 128).Within(promoted)) << k;
+  }
 }
 
 }  // namespace

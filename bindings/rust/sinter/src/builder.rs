@@ -109,6 +109,8 @@ pub struct LinearOptions<'b> {
     pub layout: Layout,
     pub activation: Activation,
     pub bias: Option<Value<'b>>,
+    /// Of [`Scaled::matmul`] alone: sums of e4m3 codes may stay in the tensor cores.
+    pub accumulate_fast: bool,
 }
 
 /// Options of [`Value::gemm_chain`].
@@ -118,6 +120,8 @@ pub struct GemmChainOptions<'b> {
     pub layout: Layout,
     pub bias1: Option<Value<'b>>,
     pub bias2: Option<Value<'b>>,
+    /// Of [`Scaled::gemm_chain`] alone: sums of e4m3 codes may stay in the tensor cores.
+    pub accumulate_fast: bool,
 }
 
 /// Options of [`Value::gated_ffn`].
@@ -129,6 +133,8 @@ pub struct GatedFfnOptions<'b> {
     pub bias_gate: Option<Value<'b>>,
     pub bias_up: Option<Value<'b>>,
     pub bias2: Option<Value<'b>>,
+    /// Of [`Scaled::gated_ffn`] alone: sums of e4m3 codes may stay in the tensor cores.
+    pub accumulate_fast: bool,
 }
 
 /// Codes of 8 bits and the f32 scale that turns them back.
@@ -164,6 +170,7 @@ impl Default for QuantizeOptions<'_> {
 impl LinearOptions<'_> {
     fn raw(&self) -> sys::sinter_linear_options {
         sys::sinter_linear_options {
+            flags: accumulate_flags(self.accumulate_fast),
             layout: self.layout.0,
             activation: self.activation.0,
             bias: id(self.bias),
@@ -174,6 +181,7 @@ impl LinearOptions<'_> {
 impl GemmChainOptions<'_> {
     fn raw(&self, activation: Activation) -> sys::sinter_gemm_chain_options {
         sys::sinter_gemm_chain_options {
+            flags: accumulate_flags(self.accumulate_fast),
             layout: self.layout.0,
             activation: activation.0,
             bias1: id(self.bias1),
@@ -185,6 +193,7 @@ impl GemmChainOptions<'_> {
 impl GatedFfnOptions<'_> {
     fn raw(&self, activation: Activation) -> sys::sinter_gated_ffn_options {
         sys::sinter_gated_ffn_options {
+            flags: accumulate_flags(self.accumulate_fast),
             layout: self.layout.0,
             activation: activation.0,
             bias_gate: id(self.bias_gate),
@@ -210,6 +219,14 @@ impl QuantizeOptions<'_> {
 
 fn id(value: Option<Value<'_>>) -> sys::sinter_value {
     value.map_or(sys::SINTER_NO_VALUE, |value| value.id)
+}
+
+fn accumulate_flags(fast: bool) -> u32 {
+    if fast {
+        sys::SINTER_ACCUMULATE_FAST
+    } else {
+        0
+    }
 }
 
 fn or_null<T>(list: &Option<Vec<T>>) -> *const T {

@@ -77,6 +77,7 @@ fn every_add_reaches_the_library() {
         half.gemm_chain(w, w, Activation::RELU, &products),
         half.gated_ffn(w, w, w, Activation::SILU, &gated),
         codes.matmul(weights, &LinearOptions::default()),
+        codes.matmul(weights, &LinearOptions { accumulate_fast: true, ..Default::default() }),
         codes.gemm_chain(weights, weights, Activation::RELU, &fixed, &products),
         codes.gated_ffn([weights; 3], Activation::SILU, &QuantizeOptions::default(), &gated),
     ];

@@ -40,5 +40,12 @@ struct FloatE4M3 : ElementSizes<unsigned char> {
 struct Integer8 : ElementSizes<signed char> {
   static constexpr bool kPromoted = true;
 };
+struct FastInteger8 : Integer8 {
+  static constexpr bool kPromoted = false;
+};
+struct Signed8 : ElementSizes<signed char> {
+  using Sum = int;
+  static constexpr bool kExact = true;
+};
 
 }  // namespace sinter

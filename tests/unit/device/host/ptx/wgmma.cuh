@@ -10,7 +10,7 @@ inline void wgmma_wait() {}
 
 template <int N, class Element, bool kATransposed, bool kBTransposed>
 struct Wgmma {
-  static void mma(float (&d)[N / 2], u64 a, u64 b, u32 accumulate) {
+  static void mma(typename Element::Sum (&d)[N / 2], u64 a, u64 b, u32 accumulate) {
     hardware::machine.Multiply<Element::kBytes>(d, a, b, !kATransposed, !kBTransposed,
                                                 accumulate != 0,
                                                 static_cast<int>(threadIdx.x % 128));
