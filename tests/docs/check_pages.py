@@ -73,7 +73,8 @@ def check_test_variables(root, page, runtime):
 
 
 def check_build_options(root):
-    text = read(root, "CMakeLists.txt") + read(root, "runtime/CMakeLists.txt") + read(root, "src/package/packages.cmake")
+    text = "".join(read(root, path) for path in ("CMakeLists.txt", "runtime/CMakeLists.txt", "src/package/packages.cmake",
+                                                 "src/package/maintainer.cmake"))
     code = re.findall(r"(?:option|find_path)\((SINTER_\w+)", text) + re.findall(r"set\((SINTER_\w+) [^)]* CACHE ", text)
     page = [names(row[0])[0] for row in tables(read(root, CONFIGURATION), "option of CMake")]
     return differ("options of CMake", [name for name in page if name.startswith("SINTER_")], code)
