@@ -336,9 +336,9 @@ TEST(ProductSequence, SaysWhereScalesLie) {
   ProductSequence s = OfCodes();
   SetCodes(&s, DType::kF32, ScaleKind::kBlock, ScaleKind::kVector);
   std::set<std::string> bytes = {s.Canonical()}, texts = {s.ToString()};
-  const Scales places[] = {{ScaleKind::kBlock, 1, 128, 1, 512},
-                           {ScaleKind::kBlock, 1, 128, 512, 1},
-                           {ScaleKind::kBlock, 1, 128, 1, 1, true}};
+  const Scales places[] = {{ScaleKind::kBlock, 1, 128, DType::kF32, 1, 512},
+                           {ScaleKind::kBlock, 1, 128, DType::kF32, 512, 1},
+                           {ScaleKind::kBlock, 1, 128, DType::kF32, 1, 1, true}};
   for (const Scales& place : places) {
     s[0].rows.scales = place;
     ASSERT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
@@ -361,18 +361,22 @@ TEST(CheckSequence, NamesStridesOfScalesThatNoKernelReads) {
     return std::string(CheckSequence(s).message());
   };
   const Scales tensor{ScaleKind::kTensor}, blocks{ScaleKind::kBlock, 1, 128};
-  EXPECT_NE(refused({ScaleKind::kTensor, 0, 0, 1, 0}, tensor).find("strides of scales of rows are"),
+  EXPECT_NE(refused({ScaleKind::kTensor, 0, 0, DType::kF32, 1, 0}, tensor)
+                .find("strides of scales of rows are"),
             std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, 1, 0}, tensor).find("are 1 and 0, must be in 1.."),
+  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 1, 0}, tensor)
+                .find("are 1 and 0, must be in 1.."),
             std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, 0, 4}, tensor).find("are 0 and 4, must be in"),
+  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 0, 4}, tensor)
+                .find("are 0 and 4, must be in"),
             std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, 1, kLargestScaleStride + 1}, tensor)
+  EXPECT_NE(refused({ScaleKind::kBlock, 1, 128, DType::kF32, 1, kLargestScaleStride + 1}, tensor)
                 .find("are 1 and 16777217, must be in 1..16777216"),
             std::string::npos);
-  EXPECT_NE(refused({ScaleKind::kVector, 0, 0, 4, 1}, tensor).find("and 0, without M"),
+  EXPECT_NE(refused({ScaleKind::kVector, 0, 0, DType::kF32, 4, 1}, tensor).find("and 0, without M"),
             std::string::npos);
-  EXPECT_NE(refused(blocks, {ScaleKind::kBlock, 128, 128, 1, 1, true}).find("1 times M, must be"),
+  EXPECT_NE(refused(blocks, {ScaleKind::kBlock, 128, 128, DType::kF32, 1, 1, true})
+                .find("1 times M, must be"),
             std::string::npos);
 }
 
