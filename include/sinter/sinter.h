@@ -44,8 +44,7 @@
 #define SINTER_VERSION_MINOR 1
 #define SINTER_VERSION_PATCH 0
 
-/* Initialiser of an option struct: `sinter_prepare_options options =
- * SINTER_INIT(sinter_prepare_options);` */
+/* The start of an option struct: `sinter_norm_options norm = SINTER_INIT(sinter_norm_options);` */
 #ifdef __cplusplus
 template <typename T>
 inline T sinter_init() {
@@ -79,12 +78,10 @@ typedef struct sinter_error sinter_error;     /* what went wrong; immutable */
 
 /* The caller's CUstream or cudaStream_t; NULL is the legacy default stream. */
 typedef struct CUstream_st* sinter_stream;
-/* A device address: CUdeviceptr, or a cudaMalloc pointer as an integer. Buffers are aligned to 16
- * bytes. */
+/* A device address: CUdeviceptr or a cudaMalloc pointer. Buffers are aligned to 16 bytes. */
 typedef uint64_t sinter_device_ptr;
 
-/* Result of a call. 1 to 16 are the canonical codes of gRPC and Abseil. Numbers are never reused.
- */
+/* Result of a call: 1 to 16 are the codes of gRPC and Abseil. Numbers are never reused. */
 typedef int32_t sinter_status;
 enum {
   SINTER_OK = 0,
@@ -248,8 +245,7 @@ SINTER_API void sinter_error_retain(const sinter_error* error);
 SINTER_API void sinter_error_release(const sinter_error* error);
 /* The status that the call returned; SINTER_INVALID_ARGUMENT when `error` is NULL or no error. */
 SINTER_API sinter_status sinter_error_get_code(const sinter_error* error);
-/* One lower-case line naming the op, the field, the value and the bound; "" when `error` is NULL.
- */
+/* One lower-case line that names the op, the field, the value and the bound; "" for NULL. */
 SINTER_API const char* sinter_error_get_message(const sinter_error* error);
 /* The CUresult behind SINTER_ERROR_DRIVER, else 0. */
 SINTER_API int32_t sinter_error_get_driver_result(const sinter_error* error);
@@ -655,13 +651,12 @@ typedef struct sinter_quantize_options {
 SINTER_API sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
                                                    const sinter_quantize_options* options,
                                                    sinter_scaled* out_scaled, sinter_error** error);
-/* A flag of the options of the three below, for all their products. Without it kernels add sums of
- * 128 of k in f32. With it they may leave sums of e4m3 codes in the tensor cores, which keep 13
- * fraction bits: faster, and less exact as k grows (docs/numerics.md). SINTER_INVALID_ARGUMENT for
- * s8, whose sums are exact, and where a scale has a value for each 128 of k. */
+/* A flag of the options of the three below: sums of e4m3 codes may stay in the tensor cores, which
+ * keep 13 fraction bits: faster, less exact as k grows (docs/numerics.md). Without it, sums of 128
+ * of k are added in f32. SINTER_INVALID_ARGUMENT for s8, whose sums are exact, and where a scale
+ * has a value for each 128 of k. */
 enum { SINTER_ACCUMULATE_FAST = 1 };
-/* As linear, gemm_chain and gated_ffn, unrounded, layout OI; C is quantised. Codes of
- * all operands of a product are alike. */
+/* As linear, gemm_chain and gated_ffn, unrounded, layout OI, codes alike; C is quantised. */
 SINTER_API sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a,
                                                         sinter_scaled w,
                                                         const sinter_linear_options* options,
@@ -936,8 +931,7 @@ SINTER_API void sinter_binding_retain(const sinter_binding* binding);
 SINTER_API void sinter_binding_release(const sinter_binding* binding);
 
 /* SINTER_LAUNCH_PDL: the first kernel may start before the kernel ahead on the stream has ended
- * (programmatic dependent launch); it reads only constants before that one's results are visible.
- */
+ * (programmatic dependent launch); until that one's results are there it reads only constants. */
 enum { SINTER_LAUNCH_PDL = 1 };
 /* Enqueues the plan's kernels; allocates nothing. `symbols`: one value, M, when the chain uses it;
  * else count 0. M = 0 enqueues nothing. Legal in capture: the plan then lives as long as the graph.
