@@ -109,14 +109,14 @@ class Lister {
 
 }  // namespace
 
-absl::Status CheckStrides(const MatchedSequence& matched) {
+absl::Status CheckStrides(const MatchedSequence& matched, int64_t bucket, int64_t largest) {
   const ProductSequence& sequence = matched.sequence;
-  // More rows are launched in turns, each of which would take its own m for that of all.
+  // Each pass would take its own m for that of the launch.
   const bool of_m = sequence.front().rows.scales.of_m;
-  if (of_m && (!matched.m.symbolic || sequence.m >= kLargestBucket)) {
+  if (of_m && (!matched.m.symbolic || bucket >= largest)) {
     return absl::InvalidArgumentError(
         absl::StrCat("strides of scale_a depend on M, which kernels read in buckets below ",
-                     kLargestBucket, ": give them as numbers"));
+                     largest, ": give them as numbers"));
   }
   const auto vector = [](const Operand& operand) { return ElementOf(operand.element).vector; };
   SINTER_RETURN_IF_ERROR(

@@ -13,8 +13,9 @@
 
 namespace sinter {
 
-// OK, or the operand that no tensor map can read: row strides must be multiples of 16 bytes.
-absl::Status CheckStrides(const MatchedSequence& matched);
+// OK, or the operand that no kernel of a plan for `bucket` can read: row strides must be multiples
+// of 16 bytes. Launches of more than `largest` rows are passes of it.
+absl::Status CheckStrides(const MatchedSequence& matched, int64_t bucket, int64_t largest);
 
 // Place of the result of product i in a run's workspace, unless it is the run's result. Results use
 // three regions in turn, so that a kernel's rows, its C and its result are in different ones.

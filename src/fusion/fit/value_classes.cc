@@ -43,6 +43,8 @@ void WriteFields(const Op& op, ByteWriter& w) {
     case OpKind::kMatmul:
       return w.U32(static_cast<uint32_t>(op.transpose_a) | static_cast<uint32_t>(op.transpose_b)
                                                                << 1);
+    case OpKind::kScaledMatmul:
+      return w.U32(static_cast<uint32_t>(op.accumulate));
     case OpKind::kConv2d:
       w.U32(static_cast<uint32_t>(op.conv.filter));
       for (int64_t v : op.conv.strides) w.I64(v);

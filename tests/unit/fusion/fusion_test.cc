@@ -315,6 +315,26 @@ TEST(PlanChain, TakesStridedScalesOfCodes) {
             std::string::npos);
 }
 
+// Launches are cut at the largest bucket of the chain, which another product's many rows lower.
+TEST(PlanChain, RefusesScalesByMWhereLaunchesAreCut) {
+  ChainBuilder b;
+  const Dim m = Dim::M(), two = Dim::Constant(2), n = Dim::Constant(256), rows = Dim::Constant(512);
+  const ValueId a = *b.Input({DType::kE4M3, {m, n}});
+  const ValueId w = *b.Input({DType::kE4M3, {n, n}}, {true, {}, "w"});
+  const ValueId sa = *b.Input({DType::kF32, {m, two}}, {false, {{1, 0}, {1, 1}}, "sa"});
+  const ValueId sw = *b.Input({DType::kF32, {two, two}}, {true, {}, "sw"});
+  const ValueId wide = *b.Input({DType::kBF16, {m, rows, n}});
+  const ValueId v = *b.Input({DType::kBF16, {n, n}}, {true, {}, "v"});
+  ASSERT_TRUE(b.Output(*b.ScaledMatmul(a, w, sa, sw)).ok());
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(wide, v), DType::kBF16)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_TRUE(PlanChain(chain, 192, H200(), {}).ok());
+  const auto result = PlanChain(chain, 256, H200(), {});
+  EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
+  EXPECT_NE(result.status().message().find("in buckets below 256"), absl::string_view::npos)
+      << result.status();
+}
+
 // Gate and up share a kernel, which quantises too, if the scale is given or one of 128 columns. A
 // scale of more columns is known when all blocks are done: its quantiser is stitched.
 TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {

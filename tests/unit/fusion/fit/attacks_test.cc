@@ -10,6 +10,7 @@
 #include "src/chain/problem.h"
 #include "src/chain/replay.h"
 #include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/fit/value_classes.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/fusion/fit/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -74,6 +75,45 @@ std::string WhyNot(const Plan& plan, const Chain& chain, int64_t bucket = kBucke
   const absl::Status status = CheckPlanFits(plan, chain, bucket, testing::H200(), request);
   EXPECT_FALSE(status.ok()) << plan.ToText();
   return std::string(status.message());
+}
+
+// Sums that stay in the tensor cores are less exact than those that are promoted.
+TEST(PlanFitAttacks, FastSumsForPromotedOnes) {
+  constexpr char kLine[] =
+      "scaled_gemm_chain m=64 n=512 k=256 l=128 act=relu scales=row quantize=row";
+  const Chain promoted = ParseProblem(kLine)->chain;
+  const Chain fast = ParseProblem(absl::StrCat(kLine, " accumulate=fast"))->chain;
+  const Plan plan = Unfused(fast);
+  ASSERT_TRUE(CheckPlanFits(plan, fast, kBucket, testing::H200()).ok());
+  EXPECT_THAT(WhyNot(plan, promoted), HasSubstr("accumulate"));
+  EXPECT_FALSE(CheckPlanFits(Unfused(promoted), fast, kBucket, testing::H200()).ok());
+
+  ChainBuilder b;
+  const Dim m = Dim::M(), n = Dim::Constant(256);
+  const ValueId a = *b.Input({DType::kE4M3, {m, n}}), w = *b.Input({DType::kE4M3, {n, n}});
+  const ValueId scale = *b.Input({DType::kF32, {}});
+  const ValueId one = *b.ScaledMatmul(a, w, scale, scale, Accumulate::kFast);
+  const ValueId other = *b.ScaledMatmul(a, w, scale, scale);
+  ASSERT_TRUE(b.Output(one).ok() && b.Output(other).ok());
+  const Chain both = *b.Finish();
+  const ValueClasses classes(both);
+  EXPECT_NE(classes.Of(both.outputs()[0].value), classes.Of(both.outputs()[1].value));
+}
+
+// One launch knows its own m alone: a plan that is launched in passes cannot read such strides.
+TEST(PlanFitAttacks, ScalesByMInALaunchOfSeveralPasses) {
+  ChainBuilder b;
+  const Dim m = Dim::M(), n = Dim::Constant(256), two = Dim::Constant(2);
+  const ValueId a = *b.Input({DType::kE4M3, {m, n}}), w = *b.Input({DType::kE4M3, {n, n}});
+  const ValueId sa = *b.Input({DType::kF32, {m, two}}, {false, {{1, 0}, {1, 1}}, "sa"});
+  const ValueId sw = *b.Input({DType::kF32, {two, two}});
+  ASSERT_TRUE(b.Output(*b.ScaledMatmul(a, w, sa, sw)).ok());
+  const Chain chain = *b.Finish();
+  Plan plan = Unfused(chain, 6144);
+  ASSERT_TRUE(CheckPlanFits(plan, chain, 6144, testing::H200()).ok());
+  plan.bucket = 8192;
+  plan.kernels[0].spec.sequence.m = 8192;
+  EXPECT_THAT(WhyNot(plan, chain, 8192), HasSubstr("product"));
 }
 
 TEST(PlanFitAttacks, AnOperandATebibyteBehindItsBuffer) {

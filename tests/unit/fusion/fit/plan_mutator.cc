@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/product/dataflow/dataflow.h"
+#include "tests/support/sequences.h"
 
 namespace sinter::testing {
 namespace {
