@@ -86,4 +86,13 @@ std::shared_ptr<const NvrtcLibrary> NvrtcLibrary::FromTable(const NvrtcTable& ta
   return std::shared_ptr<const NvrtcLibrary>(new NvrtcLibrary(table, toolchain_id));
 }
 
+void NvrtcLibrary::WaitAtExit() const {
+  if (!compiled_) ExitGate::WaitAtExit();
+}
+
+void NvrtcLibrary::NoteCompile() const {
+  WaitAtExit();
+  compiled_ = true;
+}
+
 }  // namespace sinter

@@ -4,6 +4,7 @@
 
 #include <nvrtc.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -35,7 +36,7 @@ struct NvrtcTable {
                                  void* payload) = nullptr;
 };
 
-// Immutable and thread-safe. The library is never closed.
+// Thread-safe. The library is never closed.
 class NvrtcLibrary {
  public:
   // Opens `path`; when it is empty libnvrtc.so.13, libnvrtc.so.12, and last the same names in the
@@ -51,12 +52,18 @@ class NvrtcLibrary {
   // where it has none).
   const std::string& toolchain_id() const { return toolchain_id_; }
 
+  // What a compile constructs, exit() destroys. The first one calls this wherever NVRTC lets it,
+  // and at its end, so that exit() waits for whoever compiles before that.
+  void WaitAtExit() const;
+  void NoteCompile() const;
+
  private:
   NvrtcLibrary(const NvrtcTable& table, std::string toolchain_id)
       : table_(table), toolchain_id_(std::move(toolchain_id)) {}
 
   const NvrtcTable table_;
   const std::string toolchain_id_;
+  mutable std::atomic<bool> compiled_{false};  // once
 };
 
 }  // namespace sinter

@@ -11,7 +11,10 @@ absl::Status Error(const NvrtcLibrary& library, nvrtcResult result, absl::string
   return absl::InternalError(absl::StrCat(call, ": ", library->GetErrorString(result)));
 }
 
-int EndAtExit(void*, void*) { return ExitGate::Exiting() ? 1 : 0; }
+int EndAtExit(void* library, void*) {
+  static_cast<const NvrtcLibrary*>(library)->WaitAtExit();
+  return ExitGate::Exiting() ? 1 : 0;
+}
 
 }  // namespace
 
@@ -42,11 +45,15 @@ Program::~Program() {
 
 nvrtcResult Program::Compile(const std::vector<std::string>& options) {
   if ((*library_)->SetFlowCallback != nullptr) {
-    (void)(*library_)->SetFlowCallback(program_, EndAtExit, nullptr);
+    (void)(*library_)->SetFlowCallback(program_, EndAtExit,
+                                       const_cast<NvrtcLibrary*>(library_.get()));
   }
   std::vector<const char*> pointers;
   for (const std::string& option : options) pointers.push_back(option.c_str());
-  return (*library_)->CompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
+  const nvrtcResult result =
+      (*library_)->CompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
+  library_->NoteCompile();
+  return result;
 }
 
 std::string Program::Log() const {

@@ -12,8 +12,11 @@
 namespace sinter {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Passes {
   int inside = 0;
+  Clock::time_point last_wait;  // when the waits of an exit end
   std::condition_variable fewer;
 };
 
@@ -27,10 +30,12 @@ ForkLocal<Passes, /*kKeep=*/false>& Everybody() {
 }
 
 void Shut() {
-  exiting = true;
   auto passes = Everybody().Lock();
-  passes->fewer.wait_for(passes.lock(), std::chrono::seconds(ExitGate::kLongestWaitSeconds),
-                         [&] { return passes->inside <= own_passes; });
+  if (!exiting.exchange(true)) {
+    passes->last_wait = Clock::now() + std::chrono::seconds(ExitGate::kLongestWaitSeconds);
+  }
+  passes->fewer.wait_until(passes.lock(), passes->last_wait,
+                           [&] { return passes->inside <= own_passes; });
 }
 
 bool Enter() {

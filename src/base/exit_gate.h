@@ -33,8 +33,9 @@ class ExitGate {
   static bool Exiting();
 
   // exit() does things in the reverse order of their registration: to be called once something
-  // with destructors was loaded or first used, to wait before those run. Each call takes one of
-  // the C library's entries for ever.
+  // with destructors was loaded or first used, to wait before those run. However often it was
+  // called, all waits of an exit together end after kLongestWaitSeconds. Each call takes one of the
+  // C library's entries for ever.
   static void WaitAtExit();
 };
 

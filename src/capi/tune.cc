@@ -3,6 +3,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "src/base/exit_gate.h"
 #include "src/base/printable.h"
 #include "src/capi/firewall.h"
 #include "src/capi/prepare.h"
@@ -78,6 +79,8 @@ absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* cha
   if (finished->UsesM() && m < 0) {
     return absl::InvalidArgumentError(absl::StrCat("m is ", m, ", must be >= 0"));
   }
+  const ExitGate::Pass inside;
+  if (!inside) return absl::CancelledError("tune: the process exits");
   const Into into(given.into);
   if ((given.flags & SINTER_TUNE_KEEP) != 0) tune.keep = into.Copy();
   SINTER_ASSIGN_OR_RETURN(TuneResult result,
