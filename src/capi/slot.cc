@@ -67,15 +67,15 @@ namespace {
 // Reports why there is no plan: the build failed, or the slot waits for something.
 sinter_status ReportNoPlan(const sinter_slot& slot, sinter_error** error) {
   const SlotState& state = *slot.state;
-  if (const sinter_status failed = state.failed; failed != SINTER_OK) {
+  const bool waits = state.plans.HasFinal();
+  if (const sinter_status failed = state.failed; !waits && failed != SINTER_OK) {
     if (error != nullptr) *error = state.error;
     if (error != nullptr) RetainHandle(state.error);
     return failed;
   }
   return Guard(error, [&]() -> absl::Status {
-    if (state.plans.HasFinal()) {
-      return absl::NotFoundError("the slot's plan is built and waits for sinter_slot_switch");
-    }
+    if (waits)
+      return absl::NotFoundError("the slot's plan is there and waits for sinter_slot_switch");
     if (slot.owner == getpid()) {
       return absl::NotFoundError("no plan yet: the slot's is being built in the background");
     }

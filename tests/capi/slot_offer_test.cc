@@ -189,6 +189,22 @@ TEST_F(SlotOffer, ABuildUnderWayComesFirstAndAFailedOneIsMadeGood) {
   EXPECT_EQ(DigestOf(Acquire(slot)), DigestOf(better));
 }
 
+TEST_F(SlotOffer, APlanThatWaitsForTheSwitchComesBeforeTheFailureOfTheBuild) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.flags = SINTER_PREPARE_MUST_HIT;
+  const SlotPtr slot = Create(SINTER_SLOT_MANUAL, &options, 200);
+  Await(slot);
+  sinter_plan* none = nullptr;
+  EXPECT_EQ(sinter_slot_acquire(slot.get(), &none, nullptr), SINTER_ERROR_CACHE_MISS);
+  const PlanPtr better = Prepared(MakeTuned(), 200);
+  EXPECT_EQ(Offer(slot, better).status, SINTER_OK);
+  const Result waits = Try([&](auto e) { return sinter_slot_acquire(slot.get(), &none, e); });
+  EXPECT_EQ(waits.status, SINTER_NOT_FOUND);
+  EXPECT_THAT(waits.message, HasSubstr("waits for sinter_slot_switch"));
+  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  EXPECT_EQ(DigestOf(Acquire(slot)), DigestOf(better));
+}
+
 TEST_F(SlotOffer, ThreadsTakePlansWhileOthersAreOffered) {
   const SlotPtr slot = Create();
   Await(slot);
