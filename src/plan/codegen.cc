@@ -23,7 +23,7 @@ absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::str
 
 bool IsScale(Role role) {
   return role == Role::kScaleA || role == Role::kScaleW1 || role == Role::kScaleUp ||
-         role == Role::kScaleOut;
+         role == Role::kScaleW2 || role == Role::kScaleOut;
 }
 
 absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
