@@ -17,6 +17,7 @@ from . import _abi
 _keys = itertools.count(1)
 _lock = threading.RLock()  # a finalizer may run inside
 _targets: Dict[int, Callable[..., Any]] = {}
+_here = threading.local()
 
 
 def _renew_lock() -> None:
@@ -49,15 +50,23 @@ def count() -> int:
     return len(_targets)
 
 
+def inside() -> bool:
+    """Whether this thread runs a callback."""
+    return getattr(_here, "depth", 0) > 0
+
+
 def _deliver(key: Optional[int], *arguments: Any) -> None:
     target = _targets.get(key or 0)
     if target is None:
         return
+    _here.depth = getattr(_here, "depth", 0) + 1
     try:
         target(*arguments)
     except Exception as error:  # an exception cannot pass through C
         hook: Any = sys.unraisablehook
         hook(_Unraisable(error, target))
+    finally:
+        _here.depth -= 1
 
 
 class _Unraisable:

@@ -355,7 +355,7 @@ class Binding:
     def _bound(self, stream: int) -> "_Bound":
         """The C binding with `stream`'s workspace, which goes with the context."""
         if self._workspace is None and self.plan.workspace_size:
-            self.plan.context._get()
+            self.plan.context._checked()
         found = self._by_stream.get(stream)
         if found is not None:
             return found
