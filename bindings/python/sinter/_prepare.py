@@ -55,7 +55,7 @@ def prepare_options(
 class Pending(Closable):
     """A prepare under way. ``await pending``, or ``pending.result()``. Thread-safe.
 
-    When the last reference goes, or the last task that awaits it is cancelled, the prepare is cancelled.
+    When the last reference goes, or the last task that awaits it is cancelled or closed, the prepare is cancelled.
     """
 
     __slots__ = ("context", "chain", "_awaiting", "_lock")
@@ -140,15 +140,17 @@ class Pending(Closable):
             except RuntimeError:
                 pass  # the loop is closed
 
-        self.add_done_callback(wake)
+        gone = False
         self._count_awaiting(1)
         try:
+            self.add_done_callback(wake)
             await ended
-        except asyncio.CancelledError:
-            if self._count_awaiting(-1) == 0:
-                self.close()
+        except (asyncio.CancelledError, GeneratorExit):
+            gone = True
             raise
-        self._count_awaiting(-1)
+        finally:
+            if self._count_awaiting(-1) == 0 and gone:
+                self.close()
         return self.result()
 
     def _count_awaiting(self, change: int) -> int:
