@@ -144,6 +144,7 @@ def calls(graph):
 
 @pytest.mark.parametrize("folded", [False, True])
 def test_a_graph_above_all_plans_holds_vllms_operators(vllm, folded, monkeypatch):
+    monkeypatch.setenv("SINTER_VLLM_FOLD", "1")
     monkeypatch.setattr(servers, "folding_pays", lambda weights, eps: folded)
     kind, mlp = vllm.models[0]
     own, _, taken = own_and_taken(vllm, kind, mlp)
