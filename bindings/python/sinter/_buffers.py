@@ -4,6 +4,7 @@ an address. Every property that the object tells is compared with what the chain
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import sys
 from typing import Any, Dict, NamedTuple, Optional, Tuple
@@ -88,10 +89,7 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
         Error: INVALID_ARGUMENT naming the buffer, the property, what it is and what it should be.
     """
     label = f"{name} ({info.name})" if info.name else name
-    if buffer.device is not None and buffer.device != device and (buffer.device < 0 or device is not None):
-        place = "on the host" if buffer.device < 0 else f"on device {buffer.device}"
-        wanted = "a GPU" if device is None else f"device {device}"
-        raise invalid(f"{label} is {place}, the plan runs on {wanted}")
+    _check_place(buffer, label, device)
     if buffer.dtype is not None and buffer.dtype is not info.dtype:
         raise invalid(f"{label} has dtype {buffer.dtype}, the chain asks for {info.dtype}")
     if buffer.shape is not None and buffer.shape != info.shape:
@@ -104,6 +102,30 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
         raise invalid(f"{label} is at address {buffer.address:#x}, which is not aligned to {ALIGNMENT} bytes")
     if buffer.address == 0 and 0 not in info.shape:
         raise invalid(f"{label} is at address 0")
+
+
+def check_workspace(buffer: Buffer, size: int, device: Optional[int]) -> None:
+    """The same of a workspace, of which a plan needs `size` bytes.
+
+    Raises:
+        Error: INVALID_ARGUMENT.
+    """
+    _check_place(buffer, "workspace", device)
+    if buffer.shape is None or buffer.dtype is None:
+        return
+    strides = _contiguous(buffer.shape)
+    if any(a != b for a, b, extent in zip(buffer.strides or strides, strides, buffer.shape) if extent > 1):
+        raise invalid(f"workspace has strides {buffer.strides}: it must be contiguous")
+    found = math.prod(buffer.shape) * buffer.dtype.itemsize
+    if found < size:
+        raise invalid(f"workspace has {found} bytes, the plan needs {size}")
+
+
+def _check_place(buffer: Buffer, label: str, device: Optional[int]) -> None:
+    if buffer.device is not None and buffer.device != device and (buffer.device < 0 or device is not None):
+        place = "on the host" if buffer.device < 0 else f"on device {buffer.device}"
+        wanted = "a GPU" if device is None else f"device {device}"
+        raise invalid(f"{label} is {place}, the plan runs on {wanted}")
 
 
 def _contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:

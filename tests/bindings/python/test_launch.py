@@ -199,6 +199,40 @@ def test_a_given_workspace_is_checked(launchable, buffers):
         launchable(*inputs, out=out, workspace="here")
 
 
+def test_a_given_workspace_is_kept(gpu, launchable, buffers, monkeypatch):
+    """By a binding as long as it lives, by a launch until it has ended."""
+    *inputs, out = buffers
+    space = Array((launchable.workspace_size,), 1 << 29, "|V1")
+    alive = weakref.ref(space)
+    binding = launchable.bind(*inputs, out=out, workspace=space)
+    del space
+    gc.collect()
+    assert alive() is not None and binding() is out
+    del binding
+    monkeypatch.setattr(gpu._driver, "take_if_reached", lambda event: False)
+    space = Array((launchable.workspace_size,), 1 << 29, "|V1")
+    alive = weakref.ref(space)
+    launchable(*inputs, out=out, workspace=space)
+    del space
+    gc.collect()
+    assert alive() is not None
+    monkeypatch.undo()
+    gpu._in_flight.reap()
+
+
+def test_a_workspace_is_on_the_plans_device(gpu, launchable, buffers, monkeypatch):
+    *inputs, out = buffers
+    space = Array((launchable.workspace_size,), 1 << 29, "|V1")
+    monkeypatch.setattr(gpu._driver, "device_of", lambda address: 3 if address == 1 << 29 else 0)
+    for use in (launchable, launchable.bind):
+        with pytest.raises(sinter.Error, match="workspace is on device 3, the plan runs on device 0"):
+            use(*inputs, out=out, workspace=space)
+    monkeypatch.undo()
+    apart = Array((launchable.workspace_size,), 1 << 29, "|V1", strides=(2,))
+    with pytest.raises(sinter.Error, match="workspace has strides"):
+        launchable(*inputs, out=out, workspace=apart)
+
+
 class Broken:
     @property
     def __cuda_array_interface__(self):
