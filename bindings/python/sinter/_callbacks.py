@@ -89,8 +89,10 @@ def _progress(key: Optional[int], stage: bytes, fraction: float) -> None:
 
 
 def _ready(key: Optional[int], _pending: Optional[int], _status: int) -> None:
-    _deliver(key)
-    forget(key or 0)
+    try:
+        _deliver(key)
+    finally:
+        forget(key or 0)
 
 
 log_function = _abi.LogCallback(_log)

@@ -211,13 +211,12 @@ class Many:
         finally:
             _callbacks.forget(key)
             library().sinter_cancel_release(cancel)
-        plans = [
-            Plan(ctypes.c_void_p(pointer), self._context, chain) if pointer else None
-            for pointer, chain in zip(self._plans, self._chains)
-        ]
+            # After an interrupt and a failure too: those that were made are given back.
+            pairs = zip(self._plans, self._chains)
+            plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]
         if self._failure is not None:
             raise self._failure
-        return [plan for plan in plans if plan is not None]
+        return plans
 
     def _prepare(self) -> None:
         try:

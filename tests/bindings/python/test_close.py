@@ -2,13 +2,14 @@
 
 import gc
 import os
+import sys
 import threading
 import time
 
 import pytest
 
 import sinter
-from sinter import _library
+from sinter import _callbacks, _library, _prepare
 
 from conftest import SMALL
 
@@ -23,14 +24,18 @@ def refusing():
 @pytest.fixture
 def given_back(monkeypatch):
     """The addresses of objects that were given back, in order."""
-    found, library = [], _library.library()
-    for name in ("sinter_pending_release", "sinter_slot_release", "sinter_context_release"):
+    return watched(monkeypatch, "pending", "slot", "context")
 
-        def release(pointer, own=getattr(library, name)):
+
+def watched(monkeypatch, *kinds):
+    found, library = [], _library.library()
+    for kind in kinds:
+
+        def release(pointer, own=getattr(library, f"sinter_{kind}_release")):
             found.append(pointer.value)
             own(pointer)
 
-        monkeypatch.setattr(library, name, release)
+        monkeypatch.setattr(library, f"sinter_{kind}_release", release)
     return found
 
 
@@ -170,6 +175,30 @@ def test_closing_gives_up_after_a_while(refusing, given_back, need_compiler, mon
     go.set()
     caller.join(10)
     assert len(given_back) == 1
+
+
+def test_plans_of_an_interrupted_prepare_are_given_back(context, need_compiler, monkeypatch):
+    given_back = watched(monkeypatch, "plan")
+
+    def interrupt(thread, cancel):
+        thread.start()
+        thread.join()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_prepare.Many, "_wait_for", staticmethod(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        context.prepare_many([SMALL, SMALL], [8, 8])
+    gc.collect()
+    assert len(given_back) == 2
+
+
+def test_a_callback_that_exits_is_forgotten(refusing, need_compiler, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: None)
+    pending = refusing.prepare_async(SMALL, m=8)
+    error_of(pending.result)
+    before = _callbacks.count()
+    pending.add_done_callback(sys.exit)
+    assert _callbacks.count() == before
 
 
 def test_two_threads_close_a_context_with_workspaces(gpu, given_back, monkeypatch):
