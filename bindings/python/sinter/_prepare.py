@@ -214,8 +214,12 @@ class Many:
             # After an interrupt and a failure too: those that were made are given back.
             pairs = zip(self._plans, self._chains)
             plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]
-        if self._failure is not None:
-            raise self._failure
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # its frames hold this object
         return plans
 
     def _prepare(self) -> None:
