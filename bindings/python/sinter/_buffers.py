@@ -96,7 +96,7 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
         raise invalid(f"{label} has shape {buffer.shape}, the chain asks for {info.shape}")
     if buffer.shape is not None and not _same_strides(buffer, info):
         raise invalid(
-            f"{label} has strides {buffer.strides or _contiguous(info.shape)}, the chain asks for {info.strides}"
+            f"{label} has strides {buffer.strides or contiguous(info.shape)}, the chain asks for {info.strides}"
         )
     if buffer.address % ALIGNMENT:
         raise invalid(f"{label} is at address {buffer.address:#x}, which is not aligned to {ALIGNMENT} bytes")
@@ -113,7 +113,7 @@ def check_workspace(buffer: Buffer, size: int, device: Optional[int]) -> None:
     _check_place(buffer, "workspace", device)
     if buffer.shape is None or buffer.dtype is None:
         return
-    strides = _contiguous(buffer.shape)
+    strides = contiguous(buffer.shape)
     if any(a != b for a, b, extent in zip(buffer.strides or strides, strides, buffer.shape) if extent > 1):
         raise invalid(f"workspace has strides {buffer.strides}: it must be contiguous")
     found = math.prod(buffer.shape) * buffer.dtype.itemsize
@@ -128,7 +128,8 @@ def _check_place(buffer: Buffer, label: str, device: Optional[int]) -> None:
         raise invalid(f"{label} is {place}, the plan runs on {wanted}")
 
 
-def _contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Strides in elements of a tensor without gaps."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -140,7 +141,7 @@ def _same_strides(buffer: Buffer, info: TensorInfo) -> bool:
     """Strides of axes with one element say nothing; nor do any in a tensor without elements."""
     if 0 in info.shape:
         return True
-    strides = _contiguous(info.shape) if buffer.strides is None else buffer.strides
+    strides = contiguous(info.shape) if buffer.strides is None else buffer.strides
     return all(a == b for a, b, extent in zip(strides, info.strides, info.shape) if extent > 1)
 
 

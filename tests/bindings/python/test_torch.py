@@ -227,6 +227,27 @@ def test_wrong_types_are_named(message):
         WRONG[message]()
 
 
+def test_declared_strides_are_kept(monkeypatch):
+    """Of inputs that a chain declares otherwise than contiguous, and of outputs in a graph."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    b = sinter.Builder()
+    x, w = b.input("bf16", (sinter.M, 64)), b.constant("bf16", (64, 32), strides=(1, 64))
+    y = (x @ w).cast("bf16")
+    b.output(y, strides=(48, 1))
+    b.output((y * 2).cast("bf16"), strides=(1, "M"))
+    chain, seen = b.finish(), []
+    plan = lambda *inputs, pdl: seen.append([value.stride() for value in inputs])
+    monkeypatch.setattr(_ops.store, "find_chain", lambda *asked: plan)
+    with FakeTensorMode():
+        column_major = torch.empty(32, 64, dtype=torch.bfloat16, device="cuda").t()
+        padded = torch.empty(5, 128, dtype=torch.bfloat16, device="cuda")[:, :64]
+        _ops._run_cuda([padded, column_major], sinter.torch.register_chain(chain))
+    assert seen == [[(64, 1), (1, 64)]]
+    outputs = _ops._run_fake([torch.empty(5, 64).bfloat16(), torch.empty(32, 64).t()], chain.digest)
+    assert [(tuple(value.shape), value.stride()) for value in outputs] == [((5, 32), (48, 1)), ((5, 32), (1, 5))]
+
+
 def test_what_is_on_the_host_is_named():
     key = sinter.torch.register_chain(sinter.Chain.of(SMALL))
     with pytest.raises(sinter.Error, match="input 0 is on the host"):
