@@ -53,7 +53,7 @@ def test_a_binding_launches_any_rows_it_holds(gpu, launchable, buffers):
         binding(1.5)
 
 
-def test_a_binding_ends_with_its_context(cache_dir, need_compiler, buffers):
+def test_a_binding_ends_with_its_context(gpu, cache_dir, buffers):
     """Its workspace was the context's, and is freed. One with a workspace of the caller's goes on."""
     *inputs, out = buffers
     with sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir) as context:
@@ -69,7 +69,7 @@ def test_a_binding_ends_with_its_context(cache_dir, need_compiler, buffers):
     assert own() is out and small() is not None and plan.summary()
 
 
-def test_objects_may_go_in_any_order(cache_dir, need_compiler, buffers):
+def test_objects_may_go_in_any_order(gpu, cache_dir, buffers):
     *inputs, out = buffers
     context = sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir)
     plan = context.prepare(S8, m=128)
