@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from . import _handle
 from ._library import call, library
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Workspaces:
 
     def want(self, size: int) -> None:
         """Workspaces made from now on have at least `size` bytes, so that one serves every plan made so far."""
-        self._wanted = max(self._wanted, size)
+        with _handle._lock:  # which the child of a fork has anew
+            self._wanted = max(self._wanted, size)
 
     def address(self, stream: int, size: int) -> int:
         """Address of `stream`'s workspace, of `size` bytes or more; 0 for a size of 0.

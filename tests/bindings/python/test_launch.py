@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import threading
 import weakref
 
 import pytest
@@ -186,6 +187,24 @@ def test_workspaces_belong_to_streams(gpu, launchable):
     spare = spaces.bytes()
     spaces.address(0xDEF0, 1000)
     assert spaces.bytes() == spare
+
+
+def test_the_largest_workspace_wanted_is_remembered(gpu):
+    """Whichever threads want one at a time."""
+    from sinter._workspace import Workspaces
+
+    spaces = Workspaces(gpu)
+    other = threading.Thread(target=spaces.want, args=(5 << 20,))
+
+    class Slow(int):
+        def __gt__(self, wanted):
+            other.start()
+            other.join(0.1)
+            return int(self) > wanted
+
+    spaces.want(Slow(10))
+    other.join(10)
+    assert spaces._wanted == 5 << 20
 
 
 def test_a_given_workspace_is_checked(launchable, buffers):
