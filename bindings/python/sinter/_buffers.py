@@ -65,7 +65,9 @@ def describe(value: Any, name: str, stream: int = 0) -> Buffer:
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
     except Exception as reason:
-        raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
+        if not hasattr(value, "__dlpack__"):
+            raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
+        interface = None  # JAX had none of bf16, and failed so
     if interface is not None:
         return _of_interface(value, interface, name)
     if hasattr(value, "__dlpack__"):

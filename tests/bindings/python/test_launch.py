@@ -381,6 +381,13 @@ class DLPack:
         return new(ctypes.addressof(self.managed), self.name, None)
 
 
+def test_dlpack_is_read_where_the_array_interface_fails():
+    """As that of older JAX does for bf16."""
+    both = type("Both", (DLPack, Broken), {})((7, 1024))
+    seen = _buffers.describe(both, "x")
+    assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16
+
+
 @pytest.mark.parametrize("versioned", [True, False])
 def test_dlpack_is_read(gpu, launchable, buffers, versioned):
     x = DLPack((7, 1024), versioned=versioned, strides=(1024, 1))
