@@ -460,7 +460,7 @@ def _allocate(inputs: Sequence[Any], info: TensorInfo, index: int) -> Any:
     raise invalid(f"output {index} cannot be made: no input is a torch or CuPy tensor; give it by out=")
 
 
-_CUPY_TYPES = {"f32": "float32", "f16": "float16", "s32": "int32", "pred": "bool"}
+_CUPY_TYPES = {"f32": "float32", "f16": "float16", "s32": "int32", "pred": "bool", "s8": "int8"}
 
 
 def _allocate_cupy(cupy: Any, info: TensorInfo, index: int) -> Any:

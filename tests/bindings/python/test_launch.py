@@ -3,13 +3,15 @@
 import ctypes
 import gc
 import os
+import sys
 import threading
+import types
 import weakref
 
 import pytest
 
 import sinter
-from sinter import _buffers
+from sinter import _buffers, _plan
 
 from conftest import S8, SMALL, Array
 
@@ -330,6 +332,20 @@ def test_declared_aliases_may_share(gpu, need_compiler):
         plan(True)(x, out=Array((4, 64), (1 << 24) + 128))
     with pytest.raises(sinter.Error, match="output 0 overlaps input 0"):
         plan(False)(x, out=x)
+
+
+def test_outputs_are_made_by_cupy(monkeypatch):
+    cuda = types.SimpleNamespace(alloc=lambda size: size)
+    cupy = types.SimpleNamespace(cuda=cuda, ndarray=lambda *made: made)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    array = type("ndarray", (), {"__module__": "cupy"})()
+    b = sinter.Builder()
+    x = b.input("f32", (sinter.M, 64))
+    b.output(x.cast("s8"))
+    b.output(x.cast("s32"), strides=(128, 1))
+    eight, wide = b.finish().outputs(3)
+    assert _plan._allocate([array], eight, 0) == ((3, 64), "int8", 192, (64, 1))
+    assert _plan._allocate([array], wide, 1) == ((3, 64), "int32", (2 * 128 + 64) * 4, (512, 4))
 
 
 def test_strides_that_grow_with_m_serve_one_m(launchable, buffers, monkeypatch):
