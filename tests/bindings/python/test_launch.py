@@ -113,6 +113,22 @@ def test_a_launch_keeps_what_its_owner_may_free(gpu, launchable, buffers, monkey
     assert alive() is None and len(gpu._in_flight) == 0
 
 
+def test_a_launch_keeps_its_memory_when_its_context_goes(gpu, launchable, buffers, cache_dir, monkeypatch):
+    context = sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir)
+    x, gamma, y = Array((4, 64), 1 << 24), Array((64,), 1 << 25), Array((4, 64), 1 << 26)
+    alive, gone = weakref.ref(x), weakref.ref(context)
+    monkeypatch.setattr(type(context._driver), "take_if_reached", lambda driver, event: False)
+    context.prepare(SMALL, m=8)(x, gamma, out=y)
+    del context, x, gamma, y
+    gc.collect()
+    assert alive() is not None and gone() is None
+    monkeypatch.undo()
+    *inputs, out = buffers
+    launchable(*inputs, out=out)  # any launch looks after all
+    gc.collect()
+    assert alive() is None
+
+
 def test_captured_launches_keep_their_buffers(gpu, launchable, buffers, monkeypatch):
     *inputs, out = buffers
     monkeypatch.setattr(gpu._driver, "is_capturing", lambda stream: True)
