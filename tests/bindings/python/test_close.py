@@ -69,7 +69,7 @@ def test_an_error_that_is_kept_holds_nothing_up(refusing, given_back, need_compi
     pending, slot = refusing.prepare_async(SMALL, m=8), refusing.slot(SMALL, m=8)
     kept = [error_of(pending.result), error_of(slot.build.result), error_of(slot.plan), error_of(slot.switch)]
     del given_back[:]
-    assert seconds(pending.close) < 1 and seconds(slot.close) < 1
+    assert seconds(pending.close) < 3 and seconds(slot.close) < 3
     assert len(given_back) == 2 and all(error.__traceback__ for error in kept)
 
 
@@ -86,7 +86,7 @@ def test_the_garbage_collector_does_not_wait(refusing, given_back, need_compiler
     kept.itself = kept
     gc.collect()
     del given_back[:], slot, kept
-    assert seconds(gc.collect) < 1 and len(given_back) == 1
+    assert seconds(gc.collect) < 3 and len(given_back) == 1
 
 
 def test_an_object_may_be_closed_in_its_own_callback(refusing, given_back, need_compiler):
@@ -98,7 +98,7 @@ def test_an_object_may_be_closed_in_its_own_callback(refusing, given_back, need_
         seen.append((seconds(pending.close), list(given_back)))
 
     pending.add_done_callback(close)
-    assert seen[0][0] < 1 and seen[0][1] == [] and len(given_back) == 1
+    assert seen[0][0] < 3 and seen[0][1] == [] and len(given_back) == 1
     assert "closed" in str(error_of(pending.result))
 
 
@@ -122,7 +122,7 @@ def test_a_callback_on_a_thread_of_the_library_may_close(given_back, need_compil
             thread.join(10)
         pending.close()
         until(lambda: seen)
-        assert len(seen) == 1 and seen[0] < 1
+        assert len(seen) == 1 and seen[0] < 3
         assert len(ends) == 2 and all(end == 8 or "closed" in end for end in ends)
     assert len(given_back) == 2  # the context too
 
@@ -138,7 +138,7 @@ def test_progress_may_close(given_back, need_compiler):
         pending = context.prepare_async(SMALL, m=8, progress=close)
         made.set()
         until(lambda: given_back)
-    assert seen and max(seen) < 1
+    assert seen and max(seen) < 3
 
 
 def test_a_call_on_another_thread_is_waited_for(refusing, given_back, need_compiler):
