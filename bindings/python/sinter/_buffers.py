@@ -4,6 +4,7 @@ an address. Every property that the object tells is compared with what the chain
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import sys
 from typing import Any, Dict, NamedTuple, Optional, Tuple
@@ -64,7 +65,9 @@ def describe(value: Any, name: str, stream: int = 0) -> Buffer:
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
     except Exception as reason:
-        raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
+        if not hasattr(value, "__dlpack__"):
+            raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
+        interface = None  # JAX had none of bf16, and failed so
     if interface is not None:
         return _of_interface(value, interface, name)
     if hasattr(value, "__dlpack__"):
@@ -88,17 +91,14 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
         Error: INVALID_ARGUMENT naming the buffer, the property, what it is and what it should be.
     """
     label = f"{name} ({info.name})" if info.name else name
-    if buffer.device is not None and buffer.device != device and (buffer.device < 0 or device is not None):
-        place = "on the host" if buffer.device < 0 else f"on device {buffer.device}"
-        wanted = "a GPU" if device is None else f"device {device}"
-        raise invalid(f"{label} is {place}, the plan runs on {wanted}")
+    _check_place(buffer, label, device)
     if buffer.dtype is not None and buffer.dtype is not info.dtype:
         raise invalid(f"{label} has dtype {buffer.dtype}, the chain asks for {info.dtype}")
     if buffer.shape is not None and buffer.shape != info.shape:
         raise invalid(f"{label} has shape {buffer.shape}, the chain asks for {info.shape}")
     if buffer.shape is not None and not _same_strides(buffer, info):
         raise invalid(
-            f"{label} has strides {buffer.strides or _contiguous(info.shape)}, the chain asks for {info.strides}"
+            f"{label} has strides {buffer.strides or contiguous(info.shape)}, the chain asks for {info.strides}"
         )
     if buffer.address % ALIGNMENT:
         raise invalid(f"{label} is at address {buffer.address:#x}, which is not aligned to {ALIGNMENT} bytes")
@@ -106,7 +106,32 @@ def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) ->
         raise invalid(f"{label} is at address 0")
 
 
-def _contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+def check_workspace(buffer: Buffer, size: int, device: Optional[int]) -> None:
+    """The same of a workspace, of which a plan needs `size` bytes.
+
+    Raises:
+        Error: INVALID_ARGUMENT.
+    """
+    _check_place(buffer, "workspace", device)
+    if buffer.shape is None or buffer.dtype is None:
+        return
+    strides = contiguous(buffer.shape)
+    if any(a != b for a, b, extent in zip(buffer.strides or strides, strides, buffer.shape) if extent > 1):
+        raise invalid(f"workspace has strides {buffer.strides}: it must be contiguous")
+    found = math.prod(buffer.shape) * buffer.dtype.itemsize
+    if found < size:
+        raise invalid(f"workspace has {found} bytes, the plan needs {size}")
+
+
+def _check_place(buffer: Buffer, label: str, device: Optional[int]) -> None:
+    if buffer.device is not None and buffer.device != device and (buffer.device < 0 or device is not None):
+        place = "on the host" if buffer.device < 0 else f"on device {buffer.device}"
+        wanted = "a GPU" if device is None else f"device {device}"
+        raise invalid(f"{label} is {place}, the plan runs on {wanted}")
+
+
+def contiguous(shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    """Strides in elements of a tensor without gaps."""
     strides, step = [], 1
     for extent in reversed(shape):
         strides.append(step)
@@ -118,7 +143,7 @@ def _same_strides(buffer: Buffer, info: TensorInfo) -> bool:
     """Strides of axes with one element say nothing; nor do any in a tensor without elements."""
     if 0 in info.shape:
         return True
-    strides = _contiguous(info.shape) if buffer.strides is None else buffer.strides
+    strides = contiguous(info.shape) if buffer.strides is None else buffer.strides
     return all(a == b for a, b, extent in zip(strides, info.strides, info.shape) if extent > 1)
 
 

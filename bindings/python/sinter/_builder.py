@@ -314,8 +314,8 @@ class Builder(Handle):
             self.output(value)
         del numbers
         call("sinter_chain_finish", self._get())
-        pointer, self._pointer = self._pointer, None
-        return Chain(pointer)
+        self._pointer = None
+        return Chain(self._owned.pop())
 
     # What operators and functions call.
 

@@ -17,6 +17,7 @@ from . import _abi
 _keys = itertools.count(1)
 _lock = threading.RLock()  # a finalizer may run inside
 _targets: Dict[int, Callable[..., Any]] = {}
+_here = threading.local()
 
 
 def _renew_lock() -> None:
@@ -49,15 +50,23 @@ def count() -> int:
     return len(_targets)
 
 
+def inside() -> bool:
+    """Whether this thread runs a callback."""
+    return getattr(_here, "depth", 0) > 0
+
+
 def _deliver(key: Optional[int], *arguments: Any) -> None:
     target = _targets.get(key or 0)
     if target is None:
         return
+    _here.depth = getattr(_here, "depth", 0) + 1
     try:
         target(*arguments)
     except Exception as error:  # an exception cannot pass through C
         hook: Any = sys.unraisablehook
         hook(_Unraisable(error, target))
+    finally:
+        _here.depth -= 1
 
 
 class _Unraisable:
@@ -80,8 +89,10 @@ def _progress(key: Optional[int], stage: bytes, fraction: float) -> None:
 
 
 def _ready(key: Optional[int], _pending: Optional[int], _status: int) -> None:
-    _deliver(key)
-    forget(key or 0)
+    try:
+        _deliver(key)
+    finally:
+        forget(key or 0)
 
 
 log_function = _abi.LogCallback(_log)

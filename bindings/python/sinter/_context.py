@@ -15,7 +15,7 @@ from ._buffers import torch_module
 from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
 from ._error import Error, invalid
-from ._handle import Handle
+from ._handle import Closable
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, library
 from ._nvrtc import find_nvrtc
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
@@ -48,7 +48,7 @@ class LogLevel(enum.IntEnum):
 _live: "weakref.WeakSet[Context]" = weakref.WeakSet()
 
 
-class Context(Handle):
+class Context(Closable):
     """A GPU, or a named target without one: configuration, caches, counters. Thread-safe.
 
     The driver is opened here, not when the package is imported. Whatever is left at None follows its environment
@@ -81,7 +81,7 @@ class Context(Handle):
             INVALID_ARGUMENT for an option or an environment variable.
     """
 
-    __slots__ = ("device", "target", "_has_device", "_log_key", "_workspaces", "_driver", "_in_flight")
+    __slots__ = ("device", "target", "_has_device", "_workspaces", "_driver", "_in_flight")
     _release_name = "sinter_context_release"
 
     def __init__(
@@ -116,8 +116,6 @@ class Context(Handle):
         module_cache_bytes: int = 0,
         device_model: Optional[str] = None,
     ) -> None:
-        self._pointer = None
-        self._log_key = 0
         if target is not None and device is not None:
             raise invalid(f"device is {device!r} beside a target, which uses no GPU: give one of them")
         if target is None and device is None:
@@ -157,17 +155,18 @@ class Context(Handle):
             remote_publish=remote_publish,
         )
         _set_packs(options, packs)
+        key = 0
         if log is not None:
-            self._log_key = _callbacks.register(log)
-            options.log, options.log_user_data = _callbacks.log_function, self._log_key
+            key = _callbacks.register(log)
+            options.log, options.log_user_data = _callbacks.log_function, key
         pointer = ctypes.c_void_p()
         try:
             call("sinter_context_create", ctypes.byref(options), ctypes.byref(pointer))
         except BaseException:
-            _callbacks.forget(self._log_key)
+            _callbacks.forget(key)
             raise
         self._has_device: bool = library().sinter_context_has_device(pointer) != 0
-        super().__init__(pointer, drives=self._has_device)
+        super().__init__(pointer, self._has_device, key)
         #: Ordinal of the GPU; None for a target without one.
         self.device: Optional[int] = int(options.device) if self._has_device else None
         #: The target as given, or None.
@@ -192,22 +191,20 @@ class Context(Handle):
         can still be asked, and launched with a workspace of the caller's. A context that is dropped without ``close``
         keeps its workspaces, because graphs may hold them.
         """
-        if self._pointer is None:
-            return
-        self._flush_quietly()
-        self._workspaces.forget()
-        self._release()
+        try:
+            with self._in_call():
+                self._flush_quietly()
+                self._workspaces.forget()
+        except Error:
+            pass  # closed, or the parent's
+        self._close()
 
     def __enter__(self) -> "Context":
-        self._get()
+        self._checked()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _release(self) -> None:
-        super()._release()
-        _callbacks.forget(self._log_key)
 
     def _flush_quietly(self) -> None:
         """Records are written behind their makers; one that cannot be written is counted, not raised."""
@@ -218,7 +215,8 @@ class Context(Handle):
 
     def flush(self) -> None:
         """Returns once all records made so far are on disk, or were refused by it: others find them from then on."""
-        call("sinter_x_cache_flush", self._get())
+        with self._in_call() as context:
+            call("sinter_x_cache_flush", context)
 
     # ------------------------------------------------------------ Preparing
 
@@ -296,7 +294,8 @@ class Context(Handle):
             options.progress, options.progress_user_data = _callbacks.progress_function, key
         pointer = ctypes.c_void_p()
         try:
-            call("sinter_prepare_async", self._get(), chain._get(), rows, ctypes.byref(options), ctypes.byref(pointer))
+            with self._in_call() as context:
+                call("sinter_prepare_async", context, chain._get(), rows, ctypes.byref(options), ctypes.byref(pointer))
         except BaseException:
             _callbacks.forget(key)
             raise
@@ -399,35 +398,40 @@ class Context(Handle):
             switch_margin=float(switch_margin),
             into=into._get() if into is not None else None,
         )
-        return call_for_text(
-            "sinter_x_tune", self._get(), chain._get(), rows_of(chain, m), ctypes.byref(options)
-        )
+        rows = rows_of(chain, m)
+        with self._in_call() as context:
+            return call_for_text("sinter_x_tune", context, chain._get(), rows, ctypes.byref(options))
 
     # ------------------------------------------------------------ Asking
 
     def stats(self) -> Stats:
         """Counters since the context was made."""
-        return read_stats(self._get())
+        with self._in_call() as context:
+            return read_stats(context)
 
     def metrics(self) -> str:
         """The counters as Prometheus text, format 0.0.4."""
-        return call_for_long_text("sinter_context_write_metrics", self._get())
+        with self._in_call() as context:
+            return call_for_long_text("sinter_context_write_metrics", context)
 
     def describe(self) -> Dict[str, Any]:
         """Device, its model with every constant, cache folder and library."""
-        described: Dict[str, Any] = json.loads(call_for_text("sinter_x_context_describe", self._get()))
+        with self._in_call() as context:
+            described: Dict[str, Any] = json.loads(call_for_text("sinter_x_context_describe", context))
         return described
 
     @property
     def tuning_digest(self) -> str:
         """Digest of the context's tuning set, 64 hex digits; zeros without one."""
-        return call_for_digest("sinter_context_get_tuning_digest", self._get())
+        with self._in_call() as context:
+            return call_for_digest("sinter_context_get_tuning_digest", context)
 
     def deny_toolchains(self, entries: str) -> None:
         """Refuses kernels by the compiler that made them: NVRTC versions or build ids, separated by commas."""
         if not isinstance(entries, str):
             raise TypeError(f"entries is a {type(entries).__name__}, not a str")
-        call("sinter_context_deny_toolchains", self._get(), encode(entries, "entries"))
+        with self._in_call() as context:
+            call("sinter_context_deny_toolchains", context, encode(entries, "entries"))
 
 
 def _set_strings(options: Any, **strings: Optional[PathLike]) -> None:

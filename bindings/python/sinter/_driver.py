@@ -9,8 +9,8 @@ import ctypes
 import os
 import threading
 from collections import deque
-from contextlib import contextmanager
-from typing import Any, Deque, Dict, Iterator, List, Optional, Tuple
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Deque, Dict, Iterator, List, Optional, Set, Tuple
 
 from ._error import Error, Status
 
@@ -136,11 +136,14 @@ def _must(result: int, name: str) -> None:
 
 
 class InFlight:
-    """Keeps objects alive until the launches that use their memory have ended; thread-safe.
+    """Keeps objects alive until the launches that use their memory have ended, also when its owner goes before; thread-safe.
 
     Under capture there is no end to wait for, because the graph may be replayed at any time: those stay until the
     owner of this object goes.
     """
+
+    #: Those with launches under way.
+    _busy: "ClassVar[Set[InFlight]]" = set()
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -157,7 +160,11 @@ class InFlight:
         event = self._driver.record(stream)
         with self._lock:
             self._waiting.append((event, owners))
+            self._busy.add(self)
         self.reap()
+        for other in self._busy - {self}:
+            with suppress(Error):  # of another device
+                other.reap()
 
     def reap(self) -> None:
         """Lets go of what has ended."""
@@ -165,6 +172,8 @@ class InFlight:
         with self._lock:
             while self._waiting and self._driver.take_if_reached(self._waiting[0][0]):
                 done.append(self._waiting.popleft())
+            if not self._waiting:
+                self._busy.discard(self)
         del done  # outside of the lock: a finalizer may call anything
 
     def __len__(self) -> int:

@@ -6,65 +6,45 @@ import ctypes
 import os
 import sys
 import threading
-from typing import Any, Callable, ClassVar, Optional
+from contextlib import contextmanager
+from typing import Any, Callable, ClassVar, Iterator, List
 
+from . import _callbacks
 from ._error import Error, Status
 from ._library import library
 
 _generation = 0
-_releasing = threading.RLock()  # a finalizer may run inside
+_lock = threading.RLock()  # a finalizer or a signal's handler may run inside
 
 
 def _count_fork() -> None:
-    global _generation, _releasing
+    global _generation, _lock
     _generation += 1
-    _releasing = threading.RLock()  # another thread of the parent may have held it
+    _lock = threading.RLock()  # another thread of the parent may have held it
 
 
 os.register_at_fork(after_in_child=_count_fork)
 
 
-class _Reference(ctypes.c_void_p):
-    """One reference to an object of the library. Who is last gives it back: its Handle, or a call on another thread that is
-    under way with it when the Handle is closed."""
+class _Holder:
+    """Holds one reference to an object of the library, and gives it back once.
 
-    def __init__(self, pointer: ctypes.c_void_p, release_name: str, drives: bool, waits: bool) -> None:
-        super().__init__(pointer.value)
-        self._release_name = release_name
-        self._drives = drives
-        self._made = _generation
-        #: Set once it was given back, for who must know.
-        self.given_back: Optional[threading.Event] = threading.Event() if waits else None
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # At the interpreter's end modules are half gone, `sys` among them; the process gives everything back by itself.
-        if is_finalizing() or not self or (self._drives and self._made != _generation):
-            return
-        getattr(library(), self._release_name)(self)
-        if self.given_back is not None:
-            self.given_back.set()
-
-
-class Handle:
-    """Holds one reference to an object of the library; dropping the last Python reference releases it.
-
-    It may be closed while another thread is in a call with it: the call goes on, and gives the reference back.
     An object that drives a GPU is of no use in the child of a fork: CUDA refuses its own state there. The child
     neither uses nor releases it.
     """
 
-    __slots__ = ("_pointer", "_made", "_drives", "__weakref__")
+    __slots__ = ("_pointer", "_owned", "_made", "_drives", "__weakref__")
     _release_name: ClassVar[str] = ""
-    _close_seconds: ClassVar[float] = 0  # how long closing waits for a call that is under way
 
     def __init__(self, pointer: ctypes.c_void_p, drives: bool = False) -> None:
-        if not isinstance(pointer, _Reference):  # else handed over
-            pointer = _Reference(pointer, self._release_name, drives, self._close_seconds > 0)
+        #: None once it is closed.
         self._pointer: Any = pointer
+        #: The reference: who takes it out gives it back.
+        self._owned: List[ctypes.c_void_p] = [pointer]
         self._made = _generation
         self._drives = drives
 
-    def _get(self) -> Any:
+    def _checked(self) -> Any:
         """The C handle.
 
         Raises:
@@ -72,7 +52,7 @@ class Handle:
         """
         if self._pointer is None:
             raise Error(Status.FAILED_PRECONDITION, f"the {type(self).__name__} is closed")
-        if self._drives and self._made != _generation:
+        if self._is_parents():
             raise Error(
                 Status.FAILED_PRECONDITION,
                 f"the {type(self).__name__} was made before a fork: CUDA works in the process that opened it; "
@@ -80,25 +60,97 @@ class Handle:
             )
         return self._pointer
 
-    def _release(self) -> None:
-        with _releasing:
-            pointer, self._pointer = self._pointer, None
-        if pointer is None or (self._drives and self._made != _generation):
+    def _is_parents(self) -> bool:
+        return self._drives and self._made != _generation
+
+    def _end(self) -> None:
+        """Gives the reference back, if nobody has."""
+        try:
+            pointer = self._owned.pop()
+        except IndexError:
             return
-        given_back = pointer.given_back
-        del pointer
-        if given_back is not None and self._made == _generation:  # a parent's threads do not come back
-            given_back.wait(self._close_seconds)
+        self._give_back(pointer)
+
+    def _give_back(self, pointer: ctypes.c_void_p) -> None:
+        if pointer and not self._is_parents():
+            getattr(library(), self._release_name)(pointer)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_pointer", None) is not None and not is_finalizing():
-            self._release()
+        # A call holds the object, so none is under way. At the interpreter's end modules are half gone, `sys` among them;
+        # the process gives everything back by itself.
+        if getattr(self, "_owned", None) and not is_finalizing():
+            self._end()
 
-    def __copy__(self) -> "Handle":
+    def __copy__(self) -> "_Holder":
         return self
 
-    def __deepcopy__(self, memo: object) -> "Handle":
+    def __deepcopy__(self, memo: object) -> "_Holder":
         return self
 
     def __reduce__(self) -> Any:
         raise TypeError(f"a {type(self).__name__} cannot be pickled: prepare it again in the other process")
+
+
+class Handle(_Holder):
+    """An object that is given back with its last Python reference, which a call with it holds."""
+
+    __slots__ = ()
+    _get = _Holder._checked
+
+
+class Closable(_Holder):
+    """An object that may be closed while calls with it are under way: the last of them gives it back.
+
+    Calls are counted, because a Python reference lives on in the traceback of a call that failed.
+
+    Args:
+        key: of a callback that goes with it.
+    """
+
+    __slots__ = ("_callers", "_given_back", "_key")
+    _close_seconds: ClassVar[float] = 0  # how long closing waits for calls of other threads
+
+    def __init__(self, pointer: ctypes.c_void_p, drives: bool = False, key: int = 0) -> None:
+        #: The thread of each call under way.
+        self._callers: List[int] = []
+        self._given_back = threading.Event()
+        self._key = key
+        super().__init__(pointer, drives)
+
+    @contextmanager
+    def _in_call(self) -> Iterator[Any]:
+        """The C handle, which is not given back inside.
+
+        Raises:
+            Error: as ``_checked``.
+        """
+        caller = threading.get_ident()
+        with _lock:
+            self._callers.append(caller)  # before the look at whether it is closed
+        try:
+            yield self._checked()
+        finally:
+            with _lock:
+                self._callers.remove(caller)
+                last = self._pointer is None and not self._callers
+            if last:
+                self._end()
+
+    def _close(self) -> None:
+        """Gives the object back behind the calls that are under way, and waits for those of other threads.
+
+        Not in a callback: the call may be this thread's own, or wait for the end of the callback.
+        """
+        with _lock:
+            self._pointer = None
+            callers = list(self._callers)
+        if not callers:
+            self._end()
+        # In the child of a fork a parent's threads do not come back.
+        if threading.get_ident() not in callers and not _callbacks.inside() and self._made == _generation:
+            self._given_back.wait(self._close_seconds)
+
+    def _give_back(self, pointer: ctypes.c_void_p) -> None:
+        super()._give_back(pointer)
+        _callbacks.forget(self._key)
+        self._given_back.set()

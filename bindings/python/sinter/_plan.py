@@ -9,7 +9,7 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi
-from ._buffers import Buffer, check, describe, is_torch, torch_dtype, torch_module
+from ._buffers import Buffer, check, check_workspace, describe, is_torch, torch_dtype, torch_module
 from ._chain import Chain, TensorInfo
 from ._context import Context
 from ._error import Error, Status, invalid
@@ -133,11 +133,12 @@ class Plan(Handle):
         self._need_device()
         if rows == 0 and self.chain.uses_m:
             return outputs[0] if len(outputs) == 1 else outputs
-        self._order(buffers, on)
-        address = self._workspace(workspace, on)
+        given = self._given_workspace(workspace, on)
+        self._order(buffers + given, on)
+        address = given[0].address if given else self.context._workspaces.address(on, self.workspace_size)
         addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
         self._launch(addresses, address, on, rows, pdl)
-        self._keep(buffers, on, stream is not None)
+        self._keep(buffers + given, on, stream is not None)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(
@@ -152,9 +153,9 @@ class Plan(Handle):
         on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()
-        self._order(buffers, on)
-        fixed = None if workspace is None else self._workspace(workspace, on)
-        return Binding(self, buffers, outputs, rows, fixed, on)
+        given = self._given_workspace(workspace, on)
+        self._order(buffers + given, on)
+        return Binding(self, buffers, outputs, rows, given, on)
 
     # ------------------------------------------------------------ Parts of a launch
 
@@ -174,7 +175,7 @@ class Plan(Handle):
             raise invalid(f"{len(inputs)} inputs, the chain takes {chain.input_count}")
         buffers = [describe(value, f"input {i}", stream) for i, value in enumerate(inputs)]
         given = self._given_outputs(out)
-        described = [_writable(describe(value, f"output {i}", stream), i) for i, value in enumerate(given)]
+        described = [_writable(describe(value, f"output {i}", stream), f"output {i}") for i, value in enumerate(given)]
         rows = self._rows(buffers + described, m)
         infos = chain.buffers(rows)
         if out is None:
@@ -224,17 +225,13 @@ class Plan(Handle):
             if {producer, stream} != {0, 1}:
                 self.context._driver.wait_for(int(producer or 0), stream)
 
-    def _workspace(self, given: Any, stream: int) -> int:
+    def _given_workspace(self, given: Any, stream: int) -> List[Buffer]:
+        """The caller's workspace, checked; empty without one."""
         if given is None:
-            return self.context._workspaces.address(stream, self.workspace_size)
-        buffer = describe(given, "workspace", stream)
-        if buffer.shape is not None and buffer.dtype is not None:
-            size = buffer.dtype.itemsize
-            for extent in buffer.shape:
-                size *= extent
-            if size < self.workspace_size:
-                raise invalid(f"workspace has {size} bytes, the plan needs {self.workspace_size}")
-        return buffer.address
+            return []
+        buffer = self._placed(describe(given, "workspace", stream))
+        check_workspace(buffer, self.workspace_size, self.context.device)
+        return [_writable(buffer, "workspace")]
 
     def _launch(self, addresses: Any, workspace: int, stream: int, rows: int, pdl: bool) -> None:
         count = 1 if self.chain.uses_m else 0
@@ -279,15 +276,15 @@ class Binding:
         buffers: List[Buffer],
         outputs: Tuple[Any, ...],
         rows: int,
-        workspace: Optional[int],
+        workspace: List[Buffer],
         stream: int,
     ) -> None:
         self.plan = plan
         self.outputs = outputs
         self.m = rows
-        self._buffers = buffers
+        self._buffers = buffers + workspace
         self._addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
-        self._workspace = workspace
+        self._workspace = workspace[0].address if workspace else None
         self._m_fixed = plan.chain.strides_use_m()
         self._lock = threading.Lock()
         self._by_stream: Dict[int, "_Bound"] = {}
@@ -355,7 +352,7 @@ class Binding:
     def _bound(self, stream: int) -> "_Bound":
         """The C binding with `stream`'s workspace, which goes with the context."""
         if self._workspace is None and self.plan.workspace_size:
-            self.plan.context._get()
+            self.plan.context._checked()
         found = self._by_stream.get(stream)
         if found is not None:
             return found
@@ -427,9 +424,9 @@ class _Bound(Handle):
             raise_error(status, error)
 
 
-def _writable(buffer: Buffer, index: int) -> Buffer:
+def _writable(buffer: Buffer, name: str) -> Buffer:
     if buffer.readonly:
-        raise invalid(f"output {index} is read-only, says its owner")
+        raise invalid(f"{name} is read-only, says its owner")
     return buffer
 
 
@@ -463,7 +460,7 @@ def _allocate(inputs: Sequence[Any], info: TensorInfo, index: int) -> Any:
     raise invalid(f"output {index} cannot be made: no input is a torch or CuPy tensor; give it by out=")
 
 
-_CUPY_TYPES = {"f32": "float32", "f16": "float16", "s32": "int32", "pred": "bool"}
+_CUPY_TYPES = {"f32": "float32", "f16": "float16", "s32": "int32", "pred": "bool", "s8": "int8"}
 
 
 def _allocate_cupy(cupy: Any, info: TensorInfo, index: int) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional
 from . import _abi, _callbacks
 from ._chain import Chain
 from ._error import Error, Status
-from ._handle import Handle
+from ._handle import Closable
 from ._library import call, library, raise_error
 from ._stream import StreamLike, handle as stream_handle
 from ._words import microseconds, named, seconds
@@ -52,28 +52,31 @@ def prepare_options(
     )
 
 
-class Pending(Handle):
+class Pending(Closable):
     """A prepare under way. ``await pending``, or ``pending.result()``. Thread-safe.
 
-    When the last reference goes, or the last task that awaits it is cancelled, the prepare is cancelled.
+    When the last reference goes, or the last task that awaits it is cancelled or closed, the prepare is cancelled.
     """
 
-    __slots__ = ("context", "chain", "_progress_key", "_awaiting", "_lock")
+    __slots__ = ("context", "chain", "_awaiting", "_lock")
     _release_name = "sinter_pending_release"
     _close_seconds = 5
 
     def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain, progress_key: int) -> None:
-        super().__init__(pointer)
+        super().__init__(pointer, key=progress_key)
         self.context = context
         self.chain = chain
-        self._progress_key = progress_key
         self._awaiting = 0
         self._lock = threading.Lock()
         under_way.add(self)
 
     def done(self) -> bool:
         """Whether ``result`` would return at once."""
-        return self._pointer is None or library().sinter_pending_poll(self._get()) != 0
+        try:
+            with self._in_call() as pending:
+                return bool(library().sinter_pending_poll(pending))
+        except Error:
+            return True  # closed
 
     def result(self, timeout: Optional[float] = None) -> "Plan":
         """The plan, or the prepare's error. Waits at most `timeout` seconds; may be called again.
@@ -96,7 +99,8 @@ class Pending(Handle):
         Raises:
             Error: UNAVAILABLE where none is to be had.
         """
-        fd = int(library().sinter_pending_get_fd(self._get()))
+        with self._in_call() as pending:
+            fd = int(library().sinter_pending_get_fd(pending))
         if fd < 0:
             raise Error(Status.UNAVAILABLE, "there is no descriptor for the prepare")
         return fd
@@ -105,14 +109,15 @@ class Pending(Handle):
         """Calls ``callback()`` once: on a thread of the library when the prepare ends, or now if it has."""
         key = _callbacks.register(callback)
         try:
-            call("sinter_pending_on_ready", self._get(), _callbacks.ready_function, key)
+            with self._in_call() as pending:
+                call("sinter_pending_on_ready", pending, _callbacks.ready_function, key)
         except BaseException:
             _callbacks.forget(key)
             raise
 
     def close(self) -> None:
-        """Cancels what is under way and waits until it has stopped. May be called again."""
-        self._release()
+        """Cancels what is under way and waits until it has stopped; in a callback it does not wait. May be called again."""
+        self._close()
 
     cancel = close
 
@@ -135,15 +140,17 @@ class Pending(Handle):
             except RuntimeError:
                 pass  # the loop is closed
 
-        self.add_done_callback(wake)
+        gone = False
         self._count_awaiting(1)
         try:
+            self.add_done_callback(wake)
             await ended
-        except asyncio.CancelledError:
-            if self._count_awaiting(-1) == 0:
-                self.close()
+        except (asyncio.CancelledError, GeneratorExit):
+            gone = True
             raise
-        self._count_awaiting(-1)
+        finally:
+            if self._count_awaiting(-1) == 0 and gone:
+                self.close()
         return self.result()
 
     def _count_awaiting(self, change: int) -> int:
@@ -157,7 +164,8 @@ class Pending(Handle):
 
         was_done = self.done()
         pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
-        status = library().sinter_pending_get(self._get(), wait_us, ctypes.byref(pointer), ctypes.byref(error))
+        with self._in_call() as pending:
+            status = library().sinter_pending_get(pending, wait_us, ctypes.byref(pointer), ctypes.byref(error))
         if status == 0:
             return Plan(pointer, self.context, self.chain)
         if status == Status.DEADLINE_EXCEEDED and not was_done:
@@ -166,10 +174,6 @@ class Pending(Handle):
             return None
         raise_error(status, error)
         return None
-
-    def _release(self) -> None:
-        super()._release()
-        _callbacks.forget(self._progress_key)
 
 
 class Many:
@@ -181,7 +185,6 @@ class Many:
         self._context = context
         self._chains = chains
         self._arguments = (
-            context._get(),
             len(chains),
             (ctypes.c_void_p * len(chains))(*[chain._get().value for chain in chains]),
             (ctypes.c_int64 * len(chains))(*rows),
@@ -208,17 +211,21 @@ class Many:
         finally:
             _callbacks.forget(key)
             library().sinter_cancel_release(cancel)
-        plans = [
-            Plan(ctypes.c_void_p(pointer), self._context, chain) if pointer else None
-            for pointer, chain in zip(self._plans, self._chains)
-        ]
-        if self._failure is not None:
-            raise self._failure
-        return [plan for plan in plans if plan is not None]
+            # After an interrupt and a failure too: those that were made are given back.
+            pairs = zip(self._plans, self._chains)
+            plans = [Plan(ctypes.c_void_p(pointer), self._context, chain) for pointer, chain in pairs if pointer]
+        failure, self._failure = self._failure, None
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # its frames hold this object
+        return plans
 
     def _prepare(self) -> None:
         try:
-            call("sinter_prepare_many", *self._arguments, self._plans, None)
+            with self._context._in_call() as context:
+                call("sinter_prepare_many", context, *self._arguments, self._plans, None)
         except BaseException as failure:
             self._failure = failure
 

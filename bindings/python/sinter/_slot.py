@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import _abi, _callbacks
 from ._chain import Chain
 from ._error import Status
-from ._handle import Handle
+from ._handle import Closable
 from ._library import call, library, raise_error
 from ._prepare import Pending, Progress, under_way
 
@@ -17,32 +17,33 @@ if TYPE_CHECKING:
     from ._plan import Plan
 
 
-class Slot(Handle):
+class Slot(Closable):
     """A place that always holds the best plan so far, for callers that must not wait; ``Context.slot`` makes one.
 
     Nothing that a plan, binding or graph holds ever changes: to take a better plan in, ask for it, bind, capture anew.
     Thread-safe. When the last reference goes, a build under way is cancelled.
     """
 
-    __slots__ = ("context", "chain", "_progress_key")
+    __slots__ = ("context", "chain")
     _release_name = "sinter_slot_release"
     _close_seconds = 5
 
     def __init__(
         self, context: "Context", chain: Chain, rows: int, options: Any, manual: bool, progress: Optional[Progress]
     ) -> None:
-        self._progress_key = 0
+        key = 0
         if progress is not None:
-            self._progress_key = _callbacks.register(progress)
-            options.progress, options.progress_user_data = _callbacks.progress_function, self._progress_key
+            key = _callbacks.register(progress)
+            options.progress, options.progress_user_data = _callbacks.progress_function, key
         flags = _abi.SLOT_MANUAL if manual else 0
         pointer = ctypes.c_void_p()
         try:
-            call("sinter_slot_create", context._get(), chain._get(), rows, ctypes.byref(options), flags, ctypes.byref(pointer))
+            with context._in_call() as owner:
+                call("sinter_slot_create", owner, chain._get(), rows, ctypes.byref(options), flags, ctypes.byref(pointer))
         except BaseException:
-            _callbacks.forget(self._progress_key)
+            _callbacks.forget(key)
             raise
-        super().__init__(pointer)
+        super().__init__(pointer, key=key)
         self.context = context
         self.chain = chain
         under_way.add(self)
@@ -53,7 +54,8 @@ class Slot(Handle):
 
         With ``manual`` it may wait for ``switch``.
         """
-        return int(library().sinter_slot_get_generation(self._get()))
+        with self._in_call() as slot:
+            return int(library().sinter_slot_get_generation(slot))
 
     def plan(self) -> "Optional[Plan]":
         """The current plan, at once; None when there is none yet.
@@ -64,7 +66,8 @@ class Slot(Handle):
         from ._plan import Plan
 
         pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
-        status = library().sinter_slot_acquire(self._get(), ctypes.byref(pointer), ctypes.byref(error))
+        with self._in_call() as slot:
+            status = library().sinter_slot_acquire(slot, ctypes.byref(pointer), ctypes.byref(error))
         if status == 0:
             return Plan(pointer, self.context, self.chain)
         if status == Status.NOT_FOUND:
@@ -80,7 +83,8 @@ class Slot(Handle):
             Error: INVALID_ARGUMENT for a plan of another chain, bucket or device; FAILED_PRECONDITION while the build
                 is under way.
         """
-        call("sinter_slot_offer", self._get(), plan._get())
+        with self._in_call() as slot:
+            call("sinter_slot_offer", slot, plan._get())
 
     def switch(self) -> None:
         """Makes the newest plan current, with ``manual`` alone.
@@ -88,19 +92,17 @@ class Slot(Handle):
         Raises:
             Error: NOT_FOUND while it is being built, or the build's own; FAILED_PRECONDITION without ``manual``.
         """
-        call("sinter_slot_switch", self._get())
+        with self._in_call() as slot:
+            call("sinter_slot_switch", slot)
 
     @property
     def build(self) -> Pending:
         """The build, which has ended after a hit: to wait for, to be called, to read its error."""
         pointer = ctypes.c_void_p()
-        call("sinter_slot_get_build", self._get(), ctypes.byref(pointer))
+        with self._in_call() as slot:
+            call("sinter_slot_get_build", slot, ctypes.byref(pointer))
         return Pending(pointer, self.context, self.chain, 0)
 
     def close(self) -> None:
-        """Gives the slot back. What has its build keeps that; else it is cancelled, and waited for."""
-        self._release()
-
-    def _release(self) -> None:
-        super()._release()
-        _callbacks.forget(self._progress_key)
+        """Gives the slot back. What has its build keeps that; else it is cancelled, and waited for outside of callbacks."""
+        self._close()

@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from . import _handle
 from ._library import call, library
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ class _Memory:
     def __init__(self, context: "Context", size: int) -> None:
         self.size = -(-size // _GRAIN) * _GRAIN
         pointer = ctypes.c_uint64()
-        call("sinter_x_device_alloc", context._get(), self.size, ctypes.byref(pointer))
-        self.address = pointer.value
-        call("sinter_x_device_fill", context._get(), self.address, self.size, 0)
+        with context._in_call() as owner:
+            call("sinter_x_device_alloc", owner, self.size, ctypes.byref(pointer))
+            self.address = pointer.value
+            call("sinter_x_device_fill", owner, self.address, self.size, 0)
 
 
 class Workspaces:
@@ -43,7 +45,8 @@ class Workspaces:
 
     def want(self, size: int) -> None:
         """Workspaces made from now on have at least `size` bytes, so that one serves every plan made so far."""
-        self._wanted = max(self._wanted, size)
+        with _handle._lock:  # which the child of a fork has anew
+            self._wanted = max(self._wanted, size)
 
     def address(self, stream: int, size: int) -> int:
         """Address of `stream`'s workspace, of `size` bytes or more; 0 for a size of 0.
@@ -79,14 +82,14 @@ class Workspaces:
 
     def forget(self) -> None:
         """Frees all; nothing that uses one may be under way."""
-        context = self._owner()
         with self._lock:
             memories = self._all()
             self._by_stream.clear()
             self._outgrown.clear()
             self._spare = None
-        for memory in memories:
-            library().sinter_x_device_free(context._get(), memory.address, memory.size)
+        with self._owner()._in_call() as context:
+            for memory in memories:
+                library().sinter_x_device_free(context, memory.address, memory.size)
 
     def _take_spare(self, size: int) -> Optional[_Memory]:
         spare = self._spare

@@ -3,7 +3,7 @@
 
 Usage: engine.py CONFIG.json. The keys are `folder`, with a model's config.json, `rows`, the numbers of sequences that are decoded
 together, `context`, `new`, `engine` (more arguments of vllm.LLM). A line `R` decodes R sequences and is answered by a line of JSON
-behind the word RESULT; `ready` is the first answer. Seconds are those of a whole call of LLM.generate; with `one` of the same
+behind the word RESULT; the first answer says that it is ready, and whether norms are folded. Seconds are those of a whole call of LLM.generate; with `one` of the same
 prompts and a single token each, which is prefill.
 """
 
@@ -40,6 +40,20 @@ def decode(llm, rows, options, new):
     return seconds, [list(one.outputs[0].token_ids) for one in made]
 
 
+def is_folded(model):
+    """Whether the plugin multiplied norms into matrices. Runs where the model is."""
+    return any(getattr(part, "sinter_folded", False) for part in model.modules())
+
+
+def folded(llm):
+    """Whether norms are folded; None where vLLM does not let its model be asked."""
+    try:
+        return any(llm.apply_model(is_folded))
+    except Exception as error:
+        print("cannot tell whether norms are folded:", error, file=sys.stderr)
+        return None
+
+
 def machine():
     import torch
     import vllm
@@ -58,7 +72,7 @@ def main(path):
     begin = time.perf_counter()
     llm = make(options)
     decode(llm, 1, options, 4)
-    answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine()})
+    answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine(), "folded": folded(llm)})
     for line in sys.stdin:
         rows = int(line)
         one, _ = decode(llm, rows, options, 1)

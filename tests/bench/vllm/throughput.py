@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tokens a second that vLLM gives out, with and without the plugin sinter-vllm.
+"""Tokens a second that vLLM gives out, with and without the plugin sinter-vllm, and with norms folded by it.
 
 Usage: throughput.py --out FILE.json [--models A,B] [--rows 1,8] ..    needs vLLM, sinter, sinter-vllm and a Hopper GPU
 
-All engines start at once and then measure in turns, each in a process of its own: the same prompts, the same random weights. Ends with
-0 when all was measured, 1 when an engine failed, 2 for a command line that is wrong.
+The engines of a model start at once and then measure in turns, each in a process of its own: the same prompts, the same random weights.
+Ends with 0 when all was measured, 1 when an engine failed, 2 for a command line that is wrong.
 """
 
 import argparse
@@ -22,8 +22,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "decode"))
 
 from models import MODELS  # noqa: E402
 
-#: Contestants, and the plugins that vLLM loads in them.
-PLUGINS = {"vllm": "", "sinter": "sinter"}
+#: Contestants, and what is set in their environments: the plugins that vLLM loads, and whether it is asked to fold norms.
+CONTESTANTS = {
+    "vllm": {"VLLM_PLUGINS": "", "SINTER_VLLM_FOLD": "0"},
+    "sinter": {"VLLM_PLUGINS": "sinter", "SINTER_VLLM_FOLD": "0"},
+    "sinter-folded": {"VLLM_PLUGINS": "sinter", "SINTER_VLLM_FOLD": "1"},
+}
 
 
 def config(model):
@@ -42,7 +46,7 @@ class Engine:
     """A process of engine.py."""
 
     def __init__(self, folder, model, contestant, options):
-        self.name, self.contestant = model.name, contestant
+        self.name, self.contestant, self.folded = model.name, contestant, None
         place = os.path.join(folder, f"{model.name}-{contestant}")
         os.makedirs(place)
         with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
@@ -52,9 +56,10 @@ class Engine:
         with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
             json.dump(asked, file)
         # A cache of its own: what vLLM compiled for one contestant must not serve the other.
-        environment = {**os.environ, "VLLM_PLUGINS": PLUGINS[contestant], "VLLM_CACHE_ROOT": os.path.join(place, "cache"),
+        # The last lets engine.py ask the model whether its norms are folded.
+        environment = {**os.environ, **CONTESTANTS[contestant], "VLLM_CACHE_ROOT": os.path.join(place, "cache"),
                        "SINTER_METRICS_FILE": os.path.join(place, "%p.prom"), "VLLM_NO_USAGE_STATS": "1",
-                       "SINTER_VLLM_FOLD": "1"}
+                       "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}
         self.place, self.log = place, os.path.join(options.logs or place, f"{model.name}-{contestant}.log")
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
@@ -79,8 +84,11 @@ class Engine:
         raise RuntimeError(f"{self} ended with {self.process.returncode}: see {self.log}")
 
     def measure(self, rows):
-        self.process.stdin.write(f"{rows}\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(f"{rows}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it ended, and the answer says so
         return self.answer()
 
     def launches(self):
@@ -110,7 +118,7 @@ def agreement(left, right):
 def row(engine, rows, options, results):
     seconds, one = (statistics.median(result[key] for result in results) for key in ("seconds", "one_s"))
     made = rows * options.new
-    return {"model": engine.name, "contestant": engine.contestant, "rows": rows, "context": options.context, "new": options.new,
+    return {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "rows": rows, "context": options.context, "new": options.new,
             "seconds": seconds, "output_tokens_per_s": made / seconds,
             "decode_tokens_per_s": (made - rows) / (seconds - one), "step_us": (seconds - one) / (options.new - 1) * 1e6,
             "tokens": results[0]["tokens"]}
@@ -142,12 +150,23 @@ def compare(rows):
     return rows
 
 
+def names(table):
+    """A type of argument: words of `table`, with commas between."""
+
+    def read(text):
+        for name in text.split(","):
+            if name not in table:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {' '.join(table)}")
+        return text.split(",")
+
+    return read
+
+
 def parse(arguments):
-    names = lambda text: [name for name in text.split(",") if MODELS[name]]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="results file")
-    parser.add_argument("--models", type=names, default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
-    parser.add_argument("--contestants", type=lambda text: text.split(","), default=list(PLUGINS), help="vllm sinter")
+    parser.add_argument("--models", type=names(MODELS), default=["Qwen3-0.6B", "Llama-3-8B"], help="names from ../decode/models.py")
+    parser.add_argument("--contestants", type=names(CONTESTANTS), default=list(CONTESTANTS), help=" ".join(CONTESTANTS))
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32])
     parser.add_argument("--context", type=int, default=1024, help="tokens of a prompt")
     parser.add_argument("--new", type=int, default=128, help="tokens made of each prompt")
@@ -160,7 +179,8 @@ def parse(arguments):
 
 def report(one):
     beside = f"  with / without {one['ratio']:.3f} (decode {one['decode_ratio']:.3f})  agreement {one['agreement']:.2f}" if "ratio" in one else ""
-    print(f"{one['model']:13} M {one['rows']:<4} {one['contestant']:7} {one['output_tokens_per_s']:9.1f} tokens/s  "
+    how = {True: "folded", False: "not folded", None: "unknown"}[one["folded"]]
+    print(f"{one['model']:13} M {one['rows']:<4} {one['contestant']:13} norms {how:10}  {one['output_tokens_per_s']:9.1f} tokens/s  "
           f"decode {one['decode_tokens_per_s']:9.1f}, {one['step_us']:7.0f} us a step{beside}", flush=True)
 
 
@@ -192,30 +212,39 @@ def write(path, result):
         file.write("\n")
 
 
+def measure_model(name, folder, options, result):
+    """Starts the engines of a model, adds to `result` what they measure, and ends them."""
+    engines = [Engine(folder, MODELS[name], contestant, options) for contestant in options.contestants]
+    started, failed = ready(engines, options.ready)
+    result["failures"] += failed
+    for engine, said in started.items():
+        engine.folded = said["folded"]
+        result["machine"] = result["machine"] or said["machine"]
+        result["ready_s"][str(engine)] = said["ready_s"]
+    try:
+        found = compare(turns(list(started), options))
+    except RuntimeError as error:
+        result["failures"].append(str(error))
+        found = []
+    for one in found:
+        report(one)
+    result["rows"] += found
+    for engine in started:
+        count = result["launches"][str(engine)] = engine.launches()
+        if CONTESTANTS[engine.contestant]["VLLM_PLUGINS"] and not count:
+            result["failures"].append(f"{engine}: no plan of Sinter was launched")
+
+
 def main(arguments):
     options = parse(arguments)
+    result = {"machine": None, "rows": [], "ready_s": {}, "launches": {}, "failures": []}
     with tempfile.TemporaryDirectory() as folder:
-        engines = [Engine(folder, MODELS[name], contestant, options) for name in options.models for contestant in options.contestants]
-        started, failed = ready(engines, options.ready)
-        result = {"machine": next((said["machine"] for said in started.values()), None), "rows": [],
-                  "ready_s": {str(engine): said["ready_s"] for engine, said in started.items()}, "launches": {}, "failures": failed}
         for name in options.models:
-            try:
-                found = compare(turns([engine for engine in started if engine.name == name], options))
-            except RuntimeError as error:
-                failed.append(str(error))
-                continue
-            result["rows"] += found
-            for one in found:
-                report(one)
+            measure_model(name, folder, options, result)
             write(options.out, result)
-        for engine in started:
-            result["launches"][str(engine)] = engine.launches()
-        failed += [f"{name}: no plan of Sinter was launched" for name, count in result["launches"].items() if name.endswith("sinter") and not count]
-        write(options.out, result)
-    for why in failed:
+    for why in result["failures"]:
         print("FAILED", why)
-    return 1 if failed else 0
+    return 1 if result["failures"] else 0
 
 
 if __name__ == "__main__":

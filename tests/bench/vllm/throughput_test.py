@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What throughput.py does with engines, stood in for by a program that makes tokens of nothing."""
+"""What throughput.py does with engines, stood in for by a program that makes tokens of nothing; and how engine.py asks a model."""
 
 import contextlib
 import io
@@ -7,8 +7,10 @@ import json
 import os
 import sys
 import tempfile
+import types
 import unittest
 
+import engine
 import throughput
 
 ENGINE = """
@@ -18,6 +20,8 @@ with open(sys.argv[1]) as file:
 import time
 place = os.path.dirname(sys.argv[1])
 with_plugin = os.environ["VLLM_PLUGINS"] == "sinter"
+folded = os.environ["SINTER_VLLM_FOLD"] == "1"
+assert folded in (False, with_plugin) and os.environ["VLLM_ALLOW_INSECURE_SERIALIZATION"] == "1"
 assert place in os.environ["VLLM_CACHE_ROOT"]
 with open(os.path.join(options["folder"], "config.json")) as file:
     assert json.load(file)["num_hidden_layers"] == 32
@@ -25,11 +29,13 @@ if options["engine"].get("fails") == with_plugin:
     sys.exit("no driver")
 time.sleep(0 if with_plugin else options["engine"].get("late", 0))
 print("something else")
-print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}}), flush=True)
+print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}, "folded": folded}), flush=True)
 for line in sys.stdin:
+    if options["engine"].get("dies") == int(line) and folded:
+        sys.exit("out of memory")
     rows = int(line)
     tokens = [[1, 2, 3, 4 + with_plugin] for _ in range(rows)]
-    print("RESULT", json.dumps({"one_s": 0.5, "seconds": 1.5 - 0.2 * with_plugin, "tokens": tokens}), flush=True)
+    print("RESULT", json.dumps({"one_s": 0.5, "seconds": 1.5 - 0.2 * with_plugin - 0.1 * folded, "tokens": tokens}), flush=True)
 if with_plugin and not options["engine"].get("idle"):
     with open(os.environ["SINTER_METRICS_FILE"].replace("%p", "1"), "w") as file:
         file.write("# HELP\\nsinter_launches_total 12\\n")
@@ -46,10 +52,10 @@ class ThroughputTest(unittest.TestCase):
         throughput.HERE = folder.name
         self.addCleanup(setattr, throughput, "HERE", here)
 
-    def run_it(self, engine):
+    def run_it(self, engine, *more):
         out, said = os.path.join(self.folder, "out.json"), io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = throughput.main(["--out", out, "--models", "Llama-3-8B", "--rows", "1,8", "--new", "4", "--engine", json.dumps(engine)])
+            status = throughput.main(["--out", out, "--models", "Llama-3-8B", "--rows", "1,8", "--new", "4", "--engine", json.dumps(engine), *more])
         with open(out, encoding="utf-8") as file:
             return status, json.load(file), said.getvalue()
 
@@ -57,21 +63,44 @@ class ThroughputTest(unittest.TestCase):
         status, result, said = self.run_it({})
         self.assertEqual((status, result["failures"]), (0, []))
         self.assertEqual([(one["contestant"], one["rows"]) for one in result["rows"]],
-                         [("vllm", 1), ("sinter", 1), ("vllm", 8), ("sinter", 8)])
-        own, taken = result["rows"][2:]
+                         [(name, rows) for rows in (1, 8) for name in ("vllm", "sinter", "sinter-folded")])
+        own, taken, folded = result["rows"][3:]
         self.assertAlmostEqual(own["output_tokens_per_s"], 32 / 1.5)
         self.assertAlmostEqual(own["step_us"], 1e6 / 3)
         self.assertAlmostEqual(taken["ratio"], 1.5 / 1.3)
         self.assertAlmostEqual(taken["decode_ratio"], 1.0 / 0.8)
         self.assertAlmostEqual(taken["agreement"], 0.75)
+        self.assertAlmostEqual(folded["ratio"], 1.5 / 1.2)
+        self.assertEqual([one["folded"] for one in (own, taken, folded)], [False, False, True])
         self.assertNotIn("tokens", taken)
         self.assertEqual((result["machine"], result["ready_s"]["Llama-3-8B vllm"]), ({"gpu": "none"}, 1.0))
-        self.assertEqual(result["launches"], {"Llama-3-8B vllm": 0, "Llama-3-8B sinter": 12})
+        self.assertEqual(result["launches"], {"Llama-3-8B vllm": 0, "Llama-3-8B sinter": 12, "Llama-3-8B sinter-folded": 12})
         self.assertIn("with / without 1.154", said)
+        self.assertRegex(said, "sinter +norms not folded ")
+        self.assertRegex(said, "sinter-folded +norms folded ")
+
+    def test_contestants_are_named(self):
+        _, result, _ = self.run_it({}, "--contestants", "sinter-folded")
+        self.assertEqual([one["contestant"] for one in result["rows"]], ["sinter-folded"] * 2)
+        for wrong in ("--contestants=sinter,other", "--models=GPT"):
+            with self.assertRaises(SystemExit) as caught, contextlib.redirect_stderr(io.StringIO()):
+                throughput.main(["--out", "x.json", wrong])
+            self.assertEqual(caught.exception.code, 2)
+
+    def test_the_environment_does_not_fold(self):
+        os.environ["SINTER_VLLM_FOLD"] = "1"
+        self.addCleanup(os.environ.pop, "SINTER_VLLM_FOLD")
+        _, result, _ = self.run_it({}, "--contestants", "vllm,sinter")
+        self.assertEqual({one["folded"] for one in result["rows"]}, {False})
+
+    def test_an_engine_that_ends_is_a_failure(self):
+        status, result, said = self.run_it({"dies": 8})
+        self.assertEqual((status, result["rows"]), (1, []))
+        self.assertIn("Llama-3-8B sinter-folded ended with 1", said)
 
     def test_the_order_of_engines_is_not_that_of_their_first_answers(self):
         _, result, _ = self.run_it({"late": 0.3})
-        self.assertEqual([one["contestant"] for one in result["rows"]], ["vllm", "sinter", "vllm", "sinter"])
+        self.assertEqual([one["contestant"] for one in result["rows"]], ["vllm", "sinter", "sinter-folded"] * 2)
 
     def test_an_engine_that_does_not_start_is_a_failure_and_the_other_goes_on(self):
         status, result, said = self.run_it({"fails": True})
@@ -79,9 +108,33 @@ class ThroughputTest(unittest.TestCase):
         self.assertEqual([one["contestant"] for one in result["rows"]], ["vllm", "vllm"])
         self.assertIn("Llama-3-8B sinter ended with 1", said)
 
+    def test_an_engine_that_has_ended_says_so(self):
+        one = throughput.Engine.__new__(throughput.Engine)
+        one.name, one.contestant, one.log = "Llama-3-8B", "vllm", "the log"
+        pipe = throughput.subprocess.PIPE
+        one.process = throughput.subprocess.Popen([sys.executable, "-c", ""], stdin=pipe, stdout=pipe, text=True)
+        one.process.wait()
+        with self.assertRaisesRegex(RuntimeError, "Llama-3-8B vllm ended with 0: see the log"):
+            one.measure(8)
+
     def test_a_plugin_that_does_nothing_is_a_failure(self):
         status, result, _ = self.run_it({"idle": True})
-        self.assertEqual((status, result["failures"]), (1, ["Llama-3-8B sinter: no plan of Sinter was launched"]))
+        self.assertEqual((status, result["failures"]), (1, [f"Llama-3-8B {name}: no plan of Sinter was launched" for name in ("sinter", "sinter-folded")]))
+
+
+class EngineTest(unittest.TestCase):
+    def test_a_model_is_asked_whether_norms_are_folded(self):
+        inner = types.SimpleNamespace()
+        model = types.SimpleNamespace(modules=lambda: [types.SimpleNamespace(), inner])
+        llm = types.SimpleNamespace(apply_model=lambda function: [function(model)])
+        self.assertIs(engine.folded(llm), False)
+        inner.sinter_folded = True
+        self.assertIs(engine.folded(llm), True)
+
+    def test_one_that_cannot_be_asked_is_unknown(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertIsNone(engine.folded(None))
+        self.assertIn("cannot tell", said.getvalue())
 
 
 if __name__ == "__main__":

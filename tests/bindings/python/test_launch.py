@@ -3,12 +3,15 @@
 import ctypes
 import gc
 import os
+import sys
+import threading
+import types
 import weakref
 
 import pytest
 
 import sinter
-from sinter import _buffers
+from sinter import _buffers, _plan
 
 from conftest import S8, SMALL, Array
 
@@ -53,7 +56,7 @@ def test_a_binding_launches_any_rows_it_holds(gpu, launchable, buffers):
         binding(1.5)
 
 
-def test_a_binding_ends_with_its_context(cache_dir, need_compiler, buffers):
+def test_a_binding_ends_with_its_context(gpu, cache_dir, buffers):
     """Its workspace was the context's, and is freed. One with a workspace of the caller's goes on."""
     *inputs, out = buffers
     with sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir) as context:
@@ -69,7 +72,7 @@ def test_a_binding_ends_with_its_context(cache_dir, need_compiler, buffers):
     assert own() is out and small() is not None and plan.summary()
 
 
-def test_objects_may_go_in_any_order(cache_dir, need_compiler, buffers):
+def test_objects_may_go_in_any_order(gpu, cache_dir, buffers):
     *inputs, out = buffers
     context = sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir)
     plan = context.prepare(S8, m=128)
@@ -108,6 +111,22 @@ def test_a_launch_keeps_what_its_owner_may_free(gpu, launchable, buffers, monkey
     gpu._in_flight.reap()
     gc.collect()
     assert alive() is None and len(gpu._in_flight) == 0
+
+
+def test_a_launch_keeps_its_memory_when_its_context_goes(gpu, launchable, buffers, cache_dir, monkeypatch):
+    context = sinter.Context(0, driver_path=os.environ["FAKE_LIBCUDA"], cache_dir=cache_dir)
+    x, gamma, y = Array((4, 64), 1 << 24), Array((64,), 1 << 25), Array((4, 64), 1 << 26)
+    alive, gone = weakref.ref(x), weakref.ref(context)
+    monkeypatch.setattr(type(context._driver), "take_if_reached", lambda driver, event: False)
+    context.prepare(SMALL, m=8)(x, gamma, out=y)
+    del context, x, gamma, y
+    gc.collect()
+    assert alive() is not None and gone() is None
+    monkeypatch.undo()
+    *inputs, out = buffers
+    launchable(*inputs, out=out)  # any launch looks after all
+    gc.collect()
+    assert alive() is None
 
 
 def test_captured_launches_keep_their_buffers(gpu, launchable, buffers, monkeypatch):
@@ -188,6 +207,24 @@ def test_workspaces_belong_to_streams(gpu, launchable):
     assert spaces.bytes() == spare
 
 
+def test_the_largest_workspace_wanted_is_remembered(gpu):
+    """Whichever threads want one at a time."""
+    from sinter._workspace import Workspaces
+
+    spaces = Workspaces(gpu)
+    other = threading.Thread(target=spaces.want, args=(5 << 20,))
+
+    class Slow(int):
+        def __gt__(self, wanted):
+            other.start()
+            other.join(0.1)
+            return int(self) > wanted
+
+    spaces.want(Slow(10))
+    other.join(10)
+    assert spaces._wanted == 5 << 20
+
+
 def test_a_given_workspace_is_checked(launchable, buffers):
     *inputs, out = buffers
     size = launchable.workspace_size
@@ -197,6 +234,40 @@ def test_a_given_workspace_is_checked(launchable, buffers):
         launchable(*inputs, out=out, workspace=Array((16,), 1 << 29, "|V1"))
     with pytest.raises(TypeError):
         launchable(*inputs, out=out, workspace="here")
+
+
+def test_a_given_workspace_is_kept(gpu, launchable, buffers, monkeypatch):
+    """By a binding as long as it lives, by a launch until it has ended."""
+    *inputs, out = buffers
+    space = Array((launchable.workspace_size,), 1 << 29, "|V1")
+    alive = weakref.ref(space)
+    binding = launchable.bind(*inputs, out=out, workspace=space)
+    del space
+    gc.collect()
+    assert alive() is not None and binding() is out
+    del binding
+    monkeypatch.setattr(gpu._driver, "take_if_reached", lambda event: False)
+    space = Array((launchable.workspace_size,), 1 << 29, "|V1")
+    alive = weakref.ref(space)
+    launchable(*inputs, out=out, workspace=space)
+    del space
+    gc.collect()
+    assert alive() is not None
+    monkeypatch.undo()
+    gpu._in_flight.reap()
+
+
+def test_a_workspace_is_on_the_plans_device(gpu, launchable, buffers, monkeypatch):
+    *inputs, out = buffers
+    space = Array((launchable.workspace_size,), 1 << 29, "|V1")
+    monkeypatch.setattr(gpu._driver, "device_of", lambda address: 3 if address == 1 << 29 else 0)
+    for use in (launchable, launchable.bind):
+        with pytest.raises(sinter.Error, match="workspace is on device 3, the plan runs on device 0"):
+            use(*inputs, out=out, workspace=space)
+    monkeypatch.undo()
+    apart = Array((launchable.workspace_size,), 1 << 29, "|V1", strides=(2,))
+    with pytest.raises(sinter.Error, match="workspace has strides"):
+        launchable(*inputs, out=out, workspace=apart)
 
 
 class Broken:
@@ -279,6 +350,20 @@ def test_declared_aliases_may_share(gpu, need_compiler):
         plan(False)(x, out=x)
 
 
+def test_outputs_are_made_by_cupy(monkeypatch):
+    cuda = types.SimpleNamespace(alloc=lambda size: size)
+    cupy = types.SimpleNamespace(cuda=cuda, ndarray=lambda *made: made)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    array = type("ndarray", (), {"__module__": "cupy"})()
+    b = sinter.Builder()
+    x = b.input("f32", (sinter.M, 64))
+    b.output(x.cast("s8"))
+    b.output(x.cast("s32"), strides=(128, 1))
+    eight, wide = b.finish().outputs(3)
+    assert _plan._allocate([array], eight, 0) == ((3, 64), "int8", 192, (64, 1))
+    assert _plan._allocate([array], wide, 1) == ((3, 64), "int32", (2 * 128 + 64) * 4, (512, 4))
+
+
 def test_strides_that_grow_with_m_serve_one_m(launchable, buffers, monkeypatch):
     # No kernel family takes such a chain yet.
     monkeypatch.setattr(sinter.Chain, "strides_use_m", lambda chain: True)
@@ -326,6 +411,13 @@ class DLPack:
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
         return new(ctypes.addressof(self.managed), self.name, None)
+
+
+def test_dlpack_is_read_where_the_array_interface_fails():
+    """As that of older JAX does for bf16."""
+    both = type("Both", (DLPack, Broken), {})((7, 1024))
+    seen = _buffers.describe(both, "x")
+    assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16
 
 
 @pytest.mark.parametrize("versioned", [True, False])

@@ -207,6 +207,24 @@ def test_one_who_awaits_may_be_cancelled(need_compiler):
         asyncio.run(run(context))
 
 
+def test_a_coroutine_that_is_closed_awaits_no_more(need_compiler):
+    async def run(context, last):
+        pending = context.prepare_async(COLD.format(8048), m=128)
+        waits = [pending._wait() for _ in range(2)]
+        for one in waits:
+            one.send(None)
+        waits[0].close()
+        assert pending._awaiting == 1 and pending.fileno() >= 0
+        with pytest.raises(last):
+            waits[1].throw(last())
+        with pytest.raises(sinter.Error, match="the Pending is closed"):
+            pending.result()
+
+    with sinter.Context(target="h200", cache_dir="") as context:
+        for last in (asyncio.CancelledError, GeneratorExit):
+            asyncio.run(run(context, last))
+
+
 def test_a_loop_waits_for_the_descriptor(context, need_compiler):
     async def run():
         loop, told = asyncio.get_running_loop(), asyncio.Event()

@@ -83,6 +83,26 @@ def test_nothing_keeps_objects_alive(cache_dir, need_compiler):
         gc.enable()
 
 
+def test_failures_keep_nothing_alive(need_compiler):
+    context = sinter.Context(target="h200", cache_dir="", must_hit=True, log_level="off")
+    gc.disable()
+    try:
+        for fails in (
+            lambda: context.prepare(SMALL, m=8),
+            lambda: context.prepare_many([SMALL], [8]),
+            lambda: context.slot(SMALL, m=8).build.result(),
+        ):
+            try:
+                fails()
+            except sinter.Error as error:
+                assert error.code == sinter.Status.CACHE_MISS
+        alive = weakref.ref(context)
+        del context, fails
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
 def test_callbacks_are_forgotten(cache_dir, need_compiler):
     before = _callbacks.count()
     for _ in range(3):

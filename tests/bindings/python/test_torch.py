@@ -227,6 +227,27 @@ def test_wrong_types_are_named(message):
         WRONG[message]()
 
 
+def test_declared_strides_are_kept(monkeypatch):
+    """Of inputs that a chain declares otherwise than contiguous, and of outputs in a graph."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    b = sinter.Builder()
+    x, w = b.input("bf16", (sinter.M, 64)), b.constant("bf16", (64, 32), strides=(1, 64))
+    y = (x @ w).cast("bf16")
+    b.output(y, strides=(48, 1))
+    b.output((y * 2).cast("bf16"), strides=(1, "M"))
+    chain, seen = b.finish(), []
+    plan = lambda *inputs, pdl: seen.append([value.stride() for value in inputs])
+    monkeypatch.setattr(_ops.store, "find_chain", lambda *asked: plan)
+    with FakeTensorMode():
+        column_major = torch.empty(32, 64, dtype=torch.bfloat16, device="cuda").t()
+        padded = torch.empty(5, 128, dtype=torch.bfloat16, device="cuda")[:, :64]
+        _ops._run_cuda([padded, column_major], sinter.torch.register_chain(chain))
+    assert seen == [[(64, 1), (1, 64)]]
+    outputs = _ops._run_fake([torch.empty(5, 64).bfloat16(), torch.empty(32, 64).t()], chain.digest)
+    assert [(tuple(value.shape), value.stride()) for value in outputs] == [((5, 32), (48, 1)), ((5, 32), (1, 5))]
+
+
 def test_what_is_on_the_host_is_named():
     key = sinter.torch.register_chain(sinter.Chain.of(SMALL))
     with pytest.raises(sinter.Error, match="input 0 is on the host"):
@@ -329,13 +350,24 @@ def test_what_does_not_fit_is_left_alone(options):
         sinter.torch.prepare_model(made, [1])
 
 
-def test_a_projection_wrapped_later_is_respected():
-    made = model(1)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_projection_that_is_put_in_later_computes(gradients, context, need_compiler):
+    """As an adapter's is, or another Linear."""
+    made, x = model(1), torch.randn(5, 64).bfloat16()
     sinter.torch.replace_mlp(made)
-    made[0].mlp.down_proj = torch.nn.Sequential(made[0].mlp.down_proj)
-    made[0].mlp.replaced.down_proj = made[0].mlp.down_proj
-    with torch.no_grad():
-        made(torch.randn(5, 64).bfloat16())
+    mlp = made[0].mlp
+    plain = torch.nn.Linear(128, 64, bias=False).bfloat16()
+    for put in (torch.nn.Sequential(torch.nn.Linear(64, 128, bias=False)).bfloat16(), mlp.gate_proj):
+        mlp.gate_proj, mlp.down_proj = put, plain
+        with torch.set_grad_enabled(gradients):
+            own = mlp.down_proj(torch.nn.functional.silu(mlp.gate_proj(x)) * mlp.up_proj(x))
+            assert (mlp(x) - own).norm() / own.norm() < 1e-2
+    mlp.gate_proj = torch.nn.Sequential(mlp.gate_proj)
+    with pytest.raises(sinter.Error, match="no gated MLP"):
+        sinter.torch.prepare_model(made, [1], context=context)
+    mlp.train()
+    sinter.torch.restore_mlp(made)
+    assert made[0].mlp.down_proj is plain and type(made[0].mlp.gate_proj) is torch.nn.Sequential and made[0].mlp.training
 
 
 def test_models_are_prepared_without_a_gpu(context, need_compiler):

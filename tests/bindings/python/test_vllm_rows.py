@@ -144,6 +144,7 @@ def calls(graph):
 
 @pytest.mark.parametrize("folded", [False, True])
 def test_a_graph_above_all_plans_holds_vllms_operators(vllm, folded, monkeypatch):
+    monkeypatch.setenv("SINTER_VLLM_FOLD", "1")
     monkeypatch.setattr(servers, "folding_pays", lambda weights, eps: folded)
     kind, mlp = vllm.models[0]
     own, _, taken = own_and_taken(vllm, kind, mlp)
@@ -335,8 +336,26 @@ def test_folding_pays_where_products_compute_norms(context, need_compiler, monke
     assert servers.planned([torch.empty(shape) for shape in shapes], 1e-6, True)  # not on a GPU
 
 
-def test_layers_without_plans_stay_vllms(vllm, monkeypatch):
-    monkeypatch.setattr(servers, "planned", lambda weights, eps, folded: False)
+@pytest.mark.parametrize("there", ["none", "unfolded", "unfolded of the last layer", "all"])
+def test_norms_are_folded_once_all_plans_are_there(vllm, monkeypatch, there):
+    kind, mlp = vllm.models[0]
+    before, asked, own_fold = kind(mlp), [], servers.fold
+
+    def planned(weights, eps, folded):
+        asked.append(folded)
+        missing = {"none": True, "unfolded": folded, "all": False}.get(there, folded and asked.count(True) == 2)
+        return not missing
+
+    def fold(pairs):
+        assert asked == [True] * 2
+        own_fold(pairs)
+
+    monkeypatch.setattr(servers, "planned", planned)
+    monkeypatch.setattr(servers, "fold", fold)
     own, result, taken = folding(vllm, monkeypatch)
-    assert not any(hasattr(layer, "sinter_after") for layer in taken.layers)
-    assert taken.sinter_folded and close(result, own)  # folded, a model is the same model
+    assert close(result, own) and any(hasattr(layer, "sinter_after") for layer in taken.layers) == (there != "none")
+    assert hasattr(taken, "sinter_folded") == (there == "all") and asked[0]
+    weights, as_loaded = taken.state_dict(), before.state_dict()
+    assert all(torch.equal(weights[name], as_loaded[name]) for name in weights) == (there != "all")
+    if there != "all":
+        assert taken.load_weights([("a", None)]) == {"a"}

@@ -14,6 +14,7 @@ from ._store import sizes_of, store
 
 # transformers' modules whose forward is down_proj(act_fn(gate_proj(x)) * up_proj(x)).
 _MODULES = ("LlamaMLP", "Qwen2MLP", "Qwen3MLP", "MistralMLP")
+_PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 _ACTIVATIONS = {"SiLU": "silu", "SiLUActivation": "silu", "GELUTanh": "gelu_tanh", "PytorchGELUTanh": "gelu_tanh"}
 
 
@@ -21,14 +22,14 @@ class SinterMLP(nn.Module):
     """Takes the place of a gated MLP and computes it by ``torch.ops.sinter.gated_mlp_split``.
 
     It holds the same projections under the same names, so the model's state keeps its keys. With gradients wanted, or
-    projections that are no longer plain, the module that it replaced computes.
+    projections that are no longer plain, it calls them one after another.
     """
 
     def __init__(self, replaced: nn.Module, act: str) -> None:
         super().__init__()
-        self.gate_proj = replaced.gate_proj
-        self.up_proj = replaced.up_proj
-        self.down_proj = replaced.down_proj
+        self.gate_proj: Any = replaced.gate_proj
+        self.up_proj: Any = replaced.up_proj
+        self.down_proj: Any = replaced.down_proj
         self.act = act
         # Not a child of its own: its parameters are the three above.
         self.replaced: Any
@@ -41,7 +42,7 @@ class SinterMLP(nn.Module):
             if x.dtype == weights[2].dtype and not _wants_gradient(x, *weights):
                 result: torch.Tensor = torch.ops.sinter.gated_mlp_split(x, *weights, self.act)
                 return result
-        own: torch.Tensor = self.replaced(x)
+        own: torch.Tensor = self.down_proj(self.replaced.act_fn(self.gate_proj(x)) * self.up_proj(x))
         return own
 
     def extra_repr(self) -> str:
@@ -103,12 +104,15 @@ def replace_mlp(model: nn.Module) -> List[str]:
 
 
 def restore_mlp(model: nn.Module) -> List[str]:
-    """Undoes ``replace_mlp``; the names of the modules that are back."""
+    """Undoes ``replace_mlp``; the names of the modules that are back. Projections that were put in later stay."""
     _check_model(model)
     found = [name for name, module in model.named_modules() if name and isinstance(module, SinterMLP)]
     for name in found:
         parent, _, child = name.rpartition(".")
-        setattr(model.get_submodule(parent), child, model.get_submodule(name).replaced)
+        module: Any = model.get_submodule(name)
+        for projection in _PROJECTIONS:
+            setattr(module.replaced, projection, getattr(module, projection))
+        setattr(model.get_submodule(parent), child, module.replaced.train(module.training))
     return found
 
 
@@ -125,7 +129,7 @@ def _mlps(model: nn.Module) -> Iterator[_Mlp]:
     for module in model.modules():
         down = getattr(getattr(module, "down_proj", None), "weight", None)
         merged = getattr(getattr(module, "gate_up_proj", None), "weight", None)
-        if isinstance(module, SinterMLP) or _takes(module):
+        if (isinstance(module, SinterMLP) and _plain(module)) or _takes(module):
             act = module.act if isinstance(module, SinterMLP) else _activation(module)
             weight, n = module.gate_proj.weight, module.gate_proj.weight.shape[0]
         elif isinstance(merged, torch.Tensor) and isinstance(down, torch.Tensor) and merged.dim() == 2:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 
+from .._buffers import contiguous
 from .._chain import Chain
 from .._error import Error, Status, invalid
 from .._plan import Plan
@@ -190,8 +191,17 @@ def _run_cuda(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[t
     rows = _rows(chain, inputs)
     plan = store.find_chain(device, chain, key, rows)
     with torch.no_grad():
-        result = plan(*[value.contiguous() for value in inputs], pdl=pdl)
+        result = plan(*_as_declared(chain, inputs), pdl=pdl)
     return list(result) if isinstance(result, tuple) else [result]
+
+
+def _as_declared(chain: Chain, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+    """The inputs, made contiguous where the chain asks for that. It may ask for other strides."""
+    infos = chain.inputs(2)
+    return [
+        value.contiguous() if i >= len(infos) or infos[i].strides == contiguous(infos[i].shape) else value
+        for i, value in enumerate(inputs)
+    ]
 
 
 def _run_cpu(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
@@ -208,7 +218,7 @@ def _rows(chain: Chain, inputs: Sequence[torch.Tensor]) -> int:
 
 
 def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[torch.Tensor]:
-    """Outputs by the chain's own shapes; an extent of M is the symbol of the inputs."""
+    """Outputs by the chain's own shapes and strides; an extent of M is the symbol of the inputs."""
     from .._buffers import torch_dtype
 
     chain = _registered(key)
@@ -219,11 +229,19 @@ def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[t
             rows = value.shape[axis]
             break
     results = []
-    for i, info in enumerate(chain.outputs(2)):
-        axis = chain._m_axes[chain.input_count + i]
-        shape = [rows if j == axis else extent for j, extent in enumerate(info.shape)]
-        results.append(inputs[0].new_empty(shape, dtype=torch_dtype(info.dtype)))
+    for two, three in zip(chain.outputs(2), chain.outputs(3)):
+        shape = [_grown(a, b, rows) for a, b in zip(two.shape, three.shape)]
+        strides = [_grown(a, b, rows) for a, b in zip(two.strides, three.strides)]
+        results.append(inputs[0].new_empty_strided(shape, strides, dtype=torch_dtype(two.dtype)))
     return results
+
+
+def _grown(two: int, three: int, rows: Any) -> Any:
+    """A factor times a power of M, at M = `rows`, of which its values at M = 2 and 3 tell."""
+    power = 0
+    while two * 3**power != three * 2**power:
+        power += 1
+    return two // 2**power * rows**power
 
 
 Operators = Tuple[Tuple[str, str, Dict[str, Any]], ...]

@@ -266,7 +266,7 @@ def use_context(context: Context) -> None:
     """
     if not isinstance(context, Context):
         raise TypeError(f"context is a {type(context).__name__}, not a sinter.Context")
-    context._get()
+    context._checked()
     store.use(context)
 
 

@@ -140,10 +140,13 @@ def _look_at(model: Any, servers: Any) -> None:
         _see_mlps(model, servers)
         return
     layers = list(model.layers)
-    folded = _norms.fold(model, layers, servers)
-    if not servers.planned(*_layers.weights_of(*layers[:2]), folded):
+    # Weights change only when all plans are there.
+    folded = _norms.folds(model, layers, servers) and _layers.planned(layers, True, servers)
+    if not folded and not _layers.planned(layers, False, servers):
         _see_mlps(model, servers)
         return  # the reason is logged
+    if folded:
+        _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
     _layers.link(layers, folded)
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")

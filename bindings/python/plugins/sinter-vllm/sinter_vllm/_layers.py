@@ -72,6 +72,11 @@ def weights_of(layer: Any, after: Any) -> "tuple[List[torch.Tensor], float]":
     return [*weights, after.input_layernorm.weight, after.self_attn.qkv_proj.weight], norm.variance_epsilon
 
 
+def planned(layers: "List[Any]", folded: bool, servers: Any) -> bool:
+    """Whether each layer that will be linked has its plans. Prepares them."""
+    return all(servers.planned(*weights_of(*pair), folded) for pair in zip(layers, layers[1:]))
+
+
 def link(layers: "List[Any]", folded: bool = False) -> None:
     """Each layer of `layers` hands to the next one its queries, keys and values. `folded`: as of the operator."""
     for layer, after in zip(layers, layers[1:]):

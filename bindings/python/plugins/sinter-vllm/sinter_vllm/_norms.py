@@ -14,20 +14,28 @@ from . import _layers
 VARIABLE = "SINTER_VLLM_FOLD"
 
 
-def fold(model: Any, layers: "List[Any]", servers: Any) -> bool:
-    """Folds the norms of layers that will be linked, where a plan would use it; whether it did."""
+def folds(model: Any, layers: "List[Any]", servers: Any) -> bool:
+    """Whether the norms of layers that will be linked shall be folded: a plan would use it, and the numbers allow it."""
     refuses = getattr(getattr(model, "load_weights", None), "is_sinters", False)
     if not refuses or not wanted(model.vllm_config):
         return False
+    pays: bool = servers.folding_pays(*_layers.weights_of(*layers[:2]))
+    return pays and bool(servers.folds(_pairs(layers)))
+
+
+def fold(model: Any, layers: "List[Any]", servers: Any) -> None:
+    """Folds them, and has the model refuse weights."""
+    model.sinter_folded = True
+    servers.fold(_pairs(layers))
+
+
+def _pairs(layers: "List[Any]") -> List[Any]:
+    """The norms between attentions, each with the matrix behind it."""
     pairs = []
     for layer, after in zip(layers, layers[1:]):
         pairs.append((layer.post_attention_layernorm.weight, layer.mlp.gate_up_proj.weight))
         pairs.append((after.input_layernorm.weight, after.self_attn.qkv_proj.weight))
-    if not servers.folding_pays(*_layers.weights_of(*layers[:2])) or not servers.folds(pairs):
-        return False
-    servers.fold(pairs)
-    model.sinter_folded = True
-    return True
+    return pairs
 
 
 def wanted(config: Any) -> bool:
