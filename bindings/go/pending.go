@@ -73,17 +73,30 @@ func newPending(ctx context.Context, raw *C.sinter_pending, after func()) (*Pend
 	}), ready, ctx}, nil
 }
 
-// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select.
-func (p *Pending) Done() <-chan struct{} { return p.ready }
+// over is closed: what is not under way is waited for no longer.
+var over = func() chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}()
+
+// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select. That
+// of a zero Pending is closed, as its Wait is an error.
+func (p *Pending) Done() <-chan struct{} {
+	if p.ready == nil {
+		return over
+	}
+	return p.ready
+}
 
 // Wait gives the plan, or the prepare's error; it may be called again, and each plan is the caller's to close. When ctx
 // ends, the prepare goes on, and the error wraps ctx.Err().
 func (p *Pending) Wait(ctx context.Context) (*Plan, error) {
 	select {
-	case <-p.ready:
+	case <-p.Done():
 	default:
 		select {
-		case <-p.ready:
+		case <-p.Done():
 		case <-ctx.Done():
 			return nil, because(ctx, &Error{Status: Cancelled, Message: "the prepare is still under way"})
 		}

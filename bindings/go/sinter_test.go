@@ -495,6 +495,21 @@ func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
 	refused(t, (&Binding{}).Launch(0, 1, 0), InvalidArgument, "nil")
 	_, err = (&Context{}).Prepare(context.Background(), chain, 20)
 	refused(t, err, InvalidArgument, "nil")
+	_, err = (&Slot{}).Wait(context.Background())
+	refused(t, err, InvalidArgument, "nil")
+}
+
+func TestAPendingThatWasNeverMadeIsAnErrorAtOnce(t *testing.T) {
+	late, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := (&Pending{}).Wait(late)
+	refused(t, err, InvalidArgument, "nil")
+	select {
+	case <-(&Pending{}).Done():
+	default:
+		t.Error("a select on it would wait for ever")
+	}
+	(&Pending{}).Close()
 }
 
 func TestCloseMayRaceWithCalls(t *testing.T) {
