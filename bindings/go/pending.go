@@ -14,7 +14,7 @@ import (
 // cancelled.
 type Pending struct {
 	h     *handle
-	ready chan struct{}
+	ready <-chan struct{}
 	ctx   context.Context
 }
 
@@ -50,27 +50,36 @@ func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given
 		after()
 		return nil, because(ctx, err)
 	}
-	return newPending(ctx, pending, after)
-}
-
-// newPending takes a reference. `after` runs when the prepare has ended, and is given back what that used.
-func newPending(ctx context.Context, raw *C.sinter_pending, after func()) (*Pending, error) {
-	ready := make(chan struct{})
-	id := register(func() { close(ready) })
-	go func() {
-		<-ready
+	ready, err := whenEnded(pending, after)
+	if err != nil {
+		C.sinter_pending_release(pending)
 		after()
-	}()
-	var failed *C.sinter_error
-	if err := check(C.sinter_go_on_ready(unsafe.Pointer(raw), id, &failed), &failed); err != nil {
-		unregister(id)
-		C.sinter_pending_release(raw)
-		close(ready)
 		return nil, err
 	}
+	return newPending(ctx, pending, ready), nil
+}
+
+// whenEnded gives a channel that the library closes when the prepare has ended: no goroutine waits for that. `after` runs
+// then, and gives back what the prepare used.
+func whenEnded(pending *C.sinter_pending, after func()) (<-chan struct{}, error) {
+	ready := make(chan struct{})
+	id := register(func() {
+		close(ready)
+		after()
+	})
+	var failed *C.sinter_error
+	if err := check(C.sinter_go_on_ready(unsafe.Pointer(pending), id, &failed), &failed); err != nil {
+		unregister(id)
+		return nil, err
+	}
+	return ready, nil
+}
+
+// newPending takes a reference.
+func newPending(ctx context.Context, raw *C.sinter_pending, ready <-chan struct{}) *Pending {
 	return &Pending{newHandle("the pending prepare", unsafe.Pointer(raw), func(p unsafe.Pointer) {
 		C.sinter_pending_release((*C.sinter_pending)(p))
-	}), ready, ctx}, nil
+	}), ready, ctx}
 }
 
 // over is closed: what is not under way is waited for no longer.

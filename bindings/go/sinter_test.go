@@ -445,6 +445,55 @@ func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 	refused(t, err, CacheMiss, "")
 }
 
+// waiters are goroutines, and functions that the library is to call.
+func waiters() (count int) {
+	callbacks.Range(func(interface{}, interface{}) bool {
+		count++
+		return true
+	})
+	return count + runtime.NumGoroutine()
+}
+
+func TestWaitsThatEndEarlyLeaveNothingBehind(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held := make(chan struct{})
+	options := PrepareOptions{Progress: func(string, float64) { <-held }}
+	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions: options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Close()
+	pending, err := c.PrepareAsync(context.Background(), chain, 3000, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pending.Close()
+	defer close(held)
+	late, cancel := context.WithCancel(context.Background())
+	cancel()
+	wait := func() {
+		for _, wait := range []func(context.Context) (*Plan, error){slot.Wait, pending.Wait} {
+			if _, err := wait(late); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		build, err := slot.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build.Close()
+	}
+	wait()
+	before := waiters()
+	for i := 0; i < 100; i++ {
+		wait()
+	}
+	if left := waiters() - before; left > 4 { // the runtime has some of its own
+		t.Errorf("100 waits left %d waiters", left)
+	}
+}
+
 func TestOptionsReachTheLibrary(t *testing.T) {
 	var lock sync.Mutex
 	var lines []string
