@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"sync"
 	"unsafe"
 )
 
@@ -50,21 +51,28 @@ func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given
 		after()
 		return nil, because(ctx, err)
 	}
-	ready, err := whenEnded(pending, after)
+	end, err := whenEnded(pending, after)
 	if err != nil {
 		C.sinter_pending_release(pending)
 		after()
 		return nil, err
 	}
-	return newPending(ctx, pending, ready), nil
+	return newPending(ctx, pending, end), nil
 }
 
-// whenEnded gives a channel that the library closes when the prepare has ended: no goroutine waits for that. `after` runs
-// then, and gives back what the prepare used.
-func whenEnded(pending *C.sinter_pending, after func()) (<-chan struct{}, error) {
-	ready := make(chan struct{})
+// ending tells who waits that a prepare has ended, each by a channel of its own, which the end of its Pending closes too.
+// The library calls it: no goroutine waits. Invariant: a channel in `waiting` is open, and every other one is closed.
+type ending struct {
+	lock    sync.Mutex
+	ended   bool
+	waiting map[chan struct{}]bool
+}
+
+// whenEnded asks the library to tell of the prepare's end. `after` runs then, and gives back what the prepare used.
+func whenEnded(pending *C.sinter_pending, after func()) (*ending, error) {
+	end := &ending{waiting: map[chan struct{}]bool{}}
 	id := register(func() {
-		close(ready)
+		end.tell()
 		after()
 	})
 	var failed *C.sinter_error
@@ -72,13 +80,46 @@ func whenEnded(pending *C.sinter_pending, after func()) (<-chan struct{}, error)
 		unregister(id)
 		return nil, err
 	}
-	return ready, nil
+	return end, nil
+}
+
+func (e *ending) tell() {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	e.ended = true
+	for ready := range e.waiting {
+		close(ready)
+	}
+	e.waiting = nil
+}
+
+func (e *ending) add() chan struct{} {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	ready := make(chan struct{})
+	if e.ended {
+		close(ready)
+	} else {
+		e.waiting[ready] = true
+	}
+	return ready
+}
+
+func (e *ending) remove(ready chan struct{}) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if e.waiting[ready] {
+		delete(e.waiting, ready)
+		close(ready)
+	}
 }
 
 // newPending takes a reference.
-func newPending(ctx context.Context, raw *C.sinter_pending, ready <-chan struct{}) *Pending {
+func newPending(ctx context.Context, raw *C.sinter_pending, end *ending) *Pending {
+	ready := end.add()
 	return &Pending{newHandle("the pending prepare", unsafe.Pointer(raw), func(p unsafe.Pointer) {
 		C.sinter_pending_release((*C.sinter_pending)(p))
+		end.remove(ready)
 	}), ready, ctx}
 }
 

@@ -494,6 +494,47 @@ func TestWaitsThatEndEarlyLeaveNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAClosedBuildIsWaitedForNoLonger(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held := make(chan struct{})
+	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions: PrepareOptions{Progress: func(string, float64) { <-held }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Close()
+	defer close(held)
+	var builds [2]*Pending
+	for i := range builds {
+		if builds[i], err = slot.Build(); err != nil {
+			t.Fatal(err)
+		}
+		defer builds[i].Close()
+	}
+	waited := make(chan error)
+	go func() {
+		_, err := builds[0].Wait(context.Background())
+		waited <- err
+	}()
+	builds[0].Close()
+	select {
+	case err := <-waited:
+		refused(t, err, FailedPrecondition, "the pending prepare is closed")
+	case <-time.After(10 * time.Second):
+		t.Fatal("a wait goes on after Close")
+	}
+	late, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err = builds[0].Wait(late)
+	refused(t, err, FailedPrecondition, "the pending prepare is closed")
+	<-builds[0].Done()
+	select {
+	case <-builds[1].Done():
+		t.Error("another's Close ended it")
+	default:
+	}
+}
+
 func TestOptionsReachTheLibrary(t *testing.T) {
 	var lock sync.Mutex
 	var lines []string

@@ -14,7 +14,7 @@ import (
 // graph holds ever changes: to take a better plan in, acquire it, bind and capture anew. Safe for concurrent use.
 type Slot struct {
 	h     *handle
-	ready <-chan struct{} // closed when the build has ended; shared by all who wait for it
+	built *ending // shared by all who wait for the build
 }
 
 // SlotOptions of a slot. The prepare's are the build's, which has no deadline.
@@ -49,7 +49,7 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 		progress.forget()
 		return nil, err
 	}
-	ready, err := whenBuilt(slot)
+	built, err := whenBuilt(slot)
 	if err != nil {
 		C.sinter_slot_release(slot)
 		progress.forget()
@@ -58,7 +58,7 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 	return &Slot{newHandle("the slot", unsafe.Pointer(slot), func(p unsafe.Pointer) {
 		C.sinter_slot_release((*C.sinter_slot)(p))
 		progress.forget()
-	}), ready}, nil
+	}), built}, nil
 }
 
 // buildOf gives a new reference to the slot's build.
@@ -69,7 +69,7 @@ func buildOf(slot *C.sinter_slot) (build *C.sinter_pending, err error) {
 }
 
 // whenBuilt is whenEnded of the slot's build.
-func whenBuilt(slot *C.sinter_slot) (<-chan struct{}, error) {
+func whenBuilt(slot *C.sinter_slot) (*ending, error) {
 	build, err := buildOf(slot)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *Slot) Build() (*Pending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPending(context.Background(), build, s.ready), nil
+	return newPending(context.Background(), build, s.built), nil
 }
 
 // Wait waits for the build, and gives its plan, current or not, or its error. When ctx ends, the build goes on.
