@@ -620,16 +620,9 @@ func TestCloseMayRaceWithCalls(t *testing.T) {
 	}
 }
 
-func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
-	released := make(chan struct{})
-	func() {
-		b := NewBuilder()
-		release := b.h.release
-		b.h.release = func(p pointer) {
-			release(p)
-			close(released)
-		}
-	}()
+// collected collects until a channel is closed.
+func collected(t *testing.T, released <-chan struct{}) {
+	t.Helper()
 	for i := 0; i < 100; i++ {
 		runtime.GC()
 		select {
@@ -639,6 +632,42 @@ func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
 		}
 	}
 	t.Error("not released after 100 collections")
+}
+
+// dropBuilder makes a builder that nobody closes, and tells when it is given back.
+func dropBuilder() <-chan struct{} {
+	released := make(chan struct{})
+	b := NewBuilder()
+	release := b.h.release
+	b.h.release = func(p pointer) {
+		release(p)
+		close(released)
+	}
+	return released
+}
+
+func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
+	collected(t, dropBuilder())
+}
+
+func TestFinalizersDoNotWaitForAPrepare(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held, begun := make(chan struct{}), make(chan struct{})
+	defer close(held)
+	func() {
+		pending, err := c.PrepareAsync(context.Background(), chain, 200, PrepareOptions{Progress: func(string, float64) { <-held }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := pending.h.release
+		pending.h.release = func(p pointer) {
+			close(begun)
+			release(p) // until the progress is not held any more
+		}
+	}()
+	collected(t, begun)
+	collected(t, dropBuilder())
 }
 
 func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
