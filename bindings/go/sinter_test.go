@@ -427,6 +427,8 @@ func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 		t.Error(err, slot.Generation())
 	}
 	refused(t, slot.Offer(prepare(t, c, chain)), InvalidArgument, "bucket")
+	refused(t, slot.Offer(nil), InvalidArgument, "plan is nil")
+	refused(t, slot.Offer(&Plan{}), InvalidArgument, "nil")
 	_, err = c.NewSlot(chain, -1, SlotOptions{})
 	refused(t, err, InvalidArgument, "-1")
 	slot.Close()
@@ -746,6 +748,7 @@ func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
 	_, err = binding.AddToGraph(1, []GraphNode{2}, 20, 0) // the fake driver has no such graph
 	refused(t, err, Driver, "cuGraphAddNode")
 	refused(t, (&GraphNodes{}).Update(1, binding, 20), InvalidArgument, "nil")
+	refused(t, (&GraphNodes{}).Update(1, nil, 20), InvalidArgument, "binding is nil")
 	refused(t, binding.Launch(0, NoM, 0), InvalidArgument, "symbol_count")
 	refused(t, binding.Launch(0, 1, 64), InvalidArgument, "0x40")
 	if stats, err := c.Stats(); err != nil || stats.Launches < 6 || stats.ModulesLoaded == 0 {

@@ -115,7 +115,7 @@ func (s *Slot) Offer(plan *Plan) error {
 		return err
 	}
 	defer s.h.done()
-	offered, err := plan.h.acquire()
+	offered, err := plan.acquire()
 	if err != nil {
 		return err
 	}
