@@ -295,7 +295,9 @@ func TestAPendingPrepareTellsWhenItEnds(t *testing.T) {
 	}
 	late, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	if _, err := pending.Wait(late); !errors.Is(err, context.DeadlineExceeded) {
+	_, err = pending.Wait(late)
+	refused(t, err, DeadlineExceeded, "still under way")
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	close(held)
