@@ -97,7 +97,7 @@ func (c *Context) PrepareMany(ctx context.Context, items []Item, given PrepareOp
 		} else if err != nil {
 			errs[i], err = err, nil
 		} else {
-			errs[i] = &Error{Status: Status(statuses[i]), Message: "an item of PrepareMany", cause: ctx.Err()}
+			errs[i] = because(ctx, &Error{Status: Status(statuses[i]), Message: "an item of PrepareMany"})
 		}
 	}
 	return plans, errs

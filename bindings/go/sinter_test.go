@@ -570,6 +570,23 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	refused(t, errs[0], InvalidArgument, "chain is nil")
 }
 
+func TestOnlyWhatAContextEndedWrapsItsError(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String(""), LogLevel: LogOff}), gatedFFN(t)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, errs := c.PrepareMany(gone, []Item{{chain, 20}, {chain, 20}, {chain, -1}}, PrepareOptions{})
+	for _, err := range errs[:2] {
+		refused(t, err, Cancelled, "")
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	refused(t, errs[2], InvalidArgument, "an item")
+	if errors.Is(errs[2], context.Canceled) {
+		t.Error("bad input is told as a cancelled call")
+	}
+}
+
 func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
 	c, chain := target(t, Options{}), gatedFFN(t)
 	plan := prepare(t, c, chain)
