@@ -233,6 +233,15 @@ func TestContextsAndTuningSets(t *testing.T) {
 	refused(t, set.AddFile("/no/such/set"), InvalidArgument, "/no/such/set")
 	refused(t, set.Write("/no/such/folder/set"), InvalidArgument, "/no/such/folder")
 	refused(t, c.Tune(gatedFFN(t), 20, TuneOptions{Into: set}), Unavailable, "")
+	refused(t, c.Tune(gatedFFN(t), 20, TuneOptions{Deadline: -time.Nanosecond}), InvalidArgument, "tune.deadline_us")
+}
+
+func TestAShortDeadlineIsNotNone(t *testing.T) {
+	for given, want := range map[time.Duration]int64{0: 0, 1: 1, -1: -1, 1000: 1, 2999: 2, -2999: -2, time.Second: 1e6} {
+		if got := microseconds(given); got != want {
+			t.Errorf("%v is %d us, not %d", given, got, want)
+		}
+	}
 }
 
 func TestPreparesFromManyGoroutines(t *testing.T) {
