@@ -34,7 +34,10 @@ func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given
 	defer chain.h.done()
 	var a arena
 	defer a.free()
-	options, progress := given.raw(&a)
+	options, progress, err := given.raw(&a)
+	if err != nil {
+		return nil, err
+	}
 	stop, err := watch(ctx, options)
 	if err != nil {
 		progress.forget()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"runtime"
@@ -172,6 +173,16 @@ func TestTheFirstErrorOfADescriptionIsKept(t *testing.T) {
 		refused(t, finish(func(b *Builder) { b.OutputWith(b.Input(F32, []int64{2, 2}), OutputOptions{Strides: strides}) }),
 			InvalidArgument, "stride")
 	}
+	const large = 1 << 32 // its low 32 bits are 0, which is a good axis and pad
+	x := func(b *Builder) Value { return b.Input(BF16, []int64{8, 8, 8, 8}) }
+	for field, add := range map[string]func(b *Builder){
+		"iota: axis":    func(b *Builder) { b.Iota(S32, []int64{8}, large) },
+		"concat: axis":  func(b *Builder) { b.Concat(large, x(b), x(b)) },
+		"softmax: axis": func(b *Builder) { b.Softmax(x(b), large, SoftmaxOptions{}) },
+		"conv2d: pad":   func(b *Builder) { b.Conv2D(x(b), x(b), Conv2DOptions{Pads: [4]int{0, 0, 0, large}}) },
+	} {
+		refused(t, finish(add), InvalidArgument, fmt.Sprintf("%s is %d", field, large))
+	}
 	refused(t, finish(func(b *Builder) {}), FailedPrecondition, "the chain has no output")
 
 	b := NewBuilder()
@@ -195,6 +206,8 @@ func TestErrorsCarryStatusAndMessage(t *testing.T) {
 	refused(t, err, NotFound, "h20")
 	_, err = Open(Options{Target: "h200", TuningSet: String("/no/such/set")})
 	refused(t, err, InvalidArgument, "tuning set /no/such/set")
+	_, err = Open(Options{Target: "h200", Device: math.MinInt})
+	refused(t, err, InvalidArgument, "context.device")
 	_, err = Open(Options{Target: "h200", CacheDir: String("a\x00b")})
 	refused(t, err, InvalidArgument, "context.cache_dir")
 	_, err = Open(Options{Target: "h200", DenyToolchains: String("everything")})
@@ -565,7 +578,9 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 		t.Error(logged)
 	}
 	chain := gatedFFN(t)
-	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
+	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{Threads: -1})
+	refused(t, err, InvalidArgument, "prepare.threads is -1")
+	_, err = c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
 	refused(t, err, CacheMiss, "")
 	_, err = c.PrepareWith(context.Background(), chain, 20, PrepareOptions{NoBuild: true})
 	refused(t, err, NotFound, "is not in the cache")

@@ -37,7 +37,10 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 	defer chain.h.done()
 	var a arena
 	defer a.free()
-	options, progress := given.raw(&a)
+	options, progress, err := given.raw(&a)
+	if err != nil {
+		return nil, err
+	}
 	flags := C.uint32_t(0)
 	if given.Manual {
 		flags = C.SINTER_SLOT_MANUAL

@@ -125,7 +125,10 @@ func (c *Context) Tune(chain *Chain, m int64, given TuneOptions) error {
 		options.flags |= C.SINTER_TUNE_KEEP
 	}
 	options.deadline_us = C.int64_t(microseconds(given.Deadline))
-	options.top_k = C.int32_t(given.TopK)
+	options.top_k = number("tune.top_k", given.TopK, 0, &err)
+	if err != nil {
+		return err
+	}
 	options.switch_margin = C.double(given.SwitchMargin)
 	C.sinter_go_set_tune_stream(&options, C.uintptr_t(given.Stream))
 	if given.Into != nil {
