@@ -715,6 +715,21 @@ func TestFinalizersDoNotWaitForAPrepare(t *testing.T) {
 	collected(t, dropBuilder())
 }
 
+// Before another test has opened the driver: its functions are not there yet.
+func TestADeviceThatIsNotOpenIsAnError(t *testing.T) {
+	var device cuda.Device
+	_, err := device.Alloc(16)
+	for _, err := range []error{err, device.Upload(16, []byte{1}, 0), device.Synchronize(0)} {
+		var failed *cuda.Error
+		if !errors.As(err, &failed) || failed.Result != 201 || failed.Error() == "" { // CUDA_ERROR_INVALID_CONTEXT
+			t.Error(err)
+		}
+	}
+	if err := device.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
 	if os.Getenv("SINTER_LIBCUDA") == "" {
 		t.Skip("SINTER_LIBCUDA names no driver that needs no GPU")
