@@ -5,7 +5,10 @@ package sinter
 */
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // Builder describes a chain. Adds return the new Value. The first add that fails is remembered, those after it do nothing,
 // and Finish returns its error. For one goroutine at a time.
@@ -134,6 +137,10 @@ func (b *Builder) refuse(format string, arguments ...interface{}) {
 	}
 }
 
+func (b *Builder) number(field string, value int) C.int32_t {
+	return number(field, value, math.MinInt32, &b.first)
+}
+
 func (b *Builder) sameLength(op, field string, length int, other string, wanted int) {
 	if length != wanted {
 		b.refuse("%s: %s has %d values, %s has %d", op, field, length, other, wanted)
@@ -217,9 +224,10 @@ func (b *Builder) Scalar(value float64, dtype DType) Value {
 
 // Iota is result[.., i, ..] = i along an axis.
 func (b *Builder) Iota(dtype DType, shape []int64, axis int) Value {
+	along := b.number("iota: axis", axis)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		rank, extents := dims(shape)
-		return C.sinter_chain_add_iota(p, C.sinter_dtype(dtype), rank, extents, C.int32_t(axis), out, failed)
+		return C.sinter_chain_add_iota(p, C.sinter_dtype(dtype), rank, extents, along, out, failed)
 	})
 }
 
@@ -246,10 +254,12 @@ func (b *Builder) Conv2D(x, w Value, given Conv2DOptions) Value {
 	var options C.sinter_conv2d_options
 	options.struct_size = C.sizeof_sinter_conv2d_options
 	options.filter = C.sinter_filter(given.Filter)
-	options.stride_height, options.stride_width = C.int32_t(given.Strides[0]), C.int32_t(given.Strides[1])
-	options.dilation_height, options.dilation_width = C.int32_t(given.Dilations[0]), C.int32_t(given.Dilations[1])
-	options.pad_top, options.pad_bottom = C.int32_t(given.Pads[0]), C.int32_t(given.Pads[1])
-	options.pad_left, options.pad_right = C.int32_t(given.Pads[2]), C.int32_t(given.Pads[3])
+	stride := func(i int) C.int32_t { return b.number("conv2d: stride", given.Strides[i]) }
+	dilation := func(i int) C.int32_t { return b.number("conv2d: dilation", given.Dilations[i]) }
+	pad := func(i int) C.int32_t { return b.number("conv2d: pad", given.Pads[i]) }
+	options.stride_height, options.stride_width = stride(0), stride(1)
+	options.dilation_height, options.dilation_width = dilation(0), dilation(1)
+	options.pad_top, options.pad_bottom, options.pad_left, options.pad_right = pad(0), pad(1), pad(2), pad(3)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_conv2d(p, x.id, w.id, &options, out, failed)
 	}, x, w)
@@ -335,13 +345,14 @@ func (b *Builder) Slice(x Value, starts, limits, steps []int64) Value {
 
 // Concat joins operands of one dtype along an axis of constant extent.
 func (b *Builder) Concat(axis int, operands ...Value) Value {
+	along := b.number("concat: axis", axis)
 	ids := make([]C.sinter_value, len(operands))
 	for i, operand := range operands {
 		ids[i] = operand.id
 	}
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_concat(p, C.uint32_t(len(ids)), first[C.sinter_value, C.sinter_value](ids),
-			C.int32_t(axis), out, failed)
+			along, out, failed)
 	}, operands...)
 }
 
@@ -374,12 +385,13 @@ func (b *Builder) SwiGLU(gate, up Value) Value {
 
 // Softmax is along an axis; a negative axis counts from the end.
 func (b *Builder) Softmax(x Value, axis int, given SoftmaxOptions) Value {
+	along := b.number("softmax: axis", axis)
 	var options C.sinter_softmax_options
 	options.struct_size = C.sizeof_sinter_softmax_options
 	options.scale = C.double(given.Scale)
 	options.mask = given.Mask.id
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_softmax(p, x.id, C.int32_t(axis), &options, out, failed)
+		return C.sinter_chain_add_softmax(p, x.id, along, &options, out, failed)
 	}, x, given.Mask)
 }
 

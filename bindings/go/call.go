@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unsafe"
 )
@@ -108,6 +109,15 @@ func (a *arena) int32s(values []int32) *C.int32_t {
 	block := (*C.int32_t)(a.alloc(4 * len(values)))
 	copy(unsafe.Slice((*int32)(unsafe.Pointer(block)), len(values)), values)
 	return block
+}
+
+// number is value as the C ABI has it. One below `least`, or of more than 32 bits, is kept as the first error: it would be
+// another number there.
+func number(field string, value, least int, first *error) C.int32_t {
+	if *first == nil && (value < least || value > math.MaxInt32) {
+		*first = invalid("%s is %d, must be %d to %d", field, value, least, math.MaxInt32)
+	}
+	return C.int32_t(value)
 }
 
 // first is the address of a slice of numbers for one call, NULL when empty.

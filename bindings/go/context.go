@@ -6,6 +6,7 @@ package sinter
 import "C"
 
 import (
+	"math"
 	"unsafe"
 )
 
@@ -82,7 +83,7 @@ func OpenTarget(target string) (*Context, error) { return Open(Options{Target: t
 
 func fill(options *C.sinter_context_options, given *Options, a *arena) {
 	options.struct_size = C.sizeof_sinter_context_options
-	options.device = C.int32_t(given.Device)
+	options.device = number("context.device", given.Device, math.MinInt32, &a.err)
 	options.log_level = C.sinter_log_level(given.LogLevel)
 	if given.Target != "" {
 		options.target = a.text("context.target", given.Target)

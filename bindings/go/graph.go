@@ -56,15 +56,15 @@ func (n *GraphNodes) Nodes() []GraphNode {
 // Update puts the buffers of binding, which is of the same plan, and m rows into an instance of the graph;
 // FailedPrecondition where the graph must be built anew. Nothing launches the instance meanwhile.
 func (n *GraphNodes) Update(exec GraphExec, binding *Binding, m int64) error {
+	bound, err := binding.acquire()
+	if err != nil {
+		return err
+	}
+	defer binding.h.done()
 	nodes, err := n.h.acquire()
 	if err != nil {
 		return err
 	}
 	defer n.h.done()
-	bound, err := binding.h.acquire()
-	if err != nil {
-		return err
-	}
-	defer binding.h.done()
 	return outcome(C.sinter_go_update_nodes(nodes, C.uintptr_t(exec), bound, symbols(m), C.int64_t(m)))
 }

@@ -24,7 +24,8 @@ var live int64
 
 func newHandle(what string, p unsafe.Pointer, release func(unsafe.Pointer)) *handle {
 	h := &handle{p: p, release: release, what: what, users: 1}
-	runtime.SetFinalizer(h, func(h *handle) { h.close() })
+	// By a goroutine: the release of a prepare waits for it, and all finalizers share one goroutine.
+	runtime.SetFinalizer(h, func(h *handle) { go h.close() })
 	atomic.AddInt64(&live, 1)
 	return h
 }

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"sync"
 	"unsafe"
 )
 
@@ -14,7 +15,7 @@ import (
 // cancelled.
 type Pending struct {
 	h     *handle
-	ready chan struct{}
+	ready <-chan struct{}
 	ctx   context.Context
 }
 
@@ -33,7 +34,10 @@ func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given
 	defer chain.h.done()
 	var a arena
 	defer a.free()
-	options, progress := given.raw(&a)
+	options, progress, err := given.raw(&a)
+	if err != nil {
+		return nil, err
+	}
 	stop, err := watch(ctx, options)
 	if err != nil {
 		progress.forget()
@@ -50,42 +54,104 @@ func (c *Context) PrepareAsync(ctx context.Context, chain *Chain, m int64, given
 		after()
 		return nil, because(ctx, err)
 	}
-	return newPending(ctx, pending, after)
-}
-
-// newPending takes a reference. `after` runs when the prepare has ended, and is given back what that used.
-func newPending(ctx context.Context, raw *C.sinter_pending, after func()) (*Pending, error) {
-	ready := make(chan struct{})
-	id := register(func() { close(ready) })
-	go func() {
-		<-ready
+	end, err := whenEnded(pending, after)
+	if err != nil {
+		C.sinter_pending_release(pending)
 		after()
-	}()
-	var failed *C.sinter_error
-	if err := check(C.sinter_go_on_ready(unsafe.Pointer(raw), id, &failed), &failed); err != nil {
-		unregister(id)
-		C.sinter_pending_release(raw)
-		close(ready)
 		return nil, err
 	}
-	return &Pending{newHandle("the pending prepare", unsafe.Pointer(raw), func(p unsafe.Pointer) {
-		C.sinter_pending_release((*C.sinter_pending)(p))
-	}), ready, ctx}, nil
+	return newPending(ctx, pending, end), nil
 }
 
-// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select.
-func (p *Pending) Done() <-chan struct{} { return p.ready }
+// ending tells who waits that a prepare has ended, each by a channel of its own, which the end of its Pending closes too.
+// The library calls it: no goroutine waits. Invariant: a channel in `waiting` is open, and every other one is closed.
+type ending struct {
+	lock    sync.Mutex
+	ended   bool
+	waiting map[chan struct{}]bool
+}
+
+// whenEnded asks the library to tell of the prepare's end. `after` runs then, and gives back what the prepare used.
+func whenEnded(pending *C.sinter_pending, after func()) (*ending, error) {
+	end := &ending{waiting: map[chan struct{}]bool{}}
+	id := register(func() {
+		end.tell()
+		after()
+	})
+	var failed *C.sinter_error
+	if err := check(C.sinter_go_on_ready(unsafe.Pointer(pending), id, &failed), &failed); err != nil {
+		unregister(id)
+		return nil, err
+	}
+	return end, nil
+}
+
+func (e *ending) tell() {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	e.ended = true
+	for ready := range e.waiting {
+		close(ready)
+	}
+	e.waiting = nil
+}
+
+func (e *ending) add() chan struct{} {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	ready := make(chan struct{})
+	if e.ended {
+		close(ready)
+	} else {
+		e.waiting[ready] = true
+	}
+	return ready
+}
+
+func (e *ending) remove(ready chan struct{}) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if e.waiting[ready] {
+		delete(e.waiting, ready)
+		close(ready)
+	}
+}
+
+// newPending takes a reference.
+func newPending(ctx context.Context, raw *C.sinter_pending, end *ending) *Pending {
+	ready := end.add()
+	return &Pending{newHandle("the pending prepare", unsafe.Pointer(raw), func(p unsafe.Pointer) {
+		C.sinter_pending_release((*C.sinter_pending)(p))
+		end.remove(ready)
+	}), ready, ctx}
+}
+
+// over is closed: what is not under way is waited for no longer.
+var over = func() chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}()
+
+// Done gives a channel that is closed when the prepare has ended, with a plan or an error, or was closed: for a select. That
+// of a zero Pending is closed, as its Wait is an error.
+func (p *Pending) Done() <-chan struct{} {
+	if p.ready == nil {
+		return over
+	}
+	return p.ready
+}
 
 // Wait gives the plan, or the prepare's error; it may be called again, and each plan is the caller's to close. When ctx
 // ends, the prepare goes on, and the error wraps ctx.Err().
 func (p *Pending) Wait(ctx context.Context) (*Plan, error) {
 	select {
-	case <-p.ready:
+	case <-p.Done():
 	default:
 		select {
-		case <-p.ready:
+		case <-p.Done():
 		case <-ctx.Done():
-			return nil, because(ctx, &Error{Status: Cancelled, Message: "the prepare is still under way"})
+			return nil, stillUnderWay(ctx)
 		}
 	}
 	raw, err := p.h.acquire()
@@ -99,6 +165,15 @@ func (p *Pending) Wait(ctx context.Context) (*Plan, error) {
 		return nil, because(p.ctx, err)
 	}
 	return newPlan(plan), nil
+}
+
+// stillUnderWay has the status that the library gives where a deadline or a cancel ends a call.
+func stillUnderWay(ctx context.Context) error {
+	status := Cancelled
+	if ctx.Err() == context.DeadlineExceeded {
+		status = DeadlineExceeded
+	}
+	return because(ctx, &Error{Status: status, Message: "the prepare is still under way"})
 }
 
 // Close gives the prepare back. One under way is cancelled and waited for: mostly within 100 ms, longer while the compiler

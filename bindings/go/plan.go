@@ -23,6 +23,14 @@ func newPlan(p *C.sinter_plan) *Plan {
 	})}
 }
 
+// acquire is for a plan that is an argument.
+func (p *Plan) acquire() (unsafe.Pointer, error) {
+	if p == nil {
+		return nil, invalid("plan is nil")
+	}
+	return p.h.acquire()
+}
+
 // Close gives the plan back; bindings live on.
 func (p *Plan) Close() { p.h.close() }
 
@@ -135,6 +143,14 @@ func symbols(m int64) C.uint32_t {
 
 // Binding is a plan bound to buffers; it keeps the plan. Safe for concurrent use.
 type Binding struct{ h *handle }
+
+// acquire is for a binding that is an argument.
+func (b *Binding) acquire() (unsafe.Pointer, error) {
+	if b == nil {
+		return nil, invalid("binding is nil")
+	}
+	return b.h.acquire()
+}
 
 // Close gives the binding back; launches that are under way, and captured graphs, keep what they need.
 func (b *Binding) Close() { b.h.close() }

@@ -97,7 +97,7 @@ func (c *Context) PrepareMany(ctx context.Context, items []Item, given PrepareOp
 		} else if err != nil {
 			errs[i], err = err, nil
 		} else {
-			errs[i] = &Error{Status: Status(statuses[i]), Message: "an item of PrepareMany", cause: ctx.Err()}
+			errs[i] = because(ctx, &Error{Status: Status(statuses[i]), Message: "an item of PrepareMany"})
 		}
 	}
 	return plans, errs
@@ -108,7 +108,10 @@ func (given *PrepareOptions) call(ctx context.Context,
 	f func(*C.sinter_prepare_options, **C.sinter_error) C.sinter_status) error {
 	var a arena
 	defer a.free()
-	options, progress := given.raw(&a)
+	options, progress, err := given.raw(&a)
+	if err != nil {
+		return err
+	}
 	defer progress.forget()
 	stop, err := watch(ctx, options)
 	if err != nil {
@@ -130,7 +133,7 @@ func (key *progressKey) forget() {
 }
 
 // raw is the options of the C ABI, which live as long as the arena.
-func (given *PrepareOptions) raw(a *arena) (options *C.sinter_prepare_options, progress *progressKey) {
+func (given *PrepareOptions) raw(a *arena) (options *C.sinter_prepare_options, progress *progressKey, err error) {
 	options = (*C.sinter_prepare_options)(a.alloc(C.sizeof_sinter_prepare_options))
 	options.struct_size = C.sizeof_sinter_prepare_options
 	for flag, wanted := range map[C.uint32_t]bool{C.SINTER_PREPARE_BATCH_INVARIANT: given.BatchInvariant,
@@ -141,12 +144,15 @@ func (given *PrepareOptions) raw(a *arena) (options *C.sinter_prepare_options, p
 	}
 	C.sinter_go_set_stream(options, C.uintptr_t(given.Stream))
 	options.choice = C.sinter_choice(given.Choice)
-	options.threads = C.uint32_t(given.Threads)
+	options.threads = C.uint32_t(number("prepare.threads", given.Threads, 0, &err))
+	if err != nil {
+		return nil, nil, err
+	}
 	if given.Progress != nil {
 		progress = &progressKey{register(given.Progress)}
 		C.sinter_go_use_progress(options, progress.id)
 	}
-	return options, progress
+	return options, progress, nil
 }
 
 // watch hands ctx's deadline and cancel to the options; the function it returns ends that.

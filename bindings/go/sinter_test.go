@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"runtime"
@@ -172,6 +173,16 @@ func TestTheFirstErrorOfADescriptionIsKept(t *testing.T) {
 		refused(t, finish(func(b *Builder) { b.OutputWith(b.Input(F32, []int64{2, 2}), OutputOptions{Strides: strides}) }),
 			InvalidArgument, "stride")
 	}
+	const large = 1 << 32 // its low 32 bits are 0, which is a good axis and pad
+	x := func(b *Builder) Value { return b.Input(BF16, []int64{8, 8, 8, 8}) }
+	for field, add := range map[string]func(b *Builder){
+		"iota: axis":    func(b *Builder) { b.Iota(S32, []int64{8}, large) },
+		"concat: axis":  func(b *Builder) { b.Concat(large, x(b), x(b)) },
+		"softmax: axis": func(b *Builder) { b.Softmax(x(b), large, SoftmaxOptions{}) },
+		"conv2d: pad":   func(b *Builder) { b.Conv2D(x(b), x(b), Conv2DOptions{Pads: [4]int{0, 0, 0, large}}) },
+	} {
+		refused(t, finish(add), InvalidArgument, fmt.Sprintf("%s is %d", field, large))
+	}
 	refused(t, finish(func(b *Builder) {}), FailedPrecondition, "the chain has no output")
 
 	b := NewBuilder()
@@ -195,6 +206,8 @@ func TestErrorsCarryStatusAndMessage(t *testing.T) {
 	refused(t, err, NotFound, "h20")
 	_, err = Open(Options{Target: "h200", TuningSet: String("/no/such/set")})
 	refused(t, err, InvalidArgument, "tuning set /no/such/set")
+	_, err = Open(Options{Target: "h200", Device: math.MinInt})
+	refused(t, err, InvalidArgument, "context.device")
 	_, err = Open(Options{Target: "h200", CacheDir: String("a\x00b")})
 	refused(t, err, InvalidArgument, "context.cache_dir")
 	_, err = Open(Options{Target: "h200", DenyToolchains: String("everything")})
@@ -233,6 +246,15 @@ func TestContextsAndTuningSets(t *testing.T) {
 	refused(t, set.AddFile("/no/such/set"), InvalidArgument, "/no/such/set")
 	refused(t, set.Write("/no/such/folder/set"), InvalidArgument, "/no/such/folder")
 	refused(t, c.Tune(gatedFFN(t), 20, TuneOptions{Into: set}), Unavailable, "")
+	refused(t, c.Tune(gatedFFN(t), 20, TuneOptions{Deadline: -time.Nanosecond}), InvalidArgument, "tune.deadline_us")
+}
+
+func TestAShortDeadlineIsNotNone(t *testing.T) {
+	for given, want := range map[time.Duration]int64{0: 0, 1: 1, -1: -1, 1000: 1, 2999: 2, -2999: -2, time.Second: 1e6} {
+		if got := microseconds(given); got != want {
+			t.Errorf("%v is %d us, not %d", given, got, want)
+		}
+	}
 }
 
 func TestPreparesFromManyGoroutines(t *testing.T) {
@@ -295,7 +317,9 @@ func TestAPendingPrepareTellsWhenItEnds(t *testing.T) {
 	}
 	late, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	if _, err := pending.Wait(late); !errors.Is(err, context.DeadlineExceeded) {
+	_, err = pending.Wait(late)
+	refused(t, err, DeadlineExceeded, "still under way")
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 	close(held)
@@ -427,6 +451,8 @@ func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 		t.Error(err, slot.Generation())
 	}
 	refused(t, slot.Offer(prepare(t, c, chain)), InvalidArgument, "bucket")
+	refused(t, slot.Offer(nil), InvalidArgument, "plan is nil")
+	refused(t, slot.Offer(&Plan{}), InvalidArgument, "nil")
 	_, err = c.NewSlot(chain, -1, SlotOptions{})
 	refused(t, err, InvalidArgument, "-1")
 	slot.Close()
@@ -443,6 +469,96 @@ func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 	refused(t, err, CacheMiss, "")
 	_, err = failed.Acquire()
 	refused(t, err, CacheMiss, "")
+}
+
+// waiters are goroutines, and functions that the library is to call.
+func waiters() (count int) {
+	callbacks.Range(func(interface{}, interface{}) bool {
+		count++
+		return true
+	})
+	return count + runtime.NumGoroutine()
+}
+
+func TestWaitsThatEndEarlyLeaveNothingBehind(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held := make(chan struct{})
+	options := PrepareOptions{Progress: func(string, float64) { <-held }}
+	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions: options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Close()
+	pending, err := c.PrepareAsync(context.Background(), chain, 3000, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pending.Close()
+	defer close(held)
+	late, cancel := context.WithCancel(context.Background())
+	cancel()
+	wait := func() {
+		for _, wait := range []func(context.Context) (*Plan, error){slot.Wait, pending.Wait} {
+			if _, err := wait(late); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+		build, err := slot.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		build.Close()
+	}
+	wait()
+	before := waiters()
+	for i := 0; i < 100; i++ {
+		wait()
+	}
+	if left := waiters() - before; left > 4 { // the runtime has some of its own
+		t.Errorf("100 waits left %d waiters", left)
+	}
+}
+
+func TestAClosedBuildIsWaitedForNoLonger(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held := make(chan struct{})
+	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions: PrepareOptions{Progress: func(string, float64) { <-held }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Close()
+	defer close(held)
+	var builds [2]*Pending
+	for i := range builds {
+		if builds[i], err = slot.Build(); err != nil {
+			t.Fatal(err)
+		}
+		defer builds[i].Close()
+	}
+	waited := make(chan error)
+	go func() {
+		_, err := builds[0].Wait(context.Background())
+		waited <- err
+	}()
+	builds[0].Close()
+	select {
+	case err := <-waited:
+		refused(t, err, FailedPrecondition, "the pending prepare is closed")
+	case <-time.After(10 * time.Second):
+		t.Fatal("a wait goes on after Close")
+	}
+	late, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err = builds[0].Wait(late)
+	refused(t, err, FailedPrecondition, "the pending prepare is closed")
+	<-builds[0].Done()
+	select {
+	case <-builds[1].Done():
+		t.Error("another's Close ended it")
+	default:
+	}
 }
 
 func TestOptionsReachTheLibrary(t *testing.T) {
@@ -462,7 +578,9 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 		t.Error(logged)
 	}
 	chain := gatedFFN(t)
-	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
+	_, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{Threads: -1})
+	refused(t, err, InvalidArgument, "prepare.threads is -1")
+	_, err = c.PrepareWith(context.Background(), chain, 20, PrepareOptions{MustHit: true})
 	refused(t, err, CacheMiss, "")
 	_, err = c.PrepareWith(context.Background(), chain, 20, PrepareOptions{NoBuild: true})
 	refused(t, err, NotFound, "is not in the cache")
@@ -474,6 +592,23 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	}
 	_, errs = c.PrepareMany(context.Background(), []Item{{nil, 1}}, PrepareOptions{})
 	refused(t, errs[0], InvalidArgument, "chain is nil")
+}
+
+func TestOnlyWhatAContextEndedWrapsItsError(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String(""), LogLevel: LogOff}), gatedFFN(t)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, errs := c.PrepareMany(gone, []Item{{chain, 20}, {chain, 20}, {chain, -1}}, PrepareOptions{})
+	for _, err := range errs[:2] {
+		refused(t, err, Cancelled, "")
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	refused(t, errs[2], InvalidArgument, "an item")
+	if errors.Is(errs[2], context.Canceled) {
+		t.Error("bad input is told as a cancelled call")
+	}
 }
 
 func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
@@ -495,6 +630,21 @@ func TestClosedAndEmptyHandlesAreErrors(t *testing.T) {
 	refused(t, (&Binding{}).Launch(0, 1, 0), InvalidArgument, "nil")
 	_, err = (&Context{}).Prepare(context.Background(), chain, 20)
 	refused(t, err, InvalidArgument, "nil")
+	_, err = (&Slot{}).Wait(context.Background())
+	refused(t, err, InvalidArgument, "nil")
+}
+
+func TestAPendingThatWasNeverMadeIsAnErrorAtOnce(t *testing.T) {
+	late, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := (&Pending{}).Wait(late)
+	refused(t, err, InvalidArgument, "nil")
+	select {
+	case <-(&Pending{}).Done():
+	default:
+		t.Error("a select on it would wait for ever")
+	}
+	(&Pending{}).Close()
 }
 
 func TestCloseMayRaceWithCalls(t *testing.T) {
@@ -515,16 +665,9 @@ func TestCloseMayRaceWithCalls(t *testing.T) {
 	}
 }
 
-func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
-	released := make(chan struct{})
-	func() {
-		b := NewBuilder()
-		release := b.h.release
-		b.h.release = func(p pointer) {
-			release(p)
-			close(released)
-		}
-	}()
+// collected collects until a channel is closed.
+func collected(t *testing.T, released <-chan struct{}) {
+	t.Helper()
 	for i := 0; i < 100; i++ {
 		runtime.GC()
 		select {
@@ -534,6 +677,57 @@ func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
 		}
 	}
 	t.Error("not released after 100 collections")
+}
+
+// dropBuilder makes a builder that nobody closes, and tells when it is given back.
+func dropBuilder() <-chan struct{} {
+	released := make(chan struct{})
+	b := NewBuilder()
+	release := b.h.release
+	b.h.release = func(p pointer) {
+		release(p)
+		close(released)
+	}
+	return released
+}
+
+func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
+	collected(t, dropBuilder())
+}
+
+func TestFinalizersDoNotWaitForAPrepare(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	held, begun := make(chan struct{}), make(chan struct{})
+	defer close(held)
+	func() {
+		pending, err := c.PrepareAsync(context.Background(), chain, 200, PrepareOptions{Progress: func(string, float64) { <-held }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := pending.h.release
+		pending.h.release = func(p pointer) {
+			close(begun)
+			release(p) // until the progress is not held any more
+		}
+	}()
+	collected(t, begun)
+	collected(t, dropBuilder())
+}
+
+// Before another test has opened the driver: its functions are not there yet.
+func TestADeviceThatIsNotOpenIsAnError(t *testing.T) {
+	var device cuda.Device
+	_, err := device.Alloc(16)
+	for _, err := range []error{err, device.Upload(16, []byte{1}, 0), device.Synchronize(0)} {
+		var failed *cuda.Error
+		if !errors.As(err, &failed) || failed.Result != 201 || failed.Error() == "" { // CUDA_ERROR_INVALID_CONTEXT
+			t.Error(err)
+		}
+	}
+	if err := device.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
@@ -612,6 +806,7 @@ func TestAPlanIsBoundAndLaunchedOnADriver(t *testing.T) {
 	_, err = binding.AddToGraph(1, []GraphNode{2}, 20, 0) // the fake driver has no such graph
 	refused(t, err, Driver, "cuGraphAddNode")
 	refused(t, (&GraphNodes{}).Update(1, binding, 20), InvalidArgument, "nil")
+	refused(t, (&GraphNodes{}).Update(1, nil, 20), InvalidArgument, "binding is nil")
 	refused(t, binding.Launch(0, NoM, 0), InvalidArgument, "symbol_count")
 	refused(t, binding.Launch(0, 1, 64), InvalidArgument, "0x40")
 	if stats, err := c.Stats(); err != nil || stats.Launches < 6 || stats.ModulesLoaded == 0 {

@@ -12,7 +12,10 @@ import (
 
 // Slot is a place that always holds the best plan so far, for callers that must not wait. Nothing that a plan, binding or
 // graph holds ever changes: to take a better plan in, acquire it, bind and capture anew. Safe for concurrent use.
-type Slot struct{ h *handle }
+type Slot struct {
+	h     *handle
+	built *ending // shared by all who wait for the build
+}
 
 // SlotOptions of a slot. The prepare's are the build's, which has no deadline.
 type SlotOptions struct {
@@ -34,7 +37,10 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 	defer chain.h.done()
 	var a arena
 	defer a.free()
-	options, progress := given.raw(&a)
+	options, progress, err := given.raw(&a)
+	if err != nil {
+		return nil, err
+	}
 	flags := C.uint32_t(0)
 	if given.Manual {
 		flags = C.SINTER_SLOT_MANUAL
@@ -46,10 +52,33 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 		progress.forget()
 		return nil, err
 	}
+	built, err := whenBuilt(slot)
+	if err != nil {
+		C.sinter_slot_release(slot)
+		progress.forget()
+		return nil, err
+	}
 	return &Slot{newHandle("the slot", unsafe.Pointer(slot), func(p unsafe.Pointer) {
 		C.sinter_slot_release((*C.sinter_slot)(p))
 		progress.forget()
-	})}, nil
+	}), built}, nil
+}
+
+// buildOf gives a new reference to the slot's build.
+func buildOf(slot *C.sinter_slot) (build *C.sinter_pending, err error) {
+	var failed *C.sinter_error
+	err = check(C.sinter_slot_get_build(slot, &build, &failed), &failed)
+	return build, err
+}
+
+// whenBuilt is whenEnded of the slot's build.
+func whenBuilt(slot *C.sinter_slot) (*ending, error) {
+	build, err := buildOf(slot)
+	if err != nil {
+		return nil, err
+	}
+	defer C.sinter_pending_release(build)
+	return whenEnded(build, func() {})
 }
 
 // Close gives the slot back: a build under way is cancelled and waited for. Plans live on.
@@ -89,7 +118,7 @@ func (s *Slot) Offer(plan *Plan) error {
 		return err
 	}
 	defer s.h.done()
-	offered, err := plan.h.acquire()
+	offered, err := plan.acquire()
 	if err != nil {
 		return err
 	}
@@ -117,12 +146,11 @@ func (s *Slot) Build() (*Pending, error) {
 		return nil, err
 	}
 	defer s.h.done()
-	var build *C.sinter_pending
-	var failed *C.sinter_error
-	if err := check(C.sinter_slot_get_build((*C.sinter_slot)(slot), &build, &failed), &failed); err != nil {
+	build, err := buildOf((*C.sinter_slot)(slot))
+	if err != nil {
 		return nil, err
 	}
-	return newPending(context.Background(), build, func() {})
+	return newPending(context.Background(), build, s.built), nil
 }
 
 // Wait waits for the build, and gives its plan, current or not, or its error. When ctx ends, the build goes on.

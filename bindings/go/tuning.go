@@ -92,6 +92,18 @@ type TuneOptions struct {
 	Into           *TuningSet    // receives the choice; nil: none
 }
 
+// microseconds are rounded away from 0, which is no limit.
+func microseconds(d time.Duration) int64 {
+	us := d.Microseconds()
+	switch {
+	case us == 0 && d > 0:
+		return 1
+	case us == 0 && d < 0:
+		return -1
+	}
+	return us
+}
+
 // Tune builds the best-ranked candidates, measures them on the context's GPU and adds the choice to given.Into.
 func (c *Context) Tune(chain *Chain, m int64, given TuneOptions) error {
 	p, err := c.h.acquire()
@@ -112,8 +124,11 @@ func (c *Context) Tune(chain *Chain, m int64, given TuneOptions) error {
 	if given.Keep {
 		options.flags |= C.SINTER_TUNE_KEEP
 	}
-	options.deadline_us = C.int64_t(given.Deadline.Microseconds())
-	options.top_k = C.int32_t(given.TopK)
+	options.deadline_us = C.int64_t(microseconds(given.Deadline))
+	options.top_k = number("tune.top_k", given.TopK, 0, &err)
+	if err != nil {
+		return err
+	}
 	options.switch_margin = C.double(given.SwitchMargin)
 	C.sinter_go_set_tune_stream(&options, C.uintptr_t(given.Stream))
 	if given.Into != nil {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 typedef void* handle;
-enum { STREAM_NON_BLOCKING = 1 };
+enum { STREAM_NON_BLOCKING = 1, INVALID_CONTEXT = 201 };
 
 // Filled once, under the lock, before anything else here is called.
 static struct {
@@ -76,9 +76,11 @@ int sinter_go_cuda_retain(int ordinal, int* device, uintptr_t* context) {
 
 int sinter_go_cuda_release(int device) { return driver.release(device); }
 
-// Go moves a goroutine from thread to thread, so nothing may stay current.
+// Go moves a goroutine from thread to thread, so nothing may stay current. Without a context the
+// driver may not be there either.
 #define WITH(context, call)                  \
   handle popped;                             \
+  if (context == 0) return INVALID_CONTEXT;  \
   int result = driver.push((handle)context); \
   if (result != 0) return result;            \
   result = call;                             \
@@ -123,5 +125,6 @@ int sinter_go_cuda_download(uintptr_t context, void* to, uint64_t from, size_t b
 
 const char* sinter_go_cuda_text(int result) {
   const char* text = NULL;
+  if (driver.text == NULL) return "the device is not open";
   return driver.text(result, &text) == 0 && text != NULL ? text : "unknown error";
 }

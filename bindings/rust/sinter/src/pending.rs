@@ -108,7 +108,8 @@ impl Pending {
 
     /// Waits at most so long; `None` when it is still under way.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Result<Plan>> {
-        self.under.get(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX))
+        const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400); // added to a clock, more would wrap
+        self.under.get(timeout.min(CENTURY).as_micros() as i64)
     }
 
     /// Readable for good once the prepare has ended, for an event loop; closed when this is dropped. `None`: none to be

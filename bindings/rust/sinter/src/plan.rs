@@ -12,13 +12,20 @@ pub type DevicePtr = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(*mut c_void);
 
-// SAFETY: only unsafe functions use the stream.
+// SAFETY: the driver takes streams from any thread.
 unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 impl Stream {
     /// A stream of the driver or the runtime API, say cudarc's `stream.cu_stream() as *mut c_void`.
-    pub fn from_raw(stream: *mut c_void) -> Self {
+    ///
+    /// # Safety
+    /// It is one, and stays until nothing uses this any more: a prepare asks the driver whether it captures.
+    ///
+    /// ```compile_fail,E0133
+    /// let options = sinter::PrepareOptions { stream: sinter::Stream::from_raw(8 as *mut _), ..Default::default() };
+    /// ```
+    pub unsafe fn from_raw(stream: *mut c_void) -> Self {
         Self(stream)
     }
     pub(crate) fn as_raw(self) -> sys::sinter_stream {

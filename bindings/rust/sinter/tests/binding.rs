@@ -305,6 +305,32 @@ fn a_pending_prepare_is_waited_for_awaited_and_dropped() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
+/// A progress closure that goes on once the sender is dropped.
+fn held() -> (std::sync::mpsc::Sender<()>, ProgressCallback) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let receiver = Mutex::new(receiver);
+    (sender, Arc::new(move |_, _| receiver.lock().unwrap().recv().unwrap_or(())))
+}
+
+#[test]
+fn a_wait_without_end_waits() {
+    let cold = ContextOptions { target: Some("h200".into()), cache_dir: Some(String::new()), ..Default::default() };
+    let (context, chain) = (Context::new(&cold).unwrap(), gated_ffn().unwrap());
+    if prepared(&context).is_none() {
+        return;
+    }
+    let (hold, progress) = held();
+    let options = PrepareOptions { progress: Some(progress), ..Default::default() };
+    let pending = context.prepare_async(&chain, 200, &options).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| pending.wait_timeout(Duration::MAX));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiter.is_finished(), "it gave up at once");
+        drop(hold);
+        assert!(waiter.join().unwrap().unwrap().is_ok());
+    });
+}
+
 #[test]
 fn a_slot_holds_the_best_plan_so_far() {
     let memory = ContextOptions { target: Some("h200".into()), cache_dir: Some(String::new()), ..Default::default() };

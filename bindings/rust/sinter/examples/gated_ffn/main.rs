@@ -64,7 +64,8 @@ fn run(device: &cuda::Device) -> Result<bool> {
     }
     let workspace = device.alloc(plan.workspace_size());
     let addresses: Vec<DevicePtr> = buffers.iter().map(|buffer| buffer.address).collect();
-    let stream = Stream::from_raw(device.stream);
+    // SAFETY: the device outlives this function.
+    let stream = unsafe { Stream::from_raw(device.stream) };
     // SAFETY: the buffers and the workspace live until the end of this function, and every launch is waited for.
     let binding = unsafe {
         plan.init_workspace(workspace.address, plan.workspace_size(), stream)?;
