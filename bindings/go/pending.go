@@ -71,12 +71,12 @@ type ending struct {
 	waiting map[chan struct{}]bool
 }
 
-// whenEnded asks the library to tell of the prepare's end. `after` runs then, and gives back what the prepare used.
+// whenEnded asks the library to tell of the prepare's end. `after` runs first, and gives back what the prepare used.
 func whenEnded(pending *C.sinter_pending, after func()) (*ending, error) {
 	end := &ending{waiting: map[chan struct{}]bool{}}
 	id := register(func() {
-		end.tell()
 		after()
+		end.tell()
 	})
 	var failed *C.sinter_error
 	if err := check(C.sinter_go_on_ready(unsafe.Pointer(pending), id, &failed), &failed); err != nil {

@@ -698,8 +698,7 @@ func TestFinalizersGiveBackWhatNobodyClosed(t *testing.T) {
 func TestFinalizersDoNotWaitForAPrepare(t *testing.T) {
 	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
 	prepare(t, c, chain)
-	held, begun := make(chan struct{}), make(chan struct{})
-	defer close(held)
+	held, begun, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	func() {
 		pending, err := c.PrepareAsync(context.Background(), chain, 200, PrepareOptions{Progress: func(string, float64) { <-held }})
 		if err != nil {
@@ -709,10 +708,17 @@ func TestFinalizersDoNotWaitForAPrepare(t *testing.T) {
 		pending.h.release = func(p pointer) {
 			close(begun)
 			release(p) // until the progress is not held any more
+			close(ended)
 		}
 	}()
 	collected(t, begun)
 	collected(t, dropBuilder())
+	close(held)
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("not released")
+	}
 }
 
 // Before another test has opened the driver: its functions are not there yet.
