@@ -20,8 +20,8 @@ constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
 constexpr int64_t kMaxSwappedAccumulators = 160;
-constexpr int64_t kMaxPromoted = 192, kMaxPromotedResidual = 168, kMaxPromotedOfThree = 104,
-                  kMaxPromotedCodes = 176;
+constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
+                  kMaxPromotedOfThree = 104, kMaxPromotedCodes = 176;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -126,7 +126,8 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
                        : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
                        : codes && (s.warpgroups_n > 1 || p.back().epilogue.has_bias())
                            ? kMaxPromotedCodes
-                           : kMaxPromoted;
+                       : s.swapped ? kMaxPromotedSwapped
+                                   : kMaxPromoted;
   if (all <= most) return absl::OkStatus();
   return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
                         absl::StrCat("is above ", most, " registers a thread"));
@@ -142,10 +143,13 @@ absl::Status CheckColumns(const ProductSequence& p, const Schedule& s, absl::str
       absl::StrCat("is above 32 and no multiple of 16, of ", NameOf(p.element()), " operands"));
 }
 
-// Sums of a warpgroup have the scale of one block of columns.
+// Sums of a warpgroup have the scale of one block of columns, or its two parts those of one each.
 absl::Status CheckBlocks(const ProductSequence& p, const Schedule& s, const ProductTile& tile) {
   if (p[0].weights.scales.kind != ScaleKind::kBlock) return absl::OkStatus();
-  if (kScaleBlock % (tile.block_n / s.warpgroups_n) == 0) return absl::OkStatus();
+  const int64_t columns = tile.block_n / s.warpgroups_n;
+  if (kScaleBlock % columns == 0 || (!s.swapped && columns == 2 * kScaleBlock)) {
+    return absl::OkStatus();
+  }
   return RefuseSchedule("first.block_n", tile.block_n,
                         absl::StrCat("is not, per warpgroup, a divisor of the ", kScaleBlock,
                                      " columns that share a scale"));

@@ -56,13 +56,15 @@ struct StridesOfM<true> {
 template <class Config, class P, bool kOfRows, bool kOfWeights, class RowsAt, class WeightsAt>
 class HeldBlockScales : StridesOfM<RowsAt::kOfM> {
  public:
-  // `rows`, `gate` and `up`: the first values that this thread reads. `existing`: rows from there
-  // on, of `m`; `groups`: of K.
-  SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int existing,
-                                int groups, int m)
+  // `rows`, `gate` and `up`: the first values that this thread reads. `beside`: elements to the
+  // scale of the 128 columns beside the first ones. `existing`: rows from there on, of `m`;
+  // `groups`: of K.
+  SINTER_DEVICE HeldBlockScales(const float* rows, const float* gate, const float* up, int beside,
+                                int existing, int groups, int m)
       : StridesOfM<RowsAt::kOfM>(m),
         rows_(rows),
         matrices_{gate, up},
+        beside_(beside),
         existing_(existing),
         groups_(groups) {
     if (kAhead) load(&ahead_);
@@ -81,7 +83,7 @@ class HeldBlockScales : StridesOfM<RowsAt::kOfM> {
     float scale =
         kOfRows ? now_.row[Config::kSwapped ? i % kSet / 4 * 2 + i % 2 : i % 4 / 2] : 1.0f;
     const int at = part * (P::kAccumulators / P::kParts) + i;
-    if (kOfWeights) scale *= now_.columns[at / (P::kAccumulators / P::kWidth)];
+    if (kOfWeights) scale *= now_.columns[at / (P::kAccumulators / kColumnScales)];
     return fresh * scale + sum;
   }
 
@@ -89,10 +91,14 @@ class HeldBlockScales : StridesOfM<RowsAt::kOfM> {
   static constexpr int kSet = Config::kBlockM / 2;  // sums of a set, with swapped operands
   static constexpr int kRows = Config::kSwapped ? Config::kBlockM / 4 : 2;
   static constexpr bool kAhead = !Config::kSwapped;  // else they would take too many registers
-  static_assert(!kOfWeights || 128 % P::kHalf == 0, "a warpgroup has columns of one block");
+  // Blocks of columns of one matrix; where there are two, a part has those of one.
+  static constexpr int kBlocks = P::kHalf > 128 ? P::kHalf / 128 : 1;
+  static constexpr int kColumnScales = P::kWidth * kBlocks;
+  static_assert(!kOfWeights || 128 % P::kHalf == 0 || (P::kHalf == 256 && !Config::kSwapped),
+                "a warpgroup has columns of one block, or two whole blocks");
 
   struct Values {
-    float row[kRows], columns[P::kWidth];
+    float row[kRows], columns[kColumnScales];
   };
   SINTER_DEVICE void load(Values* to) {
     const bool exists = groups_-- > 0;
@@ -106,8 +112,12 @@ class HeldBlockScales : StridesOfM<RowsAt::kOfM> {
     }
     if constexpr (kOfWeights) {
 #pragma unroll
-      for (int matrix = 0; matrix < P::kWidth; ++matrix)
-        to->columns[matrix] = exists ? *step(&matrices_[matrix]) : 0.0f;
+      for (int matrix = 0; matrix < P::kWidth; ++matrix) {
+        const float* const at = step(&matrices_[matrix]);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block)
+          to->columns[matrix * kBlocks + block] = exists ? at[block * beside_] : 0.0f;
+      }
     }
   }
   // The place, which then moves on by a group.
@@ -120,7 +130,7 @@ class HeldBlockScales : StridesOfM<RowsAt::kOfM> {
 
   const float* rows_;
   const float* matrices_[2];
-  int existing_, groups_;
+  int beside_, existing_, groups_;
   Values now_, ahead_;
 };
 
@@ -141,9 +151,10 @@ struct BlockScales {
     const int last = (P::kN - 1) / 128, block = (column + place.n * P::kHalf) / 128;
     const auto at = (block < last ? block : last) * WeightsAt::template row<P>() +
                     group * WeightsAt::group(existing);
+    const int beside = block < last ? static_cast<int>(WeightsAt::template row<P>()) : 0;
     return HeldBlockScales<Config, P, kOfRows, kOfWeights, RowsAt, WeightsAt>(
         rows + row * RowsAt::template row<P>() + group * RowsAt::group(existing), gate + at,
-        up + at, existing - row, kGroups - group, existing);
+        up + at, beside, existing - row, kGroups - group, existing);
   }
 };
 

@@ -11,6 +11,11 @@
 
 namespace sinter {
 
+// What the results of a column have of their own.
+struct ColumnTerms {
+  float factor = 1.0f, factor_up = 1.0f, bias = 0.0f, bias_up = 0.0f;
+};
+
 // y = act(x + bias) for one weight matrix, act(gate + bias) * (up + bias_up) for two. x, gate and
 // up are accumulators times the scale of their row and their column. Biases may be null.
 template <class P, class Element, class Activation, bool kBias, class Scaling_ = NoScaling>
@@ -19,6 +24,23 @@ struct Epilogue {
   const typename Element::Stored* bias;
   const typename Element::Stored* bias_up;
   Scaling scaling = {};
+
+  static constexpr int kTerms = P::kWidth * (Scaling::kColumns + kBias);  // of a column
+
+  // Columns behind the last are not stored: any terms will do.
+  SINTER_DEVICE ColumnTerms terms(int column) const {
+    ColumnTerms terms;
+    if (column >= P::kN) return terms;
+    if constexpr (Scaling::kColumns) {
+      terms.factor = scaling.of_column(column);
+      if (P::kWidth == 2) terms.factor_up = scaling.of_up(column);
+    }
+    if constexpr (kBias) {
+      terms.bias = Element::unpack(bias[column]);
+      if (P::kWidth == 2) terms.bias_up = Element::unpack(bias_up[column]);
+    }
+    return terms;
+  }
 
   SINTER_DEVICE float apply(float x, float up, int column, float scale) const {
     if (Scaling::kPresent) {
@@ -35,6 +57,27 @@ struct Epilogue {
       x += Element::unpack(bias[column]);
       if (P::kWidth == 2) up += Element::unpack(bias_up[column]);
     }
+    return activated(x, up);
+  }
+  // The same, with terms that were loaded before.
+  SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
+    if (Scaling::kPresent) {
+      x *= scale;
+      if (P::kWidth == 2) up *= scale;
+    }
+    if (Scaling::kColumns) {
+      x *= terms.factor;
+      if (P::kWidth == 2) up *= terms.factor_up;
+    }
+    if (kBias) {
+      x += terms.bias;
+      if (P::kWidth == 2) up += terms.bias_up;
+    }
+    return activated(x, up);
+  }
+
+ private:
+  static SINTER_DEVICE float activated(float x, float up) {
     const float y = Activation::apply(x);
     return P::kWidth == 2 ? y * up : y;
   }
@@ -97,47 +140,96 @@ struct GlobalWriter<Float32, kColumns, kAligned> {
   }
 };
 
+// The terms of a thread's columns of kGroups column groups. They are asked for together: one after
+// another, between stores, each would wait for L2.
+template <class EpilogueType, int kGroups>
+class HeldColumns {
+ public:
+  // `first`: the first group's first column.
+  SINTER_DEVICE HeldColumns(const EpilogueType& epilogue, int first, int thread) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i)
+      held_[i] = epilogue.terms(first + accumulator_column(thread, i / 2) + i % 2);
+    if (kHeld > 0) asm volatile("" ::: "memory");  // not to be loaded where they are used
+  }
+  // Of the i-th of a thread's two columns of a group.
+  SINTER_DEVICE const ColumnTerms& of(int group, int i) const { return held_[2 * group + i]; }
+
+ private:
+  static constexpr int kHeld = 2 * kGroups;
+  ColumnTerms held_[kHeld > 0 ? kHeld : 1];
+};
+
+// Of a tile's column groups, those whose terms are in registers together: with more of them kernels
+// spill. Four groups are stored together. 0: terms are loaded where they are used.
+constexpr int held_groups(int tile, int terms, bool residual, bool wide) {
+  if (terms == 0 || (residual && (terms > 1 || tile > 28))) return 0;
+  if (residual || terms > 1) return 4;
+  return wide ? 8 : 16;
+}
+
 // Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
 // and writes the result to the matrix. The tile begins at `row` and `column`.
-template <class Config, class P, class EpilogueType, class Writer,
-          class Held = NothingHeld<typename Config::Result>>
+template <class Config, class P, class EpilogueType, class Writer, class Held>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
                                       const EpilogueType& epilogue,
                                       const HeldScaling<typename EpilogueType::Scaling>& scaling,
                                       const Writer& writer, int row, int column,
-                                      WarpgroupPlace place, Held&& held = {}) {
+                                      WarpgroupPlace place, Held& held) {
   jitter();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
   // Four lanes have 32 bytes of f32 side by side; of fewer bytes they exchange columns first.
   constexpr int kQuads = Config::Result::kBytes == 2 ? P::kGroups / 4 * 4 : 0;
+  constexpr int kHeld = held_groups(P::kGroups, EpilogueType::kTerms, Held::kPresent, kQuads == 0),
+                kTurn = kHeld > 0 ? kHeld : P::kGroups;
+  constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int tile_row = first_row + 8 * half;
     const bool exists = tile_row < Config::kBlockM;
     held.turn_to(half);
     const float scale = scaling.of_half(half);
-    auto pair = [&](int g, u32 added) {
-      const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half,
-                up = P::kWidth == 2 ? 4 * P::kGroups : 0;
-      return held.round(epilogue.apply(d[i], d[i + up], c, scale),
-                        epilogue.apply(d[i + 1], d[i + 1 + up], c + 1, scale), added);
-    };
-    if constexpr (kQuads > 0) {
 #pragma unroll
-      for (int g = 0; g < kQuads; g += 4) {
-        const Word4 r = held.quad(g / 4);
-        const u32 w[4] = {pair(g, r.x), pair(g + 1, r.y), pair(g + 2, r.z), pair(g + 3, r.w)};
-        const Word4 v = quad_transpose(w);
-        if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+    for (int begin = 0; begin < P::kGroups; begin += kTurn) {
+      const int end = begin + kTurn < P::kGroups ? begin + kTurn : P::kGroups;
+      const HeldColumns<EpilogueType, kHeld> terms(epilogue, column + 8 * begin, place.thread);
+      auto result = [&](int g, int i) {
+        const int at = 4 * g + 2 * half + i;
+        if constexpr (kHeld > 0)
+          return epilogue.apply(d[at], d[at + kUp], scale, terms.of(g - begin, i));
+        else
+          return epilogue.apply(d[at], d[at + kUp],
+                                column + accumulator_column(place.thread, g) + i, scale);
+      };
+      auto pair = [&](int g, u32 added) { return held.round(result(g, 0), result(g, 1), added); };
+      if constexpr (kQuads > 0) {
+#pragma unroll
+        for (int g = begin; g < end && g < kQuads; g += 4) {
+          const Word4 r = held.quad(g / 4);
+          const u32 w[4] = {pair(g, r.x), pair(g + 1, r.y), pair(g + 2, r.z), pair(g + 3, r.w)};
+          const Word4 v = quad_transpose(w);
+          if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+        }
+      }
+#pragma unroll
+      for (int g = begin < kQuads ? kQuads : begin; g < end; ++g) {
+        const auto w = pair(g, held.pair(g - kQuads));
+        if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
       }
     }
-#pragma unroll
-    for (int g = kQuads; g < P::kGroups; ++g) {
-      const auto w = pair(g, held.pair(g - kQuads));
-      if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
-    }
   }
+}
+
+// The same without a residual.
+template <class Config, class P, class EpilogueType, class Writer>
+SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
+                                      const EpilogueType& epilogue,
+                                      const HeldScaling<typename EpilogueType::Scaling>& scaling,
+                                      const Writer& writer, int row, int column,
+                                      WarpgroupPlace place) {
+  NothingHeld<typename Config::Result> nothing;
+  write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place, nothing);
 }
 
 }  // namespace sinter

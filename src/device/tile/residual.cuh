@@ -69,6 +69,7 @@ struct ResidualRows {
 // and the owner of a row loads what it adds (handover/dsm_reduce_scatter.cuh).
 template <class Element>
 struct NothingHeld {
+  static constexpr bool kPresent = false;
   SINTER_DEVICE void turn_to(int) {}
   SINTER_DEVICE Word4 quad(int) const { return Word4{0, 0, 0, 0}; }
   SINTER_DEVICE u32 pair(int) const { return 0; }
@@ -83,6 +84,7 @@ struct NothingHeld {
 template <class Config, class P, class Added>
 class HeldResidual {
  public:
+  static constexpr bool kPresent = true;
   SINTER_DEVICE HeldResidual(const Added& added, int row, int column, WarpgroupPlace place)
       : added_(added), row_(row), column_(column + place.n * P::kHalf), place_(place) {
     load(0);

@@ -185,11 +185,15 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   // The operand that is wgmma's 64 rows, and the one that is its columns.
   const int64_t as_rows = s.swapped ? d.weight_bytes : d.row_bytes;
   const int64_t as_columns = s.swapped ? d.row_bytes : d.weight_bytes;
-  const int64_t reads = warpgroups * (sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
+  const ElementRow element = ElementOf(p.front());
+  // Each part of promoted sums reads the rows again.
+  const int64_t row_reads =
+      s.swapped ? 1 : PromotedParts(element, s, static_cast<int>(warp_columns));
+  const int64_t reads =
+      warpgroups * (row_reads * sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
   load.shared_bytes =
       static_cast<double>(load.steps) * static_cast<double>((stage + reads) * s.block_k);
   load.codes = IsCode(p.element());
-  const ElementRow element = ElementOf(p.front());
   if (element.promoted) {
     const int64_t spans = s.block_k / element.swizzle_span;
     // With swapped operands every warp reads a scale of each of its rows, four a clock.

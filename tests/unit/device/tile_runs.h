@@ -171,12 +171,13 @@ template <class P, class Scaling = NoScaling>
 struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
   using Library = Epilogue<P, Integer16, Fold, true, Scaling>;
   float apply(float x, float up, int column, float scale) const {
-    if (P::kWidth == 1 || column >= P::kN) return Library::apply(x, up, column, scale);
-    const float bias = Integer16::unpack(Library::bias_up[column]);
-    float of_up = scale;
-    if constexpr (Scaling::kColumns) of_up *= Library::scaling.of_up(column);
-    const float reduced = static_cast<float>(static_cast<int>(up * of_up + bias) % 7);
-    return Library::apply(x, (reduced - bias) / of_up, column, scale);
+    return apply(x, up, scale, Library::terms(column));
+  }
+  float apply(float x, float up, float scale, const ColumnTerms& terms) const {
+    if (P::kWidth == 1) return Library::apply(x, up, scale, terms);
+    const float of_up = scale * terms.factor_up;
+    const float reduced = static_cast<float>(static_cast<int>(up * of_up + terms.bias_up) % 7);
+    return Library::apply(x, (reduced - terms.bias_up) / of_up, scale, terms);
   }
 };
 
