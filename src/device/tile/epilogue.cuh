@@ -150,14 +150,14 @@ class HeldColumns {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i)
       held_[i] = epilogue.terms(first + accumulator_column(thread, i / 2) + i % 2);
-    if (kHeld > 0) asm volatile("" ::: "memory");  // not to be loaded where they are used
+    asm volatile("" ::: "memory");  // not to be loaded where they are used
   }
   // Of the i-th of a thread's two columns of a group.
   SINTER_DEVICE const ColumnTerms& of(int group, int i) const { return held_[2 * group + i]; }
 
  private:
   static constexpr int kHeld = 2 * kGroups;
-  ColumnTerms held_[kHeld > 0 ? kHeld : 1];
+  ColumnTerms held_[kHeld];
 };
 
 // Of a tile's column groups, those whose terms are in registers together: with more of them kernels
@@ -181,8 +181,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
   column += place.n * P::kHalf;
   // Four lanes have 32 bytes of f32 side by side; of fewer bytes they exchange columns first.
   constexpr int kQuads = Config::Result::kBytes == 2 ? P::kGroups / 4 * 4 : 0;
-  constexpr int kHeld = held_groups(P::kGroups, EpilogueType::kTerms, Held::kPresent, kQuads == 0),
-                kTurn = kHeld > 0 ? kHeld : P::kGroups;
+  constexpr int kHeld = held_groups(P::kGroups, EpilogueType::kTerms, Held::kPresent, kQuads == 0);
   constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -190,19 +189,8 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
     const bool exists = tile_row < Config::kBlockM;
     held.turn_to(half);
     const float scale = scaling.of_half(half);
-#pragma unroll
-    for (int begin = 0; begin < P::kGroups; begin += kTurn) {
-      const int end = begin + kTurn < P::kGroups ? begin + kTurn : P::kGroups;
-      const HeldColumns<EpilogueType, kHeld> terms(epilogue, column + 8 * begin, place.thread);
-      auto result = [&](int g, int i) {
-        const int at = 4 * g + 2 * half + i;
-        if constexpr (kHeld > 0)
-          return epilogue.apply(d[at], d[at + kUp], scale, terms.of(g - begin, i));
-        else
-          return epilogue.apply(d[at], d[at + kUp],
-                                column + accumulator_column(place.thread, g) + i, scale);
-      };
-      auto pair = [&](int g, u32 added) { return held.round(result(g, 0), result(g, 1), added); };
+    // Stores groups [begin, end); pair(g, added) gives a thread's two results of group g.
+    auto store = [&](int begin, int end, const auto& pair) {
       if constexpr (kQuads > 0) {
 #pragma unroll
         for (int g = begin; g < end && g < kQuads; g += 4) {
@@ -216,6 +204,25 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
       for (int g = begin < kQuads ? kQuads : begin; g < end; ++g) {
         const auto w = pair(g, held.pair(g - kQuads));
         if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
+      }
+    };
+    if constexpr (kHeld == 0) {
+      store(0, P::kGroups, [&](int g, u32 added) {
+        const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half;
+        return held.round(epilogue.apply(d[i], d[i + kUp], c, scale),
+                          epilogue.apply(d[i + 1], d[i + 1 + kUp], c + 1, scale), added);
+      });
+    } else {
+#pragma unroll
+      for (int begin = 0; begin < P::kGroups; begin += kHeld) {
+        const HeldColumns<EpilogueType, kHeld> terms(epilogue, column + 8 * begin, place.thread);
+        store(begin, begin + kHeld < P::kGroups ? begin + kHeld : P::kGroups,
+              [&](int g, u32 added) {
+                const int i = 4 * g + 2 * half;
+                return held.round(
+                    epilogue.apply(d[i], d[i + kUp], scale, terms.of(g - begin, 0)),
+                    epilogue.apply(d[i + 1], d[i + 1 + kUp], scale, terms.of(g - begin, 1)), added);
+              });
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <thread>
 
+#include "runtime/launch/tensor_map.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {
