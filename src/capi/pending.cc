@@ -176,12 +176,15 @@ int FdOf(PendingState& state) {
   return state.fd;
 }
 
+// A year; now and it together are a time that the clock can count.
+constexpr int64_t kLongestTimeoutUs = int64_t{366} * 24 * 3600 * 1000000;
+
 absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
   SINTER_RETURN_IF_ERROR(CheckOwn(pending));
   PendingState& state = *pending.state;
   std::unique_lock<std::mutex> lock(state.mutex);
   const auto done = [&] { return state.done; };
-  if (timeout_us < 0) {
+  if (timeout_us < 0 || timeout_us > kLongestTimeoutUs) {
     state.changed.wait(lock, done);
   } else if (!state.changed.wait_for(lock, std::chrono::microseconds(timeout_us), done)) {
     return absl::DeadlineExceededError(

@@ -325,7 +325,7 @@ TEST_F(PrepareAbi, AnAsynchronousPrepareGivesItsPlanOrItsError) {
   });
   sinter_plan* first = nullptr;
   sinter_plan* second = nullptr;
-  Ok([&](auto e) { return sinter_pending_get(pending, -1, &first, e); });
+  Ok([&](auto e) { return sinter_pending_get(pending, INT64_MAX, &first, e); });
   EXPECT_EQ(sinter_pending_poll(pending), 1);
   Ok([&](auto e) { return sinter_pending_get(pending, 0, &second, e); });
   EXPECT_EQ(first, second);
