@@ -197,7 +197,10 @@ void ExpectBytesFollow(const Steps& steps, const ProductSequence& p, const Sched
 }
 
 TEST(CostModel, BytesFollowTheSizeOfAnElementOnEveryLevel) {
-  const auto rows = [](ProductSequence* p, DType element) { (*p)[0].rows.element = element; };
+  const auto rows = [](ProductSequence* p, DType element) {
+    (*p)[0].rows.element = element;
+    (*p)[0].accumulate = Accumulate::kFast;  // each part of promoted sums reads the rows again
+  };
   const auto weights = [](ProductSequence* p, DType element) { (*p)[0].weights.element = element; };
   const auto second = [](ProductSequence* p, DType element) { (*p)[1].weights.element = element; };
   const auto result = [](ProductSequence* p, DType element) {
