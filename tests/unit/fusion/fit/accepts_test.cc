@@ -64,8 +64,9 @@ TEST(PlanFitAccepts, FfnsOfCodesWithTheirQuantiserApartAndNot) {
                           "scaled_gated_ffn m=M n=256 k=256 l=256 act=silu scales=group "
                           "quantize=group")
                           ->chain;
+  const DeviceModel model = testing::H200();
   for (const int64_t bucket : {1, 64, 320}) {
-    const PlanFit fit(chain, bucket, testing::H200());
+    const PlanFit fit(chain, bucket, model);
     std::set<size_t> kernels;
     for (const Plan& plan : testing::PlansOf(chain, bucket, true)) {
       EXPECT_TRUE(fit.Check(plan).ok()) << fit.Check(plan);
