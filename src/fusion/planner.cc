@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/plan_note.h"
@@ -280,7 +279,7 @@ class Planner {
 
   absl::Status RankRuns() {
     for (const GraphRun& run : products_.runs) {
-      SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, bucket_, LargestBucketOf(chain_)));
+      SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, chain_, bucket_));
       if (options_.stand_ins) SINTER_RETURN_IF_ERROR(CheckStandIn(run.matched.sequence));
       const ValueId rows = run.matched.ValueOf(run.matched.rows);
       const bool behind = chain_.op(rows).kind != OpKind::kInput;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
 #include "src/product/result_type.h"
@@ -33,10 +32,7 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
 }  // namespace
 
 RunMatcher::RunMatcher(const Chain& chain, int64_t bucket)
-    : chain_(chain),
-      bucket_(bucket),
-      largest_(LargestBucketOf(chain)),
-      is_output_(chain.ops().size(), false) {
+    : chain_(chain), bucket_(bucket), is_output_(chain.ops().size(), false) {
   for (const ChainOutput& out : chain.outputs()) is_output_[static_cast<size_t>(out.value)] = true;
 }
 
@@ -78,7 +74,7 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
   SINTER_ASSIGN_OR_RETURN(run.matched, MatchProducts(GraphOf(members, a, dtype, end)));
   SINTER_RETURN_IF_ERROR(CheckOperands(run.matched));
   SINTER_RETURN_IF_ERROR(CheckEnd(run.matched, end));
-  SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, bucket_, largest_));
+  SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, chain_, bucket_));
   ProductSequence& sequence = run.matched.sequence;
   sequence.m = run.matched.m.At(bucket_);
   for (int i = 0; i < sequence.size(); ++i) {

@@ -39,7 +39,7 @@ class RunMatcher {
   absl::Status CheckEnd(const MatchedSequence& matched, ValueId end) const;
 
   const Chain& chain_;
-  const int64_t bucket_, largest_;
+  const int64_t bucket_;
   std::vector<bool> is_output_;
   std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
 };

@@ -107,17 +107,22 @@ class Lister {
   std::vector<RunOperand> list_;
 };
 
+// Launches of more rows than the largest bucket are passes, each of which would take its own m for
+// that of the launch.
+absl::Status CheckStridesOfM(const MatchedSequence& matched, const Chain& chain, int64_t bucket) {
+  if (!matched.sequence.front().rows.scales.of_m) return absl::OkStatus();
+  const int64_t largest = LargestBucketOf(chain);
+  if (matched.m.symbolic && bucket < largest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("strides of scale_a depend on M, which kernels read in buckets below ", largest,
+                   ": give them as numbers"));
+}
+
 }  // namespace
 
-absl::Status CheckStrides(const MatchedSequence& matched, int64_t bucket, int64_t largest) {
+absl::Status CheckStrides(const MatchedSequence& matched, const Chain& chain, int64_t bucket) {
+  SINTER_RETURN_IF_ERROR(CheckStridesOfM(matched, chain, bucket));
   const ProductSequence& sequence = matched.sequence;
-  // Each pass would take its own m for that of the launch.
-  const bool of_m = sequence.front().rows.scales.of_m;
-  if (of_m && (!matched.m.symbolic || bucket >= largest)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strides of scale_a depend on M, which kernels read in buckets below ",
-                     largest, ": give them as numbers"));
-  }
   const auto vector = [](const Operand& operand) { return ElementOf(operand.element).vector; };
   SINTER_RETURN_IF_ERROR(
       CheckStride("a", matched.rows, matched.rows_stride, vector(sequence.front().rows)));

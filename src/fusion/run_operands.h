@@ -13,9 +13,9 @@
 
 namespace sinter {
 
-// OK, or the operand that no kernel of a plan for `bucket` can read: row strides must be multiples
-// of 16 bytes. Launches of more than `largest` rows are passes of it.
-absl::Status CheckStrides(const MatchedSequence& matched, int64_t bucket, int64_t largest);
+// OK, or the operand that no kernel of a plan of `chain` for `bucket` can read: row strides must be
+// multiples of 16 bytes, and only launches that are not cut know the M of a stride.
+absl::Status CheckStrides(const MatchedSequence& matched, const Chain& chain, int64_t bucket);
 
 // Place of the result of product i in a run's workspace, unless it is the run's result. Results use
 // three regions in turn, so that a kernel's rows, its C and its result are in different ones.

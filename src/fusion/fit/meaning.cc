@@ -7,7 +7,6 @@
 #include "src/base/codec.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
-#include "src/chain/buckets.h"
 #include "src/fusion/fit/refusal.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
@@ -38,9 +37,8 @@ std::vector<GraphRun> RunsOf(const Chain& chain, int64_t bucket) {
 // Without those that planning refuses for their strides.
 std::vector<GraphRun> ReadableRunsOf(const Chain& chain, int64_t bucket) {
   std::vector<GraphRun> runs = RunsOf(chain, bucket);
-  const int64_t largest = LargestBucketOf(chain);
-  const auto unreadable = [bucket, largest](const GraphRun& run) {
-    return !CheckStrides(run.matched, bucket, largest).ok();
+  const auto unreadable = [&chain, bucket](const GraphRun& run) {
+    return !CheckStrides(run.matched, chain, bucket).ok();
   };
   runs.erase(std::remove_if(runs.begin(), runs.end(), unreadable), runs.end());
   return runs;
