@@ -52,8 +52,9 @@ class NvrtcLibrary {
   // where it has none).
   const std::string& toolchain_id() const { return toolchain_id_; }
 
-  // What a compile constructs, exit() destroys. The first one calls this wherever NVRTC lets it,
-  // and at its end, so that exit() waits for whoever compiles before that.
+  // NVRTC constructs objects within the library's first compile, and exit() destroys them. Until
+  // one compile has ended, WaitAtExit has exit() wait for compiles before it does; a compile calls
+  // it whenever NVRTC calls back. NoteCompile does so a last time.
   void WaitAtExit() const;
   void NoteCompile() const;
 

@@ -152,7 +152,7 @@ absl::Status CheckBlocks(const ProductSequence& p, const Schedule& s, const Prod
   }
   return RefuseSchedule("first.block_n", tile.block_n,
                         absl::StrCat("is not, per warpgroup, a divisor of the ", kScaleBlock,
-                                     " columns that share a scale"));
+                                     " columns that share a scale, nor two such blocks"));
 }
 
 // A tile has whole groups of columns that share a scale.

@@ -11,7 +11,7 @@
 
 namespace sinter {
 
-// What the results of a column have of their own.
+// The factors and biases of one column: of the only matrix or gate, and of up.
 struct ColumnTerms {
   float factor = 1.0f, factor_up = 1.0f, bias = 0.0f, bias_up = 0.0f;
 };
@@ -152,7 +152,7 @@ class HeldColumns {
       held_[i] = epilogue.terms(first + accumulator_column(thread, i / 2) + i % 2);
     asm volatile("" ::: "memory");  // not to be loaded where they are used
   }
-  // Of the i-th of a thread's two columns of a group.
+  // A thread has two columns of a group; these are the terms of column i.
   SINTER_DEVICE const ColumnTerms& of(int group, int i) const { return held_[2 * group + i]; }
 
  private:
@@ -160,8 +160,8 @@ class HeldColumns {
   ColumnTerms held_[kHeld];
 };
 
-// Of a tile's column groups, those whose terms are in registers together: with more of them kernels
-// spill. Four groups are stored together. 0: terms are loaded where they are used.
+// How many column groups' terms a thread holds in registers at a time, for a tile of `tile` groups.
+// Kernels spill with more. Groups are stored in fours. 0: terms are loaded where they are used.
 constexpr int held_groups(int tile, int terms, bool residual, bool wide) {
   if (terms == 0 || (residual && (terms > 1 || tile > 28))) return 0;
   if (residual || terms > 1) return 4;
