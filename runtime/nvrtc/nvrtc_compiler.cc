@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -102,6 +103,8 @@ class NvrtcCompiler : public Compiler {
  private:
   static absl::StatusOr<CompiledKernel> Build(std::shared_ptr<const NvrtcLibrary> library,
                                               const CompileRequest& request) {
+    std::optional<ExitGate::FirstUse> first;  // until its code is read
+    if (!library->compiled() && !first.emplace()) return ExitError();
     SINTER_ASSIGN_OR_RETURN(Program program, Program::Create(library, request));
     const nvrtcResult result = program.Compile(OptionsOf(request));
     CompiledKernel kernel;
@@ -140,6 +143,8 @@ class NvrtcCompiler : public Compiler {
   absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Library() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (library_ == nullptr) {
+      const ExitGate::FirstUse opening;
+      if (!opening) return ExitError();
       SINTER_ASSIGN_OR_RETURN(library_, open_());
       loaded_.store(true, std::memory_order_release);
     }

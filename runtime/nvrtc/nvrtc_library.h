@@ -52,9 +52,10 @@ class NvrtcLibrary {
   // where it has none).
   const std::string& toolchain_id() const { return toolchain_id_; }
 
-  // NVRTC constructs objects within the library's first compile, and exit() destroys them. Until
-  // one compile has ended, WaitAtExit has exit() wait for compiles before it does; a compile calls
-  // it whenever NVRTC calls back. NoteCompile does so a last time.
+  // NVRTC constructs objects within the library's first compile, and exit() destroys them: that
+  // compile is an ExitGate::FirstUse. For an exit() of another thread than the main one it calls
+  // WaitAtExit whenever NVRTC calls back. NoteCompile does so once more, after a compile.
+  bool compiled() const { return compiled_; }
   void WaitAtExit() const;
   void NoteCompile() const;
 

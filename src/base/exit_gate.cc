@@ -14,14 +14,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::seconds kLongestWait(ExitGate::kLongestWaitSeconds);
+constexpr std::chrono::milliseconds kExitBegins(100);
+
 struct Passes {
   int inside = 0;
+  int first_uses = 0;
+  bool main_thread_ended = false;
   Clock::time_point last_wait;  // when the waits of an exit end
-  std::condition_variable fewer;
+  std::condition_variable changed;
 };
 
 std::atomic<bool> exiting{false};
-thread_local int own_passes = 0;  // who calls exit() inside must not wait for itself
+// Who calls exit() inside must not wait for itself.
+thread_local int own_passes = 0;
+thread_local int own_first_uses = 0;
 
 // Never destroyed: threads come by until the process is gone.
 ForkLocal<Passes, /*kKeep=*/false>& Everybody() {
@@ -32,14 +39,33 @@ ForkLocal<Passes, /*kKeep=*/false>& Everybody() {
 void Shut() {
   auto passes = Everybody().Lock();
   if (!exiting.exchange(true)) {
-    passes->last_wait = Clock::now() + std::chrono::seconds(ExitGate::kLongestWaitSeconds);
+    passes->last_wait = Clock::now() + kLongestWait;
   }
-  passes->fewer.wait_until(passes.lock(), passes->last_wait,
-                           [&] { return passes->inside <= own_passes; });
+  passes->changed.notify_all();
+  passes->changed.wait_until(passes.lock(), passes->last_wait,
+                             [&] { return passes->inside <= own_passes; });
 }
 
+// exit() destroys what is local to its thread before anything else. So does a thread that ends.
+struct EndOfThread {
+  ~EndOfThread() {
+    if (gettid() != getpid()) return;
+    auto passes = Everybody().Lock();
+    passes->changed.wait_for(passes.lock(), kLongestWait,
+                             [&] { return passes->first_uses <= own_first_uses; });
+    passes->main_thread_ended = true;
+  }
+};
+
+void WatchThisThread() { thread_local const EndOfThread end; }
+
+// Who loads the library is the main thread, but for a dlopen on another.
+[[maybe_unused]] const bool watched = (WatchThisThread(), true);
+
 bool Enter() {
+  WatchThisThread();
   static const bool waits = [] {
+    const ExitGate::FirstUse use;
     (void)Sha256("");  // OpenSSL's destructors are registered by its first use
     ExitGate::WaitAtExit();
     return true;
@@ -49,6 +75,18 @@ bool Enter() {
   if (exiting) return false;
   ++passes->inside;
   ++own_passes;
+  return true;
+}
+
+bool BeginFirstUse() {
+  auto passes = Everybody().Lock();
+  // The main thread may have ended alone. Or it is in exit(), which is about to shut the gate.
+  if (passes->main_thread_ended) {
+    passes->changed.wait_for(passes.lock(), kExitBegins, [] { return exiting.load(); });
+  }
+  if (exiting) return false;
+  ++passes->first_uses;
+  ++own_first_uses;
   return true;
 }
 
@@ -62,7 +100,18 @@ ExitGate::Pass::~Pass() {
   if (owner_ != getpid()) return;  // a child that was forked inside: its gate counts anew
   auto passes = Everybody().Lock();
   --passes->inside;
-  passes->fewer.notify_all();
+  passes->changed.notify_all();
+}
+
+ExitGate::FirstUse::FirstUse() : owner_(getpid()), inside_(BeginFirstUse()) {}
+
+ExitGate::FirstUse::~FirstUse() {
+  if (!inside_) return;
+  --own_first_uses;
+  if (owner_ != getpid()) return;
+  auto passes = Everybody().Lock();
+  --passes->first_uses;
+  passes->changed.notify_all();
 }
 
 bool ExitGate::Exiting() { return exiting.load(std::memory_order_relaxed); }

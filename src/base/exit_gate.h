@@ -30,6 +30,25 @@ class ExitGate {
     const bool inside_;
   };
 
+  // A library is loaded or used for the first time: exit() destroys what is constructed meanwhile
+  // before a wait that was registered earlier. So the main thread, before it exits or ends, waits
+  // for first uses, kLongestWaitSeconds at most; nobody asks them to stop. WaitAtExit is to be
+  // called before a first use dies, which it does on the same thread. An exit() of another thread
+  // does not wait for them.
+  class FirstUse {
+   public:
+    FirstUse();
+    ~FirstUse();
+    FirstUse(const FirstUse&) = delete;
+    FirstUse& operator=(const FirstUse&) = delete;
+    // False when the process exits: nothing may be begun.
+    explicit operator bool() const { return inside_; }
+
+   private:
+    const pid_t owner_;
+    const bool inside_;
+  };
+
   static bool Exiting();
 
   // exit() does things in the reverse order of their registration: to be called once something

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <thread>
 
 namespace sinter {
@@ -66,11 +67,44 @@ TEST(ExitGateTest, ExitWaitsForWhoIsInside) {
   EXPECT_EQ(ExitOf(NobodyWorks, [] { StartWork(false); }), kBad) << "the test sees nothing";
 }
 
+// A thread uses a library for the first time, which constructs something within that.
+void StartFirstUse(bool says_so) {
+  std::atomic<bool> constructed{false};
+  std::thread([says_so, &constructed] {
+    const ExitGate::Pass inside;
+    std::optional<ExitGate::FirstUse> use;
+    if (says_so) use.emplace();
+    working = true;
+    std::atexit(EndOfALibrary);
+    constructed = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    working = false;
+    ExitGate::WaitAtExit();
+  }).detach();
+  while (!constructed) std::this_thread::yield();
+}
+
+TEST(ExitGateTest, ExitOfTheMainThreadWaitsForFirstUses) {
+  EXPECT_EQ(ExitOf(NobodyWorks, [] { StartFirstUse(true); }), kGood);
+  EXPECT_EQ(ExitOf(NobodyWorks, [] { StartFirstUse(false); }), kBad) << "the test sees nothing";
+}
+
+TEST(ExitGateTest, NoFirstUseBeginsOnceTheMainThreadExits) {
+  EXPECT_EQ(ExitOf(
+                [] {
+                  const auto begin = Clock::now();
+                  return !ExitGate::FirstUse() && Clock::now() - begin < kSoon;
+                },
+                [] {}),
+            kGood);
+}
+
 TEST(ExitGateTest, WhoExitsInsideDoesNotWaitForItself) {
   const auto begin = Clock::now();
   EXPECT_EQ(ExitOf([&] { return Clock::now() - begin < kSoon; },
                    [] {
                      const ExitGate::Pass outer, inner;
+                     const ExitGate::FirstUse use;
                      std::exit(kGood);
                    }),
             kGood);
