@@ -189,10 +189,10 @@ TEST(Defaults, AreTheDocumentedOnes) {
   const auto short_form = [](const std::string& text) {
     return absl::StrReplaceAll(text, {{"e-0", "e-"}});
   };
-  EXPECT_THAT(FileText("include/sinter/sinter.h"),
+  EXPECT_THAT(FileText("include/sinter/sinter_chain.h"),
               HasSubstr(absl::StrCat("0 means ", short_form(layer), " in a layernorm, ",
                                      short_form(rms), " in an rmsnorm")));
-  EXPECT_THAT(FileText("include/sinter/sinter.h"),
+  EXPECT_THAT(FileText("include/sinter/sinter_chain.h"),
               HasSubstr(absl::StrCat("0 means ", sinter::kDefaultSoftmaxScale.text, " */")));
   const std::string kinds = FileText("docs/chains.md");
   for (const std::string& row :

@@ -4,7 +4,7 @@
 Usage: abi_test.py INCLUDE MAP WORK C_COMPILER. SINTER_UPDATE_GOLDEN=1 writes the file anew, unless a program that was built
 against it could break; SINTER_UPDATE_GOLDEN=break also then.
 
-A library with a definition of every function of sinter.h is compared: the real one is compiled against the same header,
+A library with a definition of every function of the stable headers is compared: the real one is compiled against the same header,
 exports the same names (capi_symbols), and has no type information in a release.
 """
 
@@ -37,8 +37,11 @@ def definitions(header):
 
 
 def build(include, map_file, work, compiler):
-    with open(os.path.join(include, "sinter", "sinter.h"), encoding="utf-8") as file:
-        bodies, count = definitions(file.read())
+    text = ""
+    for header in ("sinter.h", "sinter_chain.h"):
+        with open(os.path.join(include, "sinter", header), encoding="utf-8") as file:
+            text += file.read()
+    bodies, count = definitions(text)
     source, library = os.path.join(work, "abi.c"), os.path.join(work, "libsinter.so")
     with open(source, "w", encoding="utf-8") as file:
         file.write('#include "sinter/sinter.h"\n' + bodies)

@@ -115,11 +115,13 @@ fn names(text: &str, prefix: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_constant_and_struct_of_the_headers_is_declared() {
-    let text = read("include/sinter/sinter.h") + &read("include/sinter/sinter_experimental.h");
-    let not_values = ["SINTER_API", "SINTER_DEPRECATED", "SINTER_INIT", "SINTER_SINTER_H_", "SINTER_SINTER_EXPERIMENTAL_H_"];
+    let headers = ["sinter_types", "sinter_chain", "sinter", "sinter_experimental"];
+    let text: String = headers.iter().map(|name| read(&format!("include/sinter/{name}.h"))).collect();
+    let not_values = ["SINTER_API", "SINTER_DEPRECATED", "SINTER_INIT"];
+    let guards: Vec<String> = headers.iter().map(|name| format!("SINTER_{}_H_", name.to_uppercase())).collect();
     let declared: BTreeSet<String> = abi::constants().iter().map(|c| c.name.to_owned()).collect();
     let mut values = names(&text, "SINTER_");
-    values.retain(|name| !not_values.contains(&name.as_str()));
+    values.retain(|name| !not_values.contains(&name.as_str()) && !guards.contains(name));
     assert_eq!(declared, values);
 
     let declared: BTreeSet<String> = abi::structs().iter().map(|s| s.name.to_owned()).collect();

@@ -1,0 +1,323 @@
+/* Chains: what is to be computed, described op by op. sinter.h includes this header and states the
+ * conventions.
+ *
+ * Every add checks its operands at once and returns the new value in *out_value; a failed add
+ * leaves the chain as it was. Errors name the op's index from 0 (op i made value i + 1), its kind,
+ * the field, the value and the bound. A chain has at most 65536 ops and 1024 outputs. Shapes are
+ * written outermost first. `dims`: `rank` extents, 0 to 6 of them, each 1 to 2^31 - 1 or
+ * SINTER_DIM_M; at most 2^40 elements, M not counted. Adds are thread-compatible. All since 0.1. */
+#ifndef SINTER_SINTER_CHAIN_H_
+#define SINTER_SINTER_CHAIN_H_
+
+#include "sinter/sinter_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An empty chain. It belongs to no context: one chain may be prepared in many. Thread-safe. */
+SINTER_API sinter_status sinter_chain_create(sinter_chain** out_chain, sinter_error** error);
+SINTER_API void sinter_chain_retain(const sinter_chain* chain);  /* Thread-safe. */
+SINTER_API void sinter_chain_release(const sinter_chain* chain); /* Thread-safe. */
+
+/* sinter_input_options.flags. A constant never changes while a plan uses it on a stream: weights.
+ * Only constants may be read before the kernels ahead on the stream have finished. */
+enum { SINTER_INPUT_CONSTANT = 1 };
+typedef struct sinter_input_options {
+  uint32_t struct_size;
+  uint32_t flags;
+  const char* name;       /* for messages only, at most 128 bytes of printable ASCII; NULL: none */
+  const int64_t* strides; /* `rank` strides in elements, each 0 to 2^40; NULL: contiguous; 0 repeats
+                             an element */
+  const int32_t* stride_m_powers; /* `rank` powers, each 0 to 5: the stride is strides[i] * M^power;
+                                     NULL: all 0 */
+} sinter_input_options;
+/* A tensor that the caller supplies. Buffers are later given in the order of these calls. */
+SINTER_API sinter_status sinter_chain_add_input(sinter_chain* chain, sinter_dtype dtype,
+                                                uint32_t rank, const int64_t* dims,
+                                                const sinter_input_options* options,
+                                                sinter_value* out_value, sinter_error** error);
+/* A constant of rank 0, rounded to `dtype`; NaN is refused. */
+SINTER_API sinter_status sinter_chain_add_scalar(sinter_chain* chain, double value,
+                                                 sinter_dtype dtype, sinter_value* out_value,
+                                                 sinter_error** error);
+/* result[.., i, ..] = i along `axis`; s32 or f32. */
+SINTER_API sinter_status sinter_chain_add_iota(sinter_chain* chain, sinter_dtype dtype,
+                                               uint32_t rank, const int64_t* dims, int32_t axis,
+                                               sinter_value* out_value, sinter_error** error);
+
+enum { SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2 };
+typedef struct sinter_matmul_options {
+  uint32_t struct_size;
+  uint32_t flags; /* TRANSPOSE_A: a is [.., k, m]; TRANSPOSE_B: b is [.., n, k] */
+} sinter_matmul_options;
+/* [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n]; batch extents equal, or absent in one
+ * operand. Both floating; or both e4m3 or both s8 (-> s32), with TRANSPOSE_B alone. */
+SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a,
+                                                 sinter_value b,
+                                                 const sinter_matmul_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_conv2d_options {
+  uint32_t struct_size;
+  uint32_t flags; /* none yet */
+  sinter_filter filter;
+  int32_t groups;                                   /* 0 means 1; only 1 */
+  int32_t stride_height, stride_width;              /* 0 means 1; at most 1024 */
+  int32_t dilation_height, dilation_width;          /* 0 means 1; at most 1024 */
+  int32_t pad_top, pad_bottom, pad_left, pad_right; /* pixels of zeros, each 0 to 1024 */
+} sinter_conv2d_options;
+/* x [batch, height, width, in] (NHWC) with the filter w -> f32 [batch, p, q, out], p = (height +
+ * pads - dilation (filter height - 1) - 1) / stride + 1, rounded down. Cross-correlation: the
+ * filter is not flipped. Only the batch may be SINTER_DIM_M. A filter of one pixel, without stride
+ * and padding, is the product of x with [in, out]. */
+SINTER_API sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x,
+                                                 sinter_value w,
+                                                 const sinter_conv2d_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+SINTER_API sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind,
+                                                sinter_value a, sinter_value* out_value,
+                                                sinter_error** error);
+/* Equal extents, or one operand of rank 0. The wider floating dtype; f16 with bf16 gives f32. */
+SINTER_API sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind,
+                                                 sinter_value a, sinter_value b,
+                                                 sinter_value* out_value, sinter_error** error);
+/* -> pred. */
+SINTER_API sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
+                                                  sinter_value a, sinter_value b,
+                                                  sinter_value* out_value, sinter_error** error);
+/* condition ? a : b, element by element; `condition` is pred. */
+SINTER_API sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_value condition,
+                                                 sinter_value a, sinter_value b,
+                                                 sinter_value* out_value, sinter_error** error);
+/* The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To pred:
+ * != 0. To e4m3: saturating to +-448, NaN kept. To s8: saturating, NaN gives 0. */
+SINTER_API sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a,
+                                               sinter_dtype dtype, sinter_value* out_value,
+                                               sinter_error** error);
+/* Extents aligned at the right; an extent of 1, or a missing axis, repeats. */
+SINTER_API sinter_status sinter_chain_add_broadcast(sinter_chain* chain, sinter_value a,
+                                                    uint32_t rank, const int64_t* dims,
+                                                    sinter_value* out_value, sinter_error** error);
+/* Result axis i is operand axis permutation[i]. */
+SINTER_API sinter_status sinter_chain_add_transpose(sinter_chain* chain, sinter_value a,
+                                                    uint32_t rank, const int32_t* permutation,
+                                                    sinter_value* out_value, sinter_error** error);
+/* The same elements in row-major order; M occurs as often before as after. */
+SINTER_API sinter_status sinter_chain_add_reshape(sinter_chain* chain, sinter_value a,
+                                                  uint32_t rank, const int64_t* dims,
+                                                  sinter_value* out_value, sinter_error** error);
+/* Per axis a[start : limit : step]; an axis of extent M is taken whole (0, SINTER_DIM_M, 1).
+ * `steps` NULL: all 1. */
+SINTER_API sinter_status sinter_chain_add_slice(sinter_chain* chain, sinter_value a, uint32_t rank,
+                                                const int64_t* starts, const int64_t* limits,
+                                                const int64_t* steps, sinter_value* out_value,
+                                                sinter_error** error);
+/* 1 to 64 operands of one dtype along an axis of constant extent. */
+SINTER_API sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t count,
+                                                 const sinter_value* operands, int32_t axis,
+                                                 sinter_value* out_value, sinter_error** error);
+
+enum { SINTER_REDUCE_KEEPDIMS = 1 };
+typedef struct sinter_reduce_options {
+  uint32_t struct_size;
+  uint32_t flags; /* KEEPDIMS: reduced axes stay with extent 1 */
+} sinter_reduce_options;
+/* At least one axis, all distinct. Sum and mean give f32 for floating operands. */
+SINTER_API sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind,
+                                                 sinter_value a, uint32_t axis_count,
+                                                 const int32_t* axes,
+                                                 const sinter_reduce_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
+/* Composites: groups of primitives, expanded as they are added: all of them or none. Results are
+ * f32 and unrounded unless said: add the cast that rounds. */
+
+/* gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt
+ * 2)). silu: x s(x). */
+SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
+                                                     sinter_activation activation, sinter_value x,
+                                                     sinter_value* out_value, sinter_error** error);
+/* silu(gate) * up. */
+SINTER_API sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate,
+                                                 sinter_value up, sinter_value* out_value,
+                                                 sinter_error** error);
+
+typedef struct sinter_softmax_options {
+  uint32_t struct_size;
+  uint32_t flags;    /* none yet */
+  double scale;      /* 0 means 1 */
+  sinter_value mask; /* broadcast to x; SINTER_NO_VALUE: none */
+  int32_t reserved;  /* 0 */
+} sinter_softmax_options;
+/* softmax(scale * x + mask) along `axis`; a negative axis counts from the end. The row's maximum is
+ * taken off first. */
+SINTER_API sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int32_t axis,
+                                                  const sinter_softmax_options* options,
+                                                  sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_norm_options {
+  uint32_t struct_size;
+  uint32_t flags;     /* none yet */
+  double eps;         /* 0 means 1e-5 in a layernorm, 1e-6 in an rmsnorm; at most 1 */
+  sinter_value gamma; /* [last axis]; SINTER_NO_VALUE: none */
+  sinter_value beta;  /* [last axis], layernorm only; SINTER_NO_VALUE: none */
+} sinter_norm_options;
+/* (x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis, biased variance. */
+SINTER_API sinter_status sinter_chain_add_layernorm(sinter_chain* chain, sinter_value x,
+                                                    const sinter_norm_options* options,
+                                                    sinter_value* out_value, sinter_error** error);
+/* x * rsqrt(mean(x^2) + eps) * gamma over the last axis. */
+SINTER_API sinter_status sinter_chain_add_rmsnorm(sinter_chain* chain, sinter_value x,
+                                                  const sinter_norm_options* options,
+                                                  sinter_value* out_value, sinter_error** error);
+/* Rotary embedding, halves form: (t1, t2) = halves of x's last axis, concat(t1 cos - t2 sin, t2 cos
+ * + t1 sin). `cos` and `sin` broadcast to the shape of a half. */
+SINTER_API sinter_status sinter_chain_add_rope(sinter_chain* chain, sinter_value x,
+                                               sinter_value cos, sinter_value sin,
+                                               sinter_value* out_value, sinter_error** error);
+/* gates [.., 4h] = slices i, f, j, o; c [.., h]: c' = s(f) c + s(i) tanh(j), h' = s(o) tanh(c'). */
+SINTER_API sinter_status sinter_chain_add_lstm_cell(sinter_chain* chain, sinter_value gates,
+                                                    sinter_value c, sinter_value* out_h,
+                                                    sinter_value* out_c, sinter_error** error);
+/* xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n
+ * + z h. */
+SINTER_API sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_value xg,
+                                                   sinter_value hg, sinter_value h,
+                                                   sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_linear_options {
+  uint32_t struct_size;
+  uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_matmul alone */
+  sinter_layout layout;
+  sinter_activation activation;
+  sinter_value bias; /* [out]; SINTER_NO_VALUE: none */
+  int32_t reserved;  /* 0 */
+} sinter_linear_options;
+/* activation(x W + bias): x [.., in], W by `layout`. */
+SINTER_API sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x,
+                                                 sinter_value w,
+                                                 const sinter_linear_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_gemm_chain_options {
+  uint32_t struct_size;
+  uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_gemm_chain alone */
+  sinter_layout layout;
+  sinter_activation activation;
+  sinter_value bias1; /* [n]; SINTER_NO_VALUE: none */
+  sinter_value bias2; /* [l]; SINTER_NO_VALUE: none */
+} sinter_gemm_chain_options;
+/* c = activation(a w1 + bias1), unrounded; the result is c w2 + bias2, cast to a's dtype. a [m, k];
+ * w1 [n, k] and w2 [l, n] (oi) or [k, n] and [n, l] (io); result [m, l]. FlashFuser's chain of two
+ * products. Plans call c and the result "c" and "out". */
+SINTER_API sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a,
+                                                     sinter_value w1, sinter_value w2,
+                                                     const sinter_gemm_chain_options* options,
+                                                     sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_gated_ffn_options {
+  uint32_t struct_size;
+  uint32_t flags; /* SINTER_ACCUMULATE_FAST, of scaled_gated_ffn alone */
+  sinter_layout layout;
+  sinter_activation activation;
+  sinter_value bias_gate; /* [n]; both or neither of bias_gate and bias_up */
+  sinter_value bias_up;   /* [n] */
+  sinter_value bias2;     /* [l]; SINTER_NO_VALUE: none */
+  int32_t reserved;       /* 0 */
+} sinter_gated_ffn_options;
+/* c = activation(a w_gate + bias_gate) * (a w_up + bias_up), unrounded; the result is
+ * c w_down + bias2, cast to a's dtype. Shapes as sinter_chain_add_gemm_chain. A merged gate-up
+ * weight is two pointers into it. Plans call w_gate and bias_gate "w1" and "bias1", and w_down
+ * "w2". FlashFuser's gated FFN. */
+SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a,
+                                                    sinter_value w_gate, sinter_value w_up,
+                                                    sinter_value w_down,
+                                                    const sinter_gated_ffn_options* options,
+                                                    sinter_value* out_value, sinter_error** error);
+
+/* Codes of 8 bits and the f32 scale that turns them back: code * scale. The scale's extents say
+ * what shares a value: [] (all); [rows, 1]; [rows, k / 128] and [1, k / 128] (128 of a row); of
+ * weights also [ceil(n / 128), k / 128]. Its strides are its own: row-major, MN-major. */
+typedef struct sinter_scaled {
+  sinter_value codes, scale;
+} sinter_scaled;
+enum { SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW, SINTER_SCALE_GROUP, SINTER_SCALE_STATIC };
+enum { SINTER_QUANTIZE_UE8M0 = 1 };
+typedef struct sinter_quantize_options {
+  uint32_t struct_size;
+  uint32_t flags;            /* UE8M0: the scale is the next power of two */
+  int32_t granularity;       /* SINTER_SCALE_*; 0 means ROW */
+  sinter_dtype codes;        /* E4M3 or S8; 0 means E4M3 */
+  double eps, upper_bound;   /* 0 means 1e-10; 0 means none */
+  sinter_value static_scale; /* f32 of rank 0, of STATIC alone; SINTER_NO_VALUE: none */
+  int32_t reserved;          /* 0 */
+} sinter_quantize_options;
+/* scale = max(min(amax, upper_bound), eps) / F: amax is the largest |x| of x, a row (last axis) or
+ * a GROUP of 128, F is 448, of s8 127. The codes are x / scale, cast. NaN makes its scale NaN. */
+SINTER_API sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
+                                                   const sinter_quantize_options* options,
+                                                   sinter_scaled* out_scaled, sinter_error** error);
+/* A flag of the options of the three below: sums of e4m3 codes may stay in the tensor cores, which
+ * keep 13 fraction bits: faster, less exact as k grows (docs/numerics.md). Without it, sums of 128
+ * of k are added in f32. SINTER_INVALID_ARGUMENT for s8, whose sums are exact, and where a scale
+ * has a value for each 128 of k. */
+enum { SINTER_ACCUMULATE_FAST = 1 };
+/* As linear, gemm_chain and gated_ffn, unrounded, layout OI, codes alike; C is quantised. */
+SINTER_API sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled a,
+                                                        sinter_scaled w,
+                                                        const sinter_linear_options* options,
+                                                        sinter_value* out_value,
+                                                        sinter_error** error);
+SINTER_API sinter_status sinter_chain_add_scaled_gemm_chain(
+    sinter_chain* chain, sinter_scaled a, sinter_scaled w1, sinter_scaled w2,
+    const sinter_quantize_options* quantize, const sinter_gemm_chain_options* options,
+    sinter_value* out_value, sinter_error** error);
+SINTER_API sinter_status sinter_chain_add_scaled_gated_ffn(
+    sinter_chain* chain, sinter_scaled a, sinter_scaled w_gate, sinter_scaled w_up,
+    sinter_scaled w_down, const sinter_quantize_options* quantize,
+    const sinter_gated_ffn_options* options, sinter_value* out_value, sinter_error** error);
+
+typedef struct sinter_output_options {
+  uint32_t struct_size;
+  uint32_t flags;         /* none yet */
+  const int64_t* strides; /* in elements, one per axis; NULL: contiguous; must not overlap */
+  const int32_t* stride_m_powers; /* as in sinter_input_options */
+  sinter_value alias; /* an input whose buffer this output may share; SINTER_NO_VALUE: none */
+  int32_t reserved;   /* 0 */
+} sinter_output_options;
+/* Declares the next output. A value may be given out more than once. */
+SINTER_API sinter_status sinter_chain_add_output(sinter_chain* chain, sinter_value value,
+                                                 const sinter_output_options* options,
+                                                 sinter_error** error);
+/* Checks the whole (an output exists, no value is dead) and freezes the chain: from here on it is
+ * immutable and thread-safe, and adds are SINTER_FAILED_PRECONDITION. Thread-compatible. */
+SINTER_API sinter_status sinter_chain_finish(sinter_chain* chain, sinter_error** error);
+
+/* One buffer of a finished chain. */
+typedef struct sinter_tensor_info {
+  uint32_t struct_size;
+  uint32_t flags; /* SINTER_INPUT_CONSTANT */
+  sinter_dtype dtype;
+  uint32_t rank;
+  uint64_t bytes;                   /* from the first element to the end of the last */
+  int64_t dims[SINTER_MAX_RANK];    /* M filled in */
+  int64_t strides[SINTER_MAX_RANK]; /* elements, M filled in */
+  const char* name;                 /* borrowed from the chain; "" without one */
+} sinter_tensor_info;
+/* 0 for NULL and for a chain that is not finished. Thread-safe. */
+SINTER_API uint32_t sinter_chain_get_input_count(const sinter_chain* chain);
+SINTER_API uint32_t sinter_chain_get_output_count(const sinter_chain* chain);
+/* Whether M occurs: launches then take one symbol value. Thread-safe. */
+SINTER_API int32_t sinter_chain_uses_m(const sinter_chain* chain);
+/* Buffer `index`, inputs in the order of their adds, then outputs as declared, at M = `m`.
+ * Thread-safe. */
+SINTER_API sinter_status sinter_chain_get_buffer(const sinter_chain* chain, uint32_t index,
+                                                 int64_t m, sinter_tensor_info* info,
+                                                 sinter_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SINTER_SINTER_CHAIN_H_ */
