@@ -7,6 +7,8 @@ import signal
 import statistics
 import time
 
+import source_state
+
 ROUNDS = 9
 
 
@@ -102,15 +104,9 @@ def called(torch, stream, contestants, least_calls=200, rounds=5):
 
 
 def machine(torch):
-    """What a results file says of where it was made. COMMIT in the project's folder names the version where there is no git."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    try:
-        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
-            commit = file.read().split()[0]
-    except (OSError, IndexError):
-        commit = "unknown"
+    """What a results file says of where, and of which library, it was made."""
     return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version(), "commit": commit,
+            "cudnn": torch.backends.cudnn.version(), **source_state.of_library(),
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 

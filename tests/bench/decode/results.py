@@ -6,19 +6,15 @@ Usage: results.py FILE.json ..    a table in Markdown of all files together, for
 
 import json
 import os
-import re
 import sys
 
-from models import BYTES_PER_S, MODELS, SCALES
-from variants import weights_of
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+from models import BYTES_PER_S, MODELS, SCALES  # noqa: E402
+from source_state import source_state  # noqa: E402
+from variants import weights_of  # noqa: E402
 
 SINTER = "sinter-pdl"  # of the table, with the kind of weights that the others have
-
-
-def source_state(library):
-    """Commit, and whether the tree was modified, of the library that `sinter.build_info` describes."""
-    found = re.search(r"commit ([0-9a-f]+)( dirty)?", library)
-    return {"commit": found[1] if found else "unknown", "dirty": bool(found and found[2])}
 
 
 def row(model, rows, context, contestant, us, bare_us, **more):
