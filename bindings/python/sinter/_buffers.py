@@ -54,14 +54,15 @@ def is_torch(value: Any) -> bool:
     return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
-def describe(value: Any, name: str, stream: int = 0) -> Buffer:
-    """Reads what `value` says of itself. `stream`: where it will be read, for producers that want to know.
+def describe(value: Any, name: str, stream: int = 0, untyped: bool = False) -> Buffer:
+    """Reads what `value` says of itself. `stream`: where it will be read, for producers that want to know. `untyped`:
+    only its bytes matter, so unsigned ones, of which no chain has any, are taken as s8.
 
     Raises:
         TypeError: no buffer at all. Error: a description that cannot be used.
     """
     if is_torch(value):
-        return _of_torch(value, name)
+        return _of_torch(value, name, untyped)
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
     except Exception as reason:
@@ -69,9 +70,9 @@ def describe(value: Any, name: str, stream: int = 0) -> Buffer:
             raise invalid(f"{name} has a __cuda_array_interface__ that failed: {reason!r}") from None
         interface = None  # JAX had none of bf16, and failed so
     if interface is not None:
-        return _of_interface(value, interface, name)
+        return _of_interface(value, interface, name, untyped)
     if hasattr(value, "__dlpack__"):
-        return _of_dlpack(value, name, stream)
+        return _of_dlpack(value, name, stream, untyped)
     try:
         address = operator.index(value)
     except TypeError:
@@ -166,7 +167,7 @@ def torch_dtype(dtype: DType) -> Any:
     }[dtype]
 
 
-def _of_torch(value: Any, name: str) -> Buffer:
+def _of_torch(value: Any, name: str, untyped: bool) -> Buffer:
     torch = torch_module()
     if value.requires_grad and torch.is_grad_enabled():
         raise Error(
@@ -181,7 +182,7 @@ def _of_torch(value: Any, name: str) -> Buffer:
         raise invalid(f"{name} is a lazy conjugate or negation: call resolve_conj() or resolve_neg()")
     if not _torch_dtypes:
         _torch_dtypes.update({torch_dtype(dtype): dtype for dtype in DType if torch_dtype(dtype) is not None})
-    dtype = _torch_dtypes.get(value.dtype)
+    dtype = DType.S8 if untyped and value.dtype is torch.uint8 else _torch_dtypes.get(value.dtype)
     if dtype is None:
         raise invalid(f"{name} has dtype {value.dtype}, which no chain has")
     return Buffer(
@@ -208,7 +209,7 @@ _TYPESTR = {
 }
 
 
-def _of_interface(value: Any, interface: Any, name: str) -> Buffer:
+def _of_interface(value: Any, interface: Any, name: str, untyped: bool) -> Buffer:
     try:
         typestr, shape = interface["typestr"], tuple(int(extent) for extent in interface["shape"])
         address, strides = int(interface["data"][0] or 0), interface.get("strides")
@@ -216,7 +217,7 @@ def _of_interface(value: Any, interface: Any, name: str) -> Buffer:
         masked = interface.get("mask") is not None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as reason:
         raise invalid(f"{name} has a __cuda_array_interface__ that cannot be read: {reason!r}") from None
-    dtype = _TYPESTR.get(typestr)
+    dtype = DType.S8 if untyped and typestr == "|u1" else _TYPESTR.get(typestr)
     if dtype is None:
         raise invalid(f"{name} has typestr {typestr!r}; there are {' '.join(_TYPESTR)}")
     if masked:
@@ -285,6 +286,8 @@ _DLPACK_TYPES = {
     (10, 8): DType.E4M3,
 }
 
+_UNSIGNED_BYTE = (1, 8)
+
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype = ctypes.c_int
 _is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -293,7 +296,7 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
-def _of_dlpack(value: Any, name: str, stream: int) -> Buffer:
+def _of_dlpack(value: Any, name: str, stream: int, untyped: bool) -> Buffer:
     try:
         kind, ordinal = value.__dlpack_device__()
     except Exception as reason:
@@ -302,7 +305,8 @@ def _of_dlpack(value: Any, name: str, stream: int) -> Buffer:
         raise invalid(f"{name} is on DLPack device type {int(kind)}, not on a CUDA device")
     capsule = _export(value, name, stream)
     tensor, readonly = _tensor_of(capsule, name)
-    dtype = _DLPACK_TYPES.get((tensor.dtype.code, tensor.dtype.bits))
+    element = (tensor.dtype.code, tensor.dtype.bits)
+    dtype = DType.S8 if untyped and element == _UNSIGNED_BYTE else _DLPACK_TYPES.get(element)
     if dtype is None or tensor.dtype.lanes != 1:
         raise invalid(f"{name} has DLPack type code {tensor.dtype.code} of {tensor.dtype.bits} bits, which no chain has")
     rank = tensor.rank

@@ -117,8 +117,8 @@ class Plan(Handle):
             m: rows; by default what the inputs' shapes say.
             stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library. Work
                 of other streams on the buffers is the caller's to wait for.
-            workspace: device memory of ``workspace_size`` bytes, zeroed once before its first use; by default the
-                context's own for the stream.
+            workspace: device memory of ``workspace_size`` bytes, of any element type, zeroed once before its first use;
+                by default the context's own for the stream.
             pdl: programmatic dependent launch: the first kernel may start before the kernel ahead has ended.
 
         Memory that its owner may free at any time (``__cuda_array_interface__``, ``__dlpack__``) is kept alive until
@@ -229,7 +229,7 @@ class Plan(Handle):
         """The caller's workspace, checked; empty without one."""
         if given is None:
             return []
-        buffer = self._placed(describe(given, "workspace", stream))
+        buffer = self._placed(describe(given, "workspace", stream, untyped=True))
         check_workspace(buffer, self.workspace_size, self.context.device)
         return [_writable(buffer, "workspace")]
 

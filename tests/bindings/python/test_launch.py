@@ -230,10 +230,20 @@ def test_a_given_workspace_is_checked(launchable, buffers):
     size = launchable.workspace_size
     assert size > 0
     launchable(*inputs, out=out, workspace=Array((size,), 1 << 29, "|V1"))
-    with pytest.raises(sinter.Error, match=f"workspace has 16 bytes, the plan needs {size}"):
-        launchable(*inputs, out=out, workspace=Array((16,), 1 << 29, "|V1"))
+    launchable(*inputs, out=out, workspace=Array((size,), 1 << 29, "|u1"))
+    for typestr in ("|V1", "|u1"):
+        with pytest.raises(sinter.Error, match=f"workspace has 16 bytes, the plan needs {size}"):
+            launchable(*inputs, out=out, workspace=Array((16,), 1 << 29, typestr))
     with pytest.raises(TypeError):
         launchable(*inputs, out=out, workspace="here")
+
+
+def test_unsigned_bytes_are_a_workspace_and_no_operand():
+    for array in (Array((64,), 1 << 29, "|u1"), DLPack((64,), code=1, bits=8)):
+        seen = _buffers.describe(array, "workspace", untyped=True)
+        assert seen.shape == (64,) and seen.dtype.itemsize == 1
+        with pytest.raises(sinter.Error):
+            _buffers.describe(array, "x")
 
 
 def test_a_given_workspace_is_kept(gpu, launchable, buffers, monkeypatch):

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
+from sinter import _buffers
 from sinter.torch import _ops, _store
 
 from conftest import SMALL
@@ -52,6 +53,14 @@ def test_fake_tensors_follow_shapes():
         gate_up, down = (torch.empty(shape, dtype=torch.bfloat16, device="cuda") for shape in ((256, 64), (32, 128)))
         y = torch.ops.sinter.gated_mlp(x, gate_up, down)
         assert y.shape == (5, 7, 32) and y.dtype == x.dtype and y.device == x.device
+
+
+def test_unsigned_bytes_are_a_workspace_and_no_operand():
+    space = torch.zeros(64, dtype=torch.uint8)
+    seen = _buffers.describe(space, "workspace", untyped=True)
+    assert seen.shape == (64,) and seen.dtype.itemsize == 1 and seen.owner is space
+    with pytest.raises(sinter.Error, match="torch.uint8, which no chain has"):
+        _buffers.describe(space, "x")
 
 
 def layer_weights(hidden=64, inner=96, q=128, columns=192):
