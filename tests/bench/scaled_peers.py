@@ -13,6 +13,7 @@ codes of the weights by more than codes of activations explain is not timed. The
   no_residual         promoted, the residual left to the next layer's norm
   cublaslt, cublaslt_fast   cuBLASLt's products, the fastest of 16 of its heuristics' choices
   triton              products of Triton, the fastest of some forms; the tensor cores' own accumulation
+  deepgemm-block      as promoted-block, by the products of DeepGEMM: sgl-deep-gemm 0.2.2 with apache-tvm-ffi; PyTorch 2.11 does not load 0.2.3
   sinter, unfused, sinter-block   the chosen plan; a kernel for each op
 """
 
@@ -24,7 +25,7 @@ import time
 import turns
 from scaled_layers import MODELS
 
-CONTESTANTS = "promoted fast promoted-block no_residual cublaslt cublaslt_fast triton sinter sinter-block".split()
+CONTESTANTS = "promoted fast promoted-block no_residual cublaslt cublaslt_fast triton deepgemm-block sinter sinter-block".split()
 ROWS = (1, 16, 64, 128, 256, 1024)
 ROTATED, LEAST_CALLS = 240e6, 24
 WORST = 0.08  # of codes with three bits behind the point, twice
@@ -76,12 +77,16 @@ class Functions:
         self.torch = torch
         silu, rms_norm = torch.nn.functional.silu, torch.nn.functional.rms_norm
 
+        def codes(x, scales):
+            found, scale = quantize(x, scales)
+            return found, scale.t().contiguous().t()  # column by column, as products of groups want them
+
         def norm(x, gamma, scales):
-            return quantize(rms_norm(x.float(), gamma.shape, gamma.float(), EPS), scales)
+            return codes(rms_norm(x.float(), gamma.shape, gamma.float(), EPS), scales)
 
         def gate(both, scales):
             left, right = both.float().chunk(2, -1)
-            return quantize(silu(left) * right, scales)
+            return codes(silu(left) * right, scales)
 
         self.norm, self.gate, self.add = (self._compiled(f) for f in (norm, gate, lambda x, y: x + y))
 
@@ -148,12 +153,20 @@ class Case:
 
         return self.each(scales, call)
 
-    def scaled_mm(self, scales, fast):
+    def scaled_mm(self, fast):
         def product(codes, scale, weights, weight_scale):
-            if scales == "group":
-                scale = scale.t().contiguous().t()
             return self.torch._scaled_mm(codes, weights.t(), scale_a=scale, scale_b=weight_scale.t(), out_dtype=self.torch.bfloat16,
                                          use_fast_accum=fast)
+
+        return product
+
+    def deep_gemm(self):
+        import deep_gemm
+
+        def product(codes, scale, weights, weight_scale):
+            y = self.torch.empty(codes.shape[0], weights.shape[0], dtype=self.torch.bfloat16, device="cuda")
+            deep_gemm.fp8_gemm_nt((codes, scale), (weights, weight_scale), y)
+            return y
 
         return product
 
@@ -191,8 +204,11 @@ class Case:
         if kind in ("sinter", "unfused"):
             return self.sinter(name, scales)
         if kind in ("promoted", "fast", "no_residual"):
-            product = self.scaled_mm(scales, kind == "fast")
+            product = self.scaled_mm(kind == "fast")
             return self.by_products(scales, product, product, residual=kind != "no_residual")
+        if name == "deepgemm-block":
+            product = self.deep_gemm()
+            return self.by_products(scales, product, product)
         if kind == "triton":
             from scaled_triton import Product
 
