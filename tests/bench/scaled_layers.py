@@ -7,14 +7,45 @@ and one of a channel. FOLDER is made where it is not there.
 
 import json
 import os
+import random
 import sys
+from typing import NamedTuple
 
-MODELS = {  # hidden, intermediate
-    "llama3_8b": (4096, 14336),
-    "llama3_70b_tp8": (8192, 3584),
-    "qwen3_32b_tp4": (5120, 6400),
-    "deepseek_v3_shared": (7168, 2048),
+
+class Sizes(NamedTuple):
+    """Of a layer: its width, that between the products, whether it has a gate, and the rows that it alone has."""
+
+    k: int
+    n: int
+    gated: bool = True
+    m: int = 0
+
+
+MODELS = {
+    "llama3_8b": Sizes(4096, 14336),
+    "llama3_70b_tp8": Sizes(8192, 3584),
+    "qwen3_32b_tp4": Sizes(5120, 6400),
+    "deepseek_v3_shared": Sizes(7168, 2048),
 }
+LISTS = {  # FlashFuser's gated FFNs and chains of products, at its 128 rows
+    **{f"S{i}": Sizes(k, n, True, 128) for i, (k, n) in enumerate(
+        [(3072, 8192), (2048, 5632), (4096, 11008), (2048, 8192), (2048, 11008), (1536, 8960), (2560, 9728), (1024, 3072)], 1)},
+    **{f"G{i}": Sizes(k, n, False, 128) for i, (k, n) in enumerate(
+        [(768, 3072), (4096, 16384), (1024, 4096), (768, 768), (2048, 8192), (512, 2048), (384, 1536)], 4)},
+}
+
+
+def random_layers(count=40, seed=2026):
+    """Widths in steps of 128 from 512 to 8192, rows from 1 to 2048, each octave as likely as another."""
+    source, found = random.Random(seed), {}
+    octave = lambda low, high, step: (lambda base: base + step * source.randrange(base // step + 1))(1 << source.randrange(low, high))
+    for i in range(1, count + 1):
+        k, n = octave(9, 13, 128), octave(9, 13, 128)
+        found[f"R{i}"] = Sizes(k, n, source.random() < 0.5, octave(0, 11, 1))
+    return found
+
+
+LAYERS = {**MODELS, **LISTS, **random_layers()}
 ROWS = (1, 8, 16, 32, 64, 128, 256, 512, 1024)
 LARGEST, EPS = 448.0, 1e-10
 
@@ -88,7 +119,7 @@ def layer(m, k, n):
 
 def main(argv):
     os.makedirs(argv[1], exist_ok=True)
-    for name, (k, n) in MODELS.items():
+    for name, (k, n, *_) in MODELS.items():
         for m in [int(word) for word in argv[2:]] or ROWS:
             with open(os.path.join(argv[1], f"{name}_m{m:04}.json"), "w", encoding="utf-8") as file:
                 file.write(layer(m, k, n) + "\n")

@@ -2,9 +2,9 @@
 """FFN layers of 8-bit weights: PyTorch as servers run it, cuBLASLt, Triton and Sinter in one process, in turns.
 
 Usage: scaled_peers.py --out OUT.json [--models A,B] [--rows 1,16] [--contestants NAME,..] [--seconds S]. Needs a GPU and PyTorch; Sinter
-by the package `sinter`.
+by the package `sinter`. Models are the layers of scaled_layers.py: S1 to S8, G4 to G10 and R1 to R40 have their own rows.
 
-A layer: norm and quantise, gate and up, silu * up and quantise, down, residual. Scales are one of a row and one of a channel, or with
+A layer: norm and quantise, gate and up, silu * up and quantise, down, residual; without a gate relu and quantise. Scales are one of a row and one of a channel, or with
 -block in a contestant's name those of 1 x 128 and 128 x 128. Each contestant is a CUDA graph of at least 24 calls; all graphs are
 replayed in turns. Weights rotate over more than 240 MB, so that they come from HBM. A result that differs from float64 of the same
 codes of the weights by more than codes of activations explain is not timed. The file is written after every case. Contestants:
@@ -15,15 +15,17 @@ codes of the weights by more than codes of activations explain is not timed. The
   triton              products of Triton, the fastest of some forms; the tensor cores' own accumulation
   deepgemm-block      as promoted-block, by the products of DeepGEMM: sgl-deep-gemm 0.2.2 with apache-tvm-ffi; PyTorch 2.11 does not load 0.2.3
   sinter, unfused, sinter-block   the chosen plan; a kernel for each op
+  tuned               the plan that `Context.tune` chooses
 """
 
 import argparse
 import os
 import sys
+import tempfile
 import time
 
 import turns
-from scaled_layers import MODELS
+from scaled_layers import LAYERS, MODELS
 
 CONTESTANTS = "promoted fast promoted-block no_residual cublaslt cublaslt_fast triton deepgemm-block sinter sinter-block".split()
 ROWS = (1, 16, 64, 128, 256, 1024)
@@ -32,8 +34,8 @@ WORST = 0.08  # of codes with three bits behind the point, twice
 EPS = 1e-5
 
 
-def chain(sinter, k, n, scales):
-    """x, norm, gate, up, down, each matrix followed by its scales -> y."""
+def chain(sinter, k, n, scales, gated=True):
+    """x, norm, gate if there is one, up, down, each matrix followed by its scales -> y."""
     b = sinter.Builder()
     x, gamma = b.input("bf16", (sinter.M, k)), b.constant("bf16", (k,))
     quantize = lambda value: sinter.quantize(value, sinter.Quantizer(scales))
@@ -42,23 +44,24 @@ def chain(sinter, k, n, scales):
         shape = (rows, 1) if scales == "row" else (-(-rows // 128), columns // 128)
         return sinter.Scaled(b.constant("e4m3", (rows, columns)), b.constant("f32", shape))
 
-    gate, up, down = matrix(n, k), matrix(n, k), matrix(k, n)
+    gate, up, down = matrix(n, k) if gated else None, matrix(n, k), matrix(k, n)
     codes = quantize(sinter.rmsnorm(x, gamma, eps=EPS))
-    inner = quantize(sinter.silu(sinter.scaled_matmul(codes, gate)) * sinter.scaled_matmul(codes, up))
-    return b.finish((sinter.scaled_matmul(inner, down) + x).cast("bf16"))
+    inner = sinter.scaled_matmul(codes, up)
+    inner = sinter.silu(sinter.scaled_matmul(codes, gate)) * inner if gated else sinter.relu(inner)
+    return b.finish((sinter.scaled_matmul(quantize(inner), down) + x).cast("bf16"))
 
 
 class Layer:
-    """Weights in one kind of codes."""
+    """Weights in one kind of codes. Without a gate `gate_up` is up alone."""
 
-    def __init__(self, torch, gamma, matrices, scales):
-        self.gamma = gamma
+    def __init__(self, torch, gamma, matrices, scales, gated):
+        self.gamma, self.gated = gamma, gated
         (self.gate_up, self.gate_up_scale), (self.down, self.down_scale) = (codes_of(torch, one, scales) for one in matrices)
 
     def buffers(self):
         """As Sinter takes them."""
-        gate, up, gate_scale, up_scale = *self.gate_up.chunk(2), *self.gate_up_scale.chunk(2)
-        return self.gamma, gate, gate_scale, up, up_scale, self.down, self.down_scale
+        halves = zip(*(one.chunk(2 if self.gated else 1) for one in (self.gate_up, self.gate_up_scale)))
+        return self.gamma, *(one for half in halves for one in half), self.down, self.down_scale
 
 
 def codes_of(torch, matrix, scales):
@@ -88,7 +91,10 @@ class Functions:
             left, right = both.float().chunk(2, -1)
             return codes(silu(left) * right, scales)
 
-        self.norm, self.gate, self.add = (self._compiled(f) for f in (norm, gate, lambda x, y: x + y))
+        def relu(x, scales):
+            return codes(x.float().relu(), scales)
+
+        self.norm, self.gate, self.relu, self.add = (self._compiled(f) for f in (norm, gate, relu, lambda x, y: x + y))
 
     def _compiled(self, function):
         kernel = self.torch.compile(function)
@@ -107,13 +113,15 @@ class Case:
 
     context = None  # of Sinter, for all cases
 
-    def __init__(self, torch, functions, k, n, m):
-        self.torch, self.functions, self.k, self.n, self.m = torch, functions, k, n, m
+    def __init__(self, torch, functions, sizes, m):
+        self.torch, self.functions, self.m = torch, functions, m
+        self.k, self.n, self.gated = k, n, gated = sizes[:3]
+        self.columns = 2 * n if gated else n  # of the first product
         self.stream, self.kept, self.about = torch.cuda.Stream(), [], {}
-        count = 1 + int(ROTATED / (3 * n * k))
+        count = 1 + int(ROTATED / ((self.columns + n) * k))
         make = lambda rows, columns: torch.randn(rows, columns, device="cuda") / columns**0.5
-        plain = [(torch.rand(k, device="cuda").bfloat16() + 0.5, (make(2 * n, k), make(k, n))) for _ in range(count)]
-        self.layers = {scales: [Layer(torch, *one, scales) for one in plain] for scales in ("row", "group")}
+        plain = [(torch.rand(k, device="cuda").bfloat16() + 0.5, (make(self.columns, k), make(k, n))) for _ in range(count)]
+        self.layers = {scales: [Layer(torch, *one, scales, gated) for one in plain] for scales in ("row", "group")}
         self.xs = [torch.randn(m, k, device="cuda").bfloat16() for _ in range(count)]
         self.wanted = {scales: self._reference(self.layers[scales][0]) for scales in self.layers}
         torch.cuda.synchronize()  # contestants run on a stream of their own
@@ -123,8 +131,10 @@ class Case:
 
         x, functional = self.xs[0][:64].double(), self.torch.nn.functional
         wide = lambda codes, scale: Codes(codes, scale).float().double()
-        left, right = (functional.rms_norm(x, (self.k,), layer.gamma.double(), EPS) @ wide(layer.gate_up, layer.gate_up_scale).t()).chunk(2, -1)
-        return x, (functional.silu(left) * right) @ wide(layer.down, layer.down_scale).t()
+        sums = functional.rms_norm(x, (self.k,), layer.gamma.double(), EPS) @ wide(layer.gate_up, layer.gate_up_scale).t()
+        left, right = sums.chunk(2, -1) if self.gated else (None, sums)
+        inner = functional.silu(left) * right if self.gated else right.relu()
+        return x, inner @ wide(layer.down, layer.down_scale).t()
 
     def check(self, calls, scales, residual):
         """The relative error of the first set's result, behind one that was poisoned."""
@@ -148,7 +158,8 @@ class Case:
 
         def call(x, layer):
             both = first(*functions.norm(x, layer.gamma, scales), layer.gate_up, layer.gate_up_scale)
-            y = second(*functions.gate(both, scales), layer.down, layer.down_scale)
+            between = functions.gate if self.gated else functions.relu
+            y = second(*between(both, scales), layer.down, layer.down_scale)
             return functions.add(x, y) if residual else y
 
         return self.each(scales, call)
@@ -173,13 +184,14 @@ class Case:
     def chosen(self, make):
         """Two products, each with the choice that is fastest over the rotated weights."""
         torch, found = self.torch, []
-        for n, k, of in ((2 * self.n, self.k, "gate_up"), (self.k, self.n, "down")):
+        for n, k, of in ((self.columns, self.k, "gate_up"), (self.k, self.n, "down")):
             product = make(self.m, n, k)
             codes = (torch.randn(self.m, k, device="cuda")).to(torch.float8_e4m3fn)
             scale = torch.ones(self.m, 1, device="cuda")
 
             def time_us(choice):
-                calls = [lambda one=one: product(codes, scale, getattr(one, of), getattr(one, f"{of}_scale"), choice) for one in self.layers["row"]]
+                matrices = [(getattr(one, of), getattr(one, f"{of}_scale")) for one in self.layers["row"]]
+                calls = [lambda one=one: product(codes, scale, *one, choice) for one in matrices]
                 calls = calls * -(-8 // len(calls))
                 graph, _ = turns.capture(torch, self.stream, calls)
                 return turns.replayed(torch, {"one": (graph, len(calls))}, rounds=3)["one"]["us"]
@@ -192,16 +204,27 @@ class Case:
 
         if Case.context is None:
             Case.context = sinter.Context()
-        plan = Case.context.prepare(chain(sinter, self.k, self.n, scales), self.m, choice="unfused" if "unfused" in name else "best")
+        described = chain(sinter, self.k, self.n, scales, self.gated)
+        context = self.tuned(sinter, described) if name == "tuned" else Case.context
+        plan = context.prepare(described, self.m, choice="unfused" if "unfused" in name else "best")
         self.about[name] = {"kernels": plan.kernel_count, "predicted_us": plan.predicted_us, "digest": plan.digest}
         with self.torch.cuda.stream(self.stream):
             bindings = [plan.bind(x, *layer.buffers()) for x, layer in zip(self.xs, self.layers[scales])]
         return bindings
 
+    def tuned(self, sinter, described):
+        """A context that takes the measured choice."""
+        choices = sinter.TuningSet()
+        Case.context.tune(described, self.m, into=choices)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "choices.set")
+            choices.write(path)
+            return sinter.Context(tuning_set=path)
+
     def calls(self, name):
         scales = "group" if name.endswith("-block") else "row"
         kind = name.removesuffix("-block")
-        if kind in ("sinter", "unfused"):
+        if kind in ("sinter", "unfused", "tuned"):
             return self.sinter(name, scales)
         if kind in ("promoted", "fast", "no_residual"):
             product = self.scaled_mm(kind == "fast")
@@ -245,7 +268,7 @@ def measure(case, contestants):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--models", default=",".join(MODELS), help="of scaled_layers.py")
+    parser.add_argument("--models", default=",".join(MODELS), help="layers")
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--seconds", type=float, default=600, help="no case begins later")
@@ -268,11 +291,12 @@ def main(arguments):
     for name in options.models.split(","):
         torch._dynamo.reset()  # a model's columns are constants
         functions = Functions(torch)
-        for m in map(int, options.rows.split(",")):
+        sizes = LAYERS[name]
+        for m in [sizes.m] if sizes.m else map(int, options.rows.split(",")):
             if time.monotonic() - begin > options.seconds:
                 continue
             with torch.no_grad():
-                case = Case(torch, functions, *MODELS[name], m)
+                case = Case(torch, functions, sizes, m)
                 rows = measure(case, options.contestants.split(","))
             result["rows"].append({"model": name, "m": m, "sets": len(case.xs), "contestants": rows})
             print(name, m, *[f"{key} {row.get('us', float('nan')):.2f}" for key, row in rows.items()], flush=True)

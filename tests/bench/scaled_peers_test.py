@@ -6,19 +6,27 @@ import unittest
 
 import scaled_peers
 import sinter
-from scaled_layers import MODELS
+from scaled_layers import LAYERS, MODELS, random_layers
 
 
 class ScaledPeersTest(unittest.TestCase):
     def test_a_layer_takes_each_matrix_with_its_scales(self):
         scale = {"row": lambda n, k: (n, 1), "group": lambda n, k: (n // 128, k // 128)}
-        for k, n in MODELS.values():
+        for k, n, gated, _ in LAYERS.values():
             for scales, of in scale.items():
-                buffers = scaled_peers.chain(sinter, k, n, scales).buffers(3)
-                self.assertEqual([one.shape for one in buffers],
-                                 [(3, k), (k,), (n, k), of(n, k), (n, k), of(n, k), (k, n), of(k, n), (3, k)])
-                self.assertEqual([str(one.dtype) for one in buffers],
-                                 ["bf16", "bf16", "e4m3", "f32", "e4m3", "f32", "e4m3", "f32", "bf16"])
+                buffers = scaled_peers.chain(sinter, k, n, scales, gated).buffers(3)
+                first = [(n, k), of(n, k)] * (2 if gated else 1)
+                self.assertEqual([one.shape for one in buffers], [(3, k), (k,), *first, (k, n), of(k, n), (3, k)])
+                self.assertEqual([str(one.dtype) for one in buffers], ["bf16", "bf16", *["e4m3", "f32"] * (3 if gated else 2), "bf16"])
+
+    def test_random_layers_are_those_of_their_seed(self):
+        layers = random_layers()
+        self.assertEqual(layers, random_layers(40, 2026))
+        self.assertNotEqual(layers, random_layers(40, 2027))
+        self.assertEqual(len(layers), 40)
+        for k, n, _, m in layers.values():
+            self.assertTrue(512 <= k <= 8192 and 512 <= n <= 8192 and 1 <= m <= 2048 and k % 128 == n % 128 == 0)
+        self.assertTrue(10 < sum(one.gated for one in layers.values()) < 30)
 
     def test_arguments_name_contestants_and_models(self):
         options = scaled_peers.parse(["--out", "x"])
