@@ -41,6 +41,77 @@ double RowsFromHbm(double bytes, const ProductDims& d, const Schedule& s, int64_
   return bytes * static_cast<double>(CeilDiv(column_units, columns));
 }
 
+// How a product is cut: into tiles, tiles into units, K into parts.
+struct Cut {
+  int64_t m_units = 0, column_units = 0;  // a unit: a tile, or the two tiles of a pair of blocks
+  int64_t k_parts = 0;                    // groups of blocks that share K
+  int64_t group_blocks = 0;               // that work at one unit
+  int64_t rows = 0, columns = 0;          // of a tile, without what no matrix has
+  int64_t steps = 0, k = 0;               // of a tile: ring stages, and what they hold of K
+  int64_t warpgroups = 0;
+
+  int64_t units() const { return m_units * column_units; }
+};
+
+Cut CutOf(const ProductDims& d, const ProductSequence& p, const Schedule& s,
+          const ProductTile& tile) {
+  Cut cut;
+  cut.m_units = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(d.share));
+  int64_t column_tiles = CeilDiv(d.n, tile.block_n);
+  if (RowOf(s).cluster_owns_rows) {  // blocks without columns run too
+    column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
+  }
+  cut.column_units = CeilDiv(column_tiles, TilesN(d.share));
+  cut.k_parts = int64_t{tile.split_k} * d.clusters;
+  cut.group_blocks = cut.k_parts * TilesOf(d.share);
+  cut.rows = std::min<int64_t>(s.block_m, p.rows());
+  cut.columns = std::min<int64_t>(tile.block_n, d.n);
+  cut.steps = CeilDiv(CeilDiv(d.k, s.block_k), cut.k_parts);
+  cut.k = std::min<int64_t>(d.k, cut.steps * s.block_k);
+  cut.warpgroups = s.warpgroups_m * s.warpgroups_n;
+  return cut;
+}
+
+void AddTurns(const Cut& cut, int64_t concurrent, ProductLoad* load) {
+  load->units = cut.units();
+  load->groups = std::max<int64_t>(1, concurrent / cut.group_blocks);
+  load->turns = CeilDiv(load->units, load->groups);
+  load->busy_blocks = std::min(load->units, load->groups) * cut.group_blocks;
+  load->steps = load->turns * cut.steps;
+}
+
+// Rows and weights. Units run M fastest: first the blocks that read the same weights, then those
+// that read the same rows.
+void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule& s, const Cut& cut,
+                 const DeviceModel& model, ProductLoad* load) {
+  const double row_bytes = d.rows_in_ring ? static_cast<double>(cut.rows * cut.k * d.row_bytes) : 0;
+  const double weight_bytes = static_cast<double>(d.width * cut.columns * cut.k * d.weight_bytes);
+  const auto turns = static_cast<double>(load->turns);
+  load->weight_bytes = turns * weight_bytes;
+  load->block_bytes = turns * (row_bytes + weight_bytes);
+  const double a_bytes = d.filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
+  const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
+  const int64_t pitch = d.pitch > 0 ? d.pitch : d.k;
+  const int64_t at_once = std::min(load->units, load->groups);
+  load->weights = {static_cast<double>(cut.m_units) * w_bytes,
+                   static_cast<double>(std::min(cut.m_units, at_once)),
+                   Straddling((p.layout() == Layout::kIO ? d.n : pitch) * d.weight_bytes, model)};
+  load->windows = d.pitch > 0;
+  load->rows = {
+      d.rows_in_ring ? static_cast<double>(cut.column_units) * a_bytes : 0,
+      static_cast<double>(std::clamp<int64_t>(at_once / cut.m_units, 1, cut.column_units)),
+      Straddling(pitch * d.row_bytes, model)};
+  load->total_bytes = load->weights.bytes + load->rows.bytes;
+  load->intake_bytes =
+      turns * (row_bytes * (1 + model.l2_straddle_loss * load->rows.straddling) +
+               weight_bytes * (1 + model.l2_straddle_loss * load->weights.straddling));
+  load->hbm_bytes = w_bytes;
+  const double stored = d.rows_bytes > 0 ? static_cast<double>(d.rows_bytes) : a_bytes;
+  if (d.rows_in_ring && (d.rows_from_hbm || stored > KeptBytes(model))) {
+    load->hbm_bytes += RowsFromHbm(stored, d, s, cut.m_units, cut.column_units, at_once, model);
+  }
+}
+
 // Whoever stores an element loads its residual once, besides the product's operands. `share`: bytes
 // that a block takes for a tile.
 void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad* load) {
@@ -61,6 +132,47 @@ void AddColumnScales(const ProductDims& d, int64_t m_units, int64_t columns, Pro
   load->total_bytes += load->scales.bytes;
   load->hbm_bytes += bytes;
   load->intake_bytes += static_cast<double>(load->turns * columns * of_column);
+}
+
+// The tensor cores' work, what they read of shared memory, and what promoted sums add to both.
+void AddTensorWork(const ProductDims& d, const ProductSequence& p, const Schedule& s,
+                   const ProductTile& tile, const Cut& cut, ProductLoad* load) {
+  const int64_t stage =
+      (d.rows_in_ring ? s.block_m * d.row_bytes : 0) + d.width * tile.block_n * d.weight_bytes;
+  // wgmmas that a warpgroup issues side by side, and the columns of all of them: a thread holds
+  // half as many accumulators.
+  const int64_t sets = s.swapped ? SwappedSets(s, tile, d.width) : 1;
+  const int64_t warp_columns = 2 * AccumulatorsOf(s, tile, d.width);
+  // The operand that is wgmma's 64 rows, and the one that is its columns.
+  const int64_t as_rows = s.swapped ? d.weight_bytes : d.row_bytes;
+  const int64_t as_columns = s.swapped ? d.row_bytes : d.weight_bytes;
+  const ElementRow element = ElementOf(p.front());
+  // Each part of promoted sums reads the rows again.
+  const int64_t row_reads =
+      s.swapped ? 1 : PromotedParts(element, s, static_cast<int>(warp_columns));
+  const int64_t reads =
+      cut.warpgroups * (row_reads * sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
+  load->shared_bytes =
+      static_cast<double>(load->steps) * static_cast<double>((stage + reads) * s.block_k);
+  load->codes = IsCode(p.element());
+  if (element.promoted) {
+    const int64_t spans = s.block_k / element.swizzle_span;
+    // With swapped operands every warp reads a scale of each of its rows, four a clock.
+    const bool of_rows = s.swapped && p.front().rows.scales.kind == ScaleKind::kBlock;
+    const int64_t parts = load->steps * spans * cut.warpgroups;
+    if (of_rows) load->scale_reads = static_cast<double>(parts * 4 * s.block_m);
+    load->promoted_values = static_cast<double>(parts * warp_columns / 2);
+  }
+  load->flop = static_cast<double>(load->steps) * 2.0 *
+               static_cast<double>(cut.warpgroups * kWarpgroupRows * warp_columns * s.block_k);
+}
+
+// The squares of the rows that pass through the ring.
+void AddNorm(const ProductDims& d, const ProductSequence& p, const Schedule& s, ProductLoad* load) {
+  if (!p.front().epilogue.has_norm()) return;
+  const int64_t chunks = s.block_m * s.block_k * d.row_bytes / kChunkBytes;
+  load->norm_slots =
+      static_cast<double>(load->steps * CeilDiv(chunks, kSchedulerThreads)) * kSquareInstructions;
 }
 
 // Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines.
@@ -124,91 +236,15 @@ ProductDims RestDims(const ProductSequence& p, const Schedule& s) {
 
 ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedule& s,
                    const ProductTile& tile, int64_t concurrent, const DeviceModel& model) {
-  // A unit: a tile, or the two tiles of a pair of blocks.
-  const int64_t m_units = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(d.share));
-  int64_t column_tiles = CeilDiv(d.n, tile.block_n);
-  if (RowOf(s).cluster_owns_rows) {  // blocks without columns run too
-    column_tiles = CeilDiv(column_tiles, s.cluster) * s.cluster;
-  }
-  const int64_t column_units = CeilDiv(column_tiles, TilesN(d.share));
-  const int64_t units = m_units * column_units;
-  const int64_t k_parts = int64_t{tile.split_k} * d.clusters;
-  const int64_t group_blocks = k_parts * TilesOf(d.share);
-  const int64_t rows = std::min<int64_t>(s.block_m, p.rows());
-  const int64_t columns = std::min<int64_t>(tile.block_n, d.n);
-  const int64_t steps = CeilDiv(CeilDiv(d.k, s.block_k), k_parts);
-  const int64_t k = std::min<int64_t>(d.k, steps * s.block_k);
-  const int64_t warpgroups = s.warpgroups_m * s.warpgroups_n;
-
+  const Cut cut = CutOf(d, p, s, tile);
   ProductLoad load;
-  load.units = units;
-  load.groups = std::max<int64_t>(1, concurrent / group_blocks);
-  load.turns = CeilDiv(units, load.groups);
-  load.busy_blocks = std::min(units, load.groups) * group_blocks;
-  load.steps = load.turns * steps;
-  const double row_bytes = d.rows_in_ring ? static_cast<double>(rows * k * d.row_bytes) : 0;
-  const double weight_bytes = static_cast<double>(d.width * columns * k * d.weight_bytes);
-  const auto turns = static_cast<double>(load.turns);
-  load.weight_bytes = turns * weight_bytes;
-  load.block_bytes = turns * (row_bytes + weight_bytes);
-  const double a_bytes = d.filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
-  const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
-  const int64_t pitch = d.pitch > 0 ? d.pitch : d.k;
-  // Units run M fastest: first the blocks that read the same weights, then those that read the same
-  // rows.
-  const int64_t at_once = std::min(units, load.groups);
-  load.weights = {static_cast<double>(m_units) * w_bytes,
-                  static_cast<double>(std::min(m_units, at_once)),
-                  Straddling((p.layout() == Layout::kIO ? d.n : pitch) * d.weight_bytes, model)};
-  load.windows = d.pitch > 0;
-  load.rows = {d.rows_in_ring ? static_cast<double>(column_units) * a_bytes : 0,
-               static_cast<double>(std::clamp<int64_t>(at_once / m_units, 1, column_units)),
-               Straddling(pitch * d.row_bytes, model)};
-  load.total_bytes = load.weights.bytes + load.rows.bytes;
-  load.intake_bytes =
-      turns * (row_bytes * (1 + model.l2_straddle_loss * load.rows.straddling) +
-               weight_bytes * (1 + model.l2_straddle_loss * load.weights.straddling));
-  load.hbm_bytes = w_bytes;
-  const double stored = d.rows_bytes > 0 ? static_cast<double>(d.rows_bytes) : a_bytes;
-  if (d.rows_in_ring && (d.rows_from_hbm || stored > KeptBytes(model))) {
-    load.hbm_bytes += RowsFromHbm(stored, d, s, m_units, column_units, at_once, model);
-  }
+  AddTurns(cut, concurrent, &load);
+  AddOperands(d, p, s, cut, model, &load);
   if (d.to_memory) load.result = {static_cast<double>(p.rows() * d.n * d.result_bytes), 1, 0};
-  AddResidual(d, p.rows(), rows * columns * d.residual_bytes / k_parts, &load);
-  AddColumnScales(d, m_units, columns, &load);
-  const int64_t stage =
-      (d.rows_in_ring ? s.block_m * d.row_bytes : 0) + d.width * tile.block_n * d.weight_bytes;
-  // wgmmas that a warpgroup issues side by side, and the columns of all of them: a thread holds
-  // half as many accumulators.
-  const int64_t sets = s.swapped ? SwappedSets(s, tile, d.width) : 1;
-  const int64_t warp_columns = 2 * AccumulatorsOf(s, tile, d.width);
-  // The operand that is wgmma's 64 rows, and the one that is its columns.
-  const int64_t as_rows = s.swapped ? d.weight_bytes : d.row_bytes;
-  const int64_t as_columns = s.swapped ? d.row_bytes : d.weight_bytes;
-  const ElementRow element = ElementOf(p.front());
-  // Each part of promoted sums reads the rows again.
-  const int64_t row_reads =
-      s.swapped ? 1 : PromotedParts(element, s, static_cast<int>(warp_columns));
-  const int64_t reads =
-      warpgroups * (row_reads * sets * kWarpgroupRows * as_rows + warp_columns * as_columns);
-  load.shared_bytes =
-      static_cast<double>(load.steps) * static_cast<double>((stage + reads) * s.block_k);
-  load.codes = IsCode(p.element());
-  if (element.promoted) {
-    const int64_t spans = s.block_k / element.swizzle_span;
-    // With swapped operands every warp reads a scale of each of its rows, four a clock.
-    const bool of_rows = s.swapped && p.front().rows.scales.kind == ScaleKind::kBlock;
-    const int64_t parts = load.steps * spans * warpgroups;
-    if (of_rows) load.scale_reads = static_cast<double>(parts * 4 * s.block_m);
-    load.promoted_values = static_cast<double>(parts * warp_columns / 2);
-  }
-  if (p.front().epilogue.has_norm()) {
-    const int64_t chunks = s.block_m * s.block_k * d.row_bytes / kChunkBytes;
-    load.norm_slots =
-        static_cast<double>(load.steps * CeilDiv(chunks, kSchedulerThreads)) * kSquareInstructions;
-  }
-  load.flop = static_cast<double>(load.steps) * 2.0 *
-              static_cast<double>(warpgroups * kWarpgroupRows * warp_columns * s.block_k);
+  AddResidual(d, p.rows(), cut.rows * cut.columns * d.residual_bytes / cut.k_parts, &load);
+  AddColumnScales(d, cut.m_units, cut.columns, &load);
+  AddTensorWork(d, p, s, tile, cut, &load);
+  AddNorm(d, p, s, &load);
   return load;
 }
 
