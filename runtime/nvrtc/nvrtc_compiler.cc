@@ -107,6 +107,7 @@ class NvrtcCompiler : public Compiler {
     if (!library->compiled() && !first.emplace()) return ExitError();
     SINTER_ASSIGN_OR_RETURN(Program program, Program::Create(library, request));
     const nvrtcResult result = program.Compile(OptionsOf(request));
+    if (first.has_value()) library->NoteFirstCompile();
     CompiledKernel kernel;
     kernel.log = program.Log();
     const CompileLogFacts facts = ReadCompileLog(kernel.log);

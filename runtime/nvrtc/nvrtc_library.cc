@@ -90,8 +90,8 @@ void NvrtcLibrary::WaitAtExit() const {
   if (!compiled_) ExitGate::WaitAtExit();
 }
 
-void NvrtcLibrary::NoteCompile() const {
-  WaitAtExit();
+void NvrtcLibrary::NoteFirstCompile() const {
+  ExitGate::WaitAtExit();
   compiled_ = true;
 }
 

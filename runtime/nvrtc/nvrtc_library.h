@@ -54,10 +54,11 @@ class NvrtcLibrary {
 
   // NVRTC constructs objects within the library's first compile, and exit() destroys them: that
   // compile is an ExitGate::FirstUse. For an exit() of another thread than the main one it calls
-  // WaitAtExit whenever NVRTC calls back. NoteCompile does so once more, after a compile.
+  // WaitAtExit whenever NVRTC calls back. Each compile that began as a first one ends with
+  // NoteFirstCompile, which does so once more.
   bool compiled() const { return compiled_; }
   void WaitAtExit() const;
-  void NoteCompile() const;
+  void NoteFirstCompile() const;
 
  private:
   NvrtcLibrary(const NvrtcTable& table, std::string toolchain_id)

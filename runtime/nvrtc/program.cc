@@ -50,10 +50,7 @@ nvrtcResult Program::Compile(const std::vector<std::string>& options) {
   }
   std::vector<const char*> pointers;
   for (const std::string& option : options) pointers.push_back(option.c_str());
-  const nvrtcResult result =
-      (*library_)->CompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
-  library_->NoteCompile();
-  return result;
+  return (*library_)->CompileProgram(program_, static_cast<int>(pointers.size()), pointers.data());
 }
 
 std::string Program::Log() const {

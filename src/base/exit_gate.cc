@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestWait(ExitGate::kLongestWaitSeconds);
-constexpr std::chrono::milliseconds kExitBegins(100);
+constexpr std::chrono::seconds kExitBegins(1);
 
 struct Passes {
   int inside = 0;
