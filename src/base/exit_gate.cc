@@ -26,7 +26,7 @@ struct Passes {
 };
 
 std::atomic<bool> exiting{false};
-// Who calls exit() inside must not wait for itself.
+// The calling thread's own. A thread that calls exit() inside must not wait for itself.
 thread_local int own_passes = 0;
 thread_local int own_first_uses = 0;
 
@@ -59,7 +59,7 @@ struct EndOfThread {
 
 void WatchThisThread() { thread_local const EndOfThread end; }
 
-// Who loads the library is the main thread, but for a dlopen on another.
+// The thread that loads the library is watched: the main thread, unless another one calls dlopen.
 [[maybe_unused]] const bool watched = (WatchThisThread(), true);
 
 bool Enter() {

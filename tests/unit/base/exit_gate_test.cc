@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kGood = 0, kBad = 3;
 constexpr std::chrono::seconds kSoon(ExitGate::kLongestWaitSeconds / 2);
 
-// What a library's destructor finds. The child ends there: LeakSanitizer, which comes later, would
-// report what threads of its parent own.
+// A library's destructor judges what it finds, and ends the child before LeakSanitizer looks:
+// LeakSanitizer would report what threads of the parent own.
 std::function<bool()> good_in_the_end;
 void EndOfALibrary() { _exit(good_in_the_end() ? kGood : kBad); }
 
