@@ -25,6 +25,7 @@ Dim Chain::FactorsOf(const Op& op) const {
   const std::vector<Dim>& in = ops_[op.operands[0]].type.dims;
   if (op.kind == OpKind::kMatmul) return in[in.size() - (op.transpose_a ? 2 : 1)];
   int64_t factors = in.back().value;
+  if (op.kind == OpKind::kScaledMatmul) return Dim::Constant(factors);
   const std::vector<Dim>& w = ops_[op.operands[1]].type.dims;
   for (int axis : {0, 1}) factors *= w[op.conv.height_axis() + axis].value;
   return Dim::Constant(factors);
@@ -33,7 +34,8 @@ Dim Chain::FactorsOf(const Op& op) const {
 double Chain::MatmulFlops(int64_t m) const {
   double flops = 0;
   for (const Op& op : ops_) {
-    if (op.kind != OpKind::kMatmul && op.kind != OpKind::kConv2d) continue;
+    const bool scaled = op.kind == OpKind::kScaledMatmul;
+    if (op.kind != OpKind::kMatmul && op.kind != OpKind::kConv2d && !scaled) continue;
     double product = 2.0 * static_cast<double>(FactorsOf(op).At(m));
     for (Dim dim : op.type.dims) product *= static_cast<double>(dim.At(m));
     flops += product;
@@ -49,6 +51,7 @@ std::string Chain::ToString() const {
     if (op.kind == OpKind::kReduce) absl::StrAppend(&text, " ", NameOf(op.reduce));
     if (op.kind == OpKind::kScalar) absl::StrAppend(&text, " ", op.scalar);
     for (ValueId id : op.operands) absl::StrAppend(&text, " ", id);
+    if (op.accumulate == Accumulate::kFast) absl::StrAppend(&text, " accumulate=fast");
     absl::StrAppend(&text, " : ", sinter::ToString(op.type), "\n");
   }
   for (const ChainOutput& out : outputs_) absl::StrAppend(&text, "output ", out.value, "\n");

@@ -55,6 +55,14 @@ float ScaleOf(const Op& input, int64_t m) {
   return static_cast<float>(std::sqrt(3.0 / std::max(1.0, std::sqrt(rows * columns))));
 }
 
+// Whether products sum what they read as it is. Those of codes have scales, which are positive.
+bool SumsOperands(const Chain& chain) {
+  return std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
+    return op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;
+  });
+}
+
+// f32 without such products lies where roots and divisions are well behaved.
 Range RangeOf(const Op& input, int64_t m, bool products) {
   if (!products && input.type.dtype == DType::kF32) return {0.625f, 0.375f};
   return {0, ScaleOf(input, m)};
@@ -121,7 +129,7 @@ absl::StatusOr<int64_t> OutputBytes(const Chain& chain, int i, int64_t m) {
 
 absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m,
                                                       uint64_t seed) {
-  const bool products = chain.MatmulFlops(1) > 0;
+  const bool products = SumsOperands(chain);
   std::vector<std::string> inputs;
   for (int i = 0; i < chain.num_inputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, InputBytes(chain, i, m));

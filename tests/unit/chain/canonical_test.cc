@@ -96,6 +96,15 @@ TEST(Canonical, OperandsPrecedeTheirUsers) {
   EXPECT_EQ(chain.InputOrder(), (std::vector<int32_t>{0, 1, 3, 2, 4, 5, 6}));
 }
 
+TEST(Canonical, AProductOfCodesCountsAsOneAndTellsHowItSums) {
+  const auto scaled = [](const char* more) {
+    return ParseProblem(std::string("scaled_matmul m=M n=8 k=256") + more)->chain;
+  };
+  EXPECT_EQ(scaled("").MatmulFlops(3), 2.0 * 3 * 8 * 256);
+  EXPECT_EQ(scaled("").ToString().find("accumulate"), std::string::npos);
+  EXPECT_NE(scaled(" accumulate=fast").ToString().find(" accumulate=fast : "), std::string::npos);
+}
+
 Chain EveryFlag() {
   ChainBuilder b;
   const ValueId x =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/chain/builder.h"
+#include "src/chain/problem.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -54,6 +55,20 @@ TEST(TrialDataTest, F32InputsWithoutProductsHaveRoots) {
   EXPECT_GE(*std::min_element(values.begin(), values.end()), 0.25f);
   EXPECT_LE(*std::min_element(values.begin(), values.end()), 0.26f);
   EXPECT_LE(*std::max_element(values.begin(), values.end()), 1.0f);
+}
+
+TEST(TrialDataTest, ScalesOfCodesArePositive) {
+  const Chain chain = ParseProblem("scaled_matmul m=M n=64 k=256")->chain;
+  const auto inputs = RandomInputs(chain, 40, 3).value();
+  int scales = 0;
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    if (chain.input_op(i).type.dtype != DType::kF32) continue;
+    std::vector<float> values(inputs[i].size() / sizeof(float));
+    std::memcpy(values.data(), inputs[i].data(), inputs[i].size());
+    EXPECT_GE(*std::min_element(values.begin(), values.end()), 0.25f) << i;
+    ++scales;
+  }
+  EXPECT_EQ(scales, 2);
 }
 
 TEST(TrialDataTest, OutputsAreReadThroughTheirStrides) {
