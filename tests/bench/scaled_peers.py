@@ -16,6 +16,9 @@ Contestants:
   triton              products of Triton, the fastest of some forms; the tensor cores' own accumulation
   deepgemm-block      as promoted-block, by DeepGEMM's products: sgl-deep-gemm 0.2.2, apache-tvm-ffi; PyTorch 2.11 does not load 0.2.3
   sinter, unfused, sinter-block   the chosen plan; a kernel for each op
+  sinter_rounded      what the second quantiser reads is bf16, as in all contestants of PyTorch's products
+  sinter_fast         sums may stay in the tensor cores, as those of fast
+  sinter_bf16         weights and operands of products are bf16
   tuned               the plan that `Context.tune` chooses
 """
 
@@ -28,46 +31,67 @@ import time
 import turns
 from scaled_layers import LAYERS, MODELS
 
-CONTESTANTS = "promoted fast promoted-block no_residual cublaslt cublaslt_fast triton deepgemm-block sinter sinter-block".split()
+CONTESTANTS = ("promoted fast promoted-block no_residual cublaslt cublaslt_fast triton deepgemm-block sinter sinter-block "
+               "sinter_rounded sinter_fast sinter_bf16").split()
+OF_SINTER = ("sinter", "sinter_rounded", "sinter_fast", "sinter_bf16", "unfused", "tuned")
 ROWS = (1, 16, 64, 128, 256, 1024)
 ROTATED, LEAST_CALLS = 240e6, 24
 WORST = 0.08  # of codes with three bits behind the point, twice
 EPS = 1e-5
 
 
-def chain(sinter, k, n, scales, gated=True):
-    """x, norm, gate if there is one, up, down, each matrix followed by its scales -> y."""
+def chain(sinter, k, n, scales, gated=True, rounded=False, accumulate="promoted"):
+    """x, norm, gate if there is one, up, down -> y; each matrix is followed by its scales, or is bf16 where `scales` is None."""
     b = sinter.Builder()
     x, gamma = b.input("bf16", (sinter.M, k)), b.constant("bf16", (k,))
-    quantize = lambda value: sinter.quantize(value, sinter.Quantizer(scales))
 
     def matrix(rows, columns):
+        if scales is None:
+            return b.constant("bf16", (rows, columns))
         shape = (rows, 1) if scales == "row" else (-(-rows // 128), columns // 128)
         return sinter.Scaled(b.constant("e4m3", (rows, columns)), b.constant("f32", shape))
 
+    def operand(value):
+        return value.cast("bf16") if scales is None else sinter.quantize(value, sinter.Quantizer(scales))
+
+    def product(value, weights):
+        return value @ weights.T if scales is None else sinter.scaled_matmul(value, weights, accumulate=accumulate)
+
     gate, up, down = matrix(n, k) if gated else None, matrix(n, k), matrix(k, n)
-    codes = quantize(sinter.rmsnorm(x, gamma, eps=EPS))
-    inner = sinter.scaled_matmul(codes, up)
-    inner = sinter.silu(sinter.scaled_matmul(codes, gate)) * inner if gated else sinter.relu(inner)
-    return b.finish((sinter.scaled_matmul(quantize(inner), down) + x).cast("bf16"))
+    first = operand(sinter.rmsnorm(x, gamma, eps=EPS))
+    inner = product(first, up)
+    inner = sinter.silu(product(first, gate)) * inner if gated else sinter.relu(inner)
+    if rounded:
+        inner = inner.cast("bf16").cast("f32")
+    return b.finish((product(operand(inner), down) + x).cast("bf16"))
+
+
+def scales_of(contestant):
+    """What shares a scale in a contestant's weights; None: they are bf16."""
+    if contestant == "sinter_bf16":
+        return None
+    return "group" if contestant.endswith("-block") else "row"
 
 
 class Layer:
-    """Weights in one kind of codes. Without a gate `gate_up` is up alone."""
+    """Weights in one kind of codes, or in bf16, without scales. Without a gate `gate_up` is up alone."""
 
-    def __init__(self, torch, gamma, matrices, scales, gated):
+    def __init__(self, gamma, matrices, scales, gated):
         self.gamma, self.gated = gamma, gated
-        (self.gate_up, self.gate_up_scale), (self.down, self.down_scale) = (codes_of(torch, one, scales) for one in matrices)
+        (self.gate_up, self.gate_up_scale), (self.down, self.down_scale) = (codes_of(one, scales) for one in matrices)
 
     def buffers(self):
         """As Sinter takes them."""
-        halves = zip(*(one.chunk(2 if self.gated else 1) for one in (self.gate_up, self.gate_up_scale)))
-        return self.gamma, *(one for half in halves for one in half), self.down, self.down_scale
+        first = [one.chunk(2 if self.gated else 1) for one in (self.gate_up, self.gate_up_scale) if one is not None]
+        second = [one for one in (self.down, self.down_scale) if one is not None]
+        return self.gamma, *(one for half in zip(*first) for one in half), *second
 
 
-def codes_of(torch, matrix, scales):
+def codes_of(matrix, scales):
     from step import Codes  # of decode
 
+    if scales is None:
+        return matrix.bfloat16(), None
     found = Codes.of(matrix, scales)
     return found.codes, found.scale
 
@@ -122,7 +146,7 @@ class Case:
         count = 1 + int(ROTATED / ((self.columns + n) * k))
         make = lambda rows, columns: torch.randn(rows, columns, device="cuda") / columns**0.5
         plain = [(torch.rand(k, device="cuda").bfloat16() + 0.5, (make(self.columns, k), make(k, n))) for _ in range(count)]
-        self.layers = {scales: [Layer(torch, *one, scales, gated) for one in plain] for scales in ("row", "group")}
+        self.layers = {scales: [Layer(*one, scales, gated) for one in plain] for scales in ("row", "group", None)}
         self.xs = [torch.randn(m, k, device="cuda").bfloat16() for _ in range(count)]
         self.wanted = {scales: self._reference(self.layers[scales][0]) for scales in self.layers}
         torch.cuda.synchronize()  # contestants run on a stream of their own
@@ -131,7 +155,7 @@ class Case:
         from step import Codes
 
         x, functional = self.xs[0][:64].double(), self.torch.nn.functional
-        wide = lambda codes, scale: Codes(codes, scale).float().double()
+        wide = lambda matrix, scale: matrix.double() if scale is None else Codes(matrix, scale).float().double()
         sums = functional.rms_norm(x, (self.k,), layer.gamma.double(), EPS) @ wide(layer.gate_up, layer.gate_up_scale).t()
         left, right = sums.chunk(2, -1) if self.gated else (None, sums)
         inner = functional.silu(left) * right if self.gated else right.relu()
@@ -205,7 +229,8 @@ class Case:
 
         if Case.context is None:
             Case.context = sinter.Context()
-        described = chain(sinter, self.k, self.n, scales, self.gated)
+        accumulate = "fast" if name == "sinter_fast" else "promoted"
+        described = chain(sinter, self.k, self.n, scales, self.gated, name == "sinter_rounded", accumulate)
         context = self.tuned(sinter, described) if name == "tuned" else Case.context
         plan = context.prepare(described, self.m, choice="unfused" if "unfused" in name else "best")
         self.about[name] = {"kernels": plan.kernel_count, "predicted_us": plan.predicted_us, "digest": plan.digest}
@@ -223,9 +248,8 @@ class Case:
             return sinter.Context(tuning_set=path)
 
     def calls(self, name):
-        scales = "group" if name.endswith("-block") else "row"
-        kind = name.removesuffix("-block")
-        if kind in ("sinter", "unfused", "tuned"):
+        scales, kind = scales_of(name), name.removesuffix("-block")
+        if kind in OF_SINTER:
             return self.sinter(name, scales)
         if kind in ("promoted", "fast", "no_residual"):
             product = self.scaled_mm(kind == "fast")
@@ -250,8 +274,7 @@ def measure(case, contestants):
     for name in contestants:
         try:
             calls = case.calls(name)
-            scales = "group" if name.endswith("-block") else "row"
-            rows[name] = {"relative_error": case.check(calls, scales, name != "no_residual")}
+            rows[name] = {"relative_error": case.check(calls, scales_of(name), name != "no_residual")}
             calls = calls * -(-LEAST_CALLS // len(calls))
             graph, kept = turns.capture(torch, case.stream, calls)
             ready[name] = (graph, len(calls))

@@ -19,6 +19,16 @@ class ScaledPeersTest(unittest.TestCase):
                 self.assertEqual([one.shape for one in buffers], [(3, k), (k,), *first, (k, n), of(k, n), (3, k)])
                 self.assertEqual([str(one.dtype) for one in buffers], ["bf16", "bf16", *["e4m3", "f32"] * (3 if gated else 2), "bf16"])
 
+    def test_contestants_of_sinter_compute_what_their_names_say(self):
+        text = lambda *arguments, **named: str(scaled_peers.chain(sinter, 1024, 512, *arguments, **named))
+        plain, rounded, fast = text("row"), text("row", rounded=True), text("row", accumulate="fast")
+        self.assertEqual((plain.count("bf16[M,512]"), rounded.count("bf16[M,512]")), (0, 1))
+        self.assertEqual((plain.count("accumulate=fast"), fast.count("accumulate=fast")), (0, 3))
+        self.assertNotIn("e4m3", text(None))
+        buffers = scaled_peers.chain(sinter, 1024, 512, None).buffers(3)
+        self.assertEqual([one.shape for one in buffers], [(3, 1024), (1024,), (512, 1024), (512, 1024), (1024, 512), (3, 1024)])
+        self.assertEqual([scaled_peers.scales_of(name) for name in ("sinter", "sinter-block", "sinter_bf16")], ["row", "group", None])
+
     def test_random_layers_are_those_of_their_seed(self):
         layers = random_layers()
         self.assertEqual(layers, random_layers(40, 2026))
