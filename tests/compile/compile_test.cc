@@ -203,6 +203,10 @@ TEST_F(CompileTest, KernelsThatScaleTheirColumns) {
              "scaled columns");
 }
 
+TEST_F(CompileTest, WideTilesWhoseColumnsHaveTerms) {
+  CompileAll(WideTileKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "wide tiles");
+}
+
 TEST_F(CompileTest, ProductsThatComputeTheNormOfTheirRows) {
   CompileAll(NormKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "norms of rows");
 }

@@ -352,6 +352,38 @@ std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count
   return KernelsOfEachKind(list, model, count);
 }
 
+// Of each dataflow, tile and way to share one schedule, where a warpgroup's tile is wide.
+std::vector<Schedule> WithWideTiles(const ProductSequence& p, const DeviceModel& model) {
+  constexpr int kWide = 128;  // columns of a warpgroup
+  std::map<std::string, Schedule> found;
+  EnumerateSpace(p, model, Wider(), [&](const Schedule& s) {
+    const int widest = std::max(s.first.block_n, p.size() == 2 ? s.second.block_n : 0);
+    if (widest / s.warpgroups_n < kWide || !CheckSchedule(p, s, model).ok()) return;
+    found.try_emplace(absl::StrCat(KindOf(p, s), " ", s.block_m, " ", widest), s);
+  });
+  std::vector<Schedule> list;
+  for (const auto& [kind, schedule] : found) list.push_back(schedule);
+  return list;
+}
+
+std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const char* line :
+       {"gemm_chain m=576 n=712 k=328 l=523 act=relu bias1=1 bias2=1",
+        "gated_ffn m=576 n=712 k=328 l=520 act=silu bias1=1 bias2=1 layout=io dtype=f16",
+        "gemm_chain m=48 n=1536 k=416 l=384 act=gelu_tanh bias1=1 bias2=1"}) {
+    const auto problem = ParseProblem(line);
+    const ProductSequence p = MatchProducts(problem->chain, *problem->m)->sequence;
+    ProductSequence scaled = SecondOf(p);
+    SetBias(&scaled, 0, false);
+    SetColumnScale(&scaled, 0, DType::kF32);
+    for (const ProductSequence& q : {p, FirstOf(p), SecondOf(p), scaled}) {
+      for (const Schedule& s : WithWideTiles(q, model)) jobs.Add(SampleSpec(q, s));
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (ProductSequence p : ResidualProblems()) {

@@ -54,7 +54,8 @@ std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count
 // Products and gated pairs of e4m3 and s8 operands: every scale, promoted and fast sums, bf16, f16
 // and f32 results, with bias, activations and residual, ragged columns, from 1 to 512 rows; of
 // every kind as above, at most `count`, evenly of all. Products that compute the norm of their
-// rows.
+// rows. Wide tiles, of two products and of each alone, whose columns have a bias or a scale.
+std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count);
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count);
 

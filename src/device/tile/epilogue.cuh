@@ -160,12 +160,17 @@ class HeldColumns {
   ColumnTerms held_[kHeld];
 };
 
-// How many column groups' terms a thread holds in registers at a time, for a tile of `tile` groups.
-// Kernels spill with more. Groups are stored in fours. 0: terms are loaded where they are used.
-constexpr int held_groups(int tile, int terms, bool residual, bool wide) {
-  if (terms == 0 || (residual && (terms > 1 || tile > 28))) return 0;
-  if (residual || terms > 1) return 4;
-  return wide ? 8 : 16;
+// How many column groups' terms a thread holds in registers at a time: kernels spill with more.
+// Groups are stored in fours. 0: terms are loaded where they are used.
+template <class Config, class P, class EpilogueType, bool kResidual>
+constexpr int held_groups() {
+  constexpr int kTerms = EpilogueType::kTerms;
+  constexpr bool kWide = P::kGroups > 28;
+  constexpr bool kThree = Config::kWarpgroupsM * Config::kWarpgroupsN == 3;  // 128 registers each
+  if (kTerms == 0 || (kResidual && (kTerms > 1 || kWide))) return 0;
+  if (kResidual || kTerms > 1) return 4;
+  if (kWide && P::Element::kBytes == 2) return 0;
+  return kThree || Config::Result::kBytes == 4 ? 8 : 16;
 }
 
 // Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
@@ -181,7 +186,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
   column += place.n * P::kHalf;
   // Four lanes have 32 bytes of f32 side by side; of fewer bytes they exchange columns first.
   constexpr int kQuads = Config::Result::kBytes == 2 ? P::kGroups / 4 * 4 : 0;
-  constexpr int kHeld = held_groups(P::kGroups, EpilogueType::kTerms, Held::kPresent, kQuads == 0);
+  constexpr int kHeld = held_groups<Config, P, EpilogueType, Held::kPresent>();
   constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
