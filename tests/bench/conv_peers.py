@@ -246,7 +246,7 @@ def measure(case, contestants, in_calls, limit=0):
                 graph, kept = turns.capture(torch, case.stream, calls)
                 ready[name] = (graph, len(calls))
                 rows[name]["calls"] = len(calls)
-                case.kept.append(kept)
+                case.kept.append((calls, kept))  # the graph uses workspaces that the calls own
         except Exception as error:  # one contestant that cannot run leaves the others
             rows.setdefault(name, {})["failed"] = f"{type(error).__name__}: {error}"[:500]
             torch.cuda.synchronize()

@@ -278,7 +278,7 @@ def measure(case, contestants):
             calls = calls * -(-LEAST_CALLS // len(calls))
             graph, kept = turns.capture(torch, case.stream, calls)
             ready[name] = (graph, len(calls))
-            case.kept.append(kept)
+            case.kept.append((calls, kept))  # the graph uses workspaces that the calls own
         except Exception as error:  # one contestant that cannot run leaves the others
             rows[name] = {"failed": f"{type(error).__name__}: {error}"[:500]}
             torch.cuda.synchronize()

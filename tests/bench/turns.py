@@ -13,7 +13,8 @@ ROUNDS = 9
 
 
 def capture(torch, stream, calls):
-    """A CUDA graph of `calls`, functions without arguments; `kept` are their results, whose memory stays theirs."""
+    """A CUDA graph of `calls`, functions without arguments, and their results, whose memory stays theirs. The caller keeps the calls as
+    long as the graph: what they own, such as a workspace, is used by it."""
     torch.cuda.synchronize()  # what the calls read may have been made on another stream
     with torch.cuda.stream(stream):
         for call in calls[:3] * 2:

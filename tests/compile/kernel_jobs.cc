@@ -369,6 +369,14 @@ std::vector<Schedule> WithWideTiles(const ProductSequence& p, const DeviceModel&
 std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (const char* line :
+       {"codes=s8 dtype=bf16 bias1=1", "codes=s8 dtype=f32", "codes=e4m3 accumulate=fast bias1=1",
+        "codes=e4m3 dtype=f32 accumulate=fast", "codes=e4m3 dtype=bf16 bias1=1",
+        "codes=e4m3 scales=tensor act=gelu_tanh accumulate=fast"}) {
+    const auto problem = ParseProblem(absl::StrCat("scaled_matmul m=8192 n=515 k=512 ", line));
+    const ProductSequence p = MatchProducts(problem->chain, *problem->m)->sequence;
+    for (const Schedule& s : WithWideTiles(p, model)) jobs.Add(SampleSpec(p, s));
+  }
+  for (const char* line :
        {"gemm_chain m=576 n=712 k=328 l=523 act=relu bias1=1 bias2=1",
         "gated_ffn m=576 n=712 k=328 l=520 act=silu bias1=1 bias2=1 layout=io dtype=f16",
         "gemm_chain m=48 n=1536 k=416 l=384 act=gelu_tanh bias1=1 bias2=1"}) {

@@ -74,7 +74,7 @@ enum RowOp : unsigned char {
 };
 constexpr int kRowFirstRareOne = kRowLog, kRowFirstTwo = kRowAdd, kRowFirstRareTwo = kRowDiv;
 
-struct RowStep {
+struct alignas(4) RowStep {  // the device reads it as words
   RowStepKind what;
   RowOp op;
   unsigned char to;

@@ -21,15 +21,35 @@ struct RowBuffers {
 
 extern __shared__ Float4 row_slots[];
 
+// A step's fields, read as three words.
+struct Decoded {
+  int what, op, to, kind, index, other_kind, other;
+  float constant;
+
+  SINTER_DEVICE explicit Decoded(const RowStep& s) : constant(s.constant) {
+    const u32* words = reinterpret_cast<const u32*>(&s);
+    const u32 first = words[0], second = words[1];
+    what = byte(first, 0), op = byte(first, 1), to = byte(first, 2), kind = byte(first, 3);
+    index = byte(second, 0), other_kind = byte(second, 1), other = byte(second, 2);
+  }
+
+ private:
+  static SINTER_DEVICE int byte(u32 word, int i) { return word >> 8 * i & 0xFF; }
+};
+
 template <int kE>
 class RowMachine {
  public:
   static constexpr int kVectors = kE / 8;
   using Values = float[kE];
 
-  SINTER_DEVICE RowMachine(const RowProgram& program, const RowBuffers& buffers)
+  // `numbers` is apart, so that the accumulator stays in registers: an array with a variable index
+  // keeps the object that it is in from them.
+  SINTER_DEVICE RowMachine(const RowProgram& program, const RowBuffers& buffers,
+                           float (&numbers)[kRowNumbers])
       : p_(program),
         buffers_(buffers),
+        numbers_(numbers),
         thread_(threadIdx.x % program.threads),
         warps_(program.threads / 32) {}
 
@@ -156,10 +176,12 @@ class RowMachine {
   SINTER_DEVICE float join_all() {
     float sum = Join::empty(0.0f);
 #pragma unroll
-    for (int j = 0; j < kVectors; ++j)
+    for (int j = 0; j < kVectors; ++j) {
+      const int exist = p_.columns - column(j);  // of the vector's elements, all if 8 or more
 #pragma unroll
       for (int e = 0; e < 8; ++e)
-        if (column(j) + e < p_.columns) sum = Join::join(sum, acc_[8 * j + e]);
+        if (e < exist) sum = Join::join(sum, acc_[8 * j + e]);
+    }
 #pragma unroll
     for (int lane = 16; lane > 0; lane /= 2)
       sum = Join::join(sum, __shfl_xor_sync(0xFFFFFFFFu, sum, lane));
@@ -268,33 +290,94 @@ class RowMachine {
     }
   }
 
-  // The switch stands outside of the loop over elements. Rare ops, from kEnd on, share a case.
-  template <int kOp, int kEnd>
+  // Operands of an op on all elements: numbers of their own, or one for all.
+  struct Each {
+    const Values& values;
+    SINTER_DEVICE float of(int e) const { return values[e]; }
+  };
+  struct Same {
+    float value;
+    SINTER_DEVICE float of(int) const { return value; }
+  };
+
+  // The switches below stand outside of the loops over elements. Rare ops share a case.
+  template <int kOp>
+  SINTER_DEVICE void all_one() {
+#pragma unroll
+    for (int e = 0; e < kE; ++e) acc_[e] = one(kOp, acc_[e]);
+  }
   SINTER_DEVICE void each_one(int op) {
-    if constexpr (kOp == kEnd) {
+    switch (op) {
+      case kRowNeg:
+        return all_one<kRowNeg>();
+      case kRowAbs:
+        return all_one<kRowAbs>();
+      case kRowExp:
+        return all_one<kRowExp>();
+      case kRowRsqrt:
+        return all_one<kRowRsqrt>();
+      case kRowSigmoid:
+        return all_one<kRowSigmoid>();
+      case kRowRelu:
+        return all_one<kRowRelu>();
+      case kRowSquare:
+        return all_one<kRowSquare>();
+      case kRowFloor:
+        return all_one<kRowFloor>();
+      case kRowNot:
+        return all_one<kRowNot>();
+      case kRowRoundBFloat16:
+        return all_one<kRowRoundBFloat16>();
+      case kRowRoundFloat16:
+        return all_one<kRowRoundFloat16>();
+      default:
 #pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], 0.0f);
-    } else if (op == kOp) {
-#pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = one(kOp, acc_[e]);
-    } else {
-      each_one<kOp + 1, kEnd>(op);
+        for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], 0.0f);
     }
   }
-  template <int kOp, int kEnd>
-  SINTER_DEVICE void each_two(int op, const Values& b) {
-    if constexpr (kOp == kEnd) {
+  template <int kOp, class Operand>
+  SINTER_DEVICE void all_two(const Operand& b) {
 #pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], b[e]);
-    } else if (op == kOp) {
+    for (int e = 0; e < kE; ++e) acc_[e] = two(kOp, acc_[e], b.of(e));
+  }
+  template <class Operand>
+  SINTER_DEVICE void each_two(int op, const Operand& b) {
+    switch (op) {
+      case kRowAdd:
+        return all_two<kRowAdd>(b);
+      case kRowSub:
+        return all_two<kRowSub>(b);
+      case kRowMul:
+        return all_two<kRowMul>(b);
+      case kRowFastDiv:
+        return all_two<kRowFastDiv>(b);
+      case kRowMax:
+        return all_two<kRowMax>(b);
+      case kRowMin:
+        return all_two<kRowMin>(b);
+      case kRowAnd:
+        return all_two<kRowAnd>(b);
+      case kRowOr:
+        return all_two<kRowOr>(b);
+      case kRowEq:
+        return all_two<kRowEq>(b);
+      case kRowNe:
+        return all_two<kRowNe>(b);
+      case kRowLt:
+        return all_two<kRowLt>(b);
+      case kRowLe:
+        return all_two<kRowLe>(b);
+      case kRowSubFrom:
+        return all_two<kRowSubFrom>(b);
+      case kRowFastDivInto:
+        return all_two<kRowFastDivInto>(b);
+      default:
 #pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = two(kOp, acc_[e], b[e]);
-    } else {
-      each_two<kOp + 1, kEnd>(op, b);
+        for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], b.of(e));
     }
   }
 
-  SINTER_DEVICE void select(const RowStep& s) {
+  SINTER_DEVICE void select(const Decoded& s) {
     Values yes, no;
     fetch(s.kind, s.index, s.constant, yes);
     fetch(s.other_kind, s.other, s.constant, no);
@@ -302,13 +385,13 @@ class RowMachine {
     for (int e = 0; e < kE; ++e) acc_[e] = acc_[e] != 0.0f ? yes[e] : no[e];
   }
 
-  SINTER_DEVICE void reduce(const RowStep& s) {
+  SINTER_DEVICE void reduce(const Decoded& s) {
     if (s.op == kRowSum) numbers_[s.to] = join_all<Sum>();
     if (s.op == kRowLargest) numbers_[s.to] = join_all<Largest>();
     if (s.op == kRowSmallest) numbers_[s.to] = join_all<Smallest>();
   }
 
-  SINTER_DEVICE void on_numbers(const RowStep& s) {
+  SINTER_DEVICE void on_numbers(const Decoded& s) {
     const float a = number(s.kind, s.index, s.constant);
     float r = a;
     if (s.op >= kRowFirstTwo) {
@@ -319,41 +402,55 @@ class RowMachine {
     numbers_[s.to] = r;
   }
 
-  SINTER_DEVICE void step(const RowStep& s) {
-    if (s.what == kRowOnNumbers) {
-      on_numbers(s);
-    } else if (s.what == kRowReduces) {
-      reduce(s);
-    } else if (s.what == kRowStores) {
-      store(p_.views[s.index]);
-    } else if (s.what == kRowStoresNumber) {
-      const RowView& v = p_.views[s.to];
-      const float x = number(s.kind, s.index, s.constant);
-      if (stores_ && thread_ == 0) put(buffers_.of[v.buffer], v.type, at(v), x);
-    } else if (s.what == kRowSaves) {
+  SINTER_DEVICE void save(int to) const {
 #pragma unroll
-      for (int i = 0; i < kE / 4; ++i)
-        slot(s.to, i) = Float4{acc_[4 * i], acc_[4 * i + 1], acc_[4 * i + 2], acc_[4 * i + 3]};
-    } else if (s.op == kRowLoad) {
-      fetch(s.kind, s.index, s.constant, acc_);
-    } else if (s.op == kRowSelect) {
-      select(s);
-    } else if (s.op < kRowFirstTwo) {
-      each_one<kRowNeg, kRowFirstRareOne>(s.op);
-    } else {
-      Values b;
-      fetch(s.kind, s.index, s.constant, b);
-      each_two<kRowFirstTwo, kRowFirstRareTwo>(s.op, b);
+    for (int i = 0; i < kE / 4; ++i)
+      slot(to, i) = Float4{acc_[4 * i], acc_[4 * i + 1], acc_[4 * i + 2], acc_[4 * i + 3]};
+  }
+
+  SINTER_DEVICE void store_number(const Decoded& s) const {
+    const RowView& v = p_.views[s.to];
+    const float x = number(s.kind, s.index, s.constant);
+    if (stores_ && thread_ == 0) put(buffers_.of[v.buffer], v.type, at(v), x);
+  }
+
+  SINTER_DEVICE void on_values(const Decoded& s) {
+    if (s.op == kRowLoad) return fetch(s.kind, s.index, s.constant, acc_);
+    if (s.op == kRowSelect) return select(s);
+    if (s.op < kRowFirstTwo) return each_one(s.op);
+    if (s.kind == kRowNumber || s.kind == kRowConstant) {
+      return each_two(s.op, Same{number(s.kind, s.index, s.constant)});
+    }
+    Values b;
+    fetch(s.kind, s.index, s.constant, b);
+    each_two(s.op, Each{b});
+  }
+
+  SINTER_DEVICE void step(const RowStep& encoded) {
+    const Decoded s(encoded);
+    switch (s.what) {
+      case kRowOnValues:
+        return on_values(s);
+      case kRowOnNumbers:
+        return on_numbers(s);
+      case kRowReduces:
+        return reduce(s);
+      case kRowStores:
+        return store(p_.views[s.index]);
+      case kRowStoresNumber:
+        return store_number(s);
+      default:
+        return save(s.to);
     }
   }
 
   const RowProgram& p_;
   const RowBuffers& buffers_;
+  float (&numbers_)[kRowNumbers];  // of the row
   const int thread_, warps_;
   int row_ = 0, outer_ = 0, inner_ = 0, turn_ = 0;
   bool stores_ = false;
   Values acc_;
-  float numbers_[kRowNumbers];
 };
 
 // `m`: of the launch.
@@ -362,7 +459,8 @@ SINTER_DEVICE void run_rows(const RowProgram& program, const RowBuffers& buffers
   const int rows = m * program.rows_per_m;
   launch_dependents();
   wait_for_predecessors();
-  RowMachine<kE> machine(program, buffers);
+  float numbers[kRowNumbers];
+  RowMachine<kE> machine(program, buffers, numbers);
   const int side_by_side = blockDim.x / program.threads;
   const int step = gridDim.x * side_by_side;
   for (int block = blockIdx.x * side_by_side; block < rows; block += step)

@@ -168,8 +168,8 @@ constexpr int held_groups() {
   constexpr bool kWide = P::kGroups > 28;
   constexpr bool kThree = Config::kWarpgroupsM * Config::kWarpgroupsN == 3;  // 128 registers each
   if (kTerms == 0 || (kResidual && (kTerms > 1 || kWide))) return 0;
+  if (kWide && P::kParts == 1) return 0;  // sums are not promoted: all are in registers at once
   if (kResidual || kTerms > 1) return 4;
-  if (kWide && P::Element::kBytes == 2) return 0;
   return kThree || Config::Result::kBytes == 4 ? 8 : 16;
 }
 
