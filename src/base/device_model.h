@@ -70,7 +70,7 @@ struct DeviceModel {
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end
   double register_chunk_us = 0;   // C of a tile through registers: two products awaited
-  double behind_codes_us = 0;     // a stitched kernel behind a product of codes stored in f32
+  double behind_codes_us = 0;     // a stitched kernel behind a product of codes
   double epilogue_value_us = 0;   // a thread's end of one accumulator: rounding, its way to a store
   StitchConstants stitch;
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 25;  // of all outputs together
 constexpr int64_t kReferenceRows = 8;
-constexpr double kMaxReferenceFlop = 5e10;
+constexpr double kMaxReferenceFlop = 5e10, kMaxReferenceElements = 1e9;
 constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
 
 uint64_t SeedOf(const Chain& chain) {
@@ -27,8 +27,25 @@ uint64_t SeedOf(const Chain& chain) {
   return seed;
 }
 
+// Elements of all values at M = m, constants among them.
+double ElementsOf(const Chain& chain, int64_t m) {
+  double all = 0;
+  for (const Op& op : chain.ops()) {
+    double elements = 1;
+    for (const Dim dim : op.type.dims) elements *= static_cast<double>(dim.At(m));
+    all += elements;
+  }
+  return all;
+}
+
 absl::StatusOr<int64_t> TrialRows(const Chain& chain, int64_t bucket) {
   int64_t per_row = 0;
+  for (int i = 0; i < chain.num_inputs(); ++i) {
+    const TensorType& type = chain.input_op(i).type;
+    if (SymbolicAxis(type.dims) < 0) continue;
+    SINTER_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(type.dims, 1));
+    per_row += elements;
+  }
   for (int i = 0; i < chain.num_outputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(chain.output_type(i).dims, 1));
     per_row += elements;
@@ -153,7 +170,8 @@ Verdict Verifier::Judge(const Outputs& got, const Outputs& want, absl::string_vi
 
 absl::StatusOr<Verdict> Verifier::JudgeByReference(const Outputs& got) const {
   const bool sampled = chain_->UsesM() && IsRowIndependent(*chain_);
-  if (!sampled && chain_->MatmulFlops(rows_) > kMaxReferenceFlop) {
+  if (!sampled && (chain_->MatmulFlops(rows_) > kMaxReferenceFlop ||
+                   ElementsOf(*chain_, rows_) > kMaxReferenceElements)) {
     return absl::FailedPreconditionError("the chain is too large for the reference");
   }
   const std::vector<int64_t> rows = SampleRows(rows_);

@@ -1,7 +1,10 @@
 #include "src/fusion/fusion.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/buckets.h"
 #include "src/chain/rows_apart.h"
 #include "src/fusion/planner.h"
 
@@ -22,6 +25,10 @@ absl::Status NoLegalPlan(const absl::Status& why) {
 }
 
 }  // namespace
+
+int64_t RowOrderBucketOf(const Chain& chain) {
+  return std::min(kRowOrderBucket, LargestBucketOf(chain));
+}
 
 absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options) {

@@ -30,8 +30,10 @@ struct FusionOptions {
 };
 
 // Batch-invariant plans choose the bodies of stitched kernels, and how threads share a row, for
-// this number of rows, whatever the bucket is.
+// this number of rows, whatever the bucket is; or for the chain's largest bucket where that is
+// less.
 constexpr int64_t kRowOrderBucket = 1024;
+int64_t RowOrderBucketOf(const Chain& chain);
 
 struct FusionResult {
   Plan chosen;                     // the best by predicted time; the unfused plan on a tie

@@ -46,6 +46,7 @@ struct Partition {
 // The choices that batch-invariant plans of all buckets share.
 struct Settlement {
   Partition partition;
+  std::vector<ValueId> ends;           // of the runs that the partition counts
   std::vector<RankedStitch> stitched;  // by kernel; empty for a run of products
 };
 
@@ -103,7 +104,7 @@ class Planner {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
     const FusionResult result = Choose(std::move(plans));
     const Origin& origin = origins_[known_.at(result.chosen.PlanDigest())];
-    Settlement settled{std::move(partitions_[origin.partition]), {}};
+    Settlement settled{std::move(partitions_[origin.partition]), RunEnds(), {}};
     for (const PlanStep& step : StepsOf(settled.partition, 0, origin.choice)) {
       settled.stitched.push_back(step.stitch);
     }
@@ -112,6 +113,10 @@ class Planner {
 
   // Plans with the partition of another bucket. Stitched kernels keep all but their grids.
   absl::StatusOr<FusionResult> RunLike(Settlement settled) {
+    if (settled.ends != RunEnds()) {
+      return WithProducts(absl::InvalidArgumentError(
+          absl::StrCat("other products have kernels than at ", RowOrderBucketOf(chain_), " rows")));
+    }
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
       if (kernel.body == nullptr) continue;
@@ -129,6 +134,12 @@ class Planner {
   }
 
  private:
+  std::vector<ValueId> RunEnds() const {
+    std::vector<ValueId> ends;
+    for (const GraphRun& run : products_.runs) ends.push_back(run.end);
+    return ends;
+  }
+
   // The partition of a plan, and the index of its schedules in the rankings.
   struct Origin {
     size_t partition = 0;
@@ -356,7 +367,7 @@ class Planner {
     Ask(pace_);
     Plan plan = AssemblePlan(chain_, bucket_, steps);
     if (options_.stand_ins) MarkStandIns(&plan);
-    CountWideResults(&plan);
+    CountBehindCodes(&plan);
     Ask(pace_);
     plan.fused = partition.fused;
     plan.note = IsSequence() && !TakesNorms()
@@ -371,17 +382,15 @@ class Planner {
     }
   }
 
-  // A kernel behind a product of codes that stores f32 takes longer than it does alone.
-  void CountWideResults(Plan* plan) const {
+  // A stitched kernel behind a product of codes takes longer than it does alone.
+  void CountBehindCodes(Plan* plan) const {
     for (size_t i = 1; i < plan->kernels.size(); ++i) {
       const KernelSpec& before = plan->kernels[i - 1].spec;
       PlannedKernel& kernel = plan->kernels[i];
       if (before.family != KernelFamily::kProduct || kernel.spec.family != KernelFamily::kStitch) {
         continue;
       }
-      const bool wide =
-          IsCode(before.sequence.element()) && before.sequence.back().result == DType::kF32;
-      if (!wide) continue;
+      if (!IsCode(before.sequence.element())) continue;
       kernel.prediction.fixed_us += model_.behind_codes_us;
       kernel.prediction.total_us += model_.behind_codes_us;
     }
@@ -420,7 +429,7 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
   FusionOptions options;
   options.batch_invariant = true;
   options.allow_cooperative = false;
-  return Planner(chain, kRowOrderBucket, model, options, pace).Settled();
+  return Planner(chain, RowOrderBucketOf(chain), model, options, pace).Settled();
 }
 
 }  // namespace

@@ -12,12 +12,13 @@ namespace sinter {
 namespace {
 
 // Operands that some blocks may still read when another block stores its part of the result:
-// weights, biases, factors, and the rows of a lone product. With several products all blocks have
-// read the rows when the last product stores. A residual's element is read by the thread that
-// stores there.
+// weights, biases, factors, the rows of a lone product, and pixels, which windows of other tiles
+// read too. With several products all blocks have read a tile's rows when the last product stores
+// it. A residual's element is read by the thread that stores there.
 std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   std::vector<int> operands;
-  if (matched.size() == 1) operands.push_back(matched.rows);
+  const bool windows = matched.sequence.front().rows.source == Source::kWindow;
+  if (matched.size() == 1 || windows) operands.push_back(matched.rows);
   for (const ProductInputs& in : matched.inputs) {
     operands.insert(operands.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor,
                                      in.scale_rows, in.scale_weights, in.scale_up, in.given_scale});

@@ -158,7 +158,7 @@ absl::Status CheckWorkspace(const Plan& plan, const std::vector<uint64_t>& scrat
     for (const OperandBinding& b : spec.operands) {
       if (b.buffer != kWorkspaceBuffer) continue;
       const RoleShape shape = ShapeOf(spec.sequence, b.role);
-      const int64_t rows = shape.of_launch ? plan.bucket : std::max<int64_t>(shape.rows, 1);
+      const int64_t rows = std::max<int64_t>(shape.rows, 1);  // of a launch: the bucket's
       const int64_t bytes =
           b.role == Role::kPartialOut ? z.partial_out_bytes : rows * shape.RowBytes();
       SINTER_RETURN_IF_ERROR(CheckInside(plan, b, static_cast<uint64_t>(bytes)));

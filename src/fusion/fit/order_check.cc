@@ -26,7 +26,7 @@ absl::StatusOr<std::string> OrderCheck::Wanted() {
     options.batch_invariant = true;
     options.allow_cooperative = false;
     SINTER_ASSIGN_OR_RETURN(const FusionResult result,
-                            PlanChain(chain_, kRowOrderBucket, model_, options));
+                            PlanChain(chain_, RowOrderBucketOf(chain_), model_, options));
     wanted_ = RowOrder(result.chosen);
   }
   return *wanted_;

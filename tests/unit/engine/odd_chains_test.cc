@@ -1,0 +1,177 @@
+// Chains that once were planned wrongly, or broke the planner: each computes its own rows, in a
+// place that nobody else reads, and its stored plan is read back.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/base/device_model.h"
+#include "src/chain/composites.h"
+#include "src/chain/conv2d.h"
+#include "src/engine/loaded_plan.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/product_runs.h"
+#include "tests/support/constant_dim.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+const DType kBF16 = DType::kBF16, kF32 = DType::kF32, kE4M3 = DType::kE4M3;
+
+FusionResult PlanOf(const Chain& chain, int64_t bucket, bool batch_invariant = false) {
+  FusionOptions options;
+  options.batch_invariant = batch_invariant;
+  auto result = PlanChain(chain, bucket, testing::H200(), options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : FusionResult();
+}
+
+// Rows over their root mean square, multiplied by weights.
+Chain NormAndProduct(int64_t rows) {
+  testing::Graph g;
+  const ValueId x = g.Cast(g.In(kBF16, {rows, 1024}), kF32);
+  const ValueId mean = g.Add(g.Mean(g.Mul(x, x), 1), g.Const(1e-6));
+  const ValueId scaled = g.Mul(x, g.Spread(g.Un(UnaryKind::kRsqrt, mean), x));
+  g.Out(g.Cast(g.Matmul(scaled, g.In(kBF16, {2048, 1024}, true)), kBF16));
+  return g.Finish();
+}
+
+TEST(OddChains, AProductThatNormsConstantRowsHasAllOfThem) {
+  for (const int64_t rows : {16, 48}) {
+    const Chain chain = NormAndProduct(rows);
+    const Plan plan = PlanOf(chain, 1).chosen;
+    int products = 0;
+    for (const PlannedKernel& kernel : plan.kernels) {
+      if (kernel.spec.stitch != nullptr) continue;
+      ++products;
+      EXPECT_EQ(kernel.spec.sequence.m, rows);
+      EXPECT_EQ(kernel.spec.constant_rows, FixedRowsOf(chain) == 1);
+    }
+    EXPECT_EQ(products, 1);
+  }
+}
+
+// Windows of one tile read pixels of others.
+TEST(OddChains, NoKernelStoresOverPixelsThatWindowsRead) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({kBF16, {Dim::M(), C(56), C(56), C(64)}}, {false, {}, "x"});
+  const ValueId taps = *b.Input({kBF16, {C(64), C(3), C(3), C(64)}}, {true, {}, "w1"});
+  const ValueId w = *b.Input({kBF16, {C(64), C(64)}}, {true, {}, "w2"});
+  Conv2d same;
+  same.pads = {1, 1, 1, 1};
+  const ValueId c = *b.Unary(UnaryKind::kRelu, *b.Convolve(x, taps, same));
+  OutputOptions over;
+  over.alias = x;
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(c, w, false, true), kBF16), over).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(FindProductRuns(chain, 8).runs.size(), 2u);
+  EXPECT_EQ(PlanOf(chain, 8).chosen.kernels.size(), 2u);
+}
+
+// A product of codes. `scale_m`: strides of the rows' scales depend on M.
+ValueId CodesProduct(ChainBuilder& b, bool scale_m) {
+  const ValueId a = *b.Input({kE4M3, {Dim::M(), C(512)}}, {false, {}, "a"});
+  InputOptions scales{false, {}, "scale"};
+  if (scale_m) scales.strides = {{1, 0}, {1, 1}};
+  const ValueId scale = *b.Input({kF32, {Dim::M(), C(4)}}, scales);
+  const ValueId w = *b.Input({kE4M3, {C(512), C(512)}}, {true, {}, "w"});
+  return *b.ScaledMatmul(a, w, scale, *b.Input({kF32, {C(4), C(4)}}, {true, {}, "of w"}));
+}
+
+TEST(OddChains, CodesByGroupsWhoseScalesNobodyReadsArePlanned) {
+  ChainBuilder b;
+  const std::vector<Dim> groups = {Dim::M(), C(4), C(128)};
+  const ValueId y = *b.Reshape(CodesProduct(b, false), groups);
+  const ValueId largest = *b.Reduce(ReduceKind::kMax, *b.Unary(UnaryKind::kAbs, y), {2}, true);
+  const ValueId floored = *b.Binary(BinaryKind::kMax, largest, *b.Scalar(1e-10));
+  const ValueId inverse = *b.Binary(BinaryKind::kDiv, *b.Scalar(448), floored);
+  const ValueId scaled = *b.Binary(BinaryKind::kMul, y, *b.Broadcast(inverse, groups));
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Reshape(scaled, {Dim::M(), C(512)}), kE4M3)).ok());
+  EXPECT_FALSE(PlanOf(*b.Finish(), 64).chosen.kernels.empty());
+}
+
+// What no kernel of products stores is another kernel's, as it is beside a second output.
+TEST(OddChains, AResultThatProductsDoNotStoreIsCastByAnotherKernel) {
+  for (const DType dtype : {kE4M3, DType::kS32}) {
+    ChainBuilder b;
+    ASSERT_TRUE(b.Output(*b.Cast(CodesProduct(b, false), dtype)).ok());
+    EXPECT_EQ(PlanOf(*b.Finish(), 64).chosen.kernels.size(), 2u) << NameOf(dtype);
+  }
+}
+
+TEST(OddChains, BatchInvariantPlansOfOtherProductsAreRefused) {
+  ChainBuilder b;
+  const ValueId y = CodesProduct(b, true);
+  const ValueId largest = *b.Reduce(ReduceKind::kMax, y, {1}, true);
+  const ValueId spread = *b.Broadcast(largest, {Dim::M(), C(512)});
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kSub, y, spread), kBF16)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_FALSE(PlanOf(chain, 64, true).chosen.kernels.empty());
+  FusionOptions options;
+  options.batch_invariant = true;
+  const auto refused = PlanChain(chain, 8192, testing::H200(), options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("strides of scale_a depend on M"));
+}
+
+TEST(OddChains, BatchInvariantPlansHaveTheLargestBucketThatTheChainHas) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({kBF16, {Dim::M(), C(128), C(128), C(8)}}, {false, {}, "x"});
+  const ValueId w = *b.Input({kBF16, {C(8), C(3), C(3), C(8)}}, {true, {}, "w"});
+  Conv2d same;
+  same.pads = {1, 1, 1, 1};
+  const ValueId y = *b.Cast(*b.Convolve(x, w, same), kBF16);
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kTanh, *b.Cast(y, kF32))).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_LT(RowOrderBucketOf(chain), kRowOrderBucket);
+  EXPECT_FALSE(PlanOf(chain, 1, true).chosen.kernels.empty());
+}
+
+// A column sum, multiplied by weights: the product's one row lies in the workspace.
+TEST(OddChains, AStoredPlanOfAProductWithItsOwnRowsIsReadBack) {
+  testing::Graph g;
+  const ValueId x = g.Cast(g.In(kBF16, {-1, 64}), kF32);
+  const ValueId sum = g.Cast(g.Reduce(ReduceKind::kSum, x, 0), kBF16);
+  g.Out(g.Cast(g.Matmul(sum, g.In(kBF16, {64, 64}, true)), kBF16));
+  const Plan plan = PlanOf(g.Finish(), 8192).chosen;
+  const auto back = Plan::Decode(plan.Encode());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->PlanDigest(), plan.PlanDigest());
+}
+
+// The rows that a plan takes in one call.
+int64_t MostRows(const Chain& chain) {
+  return NewLoadedPlan(std::make_shared<const Chain>(chain), PlanOf(chain, 8192).chosen)->rows.most;
+}
+
+TEST(OddChains, RowsThatAreNumberedAreNotTakenPieceByPiece) {
+  for (const int axis : {0, 1}) {
+    ChainBuilder b;
+    const std::vector<Dim> dims = {Dim::M(), C(16)};
+    const ValueId x = *b.Cast(*b.Input({kBF16, dims}, {false, {}, "x"}), kF32);
+    const ValueId numbered = *b.Binary(BinaryKind::kMul, x, *b.Iota(dims, axis, kF32));
+    const ValueId w = *b.Input({kBF16, {C(64), C(16)}}, {true, {}, "w"});
+    const ValueId y = *b.Matmul(*b.Cast(numbered, kBF16), w, false, true);
+    ASSERT_TRUE(b.Output(*b.Cast(y, kBF16)).ok());
+    EXPECT_EQ(MostRows(*b.Finish()) == 8192, axis == 0);
+  }
+}
+
+TEST(OddChains, AnOutputWithoutMInItsPlaceIsMadeOnce) {
+  for (const bool in_place : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(kBF16, {-1, 64}), step = g.In(kF32, {64});
+    g.Out(g.Cast(g.Matmul(x, g.In(kBF16, {64, 64}, true)), kBF16));
+    OutputOptions over;
+    if (in_place) over.alias = step;
+    g.Out(g.Add(step, g.Spread(g.Const(1), step)), over);
+    EXPECT_EQ(MostRows(g.Finish()) == 8192, in_place);
+  }
+}
+
+}  // namespace
+}  // namespace sinter
