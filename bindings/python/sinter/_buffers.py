@@ -9,6 +9,7 @@ import operator
 import sys
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
+from ._argument import integer
 from ._chain import TensorInfo
 from ._dtype import DType
 from ._error import Error, Status, invalid
@@ -80,9 +81,14 @@ def describe(value: Any, name: str, stream: int = 0, untyped: bool = False) -> B
             f"{name} is a {type(value).__name__}: neither a torch tensor, nor an object with __cuda_array_interface__ "
             "or __dlpack__, nor an address"
         ) from None
+    return Buffer(_within(address, name))
+
+
+def _within(address: int, name: str) -> int:
+    """`address`, which has 64 bits."""
     if not 0 <= address < 2**64:
         raise invalid(f"{name} is the address {address}, not 0 to 2^64 - 1")
-    return Buffer(address)
+    return address
 
 
 def check(buffer: Buffer, info: TensorInfo, name: str, device: Optional[int]) -> None:
@@ -211,25 +217,27 @@ _TYPESTR = {
 
 def _of_interface(value: Any, interface: Any, name: str, untyped: bool) -> Buffer:
     try:
-        typestr, shape = interface["typestr"], tuple(int(extent) for extent in interface["shape"])
-        address, strides = int(interface["data"][0] or 0), interface.get("strides")
+        typestr, shape = interface["typestr"], tuple(operator.index(extent) for extent in interface["shape"])
+        address, strides = operator.index(interface["data"][0] or 0), interface.get("strides")
+        strides = None if strides is None else tuple(operator.index(stride) for stride in strides)
         producer, readonly = interface.get("stream"), bool(interface["data"][1])
         masked = interface.get("mask") is not None
+        dtype = DType.S8 if untyped and typestr == "|u1" else _TYPESTR.get(typestr)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as reason:
         raise invalid(f"{name} has a __cuda_array_interface__ that cannot be read: {reason!r}") from None
-    dtype = DType.S8 if untyped and typestr == "|u1" else _TYPESTR.get(typestr)
     if dtype is None:
         raise invalid(f"{name} has typestr {typestr!r}; there are {' '.join(_TYPESTR)}")
     if masked:
         raise invalid(f"{name} has a mask")
     if strides is not None:
         strides = _element_strides(strides, shape, dtype, name)
+    if producer is not None:
+        producer = integer(producer, f"the stream of {name}", 0, 2**64 - 1)
     # 1 and 2 are CUDA's handles of the legacy and the per-thread default stream.
-    return Buffer(address, None, dtype, shape, strides, value, False, producer, readonly)
+    return Buffer(_within(address, name), None, dtype, shape, strides, value, False, producer, readonly)
 
 
-def _element_strides(strides: Any, shape: Tuple[int, ...], dtype: DType, name: str) -> Tuple[int, ...]:
-    strides = tuple(strides)
+def _element_strides(strides: Tuple[int, ...], shape: Tuple[int, ...], dtype: DType, name: str) -> Tuple[int, ...]:
     if len(strides) != len(shape) or any(stride % dtype.itemsize for stride in strides):
         raise invalid(f"{name} has byte strides {strides} for shape {shape} of {dtype}")
     return tuple(stride // dtype.itemsize for stride in strides)
@@ -312,7 +320,7 @@ def _of_dlpack(value: Any, name: str, stream: int, untyped: bool) -> Buffer:
     rank = tensor.rank
     # The capsule is not consumed: it frees the memory when it goes, and the buffer holds it.
     return Buffer(
-        (tensor.data or 0) + tensor.byte_offset,
+        _within((tensor.data or 0) + tensor.byte_offset, name),
         int(ordinal),
         dtype,
         tuple(tensor.shape[:rank]) if rank else (),

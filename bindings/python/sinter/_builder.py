@@ -15,12 +15,13 @@ import ctypes
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
+from ._argument import flag, integer, sequence
 from ._chain import Chain
 from ._dtype import DType, DTypeLike
 from ._error import invalid
 from ._handle import Handle
 from ._library import call, encode
-from ._shape import M, Dim, Shape, Stride, axis as _axis, broadcast, int32s, int64s, integer, shape as _shape, strides as _strides
+from ._shape import M, Dim, Shape, Stride, axis as _axis, broadcast, int32s, int64s, shape as _shape, strides as _strides
 
 Number = Union[int, float]
 Operand = Union["Value", int, float]
@@ -210,14 +211,13 @@ class Builder(Handle):
     leaves the chain as it was.
     """
 
-    __slots__ = ("_inputs", "_outputs")
+    __slots__ = ("_outputs",)
     _release_name = "sinter_chain_release"
 
     def __init__(self) -> None:
         chain = ctypes.c_void_p()
         call("sinter_chain_create", ctypes.byref(chain))
         super().__init__(chain)
-        self._inputs = 0
         self._outputs = 0
 
     # Leaves.
@@ -241,15 +241,13 @@ class Builder(Handle):
             constant: weights: the tensor never changes while a plan uses it on a stream.
         """
         dims, kind = _shape(shape), DType.of(dtype)
-        options = _abi.InputOptions(flags=_abi.INPUT_CONSTANT if constant else 0)
+        options = _abi.InputOptions(flags=_abi.INPUT_CONSTANT if flag(constant, "constant") else 0)
         if name is not None:
             options.name = encode(name, "name")
         factors, powers = _strides(strides, len(dims))
         if factors is not None:
             options.strides, options.stride_m_powers = factors, powers
-        value = self._add("input", dims, kind, int(kind), len(dims), int64s(dims), ctypes.byref(options))
-        self._inputs += 1
-        return value
+        return self._add("input", dims, kind, int(kind), len(dims), int64s(dims), ctypes.byref(options))
 
     def constant(
         self,
@@ -305,15 +303,24 @@ class Builder(Handle):
     def finish(self, *outputs: Value) -> Chain:
         """Declares `outputs`, checks the whole and hands the chain over. The builder is closed by it.
 
+        A finish that fails closes the builder too where it has declared outputs: nothing takes them back. One that was
+        given none, or what is no output, leaves it open.
+
         Raises:
-            Error: INVALID_ARGUMENT for a chain without outputs, or with a value that no output needs; the builder
-                then stays open.
+            Error: FAILED_PRECONDITION for a chain without outputs; INVALID_ARGUMENT for a value that no output needs.
         """
-        numbers = [self._own(value) for value in outputs]
         for value in outputs:
-            self.output(value)
-        del numbers
-        call("sinter_chain_finish", self._get())
+            self._own(value)
+        declared = self._outputs
+        try:
+            for value in outputs:
+                self.output(value)
+            call("sinter_chain_finish", self._get())
+        except BaseException:
+            if self._outputs > declared:
+                self._pointer = None
+                self._end()
+            raise
         self._pointer = None
         return Chain(self._owned.pop())
 
@@ -395,7 +402,7 @@ class Builder(Handle):
         return self._add("matmul", shape, dtype, *operands, ctypes.byref(options))
 
     def _reduce(self, kind: str, a: Value, axes: Axes, keepdims: bool) -> Value:
-        number = self._own(a)
+        number, keepdims = self._own(a), flag(keepdims, "keepdims")
         if axes is None:
             chosen = list(range(a.rank))
         elif isinstance(axes, Sequence) and not isinstance(axes, str):
@@ -427,8 +434,6 @@ class Builder(Handle):
 
     def _concat(self, values: Sequence[Value], axis: int) -> Value:
         numbers = int32s([self._own(value) for value in values])
-        if not values:
-            raise invalid("concat takes 1 to 64 operands, not 0")
         first = values[0]
         at = _axis(axis, first.rank)
         if any(value.rank != first.rank for value in values):
@@ -499,12 +504,12 @@ def filter_number(name: str) -> int:
     return _FILTER[name]
 
 
-def numbers_of(value: Any, name: str, count: int) -> Tuple[int, ...]:
-    """``count`` integers: one for all, as many, or one for each pair of them."""
-    given = (value,) if isinstance(value, int) else tuple(value)
+def numbers_of(value: Any, name: str, count: int, minimum: int) -> Tuple[int, ...]:
+    """``count`` integers, `minimum` to 1024: one for all, as many, or one for each pair of them."""
+    given = sequence(value, name) if hasattr(value, "__len__") else [value]
     if len(given) == 0 or count % len(given) != 0:
         raise invalid(f"{name} has {len(given)} numbers, must have {count} or one")
-    return tuple(integer(item, name, 0) for item in given for _ in range(count // len(given)))
+    return tuple(integer(item, name, minimum, 1024) for item in given for _ in range(count // len(given)))
 
 
 def builder_of(value: Any) -> Builder:

@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 import threading
+import traceback
 from typing import Any, Callable, Dict, Optional
 
 from . import _abi
@@ -18,6 +19,7 @@ _keys = itertools.count(1)
 _lock = threading.RLock()  # a finalizer may run inside
 _targets: Dict[int, Callable[..., Any]] = {}
 _here = threading.local()
+_IGNORED = "exception ignored in a callback of sinter"
 
 
 def _renew_lock() -> None:
@@ -63,10 +65,19 @@ def _deliver(key: Optional[int], *arguments: Any) -> None:
     try:
         target(*arguments)
     except Exception as error:  # an exception cannot pass through C
-        hook: Any = sys.unraisablehook
-        hook(_Unraisable(error, target))
+        _report(error, target)
     finally:
         _here.depth -= 1
+
+
+def _report(error: Exception, target: Any) -> None:
+    """To ``sys.unraisablehook``, or as Python's own would print it, which takes objects of the interpreter alone."""
+    hook: Any = sys.unraisablehook
+    if hook is not sys.__unraisablehook__:
+        hook(_Unraisable(error, target))
+    elif sys.stderr is not None:
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        sys.stderr.write(f"{_IGNORED}: {target!r}\n{''.join(lines)}")
 
 
 class _Unraisable:
@@ -76,7 +87,7 @@ class _Unraisable:
         self.exc_type: Any = type(error)
         self.exc_value: Any = error
         self.exc_traceback: Any = error.__traceback__
-        self.err_msg: Any = "exception ignored in a callback of sinter"
+        self.err_msg: Any = _IGNORED
         self.object: Any = target
 
 

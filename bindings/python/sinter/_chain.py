@@ -7,10 +7,12 @@ import json
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from . import _abi
+from ._argument import integer
 from ._dtype import DType
+from ._error import invalid
 from ._handle import Handle
 from ._library import call, call_for_digest, call_for_text, encode, library, take_text, text
-from ._shape import Shape, integer
+from ._shape import Shape
 
 M_MAX = 2**31 - 1
 _CACHED_SIZES = 256
@@ -86,7 +88,7 @@ class Chain(Handle):
         Raises:
             Error: INVALID_ARGUMENT with the path of the value, or line and column of what is no JSON.
         """
-        source = document if isinstance(document, str) else json.dumps(document)
+        source = document if isinstance(document, str) else _dumped(document)
         chain = ctypes.c_void_p()
         call("sinter_x_chain_from_json", encode(source, "document"), ctypes.byref(chain))
         return cls(chain)
@@ -181,6 +183,15 @@ class Chain(Handle):
 
 
 ChainLike = Union[Chain, str]
+
+
+def _dumped(document: object) -> str:
+    try:
+        return json.dumps(document)
+    except TypeError as reason:
+        raise TypeError(f"document is no JSON: {reason}") from None
+    except (ValueError, RecursionError) as reason:
+        raise invalid(f"document is no JSON: {reason}") from None
 
 
 def _need_str(value: object, name: str) -> None:

@@ -11,6 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _abi, _callbacks, _handle
+from ._argument import flag, integer, number, sequence
 from ._buffers import torch_module
 from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
@@ -20,7 +21,6 @@ from ._library import call, call_for_digest, call_for_long_text, call_for_text, 
 from ._nvrtc import find_nvrtc
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
 from ._slot import Slot
-from ._shape import integer, sequence
 from ._stats import Stats, read_stats
 from ._stream import StreamLike
 from ._tuning import TuningSet
@@ -326,7 +326,7 @@ class Context(Closable):
         """
         chain = Chain.of(chain)
         options = prepare_options(timeout, batch_invariant, must_hit, False, verify, choice, stream)
-        return Slot(self, chain, rows_of(chain, m), options, manual, progress)
+        return Slot(self, chain, rows_of(chain, m), options, flag(manual, "manual"), progress)
 
     def prepare_many(
         self,
@@ -390,12 +390,13 @@ class Context(Closable):
         chain = Chain.of(chain)
         if into is not None and not isinstance(into, TuningSet):
             raise TypeError(f"into is a {type(into).__name__}, not a sinter.TuningSet")
-        flags = (_abi.TUNE_BATCH_INVARIANT if batch_invariant else 0) | (_abi.TUNE_KEEP if keep else 0)
+        flags = _abi.TUNE_BATCH_INVARIANT if flag(batch_invariant, "batch_invariant") else 0
+        flags |= _abi.TUNE_KEEP if flag(keep, "keep") else 0
         options = _abi.TuneOptions(
             flags=flags,
             deadline_us=microseconds(timeout),
             top_k=integer(top_k, "top_k", -(2**31), 2**31 - 1),
-            switch_margin=float(switch_margin),
+            switch_margin=number(switch_margin, "switch_margin"),
             into=into._get() if into is not None else None,
         )
         rows = rows_of(chain, m)
@@ -443,9 +444,7 @@ def _set_strings(options: Any, **strings: Optional[PathLike]) -> None:
 def _set_switches(options: Any, **switches: Optional[bool]) -> None:
     """0 follows the environment, 1 is on, 2 is off."""
     for name, value in switches.items():
-        if value not in (None, True, False):
-            raise TypeError(f"{name} is {value!r}, neither True nor False nor None")
-        setattr(options, name, 0 if value is None else 1 if value else 2)
+        setattr(options, name, 0 if value is None else 1 if flag(value, name) else 2)
 
 
 def _set_packs(options: Any, packs: Optional[Sequence[PathLike]]) -> None:

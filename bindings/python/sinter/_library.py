@@ -137,12 +137,14 @@ def encode(value: Any, name: str) -> bytes:
     """A path or a string as the library takes it.
 
     Raises:
-        TypeError: neither. Error: it holds a NUL.
+        TypeError: neither. Error: it holds a NUL, or what UTF-8 has not: half of a surrogate pair.
     """
     try:
         data = os.fsencode(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, neither a string nor a path") from None
+    except UnicodeEncodeError as reason:
+        raise Error(Status.INVALID_ARGUMENT, f"{name} cannot be encoded: {reason}") from None
     if b"\0" in data:
         raise Error(Status.INVALID_ARGUMENT, f"{name} holds a NUL byte at {data.index(0)}")
     return data

@@ -6,6 +6,7 @@ import ctypes
 from typing import Optional, Sequence, Tuple, Union
 
 from . import _abi
+from ._argument import integer, number, sequence
 from ._builder import (
     Builder,
     Number,
@@ -18,8 +19,8 @@ from ._builder import (
     numbers_of,
 )
 from ._dtype import DType
+from ._error import invalid
 from ._library import call
-from ._shape import integer
 
 
 def _unary(kind: int, x: Value) -> Value:
@@ -137,9 +138,10 @@ def where(condition: Value, a: Operand, b: Operand) -> Value:
 
 def concat(values: Sequence[Value], axis: int = -1) -> Value:
     """1 to 64 values of one dtype behind one another along an axis of constant extent."""
-    if not values:
+    operands = sequence(values, "values")
+    if not operands:
         raise TypeError("concat takes 1 to 64 values, not 0")
-    return builder_of(values[0])._concat(values, axis)
+    return builder_of(operands[0])._concat(operands, axis)
 
 
 def swiglu(gate: Value, up: Value) -> Value:
@@ -151,9 +153,9 @@ def swiglu(gate: Value, up: Value) -> Value:
 def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Value] = None) -> Value:
     """softmax(scale * x + mask) along `axis`; the mask is broadcast to x."""
     b = builder_of(x)
-    options = _abi.SoftmaxOptions(scale=_number(scale, "scale"), mask=b._optional(mask))
-    number = integer(axis, "axis", -(2**31), 2**31 - 1)
-    return b._add("softmax", x.shape, DType.F32, b._own(x), number, ctypes.byref(options))
+    options = _abi.SoftmaxOptions(scale=_nonzero(scale, "scale", "not be 0 in f32"), mask=b._optional(mask))
+    at = integer(axis, "axis", -(2**31), 2**31 - 1)
+    return b._add("softmax", x.shape, DType.F32, b._own(x), at, ctypes.byref(options))
 
 
 def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
@@ -190,7 +192,8 @@ def lstm_cell(gates: Value, c: Value) -> Tuple[Value, Value]:
 def gru_cell(xg: Value, hg: Value, h: Value) -> Value:
     """xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h."""
     b = builder_of(xg)
-    return b._add("gru_cell", h.shape, DType.F32, b._own(xg), b._own(hg), b._own(h))
+    numbers = (b._own(xg), b._own(hg), b._own(h))
+    return b._add("gru_cell", h.shape, DType.F32, *numbers)
 
 
 def conv2d(
@@ -204,12 +207,13 @@ def conv2d(
 ) -> Value:
     """x [batch, height, width, in] with w [out, height, width, in], or [height, width, in, out] ("HWIO").
 
-    ``stride`` and ``dilation``: (height, width) or one for both. ``padding``: (top, bottom, left, right), (height,
-    width) or one for all.
+    ``stride`` and ``dilation``, 1 to 1024: (height, width) or one for both. ``padding``, 0 to 1024: (top, bottom, left,
+    right), (height, width) or one for all.
     """
     b = builder_of(x)
-    strides, dilations = numbers_of(stride, "stride", 2), numbers_of(dilation, "dilation", 2)
-    pads = numbers_of(padding, "padding", 4)
+    builder_of(w)
+    strides, dilations = numbers_of(stride, "stride", 2, 1), numbers_of(dilation, "dilation", 2, 1)
+    pads = numbers_of(padding, "padding", 4, 0)
     options = _abi.Conv2dOptions(
         filter=filter_number(filter),
         stride_height=strides[0],
@@ -229,7 +233,7 @@ def _conv_shape(
     x: Value, w: Value, filter: str, strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> Tuple[int, ...]:
     """The library refuses what has no convolution; then this shape is never seen."""
-    if x.rank != 4 or w.rank != 4 or 0 in strides:
+    if x.rank != 4 or w.rank != 4:
         return x.shape
     height, out = (1, 0) if filter == "OHWI" else (0, 3)
     pixels = []
@@ -303,7 +307,9 @@ def gated_ffn(
 
 def _norm(kind: str, x: Value, gamma: Optional[Value], beta: Optional[Value], eps: float) -> Value:
     b = builder_of(x)
-    options = _abi.NormOptions(eps=_number(eps, "eps"), gamma=b._optional(gamma), beta=b._optional(beta))
+    options = _abi.NormOptions(
+        eps=_nonzero(eps, "eps", "be more than 0 in f32 and at most 1"), gamma=b._optional(gamma), beta=b._optional(beta)
+    )
     return b._add(kind, x.shape, DType.F32, b._own(x), ctypes.byref(options))
 
 
@@ -318,7 +324,9 @@ def _either(a: Operand, b: Operand) -> Builder:
     return builder_of(a if isinstance(a, Value) else b)
 
 
-def _number(value: Number, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is {value!r}, which is no number")
-    return float(value)
+def _nonzero(value: Number, name: str, must: str) -> float:
+    """`value` as a float; the library takes 0 for what is not given."""
+    found = number(value, name)
+    if found == 0:
+        raise invalid(f"{name} is 0, must {must}")
+    return found

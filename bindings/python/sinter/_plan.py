@@ -9,13 +9,13 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi
+from ._argument import flag, integer, sequence
 from ._buffers import Buffer, check, check_workspace, describe, is_torch, torch_dtype, torch_module
 from ._chain import Chain, TensorInfo
 from ._context import Context
 from ._error import Error, Status, invalid
 from ._handle import Handle
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error, text
-from ._shape import integer, sequence
 from ._stream import StreamLike, current, handle as stream_handle
 
 
@@ -117,8 +117,8 @@ class Plan(Handle):
             m: rows; by default what the inputs' shapes say.
             stream: an integer or a stream of torch or CuPy; by default the current stream of the inputs' library. Work
                 of other streams on the buffers is the caller's to wait for.
-            workspace: device memory of ``workspace_size`` bytes, of any element type, zeroed once before its first use;
-                by default the context's own for the stream.
+            workspace: device memory of ``workspace_size`` bytes, of any element type, zeroed once before its first use,
+                apart from all buffers; by default the context's own for the stream.
             pdl: programmatic dependent launch: the first kernel may start before the kernel ahead has ended.
 
         Memory that its owner may free at any time (``__cuda_array_interface__``, ``__dlpack__``) is kept alive until
@@ -128,12 +128,12 @@ class Plan(Handle):
             Error: INVALID_ARGUMENT naming the buffer and the property; OUT_OF_RANGE for m above the bucket;
                 UNAVAILABLE without a GPU; FAILED_PRECONDITION for a tensor that requires a gradient.
         """
-        on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
+        on, pdl = current(inputs, self.context.device) if stream is None else stream_handle(stream), flag(pdl, "pdl")
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()
         if rows == 0 and self.chain.uses_m:
             return outputs[0] if len(outputs) == 1 else outputs
-        given = self._given_workspace(workspace, on)
+        given = self._given_workspace(workspace, on, buffers, rows)
         self._order(buffers + given, on)
         address = given[0].address if given else self.context._workspaces.address(on, self.workspace_size)
         addresses = (ctypes.c_uint64 * len(buffers))(*[buffer.address for buffer in buffers])
@@ -153,7 +153,7 @@ class Plan(Handle):
         on = current(inputs, self.context.device) if stream is None else stream_handle(stream)
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()
-        given = self._given_workspace(workspace, on)
+        given = self._given_workspace(workspace, on, buffers, rows)
         self._order(buffers + given, on)
         return Binding(self, buffers, outputs, rows, given, on)
 
@@ -225,12 +225,15 @@ class Plan(Handle):
             if {producer, stream} != {0, 1}:
                 self.context._driver.wait_for(int(producer or 0), stream)
 
-    def _given_workspace(self, given: Any, stream: int) -> List[Buffer]:
+    def _given_workspace(self, given: Any, stream: int, buffers: Sequence[Buffer], rows: int) -> List[Buffer]:
         """The caller's workspace, checked; empty without one."""
         if given is None:
             return []
         buffer = self._placed(describe(given, "workspace", stream, untyped=True))
         check_workspace(buffer, self.workspace_size, self.context.device)
+        for i, (other, info) in enumerate(zip(buffers, self.chain.buffers(rows))):
+            if _overlap(buffer.address, self.workspace_size, other.address, info.bytes):
+                raise invalid(f"workspace overlaps {_name(i, self.chain)}")
         return [_writable(buffer, "workspace")]
 
     def _launch(self, addresses: Any, workspace: int, stream: int, rows: int, pdl: bool) -> None:
@@ -296,7 +299,7 @@ class Binding:
         Raises:
             Error: OUT_OF_RANGE for more rows than the buffers hold.
         """
-        rows = self.m if m is None else integer(m, "m", 0, 2**31 - 1)
+        rows, pdl = self.m if m is None else integer(m, "m", 0, 2**31 - 1), flag(pdl, "pdl")
         self._check_rows(rows)
         owners = [buffer.owner for buffer in self._buffers]
         on = current(owners, self.plan.context.device) if stream is None else stream_handle(stream)
@@ -333,7 +336,7 @@ class Binding:
         before = [integer(node, f"dependencies[{i}]", 0, 2**64 - 1) for i, node in enumerate(sequence(dependencies, "dependencies"))]
         nodes = (ctypes.c_void_p * len(before))(*before)
         pointer = ctypes.c_void_p()
-        flags = _abi.GRAPH_PDL if pdl else 0
+        flags = _abi.GRAPH_PDL if flag(pdl, "pdl") else 0
         bound = self._bound(stream_handle(stream) if stream is not None else 0)
         call(
             "sinter_binding_add_to_graph", bound._get(), graph, len(nodes), nodes, *symbols, flags, ctypes.byref(pointer)
@@ -392,6 +395,8 @@ class GraphNodes(Handle):
             Error: FAILED_PRECONDITION where the graph must be built anew.
         """
         exec = integer(exec, "exec", 0, 2**64 - 1)
+        if not isinstance(binding, Binding):
+            raise TypeError(f"binding is a {type(binding).__name__}, not a sinter.Binding")
         rows = binding.m if m is None else integer(m, "m", 0, 2**31 - 1)
         binding._check_rows(rows)
         bound = binding._bound(stream_handle(stream) if stream is not None else 0)
@@ -442,11 +447,16 @@ def _check_overlap(buffers: Sequence[Buffer], infos: Sequence[TensorInfo], chain
     for i in range(first, len(buffers)):
         for j in range(i):
             a, b = buffers[i].address, buffers[j].address
-            if not (a < b + infos[j].bytes and b < a + infos[i].bytes):
+            if not _overlap(a, infos[i].bytes, b, infos[j].bytes):
                 continue
             if shared.get(i - first) == j and a == b:
                 continue
             raise invalid(f"{_name(i, chain)} overlaps {_name(j, chain)}, and the chain declares no alias of them")
+
+
+def _overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
+    """Whether two ranges of memory share a byte."""
+    return max(a, b) < min(a + a_bytes, b + b_bytes)
 
 
 def _allocate(inputs: Sequence[Any], info: TensorInfo, index: int) -> Any:

@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional
 
 from . import _abi, _callbacks
+from ._argument import flag
 from ._chain import Chain
 from ._error import Error, Status
 from ._handle import Closable
@@ -40,10 +41,10 @@ def prepare_options(
     stream: StreamLike,
 ) -> Any:
     """The C options of a prepare, without its callback."""
-    flags = _abi.PREPARE_BATCH_INVARIANT if batch_invariant else 0
-    flags |= _abi.PREPARE_MUST_HIT if must_hit else 0
-    flags |= _abi.PREPARE_NO_BUILD if no_build else 0
-    flags |= _abi.PREPARE_VERIFY if verify else 0
+    flags = _abi.PREPARE_BATCH_INVARIANT if flag(batch_invariant, "batch_invariant") else 0
+    flags |= _abi.PREPARE_MUST_HIT if flag(must_hit, "must_hit") else 0
+    flags |= _abi.PREPARE_NO_BUILD if flag(no_build, "no_build") else 0
+    flags |= _abi.PREPARE_VERIFY if flag(verify, "verify") else 0
     return _abi.PrepareOptions(
         flags=flags,
         deadline_us=microseconds(timeout),

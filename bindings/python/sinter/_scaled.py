@@ -6,11 +6,12 @@ import ctypes
 from typing import NamedTuple, Optional
 
 from . import _abi
+from ._argument import flag, number
 from ._builder import Builder, Value, activation_number, builder_of
 from ._dtype import DType, DTypeLike
 from ._error import invalid
 from ._library import call
-from ._operators import _number, _out_shape
+from ._operators import _out_shape
 
 
 class Scaled(NamedTuple):
@@ -44,15 +45,15 @@ class Quantizer(NamedTuple):
     scale: Optional[Value] = None
 
     def _options(self, b: Builder) -> _abi.QuantizeOptions:
-        number = _GRANULARITIES.get(self.granularity)
-        if number is None:
+        granularity = _GRANULARITIES.get(self.granularity)
+        if granularity is None:
             raise invalid(f"granularity is {self.granularity!r}; there are {' '.join(_GRANULARITIES)}")
         return _abi.QuantizeOptions(
-            flags=_abi.QUANTIZE_UE8M0 if self.ue8m0 else 0,
-            granularity=number,
+            flags=_abi.QUANTIZE_UE8M0 if flag(self.ue8m0, "ue8m0") else 0,
+            granularity=granularity,
             codes=int(DType.of(self.codes)),
-            eps=_number(self.eps, "eps"),
-            upper_bound=_number(self.upper_bound, "upper_bound"),
+            eps=number(self.eps, "eps"),
+            upper_bound=number(self.upper_bound, "upper_bound"),
             static_scale=b._optional(self.scale),
         )
 
@@ -61,7 +62,7 @@ def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
     """x as codes with their scale: [] (tensor), [.., 1] (row), [.., k / 128] (group), or the one given (static)."""
     b = builder_of(x)
     out = _abi.Scaled()
-    options = quantizer._options(b)
+    options = _quantizer(quantizer)._options(b)
     call("sinter_chain_add_quantize", b._get(), b._own(x), ctypes.byref(options), ctypes.byref(out))
     codes = Value(b, out.codes, x.shape, DType.of(quantizer.codes))
     if quantizer.scale is not None:
@@ -70,7 +71,20 @@ def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
     return Scaled(codes, Value(b, out.scale, () if last is None else x.shape[:-1] + last, DType.F32))
 
 
+def _builder_of_scaled(value: Scaled) -> Builder:
+    if not isinstance(value, Scaled):
+        raise TypeError(f"an operand is a {type(value).__name__}, not a sinter.Scaled")
+    return builder_of(value.codes)
+
+
+def _quantizer(value: Quantizer) -> Quantizer:
+    if not isinstance(value, Quantizer):
+        raise TypeError(f"quantizer is a {type(value).__name__}, not a sinter.Quantizer")
+    return value
+
+
 def _scaled(b: Builder, value: Scaled) -> _abi.Scaled:
+    _builder_of_scaled(value)
     return _abi.Scaled(b._own(value.codes), b._own(value.scale))
 
 
@@ -94,7 +108,7 @@ def scaled_matmul(
     The scales' shapes say what shares a value: [], [rows, 1], [rows, k / 128], of w also [ceil(n / 128), k / 128].
     ``accumulate`` "fast": sums of e4m3 may stay in the tensor cores; not with scales of k / 128 values.
     """
-    b = builder_of(a.codes)
+    b = _builder_of_scaled(a)
     options = _abi.LinearOptions(
         flags=_accumulate_flags(accumulate), activation=activation_number(activation), bias=b._optional(bias)
     )
@@ -115,14 +129,14 @@ def scaled_gemm_chain(
     accumulate: str = "promoted",
 ) -> Value:
     """c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded."""
-    b = builder_of(a.codes)
+    b = _builder_of_scaled(a)
     options = _abi.GemmChainOptions(
         flags=_accumulate_flags(accumulate),
         activation=activation_number(activation),
         bias1=b._optional(bias1),
         bias2=b._optional(bias2),
     )
-    quantize_options = quantizer._options(b)
+    quantize_options = _quantizer(quantizer)._options(b)
     operands = (_scaled(b, a), _scaled(b, w1), _scaled(b, w2), ctypes.byref(quantize_options))
     shape = _out_shape(a.codes, w2.codes, "oi")
     return b._add("scaled_gemm_chain", shape, DType.F32, *operands, ctypes.byref(options))
@@ -142,7 +156,7 @@ def scaled_gated_ffn(
     accumulate: str = "promoted",
 ) -> Value:
     """c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up), not rounded."""
-    b = builder_of(a.codes)
+    b = _builder_of_scaled(a)
     options = _abi.GatedFfnOptions(
         flags=_accumulate_flags(accumulate),
         activation=activation_number(activation),
@@ -150,7 +164,7 @@ def scaled_gated_ffn(
         bias_up=b._optional(bias_up),
         bias2=b._optional(bias2),
     )
-    quantize_options = quantizer._options(b)
+    quantize_options = _quantizer(quantizer)._options(b)
     operands = (_scaled(b, a), _scaled(b, gate), _scaled(b, up), _scaled(b, down), ctypes.byref(quantize_options))
     shape = _out_shape(a.codes, down.codes, "oi")
     return b._add("scaled_gated_ffn", shape, DType.F32, *operands, ctypes.byref(options))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 import re
-from typing import Any, Iterable, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from ._abi import DIM_M, MAX_RANK
+from ._argument import integer
 from ._error import invalid
-
-Item = TypeVar("Item")
-
-_I64_MAX = 2**63 - 1
 
 
 class _Symbol(int):
@@ -33,38 +29,9 @@ Stride = Union[int, str]
 _STRIDE = re.compile(r"(?:(\d{1,13})\*)?M(?:\^([0-9]))?")
 
 
-def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = _I64_MAX) -> int:
-    """`value` as an int within bounds.
-
-    Raises:
-        TypeError: no integer. Error: INVALID_ARGUMENT naming `name`, the value and the bound.
-    """
-    if isinstance(value, bool):
-        raise TypeError(f"{name} is {value}, which is no integer")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}, which is no integer") from None
-    if not minimum <= number <= maximum:
-        raise invalid(f"{name} is {number}, not {minimum} to {maximum}")
-    return number
-
-
-def sequence(values: Iterable[Item], name: str) -> List[Item]:
-    """`values` as a list.
-
-    Raises:
-        TypeError: no sequence, but for a string, whose items are refused one by one.
-    """
-    try:
-        return list(values)
-    except TypeError:
-        raise TypeError(f"{name} is {values!r}, not a sequence") from None
-
-
 def extent(value: Dim, name: str) -> int:
     """One extent; `sinter.M` or "M" is the symbol."""
-    if isinstance(value, _Symbol) or value == "M":
+    if isinstance(value, _Symbol) or (isinstance(value, str) and value == "M"):
         return M
     return integer(value, name, minimum=0)
 

@@ -83,6 +83,10 @@ class Slot(Closable):
             Error: INVALID_ARGUMENT for a plan of another chain, bucket or device; FAILED_PRECONDITION while the build
                 is under way.
         """
+        from ._plan import Plan
+
+        if not isinstance(plan, Plan):
+            raise TypeError(f"plan is a {type(plan).__name__}, not a sinter.Plan")
         with self._in_call() as slot:
             call("sinter_slot_offer", slot, plan._get())
 

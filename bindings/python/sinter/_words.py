@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from ._argument import integer
 from ._chain import M_MAX, Chain
 from ._error import invalid
-from ._shape import integer
 
 _MAX_US = 2**62
 

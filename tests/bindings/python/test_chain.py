@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -239,11 +240,62 @@ def test_a_finished_builder_is_closed_and_the_chain_lives():
     assert "neg" in str(chain)
 
 
+def test_a_finish_that_fails_takes_no_outputs_along():
+    """It closes the builder where it declared some, so that no chain has them twice."""
+    b = sinter.Builder()
+    x = b.input("bf16", (M, 8))
+    dead = x * 2
+    with pytest.raises(sinter.Error, match="INVALID_ARGUMENT"):
+        b.finish(-x)
+    with pytest.raises(sinter.Error, match="the Builder is closed"):
+        b.finish(-x, dead)
+    b = sinter.Builder()
+    x = b.input("bf16", (M, 8))
+    y = -x
+    with pytest.raises(sinter.Error, match="at most 1024 outputs"):
+        b.finish(*[y] * 1025)
+    with pytest.raises(sinter.Error, match="the Builder is closed"):
+        b.finish(y)
+
+
+def test_a_finish_that_declares_nothing_leaves_the_builder():
+    b = sinter.Builder()
+    with pytest.raises(sinter.Error) as caught:
+        b.finish()
+    assert caught.value.code == sinter.Status.FAILED_PRECONDITION
+    x = b.input("bf16", (M, 8))
+    with pytest.raises(TypeError):
+        b.finish(-x, None)
+    b.output(x + 1)
+    with pytest.raises(sinter.Error, match="INVALID_ARGUMENT"):
+        b.finish()  # the negation is not needed
+    b.output(-x)
+    with pytest.raises(sinter.Error, match="INVALID_ARGUMENT"):
+        b.finish()  # the first negation is not needed still
+    assert (x * 2).rank == 2
+
+
+def circular():
+    made = {}
+    made["ops"] = made
+    return made
+
+
+def deep():
+    made = []
+    for _ in range(100000):
+        made = [made]
+    return {"ops": made}
+
+
 BAD = {
     "unknown kind": lambda: sinter.Chain.from_text("nothing m=1"),
     "text value": lambda: sinter.Chain.from_text("silu rows=M cols=0"),
     "empty": lambda: sinter.Chain.from_text(""),
     "no json": lambda: sinter.Chain.from_json("{"),
+    "circular json": lambda: sinter.Chain.from_json(circular()),
+    "too deep a dict": lambda: sinter.Chain.from_json(deep()),
+    "surrogate": lambda: sinter.Chain.from_text("\ud800"),
     "wrong json": lambda: sinter.Chain.from_json({"schema": 99}),
     "deep json": lambda: sinter.Chain.from_json("[" * 100000),
     "nul": lambda: sinter.Chain.from_text("silu\0"),
@@ -305,7 +357,10 @@ BAD_BUILDS = {
     "pred": lambda b: sinter.where(value(b), 1.0, 2.0),
     "not of float": lambda b: ~value(b),
     "alias": lambda b: b.output(-value(b), alias=b.input("f32", (M, 8))),
-    "dead": lambda b: b.finish(value(b).sum(1), *[value(b)][:0]) if value(b) + 1 else None,
+    "dead": lambda b: (b.output(value(b).sum(1)), value(b) + 1, b.finish()),
+    "eps 0": lambda b: sinter.rmsnorm(value(b), eps=0),
+    "eps huge": lambda b: sinter.rmsnorm(value(b), eps=10**400),
+    "scale 0": lambda b: sinter.softmax(value(b), scale=-0.0),
     "output strides": lambda b: b.output(-value(b), strides=(0, 1)),
 }
 BAD_TYPES = {
@@ -326,7 +381,93 @@ BAD_TYPES = {
     "eps": lambda b: sinter.rmsnorm(value(b), eps="small"),
     "concat": lambda b: sinter.concat([]),
     "axis": lambda b: value(b).sum("rows"),
+    "gru": lambda b: sinter.gru_cell(value(b), value(b), None),
+    "filter": lambda b: sinter.conv2d(image(b), None),
+    "quantizer": lambda b: sinter.quantize(value(b), None),
+    "scaled": lambda b: sinter.scaled_matmul(None, weights(b, 16, 8)),
+    "scaled weights": lambda b: sinter.scaled_matmul(sinter.quantize(value(b)), value(b)),
+    "concat dict": lambda b: sinter.concat({1: value(b)}),
+    "json": lambda b: sinter.Chain.from_json({1: object()}),
 }
+
+
+def image(b):
+    return b.input("bf16", (M, 9, 8, 2))
+
+
+def conv(b, **options):
+    return sinter.conv2d(image(b), b.constant("bf16", (4, 3, 3, 2)), **options)
+
+
+WINDOWS = {
+    "stride is 0, not 1 to 1024": dict(stride=0),
+    f"stride is {2**32 + 1}, not 1 to 1024": dict(stride=2**32 + 1),
+    "stride is 1025": dict(stride=(1, 1025)),
+    "dilation is 0, not 1 to 1024": dict(dilation=(0, 1)),
+    f"dilation is {2**32}": dict(dilation=2**32),
+    "padding is -1, not 0 to 1024": dict(padding=-1),
+    f"padding is {2**32}, not 0 to 1024": dict(padding=(0, 2**32)),
+    "padding has 3 numbers, must have 4": dict(padding=(1, 2, 3)),
+}
+NO_WINDOWS = {
+    "padding is 1.5, which is no integer": dict(padding=1.5),
+    "stride is 1.5, which is no integer": dict(stride=(1, 1.5)),
+    "dilation is None, which is no integer": dict(dilation=None),
+    "padding is True, which is no integer": dict(padding=True),
+    "stride is 's', which is no integer": dict(stride="s"),
+}
+
+
+@pytest.mark.parametrize("message", WINDOWS)
+def test_windows_are_within_bounds(message):
+    with pytest.raises(sinter.Error, match=message):
+        conv(sinter.Builder(), **WINDOWS[message])
+
+
+@pytest.mark.parametrize("message", NO_WINDOWS)
+def test_windows_are_integers(message):
+    with pytest.raises(TypeError, match=message):
+        conv(sinter.Builder(), **NO_WINDOWS[message])
+
+
+def test_windows_are_the_texts():
+    b = sinter.Builder()
+    sides = json.loads(b.finish(conv(b, stride=(1, 2), dilation=2, padding=(1, 1024, 0, 3)).cast("bf16")).to_json())["ops"][0]
+    assert (sides["strides"], sides["dilations"], sides["pads"]) == ([1, 2], [2, 2], [1, 1024, 0, 3])
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0])
+def test_a_zero_is_no_default(zero):
+    b = sinter.Builder()
+    for norm in (sinter.rmsnorm, sinter.layernorm):
+        with pytest.raises(sinter.Error, match="INVALID_ARGUMENT: eps is 0, must be more than 0 in f32 and at most 1"):
+            norm(value(b), eps=zero)
+    with pytest.raises(sinter.Error, match="INVALID_ARGUMENT: scale is 0, must not be 0 in f32"):
+        sinter.softmax(value(b), scale=zero)
+    sinter.quantize(value(b), sinter.Quantizer(eps=zero, upper_bound=zero))  # where 0 says so
+
+
+BUILD_FLAGS = {
+    "constant": lambda b, word: b.input("bf16", (M, 8), constant=word),
+    "keepdims": lambda b, word: value(b).sum(1, keepdims=word),
+    "ue8m0": lambda b, word: sinter.quantize(value(b), sinter.Quantizer(ue8m0=word)),
+}
+
+
+@pytest.mark.parametrize("word", ["0", "no", "", 0, 1, None, []])
+@pytest.mark.parametrize("name", BUILD_FLAGS)
+def test_flags_are_true_or_false(name, word):
+    with pytest.raises(TypeError, match=re.escape(f"{name} is {word!r}, neither True nor False")):
+        BUILD_FLAGS[name](sinter.Builder(), word)
+
+
+def test_numpys_flags_are_flags():
+    numpy = pytest.importorskip("numpy")
+    assert value(sinter.Builder()).sum(1, keepdims=numpy.True_).rank == 2
+    assert value(sinter.Builder()).sum(1, keepdims=numpy.False_).rank == 1
+    for other in (numpy.int8(1), numpy.zeros(2), numpy.array(True)):
+        with pytest.raises(TypeError, match="keepdims is"):
+            value(sinter.Builder()).sum(1, keepdims=other)
 
 
 @pytest.mark.parametrize("name", BAD_BUILDS)

@@ -28,6 +28,7 @@ def given_back(monkeypatch):
 
 
 def watched(monkeypatch, *kinds):
+    gc.collect()  # what earlier tests left in cycles
     found, library = [], _library.library()
     for kind in kinds:
 

@@ -246,6 +246,22 @@ def test_unsigned_bytes_are_a_workspace_and_no_operand():
             _buffers.describe(array, "x")
 
 
+@pytest.mark.parametrize("index", range(5))
+def test_a_given_workspace_is_apart_from_all_buffers(gpu, launchable, buffers, index):
+    *inputs, out = buffers
+    size, before = launchable.workspace_size, gpu.stats().launches
+    start = (index + 1) << 24
+    end = start + launchable.chain.buffers(7)[index].bytes
+    name = "output 0" if index == 4 else f"input {index}"
+    for address in (start, end - 16, start - size + 16):
+        for space in (Array((size,), address, "|u1"), address):
+            for use in (launchable, launchable.bind):
+                with pytest.raises(sinter.Error, match=f"INVALID_ARGUMENT: workspace overlaps {name}"):
+                    use(*inputs, out=out, workspace=space)
+    assert gpu.stats().launches == before
+    launchable.bind(*inputs, out=out, workspace=Array((size,), -(-end // 256) * 256, "|u1"))
+
+
 def test_a_given_workspace_is_kept(gpu, launchable, buffers, monkeypatch):
     """By a binding as long as it lives, by a launch until it has ended."""
     *inputs, out = buffers
@@ -302,6 +318,11 @@ BAD = {
     "output 0 is read-only": lambda b: b.__setitem__(4, Array((7, 1024), 1 << 28, data=(1 << 28, True))),
     r"__cuda_array_interface__ that failed: ZeroDivisionError": lambda b: b.__setitem__(0, Broken()),
     "cannot be read": lambda b: b.__setitem__(0, Array(None, 1 << 24)),
+    f"input 1 is the address {-(1 << 25)}, not": lambda b: b.__setitem__(1, Array((3072, 1024), -(1 << 25))),
+    f"output 0 is the address {2**64 + (1 << 24)}, not": lambda b: b.__setitem__(4, Array((7, 1024), 2**64 + (1 << 24))),
+    r"input 0 has a __cuda_array_interface__ that cannot be read: .*'float'": lambda b: b.__setitem__(0, Array((7.0, 1024))),
+    r"input 1 has a __cuda_array_interface__ that cannot be read: .*'str'": lambda b: b.__setitem__(1, Array((7, 9), strides="ab")),
+    r"the stream of input 0 is -1, not": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, stream=-1)),
     "the address -16": lambda b: b.__setitem__(0, -16),
     r"m is 129, the plan was prepared for at most 128": lambda b: b.__setitem__(0, Array((129, 1024), 1 << 24)),
 }
@@ -323,6 +344,8 @@ def test_wrong_types_are_type_errors(launchable, buffers):
     for bad in ("x", None, 1.5, [1, 2]):
         with pytest.raises(TypeError, match="input 0 is a"):
             launchable(bad, *inputs[1:], out=out)
+    with pytest.raises(TypeError, match="the stream of input 0 is 's', which is no integer"):
+        launchable(Array((7, 1024), 1 << 24, stream="s"), *inputs[1:], out=out)
     for bad in (True, "7"):
         with pytest.raises(TypeError, match="m is"):
             launchable(*inputs, out=out, m=bad)
@@ -332,10 +355,25 @@ def test_wrong_types_are_type_errors(launchable, buffers):
             call()
     with pytest.raises(TypeError, match="stream is a str"):
         launchable(*inputs, out=out, stream="main")
+    with pytest.raises(TypeError, match="binding is a NoneType, not a sinter.Binding"):
+        _plan.GraphNodes.update(None, 1, None)
     with pytest.raises(sinter.Error, match="output 0 cannot be made"):
         launchable(*inputs)
     with pytest.raises(sinter.Error, match="out has 2 buffers"):
         launchable(*inputs, out=(out, out))
+
+
+@pytest.mark.parametrize("word", ["no", 1, None])
+def test_pdl_is_true_or_false(gpu, launchable, buffers, monkeypatch, word):
+    *inputs, out = buffers
+    binding, before = launchable.bind(*inputs, out=out), gpu.stats().launches
+    monkeypatch.setattr(gpu._driver, "wait_for", lambda *_: pytest.fail("a stream waits"))
+    inputs[0] = Array((7, 1024), 1 << 24, stream=77)
+    uses = (lambda: launchable(*inputs, out=out, pdl=word), lambda: binding(pdl=word), lambda: binding.add_to_graph(1, pdl=word))
+    for use in uses:
+        with pytest.raises(TypeError, match=f"pdl is {word!r}, neither True nor False"):
+            use()
+    assert gpu.stats().launches == before
 
 
 def test_another_devices_memory_is_refused(gpu, launchable, buffers, monkeypatch):
@@ -485,6 +523,18 @@ def test_streams_of_many_makers():
             return (0, 13)
 
     assert [handle(stream) for stream in (None, 10, Torch(), CuPy(), Protocol())] == [0, 10, 11, 12, 13]
-    for bad in ("s", 1.5, -1):
-        with pytest.raises(TypeError):
+    class Bad:
+        def __init__(self, told):
+            self.told = told
+
+        def __cuda_stream__(self):
+            if isinstance(self.told, Exception):
+                raise self.told
+            return self.told
+
+    for bad in ("s", 1.5, -1, Bad((0, "x")), Bad((0, None)), Bad((0, -1)), Bad((0, 2**64)), type("T", (), {"ptr": -1})()):
+        with pytest.raises(TypeError, match="stream is"):
+            handle(bad)
+    for bad in (Bad(None), Bad((0,)), Bad(ValueError("no"))):
+        with pytest.raises(sinter.Error, match="stream has a __cuda_stream__ that failed"):
             handle(bad)

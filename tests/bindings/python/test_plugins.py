@@ -350,7 +350,7 @@ def test_linked_layers_are_compiled_in_one_graph(vllm):
         assert torch.equal(compiled(torch.arange(rows), x), taken(torch.arange(rows), x))
 
 
-@pytest.mark.parametrize("why", ["bias", "quantised", "tensor parallel", "another layer", "aux", "norm", "one layer", "no attention"])
+@pytest.mark.parametrize("why", ["bias", "quantised", "tensor parallel", "another layer", "aux", "norm", "eps", "one layer", "no attention"])
 def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
     kind, mlp = vllm.models[0]
     options = {"bias": dict(bias=True), "quantised": dict(method=Fp8LinearMethod), "one layer": dict(count=1)}.get(why, {})
@@ -372,6 +372,9 @@ def test_layers_that_do_not_fit_keep_vllms_path(vllm, why, caplog, monkeypatch):
         model.aux_hidden_state_layers = (1,)
     if why == "norm":
         model.layers[1].input_layernorm.has_weight = False
+    if why == "eps":
+        for norm in (norm for layer in model.layers for norm in layer.modules() if isinstance(norm, RMSNorm)):
+            norm.variance_epsilon = 0.0
     with caplog.at_level(logging.WARNING, "sinter"):
         model(positions, x)
     assert "a model of vLLM keeps its own path" in caplog.text

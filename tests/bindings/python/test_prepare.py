@@ -109,6 +109,8 @@ def test_a_slot_holds_the_best_plan_so_far(context, plan):
         slot.switch()
     slot.offer(plan)
     assert slot.generation == 3 and slot.plan().digest == plan.digest
+    with pytest.raises(TypeError, match="plan is a NoneType, not a sinter.Plan"):
+        slot.offer(None)
     with pytest.raises(sinter.Error, match="bucket"):
         slot.offer(context.prepare(plan.chain, m=4 * plan.bucket))
     slot.close()
@@ -307,6 +309,28 @@ def test_a_callback_that_raises_changes_nothing(tmp_path, need_compiler, monkeyp
     assert ZeroDivisionError in seen
 
 
+def test_a_callback_that_raises_is_heard_of(tmp_path, need_compiler):
+    """With Python's own hook, which takes objects of the interpreter alone."""
+    code = (
+        "import sinter, sys, threading\n"
+        "def on_log(*_): raise KeyError('from log')\n"
+        "def on_progress(*_): raise KeyError('from progress')\n"
+        "def on_done(): told.set(); raise KeyError('from done')\n"
+        "told = threading.Event()\n"
+        "with sinter.Context(target='h200', cache_dir=sys.argv[1], log=on_log, log_level='debug') as context:\n"
+        "    pending = context.prepare_async(sys.argv[2], m=8, progress=on_progress)\n"
+        "    pending.result()\n"
+        "    pending.add_done_callback(on_done)\n"
+        "    assert told.wait(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), SMALL]
+    said = subprocess.run(command, check=True, timeout=60, stderr=subprocess.PIPE, text=True).stderr
+    for name in ("log", "progress", "done"):
+        assert f"exception ignored in a callback of sinter: <function on_{name}" in said
+        assert f"KeyError: 'from {name}'" in said
+    assert "TypeError" not in said and ", in on_progress" in said
+
+
 def test_no_launch_without_a_gpu(plan, buffers):
     *inputs, out = buffers
     for use in (lambda: plan(*inputs, out=out), lambda: plan.bind(*inputs, out=out)):
@@ -360,6 +384,7 @@ BAD_OPTIONS = {
     "no driver": dict(device=0, driver_path="/nowhere/libcuda.so"),
     "cache_max_bytes": dict(target="h200", cache_max_bytes=-1),
     "deny_toolchains": dict(target="h200", deny_toolchains="x"),
+    "surrogate": dict(target="h200", cache_dir="\ud800"),
 }
 
 
@@ -383,6 +408,8 @@ BAD_CALLS = {
     "threads": lambda c: c.prepare_many([SMALL], [1], threads=-1),
     "deny": lambda c: c.deny_toolchains("zzz"),
     "top_k": lambda c: c.tune(SMALL, m=8, top_k=-5),
+    "surrogate": lambda c: c.prepare("\ud800", m=8),
+    "margin": lambda c: c.tune(SMALL, m=8, switch_margin=10**400),
 }
 WRONG_TYPES = {
     "chain": lambda c: c.prepare(7, m=1),
@@ -405,6 +432,15 @@ WRONG_TYPES = {
     "m bool": lambda c: c.prepare(SMALL, m=True),
     "chains": lambda c: c.prepare_many(None),
     "ms": lambda c: c.prepare_many([SMALL], 8),
+    "margin": lambda c: c.tune(SMALL, m=8, switch_margin="2%"),
+}
+FLAGS = {
+    **{name: lambda c, word, name=name: c.prepare(SMALL, m=8, **{name: word}) for name in ("batch_invariant", "must_hit", "no_build", "verify")},
+    "manual": lambda c, word: c.slot(SMALL, m=8, manual=word),
+    "keep": lambda c, word: c.tune(SMALL, m=8, keep=word),
+    "batch_invariant of tune": lambda c, word: c.tune(SMALL, m=8, batch_invariant=word),
+    "must_hit of many": lambda c, word: c.prepare_many([SMALL], [8], must_hit=word),
+    "verify of a context": lambda c, word: sinter.Context(target="h200", verify=word),
 }
 
 
@@ -416,6 +452,7 @@ WORDS = {
     "chains": ["chains is None"],
     "ms": ["ms is 8"],
     "device bool": ["device is True"],
+    "margin": ["switch_margin is '2%', which is no number"],
 }
 
 
@@ -430,6 +467,13 @@ def test_bad_arguments_are_errors(name, context):
 def test_wrong_types_are_type_errors(name, context):
     with pytest.raises(TypeError, match="|".join(WORDS.get(name, ("",)))):
         WRONG_TYPES[name](context)
+
+
+@pytest.mark.parametrize("word", ["0", "off", 0, 1])
+@pytest.mark.parametrize("name", FLAGS)
+def test_flags_are_true_or_false(name, word, context):
+    with pytest.raises(TypeError, match=f"{name.split()[0]} is {word!r}, neither True nor False"):
+        FLAGS[name](context, word)
 
 
 def test_bad_arguments_of_a_plan_are_errors(plan):

@@ -135,6 +135,8 @@ def test_layers_of_equal_shapes_share_a_chain():
         (dict(down=torch.ones(96, 64).bfloat16().T), "down has strides"),
         (dict(act="tanh"), "act is 'tanh'"),
         (dict(eps="x"), "eps"),
+        (dict(eps=0), "eps is 0, must be more than 0"),
+        (dict(pdl="no"), "pdl is 'no', neither True nor False"),
     ],
 )
 def test_layers_name_what_does_not_fit(change, said):
@@ -204,6 +206,10 @@ def test_bad_words_are_named():
         sinter.torch.gated_mlp_split(x, gate, up, down, "tanh")
     with pytest.raises(sinter.Error, match="dtype is torch.float32"):
         sinter.torch.gated_mlp_split(x.float(), gate.float(), up.float(), down.float())
+    with pytest.raises(sinter.Error, match="act is 3; there are silu"):
+        sinter.torch.gated_mlp(x, torch.cat([gate, up]), down, 3)
+    with pytest.raises(sinter.Error, match="chain is '.ud800', which is no key"):
+        sinter.torch.run("\ud800", x)
     with pytest.raises(sinter.Error, match="on_miss is 'wait'"):
         sinter.torch.configure(on_miss="wait")
     with pytest.raises(sinter.Error, match=r"sizes\[0\] is 0"):
@@ -226,6 +232,14 @@ WRONG = {
     r"chain is a int": lambda: sinter.torch.run(3, torch.ones(2)),
     r"o is a NoneType, not a tensor": lambda: sinter.torch.BetweenAttentions(**{**layer_weights(), "o": None}),
     r"gate_up is a NoneType": lambda: sinter.torch.BetweenAttentions(**{**layer_weights(), "gate_up": None}),
+    r"x is a NoneType, not a tensor": lambda: sinter.torch.gated_mlp(None, torch.ones(2, 2), torch.ones(2, 1)),
+    r"gate_up is a int, not a tensor": lambda: sinter.torch.gated_mlp(torch.ones(2, 2), 3, torch.ones(2, 1)),
+    r"down is a NoneType, not a tensor": lambda: torch.ops.sinter.gated_mlp(torch.ones(2, 2), torch.ones(2, 2), None),
+    r"up is a NoneType, not a tensor": lambda: sinter.torch.gated_mlp_split(*[torch.ones(2, 2)] * 2, None, torch.ones(2, 2)),
+    r"input 1 is a NoneType, not a tensor": lambda: sinter.torch.run("00", torch.ones(2), None),
+    r"attended is a NoneType, not a tensor": lambda: sinter.torch.BetweenAttentions(**layer_weights())(None, torch.ones(2, 64)),
+    r"stream is a NoneType, not a tensor": lambda: torch.ops.sinter.between_attentions(torch.ones(2), None, [torch.ones(2)] * 6, 1e-6),
+    r"context is a int, not a sinter.Context": lambda: sinter.torch.prepare_model(torch.nn.Linear(1, 1), [1], context=3),
     r"gate_up is a tuple": lambda: sinter.torch.BetweenAttentions(**{**layer_weights(), "gate_up": (torch.ones(2),)}),
 }
 

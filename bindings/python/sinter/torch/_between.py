@@ -6,9 +6,10 @@ from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 
+from .._argument import flag
 from .._error import invalid
 from ._between_chain import between_chain, check_weights
-from ._ops import _DTYPES, register_chain
+from ._ops import _DTYPES, need_tensor, register_chain
 from ._store import sizes_of, store
 
 
@@ -62,7 +63,7 @@ class BetweenAttentions:
         norms = (norm is not None, next_norm is not None)
         self.chain = between_chain(len(o), len(gate), len(next), o.shape[1], norms, eps, act, _DTYPES[o.dtype])
         self._key = register_chain(self.chain)
-        self.pdl = pdl
+        self.pdl = flag(pdl, "pdl")
 
     def __call__(self, attended: torch.Tensor, stream: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """attended [rows, q], stream [rows, hidden] -> (stream [rows, hidden], out [rows, columns]), new memory.
@@ -70,6 +71,8 @@ class BetweenAttentions:
         Raises:
             Error: STREAM_CAPTURING for a number of rows that was not prepared; whatever a prepare raises.
         """
+        need_tensor(attended, "attended")
+        need_tensor(stream, "stream")
         result = torch.ops.sinter.run([attended, stream, *self._weights], self._key, self.pdl)
         return result[0], result[1]
 

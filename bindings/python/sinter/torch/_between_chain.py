@@ -11,7 +11,7 @@ from .._chain import Chain
 from .._error import invalid
 from .._operators import gelu, relu, rmsnorm, silu
 from .._shape import M
-from ._ops import _DTYPES
+from ._ops import _DTYPES, need_tensor
 
 _ACTIVATIONS = {"silu": silu, "gelu_tanh": gelu, "gelu_erf": lambda x: gelu(x, "erf"), "relu": relu}
 
@@ -53,8 +53,7 @@ def check_weights(weights: Dict[str, torch.Tensor]) -> None:
         Error: INVALID_ARGUMENT naming the weight that does not fit.
     """
     for name, weight in weights.items():
-        if not isinstance(weight, torch.Tensor):
-            raise TypeError(f"{name} is a {type(weight).__name__}, not a tensor")
+        need_tensor(weight, name)
         if weight.dim() != (1 if name.endswith("norm") else 2):
             raise invalid(f"{name} has shape {tuple(weight.shape)}: norms have one axis, the others two")
     o, gate = weights["o"], weights["gate"]

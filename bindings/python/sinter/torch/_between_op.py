@@ -9,7 +9,7 @@ import torch
 
 from .._error import invalid
 from ._between_chain import between_chain, check_weights
-from ._ops import _DTYPES, launch, register, register_chain
+from ._ops import _DTYPES, launch, need_tensor, register, register_chain
 from ._store import store
 
 
@@ -47,6 +47,8 @@ def _between_cuda(
 
 def _check(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor]) -> None:
     o, norm, gate_up, down, next_norm, next = _six(weights)
+    for name, value in (("attended", attended), ("stream", stream)):
+        need_tensor(value, name)
     if gate_up.dim() != 2:
         raise invalid(f"gate_up has shape {tuple(gate_up.shape)}: gate above up has two axes")
     gate, up = gate_up.tensor_split(2)

@@ -160,6 +160,8 @@ def prepare_model(
             context is given; whatever a prepare raises.
     """
     _check_model(model)
+    if context is not None and not isinstance(context, Context):
+        raise TypeError(f"context is a {type(context).__name__}, not a sinter.Context")
     wanted = sizes_of(sizes)
     if not wanted:
         raise invalid("sizes is empty")

@@ -44,9 +44,23 @@ def chain_line(n: int, k: int, l: int, act: str, dtype: torch.dtype) -> str:
     """
     if dtype not in _DTYPES:
         raise invalid(f"dtype is {dtype}; there are torch.bfloat16 and torch.float16")
+    _check_act(act)
+    return f"gated_ffn m=M n={n} k={k} l={l} act={act} layout=oi dtype={_DTYPES[dtype]}"
+
+
+def _check_act(act: str) -> None:
     if act not in _ACTIVATIONS:
         raise invalid(f"act is {act!r}; there are {' '.join(_ACTIVATIONS)}")
-    return f"gated_ffn m=M n={n} k={k} l={l} act={act} layout=oi dtype={_DTYPES[dtype]}"
+
+
+def need_tensor(value: object, name: str) -> None:
+    """Refuses what is no tensor; torch's dispatcher lets None through.
+
+    Raises:
+        TypeError: naming `name`.
+    """
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a tensor")
 
 
 # ---------------------------------------------------------------- Gated MLPs
@@ -56,6 +70,7 @@ def _check_mlp(x: torch.Tensor, weights: Sequence[Tuple[str, torch.Tensor, Tuple
     if x.dim() < 1:
         raise invalid("x has rank 0: it is [.., k]")
     for name, weight, shape in weights:
+        need_tensor(weight, name)
         if weight.dim() != 2 or tuple(weight.shape) != shape:
             raise invalid(f"{name} has shape {tuple(weight.shape)}, not {shape}")
         if weight.dtype != x.dtype or weight.device != x.device:
@@ -66,6 +81,8 @@ def _check_mlp(x: torch.Tensor, weights: Sequence[Tuple[str, torch.Tensor, Tuple
 
 def _sizes(x: torch.Tensor, down: torch.Tensor) -> Tuple[int, int, int]:
     """n, k, l."""
+    need_tensor(x, "x")
+    need_tensor(down, "down")
     if down.dim() != 2:
         raise invalid(f"down has rank {down.dim()}, not 2")
     return down.shape[1], x.shape[-1] if x.dim() else 0, down.shape[0]
@@ -290,6 +307,9 @@ def gated_mlp(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: s
     Raises:
         Error: INVALID_ARGUMENT naming what does not fit; STREAM_CAPTURING for a size that was not prepared.
     """
+    for name, value in (("x", x), ("gate_up", gate_up), ("down", down)):
+        need_tensor(value, name)
+    _check_act(act)
     result: torch.Tensor = torch.ops.sinter.gated_mlp(x, gate_up, down, act)
     return result
 
@@ -298,6 +318,9 @@ def gated_mlp_split(
     x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, down: torch.Tensor, act: str = "silu"
 ) -> torch.Tensor:
     """As ``gated_mlp``, with gate and up [n, k] apart: ``torch.ops.sinter.gated_mlp_split``."""
+    for name, value in (("x", x), ("gate", gate), ("up", up), ("down", down)):
+        need_tensor(value, name)
+    _check_act(act)
     result: torch.Tensor = torch.ops.sinter.gated_mlp_split(x, gate, up, down, act)
     return result
 
@@ -308,8 +331,12 @@ def run(chain: "Chain | str", *inputs: torch.Tensor) -> List[torch.Tensor]:
     The plan is prepared at the first call for a number of rows.
     """
     key = chain if isinstance(chain, str) else register_chain(chain)
+    if not key.isascii():
+        raise invalid(f"chain is {key!r}, which is no key of register_chain")
     if not inputs:
         raise invalid("a chain without inputs has no device to run on")
+    for i, value in enumerate(inputs):
+        need_tensor(value, f"input {i}")
     result: List[torch.Tensor] = torch.ops.sinter.run(list(inputs), key)
     return result
 

@@ -8,11 +8,11 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
+from .._argument import integer, sequence
 from .._chain import Chain, ChainLike
 from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
-from .._shape import integer, sequence
 from ._once import FINAL, Counters, Counts, Once, anew
 from ._plans import Plans
 
@@ -250,7 +250,7 @@ def configure(
     Raises:
         Error: INVALID_ARGUMENT.
     """
-    if on_miss not in _ON_MISS:
+    if not isinstance(on_miss, str) or on_miss not in _ON_MISS:
         raise invalid(f"on_miss is {on_miss!r}; there are {' '.join(_ON_MISS)}")
     if silu_and_mul is not None and not callable(silu_and_mul):
         raise TypeError(f"silu_and_mul is a {type(silu_and_mul).__name__}, which cannot be called")

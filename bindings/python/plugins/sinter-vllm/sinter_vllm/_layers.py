@@ -62,6 +62,8 @@ def reason_against(model: Any, servers: Any) -> str:
                 return f"a norm's weight is {norm.weight.dtype}"
             if norm.variance_epsilon != layers[0].input_layernorm.variance_epsilon:
                 return "norms differ in epsilon"
+            if not 0 < norm.variance_epsilon <= 1:
+                return f"norms have epsilon {norm.variance_epsilon}"
     return ""
 
 

@@ -1,0 +1,69 @@
+"""Arguments of every kind, checked: integers, numbers, flags and sequences."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Iterable, List, TypeVar
+
+from ._error import invalid
+
+Item = TypeVar("Item")
+
+_I64_MAX = 2**63 - 1
+
+
+def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = _I64_MAX) -> int:
+    """`value` as an int within bounds.
+
+    Raises:
+        TypeError: no integer. Error: INVALID_ARGUMENT naming `name`, the value and the bound.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} is {value}, which is no integer")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, which is no integer") from None
+    if not minimum <= number <= maximum:
+        raise invalid(f"{name} is {number}, not {minimum} to {maximum}")
+    return number
+
+
+def number(value: Any, name: str) -> float:
+    """`value` as a float.
+
+    Raises:
+        TypeError: no int or float. Error: INVALID_ARGUMENT for an int that no float holds.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is {value!r}, which is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise invalid(f"{name} is larger than any float") from None
+
+
+def flag(value: Any, name: str) -> bool:
+    """`value`, True or False of Python or numpy.
+
+    Raises:
+        TypeError: neither, whatever its truth.
+    """
+    if isinstance(value, bool):
+        return value
+    kind = type(value)
+    if kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise TypeError(f"{name} is {value!r}, neither True nor False")
+
+
+def sequence(values: Iterable[Item], name: str) -> List[Item]:
+    """`values` as a list.
+
+    Raises:
+        TypeError: no sequence, but for a string, whose items are refused one by one.
+    """
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{name} is {values!r}, not a sequence") from None
