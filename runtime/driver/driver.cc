@@ -1,6 +1,7 @@
 #include "runtime/driver/driver.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -20,6 +21,10 @@ absl::Status NoDriver(absl::string_view why) {
 
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
   if (!path.empty()) {
+    struct stat info;
+    if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // a pipe would block
+      return NoDriver(absl::StrCat(path, " is no regular file"));
+    }
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     return NoDriver(dlerror());
   }

@@ -47,10 +47,10 @@ std::string BuildIdInNotes(absl::string_view notes) {
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // of a pipe, too
     if (fd < 0) return;
     struct stat info;
-    if (fstat(fd, &info) == 0 && info.st_size > 0) {
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
       void* data = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
       if (data != MAP_FAILED) {
         bytes_ = absl::string_view(static_cast<const char*>(data), info.st_size);

@@ -1,6 +1,7 @@
 #include "runtime/nvrtc/nvrtc_library.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -25,6 +26,8 @@ absl::Status NoCompiler(absl::string_view why) {
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
   std::string first_error;
   for (const std::string& name : NvrtcCandidates(path)) {
+    struct stat info;
+    if (stat(name.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) continue;  // a pipe would block
     if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     const char* error = dlerror();
     if (first_error.empty() && error != nullptr) first_error = error;

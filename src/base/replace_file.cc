@@ -20,9 +20,15 @@ absl::Status FileError(const char* call, const std::string& path) {
   return absl::UnavailableError(absl::StrCat(call, " ", path, ": ", strerror(errno)));
 }
 
-}  // namespace
+absl::Status WriteInto(const std::string& path, absl::string_view text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return FileError("open", path);
+  const absl::Status status = WriteAll(fd, text) ? absl::OkStatus() : FileError("write", path);
+  close(fd);
+  return status;
+}
 
-absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode) {
+absl::Status Replace(const std::string& path, absl::string_view text, mode_t mode) {
   std::string beside = absl::StrCat(path, ".XXXXXX");
   const int fd = mkostemp(&beside[0], O_CLOEXEC);
   if (fd < 0) return FileError("create", path);
@@ -33,6 +39,27 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t
   const absl::Status failed = written ? FileError("rename", path) : status;
   unlink(beside.c_str());
   return failed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return path;
+  if (S_ISLNK(info.st_mode) && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    char* real = realpath(path.c_str(), nullptr);
+    if (real == nullptr) return FileError("resolve", path);
+    std::string target = real;
+    free(real);
+    return target;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, " is there and no regular file"));
+}
+
+absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode) {
+  const absl::StatusOr<std::string> place = ReplaceablePath(path);
+  if (place.ok()) return Replace(*place, text, mode);
+  return absl::IsInvalidArgument(place.status()) ? WriteInto(path, text) : place.status();
 }
 
 std::string PathOfProcess(absl::string_view path) {

@@ -7,12 +7,18 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace sinter {
 
+// What a new file may take the place of: `path`, or the file that it leads to by links.
+// INVALID_ARGUMENT where a folder, device or pipe is there.
+absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
+
 // Writes a new file of `mode` beside `path`, which then takes its name: a reader sees the old text
-// or the new. UNAVAILABLE with the call and the path.
+// or the new. A link stays, and a device or a pipe is written into. UNAVAILABLE with the call and
+// the path.
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode);
 
 // `path` with the process in the place of each "%p".

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "src/base/file_size_signal.h"
+
 namespace sinter {
 
 bool ReadAll(int fd, std::string* bytes) {
@@ -13,6 +15,7 @@ bool ReadAll(int fd, std::string* bytes) {
 }
 
 bool WriteAll(int fd, absl::string_view bytes) {
+  const FileSizeSignal none;
   const ssize_t put = TransferAll(
       bytes.size(), [&](size_t done, size_t left) { return write(fd, bytes.data() + done, left); });
   return put == static_cast<ssize_t>(bytes.size());

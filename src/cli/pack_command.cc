@@ -50,6 +50,7 @@ void PrintPack(const Json& pack) {
 
 Outcome CacheExportCommand(const Options& options) {
   Session session;
+  SINTER_CLI_TRY(CheckCacheFolder(options.device));
   SINTER_CLI_TRY(Open(options, &session));
   const bool some = !options.chain.words.empty() || !options.chain.file.empty();
   if (!some &&

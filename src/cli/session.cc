@@ -1,7 +1,11 @@
 #include "src/cli/session.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "src/cli/limits.h"
@@ -109,6 +113,13 @@ Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
   out->fell_back = true;
   SINTER_CLI_TRY(Create(args, kDefaultTarget, log, &out->context));
   return Describe(out);
+}
+
+Outcome CheckCacheFolder(const DeviceArgs& args) {
+  const char* named = args.cache_dir_given ? args.cache_dir.c_str() : getenv("SINTER_CACHE_DIR");
+  struct stat info;
+  if (named == nullptr || named[0] == 0 || stat(named, &info) == 0 || errno != ENOENT) return {};
+  return Usage(Printable(named) + ": no such folder");
 }
 
 std::string NoGpuLine(const Session& session) {

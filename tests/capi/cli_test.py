@@ -345,6 +345,12 @@ class Cli(unittest.TestCase):
         self.assertIn("removed %d records" % len(records), self.sinter("cache", "clear", "--yes").stdout)
         self.assertIn("is empty", self.sinter("cache", "ls").stdout)
 
+    def test_commands_that_look_make_no_folder(self):
+        missing = os.path.join(self.cache, "mistyped")
+        for command in (("ls",), ("stat",), ("verify",), ("export", os.path.join(self.cache, "a.pack"))):
+            self.fails(missing + ": no such folder", "cache", *command, "--cache-dir", missing)
+            self.assertFalse(os.path.exists(missing), command)
+
     def test_cache_ls_lists_the_store_that_is_configured(self):
         for store in ("tables", "leveldb-db"):
             environment = {"SINTER_CACHE_STORE": store, "SINTER_CACHE_DIR": os.path.join(self.cache, store)}

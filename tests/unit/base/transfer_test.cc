@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +59,29 @@ TEST(ReadAllTest, AFailureIsToldWithItsErrno) {
   EXPECT_FALSE(WriteAll(full, "x"));
   EXPECT_EQ(errno, ENOSPC);
   close(full);
+}
+
+// In a child, whose limit it is: SIGXFSZ would end it.
+TEST(WriteAllTest, FailsAtTheLimitOfFileSizesAndTheProcessLives) {
+  char path[] = "/tmp/sinter_limit.XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  unlink(path);
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit = {4, 4};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const bool failed = !WriteAll(fd, "more than four") && errno == EFBIG;
+    sigset_t pending, blocked;
+    sigpending(&pending);
+    sigprocmask(SIG_BLOCK, nullptr, &blocked);
+    const bool quiet = sigismember(&pending, SIGXFSZ) == 0 && sigismember(&blocked, SIGXFSZ) == 0;
+    _exit(failed && quiet ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  close(fd);
 }
 
 }  // namespace
