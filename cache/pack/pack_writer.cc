@@ -13,6 +13,7 @@
 #include "cache/record/envelope.h"
 #include "cache/store/record_store.h"
 #include "cache/store/table.h"
+#include "src/base/replace_file.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -200,9 +201,11 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
   FileOps real;
   FileOps* ops = options.ops != nullptr ? options.ops.get() : &real;
   try {
+    PackWriteOptions placed = options;
+    SINTER_ASSIGN_OR_RETURN(placed.path, ReplaceablePath(options.path));
     SortUnique(&items);
-    if (options.wanted == nullptr) return WriteAndRename(options, ops, items, source);
-    return WriteAndRename(options, ops, items, WantedOf(options, source));
+    if (placed.wanted == nullptr) return WriteAndRename(placed, ops, items, source);
+    return WriteAndRename(placed, ops, items, WantedOf(placed, source));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("pack: out of memory");
   }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/file_size_signal.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 
@@ -292,6 +293,7 @@ absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string
 
 absl::Status WriteAll(FileOps* ops, int fd, absl::string_view bytes, bool sync,
                       absl::string_view path) {
+  const FileSizeSignal none;
   const ssize_t put = TransferAll(bytes.size(), [&](size_t done, size_t left) {
     return ops->Write(fd, bytes.data() + done, left);
   });

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/key_file.h"
+#include "src/base/replace_file.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 
@@ -68,12 +69,13 @@ absl::Status WriteTuningFile(const TuningSet& set, const std::string& path) {
   if (text.size() > kMaxTuningFile) {
     return Refused(path, absl::StrCat(text.size(), " bytes, must be at most ", kMaxTuningFile));
   }
-  std::string temporary = path + ".XXXXXX";
+  SINTER_ASSIGN_OR_RETURN(const std::string place, ReplaceablePath(path));
+  std::string temporary = place + ".XXXXXX";
   File file(mkostemp(&temporary[0], O_CLOEXEC));
   if (file.fd() < 0) return SystemError(path, "cannot be written");
   const bool written = WriteAll(file.fd(), text) && fchmod(file.fd(), 0644) == 0 &&
                        fsync(file.fd()) == 0 && file.Close() &&
-                       rename(temporary.c_str(), path.c_str()) == 0;
+                       rename(temporary.c_str(), place.c_str()) == 0;
   if (written) return absl::OkStatus();
   const absl::Status status = SystemError(path, "cannot be written");
   unlink(temporary.c_str());
