@@ -93,20 +93,27 @@ absl::StatusOr<PackReport> ExportUnguarded(RecordStore* store, const PackList& p
   return WritePack(options, ItemsOf(index, only), source);
 }
 
-absl::StatusOr<ImportReport> ImportUnguarded(const PackReader& pack, RecordStore* store) {
+// Whether the pack's record is what its entry and `check` say.
+bool IsSound(const PackEntry& entry, const EnvelopeVerdict& verdict, const RecordCheck& check) {
+  const Envelope& envelope = verdict.envelope;
+  return verdict.ok && Sha256(envelope.key) == entry.digest && envelope.kind == entry.kind &&
+         RunCheck(check, envelope.kind, envelope.key, envelope.payload).ok();
+}
+
+absl::StatusOr<ImportReport> ImportUnguarded(const PackReader& pack, RecordStore* store,
+                                             const RecordCheck& check) {
   SINTER_RETURN_IF_ERROR(store->usable());
   ImportReport report;
   for (const PackEntry& entry : pack.manifest().entries) {
     const auto bytes = pack.ReadEnvelopeBytes(entry.kind, entry.digest);
     const EnvelopeVerdict verdict = bytes.ok() ? ReadEnvelope(*bytes) : EnvelopeVerdict();
-    const bool sound = verdict.ok && Sha256(verdict.envelope.key) == entry.digest &&
-                       verdict.envelope.kind == entry.kind;
-    if (!sound) {
+    if (!IsSound(entry, verdict, check)) {
       ++report.refused;
       continue;
     }
     const absl::Status put = store->PutRecord(entry.digest, verdict.envelope);
-    if (!put.ok() && !absl::IsFailedPrecondition(put)) return put;
+    const bool own = absl::IsFailedPrecondition(put) || absl::IsOutOfRange(put);
+    if (!put.ok() && !own) return put;  // no fault of this record
     ++(put.ok() ? report.stored : report.refused);
   }
   return report;
@@ -129,8 +136,9 @@ absl::StatusOr<PackReport> ExportPack(RecordStore* store, const PackList& packs,
   return Guarded<PackReport>([&] { return ExportUnguarded(store, packs, only, options); });
 }
 
-absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* store) {
-  return Guarded<ImportReport>([&] { return ImportUnguarded(pack, store); });
+absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* store,
+                                        const RecordCheck& check) {
+  return Guarded<ImportReport>([&] { return ImportUnguarded(pack, store, check); });
 }
 
 }  // namespace sinter

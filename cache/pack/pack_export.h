@@ -10,6 +10,7 @@
 #include "cache/pack/pack_list.h"
 #include "cache/pack/pack_reader.h"
 #include "cache/pack/pack_writer.h"
+#include "cache/record/record_check.h"
 #include "cache/store/record_store.h"
 
 namespace sinter {
@@ -24,12 +25,13 @@ absl::StatusOr<PackReport> ExportPack(RecordStore* store, const PackList& packs,
 
 struct ImportReport {
   uint64_t stored = 0;   // now in the store, whoever put them there
-  uint64_t refused = 0;  // quarantined there, or damaged in the pack
+  uint64_t refused = 0;  // quarantined there, too large, damaged in the pack, or found wrong
 };
 
-// Puts every sound record of `pack` into `store`. A verified kernel there is never replaced by an
-// unverified one. Fails only for trouble that the next record would meet too.
-absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* store);
+// Puts every sound record of `pack` that `check` lets pass into `store`. A verified kernel there is
+// never replaced by an unverified one. Fails only for trouble that the next record would meet too.
+absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, RecordStore* store,
+                                        const RecordCheck& check = nullptr);
 
 }  // namespace sinter
 

@@ -16,7 +16,7 @@ class PackVerifier {
       : pack_(pack), table_bytes_(pack.manifest_.BlockBytes() + pack.manifest_.rest_bytes) {}
 
   // OK when a look-up with the record's own key would be served, and the manifest says the truth.
-  absl::Status CheckRecord(const PackEntry& entry) const {
+  absl::Status CheckRecord(const PackEntry& entry, const RecordCheck& check) const {
     SINTER_ASSIGN_OR_RETURN(const SharedBytes block, pack_.ReadBlock(entry));
     SINTER_RETURN_IF_ERROR(CheckBlockCrc(block, "data"));
     SINTER_ASSIGN_OR_RETURN(const absl::string_view bytes,
@@ -31,7 +31,7 @@ class PackVerifier {
     if (own.envelope.verified != entry.verified || own.envelope.arch != entry.arch) {
       return absl::DataLossError("the manifest describes another record");
     }
-    return absl::OkStatus();
+    return RunCheck(check, entry.kind, own.envelope.key, own.envelope.payload);
   }
 
   // What follows the blocks is what the manifest says, and a reader of LevelDB tables finds exactly
@@ -93,12 +93,12 @@ void Note(PackFindings* out, absl::string_view finding) {
 
 }  // namespace
 
-PackFindings VerifyPack(const PackReader& pack) {
+PackFindings VerifyPack(const PackReader& pack, const RecordCheck& check) {
   PackFindings out;
   try {
     const PackVerifier verifier(pack);
     for (const PackEntry& entry : pack.manifest().entries) {
-      const absl::Status status = verifier.CheckRecord(entry);
+      const absl::Status status = verifier.CheckRecord(entry, check);
       if (!status.ok()) {
         Note(&out, absl::StrCat(entry.digest.Hex(), ": ", status.message()));
         continue;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "cache/pack/pack_reader.h"
+#include "cache/record/record_check.h"
 
 namespace sinter {
 
@@ -20,7 +21,8 @@ struct PackFindings {
 };
 
 // Every byte of the file is covered: each damaged one is a finding here, if Open did not refuse it.
-PackFindings VerifyPack(const PackReader& pack);
+// What `check` finds wrong is unsound too.
+PackFindings VerifyPack(const PackReader& pack, const RecordCheck& check = nullptr);
 
 }  // namespace sinter
 

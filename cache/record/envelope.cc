@@ -44,7 +44,15 @@ void EncodeBody(const Envelope& envelope, ByteWriter* body) {
   body->U64(envelope.payload.size());
 }
 
-EnvelopeVerdict ReadBody(absl::string_view body) {
+// Whether the envelope says of a check what its payload says. Of a payload of another version
+// nothing is known.
+bool MarkHolds(const Envelope& envelope, const RecordFormat& format) {
+  if (envelope.kind != RecordKind::kKernel) return !envelope.verified;
+  if (!CheckKernelVersion(envelope.payload, format).ok()) return true;
+  return envelope.verified == KernelPayloadVerified(envelope.payload, format);
+}
+
+EnvelopeVerdict ReadBody(absl::string_view body, const RecordFormat& format) {
   ByteReader in(body);
   const uint8_t kind = in.U8();
   const uint8_t verified = in.U8();
@@ -62,6 +70,7 @@ EnvelopeVerdict ReadBody(absl::string_view body) {
   if (flags != 0) return Refuse(MissReason::kOtherFormat, absl::StrCat("envelope: flags ", flags));
   envelope.kind = static_cast<RecordKind>(kind);
   envelope.verified = verified == 1;
+  if (!MarkHolds(envelope, format)) return Damaged("its mark is not its payload's");
   verdict.ok = true;
   return verdict;
 }
@@ -140,7 +149,7 @@ EnvelopeVerdict Read(absl::string_view bytes, bool vouched, const RecordFormat& 
   const absl::string_view body = in.Raw(in.remaining());
   if (!in.ok()) return Damaged("too short for its hash");
   if (!vouched && TreeSha256(body).View() != sha) return Damaged("sha-256 differs");
-  return ReadBody(body);
+  return ReadBody(body, format);
 }
 
 // What was read, if it is what was asked for.

@@ -43,8 +43,8 @@ struct EnvelopeVerdict {
   Envelope envelope;                         // when ok; its views borrow from the input
 };
 
-// Trusts nothing in `bytes`. ok only if magic, version, hash, lengths and flags hold. Never fails
-// otherwise than by verdict.
+// Trusts nothing in `bytes`. ok only if magic, version, hash, lengths and flags hold, and it is
+// marked as verified exactly if its payload is. Never fails otherwise than by verdict.
 EnvelopeVerdict ReadEnvelope(absl::string_view bytes, const RecordFormat& format = {});
 
 // As above, and the record must be of `kind` and echo `key` byte for byte. A mismatch is told

@@ -1,6 +1,7 @@
 #include "cache/record/kernel_record.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,25 @@ absl::Status ReadStart(ByteReader* in, const RecordFormat& format) {
         absl::StrCat("kernel record: version ", version, ", want ", format.kernel));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckBound(absl::string_view field, double value, double most) {
+  if (value >= 0 && value <= most) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("kernel record: ", field, " ", value, ", must be 0..", most));
+}
+
+absl::Status CheckBounds(const KernelRecord& record) {
+  const Verification& check = record.verification;
+  SINTER_RETURN_IF_ERROR(CheckBound("device bytes", static_cast<double>(check.device.size()),
+                                    static_cast<double>(kMostDeviceBytes)));
+  SINTER_RETURN_IF_ERROR(CheckBound("error", check.error, std::numeric_limits<double>::max()));
+  SINTER_RETURN_IF_ERROR(
+      CheckBound("rows", static_cast<double>(check.rows), static_cast<double>(kMostCheckedRows)));
+  SINTER_RETURN_IF_ERROR(CheckBound("log bytes", static_cast<double>(record.log.size()),
+                                    static_cast<double>(kMostLogBytes)));
+  if (record.entry.empty()) return absl::DataLossError("kernel record: entry is empty");
+  return CheckBound("compile_us", record.compile_us, kMaxCompileUs);
 }
 
 }  // namespace
@@ -68,12 +88,7 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
   record.log = std::string(in.Bytes());
   record.cubin = std::string(in.Bytes());
   SINTER_RETURN_IF_ERROR(in.Finish("kernel record"));
-  if (record.verification.rows < 0) return absl::DataLossError("kernel record: rows are negative");
-  if (record.entry.empty()) return absl::DataLossError("kernel record: entry is empty");
-  if (!(record.compile_us >= 0 && record.compile_us <= kMaxCompileUs)) {
-    return absl::DataLossError(absl::StrCat("kernel record: compile_us ", record.compile_us,
-                                            ", must be 0..", kMaxCompileUs));
-  }
+  SINTER_RETURN_IF_ERROR(CheckBounds(record));
   SINTER_RETURN_IF_ERROR(CheckCubin(record.cubin));
   return record;
 }

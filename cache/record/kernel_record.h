@@ -24,6 +24,11 @@ struct Verification {
   }
 };
 
+// A longer log or device, or a check of more rows, is damage.
+constexpr uint64_t kMostLogBytes = 4096;
+constexpr uint64_t kMostDeviceBytes = 1024;
+constexpr int64_t kMostCheckedRows = int64_t{1} << 40;
+
 // What was compiled. Which buffers, rows and blocks a launch has is the plan's: a record serves
 // every position of every plan that has this code.
 struct KernelRecord {
@@ -39,7 +44,8 @@ struct KernelRecord {
 
 std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& format = {});
 
-// DATA_LOSS unless `payload` is a whole record of this version with a cubin that passes CheckCubin.
+// DATA_LOSS unless `payload` is a whole record of this version within its bounds, with a cubin that
+// passes CheckCubin.
 // Trusts nothing.
 absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
                                                 const RecordFormat& format = {});

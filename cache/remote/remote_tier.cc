@@ -94,12 +94,14 @@ Lookup RemoteTier::Impl::Get(RecordKind kind, absl::string_view key, const Diges
   return hit;
 }
 
+void RemoteTier::Impl::Refuse(const std::string& name) {
+  std::lock_guard<std::mutex> lock(bad_mutex_);
+  if (bad_.size() < 10000) bad_.insert(name);
+}
+
 Lookup RemoteTier::Impl::Refused(const std::string& name, std::string why) {
   Count(&refused_);
-  {
-    std::lock_guard<std::mutex> lock(bad_mutex_);
-    if (bad_.size() < 10000) bad_.insert(name);
-  }
+  Refuse(name);
   return Lookup::Miss(MissReason::kDamaged, absl::StrCat("remote ", name, ": ", why));
 }
 
@@ -204,6 +206,10 @@ Lookup RemoteTier::Get(RecordKind kind, absl::string_view key, const Digest& dig
 void RemoteTier::Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                          absl::string_view payload) {
   if (impl_->options().publish && impl_->Mine()) impl_->Publish(kind, key, digest, payload);
+}
+
+void RemoteTier::Refuse(RecordKind kind, const Digest& digest) {
+  if (impl_->Mine()) impl_->Refuse(kind, digest);
 }
 
 bool RemoteTier::Flush(milliseconds limit) { return !impl_->Mine() || impl_->Flush(limit); }

@@ -75,6 +75,8 @@ class RemoteTier {
   // Queues; does nothing for a reader.
   void Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                absl::string_view payload);
+  // The value under the key does not hold: what is published next may overwrite it.
+  void Refuse(RecordKind kind, const Digest& digest);
   // Queues: the record is served to nobody from then on, and no publisher puts it back. Does
   // nothing for a reader.
   void Withdraw(RecordKind kind, const Digest& digest, absl::string_view why);

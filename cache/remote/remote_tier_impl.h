@@ -40,6 +40,7 @@ class RemoteTier::Impl {
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest);
   void Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                absl::string_view payload);
+  void Refuse(RecordKind kind, const Digest& digest) { Refuse(Name(kind, digest)); }
   void Withdraw(RecordKind kind, const Digest& digest, absl::string_view why);
   void OnWithdrawn(WithdrawnSink sink) { on_withdrawn_ = std::move(sink); }
   // The token of the lease, or "".
@@ -121,6 +122,7 @@ class RemoteTier::Impl {
   void Tell(RecordKind kind, const Digest& digest, const Lookup& withdrawn);
   // Asked in the background: whether there is a mark. Tells the sink.
   bool IsMarked(RecordKind kind, const Digest& digest);
+  void Refuse(const std::string& name);
   Lookup Refused(const std::string& name, std::string why);
   void PublishNow(RecordKind kind, absl::string_view key, const Digest& digest,
                   absl::string_view payload);

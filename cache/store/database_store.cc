@@ -175,6 +175,20 @@ absl::Status DatabaseStore::PutUnread(RecordKind kind, const Digest& digest,
   return Store(name, std::string(envelope));
 }
 
+bool DatabaseStore::PutAway(RecordKind kind, absl::string_view key, const Digest& digest,
+                            const std::set<Digest>& payloads) {
+  if (!Refusal().ok()) return false;
+  try {
+    const std::string name = TableUserKey(kind, digest);
+    const Lookup there = Find(kind, key, name);
+    if (!there.hit || payloads.count(Sha256(there.payload)) == 0 || !Forget(name)) return false;
+    moved_aside_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 absl::Status DatabaseStore::Quarantine(RecordKind kind, const Digest& digest,
                                        absl::string_view why) {
   SINTER_RETURN_IF_ERROR(Refusal());

@@ -61,6 +61,8 @@ class DatabaseStore : public RecordStore {
   absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override;
   absl::Status PutUnread(RecordKind kind, const Digest& digest,
                          absl::string_view envelope) override;
+  bool PutAway(RecordKind kind, absl::string_view key, const Digest& digest,
+               const std::set<Digest>& payloads) override;
   absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) override;
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const override;
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,

@@ -20,9 +20,15 @@ void Note(LocalReport* report, absl::string_view path, absl::string_view cause) 
   }
 }
 
-RecordVisitor Counting(LocalReport* report) {
+RecordVisitor Counting(LocalReport* report, const RecordCheck& check) {
   RecordVisitor visitor;
-  visitor.record = [report](const Digest&, const Envelope& envelope) {
+  visitor.record = [report, &check](const Digest& digest, const Envelope& envelope) {
+    const absl::Status status = RunCheck(check, envelope.kind, envelope.key, envelope.payload);
+    if (!status.ok()) {
+      ++report->unsound;
+      Note(report, RecordPath(envelope.kind, digest), status.message());
+      return absl::OkStatus();
+    }
     const bool kernel = envelope.kind == RecordKind::kKernel;
     ++(kernel ? report->kernels : report->plans);
     if (kernel && envelope.verified) ++report->verified_kernels;
@@ -47,9 +53,9 @@ RecordVisitor Counting(LocalReport* report) {
 
 }  // namespace
 
-absl::StatusOr<LocalReport> InspectStore(RecordStore* store) {
+absl::StatusOr<LocalReport> InspectStore(RecordStore* store, const RecordCheck& check) {
   LocalReport report;
-  SINTER_RETURN_IF_ERROR(store->ForEach(Counting(&report)));
+  SINTER_RETURN_IF_ERROR(store->ForEach(Counting(&report, check)));
   SINTER_ASSIGN_OR_RETURN(const std::vector<StoredEntry> entries, store->List());
   for (const StoredEntry& entry : entries) report.bytes += entry.bytes;
   report.temporary = store->CountOrphans();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cache/record/record_check.h"
 #include "cache/store/record_store.h"
 
 namespace sinter {
@@ -24,8 +25,9 @@ struct LocalReport {
       findings;  // "name: cause" of unsound records and tombstones, at most 100
 };
 
-// Reads every record, changes nothing. The status of a store that cannot be used, or of the walk.
-absl::StatusOr<LocalReport> InspectStore(RecordStore* store);
+// Reads every record, changes nothing. What `check` finds wrong is unsound too. The status of a
+// store that cannot be used, or of the walk.
+absl::StatusOr<LocalReport> InspectStore(RecordStore* store, const RecordCheck& check = nullptr);
 
 // The same for the sealed tables of a folder. UNAVAILABLE or PERMISSION_DENIED when it cannot be
 // used. Makes the folder if it is missing.

@@ -159,11 +159,11 @@ void LocalStore::Know(RecordKind kind, const Digest& digest, const struct stat& 
   (*known)[{kind, digest}] = st;
 }
 
-void LocalStore::PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
-                         const struct stat& seen) {
-  if (MoveAside(dir, kind, digest, seen).ok()) {
-    moved_aside_.fetch_add(1, std::memory_order_relaxed);
-  }
+bool LocalStore::PutAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                          const struct stat& seen) {
+  if (!MoveAside(dir, kind, digest, seen).ok()) return false;
+  moved_aside_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
@@ -184,7 +184,7 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     });
     if (!found.verdict.ok) {
       const MissReason reason = found.verdict.reason;
-      if (reason == MissReason::kDamaged && found.opened) PutAway(*dir, kind, digest, found.st);
+      if (reason == MissReason::kDamaged && found.opened) PutAside(*dir, kind, digest, found.st);
       if (reason == MissReason::kAbsent) return Lookup::Miss(reason, "");
       return Lookup::Miss(reason,
                           absl::StrCat(RecordPath(kind, digest), ": ", found.verdict.detail));
@@ -211,7 +211,7 @@ bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& diges
     return (there.verified && !envelope.verified) || there.payload == envelope.payload;
   }
   if (old.verdict.reason == MissReason::kDamaged && old.opened) {
-    PutAway(dir, envelope.kind, digest, old.st);
+    PutAside(dir, envelope.kind, digest, old.st);
   }
   return false;
 }
@@ -267,6 +267,21 @@ absl::Status LocalStore::PutUnread(RecordKind kind, const Digest& digest,
     return absl::IsAlreadyExists(put) ? absl::OkStatus() : put;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
+  }
+}
+
+bool LocalStore::PutAway(RecordKind kind, absl::string_view key, const Digest& digest,
+                         const std::set<Digest>& payloads) {
+  try {
+    const DirectoryPtr dir = Directory();
+    if (dir == nullptr) return false;
+    const Found there =
+        ReadRecord(*dir, kind, key, digest, format(), [](const struct stat&) { return false; });
+    if (!there.verdict.ok) return false;
+    if (payloads.count(Sha256(there.verdict.envelope.payload)) == 0) return false;
+    return PutAside(*dir, kind, digest, there.st);
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 

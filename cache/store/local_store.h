@@ -48,6 +48,8 @@ class LocalStore : public RecordStore {
   absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override;
   absl::Status PutUnread(RecordKind kind, const Digest& digest,
                          absl::string_view envelope) override;
+  bool PutAway(RecordKind kind, absl::string_view key, const Digest& digest,
+               const std::set<Digest>& payloads) override;
   absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) override;
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const override;
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,
@@ -75,8 +77,8 @@ class LocalStore : public RecordStore {
   // Whether this process verified this very file before: the same inode, size and times.
   bool IsKnown(RecordKind kind, const Digest& digest, const struct stat& st) const;
   void Know(RecordKind kind, const Digest& digest, const struct stat& st) const;
-  void PutAway(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
-               const struct stat& seen);
+  bool PutAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
+                const struct stat& seen);
   bool KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest, const Envelope& envelope);
   absl::Status PutOnce(const Digest& digest, const Envelope& envelope, std::string* table);
 

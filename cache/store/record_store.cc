@@ -21,7 +21,7 @@ int64_t NowUnixSeconds() {
 
 absl::Status CheckRecordSize(uint64_t bytes) {
   if (bytes <= kMaxRecordFileBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  return absl::OutOfRangeError(
       absl::StrCat("put: ", bytes, " bytes, at most ", kMaxRecordFileBytes));
 }
 

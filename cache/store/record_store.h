@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ namespace sinter {
 // Larger records are damage on the way in and not stored on the way out.
 constexpr uint64_t kMaxRecordFileBytes = uint64_t{256} << 20;
 
-// RESOURCE_EXHAUSTED for more.
+// OUT_OF_RANGE for more.
 absl::Status CheckRecordSize(uint64_t bytes);
 
 // One record as the janitor sees it.
@@ -68,8 +69,8 @@ class RecordStore {
 
   // Publishes atomically: all of the record, or nothing. A sound record with other bytes is
   // replaced, but a verified kernel never by an unverified one. FAILED_PRECONDITION for a
-  // quarantined key; RESOURCE_EXHAUSTED when memory runs out or the record is too large;
-  // UNAVAILABLE for I/O trouble.
+  // quarantined key; OUT_OF_RANGE for a record that is too large; RESOURCE_EXHAUSTED when memory
+  // runs out; UNAVAILABLE for I/O trouble.
   virtual absl::Status PutRecord(const Digest& digest, const Envelope& envelope) = 0;
   // As PutRecord, in an envelope made now by this producer.
   absl::Status Put(RecordKind kind, absl::string_view key, const Digest& digest,
@@ -79,6 +80,10 @@ class RecordStore {
   // stays. Errors as above.
   virtual absl::Status PutUnread(RecordKind kind, const Digest& digest,
                                  absl::string_view envelope) = 0;
+
+  // Puts the record away as a damaged one, if its payload has one of these digests; whether it did.
+  virtual bool PutAway(RecordKind kind, absl::string_view key, const Digest& digest,
+                       const std::set<Digest>& payloads) = 0;
 
   // From then on the key is a kQuarantined miss for everybody who uses the store, for good.
   virtual absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why) = 0;

@@ -87,16 +87,17 @@ Lookup LocalTier::Get(const Id& id, absl::string_view key) {
   return hit;
 }
 
-void LocalTier::Put(const Id& id, absl::string_view key, Payload payload) {
-  if (writer_ == nullptr) return Write(id, key, *payload);
+void LocalTier::Put(const Id& id, absl::string_view key, Payload payload,
+                    const std::set<Digest>& refused) {
+  if (writer_ == nullptr) return Write(id, key, *payload, refused);
   bool queued = false;
   try {
     waiting_.Lock()->writes[id] = payload;
-    queued = writer_->Push(payload->size() + key.size(),
-                           [this, id, name = std::string(key), payload, lock = HeldLock(id)] {
-                             Write(id, name, *payload);
-                             StopWaiting(id, payload);
-                           });
+    const auto write = [this, id, name = std::string(key), payload, refused, lock = HeldLock(id)] {
+      Write(id, name, *payload, refused);
+      StopWaiting(id, payload);
+    };
+    queued = writer_->Push(payload->size() + key.size(), write);
   } catch (const std::bad_alloc&) {
     // Dropped, like one that does not fit.
   }
@@ -111,8 +112,10 @@ void LocalTier::StopWaiting(const Id& id, const Payload& payload) {
   if (write != state->writes.end() && write->second == payload) state->writes.erase(write);
 }
 
-void LocalTier::Write(const Id& id, absl::string_view key, const std::string& payload) {
+void LocalTier::Write(const Id& id, absl::string_view key, const std::string& payload,
+                      const std::set<Digest>& refused) {
   try {
+    if (!refused.empty()) store()->PutAway(id.first, key, id.second, refused);
     const absl::Status status = store()->Put(id.first, key, id.second, payload);
     if (status.ok()) return SweepIfDue(payload.size());
     failures_.fetch_add(1, std::memory_order_relaxed);

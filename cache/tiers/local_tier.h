@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -36,8 +37,10 @@ class LocalTier {
 
   // What waits to be written is found too.
   Lookup Get(const Id& id, absl::string_view key);
-  // Counts and logs what goes wrong.
-  void Put(const Id& id, absl::string_view key, Payload payload);
+  // Counts and logs what goes wrong. Takes the place of a record whose payload has a digest of
+  // `refused`, whatever its mark.
+  void Put(const Id& id, absl::string_view key, Payload payload,
+           const std::set<Digest>& refused = {});
   absl::Status Quarantine(const Id& id, absl::string_view why);
   bool IsQuarantined(const Id& id, std::string* why) const;
   std::shared_ptr<void> LockForBuild(const Id& id, int64_t budget_us);
@@ -61,7 +64,8 @@ class LocalTier {
   void OpenStore();
   void StopWaiting(const Id& id, const Payload& payload);
   std::shared_ptr<void> HeldLock(const Id& id);
-  void Write(const Id& id, absl::string_view key, const std::string& payload);
+  void Write(const Id& id, absl::string_view key, const std::string& payload,
+             const std::set<Digest>& refused);
   void SweepIfDue(uint64_t bytes);
 
   const TierOptions options_;

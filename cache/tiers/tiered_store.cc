@@ -126,12 +126,22 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
     hit.tier = "memory";
     return hit;
   }
-  Lookup lookup = local_ != nullptr ? local_->Get(id, key) : Lookup::Miss(off_reason_, off_detail_);
+  Lookup lookup =
+      local_ != nullptr ? Sift(id, local_->Get(id, key)) : Lookup::Miss(off_reason_, off_detail_);
   if (!lookup.hit && lookup.reason != MissReason::kQuarantined) {
     lookup = FindOutside(id, key, std::move(lookup));
   }
   if (lookup.hit && WorthKeeping(lookup.payload)) memory_.Put(id, lookup.payload);
   return lookup;
+}
+
+// Who refused it has counted and told it.
+Lookup Tiers::Sift(const Id& id, Lookup found) {
+  if (!found.hit) return found;
+  const auto refused = refused_.Lock();
+  const auto it = refused->find(id);
+  if (it == refused->end() || it->second.count(Sha256(found.payload)) == 0) return found;
+  return Lookup::Miss(MissReason::kAbsent, absl::StrCat(found.tier, ": it was refused before"));
 }
 
 // The reason of a miss is the local tier's, unless it had nothing to say and another one has.
@@ -140,12 +150,12 @@ Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
   Lookup worst =
       silent && !packs_.empty() ? Lookup::Miss(MissReason::kAbsent, "") : std::move(local);
   for (const auto& pack : packs_) {
-    Lookup lookup = pack->Get(id.first, key, id.second);
+    Lookup lookup = Sift(id, pack->Get(id.first, key, id.second));
     if (lookup.hit) return lookup;
     if (lookup.reason != MissReason::kAbsent && silent) worst = std::move(lookup);
   }
   if (remote_ == nullptr) return worst;
-  Lookup lookup = remote_->Get(id.first, key, id.second);
+  Lookup lookup = Sift(id, remote_->Get(id.first, key, id.second));
   if (lookup.hit) {
     Keep(id, key, lookup.payload);
     return lookup;
@@ -204,10 +214,25 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
     const auto copy = std::make_shared<const std::string>(payload);
     if (WorthKeeping(payload)) memory_.Put(id, SharedBytes(copy, *copy));
     used_.Lock()->insert(id);
-    if (local_ != nullptr && !read_only_) local_->Put(id, key, copy);
+    std::set<Digest> refused;
+    if (const auto all = refused_.Lock(); all->count(id) != 0) refused = (*all)[id];
+    if (local_ != nullptr && !read_only_) local_->Put(id, key, copy, refused);
     if (remote_ != nullptr) remote_->Publish(kind, key, id.second, payload);
   } catch (const std::bad_alloc&) {
     Count(&put_failures_);
+  }
+}
+
+// Nothing on a disk changes before something better is there.
+bool Tiers::Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) {
+  try {
+    const Id id(kind, Sha256(key));
+    const bool news = (*refused_.Lock())[id].insert(Sha256(payload)).second;
+    memory_.Erase(id);
+    if (remote_ != nullptr) remote_->Refuse(kind, id.second);
+    return news;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 

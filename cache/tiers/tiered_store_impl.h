@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -31,8 +32,11 @@ class Tiers : public TieredStore {
                                      int64_t budget_us) override;
   StoreStats Stats() const override;
   std::string ExplainMiss(RecordKind kind, absl::string_view key) override;
+  bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) override;
   void Flush() override;
   absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) override;
+  void CheckWith(RecordCheck check) override { check_ = std::move(check); }
+  const RecordCheck& check() const override { return check_; }
   absl::StatusOr<ImportReport> Import(const PackReader& pack) override;
   absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) override;
   absl::StatusOr<LocalReport> Inspect() override;
@@ -45,6 +49,8 @@ class Tiers : public TieredStore {
 
   void OpenLocal(TierOptions options);
   Lookup Find(const Id& id, absl::string_view key);
+  // A hit that was refused becomes a miss.
+  Lookup Sift(const Id& id, Lookup found);
   Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
   void StartPrefetch();
   bool WorthKeeping(absl::string_view payload) const;
@@ -67,10 +73,12 @@ class Tiers : public TieredStore {
   const uint64_t packs_refused_;
   MemoryCache memory_;
   std::unique_ptr<LocalTier> local_;  // null: off
+  RecordCheck check_;
   MissReason off_reason_ = MissReason::kDisabled;
   std::string off_detail_ = "no local tier";
 
   mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
+  ForkLocal<std::map<Id, std::set<Digest>>> refused_;         // payloads
   ForkLocal<std::set<Id>> used_;                              // what was hit or put
   Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
       put_failures_{0}, quarantines_{0};

@@ -82,7 +82,7 @@ absl::StatusOr<RecordStore*> Tiers::Writable() const {
 absl::StatusOr<LocalReport> Tiers::Inspect() {
   SINTER_ASSIGN_OR_RETURN(RecordStore * local, Configured());
   Flush();
-  return InspectStore(local);
+  return InspectStore(local, check_);
 }
 
 absl::Status Tiers::ListLocal(const ListedRecord& visit) {
@@ -99,7 +99,7 @@ absl::StatusOr<ClearReport> Tiers::Clear(bool dry_run) {
 
 absl::StatusOr<ImportReport> Tiers::Import(const PackReader& pack) {
   SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
-  return ImportPack(pack, local);
+  return ImportPack(pack, local, check_);
 }
 
 absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {

@@ -47,9 +47,16 @@ class TieredStore : public Store {
  public:
   // Returns once everything that was put before is on disk, or was refused by it.
   virtual void Flush() = 0;
+  // The payload is not what the key says: no tier of this store serves it from now on, and the next
+  // put takes its place. Whether that is news, so that asking again gives something else.
+  virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
   // What the local tier and the packs hold, as a pack; with `used_only`, what this store was asked
   // for or given. Flushes first.
   virtual absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) = 0;
+  // What Import, Inspect and who verifies packs ask of each record besides its envelope. Before
+  // either is called.
+  virtual void CheckWith(RecordCheck check) = 0;
+  virtual const RecordCheck& check() const = 0;
   // Into the local tier. UNAVAILABLE without one that may be written.
   virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
   // Now, to `max_bytes`. UNAVAILABLE likewise.
@@ -73,9 +80,10 @@ class TieredStore : public Store {
 // held until the key's queued write is done, so that whoever waits for it finds the record. A
 // lookup is counted once, as a hit of its tier or a miss with its reason; with the local tier off,
 // what memory lacks is kDisabled (kRefusedOwner when the folder was refused for its owner or mode).
-// StoreStats.quarantined counts Quarantine calls and files that a lookup found damaged and moved
-// aside. LockForBuild returns null when the lock is not held; without a local tier that is at once.
-// Usable in the child of a fork: what the parent queued the parent writes.
+// StoreStats.quarantined counts Quarantine calls and files that were moved aside: a lookup found
+// them damaged, or a put took the place of what was refused. LockForBuild returns null when the
+// lock is not held; without a local tier that is at once. Usable in the child of a fork: what the
+// parent queued the parent writes.
 std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options);
 
 }  // namespace sinter

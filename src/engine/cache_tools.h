@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cache/record/record_check.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/log.h"
@@ -88,6 +89,11 @@ struct ClearResult {
 class CacheTools {
  public:
   virtual ~CacheTools() = default;
+  // What the engine says of a record: asked by Import, Inspect and Describe. Before they are
+  // called.
+  virtual void CheckWith(RecordCheck check) = 0;
+  // A record that the engine found not to be what its key says: TieredStore::Refuse.
+  virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
   virtual absl::StatusOr<ExportResult> Export(const ExportRequest& request) = 0;
   // Packs are opened as the context's own are: its keys, its leave to be unsigned.
   virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;

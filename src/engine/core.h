@@ -38,6 +38,9 @@ struct PlanningHooks {
   // A judge of plans that were not made in this process (PlanFit); chain and model outlive it.
   // Unset: none of them fits.
   std::function<PlanJudge(const Chain&, int64_t bucket, const DeviceModel&, const FitRequest&)> fit;
+  // The entry that `generate` gives to kernels of a code. Unset: entries of stored records are not
+  // compared.
+  std::function<std::string(const KernelCode&)> entry;
   // Of the device headers that the source of a spec reaches (DeviceHeadersDigest of codegen.h).
   std::function<Digest(const KernelSpec&)> device_headers;
   RecordFormat format;  // tests stand in for another version of the library

@@ -5,6 +5,8 @@
 #include "src/fusion/explain/explain_fusion.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
+#include "src/product/code/kernel_source.h"
+#include "src/stitch/code/stitch_source.h"
 
 namespace sinter {
 
@@ -17,6 +19,9 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
     return Generate(spec, model);
   };
   hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
+  hooks.entry = [](const KernelCode& code) {
+    return code.stitch == nullptr ? EntryName(code.product.schedule) : std::string(kStitchEntry);
+  };
   hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }

@@ -10,6 +10,7 @@
 #include "src/chain/buckets.h"
 #include "src/engine/assembler.h"
 #include "src/engine/build_turns.h"
+#include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
 #include "src/engine/prepared_plan.h"
@@ -64,6 +65,8 @@ class EngineImpl : public Engine {
     core_->modules.Clear();
     if (core_->ports.loader != nullptr) core_->ports.loader->Retire();
   }
+
+  void WriteTraceNow() const noexcept override { WriteTrace(*core_); }
 
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) override {
@@ -305,6 +308,13 @@ std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink 
   ports.measurer = MakeSerialMeasurer(std::move(ports.measurer));
   auto core =
       std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks));
+  // The tools live no longer than the store, which is the core's.
+  if (CacheTools* tools = core->ports.cache_tools.get()) {
+    tools->CheckWith(
+        [own = core.get()](RecordKind kind, absl::string_view key, absl::string_view payload) {
+          return JudgeStoredRecord(kind, key, payload, *own);
+        });
+  }
   const absl::Status denied = core->denied.Add(config.deny_toolchains);
   if (!denied.ok()) core->log.Log(LogLevel::kError, denied.message());  // checked with the config
   return std::make_shared<EngineImpl>(std::move(core));

@@ -190,6 +190,9 @@ class Engine {
   // that are held live on. INVALID_ARGUMENT as ToolchainDenyList::Add.
   virtual absl::Status DenyToolchains(absl::string_view entries) = 0;
   virtual const Ports& ports() const = 0;
+  // The trace as far as it goes, into its file; nothing where none is asked for. Failures are
+  // logged.
+  virtual void WriteTraceNow() const noexcept = 0;
   // OK when a record of any tier is what its key says, as far as looking for it would check: a plan
   // fits its chain, a kernel is of its key. Else why not; FAILED_PRECONDITION also for what another
   // library version or another device model is to judge. Slow: nothing is remembered.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -18,7 +20,8 @@ namespace {
 
 constexpr char kQuarantinedUrl[] = "sinter/quarantined";
 constexpr char kDeniedUrl[] = "sinter/denied-toolchain";
-constexpr size_t kKeptLogBytes = 4096;
+
+constexpr double kMostError = std::numeric_limits<double>::max();  // of a record
 
 absl::Status NotVerifiedError(absl::string_view key) {
   return MakeError(ErrorCode::kCacheMiss,
@@ -37,7 +40,7 @@ KernelRecord MakeRecord(absl::string_view key, const GeneratedKernel& generated,
   record.key = Sha256(key);
   record.cubin = std::move(compiled.cubin);
   record.entry = generated.recipe.entry;
-  record.log = compiled.log.substr(0, kKeptLogBytes);
+  record.log = compiled.log.substr(0, kMostLogBytes);
   record.registers = static_cast<uint32_t>(compiled.registers);
   record.spill_bytes = static_cast<uint32_t>(compiled.spill_bytes);
   record.compile_us = compiled.compile_us;
@@ -92,8 +95,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
   if (!wrong.empty()) return QuarantinedError(key, wrong);
   if (BuiltKernelPtr live = FindLive(key)) return live;
   SINTER_RETURN_IF_ERROR(control.Check("looking up a kernel"));
-  const Lookup found = LookUp(key, control);
-  if (BuiltKernelPtr kernel = FromStore(key, recipe, found, control)) return kernel;
+  Lookup found;
+  if (BuiltKernelPtr kernel = Find(key, recipe, control, &found)) return kernel;
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
   }
@@ -101,7 +104,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
     Store* const nearest = on_miss == OnMiss::kRefuse ? core_->ports.store.get() : nullptr;
     return MustHitError("kernel", RecordKind::kKernel, key, found, nearest);
   }
-  return Build(spec, recipe, key, !found.hit, control);
+  return Build(spec, recipe, key, found, control);
 }
 
 BuiltKernelPtr KernelBuilder::FindLive(const std::string& key) {
@@ -134,7 +137,7 @@ Lookup KernelBuilder::Answer(const std::string& key) {
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
                                                     const LaunchRecipe& recipe,
-                                                    const std::string& key, bool look_again,
+                                                    const std::string& key, const Lookup& refused,
                                                     const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
@@ -148,12 +151,12 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
   SINTER_ASSIGN_OR_RETURN(
       const std::shared_ptr<void> lock,
       AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control, core_->trace.get()));
-  if (look_again) {
-    const Lookup found = LookUp(key, control);
-    if (BuiltKernelPtr kernel = FromStore(key, recipe, found, control)) return kernel;
+  Lookup found = refused;
+  if (!refused.hit) {
+    if (BuiltKernelPtr kernel = Find(key, recipe, control, &found)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
-  return Compile(generated, key, control);
+  return Compile(generated, key, found, control);
 }
 
 absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel& generated,
@@ -185,7 +188,7 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
 }
 
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& generated,
-                                                      const std::string& key,
+                                                      const std::string& key, const Lookup& refused,
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(generated, key, control));
   const double compile_us = compiled.compile_us;
@@ -193,6 +196,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& gen
   // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
   SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
                           Load(key, record, generated.recipe, "compiled", compile_us, control));
+  if (refused.hit) Replace(key, record, refused);
   core_->ports.store->Put(RecordKind::kKernel, key,
                           EncodeKernelRecord(record, core_->hooks.format));
   core_->log.Log(LogLevel::kInfo, absl::StrCat("compiled ", generated.request.name, " in ",
@@ -200,8 +204,31 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& gen
   return kernel;
 }
 
+// The same binary may have been refused for want of memory on the device: it keeps its mark.
+void KernelBuilder::Replace(const std::string& key, const KernelRecord& record,
+                            const Lookup& refused) {
+  const auto old = DecodeKernelRecord(refused.payload, core_->hooks.format);
+  const bool same = old.ok() && old->cubin == record.cubin && old->entry == record.entry;
+  if (!same) RefuseRecord(RecordKind::kKernel, key, refused.payload, *core_);
+}
+
+BuiltKernelPtr KernelBuilder::Find(const std::string& key, const LaunchRecipe& recipe,
+                                   const BuildControl& control, Lookup* found) {
+  *found = LookUp(key, control);
+  for (int refused = 0; refused < kMostRefused; ++refused) {
+    bool again = false;
+    if (BuiltKernelPtr kernel = FromStore(key, recipe, *found, control, &again)) return kernel;
+    if (!again) return nullptr;
+    Lookup next = LookUp(key, control);
+    if (!next.hit && next.reason != MissReason::kQuarantined) return nullptr;
+    *found = std::move(next);
+  }
+  return nullptr;
+}
+
 BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchRecipe& recipe,
-                                        const Lookup& found, const BuildControl& control) {
+                                        const Lookup& found, const BuildControl& control,
+                                        bool* again) {
   if (!found.hit) {
     // Of a denied toolchain every kernel misses; whoever then may not compile gets it as an error.
     if (core_->denied.Match(ToolchainOfKey(key)).empty()) LogMiss(core_->log, "kernel", key, found);
@@ -226,8 +253,10 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchReci
     return *std::move(kernel);
   }
   core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
-  core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key),
+  core_->log.Log(LogLevel::kWarn, absl::StrCat("kernel ", ShortName(key), " from ", found.tier,
                                                " is built again: ", kernel.status().message()));
+  *again = absl::IsDataLoss(kernel.status()) &&
+           RefuseRecord(RecordKind::kKernel, key, found.payload, *core_);
   return nullptr;
 }
 
@@ -278,6 +307,7 @@ void KernelBuilder::MarkVerified(const BuiltKernel& kernel, const Verification& 
                         record->verification.rows >= verification.rows;
   if (stronger) return;
   record->verification = verification;
+  if (!std::isfinite(verification.error)) record->verification.error = kMostError;
   core_->ports.store->Put(RecordKind::kKernel, kernel.key,
                           EncodeKernelRecord(*record, core_->hooks.format));
 }

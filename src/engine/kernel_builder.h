@@ -65,11 +65,15 @@ class KernelBuilder {
   absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const LaunchRecipe& recipe,
                                           const std::string& key, OnMiss on_miss,
                                           const BuildControl& control);
+  // `refused`: the store's answer that could not be used; another one is asked for if it was a
+  // miss.
   absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
-                                       const std::string& key, bool look_again,
+                                       const std::string& key, const Lookup& refused,
                                        const BuildControl& control);
   absl::StatusOr<BuiltKernelPtr> Compile(const GeneratedKernel& generated, const std::string& key,
-                                         const BuildControl& control);
+                                         const Lookup& refused, const BuildControl& control);
+  // Lets the put of `record` take the place of what was refused.
+  void Replace(const std::string& key, const KernelRecord& record, const Lookup& refused);
   absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
                                              const std::string& key, const BuildControl& control);
   // The store's answer, unless the key's toolchain is denied: then a kOtherToolchain miss.
@@ -77,9 +81,14 @@ class KernelBuilder {
   Lookup Answer(const std::string& key);
   // A kernel that is alive in this process and not denied, or null.
   BuiltKernelPtr FindLive(const std::string& key);
-  // Null when the lookup missed or its record cannot be used.
+  // From the nearest tier whose record can be used, or null. `found`: the last answer that counts,
+  // a hit if it was refused.
+  BuiltKernelPtr Find(const std::string& key, const LaunchRecipe& recipe,
+                      const BuildControl& control, Lookup* found);
+  // Null when the lookup missed or its record cannot be used; then `again` says whether another
+  // tier may have a better one.
   BuiltKernelPtr FromStore(const std::string& key, const LaunchRecipe& recipe, const Lookup& found,
-                           const BuildControl& control);
+                           const BuildControl& control, bool* again);
   absl::StatusOr<BuiltKernelPtr> Load(const std::string& key, const KernelRecord& record,
                                       const LaunchRecipe& recipe, absl::string_view origin,
                                       double compile_us, const BuildControl& control);

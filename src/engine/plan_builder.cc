@@ -25,8 +25,9 @@ absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, OnMiss on
 absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, const std::string& key,
                                                 OnMiss on_miss, const BuildControl& control) {
   Store& store = *core_->ports.store;
-  Lookup found = LookUp(key, control);
-  std::shared_ptr<const PlanRecord> record = FromStore(request, key, &found);
+  Lookup found;
+  SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanRecord> record,
+                          Find(request, key, control, &found));
   if (record == nullptr && on_miss != OnMiss::kBuild) {
     Store* const nearest = on_miss == OnMiss::kRefuse ? &store : nullptr;
     return MustHitError("plan", RecordKind::kPlan, key, found, nearest);
@@ -36,8 +37,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
         const std::shared_ptr<void> lock,
         AwaitBuildLock(store, RecordKind::kPlan, key, control, core_->trace.get()));
     if (!found.hit) {
-      Lookup again = LookUp(key, control);
-      record = FromStore(request, key, &again);
+      SINTER_ASSIGN_OR_RETURN(record, Find(request, key, control, &found));
     }
     if (record == nullptr) return Search(request, key, control);
   }
@@ -127,22 +127,43 @@ absl::Status PlanBuilder::FillKeys(PlanRecord& record, const BuildControl& contr
   return absl::OkStatus();
 }
 
-std::shared_ptr<const PlanRecord> PlanBuilder::FromStore(const PlanRequest& request,
-                                                         const std::string& key, Lookup* found) {
+absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::Find(const PlanRequest& request,
+                                                                    const std::string& key,
+                                                                    const BuildControl& control,
+                                                                    Lookup* found) {
+  *found = LookUp(key, control);
+  for (int refused = 0; refused < kMostRefused; ++refused) {
+    bool again = false;
+    SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanRecord> record,
+                            FromStore(request, key, control, found, &again));
+    if (record != nullptr || !again) return record;
+    Lookup next = LookUp(key, control);
+    if (!next.hit) return record;
+    *found = std::move(next);
+  }
+  return std::shared_ptr<const PlanRecord>();
+}
+
+absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::FromStore(
+    const PlanRequest& request, const std::string& key, const BuildControl& control, Lookup* found,
+    bool* again) {
   if (!found->hit) {
     LogMiss(core_->log, "plan", key, *found);
-    return nullptr;
+    return std::shared_ptr<const PlanRecord>();
   }
-  absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload);
-  absl::Status status =
-      record.ok() ? CheckPlanRecord(*record, request, core_->ports.model, *core_) : record.status();
+  absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload, LimitsOf(request, &control));
+  absl::Status status = record.ok()
+                            ? CheckPlanRecord(*record, request, core_->ports.model, *core_, control)
+                            : record.status();
   if (IsOfOtherHeaders(status)) status = TakeOver(request, key, &*record);
   if (status.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
+  if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
   core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key), " from ", found->tier,
                                                " is made again: ", status.message()));
   found->detail = std::string(status.message());
-  return nullptr;
+  *again = RefuseRecord(RecordKind::kPlan, key, found->payload, *core_);
+  return std::shared_ptr<const PlanRecord>();
 }
 
 absl::Status PlanBuilder::TakeOver(const PlanRequest& request, const std::string& key,

@@ -45,10 +45,18 @@ class PlanBuilder {
                                    const BuildControl& control);
   Lookup LookUp(const std::string& key, const BuildControl& control);
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);
+  // From the nearest tier whose record can be used, or null. `found`: the last answer that counts,
+  // a hit if it was refused. CANCELLED, DEADLINE_EXCEEDED.
+  absl::StatusOr<std::shared_ptr<const PlanRecord>> Find(const PlanRequest& request,
+                                                         const std::string& key,
+                                                         const BuildControl& control,
+                                                         Lookup* found);
   // Null when the lookup missed or its record cannot be used, which is logged, counted and said in
-  // found->detail.
-  std::shared_ptr<const PlanRecord> FromStore(const PlanRequest& request, const std::string& key,
-                                              Lookup* found);
+  // found->detail; then `again` says whether another tier may have a better one.
+  absl::StatusOr<std::shared_ptr<const PlanRecord>> FromStore(const PlanRequest& request,
+                                                              const std::string& key,
+                                                              const BuildControl& control,
+                                                              Lookup* found, bool* again);
   // A record some of whose kernels' headers have changed since it was made: the plans stay where
   // they fit, and all keys are made anew, for the record's toolchain.
   absl::Status TakeOver(const PlanRequest& request, const std::string& key,

@@ -12,19 +12,26 @@ namespace {
 
 constexpr int kKeptOfAKind = 2;  // fused plans, unfused plans
 constexpr uint32_t kMaxVariants = 16;
-constexpr uint32_t kMaxKernels = 8192;
 
-absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r) {
-  PlanVariant variant;
-  SINTER_ASSIGN_OR_RETURN(variant.plan, Plan::Decode(r.Bytes()));
+// The keys are counted and read before their plan, which takes longer.
+absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& limits) {
+  if (limits.keep_going != nullptr) SINTER_RETURN_IF_ERROR(limits.keep_going->Check());
+  const absl::string_view plan = r.Bytes();
   const uint32_t keys = r.U32();
-  if (keys > kMaxKernels || keys != variant.plan.kernels.size()) {
-    return absl::DataLossError(absl::StrCat("plan record: ", keys, " kernel keys for ",
-                                            variant.plan.kernels.size(), " kernels"));
+  if (keys > limits.kernels) {
+    return absl::DataLossError(
+        absl::StrCat("plan record: ", keys, " kernels, at most ", limits.kernels));
   }
-  for (uint32_t i = 0; i < keys && r.ok(); ++i) {
-    variant.kernel_keys.emplace_back(r.Bytes());
-    variant.plan.kernels[i].kernel_digest = Sha256(variant.kernel_keys.back());
+  PlanVariant variant;
+  for (uint32_t i = 0; i < keys && r.ok(); ++i) variant.kernel_keys.emplace_back(r.Bytes());
+  SINTER_ASSIGN_OR_RETURN(variant.plan, Plan::Decode(plan));
+  if (variant.kernel_keys.size() != variant.plan.kernels.size()) {
+    return absl::DataLossError(absl::StrCat("plan record: ", variant.kernel_keys.size(),
+                                            " kernel keys for ", variant.plan.kernels.size(),
+                                            " kernels"));
+  }
+  for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
+    variant.plan.kernels[i].kernel_digest = Sha256(variant.kernel_keys[i]);
   }
   return variant;
 }
@@ -86,7 +93,12 @@ std::string EncodePlanRecord(const PlanRecord& record) {
   return w.Take();
 }
 
-absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload) {
+absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
+                                            const PlanRecordLimits& limits) {
+  if (payload.size() > kMostPlanRecordBytes) {
+    return absl::DataLossError(
+        absl::StrCat("plan record: ", payload.size(), " bytes, at most ", kMostPlanRecordBytes));
+  }
   ByteReader r(payload);
   const uint32_t version = r.U32();
   PlanRecord record;
@@ -101,7 +113,7 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload) {
   const uint32_t variants = r.U32();
   SINTER_RETURN_IF_ERROR(CheckHead(version, variants));
   for (uint32_t i = 0; i < variants; ++i) {
-    SINTER_ASSIGN_OR_RETURN(PlanVariant variant, ReadVariant(r));
+    SINTER_ASSIGN_OR_RETURN(PlanVariant variant, ReadVariant(r, limits));
     record.variants.push_back(std::move(variant));
   }
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));

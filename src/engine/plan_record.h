@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/base/keep_going.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/plan.h"
 
@@ -41,8 +42,17 @@ struct PlanRecord {
 PlanRecord MakePlanRecord(FusionResult result);
 
 std::string EncodePlanRecord(const PlanRecord& record);
-// DATA_LOSS unless `payload` is a whole record of this version. Trusts nothing.
-absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload);
+constexpr uint64_t kMostPlanRecordBytes = uint64_t{16} << 20;
+
+struct PlanRecordLimits {
+  uint64_t kernels = 8192;                // of a plan; a chain has at most one for every op
+  const KeepGoing* keep_going = nullptr;  // asked before each plan
+};
+
+// DATA_LOSS unless `payload` is a whole record of this version within its limits; the error of
+// `limits.keep_going`. Trusts nothing.
+absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
+                                            const PlanRecordLimits& limits = {});
 
 // Why a plan that is predicted to be faster than a tuned one does not run.
 constexpr absl::string_view kTunedAway = "predicted faster; the tuning set takes another";

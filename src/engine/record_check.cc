@@ -1,11 +1,29 @@
 #include "src/engine/record_check.h"
 
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "src/base/status.h"
+#include "src/engine/cache_tools.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {
+
+constexpr char kOfOthersUrl[] = "sinter/record-of-others";
+
+absl::Status OfOthers(absl::string_view what) {
+  absl::Status status = absl::FailedPreconditionError(absl::StrCat("plan record: of ", what));
+  status.SetPayload(kOfOthersUrl, absl::Cord("1"));
+  return status;
+}
+
+bool CannotBeJudged(const absl::Status& status) {
+  return status.GetPayload(kOfOthersUrl).has_value() || IsOfOtherHeaders(status);
+}
 
 // The model of a plan key: the engine's own, or one that every library has.
 absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core) {
@@ -14,36 +32,99 @@ absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core
     absl::StatusOr<DeviceModel> model = BuiltinModel(name);
     if (model.ok() && model->ModelDigest() == digest) return model;
   }
-  return absl::FailedPreconditionError("plan record: of a device model that is not known here");
+  return OfOthers("a device model that is not known here");
 }
 
-absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload,
-                             const EngineCore& core) {
-  SINTER_ASSIGN_OR_RETURN(const PlanKey key, DecodePlanKey(bytes));
-  if (!IsOfThisVersion(key.library_version)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("plan record: of library ", key.library_version));
+// Whether the kernels' keys name the sources that code generation makes for them.
+absl::Status CheckSources(const PlanRecord& record, const DeviceModel& model,
+                          const EngineCore& core) {
+  std::set<absl::string_view> sound;
+  for (const PlanVariant& variant : record.variants) {
+    for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
+      const std::string& key = variant.kernel_keys[i];
+      if (!sound.insert(key).second) continue;
+      const KernelSpec& spec = variant.plan.kernels[i].spec;
+      SINTER_ASSIGN_OR_RETURN(const GeneratedKernel made, core.hooks.generate(spec, model));
+      if (KernelKeyOf(spec, made, record.toolchain_id, core) == key) continue;
+      return absl::DataLossError("kernel key: its source is another kernel's");
+    }
   }
-  SINTER_ASSIGN_OR_RETURN(const DeviceModel model, ModelOf(key.device_model, core));
-  SINTER_ASSIGN_OR_RETURN(const Chain chain, ChainFromCanonicalBytes(key.chain));
-  SINTER_ASSIGN_OR_RETURN(const PlanRecord record, DecodePlanRecord(payload));
-  PlanRequest request = RequestOfFlags(key.flags);
+  return absl::OkStatus();
+}
+
+absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload, bool sources,
+                             const EngineCore& core) {
+  const absl::StatusOr<PlanKey> key = DecodePlanKey(bytes);
+  if (!key.ok()) return OfOthers(key.status().message());
+  if (!IsOfThisVersion(key->library_version)) {
+    return OfOthers(absl::StrCat("library ", key->library_version));
+  }
+  SINTER_ASSIGN_OR_RETURN(const DeviceModel model, ModelOf(key->device_model, core));
+  SINTER_ASSIGN_OR_RETURN(const Chain chain, ChainFromCanonicalBytes(key->chain));
+  PlanRequest request = RequestOfFlags(key->flags);
   request.chain = &chain;
-  request.bucket = key.bucket;
-  return CheckPlanRecord(record, request, model, core);
+  request.bucket = key->bucket;
+  SINTER_ASSIGN_OR_RETURN(const PlanRecord record, DecodePlanRecord(payload, LimitsOf(request)));
+  SINTER_RETURN_IF_ERROR(CheckPlanRecord(record, request, model, core));
+  return sources ? CheckSources(record, model, core) : absl::OkStatus();
+}
+
+// A key of another version says nothing of the entry.
+absl::Status CheckEntry(const KernelRecord& record, absl::string_view bytes,
+                        const EngineCore& core) {
+  const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
+  if (!key.ok() || !core.hooks.entry) return absl::OkStatus();
+  const absl::StatusOr<KernelCode> code = ReadCode(key->code, key->schedule);
+  const std::string entry = code.ok() ? core.hooks.entry(*code) : record.entry;
+  if (entry == record.entry) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("kernel record: entry '", record.entry, "', its code has ", entry));
+}
+
+absl::Status CheckStored(RecordKind kind, absl::string_view key, absl::string_view payload,
+                         bool sources, const EngineCore& core) {
+  if (kind == RecordKind::kPlan) return CheckStoredPlan(key, payload, sources, core);
+  SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
+                          DecodeKernelRecord(payload, core.hooks.format));
+  SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));
+  return CheckEntry(record, key, core);
+}
+
+// Of a sequence of products planning always makes the unfused plan: one kernel for each.
+absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
+  bool unfused = false;
+  for (const PlanVariant& variant : record.variants) {
+    if (variant.plan.fused) continue;
+    unfused = true;
+    for (const PlannedKernel& kernel : variant.plan.kernels) {
+      const KernelSpec& spec = kernel.spec;
+      const bool joined =
+          spec.stitch == nullptr ? spec.sequence.size() > 1 : !spec.stitch->parts.empty();
+      if (joined) return absl::DataLossError("plan record: its unfused plan is fused");
+    }
+  }
+  if (unfused || !MatchProducts(chain).ok()) return absl::OkStatus();
+  return absl::DataLossError("plan record: without the unfused plan");
 }
 
 }  // namespace
 
+PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going) {
+  return {request.chain->ops().size(), keep_going};
+}
+
 absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& request,
-                             const DeviceModel& model, const EngineCore& core) {
+                             const DeviceModel& model, const EngineCore& core,
+                             const BuildControl& control) {
   if (record.chain != request.chain->CanonicalDigest() || record.bucket != request.bucket) {
     return absl::DataLossError(absl::StrCat(
         "plan record: for chain ", record.chain.Hex().substr(0, 16), " at bucket ", record.bucket));
   }
+  SINTER_RETURN_IF_ERROR(CheckUnfused(record, *request.chain));
   const PlanJudge fits = core.JudgeOf(*request.chain, request.bucket, model,
                                       {request.batch_invariant, request.allow_cooperative});
   for (const PlanVariant& variant : record.variants) {
+    SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
     SINTER_ASSIGN_OR_RETURN(const std::vector<KernelCode> codes, CodesOf(variant.plan));
     for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
       SINTER_RETURN_IF_ERROR(CheckKernelKey(variant.kernel_keys[i], variant.plan.kernels[i].spec,
@@ -62,10 +143,19 @@ absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key
 
 absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                                const EngineCore& core) {
-  if (kind == RecordKind::kPlan) return CheckStoredPlan(key, payload, core);
-  SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
-                          DecodeKernelRecord(payload, core.hooks.format));
-  return CheckKernelRecord(record, key);
+  return CheckStored(kind, key, payload, /*sources=*/true, core);
+}
+
+absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                               const EngineCore& core) {
+  absl::Status status = CheckStored(kind, key, payload, /*sources=*/false, core);
+  return CannotBeJudged(status) ? absl::OkStatus() : status;
+}
+
+bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                  const EngineCore& core) {
+  CacheTools* tools = core.ports.cache_tools.get();
+  return tools != nullptr && tools->Refuse(kind, key, payload);
 }
 
 }  // namespace sinter

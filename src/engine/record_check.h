@@ -13,17 +13,33 @@
 namespace sinter {
 
 // A decoded plan record: it names the chain and the bucket of `request`, its plans fit them on the
-// chip of `model`, and its kernels' keys are theirs. Generates no source.
+// chip of `model`, the unfused plan is there, and its kernels' keys are theirs. Generates no
+// source. Asks `control` before each plan.
 absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& request,
-                             const DeviceModel& model, const EngineCore& core);
+                             const DeviceModel& model, const EngineCore& core,
+                             const BuildControl& control = BuildControl());
+// What a record for the request may have.
+PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going = nullptr);
 
 // A decoded kernel record: it was compiled under `key`. Whoever launches it makes the recipe from
 // a plan that fits its chain.
 absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key);
 
-// The same of bytes, without a request: Engine::CheckStored.
+// The same of bytes, without a request, and of the sources of a plan's kernels, which are made
+// for it: Engine::CheckStored.
 absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                                const EngineCore& core);
+// Why a record is not what its key says (RecordCheck). OK too for records that only another version
+// or an engine for another device can judge. Makes no source.
+absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                               const EngineCore& core);
+
+// What the store answered is not what `key` says: it is not to answer so again. Whether another
+// tier may answer better.
+bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
+                  const EngineCore& core);
+// Records of a key that are refused in a row before it counts as a miss.
+constexpr int kMostRefused = 4;
 
 }  // namespace sinter
 

@@ -39,6 +39,12 @@ class TierTools : public CacheTools {
             bool allow_unsigned)
       : store_(store), kind_(kind), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
 
+  void CheckWith(RecordCheck check) override { store_->CheckWith(std::move(check)); }
+
+  bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) override {
+    return store_->Refuse(kind, key, payload);
+  }
+
   absl::StatusOr<ExportResult> Export(const ExportRequest& request) override {
     PackWriteOptions options;
     options.path = request.path;
@@ -71,7 +77,7 @@ class TierTools : public CacheTools {
                              StoryOfKey(entry.kind, pack->PeekKey(entry))});
     }
     if (!read_all) return out;
-    PackFindings findings = VerifyPack(*pack);
+    PackFindings findings = VerifyPack(*pack, store_->check());
     out.unsound = findings.unsound;
     out.findings = std::move(findings.findings);
     return out;

@@ -91,6 +91,23 @@ TEST_P(ConformanceTest, ALaterPutReplacesButNeverAVerifiedKernelByAnUnverifiedOn
   EXPECT_EQ(store_->List()->size(), 2u);
 }
 
+TEST_P(ConformanceTest, PutsAwayARecordOfThesePayloadsAndNoOther) {
+  KernelRecord record = SampleKernelRecord();
+  const std::string good = EncodeKernelRecord(record);
+  record.verification.device = "NVIDIA H200";
+  record.entry = "of another kernel";
+  const std::string bad = EncodeKernelRecord(record);
+  ASSERT_TRUE(Put(kKernel, "k", bad).ok());
+  EXPECT_FALSE(store_->PutAway(kKernel, "k", Sha256("k"), {Sha256(good)}));
+  EXPECT_FALSE(store_->PutAway(kKernel, "other", Sha256("other"), {Sha256(bad)}));
+  EXPECT_EQ(Get(kKernel, "k").payload, bad);
+  EXPECT_TRUE(store_->PutAway(kKernel, "k", Sha256("k"), {Sha256(bad), Sha256("more")}));
+  EXPECT_EQ(store_->moved_aside(), 1u);
+  EXPECT_EQ(Get(kKernel, "k").reason, MissReason::kAbsent);
+  ASSERT_TRUE(Put(kKernel, "k", good).ok());
+  EXPECT_EQ(Get(kKernel, "k").payload, good);
+}
+
 TEST_P(ConformanceTest, QuarantineHoldsOverReopeningAndLaterPuts) {
   ASSERT_TRUE(Put(kKernel, "k", "wrong kernel").ok());
   ASSERT_TRUE(store_->Quarantine(kKernel, Sha256("k"), "device H200 seed 17 error 0.4").ok());
@@ -340,7 +357,7 @@ TEST_P(ConformanceTest, AFullDiskServesHitsFailsPutsAndHeals) {
 
 TEST_P(ConformanceTest, RecordsAboveTheCapAreRefused) {
   const std::string huge(kMaxRecordFileBytes, 'x');
-  EXPECT_TRUE(absl::IsResourceExhausted(Put(kKernel, "huge", huge)));
+  EXPECT_TRUE(absl::IsOutOfRange(Put(kKernel, "huge", huge)));
   EXPECT_EQ(Get(kKernel, "huge").reason, MissReason::kAbsent);
 }
 

@@ -12,11 +12,18 @@ using cache_testing::SampleKernelKey;
 using cache_testing::SamplePlanKey;
 using testing::HasSubstr;
 
+// A kernel's payload that was checked on a device.
+std::string Checked() {
+  KernelRecord record = cache_testing::SampleKernelRecord();
+  record.verification.device = "NVIDIA H200";
+  return EncodeKernelRecord(record);
+}
+
 // Borrows both, as the envelope does.
 Envelope Sample(absl::string_view key, absl::string_view payload) {
   Envelope envelope;
   envelope.kind = RecordKind::kKernel;
-  envelope.verified = true;
+  envelope.verified = KernelPayloadVerified(payload);
   envelope.created_unix_s = 1700000000;
   envelope.producer = "sinter 0.1.0";
   envelope.arch = "sm_90a";
@@ -27,7 +34,8 @@ Envelope Sample(absl::string_view key, absl::string_view payload) {
 
 TEST(EnvelopeTest, ReadsBackEveryField) {
   const std::string key = EncodeKey(SampleKernelKey());
-  const std::string bytes = EncodeEnvelope(Sample(key, "payload"));
+  const std::string payload = Checked();
+  const std::string bytes = EncodeEnvelope(Sample(key, payload));
   const EnvelopeVerdict verdict = ReadEnvelopeFor(bytes, RecordKind::kKernel, key);
   ASSERT_TRUE(verdict.ok) << verdict.detail;
   EXPECT_EQ(verdict.envelope.kind, RecordKind::kKernel);
@@ -36,7 +44,7 @@ TEST(EnvelopeTest, ReadsBackEveryField) {
   EXPECT_EQ(verdict.envelope.producer, "sinter 0.1.0");
   EXPECT_EQ(verdict.envelope.arch, "sm_90a");
   EXPECT_EQ(verdict.envelope.key, key);
-  EXPECT_EQ(verdict.envelope.payload, "payload");
+  EXPECT_EQ(verdict.envelope.payload, payload);
 }
 
 TEST(EnvelopeTest, KeepsAnEmptyPayloadAndAnOpaqueKey) {
@@ -81,6 +89,36 @@ TEST(EnvelopeTest, AnotherFormatVersionIsNotDamage) {
   EXPECT_EQ(verdict.reason, MissReason::kOtherFormat);
   EXPECT_THAT(verdict.detail, HasSubstr(absl::StrCat("format ", kEnvelopeVersion + 1, ", want ",
                                                      kEnvelopeVersion)));
+}
+
+// A put keeps what is marked: a mark that its payload does not bear would stay for ever.
+TEST(EnvelopeTest, AMarkThatThePayloadDoesNotBearIsDamage) {
+  const std::string checked = Checked();
+  const std::string unchecked = EncodeKernelRecord(cache_testing::SampleKernelRecord());
+  const struct {
+    RecordKind kind;
+    bool marked;
+    std::string payload;
+    bool ok;
+  } cases[] = {{RecordKind::kKernel, true, checked, true},
+               {RecordKind::kKernel, false, unchecked, true},
+               {RecordKind::kPlan, false, checked, true},
+               {RecordKind::kKernel, false, checked, false},
+               {RecordKind::kKernel, true, unchecked, false},
+               {RecordKind::kKernel, true, "no record", false},
+               {RecordKind::kPlan, true, "plan", false},
+               {RecordKind::kPlan, true, checked, false}};
+  for (const auto& c : cases) {
+    Envelope envelope = Sample("k", c.payload);
+    envelope.kind = c.kind;
+    envelope.verified = c.marked;
+    envelope.arch = "";
+    const EnvelopeVerdict verdict = ReadEnvelopeFor(EncodeEnvelope(envelope), c.kind, "k");
+    EXPECT_EQ(verdict.ok, c.ok) << verdict.detail;
+    if (!c.ok) {
+      EXPECT_EQ(verdict.reason, MissReason::kDamaged);
+    }
+  }
 }
 
 TEST(EnvelopeTest, RefusesAnotherKind) {

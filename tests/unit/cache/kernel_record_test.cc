@@ -61,6 +61,25 @@ TEST(KernelRecordTest, RefusesTruncationsTailsAndOtherVersions) {
   EXPECT_FALSE(DecodeKernelRecord(EncodeKernelRecord(nameless)).ok());
 }
 
+TEST(KernelRecordTest, RefusesWhatIsOutOfBounds) {
+  KernelRecord record = SampleKernelRecord();
+  record.log.assign(kMostLogBytes, 'x');
+  record.verification = {std::string(kMostDeviceBytes, 'd'), 1, 0.5, kMostCheckedRows};
+  EXPECT_TRUE(DecodeKernelRecord(EncodeKernelRecord(record)).ok());
+  std::vector<KernelRecord> bad(6, record);
+  bad[0].log += 'x';
+  bad[1].verification.device += 'd';
+  bad[2].verification.rows = kMostCheckedRows + 1;
+  bad[3].verification.error = std::nan("");
+  bad[4].verification.error = HUGE_VAL;
+  bad[5].verification.error = -1;
+  for (const KernelRecord& one : bad) {
+    const absl::Status status = DecodeKernelRecord(EncodeKernelRecord(one)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("must be 0.."));
+  }
+}
+
 TEST(KernelRecordTest, RefusesADamagedCubin) {
   KernelRecord damaged = SampleKernelRecord();
   damaged.cubin.pop_back();

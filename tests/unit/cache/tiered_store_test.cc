@@ -61,6 +61,28 @@ TEST_F(TieredStoreTest, MemoryAnswersBeforeTheLocalFolder) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
+// A record that is marked as checked, and that the engine refuses all the same.
+TEST_F(TieredStoreTest, WhatWasRefusedIsServedNoMoreAndGivesWayToTheNextPut) {
+  KernelRecord record = cache_testing::SampleKernelRecord();
+  const std::string good = EncodeKernelRecord(record);
+  record.entry = "of another kernel";
+  record.verification.device = "NVIDIA H200";
+  const std::string bad = EncodeKernelRecord(record);
+  Make(temp_.path())->Put(kKernel, "k", bad);
+  const auto store = Make(temp_.path());
+  EXPECT_EQ(store->Get(kKernel, "k").payload, bad);
+  EXPECT_TRUE(store->Refuse(kKernel, "k", bad));
+  EXPECT_FALSE(store->Refuse(kKernel, "k", bad)) << "no news";
+  const Lookup miss = store->Get(kKernel, "k");
+  EXPECT_FALSE(miss.hit);
+  EXPECT_THAT(miss.detail, HasSubstr("refused"));
+  EXPECT_EQ(Make(temp_.path())->Get(kKernel, "k").payload, bad) << "nothing better is there";
+  store->Put(kKernel, "k", good);
+  EXPECT_EQ(store->Get(kKernel, "k").payload, good);
+  store->Flush();
+  EXPECT_EQ(Make(temp_.path())->Get(kKernel, "k").payload, good);
+}
+
 TEST_F(TieredStoreTest, WithoutMemoryTheLocalFolderAnswers) {
   const auto store = Make(temp_.path(), 0);
   store->Put(kPlan, "k", "v");

@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "src/engine/keys.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"
@@ -170,9 +171,7 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   kernel.request.source = absl::StrCat("// kernel ", name, "\n#include \"all.cuh\"\n");
   if (name == "cluster") kernel.request.source += "#include \"cluster.cuh\"\n";
   kernel.request.headers = {{"all.cuh", world.header}, {"cluster.cuh", world.cluster_header}};
-  Schedule code = spec.schedule;
-  code.grid = 0;
-  kernel.request.options = {"--std=c++17", "-DSCHEDULE=" + code.ToString()};
+  kernel.request.options = OptionsOf(spec);
   kernel.request.arch = "sm_90a";
   kernel.request.entry = name;
   kernel.recipe.entry = name;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "src/base/status.h"
 #include "src/engine/tuned_choice.h"
@@ -131,6 +132,75 @@ TEST_F(RecordCheckTest, AnotherBucketsRecord) {
   record.bucket = 32;
   Store(record);
   ExpectRefused("at bucket 32");
+}
+
+// Compiled otherwise than asked for: what it computes need not have the order of rows.
+TEST_F(RecordCheckTest, AKeyOfOtherOptions) {
+  PlanRecord record = Record();
+  PlanVariant& variant = record.variants.front();
+  KernelKey key = DecodeKernelKey(variant.kernel_keys[0]).value();
+  key.options = {"--use_fast_math"};
+  variant.kernel_keys[0] = EncodeKey(key);
+  Store(record);
+  ExpectRefused("kernel key: its options is another kernel's");
+}
+
+TEST_F(RecordCheckTest, WithoutTheUnfusedPlan) {
+  PlanRecord record = Record();
+  ASSERT_FALSE(record.variants.back().plan.fused);
+  record.variants.pop_back();
+  Store(record);
+  ExpectRefused("without the unfused plan");
+}
+
+TEST_F(RecordCheckTest, WithItsNamesSwapped) {
+  PlanRecord record = Record();
+  for (PlanVariant& variant : record.variants) variant.plan.fused = !variant.plan.fused;
+  Store(record);
+  ExpectRefused("its unfused plan is fused");
+}
+
+// Counted before it is decoded: its first plan is no plan at all.
+TEST_F(RecordCheckTest, MoreKernelsThanOps) {
+  const uint64_t ops = world_.chain.ops().size();
+  EXPECT_TRUE(DecodePlanRecord(sound_, {ops, nullptr}).ok());
+  PlanRecord record = Record();
+  PlanVariant& variant = record.variants.front();
+  variant.plan.kernels.assign(ops + 1, variant.plan.kernels[0]);
+  variant.kernel_keys.assign(ops + 1, variant.kernel_keys[0]);
+  Store(record);
+  ExpectRefused(absl::StrCat(ops + 1, " kernels, at most ", ops));
+}
+
+TEST_F(RecordCheckTest, ARecordThatIsTooLarge) {
+  PlanRecord record = Record();
+  record.tuning.assign(kMostPlanRecordBytes, 'x');
+  Store(record);
+  ExpectRefused("bytes, at most 16777216");
+}
+
+TEST_F(RecordCheckTest, AReaderThatMayNotGoOnIsObeyedBetweenPlans) {
+  class Stopping : public KeepGoing {
+   public:
+    absl::Status Check() const override {
+      return ++asked < 2 ? absl::OkStatus() : absl::DeadlineExceededError("enough");
+    }
+    mutable int asked = 0;
+  } stopping;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(DecodePlanRecord(sound_, {64, &stopping}).status()));
+  EXPECT_EQ(stopping.asked, 2);
+}
+
+// At export, where there is time to make sources.
+TEST_F(RecordCheckTest, NoPackTakesAKeyOfAnotherSource) {
+  PlanRecord record = Record();
+  KernelKey key = DecodeKernelKey(record.variants.front().kernel_keys[0]).value();
+  key.source.bytes[8] ^= 1;
+  record.variants.front().kernel_keys[0] = EncodeKey(key);
+  EXPECT_THAT(world_.MakeEngine()
+                  ->CheckStored(RecordKind::kPlan, plan_key_, EncodePlanRecord(record))
+                  .message(),
+              HasSubstr("its source is another kernel's"));
 }
 
 TEST_F(RecordCheckTest, ADamagedRecordIsCountedToo) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "cache/record/kernel_record.h"
 #include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/cache_tools.h"
@@ -120,6 +121,109 @@ TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
   const auto reading = SmallEngine(reader);
   ASSERT_TRUE(reading->Prepare(problem.chain, 16, {}).ok());
   EXPECT_EQ(ExportFrom(*reading, pack, true).plans, 0u);
+}
+
+constexpr char kSmallProblem[] = "gemm_chain m=16 n=512 k=256 l=256 act=relu layout=oi dtype=bf16";
+
+// Key of a kernel that the engine's store has for kSmallProblem.
+std::string KernelOf(Engine& engine) {
+  const Problem problem = ParseProblem(kSmallProblem).value();
+  PlanRequest request;
+  request.chain = &problem.chain;
+  request.bucket = 16;
+  const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
+                        LogSink(), RealHooks());
+  const std::string key = PlanKeyBytes(request, core);
+  const Lookup found = engine.ports().store->Get(RecordKind::kPlan, key);
+  return DecodePlanRecord(found.payload)->variants.front().kernel_keys.front();
+}
+
+// A folder whose kernel under `key` has another entry, and is marked as checked.
+void Spoil(const Config& config, const std::string& key) {
+  const auto engine = SmallEngine(config);
+  Store& store = *engine->ports().store;
+  KernelRecord record = DecodeKernelRecord(store.Get(RecordKind::kKernel, key).payload).value();
+  record.entry = "of another kernel";
+  record.verification = {"NVIDIA H200", 1, 0, 16};
+  store.Put(RecordKind::kKernel, key, EncodeKernelRecord(record));
+  engine->ports().cache_tools->Flush();
+}
+
+TEST(WiringTest, ABadRecordThatIsMarkedAsCheckedIsMendedForGood) {
+  for (const char* kind : {"tables", "leveldb-db"}) {
+    Config config = ConfigIn("wiring_mend");
+    config.cache_store = kind;
+    const Problem problem = ParseProblem(kSmallProblem).value();
+    ASSERT_TRUE(SmallEngine(config)->Prepare(problem.chain, 16, {}).ok());
+    const std::string key = KernelOf(*SmallEngine(config));
+    Spoil(config, key);
+    EXPECT_EQ(SmallEngine(config)->ports().cache_tools->Inspect()->unsound, 1u) << kind;
+    for (const uint64_t compiled : {1u, 0u, 0u}) {
+      const auto engine = SmallEngine(config);
+      ASSERT_TRUE(engine->Prepare(problem.chain, 16, {}).ok());
+      EXPECT_EQ(engine->Stats().kernels_compiled, compiled) << kind;
+    }
+    EXPECT_EQ(SmallEngine(config)->ports().cache_tools->Inspect()->unsound, 0u) << kind;
+  }
+}
+
+// A good pack behind a bad folder serves, also who may not build; the folder stays as it is.
+TEST(WiringTest, ABadRecordHidesNoGoodOneOfAFartherTier) {
+  Config config = ConfigIn("wiring_hides");
+  config.allow_unsigned_packs = true;
+  const Problem problem = ParseProblem(kSmallProblem).value();
+  const std::string pack = ::testing::TempDir() + "/wiring_hides.pack";
+  {
+    const auto engine = SmallEngine(config);
+    ASSERT_TRUE(engine->Prepare(problem.chain, 16, {}).ok());
+    ExportFrom(*engine, pack, false);
+  }
+  Spoil(config, KernelOf(*SmallEngine(config)));
+  PrepareOptions must_hit;
+  must_hit.must_hit = true;
+  EXPECT_FALSE(SmallEngine(config)->Prepare(problem.chain, 16, must_hit).ok());
+  config.packs = {pack};
+  const auto engine = SmallEngine(config);
+  const auto plan = engine->Prepare(problem.chain, 16, must_hit);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(engine->Stats().store.pack_hits, 1u);
+  EXPECT_EQ(engine->ports().cache_tools->Inspect()->unsound, 1u);
+}
+
+TEST(WiringTest, ABadRecordOfAPackIsFoundAndNotImported) {
+  Config config = ConfigIn("wiring_import");
+  config.allow_unsigned_packs = true;
+  const Problem problem = ParseProblem(kSmallProblem).value();
+  ASSERT_TRUE(SmallEngine(config)->Prepare(problem.chain, 16, {}).ok());
+  Config spoilt = ConfigIn("wiring_import_bad");
+  spoilt.allow_unsigned_packs = true;
+  std::filesystem::copy(config.cache_dir, spoilt.cache_dir,
+                        std::filesystem::copy_options::recursive);
+  const std::string pack = ::testing::TempDir() + "/wiring_import.pack";
+  Spoil(spoilt, KernelOf(*SmallEngine(spoilt)));
+  ExportRequest anything;  // as a program that does not ask the engine
+  anything.path = pack;
+  ASSERT_TRUE(SmallEngine(spoilt)->ports().cache_tools->Export(anything).ok());
+  const auto engine = SmallEngine(config);
+  CacheTools& tools = *engine->ports().cache_tools;
+  const PackDescription description = tools.Describe(pack, /*read_all=*/true).value();
+  EXPECT_EQ(description.unsound, 1u);
+  EXPECT_THAT(description.findings, ::testing::ElementsAre(HasSubstr("of another kernel")));
+  EXPECT_EQ(tools.Import(pack)->refused, 1u);
+  ASSERT_TRUE(engine->Prepare(problem.chain, 16, {}).ok());
+  EXPECT_EQ(engine->Stats().kernels_compiled, 0u) << "the good one is still there";
+}
+
+// The engine knows the options that code generation asks for.
+TEST(WiringTest, KeysOfBatchInvariantKernelsHold) {
+  const Config config = ConfigIn("wiring_options");
+  const Problem problem = ParseProblem(kSmallProblem).value();
+  PrepareOptions options;
+  options.batch_invariant = true;
+  ASSERT_TRUE(SmallEngine(config)->Prepare(problem.chain, 16, options).ok());
+  const auto warm = SmallEngine(config);
+  ASSERT_TRUE(warm->Prepare(problem.chain, 16, options).ok());
+  EXPECT_EQ(warm->Stats().searched, 0u);
 }
 
 TEST(WiringTest, ATargetIsABuiltInNameOrAModelsText) {

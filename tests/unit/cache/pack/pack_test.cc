@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "cache/pack/pack_verify.h"
+#include "cache/store/inspect.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
@@ -238,6 +239,55 @@ TEST_F(PackExportTest, ImportsIntoAStore) {
       EXPECT_EQ(found.payload, records_[i].payload);
     }
   }
+}
+
+// The same store, but for one record that it takes for too large.
+class SmallerStore : public LocalStore {
+ public:
+  SmallerStore(const LocalStoreOptions& options, const Digest& refused)
+      : LocalStore(options), refused_(refused) {}
+  absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override {
+    if (digest == refused_) return CheckRecordSize(kMaxRecordFileBytes + 1);
+    return LocalStore::PutRecord(digest, envelope);
+  }
+
+ private:
+  const Digest refused_;
+};
+
+TEST_F(PackExportTest, ImportGoesOnBehindARecordThatIsTooLarge) {
+  Fill(3);
+  const auto pack = Open(From(Pack()));
+  LocalStoreOptions other = Options();
+  other.root = temp_ / "other";
+  SmallerStore store(other, pack->manifest().entries.front().digest);
+  const auto report = ImportPack(*pack, &store);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->stored, records_.size() - 1);
+  EXPECT_EQ(report->refused, 1u);
+}
+
+// Somebody who understands payloads finds the second record wrong.
+TEST_F(PackExportTest, WhatACheckFindsWrongIsNotImportedAndIsAFinding) {
+  Fill(2);
+  const auto pack = Open(From(Pack()));
+  const RecordCheck check = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
+    const bool second = kind == records_[1].kind && key == records_[1].key;
+    return second ? absl::DataLossError("of no use: " + std::string(payload)) : absl::OkStatus();
+  };
+  const PackFindings findings = VerifyPack(*pack, check);
+  EXPECT_EQ(findings.unsound, 1u);
+  EXPECT_THAT(findings.findings, testing::ElementsAre(testing::HasSubstr("of no use: plan 0")));
+  LocalStoreOptions other = Options();
+  other.root = temp_ / "other";
+  LocalStore store(other);
+  const auto report = ImportPack(*pack, &store, check);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->refused, 1u);
+  EXPECT_FALSE(store.Get(records_[1].kind, records_[1].key, Sha256(records_[1].key)).hit);
+  const auto counted = InspectStore(&store_, check);
+  EXPECT_EQ(counted->unsound, 1u);
+  EXPECT_EQ(counted->plans, 1u);
 }
 
 }  // namespace
