@@ -279,7 +279,8 @@ enum { SINTER_X_CONVERT_KEEP = 1 };
 SINTER_API sinter_status sinter_x_cache_convert(const char* dir, const char* to, uint32_t flags,
                                                 sinter_x_text** out_json, sinter_error** error);
 /* Returns once all records made so far are on disk, or were refused by it. Records are written
- * behind their makers: other contexts and processes on the folder find them from then on. */
+ * behind their makers: other contexts and processes on the folder find them from then on. The
+ * trace that SINTER_TRACE asks for is written as far as it goes, too. */
 SINTER_API sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error);
 
 /* ---------------------------------------------------------------- Events

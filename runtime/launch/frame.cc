@@ -30,7 +30,7 @@ absl::StatusOr<const CUtensorMap*> MapsOf(const Driver& driver, const Binding& b
 absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, int64_t row_offset,
                         Frame* frame) {
   const int64_t per_m = bound.rows_per_m, most = std::numeric_limits<int32_t>::max() / per_m;
-  const int64_t furthest = std::numeric_limits<int64_t>::max() / per_m;  // addresses have 64 bits
+  const int64_t furthest = (int64_t{1} << 40) / per_m - 1;  // addresses have 64 bits
   if (m < 0 || m > most || row_offset < 0 || row_offset > furthest) {
     return absl::InvalidArgumentError(absl::StrCat("m ", m, " and row offset ", row_offset,
                                                    " must lie in 0..", most, " and 0..", furthest));

@@ -7,8 +7,8 @@ namespace sinter {
 FileSizeSignal::FileSizeSignal() {
   sigemptyset(&signal_);
   sigaddset(&signal_, SIGXFSZ);
-  blocked_ = pthread_sigmask(SIG_BLOCK, &signal_, &before_) == 0 &&
-             sigismember(&before_, SIGXFSZ) == 0;
+  blocked_ =
+      pthread_sigmask(SIG_BLOCK, &signal_, &before_) == 0 && sigismember(&before_, SIGXFSZ) == 0;
 }
 
 FileSizeSignal::~FileSizeSignal() {

@@ -1,4 +1,5 @@
-// FileSizeSignal: writes of this thread that pass the process's limit on file sizes fail with EFBIG.
+// FileSizeSignal: writes of this thread that pass the process's limit on file sizes fail with
+// EFBIG.
 #ifndef SINTER_SRC_BASE_FILE_SIZE_SIGNAL_H_
 #define SINTER_SRC_BASE_FILE_SIZE_SIGNAL_H_
 

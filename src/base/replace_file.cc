@@ -53,7 +53,8 @@ absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
     free(real);
     return target;
   }
-  return absl::InvalidArgumentError(absl::StrCat(path, " is there and no regular file"));
+  const char* why = S_ISDIR(info.st_mode) ? strerror(EISDIR) : "no regular file";
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
 }
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode) {

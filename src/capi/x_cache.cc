@@ -224,6 +224,8 @@ sinter_status sinter_x_cache_convert(const char* dir, const char* to, uint32_t f
 
 sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
+    context->engine->WriteTraceNow();
     SINTER_ASSIGN_OR_RETURN(sinter::CacheTools * tools, capi::Tools(context));
     tools->Flush();
     return absl::OkStatus();

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include "src/cli/limits.h"
@@ -116,9 +115,9 @@ Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
 }
 
 Outcome CheckCacheFolder(const DeviceArgs& args) {
-  const char* named = args.cache_dir_given ? args.cache_dir.c_str() : getenv("SINTER_CACHE_DIR");
   struct stat info;
-  if (named == nullptr || named[0] == 0 || stat(named, &info) == 0 || errno != ENOENT) return {};
+  const std::string& named = args.cache_dir;
+  if (named.empty() || stat(named.c_str(), &info) == 0 || errno != ENOENT) return {};
   return Usage(Printable(named) + ": no such folder");
 }
 

@@ -30,7 +30,7 @@ struct Session {
 // The GPU; without one, and without a --target, the built-in h200 model. Warnings go to `log`,
 // unless it is null.
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log = nullptr);
-// A mistake where the named cache folder is not there: a command that looks into one makes none.
+// A mistake where the folder of --cache-dir is not there: a command that looks into one makes none.
 Outcome CheckCacheFolder(const DeviceArgs& args);
 // "no GPU was found: .."; "" when there is one or a target was asked for.
 std::string NoGpuLine(const Session& session);

@@ -375,7 +375,12 @@ absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, b
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
   if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};
-  return Finder(chain, bucket, pace, absorbed).Run();
+  ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
+  if (found.refused.empty()) return found;
+  // Of a sequence that nobody takes the reason names operands by the chain's numbers.
+  absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);
+  if (!refused.ok() || refused->sequence.back().HasGroups()) return found;
+  return {{RunOf(chain, *std::move(refused))}, true, {}};
 }
 
 bool MayTakeNorms(const Chain& chain, int64_t bucket) {

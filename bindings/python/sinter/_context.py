@@ -214,7 +214,10 @@ class Context(Closable):
             pass
 
     def flush(self) -> None:
-        """Returns once all records made so far are on disk, or were refused by it: others find them from then on."""
+        """Returns once all records made so far are on disk, or were refused by it: others find them from then on.
+
+        The trace that SINTER_TRACE asks for is written as far as it goes, too.
+        """
         with self._in_call() as context:
             call("sinter_x_cache_flush", context)
 

@@ -1,6 +1,7 @@
 """Forks and leaks."""
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -191,3 +192,11 @@ def test_a_process_ends_with_everything_alive(cache_dir, need_compiler):
         "pending = context.prepare_async(sys.argv[1], m=128); chain = sinter.Chain.of(sys.argv[1]); b = sinter.Builder()"
     )
     subprocess.run([sys.executable, "-c", code, S8], check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def test_a_trace_is_written_though_nothing_is_closed(tmp_path, need_compiler):
+    program = "import sinter\nC = sinter.Context(target='h200', cache_dir='')\nP = C.prepare('rmsnorm rows=M cols=64', m=8)\n"
+    path = tmp_path / "trace.json"
+    environment = {**os.environ, "SINTER_TRACE": str(path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+    assert any(event["name"] == "prepare" for event in json.loads(path.read_text())["traceEvents"])
