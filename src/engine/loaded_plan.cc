@@ -6,7 +6,7 @@
 #include "src/base/codec.h"
 #include "src/chain/buckets.h"
 #include "src/engine/plan_record.h"
-#include "src/fusion/product_runs.h"
+#include "src/product/matcher.h"
 #include "src/stitch/program.h"
 
 namespace sinter {

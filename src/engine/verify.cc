@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 25;  // of all outputs together
 constexpr int64_t kReferenceRows = 8;
-constexpr double kMaxReferenceFlop = 5e10, kMaxReferenceElements = 1e9;
+constexpr double kMaxReferenceFlop = 5e10, kMaxReferenceElements = 2e10;
 constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
 
 uint64_t SeedOf(const Chain& chain) {

@@ -359,19 +359,6 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
 
 bool HasGroups(const GraphRun& run) { return run.matched.sequence.back().HasGroups(); }
 
-absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms) {
-  SINTER_ASSIGN_OR_RETURN(MatchedSequence matched,
-                          MatchProducts(chain, bucket, norms && chain.UsesM()));
-  const ProductSequence& sequence = matched.sequence;
-  if (sequence.back().HasGroups()) {
-    return absl::InvalidArgumentError("the result is codes whose scales are no output");
-  }
-  for (int i = 0; i < sequence.size(); ++i) {
-    SINTER_RETURN_IF_ERROR(CheckSequence(sequence.Part(i, 1)));
-  }
-  return matched;
-}
-
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
   if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/product/matcher.h"
@@ -32,13 +31,7 @@ struct Absorbed {
   bool groups = true;  // the quantiser of its result by groups of 128 columns
 };
 
-// A chain that is one sequence whose products kernels take, with its rows from the launch, M or
-// not; else why it is not. Norms of rows are taken with M alone: without it nobody tells the rows.
-// Codes by groups are not taken: their scales are another output. FixedRowsOf of the engine follows
-// it.
-absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms = false);
-
-// Such a chain as a run.
+// A chain that MatchWhole takes, as a run: its rows are the launch's, M or not.
 GraphRun RunOf(const Chain& chain, MatchedSequence matched);
 
 struct ProductRuns {

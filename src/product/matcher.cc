@@ -600,4 +600,17 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m, boo
   return matched;
 }
 
+absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms) {
+  SINTER_ASSIGN_OR_RETURN(MatchedSequence matched,
+                          MatchProducts(chain, bucket, norms && chain.UsesM()));
+  const ProductSequence& sequence = matched.sequence;
+  if (sequence.back().HasGroups()) {
+    return absl::InvalidArgumentError("the result is codes whose scales are no output");
+  }
+  for (int i = 0; i < sequence.size(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckSequence(sequence.Part(i, 1)));
+  }
+  return matched;
+}
+
 }  // namespace sinter

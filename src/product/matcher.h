@@ -60,6 +60,12 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph);
 absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
                                               bool norms = false);
 
+// A chain that is one sequence whose products kernels take, with its rows from the launch, M or
+// not; else why it is not. Norms of rows are taken with M alone: without it nobody tells the rows.
+// Codes by groups are not taken: their scales are another output. FixedRowsOf of the engine follows
+// it.
+absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms = false);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_PRODUCT_MATCHER_H_
