@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Iterable, List, TypeVar
+from typing import Any, Iterable, List, Type, TypeVar
 
 from ._error import invalid
 
@@ -55,6 +55,17 @@ def flag(value: Any, name: str) -> bool:
     if kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"):
         return bool(value)
     raise TypeError(f"{name} is {value!r}, neither True nor False")
+
+
+def instance(value: object, kind: Type[Item], name: str) -> Item:
+    """`value`, of the package's class `kind`.
+
+    Raises:
+        TypeError: naming `name`, what it is and the class.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is a {type(value).__name__}, not a sinter.{kind.__name__}")
+    return value
 
 
 def sequence(values: Iterable[Item], name: str) -> List[Item]:

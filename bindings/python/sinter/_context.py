@@ -11,7 +11,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _abi, _callbacks, _handle
-from ._argument import flag, integer, number, sequence
+from ._argument import flag, instance, integer, number, sequence
 from ._buffers import torch_module
 from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
@@ -391,8 +391,8 @@ class Context(Closable):
             Error: UNAVAILABLE without a GPU; FAILED_PRECONDITION when no candidate could be measured.
         """
         chain = Chain.of(chain)
-        if into is not None and not isinstance(into, TuningSet):
-            raise TypeError(f"into is a {type(into).__name__}, not a sinter.TuningSet")
+        if into is not None:
+            instance(into, TuningSet, "into")
         flags = _abi.TUNE_BATCH_INVARIANT if flag(batch_invariant, "batch_invariant") else 0
         flags |= _abi.TUNE_KEEP if flag(keep, "keep") else 0
         options = _abi.TuneOptions(

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi
-from ._argument import flag, integer, sequence
+from ._argument import flag, instance, integer, sequence
 from ._buffers import Buffer, check, check_workspace, describe, is_torch, torch_dtype, torch_module
 from ._chain import Chain, TensorInfo
 from ._context import Context
@@ -395,8 +395,7 @@ class GraphNodes(Handle):
             Error: FAILED_PRECONDITION where the graph must be built anew.
         """
         exec = integer(exec, "exec", 0, 2**64 - 1)
-        if not isinstance(binding, Binding):
-            raise TypeError(f"binding is a {type(binding).__name__}, not a sinter.Binding")
+        binding = instance(binding, Binding, "binding")
         rows = binding.m if m is None else integer(m, "m", 0, 2**31 - 1)
         binding._check_rows(rows)
         bound = binding._bound(stream_handle(stream) if stream is not None else 0)

@@ -6,7 +6,7 @@ import ctypes
 from typing import NamedTuple, Optional
 
 from . import _abi
-from ._argument import flag, number
+from ._argument import flag, instance, number
 from ._builder import Builder, Value, activation_number, builder_of
 from ._dtype import DType, DTypeLike
 from ._error import invalid
@@ -62,7 +62,7 @@ def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
     """x as codes with their scale: [] (tensor), [.., 1] (row), [.., k / 128] (group), or the one given (static)."""
     b = builder_of(x)
     out = _abi.Scaled()
-    options = _quantizer(quantizer)._options(b)
+    options = instance(quantizer, Quantizer, "quantizer")._options(b)
     call("sinter_chain_add_quantize", b._get(), b._own(x), ctypes.byref(options), ctypes.byref(out))
     codes = Value(b, out.codes, x.shape, DType.of(quantizer.codes))
     if quantizer.scale is not None:
@@ -72,15 +72,7 @@ def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
 
 
 def _builder_of_scaled(value: Scaled) -> Builder:
-    if not isinstance(value, Scaled):
-        raise TypeError(f"an operand is a {type(value).__name__}, not a sinter.Scaled")
-    return builder_of(value.codes)
-
-
-def _quantizer(value: Quantizer) -> Quantizer:
-    if not isinstance(value, Quantizer):
-        raise TypeError(f"quantizer is a {type(value).__name__}, not a sinter.Quantizer")
-    return value
+    return builder_of(instance(value, Scaled, "an operand").codes)
 
 
 def _scaled(b: Builder, value: Scaled) -> _abi.Scaled:
@@ -136,7 +128,7 @@ def scaled_gemm_chain(
         bias1=b._optional(bias1),
         bias2=b._optional(bias2),
     )
-    quantize_options = _quantizer(quantizer)._options(b)
+    quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, w1), _scaled(b, w2), ctypes.byref(quantize_options))
     shape = _out_shape(a.codes, w2.codes, "oi")
     return b._add("scaled_gemm_chain", shape, DType.F32, *operands, ctypes.byref(options))
@@ -164,7 +156,7 @@ def scaled_gated_ffn(
         bias_up=b._optional(bias_up),
         bias2=b._optional(bias2),
     )
-    quantize_options = _quantizer(quantizer)._options(b)
+    quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, gate), _scaled(b, up), _scaled(b, down), ctypes.byref(quantize_options))
     shape = _out_shape(a.codes, down.codes, "oi")
     return b._add("scaled_gated_ffn", shape, DType.F32, *operands, ctypes.byref(options))

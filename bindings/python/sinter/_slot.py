@@ -6,6 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _abi, _callbacks
+from ._argument import instance
 from ._chain import Chain
 from ._error import Status
 from ._handle import Closable
@@ -85,8 +86,7 @@ class Slot(Closable):
         """
         from ._plan import Plan
 
-        if not isinstance(plan, Plan):
-            raise TypeError(f"plan is a {type(plan).__name__}, not a sinter.Plan")
+        plan = instance(plan, Plan, "plan")
         with self._in_call() as slot:
             call("sinter_slot_offer", slot, plan._get())
 

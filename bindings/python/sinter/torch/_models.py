@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import torch
 from torch import nn
 
+from .._argument import instance
 from .._context import Context
 from .._error import invalid
 from ._ops import chain_line
@@ -160,8 +161,8 @@ def prepare_model(
             context is given; whatever a prepare raises.
     """
     _check_model(model)
-    if context is not None and not isinstance(context, Context):
-        raise TypeError(f"context is a {type(context).__name__}, not a sinter.Context")
+    if context is not None:
+        instance(context, Context, "context")
     wanted = sizes_of(sizes)
     if not wanted:
         raise invalid("sizes is empty")

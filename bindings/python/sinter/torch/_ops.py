@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import torch
 
+from .._argument import instance
 from .._buffers import contiguous
 from .._chain import Chain
 from .._error import Error, Status, invalid
@@ -186,9 +187,7 @@ def register_chain(chain: Chain) -> str:
 
     A compiled graph that holds the key needs the chain registered in the process that runs it.
     """
-    if not isinstance(chain, Chain):
-        raise TypeError(f"chain is a {type(chain).__name__}, not a sinter.Chain")
-    key = chain.digest
+    key = instance(chain, Chain, "chain").digest
     chains[key] = chain
     return key
 

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
-from .._argument import integer, sequence
+from .._argument import instance, integer, sequence
 from .._chain import Chain, ChainLike
 from .._context import Context
 from .._error import Error, Status, invalid
@@ -264,9 +264,7 @@ def use_context(context: Context) -> None:
     Raises:
         Error: INVALID_ARGUMENT for one without a GPU; FAILED_PRECONDITION for one that is closed.
     """
-    if not isinstance(context, Context):
-        raise TypeError(f"context is a {type(context).__name__}, not a sinter.Context")
-    context._checked()
+    instance(context, Context, "context")._checked()
     store.use(context)
 
 
