@@ -300,80 +300,30 @@ class RowMachine {
     SINTER_DEVICE float of(int) const { return value; }
   };
 
-  // The switches below stand outside of the loops over elements. Rare ops share a case.
-  template <int kOp>
-  SINTER_DEVICE void all_one() {
-#pragma unroll
-    for (int e = 0; e < kE; ++e) acc_[e] = one(kOp, acc_[e]);
-  }
+  // The choice of an op stands outside of the loop over elements. Rare ops, from kEnd on, share a
+  // case.
+  template <int kOp, int kEnd>
   SINTER_DEVICE void each_one(int op) {
-    switch (op) {
-      case kRowNeg:
-        return all_one<kRowNeg>();
-      case kRowAbs:
-        return all_one<kRowAbs>();
-      case kRowExp:
-        return all_one<kRowExp>();
-      case kRowRsqrt:
-        return all_one<kRowRsqrt>();
-      case kRowSigmoid:
-        return all_one<kRowSigmoid>();
-      case kRowRelu:
-        return all_one<kRowRelu>();
-      case kRowSquare:
-        return all_one<kRowSquare>();
-      case kRowFloor:
-        return all_one<kRowFloor>();
-      case kRowNot:
-        return all_one<kRowNot>();
-      case kRowRoundBFloat16:
-        return all_one<kRowRoundBFloat16>();
-      case kRowRoundFloat16:
-        return all_one<kRowRoundFloat16>();
-      default:
+    if constexpr (kOp == kEnd) {
 #pragma unroll
-        for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], 0.0f);
+      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], 0.0f);
+    } else if (op == kOp) {
+#pragma unroll
+      for (int e = 0; e < kE; ++e) acc_[e] = one(kOp, acc_[e]);
+    } else {
+      each_one<kOp + 1, kEnd>(op);
     }
   }
-  template <int kOp, class Operand>
-  SINTER_DEVICE void all_two(const Operand& b) {
-#pragma unroll
-    for (int e = 0; e < kE; ++e) acc_[e] = two(kOp, acc_[e], b.of(e));
-  }
-  template <class Operand>
+  template <int kOp, int kEnd, class Operand>
   SINTER_DEVICE void each_two(int op, const Operand& b) {
-    switch (op) {
-      case kRowAdd:
-        return all_two<kRowAdd>(b);
-      case kRowSub:
-        return all_two<kRowSub>(b);
-      case kRowMul:
-        return all_two<kRowMul>(b);
-      case kRowFastDiv:
-        return all_two<kRowFastDiv>(b);
-      case kRowMax:
-        return all_two<kRowMax>(b);
-      case kRowMin:
-        return all_two<kRowMin>(b);
-      case kRowAnd:
-        return all_two<kRowAnd>(b);
-      case kRowOr:
-        return all_two<kRowOr>(b);
-      case kRowEq:
-        return all_two<kRowEq>(b);
-      case kRowNe:
-        return all_two<kRowNe>(b);
-      case kRowLt:
-        return all_two<kRowLt>(b);
-      case kRowLe:
-        return all_two<kRowLe>(b);
-      case kRowSubFrom:
-        return all_two<kRowSubFrom>(b);
-      case kRowFastDivInto:
-        return all_two<kRowFastDivInto>(b);
-      default:
+    if constexpr (kOp == kEnd) {
 #pragma unroll
-        for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], b.of(e));
+      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], b.of(e));
+    } else if (op == kOp) {
+#pragma unroll
+      for (int e = 0; e < kE; ++e) acc_[e] = two(kOp, acc_[e], b.of(e));
+    } else {
+      each_two<kOp + 1, kEnd>(op, b);
     }
   }
 
@@ -417,13 +367,14 @@ class RowMachine {
   SINTER_DEVICE void on_values(const Decoded& s) {
     if (s.op == kRowLoad) return fetch(s.kind, s.index, s.constant, acc_);
     if (s.op == kRowSelect) return select(s);
-    if (s.op < kRowFirstTwo) return each_one(s.op);
+    if (s.op < kRowFirstTwo) return each_one<kRowNeg, kRowFirstRareOne>(s.op);
     if (s.kind == kRowNumber || s.kind == kRowConstant) {
-      return each_two(s.op, Same{number(s.kind, s.index, s.constant)});
+      const Same b{number(s.kind, s.index, s.constant)};
+      return each_two<kRowFirstTwo, kRowFirstRareTwo>(s.op, b);
     }
     Values b;
     fetch(s.kind, s.index, s.constant, b);
-    each_two(s.op, Each{b});
+    each_two<kRowFirstTwo, kRowFirstRareTwo>(s.op, Each{b});
   }
 
   SINTER_DEVICE void step(const RowStep& encoded) {
