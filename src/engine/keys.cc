@@ -101,13 +101,6 @@ std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
   return EncodeKey(key);
 }
 
-// As codegen.cc completes a request.
-std::vector<std::string> OptionsOf(const KernelSpec& spec) {
-  std::vector<std::string> options;
-  if (spec.batch_invariant) options.push_back("--fmad=false");
-  return options;
-}
-
 absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec, const KernelCode& code,
                             absl::string_view toolchain_id, absl::string_view arch,
                             const EngineCore& core) {
@@ -120,7 +113,7 @@ absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec, con
   if (key.format_version != KernelFormat(core.hooks.format)) return differs("format");
   if (key.arch != arch) return differs("arch");
   if (key.toolchain_id != toolchain_id) return differs("toolchain");
-  if (key.options != OptionsOf(spec)) return differs("options");
+  if (key.options != CompileOptionsOf(spec)) return differs("options");
   if (key.device_headers == core.hooks.device_headers(spec)) return absl::OkStatus();
   absl::Status status = absl::DataLossError("kernel key: its device headers have changed");
   status.SetPayload(kOtherHeadersUrl, absl::Cord("1"));

@@ -52,9 +52,6 @@ absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_
 std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
                         absl::string_view toolchain_id, const EngineCore& core);
 
-// The options that code generation asks the compiler for.
-std::vector<std::string> OptionsOf(const KernelSpec& spec);
-
 // For keys that were not made in this process. OK when `key` may be the key of `code`, which is
 // that of `spec`: everything in it but the digest of the source, which only code generation knows,
 // is what it must be. DATA_LOSS naming the field otherwise.

@@ -75,8 +75,7 @@ void Complete(const KernelSpec& spec, const DeviceModel& model, const CodegenOpt
   request.headers = CopyDeviceHeaders();
   request.arch = model.arch;
   request.entry = kernel.recipe.entry;
-  // Otherwise the rest of a kernel decides which sums become fused multiply-adds (row_order.h).
-  if (spec.batch_invariant) request.options.push_back("--fmad=false");
+  request.options = CompileOptionsOf(spec);
   if (options.trap_spins) request.options.push_back("-DSINTER_TRAP_SPINS");
   if (options.jitter) request.options.push_back("-DSINTER_JITTER");
 }

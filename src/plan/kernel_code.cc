@@ -143,6 +143,13 @@ std::string KernelCode::ScheduleText() const {
   return stitch == nullptr ? product.schedule.ToString() : stitch->Text();
 }
 
+std::vector<std::string> CompileOptionsOf(const KernelSpec& spec) {
+  std::vector<std::string> options;
+  // Otherwise the rest of a kernel decides which sums become fused multiply-adds (row_order.h).
+  if (spec.batch_invariant) options.push_back("--fmad=false");
+  return options;
+}
+
 absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule) {
   ByteReader r(bytes);
   const uint32_t version = r.U32(), word = r.U32();

@@ -45,6 +45,9 @@ KernelBinding BindingOf(const KernelSpec& spec);
 // Of each kernel of a plan. An error names the kernel.
 absl::StatusOr<std::vector<KernelCode>> CodesOf(const Plan& plan);
 
+// The compiler options of a kernel, for all but test builds.
+std::vector<std::string> CompileOptionsOf(const KernelSpec& spec);
+
 // Decodes Bytes and ScheduleBytes, for people to read; no source is made from the result. DATA_LOSS
 // on damage. Trusts nothing.
 absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view schedule);

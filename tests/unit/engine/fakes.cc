@@ -171,7 +171,7 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   kernel.request.source = absl::StrCat("// kernel ", name, "\n#include \"all.cuh\"\n");
   if (name == "cluster") kernel.request.source += "#include \"cluster.cuh\"\n";
   kernel.request.headers = {{"all.cuh", world.header}, {"cluster.cuh", world.cluster_header}};
-  kernel.request.options = OptionsOf(spec);
+  kernel.request.options = CompileOptionsOf(spec);
   kernel.request.arch = "sm_90a";
   kernel.request.entry = name;
   kernel.recipe.entry = name;
