@@ -1,11 +1,11 @@
 #include "runtime/driver/driver.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/regular_file.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -21,10 +21,7 @@ absl::Status NoDriver(absl::string_view why) {
 
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
   if (!path.empty()) {
-    struct stat info;
-    if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {  // a pipe would block
-      return NoDriver(absl::StrCat(path, " is no regular file"));
-    }
+    if (IsNoRegularFile(path)) return NoDriver(absl::StrCat(path, " is no regular file"));
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     return NoDriver(dlerror());
   }

@@ -1,7 +1,6 @@
 #include "runtime/nvrtc/nvrtc_library.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 
 #include <cstring>
 
@@ -10,6 +9,7 @@
 #include "runtime/nvrtc/builtins.h"
 #include "runtime/nvrtc/library_search.h"
 #include "src/base/exit_gate.h"
+#include "src/base/regular_file.h"
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
 
@@ -26,8 +26,7 @@ absl::Status NoCompiler(absl::string_view why) {
 absl::StatusOr<void*> OpenLibrary(const std::string& path) {
   std::string first_error;
   for (const std::string& name : NvrtcCandidates(path)) {
-    struct stat info;
-    if (stat(name.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) continue;  // a pipe would block
+    if (IsNoRegularFile(name)) continue;
     if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     const char* error = dlerror();
     if (first_error.empty() && error != nullptr) first_error = error;
