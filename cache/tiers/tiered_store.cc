@@ -135,7 +135,7 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
   return lookup;
 }
 
-// Who refused it has counted and told it.
+// The engine has counted and logged what it refused.
 Lookup Tiers::Sift(const Id& id, Lookup found) {
   if (!found.hit) return found;
   const auto refused = refused_.Lock();

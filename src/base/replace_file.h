@@ -12,8 +12,8 @@
 
 namespace sinter {
 
-// What a new file may take the place of: `path`, or the file that it leads to by links.
-// INVALID_ARGUMENT where a folder, device or pipe is there.
+// Returns the name that a new file may take: `path`, or where that is a link, the file behind it.
+// INVALID_ARGUMENT where a folder, device or pipe has the name.
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
 // Writes a new file of `mode` beside `path`, which then takes its name: a reader sees the old text

@@ -89,8 +89,7 @@ struct ClearResult {
 class CacheTools {
  public:
   virtual ~CacheTools() = default;
-  // What the engine says of a record: asked by Import, Inspect and Describe. Before they are
-  // called.
+  // Import, Inspect and Describe ask `check` of each record. The engine calls this before them.
   virtual void CheckWith(RecordCheck check) = 0;
   // A record that the engine found not to be what its key says: TieredStore::Refuse.
   virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;

@@ -90,7 +90,7 @@ absl::Status CheckStored(RecordKind kind, absl::string_view key, absl::string_vi
   return CheckEntry(record, key, core);
 }
 
-// Of a sequence of products planning always makes the unfused plan: one kernel for each.
+// Planning always makes the unfused plan of a sequence of products, which has a kernel for each.
 absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
   bool unfused = false;
   for (const PlanVariant& variant : record.variants) {

@@ -51,12 +51,14 @@ std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count);
 // and with everything else that an epilogue has; and convolutions of 3 x 3 taps with one.
 std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count);
 
+// Wide tiles, of two products and of each alone, of 8 and 16 bits, whose columns have a bias or a
+// scale: of each dataflow, tile and way to share one; at most `count`, evenly of all.
+std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count);
+// Products that compute the norm of their rows; of every kind as above.
+std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 // Products and gated pairs of e4m3 and s8 operands: every scale, promoted and fast sums, bf16, f16
 // and f32 results, with bias, activations and residual, ragged columns, from 1 to 512 rows; of
-// every kind as above, at most `count`, evenly of all. Products that compute the norm of their
-// rows. Wide tiles, of two products and of each alone, whose columns have a bias or a scale.
-std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count);
-std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
+// every kind as above.
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count);
 
 // The same of scales that are strided: rows M or 8192 apart and padded ones, vectors of every
