@@ -14,7 +14,7 @@ Contestants:
   no_residual         promoted, the residual left to the next layer's norm
   cublaslt, cublaslt_fast   cuBLASLt's products, the fastest of 16 of its heuristics' choices
   triton              products of Triton, the fastest of some forms; the tensor cores' own accumulation
-  deepgemm-block      as promoted-block, by DeepGEMM's products: sgl-deep-gemm 0.2.2, apache-tvm-ffi 0.1.11; PyTorch 2.11 loads no later one
+  deepgemm-block      as promoted-block, by DeepGEMM's products: sgl-deep-gemm 0.1.5, apache-tvm-ffi 0.1.11; later ones need a later PyTorch than 2.11
   sinter, unfused, sinter-block   the chosen plan; a kernel for each op
   sinter_rounded      what the second quantiser reads is bf16, as in all contestants of PyTorch's products
   sinter_fast         sums may stay in the tensor cores, as those of fast
