@@ -56,7 +56,9 @@ absl::StatusOr<RemoteAddress> UnixAddress(absl::string_view rest) {
   return out;
 }
 
-SocketAddress Look(const RemoteAddress& address, int flags) {
+}  // namespace
+
+SocketAddress NumericAddress(const RemoteAddress& address) {
   SocketAddress out;
   if (!address.path.empty()) {
     sockaddr_un local{};
@@ -68,7 +70,7 @@ SocketAddress Look(const RemoteAddress& address, int flags) {
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const std::string port = absl::StrCat(address.port);
   if (getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) return out;
@@ -77,8 +79,6 @@ SocketAddress Look(const RemoteAddress& address, int flags) {
   freeaddrinfo(found);
   return out;
 }
-
-}  // namespace
 
 absl::StatusOr<RemoteAddress> ParseRemoteAddress(absl::string_view url) {
   if (absl::ConsumePrefix(&url, "redis+unix://")) return UnixAddress(url);
@@ -100,8 +100,5 @@ absl::StatusOr<RemoteAddress> ParseRemoteAddress(absl::string_view url) {
   SINTER_RETURN_IF_ERROR(TakeHost(url.substr(0, slash), &out));
   return out;
 }
-
-SocketAddress NumericAddress(const RemoteAddress& address) { return Look(address, AI_NUMERICHOST); }
-SocketAddress ResolveAddress(const RemoteAddress& address) { return Look(address, AI_ADDRCONFIG); }
 
 }  // namespace sinter

@@ -33,8 +33,6 @@ struct SocketAddress {
 
 // Without asking anybody: paths and numeric hosts only; else size is 0.
 SocketAddress NumericAddress(const RemoteAddress& address);
-// By the resolver; may block for long.
-SocketAddress ResolveAddress(const RemoteAddress& address);
 
 }  // namespace sinter
 

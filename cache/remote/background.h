@@ -2,6 +2,7 @@
 #ifndef SINTER_CACHE_REMOTE_BACKGROUND_H_
 #define SINTER_CACHE_REMOTE_BACKGROUND_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -26,8 +27,10 @@ class Background {
   bool Push(uint64_t bytes, std::function<void()> job);
   // Once all that was pushed before is done, or `limit` passed (false).
   bool Flush(std::chrono::milliseconds limit);
-  // Takes nothing more, goes on for `limit`, drops the rest, joins.
+  // Goes on for `limit`, takes nothing more, drops the rest, joins.
   void Stop(std::chrono::milliseconds limit);
+  // Set when `limit` is over: a long job ends early then.
+  const std::atomic<bool>& stopping() const { return stopping_; }
 
  private:
   struct Job {
@@ -42,6 +45,7 @@ class Background {
   std::deque<Job> jobs_;  // all below guarded by mutex_; the first job is being done
   uint64_t bytes_ = 0, pushed_ = 0, done_ = 0;
   bool closing_ = false;
+  std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 

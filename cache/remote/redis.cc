@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cache/remote/resolver.h"
 #include "cache/remote/sealed_value.h"
 #include "src/base/status.h"
 
@@ -38,8 +39,8 @@ absl::StatusOr<std::vector<RespValue>> RedisBackend::Call(const RespCall& call, 
   return connection_.Call(to, call, deadline);
 }
 
-void RedisBackend::Resolve() {
-  const SocketAddress found = ResolveAddress(address_);
+void RedisBackend::Resolve(const std::atomic<bool>& stop) {
+  const SocketAddress found = ResolveAddress(address_, stop);
   if (found.size == 0) return;
   std::lock_guard<std::mutex> lock(mutex_);
   to_ = found;

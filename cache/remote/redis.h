@@ -29,7 +29,7 @@ class RedisBackend : public RemoteBackend {
                          Deadline deadline) override;
   absl::StatusOr<std::vector<std::string>> Members(const std::string& set,
                                                    Deadline deadline) override;
-  void Resolve() override;
+  void Resolve(const std::atomic<bool>& stop) override;
 
  private:
   absl::StatusOr<std::vector<RespValue>> Call(const RespCall& call, Deadline deadline);

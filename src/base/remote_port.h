@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_BASE_REMOTE_PORT_H_
 #define SINTER_SRC_BASE_REMOTE_PORT_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -41,8 +42,9 @@ class RemoteBackend {
                                  Deadline deadline) = 0;
   virtual absl::StatusOr<std::vector<std::string>> Members(const std::string& set,
                                                            Deadline deadline) = 0;
-  // Looks the host's name up, which may block for long: only ever called in the background.
-  virtual void Resolve() {}
+  // Looks the host's name up, which may take long: only ever called in the background. Returns soon
+  // after `stop` is set.
+  virtual void Resolve(const std::atomic<bool>& stop) { (void)stop; }
 };
 
 // A backend that several hold. `below` is thread-safe.

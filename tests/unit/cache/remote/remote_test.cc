@@ -1,10 +1,15 @@
 // The remote tier against a real redis-server, and against servers that are dead, slow or lying.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
 #include <iostream>
+#include <thread>
 
+#include "cache/remote/background.h"
 #include "cache/remote/remote_names.h"
 #include "cache/remote/remote_tier.h"
+#include "cache/remote/resolver.h"
 #include "cache/remote/sealed_value.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/remote/remote_testing.h"
@@ -435,6 +440,26 @@ TEST(RemoteFaultTest, TheChildOfAForkLeavesTheParentsConnectionsAlone) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   close(hole);
+}
+
+TEST(RemoteAddressTest, ALookupEndsWhenItIsTold) {
+  const absl::StatusOr<RemoteAddress> here = ParseRemoteAddress("redis://localhost:7000");
+  ASSERT_TRUE(here.ok()) << here.status();
+  std::atomic<bool> stop{false};
+  EXPECT_GT(ResolveAddress(*here, stop).size, 0u);
+  RemoteAddress nowhere = *here;
+  nowhere.host = "no-such-host.invalid";
+  EXPECT_EQ(ResolveAddress(nowhere, stop).size, 0u);
+  stop = true;
+  EXPECT_EQ(ResolveAddress(*here, stop).size, 0u) << "and nothing of it is freed too early";
+  Background background(0);
+  std::atomic<bool> ended{false};
+  ASSERT_TRUE(background.Push(0, [&] {
+    while (!background.stopping()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ended = true;
+  }));
+  background.Stop(std::chrono::milliseconds(5));
+  EXPECT_TRUE(ended);
 }
 
 TEST(RemoteAddressTest, ReadsUrlsAndRefusesPasswords) {
