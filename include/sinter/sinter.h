@@ -238,7 +238,7 @@ enum {
   SINTER_PREPARE_MUST_HIT = 2,        /* as sinter_context_options.must_hit */
   SINTER_PREPARE_VERIFY = 4,          /* as sinter_context_options.verify */
   /* Only what is there: a plan that lives in this context, or one of which every kernel lies in a
-   * tier. Else, with SINTER_STAND_INS=1 on a GPU, a plan named "stand-in" of the library's own
+   * tier. Else, on a GPU and not must-hit, a plan named "stand-in" of the library's own
    * kernels; else SINTER_NOT_FOUND, which says why. Nothing is compiled: sinter_prepare_async.
    * Wins over must-hit, whose error also looks for the nearest entry. */
   SINTER_PREPARE_NO_BUILD = 8

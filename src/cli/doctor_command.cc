@@ -30,7 +30,7 @@ Finding CheckLibrary() {
 Finding CheckStandIns() {
   const bool none = std::string(sinter_build_info()).find("no stand-ins") != std::string::npos;
   if (!none) return {"stand-ins", Health::kOk, "plans can stand in while one is built", ""};
-  return {"stand-ins", Health::kOk, "none: the library was built without nvcc", ""};
+  return {"stand-ins", Health::kOk, "none: the library was built without them", ""};
 }
 
 // A line for every variable that is refused or unknown, and one for all that are set. With a

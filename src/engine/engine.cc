@@ -204,11 +204,10 @@ class EngineImpl : public Engine {
   // Instead of waiting for a build, and where nothing can build.
   bool MayStandIn(const absl::Status& why, const PrepareOptions& options) const {
     if (why.ok() || !core_->ports.stand_ins || core_->ports.loader == nullptr) return false;
-    if (options.background || !core_->config.stand_ins ||
-        options.choice != PrepareOptions::Choice::kBest)
+    if (options.background || options.must_hit || core_->config.must_hit ||
+        !core_->config.stand_ins || options.choice != PrepareOptions::Choice::kBest)
       return false;
-    if (options.no_build) return IsCacheMiss(why);
-    return absl::IsUnavailable(why) && !options.must_hit && !core_->config.must_hit;
+    return options.no_build ? IsCacheMiss(why) : absl::IsUnavailable(why);
   }
   // On failure `loaded` keeps its error, which then says both.
   void StandIn(const PlanRequest& request, const BuildControl& control,

@@ -6,7 +6,7 @@
 
 namespace sinter {
 
-// How many there are: all, or 0 of a build without nvcc.
+// How many there are: all, or 0 of a build without NVRTC.
 int EmbeddedStandIns();
 // "" for one that is not there. Static storage.
 absl::string_view EmbeddedStandIn(absl::string_view name);

@@ -35,6 +35,10 @@ std::string StandInSource(int index) {
   return SourceOf(ProductStandIns()[static_cast<size_t>(index)]);
 }
 
+std::string StandInEntry(int index) {
+  return index >= Products() ? kRowKernelEntry : kStandInProductEntry;
+}
+
 absl::StatusOr<StandIn> StandInOf(const KernelSpec& spec) {
   if (spec.stitch != nullptr) return RowsOf(*spec.stitch);
   SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));

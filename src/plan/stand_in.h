@@ -14,6 +14,7 @@ namespace sinter {
 int StandInCount();
 std::string StandInName(int index);    // unique; names its machine code
 std::string StandInSource(int index);  // what it is compiled from, with the device library
+std::string StandInEntry(int index);   // the kernel's name in it
 
 // The one that a kernel of a plan runs, and how it is launched.
 struct StandIn {

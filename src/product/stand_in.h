@@ -30,7 +30,7 @@ const std::vector<ProductStandIn>& ProductStandIns();
 int FindStandIn(const ProductSequence& sequence, const Schedule& schedule);
 // "product_bf16_oi_pair_16x64_k4": unique.
 std::string NameOf(const ProductStandIn& stand_in);
-// What nvcc or NVRTC compiles, with the device library.
+// What NVRTC compiles, with the device library.
 std::string SourceOf(const ProductStandIn& stand_in);
 constexpr char kStandInProductEntry[] = "sinter_any_product";
 

@@ -70,7 +70,7 @@ class StandIns : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    if (EmbeddedStandIns() == 0) GTEST_SKIP() << "built without nvcc";
+    if (EmbeddedStandIns() == 0) GTEST_SKIP() << "built without NVRTC";
   }
   absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m) {
     PrepareOptions options;

@@ -35,6 +35,7 @@ TABLE = [
     ("src/plan", ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/stitch"]),
     ("src/fusion", ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/stitch", "src/plan"]),
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
+    ("src/engine/stand_in_compiler.cc", ["src/plan", "src/device", "runtime/nvrtc"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
     ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store", "cache/memory"]),
     ("src/capi", BELOW_ENGINE + ["src/engine", "include"]),

@@ -18,7 +18,7 @@ struct RowProgram;
 // How many there are; they differ in the elements of a row that a thread holds.
 constexpr int kRowKernels = 3;
 std::string RowKernelName(int index);    // "rows_8": unique among stand-ins
-std::string RowKernelSource(int index);  // what nvcc or NVRTC compiles, with the device library
+std::string RowKernelSource(int index);  // what NVRTC compiles, with the device library
 constexpr char kRowKernelEntry[] = "sinter_rows";
 
 struct RowKernel {

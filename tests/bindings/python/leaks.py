@@ -34,7 +34,7 @@ def prepare(context):
     context.prepare_async(CHAIN, m=4000).close()  # cancelled
     context.prepare_many([CHAIN, CHAIN], [1, 20])
     refused(context.prepare, CHAIN, m=-1)
-    refused(context.prepare, CHAIN, m=6000, no_build=True)
+    refused(context.prepare, CHAIN, m=6000, no_build=True, batch_invariant=True)
     context.stats(), context.metrics(), context.describe()
     return plan
 

@@ -39,7 +39,7 @@ TEST_F(ConfigTest, EmptyEnvironmentGivesDefaults) {
   EXPECT_TRUE(config.cache_enabled);
   EXPECT_FALSE(config.must_hit);
   EXPECT_FALSE(config.batch_invariant);
-  EXPECT_FALSE(config.stand_ins);
+  EXPECT_TRUE(config.stand_ins);
   EXPECT_FALSE(config.verify_first_use);
   EXPECT_EQ(config.dump_dir, "");
   EXPECT_EQ(config.tuning_set, "");
@@ -79,12 +79,12 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_DENY_TOOLCHAINS", "13.0,8f3a90c1d2");
   Set("SINTER_MODULE_CACHE_BYTES", "1000000");
   Set("SINTER_COMPILE_THREADS", "7");
-  Set("SINTER_STAND_INS", "1");
+  Set("SINTER_STAND_INS", "0");
   const Config config = ConfigFromEnvironment().value();
   EXPECT_EQ(config.deny_toolchains, "13.0,8f3a90c1d2");
   EXPECT_EQ(config.module_cache_bytes, 1000000u);
   EXPECT_EQ(config.compile_threads, 7);
-  EXPECT_TRUE(config.stand_ins);
+  EXPECT_FALSE(config.stand_ins);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
   EXPECT_TRUE(config.batch_invariant);

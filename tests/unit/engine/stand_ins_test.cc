@@ -218,6 +218,8 @@ TEST(StandIns, AreHandedOutWhereAPrepareMustNotBuild) {
   const auto again = engine->Prepare(world.chain, 100, options);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ((*again)->plan().PlanDigest(), (*plan)->plan().PlanDigest());
+  options.must_hit = true;
+  EXPECT_TRUE(absl::IsNotFound(engine->Prepare(world.chain, 100, options).status()));
 }
 
 TEST(StandIns, RunWhereThereIsNoCompiler) {
