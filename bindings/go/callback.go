@@ -25,10 +25,16 @@ func register(function interface{}) C.uintptr_t {
 
 func unregister(id C.uintptr_t) { callbacks.Delete(uint64(id)) }
 
-// quietly runs a callback: a panic must not unwind the library's frames.
+// quietly runs a callback on a goroutine of its own and waits: neither a panic nor runtime.Goexit, which t.FailNow calls,
+// may unwind the library's frames.
 func quietly(callback func()) {
-	defer func() { _ = recover() }()
-	callback()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		callback()
+	}()
+	<-done
 }
 
 //export sinterGoLog

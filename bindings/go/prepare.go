@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"fmt"
 	"time"
 	"unsafe"
 )
@@ -91,13 +92,16 @@ func (c *Context) PrepareMany(ctx context.Context, items []Item, given PrepareOp
 		return C.sinter_prepare_many((*C.sinter_context)(p), C.uint32_t(n), &chains[0], &ms[0], options, &made[0],
 			&statuses[0], failed)
 	})
+	said := false
 	for i := range items {
-		if made[i] != nil {
+		switch {
+		case made[i] != nil:
 			plans[i] = newPlan(made[i])
-		} else if err != nil {
-			errs[i], err = err, nil
-		} else {
-			errs[i] = because(ctx, &Error{Status: Status(statuses[i]), Message: "an item of PrepareMany"})
+		case err != nil && (!said || statuses[i] == C.SINTER_UNKNOWN): // UNKNOWN: the call was refused as a whole
+			errs[i], said = err, true
+		default:
+			message := fmt.Sprintf("item %d of PrepareMany", i)
+			errs[i] = because(ctx, &Error{Status: Status(statuses[i]), Message: message})
 		}
 	}
 	return plans, errs
@@ -200,6 +204,9 @@ func because(ctx context.Context, err error) error {
 	failed.cause = ctx.Err()
 	if failed.cause == nil && failed.Status == DeadlineExceeded { // the library's clock was ahead of Go's
 		failed.cause = context.DeadlineExceeded
+	}
+	if failed.cause == context.DeadlineExceeded { // its cancel may have come first
+		failed.Status = DeadlineExceeded
 	}
 	return failed
 }

@@ -586,12 +586,54 @@ func TestOptionsReachTheLibrary(t *testing.T) {
 	refused(t, err, NotFound, "is not in the cache")
 	plans, errs := c.PrepareMany(context.Background(), []Item{{chain, 20}, {chain, -1}, {chain, -2}}, PrepareOptions{Choice: ChoiceUnfused})
 	refused(t, errs[1], InvalidArgument, "1")
-	refused(t, errs[2], InvalidArgument, "an item")
+	refused(t, errs[2], InvalidArgument, "item 2")
 	if plans[0] != nil {
 		plans[0].Close()
 	}
 	_, errs = c.PrepareMany(context.Background(), []Item{{nil, 1}}, PrepareOptions{})
 	refused(t, errs[0], InvalidArgument, "chain is nil")
+	_, errs = c.PrepareMany(context.Background(), []Item{{chain, 1}, {chain, 2}}, PrepareOptions{Threads: -1})
+	for _, err := range errs { // the whole call is refused
+		refused(t, err, InvalidArgument, "prepare.threads is -1")
+	}
+}
+
+func TestACallbackMayEndItsGoroutine(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String(""), LogLevel: LogOff}), gatedFFN(t)
+	calls := int64(0)
+	plan, err := c.PrepareWith(context.Background(), chain, 20, PrepareOptions{Progress: func(string, float64) {
+		atomic.AddInt64(&calls, 1)
+		runtime.Goexit() // as t.FailNow does
+	}})
+	if err != nil || atomic.LoadInt64(&calls) == 0 {
+		t.Fatal(err, calls)
+	}
+	plan.Close()
+}
+
+func TestOrdinalsOfGpusAreNotCut(t *testing.T) {
+	for _, ordinal := range []int{-1, 1 << 32} {
+		if _, err := cuda.Open(ordinal); err == nil || !strings.Contains(err.Error(), "cuda: ordinal is") {
+			t.Error(ordinal, err)
+		}
+	}
+}
+
+func TestADeadlineIsToldAsOne(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String(""), LogLevel: LogOff}), gatedFFN(t)
+	for after := time.Duration(0); after < 8; after++ {
+		ctx, cancel := context.WithTimeout(context.Background(), after*time.Millisecond)
+		plan, err := c.Prepare(ctx, chain, 20)
+		cancel()
+		if err == nil {
+			plan.Close()
+			break
+		}
+		refused(t, err, DeadlineExceeded, "")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	}
 }
 
 func TestOnlyWhatAContextEndedWrapsItsError(t *testing.T) {
@@ -605,7 +647,7 @@ func TestOnlyWhatAContextEndedWrapsItsError(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	refused(t, errs[2], InvalidArgument, "an item")
+	refused(t, errs[2], InvalidArgument, "item 2")
 	if errors.Is(errs[2], context.Canceled) {
 		t.Error("bad input is told as a cancelled call")
 	}

@@ -52,7 +52,7 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 		progress.forget()
 		return nil, err
 	}
-	built, err := whenBuilt(slot)
+	built, err := whenBuilt(slot, progress.forget)
 	if err != nil {
 		C.sinter_slot_release(slot)
 		progress.forget()
@@ -60,7 +60,6 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 	}
 	return &Slot{newHandle("the slot", unsafe.Pointer(slot), func(p unsafe.Pointer) {
 		C.sinter_slot_release((*C.sinter_slot)(p))
-		progress.forget()
 	}), built}, nil
 }
 
@@ -71,14 +70,14 @@ func buildOf(slot *C.sinter_slot) (build *C.sinter_pending, err error) {
 	return build, err
 }
 
-// whenBuilt is whenEnded of the slot's build.
-func whenBuilt(slot *C.sinter_slot) (*ending, error) {
+// whenBuilt is whenEnded of the slot's build, which a held Pending keeps going when the slot is closed.
+func whenBuilt(slot *C.sinter_slot, after func()) (*ending, error) {
 	build, err := buildOf(slot)
 	if err != nil {
 		return nil, err
 	}
 	defer C.sinter_pending_release(build)
-	return whenEnded(build, func() {})
+	return whenEnded(build, after)
 }
 
 // Close gives the slot back: a build under way is cancelled and waited for. Plans live on.

@@ -2,10 +2,10 @@
 // sinter.h and the standard library; throws nothing of its own and needs neither exceptions nor
 // RTTI.
 //
-//   sinter::ChainBuilder b;                                        // (silu(x w_gate) * (x w_up))
-//   w_down auto x = b.Input(sinter::DType::kBf16, {sinter::kM, k});
+//   sinter::ChainBuilder b;
+//   auto x = b.Input(sinter::DType::kBf16, {sinter::kM, k});
 //   ...
-//   auto chain = b.Finish();                                       // Result<Chain>
+//   auto chain = b.Finish();  // Result<Chain>
 //   if (!chain.ok()) return Report(chain.status().message());
 //
 // - A handle (Context, Chain, Plan, Binding, Pending, Slot, Cancel, TuningSet) is a counted
@@ -963,6 +963,7 @@ class Pending
   // and now if it has. The callback may use the library.
   Status OnReady(std::function<void(sinter_status)> callback) const {
     using Callback = std::function<void(sinter_status)>;
+    if (!callback) return Status(SINTER_INVALID_ARGUMENT, "callback is empty");
     auto boxed = std::make_unique<Callback>(std::move(callback));
     Status asked = Status::Of([&](sinter_error** error) {
       return sinter_pending_on_ready(

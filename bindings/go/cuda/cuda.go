@@ -12,6 +12,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"unsafe"
@@ -48,6 +49,9 @@ type Device struct {
 // Open retains the primary context of GPU `ordinal`. The variable SINTER_LIBCUDA names another libcuda, as it does for the
 // library.
 func Open(ordinal int) (*Device, error) {
+	if ordinal < 0 || ordinal > math.MaxInt32 {
+		return nil, fmt.Errorf("cuda: ordinal is %d, must be in [0, %d]", ordinal, math.MaxInt32)
+	}
 	path := C.CString(os.Getenv("SINTER_LIBCUDA"))
 	defer C.free(unsafe.Pointer(path))
 	if reason := C.sinter_go_cuda_open(path); reason != nil {

@@ -192,6 +192,7 @@ void EmptyHandlesAreRefused() {
   EXPECT_REFUSED(sinter::Binding().Launch(nullptr, 1), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Pending().Get().status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT_REFUSED(sinter::Pending().OnReady([](sinter_status) {}), SINTER_INVALID_ARGUMENT, "null");
+  EXPECT_REFUSED(sinter::Pending().OnReady(nullptr), SINTER_INVALID_ARGUMENT, "callback is empty");
   EXPECT_REFUSED(sinter::Slot().Acquire().status(), SINTER_INVALID_ARGUMENT, "null");
   EXPECT(sinter::Slot().Generation() == 0);
   EXPECT_REFUSED(sinter::Slot().Offer(sinter::Plan()), SINTER_INVALID_ARGUMENT, "null");

@@ -466,9 +466,10 @@ def test_without_vllm_nothing_fails(monkeypatch, caplog):
     assert "cannot be imported" in caplog.text
 
 
-def test_sglangs_mlps_are_hooked(sglang, caplog):
+def test_sglangs_mlps_are_hooked(sglang, caplog, monkeypatch):
     import sinter_sglang
 
+    monkeypatch.setattr(sinter_sglang, "_is_hopper", lambda x: True)
     sinter_sglang.register()
     sinter_sglang.register()
     assert len(sglang.registry.hooks) == 2
@@ -481,6 +482,16 @@ def test_sglangs_mlps_are_hooked(sglang, caplog):
             mlp = Mlp(**options)
             forward(mlp, torch.ones(3, 64, dtype=mlp.down_proj.weight.dtype), None)
             assert mlp.own_calls == 1
+
+
+def test_sglangs_mlps_stay_its_own_on_a_cpu(sglang):
+    import sinter_sglang
+
+    sinter_sglang.register()  # SGLang packs weights in place for some CPUs
+    forward = sglang.registry.apply("sglang.srt.models.llama.LlamaMLP.forward", lambda self, x, forward_batch=None: self.own(x))
+    mlp = Mlp()
+    forward(mlp, torch.ones(3, 64).bfloat16())
+    assert mlp.own_calls == 1
 
 
 @pytest.mark.parametrize("how", ["version", "deterministic"])

@@ -44,12 +44,19 @@ impl Drop for Log {
     }
 }
 
+/// Runs what a caller wrote: no panic may cross C. What one carries is not dropped, since its drop may panic too.
+pub(crate) fn quietly(call: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+        std::mem::forget(payload);
+    }
+}
+
 pub(crate) unsafe extern "C" fn log(user_data: usize, level: i32, message: *const c_char) {
     let found = logs().all.iter().find(|(number, _)| *number == user_data).map(|(_, callback)| callback.clone());
     if let Some(callback) = found {
         // SAFETY: the message is borrowed for this call.
         let message = unsafe { error::copied(message) };
-        let _ = catch_unwind(AssertUnwindSafe(|| callback(LogLevel(level), &message)));
+        quietly(move || callback(LogLevel(level), &message));
     }
 }
 
@@ -57,5 +64,5 @@ pub(crate) unsafe extern "C" fn log(user_data: usize, level: i32, message: *cons
 pub(crate) unsafe extern "C" fn progress(user_data: usize, stage: *const c_char, fraction: f64) {
     // SAFETY: as said above; the stage is borrowed for this call.
     let (callback, stage) = unsafe { (&*(user_data as *const ProgressCallback), error::copied(stage)) };
-    let _ = catch_unwind(AssertUnwindSafe(|| callback(&stage, fraction)));
+    quietly(|| callback(&stage, fraction));
 }

@@ -103,16 +103,24 @@ impl Context {
         let mut statuses = vec![Status::UNKNOWN.0; items.len()];
         let raw = options.raw();
         // SAFETY: the arrays have as many elements as items; what the options borrow lives for the call.
-        let mut first = call(|error| unsafe {
+        let failed = call(|error| unsafe {
             let count = items.len() as u32;
             sys::sinter_prepare_many(self.as_raw(), count, chains.as_ptr(), ms.as_ptr(), &raw, plans.as_mut_ptr(),
                                      statuses.as_mut_ptr(), error)
         })
         .err();
         let mut results = Vec::with_capacity(items.len());
+        let mut said = false;
         for (index, (plan, status)) in plans.into_iter().zip(statuses).enumerate() {
             results.push(if plan.is_null() {
-                Err(first.take().unwrap_or_else(|| Error::new(Status(status), format!("item {index} of prepare_many"))))
+                Err(match &failed {
+                    // UNKNOWN: the call was refused as a whole.
+                    Some(error) if !said || Status(status) == Status::UNKNOWN => {
+                        said = true;
+                        error.clone()
+                    }
+                    _ => Error::new(Status(status), format!("item {index} of prepare_many")),
+                })
             } else {
                 // SAFETY: the call gave us a reference to each plan.
                 Ok(unsafe { Plan::from_raw(plan) })

@@ -1,10 +1,10 @@
 //! Prepares under way.
+use crate::callback::quietly;
 use crate::error::call;
 use crate::handle::handle;
 use crate::{sys, Chain, Context, Error, Plan, PrepareOptions, Result, Status};
 use std::future::Future;
 use std::os::unix::io::{BorrowedFd, RawFd};
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, Waker};
@@ -70,7 +70,7 @@ unsafe extern "C" fn wake(user_data: usize, _: *const sys::sinter_pending, _: sy
     let waiting = unsafe { Arc::from_raw(user_data as *const Waiting) };
     let waker = waker_of(&waiting).take();
     if let Some(waker) = waker {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake())); // a panic must not cross C
+        quietly(|| waker.wake());
     }
 }
 

@@ -189,6 +189,29 @@ fn a_plan_is_prepared_from_many_threads_and_outlives_its_context() {
     refused(unsafe { plan.bind(&[0; 5], 0) }, Status::UNAVAILABLE, "");
 }
 
+/// What a panic carries, and whose drop panics again.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("in the drop of what a panic carries");
+    }
+}
+
+#[test]
+fn a_callback_may_panic_with_anything() {
+    let context = Context::new(&ContextOptions {
+        target: Some("h200".into()),
+        cache_dir: Some(String::new()),
+        log_level: LogLevel::OFF,
+        ..Default::default()
+    })
+    .unwrap();
+    let progress: ProgressCallback = Arc::new(|_, _| std::panic::panic_any(Bomb));
+    let options = PrepareOptions { progress: Some(progress), ..Default::default() };
+    context.prepare(&gated_ffn().unwrap(), 8, &options).unwrap();
+}
+
 #[test]
 fn options_reach_the_library() {
     let lines = Arc::new(Mutex::new(Vec::new()));

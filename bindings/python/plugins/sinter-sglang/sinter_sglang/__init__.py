@@ -83,7 +83,7 @@ def _hook(servers: Any) -> Callable[..., Any]:
 def _is_hopper(x: Any) -> bool:
     import torch
 
-    return not x.is_cuda or torch.cuda.get_device_capability(x.device) == (9, 0)
+    return x.is_cuda and torch.version.hip is None and torch.cuda.get_device_capability(x.device) == (9, 0)
 
 
 def _silu_and_mul() -> Optional[Callable[[Any], Any]]:
