@@ -63,7 +63,8 @@ Outcome PrepareVariants(const Session& session, const LoadedChain& chain, const 
                         Prepared chosen, std::vector<Variant>* out) {
   const std::string name = sinter_x_plan_get_name(chosen.plan.get());
   out->push_back({name, std::move(chosen), {}});
-  if (options.prepare.choice != "best") return {};
+  // A stand-in was given because nothing can be built.
+  if (options.prepare.choice != "best" || name == "stand-in") return {};
   PrepareArgs other = options.prepare;
   other.choice = name == "unfused" ? "fused" : "unfused";
   Prepared prepared;

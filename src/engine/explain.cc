@@ -14,14 +14,20 @@
 namespace sinter {
 namespace {
 
+std::string OriginText(const BuiltKernel& kernel) {
+  if (kernel.origin == "compiled") {
+    return FormatText("compiled in %.0f ms", kernel.compile_us / 1e3);
+  }
+  if (kernel.origin == "stand-in") return "of the library's own (stand-in)";
+  return absl::StrCat("from the cache (", kernel.origin, ")");
+}
+
 std::string KernelLine(const LoadedPlan& plan, const std::vector<int>& equal) {
   const auto i = static_cast<size_t>(equal.front());
   const BuiltKernel& kernel = *plan.kernels[i];
-  std::string line = FormatText("  kernel %s: %s %s", KernelNumbers(equal),
-                                plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16),
-                                kernel.origin == "compiled"
-                                    ? FormatText("compiled in %.0f ms", kernel.compile_us / 1e3)
-                                    : absl::StrCat("from the cache (", kernel.origin, ")"));
+  std::string line =
+      FormatText("  kernel %s: %s %s", KernelNumbers(equal),
+                 plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16), OriginText(kernel));
   if (kernel.registers > 0) absl::StrAppend(&line, ", ", kernel.registers, " registers");
   absl::StrAppend(&line, kernel.verified ? ", verified" : ", not verified", "\n");
   return line;

@@ -212,6 +212,7 @@ TEST(StandIns, AreHandedOutWhereAPrepareMustNotBuild) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_TRUE((*plan)->plan().IsStandIn());
   EXPECT_THAT((*plan)->plan().note, ::testing::HasSubstr("stand-in: "));
+  EXPECT_THAT((*plan)->Explain(), ::testing::HasSubstr("of the library's own (stand-in)"));
   EXPECT_EQ(engine->Stats().stand_ins, 1u);
   EXPECT_EQ(engine->Stats().kernels_compiled, 0u);
   EXPECT_TRUE(world.disk->records.empty());  // nothing is stored under the plan's key
