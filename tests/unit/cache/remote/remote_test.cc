@@ -443,7 +443,7 @@ TEST(RemoteFaultTest, TheChildOfAForkLeavesTheParentsConnectionsAlone) {
 }
 
 TEST(RemoteAddressTest, ALookupEndsWhenItIsTold) {
-  const absl::StatusOr<RemoteAddress> here = ParseRemoteAddress("redis://localhost:7000");
+  const absl::StatusOr<RemoteAddress> here = ParseRemoteAddress("redis://127.0.0.1:7000");
   ASSERT_TRUE(here.ok()) << here.status();
   std::atomic<bool> stop{false};
   EXPECT_GT(ResolveAddress(*here, stop).size, 0u);
