@@ -18,7 +18,7 @@ namespace sinter {
 absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& request,
                              const DeviceModel& model, const EngineCore& core,
                              const BuildControl& control = BuildControl());
-// What a record for the request may have.
+// The bounds that a plan record for `request` keeps to.
 PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going = nullptr);
 
 // A decoded kernel record: it was compiled under `key`. Whoever launches it makes the recipe from
@@ -34,8 +34,8 @@ absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::str
 absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                                const EngineCore& core);
 
-// What the store answered is not what `key` says: it is not to answer so again. Whether another
-// tier may answer better.
+// Tells the store to answer `key` with `payload` no more. Returns whether another tier may hold a
+// better record.
 bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                   const EngineCore& core);
 // Records of a key that are refused in a row before it counts as a miss.

@@ -364,7 +364,7 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Abso
   if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
   if (found.refused.empty()) return found;
-  // Of a sequence that nobody takes the reason names operands by the chain's numbers.
+  // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.
   absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);
   if (!refused.ok() || refused->sequence.back().HasGroups()) return found;
   return {{RunOf(chain, *std::move(refused))}, true, {}};
