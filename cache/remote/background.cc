@@ -60,7 +60,6 @@ bool Background::Flush(std::chrono::milliseconds limit) {
 
 void Background::Stop(std::chrono::milliseconds limit) {
   Flush(limit);
-  stopping_ = true;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;

@@ -29,8 +29,8 @@ class Background {
   bool Flush(std::chrono::milliseconds limit);
   // Goes on for `limit`, takes nothing more, drops the rest, joins.
   void Stop(std::chrono::milliseconds limit);
-  // Set when `limit` is over: a long job ends early then.
-  const std::atomic<bool>& stopping() const { return stopping_; }
+  // Set by Stop when `limit` is over: a long job ends early then.
+  const std::atomic<bool>& closing() const { return closing_; }
 
  private:
   struct Job {
@@ -44,8 +44,7 @@ class Background {
   std::condition_variable more_, less_;
   std::deque<Job> jobs_;  // all below guarded by mutex_; the first job is being done
   uint64_t bytes_ = 0, pushed_ = 0, done_ = 0;
-  bool closing_ = false;
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> closing_{false};  // read without the mutex too
   std::thread thread_;
 };
 

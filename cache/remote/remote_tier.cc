@@ -51,8 +51,8 @@ bool RemoteTier::Impl::LockUntil(std::unique_lock<std::mutex>* lock, Deadline de
 }
 
 void RemoteTier::Impl::ResolveBoth() {
-  background_backend_->Resolve(background_.stopping());
-  asking_->Resolve(background_.stopping());
+  background_backend_->Resolve(background_.closing());
+  asking_->Resolve(background_.closing());
 }
 
 absl::StatusOr<std::string> RemoteTier::Impl::Ask(const std::string& name, Deadline deadline) {

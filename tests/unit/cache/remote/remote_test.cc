@@ -452,10 +452,13 @@ TEST(RemoteAddressTest, ALookupEndsWhenItIsTold) {
   EXPECT_EQ(ResolveAddress(nowhere, stop).size, 0u);
   stop = true;
   EXPECT_EQ(ResolveAddress(*here, stop).size, 0u) << "and nothing of it is freed too early";
+}
+
+TEST(BackgroundTest, StopTellsTheJobUnderWay) {
   Background background(0);
   std::atomic<bool> ended{false};
   ASSERT_TRUE(background.Push(0, [&] {
-    while (!background.stopping()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!background.closing()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ended = true;
   }));
   background.Stop(std::chrono::milliseconds(5));
