@@ -107,17 +107,44 @@ struct DsmReduceScatter {
     return epilogue.scaling.at(row + rank * P::kOwnerRows + unit % P::kOwnerRows);
   }
 
-  // `next_scale`, `ahead`: what this thread's first unit is multiplied by and what is added to it,
-  // on their way. The next unit's are asked for before a unit is stored.
+  // The terms of the columns of `unit`, two by two: of eight columns, or of two where operands are
+  // swapped.
+  template <class EpilogueType>
+  struct UnitTerms {
+    typename EpilogueType::TermPair pairs[Config::kSwapped ? 1 : 4];
+    SINTER_DEVICE ColumnTerms of(int i) const { return pairs[i / 2].of(i % 2); }
+  };
+  template <class EpilogueType>
+  static SINTER_DEVICE UnitTerms<EpilogueType> terms_of(int unit, const EpilogueType& epilogue,
+                                                        int column) {
+    UnitTerms<EpilogueType> terms;
+    if constexpr (EpilogueType::kTermWords > 0) {
+      if constexpr (Config::kSwapped) {
+        terms.pairs[0] = epilogue.terms(column + SwappedParts<Config, P>::column_of(unit));
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          terms.pairs[i] = epilogue.terms(column + 8 * (unit / P::kOwnerRows) + 2 * i);
+      }
+      asm volatile("" ::: "memory");  // not to be loaded where they are used
+    }
+    return terms;
+  }
+
+  // `next_scale`, `next_terms`, `ahead`: what this thread's first unit is multiplied by and what is
+  // added to it, on their way. The next unit's are asked for before a unit is stored.
   template <class EpilogueType, class Writer, class Added = NoResidual>
-  SINTER_DEVICE void sum(const EpilogueType& epilogue, float next_scale, const Writer& writer,
-                         int row, int column, const Added& added = {}, Word4 ahead = {}) const {
+  SINTER_DEVICE void sum(const EpilogueType& epilogue, float next_scale,
+                         UnitTerms<EpilogueType> next_terms, const Writer& writer, int row,
+                         int column, const Added& added = {}, Word4 ahead = {}) const {
     jitter();
     for (int unit = first_unit(); unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
       const Word4 r = ahead;
       const float scale = next_scale;
+      const UnitTerms<EpilogueType> terms = next_terms;
       ahead = added_to(unit + kThreads, added, row, column);
       next_scale = scale_of(unit + kThreads, epilogue, row);
+      next_terms = terms_of(unit + kThreads, epilogue, column);
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
                 tile_row = rank * P::kOwnerRows + owner_row;
       if (tile_row >= Config::kBlockM) continue;
@@ -129,7 +156,7 @@ struct DsmReduceScatter {
       }
       const int c = column + 8 * group;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], c + i, scale);
+      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], scale, terms.of(i));
       if constexpr (Config::Result::kBytes == 4) {
 #pragma unroll
         for (int i = 0; i < 8; i += 2) writer.pair(row + tile_row, c + i, {x[i], x[i + 1]});
@@ -158,11 +185,12 @@ struct DsmReduceScatter {
 
   // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
   // consumer threads. `again`: another tile follows, so the senders are told that the parts are
-  // free. `scale`: of this thread's first unit. The residual `added` is loaded while the parts
-  // travel.
+  // free. `scale`, `terms`: of this thread's first unit. The residual `added` is loaded while the
+  // parts travel.
   template <class EpilogueType, class Writer, class Added = NoResidual>
   SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
-                         const EpilogueType& epilogue, float scale, const Writer& writer, int row,
+                         const EpilogueType& epilogue, float scale,
+                         const UnitTerms<EpilogueType>& terms, const Writer& writer, int row,
                          int column, bool again, const Added& added = {}) {
     if (ConsumerGroup<Config>::is_first()) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
@@ -171,13 +199,13 @@ struct DsmReduceScatter {
       Parts::send(*this, d, place);
       const auto ahead = Parts::added_to(*this, first_unit(), added, row, column);
       mbarrier_wait(full, parity);
-      Parts::sum(*this, epilogue, writer, row, column, added, ahead);
+      Parts::sum(*this, epilogue, terms, writer, row, column, added, ahead);
     } else {
       send(d, place);
       const Word4 ahead =
           added_to(first_unit(), added, row, column);  // the accumulators are free now
       mbarrier_wait(full, parity);
-      sum(epilogue, scale, writer, row, column, added, ahead);
+      sum(epilogue, scale, terms, writer, row, column, added, ahead);
     }
     if (again) release();
     parity ^= 1;

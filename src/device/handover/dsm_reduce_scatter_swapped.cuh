@@ -65,15 +65,18 @@ struct SwappedParts {
     return {};
   }
 
-  // The next unit's residual is loaded before a unit is stored.
-  template <class Reduce, class EpilogueType, class Writer, class Added>
+  // The next unit's residual and terms are loaded before a unit is stored.
+  template <class Reduce, class EpilogueType, class Terms, class Writer, class Added>
   static SINTER_DEVICE void sum(const Reduce& reduce, const EpilogueType& epilogue,
-                                const Writer& writer, int row, int column, const Added& added,
-                                Words ahead) {
+                                Terms next_terms, const Writer& writer, int row, int column,
+                                const Added& added, Words ahead) {
     jitter();
     for (int unit = reduce.first_unit(); exists(reduce, unit); unit += kThreads) {
       const Words words = ahead;
+      const ColumnTerms left = next_terms.of(0), right = next_terms.of(1);
       ahead = added_to(reduce, unit + kThreads, added, row, column);
+      if (kThreads % kColumnPairs != 0)
+        next_terms = reduce.terms_of(unit + kThreads, epilogue, column);
       Float4 x = {}, up = {};
       for (int source = 0; source < P::kSplitK; ++source) {
         add(&x, reduce.parts, source, unit, 0);
@@ -81,9 +84,9 @@ struct SwappedParts {
       }
       const int r = row + row_of(reduce, unit), c = column + column_of(unit);
       const float upper = epilogue.scaling.at(r), lower = epilogue.scaling.at(r + 1);
-      const float y[4] = {epilogue.apply(x.x, up.x, c, upper), epilogue.apply(x.y, up.y, c, lower),
-                          epilogue.apply(x.z, up.z, c + 1, upper),
-                          epilogue.apply(x.w, up.w, c + 1, lower)};
+      const float y[4] = {
+          epilogue.apply(x.x, up.x, upper, left), epilogue.apply(x.y, up.y, lower, left),
+          epilogue.apply(x.z, up.z, upper, right), epilogue.apply(x.w, up.w, lower, right)};
       writer.pair(r, c, Reduce::template rounded<Added>(y[0], y[2], words.upper));
       writer.pair(r + 1, c, Reduce::template rounded<Added>(y[1], y[3], words.lower));
     }

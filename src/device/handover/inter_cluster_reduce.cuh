@@ -78,6 +78,7 @@ struct InterClusterReduce {
     for (int i = static_cast<int>(threadIdx.x) - 128; i < count; i += kThreads) {
       const int r = row + (first + i) / kRowUnits, c = column + (first + i) % kRowUnits * 4;
       if (r >= writer.rows || c >= P::kN) continue;
+      const auto left = epilogue.terms(c), right = epilogue.terms(c + 2);
       Float4 x = load_shared(taken + i * 16);
 #pragma unroll
       for (int source = 1; source < kParts; ++source) {
@@ -86,7 +87,7 @@ struct InterClusterReduce {
       }
       const float scale = epilogue.scaling.at(r);
       const auto finished = [&](float value, int i) {
-        return epilogue.apply(value, 0, c + i, scale);
+        return epilogue.apply(value, 0, scale, (i < 2 ? left : right).of(i % 2));
       };
       writer.pair(r, c, rounded(finished(x.x, 0), finished(x.y, 1), added, r, c));
       writer.pair(r, c + 2, rounded(finished(x.z, 2), finished(x.w, 3), added, r, c + 2));

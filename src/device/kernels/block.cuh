@@ -137,8 +137,9 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
   if constexpr (P::kSplitK > 1) {
     if constexpr (Added::kPresent) reduce.fetch(added, row, column);
     const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);
+    const auto terms = reduce.terms_of(reduce.first_unit(), epilogue, column);
     multiply(accumulators);
-    reduce.run(accumulators, place, epilogue, scale, writer, row, column, again, added);
+    reduce.run(accumulators, place, epilogue, scale, terms, writer, row, column, again, added);
   } else if constexpr (Config::kSwapped) {
     const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
                                                                         row, column, place);
@@ -147,15 +148,13 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
     swapped.write(accumulators);
   } else {
     const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
-    if constexpr (Added::kPresent) {
-      HeldResidual<Config, P, Added> held(added, row, column, place);
-      multiply(accumulators);
-      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place,
-                                    held);
-    } else {
-      multiply(accumulators);
-      write_accumulators<Config, P>(accumulators, epilogue, scaling, writer, row, column, place);
-    }
+    using Held = typename HeldOf<Config, P, Added>::Type;
+    HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>, Held::kByHalves>
+        terms(epilogue, column + place.n * P::kHalf, place.thread);
+    Held held(added, row, column, place);
+    multiply(accumulators);
+    write_accumulators<Config, P>(accumulators, epilogue, terms, scaling, writer, row, column,
+                                  place, held);
   }
 }
 

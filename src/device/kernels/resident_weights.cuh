@@ -167,24 +167,30 @@ SINTER_DEVICE void accumulate_resident(float (&accumulators)[P::kAccumulators],
 
 // A thread's columns of C, rounded, as wgmma takes its left operand: words 4 s to 4 s + 3 are of
 // K step s.
-template <class P, class Element, class EpilogueType>
+template <class P, class Element, class EpilogueType, class Terms>
 SINTER_DEVICE void round_c(u32 (&c)[P::kGroups * 2], const float (&d)[P::kAccumulators],
-                           const EpilogueType& epilogue,
-                           const HeldScaling<typename EpilogueType::Scaling>& scaling, int column,
-                           WarpgroupPlace place) {
+                           const EpilogueType& epilogue, Terms& terms,
+                           const HeldScaling<typename EpilogueType::Scaling>& scaling) {
   constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
 #pragma unroll
   for (int g = 0; g < P::kGroups; ++g) {
-    const int at = column + accumulator_column(place.thread, g);
+    const auto& two = terms.of(g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int i = 4 * g + 2 * half;
       const float scale = scaling.of_half(half);
-      c[2 * g + half] = Element::pack(epilogue.apply(d[i], d[i + kUp], at, scale),
-                                      epilogue.apply(d[i + 1], d[i + 1 + kUp], at + 1, scale));
+      c[2 * g + half] = Element::pack(epilogue.apply(d[i], d[i + kUp], scale, two.of(0)),
+                                      epilogue.apply(d[i + 1], d[i + 1 + kUp], scale, two.of(1)));
     }
+    if (g % 4 == 3) terms.release(g - 3);
   }
 }
+
+// Sums of both products leave few registers to terms.
+template <class P>
+struct FourTerms {
+  static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 4;
+};
 
 // accumulators (+)= C in registers x resident weights.
 template <class Lane, class P, int kWords>
@@ -217,11 +223,13 @@ SINTER_DEVICE void multiply_tile(float (&e)[ResidentWeightsTypes<Config>::Second
     const bool last = chunk + 1 == T::kChunks;
     typename T::CursorType stages = cursor;
     float d[First::kAccumulators];
+    HeldTerms<EpilogueType, FourTerms<First>, false> terms(epilogue, at.c_column(chunk),
+                                                           place.thread);
     mbarrier_wait(at.weights_full(chunk, 0), 0);
     accumulate_resident<typename T::Lane, First>(d, at.ring(), stages, at.weights(chunk, 0), place,
                                                  last);
     u32 c[2 * First::kGroups];
-    round_c<First, typename Config::Element>(c, d, epilogue, scaling, at.c_column(chunk), place);
+    round_c<First, typename Config::Element>(c, d, epilogue, terms, scaling);
     mbarrier_wait(at.weights_full(chunk, 1), 0);
     multiply_c<typename T::Lane, typename T::Second>(e, c, uniform(at.weights(chunk, 1)),
                                                      chunk > 0);

@@ -13,14 +13,28 @@ struct alignas(8) FloatPair {
 struct Float32 : ElementSizes<float> {
   using Pair = FloatPair;
   static SINTER_DEVICE Pair pack(float low, float high) { return {low, high}; }
+  static SINTER_DEVICE Pair join(float low, float high) { return {low, high}; }
   static SINTER_DEVICE float unpack(float x) { return x; }
+  static SINTER_DEVICE float low(Pair pair) { return pair.low; }
+  static SINTER_DEVICE float high(Pair pair) { return pair.high; }
 };
 
-struct BFloat16 : ElementSizes<u16> {
+// Two stored elements of 16 bits as a Pair.
+struct Joined16 {
+  static SINTER_DEVICE u32 join(u16 low, u16 high) { return low | static_cast<u32>(high) << 16; }
+};
+
+struct BFloat16 : ElementSizes<u16>, Joined16 {
   using Pair = u32;
   static SINTER_DEVICE Pair pack(float low, float high) {
     u32 r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+  }
+  // Of the ReLUs of both. NaN stays NaN.
+  static SINTER_DEVICE Pair pack_relu(float low, float high) {
+    u32 r;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
   }
   static SINTER_DEVICE float unpack(Stored bits) {
@@ -30,11 +44,16 @@ struct BFloat16 : ElementSizes<u16> {
   static SINTER_DEVICE float high(Pair pair) { return __uint_as_float(pair & 0xFFFF0000u); }
 };
 
-struct Float16 : ElementSizes<u16> {
+struct Float16 : ElementSizes<u16>, Joined16 {
   using Pair = u32;
   static SINTER_DEVICE Pair pack(float low, float high) {
     u32 r;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+  }
+  static SINTER_DEVICE Pair pack_relu(float low, float high) {
+    u32 r;
+    asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
   }
   static SINTER_DEVICE float unpack(Stored bits) {

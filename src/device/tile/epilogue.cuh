@@ -5,16 +5,22 @@
 #include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
 #include "tile/activation.cuh"
+#include "tile/column_terms.cuh"
 #include "tile/product.cuh"
 #include "tile/residual.cuh"
 #include "tile/scaling.cuh"
 
 namespace sinter {
 
-// The factors and biases of one column: of the only matrix or gate, and of up.
-struct ColumnTerms {
-  float factor = 1.0f, factor_up = 1.0f, bias = 0.0f, bias_up = 0.0f;
-};
+// Registers that an activation computes with, beside a few.
+template <class Activation>
+constexpr int kScratchOf = 0;
+template <>
+constexpr int kScratchOf<GeluErf> = 64;
+template <class Activation>
+constexpr bool kIsRelu = false;
+template <>
+constexpr bool kIsRelu<Relu> = true;
 
 // y = act(x + bias) for one weight matrix, act(gate + bias) * (up + bias_up) for two. x, gate and
 // up are accumulators times the scale of their row and their column. Biases may be null.
@@ -25,61 +31,67 @@ struct Epilogue {
   const typename Element::Stored* bias_up;
   Scaling scaling = {};
 
-  static constexpr int kTerms = P::kWidth * (Scaling::kColumns + kBias);  // of a column
+  // Of two neighbouring columns, as they lie in memory.
+  struct TermPair {
+    typename Scaling::Factor::Pair factor, factor_up;
+    typename Element::Pair bias, bias_up;
+    SINTER_DEVICE ColumnTerms of(int i) const {  // of column i
+      ColumnTerms terms;
+      if constexpr (Scaling::kColumns) {
+        terms.factor = number<typename Scaling::Factor>(factor, i);
+        if (P::kWidth == 2) terms.factor_up = number<typename Scaling::Factor>(factor_up, i);
+      }
+      if constexpr (kBias) {
+        terms.bias = number<Element>(bias, i);
+        if (P::kWidth == 2) terms.bias_up = number<Element>(bias_up, i);
+      }
+      return terms;
+    }
 
-  // Columns behind the last are not stored: any terms will do.
-  SINTER_DEVICE ColumnTerms terms(int column) const {
-    ColumnTerms terms;
-    if (column >= P::kN) return terms;
+   private:
+    template <class E>
+    static SINTER_DEVICE float number(const typename E::Pair& pair, int i) {
+      return i == 0 ? E::low(pair) : E::high(pair);
+    }
+  };
+  static constexpr int kScratch = kScratchOf<Activation>;
+  static constexpr int kTermWords =  // registers that a TermPair takes
+      P::kWidth *
+      ((Scaling::kColumns ? sizeof(typename Scaling::Factor::Pair) : 0) +
+       (kBias ? sizeof(typename Element::Pair) : 0)) /
+      4;
+
+  // `column` is even. Columns behind the last are not stored: any terms will do.
+  SINTER_DEVICE TermPair terms(int column) const {
+    TermPair pair;
     if constexpr (Scaling::kColumns) {
-      terms.factor = scaling.of_column(column);
-      if (P::kWidth == 2) terms.factor_up = scaling.of_up(column);
+      pair.factor = scaling.template pair<P::kN>(scaling.factors, column);
+      if (P::kWidth == 2) pair.factor_up = scaling.template pair<P::kN>(scaling.up_factors, column);
     }
     if constexpr (kBias) {
-      terms.bias = Element::unpack(bias[column]);
-      if (P::kWidth == 2) terms.bias_up = Element::unpack(bias_up[column]);
+      pair.bias = load_pair<Element, P::kN, 1>(bias, column);
+      if (P::kWidth == 2) pair.bias_up = load_pair<Element, P::kN, 1>(bias_up, column);
     }
-    return terms;
+    return pair;
   }
 
-  SINTER_DEVICE float apply(float x, float up, int column, float scale) const {
-    if (Scaling::kPresent) {
-      x *= scale;
-      if (P::kWidth == 2) up *= scale;
-    }
-    if constexpr (Scaling::kColumns) {
-      if (column < P::kN) {
-        x *= scaling.of_column(column);
-        if (P::kWidth == 2) up *= scaling.of_up(column);
-      }
-    }
-    if (kBias && column < P::kN) {
-      x += Element::unpack(bias[column]);
-      if (P::kWidth == 2) up += Element::unpack(bias_up[column]);
-    }
-    return activated(x, up);
-  }
-  // The same, with terms that were loaded before.
   SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
-    if (Scaling::kPresent) {
-      x *= scale;
-      if (P::kWidth == 2) up *= scale;
-    }
-    if (Scaling::kColumns) {
-      x *= terms.factor;
-      if (P::kWidth == 2) up *= terms.factor_up;
-    }
-    if (kBias) {
-      x += terms.bias;
-      if (P::kWidth == 2) up += terms.bias_up;
-    }
-    return activated(x, up);
+    const float y = Activation::apply(linear(x, scale, terms));
+    return P::kWidth == 2 ? y * scaled(up, scale, terms.factor_up, terms.bias_up) : y;
   }
+  // What is activated.
+  SINTER_DEVICE float linear(float x, float scale, const ColumnTerms& terms) const {
+    return scaled(x, scale, terms.factor, terms.bias);
+  }
+  // Results are ReLUs, which rounding can compute.
+  static constexpr bool kEndsInRelu = P::kWidth == 1 && kIsRelu<Activation>;
 
  private:
-  static SINTER_DEVICE float activated(float x, float up) {
-    const float y = Activation::apply(x);
-    return P::kWidth == 2 ? y * up : y;
+  static SINTER_DEVICE float scaled(float x, float scale, float factor, float bias) {
+    if (Scaling::kPresent) x *= scale;
+    if (Scaling::kColumns) x *= factor;
+    if (kBias) x += bias;
+    return x;
   }
 };
 
@@ -140,108 +152,63 @@ struct GlobalWriter<Float32, kColumns, kAligned> {
   }
 };
 
-// The terms of a thread's columns of kGroups column groups. They are asked for together: one after
-// another, between stores, each would wait for L2.
-template <class EpilogueType, int kGroups>
-class HeldColumns {
- public:
-  // `first`: the first group's first column.
-  SINTER_DEVICE HeldColumns(const EpilogueType& epilogue, int first, int thread) {
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i)
-      held_[i] = epilogue.terms(first + accumulator_column(thread, i / 2) + i % 2);
-    asm volatile("" ::: "memory");  // not to be loaded where they are used
-  }
-  // A thread has two columns of a group; these are the terms of column i.
-  SINTER_DEVICE const ColumnTerms& of(int group, int i) const { return held_[2 * group + i]; }
-
- private:
-  static constexpr int kHeld = 2 * kGroups;
-  ColumnTerms held_[kHeld];
-};
-
-// How many column groups' terms a thread holds in registers at a time: kernels spill with more.
-// Groups are stored in fours. 0: terms are loaded where they are used.
-template <class Config, class P, class EpilogueType, bool kResidual>
-constexpr int held_groups() {
-  constexpr int kTerms = EpilogueType::kTerms;
-  constexpr bool kWide = P::kGroups > 28;
-  constexpr bool kThree = Config::kWarpgroupsM * Config::kWarpgroupsN == 3;  // 128 registers each
-  if (kTerms == 0 || (kResidual && (kTerms > 1 || kWide))) return 0;
-  if (kWide && P::kParts == 1) return 0;  // sums are not promoted: all are in registers at once
-  if (kResidual || kTerms > 1) return 4;
-  return kThree || Config::Result::kBytes == 4 ? 8 : 16;
-}
-
 // Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
-// and writes the result to the matrix. The tile begins at `row` and `column`.
-template <class Config, class P, class EpilogueType, class Writer, class Held>
+// and writes the result to the matrix. The tile begins at `row` and `column`. Where a residual is
+// loaded by halves, all upper rows are stored first.
+template <class Config, class P, class EpilogueType, class Terms, class Writer, class Held>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
-                                      const EpilogueType& epilogue,
+                                      const EpilogueType& epilogue, Terms& terms,
                                       const HeldScaling<typename EpilogueType::Scaling>& scaling,
                                       const Writer& writer, int row, int column,
                                       WarpgroupPlace place, Held& held) {
   jitter();
+  terms.complete();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
   // Four lanes have 32 bytes of f32 side by side; of fewer bytes they exchange columns first.
   constexpr int kQuads = Config::Result::kBytes == 2 ? P::kGroups / 4 * 4 : 0;
-  constexpr int kHeld = held_groups<Config, P, EpilogueType, Held::kPresent>();
   constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
+  constexpr int kPasses = Held::kByHalves ? 2 : 1;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int tile_row = first_row + 8 * half;
-    const bool exists = tile_row < Config::kBlockM;
-    held.turn_to(half);
-    const float scale = scaling.of_half(half);
-    // Stores groups [begin, end); pair(g, added) gives a thread's two results of group g.
-    auto store = [&](int begin, int end, const auto& pair) {
-      if constexpr (kQuads > 0) {
+  for (int pass = 0; pass < kPasses; ++pass) {
 #pragma unroll
-        for (int g = begin; g < end && g < kQuads; g += 4) {
-          const Word4 r = held.quad(g / 4);
-          const u32 w[4] = {pair(g, r.x), pair(g + 1, r.y), pair(g + 2, r.z), pair(g + 3, r.w)};
-          const Word4 v = quad_transpose(w);
-          if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+    for (int begin = 0; begin < P::kGroups; begin += 4) {
+      const int use = pass * round_up(P::kGroups, 4) + begin;
+#pragma unroll
+      for (int half = pass; half < (kPasses == 2 ? pass + 1 : 2); ++half) {
+        const int tile_row = first_row + 8 * half;
+        const bool exists = tile_row < Config::kBlockM;
+        const float scale = scaling.of_half(half);
+        held.turn_to(half);
+        const auto pair = [&](int g, u32 added) {
+          const int i = 4 * g + 2 * half;
+          const auto& two = terms.of(use + g - begin);
+          if constexpr (!Held::kPresent && EpilogueType::kEndsInRelu && Config::Result::kBytes == 2)
+            return Config::Result::pack_relu(epilogue.linear(d[i], scale, two.of(0)),
+                                             epilogue.linear(d[i + 1], scale, two.of(1)));
+          else
+            return held.round(epilogue.apply(d[i], d[i + kUp], scale, two.of(0)),
+                              epilogue.apply(d[i + 1], d[i + 1 + kUp], scale, two.of(1)), added);
+        };
+        if constexpr (kQuads > 0) {
+          if (begin < kQuads) {
+            const int g = begin;
+            const Word4 r = held.quad(g / 4);
+            const u32 w[4] = {pair(g, r.x), pair(g + 1, r.y), pair(g + 2, r.z), pair(g + 3, r.w)};
+            const Word4 v = quad_transpose(w);
+            if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
+            continue;
+          }
+        }
+#pragma unroll
+        for (int g = begin; g < begin + 4 && g < P::kGroups; ++g) {
+          const auto w = pair(g, held.pair(g - kQuads));
+          if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
         }
       }
-#pragma unroll
-      for (int g = begin < kQuads ? kQuads : begin; g < end; ++g) {
-        const auto w = pair(g, held.pair(g - kQuads));
-        if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
-      }
-    };
-    if constexpr (kHeld == 0) {
-      store(0, P::kGroups, [&](int g, u32 added) {
-        const int c = column + accumulator_column(place.thread, g), i = 4 * g + 2 * half;
-        return held.round(epilogue.apply(d[i], d[i + kUp], c, scale),
-                          epilogue.apply(d[i + 1], d[i + 1 + kUp], c + 1, scale), added);
-      });
-    } else {
-#pragma unroll
-      for (int begin = 0; begin < P::kGroups; begin += kHeld) {
-        const HeldColumns<EpilogueType, kHeld> terms(epilogue, column + 8 * begin, place.thread);
-        store(begin, begin + kHeld < P::kGroups ? begin + kHeld : P::kGroups,
-              [&](int g, u32 added) {
-                const int i = 4 * g + 2 * half;
-                return held.round(
-                    epilogue.apply(d[i], d[i + kUp], scale, terms.of(g - begin, 0)),
-                    epilogue.apply(d[i + 1], d[i + 1 + kUp], scale, terms.of(g - begin, 1)), added);
-              });
-      }
+      terms.release(use);
     }
   }
-}
-
-// The same without a residual.
-template <class Config, class P, class EpilogueType, class Writer>
-SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
-                                      const EpilogueType& epilogue,
-                                      const HeldScaling<typename EpilogueType::Scaling>& scaling,
-                                      const Writer& writer, int row, int column,
-                                      WarpgroupPlace place) {
-  NothingHeld<typename Config::Result> nothing;
-  write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place, nothing);
 }
 
 }  // namespace sinter

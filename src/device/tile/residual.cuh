@@ -69,7 +69,9 @@ struct ResidualRows {
 // and the owner of a row loads what it adds (handover/dsm_reduce_scatter.cuh).
 template <class Element>
 struct NothingHeld {
-  static constexpr bool kPresent = false;
+  static constexpr bool kPresent = false, kByHalves = false;
+  template <class Added>
+  SINTER_DEVICE NothingHeld(const Added&, int, int, WarpgroupPlace) {}
   SINTER_DEVICE void turn_to(int) {}
   SINTER_DEVICE Word4 quad(int) const { return Word4{0, 0, 0, 0}; }
   SINTER_DEVICE u32 pair(int) const { return 0; }
@@ -84,20 +86,22 @@ struct NothingHeld {
 template <class Config, class P, class Added>
 class HeldResidual {
  public:
-  static constexpr bool kPresent = true;
+  static constexpr bool kPresent = true, kByHalves = P::kGroups > 16;
   SINTER_DEVICE HeldResidual(const Added& added, int row, int column, WarpgroupPlace place)
       : added_(added), row_(row), column_(column + place.n * P::kHalf), place_(place) {
     load(0);
-    if (kBoth)
-      load(1);
-    else
+    if (kByHalves)
       fetch(1);
+    else
+      load(1);
   }
 
-  // Called before the first word of each half is asked for; half 0 comes first.
+  // Called before words of a half are asked for. With kByHalves half 0 comes first, and does not
+  // come back.
   SINTER_DEVICE void turn_to(int half) {
-    if (!kBoth && half == 1) load(1);
-    at_ = kBoth ? half : 0;
+    if (kByHalves && half != half_) load(half);
+    half_ = half;
+    at_ = kByHalves ? 0 : half;
   }
   // Words of groups 4 q to 4 q + 3, as accumulators.
   SINTER_DEVICE Word4 quad(int q) const {
@@ -111,7 +115,6 @@ class HeldResidual {
 
  private:
   static constexpr int kQuads = P::kGroups / 4, kRest = P::kGroups % 4;
-  static constexpr bool kBoth = P::kGroups <= 16;
 
   // The row of the matrix; one behind its last where the tile has no such row.
   SINTER_DEVICE int row_of(int half) const {
@@ -121,7 +124,7 @@ class HeldResidual {
   SINTER_DEVICE int column_of(int q) const { return column_ + 8 * (4 * q + place_.thread % 4); }
 
   SINTER_DEVICE void load(int half) {
-    const int into = kBoth ? half : 0, row = row_of(half);
+    const int into = kByHalves ? 0 : half, row = row_of(half);
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) quads_[into][q] = added_.group(row, column_of(q));
 #pragma unroll
@@ -137,9 +140,19 @@ class HeldResidual {
   const Added& added_;
   const int row_, column_;
   const WarpgroupPlace place_;
-  int at_ = 0;                               // the half that is held, of those in registers
+  int half_ = 0, at_ = 0;                    // the half that is used, and where it is
   Word4 quads_[2][kQuads > 0 ? kQuads : 1];  // as memory has them: lane q holds group q's columns
   u32 rest_[2][kRest > 0 ? kRest : 1];       // as accumulators
+};
+
+// What holds `Added`.
+template <class Config, class P, class Added, bool kPresent = Added::kPresent>
+struct HeldOf {
+  using Type = HeldResidual<Config, P, Added>;
+};
+template <class Config, class P, class Added>
+struct HeldOf<Config, P, Added, false> {
+  using Type = NothingHeld<typename Config::Result>;
 };
 
 }  // namespace sinter

@@ -19,6 +19,7 @@ template <class Config>
 struct RowNorms {
   using P = typename Config::First;
   static constexpr bool kPresent = true, kColumns = false;
+  using Factor = Float32;
   float constant;
   u32 squares;  // shared address
 

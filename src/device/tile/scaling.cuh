@@ -3,13 +3,14 @@
 // column.
 #pragma once
 #include "ptx/element.cuh"
-#include "tile/product.cuh"
+#include "tile/column_terms.cuh"
 
 namespace sinter {
 
 // For a product without scaling.
 struct NoScaling {
   static constexpr bool kPresent = false, kColumns = false;
+  using Factor = Float32;  // of columns: there is none
   static SINTER_DEVICE NoScaling of(const void*, float, int, int = 0) { return {}; }
   SINTER_DEVICE float at(int) const { return 1.0f; }
 };
@@ -17,6 +18,7 @@ struct NoScaling {
 // The same for all rows.
 struct ConstantScale {
   static constexpr bool kPresent = true, kColumns = false;
+  using Factor = Float32;
   float constant;
 
   static SINTER_DEVICE ConstantScale of(const void*, float constant, int, int = 0) {
@@ -30,6 +32,7 @@ template <class Element, long long kStride = 1>
 struct RowFactors {
   using Stored = typename Element::Stored;
   static constexpr bool kPresent = true, kColumns = false;
+  using Factor = Float32;
   const Stored* factors;
   float constant;
   int rows;  // rows that exist
@@ -48,6 +51,7 @@ struct RowFactors {
 template <class Element>
 struct OneFactor {
   static constexpr bool kPresent = true, kColumns = false;
+  using Factor = Float32;
   float factor;
 
   static SINTER_DEVICE OneFactor of(const void* factors, float constant, int, int = 0) {
@@ -61,6 +65,7 @@ struct OneFactor {
 template <class Rows_, bool kOne, class Element = Float32, long long kStride = 1>
 struct ColumnFactors {
   using Rows = Rows_;
+  using Factor = Element;
   using Stored = typename Element::Stored;
   static constexpr bool kPresent = true, kColumns = true;
   Rows rows;
@@ -71,11 +76,10 @@ struct ColumnFactors {
         factors(static_cast<const Stored*>(factors)),
         up_factors(static_cast<const Stored*>(up_factors)) {}
   SINTER_DEVICE float at(int row) const { return rows.at(row); }
-  SINTER_DEVICE float of_column(int column) const {
-    return Element::unpack(factors[kOne ? 0 : column * kStride]);
-  }
-  SINTER_DEVICE float of_up(int column) const {
-    return Element::unpack(up_factors[kOne ? 0 : column * kStride]);
+  // Of two neighbouring columns of kCount.
+  template <int kCount>
+  static SINTER_DEVICE typename Element::Pair pair(const Stored* vector, int column) {
+    return load_pair < Element, kCount, kOne ? 0 : kStride > (vector, column);
   }
 };
 

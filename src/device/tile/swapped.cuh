@@ -36,7 +36,18 @@ class SwappedWriter {
         place_(place),
         row_(row),
         column_(column),
-        quad_(place.thread % 4) {}
+        quad_(place.thread % 4) {
+    if constexpr (EpilogueType::kTermWords > 0) {
+#pragma unroll
+      for (int set = 0; set < kSets; ++set)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int c = result_column(set, half);
+          terms_[set][half] = epilogue.terms(c & ~1).of(c & 1);
+        }
+      asm volatile("" ::: "memory");  // not to be loaded where they are used
+    }
+  }
 
   // Prefetches the residual into L2. Called before the product.
   SINTER_DEVICE void fetch() const {
@@ -73,6 +84,10 @@ class SwappedWriter {
     return column_ + place_.first + kWarpgroupRows * set + 8 * (quad_ % 2);
   }
 
+  SINTER_DEVICE int result_column(int set, int half) const {
+    return column_ + place_.column + kWarpgroupRows * set + 8 * half;
+  }
+
   // Two results of one column, in rows 2 (lane % 4) and the next of row group g.
   struct Results {
     int row, column;
@@ -82,10 +97,11 @@ class SwappedWriter {
                                 int half) const {
     const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;
     const int up = P::kWidth == 2 ? kUp : 0;
-    const int row = row_ + 8 * g + place_.row,
-              column = column_ + place_.column + kWarpgroupRows * set + 8 * half;
-    return {row, column, epilogue_.apply(d[i], d[i + up], column, epilogue_.scaling.at(row)),
-            epilogue_.apply(d[i + 1], d[i + 1 + up], column, epilogue_.scaling.at(row + 1))};
+    const int row = row_ + 8 * g + place_.row;
+    const ColumnTerms& terms = terms_[set][half];
+    return {row, result_column(set, half),
+            epilogue_.apply(d[i], d[i + up], epilogue_.scaling.at(row), terms),
+            epilogue_.apply(d[i + 1], d[i + 1 + up], epilogue_.scaling.at(row + 1), terms)};
   }
 
   // The same with the residual `added`, rounded.
@@ -142,6 +158,7 @@ class SwappedWriter {
   const Added& added_;
   const SwappedPlace<P> place_;
   const int row_, column_, quad_;
+  ColumnTerms terms_[kSets][2];  // of this thread's columns
 };
 
 }  // namespace sinter

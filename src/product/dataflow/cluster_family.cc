@@ -89,7 +89,7 @@ ClusterLine ClusterLineOf(const ProductSequence& p, const Schedule& s,
   const ProductTile first = {s.first.block_n, GateRanks(s)};
   line.Dsm(EachTurn(ReduceUs(dims, s, first, model), out.first),
            s.grid / GateRanks(s) * ReduceTraffic(dims, s, first));
-  const double epilogue1 = EpilogueUs(p[0].epilogue.activation(), s, first, model);
+  const double epilogue1 = EpilogueUs(p[0], s, first, model);
   line.Fixed(EachTurn(epilogue1, out.first));
   const double shuffle = ShuffleUs(dims, s, shuffled.most, model);
   line.Dsm(EachTurn(shuffle, out.first),

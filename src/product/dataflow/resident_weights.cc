@@ -190,9 +190,8 @@ double TurnUs(const ProductSequence& p, const Schedule& s, int64_t lanes,
   const ProductTile chunk = {s.first.block_n, 1};
   // C is rounded in registers: no store, so that a value takes few instructions.
   const int values = p[0].Width() * s.first.block_n / 2;
-  const double epilogue = EpilogueUs(p[0].epilogue.activation(), s, chunk, model) -
-                          EpilogueUs(Activation::kIdentity, s, chunk, model) +
-                          kRoundedValueInstructions * values / model.clock_mhz;
+  const double epilogue =
+      ComputeUs(p[0], s, chunk, model) + kRoundedValueInstructions * values / model.clock_mhz;
   Schedule lane = s;
   lane.block_m = kLaneRows;
   const ProductDims second = SecondDims(p, s);

@@ -54,11 +54,7 @@ double EachTurn(double us, const ProductLoad& load) { return us * static_cast<do
 
 double EndUs(const ProductDims& dims, const ProductSequence& p, int product, const Schedule& s,
              const ProductTile& tile, const DeviceModel& model) {
-  const EpilogueList& epilogue = p[product].epilogue;
-  const double of_sum = EpilogueUs(epilogue.sum_activation(), s, tile, model) -
-                        EpilogueUs(Activation::kIdentity, s, tile, model);
-  return StoreUs(dims, p.rows(), s, tile, model) +
-         EpilogueUs(epilogue.activation(), s, tile, model) + of_sum;
+  return StoreUs(dims, p.rows(), s, tile, model) + EpilogueUs(p[product], s, tile, model);
 }
 
 double SpareHbm(const LevelTimes& times) {

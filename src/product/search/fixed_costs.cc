@@ -36,6 +36,21 @@ double CyclesOf(Activation activation, const DeviceModel& model) {
   return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
+// Column terms cost a load, half of a conversion and an operation on each accumulator. Measured on
+// tiles of 128 x 256 on an H200: a bias 0.3 us, a bias and a scale 0.45 us.
+constexpr double kTermCycles = 2.5;
+
+int ColumnTerms(const MatrixProduct& p) {
+  const ScaleKind columns = p.weights.scales.kind;
+  return p.Width() * ((p.epilogue.has_bias() ? 1 : 0) + (columns == ScaleKind::kVector ? 1 : 0));
+}
+
+// A thread's accumulators of one matrix.
+double Values(const Schedule& s, const ProductTile& tile) {
+  const double columns = s.swapped ? SwappedSets(s, tile, 1) * s.block_m : tile.block_n;
+  return columns / 2.0 / tile.split_k;
+}
+
 // Bytes that a block sends to others.
 double ReduceBytes(const ProductDims& d, const Schedule& s, const ProductTile& tile) {
   if (tile.split_k == 1) return 0;
@@ -59,11 +74,16 @@ double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile&
   return tile.split_k == 1 ? 0 : TileBytes(d, s, tile) * tile.split_k;
 }
 
-double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& tile,
+double ComputeUs(const MatrixProduct& p, const Schedule& s, const ProductTile& tile,
+                 const DeviceModel& model) {
+  const double cycles = CyclesOf(p.epilogue.activation(), model) +
+                        CyclesOf(p.epilogue.sum_activation(), model) + kTermCycles * ColumnTerms(p);
+  return Values(s, tile) * cycles / model.clock_mhz;
+}
+
+double EpilogueUs(const MatrixProduct& p, const Schedule& s, const ProductTile& tile,
                   const DeviceModel& model) {
-  const double columns = s.swapped ? SwappedSets(s, tile, 1) * s.block_m : tile.block_n;
-  const double values = columns / 2.0 / tile.split_k;
-  return values * (model.epilogue_value_us + CyclesOf(activation, model) / model.clock_mhz);
+  return Values(s, tile) * model.epilogue_value_us + ComputeUs(p, s, tile, model);
 }
 
 double StoreUs(const ProductDims& d, int64_t rows, const Schedule& s, const ProductTile& tile,

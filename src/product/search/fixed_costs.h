@@ -18,9 +18,12 @@ double ReduceUs(const ProductDims& dims, const Schedule& schedule, const Product
 // included: it takes the same path.
 double ReduceTraffic(const ProductDims& dims, const Schedule& schedule, const ProductTile& tile);
 
-// A thread's epilogue for its accumulators of one matrix: activation, rounding, the transpose
-// before the store. Warpgroups side by side share the schedulers, so they gain nothing.
-double EpilogueUs(Activation activation, const Schedule& s, const ProductTile& tile,
+// What a thread computes of its accumulators of one matrix: column terms and activations.
+double ComputeUs(const MatrixProduct& product, const Schedule& s, const ProductTile& tile,
+                 const DeviceModel& model);
+// The same with rounding and the transpose before the store. Warpgroups side by side share the
+// schedulers, so they gain nothing.
+double EpilogueUs(const MatrixProduct& product, const Schedule& s, const ProductTile& tile,
                   const DeviceModel& model);
 
 // Storing a block's share of a tile of `rows` rows. Threads write 16 bytes of a row, half a sector,

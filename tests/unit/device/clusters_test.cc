@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "src/product/schedule.h"
 #include "tests/support/sequences.h"
-#include "tests/unit/device/kernel_configs.h"
+#include "tests/unit/device/tile_runs.h"
 
 namespace sinter {
 namespace {
@@ -136,9 +136,7 @@ TYPED_TEST(Clusters, SlabsHoldTheirRangeOfC) {
                 return up ? 1.0f : static_cast<int16_t>(c.At(row, column));
               });
           const WarpgroupPlace place = TestFixture::PlaceOf(t);
-          write_accumulators<TypeParam, First>(d, epilogue,
-                                               HeldScaling<NoScaling>(NoScaling(), 0, place),
-                                               writer, 0, at.c_column(), place);
+          WriteOwn<TypeParam, First>(d, epilogue, writer, 0, at.c_column(), place);
         });
       }
     }

@@ -224,8 +224,9 @@ TEST(Scaling, FactorsLieApart) {
   EXPECT_EQ(of_rows.at(1), 50);
   EXPECT_EQ(of_rows.at(2), 0);
   const ColumnFactors<NoScaling, false, Float32, 2> scaling{{}, columns, columns};
-  EXPECT_EQ(scaling.of_column(1), 11);
-  EXPECT_EQ(scaling.of_up(0), 7);
+  const FloatPair pair = scaling.pair<2>(scaling.factors, 0);
+  EXPECT_EQ(pair.low, 7);
+  EXPECT_EQ(pair.high, 11);
 }
 
 // A sum above 2^24 that f32 does not hold on its way.

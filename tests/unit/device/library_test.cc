@@ -139,9 +139,8 @@ TYPED_TEST(ClusterExchange, PutsEveryElementOfCWhereTheSecondProductReadsIt) {
         const int t = warp * 32 + lane;
         threadIdx.x = 128 + static_cast<unsigned>(t);
         const WarpgroupPlace place = PlaceOf<TypeParam>(t);
-        write_accumulators<TypeParam, First>(
-            AsArray(d[static_cast<size_t>(t)]), epilogue, {NoScaling{}, 0, place},
-            Writer{this->kExchange, kOwnBarriers}, 0, column, place);
+        WriteOwn<TypeParam, First>(AsArray(d[static_cast<size_t>(t)]), epilogue,
+                                   Writer{this->kExchange, kOwnBarriers}, 0, column, place);
       });
     }
   }

@@ -170,9 +170,6 @@ float Finished(const Operands<Config, P>& o, const std::vector<u16>& bias, int r
 template <class P, class Scaling = NoScaling>
 struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
   using Library = Epilogue<P, Integer16, Fold, true, Scaling>;
-  float apply(float x, float up, int column, float scale) const {
-    return apply(x, up, scale, Library::terms(column));
-  }
   float apply(float x, float up, float scale, const ColumnTerms& terms) const {
     if (P::kWidth == 1) return Library::apply(x, up, scale, terms);
     const float of_up = scale * terms.factor_up;
@@ -182,6 +179,19 @@ struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
 };
 
 inline std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
+
+// What a thread does with its accumulators `d` once they are done.
+template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
+void WriteOwn(const float (&d)[P::kAccumulators], const EpilogueType& epilogue,
+              const Writer& writer, int row, int column, WarpgroupPlace place,
+              const Added& added = {}) {
+  using Held = typename HeldOf<Config, P, Added>::Type;
+  const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
+  HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>, Held::kByHalves>
+      terms(epilogue, column + place.n * P::kHalf, place.thread);
+  Held held(added, row, column, place);
+  write_accumulators<Config, P>(d, epilogue, terms, scaling, writer, row, column, place, held);
+}
 
 template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
 void WriteTile(const Accumulators<P>& accumulators, const EpilogueType& epilogue,
@@ -199,13 +209,7 @@ void WriteTile(const Accumulators<P>& accumulators, const EpilogueType& epilogue
         swapped.write(d);
         return;
       }
-      const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
-      if constexpr (Added::kPresent) {
-        HeldResidual<Config, P, Added> held(added, row, column, place);
-        write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place, held);
-      } else {
-        write_accumulators<Config, P>(d, epilogue, scaling, writer, row, column, place);
-      }
+      WriteOwn<Config, P>(d, epilogue, writer, row, column, place, added);
     });
   }
 }
@@ -237,12 +241,14 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const EpilogueType& e
       if constexpr (Config::kSwapped) {
         using Parts = SwappedParts<Config, P>;
         const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
-        Parts::sum(reduce, epilogue, writer, row, column, added, ahead);
+        Parts::sum(reduce, epilogue, reduce.terms_of(reduce.first_unit(), epilogue, column), writer,
+                   row, column, added, ahead);
         continue;
       }
       if constexpr (Added::kPresent) reduce.fetch(added, row, column);
-      reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row), writer, row, column,
-                 added, reduce.added_to(reduce.first_unit(), added, row, column));
+      reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row),
+                 reduce.terms_of(reduce.first_unit(), epilogue, column), writer, row, column, added,
+                 reduce.added_to(reduce.first_unit(), added, row, column));
     }
   }
 }

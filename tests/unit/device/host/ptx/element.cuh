@@ -11,7 +11,10 @@ struct alignas(8) FloatPair {
 struct Float32 : ElementSizes<float> {
   using Pair = FloatPair;
   static Pair pack(float low, float high) { return {low, high}; }
+  static Pair join(float low, float high) { return {low, high}; }
   static float unpack(float x) { return x; }
+  static float low(Pair pair) { return pair.low; }
+  static float high(Pair pair) { return pair.high; }
 };
 
 // A 16-bit integer where kernels have bf16 or f16.
@@ -21,6 +24,10 @@ struct Integer16 : ElementSizes<u16> {
     return static_cast<u16>(static_cast<int>(low)) |
            static_cast<u32>(static_cast<u16>(static_cast<int>(high))) << 16;
   }
+  static u32 pack_relu(float low, float high) {
+    return pack(low < 0 ? 0 : low, high < 0 ? 0 : high);
+  }
+  static u32 join(u16 low, u16 high) { return low | static_cast<u32>(high) << 16; }
   static float unpack(u16 bits) { return static_cast<short>(bits); }
   static float low(u32 pair) { return unpack(static_cast<u16>(pair)); }
   static float high(u32 pair) { return unpack(static_cast<u16>(pair >> 16)); }

@@ -1,0 +1,90 @@
+// Column terms: the factors and biases that an epilogue needs of its columns. They are vectors in
+// global memory. A thread loads them before the product and has them in registers when the sums are
+// done; loaded where they are used, each would wait for L2.
+#pragma once
+#include "ptx/element.cuh"
+#include "tile/product.cuh"
+
+namespace sinter {
+
+// Of one column: of the only matrix or gate, and of up.
+struct ColumnTerms {
+  float factor = 1.0f, factor_up = 1.0f, bias = 0.0f, bias_up = 0.0f;
+};
+
+// Two neighbouring elements of a vector of kCount, from `column`, an even number. They lie kStride
+// elements apart; 0: all are one. Behind the vector's end nothing is read, and any number is given.
+template <class Element, int kCount, long long kStride>
+SINTER_DEVICE typename Element::Pair load_pair(const typename Element::Stored* vector, int column) {
+  if (column >= kCount) return {};
+  if constexpr (kStride == 1 && kCount % 2 == 0) {
+    return *reinterpret_cast<const typename Element::Pair*>(vector + column);
+  } else {
+    const auto low = vector[column * kStride];
+    return Element::join(low, column + 1 < kCount ? vector[(column + 1) * kStride] : low);
+  }
+}
+
+// How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
+// that sums and a residual leave. Fewer than all are a window that moves while groups are stored.
+// kBefore: those that are loaded before the product, where its sums need registers to be promoted.
+template <class Config, class P, class EpilogueType, bool kResidual>
+struct TermWindow {
+  static constexpr int kAll = round_up(P::kGroups, 4);
+  static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
+  static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
+  static constexpr int kOther = 44;  // addresses, the loop, and what most epilogues compute with
+  static constexpr int kAdded = kResidual ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
+  static constexpr int kLeft =
+      kRegisters - kOther - EpilogueType::kScratch - P::kAccumulators - kAdded;
+  static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;
+  static constexpr int fit(int registers, int least) {
+    constexpr int kWords = EpilogueType::kTermWords > 0 ? EpilogueType::kTermWords : 1;
+    const int groups = registers / kWords / 4 * 4;
+    return groups > kAll ? kAll : groups > least ? groups : least;
+  }
+  static constexpr int kGroups = fit(kLeft, 4), kBefore = fit(kLeft - kFresh, kFresh > 0 ? 0 : 4);
+};
+
+// The terms of a thread's columns of a tile. They are used in fours of column groups, in order;
+// where kTwice, from the first again once they end.
+template <class EpilogueType, class Window, bool kTwice>
+class HeldTerms {
+ public:
+  // `first`: the first group's first column. Called before the product.
+  SINTER_DEVICE HeldTerms(const EpilogueType& epilogue, int first, int thread)
+      : epilogue_(epilogue), column_(first + accumulator_column(thread, 0)) {
+    load(0, kBefore);
+  }
+  // Called behind the product, before terms are used.
+  SINTER_DEVICE void complete() { load(kBefore, kHeld); }
+  // Of the group that is the `use`-th to be used: a thread has two columns of it.
+  SINTER_DEVICE const typename EpilogueType::TermPair& of(int use) const {
+    return held_[kPresent ? use % kHeld : 0];
+  }
+  // The four groups from the `use`-th on are not used any more: others take their place.
+  SINTER_DEVICE void release(int use) {
+    if (kHeld < kAll && use + kHeld < (kTwice ? 2 : 1) * kAll) load(use + kHeld, use + kHeld + 4);
+  }
+
+ private:
+  static constexpr bool kPresent = EpilogueType::kTermWords > 0;
+  static constexpr int kAll = Window::kAll, kHeld = Window::kGroups, kBefore = Window::kBefore;
+
+  // The uses [begin, end).
+  SINTER_DEVICE void load(int begin, int end) {
+    if constexpr (kPresent) {
+      if (begin >= end) return;
+#pragma unroll
+      for (int use = begin; use < end; ++use)
+        held_[use % kHeld] = epilogue_.terms(column_ + 8 * (use % kAll));
+      asm volatile("" ::: "memory");  // not to be loaded where they are used
+    }
+  }
+
+  const EpilogueType& epilogue_;
+  const int column_;
+  typename EpilogueType::TermPair held_[kPresent ? kHeld : 1];
+};
+
+}  // namespace sinter

@@ -1,0 +1,78 @@
+// Column terms: how two neighbours of a vector are read, and which terms a thread holds when.
+#include <array>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/device/tile_runs.h"
+
+namespace sinter {
+namespace {
+
+constexpr float kBehind = 99;  // what lies behind a vector's end
+
+TEST(ColumnTerms, PairsAreReadWhereTheyLie) {
+  alignas(8) const float vector[] = {1, 2, 3, 4, 5, kBehind};
+  const auto expect = [](FloatPair pair, float low, float high) {
+    EXPECT_EQ(pair.low, low);
+    EXPECT_EQ(pair.high, high);
+  };
+  expect(load_pair<Float32, 4, 1>(vector, 2), 3, 4);
+  expect(load_pair<Float32, 3, 2>(vector, 0), 1, 3);
+  expect(load_pair<Float32, 6, 0>(vector, 4), 1, 1);  // one for all
+  alignas(4) const u16 shorts[] = {7, 8, 9};
+  EXPECT_EQ((load_pair<Integer16, 2, 1>(shorts, 0)), 8u << 16 | 7u);
+}
+
+TEST(ColumnTerms, NothingIsReadBehindTheEnd) {
+  alignas(8) const float vector[] = {1, 2, kBehind, kBehind};
+  EXPECT_EQ((load_pair<Float32, 3, 1>(vector, 2).low), kBehind);
+  EXPECT_EQ((load_pair<Float32, 1, 1>(vector, 0).high), 1);  // not the element behind the end
+  EXPECT_EQ((load_pair<Float32, 2, 1>(nullptr, 2).low), 0);
+}
+
+// An epilogue whose terms of a column are the column, and how often they were asked for.
+struct CountingEpilogue {
+  static constexpr int kTermWords = 1;
+  using TermPair = int;
+  std::vector<int>* loads;
+  int terms(int column) const {
+    loads->push_back(column);
+    return column;
+  }
+};
+template <int kAll_, int kGroups_, int kBefore_>
+struct TestWindow {
+  static constexpr int kAll = kAll_, kGroups = kGroups_, kBefore = kBefore_;
+};
+
+// Uses all groups as write_accumulators does.
+template <class Window, bool kTwice>
+void ExpectEveryGroup() {
+  std::vector<int> loads;
+  const CountingEpilogue epilogue{&loads};
+  constexpr int kFirst = 64, kThread = 3;
+  HeldTerms<CountingEpilogue, Window, kTwice> terms(epilogue, kFirst, kThread);
+  EXPECT_EQ(loads.size(), static_cast<size_t>(Window::kBefore)) << "before the product";
+  terms.complete();
+  constexpr int kUses = (kTwice ? 2 : 1) * Window::kAll;
+  for (int use = 0; use < kUses; use += 4) {
+    for (int g = use; g < use + 4; ++g) {
+      EXPECT_EQ(terms.of(g), kFirst + accumulator_column(kThread, g % Window::kAll)) << g;
+    }
+    terms.release(use);
+  }
+  const size_t passes = kTwice && Window::kGroups < Window::kAll ? 2 : 1;
+  EXPECT_EQ(loads.size(), passes * Window::kAll) << "each is asked for once a pass";
+}
+
+TEST(ColumnTerms, AThreadHoldsWhatItUsesNext) {
+  ExpectEveryGroup<TestWindow<8, 8, 8>, false>();
+  ExpectEveryGroup<TestWindow<8, 8, 8>, true>();
+  ExpectEveryGroup<TestWindow<16, 4, 4>, false>();
+  ExpectEveryGroup<TestWindow<16, 12, 4>, true>();
+  ExpectEveryGroup<TestWindow<32, 20, 0>, false>();
+  ExpectEveryGroup<TestWindow<24, 16, 8>, true>();
+}
+
+}  // namespace
+}  // namespace sinter
