@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -22,8 +23,9 @@ namespace {
 
 constexpr char kOurPrefix[] = "SINTER_";
 constexpr size_t kMostWarnings = 16;
-constexpr absl::string_view kTestPrefix = "SINTER_TEST_";       // read by tests alone
-constexpr absl::string_view kBuildVariable = "SINTER_LIB_DIR";  // read when bindings/rust is built
+constexpr absl::string_view kTestPrefix = "SINTER_TEST_";  // read by tests alone
+// Read by others: the build of bindings/rust, the servers' plugins.
+constexpr absl::string_view kOthers[] = {"SINTER_LIB_DIR", "SINTER_PLUGINS", "SINTER_VLLM_FOLD"};
 constexpr size_t kShownName = 64;
 
 // The process environment, and which names were asked for: every other one with our prefix is a
@@ -50,7 +52,8 @@ class Environment {
       const absl::string_view whole = *entry;
       const absl::string_view name = whole.substr(0, whole.find('='));
       if (!absl::StartsWith(name, kOurPrefix) || name.size() + 1 >= whole.size()) continue;
-      if (absl::StartsWith(name, kTestPrefix) || name == kBuildVariable) continue;
+      if (absl::StartsWith(name, kTestPrefix)) continue;
+      if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers)) continue;
       if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
       const std::string nearest = Nearest(name, asked_);
       warnings.push_back(

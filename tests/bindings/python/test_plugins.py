@@ -431,6 +431,56 @@ def away_from_vllm(vllm, caplog):
     return caplog.text
 
 
+def test_a_taken_model_is_one_line_and_counted(vllm, caplog):
+    import sinter_vllm
+
+    for options, text in (({}, "3 layers from attention to attention"), (dict(count=1), "1 gated MLPs")):
+        kind, mlp = vllm.models[0]
+        sinter.torch.reset()
+        caplog.clear()
+        with caplog.at_level(logging.INFO, sinter_vllm.LOGGER):
+            sinter_vllm.register()
+            model = kind(mlp, **options)
+            for _ in range(2):
+                model(torch.arange(2), torch.randn(2, 64).bfloat16())
+        lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
+        assert lines == [f"sinter: active in vLLM's LlamaModel: {text}, for up to 48 rows"]
+        assert sinter.torch.counts().layers == len(model.layers)
+    assert sinter_vllm.LOGGER.startswith("vllm.")  # vLLM sets up the loggers below its own
+
+
+def test_a_model_that_is_not_taken_is_no_line(vllm, caplog):
+    import sinter_vllm
+
+    kind, mlp = vllm.models[0]
+    sinter.torch.reset()
+    with caplog.at_level(logging.INFO):
+        sinter_vllm.register()
+        kind(lambda: mlp(method=Fp8LinearMethod), method=Fp8LinearMethod)(torch.arange(2), torch.randn(2, 64).bfloat16())
+    assert "active" not in caplog.text and sinter.torch.counts().layers == 0
+
+
+def test_sglangs_taken_mlps_are_a_line_a_shape_and_counted(sglang, caplog, monkeypatch):
+    import sinter_sglang
+
+    monkeypatch.setattr(sinter_sglang, "_is_hopper", lambda x: True)
+    sinter.torch.reset()
+    sinter_sglang.register()
+    forward = sglang.registry.apply("sglang.srt.models.llama.LlamaMLP.forward", lambda self, x, forward_batch=None: self.own(x))
+    with caplog.at_level(logging.INFO, "sinter"):
+        for mlp in (Mlp(), Mlp(), Mlp(n=64), Mlp(bias=True)):
+            for _ in range(2):
+                forward(mlp, torch.ones(3, 64).bfloat16(), None)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [f"sinter: active in SGLang's Mlp of 64 x {n}, for up to 512 rows" for n in (128, 64)]
+    assert sinter.torch.counts().layers == 3
+
+
+def test_plugins_are_switched_off(vllm, caplog, monkeypatch):
+    monkeypatch.setenv("SINTER_PLUGINS", "0")
+    assert "SINTER_PLUGINS is 0" in away_from_vllm(vllm, caplog)
+
+
 def test_another_version_is_left_alone(vllm, caplog):
     vllm.__version__ = "0.40.1"
     assert "version 0.40.1" in away_from_vllm(vllm, caplog)
@@ -494,12 +544,14 @@ def test_sglangs_mlps_stay_its_own_on_a_cpu(sglang):
     assert mlp.own_calls == 1
 
 
-@pytest.mark.parametrize("how", ["version", "deterministic"])
+@pytest.mark.parametrize("how", ["version", "deterministic", "SINTER_PLUGINS is 0"])
 def test_sglang_is_left_alone(sglang, caplog, monkeypatch, how):
     import sinter_sglang
 
     if how == "version":
         sglang.__version__ = "0.6.0"
+    elif how.startswith("SINTER_PLUGINS"):
+        monkeypatch.setenv("SINTER_PLUGINS", "0")
     else:
         monkeypatch.setenv("SGLANG_ENABLE_DETERMINISTIC_INFERENCE", "true")
     with caplog.at_level(logging.WARNING, "sinter"):

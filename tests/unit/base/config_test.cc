@@ -173,6 +173,8 @@ TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
   Set("SINTER_CACHE_MAXBYTES", "1");
   Set("SINTER_CAHCE", "");  // as good as unset
   Set("SINTER_LIB_DIR", "/opt/sinter/lib");
+  Set("SINTER_PLUGINS", "1");
+  Set("SINTER_VLLM_FOLD", "1");
   EXPECT_THAT(ConfigFromEnvironment()->warnings,
               ::testing::ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "
                                      "did you mean SINTER_CACHE_MAX_BYTES?"));

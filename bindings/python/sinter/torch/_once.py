@@ -25,6 +25,8 @@ class Counts(NamedTuple):
     waited: int = 0
     #: Calls that got a failure again that is kept, because asking again would not change it.
     refused: int = 0
+    #: Layers of servers' models that a plugin computes; gated MLPs, where those are taken alone.
+    layers: int = 0
 
 
 class Counters:
@@ -34,10 +36,10 @@ class Counters:
         self._lock = threading.Lock()
         self._now = Counts()
 
-    def add(self, prepared: int = 0, failed: int = 0, waited: int = 0, refused: int = 0) -> None:
+    def add(self, prepared: int = 0, failed: int = 0, waited: int = 0, refused: int = 0, layers: int = 0) -> None:
         with self._lock:
-            now = self._now
-            self._now = Counts(now.prepared + prepared, now.failed + failed, now.waited + waited, now.refused + refused)
+            added = (prepared, failed, waited, refused, layers)
+            self._now = Counts(*(before + more for before, more in zip(self._now, added)))
 
     def read(self) -> Counts:
         return self._now

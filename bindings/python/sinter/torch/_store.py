@@ -77,8 +77,12 @@ class Store:
         self._devices[context.device] = _Device(self._counters, context)
 
     def counts(self) -> Counts:
-        """What was prepared, failed, waited for and refused."""
+        """What was prepared, failed, waited for, refused and taken."""
         return self._counters.read()
+
+    def count_layers(self, layers: int) -> None:
+        """Counts layers of a server's model that a plugin takes."""
+        self._counters.add(layers=layers)
 
     def find(self, device: int, line: str, rows: int) -> Optional[Plan]:
         """The plan for `rows` rows of the chain `line`, a text or a registered digest; None: torch computes it.
@@ -269,7 +273,8 @@ def use_context(context: Context) -> None:
 
 
 def counts() -> Counts:
-    """How many plans the operators of this process prepared, how many prepares failed, were waited for and refused."""
+    """How many plans the operators of this process prepared, how many prepares failed, were waited for and refused, and how
+    many layers a server's plugin computes."""
     return store.counts()
 
 

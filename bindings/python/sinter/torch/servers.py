@@ -6,6 +6,8 @@ A server's MLP has ``gate_up_proj``, one matrix [2 n, k] with gate above up, and
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 from typing import Any, Callable, Sequence, Tuple
 
@@ -21,6 +23,8 @@ from ._store import chains, configure, logger, store
 __all__ = [
     "Pair",
     "SIZES",
+    "VARIABLE",
+    "count",
     "expand",
     "fold",
     "folding_pays",
@@ -33,12 +37,17 @@ __all__ = [
     "set_up",
     "sizes_for",
     "stay_away",
+    "switched_off",
+    "take",
     "takes",
     "version_of",
 ]
 
 #: The tops of the buckets up to 512 rows, which is what servers capture graphs for; more rows are prefill.
 SIZES: Tuple[int, ...] = (1, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+
+#: 0 leaves servers alone, whichever plugins are installed.
+VARIABLE = "SINTER_PLUGINS"
 
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -155,6 +164,27 @@ def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
 def set_up(silu_and_mul: "Callable[[torch.Tensor], torch.Tensor] | None", sizes: Sequence[int] = SIZES) -> None:
     """Operators that prepare `sizes` when they first see a layer, and leave more rows to torch."""
     configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
+
+
+def switched_off() -> str:
+    """Why no plugin does anything; "" where that is not asked for."""
+    return f"{VARIABLE} is 0" if os.environ.get(VARIABLE, "") == "0" else ""
+
+
+def count(layers: int) -> None:
+    """Adds to the layers that ``sinter.torch.counts`` gives."""
+    store.count_layers(layers)
+
+
+def take(log: str, what: str, layers: int) -> None:
+    """Says once for a model that Sinter computes `layers` layers of it, and counts them.
+
+    Args:
+        log: the logger, one whose lines the server shows.
+        what: the model and what is taken of it.
+    """
+    count(layers)
+    logging.getLogger(log).info("sinter: active in %s, for up to %d rows", what, largest())
 
 
 def stay_away(server: str, reason: str) -> None:

@@ -3,13 +3,14 @@
 ``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry. A
 layer that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps SGLang's path, and so does
 everything on a chip other than Hopper, with an SGLang outside of the versions named here, or that is asked for
-deterministic inference: a plan depends on the number of rows. Plans are prepared at the first forward. Nothing here opens the driver.
+deterministic inference: a plan depends on the number of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at
+the first forward. What is taken is one line of information for MLPs of one shape. Nothing here opens the driver.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Set, Tuple
 
 #: Versions whose sources this was written against: from, and up to but not including.
 VERSIONS = ((0, 5), (0, 6))
@@ -40,6 +41,9 @@ def register() -> None:
 
 def _reason_against(servers: Any) -> str:
     """Why nothing is hooked; "" when it is."""
+    off: str = servers.switched_off()
+    if off:
+        return off
     try:
         import sglang
         from sglang.srt.layers import linear  # noqa: F401
@@ -60,6 +64,17 @@ def _hook(servers: Any) -> Callable[..., Any]:
     from sglang.srt.layers.quantization.unquant import UnquantizedLinearMethod
 
     linears = (MergedColumnParallelLinear, RowParallelLinear)
+    said: Set[Tuple[Any, ...]] = set()
+
+    def see(mlp: Any) -> None:
+        """Counts an MLP when it is first taken, and says so of the first one of a shape."""
+        mlp.sinter_taken = True
+        k, n, dtype = mlp.gate_up_proj.weight.shape[1], mlp.down_proj.weight.shape[1], mlp.down_proj.weight.dtype
+        if (k, n, dtype) in said:
+            servers.count(1)
+            return
+        said.add((k, n, dtype))
+        servers.take("sinter", f"SGLang's {type(mlp).__name__} of {k} x {n}", 1)
 
     def forward(own: Callable[..., Any], self: Any, x: Any, *arguments: Any, **named: Any) -> Any:
         import torch
@@ -75,6 +90,8 @@ def _hook(servers: Any) -> Callable[..., Any]:
             return own(self, x, *arguments, **named)
         if not _is_hopper(x):
             return own(self, x, *arguments, **named)
+        if not torch.compiler.is_compiling() and not hasattr(self, "sinter_taken"):
+            see(self)
         return torch.ops.sinter.gated_mlp(x, self.gate_up_proj.weight, down.weight)
 
     return forward

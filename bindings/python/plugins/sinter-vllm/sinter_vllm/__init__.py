@@ -5,7 +5,8 @@ between two attentions becomes one plan (`_layers`) where no layer is quantised,
 Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
 prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Norms
-are folded where that is asked for (`_norms`). Nothing here opens the driver: vLLM forks its workers after this ran.
+are folded where that is asked for (`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. What is taken is one line of
+information a model. Nothing here opens the driver: vLLM forks its workers after this ran.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any, Callable, Optional
 
 #: Versions whose sources this was written against: from, and up to but not including.
 VERSIONS = ((0, 24), (0, 34))
+
+#: A logger below vLLM's own, whose level and handlers it has.
+LOGGER = "vllm.sinter"
 
 _CLASSES = (
     ("vllm.model_executor.models.llama", "LlamaMLP"),
@@ -54,6 +58,9 @@ def register() -> None:
 
 def _reason_against(servers: Any) -> str:
     """Why nothing is replaced; "" when it is."""
+    off: str = servers.switched_off()
+    if off:
+        return off
     try:
         import vllm
         from vllm.model_executor.layers import linear  # noqa: F401
@@ -149,15 +156,21 @@ def _look_at(model: Any, servers: Any) -> None:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
     _layers.link(layers, folded)
+    what = f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{', norms folded' if folded else ''}"
+    servers.take(LOGGER, what, len(layers))
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")
 
 
 def _see_mlps(model: Any, servers: Any) -> None:
     """Plans of MLPs that are taken each for itself: vLLM's first run may have too many rows to pass through one."""
+    taken = 0
     for module in model.modules():
         if getattr(type(module).forward, "is_sinters", False) and hasattr(module, "gate_up_proj"):
             if not servers.reason_against(module, *_kinds()):
                 servers.see_mlp(module.gate_up_proj.weight, module.down_proj.weight)
+                taken += 1
+    if taken:
+        servers.take(LOGGER, f"vLLM's {type(model).__name__}: {taken} gated MLPs", taken)
 
 
 def _name_in_config(config: Any, what: str) -> None:
