@@ -3,6 +3,20 @@ option(SINTER_DEBIAN "lay out and document what is installed as Debian packages 
 include(${CMAKE_CURRENT_LIST_DIR}/maintainer.cmake)
 set(sinter_license ${PROJECT_SOURCE_DIR}/LICENSE)
 set(sinter_sbom ${PROJECT_BINARY_DIR}/package/sinter.cdx.json)  # by sbom.py, of what was linked
+set(sinter_notices ${PROJECT_BINARY_DIR}/package/NOTICES)       # by notices.py, when it is installed
+
+# Ninja has recorded what was linked, Debian's packages hold its notices.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+find_program(SINTER_DPKG_QUERY dpkg-query)
+if(Python3_FOUND AND SINTER_DPKG_QUERY AND CMAKE_GENERATOR STREQUAL "Ninja" AND TARGET sinter AND TARGET sinter_cli)
+  install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" -B \"${CMAKE_CURRENT_LIST_DIR}/notices.py\"
+    \"${PROJECT_BINARY_DIR}\" \"${sinter_notices}\" COMMAND_ERROR_IS_FATAL ANY)" ALL_COMPONENTS)
+else()
+  set(sinter_notices)
+  if(SINTER_SELF_CONTAINED)
+    message(WARNING "without Ninja, Python and dpkg-query the notices of what is linked are not installed")
+  endif()
+endif()
 
 set(CPACK_PACKAGE_NAME sinter)
 set(CPACK_PACKAGE_VENDOR Sinter)
@@ -63,7 +77,8 @@ time.
   # CPack also writes scripts that call ldconfig, and has no switch for it.
   file(WRITE ${control}/${library} "${library}: maintscript-calls-ldconfig *\n")
   install(FILES ${control}/${library} DESTINATION share/lintian/overrides COMPONENT library)
-  install(FILES ${sinter_sbom} DESTINATION share/doc/${library} COMPONENT library)
+  install(FILES ${sinter_sbom} ${sinter_notices} DESTINATION share/doc/${library} COMPONENT library)
+  install(FILES ${sinter_notices} DESTINATION share/doc/sinter COMPONENT command)
   set(CPACK_GENERATOR DEB)
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
@@ -80,7 +95,7 @@ time.
     set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION})")
   endforeach()
 else()
-  install(FILES ${sinter_license} ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION share/doc/sinter COMPONENT library)
+  install(FILES ${sinter_license} ${sinter_notices} ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION share/doc/sinter COMPONENT library)
   install(FILES ${sinter_sbom} DESTINATION share/doc/sinter COMPONENT library OPTIONAL)
   set(CPACK_GENERATOR TGZ)
 endif()

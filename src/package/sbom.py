@@ -2,8 +2,8 @@
 """Writes the bill of materials of a build, CycloneDX 1.6: what libsinter.so and the command are linked from and compiled with.
 
 Usage: sbom.py BUILD OUTPUT COMMIT. SOURCE_DATE_EPOCH is its time. Libraries come from the link commands that ninja
-ran, headers from the dependencies that it recorded; the Debian packages that own these files are the components. Equal builds
-give equal bytes.
+ran, headers from the dependencies that it recorded; the Debian packages that own these files are the components, with the notices
+that come with them. Equal builds give equal bytes.
 """
 
 import datetime
@@ -23,10 +23,17 @@ def output(*command, folder=None):
     return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def linked_files(build, version):
-    """Shared libraries that the two programs ask for, and archives outside of the build that were put into them."""
+def programs(build):
+    """What is shipped."""
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", file.read(), re.M)[1]
+    return version, (f"lib/libsinter.so.{version}", "bin/sinter")
+
+
+def linked_files(build):
+    """Shared libraries that the programs ask for, and archives outside of the build that were put into them."""
     files = {}
-    for target in (f"lib/libsinter.so.{version}", "bin/sinter"):
+    for target in programs(build)[1]:
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", os.path.join(build, target)))
         link = shlex.split(output("ninja", "-C", build, "-t", "commands", "-s", target).strip().splitlines()[-1])
         archives = [word for word in link if word.endswith(".a") and os.path.isabs(word)]
@@ -38,8 +45,12 @@ def linked_files(build, version):
 
 
 def headers(build):
-    """Headers of the system that a compilation read."""
-    found = re.findall(r"^    (/usr/\S+)$", output("ninja", "-C", build, "-t", "deps"), re.M)
+    """Headers of the system that the compilations of the programs read."""
+    inputs = set(output("ninja", "-C", build, "-t", "inputs", *programs(build)[1]).splitlines())
+    found = set()
+    for block in output("ninja", "-C", build, "-t", "deps").split("\n\n"):
+        if block.partition(":")[0] in inputs:
+            found.update(re.findall(r"^    (/usr/\S+)$", block, re.M))
     return {os.path.realpath(path): "headers" for path in found}
 
 
@@ -63,8 +74,28 @@ def owners(files):
     return result
 
 
+def parts_of(build):
+    """(package, version, source): "static", "shared" or "headers", of a build."""
+    return dict(sorted(owners({**headers(build), **linked_files(build)}).items()))
+
+
+def notice(package):
+    """The copyright notices and licences of a package."""
+    with open(f"/usr/share/doc/{package}/copyright", encoding="utf-8") as file:
+        return file.read()
+
+
+def licence(package, use):
+    """Of CycloneDX: the short names that Debian gives, and the notices themselves of what is in the programs."""
+    text = notice(package)
+    found = {"name": "; ".join(sorted(set(re.findall(r"^License: *(\S.*?) *$", text, re.M)))) or "as its text says"}
+    if use != "shared":
+        found["text"] = {"contentType": "text/plain", "content": text}
+    return {"license": found}
+
+
 def component(package, version, source, use):
-    return {"type": "library", "bom-ref": f"{package}@{version}", "name": package, "version": version,
+    return {"type": "library", "bom-ref": f"{package}@{version}", "name": package, "version": version, "licenses": [licence(package, use)],
             "purl": f"pkg:deb/debian/{package}@{version}?arch=amd64&distro=debian-12",
             "properties": [{"name": "sinter:linked", "value": use}, {"name": "sinter:source", "value": source}]}
 
@@ -72,10 +103,8 @@ def component(package, version, source, use):
 def main():
     build, target, commit = sys.argv[1:]
     build = os.path.realpath(build)
-    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
-        version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", file.read(), re.M)[1]
-    used = owners({**headers(build), **linked_files(build, version)})
-    parts = [component(*fields, use) for fields, use in sorted(used.items())]
+    version, _ = programs(build)
+    parts = [component(*fields, use) for fields, use in parts_of(build).items()]
     own = {"type": "library", "bom-ref": f"sinter@{version}", "name": "sinter", "version": version,
            "licenses": [{"license": {"id": "Apache-2.0"}}], "properties": [{"name": "sinter:commit", "value": commit}]}
     time = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), datetime.timezone.utc)

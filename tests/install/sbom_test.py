@@ -30,6 +30,11 @@ def main():
     assert bill["metadata"]["timestamp"] == "1970-01-02T00:00:00Z"
     linked = {part["name"]: part["properties"][0]["value"] for part in bill["components"]}
     assert len(linked) == len(bill["components"]) and all(part["version"] for part in bill["components"])
+    texts = {part["name"]: part["licenses"][0]["license"] for part in bill["components"]}
+    assert all(license["name"] for license in texts.values())
+    assert {name for name, license in texts.items() if "text" in license} == {name for name, how in linked.items() if how != "shared"}
+    assert "Permission is hereby granted" in texts["nlohmann-json3-dev"]["text"]["content"]
+    assert not any(name.startswith(("libgtest", "libgmock", "libbenchmark")) for name in linked), "of the tests, not of the programs"
     assert bill["dependencies"][0]["dependsOn"] == [part["bom-ref"] for part in bill["components"]]
     for name, how in (("libleveldb", "shared"), ("libssl", "shared"), ("libc6", "shared"), ("libstdc++6", "shared"),
                       ("nlohmann-json3-dev", "headers"), ("libcli11-dev", "headers")):
