@@ -449,6 +449,35 @@ def test_a_taken_model_is_one_line_and_counted(vllm, caplog):
     assert sinter_vllm.LOGGER.startswith("vllm.")  # vLLM sets up the loggers below its own
 
 
+CONFIG = dict(hidden_size=64, intermediate_size=128, num_attention_heads=4, num_key_value_heads=2, rms_norm_eps=1e-5, torch_dtype="bfloat16")
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_a_config_names_the_plans_that_a_plugin_asks_for(vllm, context, folded):
+    import sinter_vllm._layers as layers
+
+    kind, mlp = vllm.models[0]
+    first, second = list(kind(mlp).layers)[:2]
+    weights, eps = layers.weights_of(first, second)
+    made = servers.prepare_config(CONFIG, context, [1, 8], folded=folded)
+    assert set(made) == {
+        (name, size)
+        for name in (servers._key(weights, eps, folded), "gated_ffn m=M n=128 k=64 l=64 act=silu layout=oi dtype=bf16")
+        for size in (1, 8)
+    }
+    assert all(len(digest) == 64 for digest in made.values())
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [(dict(hidden_size=None), "hidden_size"), (dict(torch_dtype="float32"), "float32"), (dict(torch_dtype=None), "torch_dtype None")],
+)
+def test_a_config_that_does_not_fit_is_refused(context, change, text):
+    config = {name: value for name, value in {**CONFIG, **change}.items() if value is not None}
+    with pytest.raises(sinter.Error, match=text):
+        servers.prepare_config(config, context, [1])
+
+
 def test_a_model_that_is_not_taken_is_no_line(vllm, caplog):
     import sinter_vllm
 

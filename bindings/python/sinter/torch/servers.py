@@ -9,16 +9,18 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import Any, Callable, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 import torch
 
-from .._error import Error
+from .._argument import instance
+from .._context import Context
+from .._error import Error, invalid
 from ._between_op import between_key
 from ._expand import expand
 from ._fold import Pair, fold, folds
 from ._ops import chain_line
-from ._store import chains, configure, logger, store
+from ._store import chains, configure, logger, sizes_of, store
 
 __all__ = [
     "Pair",
@@ -31,6 +33,7 @@ __all__ = [
     "folds",
     "largest",
     "planned",
+    "prepare_config",
     "reason_against",
     "reason_against_linear",
     "see_mlp",
@@ -143,6 +146,38 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
     if gate_up.is_cuda and store.settings.sizes:
         line = chain_line(down.shape[1], gate_up.shape[1], down.shape[0], "silu", down.dtype)
         store.find(gate_up.device.index, line, store.settings.sizes[0])
+
+
+def prepare_config(
+    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = SIZES, *, folded: bool = False
+) -> Dict[Tuple[str, int], str]:
+    """Prepares what the plugins ask for of a model of Llama's form, so that a machine without a GPU fills a cache for those that serve.
+
+    Args:
+        config: of transformers, as `config.json` holds it.
+        context: where to prepare; one for a target needs no GPU.
+        sizes: the tops of the buckets.
+        folded: as with SINTER_VLLM_FOLD=1.
+
+    Returns:
+        The digest of each plan by chain and size.
+
+    Raises:
+        Error: INVALID_ARGUMENT for a config that lacks an extent or has one that does not fit; whatever a prepare raises.
+    """
+    instance(context, Context, "context")
+    lacking = [name for name in ("hidden_size", "intermediate_size", "num_attention_heads", "rms_norm_eps") if name not in config]
+    if lacking:
+        raise invalid(f"config has no {', '.join(lacking)}: it is that of no decoder with gated MLPs and RMS norms")
+    hidden, inner, heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
+    head = config.get("head_dim") or hidden // heads
+    columns = (heads + 2 * (config.get("num_key_value_heads") or heads)) * head
+    name = config.get("torch_dtype") or config.get("dtype")
+    dtype = getattr(torch, str(name), None)
+    if dtype not in _DTYPES:
+        raise invalid(f"config has torch_dtype {name!r}: the plugins take bfloat16 and float16")
+    between = between_key(hidden, inner, columns, heads * head, config["rms_norm_eps"], dtype, folded)
+    return store.prepare(context, [between, chain_line(inner, hidden, hidden, "silu", dtype)], sizes_of(sizes))
 
 
 def _key(weights: Sequence[torch.Tensor], eps: float, folded: bool) -> str:
