@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-README_LINES = 150
+README_WORDS = 1200
 CONFIGURATION, README = "docs/configuration.md", "README.md"
 
 
@@ -93,8 +93,8 @@ def check_paths(root):
 
 
 def check_length(root):
-    lines = len(read(root, README).splitlines())
-    return [f"{README} has {lines} lines, must have at most {README_LINES}"] if lines > README_LINES else []
+    words = len(read(root, README).split())
+    return [f"{README} has {words} words, must have at most {README_WORDS}"] if words > README_WORDS else []
 
 
 def check_example(root, compiler):
