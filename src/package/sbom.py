@@ -36,7 +36,8 @@ def linked_files(build):
     for target in programs(build)[1]:
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", os.path.join(build, target)))
         link = shlex.split(output("ninja", "-C", build, "-t", "commands", "-s", target).strip().splitlines()[-1])
-        archives = [word for word in link if word.endswith(".a") and os.path.isabs(word)]
+        archives = [os.path.join(build, word) for word in link if word.endswith(".a")]
+        archives = [path for path in archives if not path.startswith(build + "/") or BUILT_ABSEIL in path]
         if "-static-libstdc++" in link:
             archives.append("libstdc++.a")
         for how, names in (("shared", needed), ("static", archives)):

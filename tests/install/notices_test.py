@@ -20,6 +20,8 @@ MARKS = {
     "cli11": rb"N3CLI",
     "nlohmann-json3": rb"nlohmann",
 }
+# Shared libraries whose absence from what a program asks for says that the part was put into it.
+LIBRARIES = {"leveldb": "libleveldb", "openssl": "libcrypto", "snappy": "libsnappy", "abseil": "libabsl"}
 # A text of each licence that must be there: names of Debian's short forms are not enough.
 TEXTS = ("Redistributions in binary form must reproduce the above copyright", "The above copyright notice and this permission notice")
 
@@ -40,6 +42,12 @@ def held(content):
     return {name for name, mark in MARKS.items() if re.search(mark, content)}
 
 
+def put_in(path, content):
+    """Parts that were linked into a program, not beside it."""
+    needed = subprocess.run(["readelf", "-d", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {name for name in held(content) if name in LIBRARIES and LIBRARIES[name] not in needed}
+
+
 def check(folder):
     """What is wrong in a folder."""
     found = [os.path.join(where, "NOTICES") for where, _, names in os.walk(folder) if "NOTICES" in names]
@@ -47,10 +55,12 @@ def check(folder):
         return [f"{folder} has no NOTICES"]
     text = open(found[0], encoding="utf-8").read()
     named = set(re.findall(r"^\S+ \S+, of (\S+): (?:linked|compiled from headers)$", text, re.M))
+    linked = set(re.findall(r"^\S+ \S+, of (\S+): linked$", text, re.M))
     wrong, seen = [], set()
     for path, content in programs(folder):
         seen |= held(content)
         wrong += [f"{path} holds {name}, which {found[0]} does not name" for name in sorted(held(content) - named)]
+        wrong += [f"{path} was linked with {name}, of which {found[0]} says something else" for name in sorted(put_in(path, content) - linked)]
     if not seen & {"abseil", "cli11"}:  # the library, the command
         wrong.append(f"the programs in {folder} hold {sorted(seen)}: the marks of this test have gone")
     wrong += [f"{found[0]} has no words '{line}'" for line in TEXTS if line not in " ".join(text.split())]
