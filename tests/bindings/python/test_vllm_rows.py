@@ -74,9 +74,10 @@ def test_mlps_of_more_rows_are_vllms(vllm):
     assert mlp.own_calls == 1
 
 
-def test_sglangs_mlps_of_more_rows_are_its_own(sglang):
+def test_sglangs_mlps_of_more_rows_are_its_own(sglang, monkeypatch):
     import sinter_sglang
 
+    monkeypatch.setattr(sinter_sglang, "_is_hopper", lambda x: True)
     sinter_sglang.register()
     forward = sglang.registry.apply("sglang.srt.models.llama.LlamaMLP.forward", lambda self, x: self.own(x))
     mlp = Mlp()
@@ -93,6 +94,7 @@ def test_plans_are_prepared_though_the_first_rows_are_too_many(vllm, sglang, mon
 
     seen, found = [], []
     monkeypatch.setattr(servers, "see_mlp", lambda gate_up, down: seen.append(tuple(gate_up.shape)))
+    monkeypatch.setattr(sinter_sglang, "_is_hopper", lambda x: True)
     sinter_vllm.register()
     kind, mlp = vllm.models[0]
     model = kind(mlp)
