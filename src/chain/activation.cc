@@ -1,6 +1,12 @@
 #include "src/chain/activation.h"
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "src/chain/other_names.h"
+#include "src/chain/problem_words.h"
 
 namespace sinter {
 
@@ -34,8 +40,10 @@ absl::StatusOr<Activation> ParseActivation(absl::string_view name) {
   for (Activation act : kActivations) {
     if (name == NameOf(act)) return act;
   }
+  const std::vector<std::string> words = absl::StrSplit(kActivationWords, ' ');
   return absl::InvalidArgumentError(
-      absl::StrCat("act is ", name, ", must be identity, relu, gelu_tanh, gelu_erf or silu"));
+      absl::StrCat("act is ", name, ", must be identity, relu, gelu_tanh, gelu_erf or silu",
+                   KnownAs(name, words)));
 }
 
 absl::StatusOr<Layout> ParseLayout(absl::string_view name) {

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
 #include "src/chain/bound_text.h"
+#include "src/chain/other_names.h"
 #include "src/chain/problem_kinds.h"
 
 namespace sinter {
@@ -92,7 +93,7 @@ absl::StatusOr<std::string> CanonicalName(const FieldSpec& field, absl::string_v
   }
   const std::string way_out = *field.way_out == '\0' ? "" : absl::StrCat(" (", field.way_out, ")");
   return Bad(field.key, " is ", Shown(text), ", must be ", choices.size() == 1 ? "" : "one of ",
-             field.choices, way_out);
+             field.choices, way_out, KnownAs(text, choices));
 }
 
 // Numbers of the axes of a convolution, `most` of them or one for all.
@@ -172,13 +173,19 @@ absl::StatusOr<KindSpec> FindKind(absl::string_view name) {
   for (KindSpec& kind : KindSpecs()) {
     if (name == kind.name) return kind;
   }
-  return Bad("kind is ", Shown(name), ", must be one of ", absl::StrJoin(ProblemKinds(), " "));
+  const std::string meant = DidYouMean(name, ProblemKinds());
+  if (!meant.empty()) return Bad("kind is ", Shown(name), ActivationHint(name), meant);
+  return Bad("kind is ", Shown(name), ActivationHint(name), ", must be one of ",
+             absl::StrJoin(ProblemKinds(), " "));
 }
 
-std::string Keys(const KindSpec& kind) {
-  return absl::StrJoin(kind.fields, " ",
-                       [](std::string* out, const FieldSpec& f) { absl::StrAppend(out, f.key); });
+std::vector<std::string> KeyNames(const KindSpec& kind) {
+  std::vector<std::string> names;
+  for (const FieldSpec& field : kind.fields) names.push_back(field.key);
+  return names;
 }
+
+std::string Keys(const KindSpec& kind) { return absl::StrJoin(KeyNames(kind), " "); }
 
 // Values as written, by key. Refuses words without '=', unknown keys and repeats.
 absl::StatusOr<std::map<std::string, std::string>> SplitFields(
@@ -192,7 +199,10 @@ absl::StatusOr<std::map<std::string, std::string>> SplitFields(
     const std::string key(words[i].substr(0, equals));
     bool known = false;
     for (const FieldSpec& field : kind.fields) known = known || key == field.key;
-    if (!known) return Bad("key is ", Shown(key), ", must be one of ", Keys(kind));
+    if (!known) {
+      return Bad("key is ", Shown(key), ", must be one of ", Keys(kind),
+                 DidYouMean(key, KeyNames(kind)));
+    }
     if (!given.emplace(key, std::string(words[i].substr(equals + 1))).second) {
       return Bad("key ", key, " is given twice");
     }

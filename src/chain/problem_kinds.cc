@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
@@ -47,8 +48,8 @@ absl::StatusOr<std::vector<std::string>> PerProduct(const FieldValues& v, const 
   std::vector<std::string> items = v.List(key);
   if (items.size() == 1) items.assign(count, items[0]);
   if (items.size() == count) return items;
-  return absl::InvalidArgumentError(absl::StrCat(key, " has ", items.size(), " items, n has ",
-                                                 count, ": must be one, or as many"));
+  return absl::InvalidArgumentError(absl::StrCat(key, " has ", Counted(items.size(), "item"),
+                                                 ", n has ", count, ": must be one, or as many"));
 }
 
 absl::StatusOr<Chain> MakeProducts(const FieldValues& v) {
