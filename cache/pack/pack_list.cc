@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
 #include "src/base/key_file.h"
 #include "src/base/status.h"
 
@@ -23,7 +24,7 @@ OpenedPacks OpenPacks(const std::vector<std::string>& paths, const std::vector<P
       continue;
     }
     log.Log(LogLevel::kInfo, absl::StrCat("cache: pack ", path, ": ",
-                                          (*pack)->manifest().entries.size(), " records"));
+                                          Counted((*pack)->manifest().entries.size(), "record")));
     opened.packs.push_back(*std::move(pack));
   }
   return opened;

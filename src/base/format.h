@@ -1,10 +1,13 @@
-// FormatText: absl::StrFormat where memory may be out.
+// FormatText: absl::StrFormat where memory may be out. Counted: a number of things.
 #ifndef SINTER_SRC_BASE_FORMAT_H_
 #define SINTER_SRC_BASE_FORMAT_H_
 
+#include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 
 namespace sinter {
 
@@ -16,6 +19,13 @@ std::string FormatText(const absl::FormatSpec<Args...>& format, const Args&... a
   text.reserve(1024);
   absl::StrAppendFormat(&text, format, args...);
   return std::string(text);  // without the room
+}
+
+// "1 kernel", "2 kernels", "1 entry", "0 entries".
+inline std::string Counted(uint64_t count, absl::string_view noun) {
+  if (count == 1) return absl::StrCat("1 ", noun);
+  if (noun.back() != 'y') return absl::StrCat(count, " ", noun, "s");
+  return absl::StrCat(count, " ", noun.substr(0, noun.size() - 1), "ies");
 }
 
 }  // namespace sinter

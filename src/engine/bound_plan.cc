@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/chain/bound_text.h"
 #include "src/engine/workspace.h"
@@ -20,9 +21,10 @@ std::string BufferName(const Chain& chain, int canonical) {
 absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buffers) {
   const size_t want = static_cast<size_t>(chain.num_inputs() + chain.num_outputs());
   if (buffers.size() != want) {
-    return absl::InvalidArgumentError(absl::StrCat("got ", buffers.size(), " buffers, want ", want,
-                                                   ": ", chain.num_inputs(), " inputs and ",
-                                                   chain.num_outputs(), " outputs"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("got ", Counted(buffers.size(), "buffer"), ", want ", want, ": ",
+                     Counted(static_cast<uint64_t>(chain.num_inputs()), "input"), " and ",
+                     Counted(static_cast<uint64_t>(chain.num_outputs()), "output")));
   }
   for (size_t i = 0; i < want; ++i) {
     if (buffers[i] == 0) {

@@ -61,8 +61,8 @@ const Plan* FindPlan(const FusionResult& planned, Wanted&& wanted) {
 absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const PlanRequest& request,
                           const EngineCore& core) {
   if (entry.kernels.size() != plan.kernels.size()) {
-    return Unusable(
-        absl::StrCat("it names ", entry.kernels.size(), " kernels of ", plan.kernels.size()));
+    return Unusable(absl::StrCat("it names ", Counted(entry.kernels.size(), "kernel"), " of ",
+                                 plan.kernels.size()));
   }
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const KernelSpec& spec = plan.kernels[i].spec;

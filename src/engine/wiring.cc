@@ -13,6 +13,7 @@
 #include "runtime/query/device_query.h"
 #include "runtime/query/measured_model.h"
 #include "runtime/query/model_choice.h"
+#include "src/base/format.h"
 #include "src/base/key_file.h"
 #include "src/base/nearest.h"
 #include "src/base/status.h"
@@ -31,10 +32,13 @@ constexpr absl::string_view kGeneratedArch = "sm_90a";
 absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   if (!absl::StrContains(target, "=")) {
     absl::StatusOr<DeviceModel> model = BuiltinModel(target);
-    const std::string nearest = model.ok() ? "" : Nearest(target, BuiltinModelNames());
-    if (nearest.empty()) return model;
-    return absl::Status(model.status().code(), absl::StrCat(model.status().message(),
-                                                            "; did you mean \"", nearest, "\"?"));
+    if (model.ok()) return model;
+    const std::string nearest = Nearest(target, BuiltinModelNames());
+    return absl::Status(
+        model.status().code(),
+        absl::StrCat(model.status().message(), ". Code is generated for Hopper (", kGeneratedArch,
+                     ") only",
+                     nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
   }
   SINTER_ASSIGN_OR_RETURN(DeviceModel model, DeviceModel::FromText(target));
   if (model.arch == kGeneratedArch) return model;
@@ -52,7 +56,7 @@ void LogTuning(const Ports& ports, const LogSink& log) {
   const bool useful = ports.tuning->HasChip(ChipDigest(ports.model));
   log.Log(useful ? LogLevel::kInfo : LogLevel::kWarn,
           absl::StrCat("tuning set ", ports.tuning->SetDigest().Hex().substr(0, 16), ": ",
-                       ports.tuning->entries().size(), " entries",
+                       Counted(ports.tuning->entries().size(), "entry"),
                        useful ? "" : ", none for this chip"));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
 
 namespace sinter {
 
@@ -17,8 +18,8 @@ absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t byte
                                                    ", must be aligned to ", kWorkspaceAlignment));
   }
   if (bytes < plan.workspace_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("workspace has ", bytes, " bytes, the plan needs ", plan.workspace_bytes));
+    return absl::InvalidArgumentError(absl::StrCat("workspace has ", Counted(bytes, "byte"),
+                                                   ", the plan needs ", plan.workspace_bytes));
   }
   return absl::OkStatus();
 }

@@ -4,15 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {
 
 constexpr size_t kMostListed = 6;  // runs in a note
 
-std::string Count(int kernels) {
-  return absl::StrCat(kernels, kernels == 1 ? " kernel" : " kernels");
-}
+std::string Count(int kernels) { return Counted(static_cast<uint64_t>(kernels), "kernel"); }
 
 // One group for each kernel.
 std::string GroupsOf(const Segmentation& cut) {
@@ -73,7 +72,9 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
     ++kernels;
     for (const Op& op : step.body->body.ops()) ops += op.kind != OpKind::kInput;
   }
-  if (kernels > 0) parts.push_back(absl::StrCat(ops, " ops stitched in ", Count(kernels)));
+  if (kernels > 0)
+    parts.push_back(
+        absl::StrCat(Counted(static_cast<uint64_t>(ops), "op"), " stitched in ", Count(kernels)));
   Shorten("products", &absorbed);
   parts.insert(parts.end(), absorbed.begin(), absorbed.end());
   const std::vector<std::string> windows = WindowsOfResults(steps);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "src/base/codec.h"
+#include "src/base/format.h"
 #include "src/plan/spec_codec.h"
 
 namespace sinter {
@@ -33,8 +34,9 @@ std::string ProblemText(const KernelSpec& spec) {
 }
 
 std::string BodyText(const Chain& body) {
-  return absl::StrCat(body.ops().size() - static_cast<size_t>(body.num_inputs()), " ops, ",
-                      body.num_inputs(), " inputs, ", body.num_outputs(), " outputs");
+  return absl::StrCat(Counted(body.ops().size() - static_cast<size_t>(body.num_inputs()), "op"),
+                      ", ", Counted(static_cast<uint64_t>(body.num_inputs()), "input"), ", ",
+                      Counted(static_cast<uint64_t>(body.num_outputs()), "output"));
 }
 
 std::string ScheduleText(const KernelSpec& spec) {

@@ -30,12 +30,14 @@ std::string LaunchText(const KernelSpec& spec) {
   const Schedule& s = spec.schedule;
   const ScheduleSizes z = SizesOf(spec.sequence, s);
   const std::string clusters =
-      s.cluster > 1 ? absl::StrFormat(" in %d clusters of %d", s.grid / s.cluster, s.cluster) : "";
+      s.cluster > 1
+          ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
+          : "";
   return absl::StrFormat(
-      "  launch     %d blocks%s, shared memory %s (%d stages of %s), accumulators %d\n"
+      "  launch     %s%s, shared memory %s (%s of %s), accumulators %d\n"
       "  operands   %s\n",
-      s.grid, clusters, SizeText(static_cast<double>(z.shared_bytes)), s.stages,
-      SizeText(static_cast<double>(z.stage_bytes)), z.accumulators,
+      Counted(s.grid, "block"), clusters, SizeText(static_cast<double>(z.shared_bytes)),
+      Counted(s.stages, "stage"), SizeText(static_cast<double>(z.stage_bytes)), z.accumulators,
       absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
         absl::StrAppend(s, BindingText(b));
       }));

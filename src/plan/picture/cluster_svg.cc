@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
 #include "src/draw/units.h"
 #include "src/plan/picture/picture_svg.h"
 
@@ -174,11 +175,13 @@ double DrawLaunch(const KernelPicture& picture, Point at, Svg* svg) {
   const int64_t clusters = std::max<int64_t>(1, picture.Clusters());
   const int64_t shown = std::min(clusters, kMostSquares / std::max<int64_t>(1, picture.cluster));
   const double width = AsDouble(picture.cluster) * kSquare + 2;
-  svg->Text({at.x, at.y + 12},
-            absl::StrCat("the launch: ", picture.blocks, " blocks",
-                         picture.cluster > 1 ? absl::StrCat(" in ", clusters, " clusters") : "",
-                         shown < clusters ? absl::StrCat(" (the first ", shown, " drawn)") : ""),
-            "h3");
+  svg->Text(
+      {at.x, at.y + 12},
+      absl::StrCat(
+          "the launch: ", Counted(static_cast<uint64_t>(picture.blocks), "block"),
+          picture.cluster > 1 ? " in " + Counted(static_cast<uint64_t>(clusters), "cluster") : "",
+          shown < clusters ? absl::StrCat(" (the first ", shown, " drawn)") : ""),
+      "h3");
   Point place{at.x, at.y + kHead + 2};
   for (int64_t i = 0; i < shown; i++) {
     place = NextPlace(place, width, at.x);

@@ -64,7 +64,8 @@ std::vector<std::string> BoxLines(const ProductPicture& p) {
                    : p.width == 2 ? ", gate and up"
                                   : ""),
       SplitText(p),
-      absl::StrCat(p.row_tiles, " x ", p.column_tiles, " tiles",
+      absl::StrCat(p.row_tiles, " x ", p.column_tiles,
+                   p.row_tiles * p.column_tiles == 1 ? " tile" : " tiles",
                    split ? absl::StrCat(", ", p.split_k, " blocks each") : "")};
   if (p.turns > 1) {
     lines.push_back(absl::StrCat("up to ", p.turns, " tiles a ", split ? "group" : "block"));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
+#include "src/base/format.h"
 #include "src/draw/units.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/product_load.h"
@@ -60,7 +61,7 @@ LevelCost IntakeCost(const Prediction& p, const KernelFacts& f, const DeviceMode
   LevelCost cost{"intake", p.intake_us, AmountText(f.block_bytes, "B") + " a block",
                  RateText(model.sm_intake_bytes_per_us, "B") + " an SM", "sm_intake_bytes_per_us"};
   if (f.intake == KernelFacts::Intake::kStages) {
-    cost.amount = absl::StrCat(f.steps, " stages a block");
+    cost.amount = absl::StrCat(Counted(static_cast<uint64_t>(f.steps), "stage"), " a block");
     cost.rate = absl::StrCat(model.stage_us, " us a stage");
     cost.constant = "stage_us";
   } else if (f.intake == KernelFacts::Intake::kRing) {

@@ -117,8 +117,11 @@ std::string IntakeReason(const PlanFacts& other, const PlanFacts& chosen) {
     absl::StrAppend(&text,
                     Instead(": ", absl::StrCat(a.turns, " tiles a block"), absl::StrCat(b.turns)));
   } else if (a.busy_blocks < b.busy_blocks) {
-    absl::StrAppend(&text, Instead(": ", absl::StrCat(a.busy_blocks, " blocks have work"),
-                                   absl::StrCat(b.busy_blocks)));
+    absl::StrAppend(
+        &text,
+        Instead(": ",
+                absl::StrCat(Counted(static_cast<uint64_t>(a.busy_blocks), "block"), " with work"),
+                absl::StrCat(b.busy_blocks)));
   }
   return text;
 }
@@ -247,7 +250,7 @@ std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen, double behi
     double us;
     std::string why;
   };
-  const std::string kernels = absl::StrCat(a.kernels, a.kernels == 1 ? " kernel" : " kernels");
+  const std::string kernels = Counted(static_cast<uint64_t>(a.kernels), "kernel");
   std::vector<Part> parts = {
       {"fixed", a.fixed - b.fixed,
        a.kernels == b.kernels ? "" : Instead("", kernels, absl::StrCat(b.kernels))},
