@@ -89,7 +89,7 @@ func (p *Plan) InitWorkspace(workspace DevicePtr, bytes uint64, stream Stream) e
 	return outcome(result)
 }
 
-// Explain is one screen of text, then what lost and why, then the constants of the device model.
+// Explain is one screen of text: the plan, and the best of what lost and why.
 func (p *Plan) Explain() (string, error) {
 	plan, err := p.h.acquire()
 	if err != nil {

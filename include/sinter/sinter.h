@@ -415,8 +415,8 @@ SINTER_API uint64_t sinter_plan_get_workspace_size(const sinter_plan* plan);
 SINTER_API sinter_status sinter_plan_init_workspace(const sinter_plan* plan,
                                                     sinter_device_ptr workspace, uint64_t bytes,
                                                     sinter_stream stream, sinter_error** error);
-/* Text: the plan on one screen (drawing, bytes and time per level, cache), then what lost and why,
- * then the device model's constants with their sources. Two-call pattern. */
+/* Text: the plan on one screen (drawing, bytes and time per level, cache), and the best of what
+ * lost and why. Two-call pattern. */
 SINTER_API sinter_status sinter_plan_explain(const sinter_plan* plan, size_t capacity, char* buffer,
                                              size_t* required, sinter_error** error);
 

@@ -911,7 +911,7 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
       return sinter_plan_init_workspace(get(), workspace, bytes, stream, error);
     });
   }
-  // The plan on one screen, what lost and why, the constants of the device model.
+  // The plan on one screen, and the best of what lost and why.
   Result<std::string> Explain() const {
     return detail::Text([&](size_t capacity, char* buffer, size_t* required, sinter_error** error) {
       return sinter_plan_explain(get(), capacity, buffer, required, error);

@@ -28,7 +28,7 @@ std::string KernelLine(const LoadedPlan& plan, const std::vector<int>& equal) {
   std::string line =
       FormatText("  kernel %s: %s %s", KernelNumbers(equal),
                  plan.plan.kernels[i].kernel_digest.Hex().substr(0, 16), OriginText(kernel));
-  if (kernel.registers > 0) absl::StrAppend(&line, ", ", kernel.registers, " registers");
+  if (kernel.registers > 0) absl::StrAppend(&line, ", ", Counted(kernel.registers, "register"));
   absl::StrAppend(&line, kernel.verified ? ", verified" : ", not verified", "\n");
   return line;
 }
@@ -129,8 +129,7 @@ std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports, const Fusion
   std::string text = PlanHeadText(plan.plan) + DeviceLines(plan, ports);
   if (!plan.plan.note.empty()) absl::StrAppend(&text, "note: ", plan.plan.note, "\n");
   text += KernelReports(plan, picture, ports.model);
-  return absl::StrCat(text, SourceLines(plan), RunnersUpReport(NotChosen(plan)),
-                      ConstantsReport(ports.model));
+  return absl::StrCat(text, SourceLines(plan), RunnersUpReport(NotChosen(plan)));
 }
 
 std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports) {

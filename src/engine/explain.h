@@ -12,15 +12,16 @@
 namespace sinter {
 
 // The plan on one screen: drawings, bytes and time per level, where each kernel came from; below it
-// the plans that were not chosen, each once and with the reason, and the source of each constant of
-// the device model. `picture` is what the planner tells of stitch kernels.
+// the best plans that were not chosen, each once and with the reason. `picture` is what the planner
+// tells of stitch kernels.
 std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports,
                         const FusionPicture& picture = {});
 
 // The plan in a few lines: schedules, times, search, where each kernel came from.
 std::string SummarizePlan(const LoadedPlan& plan, const Ports& ports);
 
-// What ExplainPlan says of drawings, levels, losers and constants, as JSON (ReportJson).
+// The same as JSON (ReportJson), with every plan that was not chosen and the source of each
+// constant of the device model.
 std::string ExplainJson(const LoadedPlan& plan, const Ports& ports,
                         const FusionPicture& picture = {});
 

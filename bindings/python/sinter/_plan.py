@@ -62,7 +62,7 @@ class Plan(Handle):
         return float(library().sinter_x_plan_get_predicted_us(self._get()))
 
     def explain(self) -> str:
-        """The plan on one screen, then what lost and why, then the device model's constants with their sources."""
+        """The plan on one screen: drawings, times, and the best of what lost and why."""
         return call_for_long_text("sinter_plan_explain", self._get())
 
     def summary(self) -> str:

@@ -10,7 +10,6 @@
 #include "src/plan/plan_text.h"
 #include "src/plan/report/cost_report.h"
 #include "src/plan/report/intermediate_split.h"
-#include "src/plan/report/model_notes.h"
 
 namespace sinter {
 namespace {
@@ -88,27 +87,15 @@ std::string KernelReport(size_t index, const PlannedKernel& kernel, const Device
 
 std::string RunnersUpReport(const std::vector<Candidate>& runners_up) {
   if (runners_up.empty()) return "";
-  std::string text = "runners-up:\n";
-  for (size_t i = 0; i < runners_up.size(); i++) {
+  const size_t shown = std::min(runners_up.size(), kRunnersUpShown);
+  std::string text = shown == runners_up.size()
+                         ? "runners-up:\n"
+                         : absl::StrCat("runners-up, the first ", shown, " of ", runners_up.size(),
+                                        " (sinter plan -v, and JSON, have them all):\n");
+  for (size_t i = 0; i < shown; i++) {
     const Candidate& c = runners_up[i];
     absl::StrAppend(&text, absl::StrFormat("%4d %8.2f us  ", i + 1, c.predicted_us),
                     Wrapped(c.name, 17), std::string(17, ' '), Wrapped(c.why_not, 17));
-  }
-  return text;
-}
-
-std::string ConstantsReport(const DeviceModel& model) {
-  constexpr size_t kSourceColumn = 40;
-  std::string text = absl::StrCat("constants of the device model ", model.name,
-                                  model.measured ? "" : " (scaled from another chip's)", ":\n");
-  const std::string head = HeadNoteOf(model);
-  if (!head.empty()) absl::StrAppend(&text, "  ", Wrapped(head, 2));
-  for (const ModelNote& note : NotesOf(model)) {
-    const std::string line = absl::StrFormat("  %-24s %-12s", note.key, note.value);
-    absl::StrAppend(&text, line);
-    if (line.size() >= kSourceColumn) text += "\n" + std::string(kSourceColumn - 1, ' ');
-    const std::string source = absl::StrCat(note.provenance, ": ", note.source);
-    absl::StrAppend(&text, " ", Wrapped(source, kSourceColumn));
   }
   return text;
 }

@@ -1,5 +1,5 @@
-// The text of `explain` beyond a plan's schedules: drawings, levels, losers, constants. Sections of
-// text, each ending with a newline, and the same as JSON.
+// The text of `explain` beyond a plan's schedules: drawings, levels, losers. Sections of text, each
+// ending with a newline; and as JSON, with all losers and the constants of the device model.
 #ifndef SINTER_SRC_PLAN_REPORT_PLAN_REPORT_H_
 #define SINTER_SRC_PLAN_REPORT_PLAN_REPORT_H_
 
@@ -22,17 +22,15 @@ std::string KernelReport(size_t index, const PlannedKernel& kernel, const Device
 // get one; never "not measured", which the plan text says already.
 std::string MeasuredText(double predicted_us, double measured_us);
 
-// The candidates, one after another; "" for none.
+// The first candidates, so that a plan fits a screen; "" for none.
+constexpr size_t kRunnersUpShown = 3;
 std::string RunnersUpReport(const std::vector<Candidate>& runners_up);
-
-// The device model's constants, each with where it comes from.
-std::string ConstantsReport(const DeviceModel& model);
 
 // {"schema": 2, "kernels": [{"title", "formulas", "launch", "shared", "products", "window" (of
 // a convolution), "hand_overs", "intermediate_bytes" (c's bytes by level), "levels" (for a stitch
 // kernel those of StitchLevelsOf)}], "runners_up", "fusion" (FusionJson, for plans with stitch
 // kernels), "model":
-// {"name", "measured", "constants"}}.
+// {"name", "measured", "note", "constants"}}.
 std::string ReportJson(const Plan& plan, const DeviceModel& model,
                        const FusionPicture& picture = {});
 

@@ -110,7 +110,10 @@ Json ModelJson(const DeviceModel& model) {
                          {"provenance", note.provenance},
                          {"source", note.source}});
   }
-  return {{"name", model.name}, {"measured", model.measured}, {"constants", constants}};
+  return {{"name", model.name},
+          {"measured", model.measured},
+          {"note", HeadNoteOf(model)},
+          {"constants", constants}};
 }
 
 }  // namespace

@@ -210,13 +210,6 @@ TEST(ModelNotes, EveryFigureOfTheMeasuredModelHasACommentOfItsOwn) {
   }
 }
 
-TEST(ConstantsReport, SaysWhereEachFigureComesFrom) {
-  const std::string own = ConstantsReport(H200()), scaled = ConstantsReport(*BuiltinModel("h100"));
-  EXPECT_THAT(own, HasSubstr("fitted: 650 schedules of 29 graphs"));
-  EXPECT_THAT(own, HasSubstr("measured: empty kernel in a CUDA graph"));
-  EXPECT_THAT(scaled, HasSubstr("fitted from h200: times the clock ratio"));
-}
-
 TEST(ModelNotes, SayWhereAValueIsNotTheBuiltInOne) {
   DeviceModel model = H200();
   model.sm_count = 114;
@@ -256,6 +249,12 @@ TEST(RunnersUpReport, WrapsAndNumbers) {
   EXPECT_EQ(RunnersUpReport({}), "");
 }
 
+TEST(RunnersUpReport, ShowsWhatFitsAScreen) {
+  const std::string text = RunnersUpReport(std::vector<Candidate>(10, {"unfused", 13, "slow"}));
+  EXPECT_THAT(text, HasSubstr("runners-up, the first 3 of 10 (sinter plan -v,"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 7);
+}
+
 TEST(ReportJson, HoldsPicturesLevelsLosersAndConstants) {
   Plan plan = PlanOf(Grid(), Times(11, 7));
   plan.runners_up = {{"unfused", 13, "slow \xff"}};
@@ -266,6 +265,7 @@ TEST(ReportJson, HoldsPicturesLevelsLosersAndConstants) {
   EXPECT_EQ(json["kernels"][0]["intermediate_bytes"]["L2"], 128 * 3072 * 2);
   EXPECT_EQ(json["runners_up"][0]["name"], "unfused");
   EXPECT_GE(json["model"]["constants"].size(), 20u);
+  EXPECT_THAT(json["model"]["note"].get<std::string>(), HasSubstr("NVIDIA H200"));
 }
 
 TEST(ReportJson, HoldsTheWindowOfAConvolution) {

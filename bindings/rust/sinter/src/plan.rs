@@ -88,7 +88,7 @@ impl Plan {
         unsafe { sys::sinter_plan_get_workspace_size(self.as_raw()) }
     }
 
-    /// The plan on one screen, what lost and why, the constants of the device model.
+    /// The plan on one screen, and the best of what lost and why.
     pub fn explain(&self) -> Result<String> {
         // SAFETY: the handle is alive, the buffer has its capacity.
         long_text(|capacity, buffer, required, error| unsafe {
