@@ -239,7 +239,10 @@ SINTER_API sinter_status sinter_x_context_create(const sinter_context_options* o
 /* ---------------------------------------------------------------- Packs: sealed, signed files of
  * many records. All block for as long as the disk takes, and are thread-safe. */
 
-enum { SINTER_X_EXPORT_USED = 1 /* only what this context looked up and found, or made */ };
+enum {
+  SINTER_X_EXPORT_USED = 1,   /* only what this context looked up and found, or made */
+  SINTER_X_EXPORT_DRY_RUN = 2 /* read the key and look at the path; write nothing, count nothing */
+};
 typedef struct sinter_x_export_options {
   uint32_t struct_size;
   uint32_t flags;          /* SINTER_X_EXPORT_* */
@@ -330,7 +333,7 @@ SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x
                                                sinter_error** error);
 /* What sinter_plan_explain says beyond _to_json: {"schema": 2, "kernels": [{"products",
  * "hand_overs", "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}],
- * ..}], "runners_up", "model": {"constants": [{"key", "value", "provenance", "source"}]}}.
+ * ..}], "runners_up", "model": {"note", "constants": [{"key", "value", "provenance", "source"}]}}.
  * docs/plan-formats.md says what the words mean. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_explain_json(const sinter_plan* plan,
                                                     sinter_x_text** out_json, sinter_error** error);

@@ -95,11 +95,13 @@ absl::StatusOr<std::string> Export(const sinter_context* context, const char* pa
                                    const sinter_x_export_options* given) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
   SINTER_RETURN_IF_ERROR(CheckNotNull(path, "path"));
-  SINTER_ASSIGN_OR_RETURN(const sinter_x_export_options options,
-                          ReadOptions(given, "export", SINTER_X_EXPORT_USED));
+  SINTER_ASSIGN_OR_RETURN(
+      const sinter_x_export_options options,
+      ReadOptions(given, "export", SINTER_X_EXPORT_USED | SINTER_X_EXPORT_DRY_RUN));
   ExportRequest request;
   request.path = path;
   request.used_only = (options.flags & SINTER_X_EXPORT_USED) != 0;
+  request.dry_run = (options.flags & SINTER_X_EXPORT_DRY_RUN) != 0;
   if (options.signing_key != nullptr) request.signing_key = options.signing_key;
   request.wanted = [context](RecordKind kind, absl::string_view key, absl::string_view payload) {
     return context->engine->CheckStored(kind, key, payload).ok();

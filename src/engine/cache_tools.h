@@ -23,6 +23,7 @@ struct ExportRequest {
   std::string path;
   std::string signing_key;  // PEM file of an Ed25519 private key; "": the pack is not signed
   bool used_only = false;   // only what the context was asked for
+  bool dry_run = false;     // reads the key and looks at the path, and writes nothing
   // Whether a record is what its key says (Engine::CheckStored); others are left out.
   std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)> wanted;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -13,8 +14,10 @@
 #include "cache/pack/pack_verify.h"
 #include "cache/remote/redis.h"
 #include "cache/tiers/tiers.h"
+#include "src/base/format.h"
 #include "src/base/key_file.h"
 #include "src/base/remote_port.h"
+#include "src/base/replace_file.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 
@@ -50,10 +53,14 @@ class TierTools : public CacheTools {
     options.path = request.path;
     options.producer = Producer();
     options.wanted = request.wanted;
-    if (request.signing_key.empty()) return ToResult(store_->Export(options, request.used_only));
-    SINTER_ASSIGN_OR_RETURN(const SigningKey key, ReadSigningKey(request.signing_key));
-    options.signer = &key;
-    return ToResult(store_->Export(options, request.used_only));
+    std::optional<SigningKey> key;
+    if (!request.signing_key.empty()) {
+      SINTER_ASSIGN_OR_RETURN(key, ReadSigningKey(request.signing_key));
+      options.signer = &*key;
+    }
+    if (!request.dry_run) return ToResult(store_->Export(options, request.used_only));
+    SINTER_RETURN_IF_ERROR(ReplaceablePath(request.path).status());
+    return ExportResult();
   }
 
   absl::StatusOr<ImportResult> Import(const std::string& path) override {
@@ -181,9 +188,9 @@ absl::StatusOr<RemoteOptions> MakeRemoteOptions(const Config& config, absl::stri
   RemoteOptions options;
   SINTER_ASSIGN_OR_RETURN(options.secret, Secret(config.remote_key_file, config.remote_key));
   if (options.secret.size() < kLeastSecretBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("remote: the fleet's key (SINTER_REMOTE_KEY_FILE) has ", options.secret.size(),
-                     " bytes, needs ", kLeastSecretBytes, " or more"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "remote: the fleet's key (SINTER_REMOTE_KEY_FILE) has ",
+        Counted(options.secret.size(), "byte"), ", needs ", kLeastSecretBytes, " or more"));
   }
   SINTER_RETURN_IF_ERROR(CheckNameSpace(config.remote_name_space));
   if (!config.remote_name_space.empty()) options.name_space = config.remote_name_space;

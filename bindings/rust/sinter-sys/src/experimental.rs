@@ -10,7 +10,7 @@ pub type sinter_x_give = Option<unsafe extern "C" fn(to: usize, bytes: *const c_
 constants! {
     u32: SINTER_X_PRINTABLE_LINES = 1;
     u32: SINTER_X_CLEAR_DRY_RUN = 1;
-    u32: SINTER_X_EXPORT_USED = 1;
+    u32: SINTER_X_EXPORT_USED = 1, SINTER_X_EXPORT_DRY_RUN = 2;
     u32: SINTER_X_PACK_READ_ALL = 1;
     u32: SINTER_X_CONVERT_KEEP = 1;
     sinter_x_event_kind: SINTER_X_EVENT_LOOK_UP = 1, SINTER_X_EVENT_SEARCH = 2, SINTER_X_EVENT_COMPILE = 3,
