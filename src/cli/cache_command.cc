@@ -1,10 +1,12 @@
 // sinter cache: what the local tier holds, and packs. A record that is removed is a miss later.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 
 #include "src/cli/commands.h"
 #include "src/cli/pack_file.h"
+#include "src/cli/progress.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {
@@ -56,11 +58,32 @@ void PrintCounts(const Json& report) {
   const auto count = [&](const char* key) {
     return static_cast<unsigned long long>(report.value(key, uint64_t{0}));
   };
-  std::printf("%s: %llu plans, %llu kernels (%llu verified), %s\n",
-              PrintableAt(report, "dir").c_str(), count("plans"), count("kernels"),
+  std::printf("%s: %s, %s (%llu verified), %s\n", PrintableAt(report, "dir").c_str(),
+              Counted(count("plans"), "plan").c_str(), Counted(count("kernels"), "kernel").c_str(),
               count("verified_kernels"), Human(count("bytes")).c_str());
   std::printf("other format %llu, unsound %llu, quarantined %llu, temporary %llu\n",
               count("other_format"), count("unsound"), count("quarantined"), count("temporary"));
+}
+
+// What was read and what came of it, each with what it means for who serves from the folder.
+void PrintVerdict(const Json& report) {
+  const auto count = [&](const char* key) {
+    return static_cast<unsigned long long>(report.value(key, uint64_t{0}));
+  };
+  const unsigned long long sound = count("plans") + count("kernels");
+  const unsigned long long records = sound + count("other_format") + count("unsound");
+  std::printf("%s: read every byte of %s, %s\n", PrintableAt(report, "dir").c_str(),
+              Counted(records, "record").c_str(), Human(count("bytes")).c_str());
+  std::printf("  %6llu sound: %s, %s; %llu of them compared with the unfused plan on a GPU\n",
+              sound, Counted(count("plans"), "plan").c_str(),
+              Counted(count("kernels"), "kernel").c_str(), count("verified_kernels"));
+  std::printf("  %6llu unsound: a miss until it is built again\n", count("unsound"));
+  std::printf("  %6llu of another version of the library, which alone can judge it\n",
+              count("other_format"));
+  std::printf("  %6llu quarantined: found wrong once, and not served again\n",
+              count("quarantined"));
+  std::printf("  %6llu temporary: left by writers that were killed; a trim removes it\n",
+              count("temporary"));
 }
 
 // "3 min": in the largest unit of which there are two or more.
@@ -85,12 +108,14 @@ void PrintRecord(const Json& record, int64_t created) {
                          : !kernel                         ? ""
                          : record.value("verified", false) ? ", verified"
                                                            : ", not verified";
-  std::printf("%-6s %s  %-7s %-7s %6s %10s  %s%s\n", PrintableAt(record, "kind").c_str(),
-              PrintableAt(record, "key").substr(0, 16).c_str(), rows.c_str(),
-              PrintableAt(record, "device").c_str(),
-              (created > 0 ? Age(std::time(nullptr) - created) : "").c_str(),
-              Human(record.value("bytes", uint64_t{0})).c_str(),
-              PrintableAt(record, "what").c_str(), verified);
+  char head[192];
+  std::snprintf(head, sizeof(head), "%-6.6s %.16s  %-7.20s %-7.40s %6.20s %10s  ",
+                PrintableAt(record, "kind").c_str(), PrintableAt(record, "key").c_str(),
+                rows.c_str(), PrintableAt(record, "device").c_str(),
+                (created > 0 ? Age(std::time(nullptr) - created) : "").c_str(),
+                Human(record.value("bytes", uint64_t{0})).c_str());
+  const int room = static_cast<int>(kMostColumns - std::strlen(head) - std::strlen(verified));
+  std::printf("%s%s%s\n", head, Fitted(PrintableAt(record, "what"), room).c_str(), verified);
 }
 
 Outcome ListPack(const Options& options) {
@@ -125,11 +150,14 @@ Outcome VerifyPack(const Options& options) {
       std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
     }
     PrintPack(pack);
+    const uint64_t read = pack.value("plans", uint64_t{0}) + pack.value("kernels", uint64_t{0});
+    std::printf("read every byte of %s and the seal: %llu unsound\n",
+                Counted(read, "record").c_str(),
+                static_cast<unsigned long long>(pack.value("unsound", uint64_t{0})));
   }
   const uint64_t unsound = pack.value("unsound", uint64_t{0});
   if (unsound == 0) return {};
-  return Documented(Failure(std::to_string(unsound) + " parts of the pack are unsound"),
-                    options.json);
+  return Documented(Failure("unsound: " + Counted(unsound, "part") + " of the pack"), options.json);
 }
 
 }  // namespace
@@ -169,12 +197,12 @@ Outcome CacheVerifyCommand(const Options& options) {
     for (const Json& finding : report["findings"]) {
       std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
     }
-    PrintCounts(report);
+    PrintVerdict(report);
   }
   const uint64_t unsound = report.value("unsound", uint64_t{0});
   if (unsound == 0) return {};
-  return Documented(Failure(std::to_string(unsound) +
-                            " records are unsound; each is a miss until it is built again"),
+  return Documented(Failure("unsound: " + Counted(unsound, "record") +
+                            "; each is a miss until it is built again"),
                     options.json);
 }
 
@@ -192,15 +220,14 @@ Outcome CacheClearCommand(const Options& options) {
     json.erase("failed");
     PrintJson(json);
   } else {
-    std::printf("%s: %s %llu records, %s%s\n", PrintableAt(json, "dir").c_str(),
+    std::printf("%s: %s %s, %s%s\n", PrintableAt(json, "dir").c_str(),
                 options.yes ? "removed" : "would remove",
-                static_cast<unsigned long long>(json.value("records", uint64_t{0})),
+                Counted(json.value("records", uint64_t{0}), "record").c_str(),
                 Human(json.value("bytes", uint64_t{0})).c_str(),
                 options.yes ? "" : "; --yes does it");
   }
   if (failed == 0) return {};
-  return Documented(Failure(std::to_string(failed) + " records could not be removed"),
-                    options.json);
+  return Documented(Failure("could not be removed: " + Counted(failed, "record")), options.json);
 }
 
 }  // namespace sinter::cli

@@ -1,24 +1,14 @@
 #include "src/cli/chain_source.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
-#include <system_error>
 
+#include "src/cli/files.h"
 #include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {
-
-constexpr size_t kMostFileBytes = size_t{64} << 20;
-
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using FilePtr = std::unique_ptr<std::FILE, FileCloser>;
 
 bool IsJson(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
 
@@ -88,9 +78,20 @@ Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain
   return {};
 }
 
-bool IsFolder(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
+// Of a word alone, which may have been meant for a file.
+Outcome NoSuchChain(const std::string& word, const Outcome& parsed) {
+  const std::string other = OtherThanFile(word);
+  if (!other.empty()) return Usage(word + " is " + other + ", not a file");
+  if (word.find_first_of("/.") != std::string::npos) {
+    return Usage(word +
+                 ": no such file, and no kind of chain is called so (sinter help lists them)");
+  }
+  std::string kinds;
+  SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
+  const bool kind = ("\n" + kinds).find("\n" + word + "\n") != std::string::npos;
+  const bool meant = parsed.message.find("did you mean") != std::string::npos;
+  if (kind || meant) return {parsed.exit, parsed.message + " (and no file is called so)"};
+  return Usage(word + ": no kind of chain and no file is called so (sinter help lists the kinds)");
 }
 
 Outcome FromText(const std::string& words, LoadedChain* out) {
@@ -100,16 +101,7 @@ Outcome FromText(const std::string& words, LoadedChain* out) {
     return sinter_x_chain_from_text(words.c_str(), &chain, &out->m, &line, error);
   });
   if (!parsed.ok()) {
-    std::string kinds;
-    SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
-    const std::string first = words.substr(0, words.find(' '));
-    const std::string hint = DidYouMean(first, Lines(kinds));
-    const bool lone = words.find('=') == std::string::npos;
-    return {parsed.exit, parsed.message +
-                             (!lone             ? ""
-                              : IsFolder(words) ? " (a folder is called so)"
-                                                : " (and no file is called so)") +
-                             (hint.find('"' + first + '"') == std::string::npos ? hint : "")};
+    return words.find_first_of("= ") == std::string::npos ? NoSuchChain(words, parsed) : parsed;
   }
   out->chain.reset(chain);
   out->text = std::string(sinter_x_text_get(TextPtr(line).get())) + "\n";
@@ -211,27 +203,6 @@ Outcome FromWholeFile(const std::string& path, const ChainArgs& args,
 }
 
 }  // namespace
-
-bool IsFile(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
-
-Outcome ReadFile(const std::string& path, std::string* out) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return Usage(path + " is a folder, not a file");
-  const FilePtr file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) return Usage("cannot read " + path + ": " + std::strerror(errno));
-  out->clear();
-  char part[1 << 16];
-  for (size_t n; (n = std::fread(part, 1, sizeof(part), file.get())) > 0;) {
-    out->append(part, n);
-    if (out->size() > kMostFileBytes) return Usage(path + " has more than 64 MiB");
-  }
-  if (std::ferror(file.get())) return Usage("cannot read " + path + ": " + std::strerror(errno));
-  if (out->find('\0') != std::string::npos) return Usage(path + " is not a text file");
-  return {};
-}
 
 Outcome LoadChain(const ChainArgs& args, LoadedChain* out) {
   SINTER_CLI_TRY(LoadAny(args, out));

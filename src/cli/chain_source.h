@@ -24,11 +24,6 @@ Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
 // least one.
 Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out);
 
-bool IsFile(const std::string& path);
-// Text of at most 64 MiB; a folder, an unreadable or a binary file is a usage error with the
-// reason.
-Outcome ReadFile(const std::string& path, std::string* out);
-
 }  // namespace sinter::cli
 
 #endif  // SINTER_SRC_CLI_CHAIN_SOURCE_H_

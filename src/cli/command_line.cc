@@ -2,6 +2,8 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/limits.h"
+#include "src/cli/session.h"
+#include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {
@@ -12,16 +14,25 @@ constexpr char kChainHelp[] =
 
 void AddDevice(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
-  CLI::Option* device = app->add_option("--device", args.device, "GPU ordinal; default 0")
+  CLI::Option* device = app->add_option_function<int>(
+                               "--device",
+                               [&args](int ordinal) {
+                                 args.device = ordinal;
+                                 args.device_given = true;
+                               },
+                               "GPU ordinal; default 0, and without a GPU --target h200")
                             ->check(Integer(0, INT32_MAX));
-  app->add_option_function<std::string>(
-         "--target",
-         [&args](const std::string& target) {
-           args.target = target;
-           args.target_given = true;
-         },
-         "prepare for a model and use no GPU: h200, h100, or the path of a model file")
-      ->excludes(device);
+  CLI::Option* target =
+      app->add_option_function<std::string>(
+             "--target",
+             [&args](const std::string& target) {
+               args.target = target;
+               args.target_given = true;
+             },
+             "prepare for a model and use no GPU: a built-in one, or a model file (\"-\": standard "
+             "input)")
+          ->excludes(device);
+  target->type_name("TEXT:{" + Join(ModelNames(), ",") + ",PATH}");
   app->add_option_function<std::string>(
       "--cache-dir",
       [&args](const std::string& dir) {
@@ -44,14 +55,14 @@ void AddDevice(CLI::App* app, Options* options) {
   app->add_option("--pack-keys", args.pack_keys,
                   "PEM file of the public keys that may sign packs; default SINTER_PACK_KEYS");
   app->add_flag("--unsigned", args.unsigned_packs, "take packs that none of these keys signed");
-  app->add_flag("-v,--verbose", args.verbose, "log to standard error");
   app->add_flag("--json", options->json, "print one JSON document");
 }
 
 void AddChain(CLI::App* app, Options* options) {
   ChainArgs& args = options->chain;
   app->add_option("CHAIN", args.words, kChainHelp);
-  app->add_option("--file", args.file, "problem file (one chain a line) or JSON file")
+  app->add_option("--file", args.file,
+                  "problem file (one chain a line) or JSON file; \"-\": standard input")
       ->check(Path());
   app->add_option("--id", args.id, "problem in the file");
   app->add_option("-m,--m", args.m, "rows to run; default the chain's")
@@ -73,6 +84,7 @@ void AddPrepare(CLI::App* app, Options* options) {
 
 CLI::App* AddVerb(CLI::App* app, const char* name, const char* help, Verb verb, Verb* chosen) {
   CLI::App* sub = app->add_subcommand(name, help);
+  sub->fallthrough();  // to -v
   sub->callback([verb, chosen] { *chosen = verb; });
   return sub;
 }
@@ -95,7 +107,10 @@ void AddChainVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::Option* source =
       plan->add_flag("--source", options->source, "print the generated source instead")
           ->excludes("--json");
-  plan->add_option("--svg", options->svg, "draw the plan into this file as well")->check(Path());
+  plan->add_option(
+          "--svg", options->svg,
+          "draw the plan into this file as well; \"-\": to standard output, and nothing else")
+      ->check(Path());
   plan->add_option("--kernel", options->kernel, "with --source: only this kernel's")
       ->check(Integer(0, INT32_MAX))
       ->needs(source);
@@ -192,7 +207,11 @@ void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
 
 void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::App* cache = app->add_subcommand("cache", "look after the local cache and packs");
-  cache->require_subcommand(1);
+  cache->require_subcommand(0, 1);
+  cache->fallthrough();
+  cache->callback([cache, options] {  // alone: its help
+    if (cache->get_subcommands().empty()) options->topics = {"cache"};
+  });
   const struct {
     const char *name, *help;
     Verb verb;
@@ -250,6 +269,9 @@ void AddOtherVerbs(CLI::App* app, Options* options, Verb* chosen) {
 }  // namespace
 
 void AddVerbs(CLI::App* app, Options* options, Verb* chosen) {
+  app->add_flag("-v,--verbose", options->device.verbose,
+                "before or behind any command: log to standard error; of plan, also every "
+                "runner-up and the model's constants");
   AddChainVerbs(app, options, chosen);
   AddSearch(app, options, chosen);
   AddWarm(app, options, chosen);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/cli/progress.h"
+
 namespace sinter::cli {
 namespace {
 
@@ -154,6 +156,7 @@ class DeviceRun {
     const int64_t rows = flops > 5e10 ? 64 : 0;
     const auto inputs = data_->InputPointers();
     const auto outputs = data_->ConstOutputPointers();
+    const Elapsed shown("reference on the CPU");
     return Abi([&](sinter_error** error) {
       return sinter_x_reference_check(chain_.chain.get(), chain_.m, data_->inputs, inputs.data(),
                                       static_cast<uint32_t>(outputs.size()), outputs.data(), rows,

@@ -101,11 +101,11 @@ void CheckModel(const Session& session, const Json& description, Findings* findi
 Finding RecordsFinding(const Json& records) {
   const auto number = [&](const char* key) { return records.value(key, uint64_t{0}); };
   Finding finding{"records", Health::kOk, "", ""};
-  finding.found = Format("%llu plans, %llu kernels (%llu verified), %.1f MiB",
-                         static_cast<unsigned long long>(number("plans")),
-                         static_cast<unsigned long long>(number("kernels")),
-                         static_cast<unsigned long long>(number("verified_kernels")),
-                         static_cast<double>(number("bytes")) / (1 << 20));
+  finding.found =
+      Format("%s, %s (%llu verified), %.1f MiB", Counted(number("plans"), "plan").c_str(),
+             Counted(number("kernels"), "kernel").c_str(),
+             static_cast<unsigned long long>(number("verified_kernels")),
+             static_cast<double>(number("bytes")) / (1 << 20));
   for (const char* kind : {"other_format", "unsound", "quarantined"}) {
     if (number(kind) > 0)
       finding.found += Format(", %llu %s", static_cast<unsigned long long>(number(kind)), kind);
@@ -217,7 +217,9 @@ void CheckContext(const Options& options, const Json& variables, Findings* findi
   Session session;
   Log log;
   Json description;
-  Outcome opened = OpenSession(options.device, &session, &log);
+  DeviceArgs args = options.device;
+  args.device_given = false;  // that there is none is a finding of its own
+  Outcome opened = OpenSession(args, &session, &log);
   if (opened.ok()) opened = Describe(session, &description);
   if (!opened.ok()) {
     findings->push_back({"context", Health::kFail, opened.message, "correct what it names"});

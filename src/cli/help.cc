@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "src/cli/handles.h"
+#include "src/cli/print.h"
 #include "src/cli/suggest.h"
 
 namespace sinter::cli {
@@ -14,19 +15,23 @@ constexpr char kExitStatuses[] =
     "understood or asks for what cannot be, 3 something is missing on this machine: a GPU, a\n"
     "run-time compiler, memory.\n";
 
+class Formatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return Wrapped(CLI::Formatter::make_help(app, std::move(name), mode), kHelpColumns);
+  }
+  std::string make_footer(const CLI::App* app) const override {
+    const bool logs =
+        app->get_parent() != nullptr && app->get_name() != "version" && app->get_name() != "help";
+    return logs ? "-v,--verbose is taken too: sinter --help\n" : CLI::Formatter::make_footer(app);
+  }
+};
+
 Outcome KindHelp(const char* kind, std::string* out) {
   return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
     return sinter_x_problem_help(kind, text, error);
   });
-}
-
-std::vector<std::string> KindNames() {
-  std::string names;
-  if (!AbiText(&names, sinter_x_problem_kinds).ok()) return {};
-  std::vector<std::string> kinds;
-  std::istringstream in(names);
-  for (std::string kind; in >> kind;) kinds.push_back(kind);
-  return kinds;
 }
 
 // The command that `topics` name, word by word; null when there is none.
@@ -43,6 +48,17 @@ CLI::App* FindVerb(CLI::App* app, const std::vector<std::string>& topics) {
 }
 
 }  // namespace
+
+std::shared_ptr<CLI::Formatter> HelpFormatter() { return std::make_shared<Formatter>(); }
+
+std::vector<std::string> KindNames() {
+  std::string names;
+  if (!AbiText(&names, sinter_x_problem_kinds).ok()) return {};
+  std::vector<std::string> kinds;
+  std::istringstream in(names);
+  for (std::string kind; in >> kind;) kinds.push_back(kind);
+  return kinds;
+}
 
 std::string HelpFooter() {
   std::string text = "Kinds of chains (sinter help KIND explains one):\n", kinds;
@@ -63,7 +79,7 @@ Outcome Help(CLI::App* app, const std::vector<std::string>& topics) {
   }
   std::string text;
   if (topics.size() == 1 && KindHelp(topics[0].c_str(), &text).ok()) {
-    std::printf("%s", text.c_str());
+    std::printf("%s", Wrapped(text, kHelpColumns).c_str());
     return {};
   }
   std::vector<std::string> known = KindNames();

@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_CLI_HELP_H_
 #define SINTER_SRC_CLI_HELP_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@
 
 namespace sinter::cli {
 
+// The kinds of chains that the text form knows.
+std::vector<std::string> KindNames();
+// Lists that fit a terminal.
+std::shared_ptr<CLI::Formatter> HelpFormatter();
 // Below the command's own help: kinds of chains, exit statuses.
 std::string HelpFooter();
 // `topics`: a command's words, or a kind of chain; none: everything in short.

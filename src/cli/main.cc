@@ -1,9 +1,11 @@
 // The `sinter` command: reads the command line and runs one verb. Exit status: 0 done, 1 failed,
 // 2 not understood, 3 something is missing on this machine.
+#include <algorithm>
 #include <cstdio>
 
 #include "CLI/CLI.hpp"
 #include "src/cli/command_line.h"
+#include "src/cli/commands.h"
 #include "src/cli/ending.h"
 #include "src/cli/help.h"
 #include "src/cli/print.h"
@@ -36,17 +38,17 @@ std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
   const std::string prefix = at == &app ? "" : at->get_name() + ": ";
   const std::vector<std::string> extras = app.remaining(true);
   const std::vector<std::string> verbs = NamesOf(at, false);
-  if (extras.empty() && error.get_name() == "RequiredError" && !verbs.empty()) {
-    return prefix + "a command is needed: " + Join(verbs, ", ");
-  }
   if (extras.empty()) return prefix + error.what();
   const bool option = extras[0].rfind("-", 0) == 0;
   const std::string word = extras[0].substr(0, extras[0].find('='));
   const std::vector<std::string> known = NamesOf(at, option);
   if (option) return prefix + "unknown option \"" + word + "\"" + DidYouMean(word, known);
   if (known.empty()) return prefix + "unexpected argument \"" + word + "\"";
-  return prefix + "unknown command \"" + word + "\"" + DidYouMean(word, known) +
-         " (commands: " + Join(known, ", ") + ")";
+  const std::vector<std::string> kinds = KindNames();
+  const bool kind = at == &app && std::find(kinds.begin(), kinds.end(), word) != kinds.end();
+  return prefix + "unknown command \"" + word + "\"" +
+         (kind ? ", a kind of chain: sinter run " + word + " .. (sinter help " + word + ")"
+               : DidYouMean(word, known) + " (commands: " + Join(known, ", ") + ")");
 }
 
 // The parser would take the next word for the value.
@@ -63,7 +65,8 @@ Outcome Main(int argc, char** argv) {
   Options options;
   Verb verb = nullptr;
   CLI::App app("Fuses chains of GPU operators into few kernels at run time.", "sinter");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.formatter(HelpFormatter());
   app.footer(HelpFooter);
   app.set_version_flag("--version", std::string(sinter_build_info()));
   AddVerbs(&app, &options, &verb);
@@ -78,6 +81,10 @@ Outcome Main(int argc, char** argv) {
     return {};
   } catch (const CLI::ParseError& error) {
     return Usage(Complain(app, error));
+  }
+  const bool opens_a_context = verb != nullptr && verb != VersionCommand;
+  if (options.device.verbose && !opens_a_context && !app.get_subcommands().empty()) {
+    return Usage(Innermost(&app)->get_name() + ": --verbose would do nothing: it logs nothing");
   }
   return verb == nullptr ? Help(&app, options.topics) : verb(options);
 }

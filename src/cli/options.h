@@ -11,6 +11,7 @@ namespace sinter::cli {
 // Which context to open.
 struct DeviceArgs {
   int device = 0;
+  bool device_given = false;  // then another is no substitute for it
   std::string target;         // a model's name or file
   bool target_given = false;  // else the GPU, or without one the built-in h200 model
   std::string cache_dir;      // "" = the environment's

@@ -11,6 +11,7 @@ int ExitOf(sinter_status status) {
     case SINTER_NOT_FOUND:
     case SINTER_OUT_OF_RANGE:
     case SINTER_FAILED_PRECONDITION:  // of a chain, a pack, a compiler that was denied
+    case SINTER_PERMISSION_DENIED:    // of a key, a pack, a folder that others may write
       return kUsage;
     case SINTER_UNAVAILABLE:
     case SINTER_RESOURCE_EXHAUSTED:

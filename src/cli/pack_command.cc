@@ -17,6 +17,9 @@ Outcome Open(const Options& options, Session* session) {
 }
 
 unsigned long long Count(const Json& json, const char* key) { return json.value(key, uint64_t{0}); }
+std::string Some(const Json& json, const char* key, const char* noun) {
+  return Counted(Count(json, key), noun);
+}
 
 // Runs `call(sinter_x_text**, sinter_error**)`, which reports in JSON.
 template <typename Call>
@@ -40,9 +43,9 @@ Outcome InspectPack(const Options& options, bool read_all, Json* report) {
 
 void PrintPack(const Json& pack) {
   const Json& signers = pack["signed_by"];
-  std::printf("%s: %llu plans, %llu kernels (%llu verified), %llu bytes, by %s, %s\n",
-              PrintableAt(pack, "path").c_str(), Count(pack, "plans"), Count(pack, "kernels"),
-              Count(pack, "verified_kernels"), Count(pack, "bytes"),
+  std::printf("%s: %s, %s (%llu verified), %s, by %s, %s\n", PrintableAt(pack, "path").c_str(),
+              Some(pack, "plans", "plan").c_str(), Some(pack, "kernels", "kernel").c_str(),
+              Count(pack, "verified_kernels"), Some(pack, "bytes", "byte").c_str(),
               PrintableAt(pack, "producer").c_str(),
               signers.empty() ? "signed by nobody trusted"
                               : ("signed by " + signers[0].get<std::string>()).c_str());
@@ -59,6 +62,7 @@ Outcome CacheExportCommand(const Options& options) {
         "--m, --id and --batch-invariant need a chain or --file: without one every record "
         "is written");
   }
+  SINTER_CLI_TRY(CheckExport(session, options.pack, options.sign));
   if (some) {
     Workload workload;
     SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
@@ -75,9 +79,7 @@ Outcome CacheExportCommand(const Options& options) {
   if (options.json) {
     PrintJson(report);
   } else {
-    std::printf("%s: %llu plans, %llu kernels, %llu bytes%s\n", Printable(options.pack).c_str(),
-                Count(report, "plans"), Count(report, "kernels"), Count(report, "bytes"),
-                options.sign.empty() ? ", not signed" : "");
+    std::printf("%s%s\n", ExportText(report).c_str(), options.sign.empty() ? ", not signed" : "");
   }
   return {};
 }
@@ -92,13 +94,13 @@ Outcome CacheImportCommand(const Options& options) {
   if (options.json) {
     PrintJson(report);
   } else {
-    std::printf("%llu records stored, %llu refused\n", Count(report, "stored"),
+    std::printf("%s stored, %llu refused\n", Some(report, "stored", "record").c_str(),
                 Count(report, "refused"));
   }
   if (Count(report, "refused") == 0) return {};
-  return Documented(Failure(std::to_string(Count(report, "refused")) +
-                            " records are damaged, or quarantined in the folder"),
-                    options.json);
+  return Documented(
+      Failure("damaged, or quarantined in the folder: " + Some(report, "refused", "record")),
+      options.json);
 }
 
 Outcome CacheConvertCommand(const Options& options) {
@@ -117,17 +119,15 @@ Outcome CacheConvertCommand(const Options& options) {
   if (options.json) {
     PrintJson(report);
   } else {
-    std::printf(
-        "%llu records and %llu tombstones in %s, %llu removed from the other store, "
-        "%llu unsound left behind\n",
-        Count(report, "records"), Count(report, "tombstones"), options.to.c_str(),
-        Count(report, "removed"), Count(report, "unsound"));
+    std::printf("%s and %s in %s, %llu removed from the other store, %llu unsound left behind\n",
+                Some(report, "records", "record").c_str(),
+                Some(report, "tombstones", "tombstone").c_str(), options.to.c_str(),
+                Count(report, "removed"), Count(report, "unsound"));
   }
   if (Count(report, "failed") == 0) return {};
-  return Documented(
-      Failure(std::to_string(Count(report, "failed")) +
-              " records could not be stored; first: " + report.value("first_failure", "")),
-      options.json);
+  return Documented(Failure("could not be stored: " + Some(report, "failed", "record") +
+                            "; first: " + report.value("first_failure", "")),
+                    options.json);
 }
 
 Outcome CacheTrimCommand(const Options& options) {
@@ -141,9 +141,10 @@ Outcome CacheTrimCommand(const Options& options) {
   if (options.json) {
     PrintJson(report);
   } else {
-    std::printf("removed %llu of %llu records, %llu of %llu bytes, and %llu leftover files\n",
-                Count(report, "evicted"), Count(report, "records"), Count(report, "evicted_bytes"),
-                Count(report, "bytes"), Count(report, "orphans"));
+    std::printf("removed %llu of %s, %llu of %s, and %s\n", Count(report, "evicted"),
+                Some(report, "records", "record").c_str(), Count(report, "evicted_bytes"),
+                Some(report, "bytes", "byte").c_str(),
+                Some(report, "orphans", "leftover file").c_str());
   }
   return {};
 }

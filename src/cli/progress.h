@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace sinter::cli {
 
@@ -27,15 +29,38 @@ class Progress {
 
   // "37 % bar stage": where the terminal is too narrow, the stage is shortened.
   void Show(const std::string& bar, const std::string& stage, double fraction);
+  // "stage: 12 s", of work that does not tell how far it is.
+  void ShowElapsed(const std::string& stage);
+  bool on_terminal() const { return terminal_; }
   // As a sinter_progress_callback; user_data is the Progress.
   static void Callback(uintptr_t user_data, const char* stage, double fraction);
   uintptr_t user_data() { return reinterpret_cast<uintptr_t>(this); }
 
  private:
+  bool IsDue() const;  // on a terminal, and after the first second
+  void Write(const std::string& line);
+
   const bool terminal_;
   const std::chrono::steady_clock::time_point start_;
   std::mutex mutex_;  // one line at a time
   bool shown_ = false;
+};
+
+// Shows the time that `stage` has taken, each second while it lives. Without a terminal it does
+// nothing.
+class Elapsed {
+ public:
+  explicit Elapsed(std::string stage);
+  ~Elapsed();
+  Elapsed(const Elapsed&) = delete;
+  Elapsed& operator=(const Elapsed&) = delete;
+
+ private:
+  Progress progress_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;  // guarded by mutex_
+  std::thread thread_;
 };
 
 }  // namespace sinter::cli

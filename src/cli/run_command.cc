@@ -92,15 +92,17 @@ double RootMeanSquare(const sinter_tensor_info& info, const std::string& bytes);
 
 Outcome ExecuteOnHost(const LoadedChain& chain, const Options& options, HostData* data,
                       Json* json) {
-  Progress progress;
-  progress.Show("", "reference", 0);
   const auto inputs = data->InputPointers();
   const auto outputs = data->OutputPointers();
   const auto start = std::chrono::steady_clock::now();
-  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-    return sinter_x_reference_run(chain.chain.get(), chain.m, data->inputs, inputs.data(),
-                                  static_cast<uint32_t>(outputs.size()), outputs.data(), 0, error);
-  }));
+  {
+    const Elapsed shown("reference on the CPU (--no-reference leaves it out)");
+    SINTER_CLI_TRY(Abi([&](sinter_error** error) {
+      return sinter_x_reference_run(chain.chain.get(), chain.m, data->inputs, inputs.data(),
+                                    static_cast<uint32_t>(outputs.size()), outputs.data(), 0,
+                                    error);
+    }));
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   (*json)["reference"] = {{"seconds", took.count()}, {"output_rms", Json::array()}};
   if (!options.json) std::printf("reference executor: %.2f s on the CPU", took.count());
@@ -177,7 +179,7 @@ Outcome Execute(const Session& session, const LoadedChain& chain, const Options&
 }
 
 void PrintPlan(const Session& session, const Prepared& prepared, const std::string& explained) {
-  std::printf("\n%s", explained.c_str());
+  std::printf("\n%s", Wrapped(explained, kMostColumns).c_str());
   PrintTimes(prepared);
   const std::string no_gpu = NoGpuLine(session);
   if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
@@ -189,10 +191,10 @@ void PrintPlan(const Session& session, const Prepared& prepared, const std::stri
 Outcome RunCommand(const Options& options) {
   LoadedChain chain;
   SINTER_CLI_TRY(LoadChain(options.chain, &chain));
-  if (!options.json) std::printf("%s", chain.text.c_str());
-  std::fflush(stdout);
   Session session;
   SINTER_CLI_TRY(OpenSession(options.device, &session));
+  if (!options.json) std::printf("%s", chain.text.c_str());
+  std::fflush(stdout);
   Prepared prepared;
   SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
   std::string explained;

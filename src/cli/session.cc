@@ -2,11 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <sstream>
 #include <vector>
 
+#include "src/cli/files.h"
 #include "src/cli/limits.h"
 #include "src/cli/progress.h"
 
@@ -60,9 +63,8 @@ Outcome Describe(Session* session) {
 }
 
 bool IsModelName(const std::string& word) {
-  std::string names;
-  const bool listed = AbiText(&names, sinter_x_model_names).ok();
-  return listed && ("\n" + names).find("\n" + word + "\n") != std::string::npos;
+  const std::vector<std::string> names = ModelNames();
+  return std::find(names.begin(), names.end(), word) != names.end();
 }
 
 // The name of a built-in model as it is, a file as its text.
@@ -70,7 +72,8 @@ Outcome ResolveTarget(const std::string& target, std::string* out) {
   if (target.empty())
     return Usage("--target: \"\" names no device model: give h200, h100 or a model file");
   *out = target;
-  const bool path = target.find('/') != std::string::npos || IsFile(target);
+  const bool path = target == kStandardStream || target.find_first_of("/.") != std::string::npos ||
+                    IsFile(target) || !OtherThanFile(target).empty();
   if (!path || IsModelName(target)) return {};
   const Outcome read = ReadFile(target, out);
   if (!read.ok()) return {read.exit, "--target: " + read.message};
@@ -99,6 +102,15 @@ Outcome ToChoice(const std::string& name, sinter_choice* out) {
 
 }  // namespace
 
+std::vector<std::string> ModelNames() {
+  std::string lines;
+  if (!AbiText(&lines, sinter_x_model_names).ok()) return {};
+  std::istringstream in(lines);
+  std::vector<std::string> names;
+  for (std::string name; in >> name;) names.push_back(name);
+  return names;
+}
+
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
   if (args.target_given) {
     SINTER_CLI_TRY(CreateTarget(args, log, &out->context));
@@ -108,6 +120,10 @@ Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
   if (gpu.ok()) return Describe(out);
   // A GPU of another generation is none either.
   if (gpu.exit != kUnavailable && gpu.status != SINTER_FAILED_PRECONDITION) return gpu;
+  if (args.device_given) {
+    return {kUnavailable, "--device " + std::to_string(args.device) + ": " + gpu.message,
+            gpu.status};
+  }
   out->no_gpu = gpu.message;
   out->fell_back = true;
   SINTER_CLI_TRY(Create(args, kDefaultTarget, log, &out->context));

@@ -27,11 +27,13 @@ struct Session {
   bool has_gpu() const { return sinter_context_has_device(context.get()) == 1; }
 };
 
-// The GPU; without one, and without a --target, the built-in h200 model. Warnings go to `log`,
-// unless it is null.
+// The GPU; without one, and without a --device or a --target, the built-in h200 model. Warnings go
+// to `log`, unless it is null.
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log = nullptr);
 // A mistake where the folder of --cache-dir is not there: a command that looks into one makes none.
 Outcome CheckCacheFolder(const DeviceArgs& args);
+// The built-in device models.
+std::vector<std::string> ModelNames();
 // "no GPU was found: .."; "" when there is one or a target was asked for.
 std::string NoGpuLine(const Session& session);
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/cli/commands.h"
+#include "src/cli/files.h"
 #include "src/cli/limits.h"
 #include "src/cli/session.h"
 
@@ -43,8 +44,8 @@ void PrintSet(const Options& options, const sinter_tuning_set* set) {
     return;
   }
   const Json json = SetJson(options, set);
-  std::printf("%s: %llu entries, digest %s\n", Printable(options.out).c_str(),
-              static_cast<unsigned long long>(sinter_tuning_set_get_count(set)),
+  std::printf("%s: %s, digest %s\n", Printable(options.out).c_str(),
+              Counted(sinter_tuning_set_get_count(set), "entry").c_str(),
               json["digest"].get<std::string>().c_str());
 }
 
@@ -98,14 +99,15 @@ Outcome TuneAll(const Options& options, const Session& session,
     }
   }
   if (failed == 0 || chains.size() == 1) return first;
-  return {first.exit, std::to_string(failed) + " of " + std::to_string(chains.size()) +
-                          " chains were not tuned; the first: " + first.message};
+  return {first.exit, std::to_string(failed) + " of " + Counted(chains.size(), "chain") +
+                          " not tuned; the first: " + first.message};
 }
 
 }  // namespace
 
 Outcome TuneCommand(const Options& options) {
   if (options.keep && options.base.empty()) return Usage("--keep needs --base FILE");
+  if (!options.out.empty()) SINTER_CLI_TRY(CheckWritable(options.out));
   const bool nothing = options.chain.words.empty() && options.chain.file.empty();
   if (nothing && !options.out.empty() && !options.base.empty()) {
     const bool of_a_chain = options.chain.m >= 0 || !options.chain.id.empty() || options.keep ||

@@ -16,18 +16,14 @@ void Print(const Workload& workload, const WarmResult& warm, const Json& pack) {
                  failed.status.c_str());
   }
   std::printf(
-      "%zu of %zu plans prepared in %.1f s with %u at once: searched %llu, compiled %llu, "
-      "found %llu plans and %llu kernels\n",
-      workload.items.size() - warm.failed.size(), workload.items.size(), warm.wall_s, warm.jobs,
-      static_cast<unsigned long long>(warm.stats.searched),
+      "%zu of %s prepared in %.1f s with %u at once: searched %llu, compiled %llu, found %s and "
+      "%s\n",
+      workload.items.size() - warm.failed.size(), Counted(workload.items.size(), "plan").c_str(),
+      warm.wall_s, warm.jobs, static_cast<unsigned long long>(warm.stats.searched),
       static_cast<unsigned long long>(warm.stats.kernels_compiled),
-      static_cast<unsigned long long>(warm.stats.plan_hits),
-      static_cast<unsigned long long>(warm.stats.kernel_hits));
-  if (pack.is_null()) return;
-  std::printf("%s: %llu plans, %llu kernels, %llu bytes\n", PrintableAt(pack, "path").c_str(),
-              static_cast<unsigned long long>(pack.value("plans", uint64_t{0})),
-              static_cast<unsigned long long>(pack.value("kernels", uint64_t{0})),
-              static_cast<unsigned long long>(pack.value("bytes", uint64_t{0})));
+      Counted(warm.stats.plan_hits, "plan").c_str(),
+      Counted(warm.stats.kernel_hits, "kernel").c_str());
+  if (!pack.is_null()) std::printf("%s\n", ExportText(pack).c_str());
 }
 
 Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) {
@@ -50,6 +46,7 @@ Outcome WarmCommand(const Options& options) {
   SINTER_CLI_TRY(LoadWorkload(options.chain, options.rows, &workload));
   Session session;
   SINTER_CLI_TRY(OpenSession(options.device, &session));
+  if (!options.pack.empty()) SINTER_CLI_TRY(CheckExport(session, options.pack, options.sign));
   WarmResult warm;
   SINTER_CLI_TRY(PrepareAll(session, workload, options.prepare,
                             options.jobs != 0 ? options.jobs : JobsThatFit(), &warm));
@@ -65,11 +62,11 @@ Outcome WarmCommand(const Options& options) {
     Print(workload, warm, pack);
   }
   if (warm.failed.empty()) return {};
-  return Documented({warm.failed.front().exit, std::to_string(warm.failed.size()) + " of " +
-                                                   std::to_string(workload.items.size()) +
-                                                   " plans could not be prepared; first: " +
-                                                   warm.failed.front().chain + ": " + warm.message},
-                    options.json);
+  return Documented(
+      {warm.failed.front().exit,
+       std::to_string(warm.failed.size()) + " of " + Counted(workload.items.size(), "plan") +
+           " could not be prepared; first: " + warm.failed.front().chain + ": " + warm.message},
+      options.json);
 }
 
 }  // namespace sinter::cli

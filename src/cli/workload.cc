@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/cli/files.h"
 #include "src/cli/progress.h"
 
 namespace sinter::cli {
@@ -77,6 +78,18 @@ Outcome PrepareAll(const Session& session, const Workload& workload, const Prepa
   return {};
 }
 
+Outcome CheckExport(const Session& session, const std::string& path,
+                    const std::string& signing_key) {
+  SINTER_CLI_TRY(CheckWritable(path));
+  sinter_x_export_options options = SINTER_INIT(sinter_x_export_options);
+  options.signing_key = signing_key.empty() ? nullptr : signing_key.c_str();
+  options.flags = SINTER_X_EXPORT_DRY_RUN;
+  std::string text;
+  return AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
+    return sinter_x_cache_export(session.context.get(), path.c_str(), &options, out, error);
+  });
+}
+
 Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
                    bool used_only, Json* report) {
   sinter_x_export_options options = SINTER_INIT(sinter_x_export_options);
@@ -88,6 +101,14 @@ Outcome ExportPack(const Session& session, const std::string& path, const std::s
   }));
   *report = Json::parse(text, nullptr, false);
   return report->is_discarded() ? Failure("the library's report is not JSON") : Outcome{};
+}
+
+std::string ExportText(const Json& report) {
+  const auto count = [&](const char* key, const char* noun) {
+    return Counted(report.value(key, uint64_t{0}), noun);
+  };
+  return PrintableAt(report, "path") + ": " + count("plans", "plan") + ", " +
+         count("kernels", "kernel") + ", " + count("bytes", "byte");
 }
 
 }  // namespace sinter::cli

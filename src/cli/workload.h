@@ -41,9 +41,15 @@ struct WarmResult {
 Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
                    uint32_t jobs, WarmResult* out);
 
+// Before the work that a pack is to keep: an error of the key or the path that ExportPack would
+// meet.
+Outcome CheckExport(const Session& session, const std::string& path,
+                    const std::string& signing_key);
 // Writes a pack; `report` is the library's.
 Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
                    bool used_only, Json* report);
+// "PATH: 2 plans, 1 kernel, 8192 bytes" of its report.
+std::string ExportText(const Json& report);
 
 }  // namespace sinter::cli
 

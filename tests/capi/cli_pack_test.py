@@ -163,12 +163,12 @@ class Packs(unittest.TestCase):
         self.assertEqual(json.loads(self.sinter("cache", "stat", one, "--json", *keys).stdout)["plans"], 1)
         trimmed = json.loads(self.sinter("cache", "trim", "--max", "1KiB", "--json", cache="import").stdout)
         self.assertEqual(trimmed["evicted"], stored["stored"])
-        refused = self.sinter("cache", "stat", self.pack, expect=FAILED)
+        refused = self.sinter("cache", "stat", self.pack, expect=USAGE)
         self.assertIn("signed by none of the 0 trusted keys", refused.stderr)
         for option in ("--pack-keys", "SINTER_PACK_KEYS", "--unsigned", "SINTER_PACKS_UNSIGNED=1"):
             self.assertIn(option, refused.stderr)
         self.sinter("cache", "export", one, "--m", "8", "--file", self.workload, "--id", "first")
-        unsigned = self.sinter("cache", "stat", one, *keys, expect=FAILED)
+        unsigned = self.sinter("cache", "stat", one, *keys, expect=USAGE)
         self.assertIn("--unsigned (SINTER_PACKS_UNSIGNED=1) takes it", unsigned.stderr)
         self.sinter("cache", "stat", one, "--unsigned", *keys)
         self.sinter("cache", "export", one, "--file", self.workload, "--id", "first", "--m", "8", "--sign", self.secret)
@@ -179,7 +179,7 @@ class Packs(unittest.TestCase):
             file.write(bytes([byte[0] ^ 1]))
         self.assertIn("unsound", self.sinter("cache", "verify", one, *keys, expect=FAILED).stderr)
         os.chmod(self.secret, 0o644)
-        readable = self.sinter("cache", "export", one, "--sign", self.secret, expect=FAILED)
+        readable = self.sinter("cache", "export", one, "--sign", self.secret, expect=USAGE)
         self.assertIn("readable by others", readable.stderr)
 
     def test_every_verb_looks_after_the_store_that_is_configured(self):
@@ -211,7 +211,7 @@ class Packs(unittest.TestCase):
         before = sorted(os.walk(victims))
         for mode in (0o700, 0o777):
             os.chmod(os.path.join(self.folder, "cache"), mode)
-            refused = self.sinter("cache", "clear", "--yes", expect=FAILED)
+            refused = self.sinter("cache", "clear", "--yes", expect=USAGE)
             self.assertIn("is a link" if mode == 0o700 else "writable by", refused.stderr)
         self.assertEqual(sorted(os.walk(victims)), before)
 
