@@ -50,7 +50,8 @@ void VisitStitchConstants(Costs& costs, Visitor&& visit) {
 // The same for every field of `model`, in the order of the text form.
 template <typename Model, typename Visitor>
 void VisitFields(Model& model, Visitor&& visit) {
-  constexpr double kLongest = 1e6;  // microseconds
+  constexpr double kLongest = 1e6;        // microseconds
+  constexpr double kLargestBlock = 1024;  // threads: an SM holds at least one block
   visit("name", model.name, 0, 0);
   visit("arch", model.arch, 0, 0);
   visit("measured", model.measured, 0, 0);
@@ -62,7 +63,7 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("shared_bytes_per_sm", model.shared_bytes_per_sm, 1024, 1 << 24);
   visit("reserved_shared_bytes", model.reserved_shared_bytes, 0, 1 << 20);
   visit("registers_per_sm", model.registers_per_sm, 1024, 1 << 24);
-  visit("threads_per_sm", model.threads_per_sm, 32, 1 << 16);
+  visit("threads_per_sm", model.threads_per_sm, kLargestBlock, 1 << 16);
   visit("blocks_per_sm", model.blocks_per_sm, 1, 4096);
   visit("lanes_per_sm", model.lanes_per_sm, 1, 1e6);
   visit("special_lanes_per_sm", model.special_lanes_per_sm, 1, 1e6);

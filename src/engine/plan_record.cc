@@ -31,7 +31,8 @@ absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& l
                                             " kernels"));
   }
   for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
-    variant.plan.kernels[i].kernel_digest = Sha256(variant.kernel_keys[i]);
+    if (variant.plan.kernels[i].kernel_digest == Sha256(variant.kernel_keys[i])) continue;
+    return absl::DataLossError("plan record: a kernel's digest is not that of its key");
   }
   return variant;
 }
@@ -108,7 +109,9 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
   record.toolchain_id = std::string(r.Bytes());
   record.considered = r.U64();
   record.legal = r.U64();
-  record.tuned = r.U8() != 0;
+  const uint8_t tuned = r.U8();
+  if (tuned > 1) return absl::DataLossError(absl::StrCat("plan record: tuned = ", tuned));
+  record.tuned = tuned != 0;
   record.tuning = std::string(r.Bytes());
   const uint32_t variants = r.U32();
   SINTER_RETURN_IF_ERROR(CheckHead(version, variants));

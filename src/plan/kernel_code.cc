@@ -162,6 +162,9 @@ absl::StatusOr<KernelCode> ReadCode(absl::string_view bytes, absl::string_view s
                              : ReadProductCode(r, schedule, &code.product));
   SINTER_RETURN_IF_ERROR(r.Finish("kernel code"));
   if (products != code.product.sequence.size()) return LostCode("number of products");
+  if (code.Bytes() != bytes || code.ScheduleBytes() != schedule) {
+    return LostCode("a field is written otherwise");
+  }
   return code;
 }
 

@@ -215,6 +215,7 @@ absl::StatusOr<Plan> Plan::Decode(absl::string_view bytes) {
   SINTER_RETURN_IF_ERROR(ReadRunnersUp(r, plan));
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan, scratch_bytes));
+  if (plan.Encode() != bytes) return Lost("a field is written otherwise");
   return plan;
 }
 

@@ -99,6 +99,7 @@ absl::StatusOr<Schedule> Schedule::FromCanonical(absl::string_view bytes) {
   s.dataflow = row->dataflow;
   s.share = static_cast<Share>(share);
   s.second_share = static_cast<Share>(second_share);
+  if (s.Canonical() != bytes) return absl::DataLossError("schedule: a field is written otherwise");
   return s;
 }
 

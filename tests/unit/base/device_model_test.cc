@@ -156,6 +156,7 @@ TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
   } kRows[] = {
       {"sm_count = 132", "sm_count = 0", "sm_count = \"0\", must be an integer in 1..4096"},
       {"sm_count = 132", "sm_count = 1.5", "must be an integer"},
+      {"threads_per_sm = 2048", "threads_per_sm = 512", "must be an integer in 1024..65536"},
       {"sm_count = 132", "sm_count = 99999999999", "must be an integer"},
       {"sm_count = 132", "sm_count =", "sm_count = \"\""},
       {"sm_count = 132", "sm_count 132", "line 4 is not of the form key = value [provenance]"},

@@ -36,9 +36,16 @@ class RecordCheckTest : public ::testing::Test {
     return world_.disk->records[{kind, key}];
   }
   PlanRecord Record() { return DecodePlanRecord(sound_).value(); }
-  void Store(const PlanRecord& record) {
-    Payload(RecordKind::kPlan, plan_key_) = EncodePlanRecord(record);
+  // With the digests that its keys have.
+  static std::string Encoded(PlanRecord record) {
+    for (PlanVariant& variant : record.variants) {
+      for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
+        variant.plan.kernels[i].kernel_digest = Sha256(variant.kernel_keys[i]);
+      }
+    }
+    return EncodePlanRecord(record);
   }
+  void Store(const PlanRecord& record) { Payload(RecordKind::kPlan, plan_key_) = Encoded(record); }
   Plan Chosen() { return Record().variants.front().plan; }
 
   // Prepares with what lies there: the plan is made again for `why`, counted, and mended.
@@ -73,6 +80,13 @@ TEST_F(RecordCheckTest, WhatAnotherProcessLeftIsTaken) {
           << engine->CheckStored(kind, key, Payload(kind, key));
     }
   }
+}
+
+TEST_F(RecordCheckTest, ADigestThatIsNotItsKeys) {
+  PlanRecord record = Record();
+  record.variants.front().plan.kernels[0].kernel_digest.bytes[0] ^= 1;
+  Payload(RecordKind::kPlan, plan_key_) = EncodePlanRecord(record);
+  ExpectRefused("a kernel's digest is not that of its key");
 }
 
 TEST_F(RecordCheckTest, AnOperandBehindItsBuffer) {
@@ -197,10 +211,9 @@ TEST_F(RecordCheckTest, NoPackTakesAKeyOfAnotherSource) {
   KernelKey key = DecodeKernelKey(record.variants.front().kernel_keys[0]).value();
   key.source.bytes[8] ^= 1;
   record.variants.front().kernel_keys[0] = EncodeKey(key);
-  EXPECT_THAT(world_.MakeEngine()
-                  ->CheckStored(RecordKind::kPlan, plan_key_, EncodePlanRecord(record))
-                  .message(),
-              HasSubstr("its source is another kernel's"));
+  EXPECT_THAT(
+      world_.MakeEngine()->CheckStored(RecordKind::kPlan, plan_key_, Encoded(record)).message(),
+      HasSubstr("its source is another kernel's"));
 }
 
 TEST_F(RecordCheckTest, ADamagedRecordIsCountedToo) {

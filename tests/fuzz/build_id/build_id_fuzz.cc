@@ -1,0 +1,21 @@
+// Fuzz target over the build ids of library files: what is found is in the file, behind the name
+// GNU.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/nvrtc/build_id.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string elf(reinterpret_cast<const char*>(data), size);
+  const std::string id = sinter::BuildIdOf(elf);
+  if (id.empty()) return 0;
+  const std::string note = absl::StrCat(absl::string_view("GNU\0", 4), absl::HexStringToBytes(id));
+  if (!absl::StrContains(elf, note)) std::abort();
+  if (absl::BytesToHexString(absl::HexStringToBytes(id)) != id) std::abort();
+  return 0;
+}

@@ -1,0 +1,67 @@
+// Fuzz target over the decoders of canonical bytes. The first byte picks one: 0 Schedule, 1
+// StitchSchedule, 2 ProductSequence, 3 Plan, 4 KernelCode. What is accepted encodes to the same
+// bytes.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "src/base/codec.h"
+#include "src/plan/kernel_code.h"
+#include "src/plan/plan.h"
+#include "src/product/schedule.h"
+#include "src/product/sequence.h"
+#include "src/stitch/schedule.h"
+#include "tests/fuzz/reader.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+template <typename T>
+void ReadCanonical(absl::string_view bytes) {
+  const auto value = T::FromCanonical(bytes);
+  if (value.ok()) Require(value->Canonical() == bytes);
+}
+
+void ReadPlan(absl::string_view bytes) {
+  const auto plan = sinter::Plan::Decode(bytes);
+  if (plan.ok()) Require(plan->Encode() == bytes);
+}
+
+void ReadKernelCode(absl::string_view bytes) {
+  sinter::ByteReader r(bytes);
+  const absl::string_view code = r.Bytes(), schedule = r.Bytes();
+  if (!r.ok()) return;
+  const auto read = sinter::ReadCode(code, schedule);
+  if (!read.ok()) return;
+  Require(read->Bytes() == code && read->ScheduleBytes() == schedule);
+  Require(!read->ProblemText().empty() && !read->ScheduleText().empty());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
+  switch (ReaderOf(data[0], 5)) {
+    case 0:
+      ReadCanonical<sinter::Schedule>(bytes);
+      break;
+    case 1:
+      ReadCanonical<sinter::StitchSchedule>(bytes);
+      break;
+    case 2:
+      ReadCanonical<sinter::ProductSequence>(bytes);
+      break;
+    case 3:
+      ReadPlan(bytes);
+      break;
+    default:
+      ReadKernelCode(bytes);
+  }
+  return 0;
+}

@@ -1,0 +1,48 @@
+// Fuzz target over device models as text: what is accepted reads as itself when written again, and
+// a plan that is made for it is one that its check accepts.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "src/base/device_model.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/fusion.h"
+
+namespace {
+
+void Require(bool condition, const std::string& what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::abort();
+}
+
+// Of a stitched kernel, whose search is short.
+const sinter::Chain& SmallChain() {
+  static const auto* const chain =
+      new sinter::Chain(sinter::ParseProblem("softmax rows=M cols=64")->chain);
+  return *chain;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto model = sinter::DeviceModel::FromText(text);
+  if (!model.ok()) return 0;
+  const std::string written = model->ToText();
+  const auto again = sinter::DeviceModel::FromText(written);
+  Require(again.ok() && again->ToText() == written, "a text that reads as another model");
+  Require(again->ModelDigest() == model->ModelDigest(), "another digest");
+  const auto planned = sinter::PlanChain(SmallChain(), 8, *model, {});
+  if (!planned.ok()) return 0;
+  const sinter::Plan& plan = planned->chosen;
+  const double us = plan.PredictedUs();
+  Require(std::isfinite(us) && us >= 0, std::to_string(us) + " us are predicted");
+  const absl::Status fits = sinter::CheckPlanFits(plan, SmallChain(), 8, *model);
+  Require(fits.ok(), fits.ToString());
+  return 0;
+}

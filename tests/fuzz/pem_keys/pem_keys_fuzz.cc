@@ -1,0 +1,52 @@
+// Fuzz target over keys in PEM. The first byte picks the reader: 0 a private key, 1 public keys.
+// What is accepted is a key: it signs and verifies, and written again it reads as itself.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/signing.h"
+#include "tests/fuzz/reader.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void ReadPrivate(absl::string_view pem) {
+  const auto key = sinter::SigningKey::FromPem(pem);
+  if (!key.ok()) return;
+  const auto signature = key->Sign("message");
+  Require(signature.ok());
+  Require(sinter::VerifySignature(key->public_key(), "message", *signature));
+  Require(!sinter::VerifySignature(key->public_key(), "another", *signature));
+}
+
+void ReadPublic(absl::string_view pem) {
+  const auto keys = sinter::PublicKeysFromPem(pem);
+  if (!keys.ok()) return;
+  Require(!keys->empty());
+  std::string written;
+  for (const sinter::PublicKey& key : *keys) {
+    const std::string head = absl::HexStringToBytes("302a300506032b6570032100");
+    absl::StrAppend(&written, "-----BEGIN PUBLIC KEY-----\n",
+                    absl::Base64Escape(absl::StrCat(head, key.View())),
+                    "\n-----END PUBLIC KEY-----\n");
+  }
+  const auto again = sinter::PublicKeysFromPem(written);
+  Require(again.ok() && again->size() == keys->size());
+  for (size_t i = 0; i < keys->size(); ++i) Require((*again)[i].View() == (*keys)[i].View());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view pem(reinterpret_cast<const char*>(data + 1), size - 1);
+  ReaderOf(data[0], 2) == 0 ? ReadPrivate(pem) : ReadPublic(pem);
+  return 0;
+}
