@@ -16,17 +16,18 @@ namespace {
 
 constexpr off_t kMostBytes = 64 << 10;
 
-absl::Status FromErrno(const std::string& path, const char* call) {
+absl::Status FromErrno(const std::string& name, const char* call) {
   const int error = errno;
-  const std::string text = absl::StrCat("key file ", path, ": ", call, ": ", strerror(error));
+  const std::string text = absl::StrCat(name, ": ", call, ": ", strerror(error));
   if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(text);
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
   return absl::UnavailableError(text);
 }
 
-absl::Status CheckAccess(const struct stat& st, const std::string& path, KeyFileKind kind) {
+// `name`: what the file is called in errors.
+absl::Status CheckAccess(const struct stat& st, const std::string& name, KeyFileKind kind) {
   const auto refuse = [&](absl::string_view why) {
-    return absl::PermissionDeniedError(absl::StrCat("key file ", path, ": ", why));
+    return absl::PermissionDeniedError(absl::StrCat(name, ": ", why));
   };
   const absl::Status trusted = CheckTrustedFile(st);
   if (!trusted.ok()) return refuse(trusted.message());
@@ -35,17 +36,17 @@ absl::Status CheckAccess(const struct stat& st, const std::string& path, KeyFile
   }
   if (st.st_size <= 0 || st.st_size > kMostBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("key file ", path, ": ", st.st_size, " bytes, allowed 1..", kMostBytes));
+        absl::StrCat(name, ": ", st.st_size, " bytes, allowed 1..", kMostBytes));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadOpen(int fd, const std::string& path, KeyFileKind kind) {
+absl::StatusOr<std::string> ReadOpen(int fd, const std::string& name, KeyFileKind kind) {
   struct stat st;
-  if (fstat(fd, &st) != 0) return FromErrno(path, "stat");
-  SINTER_RETURN_IF_ERROR(CheckAccess(st, path, kind));
+  if (fstat(fd, &st) != 0) return FromErrno(name, "stat");
+  SINTER_RETURN_IF_ERROR(CheckAccess(st, name, kind));
   std::string bytes(static_cast<size_t>(st.st_size), '\0');
-  if (!ReadAll(fd, &bytes)) return FromErrno(path, "read");
+  if (!ReadAll(fd, &bytes)) return FromErrno(name, "read");
   return bytes;
 }
 
@@ -62,10 +63,12 @@ absl::Status CheckTrustedFile(const struct stat& info) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind) {
+absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind,
+                                        absl::string_view what) {
+  const std::string name = absl::StrCat(what, " ", path);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return FromErrno(path, "open");
-  absl::StatusOr<std::string> bytes = ReadOpen(fd, path, kind);
+  if (fd < 0) return FromErrno(name, "open");
+  absl::StatusOr<std::string> bytes = ReadOpen(fd, name, kind);
   close(fd);
   return bytes;
 }

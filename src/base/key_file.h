@@ -1,4 +1,5 @@
-// Key files: secrets and public keys come from files whose access is checked, as ssh does.
+// Key files: secrets, public keys and what else must be trusted come from files whose access is
+// checked, as ssh does.
 #ifndef SINTER_SRC_BASE_KEY_FILE_H_
 #define SINTER_SRC_BASE_KEY_FILE_H_
 
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace sinter {
 
@@ -21,8 +23,9 @@ absl::Status CheckTrustedFile(const struct stat& info);
 
 // The whole file, at most 64 KiB. Its owner must be we or root. PERMISSION_DENIED, NOT_FOUND,
 // INVALID_ARGUMENT (empty or too large), UNAVAILABLE; the message names the path, never the
-// content.
-absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind);
+// content, and calls it `what`.
+absl::StatusOr<std::string> ReadKeyFile(const std::string& path, KeyFileKind kind,
+                                        absl::string_view what = "key file");
 
 }  // namespace sinter
 

@@ -68,8 +68,9 @@ absl::StatusOr<DeviceModel> ModelOf(const Config& config, const DeviceInfo& info
     if (!choice.warning.empty()) log.Log(LogLevel::kWarn, choice.warning);
     return std::move(choice.model);
   }
-  SINTER_ASSIGN_OR_RETURN(const std::string text,
-                          ReadKeyFile(config.device_model, KeyFileKind::kPublic));
+  SINTER_ASSIGN_OR_RETURN(
+      const std::string text,
+      ReadKeyFile(config.device_model, KeyFileKind::kPublic, "device model file"));
   absl::StatusOr<DeviceModel> model = NamedModel(text, info);
   return model.ok() ? model : Annotate(model.status(), config.device_model);
 }

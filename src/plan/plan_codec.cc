@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/launch_recipe.h"
+#include "src/base/printable.h"
 #include "src/base/status.h"
 #include "src/plan/plan.h"
 #include "src/plan/spec_codec.h"
@@ -43,6 +44,7 @@ absl::StatusOr<double> ReadFigure(ByteReader& r) {
 absl::StatusOr<std::string> ReadText(ByteReader& r) {
   const absl::string_view text = r.Bytes();
   if (text.size() > kMaxText) return Lost(absl::StrCat("text of ", text.size(), " bytes"));
+  if (Printable(text) != text) return Lost("a text that is not one printable line");
   return std::string(text);
 }
 

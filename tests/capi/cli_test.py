@@ -719,6 +719,13 @@ class Cli(unittest.TestCase):
         if FAKE_DRIVER:  # it has one
             self.fails("device ordinal 3", "run", "--device", "3", CHAIN, expect=USAGE, SINTER_LIBCUDA=FAKE_DRIVER)
 
+    @unittest.skipUnless(FAKE_DRIVER, "no driver without a GPU was built")
+    def test_a_device_model_file_is_called_so(self):
+        path = os.path.join(self.cache, "none.model")
+        self.fails("device model file %s: open: No such file" % path, "device", SINTER_LIBCUDA=FAKE_DRIVER, SINTER_DEVICE_MODEL=path)
+        self.fails("device model file %s: not a regular file" % self.cache, "device", SINTER_LIBCUDA=FAKE_DRIVER,
+                   SINTER_DEVICE_MODEL=self.cache)
+
     def test_a_chip_of_another_generation_is_told_why(self):
         self.fails('no device model "b200"; built in: h200, h100. Code is generated for Hopper (sm_90a) only', "plan",
                    "--target", "b200", CHAIN)

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <limits>
 
 #include "gtest/gtest.h"
@@ -281,6 +282,33 @@ TEST(PlanCodec, RefusesWhatDoesNotAddUp) {
     EXPECT_EQ(back.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_NE(back.status().message().find(c.message), absl::string_view::npos) << back.status();
   }
+}
+
+// A record's note is shown as one line of an explanation.
+TEST(PlanCodec, RefusesTextsThatAreNotOnePrintableLine) {
+  for (const char* text : {"two\nlines", "a \x1b[31m terminal", "\xff", "tab\t"}) {
+    Plan plan = SampleFusedPlan();
+    plan.note = text;
+    EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << text;
+    plan.note.clear();
+    plan.runners_up = {{text, 1, "slow", Digest()}};
+    EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << text;
+    plan.runners_up = {{"unfused", 1, text, Digest()}};
+    EXPECT_FALSE(Plan::Decode(plan.Encode()).ok()) << text;
+  }
+}
+
+// One plan has one spelling: a reader takes no other.
+TEST(PlanCodec, RefusesAScaleThatIsNoF32) {
+  Plan plan = SampleFusedPlan();
+  plan.kernels[0].spec.sequence.products.back().epilogue.Set(ScaleBy(0.25f));
+  std::string bytes = plan.Encode();
+  ASSERT_TRUE(Plan::Decode(bytes).ok());
+  const double scale = 0.25, other = 0.25 + 1e-12;  // the same f32
+  const size_t at = bytes.rfind(std::string(reinterpret_cast<const char*>(&scale), sizeof(scale)));
+  ASSERT_NE(at, std::string::npos);
+  std::memcpy(&bytes[at], &other, sizeof(other));
+  EXPECT_EQ(Plan::Decode(bytes).status().message(), "plan record: a field is written otherwise");
 }
 
 TEST(PlanDigest, CoversWhatIsExecutedAndNothingElse) {
