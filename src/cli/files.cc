@@ -91,6 +91,13 @@ Outcome ReadFile(const std::string& path, std::string* out) {
   return ReadAll(file.fd(), path, out);
 }
 
+Outcome CheckReadable(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || access(path.c_str(), R_OK) != 0) return CannotRead(path);
+  if (S_ISREG(info.st_mode)) return {};
+  return Usage(path + " is " + KindOf(info) + ", not a file");
+}
+
 Outcome CheckWritable(const std::string& path) {
   if (path == kStandardStream) return {};
   struct stat info;

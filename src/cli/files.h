@@ -18,6 +18,8 @@ std::string OtherThanFile(const std::string& path);
 // Text of at most 64 MiB; "-" is standard input. What is no file, cannot be read or is binary is a
 // usage error with the reason.
 Outcome ReadFile(const std::string& path, std::string* out);
+// Before work that a file is to help: a usage error where it cannot be read.
+Outcome CheckReadable(const std::string& path);
 // Before work whose result goes to `path`: a usage error where no file can be written there.
 Outcome CheckWritable(const std::string& path);
 // Replaces the file; "-" is standard output.

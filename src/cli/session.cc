@@ -31,7 +31,12 @@ Outcome Create(const DeviceArgs& args, const std::string& target, Log* log, Cont
   options.cache_dir = args.cache_dir_given ? args.cache_dir.c_str() : nullptr;
   options.tuning_set = args.tuning_set_given ? args.tuning_set.c_str() : nullptr;
   std::vector<const char*> packs;
-  for (const std::string& pack : args.packs) packs.push_back(pack.c_str());
+  for (const std::string& pack : args.packs) {
+    // The library leaves out a pack that it cannot open, and builds what is in it.
+    const Outcome readable = CheckReadable(pack);
+    if (!readable.ok()) return {readable.exit, "--use-pack: " + readable.message};
+    packs.push_back(pack.c_str());
+  }
   if (!packs.empty()) options.packs = packs.data();
   options.pack_count = static_cast<uint32_t>(packs.size());
   options.pack_keys = args.pack_keys.empty() ? nullptr : args.pack_keys.c_str();

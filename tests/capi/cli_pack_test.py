@@ -221,7 +221,7 @@ class Packs(unittest.TestCase):
         count = before["plans"] + before["kernels"]
         there = json.loads(self.sinter("cache", "convert", "--to", "leveldb-db", "--json").stdout)
         self.assertEqual((there["records"], there["removed"], there["failed"]), (count, count, 0))
-        served = self.warm("--use-pack", "/dev/null/none", SINTER_CACHE_STORE="leveldb-db", nvrtc="/dev/null")
+        served = self.warm(SINTER_CACHE_STORE="leveldb-db", nvrtc="/dev/null")
         self.assertEqual((served["failed"], served["counters"]["compiled"]), ([], 0))
         back = json.loads(self.sinter("cache", "convert", "--to", "tables", "--keep", "--json").stdout)
         self.assertEqual((back["records"], back["removed"]), (count, 0))

@@ -782,6 +782,8 @@ class Cli(unittest.TestCase):
                 os.chmod(self.write("nokey.pem", text), 0o600)
             self.fails("key file %s: " % key, "warm", "--target", "h200", "--pack", pack, "--sign", key, CHAIN)
             self.fails(why, "cache", "export", pack, "--sign", key)
+        self.fails("--use-pack: cannot read %s: No such file" % pack, "plan", "--target", "h200", "--use-pack", pack, CHAIN)
+        self.fails("--use-pack: %s is a folder" % self.cache, "plan", "--target", "h200", "--use-pack", self.cache, CHAIN)
         self.fails("cannot write /no/such/a.pack: No such file", "warm", "--target", "h200", "--pack", "/no/such/a.pack", CHAIN)
         self.fails("cannot write /no/such/set: No such file", "tune", "--out", "/no/such/set", CHAIN)
         self.fails("cannot write /no/such/plan.svg: No such file", "plan", "--target", "h200", "--svg", "/no/such/plan.svg", CHAIN)
