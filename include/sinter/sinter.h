@@ -24,7 +24,10 @@
  *  - Sizes are bytes, strides elements, times microseconds.
  *  - Thread words: "thread-safe": any threads at once. "thread-compatible": different objects at
  * once, one object from one thread at a time. Callbacks may come from any thread and, unless said
- * otherwise, must not call back into the library.
+ * otherwise, must not call back into the library. An exception that leaves one is an error: one of
+ * a progress callback ends the call with SINTER_INTERNAL, one of a ready callback does so where
+ * sinter_pending_on_ready calls at once, else it is an error in the log; one of a log callback goes
+ * to standard error.
  */
 #ifndef SINTER_SINTER_H_
 #define SINTER_SINTER_H_
@@ -280,7 +283,8 @@ SINTER_API sinter_status sinter_prepare_async(sinter_context* context, const sin
                                               int64_t m, const sinter_prepare_options* options,
                                               sinter_pending** out_pending, sinter_error** error);
 SINTER_API void sinter_pending_retain(const sinter_pending* pending); /* Thread-safe. */
-/* The last release cancels the prepare and waits for its thread. Thread-safe. */
+/* The last release cancels the prepare and waits for its thread and the callbacks that run; inside
+ * one of them it does not wait. Thread-safe. */
 SINTER_API void sinter_pending_release(const sinter_pending* pending);
 /* 1 when finished (or NULL), 0 when under way. Never blocks. Thread-safe. */
 SINTER_API int32_t sinter_pending_poll(const sinter_pending* pending);
@@ -295,7 +299,7 @@ typedef void (*sinter_ready_callback)(uintptr_t user_data, const sinter_pending*
                                       sinter_status status);
 /* Calls `callback` exactly once: on the thread of the prepare when that ends, also when a release
  * ends it, then before that release returns; or here and now if it has ended. It may call the
- * library and release `pending`: a last release inside it does not wait. Several may be asked for;
+ * library and release `pending`. Several may be asked for;
  * they are called in order. SINTER_FAILED_PRECONDITION in the child of a fork. Thread-safe.
  * Since 0.1. */
 SINTER_API sinter_status sinter_pending_on_ready(const sinter_pending* pending,

@@ -16,7 +16,8 @@
 // - Option structs are those of sinter.h, zeroed and with their size set; operands in them are
 //   Values.
 // - Thread safety, ownership of memory, units and errors are those of the function of sinter.h that
-//   a member calls. A Status is thread-compatible. Callbacks must not throw.
+//   a member calls. A Status is thread-compatible. What a callback throws is an error, as sinter.h
+//   says.
 #ifndef SINTER_SINTER_HPP_
 #define SINTER_SINTER_HPP_
 
@@ -960,21 +961,24 @@ class Pending
     });
   }
   // Calls `callback` exactly once with the prepare's status: on its thread when it ends, or here
-  // and now if it has. The callback may use the library.
+  // and now if it has. The callback may use the library. What it throws here and now is
+  // SINTER_INTERNAL; what it throws on the thread, an error in the log.
   Status OnReady(std::function<void(sinter_status)> callback) const {
-    using Callback = std::function<void(sinter_status)>;
+    using Shared = std::shared_ptr<std::function<void(sinter_status)>>;
     if (!callback) return Status(SINTER_INVALID_ARGUMENT, "callback is empty");
-    auto boxed = std::make_unique<Callback>(std::move(callback));
+    const Shared shared = std::make_shared<Shared::element_type>(std::move(callback));
+    auto share = std::make_unique<Shared>(shared);
     Status asked = Status::Of([&](sinter_error** error) {
       return sinter_pending_on_ready(
           get(),
           [](uintptr_t user_data, const sinter_pending*, sinter_status status) {
-            const std::unique_ptr<Callback> own(reinterpret_cast<Callback*>(user_data));
-            (*own)(status);
+            const std::unique_ptr<Shared> own(reinterpret_cast<Shared*>(user_data));
+            (**own)(status);
           },
-          reinterpret_cast<uintptr_t>(boxed.get()), error);
+          reinterpret_cast<uintptr_t>(share.get()), error);
     });
-    if (asked.ok()) (void)boxed.release();  // the call owns it, and may have been
+    // The call owns its share: one that comes later, one that has been, and one that has thrown.
+    if (asked.ok() || shared.use_count() == 1) (void)share.release();
     return asked;
   }
   // Readable for good once the prepare has ended; closed with the last handle. -1: none to be had.

@@ -199,8 +199,9 @@ SINTER_API sinter_status sinter_x_cache_clear(sinter_context* context, uint32_t 
  * What the built-in Redis client does, as functions. Values are opaque; the library signs them
  * (the fleet's key is needed) and checks them. All functions may come from two threads at once,
  * must return within `deadline_us` microseconds, must not call back into the library, and return a
- * sinter_status; SINTER_DEADLINE_EXCEEDED when they could not. Names are NUL-terminated printable
- * ASCII without spaces, borrowed for the call. */
+ * sinter_status, as which an exception counts as SINTER_INTERNAL; SINTER_DEADLINE_EXCEEDED when
+ * they could not. Names are NUL-terminated printable ASCII without spaces, borrowed for the call.
+ */
 
 /* Copies `size` bytes for the library. */
 typedef void (*sinter_x_give)(uintptr_t to, const void* bytes, uint64_t size);
@@ -319,6 +320,14 @@ typedef void (*sinter_x_event_callback)(uintptr_t user_data, const sinter_x_even
 SINTER_API sinter_status sinter_x_context_on_event(sinter_context* context,
                                                    sinter_x_event_callback callback,
                                                    uintptr_t user_data, sinter_error** error);
+
+/* A log, progress, ready or event callback as a plain function. */
+typedef void (*sinter_x_function)(void);
+/* The library does not call `function` any more in this process, whatever was asked for: before an
+ * interpreter ends its threads, or what the function lies in is unloaded. Waits for calls of other
+ * threads; SINTER_DEADLINE_EXCEEDED: one has not ended after 10 s. A child of a fork calls it
+ * again. Thread-safe. */
+SINTER_API sinter_status sinter_x_end_calls(sinter_x_function function, sinter_error** error);
 
 /* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */
 SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);

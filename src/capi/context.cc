@@ -10,6 +10,7 @@
 #include "src/base/printable.h"
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
+#include "src/capi/callout.h"
 #include "src/capi/create_context.h"
 #include "src/capi/firewall.h"
 #include "src/capi/metrics.h"
@@ -110,7 +111,9 @@ LogSink MakeSink(const sinter_context_options& options, const Config& config) {
   const uintptr_t user_data = options.log_user_data;
   if (callback == nullptr) return LogSink(config.log_level, config.log_json ? LogJson : LogText);
   return LogSink(config.log_level, [callback, user_data](LogLevel at, absl::string_view message) {
-    callback(user_data, static_cast<sinter_log_level>(at), Printable(message).c_str());
+    const absl::Status called = CallOut(
+        "log", callback, user_data, static_cast<sinter_log_level>(at), Printable(message).c_str());
+    if (!called.ok()) LogText(LogLevel::kError, called.message());
   });
 }
 
@@ -129,7 +132,7 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   auto context = std::make_unique<sinter_context>();
   SINTER_ASSIGN_OR_RETURN(context->config, MakeConfig(options));
   context->config.remote_backend = std::move(remote);
-  const LogSink sink = MakeSink(options, context->config);
+  const LogSink sink = context->log = MakeSink(options, context->config);
   const int ordinal = target.empty() ? options.device : -1;
   SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(context->config, ordinal, target, sink));
   context->engine = Engine::Create(std::move(ports), context->config, sink);

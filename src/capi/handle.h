@@ -29,7 +29,8 @@ class Handle {
     while (refs != 0 && !refs_.compare_exchange_weak(refs, refs + 1)) continue;
     return refs != 0;
   }
-  bool DropLast() const { return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  // How many references are left.
+  uint32_t Drop() const { return refs_.fetch_sub(1, std::memory_order_acq_rel) - 1; }
 
  private:
   static constexpr uint32_t kDead = 0xdeadd00d;
@@ -62,7 +63,7 @@ void RetainHandle(const T* object) {
 
 template <typename T>
 void ReleaseHandle(const T* object) {
-  if (IsLive(object) && object->DropLast()) delete object;
+  if (IsLive(object) && object->Drop() == 0) delete object;
 }
 
 }  // namespace sinter::capi

@@ -14,6 +14,7 @@
 #include "sinter/sinter_experimental.h"
 #include "src/base/config.h"
 #include "src/base/fork_local.h"
+#include "src/base/log.h"
 #include "src/base/periodic_file.h"
 #include "src/capi/handle.h"
 #include "src/chain/builder.h"
@@ -24,6 +25,7 @@ struct sinter_context : sinter::capi::Handle<sinter_context> {
   static constexpr uint32_t kMagic = 0x53436f6e;
   static constexpr char kTypeName[] = "sinter_context";
   sinter::Config config;
+  sinter::LogSink log;
   std::shared_ptr<sinter::Engine> engine;
   std::unique_ptr<sinter::PeriodicFile> metrics;  // null: none is asked for; goes before the engine
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/exit_gate.h"
+#include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 
 namespace capi = sinter::capi;
@@ -31,7 +32,8 @@ struct PendingState {
   bool done = false;
   std::vector<ReadyCall> calls;            // guarded by mutex; empty once done
   const sinter_pending* handle = nullptr;  // guarded by mutex; null once the thread let it go
-  std::atomic<int> fd{-1};                 // made under mutex, at the first ask
+  std::thread::id caller;  // guarded by mutex; calls back with a reference to the handle of its own
+  std::atomic<int> fd{-1};  // made under mutex, at the first ask
   sinter_plan* plan = nullptr;
   sinter_status code = SINTER_OK;
   sinter_error* error = nullptr;
@@ -56,8 +58,8 @@ void Signal(int fd) {
 }
 
 // Tells everybody who waits, then those who asked to be called.
-void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
-            sinter_error* error) noexcept;
+void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_error* error,
+            const LogSink& log) noexcept;
 
 // A background build gives way to the threads that serve.
 constexpr int kBackgroundNice = 10;
@@ -70,6 +72,7 @@ void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context
   sinter_plan* plan = nullptr;
   sinter_error* error = nullptr;
   sinter_status code = SINTER_OK;
+  const LogSink log = context->log;
   {
     const ExitGate::Pass inside;
     code = Guard(&error, [&]() -> absl::Status {
@@ -80,7 +83,7 @@ void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context
     ReleaseHandle(chain);
     if (end) end(plan, code, error);
   }
-  Finish(*state, plan, code, error);  // calls the caller back, for as long as it likes
+  Finish(*state, plan, code, error, log);  // calls the caller back, for as long as it likes
 }
 
 }  // namespace
@@ -115,8 +118,8 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
 namespace sinter::capi {
 namespace {
 
-void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
-            sinter_error* error) noexcept {
+void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_error* error,
+            const LogSink& log) noexcept {
   std::vector<ReadyCall> calls;
   const sinter_pending* handle = nullptr;
   {
@@ -130,10 +133,37 @@ void Finish(PendingState& state, sinter_plan* plan, sinter_status code,
     calls.swap(state.calls);
     if (!calls.empty() && state.handle != nullptr && state.handle->TryRetain()) {
       handle = state.handle;
+      state.caller = std::this_thread::get_id();
     }
   }
-  for (const ReadyCall& call : calls) call.callback(call.user_data, handle, code);
+  for (const ReadyCall& call : calls) {
+    const absl::Status called = CallOut("ready", call.callback, call.user_data, handle, code);
+    if (called.ok()) continue;
+    GuardOr(0, [&] {  // without memory there is no log line
+      log.Log(LogLevel::kError, called.message());
+      return 0;
+    });
+  }
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    state.caller = std::thread::id();
+    state.changed.notify_all();
+  }
   ReleaseHandle(handle);
+}
+
+// The caller's reference. When only that of the thread that calls back is left, it was the last one
+// that counts, and the calls are waited for: outside of them.
+void ReleasePending(const sinter_pending* pending) {
+  if (!IsLive(pending)) return;
+  const std::shared_ptr<PendingState> state = pending->state;
+  const bool is_own = pending->IsOwn();
+  const uint32_t left = pending->Drop();
+  if (left == 0) delete pending;
+  if (left != 1 || !is_own) return;
+  std::unique_lock<std::mutex> lock(state->mutex);
+  if (state->caller == std::this_thread::get_id()) return;
+  state->changed.wait(lock, [&] { return state->caller == std::thread::id(); });
 }
 
 absl::StatusOr<sinter_pending*> PrepareAsync(const sinter_context* context,
@@ -163,8 +193,7 @@ absl::Status CallWhenReady(const sinter_pending* pending, const ReadyCall& call)
       return absl::OkStatus();
     }
   }
-  call.callback(call.user_data, pending, state.code);
-  return absl::OkStatus();
+  return CallOut("ready", call.callback, call.user_data, pending, state.code);
 }
 
 int FdOf(PendingState& state) {
@@ -243,7 +272,7 @@ sinter_status sinter_prepare_async(sinter_context* context, const sinter_chain* 
 }
 
 void sinter_pending_retain(const sinter_pending* pending) { capi::RetainHandle(pending); }
-void sinter_pending_release(const sinter_pending* pending) { capi::ReleaseHandle(pending); }
+void sinter_pending_release(const sinter_pending* pending) { capi::ReleasePending(pending); }
 
 int32_t sinter_pending_poll(const sinter_pending* pending) {
   if (!capi::IsLive(pending) || !pending->IsOwn()) return 1;

@@ -1,9 +1,11 @@
 #include "src/capi/prepare.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 #include "src/base/exit_gate.h"
+#include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/structs.h"
 
@@ -28,7 +30,10 @@ std::function<void(absl::string_view, double)> ProgressOf(const sinter_prepare_o
   const sinter_progress_callback callback = options.progress;
   const uintptr_t user_data = options.progress_user_data;
   return [callback, user_data](absl::string_view stage, double fraction) {
-    callback(user_data, std::string(stage).c_str(), fraction);
+    const absl::Status called =
+        CallOut("progress", callback, user_data, std::string(stage).c_str(), fraction);
+    // Through the engine, as memory that lacks does: it ends the prepare.
+    if (!called.ok()) throw std::runtime_error(std::string(called.message()));
   };
 }
 

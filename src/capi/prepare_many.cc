@@ -1,5 +1,6 @@
 // sinter_prepare_many: a batch of prepares on threads that live as long as the call.
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -52,6 +53,8 @@ class Batch {
         Build(i);
       } catch (const std::bad_alloc&) {
         statuses_[i] = absl::Status(absl::StatusCode::kResourceExhausted, "");
+      } catch (const std::runtime_error& thrown) {
+        statuses_[i] = absl::InternalError(thrown.what());
       } catch (...) {
         statuses_[i] = absl::Status(absl::StatusCode::kInternal, "");
       }

@@ -32,12 +32,19 @@ void GiveMember(uintptr_t to, const void* bytes, uint64_t size) {
                                                                 size);
 }
 
+// What one of the caller's functions returns; INTERNAL when it throws.
+template <typename Call>
+sinter_status StatusOf(Call&& call) {
+  return GuardOr<sinter_status>(SINTER_INTERNAL, call);
+}
+
 // The caller's functions as a backend. Thread-safe as they are.
 class PluggedBackend : public RemoteBackend {
  public:
   explicit PluggedBackend(const sinter_x_remote_store& store) : store_(store) {}
   ~PluggedBackend() override {
-    if (owned_ && store_.destroy != nullptr) store_.destroy(store_.user_data);
+    if (!owned_ || store_.destroy == nullptr) return;
+    (void)StatusOf([&] { return store_.destroy(store_.user_data), SINTER_OK; });
   }
   void Own() { owned_ = true; }
 
@@ -45,9 +52,10 @@ class PluggedBackend : public RemoteBackend {
       const std::vector<std::string>& names, Deadline deadline) override {
     std::vector<absl::optional<std::string>> values(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
-      const sinter_status status =
-          store_.get(store_.user_data, names[i].c_str(), MicrosecondsTo(deadline), GiveOne,
-                     reinterpret_cast<uintptr_t>(&values[i]));
+      const sinter_status status = StatusOf([&] {
+        return store_.get(store_.user_data, names[i].c_str(), MicrosecondsTo(deadline), GiveOne,
+                          reinterpret_cast<uintptr_t>(&values[i]));
+      });
       if (status != SINTER_NOT_FOUND) SINTER_RETURN_IF_ERROR(ToStatus(status, "get"));
       if (status == SINTER_NOT_FOUND) values[i].reset();
     }
@@ -55,15 +63,19 @@ class PluggedBackend : public RemoteBackend {
   }
   absl::Status Put(const std::string& name, const std::string& value, int64_t ttl_s, bool replace,
                    Deadline deadline) override {
-    return ToStatus(store_.put(store_.user_data, name.c_str(), value.data(), value.size(), ttl_s,
-                               replace ? 1 : 0, MicrosecondsTo(deadline)),
-                    "put");
+    const sinter_status status = StatusOf([&] {
+      return store_.put(store_.user_data, name.c_str(), value.data(), value.size(), ttl_s,
+                        replace ? 1 : 0, MicrosecondsTo(deadline));
+    });
+    return ToStatus(status, "put");
   }
   absl::StatusOr<bool> TryLease(const std::string& name, const std::string& token, int64_t ttl_ms,
                                 Deadline deadline) override {
     if (store_.try_lease == nullptr) return true;
-    const sinter_status status = store_.try_lease(store_.user_data, name.c_str(), token.c_str(),
-                                                  ttl_ms, MicrosecondsTo(deadline));
+    const sinter_status status = StatusOf([&] {
+      return store_.try_lease(store_.user_data, name.c_str(), token.c_str(), ttl_ms,
+                              MicrosecondsTo(deadline));
+    });
     if (status == SINTER_ALREADY_EXISTS) return false;
     SINTER_RETURN_IF_ERROR(ToStatus(status, "try_lease"));
     return true;
@@ -71,25 +83,30 @@ class PluggedBackend : public RemoteBackend {
   absl::Status Release(const std::string& name, const std::string& token,
                        Deadline deadline) override {
     if (store_.release == nullptr) return absl::OkStatus();
-    return ToStatus(
-        store_.release(store_.user_data, name.c_str(), token.c_str(), MicrosecondsTo(deadline)),
-        "release");
+    const sinter_status status = StatusOf([&] {
+      return store_.release(store_.user_data, name.c_str(), token.c_str(),
+                            MicrosecondsTo(deadline));
+    });
+    return ToStatus(status, "release");
   }
   absl::Status AddMember(const std::string& set, const std::string& member, int64_t ttl_s,
                          Deadline deadline) override {
     if (store_.add_member == nullptr) return absl::OkStatus();
-    return ToStatus(store_.add_member(store_.user_data, set.c_str(), member.c_str(), ttl_s,
-                                      MicrosecondsTo(deadline)),
-                    "add_member");
+    const sinter_status status = StatusOf([&] {
+      return store_.add_member(store_.user_data, set.c_str(), member.c_str(), ttl_s,
+                               MicrosecondsTo(deadline));
+    });
+    return ToStatus(status, "add_member");
   }
   absl::StatusOr<std::vector<std::string>> Members(const std::string& set,
                                                    Deadline deadline) override {
     std::vector<std::string> members;
     if (store_.members == nullptr) return members;
-    SINTER_RETURN_IF_ERROR(
-        ToStatus(store_.members(store_.user_data, set.c_str(), MicrosecondsTo(deadline), GiveMember,
-                                reinterpret_cast<uintptr_t>(&members)),
-                 "members"));
+    const sinter_status status = StatusOf([&] {
+      return store_.members(store_.user_data, set.c_str(), MicrosecondsTo(deadline), GiveMember,
+                            reinterpret_cast<uintptr_t>(&members));
+    });
+    SINTER_RETURN_IF_ERROR(ToStatus(status, "members"));
     return members;
   }
 

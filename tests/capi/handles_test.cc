@@ -48,6 +48,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"context",
        [&](auto e) { return sinter_slot_create(nullptr, nullptr, 1, nullptr, 0, &slot, e); }},
       {"context", [&](auto e) { return sinter_x_context_on_event(nullptr, nullptr, 0, e); }},
+      {"function", [&](auto e) { return sinter_x_end_calls(nullptr, e); }},
       {"slot", [&](auto e) { return sinter_slot_acquire(nullptr, &plan, e); }},
       {"slot", [&](auto e) { return sinter_slot_offer(nullptr, nullptr, e); }},
       {"slot", [&](auto e) { return sinter_slot_switch(nullptr, e); }},

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -487,6 +489,149 @@ TEST_F(PrepareAbi, ACallMayTakeThePlanAndReleaseThePending) {
   while (taken.plan == nullptr) std::this_thread::yield();
   EXPECT_EQ(sinter_plan_get_bucket(taken.plan), 32);
   sinter_plan_release(taken.plan);
+}
+
+TEST_F(PrepareAbi, AReleaseWaitsForACallThatRuns) {
+  struct Slow {
+    std::atomic<bool> begun{false}, ended{false};
+    static void Callback(uintptr_t user, const sinter_pending*, sinter_status) {
+      auto* slow = reinterpret_cast<Slow*>(user);
+      slow->begun = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      slow->ended = true;
+    }
+  } slow;
+  Held held(context, chain);
+  Ok([&](auto e) {
+    return sinter_pending_on_ready(held.pending, Slow::Callback, reinterpret_cast<uintptr_t>(&slow),
+                                   e);
+  });
+  held.go = true;
+  while (!slow.begun) std::this_thread::yield();
+  sinter_pending_release(held.pending);
+  EXPECT_TRUE(slow.ended);
+}
+
+// Each throws what it is asked for.
+void ThrowWhenReady(uintptr_t what, const sinter_pending*, sinter_status) {
+  if (what == 0) throw 17;
+  throw std::runtime_error(reinterpret_cast<const char*>(what));
+}
+const auto kBoom = reinterpret_cast<uintptr_t>("boom");
+
+// The messages of a log, once somebody has ended what writes them.
+struct Messages {
+  std::mutex mutex;
+  std::string all;
+  static void Callback(uintptr_t user, sinter_log_level, const char* message) {
+    auto* messages = reinterpret_cast<Messages*>(user);
+    const std::lock_guard<std::mutex> lock(messages->mutex);
+    messages->all += message;
+  }
+};
+
+TEST_F(PrepareAbi, WhatAReadyCallbackThrowsIsAnError) {
+  Messages log;
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = folder.path().c_str();
+  options.log = Messages::Callback;
+  options.log_user_data = reinterpret_cast<uintptr_t>(&log);
+  sinter_context* made = nullptr;
+  Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+  const ContextPtr own(made);
+  Held held(own, chain);
+  for (const uintptr_t what : {kBoom, uintptr_t{0}}) {
+    Ok([&](auto e) { return sinter_pending_on_ready(held.pending, ThrowWhenReady, what, e); });
+  }
+  Calls last;
+  EXPECT_EQ(last.AskFor(held.pending).status, SINTER_OK);
+  held.go = true;
+  last.Await();
+  EXPECT_EQ(last.status, SINTER_OK);
+  const Result at_once =
+      Try([&](auto e) { return sinter_pending_on_ready(held.pending, ThrowWhenReady, kBoom, e); });
+  EXPECT_EQ(at_once.status, SINTER_INTERNAL);
+  EXPECT_EQ(at_once.message, "the ready callback threw: boom");
+  sinter_pending_release(held.pending);
+  const std::lock_guard<std::mutex> lock(log.mutex);
+  EXPECT_THAT(log.all, HasSubstr("the ready callback threw: boom"));
+  EXPECT_THAT(log.all, HasSubstr("the ready callback threw what is no std::exception"));
+}
+
+TEST_F(PrepareAbi, WhatAProgressCallbackThrowsEndsItsPrepare) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  options.progress = [](uintptr_t, const char* stage, double) { throw std::runtime_error(stage); };
+  sinter_plan* plans[2] = {};
+  const char kMessage[] = "the progress callback threw: ";
+  const Result one = Prepare(context, &plans[0], &options);
+  EXPECT_EQ(one.status, SINTER_INTERNAL);
+  EXPECT_THAT(one.message, HasSubstr(kMessage));
+
+  const sinter_chain* chains[] = {chain.get(), chain.get()};
+  const int64_t ms[] = {20, 40};
+  options.threads = 2;
+  const Result many = Try([&](auto e) {
+    return sinter_prepare_many(context.get(), 2, chains, ms, &options, plans, nullptr, e);
+  });
+  EXPECT_EQ(many.status, SINTER_INTERNAL);
+  EXPECT_THAT(many.message, HasSubstr(kMessage));
+
+  sinter_pending* pending = nullptr;
+  Ok([&](auto e) {
+    return sinter_prepare_async(context.get(), chain.get(), 20, &options, &pending, e);
+  });
+  const Result later = Try([&](auto e) { return sinter_pending_get(pending, -1, &plans[0], e); });
+  EXPECT_EQ(later.status, SINTER_INTERNAL);
+  EXPECT_THAT(later.message, HasSubstr(kMessage));
+  sinter_pending_release(pending);
+}
+
+TEST_F(PrepareAbi, WhatALogOrEventCallbackThrowsHurtsNobody) {
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.target = "h200";
+  options.cache_dir = folder.path().c_str();
+  options.log_level = SINTER_LOG_DEBUG;
+  options.log = [](uintptr_t, sinter_log_level, const char*) { throw 17; };
+  sinter_context* made = nullptr;
+  Ok([&](auto e) { return sinter_context_create(&options, &made, e); });
+  const ContextPtr own(made);
+  Ok([&](auto e) {
+    return sinter_x_context_on_event(
+        own.get(), [](uintptr_t, const sinter_x_event*) { throw 18; }, 0, e);
+  });
+  sinter_plan* again = nullptr;
+  EXPECT_EQ(Prepare(own, &again).status, SINTER_OK);
+  sinter_plan_release(again);
+}
+
+// Functions of their own: calls that were ended stay so.
+std::atomic<int> endings{0};
+std::atomic<bool> ending_goes_on{false};
+void CountEnding(uintptr_t, const sinter_pending*, sinter_status) {
+  ++endings;
+  while (!ending_goes_on) std::this_thread::yield();
+  ++endings;
+}
+
+TEST_F(PrepareAbi, ACallbackWhoseCallsWereEndedIsWaitedForAndCalledNoMore) {
+  const auto function = reinterpret_cast<sinter_x_function>(CountEnding);
+  Held held(context, chain);
+  for (int i = 0; i < 2; ++i) {
+    Ok([&](auto e) { return sinter_pending_on_ready(held.pending, CountEnding, 0, e); });
+  }
+  held.go = true;
+  while (endings == 0) std::this_thread::yield();
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ending_goes_on = true;
+  });
+  Ok([&](auto e) { return sinter_x_end_calls(function, e); });
+  EXPECT_EQ(endings, 2);  // the first call was waited for, the second not begun
+  later.join();
+  Ok([&](auto e) { return sinter_pending_on_ready(held.pending, CountEnding, 0, e); });
+  sinter_pending_release(held.pending);
+  EXPECT_EQ(endings, 2);
 }
 
 // A closed one is none; nor is what another thread has opened under its number meanwhile.

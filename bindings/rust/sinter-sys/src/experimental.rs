@@ -5,6 +5,7 @@ use std::os::raw::c_void;
 opaque!(sinter_x_text);
 pub type sinter_x_event_kind = i32;
 pub type sinter_x_event_callback = Option<unsafe extern "C" fn(user_data: usize, event: *const sinter_x_event)>;
+pub type sinter_x_function = Option<unsafe extern "C" fn()>;
 pub type sinter_x_give = Option<unsafe extern "C" fn(to: usize, bytes: *const c_void, size: u64)>;
 
 constants! {
@@ -111,6 +112,7 @@ functions! {
                                error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_get_toolchain(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
                                    error: *mut *mut sinter_error) -> sinter_status;
+    sinter_x_end_calls(function: sinter_x_function, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_environment(out_json: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_measure_model(context: *mut sinter_context, out_text: *mut *mut sinter_x_text,
                            error: *mut *mut sinter_error) -> sinter_status;
