@@ -445,6 +445,7 @@ PROTOTYPES: Dict[str, _Prototype] = {
     "sinter_x_problem_help": _fallible(c_char_p, _out),
     "sinter_x_context_describe": _fallible(_handle, _out),
     "sinter_x_cache_flush": _fallible(_handle),
+    "sinter_x_end_calls": _fallible(c_void_p),
     "sinter_x_device_alloc": _fallible(_handle, c_uint64, POINTER(c_uint64)),
     "sinter_x_device_free": (None, (_handle, c_uint64, c_uint64)),
     "sinter_x_device_fill": _fallible(_handle, c_uint64, c_uint64, c_uint8),

@@ -6,6 +6,7 @@ call that comes later finds nothing. So no callback can reach an object that is 
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import sys
@@ -14,6 +15,7 @@ import traceback
 from typing import Any, Callable, Dict, Optional
 
 from . import _abi
+from ._library import library
 
 _keys = itertools.count(1)
 _lock = threading.RLock()  # a finalizer may run inside
@@ -109,3 +111,14 @@ def _ready(key: Optional[int], _pending: Optional[int], _status: int) -> None:
 log_function = _abi.LogCallback(_log)
 progress_function = _abi.ProgressCallback(_progress)
 ready_function = _abi.ReadyCallback(_ready)
+
+
+def end_calls() -> None:
+    """No thread of the library runs Python any more, once those that do are through, 10 s at most.
+
+    The interpreter ends threads that ask for it while it ends, and the library's frames below them end the process.
+    """
+    for function in (log_function, progress_function, ready_function):
+        error = ctypes.c_void_p()
+        library().sinter_x_end_calls(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(error))
+        library().sinter_error_release(error)

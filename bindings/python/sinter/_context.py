@@ -17,7 +17,7 @@ from ._chain import Chain, ChainLike
 from ._driver import Driver, InFlight
 from ._error import Error, invalid
 from ._handle import Closable
-from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, library
+from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, is_open, library
 from ._nvrtc import find_nvrtc
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
 from ._slot import Slot
@@ -477,3 +477,5 @@ def _end() -> None:
     for context in list(_live):
         if context._pointer is not None:
             context._flush_quietly()
+    if is_open():
+        _callbacks.end_calls()

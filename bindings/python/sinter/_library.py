@@ -69,6 +69,11 @@ def library() -> Any:
     return opened
 
 
+def is_open() -> bool:
+    """Whether the library was opened."""
+    return library.cache_info().currsize > 0
+
+
 def text(value: "bytes | None") -> str:
     """A string of the library."""
     return (value or b"").decode("utf-8", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 import weakref
@@ -26,6 +27,8 @@ Progress = Callable[[str, float], Any]
 _CHOICE = {"best": 0, "fused": 1, "unfused": 2}
 # How long a waiting thread is deaf to signals.
 _SLICE_US = 50_000
+# How often one who awaits looks where its event loop watches no descriptors.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 # What waits for a thread of the library: prepares and slots.
 under_way: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -107,7 +110,10 @@ class Pending(Closable):
         return fd
 
     def add_done_callback(self, callback: Callable[[], Any]) -> None:
-        """Calls ``callback()`` once: on a thread of the library when the prepare ends, or now if it has."""
+        """Calls ``callback()`` once: on a thread of the library when the prepare ends, or now if it has.
+
+        An interpreter that ends waits for one that runs, 10 s at most, and begins none.
+        """
         key = _callbacks.register(callback)
         try:
             with self._in_call() as pending:
@@ -128,24 +134,10 @@ class Pending(Closable):
     async def _wait(self) -> "Plan":
         import asyncio
 
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
-
-        def end() -> None:
-            if not ended.done():
-                ended.set_result(None)
-
-        def wake() -> None:
-            try:
-                loop.call_soon_threadsafe(end)
-            except RuntimeError:
-                pass  # the loop is closed
-
         gone = False
         self._count_awaiting(1)
         try:
-            self.add_done_callback(wake)
-            await ended
+            await self._until_ended()
         except (asyncio.CancelledError, GeneratorExit):
             gone = True
             raise
@@ -153,6 +145,36 @@ class Pending(Closable):
             if self._count_awaiting(-1) == 0 and gone:
                 self.close()
         return self.result()
+
+    async def _until_ended(self) -> None:
+        """No thread of the library runs Python for it: the loop watches a descriptor, and looks again and again where it
+        cannot watch one."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        watched = -1
+        try:
+            watched = os.dup(self.fileno())  # a loop watches a descriptor once, and many may await
+            ended = loop.create_future()
+            loop.add_reader(watched, lambda: ended.done() or ended.set_result(None))
+        except (Error, OSError, NotImplementedError):
+            await self._look_again()
+        else:
+            try:
+                await ended
+            finally:
+                loop.remove_reader(watched)
+        finally:
+            if watched >= 0:
+                os.close(watched)
+
+    async def _look_again(self) -> None:
+        import asyncio
+
+        pause = _FIRST_PAUSE_S
+        while not self.done():
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _count_awaiting(self, change: int) -> int:
         """How many tasks await it, which may be those of several loops."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import os
 import pickle
 import select
 import subprocess
@@ -13,6 +14,7 @@ import xml.etree.ElementTree
 import pytest
 
 import sinter
+from sinter import _callbacks
 
 from conftest import S8, SMALL
 
@@ -189,6 +191,46 @@ def test_awaiting_can_be_cancelled(need_compiler):
 
     with sinter.Context(target="h200", cache_dir="") as context:
         asyncio.run(run(context))
+
+
+def test_awaiting_runs_no_callback(need_compiler):
+    async def run(context):
+        before, pending = _callbacks.count(), context.prepare_async(SMALL, m=8)
+        task = asyncio.ensure_future(pending._wait())
+        await asyncio.sleep(0)
+        assert _callbacks.count() == before
+        assert (await task).bucket == 8
+
+    with sinter.Context(target="h200", cache_dir="") as context:
+        asyncio.run(run(context))
+
+
+def test_awaiting_needs_no_descriptor_and_no_loop_that_watches_one(need_compiler, monkeypatch):
+    async def run(context):
+        plans = await asyncio.gather(*[context.prepare_async(SMALL, m=m)._wait() for m in (8, 100)])
+        assert plans[0].bucket == 8 and plans[1].bucket == 128
+
+    def refuse(*_):
+        raise NotImplementedError
+
+    with sinter.Context(target="h200", cache_dir="") as context:
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio.SelectorEventLoop, "add_reader", refuse)
+            asyncio.run(run(context))
+        with monkeypatch.context() as patch:
+            patch.setattr("sinter._prepare.os.dup", lambda fd: os.open("/no such file", 0))
+            asyncio.run(run(context))
+
+
+def test_awaiting_leaves_no_descriptor_open(context, need_compiler):
+    async def run():
+        for _ in range(5):
+            await asyncio.gather(*[context.prepare_async(SMALL, m=8)._wait() for _ in range(3)])
+
+    asyncio.run(run())
+    before = len(os.listdir("/proc/self/fd"))
+    asyncio.run(run())
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_one_who_awaits_may_be_cancelled(need_compiler):

@@ -170,6 +170,60 @@ def test_records_are_written_when_the_process_ends(tmp_path, need_compiler):
         subprocess.run([sys.executable, "-c", code, str(tmp_path), SMALL, *more], check=True, timeout=60)
 
 
+def ends(program, *arguments):
+    """Runs a program on one processor, where threads overtake one another least."""
+    head = "import os, sinter, sys, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    done = subprocess.run([sys.executable, "-c", head + program, *arguments], timeout=60, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_process_ends_right_behind_an_await(cache_dir, need_compiler):
+    program = (
+        "import asyncio\n"
+        "async def main():\n"
+        "    context = sinter.Context(target='h200', cache_dir=sys.argv[1])\n"
+        "    assert (await context.prepare_async(sys.argv[2], m=8)).bucket == 8\n"
+        "asyncio.run(main())"
+    )
+    for _ in range(20):
+        ends(program, str(cache_dir), SMALL)
+
+
+def test_a_process_ends_behind_the_callbacks_that_run(cache_dir, need_compiler):
+    program = (
+        "lines = []\n"
+        "context = sinter.Context(target='h200', cache_dir=sys.argv[1])\n"
+        "def slow(*_):\n"
+        "    lines.append(0)\n"
+        "    for _ in range(100): time.sleep(0.001)\n"  # asks for the interpreter each time
+        "    print('ended')\n"
+        "def done():\n"
+        "    pending.close()\n"  # so that nothing of it is left to be waited for
+        "    slow()\n"
+        "pending = context.prepare_async(sys.argv[2], m=8, progress=lambda *_: time.sleep(0.05))\n"
+        "pending.add_done_callback(done)\n"
+        "while not lines: time.sleep(0.001)"
+    )
+    for _ in range(3):
+        ends(program, str(cache_dir), SMALL)
+
+
+def test_a_process_ends_while_daemons_are_called(cache_dir, need_compiler):
+    program = (
+        "import threading\n"
+        "work = lambda *_: [i * i for i in range(2000)]\n"
+        "context = sinter.Context(target='h200', cache_dir=sys.argv[1], log=work, log_level='debug')\n"
+        "def prepare():\n"
+        "    while True:\n"
+        "        try: context.prepare_async(sys.argv[2], m=8, progress=work).add_done_callback(work)\n"
+        "        except sinter.Error: pass\n"
+        "for _ in range(2): threading.Thread(target=prepare, daemon=True).start()\n"
+        "time.sleep(0.05)"
+    )
+    for _ in range(10):
+        ends(program, str(cache_dir), SMALL)
+
+
 def test_a_process_ends_while_threads_prepare(need_compiler):
     code = (
         "import sinter, sys, threading, time\n"
