@@ -3,21 +3,18 @@ an address. Every property that the object tells is compared with what the chain
 
 from __future__ import annotations
 
-import ctypes
 import math
 import operator
 import sys
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
+from . import _dlpack
 from ._argument import integer
 from ._chain import TensorInfo
 from ._dtype import DType
 from ._error import Error, Status, invalid
 
 ALIGNMENT = 16
-
-_CUDA = (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
-_READ_ONLY = 1  # DLPack's DLPACK_FLAG_BITMASK_READ_ONLY
 
 
 class Buffer(NamedTuple):
@@ -30,7 +27,7 @@ class Buffer(NamedTuple):
         owner: the object that keeps the memory alive, None for an address.
         ordered: whether freeing the owner is safe while work on its stream is under way, as with torch's allocator.
         producer: a stream that the memory is written on.
-        readonly: whether the owner lets nobody write it.
+        unwritable: why nobody may write it, as its owner says: "read-only", "a copy"; "" where one may.
     """
 
     address: int
@@ -41,7 +38,7 @@ class Buffer(NamedTuple):
     owner: Any = None
     ordered: bool = False
     producer: Optional[int] = None
-    readonly: bool = False
+    unwritable: str = ""
 
 
 def torch_module() -> Any:
@@ -223,7 +220,7 @@ def _of_interface(value: Any, interface: Any, name: str, untyped: bool) -> Buffe
         producer, readonly = interface.get("stream"), bool(interface["data"][1])
         masked = interface.get("mask") is not None
         dtype = DType.S8 if untyped and typestr == "|u1" else _TYPESTR.get(typestr)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as reason:
+    except Exception as reason:
         raise invalid(f"{name} has a __cuda_array_interface__ that cannot be read: {reason!r}") from None
     if dtype is None:
         raise invalid(f"{name} has typestr {typestr!r}; there are {' '.join(_TYPESTR)}")
@@ -234,7 +231,8 @@ def _of_interface(value: Any, interface: Any, name: str, untyped: bool) -> Buffe
     if producer is not None:
         producer = integer(producer, f"the stream of {name}", 0, 2**64 - 1)
     # 1 and 2 are CUDA's handles of the legacy and the per-thread default stream.
-    return Buffer(_within(address, name), None, dtype, shape, strides, value, False, producer, readonly)
+    unwritable = "read-only" if readonly else ""
+    return Buffer(_within(address, name), None, dtype, shape, strides, value, False, producer, unwritable)
 
 
 def _element_strides(strides: Tuple[int, ...], shape: Tuple[int, ...], dtype: DType, name: str) -> Tuple[int, ...]:
@@ -244,45 +242,6 @@ def _element_strides(strides: Tuple[int, ...], shape: Tuple[int, ...], dtype: DT
 
 
 # ---------------------------------------------------------------- DLPack
-
-
-class _Device(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
-
-
-class _Type(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("rank", ctypes.c_int32),
-        ("dtype", _Type),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor)]
-
-
-class _Version(ctypes.Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
-
-
-class _ManagedVersioned(ctypes.Structure):
-    _fields_ = [
-        ("version", _Version),
-        ("manager", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    ]
-
 
 _DLPACK_TYPES = {
     (2, 32): DType.F32,
@@ -296,62 +255,19 @@ _DLPACK_TYPES = {
 
 _UNSIGNED_BYTE = (1, 8)
 
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype = ctypes.c_int
-_is_valid.argtypes = (ctypes.py_object, ctypes.c_char_p)
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_get_pointer.restype = ctypes.c_void_p
-_get_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
-
 
 def _of_dlpack(value: Any, name: str, stream: int, untyped: bool) -> Buffer:
-    try:
-        kind, ordinal = value.__dlpack_device__()
-    except Exception as reason:
-        raise invalid(f"{name} has a __dlpack_device__ that failed: {reason!r}") from None
-    if kind not in _CUDA:
-        raise invalid(f"{name} is on DLPack device type {int(kind)}, not on a CUDA device")
-    capsule = _export(value, name, stream)
-    tensor, readonly = _tensor_of(capsule, name)
-    element = (tensor.dtype.code, tensor.dtype.bits)
-    dtype = DType.S8 if untyped and element == _UNSIGNED_BYTE else _DLPACK_TYPES.get(element)
-    if dtype is None or tensor.dtype.lanes != 1:
-        raise invalid(f"{name} has DLPack type code {tensor.dtype.code} of {tensor.dtype.bits} bits, which no chain has")
-    rank = tensor.rank
-    # The capsule is not consumed: it frees the memory when it goes, and the buffer holds it.
+    found = _dlpack.export(value, name, stream)
+    dtype = DType.S8 if untyped and found.element == _UNSIGNED_BYTE else _DLPACK_TYPES.get(found.element)
+    if dtype is None:
+        code, bits = found.element
+        raise invalid(f"{name} has DLPack type code {code} of {bits} bits, which no chain has")
     return Buffer(
-        _within((tensor.data or 0) + tensor.byte_offset, name),
-        int(ordinal),
+        _within(found.address, name),
+        found.device,
         dtype,
-        tuple(tensor.shape[:rank]) if rank else (),
-        tuple(tensor.strides[:rank]) if tensor.strides and rank else None,
-        (value, capsule),
-        readonly=readonly,
+        found.shape,
+        found.strides,
+        (value, found.capsule),
+        unwritable=found.unwritable,
     )
-
-
-def _export(value: Any, name: str, stream: int) -> Any:
-    # 1 is the legacy default stream in DLPack's numbering, where 0 is not allowed.
-    on = stream or 1
-    try:
-        try:
-            return value.__dlpack__(stream=on, max_version=(1, 0))
-        except TypeError:  # a producer of before DLPack 1.0
-            return value.__dlpack__(stream=on)
-    except Exception as reason:
-        raise invalid(f"{name} could not be exported by DLPack: {reason!r}") from None
-
-
-def _tensor_of(capsule: Any, name: str) -> "Tuple[Any, bool]":
-    """The tensor, and whether it must not be written."""
-    try:
-        if _is_valid(capsule, b"dltensor_versioned"):
-            managed: Any = _ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
-            if managed.version.major != 1:
-                raise invalid(f"{name} is of DLPack version {managed.version.major}, not 1")
-            return managed.tensor, bool(managed.flags & _READ_ONLY)
-        if _is_valid(capsule, b"dltensor"):
-            return _Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor, False
-    except (ctypes.ArgumentError, ValueError, TypeError) as reason:
-        raise invalid(f"{name} exported a capsule that cannot be read: {reason}") from None
-    raise invalid(f"{name} exported a {type(capsule).__name__} that is no DLPack capsule")

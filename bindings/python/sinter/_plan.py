@@ -429,8 +429,8 @@ class _Bound(Handle):
 
 
 def _writable(buffer: Buffer, name: str) -> Buffer:
-    if buffer.readonly:
-        raise invalid(f"{name} is read-only, says its owner")
+    if buffer.unwritable:
+        raise invalid(f"{name} is {buffer.unwritable}, says its owner")
     return buffer
 
 

@@ -3,11 +3,13 @@
 LIBSINTER_PATH names the library, FAKE_LIBCUDA the stand-in for the driver, PYTHONPATH holds bindings/python.
 """
 
+import ctypes
 import os
 
 import pytest
 
 import sinter
+from sinter import _dlpack
 
 S8 = "gated_ffn m=M n=3072 k=1024 l=1024 act=silu dtype=bf16"
 SMALL = "rmsnorm rows=M cols=64 dtype=bf16"
@@ -25,6 +27,53 @@ class Array:
             "version": 3,
             **more,
         }
+
+
+class Broken:
+    """As older JAX is for bf16."""
+
+    @property
+    def __cuda_array_interface__(self):
+        return 1 / 0
+
+
+class DLPack:
+    """A producer with a capsule of one of both forms. `says`: what it says of its device beside the capsule; `claims`: fields of
+    the capsule's tensor that are set after all else."""
+
+    def __init__(self, extents, code=4, bits=16, device=(2, 0), strides=None, versioned=True, major=1, offset=0, says=None, **claims):
+        self.shape = (ctypes.c_int64 * max(len(extents), 1))(*extents)
+        self.strides = strides and (ctypes.c_int64 * len(strides))(*strides)
+        self.says, self.streams, self.deleted = says or device, [], []
+        tensor = _dlpack._Tensor(
+            data=1 << 24,
+            device=_dlpack._Device(*device),
+            rank=len(extents),
+            dtype=_dlpack._Type(code, bits, 1),
+            shape=self.shape,
+            strides=self.strides,
+            byte_offset=offset,
+        )
+        for field, value in claims.items():
+            setattr(tensor, field, value)
+        self.versioned = versioned
+        self.capsule_name = b"dltensor_versioned" if versioned else b"dltensor"
+        self.managed = (
+            _dlpack._ManagedVersioned(version=_dlpack._Version(major, 0), tensor=tensor)
+            if versioned
+            else _dlpack._Managed(tensor=tensor)
+        )
+
+    def __dlpack_device__(self):
+        return self.says
+
+    def __dlpack__(self, *, stream=None, **more):
+        if more and not self.versioned:
+            raise TypeError("unexpected keyword max_version")
+        self.streams.append(stream)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self.managed), self.capsule_name, None)
 
 
 @pytest.fixture(scope="session")

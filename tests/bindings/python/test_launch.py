@@ -13,7 +13,7 @@ import pytest
 import sinter
 from sinter import _buffers, _plan
 
-from conftest import S8, SMALL, Array
+from conftest import Array, Broken, DLPack, S8, SMALL
 
 
 def test_a_call_launches_every_kernel(gpu, launchable, buffers):
@@ -296,12 +296,6 @@ def test_a_workspace_is_on_the_plans_device(gpu, launchable, buffers, monkeypatc
         launchable(*inputs, out=out, workspace=apart)
 
 
-class Broken:
-    @property
-    def __cuda_array_interface__(self):
-        return 1 / 0
-
-
 BAD = {
     r"input 0 \(a\) has dtype f16, the chain asks for bf16": lambda b: b.__setitem__(0, Array((7, 1024), 1 << 24, "<f2")),
     r"input 0 \(a\) has shape \(7, 1025\)": lambda b: b.__setitem__(0, Array((7, 1025), 1 << 24)),
@@ -420,93 +414,6 @@ def test_strides_that_grow_with_m_serve_one_m(launchable, buffers, monkeypatch):
     assert binding() is out
     with pytest.raises(sinter.Error, match="7 rows only"):
         binding(6)
-
-
-# ---------------------------------------------------------------- DLPack
-
-
-class DLPack:
-    """A producer with a capsule of one of both forms."""
-
-    def __init__(self, shape, code=4, bits=16, device=(2, 0), strides=None, versioned=True, major=1, offset=0):
-        self.shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        self.strides = strides and (ctypes.c_int64 * len(strides))(*strides)
-        self.device, self.streams, self.deleted = device, [], []
-        tensor = _buffers._Tensor(
-            data=1 << 24,
-            device=_buffers._Device(*device),
-            rank=len(shape),
-            dtype=_buffers._Type(code, bits, 1),
-            shape=self.shape,
-            strides=self.strides,
-            byte_offset=offset,
-        )
-        self.versioned = versioned
-        self.managed = (
-            _buffers._ManagedVersioned(version=_buffers._Version(major, 0), tensor=tensor)
-            if versioned
-            else _buffers._Managed(tensor=tensor)
-        )
-
-    def __dlpack_device__(self):
-        return self.device
-
-    def __dlpack__(self, *, stream=None, **more):
-        if more and not self.versioned:
-            raise TypeError("unexpected keyword max_version")
-        self.streams.append(stream)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
-        return new(ctypes.addressof(self.managed), self.name, None)
-
-
-def test_dlpack_is_read_where_the_array_interface_fails():
-    """As that of older JAX does for bf16."""
-    both = type("Both", (DLPack, Broken), {})((7, 1024))
-    seen = _buffers.describe(both, "x")
-    assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16
-
-
-@pytest.mark.parametrize("versioned", [True, False])
-def test_dlpack_is_read(gpu, launchable, buffers, versioned):
-    x = DLPack((7, 1024), versioned=versioned, strides=(1024, 1))
-    _, *rest, out = buffers
-    launchable(x, *rest, out=out)
-    assert x.streams == [1]
-    seen = _buffers.describe(x, "x", 0x70)
-    assert seen.address == 1 << 24 and seen.dtype is sinter.DType.BF16 and seen.shape == (7, 1024)
-    assert seen.strides == (1024, 1) and seen.device == 0 and x.streams[-1] == 0x70
-    assert _buffers.describe(DLPack((7, 1024), offset=32), "x").address == (1 << 24) + 32
-
-
-BAD_DLPACK = {
-    "DLPack device type 1": lambda: DLPack((7, 1024), device=(1, 0)),
-    r"input 0 \(a\) is on device 1": lambda: DLPack((7, 1024), device=(2, 1)),
-    "type code 2 of 64 bits": lambda: DLPack((7, 1024), code=2, bits=64),
-    "has dtype f16": lambda: DLPack((7, 1024), code=2, bits=16),
-    "DLPack version 9": lambda: DLPack((7, 1024), major=9),
-    "strides": lambda: DLPack((7, 1024), strides=(1, 7)),
-    "no DLPack capsule": lambda: type("P", (DLPack,), {"__dlpack__": lambda *_, **__: 5})((7, 1024)),
-    "could not be exported": lambda: type("P", (DLPack,), {"__dlpack__": lambda *_, **__: 1 / 0})((7, 1024)),
-    "__dlpack_device__ that failed": lambda: type("P", (DLPack,), {"__dlpack_device__": lambda _: None})((7, 1024)),
-}
-
-
-@pytest.mark.parametrize("message", BAD_DLPACK)
-def test_bad_dlpack_is_named(launchable, buffers, message):
-    _, *rest, out = buffers
-    with pytest.raises(sinter.Error, match=message):
-        launchable(BAD_DLPACK[message](), *rest, out=out)
-
-
-def test_read_only_dlpack_is_no_output(launchable, buffers):
-    *inputs, _ = buffers
-    out = DLPack((7, 1024))
-    out.managed.flags = 1
-    with pytest.raises(sinter.Error, match="output 0 is read-only"):
-        launchable(*inputs, out=out)
-    launchable(out, *inputs[1:], out=buffers[4])  # as an input it is one like others
 
 
 def test_streams_of_many_makers():
