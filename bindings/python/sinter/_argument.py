@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from typing import Any, Iterable, List, Type, TypeVar
 
@@ -29,13 +30,18 @@ def integer(value: Any, name: str, minimum: int = -_I64_MAX - 1, maximum: int = 
     return number
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is an int or a float, of Python or numpy; True and False are neither."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def number(value: Any, name: str) -> float:
     """`value` as a float.
 
     Raises:
-        TypeError: no int or float. Error: INVALID_ARGUMENT for an int that no float holds.
+        TypeError: no int or float, of Python or numpy. Error: INVALID_ARGUMENT for an int that no float holds.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not is_number(value):
         raise TypeError(f"{name} is {value!r}, which is no number")
     try:
         return float(value)

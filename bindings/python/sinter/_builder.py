@@ -220,6 +220,9 @@ class Builder(Handle):
         super().__init__(chain)
         self._outputs = 0
 
+    def _told(self) -> str:
+        return f"with {self._outputs} outputs"
+
     # Leaves.
 
     def input(

@@ -110,8 +110,8 @@ class Chain(Handle):
         """One line per op, in canonical order."""
         return call_for_text("sinter_x_chain_to_text", self._get())
 
-    def __repr__(self) -> str:
-        return f"<sinter.Chain {self.line or self.digest[:12]}>"
+    def _told(self) -> str:
+        return self.line or self.digest[:12]
 
     @property
     def digest(self) -> str:

@@ -176,8 +176,8 @@ class Context(Closable):
         self._in_flight = InFlight(self._driver)
         _live.add(self)
 
-    def __repr__(self) -> str:
-        return f"<sinter.Context {f'device {self.device}' if self._has_device else f'target {(self.target or str())[:40]}'}>"
+    def _told(self) -> str:
+        return f"device {self.device}" if self._has_device else f"target {(self.target or '')[:40]}"
 
     @property
     def has_device(self) -> bool:

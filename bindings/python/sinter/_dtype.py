@@ -9,7 +9,8 @@ from ._error import invalid
 
 
 class DType(enum.IntEnum):
-    """An element type. Every argument that takes one also takes its name or a dtype of torch or numpy."""
+    """An element type. Every argument that takes one also takes its name, a dtype of torch or numpy, or the type of a
+    scalar of numpy or ml_dtypes."""
 
     F32 = 1
     F16 = 2
@@ -33,7 +34,7 @@ class DType(enum.IntEnum):
         return self.name.lower()
 
     @classmethod
-    def of(cls, value: "DTypeLike") -> "DType":
+    def of(cls, value: Any) -> "DType":
         """The type that `value` names.
 
         Raises:
@@ -41,8 +42,10 @@ class DType(enum.IntEnum):
         """
         if isinstance(value, cls):
             return value
-        name = str(getattr(value, "name", value)).rsplit(".", 1)[-1]
-        found = _NAMES.get(name)
+        told: Any = value.__name__ if isinstance(value, type) else getattr(value, "name", value)
+        found = _NAMES.get(str(told).rsplit(".", 1)[-1])
+        if not getattr(value, "isnative", True):
+            raise invalid(f"dtype is {value!r}, whose bytes are in the other order: give it in the machine's own")
         if found is None:
             raise invalid(f"dtype is {value!r}; there are {' '.join(str(dtype) for dtype in cls)}")
         return found
@@ -68,6 +71,7 @@ _NAMES: Dict[str, DType] = {
     "bfloat16": DType.BF16,
     "int32": DType.S32,
     "bool": DType.PRED,
+    "bool_": DType.PRED,
     "float8_e4m3fn": DType.E4M3,
     "int8": DType.S8,
 }

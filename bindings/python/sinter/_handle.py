@@ -44,6 +44,17 @@ class _Holder:
         self._made = _generation
         self._drives = drives
 
+    def __repr__(self) -> str:
+        try:
+            told = f" {self._told()}" if self._checked() else ""
+        except Error as error:
+            told = " (closed)" if self._pointer is None else f" ({error.message})"
+        return f"<sinter.{type(self).__name__}{told}>"
+
+    def _told(self) -> str:
+        """What a repr says of an object that can be used."""
+        return f"at {self._pointer.value:#x}"
+
     def _checked(self) -> Any:
         """The C handle.
 

@@ -92,8 +92,8 @@ class Plan(Handle):
     def __str__(self) -> str:
         return self.summary()
 
-    def __repr__(self) -> str:
-        return f"<sinter.Plan {self.name}, m<={self.bucket}, {self.kernel_count} kernels, {self.predicted_us:.2f} us predicted>"
+    def _told(self) -> str:
+        return f"{self.name}, m<={self.bucket}, {self.kernel_count} kernels, {self.predicted_us:.2f} us predicted"
 
     # ------------------------------------------------------------ Launching
 
@@ -381,6 +381,9 @@ class GraphNodes(Handle):
 
     def __init__(self, pointer: ctypes.c_void_p, drives: bool) -> None:
         super().__init__(pointer, drives=drives)
+
+    def _told(self) -> str:
+        return f"of {library().sinter_graph_nodes_get_count(self._get())} kernels"
 
     @property
     def nodes(self) -> List[int]:

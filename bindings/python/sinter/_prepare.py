@@ -74,6 +74,9 @@ class Pending(Closable):
         self._lock = threading.Lock()
         under_way.add(self)
 
+    def _told(self) -> str:
+        return f"of {self.chain!r}, {'ended' if self.done() else 'under way'}"
+
     def done(self) -> bool:
         """Whether ``result`` would return at once."""
         try:
@@ -156,7 +159,7 @@ class Pending(Closable):
         try:
             watched = os.dup(self.fileno())  # a loop watches a descriptor once, and many may await
             ended = loop.create_future()
-            loop.add_reader(watched, lambda: ended.done() or ended.set_result(None))
+            loop.add_reader(watched, _end, ended)
         except (Error, OSError, NotImplementedError):
             await self._look_again()
         else:
@@ -197,6 +200,11 @@ class Pending(Closable):
             return None
         raise_error(status, error)
         return None
+
+
+def _end(ended: Any) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 class Many:

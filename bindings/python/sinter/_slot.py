@@ -49,6 +49,9 @@ class Slot(Closable):
         self.chain = chain
         under_way.add(self)
 
+    def _told(self) -> str:
+        return f"of {self.chain!r}, generation {self.generation}"
+
     @property
     def generation(self) -> int:
         """0: no plan yet, 1: one that stands in, 2: the final one, then one more for each that was offered.

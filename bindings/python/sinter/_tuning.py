@@ -40,6 +40,9 @@ class TuningSet(Handle):
         """
         call("sinter_tuning_set_write", self._get(), encode(path, "path"))
 
+    def _told(self) -> str:
+        return f"of {len(self)} entries"
+
     def __len__(self) -> int:
         return int(library().sinter_tuning_set_get_count(self._get()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
-from ._argument import integer
+from ._argument import integer, is_number
 from ._chain import M_MAX, Chain
 from ._error import invalid
 
@@ -27,7 +27,12 @@ def rows_of(chain: Chain, m: Optional[int]) -> int:
 
 
 def seconds(timeout: Any) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+    """`timeout`, an int or float of Python or numpy.
+
+    Raises:
+        TypeError: neither. Error: INVALID_ARGUMENT for less than 0, or NaN.
+    """
+    if not is_number(timeout):
         raise TypeError(f"timeout is {timeout!r}, which is no number of seconds")
     if not timeout >= 0:
         raise invalid(f"timeout is {timeout}, not 0 or more seconds")

@@ -230,6 +230,23 @@ def test_dtypes_have_many_names():
         assert sinter.DType.of(value).name == dtype
 
 
+def test_numpys_dtypes_and_numbers_are_taken():
+    numpy = pytest.importorskip("numpy")
+    names = {"float32": "F32", "float16": "F16", "int32": "S32", "int8": "S8", "bool_": "PRED"}
+    for name, dtype in names.items():
+        for value in (getattr(numpy, name), numpy.dtype(getattr(numpy, name)), numpy.zeros(1, name.strip("_")).dtype):
+            assert sinter.DType.of(value).name == dtype
+    for name, dtype in (("bfloat16", "BF16"), ("float8_e4m3fn", "E4M3")):  # ml_dtypes' scalars
+        assert sinter.DType.of(type(name, (), {})).name == dtype
+    assert sinter.DType.of(bool).name == "PRED"
+    for bad, message in ((numpy.float64, "float64"), (float, "float"), (numpy.dtype(">f4"), "other order")):
+        with pytest.raises(sinter.Error, match=f"dtype is .*{message}"):
+            sinter.DType.of(bad)
+    b = sinter.Builder()
+    x = b.input(numpy.float16, (numpy.int64(4), 8))
+    assert sinter.softmax(x, scale=numpy.float32(0.5)).shape == (4, 8)
+
+
 def test_a_finished_builder_is_closed_and_the_chain_lives():
     b = sinter.Builder()
     x = b.input("bf16", (M, 8))

@@ -193,6 +193,19 @@ def test_awaiting_can_be_cancelled(need_compiler):
         asyncio.run(run(context))
 
 
+def test_every_object_has_a_repr(cache_dir, need_compiler):
+    context = sinter.Context(target="h200", cache_dir=cache_dir)
+    slot, pending = context.slot(SMALL, m=8), context.prepare_async(SMALL, m=8)
+    pending.result(), slot.build.result()
+    assert repr(slot) == f"<sinter.Slot of {slot.chain!r}, generation 2>" and "rmsnorm" in repr(slot)
+    assert repr(pending) == f"<sinter.Pending of {pending.chain!r}, ended>"
+    assert repr(sinter.TuningSet()) == "<sinter.TuningSet of 0 entries>"
+    assert repr(sinter.Builder()) == "<sinter.Builder with 0 outputs>"
+    for item in (context, slot, pending):
+        item.close()
+        assert repr(item) == f"<sinter.{type(item).__name__} (closed)>"
+
+
 def test_awaiting_runs_no_callback(need_compiler):
     async def run(context):
         before, pending = _callbacks.count(), context.prepare_async(SMALL, m=8)

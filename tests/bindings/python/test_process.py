@@ -3,6 +3,8 @@
 import gc
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import weakref
@@ -53,6 +55,29 @@ def test_a_child_is_refused_the_parents_gpu(gpu, launchable, buffers):
 
     assert in_child(refused) == 0
     launchable(*inputs, out=out)
+
+
+def test_reprs_of_a_child_say_what_is_wrong(gpu, launchable):
+    assert in_child(lambda: "before a fork" in repr(launchable) and "before a fork" in repr(gpu)) == 0
+
+
+def test_the_package_runs_as_the_command(tmp_path):
+    package = tmp_path / "sinter"
+    shutil.copytree(pathlib.Path(sinter.__file__).parent, package, ignore=shutil.ignore_patterns("torch", "__pycache__"))
+    run = lambda *arguments: subprocess.run(
+        [sys.executable, "-m", "sinter", *arguments],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    missing = run("kinds")
+    assert missing.returncode == 1 and "not installed from a wheel" in missing.stderr
+    (package / "bin").mkdir()
+    program = package / "bin" / "sinter"
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    assert run("kinds", "-v").stdout == "kinds -v\n"
 
 
 def test_a_child_gives_up_the_parents_pending(context, need_compiler):
