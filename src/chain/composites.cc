@@ -69,9 +69,15 @@ void CheckScale(Expander& e, double scale) {
 
 // value * gamma + beta, each of which may be absent.
 ValueId Affine(Expander& e, ValueId value, ValueId gamma, ValueId beta) {
-  if (gamma != kNoValue && e.Check("gamma", gamma)) value = e.Mul(value, e.Spread(gamma, value));
-  if (beta != kNoValue && e.Check("beta", beta)) value = e.Add(value, e.Spread(beta, value));
+  if (gamma != kNoValue) value = e.Mul(value, e.SpreadOperand("gamma", gamma, value));
+  if (beta != kNoValue) value = e.Add(value, e.SpreadOperand("beta", beta, value));
   return value;
+}
+
+absl::StatusOr<ValueId> AddRelu(ChainBuilder& b, ValueId x) {
+  Expander e(b, "relu");
+  if (e.Check("x", x) && e.Type(x).dtype != DType::kS32) e.CheckFloat("x", x);
+  return e.Finish(e.Unary(UnaryKind::kRelu, x));
 }
 
 }  // namespace
@@ -85,7 +91,7 @@ absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x
     case Activation::kSilu:
       return AddSilu(b, x);
     case Activation::kRelu:
-      return b.Unary(UnaryKind::kRelu, x);
+      return AddRelu(b, x);
     case Activation::kIdentity: {
       Expander e(b, "identity");
       e.Check("x", x);
@@ -117,9 +123,8 @@ absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x) {
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up) {
   Expander e(b, "swiglu");
   e.Check("gate", gate);
-  e.Check("up", up);
   const ValueId activated = Silu(e, e.Widen(gate));
-  return e.Finish(e.Mul(activated, e.Widen(up)));
+  return e.Finish(e.Mul(activated, e.WidenOperand("up", up, activated, "those of gate")));
 }
 
 absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double scale,
@@ -130,7 +135,11 @@ absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis, double 
   axis = CheckAxis(e, x, axis);
   ValueId z = e.Widen(x);
   if (scale != 1.0) z = e.Mul(e.Scalar(scale), z);
-  if (mask != kNoValue && e.Check("mask", mask)) z = e.Add(z, e.Spread(e.Widen(mask), z));
+  if (mask != kNoValue && e.Check("mask", mask) && e.Type(mask).dtype == DType::kPred) {
+    e.Fail(absl::StrCat("mask is ", ToString(e.Type(mask)),
+                        ", must be a number, which is added: select 0 or -inf by it"));
+  }
+  if (mask != kNoValue) z = e.Add(z, e.SpreadOperand("mask", mask, z, true));
   const ValueId shifted = e.Sub(z, e.Spread(e.Statistic(ReduceKind::kMax, z, axis), z));
   const ValueId powers = e.Unary(UnaryKind::kExp, shifted);
   const ValueId sum = e.Spread(e.Statistic(ReduceKind::kSum, powers, axis), powers);
@@ -167,11 +176,10 @@ absl::StatusOr<ValueId> AddRmsNorm(ChainBuilder& b, ValueId x, double eps, Value
 absl::StatusOr<ValueId> AddRope(ChainBuilder& b, ValueId x, ValueId cos, ValueId sin) {
   Expander e(b, "rope");
   const int64_t half = CheckParts(e, "x", x, 2) / 2;
-  e.Check("cos", cos);
-  e.Check("sin", sin);
   const ValueId wide = e.Widen(x);
   const ValueId t1 = e.SliceLast(wide, 0, half), t2 = e.SliceLast(wide, half, half);
-  const ValueId c = e.Spread(e.Widen(cos), t1), s = e.Spread(e.Widen(sin), t1);
+  const ValueId c = e.SpreadOperand("cos", cos, t1, true);
+  const ValueId s = e.SpreadOperand("sin", sin, t1, true);
   const ValueId low = e.Sub(e.Mul(t1, c), e.Mul(t2, s));
   const ValueId high = e.Add(e.Mul(t2, c), e.Mul(t1, s));
   ValueId result = kNoValue;
@@ -182,11 +190,10 @@ absl::StatusOr<ValueId> AddRope(ChainBuilder& b, ValueId x, ValueId cos, ValueId
 absl::StatusOr<LstmResult> AddLstmCell(ChainBuilder& b, ValueId gates, ValueId c) {
   Expander e(b, "lstm_cell");
   const int64_t h = CheckParts(e, "gates", gates, 4) / 4;
-  e.Check("c", c);
   const ValueId wide = e.Widen(gates);
   const ValueId i = e.SliceLast(wide, 0, h), f = e.SliceLast(wide, h, h);
   const ValueId j = e.SliceLast(wide, 2 * h, h), o = e.SliceLast(wide, 3 * h, h);
-  const ValueId kept = e.Mul(Sigmoid(e, f), e.Widen(c));
+  const ValueId kept = e.Mul(Sigmoid(e, f), e.WidenOperand("c", c, f, "a quarter of gates"));
   const ValueId added = e.Mul(Sigmoid(e, i), e.Unary(UnaryKind::kTanh, j));
   LstmResult result;
   result.c = e.Add(kept, added);
@@ -199,14 +206,13 @@ absl::StatusOr<ValueId> AddGruCell(ChainBuilder& b, ValueId xg, ValueId hg, Valu
   Expander e(b, "gru_cell");
   const int64_t size = CheckParts(e, "xg", xg, 3) / 3;
   CheckParts(e, "hg", hg, 3);
-  e.Check("h", h);
-  const ValueId x = e.Widen(xg), g = e.Widen(hg);
+  const ValueId x = e.Widen(xg), g = e.WidenOperand("hg", hg, x, "those of xg");
   const auto part = [&](ValueId v, int index) { return e.SliceLast(v, index * size, size); };
   const ValueId r = Sigmoid(e, e.Add(part(x, 0), part(g, 0)));
   const ValueId z = Sigmoid(e, e.Add(part(x, 1), part(g, 1)));
   const ValueId n = e.Unary(UnaryKind::kTanh, e.Add(part(x, 2), e.Mul(r, part(g, 2))));
   const ValueId fresh = e.Mul(e.Sub(e.Scalar(1.0), z), n);
-  return e.Finish(e.Add(fresh, e.Mul(z, e.Widen(h))));
+  return e.Finish(e.Add(fresh, e.Mul(z, e.WidenOperand("h", h, z, "a third of xg"))));
 }
 
 }  // namespace sinter

@@ -142,11 +142,17 @@ Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
   return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
 }
 
-ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act,
-               Accumulate accumulate) {
+// What the operands of a product are called in errors.
+struct Fields {
+  absl::string_view a = "a", w = "w", bias = "bias";
+};
+
+ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act, Accumulate accumulate,
+               const Fields& fields = {}) {
   if (!e.ok()) return kNoValue;
-  ValueId y = e.Take(e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale, accumulate));
-  if (bias != kNoValue && e.Check("bias", bias)) y = e.Add(y, e.Spread(bias, y));
+  ValueId y = e.TakeAs(absl::StrCat(fields.a, " times ", fields.w),
+                       e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale, accumulate));
+  if (bias != kNoValue) y = e.Add(y, e.SpreadOperand(fields.bias, bias, y));
   return e.ok() ? e.Take(AddActivation(e.builder(), act, y)) : kNoValue;
 }
 
@@ -189,15 +195,25 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
                                      const QuantizeSpec& quantize, Activation act,
                                      Accumulate accumulate) {
   Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
-  ValueId c = Linear(e, in.a, in.w1, in.bias1, act, accumulate);
-  if (gated) c = e.Mul(c, Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity, accumulate));
+  const Fields first = gated ? Fields{"a", "w_gate", "bias_gate"} : Fields{"a", "w1", "bias1"};
+  ValueId c = Linear(e, in.a, in.w1, in.bias1, act, accumulate, first);
+  if (gated) {
+    const ValueId up = Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity, accumulate,
+                              {"a", "w_up", "bias_up"});
+    if (e.ok() && e.Type(up).dims != e.Type(c).dims) {
+      e.Fail(absl::StrCat("w_up is ", ToString(e.Type(in.w_up.codes)), ", must be as w_gate, ",
+                          ToString(e.Type(in.w1.codes))));
+    }
+    c = e.Mul(c, up);
+  }
   Scaled quantized;
   if (e.ok()) {
     absl::StatusOr<Scaled> codes = AddQuantize(b, c, quantize);
-    e.Take(codes.ok() ? absl::StatusOr<ValueId>(codes->codes) : codes.status());
     if (codes.ok()) quantized = *codes;
+    if (!codes.ok()) e.FailAs("the quantising of c", codes.status());
   }
-  return e.Finish(Linear(e, quantized, in.w2, in.bias2, Activation::kIdentity, accumulate));
+  return e.Finish(Linear(e, quantized, in.w2, in.bias2, Activation::kIdentity, accumulate,
+                         {"c", gated ? "w_down" : "w2", "bias2"}));
 }
 
 }  // namespace sinter

@@ -3,11 +3,13 @@
 #define SINTER_SRC_CHAIN_EXPANDER_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "src/chain/builder.h"
+#include "src/chain/infer.h"
 
 namespace sinter {
 
@@ -30,6 +32,63 @@ class Expander {
     }
     return ok();
   }
+  // Operands of the composite, which its errors name.
+  //
+  // False, with the error set, unless `id` takes arithmetic with what is f32.
+  bool CheckFloat(absl::string_view field, ValueId id) {
+    if (!Check(field, id) || IsFloat(Type(id).dtype)) return ok();
+    Fail(absl::StrCat(field, " is ", ToString(Type(id)), ", must be f32, f16 or bf16: cast it"));
+    return false;
+  }
+  // `id`, with `widen` as f32, broadcast to the dims of `like`.
+  ValueId SpreadOperand(absl::string_view field, ValueId id, ValueId like, bool widen = false) {
+    if (!(widen ? Check(field, id) : CheckFloat(field, id))) return -1;
+    const std::vector<Dim> dims = Type(like).dims;
+    if (!InferBroadcast(Type(id), dims).ok()) {
+      Fail(absl::StrCat(
+          field, " is ", ToString(Type(id)), ", must broadcast to ",
+          ToString(absl::MakeConstSpan(dims)),
+          dims.empty() ? "" : absl::StrCat(", as [", ToString(dims.back()), "] does")));
+    }
+    return Spread(widen ? Widen(id) : id, like);
+  }
+  // `id` as f32. It must have the dims of `like`, for the reason `why`, where neither is one
+  // number.
+  ValueId WidenOperand(absl::string_view field, ValueId id, ValueId like, absl::string_view why) {
+    if (!Check(field, id)) return -1;
+    const TensorType& type = Type(id);
+    if (type.rank() != 0 && Type(like).rank() != 0 && type.dims != Type(like).dims) {
+      Fail(absl::StrCat(field, " is ", ToString(type), ", must have the dims ",
+                        ToString(absl::MakeConstSpan(Type(like).dims)), ": ", why));
+    }
+    return Widen(id);
+  }
+  // The product x w: W is [n, k] with `transpose_b`, else [k, n].
+  ValueId MatmulOperands(absl::string_view x_field, ValueId x, absl::string_view w_field, ValueId w,
+                         bool transpose_b) {
+    if (!Check(x_field, x) || !Check(w_field, w)) return -1;
+    const TensorType x_type = Type(x), w_type = Type(w);
+    for (const auto& [field, type] : {std::pair(x_field, x_type), std::pair(w_field, w_type)}) {
+      if (IsFloat(type.dtype) || IsCode(type.dtype)) continue;
+      Fail(absl::StrCat(field, " is ", ToString(type), ", must be f32, f16, bf16, e4m3 or s8"));
+      return -1;
+    }
+    if (x_type.rank() < 2) {
+      Fail(absl::StrCat(x_field, " is ", ToString(x_type), ", its rank must be at least 2"));
+      return -1;
+    }
+    const Dim k = x_type.dims.back();
+    if (w_type.rank() < 2 || w_type.dims[w_type.rank() - (transpose_b ? 1 : 2)] != k) {
+      const std::string dims = transpose_b ? absl::StrCat("[n,", ToString(k), "]")
+                                           : absl::StrCat("[", ToString(k), ",n]");
+      Fail(absl::StrCat(w_field, " is ", ToString(w_type), ", must be ", dims, " in layout ",
+                        transpose_b ? "oi" : "io", ": ", x_field, " is ", ToString(x_type)));
+      return -1;
+    }
+    return TakeAs(absl::StrCat(x_field, " times ", w_field),
+                  builder_.Matmul(x, w, false, transpose_b));
+  }
+
   // Valid only while ok().
   const TensorType& Type(ValueId id) const { return builder_.TypeOf(id); }
   ChainBuilder& builder() { return builder_; }
@@ -39,8 +98,17 @@ class Expander {
     return ok() ? *id : -1;
   }
   ValueId Scalar(double v) { return ok() ? Take(builder_.Scalar(v)) : -1; }
-  ValueId Matmul(ValueId a, ValueId b, bool transpose_b) {
-    return ok() ? Take(builder_.Matmul(a, b, false, transpose_b)) : -1;
+  // Of an op that the composite's user did not add: the error has `what` in the place of its number
+  // and kind.
+  ValueId TakeAs(absl::string_view what, const absl::StatusOr<ValueId>& id) {
+    if (!id.ok()) FailAs(what, id.status());
+    return ok() ? *id : -1;
+  }
+  void FailAs(absl::string_view what, const absl::Status& status) {
+    absl::string_view message = status.message();
+    const size_t end = message.find("): ");
+    if (end != message.npos) message.remove_prefix(end + 3);
+    Fail(absl::StrCat(what, ": ", message));
   }
   ValueId Unary(UnaryKind kind, ValueId a) { return ok() ? Take(builder_.Unary(kind, a)) : -1; }
   ValueId Binary(BinaryKind kind, ValueId a, ValueId b) {

@@ -230,6 +230,38 @@ def test_dtypes_have_many_names():
         assert sinter.DType.of(value).name == dtype
 
 
+def bad_operand(name):
+    """Calls a composite of x [M, 8], w [4, 8] and v [8] with an operand that does not fit."""
+    b = sinter.Builder()
+    x, w = b.input("bf16", (M, 8)), b.constant("bf16", (4, 8))
+    four, eight, number = b.constant("bf16", (4,)), b.constant("bf16", (8,)), b.constant("s32", (8,))
+    down, mask = b.constant("bf16", (8, 4)), b.input("pred", (M, 8))
+    calls = {
+        "linear.bias": lambda: sinter.linear(x, w, eight),
+        "linear.w": lambda: sinter.linear(x, eight),
+        "gemm_chain.bias1": lambda: sinter.gemm_chain(x, w, down, bias1=eight),
+        "gemm_chain.bias2": lambda: sinter.gemm_chain(x, w, down, bias2=four),
+        "gated_ffn.bias_gate": lambda: sinter.gated_ffn(x, w, w, down, bias_gate=eight),
+        "gated_ffn.bias_up": lambda: sinter.gated_ffn(x, w, w, down, bias_up=number),
+        "layernorm.gamma": lambda: sinter.layernorm(x, gamma=four),
+        "layernorm.beta": lambda: sinter.layernorm(x, gamma=eight, beta=number),
+        "rmsnorm.gamma": lambda: sinter.rmsnorm(x, gamma=number),
+        "softmax.mask": lambda: sinter.softmax(x, mask=mask),
+        "rope.sin": lambda: sinter.rope(x, four, eight),
+        "lstm_cell.c": lambda: sinter.lstm_cell(x, x),
+        "swiglu.up": lambda: sinter.swiglu(x, w),
+    }
+    return calls[name] if name else list(calls)
+
+
+@pytest.mark.parametrize("name", bad_operand(""))
+def test_an_operand_of_a_composite_that_does_not_fit_is_named(name):
+    kind, _, field = name.partition(".")
+    with pytest.raises(sinter.Error, match=rf"op \d+ \({kind}\): {field} is \w+\[[M\d,]+\], must ") as refused:
+        bad_operand(name)()
+    assert refused.value.code == sinter.Status.INVALID_ARGUMENT
+
+
 def test_numpys_dtypes_and_numbers_are_taken():
     numpy = pytest.importorskip("numpy")
     names = {"float32": "F32", "float16": "F16", "int32": "S32", "int8": "S8", "bool_": "PRED"}

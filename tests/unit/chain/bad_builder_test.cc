@@ -285,7 +285,9 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return AddSoftmax(b, 9, 0).status(); },
      "op 7 (softmax): x is value 9, which does not exist"},
     {[](ChainBuilder& b) { return AddSoftmax(b, 0, -1, 1.0, 1).status(); },
-     "op 7 (softmax): op 8 (broadcast): dimension 0 of a is 4, must be 1 or M for dims [M,8]"},
+     "op 7 (softmax): mask is bf16[4,8], must broadcast to [M,8], as [8] does"},
+    {[](ChainBuilder& b) { return AddSoftmax(b, 0, -1, 1.0, 3).status(); },
+     "op 7 (softmax): mask is pred[M,8], must be a number, which is added: select 0 or -inf by it"},
     {[](ChainBuilder& b) { return AddSoftmax(b, 2, 3).status(); },
      "op 7 (softmax): axis is 3, must be in [-2, 1]"},
     {[](ChainBuilder& b) { return AddSoftmax(b, 0, -1, 0).status(); },
@@ -293,7 +295,15 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return AddLayerNorm(b, 0, -1).status(); },
      "op 7 (layernorm): eps is -1, must be more than 0 in f32 and at most 1"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 0, 1e-5, 5).status(); },
-     "op 7 (layernorm): op 17 (broadcast): rank of the result is 2, must be at least that of a, 3"},
+     "op 7 (layernorm): gamma is f32[2,3,4], must broadcast to [M,8], as [8] does"},
+    {[](ChainBuilder& b) { return AddLayerNorm(b, 0, 1e-5, 4, 2).status(); },
+     "op 7 (layernorm): beta is s32[M,8], must be f32, f16 or bf16: cast it"},
+    {[](ChainBuilder& b) { return AddLayerNorm(b, 0, 1e-5, 4, 1).status(); },
+     "op 7 (layernorm): beta is bf16[4,8], must broadcast to [M,8], as [8] does"},
+    {[](ChainBuilder& b) { return AddRmsNorm(b, 0, 1e-6, 3).status(); },
+     "op 7 (rmsnorm): gamma is pred[M,8], must be f32, f16 or bf16: cast it"},
+    {[](ChainBuilder& b) { return AddRmsNorm(b, 5, 1e-6, 4).status(); },
+     "op 7 (rmsnorm): gamma is f32[8], must broadcast to [2,3,4], as [4] does"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 6, 1e-5).status(); },
      "op 7 (layernorm): rank of x is 0, must be at least 1"},
     {[](ChainBuilder& b) { return AddRmsNorm(b, 0, kNaN).status(); },
@@ -301,16 +311,29 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return AddRmsNorm(b, 0, 1e-6, 20).status(); },
      "op 7 (rmsnorm): gamma is value 20, which does not exist"},
     {[](ChainBuilder& b) { return AddRope(b, 5, 0, 0).status(); },
-     "op 7 (rope): op 9 (broadcast): dimension 0 of a is M, must be 1 or 3 for dims [2,3,2]"},
+     "op 7 (rope): cos is f32[M,8], must broadcast to [2,3,2], as [2] does"},
+    {[](ChainBuilder& b) { return AddRope(b, 5, 6, 4).status(); },
+     "op 7 (rope): sin is f32[8], must broadcast to [2,3,2], as [2] does"},
     {[](ChainBuilder& b) { return AddRope(b, 6, 0, 0).status(); },
      "op 7 (rope): x is f32[], its last dimension must be a multiple of 2"},
     {[](ChainBuilder& b) { return AddLstmCell(b, 5, 40).status(); },
      "op 7 (lstm_cell): c is value 40, which does not exist"},
     {[](ChainBuilder& b) { return AddLstmCell(b, 0, 0).status(); },
-     "op 7 (lstm_cell): op 12 (mul): a is f32[M,2], b is f32[M,8]: dims must be equal, or one of "
-     "rank 0"},
+     "op 7 (lstm_cell): c is f32[M,8], must have the dims [M,2]: a quarter of gates"},
     {[](ChainBuilder& b) { return AddGruCell(b, 0, 0, 0).status(); },
      "op 7 (gru_cell): xg is f32[M,8], its last dimension must be a multiple of 3"},
+    {[](ChainBuilder& b) { return AddActivation(b, Activation::kRelu, 3).status(); },
+     "op 7 (relu): x is pred[M,8], must be f32, f16 or bf16: cast it"},
+    {[](ChainBuilder& b) { return AddSwiglu(b, 0, 1).status(); },
+     "op 7 (swiglu): up is bf16[4,8], must have the dims [M,8]: those of gate"},
+    {[](ChainBuilder& b) { return AddLinear(b, 0, 1, 2, Layout::kOI).status(); },
+     "op 7 (linear): bias is s32[M,8], must be f32, f16 or bf16: cast it"},
+    {[](ChainBuilder& b) { return AddLinear(b, 4, 1, kNoValue, Layout::kOI).status(); },
+     "op 7 (linear): x is f32[8], its rank must be at least 2"},
+    {[](ChainBuilder& b) { return AddLinear(b, 0, 4, kNoValue, Layout::kOI).status(); },
+     "op 7 (linear): w is f32[8], must be [n,8] in layout oi: x is f32[M,8]"},
+    {[](ChainBuilder& b) { return AddLinear(b, 0, 2, kNoValue, Layout::kOI).status(); },
+     "op 7 (linear): w is s32[M,8], must be f32, f16, bf16, e4m3 or s8"},
     {[](ChainBuilder& b) { return AddActivation(b, static_cast<Activation>(8), 0).status(); },
      "op 7 (activation): act is 8, which does not exist"},
     {[](ChainBuilder& b) { return AddActivation(b, Activation::kIdentity, 8).status(); },
@@ -322,9 +345,9 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return AddLinear(b, 0, 1, kNoValue, static_cast<Layout>(0)).status(); },
      "op 7 (linear): layout is 0, must be oi or io"},
     {[](ChainBuilder& b) { return AddLinear(b, 0, 1, kNoValue, Layout::kIO).status(); },
-     "op 7 (linear): op 7 (matmul): k of a is 8, k of b is 4"},
+     "op 7 (linear): w is bf16[4,8], must be [8,n] in layout io: x is f32[M,8]"},
     {[](ChainBuilder& b) { return AddLinear(b, 0, 1, 4, Layout::kOI).status(); },
-     "op 7 (linear): op 8 (broadcast): dimension 0 of a is 8, must be 1 or 4 for dims [M,4]"},
+     "op 7 (linear): bias is f32[8], must broadcast to [M,4], as [4] does"},
     {[](ChainBuilder& b) {
        return AddGemmChain(b, {5, 1, -1, 1, -1}, Activation::kRelu, Layout::kOI).status();
      },
@@ -340,7 +363,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return AddGemmChain(b, {1, 1, -1, 1, -1}, Activation::kRelu, Layout::kOI).status();
      },
-     "op 7 (gemm_chain): op 9 (matmul): k of a is 4, k of b is 8"},
+     "op 7 (gemm_chain): w2 is bf16[4,8], must be [n,4] in layout oi: c is f32[4,4]"},
     {[](ChainBuilder& b) {
        return AddGatedFfn(b, {1, 1, 1, -1, -1, -1, -1}, Activation::kSilu, Layout::kOI).status();
      },
@@ -352,7 +375,7 @@ TEST(Builder, RefusesBadCallsWithTheirMessageAndStaysAsItWas) {
     ChainBuilder b;
     AddValues(b);
     const absl::Status status = bad.call(b);
-    EXPECT_EQ(status.message(), bad.message);
+    EXPECT_EQ(std::string(status.message()), bad.message);
     EXPECT_EQ(b.size(), 7) << bad.message;
   }
 }
@@ -392,6 +415,67 @@ TEST(Builder, RefusesAnOperandBeforeTheFirstValue) {
   ChainBuilder b;
   EXPECT_EQ(b.Unary(UnaryKind::kExp, 0).status().message(),
             "op 0 (exp): a is value 0, none exists yet");
+}
+
+// A gated FFN of fitting operands, which each case spoils: a [M,8], w_gate and w_up [4,8], w_down
+// [8,4] of bf16, and a vector of each length.
+struct Gated {
+  ChainBuilder b;
+  GatedFfnOperands in;
+  ValueId four = kNoValue, eight = kNoValue, other = kNoValue, five = kNoValue;
+  ValueId Add(std::vector<Dim> dims, DType dtype = DType::kBF16) {
+    return *b.Input({dtype, std::move(dims)});
+  }
+  Gated() {
+    in.a = Add({kM, C(8)});
+    in.w_gate = Add({C(4), C(8)});
+    in.w_up = Add({C(4), C(8)});
+    in.w_down = Add({C(8), C(4)});
+    four = Add({C(4)});
+    eight = Add({C(8)});
+    other = Add({C(4)}, DType::kS32);
+    five = Add({C(5), C(8)});
+  }
+  std::string Message() {
+    return std::string(AddGatedFfn(b, in, Activation::kSilu, Layout::kOI).status().message());
+  }
+};
+
+TEST(Builder, NamesTheOperandOfAGatedFfnThatDoesNotFit) {
+  const std::pair<std::function<void(Gated&)>, std::string> cases[] = {
+      {[](Gated& g) { g.in.bias_gate = g.eight; },
+       "bias_gate is bf16[8], must broadcast to [M,4], as [4] does"},
+      {[](Gated& g) { g.in.bias_up = g.eight; },
+       "bias_up is bf16[8], must broadcast to [M,4], as [4] does"},
+      {[](Gated& g) { g.in.bias2 = g.four; },
+       "bias2 is bf16[4], must broadcast to [M,8], as [8] does"},
+      {[](Gated& g) { g.in.bias_up = g.other; },
+       "bias_up is s32[4], must be of a's dtype bf16 and rank 1"},
+      {[](Gated& g) { g.in.w_up = g.five; }, "w_up is bf16[5,8], must be as w_gate, bf16[4,8]"},
+      {[](Gated& g) { g.in.w_gate = g.in.w_up = g.in.w_down; },
+       "w_gate is bf16[8,4], must be [n,8] in layout oi: a is bf16[M,8]"},
+      {[](Gated& g) { g.in.w_down = g.five; },
+       "w_down is bf16[5,8], must be [n,4] in layout oi: c is f32[M,4]"},
+  };
+  EXPECT_EQ(Gated().Message(), "");
+  for (const auto& [spoil, message] : cases) {
+    Gated gated;
+    spoil(gated);
+    EXPECT_EQ(gated.Message(), "op 8 (gated_ffn): " + message);
+    EXPECT_EQ(gated.b.size(), 8);
+  }
+}
+
+TEST(Builder, NamesTheOperandOfACellThatDoesNotFit) {
+  ChainBuilder b;
+  const ValueId gates = *b.Input({DType::kF32, {kM, C(12)}});
+  const ValueId wide = *b.Input({DType::kBF16, {kM, C(6)}});
+  const ValueId state = *b.Input({DType::kBF16, {kM, C(4)}});
+  EXPECT_EQ(std::string(AddGruCell(b, gates, wide, state).status().message()),
+            "op 3 (gru_cell): hg is bf16[M,6], must have the dims [M,12]: those of xg");
+  EXPECT_EQ(std::string(AddGruCell(b, gates, gates, wide).status().message()),
+            "op 3 (gru_cell): h is bf16[M,6], must have the dims [M,4]: a third of xg");
+  EXPECT_TRUE(AddGruCell(b, gates, gates, state).ok());
 }
 
 TEST(Builder, FinishRefusesNoOutputAndDeadValues) {

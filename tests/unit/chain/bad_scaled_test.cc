@@ -301,24 +301,34 @@ const BadCall kBadComposites[] = {
     {[](Values& v) {
        return AddScaledLinear(v.b, {v.a, v.row}, {}).status();
      },
-     "op 14 (scaled_matmul): op 14 (scaled_matmul): w is value -1, must be in [0, 13]"},
+     "op 14 (scaled_matmul): a times w: w is value -1, must be in [0, 13]"},
     {[](Values& v) {
        return AddScaledLinear(v.b, {v.a, v.row}, {v.w, v.column}, v.small_row).status();
      },
-     "op 14 (scaled_matmul): op 15 (broadcast): dimension 0 of a is 40, must be 1 or M for dims "
-     "[M,300]"},
+     "op 14 (scaled_matmul): bias is f32[40,1], must broadcast to [M,300], as [300] does"},
+    {[](Values& v) {
+       ScaledFfnOperands in = Ffn(v);
+       in.bias_up = v.small_row;
+       return AddFfn(v, in, true, {});
+     },
+     "op 15 (scaled_gated_ffn): bias_up is f32[40,1], must broadcast to [M,300], as [300] does"},
+    {[](Values& v) {
+       ScaledFfnOperands in = Ffn(v);
+       in.bias1 = v.small_row;
+       return AddFfn(v, in, false, {});
+     },
+     "op 15 (scaled_gemm_chain): bias1 is f32[40,1], must broadcast to [M,300], as [300] does"},
     {[](Values& v) { return AddFfn(v, Ffn(v), true, Spec(Granularity::kGroup)); },
-     "op 15 (scaled_gated_ffn): op 20 (quantize): x is f32[M,300], its last dimension must be a "
+     "op 15 (scaled_gated_ffn): the quantising of c: x is f32[M,300], its last dimension must be a "
      "constant multiple of 128"},
     {[](Values& v) { return AddFfn(v, Ffn(v), false, Spec(Granularity::kRow, kS8)); },
-     "op 15 (scaled_gemm_chain): op 28 (scaled_matmul): dtype of a is s8, of w e4m3: must be "
-     "equal"},
+     "op 15 (scaled_gemm_chain): c times w2: dtype of a is s8, of w e4m3: must be equal"},
     {[](Values& v) {
        ScaledFfnOperands in = Ffn(v);
        in.w2 = {v.j, v.small_row};
        return AddFfn(v, in, true, {});
      },
-     "op 15 (scaled_gated_ffn): op 30 (scaled_matmul): dtype of a is e4m3, of w s8: must be equal"},
+     "op 15 (scaled_gated_ffn): c times w_down: dtype of a is e4m3, of w s8: must be equal"},
 };
 
 template <size_t kCount>
@@ -327,7 +337,7 @@ void ExpectRefused(const BadCall (&cases)[kCount]) {
     Values v;
     const absl::Status status = bad.call(v);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.message;
-    EXPECT_EQ(status.message(), bad.message);
+    EXPECT_EQ(std::string(status.message()), bad.message);
   }
 }
 
@@ -370,10 +380,11 @@ TEST(BadScaled, TextIsRefusedWithItsMessage) {
       {"scaled_matmul m=M n=8 k=128 scales=static",
        "scaled_matmul: scales is static, must be one of tensor row group"},
       {"scaled_matmul m=M n=8 k=256 scales=group codes=s8",
-       "scaled_matmul: op 4 (scaled_matmul): op 4 (scaled_matmul): dims of scale_a are [M,2], must "
+       "scaled_matmul: op 4 (scaled_matmul): a times w: dims of scale_a are [M,2], must "
        "be one of [], [1, 1], [M, 1] for s8[M,256]: s8 has no groups of k"},
       {"scaled_gemm_chain m=M n=200 k=128 l=64 act=relu quantize=group",
-       "scaled_gemm_chain: op 6 (scaled_gemm_chain): op 8 (quantize): x is f32[M,200], its last "
+       "scaled_gemm_chain: op 6 (scaled_gemm_chain): the quantising of c: x is f32[M,200], its "
+       "last "
        "dimension must be a constant multiple of 128"},
       {"scaled_gemm_chain m=M n=200 k=128 l=64 act=relu scales=group",
        "scaled_gemm_chain: columns of w2 are 200, must be a multiple of 128 for scales=group"},
@@ -383,13 +394,13 @@ TEST(BadScaled, TextIsRefusedWithItsMessage) {
       {"scaled_matmul m=M n=8 k=256 accumulate=exact",
        "scaled_matmul: accumulate is exact, must be one of promoted fast"},
       {"scaled_matmul m=M n=8 k=256 scales=group accumulate=fast",
-       "scaled_matmul: op 4 (scaled_matmul): op 4 (scaled_matmul): accumulate is fast, must be "
+       "scaled_matmul: op 4 (scaled_matmul): a times w: accumulate is fast, must be "
        "promoted where scale_a has a value for each 128 of k"},
       {"scaled_matmul m=M n=8 k=256 codes=s8 accumulate=fast",
-       "scaled_matmul: op 4 (scaled_matmul): op 4 (scaled_matmul): accumulate is fast, must be "
+       "scaled_matmul: op 4 (scaled_matmul): a times w: accumulate is fast, must be "
        "promoted for s8: its sums are exact"},
       {"scaled_gemm_chain m=M n=256 k=256 l=64 act=relu quantize=group accumulate=fast",
-       "scaled_gemm_chain: op 6 (scaled_gemm_chain): op 21 (scaled_matmul): accumulate is fast, "
+       "scaled_gemm_chain: op 6 (scaled_gemm_chain): c times w2: accumulate is fast, "
        "must be promoted where scale_a has a value for each 128 of k"},
   };
   for (const BadText& bad : cases)
