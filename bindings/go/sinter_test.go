@@ -405,11 +405,24 @@ func TestAPendingPrepareEnds(t *testing.T) {
 	refused(t, err, FailedPrecondition, "the pending prepare is closed")
 }
 
+func TestABuildOfASlotHasADeadline(t *testing.T) {
+	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
+	prepare(t, c, chain)
+	slot, err := c.NewSlot(chain, 3000, SlotOptions{Deadline: time.Microsecond})
+	if err == nil { // it passes where the slot looks up, or where it builds
+		defer slot.Close()
+		_, err = slot.Wait(context.Background())
+	}
+	refused(t, err, DeadlineExceeded, "")
+	_, err = c.NewSlot(chain, 3000, SlotOptions{Deadline: -time.Second})
+	refused(t, err, InvalidArgument, "prepare.deadline_us is -1000000")
+}
+
 func TestASlotHoldsTheBestPlanSoFar(t *testing.T) {
 	c, chain := target(t, Options{CacheDir: String("")}), gatedFFN(t)
 	prepare(t, c, chain)
 	held := make(chan struct{})
-	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions{Progress: func(string, float64) { <-held }}, true})
+	slot, err := c.NewSlot(chain, 200, SlotOptions{PrepareOptions: PrepareOptions{Progress: func(string, float64) { <-held }}, Manual: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"time"
 	"unsafe"
 )
 
@@ -17,10 +18,11 @@ type Slot struct {
 	built *ending // shared by all who wait for the build
 }
 
-// SlotOptions of a slot. The prepare's are the build's, which has no deadline.
+// SlotOptions of a slot. The prepare's are the build's.
 type SlotOptions struct {
 	PrepareOptions
-	Manual bool // the final plan becomes current by Switch alone, so that ranks change at one step
+	Manual   bool          // the final plan becomes current by Switch alone, so that ranks change at one step
+	Deadline time.Duration // of the build, from the call; 0: none. Then its error is DeadlineExceeded
 }
 
 // NewSlot finds the plan that serves m rows, or starts to build it in the background.
@@ -41,6 +43,7 @@ func (c *Context) NewSlot(chain *Chain, m int64, given SlotOptions) (*Slot, erro
 	if err != nil {
 		return nil, err
 	}
+	options.deadline_us = C.int64_t(microseconds(given.Deadline))
 	flags := C.uint32_t(0)
 	if given.Manual {
 		flags = C.SINTER_SLOT_MANUAL

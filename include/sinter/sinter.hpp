@@ -21,7 +21,9 @@
 #ifndef SINTER_SINTER_HPP_
 #define SINTER_SINTER_HPP_
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -123,14 +125,36 @@ enum class Granularity : int32_t {
   kStatic = SINTER_SCALE_STATIC
 };
 
+namespace detail {
+
+// `us` as a whole number, `least` or more; -1, which the library refuses, for less than 0 and NaN.
+inline int64_t Microseconds(double us, int64_t least) {
+  constexpr double kCenturies = 9e18;
+  if (!(us >= 0)) return -1;
+  return us > kCenturies ? INT64_MAX : std::max(static_cast<int64_t>(us), least);
+}
+
+}  // namespace detail
+
 // An option struct of sinter.h, zeroed, with its size set.
 template <typename Struct>
 struct Zeroed : Struct {
   Zeroed() : Struct() { this->struct_size = static_cast<uint32_t>(sizeof(Struct)); }
 };
+// The same, of a long call.
+template <typename Struct>
+struct Limited : Zeroed<Struct> {
+  // From the call, then SINTER_DEADLINE_EXCEEDED: options.SetDeadline(std::chrono::seconds(2)).
+  // Less than a microsecond, 0 too, is one: a deadline_us of 0 is none.
+  template <typename Rep, typename Period>
+  void SetDeadline(std::chrono::duration<Rep, Period> from_now) {
+    const std::chrono::duration<double, std::micro> us = from_now;
+    this->deadline_us = detail::Microseconds(us.count(), 1);
+  }
+};
 using ContextOptions = Zeroed<sinter_context_options>;
-using PrepareOptions = Zeroed<sinter_prepare_options>;
-using TuneOptions = Zeroed<sinter_tune_options>;
+using PrepareOptions = Limited<sinter_prepare_options>;
+using TuneOptions = Limited<sinter_tune_options>;
 using Stats = Zeroed<sinter_stats>;
 using TensorInfo = Zeroed<sinter_tensor_info>;
 
@@ -377,10 +401,18 @@ struct OutputOptions {
   std::vector<int32_t> stride_m_powers;
   Value alias;  // an input whose buffer this output may share
 };
+// Zeros around an image: {all}, {height, width} or {top, bottom, left, right}.
+struct Pads {
+  constexpr Pads(int32_t all = 0) : Pads(all, all) {}
+  constexpr Pads(int32_t height, int32_t width) : Pads(height, height, width, width) {}
+  constexpr Pads(int32_t above, int32_t below, int32_t before, int32_t behind)
+      : top(above), bottom(below), left(before), right(behind) {}
+  int32_t top, bottom, left, right;
+};
 struct Conv2dOptions {
   Filter filter = Filter::kOhwi;
   std::array<int32_t, 2> strides{1, 1}, dilations{1, 1};  // height, width
-  std::array<int32_t, 4> pads{0, 0, 0, 0};                // top, bottom, left, right
+  Pads pads;
 };
 struct SoftmaxOptions {
   double scale = 1;
@@ -472,10 +504,10 @@ class ChainBuilder {
     given.stride_width = options.strides[1];
     given.dilation_height = options.dilations[0];
     given.dilation_width = options.dilations[1];
-    given.pad_top = options.pads[0];
-    given.pad_bottom = options.pads[1];
-    given.pad_left = options.pads[2];
-    given.pad_right = options.pads[3];
+    given.pad_top = options.pads.top;
+    given.pad_bottom = options.pads.bottom;
+    given.pad_left = options.pads.left;
+    given.pad_right = options.pads.right;
     return Add({x, w}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_conv2d(chain(), x.id(), w.id(), &given, out, error);
     });
@@ -959,6 +991,12 @@ class Pending
     return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
       return sinter_pending_get(get(), timeout_us, out, error);
     });
+  }
+  // The same for at most `timeout`; at once where that is less than 0.
+  template <typename Rep, typename Period>
+  Result<Plan> Get(std::chrono::duration<Rep, Period> timeout) const {
+    const std::chrono::duration<double, std::micro> us = timeout;
+    return Get(std::max<int64_t>(detail::Microseconds(us.count(), 0), 0));
   }
   // Calls `callback` exactly once with the prepare's status: on its thread when it ends, or here
   // and now if it has. The callback may use the library. What it throws here and now is

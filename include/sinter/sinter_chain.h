@@ -147,7 +147,7 @@ typedef struct sinter_softmax_options {
   uint32_t struct_size;
   uint32_t flags;    /* none yet */
   double scale;      /* 0 means 1 */
-  sinter_value mask; /* broadcast to x; SINTER_NO_VALUE: none */
+  sinter_value mask; /* broadcast to x, no pred; SINTER_NO_VALUE: none */
   int32_t reserved;  /* 0 */
 } sinter_softmax_options;
 /* softmax(scale * x + mask) along `axis`; a negative axis counts from the end. The row's maximum is

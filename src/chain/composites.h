@@ -27,8 +27,8 @@ absl::StatusOr<ValueId> AddGeluErf(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up);  // silu(gate) * up
 
-// softmax(scale * x + mask) along `axis` (negative counts from the end); mask kNoValue or
-// broadcastable to x; scale is not 0 in f32.
+// softmax(scale * x + mask) along `axis` (negative counts from the end); mask kNoValue, or no
+// pred and broadcastable to x; scale is not 0 in f32.
 absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis,
                                    double scale = kDefaultSoftmaxScale.value,
                                    ValueId mask = kNoValue);

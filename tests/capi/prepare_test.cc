@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "sinter/sinter.hpp"
 #include "tests/capi/abi.h"
 
 namespace sinter_test {
@@ -557,6 +558,23 @@ TEST_F(PrepareAbi, WhatAReadyCallbackThrowsIsAnError) {
   const std::lock_guard<std::mutex> lock(log.mutex);
   EXPECT_THAT(log.all, HasSubstr("the ready callback threw: boom"));
   EXPECT_THAT(log.all, HasSubstr("the ready callback threw what is no std::exception"));
+}
+
+TEST_F(PrepareAbi, AFunctionOfCppThatThrowsIsAnErrorAndGivenBackOnce) {
+  const auto kept = std::make_shared<int>(0);
+  const auto throws = [kept](sinter_status) { throw std::runtime_error("boom"); };
+  Held held(context, chain);
+  sinter_pending_retain(held.pending);
+  sinter::Pending pending(held.pending);
+  EXPECT_TRUE(pending.OnReady(throws).ok());
+  Calls last;
+  EXPECT_EQ(last.AskFor(held.pending).status, SINTER_OK);
+  held.go = true;
+  last.Await();
+  EXPECT_EQ(pending.OnReady(throws).code(), SINTER_INTERNAL);
+  sinter_pending_release(held.pending);
+  pending = sinter::Pending();
+  EXPECT_EQ(kept.use_count(), 2);  // this and what `throws` holds
 }
 
 TEST_F(PrepareAbi, WhatAProgressCallbackThrowsEndsItsPrepare) {

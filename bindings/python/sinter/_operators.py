@@ -151,7 +151,7 @@ def swiglu(gate: Value, up: Value) -> Value:
 
 
 def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Value] = None) -> Value:
-    """softmax(scale * x + mask) along `axis`; the mask is broadcast to x."""
+    """softmax(scale * x + mask) along `axis`; the mask, of numbers, is broadcast to x."""
     b = builder_of(x)
     options = _abi.SoftmaxOptions(scale=_nonzero(scale, "scale", "not be 0 in f32"), mask=b._optional(mask))
     at = integer(axis, "axis", -(2**31), 2**31 - 1)

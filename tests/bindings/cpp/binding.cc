@@ -77,6 +77,9 @@ void EveryAddReachesTheLibrary() {
   const std::vector<int64_t> pixels = {sinter::kM, 2, 2, 2};
   sinter::Conv2dOptions padded;
   padded.filter = sinter::Filter::kHwio;
+  EXPECT(padded.pads.top == 0 && sinter::Pads(3).right == 3);
+  padded.pads = {2, 1};  // height, width
+  EXPECT(padded.pads.top == 2 && padded.pads.bottom == 2 && padded.pads.left == 1);
   padded.pads = {0, 0, 1, 1};
   const auto filter = b.Constant(DType::kBf16, {1, 2, 2, 2});
   const auto wide = b.Conv2d(b.Reshape(half, pixels), filter, padded);
@@ -266,7 +269,15 @@ int PreparesForATarget() {
   EXPECT(text.ok() && text->find("m<=32") != std::string::npos && text->back() != '\0');
 
   sinter::PrepareOptions late;
-  late.deadline_us = 1;
+  const std::pair<double, int64_t> deadlines[] = {
+      {2, 2000000}, {1e-9, 1}, {0, 1}, {-1, -1}, {1e300, INT64_MAX}};
+  for (const auto& [seconds, us] : deadlines) {
+    late.SetDeadline(std::chrono::duration<double>(seconds));
+    EXPECT(late.deadline_us == us);
+  }
+  late.SetDeadline(std::chrono::hours(2));
+  EXPECT(late.deadline_us == int64_t{7200} * 1000000);
+  late.SetDeadline(std::chrono::nanoseconds(1));
   const auto cancel = sinter::Cancel::Create().value();
   cancel.Request();
   sinter::PrepareOptions cancelled;
@@ -293,6 +304,11 @@ int PreparesForATarget() {
   const auto slot = context.MakeSlot(chain, 20).value();
   EXPECT(slot.Generation() == 2 && slot.Build()->Get().ok());
   EXPECT(slot.Acquire()->Digest().value() == plan.Digest().value());
+  // It passes where the slot looks up, or where it builds.
+  const auto late_slot = context.MakeSlot(chain, 3000, late);
+  EXPECT_REFUSED(late_slot.ok() ? late_slot->Build()->Get(std::chrono::minutes(1)).status()
+                                : late_slot.status(),
+                 SINTER_DEADLINE_EXCEEDED, "");
   EXPECT_REFUSED(slot.Switch(), SINTER_FAILED_PRECONDITION, "SINTER_SLOT_MANUAL");
   const auto manual = context.MakeSlot(chain, 500, {}, SINTER_SLOT_MANUAL).value();
   EXPECT_OK(manual.Build()->Get().status());

@@ -301,6 +301,13 @@ def test_deadline(need_compiler):
         assert caught.value.code == sinter.Status.DEADLINE_EXCEEDED
         with pytest.raises(TimeoutError):
             context.prepare_async(COLD.format(8024), m=128).result(timeout=0.0)
+        for late in (
+            lambda: context.prepare_many([COLD.format(8016)], [128], timeout=1e-6),
+            lambda: context.slot(COLD.format(8016), m=128, timeout=1e-6).build.result(),
+        ):
+            with pytest.raises(sinter.Error) as refused:
+                late()
+            assert refused.value.code == sinter.Status.DEADLINE_EXCEEDED
 
 
 def test_a_signal_ends_a_prepare(need_compiler):

@@ -317,6 +317,12 @@ fn a_pending_prepare_is_waited_for_awaited_and_dropped() {
     let cold = Context::new(&cold).unwrap();
     let long = PrepareOptions { deadline: Some(Duration::from_millis(3)), ..Default::default() };
     refused(block_on(cold.prepare_async(&chain, 4096, &long).unwrap()), Status::DEADLINE_EXCEEDED, "");
+    // It passes where the slot looks up, or where it builds.
+    let at_once = PrepareOptions { deadline: Some(Duration::ZERO), ..Default::default() };
+    let slot = cold.slot(&chain, 3000, &at_once);
+    refused(slot.and_then(|slot| slot.build()?.wait()), Status::DEADLINE_EXCEEDED, "");
+    let many = cold.prepare_many(&[(&chain, 3500)], &at_once);
+    refused(many[0].clone(), Status::DEADLINE_EXCEEDED, "");
     let began = Instant::now();
     let dropped = cold.prepare_async(&chain, 200, &options).unwrap();
     assert!(!dropped.is_ready() && dropped.wait_timeout(Duration::from_millis(1)).is_none());
