@@ -155,6 +155,33 @@ TEST_F(RemoteAbi, AStoreThatIsDownIsAMissWithThatReason) {
   EXPECT_GE(Stats(context).cache_remote_down, 1u);
 }
 
+// Functions that throw are a store that does not work: what it lacks is built.
+TEST_F(RemoteAbi, AStoreThatThrowsHurtsNobody) {
+  store_.get = [](uintptr_t, const char*, int64_t, sinter_x_give, uintptr_t) -> sinter_status {
+    throw 1;
+  };
+  store_.put = [](uintptr_t, const char*, const void*, uint64_t, int64_t, int32_t,
+                  int64_t) -> sinter_status { throw 2; };
+  store_.try_lease = [](uintptr_t, const char*, const char*, int64_t, int64_t) -> sinter_status {
+    throw 3;
+  };
+  store_.release = [](uintptr_t, const char*, const char*, int64_t) -> sinter_status { throw 4; };
+  store_.add_member = [](uintptr_t, const char*, const char*, int64_t, int64_t) -> sinter_status {
+    throw 5;
+  };
+  store_.members = [](uintptr_t, const char*, int64_t, sinter_x_give, uintptr_t) -> sinter_status {
+    throw 6;
+  };
+  store_.destroy = [](uintptr_t) { throw 7; };
+  options_.remote_publish = SINTER_SWITCH_ON;
+  const ContextPtr context = Make();
+  const Result result = Prepare(context);
+  if (result.status == SINTER_UNAVAILABLE) GTEST_SKIP() << result.message;
+  EXPECT_EQ(result.status, SINTER_OK) << result.message;
+  Ok([&](auto e) { return sinter_x_cache_flush(context.get(), e); });
+  EXPECT_GE(Stats(context).cache_remote_errors + Stats(context).cache_remote_down, 1u);
+}
+
 TEST_F(RemoteAbi, WhatIsMissingIsNamedAndSecretsAreNot) {
   const auto refused = [&] {
     sinter_context* context = nullptr;

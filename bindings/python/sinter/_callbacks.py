@@ -122,3 +122,5 @@ def end_calls() -> None:
         error = ctypes.c_void_p()
         library().sinter_x_end_calls(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(error))
         library().sinter_error_release(error)
+        # Never freed: an interpreter that is started anew in this process gets functions at other addresses.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))
