@@ -12,10 +12,11 @@ f32 scalar (s32 beside s32 operands), so that nothing is rounded: only ``cast`` 
 from __future__ import annotations
 
 import ctypes
+import numbers
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._argument import flag, integer, sequence
+from ._argument import flag, integer, is_number, sequence
 from ._chain import Chain
 from ._dtype import DType, DTypeLike
 from ._error import invalid
@@ -349,9 +350,9 @@ class Builder(Handle):
         if isinstance(value, Value):
             self._own(value)
             return value
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if not is_number(value):
             raise TypeError(f"an operand is a {type(value).__name__}, not a sinter.Value or a number")
-        whole = beside.dtype is DType.S32 and isinstance(value, int)
+        whole = beside.dtype is DType.S32 and isinstance(value, numbers.Integral)
         return self.scalar(value, DType.S32 if whole else DType.F32)
 
     def _pair(self, a: Operand, b: Operand) -> Tuple[Value, Value]:

@@ -277,6 +277,11 @@ def test_numpys_dtypes_and_numbers_are_taken():
     b = sinter.Builder()
     x = b.input(numpy.float16, (numpy.int64(4), 8))
     assert sinter.softmax(x, scale=numpy.float32(0.5)).shape == (4, 8)
+    for made in (x * numpy.float32(2), numpy.float32(2) * x, x + numpy.int64(1), numpy.int8(3) - x):
+        assert made.shape == (4, 8) and made.dtype is sinter.DType.F32
+    assert (x.cast("s32") * numpy.int64(2)).dtype is sinter.DType.S32 and (x > numpy.float16(0)).shape == (4, 8)
+    with pytest.raises(TypeError, match="an operand is a bool"):
+        x * numpy.bool_(True)
 
 
 def test_a_finished_builder_is_closed_and_the_chain_lives():
