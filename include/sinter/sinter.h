@@ -442,13 +442,16 @@ SINTER_API void sinter_binding_release(const sinter_binding* binding);
  * (programmatic dependent launch); until that one's results are there it reads only constants. */
 enum { SINTER_LAUNCH_PDL = 1 };
 /* Enqueues the plan's kernels; allocates nothing. `symbols`: one value, M, when the chain uses it;
- * else count 0. M = 0 enqueues nothing. Legal in capture: the plan then lives as long as the graph.
+ * else count 0. M = 0 enqueues nothing for outputs of rows; an output that has elements without M
+ * is written: a sum over no rows is 0, a max -inf, a min +inf (of s32 the least and the largest),
+ * a mean NaN. Legal in capture: the plan then lives as long as the graph.
  * SINTER_OUT_OF_RANGE: M is above the bucket (unless the bucket is the largest). SINTER_UNAVAILABLE
  * without a GPU. */
 SINTER_API sinter_status sinter_binding_launch(const sinter_binding* binding, sinter_stream stream,
                                                uint32_t symbol_count, const int64_t* symbols,
                                                uint32_t flags, sinter_error** error);
-/* Bind and launch in one call, for buffers that change every time. */
+/* Bind and launch in one call, for buffers that change every time. With M = 0 the buffers of rows
+ * may be null. */
 SINTER_API sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stream stream,
                                             uint32_t symbol_count, const int64_t* symbols,
                                             uint32_t buffer_count, const sinter_device_ptr* buffers,
@@ -468,11 +471,11 @@ typedef struct sinter_graph_nodes sinter_graph_nodes;
 /* SINTER_GRAPH_PDL: as SINTER_LAUNCH_PDL, behind those of the dependencies that are kernels. */
 enum { SINTER_GRAPH_PDL = 1 };
 /* Adds to `graph` what sinter_binding_launch would enqueue, behind `dependencies`, nodes of it. The
- * nodes depend on one another in order, by the edges that a capture would give. M = 0 adds one
- * empty node. Arguments are copied. The graph and what is instantiated from it keep the plan;
- * buffers and workspace must outlive them. On failure the graph has no node more.
- * SINTER_UNIMPLEMENTED: a driver older than CUDA 12.3; capture a launch instead. Thread-compatible
- * for the graph. */
+ * nodes depend on one another in order, by the edges that a capture would give. M = 0 adds the
+ * nodes of the outputs without M, one empty node where there is none. Arguments are copied. The
+ * graph and what is instantiated from it keep the plan; buffers and workspace must outlive them. On
+ * failure the graph has no node more. SINTER_UNIMPLEMENTED: a driver older than CUDA 12.3; capture
+ * a launch instead. Thread-compatible for the graph. */
 SINTER_API sinter_status sinter_binding_add_to_graph(const sinter_binding* binding,
                                                      sinter_graph graph, uint32_t dependency_count,
                                                      const sinter_graph_node* dependencies,

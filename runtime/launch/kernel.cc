@@ -159,7 +159,6 @@ absl::StatusOr<std::unique_ptr<BoundKernel>> Kernel::Bind(const LaunchRecipe& re
 
 absl::Status Kernel::Launch(const BoundKernel& bound, StreamHandle stream, int64_t m,
                             int64_t row_offset, bool pdl_edge) const {
-  if (m == 0) return absl::OkStatus();
   const Binding* const binding = OwnBinding(bound);
   if (binding == nullptr) return ForeignBinding();
   ContextScope scope(*device_);

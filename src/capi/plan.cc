@@ -15,14 +15,15 @@ namespace {
 absl::StatusOr<std::shared_ptr<const PlanBinding>> BindBuffers(const sinter_plan* plan,
                                                                uint32_t count,
                                                                const sinter_device_ptr* buffers,
-                                                               sinter_device_ptr workspace) {
+                                                               sinter_device_ptr workspace,
+                                                               bool no_rows = false) {
   SINTER_RETURN_IF_ERROR(Check(plan, "plan"));
   if (count != plan->buffers) {
     return absl::InvalidArgumentError(
         absl::StrCat("buffer_count is ", count, ", the plan binds ", plan->buffers));
   }
   SINTER_RETURN_IF_ERROR(CheckNotNull(buffers, "buffers"));
-  return plan->prepared->Bind(std::vector<DevicePtr>(buffers, buffers + count), workspace);
+  return plan->prepared->Bind(std::vector<DevicePtr>(buffers, buffers + count), workspace, no_rows);
 }
 
 }  // namespace
@@ -112,10 +113,12 @@ sinter_status sinter_plan_launch(const sinter_plan* plan, sinter_stream stream,
                                  sinter_device_ptr workspace, uint32_t flags,
                                  sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_ASSIGN_OR_RETURN(const auto binding,
-                            capi::BindBuffers(plan, buffer_count, buffers, workspace));
+    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
     SINTER_RETURN_IF_ERROR(capi::CheckFlags(flags, SINTER_LAUNCH_PDL, "launch"));
     SINTER_ASSIGN_OR_RETURN(const int64_t m, capi::SymbolM(plan->uses_m, symbol_count, symbols));
+    const bool no_rows = plan->uses_m && m == 0;
+    SINTER_ASSIGN_OR_RETURN(const auto binding,
+                            capi::BindBuffers(plan, buffer_count, buffers, workspace, no_rows));
     return plan->prepared->Launch(*binding, stream, m, flags != 0);
   });
 }

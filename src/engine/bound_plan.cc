@@ -1,5 +1,6 @@
 #include "src/engine/bound_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,24 @@ std::string BufferName(const Chain& chain, int canonical) {
     return absl::StrCat("output ", canonical - chain.num_inputs());
   }
   return absl::StrCat("input ", chain.InputOrder()[canonical]);
+}
+
+bool HasRows(const Chain& chain, int canonical) {
+  const int output = canonical - chain.num_inputs();
+  const TensorType& type = output < 0 ? chain.input_op(canonical).type : chain.output_type(output);
+  return SymbolicAxis(type.dims) >= 0;
+}
+
+// Of a buffer that is never read or written: aligned, and not null.
+constexpr DevicePtr kNowhere = kBufferAlignment;
+
+// Gives the buffers of rows a place where they are null.
+std::vector<DevicePtr> PlacedWithoutRows(const Chain& chain, std::vector<DevicePtr> buffers) {
+  const auto count = static_cast<size_t>(chain.num_inputs() + chain.num_outputs());
+  for (size_t i = 0; i < std::min(buffers.size(), count); ++i) {
+    if (buffers[i] == 0 && HasRows(chain, static_cast<int>(i))) buffers[i] = kNowhere;
+  }
+  return buffers;
 }
 
 absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buffers) {
@@ -43,8 +62,9 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
-                                                          const std::vector<DevicePtr>& buffers,
-                                                          DevicePtr workspace) {
+                                                          const std::vector<DevicePtr>& given,
+                                                          DevicePtr workspace, bool no_rows) {
+  const std::vector<DevicePtr> buffers = no_rows ? PlacedWithoutRows(*plan->chain, given) : given;
   SINTER_RETURN_IF_ERROR(CheckBuffers(*plan->chain, buffers));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
   auto bound = std::make_shared<BoundPlan>();

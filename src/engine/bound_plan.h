@@ -22,10 +22,12 @@ struct BoundPlan : PlanBinding {
 };
 
 // `buffers` in canonical order: inputs, then outputs. Needs loaded kernels. INVALID_ARGUMENT on a
-// wrong count, a null or misaligned pointer, naming it.
+// wrong count, a null or misaligned pointer, naming it. `no_rows`: the binding is launched with
+// m = 0 alone, so the buffers of rows, which have no element, may be null.
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
                                                           const std::vector<DevicePtr>& buffers,
-                                                          DevicePtr workspace);
+                                                          DevicePtr workspace,
+                                                          bool no_rows = false);
 
 // OUT_OF_RANGE unless the plan takes `m` rows: 0..bucket, any number for the largest bucket. A
 // chain without M ignores it.
@@ -43,9 +45,21 @@ struct PlanLaunch {
 
 // Calls `step(PlanLaunch)`, which returns a status, for every launch that `m` rows take, in order,
 // until one fails. `pdl_edge`: of the first; inside the plan every kernel that can.
+// Without rows those kernels alone are launched that outputs without M need.
 template <typename Step>
 absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Step&& step) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
+  if (rows == 0) {
+    bool inner = false;
+    for (const size_t i : plan.without_rows) {
+      const LaunchRecipe& recipe = plan.recipes[i];
+      const bool edge = recipe.pdl && (inner ? !recipe.cooperative : pdl_edge);
+      const absl::Status status = step(PlanLaunch{i, 0, 0, edge});
+      if (!status.ok()) return status;
+      inner = true;
+    }
+    return absl::OkStatus();
+  }
   for (int64_t offset = 0; offset < rows; offset += plan.rows.at_once) {
     const int64_t piece = std::min(plan.rows.at_once, rows - offset);
     for (size_t i = 0; i < plan.kernels.size(); ++i) {
@@ -61,7 +75,7 @@ absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Ste
 
 // Enqueues `m` rows, in pieces of the largest bucket when there are more. `pdl_edge`: the first
 // kernel may start while its predecessor on the stream ends; inside the plan every kernel that can
-// does. m = 0 enqueues nothing. Allocates nothing, waits for nothing.
+// does. m = 0 enqueues what outputs without M need. Allocates nothing, waits for nothing.
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge);
 
 }  // namespace sinter

@@ -121,11 +121,13 @@ class PreparedPlan {
                                      StreamHandle stream) const = 0;
   // `buffers` in the caller's order: inputs as added to the chain, then outputs as declared;
   // aligned to 16 bytes, the workspace to 128. INVALID_ARGUMENT naming the buffer otherwise.
+  // `no_rows`: for launches with m = 0 alone; buffers of rows may be null then.
   virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> Bind(
-      const std::vector<DevicePtr>& buffers, DevicePtr workspace) const = 0;
+      const std::vector<DevicePtr>& buffers, DevicePtr workspace, bool no_rows = false) const = 0;
   // Enqueue only; in capture the graph keeps the plan alive. `binding` is this plan's own.
   // `pdl_edge`: the plan may start while the work ahead on the stream ends. A chain without M
-  // ignores m. m outside 0.. or above the bucket (unless the bucket is the largest): OUT_OF_RANGE.
+  // ignores m. m = 0 writes the outputs without M and nothing else. m outside 0.. or above the
+  // bucket (unless the bucket is the largest): OUT_OF_RANGE.
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
   // What Launch would enqueue, as nodes of `graph` behind `edges`. The graph, and what is made from

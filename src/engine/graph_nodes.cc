@@ -36,12 +36,14 @@ absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, G
   PlanNodes result;
   result.plan = bound.plan;
   result.passes = PassesOf(*bound.plan, m);
-  if (result.passes == 0) {
+  if (result.passes == 0 && bound.plan->without_rows.empty()) {
     SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node, loader.AddEmptyNode(graph, edges));
     result.nodes.push_back(node);
     return result;
   }
-  result.nodes.reserve(static_cast<size_t>(result.passes) * bound.kernels.size());
+  result.nodes.reserve(result.passes == 0
+                           ? bound.plan->without_rows.size()
+                           : static_cast<size_t>(result.passes) * bound.kernels.size());
   absl::Status status = AddKernels(bound, graph, std::move(edges), m, &result.nodes);
   if (status.ok()) status = loader.TieToGraph(graph, bound.plan);
   if (status.ok()) return result;

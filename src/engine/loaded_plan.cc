@@ -1,6 +1,7 @@
 #include "src/engine/loaded_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "src/base/codec.h"
@@ -49,6 +50,56 @@ RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
   return {any ? kMaxExtent : largest, open ? kMaxExtent : plan.bucket};
 }
 
+using Place = std::pair<int, uint64_t>;  // a buffer and an offset in it
+
+// What a kernel reads and writes of values without M.
+struct ConstantPlaces {
+  std::vector<Place> reads, writes;
+};
+
+ConstantPlaces PlacesOfStitch(const StitchSpec& stitch) {
+  ConstantPlaces places;
+  const Chain& body = stitch.body;
+  for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
+    const int output = i - body.num_inputs();
+    const TensorType& type = output < 0 ? body.input_op(i).type : body.output_type(output);
+    if (SymbolicAxis(type.dims) >= 0) continue;
+    const StitchOperand& operand = stitch.operands[static_cast<size_t>(i)];
+    (output < 0 ? places.reads : places.writes).emplace_back(operand.buffer, operand.offset_bytes);
+  }
+  return places;
+}
+
+ConstantPlaces PlacesOf(const KernelSpec& spec) {
+  if (spec.stitch != nullptr) return PlacesOfStitch(*spec.stitch);
+  ConstantPlaces places;
+  if (!spec.constant_rows) return places;  // all that it writes has rows of M
+  for (const OperandBinding& operand : spec.operands) {
+    const bool result = operand.role == Role::kOut || operand.role == Role::kScaleOut;
+    (result ? places.writes : places.reads).emplace_back(operand.buffer, operand.offset_bytes);
+  }
+  return places;
+}
+
+// LoadedPlan::without_rows: from the outputs back to what their values are made of.
+std::vector<size_t> KernelsWithoutRows(const Chain& chain, const Plan& plan) {
+  std::set<Place> needed;
+  for (int i = 0; i < chain.num_outputs(); ++i) {
+    if (SymbolicAxis(chain.output_type(i).dims) < 0) needed.insert({chain.num_inputs() + i, 0});
+  }
+  std::vector<size_t> kernels;
+  for (size_t i = plan.kernels.size(); i-- > 0 && !needed.empty();) {
+    const ConstantPlaces places = PlacesOf(plan.kernels[i].spec);
+    size_t made = 0;
+    for (const Place& place : places.writes) made += needed.erase(place);
+    if (made == 0) continue;
+    kernels.push_back(i);
+    needed.insert(places.reads.begin(), places.reads.end());
+  }
+  std::reverse(kernels.begin(), kernels.end());
+  return kernels;
+}
+
 }  // namespace
 
 std::string TextOf(const PassedOver& other) {
@@ -84,6 +135,7 @@ std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Pl
   auto loaded = std::make_shared<LoadedPlan>();
   loaded->fixed_rows = FixedRowsOf(*chain);
   loaded->rows = RowLimitsOf(*chain, plan);
+  if (chain->UsesM()) loaded->without_rows = KernelsWithoutRows(*chain, plan);
   loaded->chosen_digest = plan.PlanDigest();
   loaded->chain = std::move(chain);
   loaded->plan = std::move(plan);

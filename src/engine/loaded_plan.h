@@ -49,6 +49,9 @@ struct LoadedPlan {
   std::vector<LaunchRecipe> recipes;
   int64_t fixed_rows = -1;  // rows of a chain without M; -1: the launch says
   RowLimits rows;
+  // The kernels that a launch without rows needs, in order: those that outputs without M are made
+  // by. Empty where every output has M.
+  std::vector<size_t> without_rows;
 
   uint64_t saved_ns_per_pass = 0;  // that the unfused plan would take longer
 

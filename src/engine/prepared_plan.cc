@@ -51,7 +51,8 @@ class PreparedPlanImpl : public PreparedPlan {
   }
 
   absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(const std::vector<DevicePtr>& buffers,
-                                                          DevicePtr workspace) const override {
+                                                          DevicePtr workspace,
+                                                          bool no_rows) const override {
     SINTER_RETURN_IF_ERROR(NeedGpu());
     std::vector<DevicePtr> canonical = buffers;
     // A wrong count is left to BindPlan, which names it.
@@ -60,7 +61,7 @@ class PreparedPlanImpl : public PreparedPlan {
       canonical[i] = from < buffers.size() ? buffers[from] : 0;
     }
     SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> bound,
-                            BindPlan(plan_, canonical, workspace));
+                            BindPlan(plan_, canonical, workspace, no_rows));
     return std::shared_ptr<const PlanBinding>(std::move(bound));
   }
 

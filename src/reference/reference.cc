@@ -178,7 +178,6 @@ absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const
     sinks.push_back(std::move(sink));
   }
   SINTER_RETURN_IF_ERROR(CheckRows(chain, m, options));
-  if (m == 0 && chain.UsesM()) return absl::OkStatus();
   Execution(chain, m, inputs, options).Run(sinks, false);
   return absl::OkStatus();
 }

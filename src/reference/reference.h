@@ -23,7 +23,7 @@ struct ReferenceOptions {
 // `inputs` in canonical order, each of its tensor's dtype and strides; never written. `outputs`
 // likewise; with `rows` set only those rows are written. Floating values are held in float64, s32
 // wraps, nothing but inputs, casts and the final store rounds. The result does not depend on
-// `threads`. m = 0 of a chain that uses M writes nothing. Buffers stay the caller's. Blocks;
+// `threads`. m = 0 writes the outputs without M alone. Buffers stay the caller's. Blocks;
 // thread-safe. INVALID_ARGUMENT on a wrong count or null pointer, OUT_OF_RANGE on sizes.
 absl::Status RunReference(const Chain& chain, int64_t m, const std::vector<const void*>& inputs,
                           const std::vector<void*>& outputs, const ReferenceOptions& options = {});

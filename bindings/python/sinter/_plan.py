@@ -131,8 +131,6 @@ class Plan(Handle):
         on, pdl = current(inputs, self.context.device) if stream is None else stream_handle(stream), flag(pdl, "pdl")
         rows, buffers, outputs = self._buffers(inputs, out, m, on)
         self._need_device()
-        if rows == 0 and self.chain.uses_m:
-            return outputs[0] if len(outputs) == 1 else outputs
         given = self._given_workspace(workspace, on, buffers, rows)
         self._order(buffers + given, on)
         address = given[0].address if given else self.context._workspaces.address(on, self.workspace_size)

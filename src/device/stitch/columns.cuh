@@ -18,7 +18,7 @@ struct MomentResults {
   float *means, *moments;
   float scale;  // of the second moments
   SINTER_DEVICE void put(int column, const Moments& joined) const {
-    means[column] = joined.mean;
+    means[column] = joined.count > 0.0f ? joined.mean : __uint_as_float(0x7FFFFFFFu);  // no rows
     moments[column] = joined.squares * scale;
   }
 };

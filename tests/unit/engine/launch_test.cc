@@ -83,6 +83,19 @@ TEST(LaunchTest, BadBuffersAreNamed) {
   }
 }
 
+TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
+  Ready ready;
+  ready.world.compute = false;
+  const auto bound = ready.plan->Bind({0, 4096, 4096, 0}, 128, true);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_TRUE(ready.plan->Launch(**bound, nullptr, 0, false).ok());
+  EXPECT_TRUE(ready.world.launches.empty());
+  const absl::Status weights = ready.plan->Bind({0, 0, 4096, 0}, 128, true).status();
+  EXPECT_THAT(std::string(weights.message()), HasSubstr("buffer of input 1 is null"));
+  const absl::Status rows = ready.plan->Bind({0, 4096, 4096, 4096}, 128).status();
+  EXPECT_THAT(std::string(rows.message()), HasSubstr("buffer of input 0 is null"));
+}
+
 TEST(LaunchTest, WorkspaceIsCheckedAndOnlyItsHeaderIsCleared) {
   Ready ready;
   const uint64_t bytes = ready.plan->WorkspaceBytes();

@@ -9,6 +9,7 @@
 #include "src/base/device_model.h"
 #include "src/chain/composites.h"
 #include "src/chain/conv2d.h"
+#include "src/engine/bound_plan.h"
 #include "src/engine/loaded_plan.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
@@ -171,6 +172,50 @@ TEST(OddChains, AnOutputWithoutMInItsPlaceIsMadeOnce) {
     g.Out(g.Add(step, g.Spread(g.Const(1), step)), over);
     EXPECT_EQ(MostRows(g.Finish()) == 8192, in_place);
   }
+}
+
+// The kernels that a launch without rows has, of the plan's.
+std::vector<size_t> LaunchedWithoutRows(const Chain& chain, size_t* kernels) {
+  FusionOptions options;
+  FusionResult plans = *PlanChain(chain, 64, testing::H200(), options);
+  *kernels = plans.chosen.kernels.size();
+  const auto loaded = NewLoadedPlan(std::make_shared<const Chain>(chain), plans.chosen);
+  loaded->recipes.resize(*kernels);
+  std::vector<size_t> launched;
+  EXPECT_TRUE(ForEachLaunch(*loaded, 0, false, [&](const PlanLaunch& one) {
+                EXPECT_EQ(one.rows, 0);
+                launched.push_back(one.kernel);
+                return absl::OkStatus();
+              }).ok());
+  return launched;
+}
+
+// Column sums of a product's rows, then a product of the one row of sums. Without rows the first
+// product has nothing to do.
+TEST(OddChains, WithoutRowsOutputsWithoutMAreMadeAndNothingElse) {
+  for (const bool sums : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(kBF16, {-1, 64});
+    const ValueId y = g.Cast(g.Matmul(x, g.In(kBF16, {64, 64}, true)), kBF16);
+    g.Out(y);
+    if (sums) {
+      const ValueId sum = g.Cast(g.Reduce(ReduceKind::kSum, g.Cast(y, kF32), 0), kBF16);
+      g.Out(g.Cast(g.Matmul(sum, g.In(kBF16, {64, 64}, true)), kBF16));
+    }
+    size_t kernels = 0;
+    const std::vector<size_t> launched = LaunchedWithoutRows(g.Finish(), &kernels);
+    EXPECT_EQ(kernels, sums ? 3u : 1u);
+    EXPECT_EQ(launched, sums ? (std::vector<size_t>{1, 2}) : std::vector<size_t>{});
+  }
+}
+
+// What only outputs of rows need is not made either.
+TEST(OddChains, WithoutRowsWhatOnlyRowsReadIsNotMade) {
+  testing::Graph g;
+  const ValueId x = g.In(kF32, {-1, 64}), v = g.In(kF32, {8192, 64});
+  g.Out(g.Mul(x, g.Spread(g.Reduce(ReduceKind::kMax, v, 0), x)));
+  size_t kernels = 0;
+  EXPECT_TRUE(LaunchedWithoutRows(g.Finish(), &kernels).empty());
 }
 
 }  // namespace

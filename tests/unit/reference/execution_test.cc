@@ -137,7 +137,7 @@ TEST(Reference, ManyPassesEqualOne) {
   EXPECT_EQ(result[1], (V{2, 4}));
 }
 
-TEST(Reference, ZeroRowsAreANoOp) {
+TEST(Reference, ZeroRowsWriteTheOutputsWithoutM) {
   const Chain ffn = ParseProblem("gemm_chain m=0 n=8 k=8 l=8 act=relu")->chain;
   const std::vector<uint8_t> w(128, 0);
   std::vector<const void*> in(3, w.data());
@@ -147,10 +147,54 @@ TEST(Reference, ZeroRowsAreANoOp) {
   const Chain sum = testing::OneOutput(
       {{DType::kF32, {Dim::M(), C(2)}}},
       +[](ChainBuilder& b) { return b.Reduce(ReduceKind::kSum, 0, {0}); });
-  std::vector<float> out = {5, 6};
-  EXPECT_TRUE(RunReference(sum, 0, {nullptr}, {out.data()}).ok());
-  EXPECT_EQ(out, (std::vector<float>{5, 6}));
   EXPECT_EQ(RunReferenceF64(sum, 0, {nullptr})->at(0), (V{0, 0}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::pair<ReduceKind, double> kinds[] = {{ReduceKind::kSum, 0},
+                                                 {ReduceKind::kMax, -infinity},
+                                                 {ReduceKind::kMin, infinity},
+                                                 {ReduceKind::kMean, std::nan("")}};
+  for (const auto& [kind, value] : kinds) {
+    for (const bool whole : {false, true}) {
+      ChainBuilder b;
+      const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
+      ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
+      const std::vector<int32_t> axes =
+          whole ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0};
+      ASSERT_TRUE(b.Output(*b.Reduce(kind, x, axes)).ok());
+      const Chain chain = *b.Finish();
+      std::vector<float> rows = {7}, out = {5, 6};
+      ASSERT_TRUE(RunReference(chain, 0, {nullptr}, {rows.data(), out.data()}).ok());
+      EXPECT_EQ(rows[0], 7);
+      EXPECT_TRUE(out[0] == value || (std::isnan(value) && std::isnan(out[0]))) << out[0];
+      EXPECT_EQ(out[1] == 6, whole);
+    }
+  }
+  const std::pair<ReduceKind, int32_t> integers[] = {
+      {ReduceKind::kSum, 0}, {ReduceKind::kMax, INT32_MIN}, {ReduceKind::kMin, INT32_MAX}};
+  for (const auto& [kind, value] : integers) {
+    ChainBuilder b;
+    ASSERT_TRUE(b.Output(*b.Reduce(kind, *b.Input({DType::kS32, {Dim::M()}}), {0})).ok());
+    int32_t out = 5;
+    ASSERT_TRUE(RunReference(*b.Finish(), 0, {nullptr}, {&out}).ok());
+    EXPECT_EQ(out, value);
+  }
+}
+
+// The sum over M of a product is 0 where nothing is added; what it is made into follows.
+TEST(Reference, ZeroRowsGoOnThroughProductsAndActivations) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
+  const ValueId w = *b.Input({DType::kF32, {C(3), C(2)}});
+  const ValueId sum = *b.Reduce(ReduceKind::kSum, x, {0}, true);
+  const ValueId one = *b.Unary(UnaryKind::kSigmoid, sum);
+  ASSERT_TRUE(b.Output(*b.Matmul(one, w, false, true)).ok());
+  ASSERT_TRUE(b.Output(*b.Matmul(x, x, true, false)).ok());
+  const Chain chain = *b.Finish();
+  const std::vector<float> weights = {1, 2, 3, 4, 5, 6};
+  std::vector<float> y(3, -1), gram(4, -1);
+  ASSERT_TRUE(RunReference(chain, 0, {nullptr, weights.data()}, {y.data(), gram.data()}).ok());
+  EXPECT_EQ(y, (std::vector<float>{1.5, 3.5, 5.5}));
+  EXPECT_EQ(gram, (std::vector<float>{0, 0, 0, 0}));
 }
 
 TEST(Reference, AnOutputMayShareItsInputsBuffer) {

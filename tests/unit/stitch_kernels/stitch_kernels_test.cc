@@ -1,4 +1,6 @@
 // Generated kernels of the stitch family, run on the host thread by thread, against the reference.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -7,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "src/engine/trial_data.h"
+#include "src/reference/reference.h"
 #include "src/stitch/program.h"
 #include "tests/bench/graph_check.h"
 #include "tests/unit/stitch_kernels/grid_simulator.h"
@@ -47,17 +50,24 @@ class Guarded {
 // One kernel's body, inputs, expected outputs and launches.
 class Launches {
  public:
-  explicit Launches(const HostKernel& kernel) : kernel_(kernel) {}
+  explicit Launches(const HostKernel& kernel) : Launches(kernel, kernel.m) {}
+  Launches(const HostKernel& kernel, int64_t m) : kernel_(kernel), m_(m) {}
 
-  void Prepare() {
+  // Inputs, but nothing that outputs are judged by.
+  void Read() {
     ByteReader reader(absl::string_view(kernel_.spec, kernel_.spec_bytes));
     absl::StatusOr<StitchSpec> spec = ReadStitch(reader);
     ASSERT_TRUE(spec.ok()) << spec.status();
     spec_ = *std::move(spec);
-    case_ = {kernel_.name, "", spec_.body, kernel_.m};
-    auto inputs = RandomInputs(spec_.body, kernel_.m, 5);
+    case_ = {kernel_.name, "", spec_.body, m_};
+    auto inputs = RandomInputs(spec_.body, m_, 5);
     ASSERT_TRUE(inputs.ok()) << inputs.status();
     inputs_ = *std::move(inputs);
+  }
+
+  void Prepare() {
+    Read();
+    if (::testing::Test::HasFatalFailure()) return;
     auto expected = bench::GraphExpected::Make(case_, inputs_, 5);
     ASSERT_TRUE(expected.ok()) << expected.status();
     expected_ = *std::move(expected);
@@ -77,7 +87,7 @@ class Launches {
     const Chain& body = spec_.body;
     for (const std::string& input : inputs_) tensors.emplace_back(input);
     for (int i = 0; i < body.num_outputs(); ++i) {
-      tensors.emplace_back(static_cast<size_t>(*OutputBytes(body, i, kernel_.m)));
+      tensors.emplace_back(static_cast<size_t>(*OutputBytes(body, i, m_)));
     }
     tensors.emplace_back(spec_.parts.empty()
                              ? static_cast<size_t>(*StitchScratchBytes(body, spec_.schedule))
@@ -97,7 +107,7 @@ class Launches {
     GridSimulator grid(
         {s.grid, s.block_threads, s.LaunchCluster(), static_cast<size_t>(kernel_.shared_bytes)},
         seed);
-    EXPECT_EQ(grid.Run([&] { kernel_.run(pointers.data(), static_cast<int>(kernel_.m)); }), "");
+    EXPECT_EQ(grid.Run([&] { kernel_.run(pointers.data(), static_cast<int>(m_)); }), "");
     EXPECT_EQ(static_cast<uint32_t>(barrier) % 0x80000000u, 0u) << "blocks that have arrived";
     for (size_t i = 0; i < tensors.size(); ++i) {
       EXPECT_TRUE(tensors[i].Whole()) << "written beside tensor " << i;
@@ -113,8 +123,25 @@ class Launches {
   }
   const StitchSpec& spec() const { return spec_; }
 
+  // Of the reference.
+  std::vector<std::string> Reference() const {
+    const Chain& body = spec_.body;
+    std::vector<const void*> inputs;
+    for (const std::string& input : inputs_) inputs.push_back(input.data());
+    std::vector<std::string> outputs;
+    std::vector<void*> to;
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      outputs.emplace_back(static_cast<size_t>(*OutputBytes(body, i, m_)), kPoison);
+    }
+    for (std::string& output : outputs) to.push_back(output.data());
+    const absl::Status status = RunReference(body, m_, inputs, to);
+    EXPECT_TRUE(status.ok()) << status;
+    return outputs;
+  }
+
  private:
   const HostKernel& kernel_;
+  const int64_t m_;
   StitchSpec spec_;
   bench::GraphCase case_;
   bench::GraphExpected expected_;
@@ -135,6 +162,47 @@ TEST_P(StitchKernels, AreRightInAnyOrderOfThreads) {
   if (!launches.HasAliases()) return;
   for (uint64_t seed : {3, 4}) {
     EXPECT_TRUE(launches.Run(seed, true) == first) << "in place the bytes differ, seed " << seed;
+  }
+}
+
+// `bytes` of f32 or s32 as numbers, of other types as bytes.
+std::vector<double> ValuesOf(DType dtype, const std::string& bytes) {
+  std::vector<double> values;
+  const auto size = static_cast<size_t>(SizeOf(dtype));
+  for (size_t at = 0; at + size <= bytes.size(); at += size) {
+    float number = 0;
+    int32_t whole = 0;
+    uint16_t half = 0;
+    std::memcpy(&number, &bytes[at], std::min(size, sizeof number));
+    std::memcpy(&whole, &bytes[at], std::min(size, sizeof whole));
+    std::memcpy(&half, &bytes[at], std::min(size, sizeof half));
+    values.push_back(dtype == DType::kF32    ? number
+                     : dtype == DType::kBF16 ? BF16ToF32(half)
+                     : dtype == DType::kF16  ? F16ToF32(half)
+                                             : whole);
+  }
+  return values;
+}
+
+TEST_P(StitchKernels, WriteOutputsWithoutMWhereThereAreNoRows) {
+  Launches launches(kHostKernels[GetParam()], 0);
+  launches.Read();
+  if (HasFatalFailure()) return;
+  const Chain& body = launches.spec().body;
+  if (!body.UsesM()) return;
+  const std::vector<std::string> outputs = launches.Run(1), expected = launches.Reference();
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const DType dtype = body.output_type(i).dtype;
+    const std::vector<double> is = ValuesOf(dtype, outputs[static_cast<size_t>(i)]);
+    const std::vector<double> must = ValuesOf(dtype, expected[static_cast<size_t>(i)]);
+    ASSERT_EQ(is.size(), must.size());
+    for (size_t e = 0; e < is.size(); ++e) {
+      if (std::isnan(must[e])) {
+        EXPECT_TRUE(std::isnan(is[e])) << "output " << i << " at " << e << " is " << is[e];
+      } else if (is[e] != must[e]) {
+        EXPECT_NEAR(is[e], must[e], 0.01 * std::abs(must[e]) + 1e-6) << "output " << i;
+      }
+    }
   }
 }
 
