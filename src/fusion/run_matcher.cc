@@ -63,7 +63,9 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
   return graph;
 }
 
+// What is no output is stored as the products read it that follow.
 DType RunMatcher::ResultOf(ValueId end, DType dtype) const {
+  if (!IsCode(dtype) && !IsOutput(end)) return dtype;
   return ResultType(dtype, chain_.op(end).type.dtype);
 }
 

@@ -117,6 +117,11 @@ constexpr uint32_t kOfCodes = 1u << 14;
 constexpr uint32_t kNormFollows = 1u << 15;
 constexpr int kColumnScalesBit = 16;  // two of each product
 constexpr uint32_t kFastSums = 1u << 20;
+constexpr uint32_t kResultF32 = 1u << 21;  // of operands of 16 bits
+
+bool HasResultF32(const MatrixProduct& p) {
+  return p.result == DType::kF32 && !IsCode(p.rows.element);
+}
 
 // 0: none; 1: f32; 2: the products' element.
 uint32_t FactorBits(const MatrixProduct& p) {
@@ -171,7 +176,8 @@ absl::Status ReadOfCodes(ByteReader& r, MatrixProduct& p) {
 // product's window does; bits 11 to 13 are the activation of the sum with the residual; bit 14 says
 // that a lone product's result, bias and scales follow: it is of codes; bit 15 that eps of the norm
 // of a lone product's rows does. Bits 16 and 17 are the first product's scales of columns, 18 and
-// 19 the second's; bit 20 says that its sums are fast.
+// 19 the second's; bit 20 says that its sums are fast, bit 21 that a lone product of 16 bits has a
+// result of f32.
 void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
   if (spec.sequence.products.empty()) return;
   const MatrixProduct &first = spec.sequence.front(), &last = spec.sequence.back();
@@ -186,7 +192,8 @@ void WriteFlags(const KernelSpec& spec, ByteWriter& w) {
         (first.epilogue.has_norm() ? kNormFollows : 0) |
         static_cast<uint32_t>(last.epilogue.sum_activation()) << kSumActivationBit |
         (ColumnScaleBits(first) | (two ? ColumnScaleBits(last) : 0) << 2) << kColumnScalesBit |
-        (first.accumulate == Accumulate::kFast ? kFastSums : 0));
+        (first.accumulate == Accumulate::kFast ? kFastSums : 0) |
+        (HasResultF32(last) ? kResultF32 : 0));
   if (scales) {
     w.F64(first.epilogue.scale());
     w.F64(scale2);
@@ -235,8 +242,8 @@ absl::Status ReadRows(ByteReader& r, uint32_t flags, ProductSequence& sequence) 
 
 absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   const uint32_t flags = r.U32();
-  if (flags >= 2 * kFastSums) {
-    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kFastSums));
+  if (flags >= 2 * kResultF32) {
+    return Lost(absl::StrCat("flags ", flags, " are not below ", 2 * kResultF32));
   }
   spec.constant_weights = (flags & 1) != 0;
   spec.constant_rows = (flags & 2) != 0;
@@ -258,6 +265,10 @@ absl::Status ReadFlags(ByteReader& r, KernelSpec& spec) {
   if (codes != ((flags & kOfCodes) != 0)) return Lost("what products of codes have, of others");
   MatrixProduct& first = spec.sequence.products.front();
   if (codes) SINTER_RETURN_IF_ERROR(ReadOfCodes(r, first));
+  if ((flags & kResultF32) != 0) {
+    if (codes) return Lost("a result of f32 said twice, of codes");
+    last.result = DType::kF32;
+  }
   if ((flags & kFastSums) != 0) first.accumulate = Accumulate::kFast;
   if ((flags & kNormFollows) != 0) first.epilogue.Set(NormOf(static_cast<float>(r.F64())));
   return absl::OkStatus();

@@ -32,7 +32,10 @@ absl::Status CheckRule(const EpilogueStep& step, DType element) {
                     rule.eps);
 }
 
-absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
+// `rows`: the element of rows and weights. Factors and biases have it, beside codes the result's.
+absl::Status CheckStep(const EpilogueStep& step, DType rows, DType result) {
+  const bool codes = IsCode(rows);
+  const DType element = codes ? result : rows;
   switch (step.op) {
     case EpilogueOp::kNorm:
       if (std::isfinite(step.scale) && step.scale >= 0) break;
@@ -50,19 +53,19 @@ absl::Status CheckStep(const EpilogueStep& step, DType element, bool any_bias) {
       if (step.element == element || step.element == DType::kF32) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be f32 or ", NameOf(element));
     case EpilogueOp::kBias:
-      if (step.element == element || (any_bias && IsFloat(step.element))) break;
+      if (step.element == element || (codes && IsFloat(step.element))) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ",
-                        any_bias ? "f32, f16 or bf16" : NameOf(element));
+                        codes ? "f32, f16 or bf16" : NameOf(element));
     case EpilogueOp::kRound:
     case EpilogueOp::kResidual:
-      if (element == DType::kF32) {
+      if (result == DType::kF32) {
         return RefuseStep(step.op, "is there, the result is f32: only one of 16 bits has it");
       }
-      if (IsCode(element)) return RefuseStep(step.op, "is there, the result is codes");
+      if (IsCode(result)) return RefuseStep(step.op, "is there, the result is codes");
       if (step.element == element) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ", NameOf(element));
     case EpilogueOp::kQuantize:
-      return CheckRule(step, element);
+      return CheckRule(step, result);
     case EpilogueOp::kGate:
       break;
   }
@@ -138,7 +141,7 @@ void EpilogueList::Remove(EpilogueOp op) {
               steps.end());
 }
 
-absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair, bool any_bias) {
+absl::Status CheckEpilogue(const EpilogueList& epilogue, DType rows, DType result, bool pair) {
   for (size_t i = 0; i < epilogue.steps.size(); ++i) {
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
@@ -148,14 +151,14 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pai
     if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
     }
-    SINTER_RETURN_IF_ERROR(CheckStep(step, element, any_bias));
+    SINTER_RETURN_IF_ERROR(CheckStep(step, rows, result));
     SINTER_RETURN_IF_ERROR(CheckUnused(step));
   }
   for (EpilogueOp op : {EpilogueOp::kRound, EpilogueOp::kActivateSum}) {
     if (epilogue.Has(op) && !epilogue.has_residual()) return RefuseStep(op, "has no residual");
   }
-  if (IsCode(element) && epilogue.quantize() == nullptr) {
-    return RefuseStep(EpilogueOp::kQuantize, "is missing, the result is ", NameOf(element));
+  if (IsCode(result) && epilogue.quantize() == nullptr) {
+    return RefuseStep(EpilogueOp::kQuantize, "is missing, the result is ", NameOf(result));
   }
   if (epilogue.has_norm() && epilogue.has_factor()) {
     return RefuseStep(EpilogueOp::kNorm, "is there, beside a factor");

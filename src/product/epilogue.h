@@ -110,10 +110,9 @@ inline const char* ResidualName(const EpilogueList& epilogue) {
   return epilogue.Has(EpilogueOp::kRound) ? "rounded" : "added";
 }
 
-// OK, or the first step that no kernel can apply. `element`: of the product's result; `pair`:
-// whether the product is a gate-up pair; `any_bias`: whether a bias may be of another element.
-absl::Status CheckEpilogue(const EpilogueList& epilogue, DType element, bool pair,
-                           bool any_bias = false);
+// OK, or the first step that no kernel can apply. `rows`, `result`: elements of the product's
+// operands and of its result; `pair`: whether the product is a gate-up pair.
+absl::Status CheckEpilogue(const EpilogueList& epilogue, DType rows, DType result, bool pair);
 
 }  // namespace sinter
 

@@ -155,8 +155,11 @@ absl::StatusOr<Scales> ScalesOf(const Subgraph& graph, const Op& product, size_t
   const bool groups = grain.k > 0 && type.dims[1].value > kScaleBlock;
   if (grain.rows == 0 && !groups) return Scales{ScaleKind::kTensor, 0, 0};
   if (grain.rows == 1 && !groups) return Scales{ScaleKind::kVector, 0, 0};
-  if (grain.rows == (weights ? kScaleBlock : 1)) {
-    return Scales{ScaleKind::kBlock, grain.rows, kScaleBlock};
+  // Rows that share a scale of 128 of K. Where there are no more rows, all of them do.
+  const int64_t block = weights ? kScaleBlock : 1;
+  const Dim rows = type.dims[0];
+  if (grain.rows == block || (!rows.symbolic && rows.value <= block && groups)) {
+    return Scales{ScaleKind::kBlock, block, kScaleBlock};
   }
   return Refuse(name, " is ", ToString(scale), ", of ", ToString(type),
                 ": kernels read one of the tensor, of a row, or of ",
@@ -336,11 +339,11 @@ class Describer {
       p.k = k;
       SINTER_ASSIGN_OR_RETURN(p.n, OutFeatures(i));
       k = p.n;
-      FillElements(out_.InputsOf(i), &p);
+      FillElements(out_.InputsOf(i), i + 1 == out_.size(), &p);
     }
-    if (graph_.result_type().dtype != element_ && !IsCode(element_)) {
+    if (graph_.result_type().dtype != result_) {
       return Refuse("the output is ", NameOf(graph_.result_type().dtype), ", the inputs are ",
-                    NameOf(element_));
+                    NameOf(element_), ": cast it to ", NameOf(element_), " or f32");
     }
     return Operands();
   }
@@ -357,14 +360,17 @@ class Describer {
     return rows;
   }
 
-  void FillElements(const ProductInputs& in, MatrixProduct* p) const {
+  // Products hand on what the next one multiplies; the last one's result is the output.
+  void FillElements(const ProductInputs& in, bool last, MatrixProduct* p) const {
     p->rows.element = p->weights.element = element_;
-    p->result = result_;
+    p->result = last || IsCode(element_) ? result_ : element_;
     if (in.scale_weights >= 0) {
       p->weights.scales.element = graph_.operand(in.scale_weights).type.dtype;
     }
     for (EpilogueStep& step : p->epilogue.steps) {
-      if (step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual) step.element = result_;
+      if (step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual) {
+        step.element = p->result;
+      }
       if (step.op == EpilogueOp::kBias) step.element = graph_.operand(in.bias).type.dtype;
       if (step.op == EpilogueOp::kFactor) step.element = graph_.operand(in.factor).type.dtype;
     }
@@ -525,7 +531,8 @@ class Describer {
   absl::Status Factor(int input, absl::string_view name) const {
     if (input < 0) return absl::OkStatus();
     const bool f32 = graph_.operand(input).type.dtype == DType::kF32;
-    if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name, result_, "a"));
+    const DType like = IsCode(element_) ? result_ : element_;
+    if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name, like, "a"));
     return CheckStride(input, name);
   }
 
@@ -561,7 +568,7 @@ class Describer {
   const Subgraph& graph_;
   MatchedSequence& out_;
   DType element_ = DType::kBF16;  // of rows and weights
-  DType result_ = DType::kBF16;   // of residuals and of the output; the same unless they are codes
+  DType result_ = DType::kBF16;   // of residuals and of the output
 };
 
 }  // namespace

@@ -33,7 +33,8 @@ struct ProductOperand {
 };
 
 // Invariants: all weights have one layout; the output and all operands but factors have one element
-// type, unless rows and weights have 8 bits: the output, biases and a residual then have others.
+// type, unless rows and weights have 8 bits: the output, biases and a residual then have others. Of
+// 16 bits the output may be f32.
 struct MatchedSequence {
   ProductSequence sequence;              // its m is set by the caller
   Dim m;                                 // of the chain: the first dim of the rows

@@ -6,9 +6,10 @@
 
 namespace sinter {
 
-// Of rows and weights of `element`: that, or of codes the dtype that the chain has.
+// Of rows and weights of `element`: that, or f32 where the chain has f32; of codes the dtype that
+// the chain has.
 inline DType ResultType(DType element, DType of_chain) {
-  return IsCode(element) ? of_chain : element;
+  return IsCode(element) || of_chain == DType::kF32 ? of_chain : element;
 }
 
 }  // namespace sinter

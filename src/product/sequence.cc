@@ -31,9 +31,12 @@ std::string ScalingText(const MatrixProduct& p, int number) {
   return text;
 }
 
-// What operands of 8 bits have besides: " scales=vector,tensor result=f32".
+// The result where it is not as the operands, and what operands of 8 bits have besides: "
+// scales=vector,tensor result=f32".
 std::string ScalesText(const MatrixProduct& p) {
-  if (!IsCode(p.rows.element)) return "";
+  if (!IsCode(p.rows.element)) {
+    return p.result == p.rows.element ? "" : absl::StrCat(" result=", NameOf(p.result));
+  }
   const QuantizeRule* rule = p.epilogue.quantize();
   return absl::StrCat(" scales=", ToString(p.rows.scales), ",", ToString(p.weights.scales),
                       p.accumulate == Accumulate::kFast ? " accumulate=fast" : "",
@@ -181,6 +184,8 @@ bool HasNorm(const ProductSequence& sequence) {
 bool CanPair(const ProductSequence& sequence, int first) {
   const EpilogueList &one = sequence[first].epilogue, &two = sequence[first + 1].epilogue;
   if (one.has_residual() || one.has_norm() || two.has_norm()) return false;
+  const DType element = sequence[first].rows.element, result = sequence[first + 1].result;
+  if (result != element && !IsCode(element)) return false;  // only a lone product stores f32
   return !sequence[first + 1].pair && !two.Has(EpilogueOp::kActivate);
 }
 

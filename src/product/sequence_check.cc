@@ -34,8 +34,13 @@ absl::Status CheckElement(absl::string_view name, DType element, DType of_all) {
                         NameOf(of_all));
 }
 
-// A result of operands of 8 bits has 16 bits or 32.
-absl::Status CheckResult(DType result, DType of_all) {
+// A result of operands of 8 bits has 16 bits or 32, as has that of a lone product of 16 bits.
+absl::Status CheckResult(const ProductSequence& sequence, DType result, DType of_all) {
+  if (result == DType::kF32 && !IsCode(of_all) && sequence.size() > 1) {
+    return RefuseSequence("element of the result is f32, products are ", sequence.size(),
+                          ": only one of ", NameOf(of_all), " stores f32");
+  }
+  if (result == DType::kF32) return absl::OkStatus();
   if (!IsCode(of_all)) return CheckElement("the result", result, of_all);
   if (IsFloat(result) || result == DType::kE4M3) return absl::OkStatus();
   return RefuseSequence("element of the result is ", NameOf(result), ", of ", NameOf(of_all),
@@ -174,7 +179,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   const DType element = sequence.element();
   SINTER_RETURN_IF_ERROR(CheckElement("rows", p.rows.element, element));
   SINTER_RETURN_IF_ERROR(CheckElement("weights", p.weights.element, element));
-  SINTER_RETURN_IF_ERROR(CheckResult(p.result, element));
+  SINTER_RETURN_IF_ERROR(CheckResult(sequence, p.result, element));
   const bool window = i == 0 && p.rows.source == Source::kWindow;
   const Source source = i > 0 ? Source::kProduct : window ? Source::kWindow : Source::kBuffer;
   SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source, false));
@@ -190,7 +195,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   if (i > 0 && p.k != sequence[i - 1].n) {
     return RefuseSequence("k ", p.k, " is not the n ", sequence[i - 1].n, " of the product before");
   }
-  return CheckEpilogue(p.epilogue, p.result, p.pair, IsCode(element));
+  return CheckEpilogue(p.epilogue, element, p.result, p.pair);
 }
 
 }  // namespace

@@ -216,6 +216,11 @@ TEST_F(CompileTest, ProductsOfCodes) {
              "products of codes");
 }
 
+TEST_F(CompileTest, ProductsOfSixteenBitsWithResultsOfF32) {
+  CompileAll(WideResultKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
+             "results of f32");
+}
+
 TEST_F(CompileTest, ProductsOfCodesWithStridedScales) {
   CompileAll(StridedScaleKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
              "strided scales");

@@ -439,6 +439,29 @@ std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
+std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  int turn = 0;
+  for (const bool pair : {false, true}) {
+    for (const int64_t m : {1, 16, 64, 128, 512}) {
+      for (const Activation act : {Activation::kIdentity, Activation::kSilu}) {
+        // Columns are stored in pairs where their number is even.
+        ProductSequence p = MakeSequence(m, MakeProduct(2040 + 8 * (turn % 3), 4160, act, pair));
+        if (turn % 2 == 0) p[0].n += turn % 4 == 0 ? 1 : 2;
+        if (turn % 2 == 1) SetLayout(&p, Layout::kIO);
+        if (turn % 3 == 1) SetElement(&p, DType::kF16);
+        SetBias(&p, 0, turn % 2 == 0);
+        if (turn % 3 == 0) SetScale(&p, 0, 0.125f);
+        if (turn % 4 > 1) SetFactor(&p, 0, turn % 4 == 2 ? RowFactor::kF32 : RowFactor::kElement);
+        p[0].result = DType::kF32;
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+        ++turn;
+      }
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (const ScaleKind kind : {ScaleKind::kVector, ScaleKind::kBlock}) {

@@ -61,6 +61,10 @@ std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 // every kind as above.
 std::vector<KernelJob> CodesKernels(const DeviceModel& model, size_t count);
 
+// Products and gated pairs of bf16 and f16 in both layouts, and convolutions, whose result is f32:
+// with bias, constants, factors of rows and scales of columns; of every kind as above.
+std::vector<KernelJob> WideResultKernels(const DeviceModel& model, size_t count);
+
 // The same of scales that are strided: rows M or 8192 apart and padded ones, vectors of every
 // second element.
 std::vector<KernelJob> StridedScaleKernels(const DeviceModel& model, size_t count);

@@ -156,6 +156,12 @@ std::string StrideArgument(const Scales& scales) {
   return scales.strided() ? absl::StrCat(", ", scales.row_stride) : "";
 }
 
+// Of a factor or a scale of the operands' element, or beside codes of the result's.
+const char* TypeLikeOperands(const MatrixProduct& p) {
+  const bool f32_of_16_bits = p.result == DType::kF32 && !IsCode(p.rows.element);
+  return f32_of_16_bits ? "Config::Element" : "Config::Result";
+}
+
 std::string RowScalingType(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
   if (p.epilogue.has_norm()) return "RowNorms<Config>";
@@ -164,7 +170,8 @@ std::string RowScalingType(const MatrixProduct& p) {
     return absl::StrCat("RowFactors<Float32", StrideArgument(p.rows.scales), ">");
   }
   if (factor == nullptr) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";
-  return factor->element == DType::kF32 ? "RowFactors<Float32>" : "RowFactors<Config::Result>";
+  return factor->element == DType::kF32 ? "RowFactors<Float32>"
+                                        : absl::StrCat("RowFactors<", TypeLikeOperands(p), ">");
 }
 
 std::string ScalingType(const MatrixProduct& p) {
@@ -173,9 +180,9 @@ std::string ScalingType(const MatrixProduct& p) {
   const bool f32 = p.weights.scales.element == DType::kF32;
   return absl::StrCat("ColumnFactors<", RowScalingType(p), ", ",
                       Bool(columns == ScaleKind::kTensor),
-                      !f32                         ? ", Config::Result"
-                      : p.weights.scales.strided() ? ", Float32"
-                                                   : "",
+                      !f32                         ? absl::StrCat(", ", TypeLikeOperands(p))
+                      : p.weights.scales.strided() ? std::string(", Float32")
+                                                   : std::string(),
                       StrideArgument(p.weights.scales), ">");
 }
 

@@ -432,13 +432,44 @@ TEST(ProductRuns, SayWhyAProductIsInNone) {
   EXPECT_THAT(found.refused.begin()->second, HasSubstr("second operand is no input"));
 }
 
-TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsInNone) {
+// Alone and beside another output, with and without an activation.
+TEST(ProductRuns, AResultThatTheChainGivesOutInF32IsStoredInF32) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const bool beside : {false, true}) {
+      for (const Activation act : {Activation::kIdentity, Activation::kRelu}) {
+        testing::Graph g;
+        const ValueId x = g.In(dtype, {-1, 64});
+        ValueId y = g.Matmul(x, g.In(dtype, {128, 64}, true));
+        if (act == Activation::kRelu) y = g.Un(UnaryKind::kRelu, y);
+        g.Out(y);
+        if (beside) g.Out(g.Un(UnaryKind::kAbs, x));
+        const ProductRuns found = FindProductRuns(g.Finish(), 32);
+        ASSERT_EQ(found.runs.size(), 1u);
+        EXPECT_TRUE(found.refused.empty());
+        const MatrixProduct& p = found.runs[0].matched.sequence.front();
+        EXPECT_EQ(p.result, DType::kF32);
+        EXPECT_EQ(p.rows.element, dtype);
+        EXPECT_EQ(p.epilogue.activation(), act);
+      }
+    }
+  }
+}
+
+// The kernel of two products stores 16 bits: the last one is then alone.
+TEST(ProductRuns, TheLastOfSeveralProductsStoresF32Alone) {
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {-1, 64});
-  g.Out(Linear(&g, x, 128, 64, false, Activation::kIdentity));
+  const ValueId c = g.Matmul(x, g.In(DType::kBF16, {128, 64}, true));
+  g.Out(g.Matmul(c, g.In(DType::kBF16, {64, 128}, true)));
   const ProductRuns found = FindProductRuns(g.Finish(), 32);
-  EXPECT_TRUE(found.runs.empty());
-  EXPECT_THAT(found.refused.begin()->second, HasSubstr("f32 in memory"));
+  ASSERT_EQ(found.runs.size(), 1u);
+  const ProductSequence& s = found.runs[0].matched.sequence;
+  ASSERT_EQ(s.size(), 2);
+  EXPECT_EQ(s[0].result, DType::kBF16);
+  EXPECT_EQ(s[1].result, DType::kF32);
+  EXPECT_FALSE(CanPair(s, 0));
+  EXPECT_FALSE(CheckSequence(s).ok());
+  EXPECT_TRUE(CheckSequence(s.Part(1, 1)).ok());
 }
 
 }  // namespace

@@ -88,6 +88,25 @@ TEST(PlanCodec, KeepsProductsOfCodes) {
   EXPECT_FALSE(plan.PlanDigest() == before.PlanDigest());
 }
 
+TEST(PlanCodec, KeepsResultsOfF32) {
+  Plan plan = SampleUnfusedPlan();
+  KernelSpec& spec = plan.kernels[0].spec;
+  const Digest before = plan.PlanDigest();
+  spec.sequence[0].result = DType::kF32;
+  for (OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kOut) operand.row_stride *= 2;
+  }
+  EXPECT_FALSE(plan.PlanDigest() == before);
+  ByteWriter w;
+  WriteSpec(spec, w);
+  const std::string bytes = w.Take();
+  ByteReader r(bytes);
+  const auto back = ReadSpec(r);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == spec);
+  EXPECT_NE(plan.ToText().find(" result=f32"), std::string::npos) << plan.ToText();
+}
+
 TEST(PlanCodec, KeepsWhereScalesLie) {
   Plan plan = SampleUnfusedPlan();
   KernelSpec& spec = plan.kernels[0].spec;

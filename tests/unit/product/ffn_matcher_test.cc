@@ -195,13 +195,14 @@ TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
          Ffn(b, DType::kBF16, Layout::kOI, {false, {{1, 0}, {64, 0}}, ""});
        },
        "strides of a are [1,64], must be [at least 16,1]"},
-      {"f32 result of bf16",
+      {"f16 result of bf16",
        [](ChainBuilder& b) {
          const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
          const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}});
-         ASSERT_TRUE(b.Output(*AddLinear(b, a, w, kNoValue, Layout::kOI)).ok());
+         const ValueId y = *AddLinear(b, a, w, kNoValue, Layout::kOI);
+         ASSERT_TRUE(b.Output(*b.Cast(y, DType::kF16)).ok());
        },
-       "the output is f32, the inputs are bf16"},
+       "the output is f16, the inputs are bf16: cast it to bf16 or f32"},
       {"gate and up of different activations",
        [](ChainBuilder& b) {
          const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(16)}});

@@ -152,6 +152,20 @@ TEST(MatchProducts, TakesProductsOfCodesWithTheirScales) {
   }
 }
 
+// [1, k / 128] is a block of 128 x 128 that ends early.
+TEST(MatchProducts, TakesGroupsOfNoMoreColumnsThanABlockHas) {
+  for (const int n : {1, 8, 64, 120, 128, 129}) {
+    const auto problem =
+        ParseProblem("scaled_matmul m=M n=" + std::to_string(n) + " k=384 scales=group");
+    const auto matched = MatchProducts(problem->chain, 40);
+    ASSERT_TRUE(matched.ok()) << n << ": " << matched.status();
+    const MatrixProduct& p = matched->sequence.front();
+    EXPECT_TRUE(p.weights.scales == (Scales{ScaleKind::kBlock, 128, 128})) << n;
+    EXPECT_TRUE(p.rows.scales == (Scales{ScaleKind::kBlock, 1, 128})) << n;
+    EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << CheckSequence(matched->sequence);
+  }
+}
+
 // A pair has fast sums where both halves may.
 TEST(MatchProducts, TakesFastSumsWhereTheChainAllowsThem) {
   const Dim m = Dim::M(), n = Dim::Constant(64), k = Dim::Constant(256), one = Dim::Constant(1);
