@@ -156,6 +156,18 @@ int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const
   return value;
 }
 
+Index IndexSpace::WithLoop(const Index& index, IndexVar loop, IndexVar with) {
+  Index moved(index.offset());
+  for (const auto& [v, factor] : index.terms()) {
+    const Var var = vars_[v];  // a copy: making others moves it
+    Index one = Index::Of(v == loop ? with : v);
+    if (var.kind == Var::kQuotient) one = Quotient(WithLoop(var.of, loop, with), var.divisor);
+    if (var.kind == Var::kRemainder) one = Remainder(WithLoop(var.of, loop, with), var.divisor);
+    moved = moved.Plus(one.Times(factor));
+  }
+  return moved;
+}
+
 // Splits off the terms that the divisor divides, and as much of the offset as leaves the rest
 // non-negative. The division is exact when the rest is below the divisor. Precondition: `index` is
 // not negative.

@@ -81,6 +81,8 @@ class IndexSpace {
   // Depth of the deepest loop that it depends on; 0 for a constant.
   int Depth(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
+  // A canonical index with loop variable `with` in the place of `loop`.
+  Index WithLoop(const Index& index, IndexVar loop, IndexVar with);
   // The value of a canonical index where `loop` is `at` and every other loop variable 0.
   int64_t ValueAt(const Index& index, IndexVar loop, int64_t at) const;
 

@@ -8,28 +8,32 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/replay.h"
+#include "src/reference/chain_bounds.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 #include "tests/bench/random.h"
+#include "tests/support/random_graph.h"
 
 namespace sinter::testing {
 namespace {
 
 // Values as the engine draws them: floats in [-1, 1), s32 in [0, 15], pred 0 or 1.
-std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed) {
+std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed, int64_t m = 0) {
   std::vector<std::vector<uint8_t>> inputs;
   bench::Random random(seed);
   for (int i = 0; i < chain.num_inputs(); ++i) {
     const Op& op = chain.input_op(i);
-    const int64_t bytes = *BufferBytes(op.type, op.strides, 0);
+    const int64_t bytes = *BufferBytes(op.type, op.strides, m);
     std::vector<double> values(bytes / SizeOf(op.type.dtype));
     for (double& v : values) {
       const int64_t draw = random.In(-4096, 4095);
       v = static_cast<double>(draw) / 4096;
       if (op.type.dtype == DType::kS32) v = static_cast<double>(draw & 15);
+      if (op.type.dtype == DType::kS8) v = static_cast<double>(draw % 128);
       if (op.type.dtype == DType::kPred) v = static_cast<double>(draw & 1);
     }
     inputs.emplace_back(bytes);
@@ -40,10 +44,11 @@ std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed) {
 }
 
 std::vector<std::vector<double>> Outputs(const Chain& chain,
-                                         const std::vector<std::vector<uint8_t>>& inputs) {
+                                         const std::vector<std::vector<uint8_t>>& inputs,
+                                         int64_t m = 0) {
   std::vector<const void*> pointers;
   for (const std::vector<uint8_t>& input : inputs) pointers.push_back(input.data());
-  auto outputs = RunReferenceF64(chain, 0, pointers);
+  auto outputs = RunReferenceF64(chain, m, pointers);
   EXPECT_TRUE(outputs.ok()) << outputs.status();
   return *outputs;
 }
@@ -173,6 +178,71 @@ TEST(RandomStitchGraph, GrowsToItsLimit) {
   }
   EXPECT_GE(largest, int64_t{1} << 18);
   EXPECT_LE(largest, int64_t{1} << 23);
+}
+
+TEST(RandomGraph, IsAFunctionOfItsSeedAndReadsBackFromJson) {
+  std::set<std::string> different;
+  constexpr uint64_t kSeeds = 2000;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Chain chain = MakeRandomGraph(seed);
+    EXPECT_EQ(chain.CanonicalBytes(), MakeRandomGraph(seed).CanonicalBytes());
+    different.insert(chain.CanonicalBytes());
+    EXPECT_EQ(*ChainFromJson(ChainToJson(chain)), chain);
+    EXPECT_LE(chain.num_outputs(), 8) << seed;
+    EXPECT_EQ(MakeRandomWideGraph(seed).CanonicalBytes(),
+              MakeRandomWideGraph(seed).CanonicalBytes());
+  }
+  EXPECT_GT(different.size(), kSeeds * 98 / 100);
+}
+
+TEST(RandomGraph, GivesFiniteValuesThatF32ComputesWithinTheBounds) {
+  constexpr int64_t kM = 5;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    for (const Chain& chain : {MakeRandomGraph(seed), MakeRandomWideGraph(seed)}) {
+      const auto inputs = Inputs(chain, seed, kM);
+      const auto want = Outputs(chain, inputs, kM);
+      const auto got = Outputs(RoundedEverywhere(chain), inputs, kM);
+      for (int i = 0; i < chain.num_outputs(); ++i) {
+        for (double v : want[i]) ASSERT_TRUE(std::isfinite(v)) << seed << " output " << i;
+        const DType dtype = chain.output_type(i).dtype;
+        const ErrorMeasure error = Compare(got[i], want[i], dtype);
+        EXPECT_TRUE(error.Within(BoundsOf(chain, i)))
+            << seed << " output " << i << " " << NameOf(dtype) << ": " << error.ToString() << "\n"
+            << ChainToJson(chain);
+      }
+    }
+  }
+}
+
+// All kinds of ops, and every type as operand and as result of a cast.
+TEST(RandomGraph, TheSetHasEverythingInIt) {
+  std::map<std::string, int> seen;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    const Chain chain = MakeRandomGraph(seed);
+    seen[chain.UsesM() ? "with M" : "without M"]++;
+    for (const Op& op : chain.ops()) {
+      seen[std::string(NameOf(op.kind))]++;
+      if (op.kind == OpKind::kCast) {
+        seen[absl::StrCat("to ", NameOf(op.type.dtype))]++;
+        seen[absl::StrCat("from ", NameOf(chain.op(op.operands[0]).type.dtype))]++;
+      }
+      if (op.kind == OpKind::kReduce) {
+        seen[absl::StrCat(NameOf(op.reduce), " of ",
+                          NameOf(chain.op(op.operands[0]).type.dtype))]++;
+      }
+    }
+  }
+  for (int kind = 1; IsValid(static_cast<OpKind>(kind)); ++kind) {
+    EXPECT_GT(seen[std::string(NameOf(static_cast<OpKind>(kind)))], 5) << kind;
+  }
+  for (const char* dtype : {"f32", "bf16", "f16", "s32", "pred", "e4m3", "s8"}) {
+    EXPECT_GT(seen[absl::StrCat("to ", dtype)], 5) << dtype;
+    EXPECT_GT(seen[absl::StrCat("from ", dtype)], 5) << dtype;
+  }
+  for (const char* what : {"max of bf16", "min of bf16", "max of f16", "min of f16", "sum of f32",
+                           "with M", "without M"}) {
+    EXPECT_GT(seen[what], 5) << what;
+  }
 }
 
 }  // namespace

@@ -195,9 +195,8 @@ absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const size_t axis = static_cast<size_t>(op.axis);
   const Index place = space().Canonical(at[axis]);
-  if (AlongVector(space(), place, element(), width()) == Along::kScattered) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("op ", id, " (concat): vectors of ", width(), " cross its borders"));
+  if (width() > 1 && AlongVector(space(), place, element(), width()) == Along::kScattered) {
+    return JoinedOneByOne(id, at);
   }
   struct Side {
     std::string text, value;
@@ -233,6 +232,35 @@ absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
   return Emitted{name, vector, depth};
 }
 
+// A loop over the vector's elements, in which each is a vector of one.
+absl::StatusOr<Emitted> StitchEmitter::JoinedOneByOne(ValueId id, const Position& at) {
+  const IndexVar all = element();
+  const int many = width(), depth = innermost();
+  const std::string counter = NewName("k"), place = NewName("x");
+  const IndexVar one = space().AddLoop(place, space().var(all).extent, depth + 1);
+  Position moved;
+  for (const Index& index : at) {
+    moved.push_back(space().WithLoop(space().Canonical(index), all, one));
+  }
+  SetVectors(one, 1);
+  OpenScope();
+  const absl::StatusOr<Emitted> value = Joined(id, moved);
+  const std::string inside = CloseScope();
+  SetVectors(all, many);
+  SINTER_RETURN_IF_ERROR(value.status());
+  const std::string name = NewName("v");
+  Add(absl::StrCat(WordName(body_.op(id).type.dtype), " ", name, "[", many, "];"));
+  Add("#pragma unroll");
+  Add(absl::StrCat("for (int ", counter, " = 0; ", counter, " < ", many, "; ++", counter, ") {"));
+  Add(absl::StrCat("  const auto ", place, " = ", IndexText(space(), Index::Of(all), all, false),
+                   " + ", counter, ";"));
+  Append(inside);
+  Add(absl::StrCat("  ", value->vector ? EachText(1) : "", name, "[", counter,
+                   "] = ", value->Each(), ";"));
+  Add("}");
+  return Emitted{name, true, depth};
+}
+
 absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const Index index = space().Canonical(LinearIndex(op.type.dims, at));
@@ -247,8 +275,7 @@ absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {
         absl::StrCat(results.shared ? "*(" : "__ldcg(", results.first, " + ", where, ")"), vector,
         depth, MovesWithUnit(index));
   }
-  return DeclarePack(ElementTypeName(op.type.dtype), results.first, where, depth,
-                     MovesWithUnit(index));
+  return DeclarePack(WordElement(op.type.dtype), results.first, where, depth, MovesWithUnit(index));
 }
 
 absl::StatusOr<Index> StitchEmitter::HandedAddress(ValueId id, const Position& at,

@@ -95,6 +95,8 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);
+  // Where the elements of a vector lie in more than one operand, or not side by side.
+  absl::StatusOr<Emitted> JoinedOneByOne(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Handed(ValueId id, const Position& at, const HandedResult& result);
   void NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key);

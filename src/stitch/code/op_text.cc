@@ -73,6 +73,11 @@ bool NeedsCodes(const Chain& body) {
 const char* WordName(DType dtype) { return TextOf(dtype).word; }
 const char* StoredName(DType dtype) { return TextOf(dtype).stored; }
 const char* ElementTypeName(DType dtype) { return TextOf(dtype).element; }
+const char* WordElement(DType dtype) {
+  return ElementTypeName(HoldsFloats(dtype)      ? DType::kF32
+                         : dtype == DType::kPred ? DType::kPred
+                                                 : DType::kS32);
+}
 
 const char* JoinName(ReduceKind kind) {
   switch (kind) {

@@ -16,6 +16,8 @@ const char* WordName(DType dtype);
 const char* StoredName(DType dtype);
 // The struct that describes an element: "ElementBF16" (device library, stitch/pack.cuh).
 const char* ElementTypeName(DType dtype);
+// The same of what arithmetic on `dtype` gives and memory holds unrounded: "ElementF32".
+const char* WordElement(DType dtype);
 // "Sum", "Largest", "Smallest"; "Sum" for a mean (device library, stitch/math.cuh).
 const char* JoinName(ReduceKind kind);
 std::string ScalarText(const Op& scalar);

@@ -41,7 +41,7 @@ void ScopedText::SetVectors(IndexVar element, int width) {
   width_ = width;
 }
 
-std::string ScopedText::EachText() const { return absl::StrCat("SINTER_EACH(", width_, ") "); }
+std::string ScopedText::EachText(int width) { return absl::StrCat("SINTER_EACH(", width, ") "); }
 
 std::string ScopedText::NewName(const char* prefix) { return absl::StrCat(prefix, names_++); }
 

@@ -60,7 +60,8 @@ class ScopedText {
   IndexVar element() const { return element_; }
   int width() const { return width_; }
   // "SINTER_EACH(8) ".
-  std::string EachText() const;
+  std::string EachText() const { return EachText(width_); }
+  static std::string EachText(int width);
 
   std::string NewName(const char* prefix);
   // Declares a variable of type `word`; a vector's `expression` is that of element `e`.

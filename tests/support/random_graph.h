@@ -1,0 +1,34 @@
+// Random graphs of every op and type: what planning, code generation and kernels are tested on.
+#ifndef SINTER_TESTS_SUPPORT_RANDOM_GRAPH_H_
+#define SINTER_TESTS_SUPPORT_RANDOM_GRAPH_H_
+
+#include <cstdint>
+
+#include "src/chain/chain.h"
+
+namespace sinter::testing {
+
+struct RandomGraphOptions {
+  int64_t max_elements = 1 << 12;  // of the graph's first shape; most values stay near it
+  int most_steps = 6;              // each adds one to some ten ops
+};
+
+// A function of its arguments alone, the same on every machine. Beside what MakeRandomStitchGraph
+// draws: ops on narrow types, casts from and to every type, channel shuffles, products with
+// epilogues of all kinds and of both layouts, of codes with scales, batched ones, convolutions,
+// quantisers. Half of the graphs have M, which leads.
+//
+// Inputs are those of RandomInputs. What MakeRandomStitchGraph says of bounds holds, of BoundsOf:
+// codes of a computed value are given out, or lie behind a cast that BoundsOf counts.
+Chain MakeRandomGraph(uint64_t seed, const RandomGraphOptions& options = {});
+
+// A graph without any cast but of what is multiplied, with f32 outputs alone: 16 bits between two
+// kernels would be seen at once.
+Chain MakeRandomWideGraph(uint64_t seed);
+
+// The rows of a launch with which graph `seed` is tested: 1 to 512.
+int64_t RowsOfRandomGraph(uint64_t seed);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_RANDOM_GRAPH_H_
