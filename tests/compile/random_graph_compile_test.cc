@@ -56,6 +56,14 @@ absl::StatusOr<std::shared_ptr<Engine>> MakeEngine() {
   return Engine::Create(std::move(ports), config, quiet);
 }
 
+// Of many sizes: wide vectors, clusters and column splits are chosen for large values alone.
+testing::RandomGraphOptions SizesOf(uint64_t seed) {
+  testing::RandomGraphOptions options;
+  options.max_elements = int64_t{1} << (10 + seed % 13);
+  if (seed % 16 == 3) options.most_steps *= 3;
+  return options;
+}
+
 // The graph of one value and of what it needs.
 Chain UpTo(const Chain& chain, ValueId value) {
   std::set<ValueId> needed = {value};
@@ -167,11 +175,12 @@ TEST_F(RandomGraphCompile, WhatThePlannerTakesCompiles) {
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t seed = first + static_cast<uint64_t>(i);
     const bool wide = seed % kWideEvery == 0;
-    jobs.push_back({absl::StrCat(wide ? "wide graph " : "graph ", seed),
-                    wide ? testing::MakeRandomWideGraph(seed) : testing::MakeRandomGraph(seed),
-                    testing::RowsOfRandomGraph(seed),
-                    seed % kUnfusedEvery == 0 ? PrepareOptions::Choice::kUnfused
-                                              : PrepareOptions::Choice::kBest});
+    jobs.push_back(
+        {absl::StrCat(wide ? "wide graph " : "graph ", seed),
+         wide ? testing::MakeRandomWideGraph(seed) : testing::MakeRandomGraph(seed, SizesOf(seed)),
+         testing::RowsOfRandomGraph(seed),
+         seed % kUnfusedEvery == 0 ? PrepareOptions::Choice::kUnfused
+                                   : PrepareOptions::Choice::kBest});
   }
   CheckAll(jobs);
   EXPECT_LE(refused_, kMostRefused * static_cast<double>(count));

@@ -287,7 +287,9 @@ class GraphMaker : public StitchGraphMaker {
     const Extents extents = ExtentsOf(item->id);
     const Extents columns = {extents.back()};
     const auto widened = [&](ValueId id) { return Widened(id); };
-    if (Chance(20)) item->id = Binary(BinaryKind::kMul, item->id, Scalar(0.25));
+    // A GELU of far negative values is a difference that leaves nothing of f32.
+    const bool small = Chance(30);
+    if (small) item->id = Binary(BinaryKind::kMul, item->id, Scalar(2 / item->bound));
     if (Chance(12)) {
       Extents one = extents;
       one.back() = 1;
@@ -304,7 +306,7 @@ class GraphMaker : public StitchGraphMaker {
       item->bound += 2;
     }
     if (casts && Chance(15)) Round(item, dtype);
-    if (Chance(45)) Activate(item);
+    if (Chance(45)) Activate(item, small);
     if (Chance(15) && rows >= 0) {
       const ValueId up = Matmul(rows, dtype, extents.back());
       item->id = Binary(BinaryKind::kMul, item->id, up);
@@ -315,7 +317,7 @@ class GraphMaker : public StitchGraphMaker {
       const ValueId residual = widened(RawInput(Chance(80) ? dtype : DType::kF32, extents));
       item->id = Binary(BinaryKind::kAdd, item->id, residual);
       item->bound += 1;
-      if (Chance(30)) Activate(item);
+      if (Chance(30)) Activate(item, small);
     }
     if (casts && Chance(40)) Round(item, dtype);
   }
@@ -325,12 +327,10 @@ class GraphMaker : public StitchGraphMaker {
     item->rounded = true;
   }
 
-  void Activate(Item* item) {
-    item->id = Add(AddActivation(
-        builder_,
-        OneOf<Activation>({Activation::kRelu, Activation::kGeluTanh, Activation::kGeluErf,
-                           Activation::kSilu, Activation::kRelu}),
-        item->id));
+  void Activate(Item* item, bool small) {
+    std::vector<Activation> some = {Activation::kRelu, Activation::kSilu};
+    if (small) some.insert(some.end(), {Activation::kGeluTanh, Activation::kGeluErf});
+    item->id = Add(AddActivation(builder_, OneOf(some), item->id));
   }
 
   void ProductStep() {
@@ -350,7 +350,7 @@ class GraphMaker : public StitchGraphMaker {
     const ValueId left = RawInput(OneOf(floats), a), right = RawInput(OneOf(floats), b);
     const ValueId product = Add(builder_.Matmul(left, right, turn_a, turn_b));
     Item item = {product, static_cast<double>(k), false, 0};
-    if (Chance(50)) Activate(&item);
+    if (Chance(50)) Activate(&item, false);
     Put(item);
   }
 
