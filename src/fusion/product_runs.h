@@ -47,9 +47,9 @@ struct ProductRuns {
 // nobody else reads the scaled rows. A factor is an operand (an input or another kernel's result)
 // of f32 or the weights' dtype; a residual is one of the weights' dtype. A result may overwrite the
 // residual in memory, never data that other blocks read.
-// Products are joined in a run when nobody else reads the results between them. A result is handed
-// over in the weights' dtype, rounded at most once; a product whose result the chain outputs in
-// another dtype is in no run. `pace` may be null. Deterministic.
+// Products are joined in a run when nobody else reads the results between them. A result that
+// products alone read is handed over in their weights' dtype, rounded at most once; any other lies
+// in memory as the chain has it. `pace` may be null. Deterministic.
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace = nullptr,
                             Absorbed absorbed = {});
 

@@ -1,11 +1,13 @@
 #include "src/fusion/run_matcher.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
+#include "src/fusion/stitch/op_class.h"
 #include "src/product/result_type.h"
 
 namespace sinter {
@@ -33,8 +35,16 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
 }  // namespace
 
 RunMatcher::RunMatcher(const Chain& chain, int64_t bucket)
-    : chain_(chain), bucket_(bucket), is_output_(chain.ops().size(), false) {
+    : chain_(chain),
+      bucket_(bucket),
+      is_output_(chain.ops().size(), false),
+      users_(chain.ops().size()) {
   for (const ChainOutput& out : chain.outputs()) is_output_[static_cast<size_t>(out.value)] = true;
+  for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
+    for (const ValueId operand : chain.op(user).operands) {
+      users_[static_cast<size_t>(operand)].push_back(user);
+    }
+  }
 }
 
 Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const {
@@ -63,10 +73,22 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
   return graph;
 }
 
-// What is no output is stored as the products read it that follow.
 DType RunMatcher::ResultOf(ValueId end, DType dtype) const {
-  if (!IsCode(dtype) && !IsOutput(end)) return dtype;
+  if (!IsCode(dtype) && OnlyMultiplied(end, dtype)) return dtype;
   return ResultType(dtype, chain_.op(end).type.dtype);
+}
+
+bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
+  if (IsOutput(value)) return false;
+  const std::vector<ValueId>& users = users_[static_cast<size_t>(value)];
+  return std::all_of(users.begin(), users.end(), [&](ValueId user) {
+    const Op& op = chain_.op(user);
+    if (op.kind == OpKind::kCast && op.type.dtype == dtype) return true;
+    if (ClassOf(chain_, user) != OpClass::kProduct || op.operands[0] != value) return false;
+    ValueId weight = op.operands[1];
+    while (ClassOf(chain_, weight) == OpClass::kView) weight = chain_.op(weight).operands[0];
+    return weight != value && chain_.op(weight).type.dtype == dtype;
+  });
 }
 
 absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DType dtype,
@@ -129,17 +151,22 @@ absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) c
   return absl::OkStatus();
 }
 
-// Whether `value` may be stored as `dtype`.
+// Whether `value` may be stored as `dtype`. Only a cast rounds, but for what products alone read:
+// they multiply values of the weights' dtype. Readers of a view compute it for themselves.
 absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   const Op& op = chain_.op(value);
   if (op.type.dtype == dtype) return absl::OkStatus();
-  if (op.kind != OpKind::kInput && op.type.dtype == DType::kF32 && !IsOutput(value) &&
-      RoundedAlike(value, dtype)) {
+  const bool own = ClassOf(chain_, value) == OpClass::kView && !IsOutput(value);
+  const bool computed = op.kind != OpKind::kInput && op.type.dtype == DType::kF32;
+  if (computed && (own || OnlyMultiplied(value, dtype)) && RoundedAlike(value, dtype)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("op ", value, " (", NameOf(op), ") is ",
-                                                 NameOf(op.type.dtype),
-                                                 " in memory, the weights are ", NameOf(dtype)));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype),
+      " in memory, the weights are ", NameOf(dtype),
+      computed
+          ? absl::StrCat(", and others read it too: cast it to ", NameOf(dtype), " for the product")
+          : ""));
 }
 
 // Whether no earlier run has rounded it to another dtype.

@@ -30,8 +30,11 @@ class RunMatcher {
   bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
 
  private:
-  // The dtype of a result `end` of weights of `dtype`.
+  // The dtype of a result `end` of weights of `dtype`: not below the chain's, unless products of
+  // such weights alone read it.
   DType ResultOf(ValueId end, DType dtype) const;
+  // Whether all that reads `value` multiplies it by weights of `dtype`, or casts it to `dtype`.
+  bool OnlyMultiplied(ValueId value, DType dtype) const;
   Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const;
   absl::Status CheckStored(ValueId value, DType dtype) const;
   bool RoundedAlike(ValueId value, DType dtype) const;
@@ -41,6 +44,7 @@ class RunMatcher {
   const Chain& chain_;
   const int64_t bucket_;
   std::vector<bool> is_output_;
+  std::vector<std::vector<ValueId>> users_;
   std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
 };
 

@@ -19,7 +19,8 @@ int DividingPower(int64_t value, int most) {
   return power;
 }
 
-// A vector must lie in one operand of a concatenation, at one place or at neighbouring ones.
+// A vector lies in one operand of a concatenation, at one place or at neighbouring ones, where the
+// concatenation is read in its own order.
 int ConcatVector(const Chain& body, int most) {
   int vector = most;
   for (const Op& op : body.ops()) {

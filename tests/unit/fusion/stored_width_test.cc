@@ -1,0 +1,153 @@
+// Only a cast rounds: what lies in memory between two kernels is at least as wide as its value in
+// the chain, unless products alone read it, which multiply 16 bits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/product_runs.h"
+#include "src/plan/plan.h"
+#include "src/product/role_shape.h"
+#include "src/stitch/spec.h"
+#include "tests/support/random_graph.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool IsNarrower(DType stored, DType value) { return SizeOf(stored) < SizeOf(value); }
+
+// Whether every use of `value` is as the rows of a product, or a cast to as few bits.
+bool OnlyRowsOfProducts(const Chain& chain, ValueId value) {
+  for (const ChainOutput& out : chain.outputs()) {
+    if (out.value == value) return false;
+  }
+  for (const Op& op : chain.ops()) {
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      const bool cast = op.kind == OpKind::kCast && SizeOf(op.type.dtype) <= 2;
+      const bool product = op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d || cast;
+      if (op.operands[i] == value && !(product && i == 0)) return false;
+    }
+  }
+  return true;
+}
+
+// What a kernel of `plan` reads in the workspace in fewer bits than f32, though no product takes it
+// as rows; "" where there is nothing. Of a chain whose computed values are all f32.
+std::string NarrowRead(const Plan& plan) {
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const KernelSpec& spec = plan.kernels[k].spec;
+    if (spec.family == KernelFamily::kStitch) {
+      const Chain& body = spec.stitch->body;
+      for (int i = 0; i < body.num_inputs(); ++i) {
+        const bool own = spec.stitch->operands[static_cast<size_t>(i)].buffer == kWorkspaceBuffer;
+        if (own && IsNarrower(body.input_op(i).type.dtype, DType::kF32)) {
+          return absl::StrCat("kernel ", k, " reads ", NameOf(body.input_op(i).type.dtype));
+        }
+      }
+      continue;
+    }
+    for (const OperandBinding& b : spec.operands) {
+      if (b.buffer != kWorkspaceBuffer || b.role == Role::kA || b.role == Role::kOut ||
+          b.role == Role::kC || b.role == Role::kPartialOut) {
+        continue;
+      }
+      if (IsNarrower(ShapeOf(spec.sequence, b.role).element, DType::kF32)) {
+        return absl::StrCat("kernel ", k, " reads a ", NameOf(b.role), " of 16 bits");
+      }
+    }
+  }
+  return "";
+}
+
+void ExpectWide(const Chain& chain, const std::string& name) {
+  const auto planned = PlanChain(chain, 64, *BuiltinModel("h200"), {});
+  if (!planned.ok()) return;
+  EXPECT_EQ(NarrowRead(planned->chosen), "") << name;
+  for (const Plan& other : planned->alternatives) EXPECT_EQ(NarrowRead(other), "") << name;
+}
+
+TEST(StoredWidth, ChainsWithoutACastKeepF32BetweenTheirKernels) {
+  int planned = 0, several = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    const Chain chain = testing::MakeRandomWideGraph(seed);
+    const auto result = PlanChain(chain, 64, *BuiltinModel("h200"), {});
+    planned += result.ok();
+    several += result.ok() && result->chosen.kernels.size() > 1;
+    ExpectWide(chain, absl::StrCat("seed ", seed));
+  }
+  EXPECT_GT(planned, 100);
+  EXPECT_GT(several, 40);
+}
+
+TEST(StoredWidth, RunsOfRandomGraphsStoreNoValueInFewerBits) {
+  int runs = 0;
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    const Chain chain = testing::MakeRandomGraph(seed);
+    for (const bool norms : {false, true}) {
+      const ProductRuns found = FindProductRuns(chain, 64, nullptr, {norms, true});
+      for (const GraphRun& run : found.runs) {
+        ++runs;
+        const auto narrow = [&](ValueId value, DType stored) {
+          return IsNarrower(stored, chain.op(value).type.dtype) &&
+                 !OnlyRowsOfProducts(chain, value);
+        };
+        EXPECT_FALSE(narrow(run.end, run.dtype())) << seed << " op " << run.end;
+        for (const ProductOperand& operand : run.matched.operands) {
+          EXPECT_FALSE(narrow(operand.value, operand.type.dtype))
+              << seed << " op " << operand.value;
+        }
+      }
+    }
+  }
+  EXPECT_GT(runs, 300);
+}
+
+// h = x w1 in f32, and what reads it.
+struct Hidden {
+  ChainBuilder b;
+  ValueId h, w2;
+
+  explicit Hidden(int64_t n = 256) {
+    const Dim k = Dim::Constant(264);
+    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), k}});
+    const ValueId w1 = *b.Input({DType::kBF16, {Dim::Constant(n), k}}, {true, {}, ""});
+    h = *b.Matmul(x, w1, false, true);
+    w2 = -1;
+  }
+  ValueId Next() {
+    const Dim n = b.TypeOf(h).dims[1];
+    w2 = *b.Input({DType::kBF16, {Dim::Constant(64), n}}, {true, {}, ""});
+    return *b.Matmul(h, w2, false, true);
+  }
+};
+
+TEST(StoredWidth, AnF32ReluOfAProductReadsF32) {
+  for (const int64_t n : {int64_t{1001}, int64_t{1000}, int64_t{1}}) {
+    Hidden hidden(n);
+    // Two readers, so that no kernel of a product takes either.
+    ASSERT_TRUE(hidden.b.Output(*hidden.b.Unary(UnaryKind::kRelu, hidden.h)).ok());
+    ASSERT_TRUE(hidden.b.Output(*hidden.b.Unary(UnaryKind::kTanh, hidden.h)).ok());
+    ExpectWide(*hidden.b.Finish(), absl::StrCat("n ", n));
+  }
+}
+
+TEST(StoredWidth, WhatAProductAndOthersReadIsToBeCast) {
+  Hidden hidden;
+  const ValueId y = *hidden.b.Cast(hidden.Next(), DType::kBF16);
+  ASSERT_TRUE(hidden.b.Output(y).ok());
+  ASSERT_TRUE(hidden.b.Output(*hidden.b.Unary(UnaryKind::kTanh, hidden.h)).ok());
+  const auto planned = PlanChain(*hidden.b.Finish(), 64, *BuiltinModel("h200"), {});
+  EXPECT_EQ(StatusNumber(planned.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
+  EXPECT_THAT(std::string(planned.status().message()), HasSubstr("cast it to bf16"));
+}
+
+}  // namespace
+}  // namespace sinter
