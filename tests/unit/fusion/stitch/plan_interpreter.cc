@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "src/base/launch_recipe.h"
 #include "src/chain/composites.h"
+#include "src/chain/replay.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 #include "tests/support/sequences.h"
@@ -38,6 +39,15 @@ double Get(DType dtype, const uint8_t* at) {
   double value = 0;
   reference::ReadRun({at, reference::StorageOf(dtype), {}, {}}, 0, 0, 1, &value);
   return value;
+}
+
+// A chain whose output is a cast to 16 bits, without that cast.
+Chain Unrounded(const Chain& chain) {
+  ChainBuilder b;
+  const ValueId cast = chain.outputs()[0].value;
+  for (ValueId value = 0; value < cast; ++value) EXPECT_TRUE(Replay(b, chain.op(value)).ok());
+  EXPECT_TRUE(b.Output(chain.op(cast).operands[0]).ok());
+  return *b.Finish();
 }
 
 class Machine {
@@ -209,7 +219,8 @@ class Machine {
     ffn.scale_w1 = p[0].HasColumnScales();
     ffn.scale_w2 = p.size() == 2 && p.back().HasColumnScales();
     ffn.scale_w_dtype = (ffn.scale_w1 ? p.front() : p.back()).weights.scales.element;
-    const Chain chain = *MakeFfnChain(ffn);
+    const Chain rounded = *MakeFfnChain(ffn);
+    const Chain chain = p.back().result == p.element() ? rounded : Unrounded(rounded);
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
