@@ -12,6 +12,7 @@
 #include "src/stitch/search/packed_search.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
+#include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 
 namespace sinter::stitch_host {
@@ -170,6 +171,47 @@ void AddForcedHands(const CaseOptions& options, Cases* cases) {
   }
 }
 
+// Largest values of columns of 16 bits; tensors side by side of which every second element, other
+// columns or rows first are read.
+void AddNarrowColumnsAndShuffles(Cases* cases) {
+  constexpr int kAll = static_cast<int>(std::size(kKinds));
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(24)}});
+    const bool given = b.Output(*b.Reduce(ReduceKind::kMax, x, {0})).ok() &&
+                       b.Output(*b.Reduce(ReduceKind::kMin, x, {0}, true)).ok();
+    if (given) cases->Add(absl::StrCat("columns of ", NameOf(dtype)), *b.Finish(), 29, kAll);
+  }
+  const std::vector<Dim> all = {Dim::Constant(16), Dim::Constant(64)};
+  for (int form = 0; form < 4; ++form) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, {all[0], Dim::Constant(24)}});
+    const ValueId y = *b.Input({DType::kBF16, {all[0], Dim::Constant(40)}});
+    const ValueId both = *b.Concat({x, y}, 1);
+    ValueId read = both;
+    if (form == 0) read = *b.Slice(both, {0, 1}, all, {1, 2});
+    if (form == 1) read = *b.Slice(both, {0, 3}, all);
+    if (form == 2) read = *b.Transpose(both, {1, 0});
+    if (form == 3) {
+      const ValueId groups = *b.Reshape(both, {all[0], Dim::Constant(2), Dim::Constant(32)});
+      read = *b.Reshape(*b.Transpose(groups, {0, 2, 1}), all);
+    }
+    const ValueId z = *b.Input(b.TypeOf(read));
+    if (!b.Output(*b.Binary(BinaryKind::kAdd, read, z)).ok()) continue;
+    cases->Add(absl::StrCat("shuffle ", form), *b.Finish(), 0, 2);
+  }
+}
+
+// Those that one stitched kernel takes.
+void AddGraphsOfEveryType(Cases* cases) {
+  constexpr uint64_t kSeeds = 60;
+  constexpr int64_t kRows = 7;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Chain body = testing::MakeRandomGraph(seed, {kElements, 3});
+    cases->Add(absl::StrCat("any", seed), body, body.UsesM() ? kRows : 0, 1);
+  }
+}
+
 }  // namespace
 
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
@@ -220,6 +262,8 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
               options.kinds);
   }
   AddForcedHands(options, &cases);
+  AddNarrowColumnsAndShuffles(&cases);
+  AddGraphsOfEveryType(&cases);
   return cases.Take();
 }
 
