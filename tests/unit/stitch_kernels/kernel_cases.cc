@@ -61,6 +61,19 @@ class Cases {
     }
   }
 
+  // The best schedule of vectors of `width`.
+  void AddWide(const std::string& name, const Chain& body, int width) {
+    SearchOptions options;
+    options.top_k = std::numeric_limits<int>::max();
+    const auto ranked = SearchStitch(body, 1, *BuiltinModel("h200"), options);
+    for (size_t i = 0; ranked.ok() && i < ranked->size(); ++i) {
+      const StitchSchedule& s = (*ranked)[i].schedule;
+      if (s.vector != width || s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
+      cases_.push_back({absl::StrCat(name, " vec ", width), SpecOf(body, s), 0});
+      return;
+    }
+  }
+
   // The best schedules of `count` kinds with values handed over that nobody would hand over.
   void AddForced(const std::string& name, const Chain& body, int64_t m, int count) {
     constexpr size_t kMostHanded = 4;
@@ -198,7 +211,8 @@ void AddNarrowColumnsAndShuffles(Cases* cases) {
     }
     const ValueId z = *b.Input(b.TypeOf(read));
     if (!b.Output(*b.Binary(BinaryKind::kAdd, read, z)).ok()) continue;
-    cases->Add(absl::StrCat("shuffle ", form), *b.Finish(), 0, 2);
+    const Chain body = *b.Finish();
+    for (const int width : {1, 2, 8}) cases->AddWide(absl::StrCat("shuffle ", form), body, width);
   }
 }
 
