@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
+#include "src/base/printable.h"
 #include "src/draw/units.h"
 #include "src/plan/picture/plan_svg.h"
 #include "src/plan/plan_text.h"
@@ -48,7 +49,8 @@ std::vector<std::vector<int>> SameKernels(const LoadedPlan& plan) {
 
 std::string TuningLine(const LoadedPlan& plan) {
   if (plan.tuning_digest == Digest()) return "tuning: none\n";
-  return absl::StrCat("tuning: ", plan.tuning_digest.Hex().substr(0, 16), ", ", plan.tuning,
+  return absl::StrCat("tuning: ", plan.tuning_digest.Hex().substr(0, 16), ", ",
+                      Printable(plan.tuning),
                       "\ndigest with the tuning set: ", AgreedDigest(plan).Hex(), "\n");
 }
 
@@ -127,7 +129,7 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
 
 std::string ExplainPlan(const LoadedPlan& plan, const Ports& ports, const FusionPicture& picture) {
   std::string text = PlanHeadText(plan.plan) + DeviceLines(plan, ports);
-  if (!plan.plan.note.empty()) absl::StrAppend(&text, "note: ", plan.plan.note, "\n");
+  if (!plan.plan.note.empty()) absl::StrAppend(&text, "note: ", Printable(plan.plan.note), "\n");
   text += KernelReports(plan, picture, ports.model);
   return absl::StrCat(text, SourceLines(plan), RunnersUpReport(NotChosen(plan)));
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "src/base/launch_recipe.h"
+#include "src/base/printable.h"
 #include "src/draw/units.h"
 #include "src/plan/plan.h"
 
@@ -132,7 +133,7 @@ double MeasuredUs(const Plan& plan) {
 std::string Plan::ToText() const {
   std::string out = PlanHeadText(*this);
   for (size_t i = 0; i < kernels.size(); i++) AppendKernel(i, kernels[i], &out);
-  if (!note.empty()) absl::StrAppend(&out, "note       ", note, "\n");
+  if (!note.empty()) absl::StrAppend(&out, "note       ", Printable(note), "\n");
   const size_t shown = std::min(runners_up.size(), kShownRunnersUp);
   for (size_t i = 0; i < shown; i++) {
     const Candidate& c = runners_up[i];

@@ -30,6 +30,8 @@ TEST(PlanText, JsonSurvivesBytesThatAreNotText) {
   Plan plan = SampleFusedPlan();
   plan.note = "\xff\xfe";
   EXPECT_NE(plan.ToJson().find("\"note\""), std::string::npos);
+  plan.note = "a\ndigest forged\x1b[2J";  // of a record that somebody else wrote
+  EXPECT_NE(plan.ToText().find("note       a digest forged\\x1b[2J\n"), std::string::npos);
 }
 
 }  // namespace
