@@ -21,7 +21,11 @@ namespace sinter {
 constexpr int kMostBodyOps = 4400;
 // Walks follow a value to its operands by recursion; the deepest takes less than 1 MB of stack.
 constexpr int kMostBodyDepth = 512;
-constexpr int64_t kMostPlaces = 1 << 14;   // different values and places in generated source
+constexpr int64_t kMostPlaces = 1 << 14;  // different values and places in generated source
+// Branches in generated source, counted again for each root: a compiler takes some 3 s for so many,
+// and four times that for twice as many. A side of a concatenation is one; what ops weigh was
+// measured (body_work.cc).
+constexpr int64_t kMostBranches = 400;
 constexpr int64_t kMostVisits = 1 << 16;   // of values, counted again for each root
 constexpr int64_t kMostPlaceTerms = 2500;  // terms in the place of one element
 constexpr double kMostSteps = 1e12;        // steps of nested reductions, for one element
@@ -80,6 +84,10 @@ class BodyWork {
   // is exceeded; or the errors of StitchBudget::Take.
   absl::StatusOr<Entered> Enter(ValueId id, const Position& at, const IndexSpace& space);
 
+  // A side of the concatenation `id` is about to be walked, in a Scope of its own.
+  // FAILED_PRECONDITION naming it when there are too many.
+  absl::Status EnterSide(ValueId id);
+
   int64_t visits() const { return visits_; }
 
   // Values entered while it lives are forgotten when it ends. `turns`: iterations of the loop that
@@ -107,6 +115,7 @@ class BodyWork {
   using Known = std::map<std::pair<ValueId, Position>, int>;  // the last root that visited it
 
   void Forget(size_t known);
+  absl::Status Branch(ValueId id, int64_t count);
   absl::Status Count(ValueId id, const Position& at, const IndexSpace& space);
 
   const Chain& body_;
@@ -115,7 +124,7 @@ class BodyWork {
   std::vector<Known::iterator> inside_;  // in the order of entry
   int root_ = 0;
   int again_ = 0;  // entered values that an earlier root has computed
-  int64_t places_ = 0, visits_ = 0;
+  int64_t places_ = 0, visits_ = 0, branches_ = 0;
   double steps_ = 1;  // product of the open loops' iterations
 };
 
