@@ -1,5 +1,6 @@
 #include "src/engine/stand_in_code.h"
 
+#include "absl/strings/str_cat.h"
 #include "stand_in_table.h"
 
 namespace sinter {
@@ -18,13 +19,13 @@ constexpr Entry kEntries[] = {SINTER_STAND_IN_TABLE(SINTER_ENTRY){nullptr, nullp
 
 int EmbeddedStandIns() { return static_cast<int>(sizeof(kEntries) / sizeof(kEntries[0])) - 1; }
 
-absl::string_view EmbeddedStandIn(absl::string_view name) {
+absl::StatusOr<absl::string_view> EmbeddedStandIn(absl::string_view name) {
   for (const Entry* entry = kEntries; entry->name != nullptr; ++entry) {
     if (name != entry->name) continue;
-    return {reinterpret_cast<const char*>(entry->begin),
-            static_cast<size_t>(entry->end - entry->begin)};
+    return CheckStandIn(name, {reinterpret_cast<const char*>(entry->begin),
+                               static_cast<size_t>(entry->end - entry->begin)});
   }
-  return "";
+  return absl::FailedPreconditionError(absl::StrCat(name, " was not built"));
 }
 
 }  // namespace sinter

@@ -7,6 +7,7 @@
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/device/device_library.h"
+#include "src/engine/stand_in_code.h"
 #include "src/plan/stand_in.h"
 
 namespace {
@@ -34,6 +35,6 @@ int main(int argc, char** argv) {
       sinter::MakeNvrtcCompiler(argv[1])->Compile(RequestOf(std::atoi(argv[2])));
   if (!kernel.ok()) return Fail(kernel.status().ToString());
   std::ofstream file(argv[3], std::ios::binary);
-  file << kernel->cubin << std::flush;
+  file << sinter::StoredStandIn(kernel->cubin) << std::flush;
   return file ? 0 : Fail(std::string("cannot write ") + argv[3]);
 }

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
     Write(file + ".cu", sinter::StandInSource(i));
     code += "asm(\".section .rodata.stand_ins,\\\"a\\\"\\n.balign 64\\n.globl stand_in_" + name +
             "_begin\\n.hidden stand_in_" + name + "_begin\\nstand_in_" + name +
-            "_begin:\\n.incbin \\\"" + file + ".cubin\\\"\\n.globl stand_in_" + name +
+            "_begin:\\n.incbin \\\"" + file + ".code\\\"\\n.globl stand_in_" + name +
             "_end\\n.hidden stand_in_" + name + "_end\\nstand_in_" + name +
             "_end:\\n.previous\");\nextern \"C\" const unsigned char stand_in_" + name +
             "_begin[], stand_in_" + name + "_end[];\n";

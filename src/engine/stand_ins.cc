@@ -60,8 +60,7 @@ absl::StatusOr<BuiltKernelPtr> StandIns::Load(const KernelSpec& spec, LaunchReci
   *recipe = std::move(stand_in.recipe);
   SINTER_RETURN_IF_ERROR(recipe->Check());
   const std::string name = StandInName(stand_in.index);
-  const absl::string_view cubin = core_->ports.stand_ins(name);
-  if (cubin.empty()) return absl::FailedPreconditionError(absl::StrCat(name, " was not built"));
+  SINTER_ASSIGN_OR_RETURN(const absl::string_view cubin, core_->ports.stand_ins(name));
   // A kernel is loaded for its threads and its shared memory.
   const std::string key = absl::StrCat("stand-in ", name, " ", recipe->block[0], " ",
                                        recipe->shared_bytes, " ", Sha256(cubin).Hex());
