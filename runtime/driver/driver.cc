@@ -83,7 +83,13 @@ std::string Driver::Describe(CUresult result) const {
 absl::Status Driver::Error(CUresult result, const char* call) const {
   absl::Status status = MakeError(ErrorCode::kDriver, absl::StrCat(call, ": ", Describe(result)));
   AttachDriverResult(status, static_cast<int32_t>(result));
-  return status;
+  if (!IsContextLost(status)) return status;
+  return WithMessage(
+      status,
+      absl::StrCat(status.message(),
+                   "; a kernel that ran earlier has faulted and the CUDA context is lost: "
+                   "every call of this process on this device fails from now on, start a new "
+                   "process (CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer names the kernel)"));
 }
 
 absl::StatusOr<int> Driver::DeviceCount() const {

@@ -63,6 +63,13 @@ int32_t DriverResultOf(const absl::Status& status) {
   return IntegerPayload(status, kDriverPayload);
 }
 
+bool IsContextLost(const absl::Status& status) {
+  // CUresult: illegal address, launch timeout, assert, and the faults from the hardware's stack to
+  // a failed launch. They are part of the driver's ABI.
+  const int32_t result = DriverResultOf(status);
+  return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719);
+}
+
 void AttachCompileLog(absl::Status& status, absl::string_view log) {
   status.SetPayload(kLogPayload, absl::Cord(log));
 }
@@ -73,13 +80,17 @@ absl::string_view CompileLogOf(const absl::Status& status, std::string* storage)
   return *storage;
 }
 
+absl::Status WithMessage(const absl::Status& status, absl::string_view message) {
+  absl::Status changed(status.code(), message);
+  status.ForEachPayload([&changed](absl::string_view url, const absl::Cord& payload) {
+    changed.SetPayload(url, payload);
+  });
+  return changed;
+}
+
 absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
-  absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
-  status.ForEachPayload([&annotated](absl::string_view url, const absl::Cord& payload) {
-    annotated.SetPayload(url, payload);
-  });
-  return annotated;
+  return WithMessage(status, absl::StrCat(context, ": ", status.message()));
 }
 
 }  // namespace sinter

@@ -35,9 +35,14 @@ bool IsCacheMiss(const absl::Status& status);
 // Details that travel beside the message; read back by the C ABI. Absent values are 0 and "".
 void AttachDriverResult(absl::Status& status, int32_t cu_result);
 int32_t DriverResultOf(const absl::Status& status);
+// Whether the result of the driver says that a kernel faulted: every later call of its context
+// fails alike.
+bool IsContextLost(const absl::Status& status);
 void AttachCompileLog(absl::Status& status, absl::string_view log);
 absl::string_view CompileLogOf(const absl::Status& status, std::string* storage);
 
+// `status` with another message; code and details are kept.
+absl::Status WithMessage(const absl::Status& status, absl::string_view message);
 // `status` with "context: " put before its message; code and details are kept.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/engine/bound_plan.h"
 #include "src/engine/parallel.h"
 #include "src/engine/verify.h"
 
@@ -24,7 +25,8 @@ bool Wanted(const Plan& plan, Choice choice) {
 
 // Errors that the caller must see, whatever another variant could do.
 bool IsFinal(const absl::Status& status) {
-  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) || IsCacheMiss(status);
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) || IsCacheMiss(status) ||
+         IsContextLost(status);
 }
 
 uint64_t Blocks(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
@@ -214,6 +216,11 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
       Verifier::Make(core_.get(), walk.chain, candidate->plan.bucket, candidate->fixed_rows);
   absl::StatusOr<Verdict> verdict =
       verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
+  if (IsContextLost(verdict.status())) {
+    return Annotate(verdict.status(),
+                    absl::StrCat("the self-check of ", LaunchedName(*candidate, 0),
+                                 candidate->kernels.size() > 1 ? " and those behind it" : ""));
+  }
   if (!verdict.ok()) {
     core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", candidate->plan.name(),
                                                  "' runs unchecked: ", verdict.status().message()));

@@ -91,10 +91,19 @@ int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
   return (rows + pass - 1) / pass;
 }
 
+std::string LaunchedName(const LoadedPlan& plan, size_t kernel) {
+  return absl::StrCat("kernel ", kernel, " (", plan.recipes[kernel].entry,
+                      plan.plan.IsStandIn() ? ", a stand-in" : "", ") of plan '", plan.plan.name(),
+                      "' ", plan.chosen_digest.Hex().substr(0, 16));
+}
+
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge) {
-  return ForEachLaunch(*bound.plan, m, pdl_edge, [&](const PlanLaunch& one) {
-    return bound.plan->kernels[one.kernel]->loaded->Launch(*bound.kernels[one.kernel], stream,
-                                                           one.rows, one.offset, one.edge);
+  const LoadedPlan& plan = *bound.plan;
+  return ForEachLaunch(plan, m, pdl_edge, [&](const PlanLaunch& one) {
+    absl::Status status = plan.kernels[one.kernel]->loaded->Launch(
+        *bound.kernels[one.kernel], stream, one.rows, one.offset, one.edge);
+    if (status.ok()) return status;
+    return Annotate(status, absl::StrCat("launching ", LaunchedName(plan, one.kernel)));
   });
 }
 

@@ -73,6 +73,9 @@ absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Ste
   return absl::OkStatus();
 }
 
+// For errors: "kernel 1 (sinter_stitch) of plan 'fused' 0123456789abcdef".
+std::string LaunchedName(const LoadedPlan& plan, size_t kernel);
+
 // Enqueues `m` rows, in pieces of the largest bucket when there are more. `pdl_edge`: the first
 // kernel may start while its predecessor on the stream ends; inside the plan every kernel that can
 // does. m = 0 enqueues what outputs without M need. Allocates nothing, waits for nothing.

@@ -22,6 +22,7 @@ struct Counters {
   std::atomic<uint64_t> denied{0};            // look-ups of kernels of a denied toolchain
   std::atomic<uint64_t> compile_saved_ns{0};  // of kernels that came from the cache
   std::atomic<uint64_t> gpu_saved_ns{0};      // launches x (unfused - what runs)
+  std::atomic<uint64_t> last_launched{0};     // ShortDigest of the plan; no counter
 };
 
 }  // namespace sinter

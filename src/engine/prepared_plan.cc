@@ -16,7 +16,10 @@ namespace {
 class PreparedPlanImpl : public PreparedPlan {
  public:
   PreparedPlanImpl(std::shared_ptr<EngineCore> core, LoadedPlanPtr plan, const Chain& chain)
-      : core_(std::move(core)), plan_(std::move(plan)), order_(chain.InputOrder()) {}
+      : core_(std::move(core)),
+        plan_(std::move(plan)),
+        order_(chain.InputOrder()),
+        short_digest_(ShortDigest(plan_->chosen_digest)) {}
 
   const Plan& plan() const override { return plan_->plan; }
   Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
@@ -68,7 +71,9 @@ class PreparedPlanImpl : public PreparedPlan {
   absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                       bool pdl_edge) const override {
     SINTER_ASSIGN_OR_RETURN(const BoundPlan* const bound, Usable(binding, m));
-    SINTER_RETURN_IF_ERROR(EnqueuePlan(*bound, stream, m, pdl_edge));
+    const absl::Status enqueued = EnqueuePlan(*bound, stream, m, pdl_edge);
+    if (!enqueued.ok()) return WithLastLaunched(enqueued);
+    core_->counters.last_launched.store(short_digest_, std::memory_order_relaxed);
     core_->counters.launches.fetch_add(1, std::memory_order_relaxed);
     const auto passes = static_cast<uint64_t>(PassesFor(*plan_, m));
     core_->counters.gpu_saved_ns.fetch_add(passes * plan_->saved_ns_per_pass,
@@ -89,6 +94,21 @@ class PreparedPlanImpl : public PreparedPlan {
   }
 
  private:
+  static uint64_t ShortDigest(const Digest& digest) {
+    uint64_t first = 0;
+    for (size_t i = 0; i < sizeof(first); ++i) first = first << 8 | digest.bytes[i];
+    return first;
+  }
+
+  // A fault shows at a later call: which plan ran before it.
+  absl::Status WithLastLaunched(const absl::Status& status) const {
+    const uint64_t last = core_->counters.last_launched.load(std::memory_order_relaxed);
+    if (!IsContextLost(status) || last == 0) return status;
+    return WithMessage(status,
+                       absl::StrCat(status.message(), "; the plan launched last before this was ",
+                                    absl::Hex(last, absl::kZeroPad16)));
+  }
+
   // OK where `m` rows of `binding` can run. Bind above is the only maker of bindings.
   absl::StatusOr<const BoundPlan*> Usable(const PlanBinding& binding, int64_t m) const {
     SINTER_RETURN_IF_ERROR(NeedGpu());
@@ -108,6 +128,7 @@ class PreparedPlanImpl : public PreparedPlan {
   const std::shared_ptr<EngineCore> core_;
   const LoadedPlanPtr plan_;
   const std::vector<int32_t> order_;
+  const uint64_t short_digest_;
 };
 
 }  // namespace
