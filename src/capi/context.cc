@@ -136,6 +136,7 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   const int ordinal = target.empty() ? options.device : -1;
   SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(context->config, ordinal, target, sink));
   context->engine = Engine::Create(std::move(ports), context->config, sink);
+  context->builds = std::make_shared<BuildQueue>(context->config.compile_threads);
   for (const std::string& warning : context->config.warnings) sink.Log(LogLevel::kWarn, warning);
   context->config.remote_backend = nullptr;  // the tiers hold it
   if (const std::string& file = context->config.metrics_file; !file.empty()) {

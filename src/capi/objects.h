@@ -16,6 +16,7 @@
 #include "src/base/fork_local.h"
 #include "src/base/log.h"
 #include "src/base/periodic_file.h"
+#include "src/capi/build_queue.h"
 #include "src/capi/handle.h"
 #include "src/chain/builder.h"
 #include "src/engine/engine.h"
@@ -27,6 +28,7 @@ struct sinter_context : sinter::capi::Handle<sinter_context> {
   sinter::Config config;
   sinter::LogSink log;
   std::shared_ptr<sinter::Engine> engine;
+  std::shared_ptr<sinter::capi::BuildQueue> builds;  // of slots; a pending may outlive the context
   std::unique_ptr<sinter::PeriodicFile> metrics;  // null: none is asked for; goes before the engine
 };
 

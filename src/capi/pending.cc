@@ -1,16 +1,17 @@
-// sinter_pending: a prepare on a thread of its own.
+// sinter_pending: a prepare on a thread of its own, or in the background.
 #include "src/capi/pending.h"
 
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/exit_gate.h"
+#include "src/capi/build_queue.h"
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 
@@ -30,7 +31,9 @@ struct PendingState {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  std::vector<ReadyCall> calls;            // guarded by mutex; empty once done
+  bool gone = false;             // guarded by mutex: whoever ended it has called everybody back
+  std::thread::id runner;        // guarded by mutex: the thread that prepares, once it does
+  std::vector<ReadyCall> calls;  // guarded by mutex; empty once done
   const sinter_pending* handle = nullptr;  // guarded by mutex; null once the thread let it go
   std::thread::id caller;  // guarded by mutex; calls back with a reference to the handle of its own
   std::atomic<int> fd{-1};  // made under mutex, at the first ask
@@ -61,30 +64,78 @@ void Signal(int fd) {
 void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_error* error,
             const LogSink& log) noexcept;
 
-// A background build gives way to the threads that serve.
-constexpr int kBackgroundNice = 10;
+// One prepare: on a thread of its own, or an entry of the context's queue.
+class PendingBuild final : public QueuedBuild {
+ public:
+  PendingBuild(std::shared_ptr<PendingState> state, const sinter_context* context,
+               const sinter_chain* chain, int64_t m, const PrepareSettings& settings,
+               PrepareEnd end)
+      : state_(std::move(state)),
+        context_(context),
+        chain_(chain),
+        m_(m),
+        settings_(settings),
+        end_(std::move(end)),
+        log_(context->log) {
+    RetainHandle(context_);
+    RetainHandle(chain_);
+  }
+  ~PendingBuild() override { LetGo(); }
 
-void RunPrepare(const std::shared_ptr<PendingState>& state, const sinter_context* context,
-                const sinter_chain* chain, int64_t m, const PrepareSettings& settings,
-                const PrepareEnd& end) noexcept {
-  if (settings.base.background)
-    (void)setpriority(PRIO_PROCESS, 0, kBackgroundNice);  // the thread's
-  sinter_plan* plan = nullptr;
-  sinter_error* error = nullptr;
-  sinter_status code = SINTER_OK;
-  const LogSink log = context->log;
-  {
-    const ExitGate::Pass inside;
-    code = Guard(&error, [&]() -> absl::Status {
-      SINTER_ASSIGN_OR_RETURN(plan, PreparePlan(*context, *chain->chain, m, settings));
+  void Run() noexcept override {
+    {
+      std::lock_guard<std::mutex> lock(state_->mutex);
+      state_->runner = std::this_thread::get_id();
+    }
+    End([this](sinter_plan** plan) -> absl::Status {
+      SINTER_ASSIGN_OR_RETURN(*plan, PreparePlan(*context_, *chain_->chain, m_, settings_));
       return absl::OkStatus();
     });
-    ReleaseHandle(context);
-    ReleaseHandle(chain);
-    if (end) end(plan, code, error);
   }
-  Finish(*state, plan, code, error, log);  // calls the caller back, for as long as it likes
-}
+
+  void Drop(const absl::Status& why) noexcept override {
+    End([&](sinter_plan**) { return why; });
+  }
+
+  absl::Status Wanted() const override {
+    if (ExitGate::Exiting()) return absl::CancelledError("prepare: the process exits");
+    if (*state_->cancel) return absl::CancelledError("prepare: cancelled before its turn");
+    if (settings_.has_deadline && std::chrono::steady_clock::now() >= settings_.deadline) {
+      return absl::DeadlineExceededError("prepare: deadline passed before its turn");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  template <typename Body>
+  void End(const Body& body) noexcept {
+    sinter_plan* plan = nullptr;
+    sinter_error* error = nullptr;
+    sinter_status code = SINTER_OK;
+    {
+      const ExitGate::Pass inside;
+      code = Guard(&error, [&] { return body(&plan); });
+      LetGo();
+      if (end_) end_(plan, code, error);
+    }
+    Finish(*state_, plan, code, error, log_);  // calls the caller back, for as long as it likes
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->gone = true;
+    state_->changed.notify_all();
+  }
+  void LetGo() {
+    ReleaseHandle(std::exchange(context_, nullptr));
+    ReleaseHandle(std::exchange(chain_, nullptr));
+  }
+
+  const std::shared_ptr<PendingState> state_;
+  const sinter_context* context_;
+  const sinter_chain* chain_;
+  const int64_t m_;
+  const PrepareSettings settings_;
+  const PrepareEnd end_;
+  const LogSink log_;
+};
 
 }  // namespace
 }  // namespace sinter::capi
@@ -93,7 +144,10 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
   static constexpr uint32_t kMagic = 0x5350656e;
   static constexpr char kTypeName[] = "sinter_pending";
   std::shared_ptr<capi::PendingState> state = std::make_shared<capi::PendingState>();
+  // It has a thread, or a ticket of the queue of `context`.
   std::unique_ptr<std::thread> thread = std::make_unique<std::thread>();
+  std::shared_ptr<capi::BuildQueue> queue;
+  uint64_t ticket = capi::BuildQueue::kNoTicket;
   const pid_t owner = getpid();
 
   // In the child of a fork the thread does not exist: it can be neither joined nor waited for.
@@ -101,17 +155,28 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
 
   ~sinter_pending() {
     *state->cancel = true;
-    if (!thread->joinable()) return;
+    if (!thread->joinable() && queue == nullptr) return;
     if (!IsOwn()) {
       (void)thread.release();  // left alone, as the thread's own share of `state` is
       state->CloseFd();
-    } else if (thread->get_id() == std::this_thread::get_id()) {
-      thread->detach();  // released from a callback of its own: it cannot wait for itself
+      return;
+    }
+    if (queue != nullptr) queue->Withdraw(ticket);
+    if (IsRunner()) {  // released from a callback of its own: it cannot wait for itself
+      if (thread->joinable()) thread->detach();
       std::lock_guard<std::mutex> lock(state->mutex);
       state->handle = nullptr;
-    } else {
+    } else if (thread->joinable()) {
       thread->join();
+    } else {
+      std::unique_lock<std::mutex> lock(state->mutex);
+      state->changed.wait(lock, [&] { return state->gone; });
     }
+  }
+
+  bool IsRunner() const {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    return state->runner == std::this_thread::get_id();
   }
 };
 
@@ -235,15 +300,15 @@ absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
   if (settings.cancel != nullptr) SINTER_RETURN_IF_ERROR(Follow(settings.cancel, state->cancel));
   settings.base.cancel = state->cancel.get();
   state->handle = pending.get();
-  RetainHandle(context);
-  RetainHandle(chain);
+  auto build = std::make_shared<PendingBuild>(state, context, chain, m, settings, std::move(end));
+  if (settings.base.background) {
+    SINTER_ASSIGN_OR_RETURN(pending->ticket, context->builds->Push(std::move(build)));
+    pending->queue = context->builds;
+    return pending.release();
+  }
   try {
-    *pending->thread = std::thread([state, context, chain, m, settings, end = std::move(end)] {
-      RunPrepare(state, context, chain, m, settings, end);
-    });
+    *pending->thread = std::thread([build = std::move(build)] { build->Run(); });
   } catch (const std::exception&) {  // no thread, or no memory for one
-    ReleaseHandle(context);
-    ReleaseHandle(chain);
     return absl::ResourceExhaustedError("prepare: no thread could be started");
   }
   return pending.release();

@@ -1,4 +1,4 @@
-// Prepares on threads of their own: the half of sinter_pending that slots use.
+// Prepares that nobody waits for: the half of sinter_pending that slots use.
 #ifndef SINTER_SRC_CAPI_PENDING_H_
 #define SINTER_SRC_CAPI_PENDING_H_
 
@@ -12,8 +12,8 @@ namespace sinter::capi {
 // `error` is set; both are null where memory lacked for an error.
 using PrepareEnd = std::function<void(sinter_plan* plan, sinter_status code, sinter_error* error)>;
 
-// A prepare under way; with settings.base.background its thread has a low priority. `end` may be
-// empty. RESOURCE_EXHAUSTED: no thread could be started.
+// A prepare under way, on a thread of its own; with settings.base.background it waits in the
+// context's queue. `end` may be empty. RESOURCE_EXHAUSTED: no thread could be started.
 absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
                                              const sinter_chain* chain, int64_t m,
                                              const PrepareSettings& settings, PrepareEnd end);

@@ -9,7 +9,6 @@
 #include "src/chain/bound_text.h"
 #include "src/chain/buckets.h"
 #include "src/engine/assembler.h"
-#include "src/engine/build_turns.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
@@ -55,8 +54,7 @@ class EngineImpl : public Engine {
         kernels_(core_.get()),
         assembler_(core_, &plans_, &kernels_),
         tuner_(core_, &assembler_),
-        stand_ins_(core_, &assembler_),
-        turns_(core_->config.compile_threads) {}
+        stand_ins_(core_, &assembler_) {}
   // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
   // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
   // loader when the graph goes.
@@ -74,7 +72,6 @@ class EngineImpl : public Engine {
     core_->counters.prepares.fetch_add(1, std::memory_order_relaxed);
     BuildControl control(options.deadline_us, options.cancel, options.progress,
                          options.background ? 1 : 0);
-    SINTER_ASSIGN_OR_RETURN(const BuildTurns::Turn turn, TurnFor(options, control));
     SINTER_RETURN_IF_ERROR(control.Enter("look up", 0.0));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
     if (core_->events.Wanted()) {
@@ -222,12 +219,6 @@ class EngineImpl : public Engine {
     }
   }
 
-  absl::StatusOr<BuildTurns::Turn> TurnFor(const PrepareOptions& options,
-                                           const BuildControl& control) {
-    if (!options.background) return BuildTurns::Turn();
-    return turns_.Wait(control);
-  }
-
   PlanRequest RequestFor(const Chain& chain, int64_t m, bool batch_invariant) const {
     const int64_t fixed = FixedRowsOf(chain);
     PlanRequest request;
@@ -295,7 +286,6 @@ class EngineImpl : public Engine {
   PlanAssembler assembler_;
   Tuner tuner_;
   StandIns stand_ins_;
-  BuildTurns turns_;
   SingleFlight<LoadedPlanPtr> flights_;
   WeakCache<LoadedPlan> live_;
 };

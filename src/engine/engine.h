@@ -43,7 +43,7 @@ struct Ports {
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
   // The machine code of a stand-in by its name (src/plan/stand_in.h); "" for one that is not there.
   // Unset: none is there.
-  std::function<absl::string_view(absl::string_view name)> stand_ins;
+  std::function<absl::StatusOr<absl::string_view>(absl::string_view name)> stand_ins;
 };
 
 // `ordinal` >= 0: that GPU. `target` not empty: the built-in model of that name (or a model file's
@@ -69,7 +69,7 @@ struct PrepareOptions {
   bool verify =
       false;  // check a kernel without a verified mark against the unfused plan, on the GPU
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
-  // Waits for its turn among Config::compile_threads, and then builds on the calling thread alone.
+  // Builds on the calling thread alone, and takes no stand-in.
   bool background = false;
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -248,6 +250,58 @@ TEST_F(SlotAbi, NoMoreBuildsThanThreadsRunAtOnce) {
   gate.open = true;
   for (size_t i = 0; i + 1 < slots.size(); ++i) EXPECT_EQ(Await(slots[i]).status, SINTER_OK);
   EXPECT_EQ(gate.entered, 5);
+}
+
+int Threads() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    count += task.exists();
+  }
+  return count;
+}
+
+using Clock = std::chrono::steady_clock;
+
+TEST_F(SlotAbi, BuildsThatWaitAreEntriesNotThreads) {
+  Gate gate;
+  const sinter_prepare_options options = gate.Options();
+  const int before = Threads();
+  std::vector<SlotPtr> slots(1500);
+  for (SlotPtr& slot : slots) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  EXPECT_LE(Threads(), before + 4);
+  EXPECT_EQ(Stats().slots_building, slots.size());
+  while (gate.entered < 2) std::this_thread::yield();
+  const Clock::time_point start = Clock::now();
+  while (slots.size() > 2) slots.pop_back();  // the first two are being built
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
+  EXPECT_EQ(Stats().slots_building, 2u);
+  EXPECT_EQ(gate.entered, 2);
+  gate.open = true;
+  for (const SlotPtr& slot : slots) EXPECT_EQ(Await(slot).status, SINTER_OK);
+}
+
+TEST_F(SlotAbi, ABuildThatWaitsEndsByItsDeadlineAndByACancel) {
+  Gate gate;
+  sinter_prepare_options options = gate.Options();
+  SlotPtr busy[2], late, cancelled;
+  for (SlotPtr& slot : busy) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  while (gate.entered < 2) std::this_thread::yield();
+  sinter_cancel* cancel = nullptr;
+  Ok([&](auto e) { return sinter_cancel_create(&cancel, e); });
+  const Clock::time_point start = Clock::now();
+  options.deadline_us = 100 * 1000;
+  ASSERT_EQ(Create(&late, &options).status, SINTER_OK);
+  EXPECT_EQ(Await(late).status, SINTER_DEADLINE_EXCEEDED);
+  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(600));
+  options.deadline_us = 0;
+  options.cancel = cancel;
+  ASSERT_EQ(Create(&cancelled, &options).status, SINTER_OK);
+  sinter_cancel_request(cancel);
+  EXPECT_EQ(Await(cancelled).status, SINTER_CANCELLED);
+  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(1100));
+  gate.open = true;
+  for (const SlotPtr& slot : busy) EXPECT_EQ(Await(slot).status, SINTER_OK);
+  sinter_cancel_release(cancel);
 }
 
 TEST_F(SlotAbi, ThreadsTakeThePlanWhileItComes) {
