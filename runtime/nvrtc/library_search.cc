@@ -5,11 +5,15 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <tuple>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
@@ -76,19 +80,58 @@ std::string FileOfSoname(const std::string& soname, bool* ambiguous) {
   return "";
 }
 
+// Without symbolic links: a toolkit's libraries are named through several.
+std::string RealFolder(const std::string& file) {
+  const std::unique_ptr<char, decltype(&std::free)> real(realpath(file.c_str(), nullptr),
+                                                         &std::free);
+  const std::string path = real == nullptr ? file : real.get();
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+std::vector<std::string> Glob(const std::string& pattern) {
+  std::vector<std::string> names;
+  glob_t found{};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+  return names;
+}
+
 }  // namespace
+
+int NvrtcMinorOf(const std::string& file, int major) {
+  const std::string prefix = absl::StrCat(RealFolder(file), "libnvrtc-builtins.so.", major, ".");
+  int newest = -1;
+  for (const std::string& builtins : Glob(prefix + "[0-9]*")) {
+    int minor = 0;
+    if (absl::SimpleAtoi(builtins.substr(prefix.size()), &minor)) newest = std::max(newest, minor);
+  }
+  return newest;
+}
 
 std::vector<std::string> NvrtcCandidates(const std::string& path) {
   if (!path.empty()) return {path};
-  std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12"};
-  for (const char* pattern :
-       {"/usr/local/cuda*/lib64/libnvrtc.so.13", "/usr/local/cuda*/lib64/libnvrtc.so.12"}) {
-    glob_t found{};
-    if (glob(pattern, 0, nullptr, &found) == 0) {
-      names.insert(names.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  struct Candidate {
+    std::string name;
+    int major, minor;
+  };
+  std::vector<Candidate> candidates;
+  for (const int major : {13, 12}) {
+    const std::string soname = absl::StrCat("libnvrtc.so.", major);
+    bool ambiguous = false;
+    const std::string loaders = FileOfSoname(soname, &ambiguous);
+    candidates.push_back({soname, major, loaders.empty() ? -1 : NvrtcMinorOf(loaders, major)});
+    for (const std::string& file : Glob(absl::StrCat("/usr/local/cuda*/lib64/", soname))) {
+      candidates.push_back({file, major, NvrtcMinorOf(file, major)});
     }
-    globfree(&found);
   }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) {
+                     return std::tie(a.major, a.minor) > std::tie(b.major, b.minor);
+                   });
+  std::vector<std::string> names;
+  for (const Candidate& candidate : candidates) names.push_back(candidate.name);
   return names;
 }
 

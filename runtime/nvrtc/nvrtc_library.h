@@ -39,9 +39,9 @@ struct NvrtcTable {
 // Thread-safe. The library is never closed.
 class NvrtcLibrary {
  public:
-  // Opens `path`; when it is empty libnvrtc.so.13, libnvrtc.so.12, and last the same names in the
-  // lib64 folders of /usr/local/cuda*. A path that was given is the only one tried. Then the
-  // library's builtins (builtins.h). UNAVAILABLE when none opens.
+  // Opens `path`; when it is empty the first of NvrtcCandidates (library_search.h) that opens. A
+  // path that was given is the only one tried. Then the library's builtins (builtins.h).
+  // UNAVAILABLE when none opens.
   static absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Open(const std::string& path);
   // A library of given functions (a fake), with its toolchain id.
   static std::shared_ptr<const NvrtcLibrary> FromTable(const NvrtcTable& table,

@@ -18,6 +18,8 @@ struct CompileRequest {
   // Bytes of registers, stores and loads together, that may spill; more refuse the kernel. What the
   // binary is does not depend on it.
   int most_spill_bytes = 0;
+  // The oldest NVRTC that compiles it well, 1209 for 12.9; 0: any. Older ones are not asked.
+  int least_nvrtc = 0;
 };
 
 struct CompiledKernel {

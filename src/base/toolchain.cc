@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -37,6 +38,16 @@ bool IsIdentity(absl::string_view text) {
 
 std::string MakeToolchainId(int major, int minor, absl::string_view identity) {
   return absl::StrCat(kPrefix, major, ".", minor, "-", identity);
+}
+
+int NvrtcVersionOf(absl::string_view toolchain_id) {
+  if (!absl::ConsumePrefix(&toolchain_id, kPrefix)) return 0;
+  const absl::string_view version = toolchain_id.substr(0, toolchain_id.find('-'));
+  const std::vector<absl::string_view> parts = absl::StrSplit(version, '.');
+  int major = 0, minor = 0;
+  const bool known = IsVersion(version) && absl::SimpleAtoi(parts[0], &major) &&
+                     absl::SimpleAtoi(parts[1], &minor) && major < 10000 && minor < 100;
+  return known ? 100 * major + minor : 0;
 }
 
 absl::Status ToolchainDenyList::Add(absl::string_view entries) {

@@ -47,6 +47,14 @@ int MajorOf(const std::string& text) {
   return digit == std::string::npos ? 0 : std::atoi(text.c_str() + digit);
 }
 
+// "nvrtc-12.8-<build id>": whether it is older than 12.9, the first that compiles 16-bit products
+// well.
+bool IsTooOldForProducts(const std::string& toolchain) {
+  int major = 0, minor = 0;
+  if (std::sscanf(toolchain.c_str(), "nvrtc-%d.%d", &major, &minor) != 2) return false;
+  return major < 12 || (major == 12 && minor < 9);
+}
+
 void CheckCompiler(const Session& session, const std::string& cuda, Findings* findings) {
   std::string toolchain;
   const Outcome opened = AbiText(&toolchain, [&](sinter_x_text** out, sinter_error** error) {
@@ -65,6 +73,14 @@ void CheckCompiler(const Session& session, const std::string& cuda, Findings* fi
     finding.way_out =
         "a driver runs code of its own CUDA version and older ones: update it, or "
         "name an older libnvrtc with SINTER_NVRTC";
+  } else if (IsTooOldForProducts(toolchain)) {
+    finding.health = Health::kFail;
+    finding.found +=
+        "; products of 16-bit elements are refused, since it serializes their wgmma instructions "
+        "(C7515); kernels of rows and of 8-bit products are compiled";
+    finding.way_out =
+        "NVRTC 12.9 or newer: pip install nvidia-cuda-nvrtc, and name its libnvrtc.so.13 with "
+        "SINTER_NVRTC (Python finds it by itself)";
   }
   findings->push_back(finding);
 }
@@ -233,7 +249,7 @@ void CheckContext(const Options& options, const Json& variables, Findings* findi
   CheckCompiler(session, cuda, findings);
   CheckCache(session, variables, findings);
   const bool can_compile = std::none_of(findings->begin(), findings->end(), [](const Finding& f) {
-    return f.check == "compiler" && f.health == Health::kMissing;
+    return f.check == "compiler" && f.health != Health::kOk;
   });
   const Outcome proved = can_compile ? Prove(session, options.device.device, findings) : Outcome{};
   if (!proved.ok()) {

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/base/toolchain.h"
 #include "src/engine/build_lock.h"
 #include "src/engine/dump.h"
 #include "src/engine/keys.h"
@@ -27,6 +28,11 @@ absl::Status NotVerifiedError(absl::string_view key) {
   return MakeError(ErrorCode::kCacheMiss,
                    absl::StrCat("kernel ", Sha256(key).Hex(),
                                 " was never checked on a GPU, and only verified ones may serve"));
+}
+
+// The call was ended, the kernel is as good as before.
+bool IsGivenUp(const absl::Status& status) {
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
 }
 
 // A mark says on which device and with which driver it was made: another driver's is made anew.
@@ -63,6 +69,19 @@ bool IsQuarantined(const absl::Status& status) {
 absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry) {
   absl::Status status = absl::FailedPreconditionError(absl::StrCat(
       "toolchain ", toolchain, " is denied (\"", entry, "\"): no kernel is compiled with it"));
+  status.SetPayload(kDeniedUrl, absl::Cord("1"));
+  return status;
+}
+
+absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain) {
+  const int version = NvrtcVersionOf(toolchain), least = request.least_nvrtc;
+  if (version == 0 || version >= least) return absl::OkStatus();
+  absl::Status status = absl::FailedPreconditionError(absl::StrCat(
+      "products of 16-bit elements need NVRTC ", least / 100, ".", least % 100,
+      " or newer, this is NVRTC ", version / 100, ".", version % 100,
+      ", which serializes their wgmma instructions (C7515): pip install nvidia-cuda-nvrtc, or name "
+      "a newer libnvrtc with SINTER_NVRTC or nvrtc_path; kernels that are cached need none (",
+      toolchain, ")"));
   status.SetPayload(kDeniedUrl, absl::Cord("1"));
   return status;
 }
@@ -148,6 +167,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
   if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control);
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
+  SINTER_RETURN_IF_ERROR(CheckAge(generated.request, toolchain));
   SINTER_ASSIGN_OR_RETURN(
       const std::shared_ptr<void> lock,
       AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control, core_->trace.get()));
@@ -165,7 +185,8 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
   const TraceSpan span(core_->trace.get(), "compile", generated.request.name);
   const auto start = std::chrono::steady_clock::now();
   core_->counters.compiles_begun.fetch_add(1, std::memory_order_relaxed);
-  absl::StatusOr<CompiledKernel> compiled = core_->ports.compiler->Compile(generated.request);
+  absl::StatusOr<CompiledKernel> compiled =
+      core_->ports.compiler->Compile(generated.request, control.Limits());
   const auto spent = std::chrono::steady_clock::now() - start;
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
   core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
@@ -179,8 +200,8 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
     if (!compiled.ok()) event.reason = std::string(compiled.status().message());
     control.Tell(std::move(event));
   }
-  if (!compiled.ok()) {
-    std::string storage;
+  std::string storage;
+  if (!compiled.ok() && !IsGivenUp(compiled.status())) {
     DumpRefusedKernel(*core_, ShortName(key), generated.request.source,
                       CompileLogOf(compiled.status(), &storage));
   }

@@ -107,6 +107,8 @@ absl::Status QuarantinedError(absl::string_view key, absl::string_view why);
 // That the compiler may not compile: the same for every kernel.
 bool IsDeniedToolchain(const absl::Status& status);
 absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry);
+// OK, or with IsDeniedToolchain that the compiler is too old for `request`, and the way out.
+absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain);
 
 }  // namespace sinter
 

@@ -68,6 +68,10 @@ absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
 // A memory-bound kernel with few register spills loses less than the kernels that would replace it.
 constexpr int kMostStitchSpills = 1024;
 
+// What NVRTC 12.4 to 12.8 make of a 16-bit product waits for each tensor core instruction (remark
+// C7515); of 8-bit products it does not.
+constexpr int kLeastNvrtcOf16BitProducts = 1209;
+
 // Fills in what every request has besides its source.
 void Complete(const KernelSpec& spec, const DeviceModel& model, const CodegenOptions& options,
               GeneratedKernel& kernel) {
@@ -126,6 +130,9 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
   SINTER_ASSIGN_OR_RETURN(kernel.request.source, SourceOf(kernel.code));
   kernel.request.name = absl::StrCat(kernel.recipe.entry, ".cu");
   if (stitch) kernel.request.most_spill_bytes = kMostStitchSpills;
+  if (!stitch && SizeOf(spec.sequence.element()) == 2) {
+    kernel.request.least_nvrtc = kLeastNvrtcOf16BitProducts;
+  }
   Complete(spec, model, options, kernel);
   return kernel;
 }

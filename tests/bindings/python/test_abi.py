@@ -92,13 +92,31 @@ def test_versions_agree():
     assert sinter.version() == sinter.__version__ and sinter.__version__ in sinter.build_info()
 
 
-def test_the_nvidia_wheels_compiler_is_found(tmp_path, monkeypatch):
-    library = tmp_path / "nvidia" / "cu13" / "lib"
+def wheels(tmp_path, folder, *names):
+    library = tmp_path / folder / "lib"
     library.mkdir(parents=True)
-    for name in ("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
+    for name in names:
         (library / name).touch()
+    return library
+
+
+def test_the_nvidia_wheels_compiler_is_found(tmp_path, monkeypatch):
+    names = ("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.99")
+    library = wheels(tmp_path, "nvidia/cu13", *names)
     monkeypatch.delenv("SINTER_NVRTC", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert sinter.find_nvrtc() == str(library / "libnvrtc.so.13")
     monkeypatch.setenv("SINTER_NVRTC", "/elsewhere/libnvrtc.so.13")
     assert sinter.find_nvrtc() is None
+
+
+def test_a_newer_compiler_of_the_system_wins_over_torchs(tmp_path, monkeypatch):
+    torchs = wheels(tmp_path, "nvidia/cuda_nvrtc", "libnvrtc.so.12", "libnvrtc-builtins.so.12.8")
+    system = wheels(tmp_path, "system", "libnvrtc.so.13", "libnvrtc-builtins.so.13.99")
+    monkeypatch.delenv("SINTER_NVRTC", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(system))
+    assert sinter.find_nvrtc() == str(system / "libnvrtc.so.13")
+    newer = wheels(tmp_path, "nvidia/cu13", "libnvrtc.so.13", "libnvrtc-builtins.so.13.100")
+    assert sinter.find_nvrtc() == str(newer / "libnvrtc.so.13")
+    assert torchs.exists()  # and was never the answer

@@ -14,6 +14,15 @@ TEST(ToolchainTest, TheIdHoldsVersionAndIdentity) {
   EXPECT_EQ(MakeToolchainId(13, 0, "8f3a90c1d2e4"), kId);
 }
 
+TEST(ToolchainTest, TheVersionIsReadFromTheId) {
+  EXPECT_EQ(NvrtcVersionOf(kId), 1300);
+  EXPECT_EQ(NvrtcVersionOf("nvrtc-12.8-abc"), 1208);
+  for (const char* other :
+       {"", "fake 1", "nvrtc-", "nvrtc-13-x", "nvrtc-12.8.1-x", "nvrtc-99999999999.1-x"}) {
+    EXPECT_EQ(NvrtcVersionOf(other), 0) << other;
+  }
+}
+
 TEST(ToolchainDenyListTest, MatchesVersionsWholeAndIdentitiesByTheirStart) {
   const struct {
     const char* entries;

@@ -141,6 +141,22 @@ TEST_F(NvrtcFolder, MissingBuiltinsAreNamed) {
   EXPECT_THAT(said, Not(HasSubstr("mapped")));
 }
 
+TEST(NvrtcVersion, IsToldByTheBuiltinsBesideTheLibrary) {
+  const fs::path folder = fs::canonical(SINTER_TEST_FOLDER) / "versions";
+  fs::remove_all(folder);
+  fs::create_directories(folder / "links");
+  for (const char* name :
+       {"libnvrtc.so.12", "libnvrtc-builtins.so.12.4", "libnvrtc-builtins.so.12.10",
+        "libnvrtc-builtins.so.12.10.3", "libnvrtc-builtins.alt.so.12.11"}) {
+    std::ofstream(folder / name) << "x";
+  }
+  fs::create_symlink(folder / "libnvrtc.so.12", folder / "links/libnvrtc.so.12");
+  EXPECT_EQ(NvrtcMinorOf((folder / "libnvrtc.so.12").string(), 12), 10);
+  EXPECT_EQ(NvrtcMinorOf((folder / "links/libnvrtc.so.12").string(), 12), 10);
+  EXPECT_EQ(NvrtcMinorOf((folder / "libnvrtc.so.13").string(), 13), -1);
+  fs::remove_all(folder);
+}
+
 TEST(NvrtcBuiltins, AreLookedForBesideTheLibraryAndThenByName) {
   EXPECT_THAT(BuiltinsCandidates("/no/such/libnvrtc.so.13", 13, 2),
               ElementsAre("/no/such/libnvrtc-builtins.so.13.2", "libnvrtc-builtins.so.13.2"));
