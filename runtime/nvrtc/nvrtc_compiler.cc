@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/build_id.h"
+#include "runtime/nvrtc/compile_job.h"
 #include "runtime/nvrtc/compile_log.h"
 #include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/program.h"
@@ -67,29 +68,41 @@ bool DefinesKernel(absl::string_view cubin, const std::string& entry) {
   return absl::StrContains(cubin, section);
 }
 
+// NVRTC and the loader that opens it have locks of their own, one set a process: a new compiler in
+// the child of a fork meets those that the parent's threads held.
+ForkGate gate;
+
 class NvrtcCompiler : public Compiler {
  public:
   NvrtcCompiler(NvrtcOpener open, std::function<std::string()> peek)
       : open_(std::move(open)), peek_(std::move(peek)) {}
 
-  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request,
+                                         const KeepGoing* keep_going) override {
     SINTER_RETURN_IF_ERROR(CheckRequest(request));
-    const ForkGate::Pass inside = gate_.Enter();
+    const ForkGate::Pass inside = gate.Enter();
     if (!inside) return ForkedError();
     const ExitGate::Pass staying;
     if (!staying) return ExitError();
     SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const NvrtcLibrary> library, Library());
     compiles_.fetch_add(1, std::memory_order_relaxed);
-    const auto start = std::chrono::steady_clock::now();
-    SINTER_ASSIGN_OR_RETURN(CompiledKernel kernel, Build(std::move(library), request));
-    const std::chrono::duration<double, std::micro> spent =
-        std::chrono::steady_clock::now() - start;
-    kernel.compile_us = spent.count();
-    return kernel;
+    if (keep_going == nullptr) {
+      const std::atomic<bool> unwanted{false};
+      return BuildInside(std::move(library), request, unwanted);
+    }
+    absl::StatusOr<CompiledKernel> kernel = RunCompileJob(
+        [library = std::move(library), request](const std::atomic<bool>& unwanted) {
+          return BuildInside(library, request, unwanted);
+        },
+        *keep_going);
+    if (!absl::IsCancelled(kernel.status()) && !absl::IsDeadlineExceeded(kernel.status())) {
+      return kernel;
+    }
+    return Annotate(kernel.status(), absl::StrCat("compiling '", request.name, "'"));
   }
 
   absl::StatusOr<std::string> ToolchainId() override {
-    const ForkGate::Pass inside = gate_.Enter();
+    const ForkGate::Pass inside = gate.Enter();
     if (!inside) return ForkedError();
     SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const NvrtcLibrary> library, Library());
     return library->toolchain_id();
@@ -101,12 +114,29 @@ class NvrtcCompiler : public Compiler {
   uint64_t Compiles() const override { return compiles_.load(std::memory_order_relaxed); }
 
  private:
+  // On the thread that passes the gates here: a compile may outlive the call that wants it.
+  static absl::StatusOr<CompiledKernel> BuildInside(std::shared_ptr<const NvrtcLibrary> library,
+                                                    const CompileRequest& request,
+                                                    const std::atomic<bool>& unwanted) {
+    const ForkGate::Pass inside = gate.Enter();
+    if (!inside) return ForkedError();
+    const ExitGate::Pass staying;
+    if (!staying) return ExitError();
+    const auto start = std::chrono::steady_clock::now();
+    SINTER_ASSIGN_OR_RETURN(CompiledKernel kernel, Build(std::move(library), request, unwanted));
+    const std::chrono::duration<double, std::micro> spent =
+        std::chrono::steady_clock::now() - start;
+    kernel.compile_us = spent.count();
+    return kernel;
+  }
+
   static absl::StatusOr<CompiledKernel> Build(std::shared_ptr<const NvrtcLibrary> library,
-                                              const CompileRequest& request) {
+                                              const CompileRequest& request,
+                                              const std::atomic<bool>& unwanted) {
     std::optional<ExitGate::FirstUse> first;  // until its code is read
     if (!library->compiled() && !first.emplace()) return ExitError();
     SINTER_ASSIGN_OR_RETURN(Program program, Program::Create(library, request));
-    const nvrtcResult result = program.Compile(OptionsOf(request));
+    const nvrtcResult result = program.Compile(OptionsOf(request), unwanted);
     if (first.has_value()) library->NoteFirstCompile();
     CompiledKernel kernel;
     kernel.log = program.Log();
@@ -135,9 +165,9 @@ class NvrtcCompiler : public Compiler {
 
   static absl::Status ForkedError() {
     return absl::UnavailableError(
-        "another thread was using the compiler when this process was forked, and may hold its "
-        "locks "
-        "for ever here: compile before the fork or in the parent; what is in the cache serves");
+        "another thread was using NVRTC when this process was forked, and may hold its locks for "
+        "ever here: start the process anew (exec, or \"spawn\" of Python's multiprocessing), or "
+        "prepare before the fork; what is in the cache serves");
   }
 
   // Behind the gate.
@@ -154,7 +184,6 @@ class NvrtcCompiler : public Compiler {
 
   const NvrtcOpener open_;
   const std::function<std::string()> peek_;
-  ForkGate gate_;     // NVRTC and the loader that opens it have locks of their own
   std::mutex mutex_;  // guards library_ while it is opened, never a compile
   std::shared_ptr<const NvrtcLibrary> library_;
   std::atomic<bool> loaded_{false};

@@ -11,9 +11,16 @@ absl::Status Error(const NvrtcLibrary& library, nvrtcResult result, absl::string
   return absl::InternalError(absl::StrCat(call, ": ", library->GetErrorString(result)));
 }
 
-int EndAtExit(void* library, void*) {
-  static_cast<const NvrtcLibrary*>(library)->WaitAtExit();
-  return ExitGate::Exiting() ? 1 : 0;
+// What NVRTC asks while it compiles.
+struct Flow {
+  const NvrtcLibrary& library;
+  const std::atomic<bool>& unwanted;
+};
+
+int EndsNow(void* payload, void*) {
+  const Flow& flow = *static_cast<const Flow*>(payload);
+  flow.library.WaitAtExit();
+  return ExitGate::Exiting() || flow.unwanted ? 1 : 0;
 }
 
 }  // namespace
@@ -43,10 +50,11 @@ Program::~Program() {
   if (program_ != nullptr) (*library_)->DestroyProgram(&program_);
 }
 
-nvrtcResult Program::Compile(const std::vector<std::string>& options) {
+nvrtcResult Program::Compile(const std::vector<std::string>& options,
+                             const std::atomic<bool>& unwanted) {
+  Flow flow{*library_, unwanted};
   if ((*library_)->SetFlowCallback != nullptr) {
-    (void)(*library_)->SetFlowCallback(program_, EndAtExit,
-                                       const_cast<NvrtcLibrary*>(library_.get()));
+    (void)(*library_)->SetFlowCallback(program_, EndsNow, &flow);
   }
   std::vector<const char*> pointers;
   for (const std::string& option : options) pointers.push_back(option.c_str());

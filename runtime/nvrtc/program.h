@@ -2,6 +2,7 @@
 #ifndef SINTER_RUNTIME_NVRTC_PROGRAM_H_
 #define SINTER_RUNTIME_NVRTC_PROGRAM_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,8 +24,8 @@ class Program {
   ~Program();
 
   // NVRTC's own result: a refused source is no error of this call. Read Log() afterwards in either
-  // case.
-  nvrtcResult Compile(const std::vector<std::string>& options);
+  // case. NVRTC 13 ends early once `unwanted` is set.
+  nvrtcResult Compile(const std::vector<std::string>& options, const std::atomic<bool>& unwanted);
   std::string Log() const;
   absl::StatusOr<std::string> Cubin() const;
 

@@ -16,6 +16,7 @@
 #include "src/base/compile_request.h"
 #include "src/base/device_model.h"
 #include "src/base/digest.h"
+#include "src/base/keep_going.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/shared_bytes.h"
 
@@ -96,8 +97,13 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   // Opens the compiler library at the first call. UNAVAILABLE when there is none; kCompileFailed
-  // with the log attached when the source is refused, spills, or draws a C75xx remark. Thread-safe.
-  virtual absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) = 0;
+  // with the log attached when the source is refused, spills, or draws a C75xx remark. With a port
+  // to ask (it may be null), the call returns what that says soon after it says no. Thread-safe.
+  virtual absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request,
+                                                 const KeepGoing* keep_going) = 0;
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) {
+    return Compile(request, nullptr);
+  }
   // NVRTC version and the ELF build id of the library file; opens the library. Part of the kernel
   // key.
   virtual absl::StatusOr<std::string> ToolchainId() = 0;

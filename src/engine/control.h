@@ -1,5 +1,6 @@
-// BuildControl: how long a slow call may go on. Asked between stages, and inside planning at every
-// millisecond or so of work; a call of the compiler or of the driver that has begun is finished.
+// BuildControl: how long a slow call may go on. Asked between stages, inside planning at every
+// millisecond or so of work, and while a compile is awaited; a call of the driver that has begun is
+// finished.
 #ifndef SINTER_SRC_ENGINE_CONTROL_H_
 #define SINTER_SRC_ENGINE_CONTROL_H_
 
@@ -62,6 +63,10 @@ class BuildControl : public KeepGoing {
   // Until when a wait may sleep before it has to ask Check again.
   Clock::time_point NextPoll() const;
   int threads() const { return threads_; }
+  // What the compiler is to ask; null where nothing can end the call.
+  const KeepGoing* Limits() const {
+    return cancel_ != nullptr || deadline_ != Clock::time_point::max() ? this : nullptr;
+  }
 
  private:
   Clock::time_point deadline_ = Clock::time_point::max();

@@ -16,7 +16,7 @@ class FakeCompiler : public Compiler {
  public:
   static constexpr uint64_t kLeastFiller = 8 << 10, kMostFiller = 40 << 10;
 
-  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     ++compiles_;
     const size_t spread = std::hash<std::string>()(request.source) % (kMostFiller - kLeastFiller);
     CompiledKernel kernel;

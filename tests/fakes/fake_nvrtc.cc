@@ -1,6 +1,8 @@
 #include "tests/fakes/fake_nvrtc.h"
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,8 @@ struct FakeProgram {
   std::string source;
   std::string log;
   std::string cubin;
+  int (*flow)(void*, void*) = nullptr;
+  void* payload = nullptr;
 };
 
 FakeProgram* ProgramOf(nvrtcProgram program) { return reinterpret_cast<FakeProgram*>(program); }
@@ -27,13 +31,31 @@ nvrtcResult Version(int* major, int* minor) {
 
 nvrtcResult CreateProgram(nvrtcProgram* program, const char* source, const char*, int,
                           const char* const*, const char* const*) {
-  *program = reinterpret_cast<nvrtcProgram>(new FakeProgram{source, "", ""});
+  *program = reinterpret_cast<nvrtcProgram>(new FakeProgram{source, "", "", nullptr, nullptr});
   return NVRTC_SUCCESS;
 }
 
 nvrtcResult DestroyProgram(nvrtcProgram* program) {
   delete ProgramOf(*program);
   *program = nullptr;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult SetFlowCallback(nvrtcProgram handle, int (*callback)(void*, void*), void* payload) {
+  FakeProgram& program = *ProgramOf(handle);
+  program.flow = callback;
+  program.payload = payload;
+  return NVRTC_SUCCESS;
+}
+
+nvrtcResult Hang(const FakeProgram& program) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kFakeHangMs);
+  while (std::chrono::steady_clock::now() < end) {
+    if (program.flow != nullptr && program.flow(program.payload, nullptr) == 1) {
+      return NVRTC_ERROR_COMPILATION;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return NVRTC_SUCCESS;
 }
 
@@ -46,6 +68,7 @@ nvrtcResult CompileProgram(nvrtcProgram handle, int option_count, const char* co
     if (absl::ConsumePrefix(&line, "//log ")) absl::StrAppend(&program.log, line, "\n");
     if (absl::ConsumePrefix(&line, "//kernel ")) program.cubin = FakeCubin(std::string(line));
     if (line == "//fail") result = NVRTC_ERROR_COMPILATION;
+    if (line == "//hang") result = Hang(program);
   }
   return result;
 }
@@ -77,7 +100,7 @@ const char* GetErrorString(nvrtcResult result) {
 
 }  // namespace
 
-std::shared_ptr<const NvrtcLibrary> FakeNvrtc() {
+std::shared_ptr<const NvrtcLibrary> FakeNvrtc(const std::string& toolchain) {
   NvrtcTable table;
   table.Version = &Version;
   table.CreateProgram = &CreateProgram;
@@ -88,7 +111,14 @@ std::shared_ptr<const NvrtcLibrary> FakeNvrtc() {
   table.GetCUBINSize = &GetCubinSize;
   table.GetCUBIN = &GetCubin;
   table.GetErrorString = &GetErrorString;
-  return NvrtcLibrary::FromTable(table, "nvrtc-13.0-fake");
+  table.SetFlowCallback = &SetFlowCallback;
+  return NvrtcLibrary::FromTable(table, toolchain);
+}
+
+std::shared_ptr<const NvrtcLibrary> FakeNvrtcWithoutFlow() {
+  NvrtcTable table = *FakeNvrtc()->operator->();
+  table.SetFlowCallback = nullptr;
+  return NvrtcLibrary::FromTable(table, "nvrtc-12.9-fake");
 }
 
 }  // namespace sinter

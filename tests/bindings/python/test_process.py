@@ -279,3 +279,42 @@ def test_a_trace_is_written_though_nothing_is_closed(tmp_path, need_compiler):
     environment = {**os.environ, "SINTER_TRACE": str(path)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
     assert any(event["name"] == "prepare" for event in json.loads(path.read_text())["traceEvents"])
+
+
+SLOW = "gated_ffn m=M n=3072 k=1024 l=1024 act=silu"
+
+
+def prepare_in_a_fork(_):
+    """In a worker of a fork pool: a context of its own."""
+    try:
+        sinter.Context(target="h200", cache_dir="", cache=False).prepare(SMALL, m=8)
+    except sinter.Error as error:
+        return error.code.name, error.message
+    return "OK", ""
+
+
+def test_a_fork_pool_beside_a_compile_is_told_to_spawn(need_compiler):
+    import multiprocessing
+    import threading
+
+    stop = threading.Event()
+    context = sinter.Context(target="h200", cache_dir="", cache=False)
+
+    def compile_on():
+        bucket = 0
+        while not stop.is_set():
+            bucket = bucket % 4096 + 16
+            context.prepare(SLOW, m=bucket)
+
+    busy = threading.Thread(target=compile_on)
+    busy.start()
+    try:
+        while not context.stats().compiles_in_flight:
+            pass
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            answers = pool.map_async(prepare_in_a_fork, range(8)).get(timeout=60)
+    finally:
+        stop.set()
+        busy.join()
+    for code, message in answers:
+        assert code == "OK" or (code == "UNAVAILABLE" and "spawn" in message), (code, message)

@@ -261,7 +261,7 @@ class FakeCompiler : public Compiler {
  public:
   explicit FakeCompiler(FakeWorld* world) : world_(world) {}
 
-  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     SINTER_RETURN_IF_ERROR(ToolchainId().status());
     ++world_->compiles;
     {

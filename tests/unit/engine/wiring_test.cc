@@ -49,7 +49,7 @@ PlanningHooks RealHooks() {
 // Compiles to the least that passes for a cubin, without a compiler.
 class SmallCompiler : public Compiler {
  public:
-  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     CompiledKernel kernel;
     kernel.cubin = SmallCubin(request.source);
     return kernel;

@@ -1,4 +1,9 @@
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -82,6 +87,57 @@ TEST(NvrtcCompiler, RefusesWhatMustNotRun) {
     std::string storage;
     EXPECT_THAT(std::string(CompileLogOf(kernel.status(), &storage)), HasSubstr("option"));
   }
+}
+
+using Clock = std::chrono::steady_clock;
+
+// Refuses once `left` has passed.
+class Limit : public KeepGoing {
+ public:
+  explicit Limit(std::chrono::milliseconds left) : end_(Clock::now() + left) {}
+  absl::Status Check() const override {
+    return Clock::now() < end_ ? absl::OkStatus() : absl::DeadlineExceededError("too late");
+  }
+
+ private:
+  const Clock::time_point end_;
+};
+
+TEST(NvrtcCompiler, ADeadlineEndsACompile) {
+  for (const bool flow : {true, false}) {
+    const auto compiler =
+        MakeNvrtcCompiler(NvrtcOpener([&]() -> absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> {
+          return flow ? FakeNvrtc() : FakeNvrtcWithoutFlow();
+        }));
+    const Clock::time_point start = Clock::now();
+    const Limit soon(std::chrono::milliseconds(50));
+    const auto kernel = compiler->Compile(Request("//kernel k\n//hang"), &soon);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(kernel.status())) << kernel.status();
+    EXPECT_THAT(kernel.status().ToString(), HasSubstr("compiling 'chain_s8.cu'"));
+    EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(550));
+    const Limit late(std::chrono::seconds(60));
+    EXPECT_TRUE(compiler->Compile(Request("//kernel k"), &late).ok());
+  }
+}
+
+// Nobody waits for them, and the next one does not add to them for ever.
+TEST(NvrtcCompiler, LeftOverCompilesAreFew) {
+  const auto compiler =
+      MakeNvrtcCompiler(NvrtcOpener([]() -> absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> {
+        return FakeNvrtcWithoutFlow();
+      }));
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  for (int i = 0; i < 2 * processors + 2; ++i) {
+    const Limit soon(std::chrono::milliseconds(5));
+    EXPECT_TRUE(
+        absl::IsDeadlineExceeded(compiler->Compile(Request("//kernel k\n//hang"), &soon).status()));
+  }
+  EXPECT_LE(threads(), before + processors);
 }
 
 TEST(NvrtcCompiler, RefusesARequestThatNamesNoRealTarget) {

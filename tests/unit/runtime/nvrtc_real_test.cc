@@ -1,6 +1,11 @@
 // The installed NVRTC. Skipped where there is none.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -135,6 +140,87 @@ TEST_F(RealNvrtc, TheBuildIdCanBePeekedWithoutOpeningTheLibrary) {
   EXPECT_FALSE(fresh->Loaded());
   if (peeked.empty()) GTEST_SKIP() << "the library's file cannot be told beforehand here";
   EXPECT_THAT(compiler->ToolchainId().value(), ::testing::EndsWith("-" + peeked));
+}
+
+// Takes a second or more.
+std::string SlowSource() {
+  std::string source = "extern \"C\" __global__ void k(float* p) {\n  float x = p[threadIdx.x];\n";
+  for (int i = 0; i < 3000; ++i) {
+    source +=
+        "  if (x < " + std::to_string(i) + ".5f) x = sinf(x) + p[" + std::to_string(i) + "];\n";
+  }
+  return source + "  p[threadIdx.x] = x;\n}\n";
+}
+
+using Clock = std::chrono::steady_clock;
+
+class Flag : public KeepGoing {
+ public:
+  absl::Status Check() const override {
+    return set ? absl::CancelledError("it was cancelled") : absl::OkStatus();
+  }
+  std::atomic<bool> set{false};
+};
+
+TEST_F(RealNvrtc, ACancelEndsACompile) {
+  Flag cancel;
+  Clock::time_point cancelled;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    cancelled = Clock::now();
+    cancel.set = true;
+  });
+  const auto kernel = compiler->Compile(Request(SlowSource()), &cancel);
+  const Clock::time_point end = Clock::now();
+  canceller.join();
+  ASSERT_FALSE(kernel.ok()) << "compiled in " << kernel->compile_us << " us: not slow enough";
+  EXPECT_TRUE(absl::IsCancelled(kernel.status())) << kernel.status();
+  EXPECT_LT(end - cancelled, std::chrono::milliseconds(500));
+}
+
+// What a child of a fork ends with, whose parent has a thread in NVRTC: it makes a compiler of its
+// own, as a new context does.
+int CompileInChild(const std::string& nvrtc) {
+  alarm(10);
+  const Clock::time_point start = Clock::now();
+  const auto own = MakeNvrtcCompiler(nvrtc);
+  const absl::Status id = own->ToolchainId().status(),
+                     kernel = own->Compile(Request(kTrivial)).status();
+  for (const absl::Status& status : {id, kernel}) {
+    if (!absl::IsUnavailable(status)) return 2;
+    if (std::string(status.message()).find("spawn") == std::string::npos) return 3;
+  }
+  return Clock::now() - start < std::chrono::seconds(1) ? 0 : 4;
+}
+
+TEST_F(RealNvrtc, ChildrenForkedInACompileAreToldSoAndNeverHang) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer allows no threads behind a fork of a process with threads";
+#endif
+  const std::string nvrtc = ConfigFromEnvironment()->nvrtc_path;
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) {
+      Flag never;
+      (void)compiler->Compile(Request(SlowSource()), &never);
+    }
+  });
+  while (compiler->Compiles() == 0) std::this_thread::yield();
+  int wrong = 0;
+  for (int i = 0; i < 50; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // somewhere else in the compile
+    const pid_t pid = fork();
+    if (pid == 0) _exit(CompileInChild(nvrtc));
+    ASSERT_GT(pid, 0);
+    int end = 0;
+    ASSERT_EQ(waitpid(pid, &end, 0), pid);
+    EXPECT_TRUE(WIFEXITED(end)) << "signal " << WTERMSIG(end);
+    // Between two compiles a child may compile.
+    wrong += WEXITSTATUS(end) != 0;
+  }
+  stop = true;
+  busy.join();
+  EXPECT_LE(wrong, 1);
 }
 
 TEST_F(RealNvrtc, CompilesOnTwoThreadsAtOnce) {

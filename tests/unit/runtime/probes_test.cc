@@ -125,7 +125,7 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
  public:
   explicit ChipPorts(FakeChip* chip) : chip_(chip) {}
 
-  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) override {
+  absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request, const KeepGoing*) override {
     ++chip_->compiled[request.entry];
     EXPECT_NE(request.source, "") << request.entry;
     CompiledKernel kernel;
