@@ -316,6 +316,12 @@ absl::StatusOr<GraphNodeHandle> AddFakeNode(FakeWorld* world, FakeGraphNode node
   return handle;
 }
 
+absl::Status FaultError() {
+  absl::Status status = MakeError(ErrorCode::kDriver, "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+  AttachDriverResult(status, 700);
+  return status;
+}
+
 class FakeKernel : public LoadedKernel {
  public:
   FakeKernel(FakeWorld* world, std::string entry, bool wrong)
@@ -340,6 +346,7 @@ class FakeKernel : public LoadedKernel {
 
   absl::Status Launch(const BoundKernel& bound, StreamHandle, int64_t m, int64_t row_offset,
                       bool pdl_edge) const override {
+    if (world_->faulted) return FaultError();
     const auto& fake = static_cast<const FakeBound&>(bound);
     if (world_->record_launches) {
       std::lock_guard<std::mutex> lock(world_->mutex);
@@ -479,7 +486,8 @@ class FakeMeasurer : public Measurer {
     return us > 0 ? us : 11.5;
   }
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
-    return enqueue(nullptr);
+    SINTER_RETURN_IF_ERROR(enqueue(nullptr));
+    return world_->faulted ? FaultError() : absl::OkStatus();
   }
 
  private:

@@ -118,6 +118,7 @@ struct FakeWorld {
   std::atomic<uint64_t> uploaded{0};  // bytes
   std::atomic<int> loaded{0};         // kernels that are alive
   std::atomic<bool> capturing{false};
+  std::atomic<bool> faulted{false};  // every launch, and every wait for one, fails as after a fault
   std::mutex mutex;
   std::vector<FakeLaunch> launches;
   std::vector<std::shared_ptr<const void>> graph;  // what captures keep alive; under mutex

@@ -37,6 +37,32 @@ struct Ready {
 
 void* At(DevicePtr pointer) { return reinterpret_cast<void*>(pointer); }
 
+TEST(LaunchTest, AFaultNamesPlanKernelAndThePlanBefore) {
+  Ready ready;
+  FakeBuffers buffers(Sizes(kRows)), workspace({1 << 20});
+  const auto binding = ready.plan->Bind(buffers.pointers(), workspace.pointers()[0]).value();
+  ASSERT_TRUE(ready.plan->Launch(*binding, nullptr, kRows, false).ok());
+  ready.world.faulted = true;
+  const absl::Status status = ready.plan->Launch(*binding, nullptr, kRows, false);
+  EXPECT_TRUE(IsContextLost(status)) << status;
+  const std::string digest = ready.plan->ChosenDigest().Hex().substr(0, 16);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("launching kernel 0 ("));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("of plan 'fused' " + digest));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the plan launched last before this was " + digest));
+}
+
+// Another plan could only fail alike.
+TEST(LaunchTest, AFaultInTheSelfCheckIsAnError) {
+  FakeWorld world;
+  world.faulted = true;
+  PrepareOptions options;
+  options.verify = true;
+  const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
+  EXPECT_TRUE(IsContextLost(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the self-check of kernel 0 ("));
+}
+
 TEST(LaunchTest, EqualChainsShareAPlanAndKeepTheirOwnOrderOfInputs) {
   Ready ready;
   const Chain other = testing::TestChainInOtherOrder();

@@ -47,6 +47,23 @@ TEST(DriverCheck, NamesCallResultAndNumber) {
   EXPECT_THAT(Text(status), HasSubstr("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"));
 }
 
+TEST(DriverCheck, SaysThatAFaultCostsTheContextAndTheWayOut) {
+  FakeDriver fake;
+  const auto driver = fake.Make();
+  ASSERT_TRUE(driver.ok());
+  for (const CUresult result :
+       {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_TIMEOUT,
+        CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUDA_ERROR_MISALIGNED_ADDRESS, CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC}) {
+    const absl::Status status = (*driver)->Check(result, "cuLaunchKernelEx");
+    EXPECT_TRUE(IsContextLost(status)) << result;
+    EXPECT_EQ(DriverResultOf(status), result);
+    EXPECT_THAT(Text(status), HasSubstr("the CUDA context is lost"));
+    EXPECT_THAT(Text(status), HasSubstr("start a new process"));
+  }
+  EXPECT_FALSE(IsContextLost((*driver)->Check(CUDA_ERROR_OUT_OF_MEMORY, "cuMemAlloc")));
+}
+
 TEST(DeviceOpen, RefusesAnOrdinalThatIsNotThere) {
   FakeDriver fake;
   const auto driver = fake.Make();
