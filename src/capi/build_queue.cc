@@ -22,26 +22,26 @@ constexpr int kBackgroundNice = 10;
 // A cancel flag cannot wake a sleeper.
 constexpr std::chrono::milliseconds kWatchPause(20);
 
-using Waiting = std::map<uint64_t, std::shared_ptr<QueuedBuild>>;  // in the order of arrival
-
-struct Worker {
-  std::thread thread;
-  bool busy = false;
-};
-
-struct State {
-  Waiting waiting;
-  uint64_t last_ticket = BuildQueue::kNoTicket;
-  std::vector<Worker> workers;
-  std::thread watcher;
-  size_t idle = 0;
-  bool stop = false;
-  std::condition_variable changed, watched;
-};
-
 }  // namespace
 
 struct BuildQueue::Shared {
+  using Waiting = std::map<uint64_t, std::shared_ptr<QueuedBuild>>;  // in the order of arrival
+
+  struct Worker {
+    std::thread thread;
+    bool busy = false;
+  };
+
+  struct State {
+    Waiting waiting;
+    uint64_t last_ticket = BuildQueue::kNoTicket;
+    std::vector<Worker> workers;
+    std::thread watcher;
+    size_t idle = 0;
+    bool stop = false;
+    std::condition_variable changed, watched;
+  };
+
   ForkLocal<State, /*kKeep=*/false> state;
 };
 
@@ -54,7 +54,7 @@ BuildQueue::~BuildQueue() {
     state->stop = true;
     state->changed.notify_all();
     state->watched.notify_all();
-    for (Worker& worker : state->workers) {
+    for (Shared::Worker& worker : state->workers) {
       if (worker.busy) {
         worker.thread.detach();  // perhaps this very thread
       } else {

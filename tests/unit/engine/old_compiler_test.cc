@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/core.h"
 #include "src/fusion/fit/plan_fit.h"
