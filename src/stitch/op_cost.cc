@@ -4,18 +4,19 @@ namespace sinter {
 namespace {
 
 // Counted in the machine code of the device library's functions.
-OpCost CostOfUnary(UnaryKind kind, bool exact) {
+OpCost CostOfUnary(UnaryKind kind, Precision precision) {
+  const bool exact = precision == Precision::kExact, beside = precision == Precision::kBesideOne;
   switch (kind) {
     case UnaryKind::kExp:
       return exact ? OpCost{7, 1} : OpCost{2, 1};
     case UnaryKind::kSigmoid:
-      return exact ? OpCost{16, 2} : OpCost{4, 2};
+      return exact ? OpCost{16, 2} : OpCost{5, 2};
     case UnaryKind::kTanh:
-      return exact ? OpCost{18, 2} : OpCost{1, 1};
+      return exact ? OpCost{18, 2} : beside ? OpCost{6, 2} : OpCost{1, 1};
     case UnaryKind::kLog:
       return exact ? OpCost{14, 0} : OpCost{2, 1};
     case UnaryKind::kErf:
-      return exact ? OpCost{22, 1} : OpCost{12, 2};
+      return beside ? OpCost{12, 2} : OpCost{22, 1};
     case UnaryKind::kCeilPow2:
       return {4, 0};
     case UnaryKind::kSqrt:
@@ -23,7 +24,7 @@ OpCost CostOfUnary(UnaryKind kind, bool exact) {
     case UnaryKind::kRsqrt:
       return {3, 1};
     case UnaryKind::kReciprocal:
-      return exact ? OpCost{8, 1} : OpCost{1, 1};
+      return exact ? OpCost{8, 1} : OpCost{6, 1};
     case UnaryKind::kSin:
     case UnaryKind::kCos:
       return {30, 0};
@@ -32,20 +33,33 @@ OpCost CostOfUnary(UnaryKind kind, bool exact) {
   }
 }
 
-OpCost CostOfBinary(BinaryKind kind, bool exact) {
-  if (kind == BinaryKind::kDiv) return exact ? OpCost{10, 1} : OpCost{2, 1};
-  if (kind == BinaryKind::kPow) return {40, 2};
-  return {1, 0};
+// A divisor of fewer elements than the quotient is prepared once for many of them.
+bool SharesDivisor(const Chain& body, const Op& quotient) {
+  ValueId id = quotient.operands[1];
+  while (body.op(id).kind == OpKind::kBroadcast || body.op(id).kind == OpKind::kReshape) {
+    if (body.op(id).kind == OpKind::kBroadcast) return true;
+    id = body.op(id).operands[0];
+  }
+  return body.op(id).type.dims != quotient.type.dims;
+}
+
+OpCost CostOfBinary(const Chain& body, const Op& op, Precision precision) {
+  if (op.binary == BinaryKind::kPow) return {40, 2};
+  if (op.binary != BinaryKind::kDiv) return {1, 0};
+  if (precision == Precision::kExact) return {10, 1};
+  return SharesDivisor(body, op) ? OpCost{2, 0} : OpCost{7, 1};
 }
 
 }  // namespace
 
-OpCost CostOfOp(const Op& op, bool exact) {
+OpCost CostOfOp(const Chain& body, ValueId id, Precision precision) {
+  const Op& op = body.op(id);
   switch (op.kind) {
     case OpKind::kUnary:
-      return CostOfUnary(op.unary, exact);
+      if (OnePlusUnderLog(body, id).sum >= 0) return {30, 0};
+      return CostOfUnary(op.unary, precision);
     case OpKind::kBinary:
-      return CostOfBinary(op.binary, exact);
+      return CostOfBinary(body, op, precision);
     case OpKind::kInput:  // conversion to the type of arithmetic
     case OpKind::kIota:
     case OpKind::kCompare:

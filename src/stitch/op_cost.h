@@ -2,7 +2,8 @@
 #ifndef SINTER_SRC_STITCH_OP_COST_H_
 #define SINTER_SRC_STITCH_OP_COST_H_
 
-#include "src/chain/op.h"
+#include "src/chain/chain.h"
+#include "src/stitch/precision.h"
 
 namespace sinter {
 
@@ -11,8 +12,8 @@ struct OpCost {
   double special = 0;
 };
 
-// `exact`: an f32 result depends on it. Shape ops cost nothing; reads and writes are not counted.
-OpCost CostOfOp(const Op& op, bool exact);
+// Shape ops cost nothing; reads and writes are not counted.
+OpCost CostOfOp(const Chain& body, ValueId id, Precision precision);
 
 }  // namespace sinter
 

@@ -41,7 +41,7 @@ struct AnyActivation {
   u32 kind;
   SINTER_DEVICE float apply(float x) const {
     if (kind == 0) return x;
-    if (kind == 1) return fmaxf(x, 0.0f);
+    if (kind == 1) return Relu::apply(x);
     if (kind == 3) return GeluErf::apply(x);
     return kind == 4 ? Silu::apply(x) : GeluTanh::apply(x);
   }

@@ -1,20 +1,12 @@
-// Arithmetic of the primitives. `Fast` is for results that are stored in 16 bits or fewer. `Exact`
-// is for f32 results, and is within a few units in the last place.
+// Arithmetic of the primitives, each in up to three precisions. `Exact` is within a few units in the
+// last place of f32. `Fast` is for results that are rounded to 16 bits or fewer: within 2^-19, tanh
+// within 2^-11, a logarithm within 2^-21 where it is less than one. `BesideOne` is for functions that
+// 1 is added to: within 4e-7 of their value.
 #pragma once
 #include "ptx/approx.cuh"
+#include "ptx/quotient.cuh"
 
 namespace sinter {
-
-SINTER_DEVICE float keep_nan_max(float a, float b) {
-  float r;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-SINTER_DEVICE float keep_nan_min(float a, float b) {
-  float r;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
 
 struct Common {
   static SINTER_DEVICE float add(float a, float b) { return a + b; }
@@ -45,31 +37,13 @@ struct Common {
   static SINTER_DEVICE float square(float x) { return x * x; }
   static SINTER_DEVICE float sin(float x) { return sinf(x); }
   static SINTER_DEVICE float cos(float x) { return cosf(x); }
+  static SINTER_DEVICE float log1p(float x) { return log1pf(x); }
   static SINTER_DEVICE float floor(float x) { return floorf(x); }
   static SINTER_DEVICE int neg(int x) { return sub(0, x); }
   static SINTER_DEVICE int abs(int x) { return x < 0 ? neg(x) : x; }
   static SINTER_DEVICE int relu(int x) { return x > 0 ? x : 0; }
   static SINTER_DEVICE int square(int x) { return mul(x, x); }
   static SINTER_DEVICE bool invert(bool x) { return !x; }
-};
-
-struct Fast : Common {
-  static SINTER_DEVICE float div(float a, float b) { return a * reciprocal_approx(b); }
-  static SINTER_DEVICE float exp(float x) { return exp2_approx(x * 1.4426950408889634f); }
-  static SINTER_DEVICE float log(float x) { return __logf(x); }
-  static SINTER_DEVICE float sqrt(float x) { return sqrtf(x); }
-  static SINTER_DEVICE float tanh(float x) { return tanh_approx(x); }
-  static SINTER_DEVICE float sigmoid(float x) { return reciprocal_approx(1.0f + exp(-x)); }
-  static SINTER_DEVICE float reciprocal(float x) { return reciprocal_approx(x); }
-  // Abramowitz and Stegun, 7.1.26: within 1.5e-7 of the value.
-  static SINTER_DEVICE float erf(float x) {
-    const float a = fabsf(x), t = reciprocal_approx(fmaf(0.3275911f, a, 1.0f));
-    const float p =
-        t *
-        fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
-             0.254829592f);
-    return copysignf(fmaf(-p, exp(-a * a), 1.0f), x);
-  }
 };
 
 struct Exact : Common {
@@ -81,6 +55,36 @@ struct Exact : Common {
   static SINTER_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
   static SINTER_DEVICE float reciprocal(float x) { return 1.0f / x; }
   static SINTER_DEVICE float erf(float x) { return erff(x); }
+};
+
+struct Fast : Exact {
+  static SINTER_DEVICE float div(float a, float b) { return quotient_approx(a, b); }
+  static SINTER_DEVICE float exp(float x) { return exp2_approx(x * 1.4426950408889634f); }
+  static SINTER_DEVICE float log(float x) { return __logf(x); }
+  static SINTER_DEVICE float tanh(float x) { return tanh_approx(x); }
+  // A quarter of (1 + e^-x), so that its reciprocal is a normal number wherever x times the result
+  // is one.
+  static SINTER_DEVICE float sigmoid(float x) {
+    return 0.25f * reciprocal_approx(0.25f + exp2_approx(fmaf(x, -1.4426950408889634f, -2.0f)));
+  }
+  static SINTER_DEVICE float reciprocal(float x) { return whole_reciprocal_approx(x); }
+};
+
+struct BesideOne {
+  // As tanhf has it where it is more than a half.
+  static SINTER_DEVICE float tanh(float x) {
+    const float e = exp2_approx(2.8853900817779268f * fabsf(x));
+    return copysignf(fmaf(-2.0f, reciprocal_approx(1.0f + e), 1.0f), x);
+  }
+  // Abramowitz and Stegun, 7.1.26: within 1.5e-7 of the value.
+  static SINTER_DEVICE float erf(float x) {
+    const float a = fabsf(x), t = reciprocal_approx(fmaf(0.3275911f, a, 1.0f));
+    const float p =
+        t *
+        fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
+             0.254829592f);
+    return copysignf(fmaf(-p, Fast::exp(-a * a), 1.0f), x);
+  }
 };
 
 // Casts between words. To s32: toward zero, saturating, NaN gives 0.
@@ -130,6 +134,23 @@ SINTER_DEVICE Word fold(Word (&words)[kCount]) {
     for (int e = 0; e < half; ++e) words[e] = Join::join(words[e], words[e + half]);
   }
   return words[0];
+}
+
+// Means. Each element is multiplied by a power of two that is at most 1 / count before it is added,
+// and the sum by what is left of 1 / count, so that no sum of finite elements overflows.
+SINTER_DEVICE float mean_share(long long count) {
+  const u32 bits = __float_as_uint(static_cast<float>(count));
+  return __uint_as_float(0x7F000000u - ((bits + 0x007FFFFFu) & 0x7F800000u));
+}
+SINTER_DEVICE float mean_rest(long long count) {
+  return 1.0f / (mean_share(count) * static_cast<float>(count));
+}
+// `sum` and a share of each element of a vector.
+template <int kCount>
+SINTER_DEVICE float add_shares(float sum, const float (&words)[kCount], float share) {
+#pragma unroll
+  for (int e = 0; e < kCount; ++e) sum = fmaf(words[e], share, sum);
+  return sum;
 }
 
 }  // namespace sinter

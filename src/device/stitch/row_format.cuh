@@ -44,6 +44,7 @@ enum RowOp : unsigned char {
   kRowRoundBFloat16,
   kRowRoundFloat16,
   kRowLog,  // rare ones of one operand
+  kRowLog1p,
   kRowSqrt,
   kRowTanh,
   kRowErf,
@@ -68,7 +69,7 @@ enum RowOp : unsigned char {
   kRowDivInto,
   kRowPow,
   kRowSelect,  // a is not 0 ? operand : other
-  kRowSum,     // reductions
+  kRowSum,     // reductions; of each element times the step's constant
   kRowLargest,
   kRowSmallest
 };

@@ -19,6 +19,11 @@ struct RowBuffers {
   void* of[kRowBuffers];
 };
 
+template <class Join>
+constexpr bool is_sum = false;
+template <>
+constexpr bool is_sum<Sum> = true;
+
 extern __shared__ Float4 row_slots[];
 
 // A step's fields, read as three words.
@@ -173,14 +178,23 @@ class RowMachine {
   }
 
   template <class Join>
-  SINTER_DEVICE float join_all() {
+  static SINTER_DEVICE float joined(float all, float x, float share) {
+    if constexpr (is_sum<Join>)
+      return fmaf(x, share, all);
+    else
+      return Join::join(all, x);
+  }
+
+  // `share`: what each element of a sum is multiplied by first.
+  template <class Join>
+  SINTER_DEVICE float join_all(float share = 1.0f) {
     float sum = Join::empty(0.0f);
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
       const int exist = p_.columns - column(j);  // of the vector's elements, all if 8 or more
 #pragma unroll
       for (int e = 0; e < 8; ++e)
-        if (e < exist) sum = Join::join(sum, acc_[8 * j + e]);
+        if (e < exist) sum = joined<Join>(sum, acc_[8 * j + e], share);
     }
 #pragma unroll
     for (int lane = 16; lane > 0; lane /= 2)
@@ -207,6 +221,8 @@ class RowMachine {
     switch (op) {
       case kRowLog:
         return Exact::log(a);
+      case kRowLog1p:
+        return Exact::log1p(a);
       case kRowSqrt:
         return Exact::sqrt(a);
       case kRowTanh:
@@ -238,7 +254,7 @@ class RowMachine {
       case kRowRsqrt:
         return Exact::rsqrt(x);
       case kRowSigmoid:
-        return Fast::reciprocal(1.0f + Exact::exp(-x));
+        return 0.25f * reciprocal_approx(fmaf(0.25f, Exact::exp(-x), 0.25f));
       case kRowRelu:
         return Exact::relu(x);
       case kRowSquare:
@@ -336,7 +352,7 @@ class RowMachine {
   }
 
   SINTER_DEVICE void reduce(const Decoded& s) {
-    if (s.op == kRowSum) numbers_[s.to] = join_all<Sum>();
+    if (s.op == kRowSum) numbers_[s.to] = join_all<Sum>(s.constant);
     if (s.op == kRowLargest) numbers_[s.to] = join_all<Largest>();
     if (s.op == kRowSmallest) numbers_[s.to] = join_all<Smallest>();
   }

@@ -1,7 +1,9 @@
-// Activations, in f32. Sources: GELU, Hendrycks and Gimpel 2016 (erf and tanh forms); SiLU, Elfwing
+// Activations, in f32, for results that are rounded to 16 bits or fewer; those whose name ends in F32
+// are for f32 results. A NaN stays a NaN. Sources: GELU, Hendrycks and Gimpel 2016 (erf and tanh forms); SiLU, Elfwing
 // et al. 2017.
 #pragma once
 #include "ptx/approx.cuh"
+#include "ptx/quotient.cuh"
 
 namespace sinter {
 
@@ -12,10 +14,18 @@ struct Identity {
   static SINTER_DEVICE float apply(float x) { return x; }
 };
 struct Relu {
-  static SINTER_DEVICE float apply(float x) { return fmaxf(x, 0.0f); }
+  static SINTER_DEVICE float apply(float x) { return keep_nan_max(x, 0.0f); }
 };
 struct Silu {
-  static SINTER_DEVICE float apply(float x) { return x * sigmoid_of(-1.4426950408889634f * x); }
+  // A quarter of (1 + e^-x), whose reciprocal is a normal number wherever the result is one.
+  static SINTER_DEVICE float apply(float x) {
+    return 0.25f * x *
+           reciprocal_approx(0.25f + exp2_approx(fmaf(x, -1.4426950408889634f, -2.0f)));
+  }
+};
+// exp2_approx of x / ln 2 would have its argument's rounding, which grows with x.
+struct SiluF32 {
+  static SINTER_DEVICE float apply(float x) { return quotient_approx(x, 1.0f + expf(-x)); }
 };
 struct GeluErf {
   static SINTER_DEVICE float apply(float x) {

@@ -18,7 +18,8 @@
 namespace sinter {
 namespace {
 
-const char* ActivationName(Activation activation) {
+// `f32`: of a result that is stored in f32.
+const char* ActivationName(Activation activation, bool f32) {
   switch (activation) {
     case Activation::kIdentity:
       return "Identity";
@@ -29,7 +30,7 @@ const char* ActivationName(Activation activation) {
     case Activation::kGeluErf:
       return "GeluErf";
     case Activation::kSilu:
-      return "Silu";
+      return f32 ? "SiluF32" : "Silu";
   }
   return "";
 }
@@ -110,7 +111,8 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   absl::StrAppend(&text, "  using Result = ", DeviceType(codes ? DType::kF32 : p.back().result),
                   ";\n");
   absl::StrAppend(&text, "  using Bias = ", DeviceType(ShapeOf(p, Role::kBias1).element), ";\n");
-  absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation()),
+  const bool f32 = p.size() == 1 && p[0].result == DType::kF32 && !codes;
+  absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation(), f32),
                   ";\n");
   absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
@@ -145,7 +147,7 @@ std::string ResidualType(const ProductCode& code) {
   if (!last.epilogue.has_residual()) return "NoResidual";
   const Activation sum = last.epilogue.sum_activation();
   const std::string behind =
-      sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum));
+      sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum, false));
   return absl::StrCat("ResidualRows<Config::Result, ", last.n, ", ",
                       Bool(last.epilogue.Has(EpilogueOp::kRound)), ", ",
                       Bool(code.residual.aligned), behind, ">");

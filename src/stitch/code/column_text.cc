@@ -111,7 +111,9 @@ bool ColumnText::ReadBehind(const StitchPhase& phase) const {
 
 std::string ColumnText::ResultsObject(const ColumnPlace& place) const {
   const Op& op = code_.body->op(place.value);
-  const char* scale = op.reduce == ReduceKind::kMean ? "1.0f / static_cast<float>(units)" : "1";
+  const char* scale = op.reduce != ReduceKind::kMean ? "1"
+                      : place.mean < 0               ? "mean_rest(units)"
+                                                     : "1.0f / static_cast<float>(units)";
   const char* word = WordName(op.type.dtype);
   const std::string to =
       absl::StrCat("reinterpret_cast<", word, "*>(", Results(place.results, place.output), ")");

@@ -8,7 +8,6 @@
 #include "src/stitch/along.h"
 #include "src/stitch/code/index_text.h"
 #include "src/stitch/code/op_text.h"
-#include "src/stitch/exact_ops.h"
 #include "src/stitch/hand_over.h"
 #include "src/stitch/segment.h"
 
@@ -26,7 +25,7 @@ StitchEmitter::StitchEmitter(const Chain& body, const StitchProgram& program)
     : body_(body),
       program_(program),
       unit_(space().AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth)),
-      exact_(ExactOps(body)),
+      precisions_(PrecisionsOf(body)),
       serial_(body, *this) {}
 
 void StitchEmitter::BeginPass(IndexVar element, int width, int number, int split) {
@@ -168,27 +167,48 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   if (op.kind == OpKind::kCast && !CastRounds(body_, op)) {
     return Pull(op.operands[0], PullPosition(body_, op, 0, at, space()));
   }
-  std::vector<Emitted> operands;
+  struct Operand {
+    ValueId id;
+    Position at;
+    Emitted value;
+  };
+  std::vector<Operand> operands;
+  const OnePlus plus = OnePlusUnderLog(body_, id);
+  const bool log1p = plus.sum >= 0 && handed_.count(plus.sum) == 0;
+  if (log1p) {
+    const Position sum = PullPosition(body_, op, 0, at, space());
+    const Op& add = body_.op(plus.sum);
+    operands.push_back({add.operands[plus.operand],
+                        PullPosition(body_, add, plus.operand, sum, space()),
+                        {}});
+  } else {
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      operands.push_back({op.operands[i], PullPosition(body_, op, i, at, space()), {}});
+    }
+  }
   std::vector<std::string> names;
   bool vector = false, of_unit = false;
   int depth = kPhaseDepth;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    const Position from = PullPosition(body_, op, i, at, space());
-    SINTER_ASSIGN_OR_RETURN(const Emitted operand, Pull(op.operands[i], from));
-    used_.reads[{op.operands[i], Canonical(from)}].insert({id, Canonical(at)});
-    operands.push_back(operand);
-    names.push_back(operand.Each());
-    vector |= operand.vector;
-    of_unit |= operand.of_unit;
-    depth = std::max(depth, operand.depth);
+  for (Operand& operand : operands) {
+    SINTER_ASSIGN_OR_RETURN(operand.value, Pull(operand.id, operand.at));
+    used_.reads[{operand.id, Canonical(operand.at)}].insert({id, Canonical(at)});
+    names.push_back(operand.value.Each());
+    vector |= operand.value.vector;
+    of_unit |= operand.value.of_unit;
+    depth = std::max(depth, operand.value.depth);
   }
-  for (size_t i = 0; of_unit && i < operands.size(); ++i) {
-    if (operands[i].of_unit || !operands[i].vector || operands[i].depth != kElementDepth) continue;
-    const Position from = PullPosition(body_, op, i, at, space());
-    NoteUse(used_.alike, {op.operands[i], Canonical(from)});
+  for (const Operand& operand : operands) {
+    const Emitted& value = operand.value;
+    if (!of_unit || value.of_unit || !value.vector || value.depth != kElementDepth) continue;
+    NoteUse(used_.alike, {operand.id, Canonical(operand.at)});
   }
-  const bool exact = exact_[static_cast<size_t>(id)];
-  return Declare(WordName(op.type.dtype), OpText(body_, op, names, exact), vector, depth, of_unit);
+  const char* word = WordName(op.type.dtype);
+  if (log1p) {
+    return Declare(word, absl::StrCat("Exact::log1p(", plus.negative ? "-" : "", names[0], ")"),
+                   vector, depth, of_unit);
+  }
+  const Precision precision = precisions_[static_cast<size_t>(id)];
+  return Declare(word, OpText(body_, op, names, precision), vector, depth, of_unit);
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "src/stitch/code/scoped_text.h"
 #include "src/stitch/code/serial_text.h"
+#include "src/stitch/precision.h"
 #include "src/stitch/program.h"
 
 namespace sinter {
@@ -104,7 +105,7 @@ class StitchEmitter : public ScopedText {
   const Chain& body_;
   const StitchProgram& program_;
   const IndexVar unit_;
-  const std::vector<bool> exact_;  // ExactOps
+  const std::vector<Precision> precisions_;
   SerialText serial_;
   int pass_ = 0;
   std::map<ValueId, std::string> rows_;

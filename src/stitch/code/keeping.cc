@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "src/stitch/exact_ops.h"
 #include "src/stitch/op_cost.h"
 
 namespace sinter {
@@ -13,7 +12,7 @@ constexpr double kSpecialIssue = 4;  // issue slots of one special function inst
 
 class Keeper {
  public:
-  Keeper(const Chain& body, const Used& used) : body_(body), used_(used), exact_(ExactOps(body)) {
+  Keeper(const Chain& body, const Used& used) : body_(body), used_(used), precisions_(PrecisionsOf(body)) {
     for (const auto& [operand, readers] : used.reads) {
       if (used.values.count(operand) == 0) continue;
       for (const ElementKey& reader : readers) operands_[reader].push_back(operand);
@@ -50,7 +49,7 @@ class Keeper {
   double CostOf(const ElementKey& key) {
     const auto known = costs_.find(key);
     if (known != costs_.end()) return known->second;
-    const OpCost own = CostOfOp(body_.op(key.first), exact_[static_cast<size_t>(key.first)]);
+    const OpCost own = CostOfOp(body_, key.first, precisions_[static_cast<size_t>(key.first)]);
     double cost = own.issue + kSpecialIssue * own.special;
     for (const ElementKey& operand : operands_[key]) {
       if (kept_.count(operand) == 0) cost += CostOf(operand);
@@ -60,7 +59,7 @@ class Keeper {
 
   const Chain& body_;
   const Used& used_;
-  const std::vector<bool> exact_;
+  const std::vector<Precision> precisions_;
   std::map<ElementKey, std::vector<ElementKey>> operands_;
   std::map<ElementKey, double> costs_;
   std::set<ElementKey> kept_;

@@ -104,15 +104,17 @@ bool CastRounds(const Chain& body, const Op& cast) {
 }
 
 std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
-                   bool exact) {
+                   Precision precision) {
   const std::string arguments = absl::StrCat("(", absl::StrJoin(operands, ", "), ")");
-  const char* precision = exact ? "Exact::" : "Fast::";
+  const char* form = precision == Precision::kExact  ? "Exact::"
+                     : precision == Precision::kFast ? "Fast::"
+                                                     : "BesideOne::";
   switch (op.kind) {
     case OpKind::kUnary:
       if (op.unary == UnaryKind::kCeilPow2) return absl::StrCat("ceil_pow2", arguments);
-      return absl::StrCat(precision, FunctionName(op.unary), arguments);
+      return absl::StrCat(form, FunctionName(op.unary), arguments);
     case OpKind::kBinary:
-      return absl::StrCat(precision, FunctionName(op.binary), arguments);
+      return absl::StrCat(form, FunctionName(op.binary), arguments);
     case OpKind::kCompare:
       return absl::StrCat("(", operands[0], " ", SignOf(op.compare), " ", operands[1], ")");
     case OpKind::kSelect:
@@ -121,5 +123,7 @@ std::string OpText(const Chain& body, const Op& op, const std::vector<std::strin
       return CastText(body, op, operands[0]);
   }
 }
+
+double MeanRest(int64_t count) { return 1 / (MeanShare(count) * static_cast<double>(count)); }
 
 }  // namespace sinter

@@ -2,11 +2,13 @@
 #ifndef SINTER_SRC_STITCH_CODE_OP_TEXT_H_
 #define SINTER_SRC_STITCH_CODE_OP_TEXT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "src/base/float_text.h"
 #include "src/chain/chain.h"
+#include "src/stitch/precision.h"
 
 namespace sinter {
 
@@ -26,10 +28,11 @@ std::string ScalarText(const Op& scalar);
 bool NeedsCodes(const Chain& body);
 // Whether the cast may change a value.
 bool CastRounds(const Chain& body, const Op& cast);
-// The expression of an element-wise op on the given operand texts. `exact`: an f32 result depends
-// on it.
+// The expression of an element-wise op on the given operand texts.
 std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
-                   bool exact);
+                   Precision precision);
+// What the shares of `count` elements (MeanShare), added up, are multiplied by to be their mean.
+double MeanRest(int64_t count);
 
 }  // namespace sinter
 

@@ -198,9 +198,15 @@ absl::Status PassWriter::Row(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   const std::string name = RowName(root.value);
+  const std::string once = split_ == 1 ? "" : absl::StrCat("if (", Once(), ") ");
+  if (op.reduce == ReduceKind::kMean) {
+    const int64_t count = ReducedElements(*code_.body, op);
+    emitter_.Add(absl::Substitute("$0$1 = add_shares($1, $2, $3);", once, name, words,
+                                  FloatText(MeanShare(count))));
+    return absl::OkStatus();
+  }
   emitter_.Add(absl::Substitute("$4$0 = $1::join<$2>($0, fold<$1>($3));", name, JoinName(op.reduce),
-                                word, words,
-                                split_ == 1 ? "" : absl::StrCat("if (", Once(), ") ")));
+                                word, words, once));
   return absl::OkStatus();
 }
 
@@ -209,6 +215,13 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   const Op& op = code_.body->op(root.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.PullOperand(root.value, at));
   const std::string name = ColumnName(root.value);
+  if (op.reduce == ReduceKind::kMean) {
+    const std::string share = emitter_.NewName("s");
+    emitter_.Add(absl::StrCat("const float ", share, " = mean_share(units);"));
+    emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = fmaf($2, $3, $1[j][e]);",
+                                  emitter_.EachText(), name, value.Each(), share));
+    return absl::OkStatus();
+  }
   emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = $2::join<$3>($1[j][e], $4);",
                                 emitter_.EachText(), name, JoinName(op.reduce),
                                 WordName(op.type.dtype), value.Each()));
@@ -239,11 +252,14 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::StrCat(word, " ", words, "[", emitter_.width(), "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   const std::string name = SegmentName(root.value), join = JoinName(op.reduce);
-  emitter_.Add(
-      absl::Substitute("$0[j] = join_lanes<$1, $2>(fold<$1>($3));", name, join, lanes, words));
-  if (op.reduce == ReduceKind::kMean) {
-    const auto count = static_cast<double>(ReducedElements(*code_.body, op));
-    emitter_.Add(absl::StrCat(name, "[j] *= ", FloatText(1.0 / count), ";"));
+  const bool mean = op.reduce == ReduceKind::kMean;
+  const int64_t count = ReducedElements(*code_.body, op);
+  const std::string own =
+      mean ? absl::Substitute("add_shares(0.0f, $0, $1)", words, FloatText(MeanShare(count)))
+           : absl::Substitute("fold<$0>($1)", join, words);
+  emitter_.Add(absl::Substitute("$0[j] = join_lanes<$1, $2>($3);", name, join, lanes, own));
+  if (mean && MeanRest(count) != 1) {
+    emitter_.Add(absl::StrCat(name, "[j] *= ", FloatText(MeanRest(count)), ";"));
   }
   emitter_.SetSegment(root.value, emitter_.element(), name);
   return absl::OkStatus();
@@ -284,9 +300,9 @@ void PassWriter::JoinRows(const StitchLoop& loop) {
   for (const StitchRoot& root : loop.roots) {
     if (root.kind != StitchRoot::kRow) continue;
     const Op& op = code_.body->op(root.value);
-    if (op.reduce == ReduceKind::kMean) {
-      emitter_.Add(absl::StrCat(RowName(root.value),
-                                " *= ", FloatText(1.0 / static_cast<double>(loop.elements)), ";"));
+    const double rest = op.reduce == ReduceKind::kMean ? MeanRest(loop.elements) : 1;
+    if (rest != 1) {
+      emitter_.Add(absl::StrCat(RowName(root.value), " *= ", FloatText(rest), ";"));
     }
     emitter_.SetRow(root.value, RowName(root.value));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/op_text.h"
@@ -91,16 +92,18 @@ absl::StatusOr<Emitted> SerialText::ResultHere(ValueId id, const Position& at, i
   emitter_.Add(absl::StrCat(each, name, at_e, " = ", join, "::empty(", word, "{});"));
   OpenLoop(counter, count, lanes, inside);
   emitter_.Append(inside);
-  emitter_.Add(absl::StrCat("  ", each, name, at_e, " = ", join, "::join<", word, ">(", name, at_e,
-                            ", ", value->Each(), ");"));
+  const bool mean = op.kind == OpKind::kReduce && op.reduce == ReduceKind::kMean;
+  emitter_.Add(mean ? absl::Substitute("  $0$1$2 = fmaf($3, $4, $1$2);", each, name, at_e,
+                                       value->Each(), FloatText(MeanShare(count)))
+                    : absl::Substitute("  $0$1$2 = $3::join<$4>($1$2, $5);", each, name, at_e, join,
+                                       word, value->Each()));
   emitter_.Add("}");
   if (lanes > 1) {
     emitter_.Add(absl::StrCat(each, name, at_e, " = join_lanes<", join, ", ", lanes, ">(", name,
                               at_e, ");"));
   }
-  if (op.kind == OpKind::kReduce && op.reduce == ReduceKind::kMean) {
-    emitter_.Add(
-        absl::StrCat(each, name, at_e, " *= ", FloatText(1.0 / static_cast<double>(count)), ";"));
+  if (mean && MeanRest(count) != 1) {
+    emitter_.Add(absl::StrCat(each, name, at_e, " *= ", FloatText(MeanRest(count)), ";"));
   }
   return Emitted{name, value->vector, emitter_.innermost()};
 }

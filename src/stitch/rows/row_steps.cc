@@ -48,7 +48,6 @@ class Writer {
       }
     }
     for (const RowResult& result : rows.results) left_[Index(result.value)] += result.in_place;
-    fast_ = std::all_of(types.begin(), types.end(), [](DType t) { return t != DType::kF32; });
   }
 
   absl::StatusOr<RowSteps> Run() {
@@ -173,7 +172,9 @@ class Writer {
     if (value.kind == Kind::kReduce) {
       Load(value.operands[0]);
       number_of_[Index(v)] = NewNumber();
-      Step(kRowReduces, value.op)->to = static_cast<unsigned char>(number_of_[Index(v)]);
+      RowStep* const reduce = Step(kRowReduces, value.op);
+      reduce->to = static_cast<unsigned char>(number_of_[Index(v)]);
+      reduce->constant = value.constant;
       return Used(value.operands[0]);
     }
     value.number ? ComputeNumber(v) : ComputeValues(v);
@@ -202,7 +203,7 @@ class Writer {
       load->to = static_cast<unsigned char>(loaded);
       a = {kRowNumber, loaded, 0};
     }
-    RowStep* const step = Step(kRowOnNumbers, value.op);
+    RowStep* const step = Step(kRowOnNumbers, value.op == kRowFastDiv ? kRowDiv : value.op);
     Set(a, step);
     if (b.kind == kRowConstant && value.operands[1] >= 0) step->constant = b.constant;
     step->other_kind = b.kind;
@@ -221,7 +222,7 @@ class Writer {
   void ComputeValues(int v) {
     const RowValue& value = Of(v);
     int a = value.operands[0], b = value.operands[1];
-    RowOp op = fast_ && value.op == kRowDiv ? kRowFastDiv : value.op;
+    RowOp op = value.op;
     const bool two = b >= 0 && op != kRowSelect;
     const bool turn = two && Turned(op) >= 0 && held_ != a && (held_ == b || Of(a).number);
     if (turn) {
@@ -281,7 +282,6 @@ class Writer {
   std::vector<int> slot_of_, number_of_;  // of each value
   std::vector<int> slots_;                // what each holds; -1: free
   std::map<std::pair<int, RowPlace>, int> views_;
-  bool fast_ = false;
   absl::Status status_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/stitch/precision.h"
 #include "src/stitch/rows/row_domain.h"
 #include "src/stitch/rows/row_ops.h"
 
@@ -18,7 +19,7 @@ bool IsRowType(DType type) {
 
 class Reader {
  public:
-  explicit Reader(const Chain& body) : body_(body) {}
+  explicit Reader(const Chain& body) : body_(body), precisions_(PrecisionsOf(body)) {}
 
   absl::StatusOr<RowValues> Run() {
     SINTER_ASSIGN_OR_RETURN(out_.domain, RowDomainOf(body_));
@@ -126,6 +127,11 @@ class Reader {
       case OpKind::kUnary: {
         const absl::optional<RowOp> kind = RowOpOf(op.unary);
         if (!kind.has_value()) return Refuse(v, NameOf(op.unary));
+        const OnePlus plus = OnePlusUnderLog(body_, v);
+        if (plus.sum >= 0) {
+          SINTER_ASSIGN_OR_RETURN(const int x, Operand(body_.op(plus.sum), plus.operand, at));
+          return AddOp(kRowLog1p, plus.negative ? AddOp(kRowNeg, x) : x);
+        }
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         return AddOp(*kind, a);
       }
@@ -133,7 +139,9 @@ class Reader {
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         SINTER_ASSIGN_OR_RETURN(const int b, Operand(op, 1, at));
         if (op.binary == BinaryKind::kMul && a == b) return AddOp(kRowSquare, a);
-        return AddOp(RowOpOf(op.binary), a, b);
+        const bool fast = precisions_[static_cast<size_t>(v)] == Precision::kFast;
+        return AddOp(op.binary == BinaryKind::kDiv && fast ? kRowFastDiv : RowOpOf(op.binary), a,
+                     b);
       }
       case OpKind::kCompare:
         return ReadCompare(op, at);
@@ -208,9 +216,12 @@ class Reader {
     value.op = op.reduce == ReduceKind::kMax   ? kRowLargest
                : op.reduce == ReduceKind::kMin ? kRowSmallest
                                                : kRowSum;
+    const bool mean = op.reduce == ReduceKind::kMean;
+    const double share = mean ? MeanShare(columns) : 1;
+    value.constant = static_cast<float>(share);
     const int sum = Add(value);
-    if (op.reduce != ReduceKind::kMean) return sum;
-    return AddOp(kRowDiv, sum, AddConstant(static_cast<double>(columns)));
+    const double added = share * static_cast<double>(columns);  // shares of an element
+    return mean && added != 1 ? AddOp(kRowDiv, sum, AddConstant(added)) : sum;
   }
 
   // The reduced axes of `from` become the domain's columns.
@@ -260,6 +271,7 @@ class Reader {
   }
 
   const Chain& body_;
+  const std::vector<Precision> precisions_;
   RowValues out_;
   std::map<std::pair<ValueId, std::pair<bool, std::vector<RowPlace>>>, int> known_;
 };

@@ -6,7 +6,6 @@
 #include "src/stitch/along.h"
 #include "src/stitch/bank_cycles.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/exact_ops.h"
 #include "src/stitch/hand_over.h"
 #include "src/stitch/op_cost.h"
 #include "src/stitch/pass_walk.h"
@@ -32,7 +31,7 @@ class Counter {
         program_(program),
         schedule_(schedule),
         pace_(pace),
-        exact_(ExactOps(body)),
+        precisions_(PrecisionsOf(body)),
         layout_(program.handed.empty() ? HandLayout() : LayOutHands(body, program, schedule)) {}
 
   UnitWork Count() {
@@ -85,7 +84,7 @@ class Counter {
     const Op& op = body_.op(id);
     const bool input = op.kind == OpKind::kInput;
     if (!input && schedule_.keep_values && !touch.in_loop && computed_.count(id) > 0) return {};
-    return CostOfOp(op, exact_[static_cast<size_t>(id)]);
+    return CostOfOp(body_, id, precisions_[static_cast<size_t>(id)]);
   }
 
   void CountLeaving(size_t phase, ValueId id, int width, PassWalk& walk) {
@@ -116,7 +115,7 @@ class Counter {
   const StitchProgram& program_;
   const StitchSchedule& schedule_;
   Pace* const pace_;
-  const std::vector<bool> exact_;
+  const std::vector<Precision> precisions_;
   const HandLayout layout_;
   std::set<ValueId> computed_;  // by earlier passes of the phase
   UnitWork work_;
@@ -129,7 +128,7 @@ class Repeats {
       : body_(body),
         program_(program),
         special_issue_(costs.special_issue),
-        exact_(ExactOps(body)),
+        precisions_(PrecisionsOf(body)),
         trips_(body.ops().size()) {
     StitchSchedule widest;
     widest.vector = WidestVector(body);
@@ -170,7 +169,7 @@ class Repeats {
   double Trips(ValueId id) const { return trips_[static_cast<size_t>(id)]; }
 
   double OwnCost(ValueId id) const {
-    const OpCost own = CostOfOp(body_.op(id), exact_[static_cast<size_t>(id)]);
+    const OpCost own = CostOfOp(body_, id, precisions_[static_cast<size_t>(id)]);
     return own.issue + special_issue_ * own.special +
            (body_.op(id).kind == OpKind::kInput ? kPackInstructions : 0);
   }
@@ -194,7 +193,7 @@ class Repeats {
   const Chain& body_;
   const StitchProgram& program_;
   const double special_issue_;
-  const std::vector<bool> exact_;
+  const std::vector<Precision> precisions_;
   std::vector<double> trips_;  // by value
   double total_ = 0;           // in instructions
 };

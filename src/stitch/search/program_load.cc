@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/stitch/columns.h"
-#include "src/stitch/exact_ops.h"
 #include "src/stitch/op_cost.h"
 #include "src/stitch/search/instruction_counts.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -56,7 +55,7 @@ class LoadCounter {
         m_(m),
         times_(times),
         alike_share_(costs.alike_share),
-        exact_(ExactOps(body)) {}
+        precisions_(PrecisionsOf(body)) {}
 
   StitchLoad Count() {
     for (const StitchPhase& phase : program_.phases) CountPhase(phase);
@@ -113,7 +112,7 @@ class LoadCounter {
     double special = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
-      OpCost own = CostOfOp(op, exact_[static_cast<size_t>(id)]);
+      OpCost own = CostOfOp(body_, id, precisions_[static_cast<size_t>(id)]);
       const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
       load_.repeats |= again && own.special > 0;
       if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
@@ -185,7 +184,7 @@ class LoadCounter {
   const int64_t m_;
   const LoopEvaluations& times_;
   const double alike_share_;
-  const std::vector<bool> exact_;
+  const std::vector<Precision> precisions_;
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase; of earlier phases
   std::set<ValueId> crossing_;     // read by units of several phases

@@ -100,6 +100,9 @@ class HostRows {
     return values;
   }
 
+  // A NaN stays.
+  static float Larger(float a, float b) { return a > b || std::isnan(a) ? a : b; }
+
   static float One(int op, float x) {
     switch (op) {
       case kRowNeg:
@@ -113,7 +116,7 @@ class HostRows {
       case kRowSigmoid:
         return 1 / (1 + std::exp(-x));
       case kRowRelu:
-        return std::max(x, 0.0f);
+        return Larger(x, 0.0f);
       case kRowSquare:
         return x * x;
       case kRowFloor:
@@ -126,6 +129,8 @@ class HostRows {
         return Rounded(kRowFloat16, x);
       case kRowLog:
         return std::log(x);
+      case kRowLog1p:
+        return std::log1p(x);
       case kRowSqrt:
         return std::sqrt(x);
       case kRowTanh:
@@ -152,9 +157,9 @@ class HostRows {
       case kRowFastDiv:
         return a / b;
       case kRowMax:
-        return std::max(a, b);
+        return Larger(a, b);
       case kRowMin:
-        return std::min(a, b);
+        return -Larger(-a, -b);
       case kRowAnd:
         return a * b;
       case kRowOr:
@@ -199,13 +204,13 @@ class HostRows {
                          : Two(s.op, a, Number(s.other_kind, s.other, s.constant));
   }
   void Reduce(const RowStep& s) {
-    double sum = s.op == kRowSum ? 0 : s.op == kRowLargest ? -HUGE_VAL : HUGE_VAL;
+    float sum = s.op == kRowSum ? 0 : s.op == kRowLargest ? -HUGE_VALF : HUGE_VALF;
     for (float x : acc_) {
-      sum = s.op == kRowSum       ? sum + x
-            : s.op == kRowLargest ? std::max<double>(sum, x)
-                                  : std::min<double>(sum, x);
+      sum = s.op == kRowSum       ? std::fma(x, s.constant, sum)
+            : s.op == kRowLargest ? Larger(sum, x)
+                                  : -Larger(-sum, -x);
     }
-    numbers_[s.to] = static_cast<float>(sum);
+    numbers_[s.to] = sum;
   }
   void Step(const RowStep& s) {
     const RowView& v = p_.views[s.what == kRowStoresNumber ? s.to : s.index];

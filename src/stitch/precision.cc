@@ -1,0 +1,328 @@
+#include "src/stitch/precision.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sinter {
+namespace {
+
+// What the readers of a value ask of it, from the least: nothing, a relative error of 2^-10, one of
+// 2^-19, f32 arithmetic of which a result of 16 bits or fewer is made, and an f32 result.
+enum class Demand { kNone, kCoarse, kFast, kClose, kExact };
+
+bool IsUnary(const Op& op, UnaryKind kind) { return op.kind == OpKind::kUnary && op.unary == kind; }
+bool IsBinary(const Op& op, BinaryKind kind) {
+  return op.kind == OpKind::kBinary && op.binary == kind;
+}
+bool IsReduction(const Op& op, ReduceKind kind) {
+  return op.kind == OpKind::kReduce && op.reduce == kind;
+}
+bool IsNarrow(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+ValueId BehindSpreads(const Chain& body, ValueId id) {
+  while (body.op(id).kind == OpKind::kBroadcast || body.op(id).kind == OpKind::kReshape) {
+    id = body.op(id).operands[0];
+  }
+  return id;
+}
+
+bool IsOne(const Chain& body, ValueId id) {
+  const Op& op = body.op(BehindSpreads(body, id));
+  return op.kind == OpKind::kScalar && std::fabs(op.scalar) == 1;
+}
+
+bool IsSquare(const Op& op) {
+  return IsUnary(op, UnaryKind::kSquare) ||
+         (IsBinary(op, BinaryKind::kMul) && op.operands[0] == op.operands[1]);
+}
+
+// A sum of exp(x - the largest x): at least 1, of terms of at most 1.
+bool SumsAboutLargest(const Chain& body, const Op& sum) {
+  if (!IsReduction(sum, ReduceKind::kSum)) return false;
+  const Op& exp = body.op(sum.operands[0]);
+  if (!IsUnary(exp, UnaryKind::kExp)) return false;
+  const Op& sub = body.op(exp.operands[0]);
+  if (!IsBinary(sub, BinaryKind::kSub)) return false;
+  const Op& largest = body.op(BehindSpreads(body, sub.operands[1]));
+  return IsReduction(largest, ReduceKind::kMax) && largest.operands[0] == sub.operands[0] &&
+         largest.axes == sum.axes;
+}
+
+// tanh, erf or a square of one of them.
+bool IsBoundedByOne(const Chain& body, ValueId id) {
+  const Op& op = body.op(IsSquare(body.op(id)) ? body.op(id).operands[0] : id);
+  return IsUnary(op, UnaryKind::kTanh) || IsUnary(op, UnaryKind::kErf);
+}
+
+// By op: whether no element is negative, whatever the inputs are.
+class Signs {
+ public:
+  explicit Signs(const Chain& body) : body_(body) {
+    for (const Op& op : body.ops()) not_negative_.push_back(NeverNegative(op));
+  }
+  bool NotNegative(ValueId id) const { return not_negative_[static_cast<size_t>(id)]; }
+
+ private:
+  bool All(const Op& op, size_t first = 0) const {
+    return std::all_of(op.operands.begin() + static_cast<std::ptrdiff_t>(first), op.operands.end(),
+                       [&](ValueId id) { return NotNegative(id); });
+  }
+
+  bool NeverNegative(const Op& op) const {
+    if (op.type.dtype == DType::kPred) return true;
+    switch (op.kind) {
+      case OpKind::kInput:
+      case OpKind::kConv2d:
+      case OpKind::kScaledMatmul:
+        return false;
+      case OpKind::kScalar:
+        return op.scalar >= 0;
+      case OpKind::kIota:
+      case OpKind::kCompare:
+        return true;
+      case OpKind::kSelect:
+        return All(op, 1);
+      case OpKind::kUnary:
+        return UnaryNeverNegative(op);
+      case OpKind::kBinary:
+        return BinaryNeverNegative(op);
+      default:
+        return All(op);
+    }
+  }
+
+  bool UnaryNeverNegative(const Op& op) const {
+    switch (op.unary) {
+      case UnaryKind::kAbs:
+      case UnaryKind::kSquare:
+        return op.type.dtype != DType::kS32;  // which wraps
+      case UnaryKind::kExp:
+      case UnaryKind::kSqrt:
+      case UnaryKind::kRsqrt:
+      case UnaryKind::kSigmoid:
+      case UnaryKind::kRelu:
+      case UnaryKind::kCeilPow2:
+        return true;
+      case UnaryKind::kReciprocal:
+      case UnaryKind::kTanh:
+      case UnaryKind::kErf:
+      case UnaryKind::kFloor:
+        return All(op);
+      default:
+        return false;
+    }
+  }
+
+  bool BinaryNeverNegative(const Op& op) const {
+    if (op.type.dtype == DType::kS32) return false;  // which wraps
+    switch (op.binary) {
+      case BinaryKind::kMul:
+        return op.operands[0] == op.operands[1] || All(op);
+      case BinaryKind::kMax:
+        return NotNegative(op.operands[0]) || NotNegative(op.operands[1]);
+      case BinaryKind::kAdd:
+      case BinaryKind::kDiv:
+      case BinaryKind::kMin:
+        return All(op);
+      case BinaryKind::kPow:
+        return NotNegative(op.operands[0]);
+      default:
+        return false;
+    }
+  }
+
+  const Chain& body_;
+  std::vector<bool> not_negative_;
+};
+
+class Demands {
+ public:
+  explicit Demands(const Chain& body)
+      : body_(body), signs_(body), of_(body.ops().size()), beside_one_(body.ops().size()) {
+    for (const ChainOutput& output : body.outputs()) Ask(output.value, OfStored(output.value));
+    for (const Op& op : body.ops()) AskDivisorsOfCodes(op);
+    for (size_t id = body.ops().size(); id-- > 0;) AskOperands(static_cast<ValueId>(id));
+  }
+
+  Precision Of(ValueId id) const {
+    const Demand demand = of_[static_cast<size_t>(id)];
+    if (demand >= Demand::kClose) return Precision::kExact;
+    if (beside_one_[static_cast<size_t>(id)]) {
+      return demand == Demand::kNone ? Precision::kBesideOne : Precision::kExact;
+    }
+    const Op& op = body_.op(id);
+    if (op.kind != OpKind::kUnary) return Precision::kFast;
+    const bool coarse = demand <= Demand::kCoarse;
+    const bool exact =
+        op.unary == UnaryKind::kErf || (op.unary == UnaryKind::kTanh && !coarse) ||
+        (op.unary == UnaryKind::kLog && !(coarse && IsStoredNarrow(op.operands[0])));
+    return exact ? Precision::kExact : Precision::kFast;
+  }
+
+ private:
+  void Ask(ValueId id, Demand demand) {
+    Demand& asked = of_[static_cast<size_t>(id)];
+    asked = std::max(asked, demand);
+  }
+
+  Demand OfStored(ValueId id) const {
+    const DType dtype = body_.op(id).type.dtype;
+    if (dtype == DType::kF32) return Demand::kExact;
+    return dtype == DType::kF16 ? Demand::kFast : Demand::kCoarse;
+  }
+
+  // Whether the value has 16 bits: the logarithms of its neighbours of 1 are not small.
+  bool IsStoredNarrow(ValueId id) const {
+    const Op& op = body_.op(BehindSpreads(body_, id));
+    if (op.kind == OpKind::kCast && op.type.dtype == DType::kF32) {
+      return IsStoredNarrow(op.operands[0]);
+    }
+    return (op.kind == OpKind::kInput || op.kind == OpKind::kCast) && IsNarrow(op.type.dtype);
+  }
+
+  void AskDivisorsOfCodes(const Op& cast) {
+    if (cast.kind != OpKind::kCast || !IsCode(cast.type.dtype)) return;
+    const Op& mul = body_.op(BehindSpreads(body_, cast.operands[0]));
+    if (!IsBinary(mul, BinaryKind::kMul)) return;
+    for (const ValueId operand : mul.operands) {
+      const ValueId id = BehindSpreads(body_, operand);
+      const Op& op = body_.op(id);
+      const bool quotient =
+          IsBinary(op, BinaryKind::kDiv) || IsUnary(op, UnaryKind::kReciprocal);
+      if (quotient && op.type.dims != mul.type.dims) Ask(id, Demand::kClose);
+    }
+  }
+
+  void AskOperands(ValueId id) {
+    const Op& op = body_.op(id);
+    const auto index = static_cast<size_t>(id);
+    if (beside_one_[index]) {
+      if (IsSquare(op)) {
+        beside_one_[static_cast<size_t>(op.operands[0])] = true;
+      } else {
+        Ask(op.operands[0], Demand::kClose);
+      }
+    }
+    const Demand demand = of_[index];
+    if (demand == Demand::kNone) return;
+    const Demand of_operands = OfOperands(op, demand);
+    for (const ValueId operand : op.operands) {
+      if (demand != Demand::kExact && IsBesideOne(op, operand)) {
+        beside_one_[static_cast<size_t>(operand)] = true;
+      } else {
+        Ask(operand, of_operands);
+      }
+    }
+  }
+
+  bool IsBesideOne(const Op& op, ValueId operand) const {
+    if (!IsBinary(op, BinaryKind::kAdd) && !IsBinary(op, BinaryKind::kSub)) return false;
+    return IsBoundedByOne(body_, operand) &&
+           std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId other) { return IsOne(body_, other); });
+  }
+
+  Demand OfOperands(const Op& op, Demand demand) const {
+    if (SumsAboutLargest(body_, op)) return Demand::kFast;
+    if (demand == Demand::kExact) return demand;
+    const Demand finer = std::max(demand, Demand::kFast);
+    switch (op.kind) {
+      case OpKind::kCast:
+        return HoldsFloats(op.type.dtype) ? demand : Demand::kClose;
+      case OpKind::kSelect:
+      case OpKind::kBroadcast:
+      case OpKind::kTranspose:
+      case OpKind::kReshape:
+      case OpKind::kSlice:
+      case OpKind::kConcat:
+        return demand;
+      case OpKind::kReduce:
+        return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin ? demand : finer;
+      case OpKind::kMatmul:
+        return finer;
+      case OpKind::kUnary:
+        return OfUnaryOperand(op.unary, demand, finer);
+      case OpKind::kBinary:
+        return OfBinaryOperands(op, demand, finer);
+      default:
+        return Demand::kClose;
+    }
+  }
+
+  static Demand OfUnaryOperand(UnaryKind kind, Demand demand, Demand finer) {
+    switch (kind) {
+      case UnaryKind::kNeg:
+      case UnaryKind::kAbs:
+      case UnaryKind::kRelu:
+      case UnaryKind::kNot:
+        return demand;
+      case UnaryKind::kSquare:
+      case UnaryKind::kSqrt:
+      case UnaryKind::kRsqrt:
+      case UnaryKind::kReciprocal:
+        return finer;
+      default:
+        return Demand::kClose;
+    }
+  }
+
+  Demand OfBinaryOperands(const Op& op, Demand demand, Demand finer) const {
+    switch (op.binary) {
+      case BinaryKind::kMul:
+        return op.operands[0] == op.operands[1] ? finer : demand;
+      case BinaryKind::kDiv:
+      case BinaryKind::kMax:
+      case BinaryKind::kMin:
+      case BinaryKind::kAnd:
+      case BinaryKind::kOr:
+        return demand;
+      case BinaryKind::kAdd: {
+        const bool cancels =
+            !signs_.NotNegative(op.operands[0]) || !signs_.NotNegative(op.operands[1]);
+        return cancels ? Demand::kClose : demand;
+      }
+      default:
+        return Demand::kClose;
+    }
+  }
+
+  const Chain& body_;
+  const Signs signs_;
+  std::vector<Demand> of_;
+  std::vector<bool> beside_one_;  // asked for by an addition of 1 or a subtraction from it
+};
+
+}  // namespace
+
+std::vector<Precision> PrecisionsOf(const Chain& body) {
+  const Demands demands(body);
+  std::vector<Precision> precisions;
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    precisions.push_back(demands.Of(static_cast<ValueId>(id)));
+  }
+  return precisions;
+}
+
+OnePlus OnePlusUnderLog(const Chain& body, ValueId id) {
+  const Op& log = body.op(id);
+  if (!IsUnary(log, UnaryKind::kLog)) return {};
+  const ValueId sum = log.operands[0];
+  const Op& op = body.op(sum);
+  const auto is_plus_one = [&](ValueId operand) {
+    const Op& one = body.op(BehindSpreads(body, operand));
+    return one.kind == OpKind::kScalar && one.scalar == 1;
+  };
+  if (IsBinary(op, BinaryKind::kAdd) || IsBinary(op, BinaryKind::kSub)) {
+    if (is_plus_one(op.operands[0])) return {sum, 1, op.binary == BinaryKind::kSub};
+    if (op.binary == BinaryKind::kAdd && is_plus_one(op.operands[1])) return {sum, 0, false};
+  }
+  return {};
+}
+
+double MeanShare(int64_t count) {
+  int bits = 0;
+  while (bits < 62 && count > int64_t{1} << bits) ++bits;
+  return std::ldexp(1.0, -bits);
+}
+
+}  // namespace sinter

@@ -1,0 +1,50 @@
+// Precision: how exactly a kernel computes each op, so that the error of what is stored stays within
+// that of f32 arithmetic or, where that is coarser, of the stored type.
+#ifndef SINTER_SRC_STITCH_PRECISION_H_
+#define SINTER_SRC_STITCH_PRECISION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+// The forms of src/device/stitch/math.cuh.
+enum class Precision {
+  kFast,       // by approximate instructions
+  kBesideOne,  // within 4e-7: only 1 is added to it, or it is subtracted from 1
+  kExact,      // within a few units in the last place of f32
+};
+
+// By op. Approximate forms have small relative errors. They are left where these stay small on the
+// way to a result of 16 bits or fewer: through products, quotients, roots, the larger or smaller of
+// two, sums of numbers that are not negative, and sums over an axis, whose own rounding errors are
+// as large. Exact is
+// - what an f32 result is made of, but for exponentials about their row's largest element in their
+//   sum, which is at least 1;
+// - what is compared, cast to integers or predicates, or passed to floor or another function that
+//   grows errors;
+// - an operand of an addition or a subtraction that may cancel, but for tanh and erf (and their
+//   squares) beside 1;
+// - the quotients that codes of 8 bits are multiplied by once a row: they decide on which side a tie
+//   falls;
+// - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
+std::vector<Precision> PrecisionsOf(const Chain& body);
+
+// For log(1 + x) and log(1 - x), which a kernel computes as log1p: the sum, and which of its operands
+// x is. `sum` is -1 for other ops.
+struct OnePlus {
+  ValueId sum = -1;
+  size_t operand = 0;
+  bool negative = false;
+};
+OnePlus OnePlusUnderLog(const Chain& body, ValueId id);
+
+// What the elements of a mean are multiplied by before they are added: a power of two that is at
+// most 1 / count, so that no sum of finite elements overflows.
+double MeanShare(int64_t count);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_PRECISION_H_

@@ -1,0 +1,272 @@
+#include "src/stitch/precision.h"
+
+#include <cmath>
+#include <functional>
+
+#include "gtest/gtest.h"
+#include "tests/unit/stitch/bodies.h"
+
+namespace sinter {
+namespace {
+
+using testing::Body;
+
+// The precision of the first op of that kind.
+Precision Of(const Chain& chain, UnaryKind kind) {
+  const std::vector<Precision> precisions = PrecisionsOf(chain);
+  for (size_t id = 0; id < precisions.size(); ++id) {
+    const Op& op = chain.op(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kUnary && op.unary == kind) return precisions[id];
+  }
+  ADD_FAILURE() << "no such op";
+  return Precision::kFast;
+}
+bool IsExact(const Chain& chain, UnaryKind kind) { return Of(chain, kind) == Precision::kExact; }
+
+Precision OfQuotient(const Chain& chain) {
+  const std::vector<Precision> precisions = PrecisionsOf(chain);
+  for (size_t id = 0; id < precisions.size(); ++id) {
+    const Op& op = chain.op(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kBinary && op.binary == BinaryKind::kDiv) return precisions[id];
+  }
+  ADD_FAILURE() << "no division";
+  return Precision::kFast;
+}
+
+// What `make` makes of f32 [4, 8], cast to `dtype`.
+Chain Cast(DType dtype, const std::function<ValueId(Body&, ValueId)>& make) {
+  Body body;
+  const ValueId x = body.In({4, 8});
+  const ValueId y = make(body, x);
+  return body.Finish({dtype == DType::kF32 ? y : body.Take(body.b.Cast(y, dtype))});
+}
+ValueId Unary(Body& body, UnaryKind kind, ValueId x) { return body.Take(body.b.Unary(kind, x)); }
+ValueId Binary(Body& body, BinaryKind kind, ValueId x, ValueId y) {
+  return body.Take(body.b.Binary(kind, x, y));
+}
+ValueId Number(Body& body, double value) { return body.Take(body.b.Scalar(value)); }
+
+// Exponentials of [4, 8] about what `reduce` makes of axis `about`, summed over the last; and, if
+// `given`, an output themselves.
+Chain SummedExponentials(ReduceKind reduce, int32_t about, bool given) {
+  Body body;
+  const ValueId x = body.In({4, 8});
+  const ValueId e = body.Exp(body.Sub(body.Reduce(x, {about}, true, reduce), x));
+  std::vector<ValueId> outputs = {body.Reduce(e, {1}, false)};
+  if (given) outputs.push_back(e);
+  return body.Finish(outputs);
+}
+
+TEST(Precision, ExponentialsAboutTheLargestNeedNotBeExactForTheirSum) {
+  EXPECT_FALSE(IsExact(SummedExponentials(ReduceKind::kMax, 1, false), UnaryKind::kExp));
+  EXPECT_TRUE(IsExact(SummedExponentials(ReduceKind::kMax, 1, true), UnaryKind::kExp));
+  EXPECT_TRUE(IsExact(SummedExponentials(ReduceKind::kMean, 1, false), UnaryKind::kExp));
+  EXPECT_TRUE(IsExact(SummedExponentials(ReduceKind::kMax, 0, false), UnaryKind::kExp))
+      << "the largest of others: all terms may be small";
+}
+
+TEST(Precision, WhatTheyAreMadeOfIsExactAllTheSame) {
+  const Chain chain = SummedExponentials(ReduceKind::kMax, 1, false);
+  const std::vector<Precision> precisions = PrecisionsOf(chain);
+  for (size_t id = 0; id < precisions.size(); ++id) {
+    const Op& op = chain.op(static_cast<ValueId>(id));
+    EXPECT_EQ(precisions[id] == Precision::kExact, op.kind != OpKind::kUnary) << id;
+  }
+}
+
+TEST(Precision, StoredTypesTakeWhatIsFinerThanThey) {
+  for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kSigmoid, UnaryKind::kReciprocal,
+                               UnaryKind::kTanh, UnaryKind::kErf, UnaryKind::kLog}) {
+    const auto precision = [&](DType dtype) {
+      return Of(Cast(dtype, [&](Body& body, ValueId x) { return Unary(body, kind, x); }), kind);
+    };
+    const bool always = kind == UnaryKind::kErf || kind == UnaryKind::kLog;  // here: of an f32 input
+    EXPECT_EQ(precision(DType::kF32), Precision::kExact);
+    EXPECT_EQ(precision(DType::kBF16), always ? Precision::kExact : Precision::kFast);
+    EXPECT_EQ(precision(DType::kF16), always || kind == UnaryKind::kTanh ? Precision::kExact
+                                                                         : Precision::kFast);
+  }
+}
+
+TEST(Precision, LogarithmsOfNarrowValuesAreFastForNarrowResults) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    Body body;
+    const ValueId log = Unary(body, UnaryKind::kLog, body.In({4, 8}, dtype));
+    const Chain chain = body.Finish({body.Take(body.b.Cast(log, dtype))});
+    EXPECT_EQ(IsExact(chain, UnaryKind::kLog), dtype == DType::kF16);
+  }
+}
+
+// What feeds a step: on which side of it a value falls shows any error.
+TEST(Precision, WhatFeedsAStepIsExact) {
+  using Make = std::function<ValueId(Body&, ValueId)>;
+  const auto quotient = [](Body& body, ValueId x) {
+    return Binary(body, BinaryKind::kDiv, x, body.In({4, 8}));
+  };
+  const std::pair<const char*, Make> steps[] = {
+      {"cast to s32", [](Body& body, ValueId q) { return body.Take(body.b.Cast(q, DType::kS32)); }},
+      {"cast to s8", [](Body& body, ValueId q) { return body.Take(body.b.Cast(q, DType::kS8)); }},
+      {"cast to pred",
+       [](Body& body, ValueId q) { return body.Take(body.b.Cast(q, DType::kPred)); }},
+      {"floor", [](Body& body, ValueId q) { return Unary(body, UnaryKind::kFloor, q); }},
+      {"power of two", [](Body& body, ValueId q) { return Unary(body, UnaryKind::kCeilPow2, q); }},
+      {"ge",
+       [](Body& body, ValueId q) {
+         return body.Take(body.b.Compare(CompareKind::kGe, q, Number(body, 1)));
+       }},
+      {"eq",
+       [](Body& body, ValueId q) {
+         return body.Take(body.b.Compare(CompareKind::kEq, q, Number(body, 1)));
+       }},
+      {"under a square and a minimum",
+       [](Body& body, ValueId q) {
+         const ValueId least = Binary(body, BinaryKind::kMin, q, Number(body, 4));
+         return Unary(body, UnaryKind::kFloor, Unary(body, UnaryKind::kSquare, least));
+       }},
+  };
+  for (const auto& [name, step] : steps) {
+    Body body;
+    const ValueId y = step(body, quotient(body, body.In({4, 8})));
+    const DType dtype = body.b.TypeOf(y).dtype;
+    const Chain chain =
+        body.Finish({dtype == DType::kF32 ? body.Take(body.b.Cast(y, DType::kBF16)) : y});
+    EXPECT_EQ(OfQuotient(chain), Precision::kExact) << name;
+  }
+  const Chain plain = Cast(DType::kBF16, quotient);
+  EXPECT_EQ(OfQuotient(plain), Precision::kFast);
+}
+
+TEST(Precision, WhatMayCancelIsExact) {
+  for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kSigmoid, UnaryKind::kTanh,
+                               UnaryKind::kReciprocal}) {
+    for (const BinaryKind sum : {BinaryKind::kAdd, BinaryKind::kSub}) {
+      const Chain chain = Cast(DType::kBF16, [&](Body& body, ValueId x) {
+        const ValueId product = Binary(body, BinaryKind::kMul, x, Unary(body, kind, x));
+        return Binary(body, sum, product, body.In({4, 8}));
+      });
+      EXPECT_TRUE(IsExact(chain, kind));
+    }
+  }
+}
+
+TEST(Precision, SumsOfWhatIsNotNegativeCancelNothing) {
+  const Chain chain = Cast(DType::kBF16, [](Body& body, ValueId x) {
+    const ValueId sum = Binary(body, BinaryKind::kAdd, Number(body, 1), body.Exp(x));
+    return Unary(body, UnaryKind::kReciprocal, sum);
+  });
+  EXPECT_FALSE(IsExact(chain, UnaryKind::kExp));
+  EXPECT_FALSE(IsExact(chain, UnaryKind::kReciprocal));
+  const Chain minus = Cast(DType::kBF16, [](Body& body, ValueId x) {
+    return Binary(body, BinaryKind::kAdd, Number(body, -1), body.Exp(x));
+  });
+  EXPECT_TRUE(IsExact(minus, UnaryKind::kExp));
+}
+
+// Of softmax times values: each term errs by less than the sum's own roundings.
+TEST(Precision, SumsOverAnAxisTakeFastTermsButNoTanh) {
+  for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kTanh}) {
+    const Chain chain = Cast(DType::kBF16, [&](Body& body, ValueId x) {
+      return body.Reduce(Binary(body, BinaryKind::kMul, x, Unary(body, kind, x)), {1});
+    });
+    EXPECT_EQ(IsExact(chain, kind), kind == UnaryKind::kTanh);
+  }
+}
+
+TEST(Precision, FunctionsThatGrowErrorsHaveExactOperands) {
+  for (const UnaryKind outer : {UnaryKind::kExp, UnaryKind::kLog, UnaryKind::kSin, UnaryKind::kCos,
+                                UnaryKind::kSigmoid, UnaryKind::kErf}) {
+    const Chain chain = Cast(DType::kBF16, [&](Body& body, ValueId x) {
+      const ValueId tanh = Unary(body, UnaryKind::kTanh, x);
+      return Unary(body, outer, Binary(body, BinaryKind::kMul, Number(body, 10), tanh));
+    });
+    EXPECT_TRUE(IsExact(chain, UnaryKind::kTanh));
+  }
+}
+
+ValueId PlusOne(Body& body, ValueId x) {
+  return Binary(body, BinaryKind::kAdd, Number(body, 1), x);
+}
+
+TEST(Precision, TanhAndErfHaveAFormBesideOne) {
+  for (const UnaryKind kind : {UnaryKind::kTanh, UnaryKind::kErf}) {
+    const auto of = [&](DType dtype, const std::function<ValueId(Body&, ValueId)>& make) {
+      return Of(Cast(dtype,
+                     [&](Body& body, ValueId x) { return make(body, Unary(body, kind, x)); }),
+                kind);
+    };
+    const auto one_minus_square = [](Body& body, ValueId t) {
+      return Binary(body, BinaryKind::kSub, Number(body, 1), Binary(body, BinaryKind::kMul, t, t));
+    };
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      EXPECT_EQ(of(dtype, PlusOne), Precision::kBesideOne);
+      EXPECT_EQ(of(dtype, one_minus_square), Precision::kBesideOne);
+    }
+    EXPECT_EQ(of(DType::kF32, PlusOne), Precision::kExact);
+    EXPECT_EQ(of(DType::kF32, one_minus_square), Precision::kExact);
+    // Near zero it is not exact.
+    EXPECT_EQ(of(DType::kBF16,
+                 [](Body& body, ValueId t) {
+                   return Binary(body, BinaryKind::kMul, PlusOne(body, t), t);
+                 }),
+              Precision::kExact);
+    EXPECT_EQ(of(DType::kBF16,
+                 [](Body& body, ValueId t) {
+                   return Binary(body, BinaryKind::kAdd, Number(body, 0.125), t);
+                 }),
+              Precision::kExact);
+  }
+}
+
+// x / 3, of rows of 8, as codes; `spread`: once a row.
+Precision OfDivisor(DType codes, bool spread) {
+  Body body;
+  const ValueId x = body.In({4, 8}),
+                by = body.In(spread ? std::vector<int64_t>{4, 1} : std::vector<int64_t>{4, 8});
+  const ValueId inverse = body.Take(body.b.Unary(UnaryKind::kReciprocal, by));
+  const ValueId wide =
+      spread ? body.Take(body.b.Broadcast(inverse, {Dim::Constant(4), Dim::Constant(8)})) : inverse;
+  const ValueId scaled = body.Take(body.b.Binary(BinaryKind::kMul, x, wide));
+  return Of(body.Finish({body.Take(body.b.Cast(scaled, codes))}), UnaryKind::kReciprocal);
+}
+
+TEST(Precision, DivisorsOfCodesAreExactWhereTheyAreMadeOnceARow) {
+  EXPECT_EQ(OfDivisor(DType::kE4M3, true), Precision::kExact);
+  EXPECT_EQ(OfDivisor(DType::kS8, true), Precision::kExact);
+  EXPECT_EQ(OfDivisor(DType::kE4M3, false), Precision::kFast);
+  EXPECT_EQ(OfDivisor(DType::kBF16, true), Precision::kFast);
+}
+
+TEST(Precision, LogarithmsOfOnePlusAreKnown) {
+  Body body;
+  const ValueId x = body.In({4, 8});
+  const ValueId plus = PlusOne(body, x);
+  const ValueId minus = Binary(body, BinaryKind::kSub, Number(body, 1), x);
+  const ValueId two = Binary(body, BinaryKind::kAdd, Number(body, 2), x);
+  const std::vector<ValueId> logs = {
+      Unary(body, UnaryKind::kLog, plus), Unary(body, UnaryKind::kLog, minus),
+      Unary(body, UnaryKind::kLog, two), Unary(body, UnaryKind::kLog, x)};
+  const Chain chain = body.Finish(logs);
+  const auto found = [&](size_t i) { return OnePlusUnderLog(chain, chain.outputs()[i].value); };
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    ASSERT_GE(found(i).sum, 0) << i;
+    const Op& sum = chain.op(found(i).sum);
+    EXPECT_EQ(sum.binary, i == 0 ? BinaryKind::kAdd : BinaryKind::kSub);
+    EXPECT_EQ(chain.op(sum.operands[found(i).operand]).kind, OpKind::kInput);
+    EXPECT_EQ(found(i).negative, i == 1);
+  }
+  EXPECT_EQ(found(2).sum, -1);
+  EXPECT_EQ(found(3).sum, -1);
+}
+
+TEST(Precision, SharesOfAMeanOverflowNothing) {
+  for (const int64_t count : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{1000}, int64_t{4096},
+                              int64_t{1} << 40}) {
+    const double share = MeanShare(count);
+    EXPECT_LE(share * static_cast<double>(count), 1) << count;
+    EXPECT_GT(share * static_cast<double>(count), 0.5) << count;
+    EXPECT_EQ(std::exp2(std::round(std::log2(share))), share) << count;
+  }
+}
+
+}  // namespace
+}  // namespace sinter
