@@ -153,9 +153,8 @@ class Demands {
     const Op& op = body_.op(id);
     if (op.kind != OpKind::kUnary) return Precision::kFast;
     const bool coarse = demand <= Demand::kCoarse;
-    const bool exact =
-        op.unary == UnaryKind::kErf || (op.unary == UnaryKind::kTanh && !coarse) ||
-        (op.unary == UnaryKind::kLog && !(coarse && IsStoredNarrow(op.operands[0])));
+    const bool exact = op.unary == UnaryKind::kErf || (op.unary == UnaryKind::kTanh && !coarse) ||
+                       (op.unary == UnaryKind::kLog && !(coarse && IsStoredNarrow(op.operands[0])));
     return exact ? Precision::kExact : Precision::kFast;
   }
 
@@ -187,8 +186,7 @@ class Demands {
     for (const ValueId operand : mul.operands) {
       const ValueId id = BehindSpreads(body_, operand);
       const Op& op = body_.op(id);
-      const bool quotient =
-          IsBinary(op, BinaryKind::kDiv) || IsUnary(op, UnaryKind::kReciprocal);
+      const bool quotient = IsBinary(op, BinaryKind::kDiv) || IsUnary(op, UnaryKind::kReciprocal);
       if (quotient && op.type.dims != mul.type.dims) Ask(id, Demand::kClose);
     }
   }

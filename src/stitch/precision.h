@@ -1,5 +1,5 @@
-// Precision: how exactly a kernel computes each op, so that the error of what is stored stays within
-// that of f32 arithmetic or, where that is coarser, of the stored type.
+// Precision: how exactly a kernel computes each op, so that the error of what is stored stays
+// within that of f32 arithmetic or, where that is coarser, of the stored type.
 #ifndef SINTER_SRC_STITCH_PRECISION_H_
 #define SINTER_SRC_STITCH_PRECISION_H_
 
@@ -27,13 +27,14 @@ enum class Precision {
 //   grows errors;
 // - an operand of an addition or a subtraction that may cancel, but for tanh and erf (and their
 //   squares) beside 1;
-// - the quotients that codes of 8 bits are multiplied by once a row: they decide on which side a tie
+// - the quotients that codes of 8 bits are multiplied by once a row: they decide on which side a
+// tie
 //   falls;
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
 std::vector<Precision> PrecisionsOf(const Chain& body);
 
-// For log(1 + x) and log(1 - x), which a kernel computes as log1p: the sum, and which of its operands
-// x is. `sum` is -1 for other ops.
+// For log(1 + x) and log(1 - x), which a kernel computes as log1p: the sum, and which of its
+// operands x is. `sum` is -1 for other ops.
 struct OnePlus {
   ValueId sum = -1;
   size_t operand = 0;

@@ -1,5 +1,5 @@
-// Quotients by the approximate reciprocal, for divisors of any magnitude. The instruction alone gives
-// zero for divisors above 2^126 and infinity for denormals.
+// Quotients by the approximate reciprocal, for divisors of any magnitude. The instruction alone
+// gives zero for divisors above 2^126 and infinity for denormals.
 #pragma once
 #include "ptx/approx.cuh"
 

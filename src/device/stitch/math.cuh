@@ -1,7 +1,7 @@
-// Arithmetic of the primitives, each in up to three precisions. `Exact` is within a few units in the
-// last place of f32. `Fast` is for results that are rounded to 16 bits or fewer: within 2^-19, tanh
-// within 2^-11, a logarithm within 2^-21 where it is less than one. `BesideOne` is for functions that
-// 1 is added to: within 4e-7 of their value.
+// Arithmetic of the primitives, each in up to three precisions. `Exact` is within a few units in
+// the last place of f32. `Fast` is for results that are rounded to 16 bits or fewer: within 2^-19,
+// tanh within 2^-11, a logarithm within 2^-21 where it is less than one. `BesideOne` is for
+// functions that 1 is added to: within 4e-7 of their value.
 #pragma once
 #include "ptx/approx.cuh"
 #include "ptx/quotient.cuh"

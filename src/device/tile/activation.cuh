@@ -1,9 +1,8 @@
-// Activations, in f32, for results that are rounded to 16 bits or fewer; those whose name ends in F32
-// are for f32 results. A NaN stays a NaN. Sources: GELU, Hendrycks and Gimpel 2016 (erf and tanh forms); SiLU, Elfwing
-// et al. 2017.
+// Activations, in f32, for results that are rounded to 16 bits or fewer; those whose name ends in
+// F32 are for f32 results. A NaN stays a NaN. Sources: GELU, Hendrycks and Gimpel 2016 (erf and
+// tanh forms); SiLU, Elfwing et al. 2017.
 #pragma once
 #include "ptx/approx.cuh"
-#include "ptx/quotient.cuh"
 
 namespace sinter {
 
@@ -19,13 +18,11 @@ struct Relu {
 struct Silu {
   // A quarter of (1 + e^-x), whose reciprocal is a normal number wherever the result is one.
   static SINTER_DEVICE float apply(float x) {
-    return 0.25f * x *
-           reciprocal_approx(0.25f + exp2_approx(fmaf(x, -1.4426950408889634f, -2.0f)));
+    return 0.25f * x * reciprocal_approx(0.25f + exp2_approx(fmaf(x, -1.4426950408889634f, -2.0f)));
   }
 };
-// exp2_approx of x / ln 2 would have its argument's rounding, which grows with x.
 struct SiluF32 {
-  static SINTER_DEVICE float apply(float x) { return quotient_approx(x, 1.0f + expf(-x)); }
+  static SINTER_DEVICE float apply(float x) { return x / (1.0f + expf(-x)); }
 };
 struct GeluErf {
   static SINTER_DEVICE float apply(float x) {
@@ -36,6 +33,11 @@ struct GeluTanh {
   static SINTER_DEVICE float apply(float x) {
     // 0.5 (1 + tanh u) = 1 / (1 + exp(-2u)) for u = 0.7978846 (x + 0.044715 x^3)
     return x * sigmoid_of(x * (-2.3022081984f - 0.1029432385f * x * x));
+  }
+};
+struct GeluTanhF32 {
+  static SINTER_DEVICE float apply(float x) {
+    return 0.5f * x * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * x * x, x, x)));
   }
 };
 

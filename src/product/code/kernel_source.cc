@@ -26,7 +26,7 @@ const char* ActivationName(Activation activation, bool f32) {
     case Activation::kRelu:
       return "Relu";
     case Activation::kGeluTanh:
-      return "GeluTanh";
+      return f32 ? "GeluTanhF32" : "GeluTanh";
     case Activation::kGeluErf:
       return "GeluErf";
     case Activation::kSilu:

@@ -178,9 +178,8 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   if (log1p) {
     const Position sum = PullPosition(body_, op, 0, at, space());
     const Op& add = body_.op(plus.sum);
-    operands.push_back({add.operands[plus.operand],
-                        PullPosition(body_, add, plus.operand, sum, space()),
-                        {}});
+    operands.push_back(
+        {add.operands[plus.operand], PullPosition(body_, add, plus.operand, sum, space()), {}});
   } else {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       operands.push_back({op.operands[i], PullPosition(body_, op, i, at, space()), {}});

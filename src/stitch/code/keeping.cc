@@ -12,7 +12,8 @@ constexpr double kSpecialIssue = 4;  // issue slots of one special function inst
 
 class Keeper {
  public:
-  Keeper(const Chain& body, const Used& used) : body_(body), used_(used), precisions_(PrecisionsOf(body)) {
+  Keeper(const Chain& body, const Used& used)
+      : body_(body), used_(used), precisions_(PrecisionsOf(body)) {
     for (const auto& [operand, readers] : used.reads) {
       if (used.values.count(operand) == 0) continue;
       for (const ElementKey& reader : readers) operands_[reader].push_back(operand);

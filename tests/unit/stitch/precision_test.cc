@@ -80,11 +80,12 @@ TEST(Precision, StoredTypesTakeWhatIsFinerThanThey) {
     const auto precision = [&](DType dtype) {
       return Of(Cast(dtype, [&](Body& body, ValueId x) { return Unary(body, kind, x); }), kind);
     };
-    const bool always = kind == UnaryKind::kErf || kind == UnaryKind::kLog;  // here: of an f32 input
+    const bool always =
+        kind == UnaryKind::kErf || kind == UnaryKind::kLog;  // here: of an f32 input
     EXPECT_EQ(precision(DType::kF32), Precision::kExact);
     EXPECT_EQ(precision(DType::kBF16), always ? Precision::kExact : Precision::kFast);
-    EXPECT_EQ(precision(DType::kF16), always || kind == UnaryKind::kTanh ? Precision::kExact
-                                                                         : Precision::kFast);
+    EXPECT_EQ(precision(DType::kF16),
+              always || kind == UnaryKind::kTanh ? Precision::kExact : Precision::kFast);
   }
 }
 
@@ -137,8 +138,8 @@ TEST(Precision, WhatFeedsAStepIsExact) {
 }
 
 TEST(Precision, WhatMayCancelIsExact) {
-  for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kSigmoid, UnaryKind::kTanh,
-                               UnaryKind::kReciprocal}) {
+  for (const UnaryKind kind :
+       {UnaryKind::kExp, UnaryKind::kSigmoid, UnaryKind::kTanh, UnaryKind::kReciprocal}) {
     for (const BinaryKind sum : {BinaryKind::kAdd, BinaryKind::kSub}) {
       const Chain chain = Cast(DType::kBF16, [&](Body& body, ValueId x) {
         const ValueId product = Binary(body, BinaryKind::kMul, x, Unary(body, kind, x));
@@ -190,9 +191,9 @@ ValueId PlusOne(Body& body, ValueId x) {
 TEST(Precision, TanhAndErfHaveAFormBesideOne) {
   for (const UnaryKind kind : {UnaryKind::kTanh, UnaryKind::kErf}) {
     const auto of = [&](DType dtype, const std::function<ValueId(Body&, ValueId)>& make) {
-      return Of(Cast(dtype,
-                     [&](Body& body, ValueId x) { return make(body, Unary(body, kind, x)); }),
-                kind);
+      return Of(
+          Cast(dtype, [&](Body& body, ValueId x) { return make(body, Unary(body, kind, x)); }),
+          kind);
     };
     const auto one_minus_square = [](Body& body, ValueId t) {
       return Binary(body, BinaryKind::kSub, Number(body, 1), Binary(body, BinaryKind::kMul, t, t));
@@ -259,8 +260,8 @@ TEST(Precision, LogarithmsOfOnePlusAreKnown) {
 }
 
 TEST(Precision, SharesOfAMeanOverflowNothing) {
-  for (const int64_t count : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{1000}, int64_t{4096},
-                              int64_t{1} << 40}) {
+  for (const int64_t count :
+       {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{1000}, int64_t{4096}, int64_t{1} << 40}) {
     const double share = MeanShare(count);
     EXPECT_LE(share * static_cast<double>(count), 1) << count;
     EXPECT_GT(share * static_cast<double>(count), 0.5) << count;

@@ -16,12 +16,12 @@ inline float Off(double value, double error) { return static_cast<float>(value *
 }  // namespace models
 
 inline float exp2_approx(float x) {
-  return models::Flushed(
-      models::Off(std::exp2(static_cast<double>(models::Flushed(x))), models::exp2_error * 0x1p-22));
+  return models::Flushed(models::Off(std::exp2(static_cast<double>(models::Flushed(x))),
+                                     models::exp2_error * 0x1p-22));
 }
 inline float reciprocal_approx(float x) {
-  return models::Flushed(models::Off(1 / static_cast<double>(models::Flushed(x)),
-                                     models::reciprocal_error * 0x1p-23));
+  return models::Flushed(
+      models::Off(1 / static_cast<double>(models::Flushed(x)), models::reciprocal_error * 0x1p-23));
 }
 inline float rsqrt_approx(float x) {
   return models::Off(1 / std::sqrt(static_cast<double>(x)), models::other_error * 0x1p-22);
