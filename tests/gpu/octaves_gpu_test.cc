@@ -1,0 +1,497 @@
+// Each op by itself on a device, octave by octave of its operands, in bf16, f16 and f32: stitched,
+// in the epilogue of a product by the identity matrix, and by the library's own kernels. A bound on
+// a whole tensor hides an octave that is wrong. The float64 reference decides; an error is at most
+// one unit in the last place of the result's type, or twice that of PyTorch, which is modelled by
+// its formula in f32 on the host. Then NaN in every kind of operand, reductions, and norms whose
+// inputs have a large mean.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/problem.h"
+#include "src/engine/device_arena.h"
+#include "src/engine/trial_data.h"
+#include "src/reference/reference.h"
+#include "src/reference/tensor.h"
+#include "tests/gpu/gpu_fixture.h"
+
+namespace sinter::gpu_testing::octaves {
+namespace {
+
+using reference::RoundTo;
+
+constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
+constexpr int64_t kColumns = 512;
+
+struct Type {
+  DType dtype;
+  int digits, least;  // bits of a normal number; exponent of the smallest
+  int first, last;    // octaves that are tried
+};
+constexpr Type kTypes[] = {{DType::kBF16, 8, -126, -126, 126},
+                           {DType::kF16, 11, -14, -14, 15},
+                           {DType::kF32, 24, -126, -126, 126}};
+
+double Unit(double value, const Type& type) {
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  return std::ldexp(1, std::max(exponent - 1, type.least) - type.digits + 1);
+}
+float Rounded(double value, DType dtype) { return static_cast<float>(RoundTo(dtype, value)); }
+
+// A function of CUDA's, which PyTorch calls: it errs by up to two units in the last place (CUDA C++
+// Programming Guide, "Mathematical Functions"), where the host's is right to half of one.
+float Cuda(double value) { return static_cast<float>(value * (1 + 0x1p-23)); }
+float Exp(float x) { return Cuda(std::exp(static_cast<double>(x))); }
+float Tanh(float x) { return Cuda(std::tanh(static_cast<double>(x))); }
+float Erf(float x) { return Cuda(std::erf(static_cast<double>(x))); }
+
+std::string BytesOf(const std::vector<float>& values, DType dtype) {
+  std::string bytes;
+  for (const float value : values) {
+    const uint16_t narrow = dtype == DType::kBF16 ? F32ToBF16(value) : F32ToF16(value);
+    const bool wide = dtype == DType::kF32;
+    const char* from =
+        wide ? reinterpret_cast<const char*>(&value) : reinterpret_cast<const char*>(&narrow);
+    bytes.append(from, wide ? sizeof value : sizeof narrow);
+  }
+  return bytes;
+}
+
+// One row an octave: mantissas at random, every second number negative unless `positive`.
+std::vector<float> RowsOfOctaves(const Type& type, bool positive, uint32_t seed, int64_t columns) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> mantissa(1, 2);
+  std::vector<float> values;
+  for (int octave = type.first; octave <= type.last; ++octave) {
+    for (int64_t i = 0; i < columns; ++i) {
+      const double value = std::ldexp(mantissa(random), octave);
+      const float most = type.dtype == DType::kF16 ? 65504.0f : 3e38f;
+      const float x = std::min(Rounded(value, type.dtype), most);
+      values.push_back(positive || i % 2 == 0 ? x : -x);
+    }
+  }
+  return values;
+}
+
+struct Ran {
+  std::vector<double> got, want;
+};
+
+class Octaves : public GpuTest {
+ protected:
+  virtual absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m,
+                                                  PrepareOptions options = {}) {
+    return engine()->Prepare(chain, m, options);
+  }
+
+  // `inputs`: canonical. The reference is not rounded to the output's type.
+  absl::StatusOr<Ran> Run(const Chain& chain, int64_t m, const std::vector<std::string>& inputs,
+                          PrepareOptions options = {}) {
+    SINTER_ASSIGN_OR_RETURN(const PreparedPlanPtr plan, Prepare(chain, m, options));
+    Measurer& measurer = *ports().measurer;
+    DeviceArena arena(&measurer);
+    std::vector<DevicePtr> pointers(inputs.size() + 1);
+    std::vector<const void*> hosts;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena.Allocate(inputs[i].size()));
+      SINTER_RETURN_IF_ERROR(measurer.Upload(buffer, inputs[i].data(), inputs[i].size()));
+      pointers[static_cast<size_t>(chain.InputOrder()[i])] = buffer.ptr;
+      hosts.push_back(inputs[i].data());
+    }
+    SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(chain, 0, m));
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer output,
+                            arena.Allocate(static_cast<uint64_t>(bytes)));
+    SINTER_RETURN_IF_ERROR(measurer.Fill(output, kPoison));
+    pointers.back() = output.ptr;
+    DeviceBuffer workspace{};
+    if (plan->WorkspaceBytes() > 0) {
+      SINTER_ASSIGN_OR_RETURN(workspace, arena.Allocate(plan->WorkspaceBytes()));
+      SINTER_RETURN_IF_ERROR(measurer.Fill(workspace, kPoison));
+      SINTER_RETURN_IF_ERROR(measurer.RunAndWait([&](StreamHandle stream) {
+        return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
+      }));
+    }
+    SINTER_ASSIGN_OR_RETURN(const auto binding, plan->Bind(pointers, workspace.ptr));
+    SINTER_RETURN_IF_ERROR(measurer.RunAndWait(
+        [&](StreamHandle stream) { return plan->Launch(*binding, stream, m, false); }));
+    std::string result(static_cast<size_t>(bytes), '\0');
+    SINTER_RETURN_IF_ERROR(measurer.Download(&result[0], output, result.size()));
+    Ran ran;
+    SINTER_ASSIGN_OR_RETURN(ran.got, OutputValues(chain, 0, m, result));
+    ReferenceOptions exactly;
+    exactly.skip_final_cast = true;
+    SINTER_ASSIGN_OR_RETURN(auto outputs, RunReferenceF64(chain, m, hosts, exactly));
+    ran.want = std::move(outputs[0]);
+    return ran;
+  }
+
+  using Torch = std::function<float(float, float)>;
+
+  // Each row within the bound. `absolute` is also allowed: near a zero that is not at zero.
+  static void Compare(const std::string& name, const Type& type, const Ran& ran,
+                      const std::vector<float>& x, const std::vector<float>& y, const Torch& torch,
+                      double absolute) {
+    const auto columns = static_cast<size_t>(kColumns);
+    ASSERT_EQ(ran.got.size(), x.size());
+    for (size_t row = 0; row * columns < x.size(); ++row) {
+      double ours = 0, theirs = 0;
+      size_t worst = row * columns;
+      for (size_t i = row * columns; i < (row + 1) * columns; ++i) {
+        const double exact = ran.want[i], rounded = RoundTo(type.dtype, exact);
+        if (!std::isfinite(rounded) || std::fabs(rounded) < std::ldexp(1, type.least)) continue;
+        const auto error = [&](double value) {
+          const double off = std::fabs(value - exact) - absolute;
+          return std::isnan(off) ? 1e30 : std::max(0.0, off) / Unit(exact, type);
+        };
+        const double modelled = static_cast<double>(torch(x[i], y.empty() ? 0.0f : y[i]));
+        theirs = std::max(theirs, error(RoundTo(type.dtype, modelled)));
+        if (error(ran.got[i]) > ours) ours = error(ran.got[i]), worst = i;
+      }
+      EXPECT_LE(ours, std::max(1.0, 2 * theirs))
+          << name << " " << NameOf(type.dtype) << " of 2^" << type.first + static_cast<int>(row)
+          << ": " << ran.got[worst] << " for " << ran.want[worst] << " of " << x[worst]
+          << (y.empty() ? std::string() : absl::StrCat(", ", y[worst])) << "; PyTorch " << theirs;
+    }
+  }
+
+  static absl::StatusOr<ValueId> Narrowed(ChainBuilder& b, ValueId value, DType dtype) {
+    if (dtype == DType::kF32) return value;
+    return b.Cast(value, dtype);
+  }
+
+  struct Case {
+    const char* name;
+    std::function<absl::StatusOr<ValueId>(ChainBuilder&, ValueId, ValueId)> make;
+    Torch torch;
+    bool positive = false, two = false;
+    double absolute = 0;
+  };
+
+  static Case OfUnary(UnaryKind kind, float (*torch)(float), bool positive = false,
+                      double absolute = 0) {
+    return {NameOf(kind).data(),
+            [kind](ChainBuilder& b, ValueId x, ValueId) { return b.Unary(kind, x); },
+            [torch](float x, float) { return torch(x); },
+            positive,
+            false,
+            absolute};
+  }
+  static Case OfBinary(BinaryKind kind, float (*torch)(float, float)) {
+    return {NameOf(kind).data(),
+            [kind](ChainBuilder& b, ValueId x, ValueId y) { return b.Binary(kind, x, y); },
+            [torch](float x, float y) { return torch(x, y); },
+            kind == BinaryKind::kPow,
+            true,
+            0};
+  }
+
+  static std::vector<Case> Cases() {
+    const auto act = [](Activation kind) {
+      return [kind](ChainBuilder& b, ValueId x, ValueId) { return AddActivation(b, kind, x); };
+    };
+    return {
+        OfUnary(UnaryKind::kNeg, [](float x) { return -x; }),
+        OfUnary(UnaryKind::kAbs, [](float x) { return std::fabs(x); }),
+        OfUnary(UnaryKind::kExp, [](float x) { return Exp(x); }),
+        OfUnary(
+            UnaryKind::kLog, [](float x) { return Cuda(std::log(static_cast<double>(x))); }, true,
+            0x1p-21),
+        OfUnary(
+            UnaryKind::kSqrt, [](float x) { return std::sqrt(x); }, true),
+        OfUnary(
+            UnaryKind::kRsqrt, [](float x) { return Cuda(1 / std::sqrt(static_cast<double>(x))); },
+            true, 0),
+        OfUnary(UnaryKind::kTanh, [](float x) { return Tanh(x); }),
+        OfUnary(UnaryKind::kErf, [](float x) { return Erf(x); }),
+        OfUnary(UnaryKind::kSigmoid, [](float x) { return 1 / (1 + Exp(-x)); }),
+        OfUnary(UnaryKind::kRelu, [](float x) { return std::max(x, 0.0f); }),
+        OfUnary(UnaryKind::kReciprocal, [](float x) { return 1 / x; }),
+        OfUnary(UnaryKind::kSquare, [](float x) { return x * x; }),
+        OfUnary(
+            UnaryKind::kSin, [](float x) { return Cuda(std::sin(static_cast<double>(x))); }, false,
+            0x1p-22),
+        OfUnary(
+            UnaryKind::kCos, [](float x) { return Cuda(std::cos(static_cast<double>(x))); }, false,
+            0x1p-22),
+        OfUnary(UnaryKind::kFloor, [](float x) { return std::floor(x); }),
+        OfBinary(BinaryKind::kAdd, [](float x, float y) { return x + y; }),
+        OfBinary(BinaryKind::kSub, [](float x, float y) { return x - y; }),
+        OfBinary(BinaryKind::kMul, [](float x, float y) { return x * y; }),
+        OfBinary(BinaryKind::kDiv, [](float x, float y) { return x / y; }),
+        OfBinary(BinaryKind::kMax, [](float x, float y) { return std::max(x, y); }),
+        OfBinary(BinaryKind::kMin, [](float x, float y) { return std::min(x, y); }),
+        {"silu", act(Activation::kSilu), &TorchSilu},
+        {"gelu_erf", act(Activation::kGeluErf), &TorchGeluErf},
+        {"gelu_tanh", act(Activation::kGeluTanh), &TorchGeluTanh},
+        {"softplus",
+         [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
+           SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
+           SINTER_ASSIGN_OR_RETURN(const ValueId exp, b.Unary(UnaryKind::kExp, x));
+           SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, one, exp));
+           return b.Unary(UnaryKind::kLog, sum);
+         },
+         [](float x, float) { return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x)))); }},
+        {"1 - tanh^2",
+         [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
+           SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
+           SINTER_ASSIGN_OR_RETURN(const ValueId tanh, b.Unary(UnaryKind::kTanh, x));
+           SINTER_ASSIGN_OR_RETURN(const ValueId square, b.Binary(BinaryKind::kMul, tanh, tanh));
+           return b.Binary(BinaryKind::kSub, one, square);
+         },
+         [](float x, float) { return 1 - Tanh(x) * Tanh(x); }},
+    };
+  }
+  static float TorchSilu(float x, float) { return x / (1 + Exp(-x)); }
+  static float TorchGeluErf(float x, float) { return x * 0.5f * (1 + Erf(x * 0.70710678f)); }
+  static float TorchGeluTanh(float x, float) {
+    return 0.5f * x * (1 + Tanh(0.79788456f * (x + 0.044715f * x * x * x)));
+  }
+
+  void ExpectStitched(const Case& c, const Type& type) {
+    ChainBuilder b;
+    const TensorType rows = {type.dtype, {Dim::M(), Dim::Constant(kColumns)}};
+    const ValueId x = *b.Input(rows), y = c.two ? *b.Input(rows) : kNoValue;
+    const auto wide = [&](ValueId v) {
+      return v == kNoValue || type.dtype == DType::kF32 ? v : *b.Cast(v, DType::kF32);
+    };
+    const auto made = c.make(b, wide(x), wide(y));
+    ASSERT_OK(made);
+    ASSERT_OK(b.Output(*Narrowed(b, *made, type.dtype)));
+    const auto chain = b.Finish();
+    ASSERT_OK(chain);
+    const std::vector<float> xs = RowsOfOctaves(type, c.positive, 1, kColumns);
+    std::vector<float> ys;
+    if (c.two) {  // octaves from the largest to the smallest, so that all ratios occur
+      ys = RowsOfOctaves(type, false, 2, kColumns);
+      std::reverse(ys.begin(), ys.end());
+    }
+    // Canonical inputs may stand in another order than they were given.
+    std::vector<std::string> inputs;
+    for (int i = 0; i < chain->num_inputs(); ++i) {
+      inputs.push_back(
+          BytesOf(chain->InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, type.dtype));
+    }
+    const auto ran = Run(*chain, type.last - type.first + 1, inputs);
+    if (ran.status().code() == absl::StatusCode::kFailedPrecondition && standing_in_) return;
+    ASSERT_OK(ran) << c.name;
+    Compare(c.name, type, *ran, xs, ys, c.torch, c.absolute);
+  }
+
+  bool standing_in_ = false;
+};
+
+TEST_F(Octaves, OfStitchedOps) {
+  for (const Case& c : Cases()) {
+    for (const Type& type : kTypes) ExpectStitched(c, type);
+  }
+}
+
+// The product by the identity hands its rows through: f32 sums of one term.
+TEST_F(Octaves, OfActivationsOfProducts) {
+  const std::pair<Activation, Torch> acts[] = {
+      {Activation::kRelu, [](float x, float) { return std::max(x, 0.0f); }},
+      {Activation::kSilu, &TorchSilu},
+      {Activation::kGeluErf, &TorchGeluErf},
+      {Activation::kGeluTanh, &TorchGeluTanh}};
+  for (const Type& type : {kTypes[0], kTypes[1]}) {
+    for (const bool f32 : {false, true}) {
+      for (const auto& [act, torch] : acts) {
+        ChainBuilder b;
+        const ValueId x = *b.Input({type.dtype, {Dim::M(), Dim::Constant(kColumns)}});
+        const ValueId w =
+            *b.Input({type.dtype, {Dim::Constant(kColumns), Dim::Constant(kColumns)}});
+        const auto y = AddLinear(b, x, w, kNoValue, Layout::kOI, act);
+        ASSERT_OK(y);
+        ASSERT_OK(b.Output(f32 ? *y : *b.Cast(*y, type.dtype)));
+        const auto chain = b.Finish();
+        ASSERT_OK(chain);
+        std::vector<float> identity(kColumns * kColumns);
+        for (size_t i = 0; i < identity.size(); i += kColumns + 1) identity[i] = 1;
+        const std::vector<float> xs = RowsOfOctaves(type, false, 3, kColumns);
+        std::vector<std::string> inputs;
+        for (int i = 0; i < 2; ++i) {
+          const bool rows = chain->InputOrder()[static_cast<size_t>(i)] == 0;
+          inputs.push_back(BytesOf(rows ? xs : identity, type.dtype));
+        }
+        const auto ran = Run(*chain, type.last - type.first + 1, inputs);
+        ASSERT_OK(ran);
+        Type result = type;
+        if (f32) {
+          result.dtype = DType::kF32;
+          result.digits = 24;
+          result.least = -126;
+        }
+        Compare(absl::StrCat("epilogue ", NameOf(act)), result, *ran, xs, {}, torch, 0);
+      }
+    }
+  }
+}
+
+// A NaN in any operand is a NaN where the reference has one, whichever kernel computes the ReLU.
+TEST_F(Octaves, NaNStaysInEveryKernel) {
+  constexpr int64_t kRows = 70;
+  for (const char* text :
+       {"matmul m=M n=264 k=136 act=relu dtype=", "gate_up m=M n=264 k=136 act=relu dtype=",
+        "gemm_chain m=M n=264 k=136 l=72 act=relu dtype=",
+        "gated_ffn m=M n=264 k=136 l=72 act=relu dtype="}) {
+    for (const char* dtype : {"bf16", "f16"}) {
+      const auto problem = ParseProblem(absl::StrCat(text, dtype));
+      ASSERT_OK(problem) << text;
+      const Chain& chain = problem->chain;
+      const auto random = RandomInputs(chain, kRows, 5);
+      ASSERT_OK(random);
+      for (const auto choice : {PrepareOptions::Choice::kUnfused, PrepareOptions::Choice::kFused,
+                                PrepareOptions::Choice::kBest}) {
+        for (size_t input = 0; input < random->size(); ++input) {
+          std::vector<std::string> inputs = *random;
+          const uint16_t nan = 0x7fff;  // in either type
+          std::memcpy(&inputs[input][inputs[input].size() / 4 * 2], &nan, sizeof nan);
+          PrepareOptions options;
+          options.choice = choice;
+          const auto ran = Run(chain, kRows, inputs, options);
+          if (!ran.ok() && choice == PrepareOptions::Choice::kFused) continue;  // none is legal
+          ASSERT_OK(ran) << text;
+          int64_t lost = 0, made = 0;
+          for (size_t i = 0; i < ran->want.size(); ++i) {
+            lost += std::isnan(ran->want[i]) && !std::isnan(ran->got[i]);
+            made += !std::isnan(ran->want[i]) && std::isnan(ran->got[i]);
+          }
+          EXPECT_EQ(lost, 0) << text << dtype << ", input " << input;
+          EXPECT_EQ(made, 0) << text << dtype << ", input " << input;
+        }
+      }
+    }
+  }
+}
+
+// f32 sums of n terms err by at most n roundings; means as they do.
+TEST_F(Octaves, OfReductions) {
+  const Type& type = kTypes[2];
+  for (const ReduceKind kind :
+       {ReduceKind::kSum, ReduceKind::kMean, ReduceKind::kMax, ReduceKind::kMin}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      ChainBuilder b;
+      const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(kColumns)}});
+      ASSERT_OK(b.Output(*b.Reduce(kind, x, {1}, false)));
+      const auto chain = b.Finish();
+      ASSERT_OK(chain);
+      Type octaves = type;
+      octaves.dtype = dtype;
+      octaves.first = -100;  // below, sums round to denormal numbers
+      octaves.last = kind == ReduceKind::kMean ? 126 : 110;
+      const std::vector<float> xs = RowsOfOctaves(octaves, true, 9, kColumns);
+      const auto ran = Run(*chain, octaves.last - octaves.first + 1, {BytesOf(xs, dtype)});
+      ASSERT_OK(ran);
+      for (size_t row = 0; row < ran->got.size(); ++row) {
+        EXPECT_NEAR(ran->got[row], ran->want[row], 32 * 0x1p-24 * ran->want[row])
+            << NameOf(kind) << " " << NameOf(dtype) << " row " << row;
+      }
+    }
+  }
+}
+
+// Rows of a large mean: what is left after the subtraction has the mean's rounding errors. Rows of
+// equal elements are 0, though their sum is beyond f32.
+TEST_F(Octaves, OfNormsOfLargeMean) {
+  constexpr int kRows = 200;
+  for (const char* text : {"layernorm rows=M cols=512 eps=1e-5 dtype=f32",
+                           "layernorm rows=M cols=512 eps=1e-5 dtype=bf16"}) {
+    const auto problem = ParseProblem(text);
+    ASSERT_OK(problem);
+    const Chain& chain = problem->chain;
+    const DType dtype = chain.input_op(0).type.dtype;
+    std::mt19937 random(11);
+    std::uniform_real_distribution<double> noise(-1, 1);
+    std::vector<float> xs;
+    for (int row = 0; row < kRows; ++row) {
+      const double scale = std::ldexp(1, row / 4 - 25), mean = row % 4 == 0 ? 0 : 100 * (row % 4);
+      for (int64_t i = 0; i < kColumns; ++i) {
+        xs.push_back(row < 4 ? 8.5e37f : Rounded(scale * (mean + noise(random)), dtype));
+      }
+    }
+    const auto ran = Run(chain, kRows, {BytesOf(xs, dtype)});
+    ASSERT_OK(ran);
+    for (size_t i = 0; i < xs.size(); ++i) {
+      const double unit = dtype == DType::kBF16 ? Unit(ran->want[i], kTypes[0]) : 0;
+      if (i < 4 * kColumns) {
+        ASSERT_TRUE(std::isfinite(ran->got[i])) << text << " element " << i;
+        continue;
+      }
+      ASSERT_NEAR(ran->got[i], ran->want[i], unit + 5e-4) << text << " element " << i;
+    }
+  }
+}
+
+// Steps over quotients: an error of one unit shows.
+TEST_F(Octaves, QuotientsUnderAStepAreExact) {
+  std::vector<float> xs, ys;
+  for (int y = 1; y <= 64; ++y) {
+    for (int64_t i = 0; i < kColumns; ++i) {
+      ys.push_back(static_cast<float>(y));
+      xs.push_back(static_cast<float>(y * (i % 3)) + static_cast<float>(i / 128));
+    }
+  }
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const bool floors : {false, true}) {
+      ChainBuilder b;
+      const TensorType rows = {dtype, {Dim::M(), Dim::Constant(kColumns)}};
+      const ValueId x = *b.Input(rows), y = *b.Input(rows);
+      const ValueId q = *b.Binary(BinaryKind::kDiv, x, y);
+      const ValueId whole = floors ? *b.Unary(UnaryKind::kFloor, q) : *b.Cast(q, DType::kS32);
+      ASSERT_OK(b.Output(floors ? *b.Cast(whole, DType::kBF16) : whole));
+      const auto chain = b.Finish();
+      ASSERT_OK(chain);
+      std::vector<std::string> inputs;
+      for (int i = 0; i < 2; ++i) {
+        inputs.push_back(
+            BytesOf(chain->InputOrder()[static_cast<size_t>(i)] == 0 ? xs : ys, dtype));
+      }
+      const auto ran = Run(*chain, 64, inputs);
+      ASSERT_OK(ran);
+      for (size_t i = 0; i < ran->got.size(); ++i) {
+        ASSERT_EQ(ran->got[i], RoundTo(floors ? DType::kBF16 : DType::kS32, ran->want[i])) << i;
+      }
+    }
+  }
+}
+
+// The same by the library's own kernels.
+class OctavesOfStandIns : public Octaves {
+ public:
+  static void SetUpTestSuite() {
+    setenv("SINTER_STAND_INS", "1", 1);
+    GpuTest::SetUpTestSuite();
+  }
+
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    standing_in_ = true;
+  }
+  absl::StatusOr<PreparedPlanPtr> Prepare(const Chain& chain, int64_t m,
+                                          PrepareOptions options) override {
+    options.no_build = true;
+    absl::StatusOr<PreparedPlanPtr> plan = engine()->Prepare(chain, m, options);
+    if (!plan.ok()) return absl::FailedPreconditionError(plan.status().message());
+    if (!(*plan)->plan().IsStandIn()) return absl::FailedPreconditionError("it was compiled");
+    return plan;
+  }
+};
+
+TEST_F(OctavesOfStandIns, OfOps) {
+  for (const Case& c : Cases()) {
+    for (const Type& type : kTypes) ExpectStitched(c, type);
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing::octaves
