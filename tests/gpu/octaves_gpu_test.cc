@@ -342,7 +342,8 @@ TEST_F(Octaves, NaNStaysInEveryKernel) {
   for (const char* text :
        {"matmul m=M n=264 k=136 act=relu dtype=", "gate_up m=M n=264 k=136 act=relu dtype=",
         "gemm_chain m=M n=264 k=136 l=72 act=relu dtype=",
-        "gated_ffn m=M n=264 k=136 l=72 act=relu dtype="}) {
+        "gated_ffn m=M n=264 k=136 l=72 act=relu dtype=",
+        "conv_chain b=M ic=64 h=5 w=7 oc1=64 oc2=72 k1=3 k2=1 act=relu stride=1 pad=same dtype="}) {
     for (const char* dtype : {"bf16", "f16"}) {
       const auto problem = ParseProblem(absl::StrCat(text, dtype));
       ASSERT_OK(problem) << text;
@@ -403,8 +404,8 @@ TEST_F(Octaves, OfReductions) {
 // equal elements are 0, though their sum is beyond f32.
 TEST_F(Octaves, OfNormsOfLargeMean) {
   constexpr int kRows = 200;
-  for (const char* text : {"layernorm rows=M cols=512 eps=1e-5 dtype=f32",
-                           "layernorm rows=M cols=512 eps=1e-5 dtype=bf16"}) {
+  for (const char* text : {"layernorm rows=M cols=512 eps=1e-5 affine=0 dtype=f32",
+                           "layernorm rows=M cols=512 eps=1e-5 affine=0 dtype=bf16"}) {
     const auto problem = ParseProblem(text);
     ASSERT_OK(problem);
     const Chain& chain = problem->chain;
