@@ -145,12 +145,18 @@ SINTER_DEVICE float mean_share(long long count) {
 SINTER_DEVICE float mean_rest(long long count) {
   return 1.0f / (mean_share(count) * static_cast<float>(count));
 }
-// `sum` and a share of each element of a vector.
+// `sum` and a share of each element of a vector, as a tree: the mean of equal elements is exact.
 template <int kCount>
 SINTER_DEVICE float add_shares(float sum, const float (&words)[kCount], float share) {
+  if constexpr (kCount == 1) {
+    return fmaf(words[0], share, sum);
+  } else {
+    float pairs[kCount / 2];
 #pragma unroll
-  for (int e = 0; e < kCount; ++e) sum = fmaf(words[e], share, sum);
-  return sum;
+    for (int e = 0; e < kCount / 2; ++e)
+      pairs[e] = fmaf(words[e], share, words[e + kCount / 2] * share);
+    return sum + fold<Sum>(pairs);
+  }
 }
 
 }  // namespace sinter

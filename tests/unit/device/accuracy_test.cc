@@ -210,5 +210,14 @@ TEST(Accuracy, MeansOfLargeElementsAreFinite) {
   }
 }
 
+// So a layer norm of equal elements is 0, as PyTorch's, whatever the elements are.
+TEST(Accuracy, MeansOfEqualElementsAreExact) {
+  for (const float x : {1.1f, -3.7e5f, 8.5e37f, 3e38f}) {
+    const float words[8] = {x, x, x, x, x, x, x, x};
+    EXPECT_EQ(add_shares(0, words, mean_share(8)), x);
+    EXPECT_EQ(add_shares(add_shares(0, words, mean_share(16)), words, mean_share(16)), x);
+  }
+}
+
 }  // namespace
 }  // namespace sinter

@@ -1,5 +1,6 @@
 // Plans of kernels that come with the library: what is planned, what rows compute, and when a
 // prepare hands them out.
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -135,6 +136,38 @@ void ExpectRowsAreRight(const Chain& body, int64_t m, int* taken) {
     const ErrorMeasure error = Compare(*values, (*expected)[index], body.output_type(i).dtype);
     EXPECT_TRUE(error.Within(BoundsOf(body, i))) << error.ToString() << "\n" << body.ToString();
   }
+}
+
+std::string FloatsOf(const std::vector<float>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+}
+
+// The sum of such a row is beyond f32, its mean is not; and what log(1 + e^x) is made of is rounded
+// at 1.
+TEST(RowPrograms, NeitherOverflowInAMeanNorLoseASmallLogarithm) {
+  const absl::StatusOr<Problem> norm =
+      ParseProblem("layernorm rows=2 cols=104 eps=1e-5 affine=0 dtype=f32");
+  ASSERT_TRUE(norm.ok()) << norm.status();
+  const std::string large = FloatsOf(std::vector<float>(2 * 104, 8.5e37f));
+  const auto zeros = RunRows(norm->chain, 2, {large});
+  ASSERT_TRUE(zeros.ok()) << zeros.status();
+  const auto values = OutputValues(norm->chain, 0, 2, (*zeros)[0]);
+  ASSERT_TRUE(values.ok());
+  for (const double value : *values) EXPECT_LT(std::fabs(value), 1e-3 * 8.5e37);
+  for (const double value : *values) EXPECT_TRUE(std::isfinite(value));
+
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(2), Dim::Constant(104)}});
+  const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Scalar(1), *b.Unary(UnaryKind::kExp, x));
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kLog, sum)).ok());
+  const absl::StatusOr<Chain> softplus = b.Finish();
+  ASSERT_TRUE(softplus.ok());
+  const auto small = RunRows(*softplus, 2, {FloatsOf(std::vector<float>(2 * 104, -12.3f))});
+  ASSERT_TRUE(small.ok()) << small.status();
+  const auto logs = OutputValues(*softplus, 0, 2, (*small)[0]);
+  ASSERT_TRUE(logs.ok());
+  const double exact = std::log1p(std::exp(static_cast<double>(-12.3f)));
+  for (const double log : *logs) EXPECT_NEAR(log, exact, 1e-6 * exact);
 }
 
 TEST(RowPrograms, ComputeWhatTheReferenceDoes) {
