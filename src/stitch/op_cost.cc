@@ -33,7 +33,8 @@ OpCost CostOfUnary(UnaryKind kind, Precision precision) {
   }
 }
 
-// A divisor of fewer elements than the quotient is prepared once for many of them.
+// A divisor of fewer elements than the quotient is prepared once for many of them, which then take
+// two multiplications each.
 bool SharesDivisor(const Chain& body, const Op& quotient) {
   ValueId id = quotient.operands[1];
   while (body.op(id).kind == OpKind::kBroadcast || body.op(id).kind == OpKind::kReshape) {
@@ -47,7 +48,7 @@ OpCost CostOfBinary(const Chain& body, const Op& op, Precision precision) {
   if (op.binary == BinaryKind::kPow) return {40, 2};
   if (op.binary != BinaryKind::kDiv) return {1, 0};
   if (precision == Precision::kExact) return {10, 1};
-  return SharesDivisor(body, op) ? OpCost{2, 0} : OpCost{7, 1};
+  return SharesDivisor(body, op) ? OpCost{2, 1} : OpCost{7, 1};
 }
 
 }  // namespace
