@@ -22,7 +22,12 @@ struct Silu {
   }
 };
 struct SiluF32 {
-  static SINTER_DEVICE float apply(float x) { return x / (1.0f + expf(-x)); }
+  // The error of the reciprocal is taken back, but where it is zero because e^-x is infinite.
+  static SINTER_DEVICE float apply(float x) {
+    const float sum = 1.0f + expf(-x), inverse = 0.25f * reciprocal_approx(0.25f * sum);
+    const float quotient = x * inverse;
+    return inverse > 0.0f ? fmaf(fmaf(-quotient, sum, x), inverse, quotient) : quotient;
+  }
 };
 struct GeluErf {
   static SINTER_DEVICE float apply(float x) {
