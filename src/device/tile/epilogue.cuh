@@ -12,11 +12,15 @@
 
 namespace sinter {
 
-// Registers that an activation computes with, beside a few.
+// Registers that an activation computes with, beside a few: those with slow paths need many.
 template <class Activation>
 constexpr int kScratchOf = 0;
 template <>
 constexpr int kScratchOf<GeluErf> = 64;
+template <>
+constexpr int kScratchOf<SiluF32> = 64;
+template <>
+constexpr int kScratchOf<GeluTanhF32> = 64;
 template <class Activation>
 constexpr bool kIsRelu = false;
 template <>
