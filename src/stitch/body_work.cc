@@ -7,14 +7,13 @@
 #include "src/stitch/needs.h"
 
 namespace sinter {
-namespace {
-
 // By the time to compile 100 of an op, in f32, in one kernel: sin 11.5 s, pow 8 s, log, erf and
 // division 1 to 2 s, others less than 1 s.
 int64_t BranchesOf(const Op& op) {
   if (op.kind == OpKind::kBinary) {
     return op.binary == BinaryKind::kPow ? 8 : op.binary == BinaryKind::kDiv ? 2 : 0;
   }
+  if (op.kind == OpKind::kConcat) return static_cast<int64_t>(op.operands.size());
   if (op.kind != OpKind::kUnary) return 0;
   switch (op.unary) {
     case UnaryKind::kSin:
@@ -28,8 +27,6 @@ int64_t BranchesOf(const Op& op) {
       return 0;
   }
 }
-
-}  // namespace
 
 absl::Status StitchBudget::Take(int64_t count) {
   Step(pace, count);
@@ -75,8 +72,6 @@ absl::StatusOr<BodyWork::Entered> BodyWork::Enter(ValueId id, const Position& at
   }
   return Entered(this, true, false);
 }
-
-absl::Status BodyWork::EnterSide(ValueId id) { return Branch(id, 1); }
 
 absl::Status BodyWork::Branch(ValueId id, int64_t count) {
   branches_ += count;

@@ -26,6 +26,8 @@ constexpr int64_t kMostPlaces = 1 << 14;  // different values and places in gene
 // and four times that for twice as many. A side of a concatenation is one; what ops weigh was
 // measured (body_work.cc).
 constexpr int64_t kMostBranches = 400;
+// Those of one op, written once; a concatenation's are its sides.
+int64_t BranchesOf(const Op& op);
 constexpr int64_t kMostVisits = 1 << 16;   // of values, counted again for each root
 constexpr int64_t kMostPlaceTerms = 2500;  // terms in the place of one element
 constexpr double kMostSteps = 1e12;        // steps of nested reductions, for one element
@@ -83,10 +85,6 @@ class BodyWork {
   // Enters element `at` of `id`. FAILED_PRECONDITION naming the op at which a bound of one kernel
   // is exceeded; or the errors of StitchBudget::Take.
   absl::StatusOr<Entered> Enter(ValueId id, const Position& at, const IndexSpace& space);
-
-  // A side of the concatenation `id` is about to be walked, in a Scope of its own.
-  // FAILED_PRECONDITION naming it when there are too many.
-  absl::Status EnterSide(ValueId id);
 
   int64_t visits() const { return visits_; }
 

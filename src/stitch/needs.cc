@@ -52,7 +52,7 @@ class Walk {
       case OpKind::kMatmul:
         return VisitProduct(id, op, at);
       case OpKind::kConcat:
-        return VisitConcat(id, op, at);
+        return VisitConcat(op, at);
       default:
         for (size_t i = 0; i < op.operands.size(); ++i) {
           SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
@@ -64,9 +64,8 @@ class Walk {
   const Needs& needs() const { return needs_; }
 
  private:
-  absl::Status VisitConcat(ValueId id, const Op& op, const Position& at) {
+  absl::Status VisitConcat(const Op& op, const Position& at) {
     for (size_t i = 0; i < op.operands.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(work_.EnterSide(id));
       const BodyWork::Scope side(&work_);
       SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));
     }

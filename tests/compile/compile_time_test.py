@@ -36,7 +36,7 @@ def nested(wide, columns=1, dtype="f32", inside=None):
 
 
 def repeated(kind, count, op="unary"):
-    chain = Chain(("f32", 4096), ("f32", 4096))
+    chain = Chain(*[("f32", 4096)] * (1 if op == "unary" else 2))
     x = 0
     for _ in range(count):
         x = chain.add(op, [x] if op == "unary" else [x, 1], kind=kind)

@@ -2,11 +2,17 @@
 
 #include <algorithm>
 
+#include "src/stitch/body_work.h"
+
 namespace sinter {
 namespace {
 
 // Ops of one vertex: a kernel follows consecutive ops by recursion (kMostBodyDepth).
 constexpr size_t kMostContracted = 512;
+// Branches in the source of what joins an op, so that its vertex is never refused for them. A
+// concatenation has up to 64 operands.
+constexpr int64_t kMostBranchesJoined = kMostBranches / 4;
+constexpr int64_t kMostBranchesOfASide = 4;
 
 }  // namespace
 
@@ -15,6 +21,8 @@ bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
   if (op_class != OpClass::kLight && op_class != OpClass::kExpensive) return false;
   if (roles_.stored[static_cast<size_t>(value)]) return false;
   if (reads.along.size() >= kMostContracted) return false;
+  int64_t branches = BranchesOf(chain_.op(value));
+  for (const ValueId along : reads.along) branches += BranchesOf(chain_.op(along));
   const int64_t elements = ElementsOf(chain_.op(value), bucket_);
   int64_t most = elements;
   ValueId reader = value;
@@ -22,6 +30,8 @@ bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
     const std::vector<ValueId>& users = roles_.users[static_cast<size_t>(reader)];
     if (users.size() != 1) return false;
     reader = users[0];
+    const bool side = chain_.op(reader).kind == OpKind::kConcat;
+    if (branches > (side ? kMostBranchesOfASide : kMostBranchesJoined)) return false;
     if (ClassOf(chain_, reader) != OpClass::kReduction) {
       most = std::max(most, ElementsOf(chain_.op(reader), bucket_));
     }
