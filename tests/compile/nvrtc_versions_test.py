@@ -54,7 +54,7 @@ def main():
         run = lambda *words: subprocess.run([sinter, *words], env=environment, capture_output=True, text=True)
         for chain in PRODUCTS + OTHERS:
             done = run("plan", "--target", "h200", *chain.split())
-            refused = all(part in done.stderr for part in ("FAILED_PRECONDITION", f"this is NVRTC {version}", "C7515", "pip install"))
+            refused = all(part in done.stderr for part in (f"this is NVRTC {version}", "C7515", "pip install"))
             fine = done.returncode == 0 if products or chain in OTHERS else done.returncode != 0 and refused
             print(version, "ok" if fine else "WRONG", chain, flush=True)
             if not fine:

@@ -12,7 +12,7 @@ constexpr size_t kMostContracted = 512;
 // Branches in the source of what joins an op, so that its vertex is never refused for them. A
 // concatenation has up to 64 operands.
 constexpr int64_t kMostBranchesJoined = kMostBranches / 4;
-constexpr int64_t kMostBranchesOfASide = 4;
+constexpr int64_t kMostBranchesOfASide = 2;
 
 }  // namespace
 

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 
+#include "src/stitch/body_work.h"
+
 namespace sinter {
 namespace {
+
+// Of a value that its readers compute: as many values may be inlined in one another as kTinyOps.
+constexpr int64_t kMostBranchesInlined = 2;
 
 // The cost of computing a value again, if it depends only on sources.
 struct Cone {
@@ -83,7 +88,9 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
       roles.vertex[i] = runs[static_cast<size_t>(roles.run[i])].end == value;
       continue;
     }
-    roles.inlined[i] = IsInlined(ClassOf(chain, value), cones.back());
+    // A reader would write the sides of a concatenation wherever it reads them.
+    roles.inlined[i] = IsInlined(ClassOf(chain, value), cones.back()) &&
+                       BranchesOf(chain.op(value)) <= kMostBranchesInlined;
     roles.vertex[i] = !roles.inlined[i] || roles.stored[i];
   }
   return roles;

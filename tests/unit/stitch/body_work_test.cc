@@ -60,7 +60,7 @@ Chain NestedConcats(size_t wide) {
 TEST(BodyWork, RefusesNestedConcatenationsOfManySides) {
   EXPECT_THAT(
       WhyNot(NestedConcats(64)),
-      HasSubstr("op 2 (concat): the source of one kernel would have more than 400 branches"));
+      HasSubstr("op 1 (concat): the source of one kernel would have more than 400 branches"));
   EXPECT_EQ(WhyNot(NestedConcats(19)), "");
 }
 
