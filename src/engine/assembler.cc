@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/engine/bound_plan.h"
 #include "src/engine/parallel.h"
 #include "src/engine/verify.h"
 
@@ -216,11 +215,6 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
       Verifier::Make(core_.get(), walk.chain, candidate->plan.bucket, candidate->fixed_rows);
   absl::StatusOr<Verdict> verdict =
       verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
-  if (IsContextLost(verdict.status())) {
-    return Annotate(verdict.status(),
-                    absl::StrCat("the self-check of ", LaunchedName(*candidate, 0),
-                                 candidate->kernels.size() > 1 ? " and those behind it" : ""));
-  }
   if (!verdict.ok()) {
     core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", candidate->plan.name(),
                                                  "' runs unchecked: ", verdict.status().message()));
@@ -228,6 +222,7 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   }
   Record(*candidate, *verdict);
   if (verdict->right) return absl::OkStatus();
+  if (!verdict->fault.ok()) return Annotate(verdict->fault, "the self-check");
   return QuarantinedError(candidate->kernels.front()->key, verdict->detail);
 }
 

@@ -154,7 +154,7 @@ absl::StatusOr<Verifier::Outputs> Verifier::Run(const LoadedPlanPtr& plan) {
 }
 
 Verdict Verifier::Judge(const Outputs& got, const Outputs& want, absl::string_view against) const {
-  Verdict verdict{true, seed_, 0, ""};
+  Verdict verdict{true, seed_, 0, "", {}};
   for (size_t i = 0; i < got.size(); ++i) {
     const Bounds bounds = BoundsOf(*chain_, static_cast<int>(i));
     const DType dtype = chain_->output_type(static_cast<int>(i)).dtype;
@@ -193,7 +193,8 @@ absl::StatusOr<Verdict> Verifier::Check(const LoadedPlanPtr& candidate,
   const absl::StatusOr<Outputs> got = Run(candidate);
   if (!got.ok()) {
     if (absl::IsResourceExhausted(got.status())) return got.status();
-    return Verdict{false, seed_, 0, absl::StrCat("seed ", seed_, ": ", got.status().message())};
+    return Verdict{false, seed_, 0, absl::StrCat("seed ", seed_, ": ", got.status().message()),
+                   IsContextLost(got.status()) ? got.status() : absl::OkStatus()};
   }
   if (unfused == nullptr || unfused == candidate) return JudgeByReference(*got);
   if (unfused_ != unfused) {

@@ -19,6 +19,7 @@ struct Verdict {
   uint64_t seed = 0;   // of the inputs
   double error = 0;    // relative, of the worst output
   std::string detail;  // when wrong: output, figures, bounds, seed
+  absl::Status fault;  // of a run that cost the CUDA context; nothing runs behind it
 };
 
 // Inputs are made once, for as many plans as are checked. Needs a loader and a measurer. One

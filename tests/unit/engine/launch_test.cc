@@ -60,7 +60,7 @@ TEST(LaunchTest, AFaultInTheSelfCheckIsAnError) {
   options.verify = true;
   const absl::Status status = world.MakeEngine()->Prepare(world.chain, 16, options).status();
   EXPECT_TRUE(IsContextLost(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("the self-check of kernel 0 ("));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the self-check: launching kernel 0 ("));
 }
 
 TEST(LaunchTest, EqualChainsShareAPlanAndKeepTheirOwnOrderOfInputs) {
