@@ -309,7 +309,7 @@ def test_a_fork_pool_beside_a_compile_is_told_to_spawn(need_compiler):
     busy = threading.Thread(target=compile_on)
     busy.start()
     try:
-        while not context.stats().compiles_in_flight:
+        while not context.stats().nvrtc_loaded:
             pass
         with multiprocessing.get_context("fork").Pool(2) as pool:
             answers = pool.map_async(prepare_in_a_fork, range(8)).get(timeout=60)
