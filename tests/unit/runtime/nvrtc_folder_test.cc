@@ -48,7 +48,7 @@ int Compile(const std::string& nvrtc) {
 }
 
 // "known" if the loader finds a library of that name by itself.
-int Ask(const std::string& name) {
+int AskLoader(const std::string& name) {
   std::cout << (dlopen(name.c_str(), RTLD_NOW) != nullptr ? "known" : "unknown") << "\n";
   return 0;
 }
@@ -172,7 +172,7 @@ TEST(NvrtcBuiltins, AreLookedForBesideTheLibraryAndThenByName) {
 
 int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == absl::string_view("--compile")) return sinter::Compile(argv[2]);
-  if (argc == 3 && argv[1] == absl::string_view("--ask")) return sinter::Ask(argv[2]);
+  if (argc == 3 && argv[1] == absl::string_view("--ask")) return sinter::AskLoader(argv[2]);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
