@@ -61,6 +61,12 @@ void TakeRoom(const StitchSchedule& s, ColumnPlace* place, Ends* ends) {
 
 }  // namespace
 
+int64_t ColumnsOf(const Chain& body, ValueId value) {
+  int64_t columns = 1;
+  for (const Dim& dim : body.op(value).type.dims) columns *= dim.value;
+  return columns;
+}
+
 int ColumnOutput(const Chain& body, ValueId value) {
   const TensorType& type = body.op(value).type;
   if (type.dtype != DType::kF32 && type.dtype != DType::kS32) return -1;
@@ -93,7 +99,8 @@ ColumnLayout LayOutColumns(const Chain& body, const StitchProgram& program,
     for (const StitchLoop& loop : phase.loops) {
       for (const StitchRoot& root : loop.roots) {
         if (root.kind != StitchRoot::kColumn) continue;
-        layout.places.push_back(PlaceOf(body, root, loop.elements, schedule.join_all));
+        layout.places.push_back(
+            PlaceOf(body, root, ColumnsOf(body, root.value), schedule.join_all));
         TakeRoom(schedule, &layout.places.back(), &ends);
       }
     }

@@ -35,6 +35,10 @@ struct ColumnLayout {
 // store it. -1: no output, or one that is converted or placed elsewhere.
 int ColumnOutput(const Chain& body, ValueId value);
 
+// Columns that a column reduction has: what it keeps of a unit's elements, which are one column of
+// a whole reduction.
+int64_t ColumnsOf(const Chain& body, ValueId value);
+
 // Whether all that `phase` does is store such outputs.
 bool OnlyStoresColumns(const Chain& body, const StitchProgram& program, const StitchPhase& phase);
 

@@ -1,5 +1,6 @@
 #include "src/stitch/moments.h"
 
+#include "src/stitch/columns.h"
 #include "src/stitch/pull.h"
 
 namespace sinter {
@@ -38,7 +39,8 @@ ValueId SpreadMean(const Chain& body, const StitchProgram& program, ValueId id) 
   const Op& mean = body.op(id);
   if (!IsColumn(program, id) || mean.reduce != ReduceKind::kMean) return -1;
   const Index column = space.Canonical(LinearIndex(mean.type.dims, at));
-  return elements == 1 || column == Index::Of(element) ? id : -1;
+  const bool whole = program.whole && ColumnsOf(body, id) == 1;
+  return whole || elements == 1 || column == Index::Of(element) ? id : -1;
 }
 
 }  // namespace

@@ -37,6 +37,14 @@ bool ReducesHead(const Op& op, const std::vector<Dim>& dims) {
   return kept;
 }
 
+// Whether it keeps no axis: one result of all elements.
+bool ReducesAll(const Op& op, const std::vector<Dim>& dims) {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != Dim::Constant(1) && !Contains(op.axes, i)) return false;
+  }
+  return true;
+}
+
 struct Span {
   int64_t elements = 1;
   bool symbolic = false;
@@ -53,6 +61,22 @@ Span SpanOf(const Op& op, const std::vector<Dim>& dims, bool reduced) {
   return span;
 }
 
+// Neighbouring elements of a unit that has a part of a whole reduction: as many as a thread reads
+// at once, and as the last axis allows.
+constexpr int64_t kPartOfWhole = 8;
+int64_t PartOfWhole(const std::vector<Dim>& dims) {
+  int64_t part = kPartOfWhole;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] == Dim::Constant(1)) continue;
+    while ((dims[i].symbolic ? 1 : dims[i].value) % part != 0) part /= 2;
+    return part;
+  }
+  return 1;
+}
+
+// Of a whole reduction without M: above it units of all blocks may share it.
+constexpr int64_t kMostOfOneUnit = 1 << 15;
+
 }  // namespace
 
 ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
@@ -63,6 +87,11 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
     return program.owner >= 0 && span.elements == program.units &&
            span.symbolic == program.units_symbolic;
   };
+  if (program.whole && ReducesAll(op, dims)) {
+    Span units = SpanOf(op, dims, true);
+    units.elements /= PartOfWhole(dims);
+    if (is_units(units)) return ReduceUse::kColumn;
+  }
   if (ReducesTail(op, dims) && is_units(SpanOf(op, dims, false))) return ReduceUse::kRow;
   if (ReducesHead(op, dims) && is_units(SpanOf(op, dims, true))) return ReduceUse::kColumn;
   if (program.owner >= 0 && HasSegments(body, program, op)) return ReduceUse::kSegment;
@@ -81,13 +110,19 @@ int64_t ReducedElements(const Chain& body, const Op& op) {
 
 std::vector<ValueId> OwnerCandidates(const Chain& body) {
   std::vector<ValueId> owners = {-1};
-  std::set<std::pair<int64_t, bool>> seen;
+  std::set<std::pair<int64_t, bool>> seen, shared;
+  const auto count = static_cast<ValueId>(body.ops().size());
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
     if (op.kind != OpKind::kReduce) continue;
     const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+    const Span all = SpanOf(op, dims, true);
+    if (ReducesAll(op, dims) && (all.symbolic || all.elements > kMostOfOneUnit) &&
+        shared.insert({all.elements / PartOfWhole(dims), all.symbolic}).second) {
+      owners.push_back(count + static_cast<ValueId>(id));
+    }
     const bool tail = ReducesTail(op, dims);
-    if (!tail && !ReducesHead(op, dims)) continue;
+    if ((!tail && !ReducesHead(op, dims)) || (tail && all.symbolic)) continue;
     const Span units = SpanOf(op, dims, !tail);
     if (seen.insert({units.elements, units.symbolic}).second) {
       owners.push_back(static_cast<ValueId>(id));
@@ -99,11 +134,21 @@ std::vector<ValueId> OwnerCandidates(const Chain& body) {
 absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) {
   program.owner = owner;
   if (owner < 0) return absl::OkStatus();
+  const auto count = static_cast<ValueId>(body.ops().size());
+  program.whole = owner >= count && owner < 2 * count;
+  if (program.whole) owner -= count;
   if (static_cast<size_t>(owner) >= body.ops().size() || body.op(owner).kind != OpKind::kReduce) {
     return absl::InvalidArgumentError(absl::StrCat("owner ", owner, " is not a reduction"));
   }
   const Op& op = body.op(owner);
   const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
+  if (program.whole) {
+    if (!ReducesAll(op, dims)) return RefuseOp(owner, op, "keeps an axis");
+    const Span units = SpanOf(op, dims, true);
+    program.units = units.elements / PartOfWhole(dims);
+    program.units_symbolic = units.symbolic;
+    return absl::OkStatus();
+  }
   const bool tail = ReducesTail(op, dims);
   if (!tail && !ReducesHead(op, dims)) {
     return RefuseOp(owner, op, "reduces axes that are neither the last nor the first ones");

@@ -27,7 +27,8 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program);
 // Elements in one result of a reduction or product; 0 when M is among the reduced axes.
 int64_t ReducedElements(const Chain& body, const Op& op);
 
-// -1 (no units) first, then the reductions that may own the units, in the order of the body.
+// -1 (no units) first, then the reductions that may own the units, in the order of the body. Op i
+// of a body of n ops as owner n + i: it reduces all elements, and every unit has some of them.
 std::vector<ValueId> OwnerCandidates(const Chain& body);
 
 // Sets the units of `owner` in `program`; -1: none. INVALID_ARGUMENT where `owner` is no reduction,

@@ -144,6 +144,15 @@ SINTER_DEVICE void leave_columns(Word (&held)[kChunks][kVector], Word* shared, W
   }
 }
 
+// All that a thread holds, as parts of one column.
+template <class Join, class Word, int kChunks, int kVector>
+SINTER_DEVICE Word join_held(const Word (&held)[kChunks][kVector]) {
+  Word words[kChunks * kVector];
+#pragma unroll
+  for (int i = 0; i < kChunks * kVector; ++i) words[i] = held[i / kVector][i % kVector];
+  return join_parts<Join, Word>(words);
+}
+
 // Joins the parts that the blocks of a cluster have in their shared memory at `mine`, in the order
 // of their ranks. Each rank joins its share of the columns. Called by all threads after a cluster
 // barrier; another follows before anyone writes to `mine` again.

@@ -85,11 +85,14 @@ class Extractor {
     return runs > 2;
   }
 
-  // Transposes the kept axes to the front. Precondition: operands are the builder's.
+  // Transposes the kept axes to the front, or behind the reduced ones where M is among those: it
+  // stays in front. Precondition: operands are the builder's.
   absl::StatusOr<ValueId> AddTurned(const Op& op) {
     std::vector<int32_t> order, axes;
-    const int rank = builder_.TypeOf(op.operands[0]).rank();
-    for (const bool reduced : {false, true}) {
+    const std::vector<Dim>& dims = builder_.TypeOf(op.operands[0]).dims;
+    const auto rank = static_cast<int32_t>(dims.size());
+    const bool of_m = Reduces(op, 0) && dims[0].symbolic;
+    for (const bool reduced : {of_m, !of_m}) {
       for (int32_t i = 0; i < rank; ++i) {
         if (Reduces(op, static_cast<size_t>(i)) != reduced) continue;
         if (reduced) axes.push_back(static_cast<int32_t>(order.size()));

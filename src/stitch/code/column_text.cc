@@ -30,6 +30,19 @@ PassShape ColumnText::ShapeOfColumn(ValueId column) const {
   return {};
 }
 
+int64_t ColumnText::LoopElements(const StitchProgram& program, ValueId column) {
+  for (const StitchPhase& phase : program.phases) {
+    const StitchLoop* loop = LoopIn(phase, column);
+    if (loop != nullptr) return loop->elements;
+  }
+  return 1;
+}
+
+std::string ColumnText::CountOf(const StitchProgram& program, ValueId column) {
+  const int64_t part = program.whole ? LoopElements(program, column) : 1;
+  return part == 1 ? "units" : absl::StrCat("units * ", part, "ll");
+}
+
 std::string ColumnText::Declarations(const StitchPhase& phase) const {
   std::string text;
   for (const ColumnPlace& place : places_) {
@@ -111,9 +124,12 @@ bool ColumnText::ReadBehind(const StitchPhase& phase) const {
 
 std::string ColumnText::ResultsObject(const ColumnPlace& place) const {
   const Op& op = code_.body->op(place.value);
-  const char* scale = op.reduce != ReduceKind::kMean ? "1"
-                      : place.mean < 0               ? "mean_rest(units)"
-                                                     : "1.0f / static_cast<float>(units)";
+  const std::string count = CountOf(program_, place.value);
+  const std::string scale = op.reduce != ReduceKind::kMean
+                                ? "1"
+                                : absl::Substitute(place.mean < 0 ? "mean_rest($0)"
+                                                                  : "1.0f / static_cast<float>($0)",
+                                                   count);
   const char* word = WordName(op.type.dtype);
   const std::string to =
       absl::StrCat("reinterpret_cast<", word, "*>(", Results(place.results, place.output), ")");
@@ -132,6 +148,15 @@ std::string ColumnText::Leave(const ColumnPlace& place) const {
         "  #pragma unroll\n  for (int j = 0; j < $0; ++j)\n"
         "    SINTER_EACH($1) $2[j][e].count = $3;\n",
         shape.turns, shape.width, name, SeenName(place.value));
+  }
+  if (program_.whole) {
+    const std::string all = absl::StrCat(name, "_all");
+    return text + absl::Substitute(
+                      "  $1 $2[1][1];\n  $2[0][0] = join_held<$0>($3);\n"
+                      "  leave_columns<$0, $1, $4, 1, 1, 1, 1, 1>($2,\n"
+                      "      reinterpret_cast<$1*>(shared_columns), $5);\n",
+                      JoinOf(place), WordOf(place), all, name, s.block_threads,
+                      s.column_cluster > 1 ? BlockPart(place) : OwnPart(place));
   }
   return text + absl::Substitute(
                     "  leave_columns<$0, $1, $2, $3, $4, $5, $6, $7>($8,\n"

@@ -20,6 +20,8 @@ class ColumnText {
   std::string Declarations(const StitchPhase& phase) const;
   // Whether the threads that join the columns store this root.
   bool Stores(const StitchRoot& root) const;
+  // How many elements a column has, as text.
+  static std::string CountOf(const StitchProgram& program, ValueId column);
   // After the units: each block writes its part, blocks meet at a barrier, parts are joined, and
   // blocks meet again where the joining was shared. "" without column reductions. Later phases find
   // the results through `emitter`.
@@ -31,6 +33,7 @@ class ColumnText {
   // The loop of the phase that makes `column`; null when another phase makes it.
   static const StitchLoop* LoopIn(const StitchPhase& phase, ValueId column);
   PassShape ShapeOfColumn(ValueId column) const;
+  static int64_t LoopElements(const StitchProgram& program, ValueId column);  // of a unit
   std::string Declaration(const ColumnPlace& place) const;
   std::string Leave(const ColumnPlace& place) const;
   std::string Gather(const ColumnPlace& place) const;

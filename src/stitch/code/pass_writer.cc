@@ -5,6 +5,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/stitch/along.h"
+#include "src/stitch/code/column_text.h"
 #include "src/stitch/code/index_text.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/segment.h"
@@ -217,7 +218,8 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   const std::string name = ColumnName(root.value);
   if (op.reduce == ReduceKind::kMean) {
     const std::string share = emitter_.NewName("s");
-    emitter_.Add(absl::StrCat("const float ", share, " = mean_share(units);"));
+    emitter_.Add(absl::Substitute("const float $0 = mean_share($1);", share,
+                                  ColumnText::CountOf(program_, root.value)));
     emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = fmaf($2, $3, $1[j][e]);",
                                   emitter_.EachText(), name, value.Each(), share));
     return absl::OkStatus();

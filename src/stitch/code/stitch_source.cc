@@ -14,6 +14,10 @@ const char* StitchHeader(const Chain& body) {
 
 absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
   const StitchProgram& program = *code.program;
+  if (program.whole && code.schedule.cluster > 1) {
+    return absl::FailedPreconditionError(
+        "stitch: a cluster shares units that are parts of a reduction over everything");
+  }
   SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(code, program).Write());
   const StitchSchedule& s = code.schedule;
   return absl::StrCat(

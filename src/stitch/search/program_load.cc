@@ -1,6 +1,7 @@
 #include "src/stitch/search/program_load.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -99,7 +100,8 @@ class LoadCounter {
       }
       if (root.kind == StitchRoot::kColumn) {
         load_.column_words +=
-            (root.mean >= 0 ? kMomentWords : 1) * static_cast<double>(loop.elements);
+            (root.mean >= 0 ? kMomentWords : 1) *
+            static_cast<double>(ColumnsOf(body_, root.value));
       }
     }
     double elements =
@@ -128,6 +130,7 @@ class LoadCounter {
     const auto inputs = std::count_if(
         ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kInput; });
     load_.loop_inputs = std::max<int64_t>(load_.loop_inputs, inputs);
+    load_.branch_inputs = std::max(load_.branch_inputs, BranchInputs(ops, inputs));
     if (loop.serial) load_.serial_elements += elements;
     load_.instructions += elements * cost;
     load_.special += elements * special;
@@ -140,6 +143,34 @@ class LoadCounter {
       computed_.insert(id);
       if (body_.op(id).kind == OpKind::kInput) read_.insert(id);
     }
+  }
+
+  // Of the inputs among `ops` those that one branch of each concat reads: the largest one.
+  int64_t BranchInputs(const std::set<ValueId>& ops, int64_t inputs) const {
+    std::map<ValueId, std::set<ValueId>> read;
+    std::set<ValueId> most;
+    for (const ValueId id : ops) {
+      const Op& op = body_.op(id);
+      std::set<ValueId>& own = read[id];
+      if (op.kind == OpKind::kInput) own.insert(id);
+      for (const ValueId operand : op.operands) {
+        const auto found = read.find(operand);
+        if (found == read.end()) continue;
+        if (op.kind != OpKind::kConcat) {
+          own.insert(found->second.begin(), found->second.end());
+        } else if (found->second.size() > own.size()) {
+          own = found->second;
+        }
+      }
+    }
+    const bool concat = std::any_of(ops.begin(), ops.end(), [&](ValueId id) {
+      return body_.op(id).kind == OpKind::kConcat;
+    });
+    if (!concat) return inputs;
+    for (const auto& [id, of] : read) {
+      if (of.size() > most.size()) most = of;
+    }
+    return static_cast<int64_t>(most.size());
   }
 
   // Counts a column reduction's result, which every unit reads unless it is kept.

@@ -28,6 +28,7 @@ struct StitchLoad {
   int64_t unit_bytes = 0;               // inputs that each unit reads for itself
   int64_t kept_words = 0;               // most registers of a thread for kept values
   int64_t loop_inputs = 0;              // tensors read by the loop with the most of them
+  int64_t branch_inputs = 0;            // the same, of each concat those of one operand alone
   int64_t alike = 0;                    // tensors that all units read alike
   bool late = false;                    // some of those are read behind a row reduction, not before
   bool repeats = false;                 // several passes of a unit compute an expensive op

@@ -52,8 +52,14 @@ int StitchRegisters::BlocksPerSm(int threads, int registers) const {
                     model_.blocks_per_sm);
 }
 
-int StitchRegisters::FlatBlocks(const StitchSchedule& s, int64_t inputs) const {
-  const int registers = OfVector(s) + static_cast<int>(4 * s.chunks * inputs);
+// A thread reads all inputs before it uses one. Where so many do not fit, as those of a long
+// concat, it reads those of one branch at a time.
+int StitchRegisters::FlatBlocks(const StitchSchedule& s, const StitchLoad& load) const {
+  const auto with = [&](int64_t inputs) {
+    return OfVector(s) + static_cast<int>(4 * s.chunks * inputs);
+  };
+  int registers = with(load.loop_inputs);
+  if (registers > kMostFlatRegisters && s.chunks == 1) registers = with(load.branch_inputs);
   return registers > kMostFlatRegisters ? 0 : BlocksPerSm(s.block_threads, registers);
 }
 

@@ -28,9 +28,8 @@ class StitchRegisters {
 
   // Whether passes through a unit's elements are unrolled.
   bool Unrolls(const StitchSchedule& s) const { return s.keep_inputs || columns_ > 0; }
-  // Blocks an SM without units, where a loop reads at most `inputs` tensors; 0: the registers do
-  // not suffice.
-  int FlatBlocks(const StitchSchedule& s, int64_t inputs) const;
+  // Blocks an SM without units; 0: the registers do not suffice.
+  int FlatBlocks(const StitchSchedule& s, const StitchLoad& load) const;
   // Blocks an SM with units; the main loop makes `turns`.
   BlocksByRegisters UnitBlocks(const StitchSchedule& s, const StitchLoad& load,
                                int64_t turns) const;

@@ -79,7 +79,7 @@ class StitchEnumerator {
         s.block_threads = s.unit_threads = threads;
         s.chunks = chunks;
         if (s.split > 1 && !FlatSplitFits(s)) continue;
-        s.blocks_per_sm = registers_.FlatBlocks(s, loads_.Of(s).loop_inputs);
+        s.blocks_per_sm = registers_.FlatBlocks(s, loads_.Of(s));
         if (s.blocks_per_sm == 0) continue;
         Grids(s, static_cast<int64_t>(threads) * s.vector * chunks / s.split);
       }
@@ -117,7 +117,7 @@ class StitchEnumerator {
 
   void Rows(StitchSchedule s) {
     for (int cluster : kClusterSizes) {
-      if (cluster > 1 && !s.handed.empty()) break;
+      if (cluster > 1 && (!s.handed.empty() || program_.whole)) break;
       for (int unit : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
         if ((cluster > 1 && unit < 256) || unit < s.split) continue;
         s.cluster = cluster;

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "src/plan/spec_codec.h"
 #include "src/plan/plan.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
