@@ -84,6 +84,7 @@ class EngineImpl : public Engine {
       return absl::NotFoundError(loaded.status().message());
     }
     SINTER_RETURN_IF_ERROR(loaded.status());
+    SINTER_RETURN_IF_ERROR(CheckAskedRows(**loaded, m));
     SINTER_RETURN_IF_ERROR(control.Enter("ready", 1.0));
     return MakePreparedPlan(core_, *std::move(loaded), chain);
   }

@@ -4,10 +4,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/chain/buckets.h"
 #include "src/engine/plan_record.h"
 #include "src/product/matcher.h"
+#include "src/reference/rows.h"
 #include "src/stitch/program.h"
 
 namespace sinter {
@@ -123,6 +125,15 @@ Digest AgreedDigest(const LoadedPlan& plan) {
   w.Raw(plan.chosen_digest.View());
   w.Raw(plan.tuning_digest.View());
   return Sha256(w.str());
+}
+
+absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m) {
+  if (plan.fixed_rows >= 0 || m <= plan.rows.most) return absl::OkStatus();
+  const std::string mixes = reference::WhyRowsMix(*plan.chain);
+  return absl::OutOfRangeError(absl::StrCat(
+      "m is ", m, ", must be at most ", plan.rows.most, ": ",
+      mixes.empty() ? "the chain numbers its rows or adds to an output without M" : mixes,
+      ", so its kernels take all rows in one pass; give ", plan.rows.most, " rows at a time"));
 }
 
 int64_t FixedRowsOf(const Chain& chain) {

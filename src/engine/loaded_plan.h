@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "src/base/digest.h"
 #include "src/chain/chain.h"
 #include "src/engine/kernel_builder.h"
@@ -67,6 +68,10 @@ using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
 // With what chain and plan say of it; no kernels yet. Reads the programs of stitch kernels, so that
 // no launch has to.
 std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan);
+
+// OK, or OUT_OF_RANGE where a plan that was prepared for `m` rows could not be launched with them:
+// its kernels take all rows at once and are made for fewer. Names the op that joins them.
+absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m);
 
 // What ranks compare: the chosen plan, and the tuning set that it was chosen with. Without a set
 // the plan's own digest.

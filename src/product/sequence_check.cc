@@ -20,7 +20,8 @@ absl::Status CheckExtent(absl::string_view field, int64_t value, int vector) {
   }
   if (vector == 0 || value % vector == 0) return absl::OkStatus();
   return RefuseSequence(field, " ", value, " is not a multiple of ", vector,
-                        " (16-byte rows of tensor maps)");
+                        " (16-byte rows of tensor maps): pad it to ",
+                        (value + vector - 1) / vector * vector);
 }
 
 absl::Status CheckElement(absl::string_view name, DType element, DType of_all) {

@@ -27,7 +27,9 @@ absl::Status CheckOps(const Chain& body) {
     for (size_t i = 1; i < op.type.dims.size(); ++i) {
       if (!op.type.dims[i].symbolic) continue;
       return RefuseOp(static_cast<ValueId>(id), op,
-                      absl::StrCat("axis ", i, " is M, only axis 0 may be"));
+                      absl::StrCat("axis ", i,
+                                   " is M, only axis 0 may be: M must be the first "
+                                   "dimension"));
     }
     for (const Stride& stride : op.strides) {
       if (stride.m_power == 0) continue;

@@ -61,7 +61,7 @@ struct StitchProgram {
   std::vector<ValueId> handed;  // values that units hand over, ascending
   int64_t units = 1;            // times M when symbolic
   bool units_symbolic = false;
-  bool whole = false;  // units are parts of a reduction over everything (reduce_use.h)
+  bool whole = false;               // units are parts of a reduction over everything (reduce_use.h)
   std::vector<ReduceUse> uses;      // by op
   std::vector<StitchPhase> phases;  // a grid barrier between two
   int64_t visits = 0;               // of the walk that made the program (body_work.h)

@@ -2,10 +2,12 @@
 // any number of rows, and graphs with products among the rest.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,7 +16,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/builder.h"
 #include "src/chain/problem.h"
+#include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/parallel.h"
 #include "src/stitch/search/packed_search.h"
@@ -244,6 +248,8 @@ TEST_F(StitchSchedules, OfComposedGraphsAreRight) {
       {"batchnorm that is held in part", "", testing::BatchNorm(40000, 1024), 1},
       {"batchnorm of M rows", "", testing::BatchNorm(0, 320), 5000},
       {"batchnorm far from zero", "", testing::BatchNorm(5000, 200, 64), 1},
+      {"norm of everything", "", testing::WholeNorm(1000, 1000), 1},
+      {"norm of everything of M rows", "", testing::WholeNorm(0, 72), 5000},
   };
   CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
@@ -500,6 +506,140 @@ TEST_F(Stitch, StatisticBehindProducts) {
     EXPECT_EQ(chosen.kernels.size(), (own ? 1u : 2u) + (pair ? 0u : 1u)) << chosen.ToText();
     if (own) continue;
     EXPECT_EQ(FactorOf(chosen.kernels[1].spec.sequence[0]), RowFactor::kF32) << chosen.ToText();
+  }
+}
+
+// The sum of all magnitudes, and the largest element of all, over `axes` of f32 x.
+Chain Whole(const std::vector<Dim>& dims, const std::vector<int32_t>& axes) {
+  ChainBuilder b;
+  const ValueId x = b.Input({DType::kF32, dims}).value();
+  b.Output(b.Reduce(ReduceKind::kSum, b.Unary(UnaryKind::kAbs, x).value(), axes).value())
+      .IgnoreError();
+  b.Output(b.Reduce(ReduceKind::kMax, x, axes).value()).IgnoreError();
+  return b.Finish().value();
+}
+
+TEST_F(Stitch, ReductionsOverEverything) {
+  const auto c = [](int64_t extent) { return Dim::Constant(extent); };
+  std::vector<GraphCase> cases;
+  for (const int64_t m : {1, 31, 5000, 8192}) {
+    cases.push_back({absl::StrCat("M ", m), "", Whole({Dim::M()}, {0}), m});
+    cases.push_back({absl::StrCat("M x 64 ", m), "", Whole({Dim::M(), c(64)}, {0, 1}), m});
+    cases.push_back({absl::StrCat("M x 7 ", m), "", Whole({Dim::M(), c(7)}, {0, 1}), m});
+    cases.push_back(
+        {absl::StrCat("M x 16 x 16 ", m), "", Whole({Dim::M(), c(16), c(16)}, {0, 2}), m});
+  }
+  for (const int64_t n : {200, 2048, 4096}) {
+    cases.push_back({absl::StrCat(n, " squared"), "", Whole({c(n), c(n)}, {0, 1}), 1});
+  }
+  CheckBoth(cases);
+}
+
+TEST_F(Stitch, ConcatsOfManyOperands) {
+  std::vector<GraphCase> cases;
+  for (const int count : {32, 33, 64}) {
+    for (const int64_t columns : {1, 8, 24}) {
+      ChainBuilder b;
+      std::vector<ValueId> parts;
+      for (int i = 0; i < count; ++i) {
+        parts.push_back(b.Input({DType::kBF16, {Dim::M(), Dim::Constant(columns)}}).value());
+      }
+      b.Output(b.Concat(parts, 1).value()).IgnoreError();
+      cases.push_back({absl::StrCat(count, " of ", columns), "", b.Finish().value(), 77});
+    }
+  }
+  CheckBoth(cases);
+}
+
+// x @ w.T without a cast, alone and with a bias and an activation.
+TEST_F(Stitch, ProductsWithResultsOfF32) {
+  std::vector<GraphCase> cases;
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const int64_t n : {8, 1001, 1024}) {
+      for (const bool more : {false, true}) {
+        ChainBuilder b;
+        const ValueId x = b.Input({dtype, {Dim::M(), Dim::Constant(264)}}).value();
+        const ValueId w =
+            b.Input({dtype, {Dim::Constant(n), Dim::Constant(264)}}, {true, {}, "w"}).value();
+        ValueId y = b.Matmul(x, w, false, true).value();
+        if (more) {
+          const ValueId bias = b.Input({dtype, {Dim::Constant(n)}}, {true, {}, "b"}).value();
+          const ValueId spread = b.Broadcast(bias, {Dim::M(), Dim::Constant(n)}).value();
+          y = b.Unary(UnaryKind::kRelu, b.Binary(BinaryKind::kAdd, y, spread).value()).value();
+        }
+        b.Output(y).IgnoreError();
+        const Chain chain = b.Finish().value();
+        for (const int64_t m : {1, 3, 17, 128, 300, 2000}) {
+          cases.push_back(
+              {absl::StrCat(NameOf(dtype), " n ", n, " m ", m, more ? " bias relu" : ""), "", chain,
+               m});
+        }
+      }
+    }
+  }
+  CheckBoth(cases);
+}
+
+// The scale [1, k / 128] of weights of at most 128 columns.
+TEST_F(Stitch, ScaledGroupsOfFewColumns) {
+  std::vector<GraphCase> cases;
+  for (const int n : {1, 8, 64, 120, 128, 129}) {
+    const auto problem =
+        ParseProblem(absl::StrCat("scaled_matmul m=M n=", n, " k=512 scales=group"));
+    ASSERT_OK(problem);
+    for (const int64_t m : {1, 17, 128, 300}) {
+      cases.push_back({absl::StrCat("n ", n, " m ", m), "", problem->chain, m});
+    }
+  }
+  CheckBoth(cases);
+}
+
+// With M = 0 outputs without M are written, those of rows are not, and their buffers may be null.
+TEST_F(Stitch, NoRowsWriteTheOutputsWithoutM) {
+  constexpr int64_t kColumns = 64;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::pair<ReduceKind, float> kinds[] = {{ReduceKind::kSum, 0.0f},
+                                                {ReduceKind::kMax, -kInfinity},
+                                                {ReduceKind::kMin, kInfinity},
+                                                {ReduceKind::kMean, std::nanf("")}};
+  for (const bool whole : {false, true}) {
+    ChainBuilder b;
+    const ValueId x = b.Input({DType::kF32, {Dim::M(), Dim::Constant(kColumns)}}).value();
+    const std::vector<int32_t> axes = whole ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0};
+    for (const auto& [kind, value] : kinds) b.Output(b.Reduce(kind, x, axes).value()).IgnoreError();
+    b.Output(b.Unary(UnaryKind::kAbs, x).value()).IgnoreError();
+    const std::vector<GraphCase> cases = {{"no rows", "", b.Finish().value(), 0}};
+    for (const auto& plan : PrepareBoth(cases)) {
+      if (absl::IsNotFound(plan.status())) continue;  // one plan is both
+      ASSERT_OK(plan);
+      DeviceArena arena(ports().measurer.get());
+      std::vector<DevicePtr> pointers = {0};
+      std::vector<DeviceBuffer> outputs;
+      for (size_t i = 0; i < std::size(kinds); ++i) {
+        const auto buffer = arena.Allocate(kColumns * sizeof(float));
+        ASSERT_OK(buffer);
+        ASSERT_OK(ports().measurer->Fill(*buffer, 0x7b));  // a large finite number
+        outputs.push_back(*buffer);
+        pointers.push_back(buffer->ptr);
+      }
+      pointers.push_back(0);
+      const auto workspace = arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16));
+      ASSERT_OK(workspace);
+      const auto binding = (*plan)->Bind(pointers, workspace->ptr, true);
+      ASSERT_OK(binding);
+      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream));
+        return (*plan)->Launch(**binding, stream, 0, false);
+      }));
+      for (size_t i = 0; i < std::size(kinds); ++i) {
+        std::vector<float> got(whole ? 1 : kColumns);
+        ASSERT_OK(ports().measurer->Download(got.data(), outputs[i], got.size() * sizeof(float)));
+        for (const float v : got) {
+          const float must = kinds[i].second;
+          EXPECT_TRUE(v == must || (std::isnan(v) && std::isnan(must))) << i << ": " << v;
+        }
+      }
+    }
   }
 }
 

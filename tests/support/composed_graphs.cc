@@ -164,4 +164,18 @@ Chain IndependentUpdates(const std::vector<int64_t>& sizes) {
   return g.builder().Finish().value();
 }
 
+Chain WholeNorm(int64_t rows, int64_t columns) {
+  Graph g;
+  const ValueId x = g.In({rows, columns}, DType::kF32);
+  const auto all = [&](ReduceKind kind, ValueId of) {
+    return g.builder().Reduce(kind, of, {0, 1}, true).value();
+  };
+  const ValueId centred = g.Binary(BinaryKind::kSub, x, all(ReduceKind::kMean, x));
+  const ValueId variance = all(ReduceKind::kMean, g.Unary(UnaryKind::kSquare, centred));
+  const ValueId shifted = g.Binary(BinaryKind::kAdd, variance, g.Scalar(1e-5));
+  const ValueId y = g.Binary(BinaryKind::kMul, centred, g.Unary(UnaryKind::kRsqrt, shifted));
+  return g.Finish(
+      {y, all(ReduceKind::kMax, g.Unary(UnaryKind::kAbs, x)), all(ReduceKind::kSum, x)});
+}
+
 }  // namespace sinter::testing

@@ -24,6 +24,10 @@ Chain NormRope(int64_t rows, int64_t q_heads, int64_t k_heads, int64_t dim);
 // outputs. `shift` is added to x first. rows 0: M. bf16 to bf16, statistics f32.
 Chain BatchNorm(int64_t rows, int64_t columns, double shift = 0);
 
+// (x - mean) / sqrt(var) of f32 x[rows, columns], both of all elements, with the largest magnitude
+// and the sum of all as outputs beside it, f32. rows 0: M.
+Chain WholeNorm(int64_t rows, int64_t columns);
+
 // Softmax of each f32 x[rows, columns] of `rows` (extent 0 is M), and sqrt(|x| + 1) of a vector of
 // `elements` (0: none): parts that need nothing of each other. bf16 results.
 struct Extents {

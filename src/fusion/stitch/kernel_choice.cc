@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/stitch/kernel_joiner.h"
@@ -80,11 +81,17 @@ class Chooser {
     if (std::find(told.begin(), told.end(), why) == told.end()) told.push_back(std::move(why));
   }
 
-  // Names the op by the chain's number.
+  // Names the op by the chain's number, in place of the body's where the reason is of it.
   absl::Status RefusalOf(const NodeSet& vertex, const absl::Status& why) const {
     const ValueId root = graph_.vertex(vertex.First()).root();
-    return absl::FailedPreconditionError(
-        absl::StrCat("op ", root, " (", NameOf(graph_.chain().op(root)), "): ", why.message()));
+    const absl::string_view kind = NameOf(graph_.chain().op(root));
+    absl::string_view reason = why.message();
+    const std::string own = absl::StrCat(" (", kind, "): ");
+    const size_t end = reason.find(own);
+    if (absl::StartsWith(reason, "op ") && end == reason.find(" (")) {
+      reason.remove_prefix(end + own.size());
+    }
+    return absl::FailedPreconditionError(absl::StrCat("op ", root, " (", kind, "): ", reason));
   }
 
   absl::StatusOr<Kernels> SettleAll(const std::vector<NodeSet>& parts) {

@@ -100,8 +100,7 @@ class LoadCounter {
       }
       if (root.kind == StitchRoot::kColumn) {
         load_.column_words +=
-            (root.mean >= 0 ? kMomentWords : 1) *
-            static_cast<double>(ColumnsOf(body_, root.value));
+            (root.mean >= 0 ? kMomentWords : 1) * static_cast<double>(ColumnsOf(body_, root.value));
       }
     }
     double elements =
@@ -163,9 +162,8 @@ class LoadCounter {
         }
       }
     }
-    const bool concat = std::any_of(ops.begin(), ops.end(), [&](ValueId id) {
-      return body_.op(id).kind == OpKind::kConcat;
-    });
+    const bool concat = std::any_of(
+        ops.begin(), ops.end(), [&](ValueId id) { return body_.op(id).kind == OpKind::kConcat; });
     if (!concat) return inputs;
     for (const auto& [id, of] : read) {
       if (of.size() > most.size()) most = of;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "src/base/status.h"
+#include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
 #include "tests/unit/engine/fakes.h"
 
@@ -120,6 +121,24 @@ TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
   EXPECT_THAT(std::string(weights.message()), HasSubstr("buffer of input 1 is null"));
   const absl::Status rows = ready.plan->Bind({0, 4096, 4096, 4096}, 128).status();
   EXPECT_THAT(std::string(rows.message()), HasSubstr("buffer of input 0 is null"));
+}
+
+// An output without M that is made of what it overwrites is made once, from all rows.
+TEST(LaunchTest, MoreRowsThanAPlanTakesAtOnceAreRefusedWhenItIsPrepared) {
+  FakeWorld world;
+  const auto engine = world.MakeEngine();
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}}, {false, {}, "x"});
+  const ValueId step = *b.Input({DType::kF32, {Dim::Constant(8)}}, {false, {}, "step"});
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
+  OutputOptions over;
+  over.alias = step;
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, step, step), over).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_TRUE(engine->Prepare(chain, kLargestBucket, {}).ok());
+  const absl::Status status = engine->Prepare(chain, 20001, {}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("m is 20001, must be at most 8192"));
 }
 
 TEST(LaunchTest, WorkspaceIsCheckedAndOnlyItsHeaderIsCleared) {

@@ -174,6 +174,34 @@ TEST(OddChains, AnOutputWithoutMInItsPlaceIsMadeOnce) {
   }
 }
 
+// What joins all rows takes no more than its plan was made for; each kind of op that joins them.
+TEST(OddChains, MoreRowsThanAPlanThatJoinsThemTakesAreRefusedByName) {
+  int refused = 0;
+  for (const ReduceKind kind : {ReduceKind::kMax, ReduceKind::kSum, ReduceKind::kMean}) {
+    testing::Graph g;
+    const ValueId x = g.In(kBF16, {-1, 64});
+    const ValueId y = g.Cast(g.Matmul(x, g.In(kBF16, {64, 64}, true)), kBF16);
+    const ValueId wide = g.Cast(y, kF32);
+    g.Out(g.Cast(g.Mul(wide, g.Spread(g.Reduce(kind, wide, 0), wide)), kBF16));
+    const Chain chain = g.Finish();
+    const auto loaded =
+        NewLoadedPlan(std::make_shared<const Chain>(chain), PlanOf(chain, 8192).chosen);
+    EXPECT_TRUE(CheckAskedRows(*loaded, 8192).ok());
+    const absl::Status status = CheckAskedRows(*loaded, 20001);
+    ASSERT_TRUE(absl::IsOutOfRange(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("m is 20001, must be at most 8192: op "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("(reduce)"));
+    ++refused;
+  }
+  EXPECT_EQ(refused, 3);
+  testing::Graph rows;  // rows that nothing joins go in passes
+  rows.Out(rows.Cast(rows.Matmul(rows.In(kBF16, {-1, 64}), rows.In(kBF16, {64, 64}, true)), kBF16));
+  const Chain chain = rows.Finish();
+  const auto loaded =
+      NewLoadedPlan(std::make_shared<const Chain>(chain), PlanOf(chain, 8192).chosen);
+  EXPECT_TRUE(CheckAskedRows(*loaded, 20001).ok());
+}
+
 // The kernels that a launch without rows has, of the plan's.
 std::vector<size_t> LaunchedWithoutRows(const Chain& chain, size_t* kernels) {
   FusionOptions options;

@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "gtest/gtest.h"
-#include "src/plan/spec_codec.h"
 #include "src/plan/plan.h"
+#include "src/plan/spec_codec.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 

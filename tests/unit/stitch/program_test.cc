@@ -207,7 +207,8 @@ TEST(StitchProgram, RefusesAndNamesTheOp) {
   Body middle;
   const Chain symbolic =
       middle.Finish({middle.Take(middle.b.Transpose(middle.Exp(middle.In({0, 8})), {1, 0}))});
-  EXPECT_EQ(Refusal(symbolic, -1), "op 2 (transpose): axis 1 is M, only axis 0 may be");
+  EXPECT_EQ(Refusal(symbolic, -1),
+            "op 2 (transpose): axis 1 is M, only axis 0 may be: M must be the first dimension");
 
   Body products;
   const ValueId a = products.In({0, 8}, DType::kBF16), w = products.In({8, 4}, DType::kBF16);

@@ -66,6 +66,40 @@ void ExpectRanked(const std::vector<RankedStitch>& ranked) {
   }
 }
 
+// Of everything, with M and without: units of all blocks share it.
+TEST(StitchSearch, ReducesEverythingByAllBlocks) {
+  const Dim m = Dim::M(), wide = Dim::Constant(4096);
+  const std::vector<std::vector<Dim>> dims = {
+      {m}, {m, Dim::Constant(64)}, {m, Dim::Constant(4), Dim::Constant(6)}, {wide, wide}};
+  for (const std::vector<Dim>& of : dims) {
+    ChainBuilder b;
+    std::vector<int32_t> axes;
+    for (size_t i = 0; i < of.size(); ++i) axes.push_back(static_cast<int32_t>(i));
+    const ValueId x = *b.Input({DType::kF32, of});
+    ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, axes)).ok());
+    const Chain body = *b.Finish();
+    const auto ranked = All(body, 8192);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    EXPECT_GE(ranked->front().schedule.owner, static_cast<int>(body.ops().size()));
+    if (!of[0].symbolic) {
+      EXPECT_LT(ranked->front().prediction.total_us, 30);
+    }
+  }
+}
+
+// A concat's branches are read one at a time, however many there are.
+TEST(StitchSearch, JoinsAsManyOperandsAsAConcatMayHave) {
+  for (const int count : {32, 33, 64}) {
+    ChainBuilder b;
+    std::vector<ValueId> parts;
+    for (int i = 0; i < count; ++i) {
+      parts.push_back(*b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}}));
+    }
+    ASSERT_TRUE(b.Output(*b.Concat(parts, 1)).ok());
+    EXPECT_TRUE(All(*b.Finish(), 128).ok()) << count;
+  }
+}
+
 TEST(StitchSearch, PutsTheBestOfEachKindInFront) {
   const Chain body = FromText("layernorm rows=256 cols=4096 eps=1e-5 affine=1 dtype=bf16");
   const std::vector<RankedStitch> plain = *All(body, 256);

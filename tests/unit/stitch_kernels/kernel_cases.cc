@@ -129,6 +129,9 @@ void AddComposed(Cases* cases) {
   cases->Add("rope of M rows", testing::NormRope(0, 6, 1, 32), 5, kAll);
   cases->Add("batchnorm", testing::BatchNorm(37, 24), 0, kAll);
   cases->Add("batchnorm far from zero", testing::BatchNorm(61, 24, 64), 0, 3);
+  cases->Add("whole norm", testing::WholeNorm(200, 256), 0, 3);  // too many for one unit alone
+  cases->Add("whole norm of rows", testing::WholeNorm(0, 24), 29, kAll);
+  cases->Add("whole norm of odd rows", testing::WholeNorm(0, 7), 61, 4);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 

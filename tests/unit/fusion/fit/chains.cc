@@ -115,6 +115,7 @@ std::vector<NamedChain> ChainsOfEveryKind() {
       {"pooled attention by a product", PooledAttention(2, 24, 32, true)},
       {"norm and rope", NormRope(0, 4, 2, 16)},
       {"batch norm", BatchNorm(0, 64)},
+      {"norm of everything", WholeNorm(0, 64)},
       {"batch norm of 96 rows", BatchNorm(96, 64)},
       {"packed rows", IndependentRows({{0, 96}, {40, 256}}, 5000)},
       {"packed updates", IndependentUpdates({1000, 64, 4096})},
