@@ -82,7 +82,7 @@ class HostPlan : public PreparedPlan {
     return absl::OkStatus();
   }
   absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(const std::vector<DevicePtr>& buffers,
-                                                          DevicePtr) const override {
+                                                          DevicePtr, bool) const override {
     auto binding = std::make_shared<HostBinding>();
     binding->buffers = buffers;
     return binding;

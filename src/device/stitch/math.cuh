@@ -4,6 +4,7 @@
 // functions that 1 is added to: within 4e-7 of their value.
 #pragma once
 #include "ptx/approx.cuh"
+#include "ptx/erf.cuh"
 #include "ptx/quotient.cuh"
 
 namespace sinter {
@@ -76,15 +77,7 @@ struct BesideOne {
     const float e = exp2_approx(2.8853900817779268f * fabsf(x));
     return copysignf(fmaf(-2.0f, reciprocal_approx(1.0f + e), 1.0f), x);
   }
-  // Abramowitz and Stegun, 7.1.26: within 1.5e-7 of the value.
-  static SINTER_DEVICE float erf(float x) {
-    const float a = fabsf(x), t = reciprocal_approx(fmaf(0.3275911f, a, 1.0f));
-    const float p =
-        t *
-        fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
-             0.254829592f);
-    return copysignf(fmaf(-p, Fast::exp(-a * a), 1.0f), x);
-  }
+  static SINTER_DEVICE float erf(float x) { return erf_beside_one(x); }
 };
 
 // Casts between words. To s32: toward zero, saturating, NaN gives 0.

@@ -3,6 +3,7 @@
 // tanh forms); SiLU, Elfwing et al. 2017.
 #pragma once
 #include "ptx/approx.cuh"
+#include "ptx/erf.cuh"
 
 namespace sinter {
 
@@ -30,6 +31,11 @@ struct SiluF32 {
   }
 };
 struct GeluErf {
+  static SINTER_DEVICE float apply(float x) {
+    return 0.5f * x * (1.0f + erf_beside_one(x * 0.70710678118654752f));
+  }
+};
+struct GeluErfF32 {
   static SINTER_DEVICE float apply(float x) {
     return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
   }

@@ -16,7 +16,7 @@ namespace sinter {
 template <class Activation>
 constexpr int kScratchOf = 0;
 template <>
-constexpr int kScratchOf<GeluErf> = 64;
+constexpr int kScratchOf<GeluErfF32> = 64;
 template <>
 constexpr int kScratchOf<SiluF32> = 64;
 template <>

@@ -28,7 +28,7 @@ const char* ActivationName(Activation activation, bool f32) {
     case Activation::kGeluTanh:
       return f32 ? "GeluTanhF32" : "GeluTanh";
     case Activation::kGeluErf:
-      return "GeluErf";
+      return f32 ? "GeluErfF32" : "GeluErf";
     case Activation::kSilu:
       return f32 ? "SiluF32" : "Silu";
   }

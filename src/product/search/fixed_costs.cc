@@ -17,22 +17,22 @@ struct ActivationCount {
   int instructions = 0, special = 0;
 };
 
-ActivationCount CountOf(Activation activation) {
+ActivationCount CountOf(Activation activation, bool f32) {
   switch (activation) {
     case Activation::kSilu:
       return {0, 2};
     case Activation::kGeluTanh:
       return {4, 2};
     case Activation::kGeluErf:
-      return {24, 1};
+      return f32 ? ActivationCount{24, 1} : ActivationCount{11, 2};
     default:
       return {};
   }
 }
 
 // Issue slots of a warp scheduler: a special function takes several.
-double CyclesOf(Activation activation, const DeviceModel& model) {
-  const ActivationCount count = CountOf(activation);
+double CyclesOf(Activation activation, const MatrixProduct& p, const DeviceModel& model) {
+  const ActivationCount count = CountOf(activation, p.result == DType::kF32);
   return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
@@ -76,8 +76,8 @@ double ReduceTraffic(const ProductDims& d, const Schedule& s, const ProductTile&
 
 double ComputeUs(const MatrixProduct& p, const Schedule& s, const ProductTile& tile,
                  const DeviceModel& model) {
-  const double cycles = CyclesOf(p.epilogue.activation(), model) +
-                        CyclesOf(p.epilogue.sum_activation(), model) + kTermCycles * ColumnTerms(p);
+  const double cycles = CyclesOf(p.epilogue.activation(), p, model) +
+                        CyclesOf(p.epilogue.sum_activation(), p, model) + kTermCycles * ColumnTerms(p);
   return Values(s, tile) * cycles / model.clock_mhz;
 }
 

@@ -181,7 +181,7 @@ TEST(Accuracy, OfF32ActivationsIsThatOfPyTorch) {
                     [](float x, float) { return SiluF32::apply(x); }, TorchSilu},
                    kF32);
   ExpectEachOctave({"gelu_erf", [](double x, double) { return GeluErfOf(x); },
-                    [](float x, float) { return GeluErf::apply(x); }, TorchGeluErf},
+                    [](float x, float) { return GeluErfF32::apply(x); }, TorchGeluErf},
                    kF32);
   ExpectEachOctave({"gelu_tanh", [](double x, double) { return GeluTanhOf(x); },
                     [](float x, float) { return GeluTanhF32::apply(x); }, TorchGeluTanh},
@@ -190,7 +190,7 @@ TEST(Accuracy, OfF32ActivationsIsThatOfPyTorch) {
 
 TEST(Accuracy, ActivationsKeepNaN) {
   for (float (*const apply)(float) : {&Identity::apply, &Relu::apply, &Silu::apply, &SiluF32::apply,
-                                      &GeluErf::apply, &GeluTanh::apply, &GeluTanhF32::apply}) {
+                                      &GeluErf::apply, &GeluErfF32::apply, &GeluTanh::apply, &GeluTanhF32::apply}) {
     EXPECT_TRUE(std::isnan(apply(NAN)));
   }
   EXPECT_EQ(Relu::apply(-3), 0);

@@ -64,7 +64,14 @@ struct Sums {
   struct {
     float at(int) const { return 1; }
   } scaling;
-  float apply(float gate, float up, int, float scale) const { return scale * (gate + 4 * up); }
+  static constexpr int kTermWords = 0;
+  struct TermPair {
+    ColumnTerms of(int) const { return {}; }
+  };
+  TermPair terms(int) const { return {}; }
+  float apply(float gate, float up, float scale, const ColumnTerms&) const {
+    return scale * (gate + 4 * up);
+  }
 };
 
 // Compares what is stored. Rows of round r begin at r * kBlockM.
@@ -165,7 +172,9 @@ struct ReduceScatterRun {
       FillPart<Config, P>(round, reduce.rank, d);
       const int row = round * Config::kBlockM;
       const float scale = reduce.scale_of(reduce.first_unit(), Sums(), row);
-      reduce.run(d, Config::Place(), Sums(), scale, writer, row, 0, i + 1 < kTiles, NoResidual());
+      const auto terms = reduce.terms_of(reduce.first_unit(), Sums(), 0);
+      reduce.run(d, Config::Place(), Sums(), scale, terms, writer, row, 0, i + 1 < kTiles,
+                 NoResidual());
     }
   }
 };
