@@ -98,9 +98,9 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(4) alike18[j][e] = p19[e];
       const auto p21 = load_pack<ElementF32, 4>(reinterpret_cast<const float*>(out1) + (i));
       float v22[4];
-      SINTER_EACH(4) v22[e] = Fast::add(p21[e], 0x1.4f8b58p-17f);
+      SINTER_EACH(4) v22[e] = Exact::add(p21[e], 0x1.4f8b58p-17f);
       float v23[4];
-      SINTER_EACH(4) v23[e] = Fast::rsqrt(v22[e]);
+      SINTER_EACH(4) v23[e] = Exact::rsqrt(v22[e]);
       SINTER_EACH(4) alike20[j][e] = v23[e];
       const auto p25 = load_pack<ElementF32, 4>(in1 + (i));
       SINTER_EACH(4) alike24[j][e] = p25[e];
@@ -140,9 +140,9 @@ sinter_stitch(const u16* __restrict__ in0,
       float v28[4];
       SINTER_EACH(4) v28[e] = Exact::sub(kept17[j][e], alike18[j][e]);
       float v29[4];
-      SINTER_EACH(4) v29[e] = Fast::mul(v28[e], alike20[j][e]);
+      SINTER_EACH(4) v29[e] = Exact::mul(v28[e], alike20[j][e]);
       float v30[4];
-      SINTER_EACH(4) v30[e] = Fast::mul(v29[e], alike24[j][e]);
+      SINTER_EACH(4) v30[e] = Exact::mul(v29[e], alike24[j][e]);
       float v31[4];
       SINTER_EACH(4) v31[e] = Fast::add(v30[e], alike26[j][e]);
       float v32[4];

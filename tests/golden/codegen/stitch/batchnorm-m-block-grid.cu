@@ -73,14 +73,14 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(4) v19[e] = Exact::sub(p17[e], p18[e]);
       const auto p20 = load_pack<ElementF32, 4>(reinterpret_cast<const float*>(out1) + (i));
       float v21[4];
-      SINTER_EACH(4) v21[e] = Fast::add(p20[e], 0x1.4f8b58p-17f);
+      SINTER_EACH(4) v21[e] = Exact::add(p20[e], 0x1.4f8b58p-17f);
       float v22[4];
-      SINTER_EACH(4) v22[e] = Fast::rsqrt(v21[e]);
+      SINTER_EACH(4) v22[e] = Exact::rsqrt(v21[e]);
       float v23[4];
-      SINTER_EACH(4) v23[e] = Fast::mul(v19[e], v22[e]);
+      SINTER_EACH(4) v23[e] = Exact::mul(v19[e], v22[e]);
       const auto p24 = load_pack<ElementF32, 4>(in1 + (i));
       float v25[4];
-      SINTER_EACH(4) v25[e] = Fast::mul(v23[e], p24[e]);
+      SINTER_EACH(4) v25[e] = Exact::mul(v23[e], p24[e]);
       const auto p26 = load_pack<ElementF32, 4>(in2 + (i));
       float v27[4];
       SINTER_EACH(4) v27[e] = Fast::add(v25[e], p26[e]);

@@ -97,9 +97,9 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(8) alike22[j][e] = p23[e];
       const auto p25 = load_pack<ElementF32, 8>(reinterpret_cast<const float*>(shared_columns + 36864) + (i));
       float v26[8];
-      SINTER_EACH(8) v26[e] = Fast::add(p25[e], 0x1.4f8b58p-17f);
+      SINTER_EACH(8) v26[e] = Exact::add(p25[e], 0x1.4f8b58p-17f);
       float v27[8];
-      SINTER_EACH(8) v27[e] = Fast::rsqrt(v26[e]);
+      SINTER_EACH(8) v27[e] = Exact::rsqrt(v26[e]);
       SINTER_EACH(8) alike24[j][e] = v27[e];
       const auto p29 = load_pack<ElementF32, 8>(in1 + (i));
       SINTER_EACH(8) alike28[j][e] = p29[e];
@@ -139,9 +139,9 @@ sinter_stitch(const u16* __restrict__ in0,
       float v32[8];
       SINTER_EACH(8) v32[e] = Exact::sub(kept21[j][e], alike22[j][e]);
       float v33[8];
-      SINTER_EACH(8) v33[e] = Fast::mul(v32[e], alike24[j][e]);
+      SINTER_EACH(8) v33[e] = Exact::mul(v32[e], alike24[j][e]);
       float v34[8];
-      SINTER_EACH(8) v34[e] = Fast::mul(v33[e], alike28[j][e]);
+      SINTER_EACH(8) v34[e] = Exact::mul(v33[e], alike28[j][e]);
       float v35[8];
       SINTER_EACH(8) v35[e] = Fast::add(v34[e], alike30[j][e]);
       float v36[8];

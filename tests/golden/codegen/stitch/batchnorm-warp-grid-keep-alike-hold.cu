@@ -94,9 +94,9 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(8) alike18[j][e] = p19[e];
       const auto p21 = load_pack<ElementF32, 8>(reinterpret_cast<const float*>(out1) + (i));
       float v22[8];
-      SINTER_EACH(8) v22[e] = Fast::add(p21[e], 0x1.4f8b58p-17f);
+      SINTER_EACH(8) v22[e] = Exact::add(p21[e], 0x1.4f8b58p-17f);
       float v23[8];
-      SINTER_EACH(8) v23[e] = Fast::rsqrt(v22[e]);
+      SINTER_EACH(8) v23[e] = Exact::rsqrt(v22[e]);
       SINTER_EACH(8) alike20[j][e] = v23[e];
       const auto p25 = load_pack<ElementF32, 8>(in1 + (i));
       SINTER_EACH(8) alike24[j][e] = p25[e];
@@ -136,9 +136,9 @@ sinter_stitch(const u16* __restrict__ in0,
       float v28[8];
       SINTER_EACH(8) v28[e] = Exact::sub(kept17[j][e], alike18[j][e]);
       float v29[8];
-      SINTER_EACH(8) v29[e] = Fast::mul(v28[e], alike20[j][e]);
+      SINTER_EACH(8) v29[e] = Exact::mul(v28[e], alike20[j][e]);
       float v30[8];
-      SINTER_EACH(8) v30[e] = Fast::mul(v29[e], alike24[j][e]);
+      SINTER_EACH(8) v30[e] = Exact::mul(v29[e], alike24[j][e]);
       float v31[8];
       SINTER_EACH(8) v31[e] = Fast::add(v30[e], alike26[j][e]);
       float v32[8];

@@ -50,39 +50,37 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       float w21[4];
       SINTER_EACH(4) w21[e] = kept16[j][e];
-      row2 = Sum::join<float>(row2, fold<Sum>(w21));
+      row2 = add_shares(row2, w21, 0x1p-10f);
       }
     }
     group.reduce(Partial<Sum, float>{row2});
-    row2 *= 0x1p-10f;
     float row6 = Sum::empty(float{});
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int i = (j * 64 + t) * 4;
       {
       float v22[4];
-      SINTER_EACH(4) v22[e] = Fast::sub(kept16[j][e], row2);
+      SINTER_EACH(4) v22[e] = Exact::sub(kept16[j][e], row2);
       float v23[4];
-      SINTER_EACH(4) v23[e] = Fast::square(v22[e]);
+      SINTER_EACH(4) v23[e] = Exact::square(v22[e]);
       float w24[4];
       SINTER_EACH(4) w24[e] = v23[e];
-      row6 = Sum::join<float>(row6, fold<Sum>(w24));
+      row6 = add_shares(row6, w24, 0x1p-10f);
       }
     }
     group.reduce(Partial<Sum, float>{row6});
-    row6 *= 0x1p-10f;
-    const float s26 = Fast::add(row6, 0x1.4f8b58p-17f);
-    const float s27 = Fast::rsqrt(s26);
+    const float s26 = Exact::add(row6, 0x1.4f8b58p-17f);
+    const float s27 = Exact::rsqrt(s26);
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int i = (j * 64 + t) * 4;
       {
       float v25[4];
-      SINTER_EACH(4) v25[e] = Fast::sub(kept16[j][e], row2);
+      SINTER_EACH(4) v25[e] = Exact::sub(kept16[j][e], row2);
       float v28[4];
-      SINTER_EACH(4) v28[e] = Fast::mul(v25[e], s27);
+      SINTER_EACH(4) v28[e] = Exact::mul(v25[e], s27);
       float v29[4];
-      SINTER_EACH(4) v29[e] = Fast::mul(v28[e], alike17[j][e]);
+      SINTER_EACH(4) v29[e] = Exact::mul(v28[e], alike17[j][e]);
       float v30[4];
       SINTER_EACH(4) v30[e] = Fast::add(v29[e], alike19[j][e]);
       float w31[4];

@@ -39,40 +39,38 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       float w17[2];
       SINTER_EACH(2) w17[e] = kept16[j][e];
-      row2 = Sum::join<float>(row2, fold<Sum>(w17));
+      row2 = add_shares(row2, w17, 0x1p-10f);
       }
     }
     group.reduce(Partial<Sum, float>{row2});
-    row2 *= 0x1p-10f;
     float row6 = Sum::empty(float{});
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 2 + rank) * 256 + t) * 2;
       {
       float v18[2];
-      SINTER_EACH(2) v18[e] = Fast::sub(kept16[j][e], row2);
+      SINTER_EACH(2) v18[e] = Exact::sub(kept16[j][e], row2);
       float v19[2];
-      SINTER_EACH(2) v19[e] = Fast::square(v18[e]);
+      SINTER_EACH(2) v19[e] = Exact::square(v18[e]);
       float w20[2];
       SINTER_EACH(2) w20[e] = v19[e];
-      row6 = Sum::join<float>(row6, fold<Sum>(w20));
+      row6 = add_shares(row6, w20, 0x1p-10f);
       }
     }
     group.reduce(Partial<Sum, float>{row6});
-    row6 *= 0x1p-10f;
-    const float s22 = Fast::add(row6, 0x1.4f8b58p-17f);
-    const float s23 = Fast::rsqrt(s22);
+    const float s22 = Exact::add(row6, 0x1.4f8b58p-17f);
+    const float s23 = Exact::rsqrt(s22);
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 2 + rank) * 256 + t) * 2;
       {
       float v21[2];
-      SINTER_EACH(2) v21[e] = Fast::sub(kept16[j][e], row2);
+      SINTER_EACH(2) v21[e] = Exact::sub(kept16[j][e], row2);
       float v24[2];
-      SINTER_EACH(2) v24[e] = Fast::mul(v21[e], s23);
+      SINTER_EACH(2) v24[e] = Exact::mul(v21[e], s23);
       const auto p25 = load_pack<ElementBF16, 2>(in1 + (i));
       float v26[2];
-      SINTER_EACH(2) v26[e] = Fast::mul(v24[e], p25[e]);
+      SINTER_EACH(2) v26[e] = Exact::mul(v24[e], p25[e]);
       const auto p27 = load_pack<ElementBF16, 2>(in2 + (i));
       float v28[2];
       SINTER_EACH(2) v28[e] = Fast::add(v26[e], p27[e]);

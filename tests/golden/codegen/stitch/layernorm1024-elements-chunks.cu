@@ -38,27 +38,25 @@ sinter_stitch(const u16* __restrict__ in0,
       #pragma unroll 16
       for (int k21 = 0; k21 < 1024; ++k21) {
         const float s22 = ElementBF16::word(in0[(((n) / 1024) * 1024 + k21)]);
-        v23 = Sum::join<float>(v23, s22);
+        v23 = fmaf(s22, 0x1p-10f, v23);
       }
-      v23 *= 0x1p-10f;
       float v24[8];
-      SINTER_EACH(8) v24[e] = Fast::sub(kept18[j][e], v23);
+      SINTER_EACH(8) v24[e] = Exact::sub(kept18[j][e], v23);
       float v29;
       v29 = Sum::empty(float{});
       #pragma unroll 16
       for (int k25 = 0; k25 < 1024; ++k25) {
         const float s26 = ElementBF16::word(in0[(((n) / 1024) * 1024 + k25)]);
-        const float s27 = Fast::sub(s26, v23);
-        const float s28 = Fast::square(s27);
-        v29 = Sum::join<float>(v29, s28);
+        const float s27 = Exact::sub(s26, v23);
+        const float s28 = Exact::square(s27);
+        v29 = fmaf(s28, 0x1p-10f, v29);
       }
-      v29 *= 0x1p-10f;
-      const float s30 = Fast::add(v29, 0x1.4f8b58p-17f);
-      const float s31 = Fast::rsqrt(s30);
+      const float s30 = Exact::add(v29, 0x1.4f8b58p-17f);
+      const float s31 = Exact::rsqrt(s30);
       float v32[8];
-      SINTER_EACH(8) v32[e] = Fast::mul(v24[e], s31);
+      SINTER_EACH(8) v32[e] = Exact::mul(v24[e], s31);
       float v33[8];
-      SINTER_EACH(8) v33[e] = Fast::mul(v32[e], kept19[j][e]);
+      SINTER_EACH(8) v33[e] = Exact::mul(v32[e], kept19[j][e]);
       float v34[8];
       SINTER_EACH(8) v34[e] = Fast::add(v33[e], kept20[j][e]);
       float w35[8];

@@ -31,11 +31,10 @@ sinter_stitch(const u16* __restrict__ in0,
       const auto p16 = load_pack<ElementBF16, 8>(in0 + (u * 1024 + i));
       float w17[8];
       SINTER_EACH(8) w17[e] = p16[e];
-      row2 = Sum::join<float>(row2, fold<Sum>(w17));
+      row2 = add_shares(row2, w17, 0x1p-10f);
       }
     }
     group.reduce(Partial<Sum, float>{row2});
-    row2 *= 0x1p-10f;
     float row6 = Sum::empty(float{});
     #pragma unroll 4
     for (int j = 0; j < 16; ++j) {
@@ -43,30 +42,29 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       const auto p18 = load_pack<ElementBF16, 8>(in0 + (u * 1024 + i));
       float v19[8];
-      SINTER_EACH(8) v19[e] = Fast::sub(p18[e], row2);
+      SINTER_EACH(8) v19[e] = Exact::sub(p18[e], row2);
       float v20[8];
-      SINTER_EACH(8) v20[e] = Fast::square(v19[e]);
+      SINTER_EACH(8) v20[e] = Exact::square(v19[e]);
       float w21[8];
       SINTER_EACH(8) w21[e] = v20[e];
-      row6 = Sum::join<float>(row6, fold<Sum>(w21));
+      row6 = add_shares(row6, w21, 0x1p-10f);
       }
     }
     group.reduce(Partial<Sum, float>{row6});
-    row6 *= 0x1p-10f;
-    const float s24 = Fast::add(row6, 0x1.4f8b58p-17f);
-    const float s25 = Fast::rsqrt(s24);
+    const float s24 = Exact::add(row6, 0x1.4f8b58p-17f);
+    const float s25 = Exact::rsqrt(s24);
     #pragma unroll 4
     for (int j = 0; j < 16; ++j) {
       const int i = (j * 8 + t) * 8;
       {
       const auto p22 = load_pack<ElementBF16, 8>(in0 + (u * 1024 + i));
       float v23[8];
-      SINTER_EACH(8) v23[e] = Fast::sub(p22[e], row2);
+      SINTER_EACH(8) v23[e] = Exact::sub(p22[e], row2);
       float v26[8];
-      SINTER_EACH(8) v26[e] = Fast::mul(v23[e], s25);
+      SINTER_EACH(8) v26[e] = Exact::mul(v23[e], s25);
       const auto p27 = load_pack<ElementBF16, 8>(in1 + (i));
       float v28[8];
-      SINTER_EACH(8) v28[e] = Fast::mul(v26[e], p27[e]);
+      SINTER_EACH(8) v28[e] = Exact::mul(v26[e], p27[e]);
       const auto p29 = load_pack<ElementBF16, 8>(in2 + (i));
       float v30[8];
       SINTER_EACH(8) v30[e] = Fast::add(v28[e], p29[e]);

@@ -59,7 +59,7 @@ sinter_stitch(const float* __restrict__ operand0,
       const int i = (j * 256 + t) * 8;
       {
       float v14[8];
-      SINTER_EACH(8) v14[e] = Fast::sub(kept11[j][e], row1);
+      SINTER_EACH(8) v14[e] = Exact::sub(kept11[j][e], row1);
       float v15[8];
       SINTER_EACH(8) v15[e] = Fast::exp(v14[e]);
       SINTER_EACH(8) kept12[j][e] = v15[e];
@@ -125,7 +125,7 @@ sinter_stitch(const float* __restrict__ operand0,
       const int i = (j * 32 + t) * 8;
       {
       float v14[8];
-      SINTER_EACH(8) v14[e] = Fast::sub(kept11[j][e], row1);
+      SINTER_EACH(8) v14[e] = Exact::sub(kept11[j][e], row1);
       float v15[8];
       SINTER_EACH(8) v15[e] = Fast::exp(v14[e]);
       SINTER_EACH(8) kept12[j][e] = v15[e];
@@ -191,7 +191,7 @@ sinter_stitch(const float* __restrict__ operand0,
       const int i = (j * 32 + t) * 2;
       if (i < 74) {
       float v14[2];
-      SINTER_EACH(2) v14[e] = Fast::sub(kept11[j][e], row1);
+      SINTER_EACH(2) v14[e] = Exact::sub(kept11[j][e], row1);
       float v15[2];
       SINTER_EACH(2) v15[e] = Fast::exp(v14[e]);
       SINTER_EACH(2) kept12[j][e] = v15[e];

@@ -39,7 +39,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const int i = (j * 256 + t) * 4;
       if (i < 100) {
       float v20[4];
-      SINTER_EACH(4) v20[e] = Fast::add(kept18[j][e], kept19[j][e]);
+      SINTER_EACH(4) v20[e] = Exact::add(kept18[j][e], kept19[j][e]);
       float w21[4];
       SINTER_EACH(4) w21[e] = v20[e];
       row6 = Largest::join<float>(row6, fold<Largest>(w21));
@@ -52,9 +52,9 @@ sinter_stitch(const u16* __restrict__ in0,
       const int i = (j * 256 + t) * 4;
       if (i < 100) {
       float v22[4];
-      SINTER_EACH(4) v22[e] = Fast::add(kept18[j][e], kept19[j][e]);
+      SINTER_EACH(4) v22[e] = Exact::add(kept18[j][e], kept19[j][e]);
       float v23[4];
-      SINTER_EACH(4) v23[e] = Fast::sub(v22[e], row6);
+      SINTER_EACH(4) v23[e] = Exact::sub(v22[e], row6);
       float v24[4];
       SINTER_EACH(4) v24[e] = Fast::exp(v23[e]);
       float w25[4];

@@ -38,7 +38,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const int i = (j * 128 + t) * 1;
       if (i < 100) {
       float v23[1];
-      SINTER_EACH(1) v23[e] = Fast::add(kept21[j][e], kept22[j][e]);
+      SINTER_EACH(1) v23[e] = Exact::add(kept21[j][e], kept22[j][e]);
       float w24[1];
       SINTER_EACH(1) w24[e] = v23[e];
       row6 = Largest::join<float>(row6, fold<Largest>(w24));
@@ -51,9 +51,9 @@ sinter_stitch(const u16* __restrict__ in0,
       const int i = (j * 128 + t) * 1;
       if (i < 100) {
       float v25[1];
-      SINTER_EACH(1) v25[e] = Fast::add(kept21[j][e], kept22[j][e]);
+      SINTER_EACH(1) v25[e] = Exact::add(kept21[j][e], kept22[j][e]);
       float v26[1];
-      SINTER_EACH(1) v26[e] = Fast::sub(v25[e], row6);
+      SINTER_EACH(1) v26[e] = Exact::sub(v25[e], row6);
       float v27[1];
       SINTER_EACH(1) v27[e] = Fast::exp(v26[e]);
       float w28[1];
@@ -73,8 +73,8 @@ sinter_stitch(const u16* __restrict__ in0,
         const int k29 = k29t * 4 + static_cast<int>(threadIdx.x) % 4;
         const float s30 = ElementBF16::word(in0[(u * 100 + k29)]);
         const float s31 = ElementBF16::word(in1[(u * 100 + k29)]);
-        const float s32 = Fast::add(s30, s31);
-        const float s33 = Fast::sub(s32, row6);
+        const float s32 = Exact::add(s30, s31);
+        const float s33 = Exact::sub(s32, row6);
         const float s34 = Fast::exp(s33);
         const float s35 = Fast::div(s34, row10);
         const auto p36 = load_pack<ElementBF16, 1>(in2 + (u * 3600 + i + k29 * 36));

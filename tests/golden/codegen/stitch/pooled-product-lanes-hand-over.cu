@@ -31,7 +31,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const auto p23 = load_pack<ElementBF16, 4>(in0 + (u * 100 + i));
       const auto p24 = load_pack<ElementBF16, 4>(in1 + (u * 100 + i));
       float v25[4];
-      SINTER_EACH(4) v25[e] = Fast::add(p23[e], p24[e]);
+      SINTER_EACH(4) v25[e] = Exact::add(p23[e], p24[e]);
       float w26[4];
       SINTER_EACH(4) w26[e] = v25[e];
       row6 = Largest::join<float>(row6, fold<Largest>(w26));
@@ -46,9 +46,9 @@ sinter_stitch(const u16* __restrict__ in0,
       const auto p27 = load_pack<ElementBF16, 4>(in0 + (u * 100 + i));
       const auto p28 = load_pack<ElementBF16, 4>(in1 + (u * 100 + i));
       float v29[4];
-      SINTER_EACH(4) v29[e] = Fast::add(p27[e], p28[e]);
+      SINTER_EACH(4) v29[e] = Exact::add(p27[e], p28[e]);
       float v30[4];
-      SINTER_EACH(4) v30[e] = Fast::sub(v29[e], row6);
+      SINTER_EACH(4) v30[e] = Exact::sub(v29[e], row6);
       float v31[4];
       SINTER_EACH(4) v31[e] = Fast::exp(v30[e]);
       float w32[4];
@@ -65,9 +65,9 @@ sinter_stitch(const u16* __restrict__ in0,
       const auto p33 = load_pack<ElementBF16, 4>(in0 + (u * 100 + i));
       const auto p34 = load_pack<ElementBF16, 4>(in1 + (u * 100 + i));
       float v35[4];
-      SINTER_EACH(4) v35[e] = Fast::add(p33[e], p34[e]);
+      SINTER_EACH(4) v35[e] = Exact::add(p33[e], p34[e]);
       float v36[4];
-      SINTER_EACH(4) v36[e] = Fast::sub(v35[e], row6);
+      SINTER_EACH(4) v36[e] = Exact::sub(v35[e], row6);
       float v37[4];
       SINTER_EACH(4) v37[e] = Fast::exp(v36[e]);
       float v38[4];

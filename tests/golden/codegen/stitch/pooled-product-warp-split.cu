@@ -30,7 +30,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const auto p21 = load_pack<ElementBF16, 4>(in0 + (u * 100 + i));
       const auto p22 = load_pack<ElementBF16, 4>(in1 + (u * 100 + i));
       float v23[4];
-      SINTER_EACH(4) v23[e] = Fast::add(p21[e], p22[e]);
+      SINTER_EACH(4) v23[e] = Exact::add(p21[e], p22[e]);
       float w24[4];
       SINTER_EACH(4) w24[e] = v23[e];
       row6 = Largest::join<float>(row6, fold<Largest>(w24));
@@ -45,9 +45,9 @@ sinter_stitch(const u16* __restrict__ in0,
       const auto p25 = load_pack<ElementBF16, 4>(in0 + (u * 100 + i));
       const auto p26 = load_pack<ElementBF16, 4>(in1 + (u * 100 + i));
       float v27[4];
-      SINTER_EACH(4) v27[e] = Fast::add(p25[e], p26[e]);
+      SINTER_EACH(4) v27[e] = Exact::add(p25[e], p26[e]);
       float v28[4];
-      SINTER_EACH(4) v28[e] = Fast::sub(v27[e], row6);
+      SINTER_EACH(4) v28[e] = Exact::sub(v27[e], row6);
       float v29[4];
       SINTER_EACH(4) v29[e] = Fast::exp(v28[e]);
       float w30[4];
@@ -67,8 +67,8 @@ sinter_stitch(const u16* __restrict__ in0,
         const int k31 = k31t * 4 + static_cast<int>(threadIdx.x) % 4;
         const float s32 = ElementBF16::word(in0[(u * 100 + k31)]);
         const float s33 = ElementBF16::word(in1[(u * 100 + k31)]);
-        const float s34 = Fast::add(s32, s33);
-        const float s35 = Fast::sub(s34, row6);
+        const float s34 = Exact::add(s32, s33);
+        const float s35 = Exact::sub(s34, row6);
         const float s36 = Fast::exp(s35);
         const float s37 = Fast::div(s36, row10);
         const auto p38 = load_pack<ElementBF16, 4>(in2 + (u * 3600 + i + k31 * 36));

@@ -43,7 +43,7 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       const auto p14 = load_pack<ElementBF16, 8>(in0 + (u * 4096 + i));
       float v17[8];
-      SINTER_EACH(8) v17[e] = Fast::mul(p14[e], s16);
+      SINTER_EACH(8) v17[e] = Exact::mul(p14[e], s16);
       int v18[8];
       SINTER_EACH(8) v18[e] = to_s8(v17[e]);
       int w19[8];

@@ -30,7 +30,7 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       const auto p40 = load_pack<ElementBF16, 2>(in0 + (i));
       float v41[2];
-      SINTER_EACH(2) v41[e] = Fast::sigmoid(p40[e]);
+      SINTER_EACH(2) v41[e] = Exact::sigmoid(p40[e]);
       float w42[2];
       SINTER_EACH(2) w42[e] = v41[e];
       leave_pack<ElementF32, 2>(handed_at<ElementF32>(handed + 0) + (i), w42);
@@ -57,16 +57,16 @@ sinter_stitch(const u16* __restrict__ in0,
           SINTER_EACH(2) v46[e] = v45[e];
         }
         float v47[2];
-        SINTER_EACH(2) v47[e] = Fast::cos(v46[e]);
+        SINTER_EACH(2) v47[e] = Exact::cos(v46[e]);
         SINTER_EACH(2) v48[e] = Largest::join<float>(v48[e], v47[e]);
       }
       float w49[2];
       SINTER_EACH(2) w49[e] = v48[e];
-      row6 = Sum::join<float>(row6, fold<Sum>(w49));
+      row6 = add_shares(row6, w49, 0x1p-4f);
       }
     }
     group.reduce(Partial<Sum, float>{row6});
-    row6 *= 0x1.555556p-4f;
+    row6 *= 0x1.555556p+0f;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int i = (j * 256 + t) * 2;
@@ -126,11 +126,11 @@ sinter_stitch(const u16* __restrict__ in0,
           SINTER_EACH(2) v63[e] = v62[e];
         }
         float v64[2];
-        SINTER_EACH(2) v64[e] = Fast::add(v63[e], row6);
+        SINTER_EACH(2) v64[e] = Exact::add(v63[e], row6);
         float v65[2];
-        SINTER_EACH(2) v65[e] = Fast::add(v64[e], 0x1p-1f);
+        SINTER_EACH(2) v65[e] = Exact::add(v64[e], 0x1p-1f);
         float v66[2];
-        SINTER_EACH(2) v66[e] = Fast::relu(v65[e]);
+        SINTER_EACH(2) v66[e] = Exact::relu(v65[e]);
         SINTER_EACH(2) v67[e] = Largest::join<float>(v67[e], v66[e]);
       }
       float w68[2];
@@ -152,18 +152,18 @@ sinter_stitch(const u16* __restrict__ in0,
         SINTER_EACH(2) v71[e] = p70[e];
       }
       float v72[2];
-      SINTER_EACH(2) v72[e] = Fast::mul(v71[e], 0x1.99999ap-2f);
+      SINTER_EACH(2) v72[e] = Exact::mul(v71[e], 0x1.99999ap-2f);
       float v73[2];
-      SINTER_EACH(2) v73[e] = Fast::abs(v72[e]);
+      SINTER_EACH(2) v73[e] = Exact::abs(v72[e]);
       float v74[2];
-      SINTER_EACH(2) v74[e] = Fast::add(v73[e], 0x1p-1f);
+      SINTER_EACH(2) v74[e] = Exact::add(v73[e], 0x1p-1f);
       float v76;
       v76 = Sum::empty(float{});
       #pragma unroll 1
       for (int k75 = 0; k75 < 1; ++k75) {
         v76 = Sum::join<float>(v76, row6);
       }
-      const float s77 = Fast::mul(v76, 0x1p+0f);
+      const float s77 = Exact::mul(v76, 0x1p+0f);
       float v78[2];
       SINTER_EACH(2) v78[e] = Fast::pow(v74[e], s77);
       float w79[2];

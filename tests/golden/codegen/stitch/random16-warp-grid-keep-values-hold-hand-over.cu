@@ -58,7 +58,7 @@ sinter_stitch(const u16* __restrict__ in0,
         float v42[1];
         SINTER_EACH(1) v42[e] = ElementBF16::word(in0[(u + (i + e) * 37)]);
         float v43[1];
-        SINTER_EACH(1) v43[e] = Fast::exp(v42[e]);
+        SINTER_EACH(1) v43[e] = Exact::exp(v42[e]);
         SINTER_EACH(1) v45[e] = v43[e];
       } else {
         const float s44 = ElementBF16::word(in1[(u + -37)]);
@@ -68,14 +68,14 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(1) w46[e] = v45[e];
       leave_pack<ElementF32, 1>(handed_at<ElementF32>(handed + 0) + (i), w46);
       float v47[1];
-      SINTER_EACH(1) v47[e] = Fast::mul(kept41[j][e], v45[e]);
+      SINTER_EACH(1) v47[e] = Exact::mul(kept41[j][e], v45[e]);
       float w48[1];
       SINTER_EACH(1) w48[e] = v47[e];
-      row13 = Sum::join<float>(row13, fold<Sum>(w48));
+      row13 = add_shares(row13, w48, 0x1p-8f);
       }
     }
     group.reduce(Partial<Sum, float>{row13});
-    row13 *= 0x1.0953f4p-8f;
+    row13 *= 0x1.0953f4p+0f;
     group.share();
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
@@ -86,13 +86,13 @@ sinter_stitch(const u16* __restrict__ in0,
       float v50[1];
       SINTER_EACH(1) v50[e] = ElementE4M3::word(in2[(u * 247 + (i + e) * 2 + 84)]);
       float v51[1];
-      SINTER_EACH(1) v51[e] = Fast::add(v50[e], 0x1p-1f);
+      SINTER_EACH(1) v51[e] = Exact::add(v50[e], 0x1p-1f);
       float v52[1];
-      SINTER_EACH(1) v52[e] = Fast::sub(v51[e], row13);
+      SINTER_EACH(1) v52[e] = Exact::sub(v51[e], row13);
       float v53[1];
-      SINTER_EACH(1) v53[e] = Fast::mul(v49[e], v52[e]);
+      SINTER_EACH(1) v53[e] = Exact::mul(v49[e], v52[e]);
       float v54[1];
-      SINTER_EACH(1) v54[e] = Fast::mul(v53[e], 0x1p-1f);
+      SINTER_EACH(1) v54[e] = Exact::mul(v53[e], 0x1p-1f);
       if (live && j == 0) seen24 += 1.0f;
       const float s55 = live ? reciprocal_approx(seen24) : 0.0f;
       SINTER_EACH(1) column24[j][e].take(live ? v54[e] : column24[j][e].mean, s55);
@@ -135,7 +135,7 @@ sinter_stitch(const u16* __restrict__ in0,
         float v57[1];
         SINTER_EACH(1) v57[e] = ElementBF16::word(in0[(u + (i + e) * 37)]);
         float v58[1];
-        SINTER_EACH(1) v58[e] = Fast::exp(v57[e]);
+        SINTER_EACH(1) v58[e] = Exact::exp(v57[e]);
         SINTER_EACH(1) v60[e] = v58[e];
       } else {
         const float s59 = ElementBF16::word(in1[(u + -37)]);
@@ -145,14 +145,14 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(1) w61[e] = v60[e];
       leave_pack<ElementF32, 1>(handed_at<ElementF32>(handed + 0) + (i), w61);
       float v62[1];
-      SINTER_EACH(1) v62[e] = Fast::mul(kept56[j][e], v60[e]);
+      SINTER_EACH(1) v62[e] = Exact::mul(kept56[j][e], v60[e]);
       float w63[1];
       SINTER_EACH(1) w63[e] = v62[e];
-      row13 = Sum::join<float>(row13, fold<Sum>(w63));
+      row13 = add_shares(row13, w63, 0x1p-8f);
       }
     }
     group.reduce(Partial<Sum, float>{row13});
-    row13 *= 0x1.0953f4p-8f;
+    row13 *= 0x1.0953f4p+0f;
     group.share();
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
@@ -163,31 +163,31 @@ sinter_stitch(const u16* __restrict__ in0,
       float v65[1];
       SINTER_EACH(1) v65[e] = ElementE4M3::word(in2[(u * 247 + (i + e) * 2 + 84)]);
       float v66[1];
-      SINTER_EACH(1) v66[e] = Fast::add(v65[e], 0x1p-1f);
+      SINTER_EACH(1) v66[e] = Exact::add(v65[e], 0x1p-1f);
       float v67[1];
-      SINTER_EACH(1) v67[e] = Fast::sub(v66[e], row13);
+      SINTER_EACH(1) v67[e] = Exact::sub(v66[e], row13);
       float v68[1];
-      SINTER_EACH(1) v68[e] = Fast::mul(v64[e], v67[e]);
+      SINTER_EACH(1) v68[e] = Exact::mul(v64[e], v67[e]);
       float v69[1];
-      SINTER_EACH(1) v69[e] = Fast::mul(v68[e], 0x1p-1f);
+      SINTER_EACH(1) v69[e] = Exact::mul(v68[e], 0x1p-1f);
       const auto p70 = load_pack<ElementF32, 1>(reinterpret_cast<const float*>(scratch + 7168) + (i));
       float v71[1];
-      SINTER_EACH(1) v71[e] = Fast::sub(v69[e], p70[e]);
+      SINTER_EACH(1) v71[e] = Exact::sub(v69[e], p70[e]);
       const auto p72 = load_pack<ElementF32, 1>(reinterpret_cast<const float*>(scratch + 6912) + (i));
       float v73[1];
-      SINTER_EACH(1) v73[e] = Fast::add(p72[e], 0x1p-4f);
+      SINTER_EACH(1) v73[e] = Exact::add(p72[e], 0x1p-4f);
       float v74[1];
-      SINTER_EACH(1) v74[e] = Fast::rsqrt(v73[e]);
+      SINTER_EACH(1) v74[e] = Exact::rsqrt(v73[e]);
       float v75[1];
-      SINTER_EACH(1) v75[e] = Fast::mul(v71[e], v74[e]);
+      SINTER_EACH(1) v75[e] = Exact::mul(v71[e], v74[e]);
       float v76[1];
-      SINTER_EACH(1) v76[e] = Fast::mul(v69[e], 0x1p-1f);
+      SINTER_EACH(1) v76[e] = Exact::mul(v69[e], 0x1p-1f);
       float v77[1];
-      SINTER_EACH(1) v77[e] = Fast::add(v75[e], v76[e]);
+      SINTER_EACH(1) v77[e] = Exact::add(v75[e], v76[e]);
       float v78[1];
-      SINTER_EACH(1) v78[e] = Fast::mul(v77[e], 0x1p-3f);
+      SINTER_EACH(1) v78[e] = Exact::mul(v77[e], 0x1p-3f);
       float v79[1];
-      SINTER_EACH(1) v79[e] = Fast::sin(v78[e]);
+      SINTER_EACH(1) v79[e] = Exact::sin(v78[e]);
       float v80[1];
       SINTER_EACH(1) v80[e] = Fast::sigmoid(v79[e]);
       float w81[1];

@@ -26,22 +26,22 @@ sinter_stitch(const u16* __restrict__ in0,
     SINTER_EACH(1) column7[j][e] = Sum::empty(float{});
   int turn = 0;
   for (long long base = blockIdx.x * 64ll; base < units; base += (gridDim.x * 64ll) * 4, turn += 4) {
-    Pack<ElementBF16, 1> kept10s[4][1];
-    Pack<ElementE4M3, 1> kept11s[4][1];
+    Pack<ElementBF16, 1> kept11s[4][1];
+    Pack<ElementE4M3, 1> kept12s[4][1];
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 64ll) + static_cast<int>(threadIdx.x) / 2;
     const bool live = mine < units;
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 2 ? turn + q : 1;
-    auto& kept10 = kept10s[q];
     auto& kept11 = kept11s[q];
+    auto& kept12 = kept12s[q];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
       {
-        kept10[j] = load_pack<ElementBF16, 1>(in0 + (u * 2 + i));
-        kept11[j] = load_pack<ElementE4M3, 1>(in1 + (i + ((u) % 13) * 2));
+        kept11[j] = load_pack<ElementBF16, 1>(in0 + (u * 2 + i));
+        kept12[j] = load_pack<ElementE4M3, 1>(in1 + (i + ((u) % 13) * 2));
       }
     }
   }
@@ -51,23 +51,24 @@ sinter_stitch(const u16* __restrict__ in0,
     const bool live = mine < units;
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 2 ? turn + q : 1;
-    auto& kept10 = kept10s[q];
     auto& kept11 = kept11s[q];
+    auto& kept12 = kept12s[q];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
       {
-        if (live) hold_pack(dynamic_shared + 0, (round * 1 + j) * 128 + threadIdx.x, kept10[j]);
-        if (live) hold_pack(dynamic_shared + 512, (round * 1 + j) * 128 + threadIdx.x, kept11[j]);
+        if (live) hold_pack(dynamic_shared + 0, (round * 1 + j) * 128 + threadIdx.x, kept11[j]);
+        if (live) hold_pack(dynamic_shared + 512, (round * 1 + j) * 128 + threadIdx.x, kept12[j]);
       }
     }
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
       {
-      float v12[1];
-      SINTER_EACH(1) v12[e] = Fast::mul(kept11[j][e], kept10[j][e]);
-      if (live) SINTER_EACH(1) column7[j][e] = Sum::join<float>(column7[j][e], v12[e]);
+      float v13[1];
+      SINTER_EACH(1) v13[e] = Exact::mul(kept12[j][e], kept11[j][e]);
+      const float s14 = mean_share(units);
+      if (live) SINTER_EACH(1) column7[j][e] = fmaf(v13[e], s14, column7[j][e]);
       }
     }
   }
@@ -80,28 +81,28 @@ sinter_stitch(const u16* __restrict__ in0,
       own_part<float, 8, 2>(scratch + 0));
   grid_barrier(barrier);
   join_columns<Sum, float, 128, 8, 2>(reinterpret_cast<const float*>(scratch + 0),
-      reinterpret_cast<float*>(shared_columns), ColumnResults<float>{reinterpret_cast<float*>(scratch + 256), 1.0f / static_cast<float>(units)});
+      reinterpret_cast<float*>(shared_columns), ColumnResults<float>{reinterpret_cast<float*>(scratch + 256), mean_rest(units)});
   grid_barrier(barrier);
   }
   {
   int turn = 0;
   for (long long base = blockIdx.x * 64ll; base < units; base += (gridDim.x * 64ll) * 4, turn += 4) {
-    Pack<ElementBF16, 1> kept13s[4][1];
-    Pack<ElementE4M3, 1> kept14s[4][1];
+    Pack<ElementBF16, 1> kept15s[4][1];
+    Pack<ElementE4M3, 1> kept16s[4][1];
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x * 64ll) + static_cast<int>(threadIdx.x) / 2;
     const bool live = mine < units;
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 2 ? turn + q : 1;
-    auto& kept13 = kept13s[q];
-    auto& kept14 = kept14s[q];
+    auto& kept15 = kept15s[q];
+    auto& kept16 = kept16s[q];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
       {
-        kept13[j] = take_pack<ElementBF16, 1>(dynamic_shared + 0, (round * 1 + j) * 128 + threadIdx.x);
-        kept14[j] = take_pack<ElementE4M3, 1>(dynamic_shared + 512, (round * 1 + j) * 128 + threadIdx.x);
+        kept15[j] = take_pack<ElementBF16, 1>(dynamic_shared + 0, (round * 1 + j) * 128 + threadIdx.x);
+        kept16[j] = take_pack<ElementE4M3, 1>(dynamic_shared + 512, (round * 1 + j) * 128 + threadIdx.x);
       }
     }
   }
@@ -111,22 +112,22 @@ sinter_stitch(const u16* __restrict__ in0,
     const bool live = mine < units;
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 2 ? turn + q : 1;
-    auto& kept13 = kept13s[q];
-    auto& kept14 = kept14s[q];
+    auto& kept15 = kept15s[q];
+    auto& kept16 = kept16s[q];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
       {
-      float v15[1];
-      SINTER_EACH(1) v15[e] = Fast::add(kept14[j][e], 0x1p-1f);
-      const auto p16 = load_pack<ElementF32, 1>(reinterpret_cast<const float*>(scratch + 256) + (i));
       float v17[1];
-      SINTER_EACH(1) v17[e] = Fast::sub(v15[e], p16[e]);
-      float v18[1];
-      SINTER_EACH(1) v18[e] = Fast::mul(kept13[j][e], v17[e]);
-      float w19[1];
-      SINTER_EACH(1) w19[e] = v18[e];
-      if (live) store_pack<ElementF16, 1>(out0 + (u * 2 + i), w19);
+      SINTER_EACH(1) v17[e] = Exact::add(kept16[j][e], 0x1p-1f);
+      const auto p18 = load_pack<ElementF32, 1>(reinterpret_cast<const float*>(scratch + 256) + (i));
+      float v19[1];
+      SINTER_EACH(1) v19[e] = Fast::sub(v17[e], p18[e]);
+      float v20[1];
+      SINTER_EACH(1) v20[e] = Fast::mul(kept15[j][e], v19[e]);
+      float w21[1];
+      SINTER_EACH(1) w21[e] = v20[e];
+      if (live) store_pack<ElementF16, 1>(out0 + (u * 2 + i), w21);
       }
     }
   }

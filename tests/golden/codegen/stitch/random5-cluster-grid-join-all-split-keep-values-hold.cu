@@ -30,27 +30,27 @@ sinter_stitch(const float* __restrict__ in0,
   for (int j = 0; j < 1; ++j)
     SINTER_EACH(1) column21[j][e] = Sum::empty(float{});
   for (long long base = blockIdx.x / 4; base < units; base += (gridDim.x / 4) * 4) {
-    Pack<ElementF32, 1> kept57s[4][1];
-    Pack<ElementF16, 1> kept58s[4][1];
-    Pack<ElementPred, 1> kept59s[4][1];
+    Pack<ElementF32, 1> kept58s[4][1];
+    Pack<ElementF16, 1> kept59s[4][1];
     Pack<ElementPred, 1> kept60s[4][1];
+    Pack<ElementPred, 1> kept61s[4][1];
   #pragma unroll
   for (int q = 0; q < 4; ++q) {
     const long long mine = base + q * (gridDim.x / 4);
     const bool live = mine < units;
     const long long u = live ? mine : units - 1;
-    auto& kept57 = kept57s[q];
     auto& kept58 = kept58s[q];
     auto& kept59 = kept59s[q];
     auto& kept60 = kept60s[q];
+    auto& kept61 = kept61s[q];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 4 + rank) * 512 + t) * 1;
       if (i < 1146) {
-        kept57[j] = load_pack<ElementF32, 1>(in0 + (u * 573 + ((i) % 573)));
-        kept58[j] = load_pack<ElementF16, 1>(in1 + (u * 573 + ((i) % 573)));
-        kept59[j] = load_pack<ElementPred, 1>(in2 + (u * 1146 + i));
-        kept60[j] = load_pack<ElementPred, 1>(in3 + (u * 1146 + i));
+        kept58[j] = load_pack<ElementF32, 1>(in0 + (u * 573 + ((i) % 573)));
+        kept59[j] = load_pack<ElementF16, 1>(in1 + (u * 573 + ((i) % 573)));
+        kept60[j] = load_pack<ElementPred, 1>(in2 + (u * 1146 + i));
+        kept61[j] = load_pack<ElementPred, 1>(in3 + (u * 1146 + i));
       }
     }
   }
@@ -59,93 +59,94 @@ sinter_stitch(const float* __restrict__ in0,
     const long long mine = base + q * (gridDim.x / 4);
     const bool live = mine < units;
     const long long u = live ? mine : units - 1;
-    auto& kept57 = kept57s[q];
     auto& kept58 = kept58s[q];
     auto& kept59 = kept59s[q];
     auto& kept60 = kept60s[q];
+    auto& kept61 = kept61s[q];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 4 + rank) * 512 + t) * 1;
       if (i < 2) {
-      float v71[1];
-      SINTER_EACH(1) v71[e] = Largest::empty(float{});
-      #pragma unroll 11
-      for (int k61 = 0; k61 < 573; ++k61) {
-        float v69[1];
-        if ((i) < 1) {
-          float v62[1];
-          SINTER_EACH(1) v62[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k61)]);
-          float v63[1];
-          SINTER_EACH(1) v63[e] = ElementF16::word(in1[(u * 573 + (i + e) * 573 + k61)]);
-          float v64[1];
-          SINTER_EACH(1) v64[e] = Fast::mul(v62[e], v63[e]);
-          float v65[1];
-          SINTER_EACH(1) v65[e] = Fast::abs(v64[e]);
-          float v66[1];
-          SINTER_EACH(1) v66[e] = Fast::add(v65[e], 0x1p-1f);
-          float v67[1];
-          SINTER_EACH(1) v67[e] = Fast::reciprocal(v66[e]);
-          SINTER_EACH(1) v69[e] = v67[e];
-        } else {
-          float v68[1];
-          SINTER_EACH(1) v68[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k61 + -573)]);
-          SINTER_EACH(1) v69[e] = v68[e];
-        }
-        float v70[1];
-        SINTER_EACH(1) v70[e] = rounded<ElementF16>(v69[e]);
-        SINTER_EACH(1) v71[e] = Largest::join<float>(v71[e], v70[e]);
-      }
       float v72[1];
-      SINTER_EACH(1) v72[e] = Fast::erf(v71[e]);
+      SINTER_EACH(1) v72[e] = Largest::empty(float{});
+      #pragma unroll 11
+      for (int k62 = 0; k62 < 573; ++k62) {
+        float v70[1];
+        if ((i) < 1) {
+          float v63[1];
+          SINTER_EACH(1) v63[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k62)]);
+          float v64[1];
+          SINTER_EACH(1) v64[e] = ElementF16::word(in1[(u * 573 + (i + e) * 573 + k62)]);
+          float v65[1];
+          SINTER_EACH(1) v65[e] = Exact::mul(v63[e], v64[e]);
+          float v66[1];
+          SINTER_EACH(1) v66[e] = Exact::abs(v65[e]);
+          float v67[1];
+          SINTER_EACH(1) v67[e] = Exact::add(v66[e], 0x1p-1f);
+          float v68[1];
+          SINTER_EACH(1) v68[e] = Exact::reciprocal(v67[e]);
+          SINTER_EACH(1) v70[e] = v68[e];
+        } else {
+          float v69[1];
+          SINTER_EACH(1) v69[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k62 + -573)]);
+          SINTER_EACH(1) v70[e] = v69[e];
+        }
+        float v71[1];
+        SINTER_EACH(1) v71[e] = rounded<ElementF16>(v70[e]);
+        SINTER_EACH(1) v72[e] = Largest::join<float>(v72[e], v71[e]);
+      }
       float v73[1];
-      SINTER_EACH(1) v73[e] = Fast::abs(v72[e]);
+      SINTER_EACH(1) v73[e] = Exact::erf(v72[e]);
       float v74[1];
-      SINTER_EACH(1) v74[e] = Fast::add(v73[e], 0x1p-1f);
+      SINTER_EACH(1) v74[e] = Exact::abs(v73[e]);
       float v75[1];
-      SINTER_EACH(1) v75[e] = Fast::rsqrt(v74[e]);
+      SINTER_EACH(1) v75[e] = Exact::add(v74[e], 0x1p-1f);
       float v76[1];
-      SINTER_EACH(1) v76[e] = Fast::tanh(v75[e]);
+      SINTER_EACH(1) v76[e] = Exact::rsqrt(v75[e]);
       float v77[1];
-      SINTER_EACH(1) v77[e] = Fast::mul(v75[e], v76[e]);
-      if (live) SINTER_EACH(1) column21[j][e] = Sum::join<float>(column21[j][e], v77[e]);
+      SINTER_EACH(1) v77[e] = Exact::tanh(v76[e]);
+      float v78[1];
+      SINTER_EACH(1) v78[e] = Exact::mul(v76[e], v77[e]);
+      const float s79 = mean_share(units);
+      if (live) SINTER_EACH(1) column21[j][e] = fmaf(v78[e], s79, column21[j][e]);
       }
     }
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 4 + rank) * 512 + t) * 1;
       if (i < 1146) {
-      bool v78[1];
-      SINTER_EACH(1) v78[e] = Fast::either(kept59[j][e], kept60[j][e]);
-      float v86[1];
-      if ((((i) / 573)) < 1) {
-        const auto p79 = load_pack<ElementF32, 1>(in0 + (u * 573 + i));
-        const auto p80 = load_pack<ElementF16, 1>(in1 + (u * 573 + i));
-        float v81[1];
-        SINTER_EACH(1) v81[e] = Fast::mul(p79[e], p80[e]);
-        float v82[1];
-        SINTER_EACH(1) v82[e] = Fast::abs(v81[e]);
-        float v83[1];
-        SINTER_EACH(1) v83[e] = Fast::add(v82[e], 0x1p-1f);
-        float v84[1];
-        SINTER_EACH(1) v84[e] = Fast::reciprocal(v83[e]);
-        SINTER_EACH(1) v86[e] = v84[e];
-      } else {
-        const auto p85 = load_pack<ElementF32, 1>(in0 + (u * 573 + i + -573));
-        SINTER_EACH(1) v86[e] = p85[e];
-      }
-      float v87[1];
-      SINTER_EACH(1) v87[e] = rounded<ElementF16>(v86[e]);
+      bool v80[1];
+      SINTER_EACH(1) v80[e] = Exact::either(kept60[j][e], kept61[j][e]);
       float v88[1];
-      SINTER_EACH(1) v88[e] = Fast::mul(kept57[j][e], kept58[j][e]);
+      if ((((i) / 573)) < 1) {
+        const auto p81 = load_pack<ElementF32, 1>(in0 + (u * 573 + i));
+        const auto p82 = load_pack<ElementF16, 1>(in1 + (u * 573 + i));
+        float v83[1];
+        SINTER_EACH(1) v83[e] = Exact::mul(p81[e], p82[e]);
+        float v84[1];
+        SINTER_EACH(1) v84[e] = Exact::abs(v83[e]);
+        float v85[1];
+        SINTER_EACH(1) v85[e] = Exact::add(v84[e], 0x1p-1f);
+        float v86[1];
+        SINTER_EACH(1) v86[e] = Exact::reciprocal(v85[e]);
+        SINTER_EACH(1) v88[e] = v86[e];
+      } else {
+        const auto p87 = load_pack<ElementF32, 1>(in0 + (u * 573 + i + -573));
+        SINTER_EACH(1) v88[e] = p87[e];
+      }
       float v89[1];
-      SINTER_EACH(1) v89[e] = (v78[e] ? v87[e] : v88[e]);
+      SINTER_EACH(1) v89[e] = rounded<ElementF16>(v88[e]);
       float v90[1];
-      SINTER_EACH(1) v90[e] = Fast::add(v89[e], 0x1p-1f);
+      SINTER_EACH(1) v90[e] = Exact::mul(kept58[j][e], kept59[j][e]);
       float v91[1];
-      SINTER_EACH(1) v91[e] = Fast::relu(v90[e]);
-      float w92[1];
-      SINTER_EACH(1) w92[e] = v91[e];
-      if (live) store_pack<ElementF16, 1>(out1 + (u * 1146 + i), w92);
+      SINTER_EACH(1) v91[e] = (v80[e] ? v89[e] : v90[e]);
+      float v92[1];
+      SINTER_EACH(1) v92[e] = Fast::add(v91[e], 0x1p-1f);
+      float v93[1];
+      SINTER_EACH(1) v93[e] = Fast::relu(v92[e]);
+      float w94[1];
+      SINTER_EACH(1) w94[e] = v93[e];
+      if (live) store_pack<ElementF16, 1>(out1 + (u * 1146 + i), w94);
       }
     }
   }
@@ -154,7 +155,7 @@ sinter_stitch(const float* __restrict__ in0,
       reinterpret_cast<float*>(shared_columns), own_part<float, 4, 2>(scratch + 0));
   grid_barrier(barrier);
   join_all_columns<Sum, float, 512, 4, 2>(reinterpret_cast<const float*>(scratch + 0),
-      reinterpret_cast<float*>(shared_columns), ColumnResults<float>{reinterpret_cast<float*>(shared_columns + 8192), 1.0f / static_cast<float>(units)});
+      reinterpret_cast<float*>(shared_columns), ColumnResults<float>{reinterpret_cast<float*>(shared_columns + 8192), mean_rest(units)});
   }
   {
   for (long long base = blockIdx.x / 4; base < units; base += (gridDim.x / 4) * 4) {
@@ -167,57 +168,57 @@ sinter_stitch(const float* __restrict__ in0,
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 4 + rank) * 16 + t / 32) * 1;
       if (i < 2) {
-      float v103[1];
-      SINTER_EACH(1) v103[e] = Largest::empty(float{});
-      #pragma unroll 11
-      for (int k93t = 0; k93t < 18; ++k93t) {
-        const int k93 = k93t * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (k93 >= 573) continue;
-        float v101[1];
-        if ((i) < 1) {
-          float v94[1];
-          SINTER_EACH(1) v94[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k93)]);
-          float v95[1];
-          SINTER_EACH(1) v95[e] = ElementF16::word(in1[(u * 573 + (i + e) * 573 + k93)]);
-          float v96[1];
-          SINTER_EACH(1) v96[e] = Fast::mul(v94[e], v95[e]);
-          float v97[1];
-          SINTER_EACH(1) v97[e] = Fast::abs(v96[e]);
-          float v98[1];
-          SINTER_EACH(1) v98[e] = Fast::add(v97[e], 0x1p-1f);
-          float v99[1];
-          SINTER_EACH(1) v99[e] = Fast::reciprocal(v98[e]);
-          SINTER_EACH(1) v101[e] = v99[e];
-        } else {
-          float v100[1];
-          SINTER_EACH(1) v100[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k93 + -573)]);
-          SINTER_EACH(1) v101[e] = v100[e];
-        }
-        float v102[1];
-        SINTER_EACH(1) v102[e] = rounded<ElementF16>(v101[e]);
-        SINTER_EACH(1) v103[e] = Largest::join<float>(v103[e], v102[e]);
-      }
-      SINTER_EACH(1) v103[e] = join_lanes<Largest, 32>(v103[e]);
-      float v104[1];
-      SINTER_EACH(1) v104[e] = Fast::erf(v103[e]);
       float v105[1];
-      SINTER_EACH(1) v105[e] = Fast::abs(v104[e]);
+      SINTER_EACH(1) v105[e] = Largest::empty(float{});
+      #pragma unroll 11
+      for (int k95t = 0; k95t < 18; ++k95t) {
+        const int k95 = k95t * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (k95 >= 573) continue;
+        float v103[1];
+        if ((i) < 1) {
+          float v96[1];
+          SINTER_EACH(1) v96[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k95)]);
+          float v97[1];
+          SINTER_EACH(1) v97[e] = ElementF16::word(in1[(u * 573 + (i + e) * 573 + k95)]);
+          float v98[1];
+          SINTER_EACH(1) v98[e] = Exact::mul(v96[e], v97[e]);
+          float v99[1];
+          SINTER_EACH(1) v99[e] = Exact::abs(v98[e]);
+          float v100[1];
+          SINTER_EACH(1) v100[e] = Exact::add(v99[e], 0x1p-1f);
+          float v101[1];
+          SINTER_EACH(1) v101[e] = Exact::reciprocal(v100[e]);
+          SINTER_EACH(1) v103[e] = v101[e];
+        } else {
+          float v102[1];
+          SINTER_EACH(1) v102[e] = ElementF32::word(in0[(u * 573 + (i + e) * 573 + k95 + -573)]);
+          SINTER_EACH(1) v103[e] = v102[e];
+        }
+        float v104[1];
+        SINTER_EACH(1) v104[e] = rounded<ElementF16>(v103[e]);
+        SINTER_EACH(1) v105[e] = Largest::join<float>(v105[e], v104[e]);
+      }
+      SINTER_EACH(1) v105[e] = join_lanes<Largest, 32>(v105[e]);
       float v106[1];
-      SINTER_EACH(1) v106[e] = Fast::add(v105[e], 0x1p-1f);
+      SINTER_EACH(1) v106[e] = Exact::erf(v105[e]);
       float v107[1];
-      SINTER_EACH(1) v107[e] = Fast::rsqrt(v106[e]);
+      SINTER_EACH(1) v107[e] = Exact::abs(v106[e]);
       float v108[1];
-      SINTER_EACH(1) v108[e] = Fast::tanh(v107[e]);
+      SINTER_EACH(1) v108[e] = Exact::add(v107[e], 0x1p-1f);
       float v109[1];
-      SINTER_EACH(1) v109[e] = Fast::add(v107[e], 0x1p-1f);
-      const auto p110 = load_pack<ElementF32, 1>(reinterpret_cast<const float*>(shared_columns + 8192) + (i));
+      SINTER_EACH(1) v109[e] = Exact::rsqrt(v108[e]);
+      float v110[1];
+      SINTER_EACH(1) v110[e] = Exact::tanh(v109[e]);
       float v111[1];
-      SINTER_EACH(1) v111[e] = Fast::sub(v109[e], p110[e]);
-      float v112[1];
-      SINTER_EACH(1) v112[e] = Fast::mul(v108[e], v111[e]);
-      float w113[1];
-      SINTER_EACH(1) w113[e] = v112[e];
-      if (live && static_cast<int>(threadIdx.x) % 32 == 0) store_pack<ElementBF16, 1>(out0 + (u * 2 + i), w113);
+      SINTER_EACH(1) v111[e] = Exact::add(v109[e], 0x1p-1f);
+      const auto p112 = load_pack<ElementF32, 1>(reinterpret_cast<const float*>(shared_columns + 8192) + (i));
+      float v113[1];
+      SINTER_EACH(1) v113[e] = Fast::sub(v111[e], p112[e]);
+      float v114[1];
+      SINTER_EACH(1) v114[e] = Fast::mul(v110[e], v113[e]);
+      float w115[1];
+      SINTER_EACH(1) w115[e] = v114[e];
+      if (live && static_cast<int>(threadIdx.x) % 32 == 0) store_pack<ElementBF16, 1>(out0 + (u * 2 + i), w115);
       }
     }
   }

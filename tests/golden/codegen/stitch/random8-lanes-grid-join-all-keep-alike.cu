@@ -44,21 +44,21 @@ sinter_stitch(const unsigned char* __restrict__ in0,
       const int i = (j * 16 + t) * 2;
       if (i < 222) {
       float v17[2];
-      SINTER_EACH(2) v17[e] = Fast::cos(kept16[j][e]);
+      SINTER_EACH(2) v17[e] = Exact::cos(kept16[j][e]);
       float v18[2];
       SINTER_EACH(2) v18[e] = rounded<ElementBF16>(v17[e]);
       float v19[2];
-      SINTER_EACH(2) v19[e] = Fast::abs(v18[e]);
+      SINTER_EACH(2) v19[e] = Exact::abs(v18[e]);
       float v20[2];
-      SINTER_EACH(2) v20[e] = Fast::add(v19[e], 0x1p-1f);
+      SINTER_EACH(2) v20[e] = Exact::add(v19[e], 0x1p-1f);
       float v21[2];
-      SINTER_EACH(2) v21[e] = Fast::sqrt(v20[e]);
+      SINTER_EACH(2) v21[e] = Exact::sqrt(v20[e]);
       float v22[2];
-      SINTER_EACH(2) v22[e] = Fast::add(v21[e], kept16[j][e]);
+      SINTER_EACH(2) v22[e] = Exact::add(v21[e], kept16[j][e]);
       float v23[2];
       SINTER_EACH(2) v23[e] = (kept15[j][e] ? v22[e] : kept16[j][e]);
       float v24[2];
-      SINTER_EACH(2) v24[e] = Fast::mul(v23[e], v21[e]);
+      SINTER_EACH(2) v24[e] = Exact::mul(v23[e], v21[e]);
       if (live) SINTER_EACH(2) column13[j][e] = Smallest::join<float>(column13[j][e], v24[e]);
       }
     }
@@ -80,7 +80,7 @@ sinter_stitch(const unsigned char* __restrict__ in0,
       const auto p25 = load_pack<ElementF32, 2>(reinterpret_cast<const float*>(shared_columns + 14208) + (n));
       const auto p26 = load_pack<ElementBF16, 2>(in2 + (n));
       float v27[2];
-      SINTER_EACH(2) v27[e] = Fast::mul(p25[e], p26[e]);
+      SINTER_EACH(2) v27[e] = Exact::mul(p25[e], p26[e]);
       float v28[2];
       SINTER_EACH(2) v28[e] = Fast::add(v27[e], p25[e]);
       float w29[2];

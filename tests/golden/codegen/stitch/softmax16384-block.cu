@@ -39,7 +39,7 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       const auto p13 = load_pack<ElementBF16, 4>(in0 + (u * 16384 + i));
       float v14[4];
-      SINTER_EACH(4) v14[e] = Fast::sub(p13[e], row2);
+      SINTER_EACH(4) v14[e] = Exact::sub(p13[e], row2);
       float v15[4];
       SINTER_EACH(4) v15[e] = Fast::exp(v14[e]);
       float w16[4];
@@ -54,7 +54,7 @@ sinter_stitch(const u16* __restrict__ in0,
       {
       const auto p17 = load_pack<ElementBF16, 4>(in0 + (u * 16384 + i));
       float v18[4];
-      SINTER_EACH(4) v18[e] = Fast::sub(p17[e], row2);
+      SINTER_EACH(4) v18[e] = Exact::sub(p17[e], row2);
       float v19[4];
       SINTER_EACH(4) v19[e] = Fast::exp(v18[e]);
       float v20[4];

@@ -48,7 +48,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const int i = ((j * 2 + rank) * 256 + t) * 8;
       {
       float v14[8];
-      SINTER_EACH(8) v14[e] = Fast::sub(kept11[j][e], row2);
+      SINTER_EACH(8) v14[e] = Exact::sub(kept11[j][e], row2);
       float v15[8];
       SINTER_EACH(8) v15[e] = Fast::exp(v14[e]);
       SINTER_EACH(8) kept12[j][e] = v15[e];

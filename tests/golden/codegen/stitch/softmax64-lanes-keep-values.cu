@@ -47,7 +47,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const int i = (j * 16 + t) * 4;
       {
       float v14[4];
-      SINTER_EACH(4) v14[e] = Fast::sub(kept11[j][e], row2);
+      SINTER_EACH(4) v14[e] = Exact::sub(kept11[j][e], row2);
       float v15[4];
       SINTER_EACH(4) v15[e] = Fast::exp(v14[e]);
       SINTER_EACH(4) kept12[j][e] = v15[e];
