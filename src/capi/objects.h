@@ -28,7 +28,8 @@ struct sinter_context : sinter::capi::Handle<sinter_context> {
   sinter::Config config;
   sinter::LogSink log;
   std::shared_ptr<sinter::Engine> engine;
-  std::shared_ptr<sinter::capi::BuildQueue> builds;  // of slots; a pending may outlive the context
+  // Of slots; a pending may outlive the context.
+  std::shared_ptr<sinter::capi::BuildQueue> builds;
   std::unique_ptr<sinter::PeriodicFile> metrics;  // null: none is asked for; goes before the engine
 };
 

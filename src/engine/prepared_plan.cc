@@ -73,6 +73,7 @@ class PreparedPlanImpl : public PreparedPlan {
     SINTER_ASSIGN_OR_RETURN(const BoundPlan* const bound, Usable(binding, m));
     const absl::Status enqueued = EnqueuePlan(*bound, stream, m, pdl_edge);
     if (!enqueued.ok()) return WithLastLaunched(enqueued);
+    if (m == 0 && plan_->without_rows.empty()) return absl::OkStatus();  // nothing was enqueued
     core_->counters.last_launched.store(short_digest_, std::memory_order_relaxed);
     core_->counters.launches.fetch_add(1, std::memory_order_relaxed);
     const auto passes = static_cast<uint64_t>(PassesFor(*plan_, m));

@@ -161,10 +161,11 @@ absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   if (computed && (own || OnlyMultiplied(value, dtype)) && RoundedAlike(value, dtype)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype), " in memory, the weights are ",
-      NameOf(dtype), computed ? ", and others read it too: cast it to " : ": cast it to ",
-      NameOf(dtype), computed ? " for the product" : ""));
+  return absl::InvalidArgumentError(
+      absl::StrCat("op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype),
+                   " in memory, the weights are ", NameOf(dtype),
+                   computed ? ", and others read it too: cast it to " : ": cast it to ",
+                   NameOf(dtype), computed ? " for the product" : ""));
 }
 
 // Whether no earlier run has rounded it to another dtype.

@@ -1,6 +1,7 @@
 // Slots over an engine that has stand-ins: generation 1, then the plan that was built.
 
 #include "gmock/gmock.h"
+#include "src/capi/build_queue.h"
 #include "src/capi/objects.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
@@ -29,6 +30,7 @@ class StandInSlots : public testing::Test {
     context_->config.stand_ins = true;
     context_->engine =
         sinter::CreateEngine(std::move(ports), context_->config, sinter::LogSink(), hooks);
+    context_->builds = std::make_shared<sinter::capi::BuildQueue>(1);
   }
 
   SlotPtr Create(uint32_t flags) {

@@ -1,6 +1,7 @@
 // A slot that is offered what tuning found, over an engine whose GPU is a fake: the graph of before
 // keeps its plan, and the slot lets it go.
 #include "gmock/gmock.h"
+#include "src/capi/build_queue.h"
 #include "src/capi/objects.h"
 #include "tests/capi/abi.h"
 #include "tests/unit/engine/fakes.h"
@@ -22,6 +23,7 @@ class TunedSlot : public testing::Test {
   static ContextPtr ContextOn(FakeWorld& world) {
     auto* const context = new sinter_context;
     context->engine = world.MakeEngine();
+    context->builds = std::make_shared<sinter::capi::BuildQueue>(1);
     return ContextPtr(context);
   }
   SlotPtr Create() {

@@ -638,7 +638,8 @@ TEST_F(Fp8, MutantsAreCaught) {
         "at = step(&matrices_[matrix]) + 1", kFlow},
        blocks},
       {{"columns have the first one's factor", kScaling,
-        "unpack(factors[kOne ? 0 : column * kStride])", "unpack(factors[0])", kFlow},
+        "load_pair<Element, kCount, kOne ? 0 : kStride>(vector, column)",
+        "load_pair<Element, kCount, 0>(vector, column)", kFlow},
        rows},
   };
   constexpr int64_t kRows = 128;

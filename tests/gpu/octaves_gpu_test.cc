@@ -176,6 +176,7 @@ class Octaves : public GpuTest {
     Torch torch;
     bool positive = false, two = false;
     double absolute = 0;
+    int last = 127;  // octave in which what the chain says is still finite
   };
 
   static Case OfUnary(UnaryKind kind, float (*torch)(float), bool positive = false,
@@ -241,7 +242,9 @@ class Octaves : public GpuTest {
            SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, one, exp));
            return b.Unary(UnaryKind::kLog, sum);
          },
-         [](float x, float) { return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x)))); }},
+         [](float x, float) { return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x)))); },
+         false, false, 0,
+         5},  // above 88 the exponential is infinite, in PyTorch's log(1 + exp(x)) too
         {"1 - tanh^2",
          [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
            SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
@@ -258,7 +261,8 @@ class Octaves : public GpuTest {
     return 0.5f * x * (1 + Tanh(0.79788456f * (x + 0.044715f * x * x * x)));
   }
 
-  void ExpectStitched(const Case& c, const Type& type) {
+  void ExpectStitched(const Case& c, Type type) {
+    type.last = std::min(type.last, c.last);
     ChainBuilder b;
     const TensorType rows = {type.dtype, {Dim::M(), Dim::Constant(kColumns)}};
     const ValueId x = *b.Input(rows), y = c.two ? *b.Input(rows) : kNoValue;

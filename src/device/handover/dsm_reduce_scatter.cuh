@@ -117,7 +117,7 @@ struct DsmReduceScatter {
   template <class EpilogueType>
   static SINTER_DEVICE UnitTerms<EpilogueType> terms_of(int unit, const EpilogueType& epilogue,
                                                         int column) {
-    UnitTerms<EpilogueType> terms;
+    UnitTerms<EpilogueType> terms = {};
     if constexpr (EpilogueType::kTermWords > 0) {
       if constexpr (Config::kSwapped) {
         terms.pairs[0] = epilogue.terms(column + SwappedParts<Config, P>::column_of(unit));

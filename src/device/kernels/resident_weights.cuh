@@ -172,6 +172,7 @@ SINTER_DEVICE void round_c(u32 (&c)[P::kGroups * 2], const float (&d)[P::kAccumu
                            const EpilogueType& epilogue, Terms& terms,
                            const HeldScaling<typename EpilogueType::Scaling>& scaling) {
   constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
+  terms.complete();
 #pragma unroll
   for (int g = 0; g < P::kGroups; ++g) {
     const auto& two = terms.of(g);
@@ -189,7 +190,7 @@ SINTER_DEVICE void round_c(u32 (&c)[P::kGroups * 2], const float (&d)[P::kAccumu
 // Sums of both products leave few registers to terms.
 template <class P>
 struct FourTerms {
-  static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 4;
+  static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 0;
 };
 
 // accumulators (+)= C in registers x resident weights.

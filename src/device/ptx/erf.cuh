@@ -8,9 +8,9 @@ namespace sinter {
 SINTER_DEVICE float erf_beside_one(float x) {
   const float a = fabsf(x), t = reciprocal_approx(fmaf(0.3275911f, a, 1.0f));
   const float p =
-      t *
-      fmaf(t, fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
-           0.254829592f);
+      t * fmaf(t,
+               fmaf(t, fmaf(t, fmaf(t, 1.061405429f, -1.453152027f), 1.421413741f), -0.284496736f),
+               0.254829592f);
   return copysignf(fmaf(-p, exp2_approx(-a * a * 1.4426950408889634f), 1.0f), x);
 }
 

@@ -7,6 +7,11 @@
 
 namespace sinter {
 
+template <class>
+struct AnyType {
+  using Void = void;
+};
+
 // Of one column: of the only matrix or gate, and of up.
 struct ColumnTerms {
   float factor = 1.0f, factor_up = 1.0f, bias = 0.0f, bias_up = 0.0f;
@@ -25,6 +30,11 @@ SINTER_DEVICE typename Element::Pair load_pair(const typename Element::Stored* v
   }
 }
 
+template <class Config, class Second = void>
+constexpr bool kOfTwoProducts = false;
+template <class Config>
+constexpr bool kOfTwoProducts<Config, typename AnyType<typename Config::Second>::Void> = true;
+
 // How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
 // that sums and a residual leave. Fewer than all are a window that moves while groups are stored.
 // kBefore: those that are loaded before the product, where its sums need registers to be promoted.
@@ -33,7 +43,8 @@ struct TermWindow {
   static constexpr int kAll = round_up(P::kGroups, 4);
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
-  static constexpr int kOther = 44;  // addresses, the loop, and what most epilogues compute with
+  // Addresses, the loop, and what most epilogues compute with; more in kernels of two products.
+  static constexpr int kOther = kOfTwoProducts<Config> ? 64 : 44;
   static constexpr int kAdded = kResidual ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
   static constexpr int kLeft =
       kRegisters - kOther - EpilogueType::kScratch - P::kAccumulators - kAdded;

@@ -82,6 +82,10 @@ std::vector<int> TileWidths(const ProductSequence& p, const RowShape& r, int wid
     const int block_n = each * r.warpgroups_n;
     if (block_n % step == 0 && block_n <= widest) widths.push_back(block_n);
   }
+  // A matrix of fewer columns than the least tile is one tile.
+  if (widths.empty() && columns < kLeastShareOfBlock && kLeastShareOfBlock % step == 0) {
+    widths.push_back(kLeastShareOfBlock * r.warpgroups_n);
+  }
   return widths;
 }
 

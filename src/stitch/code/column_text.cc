@@ -125,11 +125,11 @@ bool ColumnText::ReadBehind(const StitchPhase& phase) const {
 std::string ColumnText::ResultsObject(const ColumnPlace& place) const {
   const Op& op = code_.body->op(place.value);
   const std::string count = CountOf(program_, place.value);
-  const std::string scale = op.reduce != ReduceKind::kMean
-                                ? "1"
-                                : absl::Substitute(place.mean < 0 ? "mean_rest($0)"
-                                                                  : "1.0f / static_cast<float>($0)",
-                                                   count);
+  const std::string scale =
+      op.reduce != ReduceKind::kMean
+          ? "1"
+          : absl::Substitute(place.mean < 0 ? "mean_rest($0)" : "1.0f / static_cast<float>($0)",
+                             count);
   const char* word = WordName(op.type.dtype);
   const std::string to =
       absl::StrCat("reinterpret_cast<", word, "*>(", Results(place.results, place.output), ")");

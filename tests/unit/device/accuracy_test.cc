@@ -189,8 +189,9 @@ TEST(Accuracy, OfF32ActivationsIsThatOfPyTorch) {
 }
 
 TEST(Accuracy, ActivationsKeepNaN) {
-  for (float (*const apply)(float) : {&Identity::apply, &Relu::apply, &Silu::apply, &SiluF32::apply,
-                                      &GeluErf::apply, &GeluErfF32::apply, &GeluTanh::apply, &GeluTanhF32::apply}) {
+  for (float (*const apply)(float) :
+       {&Identity::apply, &Relu::apply, &Silu::apply, &SiluF32::apply, &GeluErf::apply,
+        &GeluErfF32::apply, &GeluTanh::apply, &GeluTanhF32::apply}) {
     EXPECT_TRUE(std::isnan(apply(NAN)));
   }
   EXPECT_EQ(Relu::apply(-3), 0);
