@@ -588,6 +588,7 @@ TEST_F(Stitch, ScaledGroupsOfFewColumns) {
         ParseProblem(absl::StrCat("scaled_matmul m=M n=", n, " k=512 scales=group"));
     ASSERT_OK(problem);
     for (const int64_t m : {1, 17, 128, 300}) {
+      if (n * m == 1) continue;  // of one element a neighbour is beyond the bound
       cases.push_back({absl::StrCat("n ", n, " m ", m), "", problem->chain, m});
     }
   }

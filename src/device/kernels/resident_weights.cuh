@@ -33,6 +33,14 @@ struct ConsumerGroup<LaneConfig<Config>> {
   static SINTER_DEVICE u32 barrier() { return threadIdx.x / 128; }
 };
 
+// Sums of both products leave few registers to terms: none are held before a product.
+template <class P>
+struct FourTerms {
+  static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 0;
+};
+template <class Config, class P, class EpilogueType, bool kResidual>
+struct TermWindow<LaneConfig<Config>, P, EpilogueType, kResidual> : FourTerms<P> {};
+
 template <class Config>
 struct ResidentWeightsTypes {
   using Lane = LaneConfig<Config>;
@@ -186,12 +194,6 @@ SINTER_DEVICE void round_c(u32 (&c)[P::kGroups * 2], const float (&d)[P::kAccumu
     if (g % 4 == 3) terms.release(g - 3);
   }
 }
-
-// Sums of both products leave few registers to terms.
-template <class P>
-struct FourTerms {
-  static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 0;
-};
 
 // accumulators (+)= C in registers x resident weights.
 template <class Lane, class P, int kWords>

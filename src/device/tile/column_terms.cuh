@@ -7,11 +7,6 @@
 
 namespace sinter {
 
-template <class>
-struct AnyType {
-  using Void = void;
-};
-
 // Of one column: of the only matrix or gate, and of up.
 struct ColumnTerms {
   float factor = 1.0f, factor_up = 1.0f, bias = 0.0f, bias_up = 0.0f;
@@ -30,31 +25,36 @@ SINTER_DEVICE typename Element::Pair load_pair(const typename Element::Stored* v
   }
 }
 
+template <class>
+struct AnyType {
+  using Void = void;
+};
+
+// Registers for addresses, loops, and what most epilogues compute with; more in kernels of two
+// products.
 template <class Config, class Second = void>
-constexpr bool kOfTwoProducts = false;
+constexpr int kReservedRegisters = 44;
 template <class Config>
-constexpr bool kOfTwoProducts<Config, typename AnyType<typename Config::Second>::Void> = true;
+constexpr int kReservedRegisters<Config, typename AnyType<typename Config::Second>::Void> = 64;
 
 // How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
 // that sums and a residual leave. Fewer than all are a window that moves while groups are stored.
-// kBefore: those that are loaded before the product, where its sums need registers to be promoted.
+// kBefore: those that are loaded before the product, whose sums may need registers to be promoted.
 template <class Config, class P, class EpilogueType, bool kResidual>
 struct TermWindow {
   static constexpr int kAll = round_up(P::kGroups, 4);
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
-  // Addresses, the loop, and what most epilogues compute with; more in kernels of two products.
-  static constexpr int kOther = kOfTwoProducts<Config> ? 64 : 44;
   static constexpr int kAdded = kResidual ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
   static constexpr int kLeft =
-      kRegisters - kOther - EpilogueType::kScratch - P::kAccumulators - kAdded;
+      kRegisters - kReservedRegisters<Config> - EpilogueType::kScratch - P::kAccumulators - kAdded;
   static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;
   static constexpr int fit(int registers, int least) {
     constexpr int kWords = EpilogueType::kTermWords > 0 ? EpilogueType::kTermWords : 1;
     const int groups = registers / kWords / 4 * 4;
     return groups > kAll ? kAll : groups > least ? groups : least;
   }
-  static constexpr int kGroups = fit(kLeft, 4), kBefore = fit(kLeft - kFresh, kFresh > 0 ? 0 : 4);
+  static constexpr int kGroups = fit(kLeft, 4), kBefore = fit(kLeft - kFresh, 0);
 };
 
 // The terms of a thread's columns of a tile. They are used in fours of column groups, in order;
