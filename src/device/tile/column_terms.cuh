@@ -39,7 +39,8 @@ constexpr int kReservedRegisters<Config, typename AnyType<typename Config::Secon
 
 // How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
 // that sums and a residual leave. Fewer than all are a window that moves while groups are stored.
-// kBefore: those that are loaded before the product, whose sums may need registers to be promoted.
+// None: terms are loaded where they are used. kBefore: those that are loaded before the product,
+// whose sums may need registers to be promoted.
 template <class Config, class P, class EpilogueType, bool kResidual>
 struct TermWindow {
   static constexpr int kAll = round_up(P::kGroups, 4);
@@ -54,7 +55,7 @@ struct TermWindow {
     const int groups = registers / kWords / 4 * 4;
     return groups > kAll ? kAll : groups > least ? groups : least;
   }
-  static constexpr int kGroups = fit(kLeft, 4), kBefore = fit(kLeft - kFresh, 0);
+  static constexpr int kGroups = fit(kLeft, kLeft < 0 ? 0 : 4), kBefore = fit(kLeft - kFresh, 0);
 };
 
 // The terms of a thread's columns of a tile. They are used in fours of column groups, in order;
@@ -70,8 +71,11 @@ class HeldTerms {
   // Called behind the product, before terms are used.
   SINTER_DEVICE void complete() { load(kBefore, kHeld); }
   // Of the group that is the `use`-th to be used: a thread has two columns of it.
-  SINTER_DEVICE const typename EpilogueType::TermPair& of(int use) const {
-    return held_[kPresent ? use % kHeld : 0];
+  SINTER_DEVICE typename EpilogueType::TermPair of(int use) const {
+    if constexpr (kPresent && kHeld == 0)
+      return epilogue_.terms(column_ + 8 * (use % kAll));
+    else
+      return held_[use % kSlots];
   }
   // The four groups from the `use`-th on are not used any more: others take their place.
   SINTER_DEVICE void release(int use) {
@@ -81,21 +85,22 @@ class HeldTerms {
  private:
   static constexpr bool kPresent = EpilogueType::kTermWords > 0;
   static constexpr int kAll = Window::kAll, kHeld = Window::kGroups, kBefore = Window::kBefore;
+  static constexpr int kSlots = kPresent && kHeld > 0 ? kHeld : 1;
 
   // The uses [begin, end).
   SINTER_DEVICE void load(int begin, int end) {
-    if constexpr (kPresent) {
+    if constexpr (kPresent && kHeld > 0) {
       if (begin >= end) return;
 #pragma unroll
       for (int use = begin; use < end; ++use)
-        held_[use % kHeld] = epilogue_.terms(column_ + 8 * (use % kAll));
+        held_[use % kSlots] = epilogue_.terms(column_ + 8 * (use % kAll));
       asm volatile("" ::: "memory");  // not to be loaded where they are used
     }
   }
 
   const EpilogueType& epilogue_;
   const int column_;
-  typename EpilogueType::TermPair held_[kPresent ? kHeld : 1];
+  typename EpilogueType::TermPair held_[kSlots];
 };
 
 }  // namespace sinter

@@ -72,6 +72,7 @@ TEST(ColumnTerms, AThreadHoldsWhatItUsesNext) {
   ExpectEveryGroup<TestWindow<16, 12, 4>, true>();
   ExpectEveryGroup<TestWindow<32, 20, 0>, false>();
   ExpectEveryGroup<TestWindow<24, 16, 8>, true>();
+  ExpectEveryGroup<TestWindow<24, 0, 0>, true>();  // loaded where they are used
 }
 
 }  // namespace
