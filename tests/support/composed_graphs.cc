@@ -178,4 +178,14 @@ Chain WholeNorm(int64_t rows, int64_t columns) {
       {y, all(ReduceKind::kMax, g.Unary(UnaryKind::kAbs, x)), all(ReduceKind::kSum, x)});
 }
 
+Chain WholeBesideColumns(int64_t rows, int64_t columns) {
+  Graph g;
+  const ValueId x = g.In({rows, columns}, DType::kF32), y = g.In({rows, 1}, DType::kF32);
+  const auto over = [&](ReduceKind kind, ValueId of, const std::vector<int32_t>& axes) {
+    return g.builder().Reduce(kind, of, axes, true).value();
+  };
+  return g.Finish({over(ReduceKind::kMax, x, {0}), over(ReduceKind::kMean, x, {0}),
+                   g.Binary(BinaryKind::kMul, y, over(ReduceKind::kMean, y, {0, 1}))});
+}
+
 }  // namespace sinter::testing

@@ -27,6 +27,9 @@ Chain BatchNorm(int64_t rows, int64_t columns, double shift = 0);
 // (x - mean) / sqrt(var) of f32 x[rows, columns], both of all elements, with the largest magnitude
 // and the sum of all as outputs beside it, f32. rows 0: M.
 Chain WholeNorm(int64_t rows, int64_t columns);
+// Column maxima and means of [rows, columns], and beside them a mean over everything of [rows, 1].
+// 0 rows: M.
+Chain WholeBesideColumns(int64_t rows, int64_t columns);
 
 // Softmax of each f32 x[rows, columns] of `rows` (extent 0 is M), and sqrt(|x| + 1) of a vector of
 // `elements` (0: none): parts that need nothing of each other. bf16 results.

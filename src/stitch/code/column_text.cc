@@ -38,8 +38,12 @@ int64_t ColumnText::LoopElements(const StitchProgram& program, ValueId column) {
   return 1;
 }
 
-std::string ColumnText::CountOf(const StitchProgram& program, ValueId column) {
-  const int64_t part = program.whole ? LoopElements(program, column) : 1;
+bool ColumnText::JoinsHeld(const Chain& body, const StitchProgram& program, ValueId column) {
+  return program.whole && ColumnsOf(body, column) == 1;
+}
+
+std::string ColumnText::CountOf(const Chain& body, const StitchProgram& program, ValueId column) {
+  const int64_t part = JoinsHeld(body, program, column) ? LoopElements(program, column) : 1;
   return part == 1 ? "units" : absl::StrCat("units * ", part, "ll");
 }
 
@@ -124,7 +128,7 @@ bool ColumnText::ReadBehind(const StitchPhase& phase) const {
 
 std::string ColumnText::ResultsObject(const ColumnPlace& place) const {
   const Op& op = code_.body->op(place.value);
-  const std::string count = CountOf(program_, place.value);
+  const std::string count = CountOf(*code_.body, program_, place.value);
   const std::string scale =
       op.reduce != ReduceKind::kMean
           ? "1"
@@ -149,7 +153,7 @@ std::string ColumnText::Leave(const ColumnPlace& place) const {
         "    SINTER_EACH($1) $2[j][e].count = $3;\n",
         shape.turns, shape.width, name, SeenName(place.value));
   }
-  if (program_.whole) {
+  if (JoinsHeld(*code_.body, program_, place.value)) {
     const std::string all = absl::StrCat(name, "_all");
     return text + absl::Substitute(
                       "  $1 $2[1][1];\n  $2[0][0] = join_held<$0>($3);\n"

@@ -21,7 +21,7 @@ class ColumnText {
   // Whether the threads that join the columns store this root.
   bool Stores(const StitchRoot& root) const;
   // How many elements a column has, as text.
-  static std::string CountOf(const StitchProgram& program, ValueId column);
+  static std::string CountOf(const Chain& body, const StitchProgram& program, ValueId column);
   // After the units: each block writes its part, blocks meet at a barrier, parts are joined, and
   // blocks meet again where the joining was shared. "" without column reductions. Later phases find
   // the results through `emitter`.
@@ -33,6 +33,9 @@ class ColumnText {
   // The loop of the phase that makes `column`; null when another phase makes it.
   static const StitchLoop* LoopIn(const StitchPhase& phase, ValueId column);
   PassShape ShapeOfColumn(ValueId column) const;
+  // Whether all that a thread holds of it are parts of one column: the program's units are parts of
+  // reductions over everything, and this is one. Others beside it have a column an element.
+  static bool JoinsHeld(const Chain& body, const StitchProgram& program, ValueId column);
   static int64_t LoopElements(const StitchProgram& program, ValueId column);  // of a unit
   std::string Declaration(const ColumnPlace& place) const;
   std::string Leave(const ColumnPlace& place) const;

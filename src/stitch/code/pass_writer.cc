@@ -219,7 +219,7 @@ absl::Status PassWriter::Column(const StitchRoot& root, const Position& at) {
   if (op.reduce == ReduceKind::kMean) {
     const std::string share = emitter_.NewName("s");
     emitter_.Add(absl::Substitute("const float $0 = mean_share($1);", share,
-                                  ColumnText::CountOf(program_, root.value)));
+                                  ColumnText::CountOf(*code_.body, program_, root.value)));
     emitter_.Add(absl::Substitute("if (live) $0$1[j][e] = fmaf($2, $3, $1[j][e]);",
                                   emitter_.EachText(), name, value.Each(), share));
     return absl::OkStatus();

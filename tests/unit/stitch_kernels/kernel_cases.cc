@@ -132,6 +132,7 @@ void AddComposed(Cases* cases) {
   cases->Add("whole norm", testing::WholeNorm(200, 256), 0, 3);  // too many for one unit alone
   cases->Add("whole norm of rows", testing::WholeNorm(0, 24), 29, kAll);
   cases->Add("whole norm of odd rows", testing::WholeNorm(0, 7), 61, 4);
+  cases->Add("columns beside a whole mean", testing::WholeBesideColumns(0, 256), 29, kAll);
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 
