@@ -40,8 +40,8 @@ class CallPass {
 constexpr int kLongestWaitForCalls = 10;
 bool EndCalls(AnyFunction function);
 
-// What is being thrown, as INTERNAL: "the progress callback threw: what it says". Only inside a
-// catch.
+// Returns INTERNAL, "the progress callback threw: ..", with the message of the exception that is
+// being handled. `name` is the callback's. Call it only inside a catch.
 absl::Status ThrownBy(absl::string_view name) noexcept;
 
 template <typename... Parameters, typename... Arguments>

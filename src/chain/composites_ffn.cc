@@ -12,7 +12,7 @@ struct Scaling {
   ValueId factor = kNoValue, columns = kNoValue;
 };
 
-// What the operands of a product are called in errors.
+// The names that errors give to the operands of a product.
 struct Fields {
   absl::string_view x = "x", w = "w", bias = "bias";
 };

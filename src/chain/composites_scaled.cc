@@ -142,7 +142,7 @@ Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
   return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
 }
 
-// What the operands of a product are called in errors.
+// The names that errors give to the operands of a product.
 struct Fields {
   absl::string_view a = "a", w = "w", bias = "bias";
 };

@@ -98,8 +98,8 @@ class Expander {
     return ok() ? *id : -1;
   }
   ValueId Scalar(double v) { return ok() ? Take(builder_.Scalar(v)) : -1; }
-  // Of an op that the composite's user did not add: the error has `what` in the place of its number
-  // and kind.
+  // Takes an op that the composite adds for its user. Its error begins with `what`, because the
+  // op's number and kind would mean nothing to the user.
   ValueId TakeAs(absl::string_view what, const absl::StatusOr<ValueId>& id) {
     if (!id.ok()) FailAs(what, id.status());
     return ok() ? *id : -1;
