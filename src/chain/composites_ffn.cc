@@ -12,23 +12,13 @@ struct Scaling {
   ValueId factor = kNoValue, columns = kNoValue;
 };
 
-// The names that errors give to the operands of a product.
-struct Fields {
-  absl::string_view x = "x", w = "w", bias = "bias";
-};
-
 ValueId Linear(Expander& e, ValueId x, ValueId w, ValueId bias, Layout layout,
-               const Fields& fields = {}, const Scaling& scaling = {}) {
-  ValueId product = e.MatmulOperands(fields.x, x, fields.w, w, layout == Layout::kOI);
+               const ProductFields& fields = {"x"}, const Scaling& scaling = {}) {
+  ValueId product = e.MatmulOperands(fields.rows, x, fields.w, w, layout == Layout::kOI);
   if (scaling.scale != 1) product = e.Mul(product, e.Scalar(scaling.scale));
   if (scaling.factor != kNoValue) product = e.Mul(product, e.Spread(scaling.factor, product));
   if (scaling.columns != kNoValue) product = e.Mul(product, e.Spread(scaling.columns, product));
-  if (bias == kNoValue) return product;
-  return e.Add(product, e.SpreadOperand(fields.bias, bias, product));
-}
-
-ValueId Activate(Expander& e, Activation act, ValueId x) {
-  return e.ok() ? e.Take(AddActivation(e.builder(), act, x)) : kNoValue;
+  return e.AddBias(product, fields, bias);
 }
 
 // Every operand that is given exists and has a's dtype; a and weights are matrices, biases vectors.
@@ -96,7 +86,7 @@ class FfnInputs {
 absl::StatusOr<ValueId> ScaledLinear(ChainBuilder& b, const Scaling& scaling, ValueId x, ValueId w,
                                      ValueId bias, Layout layout, Activation act) {
   Expander e(b, "linear");
-  return e.Finish(Activate(e, act, Linear(e, x, w, bias, layout, {}, scaling)));
+  return e.Finish(e.Activate(act, Linear(e, x, w, bias, layout, {"x"}, scaling)));
 }
 
 // C of a plain chain.
@@ -154,7 +144,7 @@ absl::StatusOr<ValueId> AddLinear(ChainBuilder& b, ValueId x, ValueId w, ValueId
                                   Layout layout, Activation act) {
   Expander e(b, "linear");
   if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
-  return e.Finish(Activate(e, act, Linear(e, x, w, bias, layout)));
+  return e.Finish(e.Activate(act, Linear(e, x, w, bias, layout)));
 }
 
 absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& in, Activation act,
@@ -162,8 +152,7 @@ absl::StatusOr<ValueId> AddGemmChain(ChainBuilder& b, const GemmChainOperands& i
   Expander e(b, "gemm_chain");
   if (absl::Status s = CheckLayout(layout); !s.ok()) e.Fail(s.message());
   CheckOperands(e, in.a, {{"w1", in.w1}, {"bias1", in.bias1}, {"w2", in.w2}, {"bias2", in.bias2}});
-  const ValueId c =
-      Activate(e, act, Linear(e, in.a, in.w1, in.bias1, layout, {"a", "w1", "bias1"}));
+  const ValueId c = e.Activate(act, Linear(e, in.a, in.w1, in.bias1, layout, {"a", "w1", "bias1"}));
   const ValueId result = Linear(e, c, in.w2, in.bias2, layout, {"c", "w2", "bias2"});
   return e.Finish(e.ok() ? e.Cast(result, e.Type(in.a).dtype) : kNoValue);
 }
@@ -183,8 +172,8 @@ absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in,
     e.Fail(absl::StrCat("w_up is ", ToString(e.Type(in.w_up)), ", must be as w_gate, ",
                         ToString(e.Type(in.w_gate))));
   }
-  const ValueId gate = Activate(
-      e, act, Linear(e, in.a, in.w_gate, in.bias_gate, layout, {"a", "w_gate", "bias_gate"}));
+  const ValueId gate = e.Activate(
+      act, Linear(e, in.a, in.w_gate, in.bias_gate, layout, {"a", "w_gate", "bias_gate"}));
   const ValueId up = Linear(e, in.a, in.w_up, in.bias_up, layout, {"a", "w_up", "bias_up"});
   const ValueId result =
       Linear(e, e.Mul(gate, up), in.w_down, in.bias2, layout, {"c", "w_down", "bias2"});

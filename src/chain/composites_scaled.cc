@@ -142,18 +142,13 @@ Scaled Quantize(Expander& e, ValueId x, const QuantizeSpec& spec) {
   return {e.Cast(Reshaped(e, scaled, e.Type(x).dims), spec.codes), Reshaped(e, factor.scale, dims)};
 }
 
-// The names that errors give to the operands of a product.
-struct Fields {
-  absl::string_view a = "a", w = "w", bias = "bias";
-};
-
 ValueId Linear(Expander& e, Scaled a, Scaled w, ValueId bias, Activation act, Accumulate accumulate,
-               const Fields& fields = {}) {
+               const ProductFields& fields = {"a"}) {
   if (!e.ok()) return kNoValue;
-  ValueId y = e.TakeAs(absl::StrCat(fields.a, " times ", fields.w),
-                       e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale, accumulate));
-  if (bias != kNoValue) y = e.Add(y, e.SpreadOperand(fields.bias, bias, y));
-  return e.ok() ? e.Take(AddActivation(e.builder(), act, y)) : kNoValue;
+  const ValueId y =
+      e.TakeAs(absl::StrCat(fields.rows, " times ", fields.w),
+               e.builder().ScaledMatmul(a.codes, w.codes, a.scale, w.scale, accumulate));
+  return e.Activate(act, e.AddBias(y, fields, bias));
 }
 
 }  // namespace
@@ -195,7 +190,8 @@ absl::StatusOr<ValueId> AddScaledFfn(ChainBuilder& b, const ScaledFfnOperands& i
                                      const QuantizeSpec& quantize, Activation act,
                                      Accumulate accumulate) {
   Expander e(b, gated ? "scaled_gated_ffn" : "scaled_gemm_chain");
-  const Fields first = gated ? Fields{"a", "w_gate", "bias_gate"} : Fields{"a", "w1", "bias1"};
+  const ProductFields first =
+      gated ? ProductFields{"a", "w_gate", "bias_gate"} : ProductFields{"a", "w1", "bias1"};
   ValueId c = Linear(e, in.a, in.w1, in.bias1, act, accumulate, first);
   if (gated) {
     const ValueId up = Linear(e, in.a, in.w_up, in.bias_up, Activation::kIdentity, accumulate,

@@ -9,9 +9,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/chain/infer.h"
 
 namespace sinter {
+
+// The names that errors give to the operands of a product.
+struct ProductFields {
+  absl::string_view rows, w = "w", bias = "bias";
+};
 
 // After the first error every call is a no-op that returns -1; Finish reports that error as "op 5
 // (softmax): ..." with the index at which the composite began, and the builder is rolled back.
@@ -87,6 +93,14 @@ class Expander {
     }
     return TakeAs(absl::StrCat(x_field, " times ", w_field),
                   builder_.Matmul(x, w, false, transpose_b));
+  }
+
+  // `product` with `bias` added to its rows, unless that is kNoValue.
+  ValueId AddBias(ValueId product, const ProductFields& fields, ValueId bias) {
+    return bias == kNoValue ? product : Add(product, SpreadOperand(fields.bias, bias, product));
+  }
+  ValueId Activate(Activation act, ValueId x) {
+    return ok() ? Take(AddActivation(builder_, act, x)) : -1;
   }
 
   // Valid only while ok().
