@@ -25,18 +25,26 @@ struct ReadyCall {
   uintptr_t user_data;
 };
 
-// What the thread and the handle share. Invariant: `plan` and `status` are written once, before
-// `done` becomes true, and read only after.
+// A prepare's life, in this order. Its end is known from kCalling on.
+enum class Stage {
+  kUnderWay,
+  kCalling,  // its thread calls those back who asked for it, while a reference of its own, if the
+             // handle still had one, keeps the handle
+  kOver,     // the thread touches neither the handle nor a callback any more
+};
+
+// What the thread and the handle share. Invariant: `plan`, `code` and `error` are written once,
+// before kUnderWay ends, and read only after.
 struct PendingState {
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false;
-  bool gone = false;             // guarded by mutex: whoever ended it has called everybody back
-  std::thread::id runner;        // guarded by mutex: the thread that prepares, once it does
-  std::vector<ReadyCall> calls;  // guarded by mutex; empty once done
+  Stage stage = Stage::kUnderWay;          // guarded by mutex
+  std::thread::id thread;                  // guarded by mutex: prepares or drops it, once one does
+  std::vector<ReadyCall> calls;            // guarded by mutex; empty from kCalling on
   const sinter_pending* handle = nullptr;  // guarded by mutex; null once the thread let it go
-  std::thread::id caller;  // guarded by mutex; calls back with a reference to the handle of its own
-  std::atomic<int> fd{-1};  // made under mutex, at the first ask
+  std::atomic<int> fd{-1};                 // made under mutex, at the first ask
+
+  bool IsThread() const { return thread == std::this_thread::get_id(); }  // mutex is held
   sinter_plan* plan = nullptr;
   sinter_status code = SINTER_OK;
   sinter_error* error = nullptr;
@@ -60,7 +68,7 @@ void Signal(int fd) {
   if (fd >= 0) (void)!write(fd, &kReadableForGood, sizeof(kReadableForGood));
 }
 
-// Tells everybody who waits, then those who asked to be called.
+// Tells everybody who waits, then those who asked to be called; then it is over.
 void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_error* error,
             const LogSink& log) noexcept;
 
@@ -83,10 +91,6 @@ class PendingBuild final : public QueuedBuild {
   ~PendingBuild() override { LetGo(); }
 
   void Run() noexcept override {
-    {
-      std::lock_guard<std::mutex> lock(state_->mutex);
-      state_->runner = std::this_thread::get_id();
-    }
     End([this](sinter_plan** plan) -> absl::Status {
       SINTER_ASSIGN_OR_RETURN(*plan, PreparePlan(*context_, *chain_->chain, m_, settings_));
       return absl::OkStatus();
@@ -109,6 +113,10 @@ class PendingBuild final : public QueuedBuild {
  private:
   template <typename Body>
   void End(const Body& body) noexcept {
+    {
+      std::lock_guard<std::mutex> lock(state_->mutex);
+      state_->thread = std::this_thread::get_id();
+    }
     sinter_plan* plan = nullptr;
     sinter_error* error = nullptr;
     sinter_status code = SINTER_OK;
@@ -119,9 +127,6 @@ class PendingBuild final : public QueuedBuild {
       if (end_) end_(plan, code, error);
     }
     Finish(*state_, plan, code, error, log_);  // calls the caller back, for as long as it likes
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->gone = true;
-    state_->changed.notify_all();
   }
   void LetGo() {
     ReleaseHandle(std::exchange(context_, nullptr));
@@ -162,21 +167,15 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
       return;
     }
     if (queue != nullptr) queue->Withdraw(ticket);
-    if (IsRunner()) {  // released from a callback of its own: it cannot wait for itself
+    std::unique_lock<std::mutex> lock(state->mutex);
+    if (state->IsThread()) {  // released from a callback of its own: it cannot wait for itself
       if (thread->joinable()) thread->detach();
-      std::lock_guard<std::mutex> lock(state->mutex);
       state->handle = nullptr;
-    } else if (thread->joinable()) {
-      thread->join();
-    } else {
-      std::unique_lock<std::mutex> lock(state->mutex);
-      state->changed.wait(lock, [&] { return state->gone; });
+      return;
     }
-  }
-
-  bool IsRunner() const {
-    std::lock_guard<std::mutex> lock(state->mutex);
-    return state->runner == std::this_thread::get_id();
+    state->changed.wait(lock, [&] { return state->stage == capi::Stage::kOver; });
+    lock.unlock();
+    if (thread->joinable()) thread->join();
   }
 };
 
@@ -192,14 +191,13 @@ void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_e
     state.plan = plan;
     state.code = code;
     state.error = error;
-    state.done = true;
-    state.changed.notify_all();
-    Signal(state.fd);
     calls.swap(state.calls);
+    state.stage = calls.empty() ? Stage::kOver : Stage::kCalling;
     if (!calls.empty() && state.handle != nullptr && state.handle->TryRetain()) {
       handle = state.handle;
-      state.caller = std::this_thread::get_id();
     }
+    state.changed.notify_all();
+    Signal(state.fd);
   }
   for (const ReadyCall& call : calls) {
     const absl::Status called = CallOut("ready", call.callback, call.user_data, handle, code);
@@ -209,12 +207,10 @@ void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_e
       return 0;
     });
   }
-  {
-    std::lock_guard<std::mutex> lock(state.mutex);
-    state.caller = std::thread::id();
-    state.changed.notify_all();
-  }
   ReleaseHandle(handle);
+  std::lock_guard<std::mutex> lock(state.mutex);
+  state.stage = Stage::kOver;
+  state.changed.notify_all();
 }
 
 // The caller's reference. When only that of the thread that calls back is left, it was the last one
@@ -227,8 +223,8 @@ void ReleasePending(const sinter_pending* pending) {
   if (left == 0) delete pending;
   if (left != 1 || !is_own) return;
   std::unique_lock<std::mutex> lock(state->mutex);
-  if (state->caller == std::this_thread::get_id()) return;
-  state->changed.wait(lock, [&] { return state->caller == std::thread::id(); });
+  if (state->IsThread()) return;
+  state->changed.wait(lock, [&] { return state->stage != Stage::kCalling; });
 }
 
 absl::StatusOr<sinter_pending*> PrepareAsync(const sinter_context* context,
@@ -253,7 +249,7 @@ absl::Status CallWhenReady(const sinter_pending* pending, const ReadyCall& call)
   PendingState& state = *pending->state;
   {
     std::lock_guard<std::mutex> lock(state.mutex);
-    if (!state.done) {
+    if (state.stage == Stage::kUnderWay) {
       state.calls.push_back(call);
       return absl::OkStatus();
     }
@@ -265,7 +261,7 @@ int FdOf(PendingState& state) {
   std::lock_guard<std::mutex> lock(state.mutex);
   if (state.fd < 0) {
     state.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    if (state.done) Signal(state.fd);
+    if (state.stage != Stage::kUnderWay) Signal(state.fd);
   }
   return state.fd;
 }
@@ -277,7 +273,7 @@ absl::Status WaitFor(const sinter_pending& pending, int64_t timeout_us) {
   SINTER_RETURN_IF_ERROR(CheckOwn(pending));
   PendingState& state = *pending.state;
   std::unique_lock<std::mutex> lock(state.mutex);
-  const auto done = [&] { return state.done; };
+  const auto done = [&] { return state.stage != Stage::kUnderWay; };
   if (timeout_us < 0 || timeout_us > kLongestTimeoutUs) {
     state.changed.wait(lock, done);
   } else if (!state.changed.wait_for(lock, std::chrono::microseconds(timeout_us), done)) {
@@ -318,7 +314,7 @@ sinter_pending* EndedPrepare(sinter_plan* plan) {
   auto pending = std::make_unique<sinter_pending>();
   RetainHandle(plan);
   pending->state->plan = plan;
-  pending->state->done = true;
+  pending->state->stage = Stage::kOver;
   return pending.release();
 }
 
@@ -342,7 +338,7 @@ void sinter_pending_release(const sinter_pending* pending) { capi::ReleasePendin
 int32_t sinter_pending_poll(const sinter_pending* pending) {
   if (!capi::IsLive(pending) || !pending->IsOwn()) return 1;
   std::lock_guard<std::mutex> lock(pending->state->mutex);
-  return pending->state->done ? 1 : 0;
+  return pending->state->stage == capi::Stage::kUnderWay ? 0 : 1;
 }
 
 sinter_status sinter_pending_on_ready(const sinter_pending* pending, sinter_ready_callback callback,

@@ -304,6 +304,40 @@ TEST_F(SlotAbi, ABuildThatWaitsEndsByItsDeadlineAndByACancel) {
   sinter_cancel_release(cancel);
 }
 
+// By the thread that ends what waits, which must not wait for itself.
+TEST_F(SlotAbi, ACallMayReleaseTheLastOfABuildThatNeverHadItsTurn) {
+  struct Last {
+    SlotPtr slot;
+    PendingPtr build;
+    std::atomic<sinter_status> status{-1};
+    static void Callback(uintptr_t user, const sinter_pending*, sinter_status status) {
+      auto* last = reinterpret_cast<Last*>(user);
+      last->slot.reset();
+      last->build.reset();
+      last->status = status;
+    }
+  } last;
+  Gate gate;
+  sinter_prepare_options options = gate.Options();
+  SlotPtr busy[2], next;
+  for (SlotPtr& slot : busy) ASSERT_EQ(Create(&slot, &options).status, SINTER_OK);
+  while (gate.entered < 2) std::this_thread::yield();
+  options.deadline_us = 100 * 1000;
+  ASSERT_EQ(Create(&last.slot, &options).status, SINTER_OK);
+  sinter_pending* build = nullptr;
+  Ok([&](auto e) { return sinter_slot_get_build(last.slot.get(), &build, e); });
+  last.build.reset(build);
+  Ok([&](auto e) {
+    return sinter_pending_on_ready(build, Last::Callback, reinterpret_cast<uintptr_t>(&last), e);
+  });
+  while (last.status == -1) std::this_thread::yield();
+  EXPECT_EQ(last.status, SINTER_DEADLINE_EXCEEDED);
+  ASSERT_EQ(Create(&next, &options).status, SINTER_OK);
+  EXPECT_EQ(Await(next).status, SINTER_DEADLINE_EXCEEDED);  // the thread is there for others
+  gate.open = true;
+  for (const SlotPtr& slot : busy) EXPECT_EQ(Await(slot).status, SINTER_OK);
+}
+
 TEST_F(SlotAbi, ThreadsTakeThePlanWhileItComes) {
   Gate gate;
   const sinter_prepare_options options = gate.Options();
