@@ -64,10 +64,10 @@ Bounds BoundsOfRoundings(const Chain& chain, int output) {
       way.bounds = Looser(way.bounds, before.bounds);
     }
     way.bounds = Looser(way.bounds, BoundsOfSums(chain, op));
+    // What is cast is rounded; what is computed in 16 bits may be, where a kernel hands it over.
     const bool narrows = HoldsFloats(op.type.dtype) || IsCode(op.type.dtype);
-    if (op.kind == OpKind::kCast && way.computed && narrows) {
-      way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));
-    }
+    const bool rounds = op.kind == OpKind::kCast ? narrows : Computes(op) && IsFloat(op.type.dtype);
+    if (rounds && way.computed) way.bounds = Looser(way.bounds, BoundsBehind(op.type.dtype));
   }
   return ways[static_cast<size_t>(chain.outputs()[static_cast<size_t>(output)].value)].bounds;
 }

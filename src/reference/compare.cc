@@ -21,6 +21,8 @@ int StepOf(DType dtype, double value) {
   return -(code & 0x7f);  // floats have a sign bit
 }
 
+constexpr int64_t kFew = 64;  // numbers of which one may be a step off
+
 // From a value to its neighbour, at most, over the value.
 double NeighbourStep(DType dtype) {
   return dtype == DType::kBF16 ? 0x1p-7 : dtype == DType::kF16 ? 0x1p-10 : 0;
@@ -47,6 +49,7 @@ class Measurer {
     square_ref_ += ref * ref;
     max_ = std::max(max_, difference);
     const double beyond = std::max(0.0, difference - step_ * std::fabs(ref));
+    one_step_ = std::max(one_step_, difference * difference - beyond * beyond);
     if (beyond > beyond_ || worst_ < 0) {
       beyond_ = beyond;
       worst_ = index;
@@ -63,6 +66,7 @@ class Measurer {
     square_error_ += next.square_error_;
     square_ref_ += next.square_ref_;
     max_ = std::max(max_, next.max_);
+    one_step_ = std::max(one_step_, next.one_step_);
     if (next.worst_ < 0 || (worst_ >= 0 && next.beyond_ <= beyond_)) return;
     beyond_ = next.beyond_;
     worst_ = next.worst_;
@@ -78,6 +82,9 @@ class Measurer {
     measure.worst_index = nans_ > 0 ? first_nan_ : worst_;
     const double rms = count_ > 0 ? std::sqrt(square_ref_ / static_cast<double>(count_)) : 0;
     measure.relative = Ratio(std::sqrt(square_error_), std::sqrt(square_ref_));
+    const double spared = count_ <= kFew ? one_step_ : 0;
+    measure.relative_but_one =
+        Ratio(std::sqrt(std::max(0.0, square_error_ - spared)), std::sqrt(square_ref_));
     measure.max_over_rms = Ratio(max_, rms);
     measure.beyond_over_rms = Ratio(beyond_, rms);
     return measure;
@@ -92,6 +99,7 @@ class Measurer {
   const int64_t first_;
   const double step_;
   double square_error_ = 0, square_ref_ = 0, max_ = 0, beyond_ = 0;
+  double one_step_ = 0;  // what a step of one element may take from square_error_
   int64_t count_ = 0, nans_ = 0, neighbours_ = 0, apart_ = 0, worst_ = -1, first_nan_ = -1;
   const DType dtype_;
 };
@@ -130,7 +138,8 @@ Bounds BoundsFor(DType dtype) {
 }
 
 bool ErrorMeasure::Within(const Bounds& bounds) const {
-  return nans == 0 && apart == 0 && relative <= bounds.relative && beyond_over_rms <= bounds.max &&
+  return nans == 0 && apart == 0 && relative_but_one <= bounds.relative &&
+         beyond_over_rms <= bounds.max &&
          static_cast<double>(neighbours) <= bounds.neighbours * static_cast<double>(count);
 }
 

@@ -13,7 +13,7 @@
 namespace sinter {
 
 struct Bounds {
-  double relative = 0;    // of ErrorMeasure::relative
+  double relative = 0;    // of ErrorMeasure::relative_but_one
   double max = 0;         // of ErrorMeasure::beyond_over_rms
   double neighbours = 0;  // e4m3: share of the elements that may be one step off; none may be more
 };
@@ -24,6 +24,9 @@ Bounds BoundsFor(DType dtype);
 struct ErrorMeasure {
   double relative =
       0;  // |out - ref| / |ref|, Frobenius; when ref is all zero: 0 if out is too, else infinity
+  // What is held to Bounds::relative: the same, but of at most 64 numbers with one of them a step
+  // nearer. Of so few, a step of the largest alone may be more.
+  double relative_but_one = 0;
   double max_over_rms = 0;  // max|out - ref| / rms(ref), likewise
   // max(|out - ref| - step) / rms(ref), steps to a neighbour being 2^-7 of a value of bf16, 2^-10
   // of f16 and 0 of others: what is held to Bounds::max. A value near the middle of two may be

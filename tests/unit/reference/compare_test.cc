@@ -194,6 +194,38 @@ TEST(Bounds, AreThoseOfTheCoarsestRoundingOnTheWay) {
   EXPECT_EQ(BoundsBehindACast(DType::kBF16, DType::kF16, false).max, 0.008);
 }
 
+// What is computed of bf16 numbers has bf16 too: a kernel may hand it over so.
+TEST(Bounds, AreThoseOfTheCoarsestTypeOnTheWay) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::Constant(8)}}, {});
+  const ValueId sigmoid = *b.Unary(UnaryKind::kSigmoid, x);
+  ASSERT_EQ(b.TypeOf(sigmoid).dtype, DType::kBF16);
+  const ValueId wide = *b.Unary(UnaryKind::kSigmoid, *b.Cast(x, DType::kF32));
+  for (const ValueId id : {sigmoid, wide}) {
+    const ValueId half = *b.Cast(id, DType::kF16);
+    ASSERT_TRUE(b.Output(half, {}).ok());
+  }
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(BoundsOf(chain, 0).relative, 5e-3);
+  EXPECT_EQ(BoundsOf(chain, 0).max, 0.05);
+  EXPECT_EQ(BoundsOf(chain, 1).relative, 1e-3);
+}
+
+// Of five numbers, one of which is most of their size, it may be rounded to the other side.
+TEST(Compare, OneOfAFewNumbersMayBeAStepOff) {
+  const std::vector<double> ref = {1, 0.125, 0.125, 0.125, 0.125};
+  const auto passes = [&](double first, double second) {
+    return Compare({first, second, 0.125, 0.125, 0.125}, ref, DType::kBF16)
+        .Within(BoundsFor(DType::kBF16));
+  };
+  EXPECT_TRUE(passes(1 + 0x1p-7, 0.125));
+  EXPECT_FALSE(passes(1 + 0x1p-6, 0.125));
+  EXPECT_FALSE(passes(1 + 0x1p-7, 0.125 + 0x1p-7));
+  // Of many, most must be right.
+  std::vector<double> many(4096, 1), off(4096, 1 + 0x1p-7);
+  EXPECT_FALSE(Compare(off, many, DType::kBF16).Within(BoundsFor(DType::kBF16)));
+}
+
 // Sums of products as tensor cores add them: of 32 products and the sum so far, all cut at 13 bits
 // behind the largest one's first.
 class CoarseSum {
