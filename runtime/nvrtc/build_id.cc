@@ -26,10 +26,16 @@ bool ReadAt(absl::string_view bytes, uint64_t offset, T* out) {
 
 uint64_t Aligned(uint64_t size) { return (size + 3) & ~uint64_t{3}; }
 
-std::string BuildIdInNotes(absl::string_view notes) {
+// Files of linkers have fewer than ten. Segments may overlap, so that those of a crafted file could
+// be walked thousands of times.
+constexpr int kMostNotes = 1000;  // of all segments
+
+// Counts down `left` for each note.
+std::string BuildIdInNotes(absl::string_view notes, int* left) {
   uint64_t at = 0;
   Elf64_Nhdr note;
-  while (ReadAt(notes, at, &note)) {
+  while (*left > 0 && ReadAt(notes, at, &note)) {
+    --*left;
     const uint64_t name_at = at + sizeof(note);
     const uint64_t id_at = name_at + Aligned(note.n_namesz);
     const uint64_t end = id_at + Aligned(note.n_descsz);
@@ -77,12 +83,14 @@ std::string BuildIdOf(absl::string_view elf) {
       header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) {
     return "";
   }
-  for (int i = 0; i < header.e_phnum; ++i) {
+  int notes_left = kMostNotes;
+  for (int i = 0; i < header.e_phnum && notes_left > 0; ++i) {
     Elf64_Phdr segment;
     const uint64_t offset = uint64_t{sizeof(segment)} * i;
     if (header.e_phoff > elf.size() || !ReadAt(elf, header.e_phoff + offset, &segment)) return "";
     if (segment.p_type != PT_NOTE || segment.p_offset > elf.size()) continue;
-    const std::string id = BuildIdInNotes(elf.substr(segment.p_offset, segment.p_filesz));
+    const std::string id =
+        BuildIdInNotes(elf.substr(segment.p_offset, segment.p_filesz), &notes_left);
     if (!id.empty()) return id;
   }
   return "";

@@ -10,7 +10,8 @@
 namespace sinter {
 
 // The GNU build id in the notes of a 64-bit little-endian ELF file, as hex; "" when there is none
-// or the bytes are not such a file. Trusts nothing in them.
+// or the bytes are not such a file. Trusts nothing in them: reads at most 65535 segments' headers
+// and 1000 notes.
 std::string BuildIdOf(absl::string_view elf);
 
 // The build id of the file at `path`, or "sha256:<hex>" of its bytes when it has none. UNAVAILABLE
