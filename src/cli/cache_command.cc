@@ -15,7 +15,7 @@ namespace {
 Outcome CacheDir(const Options& options, Session* session, std::string* dir) {
   DeviceArgs args = options.device;
   SINTER_CLI_TRY(CheckCacheFolder(args));
-  if (!args.target_given) args.target = "h200";  // the folder is the same with and without a GPU
+  args.target = "h200";  // the folder is the same with and without a GPU
   args.target_given = true;
   SINTER_CLI_TRY(OpenSession(args, session));
   *dir = sinter_x_context_get_cache_dir(session->context.get());

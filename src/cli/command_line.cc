@@ -12,6 +12,50 @@ constexpr char kChainHelp[] =
     "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
     "a JSON file (tune: or several), or the id of a problem in --file";
 
+// The store, and which packs are looked up behind it.
+void AddStore(CLI::App* app, Options* options) {
+  DeviceArgs& args = options->device;
+  app->add_option_function<std::string>(
+      "--cache-dir",
+      [&args](const std::string& dir) {
+        args.cache_dir = dir;
+        args.cache_dir_given = true;
+      },
+      "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
+  app->add_option("--use-pack", args.packs,
+                  "look this pack up after the cache; may be repeated; default SINTER_PACKS")
+      ->check(Path())
+      ->allow_extra_args(false);
+  app->add_option("--pack-keys", args.pack_keys,
+                  "PEM file of the public keys that may sign packs; default SINTER_PACK_KEYS");
+  app->add_flag("--unsigned", args.unsigned_packs, "take packs that none of these keys signed");
+  app->add_flag("--json", options->json, "print one JSON document");
+}
+
+// What plans are chosen for and by, and their store.
+CLI::Option* AddTarget(CLI::App* app, Options* options) {
+  DeviceArgs& args = options->device;
+  CLI::Option* target = app->add_option_function<std::string>(
+      "--target",
+      [&args](const std::string& target) {
+        args.target = target;
+        args.target_given = true;
+      },
+      "prepare for a model and use no GPU: a built-in one, or a model file (\"-\": standard "
+      "input)");
+  target->type_name("TEXT:{" + Join(ModelNames(), ",") + ",PATH}");
+  app->add_option_function<std::string>(
+      "--tuning-set",
+      [&args](const std::string& file) {
+        args.tuning_set = file;
+        args.tuning_set_given = true;
+      },
+      "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
+      "default SINTER_TUNING_SET");
+  AddStore(app, options);
+  return target;
+}
+
 void AddDevice(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
   CLI::Option* device = app->add_option_function<int>(
@@ -22,40 +66,7 @@ void AddDevice(CLI::App* app, Options* options) {
                                },
                                "GPU ordinal; default 0, and without a GPU --target h200")
                             ->check(Integer(0, INT32_MAX));
-  CLI::Option* target =
-      app->add_option_function<std::string>(
-             "--target",
-             [&args](const std::string& target) {
-               args.target = target;
-               args.target_given = true;
-             },
-             "prepare for a model and use no GPU: a built-in one, or a model file (\"-\": standard "
-             "input)")
-          ->excludes(device);
-  target->type_name("TEXT:{" + Join(ModelNames(), ",") + ",PATH}");
-  app->add_option_function<std::string>(
-      "--cache-dir",
-      [&args](const std::string& dir) {
-        args.cache_dir = dir;
-        args.cache_dir_given = true;
-      },
-      "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
-  app->add_option_function<std::string>(
-      "--tuning-set",
-      [&args](const std::string& file) {
-        args.tuning_set = file;
-        args.tuning_set_given = true;
-      },
-      "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
-      "default SINTER_TUNING_SET");
-  app->add_option("--use-pack", args.packs,
-                  "look this pack up after the cache; may be repeated; default SINTER_PACKS")
-      ->check(Path())
-      ->allow_extra_args(false);
-  app->add_option("--pack-keys", args.pack_keys,
-                  "PEM file of the public keys that may sign packs; default SINTER_PACK_KEYS");
-  app->add_flag("--unsigned", args.unsigned_packs, "take packs that none of these keys signed");
-  app->add_flag("--json", options->json, "print one JSON document");
+  AddTarget(app, options)->excludes(device);
 }
 
 void AddChain(CLI::App* app, Options* options) {
@@ -181,25 +192,25 @@ Outcome OnFiles(const Options& options) {
 void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
   CLI::App* exported = AddVerb(cache, "export", "write the records into one pack file",
                                OnFiles<CacheExportCommand>, chosen);
-  AddDevice(exported, options);
+  AddTarget(exported, options);
   exported->add_option("PACK", options->pack, "file to write")->required()->check(Path());
   exported->add_option("CHAIN", options->chain.words, "only what this chain's plan needs");
   AddWorkload(exported, options);
   AddSign(exported, options);
   CLI::App* imported = AddVerb(cache, "import", "take a pack's records into the cache",
                                OnFiles<CacheImportCommand>, chosen);
-  AddDevice(imported, options);
+  AddStore(imported, options);
   imported->add_option("PACK", options->pack, "file to read")->required()->check(Path());
   CLI::App* convert = AddVerb(cache, "convert", "move the records into the other kind of store",
                               OnFiles<CacheConvertCommand>, chosen);
-  AddDevice(convert, options);
+  AddStore(convert, options);
   convert->add_option("--to", options->to, "tables or leveldb-db")
       ->required()
       ->check(OneOf({"tables", "leveldb-db"}));
   convert->add_flag("--keep", options->keep, "copy; leave the other store as it is");
   CLI::App* trim =
       AddVerb(cache, "trim", "remove what was longest unused", OnFiles<CacheTrimCommand>, chosen);
-  AddDevice(trim, options);
+  AddStore(trim, options);
   trim->add_option("--max", options->max_bytes, "bytes to keep: 500MB, 2GiB")
       ->required()
       ->transform(Bytes());
@@ -220,13 +231,13 @@ void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
                {"verify", "read and check every record", OnFiles<CacheVerifyCommand>}};
   for (const auto& look : looks) {
     CLI::App* sub = AddVerb(cache, look.name, look.help, look.verb, chosen);
-    AddDevice(sub, options);
+    AddStore(sub, options);
     sub->add_option("PACK", options->pack, "a pack file instead of the cache folder");
   }
   AddPackVerbs(cache, options, chosen);
   CLI::App* clear =
       AddVerb(cache, "clear", "remove every record", OnFiles<CacheClearCommand>, chosen);
-  AddDevice(clear, options);
+  AddStore(clear, options);
   clear->add_flag("--yes", options->yes, "do it, not only say what it would remove");
 }
 

@@ -57,7 +57,7 @@ class Memory(unittest.TestCase):
         for verb in ("ls", "stat", "verify"):
             yield f"cache {verb}", ["cache", verb, "--json"]
         yield "cache export", ["cache", "export", *target, pack]
-        yield "cache import", ["cache", "import", *target, "--unsigned", "--cache-dir", other, pack]
+        yield "cache import", ["cache", "import", "--unsigned", "--cache-dir", other, pack]
         yield "cache stat PACK", ["cache", "stat", "--unsigned", pack]
         yield "cache trim", ["cache", "trim", "--max", "1GiB", "--cache-dir", other]
         yield "cache convert", ["cache", "convert", "--to", "leveldb-db", "--keep", "--cache-dir", other]

@@ -369,6 +369,14 @@ class Cli(unittest.TestCase):
         self.assertIn("removed %d records" % len(records), self.sinter("cache", "clear", "--yes").stdout)
         self.assertIn("is empty", self.sinter("cache", "ls").stdout)
 
+    def test_the_cache_takes_no_options_that_would_do_nothing(self):
+        for command in (("ls",), ("stat",), ("verify",), ("clear",), ("trim", "--max", "1"), ("import", "a.pack"),
+                        ("export", "a.pack"), ("convert", "--to", "tables")):
+            self.fails('unknown option "--device"', "cache", *command, "--device", "0")
+            for option, value in (("--target", "h200"), ("--tuning-set", "")):
+                if command[0] != "export":  # which may plan a chain
+                    self.fails('unknown option "%s"' % option, "cache", *command, option, value)
+
     def test_commands_that_look_make_no_folder(self):
         missing = os.path.join(self.cache, "mistyped")
         for command in (("ls",), ("stat",), ("verify",), ("export", os.path.join(self.cache, "a.pack"))):
