@@ -13,6 +13,7 @@
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/plan_note.h"
 #include "src/fusion/product_runs.h"
+#include "src/fusion/refusal.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/run_rankings.h"
 #include "src/fusion/stitch/explorer.h"
@@ -24,9 +25,8 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostTunedSteps = 16;      // partitions with more steps have one plan each
-constexpr int kTunedDepth = 3;              // factor of a stitched kernel's schedules for tuning
-constexpr size_t kMostRefusedProducts = 3;  // listed in an error
+constexpr size_t kMostTunedSteps = 16;  // partitions with more steps have one plan each
+constexpr int kTunedDepth = 3;          // factor of a stitched kernel's schedules for tuning
 
 // The kernels of one way to fuse the chain.
 struct Partition {
@@ -114,8 +114,8 @@ class Planner {
   // Plans with the partition of another bucket. Stitched kernels keep all but their grids.
   absl::StatusOr<FusionResult> RunLike(Settlement settled) {
     if (settled.ends != RunEnds()) {
-      return WithProducts(absl::InvalidArgumentError(
-          absl::StrCat("other products have kernels than at ", RowOrderBucketOf(chain_), " rows")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("other products have kernels than at ", RowOrderBucketOf(chain_), " rows"));
     }
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
@@ -147,8 +147,9 @@ class Planner {
   };
 
   absl::StatusOr<std::vector<Plan>> MakePlans() {
-    SINTER_RETURN_IF_ERROR(RankRuns());
-    SINTER_RETURN_IF_ERROR(IsSequence() ? AddLoneRun() : AddPartitions());
+    absl::Status made = RankRuns();
+    if (made.ok()) made = IsSequence() ? AddLoneRun() : AddPartitions();
+    if (!made.ok()) return Refusal(chain_, products_, made);
     // Of equal plans the first keeps its name, so unfused ones come first: one plan is always named
     // unfused.
     std::stable_partition(partitions_.begin(), partitions_.end(),
@@ -170,8 +171,8 @@ class Planner {
     absl::Status why = AddFused(true, &partitions_);
     if (partitions_.empty()) why = AddFused(false, &partitions_);
     const absl::Status unfused = AddUnfused(&partitions_);
-    if (partitions_.empty()) return WithProducts(unfused.ok() ? why : unfused);
-    return absl::OkStatus();
+    if (!partitions_.empty()) return absl::OkStatus();
+    return unfused.ok() ? why : unfused;
   }
 
   SearchOptions AnySearch() const {
@@ -224,18 +225,6 @@ class Planner {
       partition.run_of.push_back(run);
     }
     return partition;
-  }
-
-  // Appends the reasons why products are in no run.
-  absl::Status WithProducts(const absl::Status& why) const {
-    std::string text(why.message());
-    size_t told = 0;
-    for (const auto& [op, reason] : products_.refused) {
-      if (told++ == kMostRefusedProducts) break;
-      absl::StrAppend(&text, "; op ", op, " (", NameOf(chain_.op(op)),
-                      ") is no product that a kernel takes: ", reason);
-    }
-    return absl::Status(why.code(), text);
   }
 
   bool MayPack() const { return !options_.batch_invariant && !options_.stand_ins; }

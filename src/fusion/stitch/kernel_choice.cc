@@ -81,15 +81,18 @@ class Chooser {
     if (std::find(told.begin(), told.end(), why) == told.end()) told.push_back(std::move(why));
   }
 
-  // Names the op by the chain's number, in place of the body's where the reason is of it.
+  // Names the op by the chain's number. Those of the body mean nothing outside: of another op its
+  // kind is told.
   absl::Status RefusalOf(const NodeSet& vertex, const absl::Status& why) const {
     const ValueId root = graph_.vertex(vertex.First()).root();
     const absl::string_view kind = NameOf(graph_.chain().op(root));
-    absl::string_view reason = why.message();
-    const std::string own = absl::StrCat(" (", kind, "): ");
-    const size_t end = reason.find(own);
-    if (absl::StartsWith(reason, "op ") && end == reason.find(" (")) {
-      reason.remove_prefix(end + own.size());
+    const absl::string_view message = why.message();
+    const size_t begin = message.find(" ("), end = message.find("): ");
+    std::string reason(message);
+    if (absl::StartsWith(message, "op ") && begin < end && end != message.npos) {
+      const absl::string_view inner = message.substr(begin + 2, end - begin - 2);
+      reason = absl::StrCat(inner == kind ? "" : absl::StrCat("its ", inner, ": "),
+                            message.substr(end + 3));
     }
     return absl::FailedPreconditionError(absl::StrCat("op ", root, " (", kind, "): ", reason));
   }

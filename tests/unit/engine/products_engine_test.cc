@@ -381,7 +381,7 @@ TEST(ProductsEngineTest, OtherProductsAreRefusedWithTheOp) {
   w.world.chain = *b.Finish();
   const absl::Status status = w.world.MakeEngine()->Prepare(w.world.chain, 9, {}).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("product 1: element 1 (f32)"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("input 0 and input 1 are f32"));
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
   f32.dtype = DType::kF32;
   odd_l.layout = Layout::kIO;
   odd_l.l = 770;
-  const Case cases[] = {{odd_k, "row stride 1020 is not a multiple of 8"},
+  const Case cases[] = {{odd_k, "its rows are 1020 elements apart, which must be a multiple of 8"},
                         {odd_n, "3068"},
                         {f32, "f32"},
                         {odd_l, "770"}};
@@ -247,7 +247,8 @@ TEST(PlanChain, RefusesS32SumsOfS8ByName) {
   ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, true), DType::kF32)).ok());
   const auto result = PlanChain(*b.Finish(), 64, H200(), {});
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int>(ErrorCode::kNoLegalPlan));
-  for (const char* part : {"op 2 (matmul)", "a matmul of s8 gives s32", "by scaled_matmul"}) {
+  for (const char* part :
+       {"op 2 (matmul of input 0 and input 1)", "a matmul of s8 gives s32", "by scaled_matmul"}) {
     EXPECT_NE(result.status().message().find(part), absl::string_view::npos) << result.status();
   }
 }
@@ -273,7 +274,8 @@ TEST(PlanChain, RefusesScalesAndLayoutsOfCodesByName) {
   ASSERT_TRUE(b.Output(*b.Matmul(x, *b.Transpose(w, {1, 0}), false, true)).ok());
   const std::pair<Chain, const char*> cases[] = {
       {*b.Finish(), "layout of weights is io, must be oi for e4m3"},
-      {ProductOfCodes(264, {}, {}), "row stride 264 is not a multiple of 16"},
+      {ProductOfCodes(264, {}, {}),
+       "its rows are 264 elements apart, which must be a multiple of 16"},
       {ProductOfCodes(256, {m, two}, {n, two}), "scale_w is f32[256,2], of e4m3[256,256]"},
       {ProductOfCodes(256, {one, two}, {}), "scale_a is f32[1,2], of e4m3[M,256]"},
       {ProductOfCodes(256, {m, one}, {}, {{0, 0}, {1, 0}}), "strides of scale_a are [0,1]"},

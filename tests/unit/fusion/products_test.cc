@@ -328,9 +328,9 @@ TEST(PlanProducts, RefusesWithTheProductThatNoKernelTakes) {
     const char* line;
     const char* message;
   } cases[] = {
-      {"products m=M k=512 n=512,500,512", "w3 (input 3): row stride 500"},
-      {"products m=M k=512 n=512,512,512 dtype=f32", "product 1: element 1 (f32)"},
-      {"products m=M k=512 n=512,512,500 layout=io", "w3 (input 3): row stride 500"},
+      {"products m=M k=512 n=512,500,512", "'w3' is bf16[512,500], its rows are 500"},
+      {"products m=M k=512 n=512,512,512 dtype=f32", "'a' and 'w1' are f32"},
+      {"products m=M k=512 n=512,512,500 layout=io", "'w3' is bf16[512,500], its rows are 500"},
   };
   for (const auto& c : cases) {
     const auto result = PlanChain(ChainOf(c.line), 128, H200(), {});

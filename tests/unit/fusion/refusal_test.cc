@@ -1,0 +1,203 @@
+// What a first user is told of a chain that no kernels take: one prefix, the op once, the names
+// that the inputs were given, what is the matter, and the way out.
+#include "src/fusion/refusal.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/fusion/fusion.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kRows = 64;
+
+Dim Extent(int64_t value) { return value < 0 ? Dim::M() : Dim::Constant(value); }
+
+// Builds a chain; -1 among extents is M.
+struct Draft {
+  ChainBuilder b;
+  ValueId In(const char* name, DType dtype, std::vector<int64_t> extents,
+             std::vector<Stride> strides = {}) {
+    std::vector<Dim> dims;
+    for (const int64_t extent : extents) dims.push_back(Extent(extent));
+    return Take(b.Input({dtype, dims}, {false, strides, name}));
+  }
+  ValueId Product(ValueId x, ValueId w, bool transpose_b = true) {
+    return Take(b.Matmul(x, w, false, transpose_b));
+  }
+  ValueId Cast(ValueId x, DType dtype = DType::kBF16) { return Take(b.Cast(x, dtype)); }
+  ValueId Take(const absl::StatusOr<ValueId>& id) {
+    EXPECT_TRUE(id.ok()) << id.status();
+    return id.value_or(-1);
+  }
+};
+
+std::string RefusalOf(const std::function<std::vector<ValueId>(Draft&)>& make) {
+  Draft draft;
+  for (const ValueId output : make(draft)) EXPECT_TRUE(draft.b.Output(output).ok());
+  const absl::StatusOr<Chain> chain = draft.b.Finish();
+  EXPECT_TRUE(chain.ok()) << chain.status();
+  if (!chain.ok()) return "";
+  const absl::StatusOr<FusionResult> planned = PlanChain(*chain, kRows, *BuiltinModel("h200"), {});
+  EXPECT_FALSE(planned.ok());
+  if (planned.ok()) return "";
+  EXPECT_EQ(StatusNumber(planned.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
+  return std::string(planned.status().message());
+}
+
+// One product of 'hidden' and 'proj', cast to `result` unless that is f32.
+std::string OfProduct(DType rows, std::vector<int64_t> row_dims, DType weights,
+                      std::vector<int64_t> weight_dims, DType result = DType::kBF16,
+                      bool transpose_b = true, std::vector<Stride> strides = {}) {
+  return RefusalOf([&](Draft& d) {
+    const ValueId x = d.In("hidden", rows, row_dims),
+                  w = d.In("proj", weights, weight_dims, strides);
+    const ValueId y = d.Product(x, w, transpose_b);
+    return std::vector<ValueId>{result == DType::kF32 ? y : d.Cast(y, result)};
+  });
+}
+
+constexpr DType kF32 = DType::kF32, kBF16 = DType::kBF16, kF16 = DType::kF16, kS8 = DType::kS8;
+
+TEST(Refusal, NamesTheInputsAndTheWayOut) {
+  const std::string head =
+      "no kernel family takes this chain: op 2 (matmul of 'hidden' and 'proj'): ";
+  const struct {
+    std::string message, rest;
+  } cases[] = {
+      {OfProduct(kF32, {-1, 64}, kF32, {128, 64}, kF32),
+       "'hidden' and 'proj' are f32, kernels multiply bf16, f16, e4m3 and s8: give both as bf16, "
+       "or "
+       "cast 'hidden' and give 'proj' as bf16"},
+      {OfProduct(kF32, {-1, 64}, kF32, {128, 64}),
+       "'hidden' and 'proj' are f32, kernels multiply bf16, f16, e4m3 and s8: give both as bf16, "
+       "or "
+       "cast 'hidden' and give 'proj' as bf16"},
+      {OfProduct(kF32, {-1, 64}, kBF16, {128, 64}),
+       "'hidden' is f32[M,64], 'proj' is bf16[128,64], a product's operands have one dtype: cast "
+       "'hidden' to bf16"},
+      {OfProduct(kBF16, {-1, 64}, kF32, {128, 64}),
+       "'proj' is f32[128,64], kernels multiply bf16, f16, e4m3 and s8: give it as bf16"},
+      {OfProduct(kF16, {-1, 64}, kBF16, {128, 64}),
+       "'hidden' is f16[M,64], 'proj' is bf16[128,64], a product's operands have one dtype: cast "
+       "'hidden' to bf16"},
+      {OfProduct(kBF16, {-1, 60}, kBF16, {128, 60}),
+       "'hidden' is bf16[M,60], its rows are 60 elements apart, which must be a multiple of 8 (16 "
+       "bytes): pad its last dimension to 64"},
+      {OfProduct(kBF16, {-1, 64}, kBF16, {64, 129}, kBF16, false),
+       "'proj' is bf16[64,129], its rows are 129 elements apart, which must be a multiple of 8 (16 "
+       "bytes): pad its last dimension to 136"},
+      {OfProduct(kBF16, {-1, 64}, kBF16, {128, 64}, kBF16, true, {{65, 0}, {1, 0}}),
+       "'proj' is bf16[128,64], its rows are 65 elements apart, which must be a multiple of 8 (16 "
+       "bytes): pad its last dimension in memory to 72"},
+      {OfProduct(kBF16, {-1, 64}, kBF16, {128, 64}, kBF16, true, {{130, 0}, {2, 0}}),
+       "'proj' is bf16[128,64] with strides [130,2], kernels read rows without gaps: copy it"},
+      {OfProduct(kBF16, {8, -1, 64}, kBF16, {128, 64}),
+       "'hidden' is bf16[8,M,64], M must be the first dimension: give it with that dimension "
+       "first, "
+       "or all leading ones as M"},
+      {OfProduct(kBF16, {32, -1}, kBF16, {128, -1}),
+       "'proj' is bf16[128,M], M may only count rows of the first operand: give the extent as a "
+       "constant, in a chain for each"},
+      {OfProduct(kBF16, {-1, 64}, kBF16, {-1, 64}),
+       "'proj' is bf16[M,64], M may only count rows of the first operand: give the extent as a "
+       "constant, in a chain for each"},
+      {OfProduct(kS8, {-1, 64}, kS8, {128, 64}, DType::kS32),
+       "a matmul of s8 gives s32, which no kernel of products stores: kernels multiply s8 with "
+       "scales, by scaled_matmul"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(c.message, head + c.rest);
+}
+
+TEST(Refusal, TellsWhatTheSecondOperandIsComputedBy) {
+  const std::string message = RefusalOf([](Draft& d) {
+    const ValueId x = d.In("hidden", kBF16, {-1, 64}), w = d.In("proj", kBF16, {128, 64});
+    const ValueId mask = d.In("mask", kBF16, {128, 64});
+    return std::vector<ValueId>{
+        d.Cast(d.Product(x, d.Take(d.b.Binary(BinaryKind::kMul, w, mask))))};
+  });
+  EXPECT_EQ(message,
+            "no kernel family takes this chain: op 4 (matmul of 'hidden' and op 3 (mul)): the "
+            "second operand is computed by op 3 (mul), kernels multiply by an input: compute it in "
+            "a chain of its own, and give it to this one as an input");
+}
+
+TEST(Refusal, CountsChannelsOfConvolutionsAndInputsWithoutNames) {
+  const std::string message = RefusalOf([](Draft& d) {
+    const ValueId x = d.In("", kBF16, {-1, 32, 32, 3}), w = d.In("filter", kBF16, {64, 3, 3, 3});
+    return std::vector<ValueId>{d.Cast(d.Take(d.b.Convolve(x, w, {})))};
+  });
+  EXPECT_EQ(message,
+            "no kernel family takes this chain: op 2 (conv2d of input 0 and 'filter'): input 0 is "
+            "bf16[M,32,32,3], its rows are 3 elements apart, which must be a multiple of 8 (16 "
+            "bytes): pad the channels to 8");
+}
+
+// Names are the caller's, in whatever order the canonical chain has its inputs.
+TEST(Refusal, NamesTheCallersInputs) {
+  const std::string message = RefusalOf([](Draft& d) {
+    const ValueId w = d.In("proj", kF32, {128, 64}), x = d.In("", kBF16, {-1, 64});
+    return std::vector<ValueId>{d.Cast(d.Product(x, w))};
+  });
+  EXPECT_THAT(message, HasSubstr("(matmul of input 1 and 'proj')"));
+  EXPECT_THAT(message, HasSubstr("'proj' is f32[128,64]"));
+}
+
+TEST(Refusal, ListsAFewProductsAndCountsTheRest) {
+  const std::string message = RefusalOf([](Draft& d) {
+    const ValueId x = d.In("hidden", kBF16, {-1, 64});
+    std::vector<ValueId> outputs;
+    for (int i = 0; i < 5; ++i) {
+      const std::string name = absl::StrCat("w", i);
+      outputs.push_back(d.Product(x, d.In(name.c_str(), kF32, {128, 64})));
+    }
+    return outputs;
+  });
+  for (const char* name : {"'w0' is", "'w1' is", "'w2' is"}) EXPECT_THAT(message, HasSubstr(name));
+  EXPECT_THAT(message, Not(HasSubstr("'w3'")));
+  EXPECT_THAT(message, HasSubstr("; and 2 more"));
+}
+
+// What sequences of one kernel cannot be is several kernels, not a refusal.
+TEST(Refusal, IsNoneForMixedLayoutsAndManyProducts) {
+  Draft mixed, many;
+  const ValueId x = mixed.In("hidden", kBF16, {-1, 64});
+  const ValueId gate = mixed.Product(x, mixed.In("gate", kBF16, {128, 64}));
+  const ValueId up = mixed.Product(x, mixed.In("up", kBF16, {64, 128}), false);
+  const ValueId act = mixed.Take(mixed.b.Unary(UnaryKind::kRelu, gate));
+  ASSERT_TRUE(
+      mixed.b.Output(mixed.Cast(mixed.Take(mixed.b.Binary(BinaryKind::kMul, act, up)))).ok());
+  ValueId y = many.In("hidden", kBF16, {-1, 64});
+  for (int i = 0; i < 12; ++i) y = many.Cast(many.Product(y, many.In("w", kBF16, {64, 64})));
+  ASSERT_TRUE(many.b.Output(y).ok());
+  for (Draft* draft : {&mixed, &many}) {
+    const absl::StatusOr<FusionResult> planned =
+        PlanChain(*draft->b.Finish(), kRows, *BuiltinModel("h200"), {});
+    EXPECT_TRUE(planned.ok()) << planned.status();
+  }
+}
+
+// Of stitched kernels, whose bodies count their ops anew.
+TEST(Refusal, NamesAnOpOnceByTheChainsNumber) {
+  const std::string message = RefusalOf([](Draft& d) {
+    const ValueId x = d.In("x", kBF16, {8, -1, 64});
+    return std::vector<ValueId>{d.Take(d.b.Unary(UnaryKind::kExp, x))};
+  });
+  EXPECT_EQ(
+      message,
+      "no kernel family takes this chain: op 1 (exp): its input: axis 1 is M, only axis 0 may "
+      "be: M must be the first dimension");
+}
+
+}  // namespace
+}  // namespace sinter
