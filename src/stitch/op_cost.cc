@@ -51,13 +51,27 @@ OpCost CostOfBinary(const Chain& body, const Op& op, Precision precision) {
   return SharesDivisor(body, op) ? OpCost{2, 1} : OpCost{7, 1};
 }
 
+OpCost CostOfCompound(Compound::Function function) {
+  switch (function) {
+    case Compound::kLog1p:
+      return {30, 0};
+    case Compound::kOnePlusTanh:
+      return {5, 2};
+    default:
+      return {7, 2};
+  }
+}
+
 }  // namespace
 
-OpCost CostOfOp(const Chain& body, ValueId id, Precision precision) {
+OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, ValueId id) {
   const Op& op = body.op(id);
+  const Precision precision = precisions[static_cast<size_t>(id)];
+  if (precision == Precision::kTaken) return {};
+  const Compound compound = CompoundAt(body, precisions, id);
+  if (compound.function != Compound::kNone) return CostOfCompound(compound.function);
   switch (op.kind) {
     case OpKind::kUnary:
-      if (OnePlusUnderLog(body, id).sum >= 0) return {30, 0};
       return CostOfUnary(op.unary, precision);
     case OpKind::kBinary:
       return CostOfBinary(body, op, precision);

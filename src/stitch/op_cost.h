@@ -2,6 +2,8 @@
 #ifndef SINTER_SRC_STITCH_OP_COST_H_
 #define SINTER_SRC_STITCH_OP_COST_H_
 
+#include <vector>
+
 #include "src/chain/chain.h"
 #include "src/stitch/precision.h"
 
@@ -12,8 +14,9 @@ struct OpCost {
   double special = 0;
 };
 
-// Shape ops cost nothing; reads and writes are not counted.
-OpCost CostOfOp(const Chain& body, ValueId id, Precision precision);
+// Shape ops cost nothing, nor does what is computed as a part of a Compound; reads and writes are
+// not counted. `precisions` are PrecisionsOf(body).
+OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, ValueId id);
 
 }  // namespace sinter
 

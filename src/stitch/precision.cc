@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace sinter {
 namespace {
@@ -290,6 +291,82 @@ class Demands {
   std::vector<bool> beside_one_;  // asked for by an addition of 1 or a subtraction from it
 };
 
+Compound Log1pAt(const Chain& body, ValueId id) {
+  const ValueId sum = body.op(id).operands[0];
+  const Op& op = body.op(sum);
+  const auto is_plus_one = [&](size_t operand) {
+    const Op& one = body.op(BehindSpreads(body, op.operands[operand]));
+    return one.kind == OpKind::kScalar && one.scalar == 1;
+  };
+  const bool minus = IsBinary(op, BinaryKind::kSub);
+  if (!minus && !IsBinary(op, BinaryKind::kAdd)) return {};
+  if (is_plus_one(0)) return {Compound::kLog1p, {{id, 0}, {sum, 1}}, minus, false};
+  if (!minus && is_plus_one(1)) return {Compound::kLog1p, {{id, 0}, {sum, 0}}, false, false};
+  return {};
+}
+
+// A sum of 1 or -1 and of a tanh or its square, with either sign, but for 1 + tanh^2 and its
+// negative.
+Compound TanhBesideOneAt(const Chain& body, ValueId id) {
+  const Op& sum = body.op(id);
+  const bool sub = IsBinary(sum, BinaryKind::kSub);
+  if (!sub && !IsBinary(sum, BinaryKind::kAdd)) return {};
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    if (!IsOne(body, sum.operands[1 - side])) continue;
+    ValueId tanh = sum.operands[side];
+    Compound found{Compound::kOnePlusTanh, {{id, side}}, false, false};
+    if (IsSquare(body.op(tanh))) {
+      found.function = Compound::kOneMinusTanhSquare;
+      found.path.push_back({tanh, 0});
+      tanh = body.op(tanh).operands[0];
+    }
+    if (!IsUnary(body.op(tanh), UnaryKind::kTanh)) continue;
+    found.path.push_back({tanh, 0});
+    const bool minus_one =
+        (body.op(BehindSpreads(body, sum.operands[1 - side])).scalar < 0) != (sub && side == 0);
+    const bool minus_tanh = sub && side == 1;
+    found.negative = minus_one;
+    const bool opposite = minus_one != minus_tanh;
+    if (found.function == Compound::kOnePlusTanh) {
+      found.minus = opposite;
+    } else if (!opposite) {
+      continue;
+    }
+    return found;
+  }
+  return {};
+}
+
+// Of the ops inside of `compound`, whether all have `precision`.
+bool InsideIs(const Compound& compound, const std::vector<Precision>& precisions,
+              Precision precision) {
+  return std::all_of(compound.path.begin() + 1, compound.path.end(), [&](const auto& step) {
+    return precisions[static_cast<size_t>(step.first)] == precision;
+  });
+}
+
+// Marks what is a part of a compound and read by nothing else.
+void TakeTanhs(const Chain& body, std::vector<Precision>* precisions) {
+  std::vector<int> readers(body.ops().size());
+  for (const Op& op : body.ops()) {
+    const std::set<ValueId> read(op.operands.begin(), op.operands.end());
+    for (const ValueId operand : read) ++readers[static_cast<size_t>(operand)];
+  }
+  for (size_t id = 0; id < readers.size(); ++id) {
+    const Compound compound = TanhBesideOneAt(body, static_cast<ValueId>(id));
+    if (compound.function == Compound::kNone) continue;
+    if (!InsideIs(compound, *precisions, Precision::kBesideOne)) continue;
+    const auto inside = compound.path.begin() + 1;
+    const bool alone = std::all_of(inside, compound.path.end(), [&](const auto& step) {
+      return readers[static_cast<size_t>(step.first)] == 1;
+    });
+    if (!alone) continue;
+    for (auto step = inside; step != compound.path.end(); ++step) {
+      (*precisions)[static_cast<size_t>(step->first)] = Precision::kTaken;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Precision> PrecisionsOf(const Chain& body) {
@@ -298,23 +375,16 @@ std::vector<Precision> PrecisionsOf(const Chain& body) {
   for (size_t id = 0; id < body.ops().size(); ++id) {
     precisions.push_back(demands.Of(static_cast<ValueId>(id)));
   }
+  TakeTanhs(body, &precisions);
   return precisions;
 }
 
-OnePlus OnePlusUnderLog(const Chain& body, ValueId id) {
-  const Op& log = body.op(id);
-  if (!IsUnary(log, UnaryKind::kLog)) return {};
-  const ValueId sum = log.operands[0];
-  const Op& op = body.op(sum);
-  const auto is_plus_one = [&](ValueId operand) {
-    const Op& one = body.op(BehindSpreads(body, operand));
-    return one.kind == OpKind::kScalar && one.scalar == 1;
-  };
-  if (IsBinary(op, BinaryKind::kAdd) || IsBinary(op, BinaryKind::kSub)) {
-    if (is_plus_one(op.operands[0])) return {sum, 1, op.binary == BinaryKind::kSub};
-    if (op.binary == BinaryKind::kAdd && is_plus_one(op.operands[1])) return {sum, 0, false};
-  }
-  return {};
+Compound CompoundAt(const Chain& body, const std::vector<Precision>& precisions, ValueId id) {
+  if (IsUnary(body.op(id), UnaryKind::kLog)) return Log1pAt(body, id);
+  const Compound tanh = TanhBesideOneAt(body, id);
+  const bool taken =
+      tanh.function != Compound::kNone && InsideIs(tanh, precisions, Precision::kTaken);
+  return taken ? tanh : Compound();
 }
 
 double MeanShare(int64_t count) {

@@ -4,6 +4,7 @@
 #define SINTER_SRC_STITCH_PRECISION_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "src/chain/chain.h"
@@ -14,6 +15,7 @@ namespace sinter {
 enum class Precision {
   kFast,       // by approximate instructions
   kBesideOne,  // within 4e-7: only 1 is added to it, or it is subtracted from 1
+  kTaken,      // the one op that reads it computes it as a part of a Compound, within 5e-7
   kExact,      // within a few units in the last place of f32
 };
 
@@ -33,14 +35,20 @@ enum class Precision {
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
 std::vector<Precision> PrecisionsOf(const Chain& body);
 
-// For log(1 + x) and log(1 - x), which a kernel computes as log1p: the sum, and which of its
-// operands x is. `sum` is -1 for other ops.
-struct OnePlus {
-  ValueId sum = -1;
-  size_t operand = 0;
-  bool negative = false;
+// Ops that a kernel computes as one function: log(1 + x) and log(1 - x), which would lose the
+// digits of a small x, and 1 + tanh(x), 1 - tanh(x), 1 - tanh(x)^2 and their negatives, which take
+// fewer instructions than tanh.
+struct Compound {
+  enum Function { kNone, kLog1p, kOnePlusTanh, kOneMinusTanhSquare };
+  Function function = kNone;
+  // Ops and which of their operands is gone on with, from the compound's own to what it is of.
+  std::vector<std::pair<ValueId, size_t>> path;
+  bool minus = false;     // it is of the operand's negative
+  bool negative = false;  // it is the function's negative
 };
-OnePlus OnePlusUnderLog(const Chain& body, ValueId id);
+// The one whose result op `id` is; kNone where it is by itself. `precisions` are
+// PrecisionsOf(body).
+Compound CompoundAt(const Chain& body, const std::vector<Precision>& precisions, ValueId id);
 
 // What the elements of a mean are multiplied by before they are added: a power of two that is at
 // most 1 / count, so that no sum of finite elements overflows.

@@ -245,6 +245,13 @@ class Octaves : public GpuTest {
          [](float x, float) { return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x)))); },
          false, false, 0,
          5},  // above 88 the exponential is infinite, in PyTorch's log(1 + exp(x)) too
+        {"1 + tanh",
+         [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
+           SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
+           SINTER_ASSIGN_OR_RETURN(const ValueId tanh, b.Unary(UnaryKind::kTanh, x));
+           return b.Binary(BinaryKind::kAdd, one, tanh);
+         },
+         [](float x, float) { return 1 + Tanh(x); }},
         {"1 - tanh^2",
          [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
            SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));

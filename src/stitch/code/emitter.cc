@@ -162,6 +162,14 @@ absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at)
       vector, space().Depth(index), MovesWithUnit(index));
 }
 
+Compound StitchEmitter::Compounded(ValueId id) const {
+  Compound compound = CompoundAt(body_, precisions_, id);
+  for (size_t i = 1; i < compound.path.size(); ++i) {
+    if (handed_.count(compound.path[i].first) > 0) return {};
+  }
+  return compound;
+}
+
 absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   if (op.kind == OpKind::kCast && !CastRounds(body_, op)) {
@@ -173,13 +181,14 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
     Emitted value;
   };
   std::vector<Operand> operands;
-  const OnePlus plus = OnePlusUnderLog(body_, id);
-  const bool log1p = plus.sum >= 0 && handed_.count(plus.sum) == 0;
-  if (log1p) {
-    const Position sum = PullPosition(body_, op, 0, at, space());
-    const Op& add = body_.op(plus.sum);
-    operands.push_back(
-        {add.operands[plus.operand], PullPosition(body_, add, plus.operand, sum, space()), {}});
+  const Compound compound = Compounded(id);
+  if (compound.function != Compound::kNone) {
+    Position place = at;
+    for (const auto& [inner, i] : compound.path) {
+      place = PullPosition(body_, body_.op(inner), i, place, space());
+    }
+    const auto& [last, i] = compound.path.back();
+    operands.push_back({body_.op(last).operands[i], std::move(place), {}});
   } else {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       operands.push_back({op.operands[i], PullPosition(body_, op, i, at, space()), {}});
@@ -202,9 +211,8 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
     NoteUse(used_.alike, {operand.id, Canonical(operand.at)});
   }
   const char* word = WordName(op.type.dtype);
-  if (log1p) {
-    return Declare(word, absl::StrCat("Exact::log1p(", plus.negative ? "-" : "", names[0], ")"),
-                   vector, depth, of_unit);
+  if (compound.function != Compound::kNone) {
+    return Declare(word, CompoundText(compound, names[0]), vector, depth, of_unit);
   }
   const Precision precision = precisions_[static_cast<size_t>(id)];
   return Declare(word, OpText(body_, op, names, precision), vector, depth, of_unit);

@@ -93,6 +93,8 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
   bool MovesWithUnit(const Index& index);
+  // That of `id`, unless a part of it was handed over and is read instead.
+  Compound Compounded(ValueId id) const;
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);

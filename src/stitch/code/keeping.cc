@@ -50,7 +50,7 @@ class Keeper {
   double CostOf(const ElementKey& key) {
     const auto known = costs_.find(key);
     if (known != costs_.end()) return known->second;
-    const OpCost own = CostOfOp(body_, key.first, precisions_[static_cast<size_t>(key.first)]);
+    const OpCost own = CostOfOp(body_, precisions_, key.first);
     double cost = own.issue + kSpecialIssue * own.special;
     for (const ElementKey& operand : operands_[key]) {
       if (kept_.count(operand) == 0) cost += CostOf(operand);

@@ -124,6 +124,15 @@ std::string OpText(const Chain& body, const Op& op, const std::vector<std::strin
   }
 }
 
+std::string CompoundText(const Compound& compound, const std::string& x) {
+  const char* function = compound.function == Compound::kLog1p ? "Exact::log1p"
+                         : compound.function == Compound::kOnePlusTanh
+                             ? "BesideOne::one_plus_tanh"
+                             : "BesideOne::one_minus_tanh_square";
+  return absl::StrCat(compound.negative ? "-" : "", function, "(", compound.minus ? "-" : "", x,
+                      ")");
+}
+
 double MeanRest(int64_t count) { return 1 / (MeanShare(count) * static_cast<double>(count)); }
 
 }  // namespace sinter

@@ -31,6 +31,8 @@ bool CastRounds(const Chain& body, const Op& cast);
 // The expression of an element-wise op on the given operand texts.
 std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
                    Precision precision);
+// The expression of a compound of `x`.
+std::string CompoundText(const Compound& compound, const std::string& x);
 // What the shares of `count` elements (MeanShare), added up, are multiplied by to be their mean.
 double MeanRest(int64_t count);
 

@@ -127,10 +127,11 @@ class Reader {
       case OpKind::kUnary: {
         const absl::optional<RowOp> kind = RowOpOf(op.unary);
         if (!kind.has_value()) return Refuse(v, NameOf(op.unary));
-        const OnePlus plus = OnePlusUnderLog(body_, v);
-        if (plus.sum >= 0) {
-          SINTER_ASSIGN_OR_RETURN(const int x, Operand(body_.op(plus.sum), plus.operand, at));
-          return AddOp(kRowLog1p, plus.negative ? AddOp(kRowNeg, x) : x);
+        const Compound compound = CompoundAt(body_, precisions_, v);
+        if (compound.function == Compound::kLog1p) {
+          const auto& [sum, operand] = compound.path.back();
+          SINTER_ASSIGN_OR_RETURN(const int x, Operand(body_.op(sum), operand, at));
+          return AddOp(kRowLog1p, compound.minus ? AddOp(kRowNeg, x) : x);
         }
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         return AddOp(*kind, a);

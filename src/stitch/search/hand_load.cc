@@ -84,7 +84,7 @@ class Counter {
     const Op& op = body_.op(id);
     const bool input = op.kind == OpKind::kInput;
     if (!input && schedule_.keep_values && !touch.in_loop && computed_.count(id) > 0) return {};
-    return CostOfOp(body_, id, precisions_[static_cast<size_t>(id)]);
+    return CostOfOp(body_, precisions_, id);
   }
 
   void CountLeaving(size_t phase, ValueId id, int width, PassWalk& walk) {
@@ -169,7 +169,7 @@ class Repeats {
   double Trips(ValueId id) const { return trips_[static_cast<size_t>(id)]; }
 
   double OwnCost(ValueId id) const {
-    const OpCost own = CostOfOp(body_, id, precisions_[static_cast<size_t>(id)]);
+    const OpCost own = CostOfOp(body_, precisions_, id);
     return own.issue + special_issue_ * own.special +
            (body_.op(id).kind == OpKind::kInput ? kPackInstructions : 0);
   }

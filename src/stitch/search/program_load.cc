@@ -113,7 +113,7 @@ class LoadCounter {
     double special = 0;
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
-      OpCost own = CostOfOp(body_, id, precisions_[static_cast<size_t>(id)]);
+      OpCost own = CostOfOp(body_, precisions_, id);
       const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
       load_.repeats |= again && own.special > 0;
       if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};

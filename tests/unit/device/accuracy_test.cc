@@ -122,9 +122,15 @@ std::vector<Case> Fasts() {
        [](float x, float) { return 0.5f * x * (1.0f + BesideOne::erf(0.70710678f * x)); },
        TorchGeluErf},
       {"gelu_tanh", [](double x, double) { return GeluTanhOf(x); },
-       [](float x, float) { return 0.5f * x * (1.0f + BesideOne::tanh(Inner(x))); }, TorchGeluTanh},
+       [](float x, float) { return 0.5f * x * BesideOne::one_plus_tanh(Inner(x)); }, TorchGeluTanh},
+      {"1 + tanh", [](double x, double) { return 2 * Sigmoid(2 * x); },
+       [](float x, float) { return BesideOne::one_plus_tanh(x); },
+       [](float x, float) { return 1.0f + std::tanh(x); }},
+      {"1 - tanh^2 by parts", [](double x, double) { return 1 / (std::cosh(x) * std::cosh(x)); },
+       [](float x, float) { return 1.0f - BesideOne::square(BesideOne::tanh(x)); },
+       [](float x, float) { return 1.0f - std::tanh(x) * std::tanh(x); }},
       {"1 - tanh^2", [](double x, double) { return 1 / (std::cosh(x) * std::cosh(x)); },
-       [](float x, float) { return 1.0f - Fast::square(BesideOne::tanh(x)); },
+       [](float x, float) { return BesideOne::one_minus_tanh_square(x); },
        [](float x, float) { return 1.0f - std::tanh(x) * std::tanh(x); }},
       {"softplus", [](double x, double) { return std::log1p(std::exp(x)); },
        [](float x, float) { return Exact::log1p(Exact::exp(x)); },
@@ -186,6 +192,27 @@ TEST(Accuracy, OfF32ActivationsIsThatOfPyTorch) {
   ExpectEachOctave({"gelu_tanh", [](double x, double) { return GeluTanhOf(x); },
                     [](float x, float) { return GeluTanhF32::apply(x); }, TorchGeluTanh},
                    kF32);
+}
+
+// What reads them counts on 5e-7 of 1 (src/stitch/precision.h). Infinities and NaN are tanh's.
+TEST(Accuracy, OfTanhBesideOneIsThatOfOne) {
+  for (float x = -20; x <= 20; x += 0x1p-8f) {
+    const double t = std::tanh(static_cast<double>(x));
+    for (int side = 0; side < 8; ++side) {
+      models::exp2_error = side & 1 ? 1 : -1;
+      models::reciprocal_error = side & 2 ? 1 : -1;
+      models::other_error = side & 4 ? 1 : -1;
+      EXPECT_NEAR(static_cast<double>(BesideOne::one_plus_tanh(x)), 1 + t, 5e-7) << x;
+      EXPECT_NEAR(static_cast<double>(BesideOne::one_minus_tanh_square(x)), 1 - t * t, 5e-7) << x;
+    }
+  }
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_NEAR(BesideOne::one_plus_tanh(inf), 2, 5e-7);
+  EXPECT_EQ(BesideOne::one_plus_tanh(-inf), 0);
+  EXPECT_EQ(BesideOne::one_minus_tanh_square(inf), 0);
+  EXPECT_EQ(BesideOne::one_minus_tanh_square(-inf), 0);
+  EXPECT_TRUE(std::isnan(BesideOne::one_plus_tanh(NAN)));
+  EXPECT_TRUE(std::isnan(BesideOne::one_minus_tanh_square(NAN)));
 }
 
 TEST(Accuracy, ActivationsKeepNaN) {

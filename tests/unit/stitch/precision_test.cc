@@ -198,9 +198,16 @@ TEST(Precision, TanhAndErfHaveAFormBesideOne) {
     const auto one_minus_square = [](Body& body, ValueId t) {
       return Binary(body, BinaryKind::kSub, Number(body, 1), Binary(body, BinaryKind::kMul, t, t));
     };
+    const Precision alone = kind == UnaryKind::kTanh ? Precision::kTaken : Precision::kBesideOne;
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
-      EXPECT_EQ(of(dtype, PlusOne), Precision::kBesideOne);
-      EXPECT_EQ(of(dtype, one_minus_square), Precision::kBesideOne);
+      EXPECT_EQ(of(dtype, PlusOne), alone);
+      EXPECT_EQ(of(dtype, one_minus_square), alone);
+      EXPECT_EQ(of(dtype,
+                   [&](Body& body, ValueId t) {
+                     return Binary(body, BinaryKind::kMul, PlusOne(body, t),
+                                   one_minus_square(body, t));
+                   }),
+                Precision::kBesideOne);
     }
     EXPECT_EQ(of(DType::kF32, PlusOne), Precision::kExact);
     EXPECT_EQ(of(DType::kF32, one_minus_square), Precision::kExact);
@@ -247,16 +254,59 @@ TEST(Precision, LogarithmsOfOnePlusAreKnown) {
       Unary(body, UnaryKind::kLog, plus), Unary(body, UnaryKind::kLog, minus),
       Unary(body, UnaryKind::kLog, two), Unary(body, UnaryKind::kLog, x)};
   const Chain chain = body.Finish(logs);
-  const auto found = [&](size_t i) { return OnePlusUnderLog(chain, chain.outputs()[i].value); };
+  const std::vector<Precision> precisions = PrecisionsOf(chain);
+  const auto found = [&](size_t i) {
+    return CompoundAt(chain, precisions, chain.outputs()[i].value);
+  };
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    ASSERT_GE(found(i).sum, 0) << i;
-    const Op& sum = chain.op(found(i).sum);
+    ASSERT_EQ(found(i).function, Compound::kLog1p) << i;
+    const auto [inner, operand] = found(i).path.back();
+    const Op& sum = chain.op(inner);
     EXPECT_EQ(sum.binary, i == 0 ? BinaryKind::kAdd : BinaryKind::kSub);
-    EXPECT_EQ(chain.op(sum.operands[found(i).operand]).kind, OpKind::kInput);
-    EXPECT_EQ(found(i).negative, i == 1);
+    EXPECT_EQ(chain.op(sum.operands[operand]).kind, OpKind::kInput);
+    EXPECT_EQ(found(i).minus, i == 1);
+    EXPECT_FALSE(found(i).negative);
   }
-  EXPECT_EQ(found(2).sum, -1);
-  EXPECT_EQ(found(3).sum, -1);
+  EXPECT_EQ(found(2).function, Compound::kNone);
+  EXPECT_EQ(found(3).function, Compound::kNone);
+}
+
+// Every way to write a sum of 1 or -1 and tanh(x) or its square.
+TEST(Precision, TanhBesideOneIsOneFunctionWithTheSum) {
+  for (const double one : {1.0, -1.0, 2.0}) {
+    for (const bool square : {false, true}) {
+      for (const bool first : {false, true}) {
+        for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kSub}) {
+          ValueId sum = -1;
+          const Chain chain = Cast(DType::kBF16, [&](Body& body, ValueId x) {
+            const ValueId t = Unary(body, UnaryKind::kTanh, x);
+            const ValueId y = square ? Unary(body, UnaryKind::kSquare, t) : t;
+            const ValueId number = Number(body, one);
+            return Binary(body, kind, first ? number : y, first ? y : number);
+          });
+          for (size_t id = 0; id < chain.ops().size(); ++id) {
+            if (chain.ops()[id].kind == OpKind::kBinary) sum = static_cast<ValueId>(id);
+          }
+          const Compound compound = CompoundAt(chain, PrecisionsOf(chain), sum);
+          const double sign_of_one = kind == BinaryKind::kSub && !first ? -one : one;
+          const double sign_of_tanh = kind == BinaryKind::kSub && first ? -1 : 1;
+          const bool opposite = sign_of_one * sign_of_tanh < 0;
+          if (one == 2 || (square && !opposite)) {
+            EXPECT_EQ(compound.function, Compound::kNone);
+            continue;
+          }
+          ASSERT_EQ(compound.function,
+                    square ? Compound::kOneMinusTanhSquare : Compound::kOnePlusTanh);
+          // At tanh(x) = 0.5: what the compound says is what the sum is.
+          const double t = compound.minus ? -0.5 : 0.5;
+          const double value = (square ? 1 - t * t : 1 + t) * (compound.negative ? -1 : 1);
+          EXPECT_EQ(value, sign_of_one + sign_of_tanh * (square ? 0.25 : 0.5));
+          EXPECT_EQ(chain.op(compound.path.back().first).unary, UnaryKind::kTanh);
+          EXPECT_EQ(compound.path.size(), square ? 3u : 2u);
+        }
+      }
+    }
+  }
 }
 
 TEST(Precision, SharesOfAMeanOverflowNothing) {

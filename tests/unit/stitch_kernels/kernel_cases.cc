@@ -230,6 +230,27 @@ void AddGraphsOfEveryType(Cases* cases) {
   }
 }
 
+// Sums of 1 and tanh that a kernel computes as one function, and some whose tanh others read too:
+// 1 + tanh(x), tanh(x)^2 - 1, and (1 - t) (1 - t^2) of one t, of bf16 x[rows, columns].
+Chain TanhsBesideOne(int64_t rows, int64_t columns) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::Constant(rows), Dim::Constant(columns)}});
+  const ValueId wide = *b.Cast(x, DType::kF32), one = *b.Scalar(1);
+  const auto tanh = [&](double scale) {
+    const ValueId scaled = *b.Binary(BinaryKind::kMul, wide, *b.Scalar(scale));
+    return *b.Unary(UnaryKind::kTanh, scaled);
+  };
+  const ValueId squared = *b.Unary(UnaryKind::kSquare, tanh(2)), t = tanh(0.5);
+  const ValueId slope = *b.Binary(BinaryKind::kSub, one, *b.Binary(BinaryKind::kMul, t, t));
+  const ValueId fall = *b.Binary(BinaryKind::kSub, one, t);
+  for (const ValueId y :
+       {*b.Binary(BinaryKind::kAdd, one, tanh(1)), *b.Binary(BinaryKind::kSub, squared, one),
+        *b.Binary(BinaryKind::kMul, fall, slope)}) {
+    (void)b.Output(*b.Cast(y, DType::kBF16));
+  }
+  return *b.Finish();
+}
+
 }  // namespace
 
 std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
@@ -282,6 +303,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   AddForcedHands(options, &cases);
   AddNarrowColumnsAndShuffles(&cases);
   AddGraphsOfEveryType(&cases);
+  cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();
 }
 
