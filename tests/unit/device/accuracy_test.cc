@@ -247,5 +247,23 @@ TEST(Accuracy, MeansOfEqualElementsAreExact) {
   }
 }
 
+// By as many roundings as an element's share meets additions, and two of what is left of 1 / n.
+TEST(Accuracy, MeansOfEqualElementsAreAsGoodAsTheirAdditions) {
+  bool off = false;
+  for (const int turns : {1, 2, 3, 5, 7, 96, 125}) {
+    for (const float x : {1.1f, -3.7e5f, 1.9999999f, 3e38f}) {
+      const float words[8] = {x, x, x, x, x, x, x, x};
+      const int count = 8 * turns;
+      float sum = 0;
+      for (int turn = 0; turn < turns; ++turn) sum = add_shares(sum, words, mean_share(count));
+      const double mean = static_cast<double>(sum * mean_rest(count));
+      EXPECT_LE(std::fabs(mean / static_cast<double>(x) - 1), (turns + 2) * 0x1p-24)
+          << count << " of " << x;
+      off |= mean != static_cast<double>(x);
+    }
+  }
+  EXPECT_TRUE(off) << "so the page says too little";
+}
+
 }  // namespace
 }  // namespace sinter
