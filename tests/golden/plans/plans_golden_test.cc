@@ -121,7 +121,8 @@ std::vector<Case> AllCases() {
 
 std::string PlanText(const Plan& plan) {
   return absl::StrFormat(
-      "%s, %d kernels, %.3f us: %s", plan.name(), plan.kernels.size(), plan.PredictedUs(),
+      "%s, %d kernel%s, %.3f us: %s", plan.name(), plan.kernels.size(),
+      plan.kernels.size() == 1 ? "" : "s", plan.PredictedUs(),
       absl::StrJoin(plan.kernels, "; ", [](std::string* text, const PlannedKernel& kernel) {
         absl::StrAppend(text, NameOf(kernel.spec.family), " ", ScheduleText(kernel.spec));
       }));
