@@ -475,7 +475,8 @@ TEST(StitchPlans, NameTheProductThatNoKernelTakes) {
   const auto result = PlanChain(g.Finish(), 1, H200(), {});
   if (result.ok()) GTEST_SKIP() << "a stitch kernel takes the product";
   EXPECT_EQ(StatusNumber(result.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan));
-  EXPECT_NE(result.status().message().find("op 2 (matmul of"), std::string::npos) << result.status();
+  EXPECT_NE(result.status().message().find("op 2 (matmul of"), std::string::npos)
+      << result.status();
 }
 
 }  // namespace
