@@ -65,8 +65,17 @@ absl::Status CheckOne(const MatrixProduct& p) {
     return Refuse(absl::StrCat("operands of ", NameOf(p.rows.element), ", only bf16 and f16"));
   }
   if (p.rows.source == Source::kWindow) return Refuse("pixels of a convolution");
-  if (p.result != p.rows.element) {
-    return Refuse(absl::StrCat("into ", NameOf(p.result), ", only into its operands' element"));
+  if (p.result != p.rows.element && p.result != DType::kF32) {
+    return Refuse(
+        absl::StrCat("into ", NameOf(p.result), ", only into its operands' element and f32"));
+  }
+  // Its forms of the activations are those of results of 16 bits.
+  const Activation act = p.epilogue.activation();
+  if (p.result == DType::kF32 && act != Activation::kIdentity && act != Activation::kRelu) {
+    return Refuse(absl::StrCat("into f32 with ", NameOf(act), ", only with relu"));
+  }
+  if (p.result == DType::kF32 && p.epilogue.has_residual()) {
+    return Refuse("into f32 with a residual");
   }
   if (p.epilogue.has_norm()) return Refuse("rows whose norm it would compute");
   if (p.weights.scales.kind != ScaleKind::kNone) return Refuse("weights with scales");
@@ -180,7 +189,8 @@ uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool resid
   uint32_t flags = 0;
   for (int i = 0; i < 8; ++i) flags |= bits[i] ? 1u << i : 0;
   return flags | static_cast<uint32_t>(e.activation()) << 8 |
-         static_cast<uint32_t>(e.sum_activation()) << 11;
+         static_cast<uint32_t>(e.sum_activation()) << 11 |
+         (product.result == DType::kF32 ? 1u << 14 : 0);
 }
 
 }  // namespace sinter

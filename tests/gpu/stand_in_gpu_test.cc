@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/composites.h"
 #include "src/engine/stand_in_code.h"
 #include "src/plan/stand_in.h"
 #include "src/product/stand_in.h"
@@ -133,6 +134,35 @@ TEST_F(StandIns, OfEveryTileAreRight) {
         const auto output = (*data)->Run(*run, m);
         ASSERT_OK(output) << "m " << m;
         ASSERT_OK((*data)->Check(*output, m)) << "m " << m;
+      }
+    }
+  }
+}
+
+// x w in f32, alone and with bias and relu; ragged columns, and more than one tile each way.
+TEST_F(StandIns, IntoF32AreRight) {
+  for (const bool wide : {false, true}) {
+    for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      ChainBuilder b;
+      const int64_t n = wide ? 776 : 523, k = 1032;
+      const ValueId x = *b.Input({dtype, {Dim::M(), Dim::Constant(k)}});
+      const std::vector<Dim> of_w = {Dim::Constant(wide ? k : n), Dim::Constant(wide ? n : k)};
+      const ValueId w = *b.Input({dtype, of_w}, {true, {}, "w"});
+      const ValueId bias =
+          wide ? *b.Input({dtype, {Dim::Constant(n)}}, {true, {}, "bias"}) : kNoValue;
+      const auto y = AddLinear(b, x, w, bias, wide ? Layout::kIO : Layout::kOI,
+                               wide ? Activation::kRelu : Activation::kIdentity);
+      ASSERT_OK(y);
+      ASSERT_OK(b.Output(*y));
+      const auto chain = b.Finish();
+      ASSERT_OK(chain);
+      for (const int64_t m : {1, 7, 16, 17, 63, 64, 65, 127, 128, 129, 200, 256, 300}) {
+        const bench::GraphCase c{"f32", "", *chain, m};
+        const auto plan = Prepare(*chain, m);
+        ASSERT_OK(plan);
+        const auto runs = StitchRuns::Make(ports(), c, 1);
+        ASSERT_OK(runs);
+        EXPECT_OK((*runs)->Check(*plan, 2)) << NameOf(dtype) << " m " << m;
       }
     }
   }

@@ -11,8 +11,8 @@ namespace sinter {
 
 constexpr int kAnyProducerRegisters = 40;
 
-// What the epilogue does: bits of AnyArguments::flags, then the activation, then that of the sum
-// with the residual, three bits each.
+// What the epilogue does: bits of AnyArguments::flags, with the activation, and that of the sum
+// with the residual, three bits each, before the last.
 enum AnyFlag : u32 {
   kAnyBias = 1,
   kAnyResidual = 2,
@@ -21,7 +21,8 @@ enum AnyFlag : u32 {
   kAnyRounds = 16,        // before the residual is added
   kAnyOutAligned = 32,    // 16-byte groups of columns
   kAnyAddedAligned = 64,  // the same of the residual
-  kAnyConstantWeights = 128
+  kAnyConstantWeights = 128,
+  kAnyWide = 1 << 14  // the result is f32; nothing is added to it
 };
 constexpr int kAnyActivationAt = 8, kAnySumActivationAt = 11;
 
@@ -107,6 +108,12 @@ struct AnyRows {
       p[0] = static_cast<Stored>(v);
       if (column + 1 < columns) p[1] = static_cast<Stored>(v >> 16);
     }
+  }
+  // Of a matrix of f32.
+  SINTER_DEVICE void floats(int row, int column, float low, float high) const {
+    float* p = reinterpret_cast<float*>(data) + row * stride + column;
+    if (has(row, column)) p[0] = low;
+    if (has(row, column + 1)) p[1] = high;
   }
   SINTER_DEVICE u32 word(int row, int column) const {
     if (!has(row, column)) return 0;
@@ -203,13 +210,18 @@ struct AnyEnd {
       }
       const int r = row + Parts::row_of(reduce, unit), c = column + Parts::column_of(unit);
       const float upper = epilogue.scaling.at(r), lower = epilogue.scaling.at(r + 1);
-      writer.pair(r, c,
-                  added.add(epilogue.apply(x.x, up.x, c, upper),
-                            epilogue.apply(x.z, up.z, c + 1, upper), words.upper));
-      writer.pair(r + 1, c,
-                  added.add(epilogue.apply(x.y, up.y, c, lower),
-                            epilogue.apply(x.w, up.w, c + 1, lower), words.lower));
+      store(r, c, epilogue.apply(x.x, up.x, c, upper), epilogue.apply(x.z, up.z, c + 1, upper),
+            words.upper);
+      store(r + 1, c, epilogue.apply(x.y, up.y, c, lower), epilogue.apply(x.w, up.w, c + 1, lower),
+            words.lower);
     }
+  }
+  // Two results side by side, with what lies at their place of the residual.
+  SINTER_DEVICE void store(int row, int column, float low, float high, u32 r) const {
+    if (added.flags & kAnyWide)
+      writer.floats(row, column, low, high);
+    else
+      writer.pair(row, column, added.add(low, high, r));
   }
 
   // As SwappedParts::send where one block has all of K: without a cluster there is no remote store.

@@ -11,11 +11,13 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/chain/chain_json.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/engine/trial_data.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
 #include "src/plan/stand_in.h"
+#include "src/product/stand_in.h"
 #include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
 #include "src/stitch/rows/row_kernel.h"
@@ -90,6 +92,38 @@ TEST(StandIns, RefuseWithTheReason) {
               ::testing::HasSubstr("no stand-in multiplies pixels of a convolution"));
   EXPECT_THAT(refusal("N softmax rows=16 cols=32768 scale=0.125 dtype=bf16"),
               ::testing::HasSubstr("no stand-in computes rows of 32768 elements"));
+}
+
+// act(x w + bias) of [M, 64] by [130, 64] transposed, in f32 or as bf16.
+Chain Product(Activation act, DType result) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}}, {false, {}, "x"});
+  const ValueId w =
+      *b.Input({DType::kBF16, {Dim::Constant(130), Dim::Constant(64)}}, {true, {}, "w"});
+  const ValueId bias = *b.Input({DType::kBF16, {Dim::Constant(130)}}, {true, {}, "bias"});
+  const ValueId y = *AddLinear(b, x, w, bias, Layout::kOI, act);
+  EXPECT_TRUE(b.Output(result == DType::kF32 ? y : *b.Cast(y, result)).ok());
+  return *b.Finish();
+}
+
+TEST(StandIns, TakeProductsIntoF32) {
+  for (const Activation act : {Activation::kIdentity, Activation::kRelu}) {
+    for (const DType result : {DType::kF32, DType::kBF16}) {
+      const auto planned = PlanStandIns(Product(act, result), 16);
+      ASSERT_TRUE(planned.ok()) << planned.status();
+      ASSERT_EQ(planned->chosen.kernels.size(), 1u);
+      const KernelSpec& spec = planned->chosen.kernels[0].spec;
+      EXPECT_EQ(spec.sequence.back().result, result);
+      const auto stand_in = StandInOf(spec);
+      ASSERT_TRUE(stand_in.ok()) << stand_in.status();
+      EXPECT_TRUE(stand_in->recipe.Check().ok()) << stand_in->recipe.Check();
+      const uint32_t flags = StandInFlags(spec.sequence.back(), true, true, true);
+      EXPECT_EQ(flags >> 14, result == DType::kF32 ? 1u : 0u);
+    }
+  }
+  const auto silu = PlanStandIns(Product(Activation::kSilu, DType::kF32), 16);
+  EXPECT_THAT(std::string(silu.status().message()),
+              ::testing::HasSubstr("no stand-in multiplies into f32 with silu, only with relu"));
 }
 
 // Outputs of a body by its row program on the host, in place where they may be, or why there is
