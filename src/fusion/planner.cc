@@ -114,8 +114,9 @@ class Planner {
   // Plans with the partition of another bucket. Stitched kernels keep all but their grids.
   absl::StatusOr<FusionResult> RunLike(Settlement settled) {
     if (settled.ends != RunEnds()) {
-      return absl::InvalidArgumentError(
+      const absl::Status why = absl::InvalidArgumentError(
           absl::StrCat("other products have kernels than at ", RowOrderBucketOf(chain_), " rows"));
+      return Refusal(chain_, products_, why);
     }
     for (size_t i = 0; i < settled.stitched.size(); ++i) {
       const CostedKernel& kernel = settled.partition.chosen.kernels[i];
