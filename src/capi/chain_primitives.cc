@@ -80,7 +80,8 @@ sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind, sin
   return capi::AddValue(chain, "unary", out_value, error, [&](capi::Adder& add) -> Result {
     const auto op = static_cast<sinter::UnaryKind>(kind);
     add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_UNARY_* in [1, 17]"));
+                absl::StrCat("kind is ", kind, ", must be a SINTER_UNARY_* in [1, ",
+                             sinter::UnaryKinds().size(), "]"));
     const ValueId va = add.Operand("a", a);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Unary(op, va);
@@ -93,7 +94,8 @@ sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind, s
   return capi::AddValue(chain, "binary", out_value, error, [&](capi::Adder& add) -> Result {
     const auto op = static_cast<sinter::BinaryKind>(kind);
     add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_BINARY_* in [1, 9]"));
+                absl::StrCat("kind is ", kind, ", must be a SINTER_BINARY_* in [1, ",
+                             sinter::BinaryKinds().size(), "]"));
     const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Binary(op, va, vb);
@@ -106,7 +108,8 @@ sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
   return capi::AddValue(chain, "compare", out_value, error, [&](capi::Adder& add) -> Result {
     const auto op = static_cast<sinter::CompareKind>(kind);
     add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_COMPARE_* in [1, 6]"));
+                absl::StrCat("kind is ", kind, ", must be a SINTER_COMPARE_* in [1, ",
+                             sinter::CompareKinds().size(), "]"));
     const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Compare(op, va, vb);
@@ -204,7 +207,8 @@ sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind, s
                             capi::ReadOptions(options, "reduce", SINTER_REDUCE_KEEPDIMS));
     const auto op = static_cast<sinter::ReduceKind>(kind);
     add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_REDUCE_* in [1, 4]"));
+                absl::StrCat("kind is ", kind, ", must be a SINTER_REDUCE_* in [1, ",
+                             sinter::ReduceKinds().size(), "]"));
     const ValueId va = add.Operand("a", a);
     const std::vector<int32_t> list = add.Numbers("axes", axis_count, axes);
     SINTER_RETURN_IF_ERROR(add.status());

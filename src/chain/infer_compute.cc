@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
+#include "src/chain/op_traits.h"
 #include "src/chain/scaled_matmul.h"
 
 namespace sinter {
@@ -28,6 +29,11 @@ bool SameClass(DType a, DType b) { return IsFloat(a) ? IsFloat(b) : a == b; }
 
 // What arithmetic and comparisons take; e4m3 has to be cast first.
 bool IsNumber(DType dtype) { return IsFloat(dtype) || dtype == DType::kS32; }
+
+bool Takes(OperandTypes types, DType dtype) {
+  if (types == OperandTypes::kPreds) return dtype == DType::kPred;
+  return types == OperandTypes::kNumbers ? IsNumber(dtype) : IsFloat(dtype);
+}
 
 // The operands of a product: both floating, or both of the same 8-bit type.
 absl::Status CheckFactors(DType a, DType b) {
@@ -93,31 +99,21 @@ absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b,
 }
 
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
-  switch (kind) {
-    case UnaryKind::kNot:
-      if (a.dtype == DType::kPred) return a;
-      return Bad("dtype of a is ", NameOf(a.dtype), ", must be pred");
-    case UnaryKind::kNeg:
-    case UnaryKind::kAbs:
-    case UnaryKind::kRelu:
-    case UnaryKind::kSquare:
-      if (IsNumber(a.dtype)) return a;
-      return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16, bf16 or s32");
-    default:
-      if (IsFloat(a.dtype)) return a;
-      return Bad("dtype of a is ", NameOf(a.dtype), ", must be f32, f16 or bf16");
-  }
+  const OperandTypes types = TraitsOf(kind).operands;
+  if (Takes(types, a.dtype)) return a;
+  return Bad("dtype of a is ", NameOf(a.dtype), ", must be ",
+             types == OperandTypes::kPreds     ? "pred"
+             : types == OperandTypes::kNumbers ? "f32, f16, bf16 or s32"
+                                               : "f32, f16 or bf16");
 }
 
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b) {
-  const bool logical = kind == BinaryKind::kAnd || kind == BinaryKind::kOr;
-  const bool floating = kind == BinaryKind::kDiv || kind == BinaryKind::kPow;
-  const bool fits =
-      SameClass(a.dtype, b.dtype) &&
-      (logical ? a.dtype == DType::kPred : (floating ? IsFloat(a.dtype) : IsNumber(a.dtype)));
-  if (!fits) {
+  const OperandTypes types = TraitsOf(kind).operands;
+  if (!SameClass(a.dtype, b.dtype) || !Takes(types, a.dtype)) {
     return Bad("dtype of a is ", NameOf(a.dtype), ", of b ", NameOf(b.dtype), ": must both be ",
-               logical ? "pred" : (floating ? "floating" : "floating, or both s32"));
+               types == OperandTypes::kPreds     ? "pred"
+               : types == OperandTypes::kNumbers ? "floating, or both s32"
+                                                 : "floating");
   }
   SINTER_ASSIGN_OR_RETURN(std::vector<Dim> dims, ElementwiseDims(a, b));
   return TensorType{IsFloat(a.dtype) ? WiderFloat(a.dtype, b.dtype) : a.dtype, std::move(dims)};

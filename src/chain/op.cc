@@ -1,7 +1,5 @@
 #include "src/chain/op.h"
 
-#include <array>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -9,27 +7,64 @@ namespace sinter {
 namespace {
 
 // Name i belongs to enum value i + 1.
-constexpr std::array<absl::string_view, 17> kOpKindNames = {
+constexpr absl::string_view kOpKindNames[] = {
     "input",   "scalar", "iota",   "matmul",    "unary",        "binary",
     "compare", "select", "cast",   "broadcast", "transpose",    "reshape",
     "slice",   "concat", "reduce", "conv2d",    "scaled_matmul"};
-constexpr std::array<absl::string_view, 17> kUnaryKindNames = {
-    "neg",  "abs",        "exp",    "log", "sqrt", "rsqrt", "tanh", "erf",      "sigmoid",
-    "relu", "reciprocal", "square", "sin", "cos",  "floor", "not",  "ceil_pow2"};
-constexpr std::array<absl::string_view, 9> kBinaryKindNames = {"add", "sub", "mul", "div", "max",
-                                                               "min", "pow", "and", "or"};
-constexpr std::array<absl::string_view, 6> kCompareKindNames = {"eq", "ne", "lt", "le", "gt", "ge"};
-constexpr std::array<absl::string_view, 4> kReduceKindNames = {"sum", "max", "min", "mean"};
+constexpr absl::string_view kUnaryKindNames[] = {
+#define SINTER_UNARY(number, Name, name, ...) #name,
+#include "src/chain/ops.def"
+};
+constexpr absl::string_view kBinaryKindNames[] = {
+#define SINTER_BINARY(number, Name, name, ...) #name,
+#include "src/chain/ops.def"
+};
+constexpr absl::string_view kCompareKindNames[] = {
+#define SINTER_COMPARE(number, Name, name, ...) #name,
+#include "src/chain/ops.def"
+};
+constexpr absl::string_view kReduceKindNames[] = {
+#define SINTER_REDUCE(number, Name, name) #name,
+#include "src/chain/ops.def"
+};
+
+constexpr UnaryKind kUnaryKinds[] = {
+#define SINTER_UNARY(number, Name, ...) UnaryKind::k##Name,
+#include "src/chain/ops.def"
+};
+constexpr BinaryKind kBinaryKinds[] = {
+#define SINTER_BINARY(number, Name, ...) BinaryKind::k##Name,
+#include "src/chain/ops.def"
+};
+constexpr CompareKind kCompareKinds[] = {
+#define SINTER_COMPARE(number, Name, ...) CompareKind::k##Name,
+#include "src/chain/ops.def"
+};
+constexpr ReduceKind kReduceKinds[] = {
+#define SINTER_REDUCE(number, Name, ...) ReduceKind::k##Name,
+#include "src/chain/ops.def"
+};
 
 template <typename Kind, size_t kCount>
-absl::string_view Name(Kind kind, const std::array<absl::string_view, kCount>& names) {
+constexpr bool AreNumberedInOrder(const Kind (&kinds)[kCount]) {
+  for (size_t i = 0; i < kCount; ++i) {
+    if (static_cast<size_t>(kinds[i]) != i + 1) return false;
+  }
+  return true;
+}
+static_assert(AreNumberedInOrder(kUnaryKinds) && AreNumberedInOrder(kBinaryKinds) &&
+                  AreNumberedInOrder(kCompareKinds) && AreNumberedInOrder(kReduceKinds),
+              "rows of ops.def stand in the order of their numbers, without a gap");
+
+template <typename Kind, size_t kCount>
+absl::string_view Name(Kind kind, const absl::string_view (&names)[kCount]) {
   const int32_t index = static_cast<int32_t>(kind) - 1;
   return index >= 0 && index < static_cast<int32_t>(kCount) ? names[index] : "unknown";
 }
 
 template <typename Kind, size_t kCount>
 absl::StatusOr<Kind> Parse(absl::string_view what, absl::string_view name,
-                           const std::array<absl::string_view, kCount>& names) {
+                           const absl::string_view (&names)[kCount]) {
   for (size_t i = 0; i < kCount; ++i) {
     if (names[i] == name) return static_cast<Kind>(i + 1);
   }
@@ -38,12 +73,17 @@ absl::StatusOr<Kind> Parse(absl::string_view what, absl::string_view name,
 }
 
 template <typename Kind, size_t kCount>
-bool InRange(Kind kind, const std::array<absl::string_view, kCount>&) {
+bool InRange(Kind kind, const absl::string_view (&)[kCount]) {
   const int32_t value = static_cast<int32_t>(kind);
   return value >= 1 && value <= static_cast<int32_t>(kCount);
 }
 
 }  // namespace
+
+absl::Span<const UnaryKind> UnaryKinds() { return kUnaryKinds; }
+absl::Span<const BinaryKind> BinaryKinds() { return kBinaryKinds; }
+absl::Span<const CompareKind> CompareKinds() { return kCompareKinds; }
+absl::Span<const ReduceKind> ReduceKinds() { return kReduceKinds; }
 
 absl::string_view NameOf(OpKind kind) { return Name(kind, kOpKindNames); }
 absl::string_view NameOf(UnaryKind kind) { return Name(kind, kUnaryKindNames); }

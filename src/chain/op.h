@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "src/chain/accumulate.h"
 #include "src/chain/conv2d.h"
 #include "src/chain/tensor_type.h"
@@ -38,39 +39,27 @@ enum class OpKind : int32_t {
 };
 
 enum class UnaryKind : int32_t {
-  kNeg = 1,
-  kAbs = 2,
-  kExp = 3,
-  kLog = 4,
-  kSqrt = 5,
-  kRsqrt = 6,
-  kTanh = 7,
-  kErf = 8,
-  kSigmoid = 9,
-  kRelu = 10,  // NaN stays NaN
-  kReciprocal = 11,
-  kSquare = 12,
-  kSin = 13,
-  kCos = 14,
-  kFloor = 15,
-  kNot = 16,       // pred only
-  kCeilPow2 = 17,  // the smallest power of two that is not less, and 2^-126 or more
+#define SINTER_UNARY(number, Name, ...) k##Name = number,
+#include "src/chain/ops.def"
 };
-
 enum class BinaryKind : int32_t {
-  kAdd = 1,
-  kSub = 2,
-  kMul = 3,
-  kDiv = 4,  // floating only
-  kMax = 5,  // a NaN operand gives NaN
-  kMin = 6,
-  kPow = 7,  // floating only
-  kAnd = 8,  // pred only
-  kOr = 9,
+#define SINTER_BINARY(number, Name, ...) k##Name = number,
+#include "src/chain/ops.def"
+};
+enum class CompareKind : int32_t {
+#define SINTER_COMPARE(number, Name, ...) k##Name = number,
+#include "src/chain/ops.def"
+};
+enum class ReduceKind : int32_t {
+#define SINTER_REDUCE(number, Name, ...) k##Name = number,
+#include "src/chain/ops.def"
 };
 
-enum class CompareKind : int32_t { kEq = 1, kNe = 2, kLt = 3, kLe = 4, kGt = 5, kGe = 6 };
-enum class ReduceKind : int32_t { kSum = 1, kMax = 2, kMin = 3, kMean = 4 };
+// All of them, in the order of their numbers.
+absl::Span<const UnaryKind> UnaryKinds();
+absl::Span<const BinaryKind> BinaryKinds();
+absl::Span<const CompareKind> CompareKinds();
+absl::Span<const ReduceKind> ReduceKinds();
 
 absl::string_view NameOf(OpKind kind);       // "matmul"
 absl::string_view NameOf(UnaryKind kind);    // "neg"

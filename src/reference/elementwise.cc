@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
+#include "src/reference/functions.h"
 #include "src/reference/parallel.h"
 
 namespace sinter::reference {
@@ -32,128 +32,53 @@ Function Map2(F f) {
   };
 }
 
-double Max(double a, double b) { return a > b || std::isnan(a) ? a : b; }
-double Min(double a, double b) { return a < b || std::isnan(a) ? a : b; }
-double Relu(double x) { return x < 0 ? 0.0 : x; }
-
-// As f32 has it: at least 2^-126, above 2^127 infinite.
-double CeilPow2(double x) {
-  if (std::isnan(x)) return x;
-  if (x <= 0x1p-126) return 0x1p-126;
-  if (x > 0x1p127) return std::numeric_limits<double>::infinity();
-  int exponent;
-  return std::frexp(x, &exponent) == 0.5 ? x : std::ldexp(1.0, exponent);
+template <typename F>
+Function OfIntegers1(F f) {
+  return Map1([f](double x) { return WrapS32(f(static_cast<int64_t>(x))); });
 }
 
-// Written so that neither end overflows.
-double Sigmoid(double x) {
-  if (x >= 0) return 1 / (1 + std::exp(-x));
-  const double e = std::exp(x);
-  return e / (1 + e);
+template <typename F>
+Function OfIntegers2(F f) {
+  return Map2([f](double x, double y) {
+    return WrapS32(f(static_cast<int64_t>(x), static_cast<int64_t>(y)));
+  });
 }
 
-Function UnaryS32(UnaryKind kind) {
-  const auto exact = [](int64_t (*f)(int64_t)) {
-    return Map1([f](double x) { return WrapS32(f(static_cast<int64_t>(x))); });
-  };
+// The functions of ops.def: on s32 of ops that take Numbers, else on float64.
+#define SINTER_ON_INTEGERS_Numbers(of_integers) \
+  if (integer) return of_integers
+#define SINTER_ON_INTEGERS_Floats(of_integers)
+#define SINTER_ON_INTEGERS_Preds(of_integers)
+
+Function UnaryOf(UnaryKind kind, [[maybe_unused]] bool integer) {
   switch (kind) {
-    case UnaryKind::kNeg:
-      return exact([](int64_t x) { return -x; });
-    case UnaryKind::kAbs:
-      return exact([](int64_t x) { return x < 0 ? -x : x; });
-    case UnaryKind::kSquare:
-      return exact([](int64_t x) { return x * x; });
-    default:
-      return Map1(&Relu);
-  }
-}
-
-Function UnaryFloat(UnaryKind kind) {
-  switch (kind) {
-    case UnaryKind::kNeg:
-      return Map1([](double x) { return -x; });
-    case UnaryKind::kAbs:
-      return Map1([](double x) { return std::fabs(x); });
-    case UnaryKind::kExp:
-      return Map1([](double x) { return std::exp(x); });
-    case UnaryKind::kLog:
-      return Map1([](double x) { return std::log(x); });
-    case UnaryKind::kSqrt:
-      return Map1([](double x) { return std::sqrt(x); });
-    case UnaryKind::kRsqrt:
-      return Map1([](double x) { return 1 / std::sqrt(x); });
-    case UnaryKind::kTanh:
-      return Map1([](double x) { return std::tanh(x); });
-    case UnaryKind::kErf:
-      return Map1([](double x) { return std::erf(x); });
-    case UnaryKind::kSigmoid:
-      return Map1(&Sigmoid);
-    case UnaryKind::kRelu:
-      return Map1(&Relu);
-    case UnaryKind::kReciprocal:
-      return Map1([](double x) { return 1 / x; });
-    case UnaryKind::kSquare:
-      return Map1([](double x) { return x * x; });
-    case UnaryKind::kSin:
-      return Map1([](double x) { return std::sin(x); });
-    case UnaryKind::kCos:
-      return Map1([](double x) { return std::cos(x); });
-    case UnaryKind::kFloor:
-      return Map1([](double x) { return std::floor(x); });
-    case UnaryKind::kCeilPow2:
-      return Map1(&CeilPow2);
-    case UnaryKind::kNot:
-      return Map1([](double x) { return x == 0 ? 1.0 : 0.0; });
+#define SINTER_UNARY(number, Name, name, operands, reference, ...)                              \
+  case UnaryKind::k##Name:                                                                      \
+    SINTER_ON_INTEGERS_##operands(OfIntegers1([](int64_t x) -> int64_t { return reference; })); \
+    return Map1([](double x) -> double { return reference; });
+#include "src/chain/ops.def"
   }
   return {};
 }
 
-Function BinaryOf(BinaryKind kind, bool integer) {
-  const auto exact = [](int64_t (*f)(int64_t, int64_t)) {
-    return Map2([f](double a, double b) {
-      return WrapS32(f(static_cast<int64_t>(a), static_cast<int64_t>(b)));
-    });
-  };
+Function BinaryOf(BinaryKind kind, [[maybe_unused]] bool integer) {
   switch (kind) {
-    case BinaryKind::kAdd:
-      if (integer) return exact([](int64_t a, int64_t b) { return a + b; });
-      return Map2([](double a, double b) { return a + b; });
-    case BinaryKind::kSub:
-      if (integer) return exact([](int64_t a, int64_t b) { return a - b; });
-      return Map2([](double a, double b) { return a - b; });
-    case BinaryKind::kMul:
-      if (integer) return exact([](int64_t a, int64_t b) { return a * b; });
-      return Map2([](double a, double b) { return a * b; });
-    case BinaryKind::kDiv:
-      return Map2([](double a, double b) { return a / b; });
-    case BinaryKind::kMax:
-      return Map2(&Max);
-    case BinaryKind::kMin:
-      return Map2(&Min);
-    case BinaryKind::kPow:
-      return Map2([](double a, double b) { return std::pow(a, b); });
-    case BinaryKind::kAnd:
-      return Map2([](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; });
-    case BinaryKind::kOr:
-      return Map2([](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; });
+#define SINTER_BINARY(number, Name, name, operands, reference, ...)              \
+  case BinaryKind::k##Name:                                                      \
+    SINTER_ON_INTEGERS_##operands(                                               \
+        OfIntegers2([](int64_t x, int64_t y) -> int64_t { return reference; })); \
+    return Map2([](double x, double y) -> double { return reference; });
+#include "src/chain/ops.def"
   }
   return {};
 }
 
 Function CompareOf(CompareKind kind) {
   switch (kind) {
-    case CompareKind::kEq:
-      return Map2([](double a, double b) { return a == b ? 1.0 : 0.0; });
-    case CompareKind::kNe:
-      return Map2([](double a, double b) { return a != b ? 1.0 : 0.0; });
-    case CompareKind::kLt:
-      return Map2([](double a, double b) { return a < b ? 1.0 : 0.0; });
-    case CompareKind::kLe:
-      return Map2([](double a, double b) { return a <= b ? 1.0 : 0.0; });
-    case CompareKind::kGt:
-      return Map2([](double a, double b) { return a > b ? 1.0 : 0.0; });
-    case CompareKind::kGe:
-      return Map2([](double a, double b) { return a >= b ? 1.0 : 0.0; });
+#define SINTER_COMPARE(number, Name, name, sign) \
+  case CompareKind::k##Name:                     \
+    return Map2([](double x, double y) { return x sign y ? 1.0 : 0.0; });
+#include "src/chain/ops.def"
   }
   return {};
 }
@@ -162,7 +87,7 @@ Function FunctionOf(const Op& op, DType operand) {
   const bool integer = operand == DType::kS32;
   switch (op.kind) {
     case OpKind::kUnary:
-      return integer ? UnaryS32(op.unary) : UnaryFloat(op.unary);
+      return UnaryOf(op.unary, integer);
     case OpKind::kBinary:
       return BinaryOf(op.binary, integer);
     case OpKind::kCompare:

@@ -4,28 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/op_traits.h"
 #include "src/stitch/needs.h"
 
 namespace sinter {
-// By the time to compile 100 of an op, in f32, in one kernel: sin 11.5 s, pow 8 s, log, erf and
-// division 1 to 2 s, others less than 1 s.
 int64_t BranchesOf(const Op& op) {
-  if (op.kind == OpKind::kBinary) {
-    return op.binary == BinaryKind::kPow ? 8 : op.binary == BinaryKind::kDiv ? 2 : 0;
-  }
   if (op.kind == OpKind::kConcat) return static_cast<int64_t>(op.operands.size());
-  if (op.kind != OpKind::kUnary) return 0;
-  switch (op.unary) {
-    case UnaryKind::kSin:
-    case UnaryKind::kCos:
-      return 8;
-    case UnaryKind::kLog:
-    case UnaryKind::kErf:
-    case UnaryKind::kReciprocal:
-      return 2;
-    default:
-      return 0;
-  }
+  const bool computes = op.kind == OpKind::kUnary || op.kind == OpKind::kBinary;
+  return computes ? TraitsOf(op).compile_branches : 0;
 }
 
 absl::Status StitchBudget::Take(int64_t count) {

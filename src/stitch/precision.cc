@@ -49,10 +49,10 @@ bool SumsAboutLargest(const Chain& body, const Op& sum) {
          largest.axes == sum.axes;
 }
 
-// tanh, erf or a square of one of them.
+// An op that has a form for this, or a square of one.
 bool IsBoundedByOne(const Chain& body, ValueId id) {
   const Op& op = body.op(IsSquare(body.op(id)) ? body.op(id).operands[0] : id);
-  return IsUnary(op, UnaryKind::kTanh) || IsUnary(op, UnaryKind::kErf);
+  return op.kind == OpKind::kUnary && TraitsOf(op).beside_one.function != nullptr;
 }
 
 // By op: whether no element is negative, whatever the inputs are.
@@ -84,52 +84,30 @@ class Signs {
       case OpKind::kSelect:
         return All(op, 1);
       case OpKind::kUnary:
-        return UnaryNeverNegative(op);
       case OpKind::kBinary:
-        return BinaryNeverNegative(op);
+        return ResultNeverNegative(op);
       default:
         return All(op);
     }
   }
 
-  bool UnaryNeverNegative(const Op& op) const {
-    switch (op.unary) {
-      case UnaryKind::kAbs:
-      case UnaryKind::kSquare:
-        return op.type.dtype != DType::kS32;  // which wraps
-      case UnaryKind::kExp:
-      case UnaryKind::kSqrt:
-      case UnaryKind::kRsqrt:
-      case UnaryKind::kSigmoid:
-      case UnaryKind::kRelu:
-      case UnaryKind::kCeilPow2:
+  bool ResultNeverNegative(const Op& op) const {
+    const bool wraps = op.type.dtype == DType::kS32;
+    switch (TraitsOf(op).sign) {
+      case SignRule::kAny:
+        return false;
+      case SignRule::kNeverNegative:
         return true;
-      case UnaryKind::kReciprocal:
-      case UnaryKind::kTanh:
-      case UnaryKind::kErf:
-      case UnaryKind::kFloor:
-        return All(op);
-      default:
-        return false;
-    }
-  }
-
-  bool BinaryNeverNegative(const Op& op) const {
-    if (op.type.dtype == DType::kS32) return false;  // which wraps
-    switch (op.binary) {
-      case BinaryKind::kMul:
-        return op.operands[0] == op.operands[1] || All(op);
-      case BinaryKind::kMax:
-        return NotNegative(op.operands[0]) || NotNegative(op.operands[1]);
-      case BinaryKind::kAdd:
-      case BinaryKind::kDiv:
-      case BinaryKind::kMin:
-        return All(op);
-      case BinaryKind::kPow:
+      case SignRule::kNeverNegativeFloat:
+        return !wraps;
+      case SignRule::kOfAllOperands:
+        return !wraps && (IsSquare(op) || All(op));
+      case SignRule::kOfOneOperand:
+        return !wraps && (NotNegative(op.operands[0]) || NotNegative(op.operands[1]));
+      case SignRule::kOfFirstOperand:
         return NotNegative(op.operands[0]);
-      default:
-        return false;
     }
+    return false;
   }
 
   const Chain& body_;
@@ -151,18 +129,30 @@ class Demands {
     if (beside_one_[static_cast<size_t>(id)]) {
       return demand == Demand::kNone ? Precision::kBesideOne : Precision::kExact;
     }
-    const Op& op = body_.op(id);
-    if (op.kind != OpKind::kUnary) return Precision::kFast;
-    const bool coarse = demand <= Demand::kCoarse;
-    const bool exact = op.unary == UnaryKind::kErf || (op.unary == UnaryKind::kTanh && !coarse) ||
-                       (op.unary == UnaryKind::kLog && !(coarse && IsStoredNarrow(op.operands[0])));
-    return exact ? Precision::kExact : Precision::kFast;
+    return IsFastEnough(body_.op(id), demand) ? Precision::kFast : Precision::kExact;
   }
 
  private:
   void Ask(ValueId id, Demand demand) {
     Demand& asked = of_[static_cast<size_t>(id)];
     asked = std::max(asked, demand);
+  }
+
+  // For results of 16 bits or fewer.
+  bool IsFastEnough(const Op& op, Demand demand) const {
+    if (op.kind != OpKind::kUnary && op.kind != OpKind::kBinary) return true;
+    const bool coarse = demand <= Demand::kCoarse;
+    switch (TraitsOf(op).fast_for) {
+      case FastFor::kAll:
+        return true;
+      case FastFor::kBF16:
+        return coarse;
+      case FastFor::kBF16OfNarrow:
+        return coarse && IsStoredNarrow(op.operands[0]);
+      case FastFor::kNone:
+        return false;
+    }
+    return false;
   }
 
   Demand OfStored(ValueId id) const {
@@ -240,49 +230,28 @@ class Demands {
       case OpKind::kMatmul:
         return finer;
       case OpKind::kUnary:
-        return OfUnaryOperand(op.unary, demand, finer);
       case OpKind::kBinary:
-        return OfBinaryOperands(op, demand, finer);
+        return OfComputed(op, demand, finer);
       default:
         return Demand::kClose;
     }
   }
 
-  static Demand OfUnaryOperand(UnaryKind kind, Demand demand, Demand finer) {
-    switch (kind) {
-      case UnaryKind::kNeg:
-      case UnaryKind::kAbs:
-      case UnaryKind::kRelu:
-      case UnaryKind::kNot:
-        return demand;
-      case UnaryKind::kSquare:
-      case UnaryKind::kSqrt:
-      case UnaryKind::kRsqrt:
-      case UnaryKind::kReciprocal:
+  Demand OfComputed(const Op& op, Demand demand, Demand finer) const {
+    switch (TraitsOf(op).errors) {
+      case ErrorRule::kPassed:
+        return IsSquare(op) ? finer : demand;
+      case ErrorRule::kGrownLittle:
         return finer;
-      default:
-        return Demand::kClose;
-    }
-  }
-
-  Demand OfBinaryOperands(const Op& op, Demand demand, Demand finer) const {
-    switch (op.binary) {
-      case BinaryKind::kMul:
-        return op.operands[0] == op.operands[1] ? finer : demand;
-      case BinaryKind::kDiv:
-      case BinaryKind::kMax:
-      case BinaryKind::kMin:
-      case BinaryKind::kAnd:
-      case BinaryKind::kOr:
-        return demand;
-      case BinaryKind::kAdd: {
+      case ErrorRule::kMayCancel: {
         const bool cancels =
             !signs_.NotNegative(op.operands[0]) || !signs_.NotNegative(op.operands[1]);
         return cancels ? Demand::kClose : demand;
       }
-      default:
+      case ErrorRule::kGrown:
         return Demand::kClose;
     }
+    return Demand::kClose;
   }
 
   const Chain& body_;
@@ -385,6 +354,12 @@ Compound CompoundAt(const Chain& body, const std::vector<Precision>& precisions,
   const bool taken =
       tanh.function != Compound::kNone && InsideIs(tanh, precisions, Precision::kTaken);
   return taken ? tanh : Compound();
+}
+
+const DeviceForm& FormOf(const OpTraits& traits, Precision precision) {
+  if (precision == Precision::kExact) return traits.exact;
+  const bool beside = precision == Precision::kBesideOne && traits.beside_one.function != nullptr;
+  return beside ? traits.beside_one : traits.fast;
 }
 
 double MeanShare(int64_t count) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/chain/chain.h"
+#include "src/chain/op_traits.h"
 
 namespace sinter {
 
@@ -34,6 +35,10 @@ enum class Precision {
 //   falls;
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
 std::vector<Precision> PrecisionsOf(const Chain& body);
+
+// How the op is computed in that precision. What has no form for kBesideOne, a square of one that
+// has, is computed as fast ones are.
+const DeviceForm& FormOf(const OpTraits& traits, Precision precision);
 
 // Ops that a kernel computes as one function: log(1 + x) and log(1 - x), which would lose the
 // digits of a small x, and 1 + tanh(x), 1 - tanh(x), 1 - tanh(x)^2 and their negatives, which take

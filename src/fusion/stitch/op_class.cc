@@ -2,25 +2,11 @@
 
 #include <algorithm>
 
+#include "src/chain/op_traits.h"
 #include "src/stitch/serial.h"
 
 namespace sinter {
 namespace {
-
-bool IsExpensive(UnaryKind kind) {
-  switch (kind) {
-    case UnaryKind::kExp:
-    case UnaryKind::kLog:
-    case UnaryKind::kTanh:
-    case UnaryKind::kErf:
-    case UnaryKind::kSigmoid:
-    case UnaryKind::kSin:
-    case UnaryKind::kCos:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Elements of the leading axes up to the first for which `differs` is true.
 template <typename Differs>
@@ -73,9 +59,8 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
       return SizeOf(from) <= SizeOf(op.type.dtype) ? OpClass::kView : OpClass::kLight;
     }
     case OpKind::kUnary:
-      return IsExpensive(op.unary) ? OpClass::kExpensive : OpClass::kLight;
     case OpKind::kBinary:
-      return op.binary == BinaryKind::kPow ? OpClass::kExpensive : OpClass::kLight;
+      return TraitsOf(op).expensive ? OpClass::kExpensive : OpClass::kLight;
     case OpKind::kCompare:
     case OpKind::kSelect:
     case OpKind::kConcat:

@@ -215,7 +215,8 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
     return Declare(word, CompoundText(compound, names[0]), vector, depth, of_unit);
   }
   const Precision precision = precisions_[static_cast<size_t>(id)];
-  return Declare(word, OpText(body_, op, names, precision), vector, depth, of_unit);
+  const DType operand = body_.op(op.operands[0]).type.dtype;
+  return Declare(word, OpText(op, operand, names, precision), vector, depth, of_unit);
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {

@@ -5,24 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/chain/op_traits.h"
 
 namespace sinter {
 namespace {
-
-const char* FunctionName(UnaryKind kind) {
-  return kind == UnaryKind::kNot ? "invert" : NameOf(kind).data();
-}
-
-const char* FunctionName(BinaryKind kind) {
-  switch (kind) {
-    case BinaryKind::kAnd:
-      return "both";
-    case BinaryKind::kOr:
-      return "either";
-    default:
-      return NameOf(kind).data();
-  }
-}
 
 // Types of generated source (src/device/stitch/pack.cuh): what describes an element, what memory
 // holds, what arithmetic is done in.
@@ -45,18 +31,11 @@ const ElementText& TextOf(DType dtype) {
                        [&](const ElementText& row) { return row.dtype == dtype; });
 }
 
-const char* SignOf(CompareKind kind) {
-  constexpr const char* kSigns[] = {"==", "!=", "<", "<=", ">", ">="};
-  return kSigns[static_cast<int>(kind) - 1];
-}
-
-std::string CastText(const Chain& body, const Op& op, const std::string& x) {
-  const DType to = op.type.dtype;
+std::string CastText(DType from, DType to, const std::string& x) {
   if (to == DType::kPred) return absl::StrCat("to_pred(", x, ")");
   if (to == DType::kS32) return absl::StrCat("to_s32(", x, ")");
   if (to == DType::kS8) return absl::StrCat("to_s8(", x, ")");
-  const std::string wide =
-      HoldsFloats(body.op(op.operands[0]).type.dtype) ? x : absl::StrCat("to_f32(", x, ")");
+  const std::string wide = HoldsFloats(from) ? x : absl::StrCat("to_f32(", x, ")");
   if (to == DType::kF32) return wide;
   return absl::StrCat("rounded<", ElementTypeName(to), ">(", wide, ")");
 }
@@ -103,24 +82,19 @@ bool CastRounds(const Chain& body, const Op& cast) {
   return from != to && !(HoldsFloats(from) && to == DType::kF32);
 }
 
-std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
+std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
                    Precision precision) {
-  const std::string arguments = absl::StrCat("(", absl::StrJoin(operands, ", "), ")");
-  const char* form = precision == Precision::kExact  ? "Exact::"
-                     : precision == Precision::kFast ? "Fast::"
-                                                     : "BesideOne::";
   switch (op.kind) {
     case OpKind::kUnary:
-      if (op.unary == UnaryKind::kCeilPow2) return absl::StrCat("ceil_pow2", arguments);
-      return absl::StrCat(form, FunctionName(op.unary), arguments);
     case OpKind::kBinary:
-      return absl::StrCat(form, FunctionName(op.binary), arguments);
+      return absl::StrCat(FormOf(TraitsOf(op), precision).function, "(", absl::StrJoin(x, ", "),
+                          ")");
     case OpKind::kCompare:
-      return absl::StrCat("(", operands[0], " ", SignOf(op.compare), " ", operands[1], ")");
+      return absl::StrCat("(", x[0], " ", SignOf(op.compare), " ", x[1], ")");
     case OpKind::kSelect:
-      return absl::StrCat("(", operands[0], " ? ", operands[1], " : ", operands[2], ")");
+      return absl::StrCat("(", x[0], " ? ", x[1], " : ", x[2], ")");
     default:
-      return CastText(body, op, operands[0]);
+      return CastText(operand, op.type.dtype, x[0]);
   }
 }
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "absl/types/span.h"
 #include "src/base/float_text.h"
 #include "src/chain/chain.h"
 #include "src/stitch/precision.h"
@@ -28,8 +28,9 @@ std::string ScalarText(const Op& scalar);
 bool NeedsCodes(const Chain& body);
 // Whether the cast may change a value.
 bool CastRounds(const Chain& body, const Op& cast);
-// The expression of an element-wise op on the given operand texts.
-std::string OpText(const Chain& body, const Op& op, const std::vector<std::string>& operands,
+// The expression of a unary, binary, compare, select or cast on the expressions `x` of its
+// operands, the first of which has the type `operand`. Arithmetic is in WordName's types.
+std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
                    Precision precision);
 // The expression of a compound of `x`.
 std::string CompoundText(const Compound& compound, const std::string& x);

@@ -1,0 +1,76 @@
+// OpTraits: what kernels and planning need to know of an element-wise op, from its row in ops.def.
+#ifndef SINTER_SRC_CHAIN_OP_TRAITS_H_
+#define SINTER_SRC_CHAIN_OP_TRAITS_H_
+
+#include "absl/strings/string_view.h"
+#include "src/chain/op.h"
+
+namespace sinter {
+
+enum class OperandTypes { kFloats, kNumbers, kPreds };  // numbers: floats and s32
+
+// What an error of an operand does to the result, relative to each.
+enum class ErrorRule {
+  kPassed,       // no more than it was
+  kGrownLittle,  // a few times as large
+  kMayCancel,    // no more where no operand is negative; else it may be all that is left
+  kGrown,        // operands have to be exact
+};
+
+// Which operands decide that a result is not negative.
+enum class SignRule {
+  kAny,                 // none: it may be
+  kNeverNegative,       // it never is
+  kNeverNegativeFloat,  // it never is where it is floating; s32 wraps
+  kOfAllOperands,
+  kOfOneOperand,
+  kOfFirstOperand,
+};
+
+// For which results of 16 bits or fewer the approximate form is close enough.
+enum class FastFor {
+  kAll,
+  kBF16,          // whose error may be 2^-11
+  kBF16OfNarrow,  // and the operand has 16 bits too
+  kNone,
+};
+
+enum class Domain { kAll, kNotZero, kPositive };
+
+// A device function and what a call of it takes: issue slots, and special function instructions.
+struct DeviceForm {
+  const char* function = nullptr;
+  double issue = 1, special = 0;
+};
+
+struct OpTraits {
+  absl::string_view name;
+  OperandTypes operands = OperandTypes::kFloats;
+  // Within a few units in the last place of f32; for results of 16 bits or fewer, as `fast_for`
+  // says; within 4e-7 where 1 is added to the result or it is taken from 1 (no function: none).
+  DeviceForm exact, fast, beside_one;
+  FastFor fast_for = FastFor::kAll;
+  ErrorRule errors = ErrorRule::kGrown;
+  SignRule sign = SignRule::kAny;
+  Domain domain = Domain::kAll;
+  bool steps = false;      // not continuous
+  bool expensive = false;  // a fused kernel rather keeps the result than computes it twice
+  // Of the branches of a kernel that may be compiled (src/stitch/body_work.h), by the time to
+  // compile 100 of the op in f32: sin 11.5 s, pow 8 s, log, erf and division 1 to 2 s, others less
+  // than 1 s.
+  int compile_branches = 0;
+  // For the library's own rows kernel, which holds f32 alone: an expression of x (and y). nullptr:
+  // it has no such op; "": `exact`.
+  const char* on_rows = "";
+};
+
+const OpTraits& TraitsOf(UnaryKind kind);
+const OpTraits& TraitsOf(BinaryKind kind);
+// Of a unary or binary op.
+const OpTraits& TraitsOf(const Op& op);
+// "==".
+absl::string_view SignOf(CompareKind kind);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_CHAIN_OP_TRAITS_H_
