@@ -376,6 +376,20 @@ func (b *Builder) Activate(kind Activation, x Value) Value {
 	}, x)
 }
 
+// Softplus is log(1 + exp(x)).
+func (b *Builder) Softplus(x Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_softplus(p, x.id, out, failed)
+	}, x)
+}
+
+// Clamp is min(max(x, least), most); an infinite bound is none.
+func (b *Builder) Clamp(x Value, least, most float64) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_clamp(p, x.id, C.double(least), C.double(most), out, failed)
+	}, x)
+}
+
 // SwiGLU is silu(gate) * up.
 func (b *Builder) SwiGLU(gate, up Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {

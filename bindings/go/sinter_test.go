@@ -107,6 +107,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Concat(1, left, right),
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
 		b.Activate(GELUTanh, x),
+		b.Softplus(x),
+		b.Clamp(x, -1, math.Inf(1)),
 		b.SwiGLU(x, x),
 		b.Softmax(x, -1, SoftmaxOptions{Scale: 0.5, Mask: vector}),
 		b.RMSNorm(x, NormOptions{Gamma: vector}),

@@ -88,6 +88,10 @@ const (
 	UnaryFloor      Unary = C.SINTER_UNARY_FLOOR
 	UnaryNot        Unary = C.SINTER_UNARY_NOT
 	UnaryCeilPow2   Unary = C.SINTER_UNARY_CEIL_POW2
+	UnaryLog1p      Unary = C.SINTER_UNARY_LOG1P
+	UnaryExpm1      Unary = C.SINTER_UNARY_EXPM1
+	UnaryCeil       Unary = C.SINTER_UNARY_CEIL
+	UnaryRound      Unary = C.SINTER_UNARY_ROUND // half to even
 )
 
 // Binary is a function of two operands.

@@ -75,7 +75,11 @@ enum class Unary : sinter_unary {
   kCos = SINTER_UNARY_COS,
   kFloor = SINTER_UNARY_FLOOR,
   kNot = SINTER_UNARY_NOT,
-  kCeilPow2 = SINTER_UNARY_CEIL_POW2
+  kCeilPow2 = SINTER_UNARY_CEIL_POW2,
+  kLog1p = SINTER_UNARY_LOG1P,
+  kExpm1 = SINTER_UNARY_EXPM1,
+  kCeil = SINTER_UNARY_CEIL,
+  kRound = SINTER_UNARY_ROUND  // half to even
 };
 enum class Binary : sinter_binary {
   kAdd = SINTER_BINARY_ADD,
@@ -583,6 +587,18 @@ class ChainBuilder {
     return Add({a}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_reduce(chain(), Number(kind), a.id(), axes.size(), axes.data(),
                                      &given, out, error);
+    });
+  }
+  // log(1 + exp(x)).
+  Value Softplus(Value x) {
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_softplus(chain(), x.id(), out, error);
+    });
+  }
+  // min(max(x, min), max); an infinite bound is none.
+  Value Clamp(Value x, double min, double max) {
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_clamp(chain(), x.id(), min, max, out, error);
     });
   }
   Value Swiglu(Value gate, Value up) {

@@ -138,6 +138,14 @@ SINTER_API sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_red
 SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
                                                      sinter_activation activation, sinter_value x,
                                                      sinter_value* out_value, sinter_error** error);
+/* log(1 + exp(x)), right for x of any magnitude. */
+SINTER_API sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_value x,
+                                                   sinter_value* out_value, sinter_error** error);
+/* min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays
+ * NaN. An infinite bound is none, and only one may be. */
+SINTER_API sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min,
+                                                double max, sinter_value* out_value,
+                                                sinter_error** error);
 /* silu(gate) * up. */
 SINTER_API sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate,
                                                  sinter_value up, sinter_value* out_value,

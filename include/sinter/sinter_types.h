@@ -109,8 +109,12 @@ enum {
   SINTER_UNARY_SIN = 13,
   SINTER_UNARY_COS = 14,
   SINTER_UNARY_FLOOR = 15,
-  SINTER_UNARY_NOT = 16,      /* pred only */
-  SINTER_UNARY_CEIL_POW2 = 17 /* the smallest power of two that is not less, and 2^-126 or more */
+  SINTER_UNARY_NOT = 16,       /* pred only */
+  SINTER_UNARY_CEIL_POW2 = 17, /* the smallest power of two that is not less, and 2^-126 or more */
+  SINTER_UNARY_LOG1P = 18,     /* log(1 + x) */
+  SINTER_UNARY_EXPM1 = 19,     /* exp(x) - 1 */
+  SINTER_UNARY_CEIL = 20,
+  SINTER_UNARY_ROUND = 21 /* half to even */
 };
 
 typedef int32_t sinter_binary;

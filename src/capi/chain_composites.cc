@@ -35,6 +35,24 @@ sinter_status sinter_chain_add_activation(sinter_chain* chain, sinter_activation
   });
 }
 
+sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_value x,
+                                        sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "softplus", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddSoftplus(add.builder(), vx);
+  });
+}
+
+sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min, double max,
+                                     sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "clamp", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddClamp(add.builder(), vx, min, max);
+  });
+}
+
 sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate, sinter_value up,
                                       sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(chain, "swiglu", out_value, error, [&](capi::Adder& add) -> Result {

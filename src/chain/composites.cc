@@ -2,6 +2,7 @@
 #include "src/chain/composites.h"
 
 #include <cmath>
+#include <limits>
 
 #include "src/base/status.h"
 #include "src/chain/expander.h"
@@ -74,9 +75,13 @@ ValueId Affine(Expander& e, ValueId value, ValueId gamma, ValueId beta) {
   return value;
 }
 
+void CheckNumber(Expander& e, ValueId x) {
+  if (e.Check("x", x) && e.Type(x).dtype != DType::kS32) e.CheckFloat("x", x);
+}
+
 absl::StatusOr<ValueId> AddRelu(ChainBuilder& b, ValueId x) {
   Expander e(b, "relu");
-  if (e.Check("x", x) && e.Type(x).dtype != DType::kS32) e.CheckFloat("x", x);
+  CheckNumber(e, x);
   return e.Finish(e.Unary(UnaryKind::kRelu, x));
 }
 
@@ -118,6 +123,31 @@ absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x) {
   Expander e(b, "silu");
   e.Check("x", x);
   return e.Finish(Silu(e, e.Widen(x)));
+}
+
+absl::StatusOr<ValueId> AddSoftplus(ChainBuilder& b, ValueId x) {
+  Expander e(b, "softplus");
+  e.Check("x", x);
+  const ValueId wide = e.Widen(x);
+  const ValueId power =
+      e.Unary(UnaryKind::kExp, e.Unary(UnaryKind::kNeg, e.Unary(UnaryKind::kAbs, wide)));
+  return e.Finish(e.Add(e.Unary(UnaryKind::kRelu, wide), e.Unary(UnaryKind::kLog1p, power)));
+}
+
+absl::StatusOr<ValueId> AddClamp(ChainBuilder& b, ValueId x, double least, double most) {
+  Expander e(b, "clamp");
+  CheckNumber(e, x);
+  if (std::isinf(least) && std::isinf(most)) {
+    e.Fail(absl::StrCat("min is ", least, " and max is ", most, ": one must be finite"));
+  }
+  const auto bound = [&](absl::string_view field, BinaryKind kind, double value, double none) {
+    if (!e.ok() || value == none) return;
+    const ValueId scalar = e.TakeAs(field, b.Scalar(value, e.Type(x).dtype));
+    x = e.Binary(kind, x, scalar);
+  };
+  bound("min", BinaryKind::kMax, least, -std::numeric_limits<double>::infinity());
+  bound("max", BinaryKind::kMin, most, std::numeric_limits<double>::infinity());
+  return e.Finish(x);
 }
 
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up) {

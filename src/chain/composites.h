@@ -25,6 +25,11 @@ absl::StatusOr<ValueId> AddActivation(ChainBuilder& b, Activation act, ValueId x
 absl::StatusOr<ValueId> AddGeluTanh(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddGeluErf(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddSilu(ChainBuilder& b, ValueId x);
+// max(x, 0) + log1p(exp(-|x|)): log(1 + exp(x)), which neither overflows nor loses small results.
+absl::StatusOr<ValueId> AddSoftplus(ChainBuilder& b, ValueId x);
+// min(max(x, least), most) in x's dtype, to which the bounds are rounded; where they cross it is
+// `most`. An infinite bound is none; at least one is finite. x is floating or s32.
+absl::StatusOr<ValueId> AddClamp(ChainBuilder& b, ValueId x, double least, double most);
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up);  // silu(gate) * up
 
 // softmax(scale * x + mask) along `axis` (negative counts from the end); mask kNoValue, or no

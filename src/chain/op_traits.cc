@@ -14,7 +14,8 @@ constexpr auto kNeverNegative = SignRule::kNeverNegative,
                kOfFirstOperand = SignRule::kOfFirstOperand;
 constexpr auto kBF16 = FastFor::kBF16, kBF16OfNarrow = FastFor::kBF16OfNarrow,
                kNone = FastFor::kNone;
-constexpr auto kNotZero = Domain::kNotZero, kPositive = Domain::kPositive;
+constexpr auto kNotZero = Domain::kNotZero, kPositive = Domain::kPositive,
+               kAboveMinusOne = Domain::kAboveMinusOne;
 
 // What rows of ops.def call.
 struct Row : OpTraits {
@@ -58,6 +59,10 @@ struct Row : OpTraits {
   }
   constexpr Row& Steps() {
     steps = true;
+    return *this;
+  }
+  constexpr Row& Commutes() {
+    commutes = true;
     return *this;
   }
   constexpr Row& Expensive() {

@@ -35,7 +35,8 @@ enum class FastFor {
   kNone,
 };
 
-enum class Domain { kAll, kNotZero, kPositive };
+// Where an op is not NaN or infinite.
+enum class Domain { kAll, kNotZero, kPositive, kAboveMinusOne };
 
 // A device function and what a call of it takes: issue slots, and special function instructions.
 struct DeviceForm {
@@ -54,6 +55,7 @@ struct OpTraits {
   SignRule sign = SignRule::kAny;
   Domain domain = Domain::kAll;
   bool steps = false;      // not continuous
+  bool commutes = false;   // of two operands
   bool expensive = false;  // a fused kernel rather keeps the result than computes it twice
   // Of the branches of a kernel that may be compiled (src/stitch/body_work.h), by the time to
   // compile 100 of the op in f32: sin 11.5 s, pow 8 s, log, erf and division 1 to 2 s, others less

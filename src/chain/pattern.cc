@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/chain/op_traits.h"
+
 namespace sinter {
 namespace {
 
@@ -13,11 +15,7 @@ bool SameButForOperands(const Op& a, const Op& b) {
          a.operands.size() == b.operands.size();
 }
 
-bool Commutes(const Op& op) {
-  return op.kind == OpKind::kBinary &&
-         (op.binary == BinaryKind::kAdd || op.binary == BinaryKind::kMul ||
-          op.binary == BinaryKind::kMax || op.binary == BinaryKind::kMin);
-}
+bool Commutes(const Op& op) { return op.kind == OpKind::kBinary && TraitsOf(op.binary).commutes; }
 
 class Matcher {
  public:

@@ -176,6 +176,18 @@ absl::StatusOr<Chain> MakeGelu(const FieldValues& v) {
   return c.Finish(v.Name("form") == "tanh" ? AddGeluTanh(c.b(), x) : AddGeluErf(c.b(), x));
 }
 
+absl::StatusOr<Chain> MakeClamp(const FieldValues& v) {
+  RowChain c(v);
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  return c.Finish(AddClamp(c.b(), x, v.Number("min"), v.Number("max")));
+}
+
+absl::StatusOr<Chain> MakeSoftplus(const FieldValues& v) {
+  RowChain c(v);
+  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  return c.Finish(AddSoftplus(c.b(), x));
+}
+
 absl::StatusOr<Chain> MakeSilu(const FieldValues& v) {
   RowChain c(v);
   SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
@@ -244,6 +256,8 @@ const FieldSpec kAffine{"affine", FieldType::kFlag, "1", "whether weights follow
 const FieldSpec kLayerEps{"eps", FieldType::kNumber, kDefaultLayerNormEps.text,
                           "added to the variance"};
 const FieldSpec kScale{"scale", FieldType::kNumber, kDefaultSoftmaxScale.text, "factor of x"};
+const FieldSpec kMin{"min", FieldType::kNumber, nullptr, "smallest result"};
+const FieldSpec kMax{"max", FieldType::kNumber, nullptr, "largest result"};
 const FieldSpec kMask{"mask", FieldType::kName, "full", "full: [rows, cols], row: [cols]",
                       "full row"};
 const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
@@ -274,6 +288,11 @@ std::vector<KindSpec> KindSpecs() {
        MakeBiasGeluResidualLayerNorm,
        "layer norm of gelu(x + b) + r",
        "x[rows,cols] b*[cols] r[rows,cols] gamma*[cols] beta*[cols]"},
+      {"clamp",
+       {kRows, kCols, kMin, kMax, kDType},
+       MakeClamp,
+       "min(max(x, min), max)",
+       "x[rows,cols]"},
       ConvKind(),
       ConvChainKind(),
       {"gate_up",
@@ -353,6 +372,7 @@ std::vector<KindSpec> KindSpecs() {
        MakeSoftmax,
        "softmax(scale x) over the columns",
        "x[rows,cols]"},
+      {"softplus", {kRows, kCols, kDType}, MakeSoftplus, "log(1 + exp(x))", "x[rows,cols]"},
       {"swiglu",
        {kRows, kCols, kDType},
        MakeSwiglu,

@@ -22,9 +22,10 @@ OpCost CostOfElementwise(const Chain& body, const Op& op, Precision precision) {
 }
 
 OpCost CostOfCompound(Compound::Function function) {
+  const DeviceForm& log1p = TraitsOf(UnaryKind::kLog1p).exact;
   switch (function) {
     case Compound::kLog1p:
-      return {30, 0};
+      return {log1p.issue, log1p.special};
     case Compound::kOnePlusTanh:
       return {5, 2};
     default:

@@ -362,6 +362,8 @@ PROTOTYPES: Dict[str, _Prototype] = {
         _handle, c_int32, _value, c_uint32, POINTER(c_int32), POINTER(ReduceOptions), _out_value
     ),
     "sinter_chain_add_activation": _fallible(_handle, c_int32, _value, _out_value),
+    "sinter_chain_add_softplus": _fallible(_handle, _value, _out_value),
+    "sinter_chain_add_clamp": _fallible(_handle, _value, c_double, c_double, _out_value),
     "sinter_chain_add_swiglu": _fallible(_handle, _value, _value, _out_value),
     "sinter_chain_add_softmax": _fallible(_handle, _value, c_int32, POINTER(SoftmaxOptions), _out_value),
     "sinter_chain_add_layernorm": _fallible(_handle, _value, POINTER(NormOptions), _out_value),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Optional, Sequence, Tuple, Union
 
 from . import _abi
@@ -92,6 +93,26 @@ def ceil_pow2(x: Value) -> Value:
     return _unary(17, x)
 
 
+def log1p(x: Value) -> Value:
+    """log(1 + x)."""
+    return _unary(18, x)
+
+
+def expm1(x: Value) -> Value:
+    """e^x - 1."""
+    return _unary(19, x)
+
+
+def ceil(x: Value) -> Value:
+    """Smallest integer that is not below x."""
+    return _unary(20, x)
+
+
+def round(x: Value) -> Value:
+    """Nearest integer, half to even."""
+    return _unary(21, x)
+
+
 def relu(x: Value) -> Value:
     """max(x, 0); NaN stays NaN."""
     return _unary(10, x)
@@ -109,6 +130,18 @@ def silu(x: Value) -> Value:
 def gelu(x: Value, form: str = "tanh") -> Value:
     """GELU in the form "tanh" or "erf"."""
     return _activate(f"gelu_{form}", x)
+
+
+def softplus(x: Value) -> Value:
+    """log(1 + exp(x)), right for x of any magnitude."""
+    return builder_of(x)._add("softplus", x.shape, DType.F32, x._number())
+
+
+def clamp(x: Value, min: Optional[Number] = None, max: Optional[Number] = None) -> Value:
+    """min(max(x, min), max) in x's dtype, to which the bounds are rounded; NaN stays NaN."""
+    least = -math.inf if min is None else number(min, "min")
+    most = math.inf if max is None else number(max, "max")
+    return builder_of(x)._add("clamp", x.shape, x.dtype, x._number(), least, most)
 
 
 def maximum(a: Operand, b: Operand) -> Value:

@@ -36,7 +36,12 @@ absl::optional<RowOp> RowOpOf(UnaryKind kind) {
       return kRowFloor;
     case UnaryKind::kNot:
       return kRowNot;
+    case UnaryKind::kLog1p:
+      return kRowLog1p;
     case UnaryKind::kCeilPow2:
+    case UnaryKind::kExpm1:
+    case UnaryKind::kCeil:
+    case UnaryKind::kRound:
       break;
   }
   return absl::nullopt;

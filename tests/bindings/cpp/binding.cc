@@ -91,6 +91,7 @@ void EveryAddReachesTheLibrary() {
   sum = sum + b.Concat({left, right}, 1);
   const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
   sum = sum + b.Broadcast(total, {sinter::kM, 8});
+  sum = sum + b.Softplus(x) + b.Clamp(x, -1, 6);
   sum = sum + b.Swiglu(x, x);
   sinter::SoftmaxOptions softmax;
   softmax.scale = 0.5;

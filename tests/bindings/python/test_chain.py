@@ -2,6 +2,7 @@
 
 import json
 import math
+import pathlib
 import re
 
 import pytest
@@ -10,6 +11,8 @@ import sinter
 from sinter import M
 
 from conftest import S8
+
+HEADER = pathlib.Path(__file__).parents[3] / "include/sinter/sinter_types.h"
 
 
 def chain_of(build):
@@ -123,6 +126,9 @@ OPERATIONS = {
     "layernorm": lambda b, x, y: sinter.layernorm(x, b.constant("bf16", (8,)), b.constant("bf16", (8,))),
     "rmsnorm": lambda b, x, y: sinter.rmsnorm(x, b.constant("bf16", (8,)), eps=1e-5),
     "swiglu": lambda b, x, y: sinter.swiglu(x, y),
+    "softplus": lambda b, x, y: sinter.softplus(x),
+    "clamp": lambda b, x, y: sinter.clamp(x, -1, max=6.0),
+    "clamp_min": lambda b, x, y: sinter.clamp(x, min=0),
     "silu": lambda b, x, y: sinter.silu(x),
     "gelu": lambda b, x, y: sinter.gelu(x),
     "gelu_erf": lambda b, x, y: sinter.gelu(x, "erf"),
@@ -146,7 +152,11 @@ OPERATIONS = {
     "scalar": lambda b, x, y: x + b.scalar(math.inf, "bf16"),
     "integers": lambda b, x, y: x.cast("s32") * 3,
 }
-for name in "exp log sqrt rsqrt tanh erf sigmoid reciprocal square sin cos floor ceil_pow2 relu".split():
+# Those of the C header but what Python has operators for.
+for name in re.findall(r"SINTER_UNARY_(\w+) =", HEADER.read_text()):
+    if name in ("NEG", "ABS", "NOT"):
+        continue
+    name = name.lower()
     OPERATIONS[name] = lambda b, x, y, function=getattr(sinter, name): function(x)
 
 

@@ -1,7 +1,9 @@
 // Bad input of the json form: every case with its exact message.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "src/chain/chain_json.h"
+#include "src/chain/op.h"
 
 namespace sinter {
 namespace {
@@ -159,8 +161,8 @@ const BadInput kBadInputs[] = {
      R"x(ops[0].value: must be a number, "inf" or "-inf")x"},
     {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"scalar","value":1,"dtype":"f32","dims":[2]}],"outputs":[]})x",
      R"x(ops[0]: type is f32[2], must be f32[])x"},
-    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0],"kind":"sinh","dtype":"f32","dims":[2]}],"outputs":[]})x",
-     R"x(ops[0].kind: unary is sinh, must be one of neg abs exp log sqrt rsqrt tanh erf sigmoid relu reciprocal square sin cos floor not ceil_pow2)x"},
+    {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"compare","in":[0,0],"kind":"sinh","dtype":"pred","dims":[2]}],"outputs":[]})x",
+     R"x(ops[0].kind: compare is sinh, must be one of eq ne lt le gt ge)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[1],"kind":"exp","dtype":"f32","dims":[2]}],"outputs":[]})x",
      R"x(ops[0]: op 1 (exp): a is value 1, must be in [0, 0])x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],"ops":[{"id":1,"op":"unary","in":[0,0],"kind":"exp","dtype":"f32","dims":[2]}],"outputs":[]})x",
@@ -189,6 +191,16 @@ const BadInput kBadInputs[] = {
      R"x(op 1 (input): no output needs its value)x"},
 };
 // clang-format on
+
+TEST(Json, RefusesAFunctionThatIsNoneWithAllThatAre) {
+  std::string names;
+  for (const UnaryKind kind : UnaryKinds()) absl::StrAppend(&names, " ", NameOf(kind));
+  const absl::Status status =
+      ChainFromJson(R"({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2]}],
+      "ops":[{"id":1,"op":"unary","in":[0],"kind":"sinh"}],"outputs":[]})")
+          .status();
+  EXPECT_EQ(status.message(), absl::StrCat("ops[0].kind: unary is sinh, must be one of", names));
+}
 
 TEST(Json, RefusesBadInputWithItsMessage) {
   for (const BadInput& bad : kBadInputs) {

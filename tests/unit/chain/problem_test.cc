@@ -113,6 +113,8 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
        "bias_gelu_residual_layernorm rows=3 cols=8 gelu=tanh eps=1e-05 dtype=bf16"},
       {"gelu rows=3 cols=8 form=erf", "gelu rows=3 cols=8 form=erf dtype=bf16"},
       {"silu rows=3 cols=8 dtype=f32", "silu rows=3 cols=8 dtype=f32"},
+      {"softplus rows=3 cols=8", "softplus rows=3 cols=8 dtype=bf16"},
+      {"clamp rows=3 cols=8 max=6.0 min=-0.5", "clamp rows=3 cols=8 min=-0.5 max=6 dtype=bf16"},
       {"swiglu rows=3 cols=8", "swiglu rows=3 cols=8 dtype=bf16"},
       {"products m=3 k=8 n=8",
        "products m=3 k=8 n=8 act=identity gated=0 bias=0 layout=oi dtype=bf16"},

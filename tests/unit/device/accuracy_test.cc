@@ -221,6 +221,10 @@ TEST(Accuracy, ActivationsKeepNaN) {
         &GeluErfF32::apply, &GeluTanh::apply, &GeluTanhF32::apply}) {
     EXPECT_TRUE(std::isnan(apply(NAN)));
   }
+  for (const float x : {Exact::relu(NAN), Exact::max(NAN, 1.0f), Exact::max(1.0f, NAN),
+                        Exact::min(NAN, 1.0f), Exact::min(1.0f, NAN)}) {
+    EXPECT_TRUE(std::isnan(x));
+  }
   EXPECT_EQ(Relu::apply(-3), 0);
   EXPECT_EQ(Relu::apply(3), 3);
 }

@@ -1,8 +1,12 @@
 // Text kinds against closed formulas.
+#include "src/chain/composites.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
 #include "src/reference/tensor.h"
 #include "tests/unit/reference/tensors.h"
@@ -189,6 +193,62 @@ TEST(Rows, ActivationsEqualTheirFormulas) {
     d.push_back(g * Sigmoid(g) * u);
   }
   ExpectNear(swiglu.out[0], d, 1e-13);
+}
+
+TEST(Rows, SoftplusIsRightAtBothEndsAndKeepsNaN) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const V x = {0, 1, -1, 30, -30, -80, 1e4, -1e4, kInf, -kInf, nan};
+  ChainBuilder b;
+  const ValueId in = *b.Input({DType::kF32, {Dim::M()}});
+  ASSERT_TRUE(b.Output(*AddSoftplus(b, in)).ok());
+  const V y = testing::RunF64(*b.Finish(), static_cast<int64_t>(x.size()), {x})[0];
+  for (size_t i = 0; i < 6; ++i) {
+    const double want = std::log1p(std::exp(x[i]));
+    EXPECT_NEAR(y[i], want, 1e-15 * want) << x[i];
+  }
+  EXPECT_EQ(V(y.begin() + 6, y.begin() + 10), (V{1e4, 0, kInf, 0}));
+  EXPECT_TRUE(std::isnan(y[10]));
+}
+
+// torch.clamp(x, min, max): crossed bounds give max, NaN stays, the result has x's dtype.
+TEST(Rows, ClampKeepsNaNAndTheType) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const V x = {-kInf, -2, -0.5, 0, 3, 7, kInf, nan};
+  const auto clamped = [&](double least, double most) {
+    ChainBuilder b;
+    const ValueId in = *b.Input({DType::kF32, {Dim::M()}});
+    EXPECT_TRUE(b.Output(*AddClamp(b, in, least, most)).ok());
+    V y = testing::RunF64(*b.Finish(), static_cast<int64_t>(x.size()), {x})[0];
+    EXPECT_TRUE(std::isnan(y.back()));
+    y.pop_back();
+    return y;
+  };
+  EXPECT_EQ(clamped(-1, 6), (V{-1, -1, -0.5, 0, 3, 6, 6}));
+  EXPECT_EQ(clamped(-kInf, 6), (V{-kInf, -2, -0.5, 0, 3, 6, 6}));
+  EXPECT_EQ(clamped(0, kInf), (V{0, 0, 0, 0, 3, 7, kInf}));
+  EXPECT_EQ(clamped(5, 2), (V{2, 2, 2, 2, 2, 2, 2}));
+  ChainBuilder b;
+  const ValueId narrow = *b.Input({DType::kBF16, {Dim::M()}}),
+                whole = *b.Input({DType::kS32, {Dim::M()}}),
+                pred = *b.Input({DType::kPred, {Dim::M()}});
+  const ValueId y = *AddClamp(b, narrow, 0.1, 1);
+  EXPECT_EQ(b.TypeOf(y).dtype, DType::kBF16);
+  EXPECT_EQ(b.TypeOf(*AddClamp(b, whole, -3, 4)).dtype, DType::kS32);
+  const auto message = [](const absl::StatusOr<ValueId>& id) {
+    return std::string(id.status().message());
+  };
+  const int before = b.size();
+  const std::string op = absl::StrCat("op ", before, " (clamp): ");
+  EXPECT_EQ(message(AddClamp(b, narrow, -kInf, kInf)),
+            op + "min is -inf and max is inf: one must be finite");
+  EXPECT_EQ(message(AddClamp(b, narrow, nan, 1)), op + "min: value is nan, must be a number");
+  EXPECT_EQ(message(AddClamp(b, whole, 0, 0.5)),
+            op + "max: value is 0.5, must be an integer in [-2^31, 2^31 - 1] for s32");
+  EXPECT_EQ(message(AddClamp(b, pred, 0, 1)),
+            op + "x is pred[M], must be f32, f16 or bf16: cast it");
+  EXPECT_EQ(b.size(), before);
 }
 
 TEST(Rows, RopeRotatesHalves) {

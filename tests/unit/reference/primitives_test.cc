@@ -100,11 +100,16 @@ TEST(Unary, EqualsItsFunction) {
       {UnaryKind::kSin, [](double x) { return std::sin(x); }},
       {UnaryKind::kCos, [](double x) { return std::cos(x); }},
       {UnaryKind::kFloor, [](double x) { return std::floor(x); }},
+      {UnaryKind::kLog1p, [](double x) { return std::log(1 + x); }},
+      {UnaryKind::kExpm1, [](double x) { return std::exp(x) - 1; }},
+      {UnaryKind::kCeil, [](double x) { return -std::floor(-x); }},
+      {UnaryKind::kRound,
+       [](double x) { return std::remainder(x, 1) == 0 ? x : x - std::remainder(x, 1); }},
   };
-  std::vector<double> x = {0.5, 1.0, 2.25, 7.0, 0.015625};
+  std::vector<double> x = {0.5, 1.0, 1.5, 2.25, 7.0, 0.015625};
   for (const UnaryCase& c : cases) {
-    const bool positive =
-        c.kind == UnaryKind::kLog || c.kind == UnaryKind::kSqrt || c.kind == UnaryKind::kRsqrt;
+    const bool positive = c.kind == UnaryKind::kLog1p || c.kind == UnaryKind::kLog ||
+                          c.kind == UnaryKind::kSqrt || c.kind == UnaryKind::kRsqrt;
     std::vector<double> in = x;
     if (!positive) in.insert(in.end(), {-0.75, -3.0});
     ChainBuilder b;
@@ -114,6 +119,22 @@ TEST(Unary, EqualsItsFunction) {
     for (double e : in) expected.push_back(c.f(e));
     ExpectNear(RunF64(*b.Finish(), static_cast<int64_t>(in.size()), {in})[0], expected, 1e-15);
   }
+}
+
+TEST(Unary, NearZeroAndHalvesAreThoseOfPyTorch) {
+  const auto of = [](UnaryKind kind, const std::vector<double>& x) {
+    ChainBuilder b;
+    const ValueId v = *b.Input({DType::kF32, {Dim::M()}});
+    EXPECT_TRUE(b.Output(*b.Unary(kind, v)).ok());
+    return RunF64(*b.Finish(), static_cast<int64_t>(x.size()), {x})[0];
+  };
+  using V = std::vector<double>;
+  EXPECT_EQ(of(UnaryKind::kRound, {0.5, 1.5, 2.5, -0.5, -1.5, 2.75, -2.25, kInf}),
+            (V{0, 2, 2, -0.0, -2, 3, -2, kInf}));
+  EXPECT_EQ(of(UnaryKind::kCeil, {0.25, -0.25, 3, -kInf}), (V{1, -0.0, 3, -kInf}));
+  ExpectNear(of(UnaryKind::kLog1p, {0x1p-100, -0x1p-100}), {0x1p-100, -0x1p-100}, 1e-15);
+  ExpectNear(of(UnaryKind::kExpm1, {0x1p-100, -0x1p-100, -kInf}), {0x1p-100, -0x1p-100, -1}, 1e-15);
+  EXPECT_EQ(of(UnaryKind::kLog1p, {-1, kInf}), (V{-kInf, kInf}));
 }
 
 TEST(Unary, ReluAndSigmoidAtTheEnds) {

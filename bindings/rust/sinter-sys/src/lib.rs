@@ -60,7 +60,8 @@ constants! {
                   SINTER_UNARY_SQRT = 5, SINTER_UNARY_RSQRT = 6, SINTER_UNARY_TANH = 7, SINTER_UNARY_ERF = 8,
                   SINTER_UNARY_SIGMOID = 9, SINTER_UNARY_RELU = 10, SINTER_UNARY_RECIPROCAL = 11,
                   SINTER_UNARY_SQUARE = 12, SINTER_UNARY_SIN = 13, SINTER_UNARY_COS = 14, SINTER_UNARY_FLOOR = 15,
-                  SINTER_UNARY_NOT = 16, SINTER_UNARY_CEIL_POW2 = 17;
+                  SINTER_UNARY_NOT = 16, SINTER_UNARY_CEIL_POW2 = 17, SINTER_UNARY_LOG1P = 18, SINTER_UNARY_EXPM1 = 19,
+                  SINTER_UNARY_CEIL = 20, SINTER_UNARY_ROUND = 21;
     sinter_binary: SINTER_BINARY_ADD = 1, SINTER_BINARY_SUB = 2, SINTER_BINARY_MUL = 3, SINTER_BINARY_DIV = 4,
                    SINTER_BINARY_MAX = 5, SINTER_BINARY_MIN = 6, SINTER_BINARY_POW = 7, SINTER_BINARY_AND = 8,
                    SINTER_BINARY_OR = 9;
@@ -236,6 +237,10 @@ functions! {
                             error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_activation(chain: *mut sinter_chain, activation: sinter_activation, x: sinter_value,
                                 out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_softplus(chain: *mut sinter_chain, x: sinter_value, out_value: *mut sinter_value,
+                              error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_clamp(chain: *mut sinter_chain, x: sinter_value, min: f64, max: f64, out_value: *mut sinter_value,
+                           error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_swiglu(chain: *mut sinter_chain, gate: sinter_value, up: sinter_value,
                             out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_softmax(chain: *mut sinter_chain, x: sinter_value, axis: i32,

@@ -513,6 +513,18 @@ impl<'b> Value<'b> {
         })
     }
 
+    /// log(1 + exp(self)).
+    pub fn softplus(self) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe { sys::sinter_chain_add_softplus(chain, self.id, out, error) })
+    }
+
+    /// min(max(self, min), max); an infinite bound is none.
+    pub fn clamp(self, min: f64, max: f64) -> Value<'b> {
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_clamp(chain, self.id, min, max, out, error)
+        })
+    }
+
     /// silu(self) * up.
     pub fn swiglu(self, up: Value<'b>) -> Value<'b> {
         self.with(&[Some(up)], |chain, out, error| unsafe {

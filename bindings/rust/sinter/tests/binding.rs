@@ -66,6 +66,8 @@ fn every_add_reaches_the_library() {
         x.reshape(&[M, 2, 4]).transpose(&[0, 2, 1]).reshape(&[M, 8]),
         b.concat(&[left, right], 1),
         x.reduce(Reduce::SUM, &[1], true).broadcast(&[M, 8]),
+        x.softplus(),
+        x.clamp(-1.0, f64::INFINITY),
         x.swiglu(x),
         x.softmax(-1, &SoftmaxOptions { scale: 0.5, mask: Some(vector) }),
         x.rmsnorm(&norm),
