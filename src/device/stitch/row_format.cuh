@@ -30,50 +30,28 @@ enum RowStepKind : unsigned char {
   kRowSaves          // the accumulator to slot `to`
 };
 enum RowOperandKind : unsigned char { kRowView, kRowSlot, kRowNumber, kRowConstant };
+// Unary and binary ops of the table (src/chain/ops.def) have the numbers behind kRowUnary and
+// kRowBinary.
 enum RowOp : unsigned char {
   kRowLoad,  // the operand
-  kRowNeg,
-  kRowAbs,
-  kRowExp,
-  kRowRsqrt,
-  kRowSigmoid,
-  kRowRelu,
-  kRowSquare,
-  kRowFloor,
-  kRowNot,
   kRowRoundBFloat16,
   kRowRoundFloat16,
-  kRowLog,  // rare ones of one operand
-  kRowLog1p,
-  kRowSqrt,
-  kRowTanh,
-  kRowErf,
-  kRowSin,
-  kRowCos,
-  kRowReciprocal,
-  kRowAdd,  // of two operands, a and b
-  kRowSub,
-  kRowMul,
-  kRowFastDiv,
-  kRowMax,
-  kRowMin,
-  kRowAnd,
-  kRowOr,
+  kRowUnary,
+  kRowFirstTwo = 128,  // from here on of two operands, a and b
+  kRowFastDiv = kRowFirstTwo,
+  kRowSubFrom,      // b - a
+  kRowFastDivInto,  // b / a
+  kRowDivInto,
   kRowEq,
   kRowNe,
   kRowLt,
   kRowLe,
-  kRowSubFrom,      // b - a
-  kRowFastDivInto,  // b / a
-  kRowDiv,          // rare ones of two operands
-  kRowDivInto,
-  kRowPow,
   kRowSelect,  // a is not 0 ? operand : other
   kRowSum,     // reductions; of each element times the step's constant
   kRowLargest,
-  kRowSmallest
+  kRowSmallest,
+  kRowBinary
 };
-constexpr int kRowFirstRareOne = kRowLog, kRowFirstTwo = kRowAdd, kRowFirstRareTwo = kRowDiv;
 
 struct alignas(4) RowStep {  // the device reads it as words
   RowStepKind what;

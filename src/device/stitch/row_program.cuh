@@ -42,7 +42,9 @@ struct Decoded {
   static SINTER_DEVICE int byte(u32 word, int i) { return word >> 8 * i & 0xFF; }
 };
 
-template <int kE>
+// `Ops`: one(number, each) and two(number, each) call each() with the function of a unary or binary
+// op of the table.
+template <int kE, class Ops>
 class RowMachine {
  public:
   static constexpr int kVectors = kE / 8;
@@ -216,98 +218,42 @@ class RowMachine {
                                 : Float16::low(Float16::pack(x, 0.0f));
   }
 
-  // Apart, because their code is long.
-  static __device__ __noinline__ float rare(int op, float a, float b) {
-    switch (op) {
-      case kRowLog:
-        return Exact::log(a);
-      case kRowLog1p:
-        return Exact::log1p(a);
-      case kRowSqrt:
-        return Exact::sqrt(a);
-      case kRowTanh:
-        return Exact::tanh(a);
-      case kRowErf:
-        return Exact::erf(a);
-      case kRowSin:
-        return Exact::sin(a);
-      case kRowCos:
-        return Exact::cos(a);
-      case kRowReciprocal:
-        return 1.0f / a;
-      case kRowDiv:
-        return a / b;
-      case kRowDivInto:
-        return b / a;
-      default:
-        return powf(a, b);
-    }
+  // Apart, because its code is long.
+  static __device__ __noinline__ float quotient(float a, float b) { return a / b; }
+
+  // Calls each() with the function of the op: outside of the loop over elements.
+  template <class Each>
+  static SINTER_DEVICE void one(int op, Each each) {
+    if (op == kRowRoundBFloat16) return each([](float x) { return rounded(kRowBFloat16, x); });
+    if (op == kRowRoundFloat16) return each([](float x) { return rounded(kRowFloat16, x); });
+    Ops::one(op - kRowUnary, each);
   }
-  static SINTER_DEVICE float one(int op, float x) {
+  template <class Each>
+  static SINTER_DEVICE void two(int op, Each each) {
     switch (op) {
-      case kRowNeg:
-        return -x;
-      case kRowAbs:
-        return fabsf(x);
-      case kRowExp:
-        return Exact::exp(x);
-      case kRowRsqrt:
-        return Exact::rsqrt(x);
-      case kRowSigmoid:
-        return 0.25f * reciprocal_approx(fmaf(0.25f, Exact::exp(-x), 0.25f));
-      case kRowRelu:
-        return Exact::relu(x);
-      case kRowSquare:
-        return x * x;
-      case kRowFloor:
-        return floorf(x);
-      case kRowNot:
-        return x == 0.0f ? 1.0f : 0.0f;
-      case kRowRoundBFloat16:
-        return rounded(kRowBFloat16, x);
-      case kRowRoundFloat16:
-        return rounded(kRowFloat16, x);
-      default:
-        return rare(op, x, 0.0f);
-    }
-  }
-  static SINTER_DEVICE float two(int op, float a, float b) {
-    switch (op) {
-      case kRowAdd:
-        return a + b;
-      case kRowSub:
-        return a - b;
-      case kRowMul:
-        return a * b;
       case kRowFastDiv:
-        return Fast::div(a, b);
-      case kRowMax:
-        return keep_nan_max(a, b);
-      case kRowMin:
-        return keep_nan_min(a, b);
-      case kRowAnd:
-        return a * b;
-      case kRowOr:
-        return fmaxf(a, b);
-      case kRowEq:
-        return a == b ? 1.0f : 0.0f;
-      case kRowNe:
-        return a != b ? 1.0f : 0.0f;
-      case kRowLt:
-        return a < b ? 1.0f : 0.0f;
-      case kRowLe:
-        return a <= b ? 1.0f : 0.0f;
+        return each([](float a, float b) { return Fast::div(a, b); });
       case kRowSubFrom:
-        return b - a;
+        return each([](float a, float b) { return b - a; });
       case kRowFastDivInto:
-        return Fast::div(b, a);
+        return each([](float a, float b) { return Fast::div(b, a); });
+      case kRowDivInto:
+        return each([](float a, float b) { return quotient(b, a); });
+      case kRowEq:
+        return each([](float a, float b) { return a == b ? 1.0f : 0.0f; });
+      case kRowNe:
+        return each([](float a, float b) { return a != b ? 1.0f : 0.0f; });
+      case kRowLt:
+        return each([](float a, float b) { return a < b ? 1.0f : 0.0f; });
+      case kRowLe:
+        return each([](float a, float b) { return a <= b ? 1.0f : 0.0f; });
       default:
-        return rare(op, a, b);
+        return Ops::two(op - kRowBinary, each);
     }
   }
 
   // Operands of an op on all elements: numbers of their own, or one for all.
-  struct Each {
+  struct Own {
     const Values& values;
     SINTER_DEVICE float of(int e) const { return values[e]; }
   };
@@ -316,31 +262,18 @@ class RowMachine {
     SINTER_DEVICE float of(int) const { return value; }
   };
 
-  // The choice of an op stands outside of the loop over elements. Rare ops, from kEnd on, share a
-  // case.
-  template <int kOp, int kEnd>
   SINTER_DEVICE void each_one(int op) {
-    if constexpr (kOp == kEnd) {
+    one(op, [&](auto f) {
 #pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], 0.0f);
-    } else if (op == kOp) {
-#pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = one(kOp, acc_[e]);
-    } else {
-      each_one<kOp + 1, kEnd>(op);
-    }
+      for (int e = 0; e < kE; ++e) acc_[e] = f(acc_[e]);
+    });
   }
-  template <int kOp, int kEnd, class Operand>
+  template <class Operand>
   SINTER_DEVICE void each_two(int op, const Operand& b) {
-    if constexpr (kOp == kEnd) {
+    two(op, [&](auto f) {
 #pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = rare(op, acc_[e], b.of(e));
-    } else if (op == kOp) {
-#pragma unroll
-      for (int e = 0; e < kE; ++e) acc_[e] = two(kOp, acc_[e], b.of(e));
-    } else {
-      each_two<kOp + 1, kEnd>(op, b);
-    }
+      for (int e = 0; e < kE; ++e) acc_[e] = f(acc_[e], b.of(e));
+    });
   }
 
   SINTER_DEVICE void select(const Decoded& s) {
@@ -361,9 +294,10 @@ class RowMachine {
     const float a = number(s.kind, s.index, s.constant);
     float r = a;
     if (s.op >= kRowFirstTwo) {
-      r = two(s.op, a, number(s.other_kind, s.other, s.constant));
+      const float b = number(s.other_kind, s.other, s.constant);
+      two(s.op, [&](auto f) { r = f(a, b); });
     } else if (s.op != kRowLoad) {
-      r = one(s.op, a);
+      one(s.op, [&](auto f) { r = f(a); });
     }
     numbers_[s.to] = r;
   }
@@ -383,14 +317,14 @@ class RowMachine {
   SINTER_DEVICE void on_values(const Decoded& s) {
     if (s.op == kRowLoad) return fetch(s.kind, s.index, s.constant, acc_);
     if (s.op == kRowSelect) return select(s);
-    if (s.op < kRowFirstTwo) return each_one<kRowNeg, kRowFirstRareOne>(s.op);
+    if (s.op < kRowFirstTwo) return each_one(s.op);
     if (s.kind == kRowNumber || s.kind == kRowConstant) {
       const Same b{number(s.kind, s.index, s.constant)};
-      return each_two<kRowFirstTwo, kRowFirstRareTwo>(s.op, b);
+      return each_two(s.op, b);
     }
     Values b;
     fetch(s.kind, s.index, s.constant, b);
-    each_two<kRowFirstTwo, kRowFirstRareTwo>(s.op, Each{b});
+    each_two(s.op, Own{b});
   }
 
   SINTER_DEVICE void step(const RowStep& encoded) {
@@ -421,13 +355,13 @@ class RowMachine {
 };
 
 // `m`: of the launch.
-template <int kE>
+template <int kE, class Ops>
 SINTER_DEVICE void run_rows(const RowProgram& program, const RowBuffers& buffers, int m) {
   const int rows = m * program.rows_per_m;
   launch_dependents();
   wait_for_predecessors();
   float numbers[kRowNumbers];
-  RowMachine<kE> machine(program, buffers, numbers);
+  RowMachine<kE, Ops> machine(program, buffers, numbers);
   const int side_by_side = blockDim.x / program.threads;
   const int step = gridDim.x * side_by_side;
   for (int block = blockIdx.x * side_by_side; block < rows; block += step)

@@ -7,6 +7,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
+#include "src/stitch/rows/row_ops.h"
 #include "src/stitch/rows/row_steps.h"
 
 namespace sinter {
@@ -25,10 +26,11 @@ constexpr char kSource[] = R"(#include "stitch/row_program.cuh"
 
 namespace sinter {
 
+$5
 extern "C" __global__ void __launch_bounds__($0)
 $1(const __grid_constant__ RowProgram program, $2, int m) {
   const RowBuffers buffers = {{$3}};
-  run_rows<$4>(program, buffers, m);
+  run_rows<$4, RowOps>(program, buffers, m);
 }
 
 }  // namespace sinter
@@ -89,7 +91,8 @@ std::string RowKernelSource(int index) {
     absl::StrAppend(&names, i == 0 ? "" : ", ", "b", i);
   }
   const Size& size = kSizes[index];
-  return absl::Substitute(kSource, size.threads, kRowKernelEntry, parameters, names, size.elements);
+  return absl::Substitute(kSource, size.threads, kRowKernelEntry, parameters, names, size.elements,
+                          RowOpsSource());
 }
 
 absl::StatusOr<RowKernel> MakeRowKernel(const Chain& body,

@@ -1,16 +1,25 @@
-// What the row program calls a chain's element-wise ops.
+// What the row program calls a chain's element-wise ops, and their functions as its kernels have
+// them.
 #ifndef SINTER_SRC_STITCH_ROWS_ROW_OPS_H_
 #define SINTER_SRC_STITCH_ROWS_ROW_OPS_H_
 
-#include "absl/types/optional.h"
+#include <string>
+
 #include "src/chain/op.h"
 #include "src/device/stitch/row_format.cuh"
 
 namespace sinter {
 
-// Nothing for one that it has not.
-absl::optional<RowOp> RowOpOf(UnaryKind kind);
-RowOp RowOpOf(BinaryKind kind);
+constexpr RowOp RowOpOf(UnaryKind kind) {
+  return static_cast<RowOp>(kRowUnary + static_cast<int>(kind));
+}
+constexpr RowOp RowOpOf(BinaryKind kind) {
+  return static_cast<RowOp>(kRowBinary + static_cast<int>(kind));
+}
+bool RowsHave(UnaryKind kind);
+
+// The struct RowOps of stitch/row_program.cuh, of all ops that rows have.
+std::string RowOpsSource();
 
 }  // namespace sinter
 

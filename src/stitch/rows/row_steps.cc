@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/op_traits.h"
 #include "src/stitch/rows/row_levels.h"
+#include "src/stitch/rows/row_ops.h"
 
 namespace sinter {
 namespace {
@@ -26,12 +28,12 @@ absl::Status TooMany(absl::string_view what, int bound) {
 
 // The op that gives a op b from b and a; -1: none.
 int Turned(RowOp op) {
-  if (op == kRowSub) return kRowSubFrom;
-  if (op == kRowDiv) return kRowDivInto;
+  if (op == RowOpOf(BinaryKind::kSub)) return kRowSubFrom;
+  if (op == RowOpOf(BinaryKind::kDiv)) return kRowDivInto;
   if (op == kRowFastDiv) return kRowFastDivInto;
-  const bool same = op == kRowAdd || op == kRowMul || op == kRowMax || op == kRowMin ||
-                    op == kRowAnd || op == kRowOr || op == kRowEq || op == kRowNe;
-  return same ? op : -1;
+  if (op == kRowEq || op == kRowNe) return op;
+  if (op <= kRowBinary) return -1;
+  return TraitsOf(static_cast<BinaryKind>(op - kRowBinary)).commutes ? op : -1;
 }
 
 class Writer {
@@ -203,7 +205,8 @@ class Writer {
       load->to = static_cast<unsigned char>(loaded);
       a = {kRowNumber, loaded, 0};
     }
-    RowStep* const step = Step(kRowOnNumbers, value.op == kRowFastDiv ? kRowDiv : value.op);
+    RowStep* const step =
+        Step(kRowOnNumbers, value.op == kRowFastDiv ? RowOpOf(BinaryKind::kDiv) : value.op);
     Set(a, step);
     if (b.kind == kRowConstant && value.operands[1] >= 0) step->constant = b.constant;
     step->other_kind = b.kind;

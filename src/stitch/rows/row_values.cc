@@ -125,21 +125,21 @@ class Reader {
       case OpKind::kScalar:
         return AddConstant(op.scalar);
       case OpKind::kUnary: {
-        const absl::optional<RowOp> kind = RowOpOf(op.unary);
-        if (!kind.has_value()) return Refuse(v, NameOf(op.unary));
+        if (!RowsHave(op.unary)) return Refuse(v, NameOf(op.unary));
         const Compound compound = CompoundAt(body_, precisions_, v);
         if (compound.function == Compound::kLog1p) {
           const auto& [sum, operand] = compound.path.back();
           SINTER_ASSIGN_OR_RETURN(const int x, Operand(body_.op(sum), operand, at));
-          return AddOp(kRowLog1p, compound.minus ? AddOp(kRowNeg, x) : x);
+          return AddOp(RowOpOf(UnaryKind::kLog1p),
+                       compound.minus ? AddOp(RowOpOf(UnaryKind::kNeg), x) : x);
         }
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
-        return AddOp(*kind, a);
+        return AddOp(RowOpOf(op.unary), a);
       }
       case OpKind::kBinary: {
         SINTER_ASSIGN_OR_RETURN(const int a, Operand(op, 0, at));
         SINTER_ASSIGN_OR_RETURN(const int b, Operand(op, 1, at));
-        if (op.binary == BinaryKind::kMul && a == b) return AddOp(kRowSquare, a);
+        if (op.binary == BinaryKind::kMul && a == b) return AddOp(RowOpOf(UnaryKind::kSquare), a);
         const bool fast = precisions_[static_cast<size_t>(v)] == Precision::kFast;
         return AddOp(op.binary == BinaryKind::kDiv && fast ? kRowFastDiv : RowOpOf(op.binary), a,
                      b);
@@ -222,7 +222,7 @@ class Reader {
     value.constant = static_cast<float>(share);
     const int sum = Add(value);
     const double added = share * static_cast<double>(columns);  // shares of an element
-    return mean && added != 1 ? AddOp(kRowDiv, sum, AddConstant(added)) : sum;
+    return mean && added != 1 ? AddOp(RowOpOf(BinaryKind::kDiv), sum, AddConstant(added)) : sum;
   }
 
   // The reduced axes of `from` become the domain's columns.
