@@ -19,6 +19,8 @@
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/cubin_check.h"
+#include "src/chain/builder.h"
+#include "src/chain/op_traits.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
@@ -186,6 +188,44 @@ class StitchCompile : public ::testing::Test {
   std::vector<double> milliseconds_;
   int registers_ = 0, spilling_ = 0;
 };
+
+// Of values of each floating type: exact, for results of 16 bits, and beside 1.
+TEST_F(StitchCompile, EveryFunctionOfTheTable) {
+  constexpr size_t kOfOneKernel = 4;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    ChainBuilder b;
+    ValueId x = 0;
+    size_t outputs = 0;
+    const auto begin = [&] { x = *b.Input({dtype, {Dim::M(), Dim::Constant(256)}}); };
+    const auto end = [&] {
+      AddBest(absl::StrCat("functions of ", NameOf(dtype)), *b.Finish(), 1024, 1);
+      outputs = 0;
+      b = ChainBuilder();
+      begin();
+    };
+    const auto output = [&](ValueId y) {
+      ASSERT_TRUE(b.Output(*b.Cast(y, dtype)).ok());
+      if (++outputs == kOfOneKernel) end();
+    };
+    begin();
+    for (const UnaryKind kind : UnaryKinds()) {
+      if (TraitsOf(kind).operands == OperandTypes::kPreds) continue;
+      const ValueId y = *b.Unary(kind, x);
+      output(y);
+      if (TraitsOf(kind).beside_one.function == nullptr) continue;
+      output(*b.Binary(BinaryKind::kAdd, *b.Scalar(1), y));
+      const ValueId again = *b.Unary(kind, x);
+      output(*b.Binary(BinaryKind::kSub, *b.Scalar(1), *b.Unary(UnaryKind::kSquare, again)));
+    }
+    for (const BinaryKind kind : BinaryKinds()) {
+      if (TraitsOf(kind).operands == OperandTypes::kPreds) continue;
+      const ValueId y = *b.Input({dtype, {Dim::M(), Dim::Constant(256)}});
+      output(*b.Binary(kind, x, y));
+    }
+    if (outputs > 0) end();
+  }
+  CompileAll();
+}
 
 TEST_F(StitchCompile, TheBestOfMemoryChainsAndRandomGraphs) {
   for (const char* line :

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/op_traits.h"
 #include "src/chain/problem.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/stand_in_code.h"
@@ -24,6 +25,7 @@
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/support/op_functions.h"
 
 namespace sinter::gpu_testing::octaves {
 namespace {
@@ -179,71 +181,67 @@ class Octaves : public GpuTest {
     int last = 127;  // octave in which what the chain says is still finite
   };
 
-  static Case OfUnary(UnaryKind kind, float (*torch)(float), bool positive = false,
-                      double absolute = 0) {
+  // What PyTorch computes by a formula, not by a function of CUDA's or by one instruction.
+  static Torch TorchOf(UnaryKind kind) {
+    if (kind == UnaryKind::kSigmoid) return [](float x, float) { return 1 / (1 + Exp(-x)); };
+    const double error = TraitsOf(kind).exact.issue > 1 ? 0x1p-23 : 0;
+    return [kind, error](float x, float) {
+      return static_cast<float>(testing::Apply(kind, static_cast<double>(x)) * (1 + error));
+    };
+  }
+  static Case Of(UnaryKind kind) {
+    // Zeros that are not at zero.
+    const bool waves = kind == UnaryKind::kSin || kind == UnaryKind::kCos;
+    const double absolute = waves ? 0x1p-22 : kind == UnaryKind::kLog ? 0x1p-21 : 0;
     return {NameOf(kind).data(),
             [kind](ChainBuilder& b, ValueId x, ValueId) { return b.Unary(kind, x); },
-            [torch](float x, float) { return torch(x); },
-            positive,
+            TorchOf(kind),
+            TraitsOf(kind).domain == Domain::kPositive,
             false,
             absolute};
   }
-  static Case OfBinary(BinaryKind kind, float (*torch)(float, float)) {
+  static Case Of(BinaryKind kind) {
     return {NameOf(kind).data(),
             [kind](ChainBuilder& b, ValueId x, ValueId y) { return b.Binary(kind, x, y); },
-            [torch](float x, float y) { return torch(x, y); },
-            kind == BinaryKind::kPow,
+            [kind](float x, float y) { return testing::Apply(kind, x, y); },
+            false,
             true,
             0};
   }
 
+  // Every op of the table that takes floats, but powers, whose octaves are few, and composites.
   static std::vector<Case> Cases() {
+    std::vector<Case> cases = Composites();
+    for (const UnaryKind kind : UnaryKinds()) {
+      if (TraitsOf(kind).operands != OperandTypes::kPreds) cases.push_back(Of(kind));
+    }
+    for (const BinaryKind kind : BinaryKinds()) {
+      const bool floats = TraitsOf(kind).operands != OperandTypes::kPreds;
+      if (floats && kind != BinaryKind::kPow) cases.push_back(Of(kind));
+    }
+    return cases;
+  }
+
+  static std::vector<Case> Composites() {
     const auto act = [](Activation kind) {
       return [kind](ChainBuilder& b, ValueId x, ValueId) { return AddActivation(b, kind, x); };
     };
     return {
-        OfUnary(UnaryKind::kNeg, [](float x) { return -x; }),
-        OfUnary(UnaryKind::kAbs, [](float x) { return std::fabs(x); }),
-        OfUnary(UnaryKind::kExp, [](float x) { return Exp(x); }),
-        OfUnary(
-            UnaryKind::kLog, [](float x) { return Cuda(std::log(static_cast<double>(x))); }, true,
-            0x1p-21),
-        OfUnary(
-            UnaryKind::kSqrt, [](float x) { return std::sqrt(x); }, true),
-        OfUnary(
-            UnaryKind::kRsqrt, [](float x) { return Cuda(1 / std::sqrt(static_cast<double>(x))); },
-            true, 0),
-        OfUnary(UnaryKind::kTanh, [](float x) { return Tanh(x); }),
-        OfUnary(UnaryKind::kErf, [](float x) { return Erf(x); }),
-        OfUnary(UnaryKind::kSigmoid, [](float x) { return 1 / (1 + Exp(-x)); }),
-        OfUnary(UnaryKind::kRelu, [](float x) { return std::max(x, 0.0f); }),
-        OfUnary(UnaryKind::kReciprocal, [](float x) { return 1 / x; }),
-        OfUnary(UnaryKind::kSquare, [](float x) { return x * x; }),
-        OfUnary(
-            UnaryKind::kSin, [](float x) { return Cuda(std::sin(static_cast<double>(x))); }, false,
-            0x1p-22),
-        OfUnary(
-            UnaryKind::kCos, [](float x) { return Cuda(std::cos(static_cast<double>(x))); }, false,
-            0x1p-22),
-        OfUnary(UnaryKind::kFloor, [](float x) { return std::floor(x); }),
-        OfBinary(BinaryKind::kAdd, [](float x, float y) { return x + y; }),
-        OfBinary(BinaryKind::kSub, [](float x, float y) { return x - y; }),
-        OfBinary(BinaryKind::kMul, [](float x, float y) { return x * y; }),
-        OfBinary(BinaryKind::kDiv, [](float x, float y) { return x / y; }),
-        OfBinary(BinaryKind::kMax, [](float x, float y) { return std::max(x, y); }),
-        OfBinary(BinaryKind::kMin, [](float x, float y) { return std::min(x, y); }),
         {"silu", act(Activation::kSilu), &TorchSilu},
         {"gelu_erf", act(Activation::kGeluErf), &TorchGeluErf},
         {"gelu_tanh", act(Activation::kGeluTanh), &TorchGeluTanh},
-        {"softplus",
+        {"softplus", [](ChainBuilder& b, ValueId x, ValueId) { return AddSoftplus(b, x); },
+         &TorchSoftplus},
+        {"clamp", [](ChainBuilder& b, ValueId x, ValueId) { return AddClamp(b, x, -0.5, 6); },
+         [](float x, float) { return std::min(std::max(x, -0.5f), 6.0f); }},
+        {"log(1 + exp)",
          [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
            SINTER_ASSIGN_OR_RETURN(const ValueId one, b.Scalar(1));
            SINTER_ASSIGN_OR_RETURN(const ValueId exp, b.Unary(UnaryKind::kExp, x));
            SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, one, exp));
            return b.Unary(UnaryKind::kLog, sum);
          },
-         [](float x, float) { return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x)))); },
-         false, false, 0,
+         &TorchSoftplus, false, false, 0,
          5},  // above 88 the exponential is infinite, in PyTorch's log(1 + exp(x)) too
         {"1 + tanh",
          [](ChainBuilder& b, ValueId x, ValueId) -> absl::StatusOr<ValueId> {
@@ -261,6 +259,9 @@ class Octaves : public GpuTest {
          },
          [](float x, float) { return 1 - Tanh(x) * Tanh(x); }},
     };
+  }
+  static float TorchSoftplus(float x, float) {
+    return x > 20 ? x : Cuda(std::log1p(static_cast<double>(Exp(x))));
   }
   static float TorchSilu(float x, float) { return x / (1 + Exp(-x)); }
   static float TorchGeluErf(float x, float) { return x * 0.5f * (1 + Erf(x * 0.70710678f)); }

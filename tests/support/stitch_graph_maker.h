@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "src/chain/builder.h"
+#include "src/chain/op_traits.h"
 #include "tests/bench/random.h"
+#include "tests/support/op_functions.h"
 
 namespace sinter::testing {
 
@@ -54,7 +56,8 @@ struct Item {
 
 class StitchGraphMaker {
  public:
-  StitchGraphMaker(uint64_t seed, int64_t max_elements) : random_(seed), limit_(max_elements) {}
+  StitchGraphMaker(uint64_t seed, int64_t max_elements)
+      : random_(seed), limit_(max_elements), whole_table_(seed % 5 == 4), function_(seed / 5) {}
 
   Chain Make() {
     const int64_t wanted = random_.In(5, kMaxOps - kReserve);
@@ -234,6 +237,36 @@ class StitchGraphMaker {
     }
   }
 
+  // The next op of the table that takes floats, of arguments where it is finite.
+  void TableStep() {
+    const std::vector<UnaryKind> kinds = FunctionsOfFloats();
+    const UnaryKind kind = kinds[function_++ % kinds.size()];
+    const OpTraits& traits = TraitsOf(kind);
+    Item a = Take();
+    if (traits.steps) return StepsOf(kind, a);
+    if (a.bound > 2) a = Scaled(a, 2 / a.bound);
+    if (traits.domain != Domain::kAll) a = Positive(a, 0.5);
+    double bound = 0;
+    for (double x = traits.domain == Domain::kAll ? -a.bound : 0.5; x <= a.bound; x += 1.0 / 64) {
+      bound = std::max(bound, std::fabs(Apply(kind, x)));
+    }
+    Put({Unary(kind, a.id), bound + 0.125, a.rounded, 0});
+  }
+
+  static std::vector<UnaryKind> FunctionsOfFloats() {
+    std::vector<UnaryKind> kinds;
+    for (const UnaryKind kind : UnaryKinds()) {
+      if (TraitsOf(kind).operands != OperandTypes::kPreds) kinds.push_back(kind);
+    }
+    return kinds;
+  }
+
+  // Of inputs alone, which f32 holds as float64 does.
+  void StepsOf(UnaryKind kind, const Item& like) {
+    const ValueId scaled = Binary(BinaryKind::kMul, Input(ExtentsOf(like.id)).id, Scalar(4));
+    AddSmall(like, Unary(kind, scaled));
+  }
+
   // What needs an argument away from zero.
   void RootStep(const Item& a) {
     const Item positive = Positive(a, 0.5);
@@ -376,6 +409,10 @@ class StitchGraphMaker {
       if (Chance(30) && outputs_ < kMaxOutputs / 2) Output(value);
       value = Add(builder_.Cast(value, DType::kF32));
     }
+    AddSmall(like, value);
+  }
+
+  void AddSmall(const Item& like, ValueId value) {
     const Item small = {Binary(BinaryKind::kMul, value, Scalar(1.0 / 256)), 1, false, 0};
     Put({Binary(BinaryKind::kAdd, like.id, small.id), like.bound + 1, like.rounded, 0});
   }
@@ -516,6 +553,7 @@ class StitchGraphMaker {
   }
 
   void Step() {
+    if (whole_table_ && Chance(40)) TableStep();
     using Kind = void (StitchGraphMaker::*)();
     static constexpr Kind kSteps[] = {
         &StitchGraphMaker::UnaryStep,    &StitchGraphMaker::UnaryStep,
@@ -592,6 +630,10 @@ class StitchGraphMaker {
 
   bench::Random random_;
   int64_t limit_;
+  // Every fifth graph has functions of the whole table; the others have those that they always had,
+  // so that a new one changes few of them.
+  const bool whole_table_;
+  uint64_t function_;
   ChainBuilder builder_;
   std::vector<Item> pool_;
   int inputs_ = 0, outputs_ = 0;

@@ -9,10 +9,6 @@ import struct
 
 DTYPES = {"f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "s32": "torch.int32",
           "pred": "torch.bool", "e4m3": "torch.float8_e4m3fn"}
-UNARY = {"neg": "torch.neg", "abs": "torch.abs", "exp": "torch.exp", "log": "torch.log", "sqrt": "torch.sqrt",
-         "rsqrt": "torch.rsqrt", "tanh": "torch.tanh", "erf": "torch.erf", "sigmoid": "torch.sigmoid",
-         "relu": "torch.relu", "reciprocal": "torch.reciprocal", "square": "torch.square", "sin": "torch.sin",
-         "cos": "torch.cos", "floor": "torch.floor", "not": "torch.logical_not"}
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
              "ge": ">="}
 FUNCTIONS = {"max": "torch.maximum", "min": "torch.minimum", "pow": "torch.pow", "and": "torch.logical_and",
@@ -57,7 +53,8 @@ class Emitter:
             count = f"torch.arange({op['dims'][op['axis']]}, dtype={DTYPES[op['dtype']]}, device=device)"
             return f"{count}.reshape({shape}).expand({op['dims']})", op["dtype"]
         if kind == "unary":
-            return f"{UNARY[op['kind']]}({self.tensor(operands[0])})", arithmetic
+            kind = "logical_not" if op["kind"] == "not" else op["kind"]  # others have PyTorch's names
+            return f"torch.{kind}({self.tensor(operands[0])})", arithmetic
         if kind in ("binary", "compare"):
             return self.pair(op["kind"], *operands), arithmetic
         if kind == "select":

@@ -72,7 +72,8 @@ class NumpyFramework:
             "neg": n.negative, "abs": n.abs, "exp": n.exp, "log": n.log, "sqrt": n.sqrt, "rsqrt": lambda x: 1 / n.sqrt(x),
             "tanh": n.tanh, "erf": erf, "sigmoid": lambda x: 0.5 * (1 + n.tanh(0.5 * x)),
             "relu": lambda x: n.maximum(x, 0), "reciprocal": lambda x: 1 / x, "square": n.square, "sin": n.sin,
-            "cos": n.cos, "floor": n.floor, "not": lambda x: (x == 0).astype(n.float64)}
+            "cos": n.cos, "floor": n.floor, "log1p": n.log1p, "expm1": n.expm1, "ceil": n.ceil, "round": n.rint,
+            "not": lambda x: (x == 0).astype(n.float64)}
         self.binaries = {
             "add": n.add, "sub": n.subtract, "mul": n.multiply, "div": n.divide, "max": n.maximum, "min": n.minimum,
             "pow": n.power, "and": lambda a, b: ((a != 0) & (b != 0)).astype(n.float64),
@@ -129,7 +130,8 @@ class JaxFramework:
         self.unaries = {
             "neg": n.negative, "abs": n.abs, "exp": n.exp, "log": n.log, "sqrt": n.sqrt, "rsqrt": lax.rsqrt,
             "tanh": n.tanh, "erf": lax.erf, "sigmoid": jax.nn.sigmoid, "relu": jax.nn.relu, "reciprocal": n.reciprocal,
-            "square": n.square, "sin": n.sin, "cos": n.cos, "floor": n.floor, "not": n.logical_not}
+            "square": n.square, "sin": n.sin, "cos": n.cos, "floor": n.floor, "log1p": n.log1p, "expm1": n.expm1,
+            "ceil": n.ceil, "round": n.rint, "not": n.logical_not}
         self.binaries = {
             "add": n.add, "sub": n.subtract, "mul": n.multiply, "div": n.divide, "max": n.maximum, "min": n.minimum,
             "pow": n.power, "and": n.logical_and, "or": n.logical_or}
