@@ -229,6 +229,7 @@ SINTER_API void sinter_cancel_retain(const sinter_cancel* cancel);
 SINTER_API void sinter_cancel_release(const sinter_cancel* cancel);
 SINTER_API void sinter_cancel_request(sinter_cancel* cancel);
 
+/* Which plan a prepare chooses. */
 typedef int32_t sinter_choice;
 enum {
   SINTER_CHOICE_BEST = 0,   /* the better of fused and unfused */

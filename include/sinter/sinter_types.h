@@ -49,7 +49,7 @@ typedef struct CUstream_st* sinter_stream;
 /* A device address: CUdeviceptr or a cudaMalloc pointer. Buffers are aligned to 16 bytes. */
 typedef uint64_t sinter_device_ptr;
 
-/* Result of a call: 1 to 16 are the codes of gRPC and Abseil. Numbers are never reused. */
+/* The result of a call: 1 to 16 are the codes of gRPC and Abseil. Numbers are never reused. */
 typedef int32_t sinter_status;
 enum {
   SINTER_OK = 0,
@@ -92,31 +92,33 @@ enum {
   SINTER_DTYPE_S8 = 7 /* as e4m3: can only be cast, moved and multiplied */
 };
 
+/* Functions of one operand, element by element. */
 typedef int32_t sinter_unary;
 enum {
-  SINTER_UNARY_NEG = 1,
-  SINTER_UNARY_ABS = 2,
-  SINTER_UNARY_EXP = 3,
-  SINTER_UNARY_LOG = 4,
-  SINTER_UNARY_SQRT = 5,
-  SINTER_UNARY_RSQRT = 6,
-  SINTER_UNARY_TANH = 7,
-  SINTER_UNARY_ERF = 8,
-  SINTER_UNARY_SIGMOID = 9,
-  SINTER_UNARY_RELU = 10, /* NaN stays NaN */
-  SINTER_UNARY_RECIPROCAL = 11,
-  SINTER_UNARY_SQUARE = 12,
-  SINTER_UNARY_SIN = 13,
-  SINTER_UNARY_COS = 14,
-  SINTER_UNARY_FLOOR = 15,
-  SINTER_UNARY_NOT = 16,       /* pred only */
-  SINTER_UNARY_CEIL_POW2 = 17, /* the smallest power of two that is not less, and 2^-126 or more */
-  SINTER_UNARY_LOG1P = 18,     /* log(1 + x) */
-  SINTER_UNARY_EXPM1 = 19,     /* exp(x) - 1 */
-  SINTER_UNARY_CEIL = 20,
-  SINTER_UNARY_ROUND = 21 /* half to even */
+  SINTER_UNARY_NEG = 1,         /* -x */
+  SINTER_UNARY_ABS = 2,         /* |x| */
+  SINTER_UNARY_EXP = 3,         /* e^x */
+  SINTER_UNARY_LOG = 4,         /* natural logarithm */
+  SINTER_UNARY_SQRT = 5,        /* square root */
+  SINTER_UNARY_RSQRT = 6,       /* 1 / sqrt(x) */
+  SINTER_UNARY_TANH = 7,        /* hyperbolic tangent */
+  SINTER_UNARY_ERF = 8,         /* error function */
+  SINTER_UNARY_SIGMOID = 9,     /* 1 / (1 + e^-x) */
+  SINTER_UNARY_RELU = 10,       /* max(x, 0); NaN stays NaN */
+  SINTER_UNARY_RECIPROCAL = 11, /* 1 / x */
+  SINTER_UNARY_SQUARE = 12,     /* x * x */
+  SINTER_UNARY_SIN = 13,        /* sine */
+  SINTER_UNARY_COS = 14,        /* cosine */
+  SINTER_UNARY_FLOOR = 15,      /* the largest integer that is not above x */
+  SINTER_UNARY_NOT = 16,        /* pred only */
+  SINTER_UNARY_CEIL_POW2 = 17,  /* the smallest power of two that is not less, and 2^-126 or more */
+  SINTER_UNARY_LOG1P = 18,      /* log(1 + x) */
+  SINTER_UNARY_EXPM1 = 19,      /* e^x - 1 */
+  SINTER_UNARY_CEIL = 20,       /* the smallest integer that is not below x */
+  SINTER_UNARY_ROUND = 21       /* to the nearest integer, halves to the even one */
 };
 
+/* Functions of two operands, element by element. */
 typedef int32_t sinter_binary;
 enum {
   SINTER_BINARY_ADD = 1,
@@ -130,6 +132,7 @@ enum {
   SINTER_BINARY_OR = 9   /* pred only */
 };
 
+/* Comparisons, element by element; they give pred. */
 typedef int32_t sinter_compare;
 enum {
   SINTER_COMPARE_EQ = 1,
@@ -140,6 +143,7 @@ enum {
   SINTER_COMPARE_GE = 6
 };
 
+/* Reductions over axes. */
 typedef int32_t sinter_reduce;
 enum {
   SINTER_REDUCE_SUM = 1,
@@ -148,6 +152,7 @@ enum {
   SINTER_REDUCE_MEAN = 4
 };
 
+/* Activations, of a product or alone. */
 typedef int32_t sinter_activation;
 enum {
   SINTER_ACTIVATION_IDENTITY = 0,
@@ -175,6 +180,7 @@ enum {
 typedef int32_t sinter_switch;
 enum { SINTER_SWITCH_DEFAULT = 0, SINTER_SWITCH_ON = 1, SINTER_SWITCH_OFF = 2 };
 
+/* What a context logs. */
 typedef int32_t sinter_log_level;
 enum {
   SINTER_LOG_DEFAULT = 0, /* SINTER_LOG, else warn */
