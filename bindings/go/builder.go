@@ -10,6 +10,9 @@ import (
 	"unsafe"
 )
 
+// M is the number of rows, known at launch, as an extent; as a slice's limit on that axis all of it.
+const M int64 = C.SINTER_DIM_M
+
 // Builder describes a chain. Adds return the new Value. The first add that fails is remembered, those after it do nothing,
 // and Finish returns its error. For one goroutine at a time.
 type Builder struct {
@@ -215,22 +218,6 @@ func (b *Builder) InputWith(dtype DType, shape []int64, given InputOptions) Valu
 	})
 }
 
-// Scalar is a constant of rank 0, rounded to dtype.
-func (b *Builder) Scalar(value float64, dtype DType) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_scalar(p, C.double(value), C.sinter_dtype(dtype), out, failed)
-	})
-}
-
-// Iota is result[.., i, ..] = i along an axis.
-func (b *Builder) Iota(dtype DType, shape []int64, axis int) Value {
-	along := b.number("iota: axis", axis)
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		rank, extents := dims(shape)
-		return C.sinter_chain_add_iota(p, C.sinter_dtype(dtype), rank, extents, along, out, failed)
-	})
-}
-
 // Matmul is [batch.., m, k] x [batch.., k, n] -> f32 [batch.., m, n].
 func (b *Builder) Matmul(x, y Value) Value { return b.MatmulTransposed(x, y, false, false) }
 
@@ -265,70 +252,11 @@ func (b *Builder) Conv2D(x, w Value, given Conv2DOptions) Value {
 	}, x, w)
 }
 
-// Unary applies a function of one operand.
-func (b *Builder) Unary(kind Unary, x Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_unary(p, C.sinter_unary(kind), x.id, out, failed)
-	}, x)
-}
-
-// Binary applies a function of two operands.
-func (b *Builder) Binary(kind Binary, x, y Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_binary(p, C.sinter_binary(kind), x.id, y.id, out, failed)
-	}, x, y)
-}
-
 // Add is x + y.
 func (b *Builder) Add(x, y Value) Value { return b.Binary(BinaryAdd, x, y) }
 
 // Mul is x * y.
 func (b *Builder) Mul(x, y Value) Value { return b.Binary(BinaryMul, x, y) }
-
-// Compare gives Pred.
-func (b *Builder) Compare(kind Comparison, x, y Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_compare(p, C.sinter_compare(kind), x.id, y.id, out, failed)
-	}, x, y)
-}
-
-// Select is condition ? x : y, element by element.
-func (b *Builder) Select(condition, x, y Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_select(p, condition.id, x.id, y.id, out, failed)
-	}, condition, x, y)
-}
-
-// Cast is the only op that rounds.
-func (b *Builder) Cast(x Value, dtype DType) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_cast(p, x.id, C.sinter_dtype(dtype), out, failed)
-	}, x)
-}
-
-// Broadcast aligns extents at the right; an extent of 1, or a missing axis, repeats.
-func (b *Builder) Broadcast(x Value, shape []int64) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		rank, extents := dims(shape)
-		return C.sinter_chain_add_broadcast(p, x.id, rank, extents, out, failed)
-	}, x)
-}
-
-// Transpose makes result axis i of operand axis permutation[i].
-func (b *Builder) Transpose(x Value, permutation []int32) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_transpose(p, x.id, C.uint32_t(len(permutation)), first[int32, C.int32_t](permutation),
-			out, failed)
-	}, x)
-}
-
-// Reshape keeps the elements in row-major order.
-func (b *Builder) Reshape(x Value, shape []int64) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		rank, extents := dims(shape)
-		return C.sinter_chain_add_reshape(p, x.id, rank, extents, out, failed)
-	}, x)
-}
 
 // Slice is x[start : limit : step] on every axis; without steps all are 1.
 func (b *Builder) Slice(x Value, starts, limits, steps []int64) Value {
@@ -369,34 +297,6 @@ func (b *Builder) Reduce(kind Reduction, x Value, axes []int32, keepDims bool) V
 	}, x)
 }
 
-// Activate applies an activation.
-func (b *Builder) Activate(kind Activation, x Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_activation(p, C.sinter_activation(kind), x.id, out, failed)
-	}, x)
-}
-
-// Softplus is log(1 + exp(x)).
-func (b *Builder) Softplus(x Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_softplus(p, x.id, out, failed)
-	}, x)
-}
-
-// Clamp is min(max(x, least), most); an infinite bound is none.
-func (b *Builder) Clamp(x Value, least, most float64) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_clamp(p, x.id, C.double(least), C.double(most), out, failed)
-	}, x)
-}
-
-// SwiGLU is silu(gate) * up.
-func (b *Builder) SwiGLU(gate, up Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_swiglu(p, gate.id, up.id, out, failed)
-	}, gate, up)
-}
-
 // Softmax is along an axis; a negative axis counts from the end.
 func (b *Builder) Softmax(x Value, axis int, given SoftmaxOptions) Value {
 	along := b.number("softmax: axis", axis)
@@ -433,13 +333,6 @@ func (b *Builder) RMSNorm(x Value, given NormOptions) Value {
 	}, x, given.Gamma, given.Beta)
 }
 
-// Rope is the rotary embedding in halves form; cos and sin broadcast to the shape of a half.
-func (b *Builder) Rope(x, cos, sin Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_rope(p, x.id, cos.id, sin.id, out, failed)
-	}, x, cos, sin)
-}
-
 // LSTMCell is (h', c') of gates [.., 4h] and c [.., h].
 func (b *Builder) LSTMCell(gates, c Value) (Value, Value) {
 	var cell C.sinter_value
@@ -447,13 +340,6 @@ func (b *Builder) LSTMCell(gates, c Value) (Value, Value) {
 		return C.sinter_chain_add_lstm_cell(p, gates.id, c.id, out, &cell, failed)
 	}, gates, c)
 	return h, Value{h.b, cell}
-}
-
-// GRUCell is h' of xg [.., 3h], hg [.., 3h] and h [.., h].
-func (b *Builder) GRUCell(xg, hg, h Value) Value {
-	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
-		return C.sinter_chain_add_gru_cell(p, xg.id, hg.id, h.id, out, failed)
-	}, xg, hg, h)
 }
 
 func accumulateFlags(fast bool) C.uint32_t {
@@ -524,7 +410,7 @@ func quantizeOptions(given QuantizeOptions) (options C.sinter_quantize_options) 
 	if given.UE8M0 {
 		options.flags = C.SINTER_QUANTIZE_UE8M0
 	}
-	options.granularity = C.int32_t(given.Granularity)
+	options.granularity = C.sinter_granularity(given.Granularity)
 	options.codes = C.sinter_dtype(given.Codes)
 	options.eps, options.upper_bound = C.double(given.Eps), C.double(given.UpperBound)
 	options.static_scale = given.StaticScale.id

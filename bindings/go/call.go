@@ -13,6 +13,8 @@ import (
 	"unsafe"
 )
 
+func (s Status) String() string { return C.GoString(C.sinter_status_name(C.sinter_status(s))) }
+
 // Error is a failed call.
 type Error struct {
 	Status       Status

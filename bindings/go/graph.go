@@ -7,6 +7,9 @@ import "C"
 
 import "unsafe"
 
+// GraphPDL is LaunchPDL behind those dependencies of Binding.AddToGraph that are kernels.
+const GraphPDL uint32 = C.SINTER_GRAPH_PDL
+
 // Graph, GraphNode and GraphExec are the caller's CUgraph, CUgraphNode and CUgraphExec.
 type (
 	Graph     uintptr

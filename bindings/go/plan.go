@@ -5,7 +5,16 @@ package sinter
 */
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
+
+// NoM is what a launch of a chain without M takes for m.
+const NoM int64 = math.MinInt64
+
+// LaunchPDL lets the first kernel start before the kernel ahead on the stream has ended.
+const LaunchPDL uint32 = C.SINTER_LAUNCH_PDL
 
 // DevicePtr is a device address, aligned to 16 bytes. The memory is the caller's: it must stay allocated until the last
 // launch that uses it has ended, also one of a graph.

@@ -49,6 +49,8 @@ namespace sinter {
 // As an extent: the number of rows, known at launch. As a slice's limit on that axis: all of it.
 inline constexpr int64_t kM = SINTER_DIM_M;
 
+// made by ./dev bindings, words: begin
+// Element types. f32 accumulation everywhere; only a cast rounds.
 enum class DType : sinter_dtype {
   kF32 = SINTER_DTYPE_F32,
   kF16 = SINTER_DTYPE_F16,
@@ -56,8 +58,9 @@ enum class DType : sinter_dtype {
   kS32 = SINTER_DTYPE_S32,
   kPred = SINTER_DTYPE_PRED,
   kE4m3 = SINTER_DTYPE_E4M3,
-  kS8 = SINTER_DTYPE_S8
+  kS8 = SINTER_DTYPE_S8,
 };
+// Functions of one operand, element by element.
 enum class Unary : sinter_unary {
   kNeg = SINTER_UNARY_NEG,
   kAbs = SINTER_UNARY_ABS,
@@ -79,8 +82,9 @@ enum class Unary : sinter_unary {
   kLog1p = SINTER_UNARY_LOG1P,
   kExpm1 = SINTER_UNARY_EXPM1,
   kCeil = SINTER_UNARY_CEIL,
-  kRound = SINTER_UNARY_ROUND  // half to even
+  kRound = SINTER_UNARY_ROUND,
 };
+// Functions of two operands, element by element.
 enum class Binary : sinter_binary {
   kAdd = SINTER_BINARY_ADD,
   kSub = SINTER_BINARY_SUB,
@@ -90,44 +94,50 @@ enum class Binary : sinter_binary {
   kMin = SINTER_BINARY_MIN,
   kPow = SINTER_BINARY_POW,
   kAnd = SINTER_BINARY_AND,
-  kOr = SINTER_BINARY_OR
+  kOr = SINTER_BINARY_OR,
 };
+// Comparisons, element by element; they give pred.
 enum class Comparison : sinter_compare {
   kEq = SINTER_COMPARE_EQ,
   kNe = SINTER_COMPARE_NE,
   kLt = SINTER_COMPARE_LT,
   kLe = SINTER_COMPARE_LE,
   kGt = SINTER_COMPARE_GT,
-  kGe = SINTER_COMPARE_GE
+  kGe = SINTER_COMPARE_GE,
 };
+// Reductions over axes.
 enum class Reduction : sinter_reduce {
   kSum = SINTER_REDUCE_SUM,
   kMax = SINTER_REDUCE_MAX,
   kMin = SINTER_REDUCE_MIN,
-  kMean = SINTER_REDUCE_MEAN
+  kMean = SINTER_REDUCE_MEAN,
 };
+// Activations, of a product or alone.
 enum class Activation : sinter_activation {
   kIdentity = SINTER_ACTIVATION_IDENTITY,
   kRelu = SINTER_ACTIVATION_RELU,
   kGeluTanh = SINTER_ACTIVATION_GELU_TANH,
   kGeluErf = SINTER_ACTIVATION_GELU_ERF,
-  kSilu = SINTER_ACTIVATION_SILU
+  kSilu = SINTER_ACTIVATION_SILU,
 };
-// How a weight lies in memory: [out, in], as nn.Linear stores it, or [in, out].
-enum class Layout : sinter_layout { kOi = SINTER_LAYOUT_OI, kIo = SINTER_LAYOUT_IO };
-
-// How a filter lies in memory: [out, height, width, in], as PyTorch's channels_last stores it, or
-// [height, width, in, out].
-enum class Filter : sinter_filter { kOhwi = SINTER_FILTER_OHWI, kHwio = SINTER_FILTER_HWIO };
-
-// What shares one value of a scale: the tensor, a row, 128 of a row, or the tensor by a scale that
-// is given.
-enum class Granularity : int32_t {
+// How a weight lies in memory. 0 means SINTER_LAYOUT_OI.
+enum class Layout : sinter_layout {
+  kOi = SINTER_LAYOUT_OI,
+  kIo = SINTER_LAYOUT_IO,
+};
+// How the filter of a convolution lies in memory. 0 means SINTER_FILTER_OHWI.
+enum class Filter : sinter_filter {
+  kOhwi = SINTER_FILTER_OHWI,
+  kHwio = SINTER_FILTER_HWIO,
+};
+// What shares one value of a scale. 0 means SINTER_SCALE_ROW.
+enum class Granularity : sinter_granularity {
   kTensor = SINTER_SCALE_TENSOR,
   kRow = SINTER_SCALE_ROW,
   kGroup = SINTER_SCALE_GROUP,
-  kStatic = SINTER_SCALE_STATIC
+  kStatic = SINTER_SCALE_STATIC,
 };
+// made by ./dev bindings, words: end
 
 namespace detail {
 
@@ -481,17 +491,113 @@ class ChainBuilder {
     options.constant = true;
     return Input(dtype, dims, options);
   }
+  // made by ./dev bindings, adds: begin
+  // A constant of rank 0, rounded to `dtype`; NaN is refused.
   Value Scalar(double value, DType dtype) {
     return Add({}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_scalar(chain(), value, Number(dtype), out, error);
     });
   }
+  // result[.., i, ..] = i along `axis`; s32 or f32.
   Value Iota(DType dtype, Span<int64_t> dims, int32_t axis) {
     return Add({}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_iota(chain(), Number(dtype), dims.size(), dims.data(), axis, out,
                                    error);
     });
   }
+  // A function of one operand, element by element.
+  Value Apply(Unary kind, Value a) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_unary(chain(), Number(kind), a.id(), out, error);
+    });
+  }
+  // A function of two operands of equal extents, or one of rank 0. The wider floating dtype; f16
+  // with bf16 gives f32.
+  Value Apply(Binary kind, Value a, Value b) {
+    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_binary(chain(), Number(kind), a.id(), b.id(), out, error);
+    });
+  }
+  // A comparison; gives pred. Operands as of a binary function.
+  Value Compare(Comparison kind, Value a, Value b) {
+    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_compare(chain(), Number(kind), a.id(), b.id(), out, error);
+    });
+  }
+  // condition ? a : b, element by element; `condition` is pred.
+  Value Select(Value condition, Value a, Value b) {
+    return Add({condition, a, b}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_select(chain(), condition.id(), a.id(), b.id(), out, error);
+    });
+  }
+  // The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To
+  // pred: != 0. To e4m3: saturating to +-448, NaN kept. To s8: saturating, NaN gives 0.
+  Value Cast(Value a, DType dtype) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_cast(chain(), a.id(), Number(dtype), out, error);
+    });
+  }
+  // Repeats an extent of 1, or a missing axis; extents are aligned at the right.
+  Value Broadcast(Value a, Span<int64_t> dims) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_broadcast(chain(), a.id(), dims.size(), dims.data(), out, error);
+    });
+  }
+  // Result axis i is operand axis permutation[i].
+  Value Transpose(Value a, Span<int32_t> permutation) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_transpose(chain(), a.id(), permutation.size(), permutation.data(),
+                                        out, error);
+    });
+  }
+  // The same elements in row-major order; M occurs as often before as after.
+  Value Reshape(Value a, Span<int64_t> dims) {
+    return Add({a}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_reshape(chain(), a.id(), dims.size(), dims.data(), out, error);
+    });
+  }
+  // gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt
+  // 2)). silu: x sigmoid(x).
+  Value Apply(Activation activation, Value x) {
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_activation(chain(), Number(activation), x.id(), out, error);
+    });
+  }
+  // log(1 + exp(x)), right for x of any magnitude.
+  Value Softplus(Value x) {
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_softplus(chain(), x.id(), out, error);
+    });
+  }
+  // min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays
+  // NaN. An infinite bound is none, and only one may be.
+  Value Clamp(Value x, double min, double max) {
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_clamp(chain(), x.id(), min, max, out, error);
+    });
+  }
+  // silu(gate) * up.
+  Value Swiglu(Value gate, Value up) {
+    return Add({gate, up}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_swiglu(chain(), gate.id(), up.id(), out, error);
+    });
+  }
+  // Rotary embedding, halves form: (t1, t2) = halves of x's last axis, concat(t1 cos - t2 sin, t2
+  // cos + t1 sin). `cos` and `sin` broadcast to the shape of a half.
+  Value Rope(Value x, Value cos, Value sin) {
+    return Add({x, cos, sin}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_rope(chain(), x.id(), cos.id(), sin.id(), out, error);
+    });
+  }
+  // xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z)
+  // n + z h.
+  Value GruCell(Value xg, Value hg, Value h) {
+    return Add({xg, hg, h}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_gru_cell(chain(), xg.id(), hg.id(), h.id(), out, error);
+    });
+  }
+  // made by ./dev bindings, adds: end
+
   // `flags`: SINTER_MATMUL_TRANSPOSE_A, SINTER_MATMUL_TRANSPOSE_B.
   Value Matmul(Value a, Value b, uint32_t flags = 0) {
     Zeroed<sinter_matmul_options> given;
@@ -514,52 +620,6 @@ class ChainBuilder {
     given.pad_right = options.pads.right;
     return Add({x, w}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_conv2d(chain(), x.id(), w.id(), &given, out, error);
-    });
-  }
-  Value Apply(Unary kind, Value a) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_unary(chain(), Number(kind), a.id(), out, error);
-    });
-  }
-  Value Apply(Binary kind, Value a, Value b) {
-    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_binary(chain(), Number(kind), a.id(), b.id(), out, error);
-    });
-  }
-  Value Apply(Activation kind, Value x) {
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_activation(chain(), Number(kind), x.id(), out, error);
-    });
-  }
-  Value Compare(Comparison kind, Value a, Value b) {
-    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_compare(chain(), Number(kind), a.id(), b.id(), out, error);
-    });
-  }
-  Value Select(Value condition, Value a, Value b) {
-    return Add({condition, a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_select(chain(), condition.id(), a.id(), b.id(), out, error);
-    });
-  }
-  Value Cast(Value a, DType dtype) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_cast(chain(), a.id(), Number(dtype), out, error);
-    });
-  }
-  Value Broadcast(Value a, Span<int64_t> dims) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_broadcast(chain(), a.id(), dims.size(), dims.data(), out, error);
-    });
-  }
-  Value Transpose(Value a, Span<int32_t> permutation) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_transpose(chain(), a.id(), permutation.size(), permutation.data(),
-                                        out, error);
-    });
-  }
-  Value Reshape(Value a, Span<int64_t> dims) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_reshape(chain(), a.id(), dims.size(), dims.data(), out, error);
     });
   }
   // a[start : limit : step] on every axis; without `steps` all are 1.
@@ -589,23 +649,6 @@ class ChainBuilder {
                                      &given, out, error);
     });
   }
-  // log(1 + exp(x)).
-  Value Softplus(Value x) {
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_softplus(chain(), x.id(), out, error);
-    });
-  }
-  // min(max(x, min), max); an infinite bound is none.
-  Value Clamp(Value x, double min, double max) {
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_clamp(chain(), x.id(), min, max, out, error);
-    });
-  }
-  Value Swiglu(Value gate, Value up) {
-    return Add({gate, up}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_swiglu(chain(), gate.id(), up.id(), out, error);
-    });
-  }
   Value Softmax(Value x, int32_t axis, const SoftmaxOptions& options = {}) {
     Zeroed<sinter_softmax_options> given;
     given.scale = options.scale;
@@ -620,11 +663,6 @@ class ChainBuilder {
   Value Rmsnorm(Value x, const NormOptions& options = {}) {
     return Norm(sinter_chain_add_rmsnorm, x, options);
   }
-  Value Rope(Value x, Value cos, Value sin) {
-    return Add({x, cos, sin}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_rope(chain(), x.id(), cos.id(), sin.id(), out, error);
-    });
-  }
   // (h', c').
   std::pair<Value, Value> LstmCell(Value gates, Value c) {
     sinter_value cell = SINTER_NO_VALUE;
@@ -632,11 +670,6 @@ class ChainBuilder {
       return sinter_chain_add_lstm_cell(chain(), gates.id(), c.id(), out, &cell, error);
     });
     return {h, Value(&building_, cell)};
-  }
-  Value GruCell(Value xg, Value hg, Value h) {
-    return Add({xg, hg, h}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_gru_cell(chain(), xg.id(), hg.id(), h.id(), out, error);
-    });
   }
   Value Linear(Value x, Value w, const LinearOptions& options = {}) {
     const auto given = Given(options);

@@ -75,14 +75,16 @@ SINTER_API sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_val
                                                  sinter_value w,
                                                  const sinter_conv2d_options* options,
                                                  sinter_value* out_value, sinter_error** error);
+/* A function of one operand, element by element. */
 SINTER_API sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind,
                                                 sinter_value a, sinter_value* out_value,
                                                 sinter_error** error);
-/* Equal extents, or one operand of rank 0. The wider floating dtype; f16 with bf16 gives f32. */
+/* A function of two operands of equal extents, or one of rank 0. The wider floating dtype; f16 with
+ * bf16 gives f32. */
 SINTER_API sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind,
                                                  sinter_value a, sinter_value b,
                                                  sinter_value* out_value, sinter_error** error);
-/* -> pred. */
+/* A comparison; gives pred. Operands as of a binary function. */
 SINTER_API sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
                                                   sinter_value a, sinter_value b,
                                                   sinter_value* out_value, sinter_error** error);
@@ -95,7 +97,7 @@ SINTER_API sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_val
 SINTER_API sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a,
                                                sinter_dtype dtype, sinter_value* out_value,
                                                sinter_error** error);
-/* Extents aligned at the right; an extent of 1, or a missing axis, repeats. */
+/* Repeats an extent of 1, or a missing axis; extents are aligned at the right. */
 SINTER_API sinter_status sinter_chain_add_broadcast(sinter_chain* chain, sinter_value a,
                                                     uint32_t rank, const int64_t* dims,
                                                     sinter_value* out_value, sinter_error** error);
@@ -134,7 +136,7 @@ SINTER_API sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_red
  * f32 and unrounded unless said: add the cast that rounds. */
 
 /* gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt
- * 2)). silu: x s(x). */
+ * 2)). silu: x sigmoid(x). */
 SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
                                                      sinter_activation activation, sinter_value x,
                                                      sinter_value* out_value, sinter_error** error);
@@ -250,12 +252,19 @@ SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_
 typedef struct sinter_scaled {
   sinter_value codes, scale;
 } sinter_scaled;
-enum { SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW, SINTER_SCALE_GROUP, SINTER_SCALE_STATIC };
+/* What shares one value of a scale. 0 means SINTER_SCALE_ROW. */
+typedef int32_t sinter_granularity;
+enum {
+  SINTER_SCALE_TENSOR = 1,
+  SINTER_SCALE_ROW = 2,
+  SINTER_SCALE_GROUP = 3, /* 128 of a row */
+  SINTER_SCALE_STATIC = 4 /* the tensor, by a scale that is given */
+};
 enum { SINTER_QUANTIZE_UE8M0 = 1 };
 typedef struct sinter_quantize_options {
   uint32_t struct_size;
-  uint32_t flags;            /* UE8M0: the scale is the next power of two */
-  int32_t granularity;       /* SINTER_SCALE_*; 0 means ROW */
+  uint32_t flags; /* UE8M0: the scale is the next power of two */
+  sinter_granularity granularity;
   sinter_dtype codes;        /* E4M3 or S8; 0 means E4M3 */
   double eps, upper_bound;   /* 0 means 1e-10; 0 means none */
   sinter_value static_scale; /* f32 of rank 0, of STATIC alone; SINTER_NO_VALUE: none */

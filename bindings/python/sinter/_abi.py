@@ -1,25 +1,34 @@
-"""The C ABI of ``include/sinter/sinter.h`` and the experimental functions that the package uses, as ctypes declarations.
+"""The C ABI of include/sinter as ctypes declarations. Written by ./dev bindings from include/sinter/*.h; do not edit.
 
 The wheel carries the library that it was built with, so the experimental functions are those of the same commit.
-``tests/bindings/python`` compares every struct with the header.
 """
 
 from __future__ import annotations
 
 import ctypes
+import enum
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, Tuple
 
+DTYPE_F32 = 1
+DTYPE_F16 = 2
+DTYPE_BF16 = 3
+DTYPE_S32 = 4
+DTYPE_PRED = 5
+DTYPE_E4M3 = 6
+DTYPE_S8 = 7
+NO_VALUE = 0
 MAX_RANK = 6
 DIM_M = -1
 INPUT_CONSTANT = 1
-TRANSPOSE_A = 1
-TRANSPOSE_B = 2
+MATMUL_TRANSPOSE_A = 1
+MATMUL_TRANSPOSE_B = 2
 REDUCE_KEEPDIMS = 1
 QUANTIZE_UE8M0 = 1
 ACCUMULATE_FAST = 1
-LAUNCH_PDL = 1
-GRAPH_PDL = 1
+VERSION_MAJOR = 0
+VERSION_MINOR = 1
+VERSION_PATCH = 0
 PREPARE_BATCH_INVARIANT = 1
 PREPARE_MUST_HIT = 2
 PREPARE_VERIFY = 4
@@ -27,21 +36,228 @@ PREPARE_NO_BUILD = 8
 SLOT_MANUAL = 1
 TUNE_BATCH_INVARIANT = 1
 TUNE_KEEP = 2
+LAUNCH_PDL = 1
+GRAPH_PDL = 1
+X_PRINTABLE_LINES = 1
+X_CLEAR_DRY_RUN = 1
+X_EXPORT_USED = 1
+X_EXPORT_DRY_RUN = 2
+X_PACK_READ_ALL = 1
+X_CONVERT_KEEP = 1
+X_EVENT_LOOK_UP = 1
+X_EVENT_SEARCH = 2
+X_EVENT_COMPILE = 3
+X_EVENT_LOAD = 4
+X_EVENT_UNLOAD = 5
+X_EVENT_TUNE = 6
+X_EVENT_FALLBACK = 7
+X_EVENT_UPGRADE = 8
 
-# A context's pointer-sized user_data is c_void_p here: an integer key of the caller's.
-LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
-ProgressCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_double)
-ReadyCallback = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int32)
+UNARY: Dict[str, int] = {"neg": 1, "abs": 2, "exp": 3, "log": 4, "sqrt": 5, "rsqrt": 6, "tanh": 7, "erf": 8,
+    "sigmoid": 9, "relu": 10, "reciprocal": 11, "square": 12, "sin": 13, "cos": 14, "floor": 15, "not": 16,
+    "ceil_pow2": 17, "log1p": 18, "expm1": 19, "ceil": 20, "round": 21}
+BINARY: Dict[str, int] = {"add": 1, "sub": 2, "mul": 3, "div": 4, "max": 5, "min": 6, "pow": 7, "and": 8, "or": 9}
+COMPARE: Dict[str, int] = {"eq": 1, "ne": 2, "lt": 3, "le": 4, "gt": 5, "ge": 6}
+REDUCE: Dict[str, int] = {"sum": 1, "max": 2, "min": 3, "mean": 4}
+ACTIVATION: Dict[str, int] = {"identity": 0, "relu": 1, "gelu_tanh": 2, "gelu_erf": 3, "silu": 4}
+LAYOUT: Dict[str, int] = {"oi": 1, "io": 2}
+FILTER: Dict[str, int] = {"ohwi": 1, "hwio": 2}
+SWITCH: Dict[str, int] = {"default": 0, "on": 1, "off": 2}
+GRANULARITY: Dict[str, int] = {"tensor": 1, "row": 2, "group": 3, "static": 4}
+CHOICE: Dict[str, int] = {"best": 0, "fused": 1, "unfused": 2}
 
 
-class _Options(ctypes.Structure):
+class Status(enum.IntEnum):
+    """Why a call failed. 1 to 16 are the codes of gRPC."""
+
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+    COMPILE_FAILED = 100
+    NO_LEGAL_PLAN = 101
+    DRIVER = 102
+    CACHE_CORRUPT = 103
+    STREAM_CAPTURING = 104
+    CACHE_MISS = 105
+
+
+class LogLevel(enum.IntEnum):
+    """How much a context logs."""
+
+    ERROR = 1
+    WARN = 2
+    INFO = 3
+    DEBUG = 4
+    OFF = 5
+
+
+class _Sized(ctypes.Structure):
     """A struct that begins with its own size; the rest is zero, which means the defaults."""
 
     def __init__(self, **values: Any) -> None:
         super().__init__(struct_size=ctypes.sizeof(type(self)), **values)
 
 
-class ContextOptions(_Options):
+LogCallback = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+
+
+ProgressCallback = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_double)
+
+
+class InputOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("name", c_char_p),
+        ("strides", POINTER(c_int64)),
+        ("stride_m_powers", POINTER(c_int32)),
+    ]
+
+
+class MatmulOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+    ]
+
+
+class Conv2dOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("filter", c_int32),
+        ("groups", c_int32),
+        ("stride_height", c_int32),
+        ("stride_width", c_int32),
+        ("dilation_height", c_int32),
+        ("dilation_width", c_int32),
+        ("pad_top", c_int32),
+        ("pad_bottom", c_int32),
+        ("pad_left", c_int32),
+        ("pad_right", c_int32),
+    ]
+
+
+class ReduceOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+    ]
+
+
+class SoftmaxOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("scale", c_double),
+        ("mask", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class NormOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("eps", c_double),
+        ("gamma", c_int32),
+        ("beta", c_int32),
+    ]
+
+
+class LinearOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("layout", c_int32),
+        ("activation", c_int32),
+        ("bias", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class GemmChainOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("layout", c_int32),
+        ("activation", c_int32),
+        ("bias1", c_int32),
+        ("bias2", c_int32),
+    ]
+
+
+class GatedFfnOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("layout", c_int32),
+        ("activation", c_int32),
+        ("bias_gate", c_int32),
+        ("bias_up", c_int32),
+        ("bias2", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class Scaled(ctypes.Structure):
+    _fields_ = [
+        ("codes", c_int32),
+        ("scale", c_int32),
+    ]
+
+
+class QuantizeOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("granularity", c_int32),
+        ("codes", c_int32),
+        ("eps", c_double),
+        ("upper_bound", c_double),
+        ("static_scale", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class OutputOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("strides", POINTER(c_int64)),
+        ("stride_m_powers", POINTER(c_int32)),
+        ("alias", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class TensorInfo(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("dtype", c_int32),
+        ("rank", c_uint32),
+        ("bytes", c_uint64),
+        ("dims", c_int64 * MAX_RANK),
+        ("strides", c_int64 * MAX_RANK),
+        ("name", c_char_p),
+    ]
+
+
+class ContextOptions(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("flags", c_uint32),
@@ -78,7 +294,7 @@ class ContextOptions(_Options):
     ]
 
 
-class Stats(_Options):
+class Stats(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("nvrtc_loaded", c_uint32),
@@ -132,138 +348,7 @@ class Stats(_Options):
     ]
 
 
-class InputOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("name", c_char_p),
-        ("strides", POINTER(c_int64)),
-        ("stride_m_powers", POINTER(c_int32)),
-    ]
-
-
-class MatmulOptions(_Options):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
-
-
-class Conv2dOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("filter", c_int32),
-        ("groups", c_int32),
-        ("stride_height", c_int32),
-        ("stride_width", c_int32),
-        ("dilation_height", c_int32),
-        ("dilation_width", c_int32),
-        ("pad_top", c_int32),
-        ("pad_bottom", c_int32),
-        ("pad_left", c_int32),
-        ("pad_right", c_int32),
-    ]
-
-
-class ReduceOptions(_Options):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
-
-
-class SoftmaxOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("scale", c_double),
-        ("mask", c_int32),
-        ("reserved", c_int32),
-    ]
-
-
-class NormOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("eps", c_double),
-        ("gamma", c_int32),
-        ("beta", c_int32),
-    ]
-
-
-class LinearOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("layout", c_int32),
-        ("activation", c_int32),
-        ("bias", c_int32),
-        ("reserved", c_int32),
-    ]
-
-
-class GemmChainOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("layout", c_int32),
-        ("activation", c_int32),
-        ("bias1", c_int32),
-        ("bias2", c_int32),
-    ]
-
-
-class GatedFfnOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("layout", c_int32),
-        ("activation", c_int32),
-        ("bias_gate", c_int32),
-        ("bias_up", c_int32),
-        ("bias2", c_int32),
-        ("reserved", c_int32),
-    ]
-
-
-class Scaled(ctypes.Structure):
-    _fields_ = [("codes", c_int32), ("scale", c_int32)]
-
-
-class QuantizeOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("granularity", c_int32),
-        ("codes", c_int32),
-        ("eps", c_double),
-        ("upper_bound", c_double),
-        ("static_scale", c_int32),
-        ("reserved", c_int32),
-    ]
-
-
-class OutputOptions(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("strides", POINTER(c_int64)),
-        ("stride_m_powers", POINTER(c_int32)),
-        ("alias", c_int32),
-        ("reserved", c_int32),
-    ]
-
-
-class TensorInfo(_Options):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("dtype", c_int32),
-        ("rank", c_uint32),
-        ("bytes", c_uint64),
-        ("dims", c_int64 * MAX_RANK),
-        ("strides", c_int64 * MAX_RANK),
-        ("name", c_char_p),
-    ]
-
-
-class PrepareOptions(_Options):
+class PrepareOptions(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("flags", c_uint32),
@@ -277,7 +362,10 @@ class PrepareOptions(_Options):
     ]
 
 
-class TuneOptions(_Options):
+ReadyCallback = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_int32)
+
+
+class TuneOptions(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
         ("flags", c_uint32),
@@ -290,10 +378,77 @@ class TuneOptions(_Options):
     ]
 
 
-# The C names of the structs above.
+class XCheck(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("within", c_uint32),
+        ("relative", c_double),
+        ("max_over_rms", c_double),
+        ("relative_bound", c_double),
+        ("max_bound", c_double),
+        ("count", c_int64),
+        ("nans", c_int64),
+    ]
+
+
+class XTimeOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("calls", c_uint32),
+        ("replays", c_uint32),
+    ]
+
+
+XGive = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_uint64)
+
+
+class XRemoteStore(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("user_data", c_void_p),
+        ("get", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_int64, XGive, c_void_p)),
+        ("put", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_void_p, c_uint64, c_int64, c_int32, c_int64)),
+        ("try_lease", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_char_p, c_int64, c_int64)),
+        ("release", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_char_p, c_int64)),
+        ("add_member", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_char_p, c_int64, c_int64)),
+        ("members", ctypes.CFUNCTYPE(c_int32, c_void_p, c_char_p, c_int64, XGive, c_void_p)),
+        ("destroy", ctypes.CFUNCTYPE(None, c_void_p)),
+    ]
+
+
+class XExportOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("signing_key", c_char_p),
+    ]
+
+
+class XEvent(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("kind", c_int32),
+        ("bucket", c_int64),
+        ("us", c_double),
+        ("bytes", c_uint64),
+        ("chain_digest", c_uint8 * 32),
+        ("plan_digest", c_uint8 * 32),
+        ("subject", c_char_p),
+        ("tier", c_char_p),
+        ("reason", c_char_p),
+    ]
+
+
+XEventCallback = ctypes.CFUNCTYPE(None, c_void_p, POINTER(XEvent))
+
+
+XFunction = ctypes.CFUNCTYPE(None)
+
+
+# By their C names.
 STRUCTS: Dict[str, type] = {
-    "sinter_context_options": ContextOptions,
-    "sinter_stats": Stats,
     "sinter_input_options": InputOptions,
     "sinter_matmul_options": MatmulOptions,
     "sinter_conv2d_options": Conv2dOptions,
@@ -307,159 +462,217 @@ STRUCTS: Dict[str, type] = {
     "sinter_quantize_options": QuantizeOptions,
     "sinter_output_options": OutputOptions,
     "sinter_tensor_info": TensorInfo,
+    "sinter_context_options": ContextOptions,
+    "sinter_stats": Stats,
     "sinter_prepare_options": PrepareOptions,
     "sinter_tune_options": TuneOptions,
+    "sinter_x_check": XCheck,
+    "sinter_x_time_options": XTimeOptions,
+    "sinter_x_remote_store": XRemoteStore,
+    "sinter_x_export_options": XExportOptions,
+    "sinter_x_event": XEvent,
 }
-
-_Prototype = Tuple[Any, Tuple[Any, ...]]
-_handle = c_void_p
-_out = POINTER(c_void_p)
-_error = POINTER(c_void_p)
-_value = c_int32
-_out_value = POINTER(c_int32)
-_dims = POINTER(c_int64)
-_digest = POINTER(c_uint8)
-
-
-def _fallible(*arguments: Any) -> _Prototype:
-    """A function that returns a status and takes a last ``sinter_error**``."""
-    return c_int32, (*arguments, _error)
-
-
-PROTOTYPES: Dict[str, _Prototype] = {
+# Result and arguments of each function.
+PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
+    "sinter_chain_create": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_chain_retain": (None, (c_void_p,)),
+    "sinter_chain_release": (None, (c_void_p,)),
+    "sinter_chain_add_input": (c_int32, (c_void_p, c_int32, c_uint32, POINTER(c_int64), POINTER(InputOptions),
+        POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_scalar": (c_int32, (c_void_p, c_double, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_iota": (c_int32, (c_void_p, c_int32, c_uint32, POINTER(c_int64), c_int32, POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_matmul": (c_int32, (c_void_p, c_int32, c_int32, POINTER(MatmulOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_conv2d": (c_int32, (c_void_p, c_int32, c_int32, POINTER(Conv2dOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_unary": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_binary": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_compare": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_select": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_cast": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_broadcast": (c_int32, (c_void_p, c_int32, c_uint32, POINTER(c_int64), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_transpose": (c_int32, (c_void_p, c_int32, c_uint32, POINTER(c_int32), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_reshape": (c_int32, (c_void_p, c_int32, c_uint32, POINTER(c_int64), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_slice": (c_int32, (c_void_p, c_int32, c_uint32, POINTER(c_int64), POINTER(c_int64),
+        POINTER(c_int64), POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_concat": (c_int32, (c_void_p, c_uint32, POINTER(c_int32), c_int32, POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_reduce": (c_int32, (c_void_p, c_int32, c_int32, c_uint32, POINTER(c_int32),
+        POINTER(ReduceOptions), POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_activation": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_softplus": (c_int32, (c_void_p, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_clamp": (c_int32, (c_void_p, c_int32, c_double, c_double, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_swiglu": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_softmax": (c_int32, (c_void_p, c_int32, c_int32, POINTER(SoftmaxOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_layernorm": (c_int32, (c_void_p, c_int32, POINTER(NormOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_rmsnorm": (c_int32, (c_void_p, c_int32, POINTER(NormOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_rope": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_lstm_cell": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_gru_cell": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_linear": (c_int32, (c_void_p, c_int32, c_int32, POINTER(LinearOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_gemm_chain": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(GemmChainOptions),
+        POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_gated_ffn": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_int32, POINTER(GatedFfnOptions),
+        POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_quantize": (c_int32, (c_void_p, c_int32, POINTER(QuantizeOptions), POINTER(Scaled),
+        POINTER(c_void_p))),
+    "sinter_chain_add_scaled_matmul": (c_int32, (c_void_p, Scaled, Scaled, POINTER(LinearOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_scaled_gemm_chain": (c_int32, (c_void_p, Scaled, Scaled, Scaled, POINTER(QuantizeOptions),
+        POINTER(GemmChainOptions), POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_scaled_gated_ffn": (c_int32, (c_void_p, Scaled, Scaled, Scaled, Scaled, POINTER(QuantizeOptions),
+        POINTER(GatedFfnOptions), POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_output": (c_int32, (c_void_p, c_int32, POINTER(OutputOptions), POINTER(c_void_p))),
+    "sinter_chain_finish": (c_int32, (c_void_p, POINTER(c_void_p))),
+    "sinter_chain_get_input_count": (c_uint32, (c_void_p,)),
+    "sinter_chain_get_output_count": (c_uint32, (c_void_p,)),
+    "sinter_chain_uses_m": (c_int32, (c_void_p,)),
+    "sinter_chain_get_buffer": (c_int32, (c_void_p, c_uint32, c_int64, POINTER(TensorInfo), POINTER(c_void_p))),
     "sinter_version": (c_uint32, ()),
     "sinter_build_info": (c_char_p, ()),
-    "sinter_error_release": (None, (_handle,)),
-    "sinter_error_get_code": (c_int32, (_handle,)),
-    "sinter_error_get_message": (c_char_p, (_handle,)),
-    "sinter_error_get_driver_result": (c_int32, (_handle,)),
-    "sinter_error_get_compile_log": (c_char_p, (_handle,)),
-    "sinter_context_create": _fallible(POINTER(ContextOptions), _out),
-    "sinter_context_release": (None, (_handle,)),
-    "sinter_context_has_device": (c_int32, (_handle,)),
-    "sinter_context_get_tuning_digest": _fallible(_handle, _digest),
-    "sinter_context_deny_toolchains": _fallible(_handle, c_char_p),
-    "sinter_context_get_stats": _fallible(_handle, POINTER(Stats)),
-    "sinter_context_write_metrics": _fallible(_handle, c_size_t, c_char_p, POINTER(c_size_t)),
-    "sinter_chain_create": _fallible(_out),
-    "sinter_chain_release": (None, (_handle,)),
-    "sinter_chain_add_input": _fallible(_handle, c_int32, c_uint32, _dims, POINTER(InputOptions), _out_value),
-    "sinter_chain_add_scalar": _fallible(_handle, c_double, c_int32, _out_value),
-    "sinter_chain_add_iota": _fallible(_handle, c_int32, c_uint32, _dims, c_int32, _out_value),
-    "sinter_chain_add_matmul": _fallible(_handle, _value, _value, POINTER(MatmulOptions), _out_value),
-    "sinter_chain_add_conv2d": _fallible(_handle, _value, _value, POINTER(Conv2dOptions), _out_value),
-    "sinter_chain_add_unary": _fallible(_handle, c_int32, _value, _out_value),
-    "sinter_chain_add_binary": _fallible(_handle, c_int32, _value, _value, _out_value),
-    "sinter_chain_add_compare": _fallible(_handle, c_int32, _value, _value, _out_value),
-    "sinter_chain_add_select": _fallible(_handle, _value, _value, _value, _out_value),
-    "sinter_chain_add_cast": _fallible(_handle, _value, c_int32, _out_value),
-    "sinter_chain_add_broadcast": _fallible(_handle, _value, c_uint32, _dims, _out_value),
-    "sinter_chain_add_transpose": _fallible(_handle, _value, c_uint32, POINTER(c_int32), _out_value),
-    "sinter_chain_add_reshape": _fallible(_handle, _value, c_uint32, _dims, _out_value),
-    "sinter_chain_add_slice": _fallible(_handle, _value, c_uint32, _dims, _dims, _dims, _out_value),
-    "sinter_chain_add_concat": _fallible(_handle, c_uint32, POINTER(_value), c_int32, _out_value),
-    "sinter_chain_add_reduce": _fallible(
-        _handle, c_int32, _value, c_uint32, POINTER(c_int32), POINTER(ReduceOptions), _out_value
-    ),
-    "sinter_chain_add_activation": _fallible(_handle, c_int32, _value, _out_value),
-    "sinter_chain_add_softplus": _fallible(_handle, _value, _out_value),
-    "sinter_chain_add_clamp": _fallible(_handle, _value, c_double, c_double, _out_value),
-    "sinter_chain_add_swiglu": _fallible(_handle, _value, _value, _out_value),
-    "sinter_chain_add_softmax": _fallible(_handle, _value, c_int32, POINTER(SoftmaxOptions), _out_value),
-    "sinter_chain_add_layernorm": _fallible(_handle, _value, POINTER(NormOptions), _out_value),
-    "sinter_chain_add_rmsnorm": _fallible(_handle, _value, POINTER(NormOptions), _out_value),
-    "sinter_chain_add_rope": _fallible(_handle, _value, _value, _value, _out_value),
-    "sinter_chain_add_lstm_cell": _fallible(_handle, _value, _value, _out_value, _out_value),
-    "sinter_chain_add_gru_cell": _fallible(_handle, _value, _value, _value, _out_value),
-    "sinter_chain_add_linear": _fallible(_handle, _value, _value, POINTER(LinearOptions), _out_value),
-    "sinter_chain_add_gemm_chain": _fallible(_handle, _value, _value, _value, POINTER(GemmChainOptions), _out_value),
-    "sinter_chain_add_gated_ffn": _fallible(
-        _handle, _value, _value, _value, _value, POINTER(GatedFfnOptions), _out_value
-    ),
-    "sinter_chain_add_quantize": _fallible(_handle, _value, POINTER(QuantizeOptions), POINTER(Scaled)),
-    "sinter_chain_add_scaled_matmul": _fallible(_handle, Scaled, Scaled, POINTER(LinearOptions), _out_value),
-    "sinter_chain_add_scaled_gemm_chain": _fallible(
-        _handle, Scaled, Scaled, Scaled, POINTER(QuantizeOptions), POINTER(GemmChainOptions), _out_value
-    ),
-    "sinter_chain_add_scaled_gated_ffn": _fallible(
-        _handle, Scaled, Scaled, Scaled, Scaled, POINTER(QuantizeOptions), POINTER(GatedFfnOptions), _out_value
-    ),
-    "sinter_chain_add_output": _fallible(_handle, _value, POINTER(OutputOptions)),
-    "sinter_chain_finish": _fallible(_handle),
-    "sinter_chain_get_input_count": (c_uint32, (_handle,)),
-    "sinter_chain_get_output_count": (c_uint32, (_handle,)),
-    "sinter_chain_uses_m": (c_int32, (_handle,)),
-    "sinter_chain_get_buffer": _fallible(_handle, c_uint32, c_int64, POINTER(TensorInfo)),
-    "sinter_cancel_create": _fallible(_out),
-    "sinter_cancel_release": (None, (_handle,)),
-    "sinter_cancel_request": (None, (_handle,)),
-    "sinter_prepare_many": _fallible(
-        _handle, c_uint32, _out, POINTER(c_int64), POINTER(PrepareOptions), _out, POINTER(c_int32)
-    ),
-    "sinter_prepare_async": _fallible(_handle, _handle, c_int64, POINTER(PrepareOptions), _out),
-    "sinter_pending_release": (None, (_handle,)),
-    "sinter_pending_poll": (c_int32, (_handle,)),
-    "sinter_pending_on_ready": _fallible(_handle, ReadyCallback, c_void_p),
-    "sinter_pending_get_fd": (c_int32, (_handle,)),
-    "sinter_pending_get": _fallible(_handle, c_int64, _out),
-    "sinter_slot_create": _fallible(_handle, _handle, c_int64, POINTER(PrepareOptions), c_uint32, _out),
-    "sinter_slot_release": (None, (_handle,)),
-    "sinter_slot_acquire": _fallible(_handle, _out),
-    "sinter_slot_get_generation": (c_uint64, (_handle,)),
-    "sinter_slot_offer": _fallible(_handle, _handle),
-    "sinter_slot_switch": _fallible(_handle),
-    "sinter_slot_get_build": _fallible(_handle, _out),
-    "sinter_tuning_set_create": _fallible(_out),
-    "sinter_tuning_set_release": (None, (_handle,)),
-    "sinter_tuning_set_add_file": _fallible(_handle, c_char_p),
-    "sinter_tuning_set_write": _fallible(_handle, c_char_p),
-    "sinter_tuning_set_get_count": (c_uint64, (_handle,)),
-    "sinter_tuning_set_get_digest": _fallible(_handle, _digest),
-    "sinter_plan_release": (None, (_handle,)),
-    "sinter_plan_get_digest": _fallible(_handle, _digest),
-    "sinter_plan_get_bucket": (c_int64, (_handle,)),
-    "sinter_plan_get_buffer_count": (c_uint32, (_handle,)),
-    "sinter_plan_get_workspace_size": (c_uint64, (_handle,)),
-    "sinter_plan_init_workspace": _fallible(_handle, c_uint64, c_uint64, c_void_p),
-    "sinter_plan_explain": _fallible(_handle, c_size_t, c_char_p, POINTER(c_size_t)),
-    "sinter_plan_bind": _fallible(_handle, c_uint32, POINTER(c_uint64), c_uint64, _out),
-    "sinter_binding_release": (None, (_handle,)),
-    "sinter_binding_add_to_graph": _fallible(
-        _handle, c_void_p, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_int64), c_uint32, _out
-    ),
-    "sinter_graph_nodes_release": (None, (_handle,)),
-    "sinter_graph_nodes_get_count": (c_uint32, (_handle,)),
-    "sinter_graph_nodes_get": (c_void_p, (_handle, c_uint32)),
-    "sinter_graph_nodes_update": _fallible(_handle, c_void_p, _handle, c_uint32, POINTER(c_int64)),
-    "sinter_binding_launch": _fallible(_handle, c_void_p, c_uint32, POINTER(c_int64), c_uint32),
-    "sinter_plan_launch": _fallible(
-        _handle, c_void_p, c_uint32, POINTER(c_int64), c_uint32, POINTER(c_uint64), c_uint64, c_uint32
-    ),
-    # Experimental: the header promises nothing across versions.
-    "sinter_x_text_release": (None, (_handle,)),
-    "sinter_x_text_get": (c_char_p, (_handle,)),
-    "sinter_x_chain_from_text": _fallible(c_char_p, _out, POINTER(c_int64), _out),
-    "sinter_x_chain_from_json": _fallible(c_char_p, _out),
-    "sinter_x_chain_to_json": _fallible(_handle, _out),
-    "sinter_x_chain_to_text": _fallible(_handle, _out),
-    "sinter_x_chain_get_digest": _fallible(_handle, _digest),
-    "sinter_x_chain_get_flops": (c_double, (_handle, c_int64)),
-    "sinter_x_problem_help": _fallible(c_char_p, _out),
-    "sinter_x_context_describe": _fallible(_handle, _out),
-    "sinter_x_cache_flush": _fallible(_handle),
-    "sinter_x_end_calls": _fallible(c_void_p),
-    "sinter_x_device_alloc": _fallible(_handle, c_uint64, POINTER(c_uint64)),
-    "sinter_x_device_free": (None, (_handle, c_uint64, c_uint64)),
-    "sinter_x_device_fill": _fallible(_handle, c_uint64, c_uint64, c_uint8),
-    "sinter_x_reference_run": _fallible(
-        _handle, c_int64, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_void_p), c_uint32
-    ),
-    "sinter_x_plan_get_name": (c_char_p, (_handle,)),
-    "sinter_x_plan_get_kernel_count": (c_uint32, (_handle,)),
-    "sinter_x_plan_get_predicted_us": (c_double, (_handle,)),
-    "sinter_x_plan_to_json": _fallible(_handle, _out),
-    "sinter_x_plan_summary": _fallible(_handle, _out),
-    "sinter_x_plan_svg": _fallible(_handle, _out),
-    "sinter_x_plan_get_source": _fallible(_handle, c_uint32, _out),
-    "sinter_x_tune": _fallible(_handle, _handle, c_int64, POINTER(TuneOptions), _out),
+    "sinter_status_name": (c_char_p, (c_int32,)),
+    "sinter_error_retain": (None, (c_void_p,)),
+    "sinter_error_release": (None, (c_void_p,)),
+    "sinter_error_get_code": (c_int32, (c_void_p,)),
+    "sinter_error_get_message": (c_char_p, (c_void_p,)),
+    "sinter_error_get_driver_result": (c_int32, (c_void_p,)),
+    "sinter_error_get_compile_log": (c_char_p, (c_void_p,)),
+    "sinter_context_create": (c_int32, (POINTER(ContextOptions), POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_context_retain": (None, (c_void_p,)),
+    "sinter_context_release": (None, (c_void_p,)),
+    "sinter_context_has_device": (c_int32, (c_void_p,)),
+    "sinter_context_get_tuning_digest": (c_int32, (c_void_p, POINTER(c_uint8), POINTER(c_void_p))),
+    "sinter_context_deny_toolchains": (c_int32, (c_void_p, c_char_p, POINTER(c_void_p))),
+    "sinter_context_get_stats": (c_int32, (c_void_p, POINTER(Stats), POINTER(c_void_p))),
+    "sinter_context_write_metrics": (c_int32, (c_void_p, c_size_t, c_char_p, POINTER(c_size_t), POINTER(c_void_p))),
+    "sinter_cancel_create": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_cancel_retain": (None, (c_void_p,)),
+    "sinter_cancel_release": (None, (c_void_p,)),
+    "sinter_cancel_request": (None, (c_void_p,)),
+    "sinter_prepare": (c_int32, (c_void_p, c_void_p, c_int64, POINTER(PrepareOptions), POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_prepare_many": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), POINTER(c_int64), POINTER(PrepareOptions),
+        POINTER(c_void_p), POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_prepare_async": (c_int32, (c_void_p, c_void_p, c_int64, POINTER(PrepareOptions), POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_pending_retain": (None, (c_void_p,)),
+    "sinter_pending_release": (None, (c_void_p,)),
+    "sinter_pending_poll": (c_int32, (c_void_p,)),
+    "sinter_pending_get": (c_int32, (c_void_p, c_int64, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_pending_on_ready": (c_int32, (c_void_p, ReadyCallback, c_void_p, POINTER(c_void_p))),
+    "sinter_pending_get_fd": (c_int32, (c_void_p,)),
+    "sinter_slot_create": (c_int32, (c_void_p, c_void_p, c_int64, POINTER(PrepareOptions), c_uint32, POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_slot_retain": (None, (c_void_p,)),
+    "sinter_slot_release": (None, (c_void_p,)),
+    "sinter_slot_acquire": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_slot_get_generation": (c_uint64, (c_void_p,)),
+    "sinter_slot_offer": (c_int32, (c_void_p, c_void_p, POINTER(c_void_p))),
+    "sinter_slot_switch": (c_int32, (c_void_p, POINTER(c_void_p))),
+    "sinter_slot_get_build": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_tuning_set_create": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_tuning_set_retain": (None, (c_void_p,)),
+    "sinter_tuning_set_release": (None, (c_void_p,)),
+    "sinter_tuning_set_add_file": (c_int32, (c_void_p, c_char_p, POINTER(c_void_p))),
+    "sinter_tuning_set_write": (c_int32, (c_void_p, c_char_p, POINTER(c_void_p))),
+    "sinter_tuning_set_get_count": (c_uint64, (c_void_p,)),
+    "sinter_tuning_set_get_digest": (c_int32, (c_void_p, POINTER(c_uint8), POINTER(c_void_p))),
+    "sinter_tune": (c_int32, (c_void_p, c_void_p, c_int64, POINTER(TuneOptions), POINTER(c_void_p))),
+    "sinter_plan_retain": (None, (c_void_p,)),
+    "sinter_plan_release": (None, (c_void_p,)),
+    "sinter_plan_get_digest": (c_int32, (c_void_p, POINTER(c_uint8), POINTER(c_void_p))),
+    "sinter_plan_get_bucket": (c_int64, (c_void_p,)),
+    "sinter_plan_get_buffer_count": (c_uint32, (c_void_p,)),
+    "sinter_plan_get_workspace_size": (c_uint64, (c_void_p,)),
+    "sinter_plan_init_workspace": (c_int32, (c_void_p, c_uint64, c_uint64, c_void_p, POINTER(c_void_p))),
+    "sinter_plan_explain": (c_int32, (c_void_p, c_size_t, c_char_p, POINTER(c_size_t), POINTER(c_void_p))),
+    "sinter_plan_bind": (c_int32, (c_void_p, c_uint32, POINTER(c_uint64), c_uint64, POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_binding_retain": (None, (c_void_p,)),
+    "sinter_binding_release": (None, (c_void_p,)),
+    "sinter_binding_launch": (c_int32, (c_void_p, c_void_p, c_uint32, POINTER(c_int64), c_uint32, POINTER(c_void_p))),
+    "sinter_plan_launch": (c_int32, (c_void_p, c_void_p, c_uint32, POINTER(c_int64), c_uint32, POINTER(c_uint64),
+        c_uint64, c_uint32, POINTER(c_void_p))),
+    "sinter_binding_add_to_graph": (c_int32, (c_void_p, c_void_p, c_uint32, POINTER(c_void_p), c_uint32,
+        POINTER(c_int64), c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_graph_nodes_retain": (None, (c_void_p,)),
+    "sinter_graph_nodes_release": (None, (c_void_p,)),
+    "sinter_graph_nodes_get_count": (c_uint32, (c_void_p,)),
+    "sinter_graph_nodes_get": (c_void_p, (c_void_p, c_uint32)),
+    "sinter_graph_nodes_update": (c_int32, (c_void_p, c_void_p, c_void_p, c_uint32, POINTER(c_int64),
+        POINTER(c_void_p))),
+    "sinter_x_text_retain": (None, (c_void_p,)),
+    "sinter_x_text_release": (None, (c_void_p,)),
+    "sinter_x_text_get": (c_char_p, (c_void_p,)),
+    "sinter_x_text_size": (c_uint64, (c_void_p,)),
+    "sinter_x_printable": (c_int32, (c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_parse_bytes": (c_int32, (c_char_p, POINTER(c_uint64), POINTER(c_void_p))),
+    "sinter_x_nearest": (c_int32, (c_char_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_chain_from_text": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_int64), POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_x_chain_from_problems": (c_int32, (c_char_p, c_char_p, POINTER(c_void_p), POINTER(c_int64),
+        POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_problems_list": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_problem_kinds": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_problem_help": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_chain_from_json": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_chain_to_json": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_chain_to_text": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_chain_get_digest": (c_int32, (c_void_p, POINTER(c_uint8), POINTER(c_void_p))),
+    "sinter_x_chain_get_flops": (c_double, (c_void_p, c_int64)),
+    "sinter_x_reference_run": (c_int32, (c_void_p, c_int64, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_void_p),
+        c_uint32, POINTER(c_void_p))),
+    "sinter_x_reference_check": (c_int32, (c_void_p, c_int64, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_void_p),
+        c_int64, c_uint32, POINTER(XCheck), POINTER(c_void_p))),
+    "sinter_x_device_alloc": (c_int32, (c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_void_p))),
+    "sinter_x_device_free": (None, (c_void_p, c_uint64, c_uint64)),
+    "sinter_x_device_upload": (c_int32, (c_void_p, c_uint64, c_void_p, c_uint64, POINTER(c_void_p))),
+    "sinter_x_device_download": (c_int32, (c_void_p, c_void_p, c_uint64, c_uint64, POINTER(c_void_p))),
+    "sinter_x_device_fill": (c_int32, (c_void_p, c_uint64, c_uint64, c_uint8, POINTER(c_void_p))),
+    "sinter_x_run": (c_int32, (c_void_p, c_void_p, c_uint32, POINTER(c_int64), c_uint32, POINTER(c_uint64), c_uint64,
+        POINTER(c_void_p))),
+    "sinter_x_time": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_int64),
+        POINTER(XTimeOptions), POINTER(c_double), POINTER(c_void_p))),
+    "sinter_x_context_describe": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_context_get_model": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_context_get_toolchain": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_environment": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_measure_model": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_model_names": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_context_get_cache_dir": (c_char_p, (c_void_p,)),
+    "sinter_x_cache_inspect": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_cache_list": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_cache_clear": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_context_create": (c_int32, (POINTER(ContextOptions), POINTER(XRemoteStore), POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_x_cache_export": (c_int32, (c_void_p, c_char_p, POINTER(XExportOptions), POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_x_cache_import": (c_int32, (c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_pack_inspect": (c_int32, (c_void_p, c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_cache_trim": (c_int32, (c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_cache_convert": (c_int32, (c_char_p, c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_cache_flush": (c_int32, (c_void_p, POINTER(c_void_p))),
+    "sinter_x_context_on_event": (c_int32, (c_void_p, XEventCallback, c_void_p, POINTER(c_void_p))),
+    "sinter_x_end_calls": (c_int32, (XFunction, POINTER(c_void_p))),
+    "sinter_x_plan_get_name": (c_char_p, (c_void_p,)),
+    "sinter_x_plan_get_kernel_count": (c_uint32, (c_void_p,)),
+    "sinter_x_plan_get_predicted_us": (c_double, (c_void_p,)),
+    "sinter_x_plan_to_json": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_plan_summary": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_plan_explain_json": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_plan_svg": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_plan_get_source": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_x_paper_search": (c_int32, (c_void_p, c_void_p, c_int64, c_uint32, c_int32, POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_x_tune": (c_int32, (c_void_p, c_void_p, c_int64, POINTER(TuneOptions), POINTER(c_void_p),
+        POINTER(c_void_p))),
 }

@@ -27,10 +27,6 @@ from ._shape import M, Dim, Shape, Stride, axis as _axis, broadcast, int32s, int
 Number = Union[int, float]
 Operand = Union["Value", int, float]
 
-_BINARY = {"add": 1, "sub": 2, "mul": 3, "div": 4, "max": 5, "min": 6, "pow": 7, "and": 8, "or": 9}
-_COMPARE = {"eq": 1, "ne": 2, "lt": 3, "le": 4, "gt": 5, "ge": 6}
-_REDUCE = {"sum": 1, "max": 2, "min": 3, "mean": 4}
-
 
 class Value:
     """The result of an operation of a chain under construction. Made by a ``Builder`` and by operators.
@@ -112,13 +108,13 @@ class Value:
         return self.builder._binary("or", self, other)
 
     def __invert__(self) -> "Value":
-        return self.builder._unary(16, self)
+        return self.builder._unary("not", self)
 
     def __neg__(self) -> "Value":
-        return self.builder._unary(1, self)
+        return self.builder._unary("neg", self)
 
     def __abs__(self) -> "Value":
-        return self.builder._unary(2, self)
+        return self.builder._unary("abs", self)
 
     def __lt__(self, other: Operand) -> "Value":
         return self.builder._compare("lt", self, other)
@@ -369,15 +365,15 @@ class Builder(Handle):
 
     def _binary(self, kind: str, a: Operand, b: Operand) -> Value:
         x, y = self._pair(a, b)
-        return self._add("binary", x.shape or y.shape, _wider(x, y), _BINARY[kind], self._own(x), self._own(y))
+        return self._add("binary", x.shape or y.shape, _wider(x, y), _abi.BINARY[kind], self._own(x), self._own(y))
 
     def _compare(self, kind: str, a: Operand, b: Operand) -> Value:
         x, y = self._pair(a, b)
-        return self._add("compare", x.shape or y.shape, DType.PRED, _COMPARE[kind], self._own(x), self._own(y))
+        return self._add("compare", x.shape or y.shape, DType.PRED, _abi.COMPARE[kind], self._own(x), self._own(y))
 
-    def _unary(self, kind: int, a: Value) -> Value:
+    def _unary(self, kind: str, a: Value) -> Value:
         number = self._own(a)
-        return self._add("unary", a.shape, a.dtype, kind, number)
+        return self._add("unary", a.shape, a.dtype, _abi.UNARY[kind], number)
 
     def _select(self, condition: Value, a: Operand, b: Operand) -> Value:
         number = self._own(condition)
@@ -393,7 +389,7 @@ class Builder(Handle):
         if not isinstance(b, Value):
             raise TypeError(f"an operand is a {type(b).__name__}, not a sinter.Value")
         flags, operands = 0, []
-        for value, flag in ((a, _abi.TRANSPOSE_A), (b, _abi.TRANSPOSE_B)):
+        for value, flag in ((a, _abi.MATMUL_TRANSPOSE_A), (b, _abi.MATMUL_TRANSPOSE_B)):
             if isinstance(value, _Transposed) and value._id == 0:
                 flags |= flag
                 value = value.base
@@ -417,7 +413,7 @@ class Builder(Handle):
         kept = [1 if i in chosen else extent for i, extent in enumerate(a.shape) if keepdims or i not in chosen]
         dtype = DType.F32 if kind in ("sum", "mean") and a.dtype.floating else a.dtype
         return self._add(
-            "reduce", tuple(kept), dtype, _REDUCE[kind], number, len(chosen), int32s(chosen), ctypes.byref(options)
+            "reduce", tuple(kept), dtype, _abi.REDUCE[kind], number, len(chosen), int32s(chosen), ctypes.byref(options)
         )
 
     def _slice(self, a: Value, index: Tuple[Any, ...]) -> Value:
@@ -482,23 +478,21 @@ def _bounds(item: slice, extent: int, i: int) -> Tuple[int, int, int]:
     return start, limit, step
 
 
-_ACTIVATION: Dict[str, int] = {"identity": 0, "relu": 1, "gelu_tanh": 2, "gelu_erf": 3, "silu": 4}
-_LAYOUT: Dict[str, int] = {"oi": 1, "io": 2}
-_FILTER: Dict[str, int] = {"OHWI": 1, "HWIO": 2}
+_FILTER: Dict[str, int] = {name.upper(): number for name, number in _abi.FILTER.items()}
 
 
 def activation_number(name: str) -> int:
     """The number of an activation's name."""
-    if name not in _ACTIVATION:
-        raise invalid(f"activation is {name!r}; there are {' '.join(_ACTIVATION)}")
-    return _ACTIVATION[name]
+    if name not in _abi.ACTIVATION:
+        raise invalid(f"activation is {name!r}; there are {' '.join(_abi.ACTIVATION)}")
+    return _abi.ACTIVATION[name]
 
 
 def layout_number(name: str) -> int:
     """The number of a layout's name."""
-    if name not in _LAYOUT:
-        raise invalid(f"layout is {name!r}; there are {' '.join(_LAYOUT)}")
-    return _LAYOUT[name]
+    if name not in _abi.LAYOUT:
+        raise invalid(f"layout is {name!r}; there are {' '.join(_abi.LAYOUT)}")
+    return _abi.LAYOUT[name]
 
 
 def filter_number(name: str) -> int:

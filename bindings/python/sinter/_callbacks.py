@@ -120,7 +120,7 @@ def end_calls() -> None:
     """
     for function in (log_function, progress_function, ready_function):
         error = ctypes.c_void_p()
-        library().sinter_x_end_calls(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(error))
+        library().sinter_x_end_calls(ctypes.cast(function, _abi.XFunction), ctypes.byref(error))
         library().sinter_error_release(error)
         # Never freed: an interpreter that is started anew in this process gets functions at other addresses.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(function))

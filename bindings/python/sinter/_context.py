@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import enum
 import json
 import os
 import weakref
@@ -33,17 +32,7 @@ if TYPE_CHECKING:
 PathLike = Union[str, "os.PathLike[str]"]
 Log = Callable[[int, str], Any]
 
-_LOG_LEVEL = {"error": 1, "warn": 2, "info": 3, "debug": 4, "off": 5}
-
-
-class LogLevel(enum.IntEnum):
-    """Levels of log messages."""
-
-    ERROR = 1
-    WARN = 2
-    INFO = 3
-    DEBUG = 4
-
+_LOG_LEVEL = {level.name.lower(): int(level) for level in _abi.LogLevel}
 
 _live: "weakref.WeakSet[Context]" = weakref.WeakSet()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Dict, Union
 
+from . import _abi
 from ._error import invalid
 
 
@@ -12,13 +13,13 @@ class DType(enum.IntEnum):
     """An element type. Every argument that takes one also takes its name, a dtype of torch or numpy, or the type of a
     scalar of numpy or ml_dtypes."""
 
-    F32 = 1
-    F16 = 2
-    BF16 = 3
-    S32 = 4
-    PRED = 5  #: one byte, 0 or 1
-    E4M3 = 6  #: the OCP's 8-bit float with 4 exponent bits; can only be cast, moved and multiplied
-    S8 = 7  #: can only be cast, moved and multiplied
+    F32 = _abi.DTYPE_F32
+    F16 = _abi.DTYPE_F16
+    BF16 = _abi.DTYPE_BF16
+    S32 = _abi.DTYPE_S32
+    PRED = _abi.DTYPE_PRED  #: one byte, 0 or 1
+    E4M3 = _abi.DTYPE_E4M3  #: the OCP's 8-bit float with 4 exponent bits; can only be cast, moved and multiplied
+    S8 = _abi.DTYPE_S8  #: can only be cast, moved and multiplied
 
     @property
     def itemsize(self) -> int:

@@ -2,35 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Union
 
-
-class Status(enum.IntEnum):
-    """Why a call failed: the codes of ``sinter_status``. 1 to 16 are those of gRPC."""
-
-    CANCELLED = 1
-    UNKNOWN = 2
-    INVALID_ARGUMENT = 3
-    DEADLINE_EXCEEDED = 4
-    NOT_FOUND = 5
-    ALREADY_EXISTS = 6
-    PERMISSION_DENIED = 7
-    RESOURCE_EXHAUSTED = 8
-    FAILED_PRECONDITION = 9
-    ABORTED = 10
-    OUT_OF_RANGE = 11
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    DATA_LOSS = 15
-    UNAUTHENTICATED = 16
-    COMPILE_FAILED = 100
-    NO_LEGAL_PLAN = 101
-    DRIVER = 102
-    CACHE_CORRUPT = 103
-    STREAM_CAPTURING = 104
-    CACHE_MISS = 105
+from ._abi import Status as Status
 
 
 class Error(RuntimeError):

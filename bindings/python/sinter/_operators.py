@@ -1,4 +1,4 @@
-"""Operators as functions on values of a chain. Results of composites are f32 and unrounded unless said: add the cast that rounds."""
+"""Operators as functions on values of a chain; those of one operand are in ``_functions``. Results of composites are f32 and unrounded unless said: add the cast that rounds."""
 
 from __future__ import annotations
 
@@ -22,100 +22,6 @@ from ._builder import (
 from ._dtype import DType
 from ._error import invalid
 from ._library import call
-
-
-def _unary(kind: int, x: Value) -> Value:
-    return builder_of(x)._unary(kind, x)
-
-
-def exp(x: Value) -> Value:
-    """e^x."""
-    return _unary(3, x)
-
-
-def log(x: Value) -> Value:
-    """Natural logarithm."""
-    return _unary(4, x)
-
-
-def sqrt(x: Value) -> Value:
-    """Square root."""
-    return _unary(5, x)
-
-
-def rsqrt(x: Value) -> Value:
-    """1 / sqrt(x)."""
-    return _unary(6, x)
-
-
-def tanh(x: Value) -> Value:
-    """Hyperbolic tangent."""
-    return _unary(7, x)
-
-
-def erf(x: Value) -> Value:
-    """Error function."""
-    return _unary(8, x)
-
-
-def sigmoid(x: Value) -> Value:
-    """1 / (1 + e^-x)."""
-    return _unary(9, x)
-
-
-def reciprocal(x: Value) -> Value:
-    """1 / x."""
-    return _unary(11, x)
-
-
-def square(x: Value) -> Value:
-    """x * x."""
-    return _unary(12, x)
-
-
-def sin(x: Value) -> Value:
-    """Sine."""
-    return _unary(13, x)
-
-
-def cos(x: Value) -> Value:
-    """Cosine."""
-    return _unary(14, x)
-
-
-def floor(x: Value) -> Value:
-    """Largest integer that is not above x."""
-    return _unary(15, x)
-
-
-def ceil_pow2(x: Value) -> Value:
-    """Smallest power of two that is not less, and 2^-126 or more."""
-    return _unary(17, x)
-
-
-def log1p(x: Value) -> Value:
-    """log(1 + x)."""
-    return _unary(18, x)
-
-
-def expm1(x: Value) -> Value:
-    """e^x - 1."""
-    return _unary(19, x)
-
-
-def ceil(x: Value) -> Value:
-    """Smallest integer that is not below x."""
-    return _unary(20, x)
-
-
-def round(x: Value) -> Value:
-    """Nearest integer, half to even."""
-    return _unary(21, x)
-
-
-def relu(x: Value) -> Value:
-    """max(x, 0); NaN stays NaN."""
-    return _unary(10, x)
 
 
 def _activate(name: str, x: Value) -> Value:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, float], Any]
 
-_CHOICE = {"best": 0, "fused": 1, "unfused": 2}
 # How long a waiting thread is deaf to signals.
 _SLICE_US = 50_000
 # How often one who awaits looks where its event loop watches no descriptors.
@@ -51,7 +50,7 @@ def prepare_options(
     return _abi.PrepareOptions(
         flags=flags,
         deadline_us=microseconds(timeout),
-        choice=named(_CHOICE, choice, "choice"),
+        choice=named(_abi.CHOICE, choice, "choice"),
         stream=stream_handle(stream) or None,
     )
 

@@ -22,7 +22,6 @@ class Scaled(NamedTuple):
 
 
 _ACCUMULATE_FLAGS = {"promoted": 0, "fast": _abi.ACCUMULATE_FAST}
-_GRANULARITIES = {"tensor": 1, "row": 2, "group": 3, "static": 4}
 
 
 class Quantizer(NamedTuple):
@@ -45,9 +44,9 @@ class Quantizer(NamedTuple):
     scale: Optional[Value] = None
 
     def _options(self, b: Builder) -> _abi.QuantizeOptions:
-        granularity = _GRANULARITIES.get(self.granularity)
+        granularity = _abi.GRANULARITY.get(self.granularity)
         if granularity is None:
-            raise invalid(f"granularity is {self.granularity!r}; there are {' '.join(_GRANULARITIES)}")
+            raise invalid(f"granularity is {self.granularity!r}; there are {' '.join(_abi.GRANULARITY)}")
         return _abi.QuantizeOptions(
             flags=_abi.QUANTIZE_UE8M0 if flag(self.ue8m0, "ue8m0") else 0,
             granularity=granularity,

@@ -1,4 +1,4 @@
-"""Counters of a context."""
+"""Counters of a context. Written by ./dev bindings from include/sinter/*.h; do not edit."""
 
 from __future__ import annotations
 

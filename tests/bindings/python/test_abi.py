@@ -3,7 +3,6 @@
 import ctypes
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -14,14 +13,13 @@ import sinter
 from sinter import _abi
 
 INCLUDE = pathlib.Path(__file__).parents[3] / "include"
-STABLE = "".join((INCLUDE / "sinter" / f"{name}.h").read_text() for name in ("sinter_types", "sinter_chain", "sinter"))
 
 
 def test_structs_have_the_headers_layout(tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
-    lines = ["#include <stddef.h>", '#include "sinter/sinter.h"']
+    lines = ["#include <stddef.h>", '#include "sinter/sinter_experimental.h"']
     for name, struct in _abi.STRUCTS.items():
         lines.append(f'_Static_assert(sizeof({name}) == {ctypes.sizeof(struct)}, "{name}");')
         for field, *_ in struct._fields_:
@@ -33,32 +31,14 @@ def test_structs_have_the_headers_layout(tmp_path):
     subprocess.run([compiler, "-std=c11", f"-I{INCLUDE}", "-fsyntax-only", str(source)], check=True)
 
 
-def test_no_struct_is_missing_a_field():
-    for name, struct in _abi.STRUCTS.items():
-        body = re.search(rf"typedef struct {name} \{{(.*?)\}} {name};", STABLE, re.S)[1]
-        body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
-        declared = [re.findall(r"(\w+)(?:\[\w+\])?\s*(?:,|$)", line) for line in body.split(";") if line.strip()]
-        assert [field for line in declared for field in line] == [field for field, *_ in struct._fields_], name
+def test_every_element_type_has_a_name():
+    declared = {name[len("DTYPE_") :]: value for name, value in vars(_abi).items() if name.startswith("DTYPE_")}
+    assert declared == {dtype.name: int(dtype) for dtype in sinter.DType}
 
 
-def test_functions_take_what_the_headers_say():
-    text = STABLE + (INCLUDE / "sinter/sinter_experimental.h").read_text()
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    for name, (_, arguments) in _abi.PROTOTYPES.items():
-        declared = re.search(rf"\b{name}\(([^;]*?)\);", text, re.S)
-        assert declared, name
-        parameters = [] if declared[1].strip() == "void" else declared[1].split(",")
-        assert len(parameters) == len(arguments), name
-
-
-def test_status_codes_are_the_headers():
-    for status in sinter.Status:
-        name = f"SINTER_{'ERROR_' if status >= 100 else ''}{status.name}"
-        assert re.search(rf"\b{name} =\s*{int(status)}\b", STABLE), name
-
-
-def test_stats_has_every_counter():
-    assert [field for field, *_ in _abi.Stats._fields_][1:] == list(sinter.Stats.__dataclass_fields__)
+def test_functions_of_one_operand_are_exported():
+    operators = {"neg", "abs", "not"}  # of Python
+    assert all(hasattr(sinter, name) and name in sinter.__all__ for name in set(_abi.UNARY) - operators)
 
 
 def test_import_opens_no_driver_and_no_compiler():

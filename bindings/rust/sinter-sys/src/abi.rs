@@ -31,24 +31,7 @@ pub fn constants() -> Vec<Constant> {
 }
 
 pub fn structs() -> Vec<Struct> {
-    [crate::abi_structs(), crate::experimental::abi_structs(), vec![scaled()]].into_iter().flatten().collect()
-}
-
-/// The one struct without a size of its own.
-fn scaled() -> Struct {
-    let value = crate::sinter_scaled::default();
-    let base = &value as *const _ as usize;
-    let field = |name, at: &crate::sinter_value| Field {
-        name,
-        offset: at as *const _ as usize - base,
-        size: std::mem::size_of_val(at),
-    };
-    Struct {
-        name: "sinter_scaled",
-        size: std::mem::size_of_val(&value),
-        align: std::mem::align_of_val(&value),
-        fields: vec![field("codes", &value.codes), field("scale", &value.scale)],
-    }
+    [crate::abi_structs(), crate::experimental::abi_structs()].into_iter().flatten().collect()
 }
 
 pub fn functions() -> Vec<Function> {

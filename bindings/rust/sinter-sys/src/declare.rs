@@ -17,8 +17,19 @@ macro_rules! constants {
     };
 }
 
+macro_rules! with_size {
+    (sized $zero:ident) => {{
+        let mut value = $zero;
+        value.struct_size = std::mem::size_of::<Self>() as u32;
+        value
+    }};
+    (plain $zero:ident) => {
+        $zero
+    };
+}
+
 macro_rules! structs {
-    ($($name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
+    ($($kind:ident $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
         $(
             #[repr(C)]
             #[derive(Clone, Copy, Debug)]
@@ -26,9 +37,8 @@ macro_rules! structs {
             impl Default for $name {
                 fn default() -> Self {
                     // SAFETY: every field is a number, a raw pointer or an optional function; zero is valid for all of them.
-                    let mut zero: Self = unsafe { std::mem::zeroed() };
-                    zero.struct_size = std::mem::size_of::<Self>() as u32;
-                    zero
+                    let zero: Self = unsafe { std::mem::zeroed() };
+                    with_size!($kind zero)
                 }
             }
         )*

@@ -96,7 +96,9 @@ fn the_compiler_sees_a_wrong_offset_and_a_wrong_signature() {
 
 #[test]
 fn every_exported_function_is_declared_and_linked() {
-    let listed: BTreeSet<String> = read("src/capi/sinter.symbols").lines().map(str::to_owned).collect();
+    let map = read("src/capi/sinter.map");
+    let listed: BTreeSet<String> =
+        map.lines().filter_map(|line| line.trim().strip_suffix(';')?.strip_prefix("sinter_")).map(|name| format!("sinter_{name}")).collect();
     let functions = abi::functions();
     let declared: BTreeSet<String> = functions.iter().map(|f| f.name.to_owned()).collect();
     assert_eq!(declared, listed);

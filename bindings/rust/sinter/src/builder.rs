@@ -1,11 +1,13 @@
-//! Descriptions of chains.
+//! Descriptions of chains; `adds` has the adds without options.
 use crate::error::{c_string, call};
 use crate::{
-    sys, Activation, Binary, Chain, Compare, DType, Error, Filter, Granularity, Layout, Reduce, Result, Status, Unary,
+    sys, Activation, Binary, Chain, DType, Error, Filter, Granularity, Layout, Reduce, Result, Status, Unary,
 };
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 use std::ptr::{null, null_mut};
+
+mod adds;
 
 /// As an extent: the number of rows, known at launch. As a slice's limit on that axis: all of it.
 pub const M: i64 = sys::SINTER_DIM_M;
@@ -340,20 +342,6 @@ impl ChainBuilder {
         })
     }
 
-    /// A constant of rank 0, rounded to `dtype`.
-    pub fn scalar(&self, value: f64, dtype: DType) -> Value<'_> {
-        // SAFETY: the handle is alive.
-        self.add(&[], |chain, out, error| unsafe { sys::sinter_chain_add_scalar(chain, value, dtype.0, out, error) })
-    }
-
-    /// result[.., i, ..] = i along `axis`.
-    pub fn iota(&self, dtype: DType, dims: &[i64], axis: i32) -> Value<'_> {
-        // SAFETY: the handle is alive.
-        self.add(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_iota(chain, dtype.0, dims.len() as u32, dims.as_ptr(), axis, out, error)
-        })
-    }
-
     /// Values of one dtype along an axis of constant extent.
     pub fn concat(&self, operands: &[Value<'_>], axis: i32) -> Value<'_> {
         let ids: Vec<sys::sinter_value> = operands.iter().map(|operand| operand.id).collect();
@@ -432,57 +420,6 @@ impl<'b> Value<'b> {
         })
     }
 
-    pub fn unary(self, kind: Unary) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_unary(chain, kind.0, self.id, out, error)
-        })
-    }
-
-    pub fn binary(self, kind: Binary, b: Value<'b>) -> Value<'b> {
-        self.with(&[Some(b)], |chain, out, error| unsafe {
-            sys::sinter_chain_add_binary(chain, kind.0, self.id, b.id, out, error)
-        })
-    }
-
-    pub fn compare(self, kind: Compare, b: Value<'b>) -> Value<'b> {
-        self.with(&[Some(b)], |chain, out, error| unsafe {
-            sys::sinter_chain_add_compare(chain, kind.0, self.id, b.id, out, error)
-        })
-    }
-
-    /// self ? a : b, element by element; self is pred.
-    pub fn select(self, a: Value<'b>, b: Value<'b>) -> Value<'b> {
-        self.with(&[Some(a), Some(b)], |chain, out, error| unsafe {
-            sys::sinter_chain_add_select(chain, self.id, a.id, b.id, out, error)
-        })
-    }
-
-    /// The only op that rounds.
-    pub fn cast(self, dtype: DType) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_cast(chain, self.id, dtype.0, out, error)
-        })
-    }
-
-    pub fn broadcast(self, dims: &[i64]) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_broadcast(chain, self.id, dims.len() as u32, dims.as_ptr(), out, error)
-        })
-    }
-
-    /// Result axis i is operand axis permutation[i].
-    pub fn transpose(self, permutation: &[i32]) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_transpose(chain, self.id, permutation.len() as u32, permutation.as_ptr(), out, error)
-        })
-    }
-
-    pub fn reshape(self, dims: &[i64]) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_reshape(chain, self.id, dims.len() as u32, dims.as_ptr(), out, error)
-        })
-    }
-
     /// Per axis self[start : limit].
     pub fn slice(self, starts: &[i64], limits: &[i64]) -> Value<'b> {
         self.slice_by(starts, limits, &vec![1; starts.len()])
@@ -504,31 +441,6 @@ impl<'b> Value<'b> {
         let raw = sys::sinter_reduce_options { flags, ..Default::default() };
         self.with(&[], |chain, out, error| unsafe {
             sys::sinter_chain_add_reduce(chain, kind.0, self.id, axes.len() as u32, axes.as_ptr(), &raw, out, error)
-        })
-    }
-
-    pub fn activation(self, kind: Activation) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_activation(chain, kind.0, self.id, out, error)
-        })
-    }
-
-    /// log(1 + exp(self)).
-    pub fn softplus(self) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe { sys::sinter_chain_add_softplus(chain, self.id, out, error) })
-    }
-
-    /// min(max(self, min), max); an infinite bound is none.
-    pub fn clamp(self, min: f64, max: f64) -> Value<'b> {
-        self.with(&[], |chain, out, error| unsafe {
-            sys::sinter_chain_add_clamp(chain, self.id, min, max, out, error)
-        })
-    }
-
-    /// silu(self) * up.
-    pub fn swiglu(self, up: Value<'b>) -> Value<'b> {
-        self.with(&[Some(up)], |chain, out, error| unsafe {
-            sys::sinter_chain_add_swiglu(chain, self.id, up.id, out, error)
         })
     }
 
@@ -554,13 +466,6 @@ impl<'b> Value<'b> {
         self.with(&[options.gamma, options.beta], |chain, out, error| unsafe { add(chain, self.id, &raw, out, error) })
     }
 
-    /// Halves form; `cos` and `sin` broadcast to the shape of a half.
-    pub fn rope(self, cos: Value<'b>, sin: Value<'b>) -> Value<'b> {
-        self.with(&[Some(cos), Some(sin)], |chain, out, error| unsafe {
-            sys::sinter_chain_add_rope(chain, self.id, cos.id, sin.id, out, error)
-        })
-    }
-
     /// Of gates [.., 4h] and c [.., h]: (h', c').
     pub fn lstm_cell(self, c: Value<'b>) -> (Value<'b>, Value<'b>) {
         let mut cell = sys::SINTER_NO_VALUE;
@@ -568,13 +473,6 @@ impl<'b> Value<'b> {
             sys::sinter_chain_add_lstm_cell(chain, self.id, c.id, out, &mut cell, error)
         });
         (h, Value { builder: self.builder, id: cell })
-    }
-
-    /// Of xg [.., 3h], hg [.., 3h] and h [.., h].
-    pub fn gru_cell(self, hg: Value<'b>, h: Value<'b>) -> Value<'b> {
-        self.with(&[Some(hg), Some(h)], |chain, out, error| unsafe {
-            sys::sinter_chain_add_gru_cell(chain, self.id, hg.id, h.id, out, error)
-        })
     }
 
     /// activation(self W + bias).

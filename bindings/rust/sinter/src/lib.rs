@@ -31,7 +31,7 @@ pub use plan::{Binding, DevicePtr, Graph, GraphExec, GraphNode, GraphNodes, Laun
 pub use sinter_sys::sinter_stats as Stats;
 pub use slot::Slot;
 pub use tuning::TuningSet;
-pub use words::{Activation, Binary, Choice, Compare, DType, Filter, Granularity, Layout, LogLevel, Reduce, Status, Unary};
+pub use words::*;
 
 /// A SHA-256.
 pub type Digest = [u8; 32];

@@ -1,0 +1,150 @@
+"""Python: ctypes declarations with the words, the counters, and the functions of one operand."""
+
+from __future__ import annotations
+
+from typing import List
+
+from header import Abi, Alias, Array, Callback, Opaque, Pointer, Struct, Type
+from names import MADE_BY, camel, filled, sentence, type_name, word_enums
+
+WIDTH = 120
+
+_ABI_HEAD = f'''"""The C ABI of include/sinter as ctypes declarations. {MADE_BY}
+
+The wheel carries the library that it was built with, so the experimental functions are those of the same commit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
+from typing import Any, Dict, Tuple
+'''
+_OPTIONS = '''
+class _Sized(ctypes.Structure):
+    """A struct that begins with its own size; the rest is zero, which means the defaults."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **values)
+'''
+_STATS_HEAD = '''
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from typing import Any
+
+from . import _abi
+from ._library import call
+
+
+@dataclasses.dataclass(frozen=True)
+class Stats:
+    """Counters since the context was made; ``sinter_stats`` of sinter.h explains each."""
+'''
+_STATS_TAIL = '''
+
+def read_stats(context: Any) -> Stats:
+    """The counters of a C context."""
+    stats = _abi.Stats()
+    call("sinter_context_get_stats", context, ctypes.byref(stats))
+    return Stats(**{field.name: getattr(stats, field.name) for field in dataclasses.fields(Stats)})
+'''
+# uintptr_t is what a callback gets back: an integer key of the caller's.
+_TYPES = {"double": "c_double", "size_t": "c_size_t", "uintptr_t": "c_void_p"}
+# Words that are classes, and those of which _dtype.py makes one.
+_CLASSES = {"sinter_status": "Why a call failed. 1 to 16 are the codes of gRPC.", "sinter_log_level": "How much a context logs."}
+_CONSTANTS = ("sinter_dtype",)
+# Functions of one operand that Python says by an operator.
+_OPERATORS = ("NEG", "ABS", "NOT")
+
+
+class _Writer:
+    def __init__(self, abi: Abi) -> None:
+        self.abi = abi
+        self.structs = {struct.name for struct in abi.structs}
+
+    def type(self, kind: Type) -> str:
+        """A type as ctypes has it; handles are addresses."""
+        if isinstance(kind, Array):
+            return f"{self.type(kind.element)} * {_constant(kind.count)}"
+        if isinstance(kind, Callback):
+            return f"ctypes.CFUNCTYPE({', '.join(self.type(each) for each in (kind.result, *(p.type for p in kind.parameters)))})"
+        if isinstance(kind, Pointer):
+            if kind.target == "char":
+                return "c_char_p"
+            if kind.target == "void" or kind.target in self.abi.opaque:
+                return "c_void_p"
+            return f"POINTER({self.type(kind.target)})"
+        if kind in self.structs or isinstance(self.abi.aliases.get(kind), Callback):
+            return class_name(kind)
+        if kind in self.abi.aliases:
+            return self.type(self.abi.aliases[kind])
+        if kind == "void":
+            return "None"
+        return _TYPES.get(kind) or ("c_int32" if kind.startswith("sinter_") else f"c_{kind[:-2]}")
+
+
+def class_name(c_name: str) -> str:
+    return camel(c_name[len("sinter_") :])
+
+
+def _constant(name: str) -> str:
+    return name[len("SINTER_") :] if name.startswith("SINTER_") else name
+
+
+def declarations(abi: Abi) -> str:
+    writer = _Writer(abi)
+    lines = [_ABI_HEAD]
+    words = [enum.type for enum in word_enums(abi)]
+    for enum in abi.enums:
+        if enum.type not in words or enum.type in _CONSTANTS:
+            lines += [f"{_constant(each.name)} = {each.value}" for each in enum.constants]
+    lines.append("")
+    for enum in word_enums(abi):
+        if enum.type not in _CLASSES and enum.type not in _CONSTANTS:
+            items = [f'"{name.lower()}": {constant.value}' for name, constant in enum.words]
+            lines.append(filled(f"{enum.type[len('sinter_') :].upper()}: Dict[str, int] = {{", items, "}", WIDTH, "    "))
+    for enum in word_enums(abi):
+        if enum.type in _CLASSES:
+            lines += ["\n", f"class {type_name(enum.type)}(enum.IntEnum):", f'    """{_CLASSES[enum.type]}"""\n']
+            lines += [f"    {name} = {constant.value}" for name, constant in enum.words if constant.value != 0]
+    lines += ["", _OPTIONS]
+    for each in (declaration for every in abi.by_file.values() for declaration in every):
+        if isinstance(each, Alias) and isinstance(each.type, Callback):
+            lines.append(f"\n{class_name(each.name)} = {writer.type(each.type)}\n")
+        elif isinstance(each, Struct):
+            fields = [f'        ("{field.name}", {writer.type(field.type)}),' for field in each.fields]
+            base = "_Sized" if each.sized else "ctypes.Structure"
+            lines += [f"\nclass {class_name(each.name)}({base}):", "    _fields_ = [", *fields, "    ]\n"]
+    lines += ["\n# By their C names.", "STRUCTS: Dict[str, type] = {"]
+    lines += [f'    "{each.name}": {class_name(each.name)},' for each in abi.structs]
+    lines += ["}", "# Result and arguments of each function.", "PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {"]
+    for function in abi.functions:
+        arguments = [writer.type(each.type) for each in function.parameters] or [""]
+        start = f'    "{function.name}": ({writer.type(function.result)}, ('
+        lines.append(filled(start, arguments, ",))," if len(function.parameters) == 1 else ")),", WIDTH, " " * 8))
+    return "\n".join([*lines, "}", ""])
+
+
+def counters(abi: Abi) -> str:
+    (stats,) = [struct for struct in abi.structs if struct.name == "sinter_stats"]
+    fields = [f"    {each.name}: {'float' if each.type == 'double' else 'int'}" for each in stats.fields[1:]]
+    return "\n".join([f'"""Counters of a context. {MADE_BY}"""', _STATS_HEAD, *fields, _STATS_TAIL])
+
+
+def functions(abi: Abi) -> str:
+    chosen = [(name, each) for name, each in abi.enum("sinter_unary").words if name not in _OPERATORS]
+    lines: List[str] = [
+        f'"""Functions of one operand, element by element. {MADE_BY}"""\n',
+        "from __future__ import annotations\n",
+        "from ._builder import Value, builder_of\n",
+        "__all__ = [",
+        *[f'    "{name.lower()}",' for name, _ in chosen],
+        "]",
+    ]
+    for name, constant in chosen:
+        doc = sentence(constant.doc)
+        lines += [f"\n\ndef {name.lower()}(x: Value) -> Value:", f'    """{doc}"""', f"    return builder_of(x)._unary(\"{name.lower()}\", x)"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,141 @@
+//! Written by ./dev bindings from include/sinter/*.h; do not edit.
+use super::{ChainBuilder, Value};
+use crate::{sys, Activation, Binary, Compare, DType, Unary};
+
+impl ChainBuilder {
+    /// A constant of rank 0, rounded to `dtype`; NaN is refused.
+    pub fn scalar(&self, value: f64, dtype: DType) -> Value<'_> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.add(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_scalar(chain, value, dtype.0, out, error)
+        })
+    }
+
+    /// result[.., i, ..] = i along `axis`; s32 or f32.
+    pub fn iota(&self, dtype: DType, dims: &[i64], axis: i32) -> Value<'_> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.add(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_iota(chain, dtype.0, dims.len() as u32, dims.as_ptr(), axis, out, error)
+        })
+    }
+}
+
+/// Ops of the chain that the value belongs to; the first operand is `self`.
+impl<'b> Value<'b> {
+    /// A function of one operand, element by element.
+    pub fn unary(self, kind: Unary) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_unary(chain, kind.0, self.id, out, error)
+        })
+    }
+
+    /// A function of two operands of equal extents, or one of rank 0. The wider floating dtype; f16 with bf16 gives
+    /// f32.
+    pub fn binary(self, kind: Binary, b: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_binary(chain, kind.0, self.id, b.id, out, error)
+        })
+    }
+
+    /// A comparison; gives pred. Operands as of a binary function.
+    pub fn compare(self, kind: Compare, b: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_compare(chain, kind.0, self.id, b.id, out, error)
+        })
+    }
+
+    /// condition ? a : b, element by element; `condition` is pred.
+    pub fn select(self, a: Value<'b>, b: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(a), Some(b)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_select(chain, self.id, a.id, b.id, out, error)
+        })
+    }
+
+    /// The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To pred: != 0. To e4m3:
+    /// saturating to +-448, NaN kept. To s8: saturating, NaN gives 0.
+    pub fn cast(self, dtype: DType) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_cast(chain, self.id, dtype.0, out, error)
+        })
+    }
+
+    /// Repeats an extent of 1, or a missing axis; extents are aligned at the right.
+    pub fn broadcast(self, dims: &[i64]) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_broadcast(chain, self.id, dims.len() as u32, dims.as_ptr(), out, error)
+        })
+    }
+
+    /// Result axis i is operand axis permutation[i].
+    pub fn transpose(self, permutation: &[i32]) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_transpose(chain, self.id, permutation.len() as u32, permutation.as_ptr(), out, error)
+        })
+    }
+
+    /// The same elements in row-major order; M occurs as often before as after.
+    pub fn reshape(self, dims: &[i64]) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_reshape(chain, self.id, dims.len() as u32, dims.as_ptr(), out, error)
+        })
+    }
+
+    /// gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt 2)). silu: x
+    /// sigmoid(x).
+    pub fn activation(self, activation: Activation) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_activation(chain, activation.0, self.id, out, error)
+        })
+    }
+
+    /// log(1 + exp(x)), right for x of any magnitude.
+    pub fn softplus(self) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_softplus(chain, self.id, out, error)
+        })
+    }
+
+    /// min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays NaN. An infinite
+    /// bound is none, and only one may be.
+    pub fn clamp(self, min: f64, max: f64) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_clamp(chain, self.id, min, max, out, error)
+        })
+    }
+
+    /// silu(gate) * up.
+    pub fn swiglu(self, up: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(up)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_swiglu(chain, self.id, up.id, out, error)
+        })
+    }
+
+    /// Rotary embedding, halves form: (t1, t2) = halves of x's last axis, concat(t1 cos - t2 sin, t2 cos + t1 sin).
+    /// `cos` and `sin` broadcast to the shape of a half.
+    pub fn rope(self, cos: Value<'b>, sin: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(cos), Some(sin)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_rope(chain, self.id, cos.id, sin.id, out, error)
+        })
+    }
+
+    /// xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h.
+    pub fn gru_cell(self, hg: Value<'b>, h: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(hg), Some(h)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_gru_cell(chain, self.id, hg.id, h.id, out, error)
+        })
+    }
+}
