@@ -1,11 +1,11 @@
-"""Python: ctypes declarations with the words, the counters, and the functions of one operand."""
+"""Python: ctypes declarations with the words, the counters, and ops as functions."""
 
 from __future__ import annotations
 
 from typing import List
 
 from header import Abi, Alias, Array, Callback, Opaque, Pointer, Struct, Type
-from names import MADE_BY, camel, filled, sentence, type_name, word_enums
+from names import MADE_BY, camel, comment_lines, filled, plain_adds, sentence, type_name, word_enums
 
 WIDTH = 120
 
@@ -56,8 +56,12 @@ _TYPES = {"double": "c_double", "size_t": "c_size_t", "uintptr_t": "c_void_p"}
 # Words that are classes, and those of which _dtype.py makes one.
 _CLASSES = {"sinter_status": "Why a call failed. 1 to 16 are the codes of gRPC.", "sinter_log_level": "How much a context logs."}
 _CONSTANTS = ("sinter_dtype",)
-# Functions of one operand that Python says by an operator.
+# What Python says by operators and methods of a value, gelu by an argument, and clamp by hand: its bounds may be left out.
 _OPERATORS = ("NEG", "ABS", "NOT")
+_METHODS = ("unary", "binary", "compare", "select", "cast", "broadcast", "transpose", "reshape", "activation", "clamp")
+_ACTIVATIONS = ("IDENTITY", "GELU_TANH", "GELU_ERF")
+_PARAMETERS = {"sinter_value": "Value", "double": "float", "int32_t": "int"}
+_PASSED = {"sinter_value": "b._own({0})", "double": 'number({0}, "{0}")', "int32_t": 'integer({0}, "{0}", -(2**31), 2**31 - 1)'}
 
 
 class _Writer:
@@ -135,16 +139,33 @@ def counters(abi: Abi) -> str:
 
 
 def functions(abi: Abi) -> str:
-    chosen = [(name, each) for name, each in abi.enum("sinter_unary").words if name not in _OPERATORS]
+    """Functions of one operand, by their words, and the adds that Python has no syntax or method for."""
+    unary = [(name, each) for name, each in abi.enum("sinter_unary").words if name not in _OPERATORS]
+    known = {name for name, _ in abi.enum("sinter_unary").words} | set(_ACTIVATIONS)
+    activations = [(name, each) for name, each in abi.enum("sinter_activation").words if name not in known]
+    adds = [add for add in plain_adds(abi) if add.values and add.name not in _METHODS]
+    undescribed = [constant.name for _, constant in unary + activations if not constant.doc]
+    if undescribed:
+        raise SyntaxError(f"{' '.join(undescribed)}: a comment must say what it computes, as the others' do")
+    used = {argument.type for add in adds for argument in add.arguments}
+    checks = [name for name, kind in (("integer", "int32_t"), ("number", "double")) if kind in used]
+    names = [name.lower() for name, _ in unary + activations] + [add.name for add in adds]
     lines: List[str] = [
-        f'"""Functions of one operand, element by element. {MADE_BY}"""\n',
+        f'"""Ops as functions on values. {MADE_BY}"""\n',
         "from __future__ import annotations\n",
+        *([f"from ._argument import {', '.join(checks)}"] if checks else []),
         "from ._builder import Value, builder_of\n",
-        "__all__ = [",
-        *[f'    "{name.lower()}",' for name, _ in chosen],
-        "]",
+        *filled("__all__ = [", [f'"{name}"' for name in names], "]", WIDTH, "    ").splitlines(),
     ]
-    for name, constant in chosen:
-        doc = sentence(constant.doc)
-        lines += [f"\n\ndef {name.lower()}(x: Value) -> Value:", f'    """{doc}"""', f"    return builder_of(x)._unary(\"{name.lower()}\", x)"]
+    for owner, chosen in (("_unary", unary), ("_activate", activations)):
+        for name, constant in chosen:
+            lines += [f"\n\ndef {name.lower()}(x: Value) -> Value:", f'    """{sentence(constant.doc)}"""']
+            lines.append(f'    return builder_of(x).{owner}("{name.lower()}", x)')
+    for add in adds:
+        parameters = [f"{each.name}: {_PARAMETERS[each.type]}" for each in add.arguments]
+        given = [_PASSED[each.type].format(each.name) for each in add.arguments]
+        lines += [filled(f"\n\ndef {add.name}(", parameters, ") -> Value:", WIDTH)]
+        lines += comment_lines(f'"""{add.function.doc}"""', "    ", WIDTH)
+        lines.append(f"    b = builder_of({add.values[0].name})")
+        lines.append(filled(f'    return b._add("{add.name}", ', given, ")", WIDTH))
     return "\n".join(lines) + "\n"

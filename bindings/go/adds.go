@@ -80,8 +80,7 @@ func (b *Builder) Reshape(x Value, dims []int64) Value {
 	}, x)
 }
 
-// Activate: gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt 2)). silu: x
-// sigmoid(x).
+// Activate: an activation alone.
 func (b *Builder) Activate(activation Activation, x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_activation(p, C.sinter_activation(activation), x.id, out, failed)

@@ -154,10 +154,14 @@ type Activation int32
 
 const (
 	Identity Activation = C.SINTER_ACTIVATION_IDENTITY
-	ReLU     Activation = C.SINTER_ACTIVATION_RELU
+	// max(x, 0); NaN stays NaN.
+	ReLU Activation = C.SINTER_ACTIVATION_RELU
+	// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 	GELUTanh Activation = C.SINTER_ACTIVATION_GELU_TANH
-	GELUErf  Activation = C.SINTER_ACTIVATION_GELU_ERF
-	SiLU     Activation = C.SINTER_ACTIVATION_SILU
+	// 0.5 x (1 + erf(x / sqrt 2)).
+	GELUErf Activation = C.SINTER_ACTIVATION_GELU_ERF
+	// x * sigmoid(x).
+	SiLU Activation = C.SINTER_ACTIVATION_SILU
 )
 
 // Layout: how a weight lies in memory. 0 means SINTER_LAYOUT_OI.

@@ -556,8 +556,7 @@ class ChainBuilder {
       return sinter_chain_add_reshape(chain(), a.id(), dims.size(), dims.data(), out, error);
     });
   }
-  // gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt
-  // 2)). silu: x sigmoid(x).
+  // An activation alone.
   Value Apply(Activation activation, Value x) {
     return Add({x}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_activation(chain(), Number(activation), x.id(), out, error);

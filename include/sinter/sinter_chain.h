@@ -135,8 +135,7 @@ SINTER_API sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_red
 /* Composites: groups of primitives, expanded as they are added: all of them or none. Results are
  * f32 and unrounded unless said: add the cast that rounds. */
 
-/* gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt
- * 2)). silu: x sigmoid(x). */
+/* An activation alone. */
 SINTER_API sinter_status sinter_chain_add_activation(sinter_chain* chain,
                                                      sinter_activation activation, sinter_value x,
                                                      sinter_value* out_value, sinter_error** error);

@@ -71,6 +71,10 @@ SINTER_API sinter_status sinter_x_chain_get_digest(const sinter_chain* chain,
                                                    uint8_t out_digest[32], sinter_error** error);
 /* 2 m n k summed over the products at M = m; 0 for NULL or an unfinished chain. Thread-safe. */
 SINTER_API double sinter_x_chain_get_flops(const sinter_chain* chain, int64_t m);
+/* What an add made, of a chain that is not finished: dtype, rank and dims, SINTER_DIM_M among them;
+ * the rest of `info` is zero. Thread-compatible. */
+SINTER_API sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sinter_value value,
+                                                  sinter_tensor_info* info, sinter_error** error);
 
 /* ---------------------------------------------------------------- Reference: the CPU executor,
  * float64 inside */

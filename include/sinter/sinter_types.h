@@ -156,10 +156,10 @@ enum {
 typedef int32_t sinter_activation;
 enum {
   SINTER_ACTIVATION_IDENTITY = 0,
-  SINTER_ACTIVATION_RELU = 1,
-  SINTER_ACTIVATION_GELU_TANH = 2,
-  SINTER_ACTIVATION_GELU_ERF = 3,
-  SINTER_ACTIVATION_SILU = 4
+  SINTER_ACTIVATION_RELU = 1,      /* max(x, 0); NaN stays NaN */
+  SINTER_ACTIVATION_GELU_TANH = 2, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+  SINTER_ACTIVATION_GELU_ERF = 3,  /* 0.5 x (1 + erf(x / sqrt 2)) */
+  SINTER_ACTIVATION_SILU = 4       /* x * sigmoid(x) */
 };
 
 /* How a weight lies in memory. 0 means SINTER_LAYOUT_OI. */

@@ -2,8 +2,7 @@
 #include <cstring>
 
 #include "absl/strings/str_join.h"
-#include "src/capi/firewall.h"
-#include "src/capi/objects.h"
+#include "src/capi/adder.h"
 #include "src/capi/text.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
@@ -127,6 +126,23 @@ sinter_status sinter_x_chain_get_digest(const sinter_chain* chain, uint8_t out_d
 double sinter_x_chain_get_flops(const sinter_chain* chain, int64_t m) {
   if (!capi::IsLive(chain) || !chain->chain.has_value()) return 0;
   return capi::GuardOr<double>(0, [&] { return chain->chain->MatmulFlops(m); });
+}
+
+sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sinter_value value,
+                                       sinter_tensor_info* info, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::CheckOpen(chain));
+    if (value < 1 || value > chain->builder.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value is ", value, ", the chain has values 1 to ", chain->builder.size()));
+    }
+    const sinter::TensorType& type = chain->builder.TypeOf(value - 1);
+    sinter_tensor_info known{};
+    known.dtype = static_cast<sinter_dtype>(type.dtype);
+    known.rank = static_cast<uint32_t>(type.rank());
+    for (uint32_t i = 0; i < known.rank; ++i) known.dims[i] = type.dims[i].At(SINTER_DIM_M);
+    return capi::WriteStruct(known, "info", info);
+  });
 }
 
 }  // extern "C"

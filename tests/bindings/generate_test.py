@@ -53,7 +53,7 @@ class Changed(unittest.TestCase):
         self.has("bindings/rust/sinter/src/words/tables.rs", "    /// Arc tangent.\n    ATAN = SINTER_UNARY_ATAN,")
         self.has("bindings/go/words.go", "\t// Arc tangent.\n\tUnaryAtan Unary = C.SINTER_UNARY_ATAN")
         self.has("bindings/python/sinter/_abi.py", '"atan": 99')
-        self.has("bindings/python/sinter/_functions.py", '    "atan",', 'def atan(x: Value) -> Value:\n    """Arc tangent."""')
+        self.has("bindings/python/sinter/_functions.py", '"atan"', 'def atan(x: Value) -> Value:\n    """Arc tangent."""')
 
     def test_a_new_add_is_in_every_language(self):
         self.replace("sinter_chain.h", "/* silu(gate) * up. */",
@@ -72,6 +72,8 @@ class Changed(unittest.TestCase):
         self.has("bindings/go/adds.go", "func (b *Builder) HardClip(x Value, low float64, axis int) Value {",
                  f"C.{name}(p, x.id, C.double(low), axis32, out, failed)")
         self.has("bindings/python/sinter/_abi.py", f'"{name}": (c_int32, (c_void_p, c_int32, c_double, c_int32,')
+        self.has("bindings/python/sinter/_functions.py", "def hard_clip(x: Value, low: float, axis: int) -> Value:",
+                 'b._add("hard_clip", b._own(x), number(low, "low"), integer(axis, "axis", -(2**31), 2**31 - 1))')
 
     def test_an_add_with_options_has_declarations_alone(self):
         self.replace("sinter_chain.h", "/* silu(gate) * up. */",
@@ -98,6 +100,12 @@ class Changed(unittest.TestCase):
         done = self.write()
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("sinter.h: not understood: union sinter_odd", done.stderr)
+
+    def test_an_op_without_a_comment_is_refused(self):
+        self.replace("sinter_types.h", "  SINTER_UNARY_CEIL_POW2 =", "  SINTER_UNARY_ATAN = 99,\n  SINTER_UNARY_CEIL_POW2 =")
+        done = self.write()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("SINTER_UNARY_ATAN: a comment must say what it computes", done.stderr)
 
     def test_a_file_that_was_edited_is_named(self):
         self.assertEqual(self.write().returncode, 0)

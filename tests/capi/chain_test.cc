@@ -115,6 +115,27 @@ TEST_F(ChainAbi, CellsAndRopeAdd) {
   Ok([&](sinter_error** e) { return sinter_chain_add_rope(c, cell, half, half, &out, e); });
 }
 
+TEST_F(ChainAbi, AValueHasTheTypeThatItsAddGaveIt) {
+  const int32_t last[] = {1};
+  Ok([&](auto e) {
+    return sinter_chain_add_reduce(c, SINTER_REDUCE_MEAN, a, 1, last, nullptr, &out, e);
+  });
+  sinter_tensor_info info = SINTER_INIT(sinter_tensor_info);
+  Ok([&](auto e) { return sinter_x_chain_get_value(c, a, &info, e); });
+  EXPECT_EQ(info.dtype, SINTER_DTYPE_BF16);
+  EXPECT_THAT(std::vector<int64_t>(info.dims, info.dims + info.rank),
+              testing::ElementsAre(SINTER_DIM_M, 8));
+  Ok([&](auto e) { return sinter_x_chain_get_value(c, out, &info, e); });
+  EXPECT_EQ(info.dtype, SINTER_DTYPE_F32);
+  EXPECT_THAT(std::vector<int64_t>(info.dims, info.dims + info.rank),
+              testing::ElementsAre(SINTER_DIM_M));
+  for (const sinter_value none : {SINTER_NO_VALUE, out + 1, -1}) {
+    const Result result = Try([&](auto e) { return sinter_x_chain_get_value(c, none, &info, e); });
+    EXPECT_EQ(result.status, SINTER_INVALID_ARGUMENT);
+    EXPECT_THAT(result.message, HasSubstr("the chain has values 1 to 4"));
+  }
+}
+
 // Codes and a scale of each row.
 sinter_scaled ScaledInput(sinter_chain* chain, int64_t rows, int64_t columns) {
   const uint32_t flags = rows == SINTER_DIM_M ? 0 : SINTER_INPUT_CONSTANT;

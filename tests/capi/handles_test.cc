@@ -88,6 +88,7 @@ TEST(Handles, NullIsAnErrorThatNamesTheParameter) {
       {"chain", [&](auto e) { return sinter_x_chain_to_json(nullptr, &text, e); }},
       {"chain", [&](auto e) { return sinter_x_chain_to_text(nullptr, &text, e); }},
       {"chain", [&](auto e) { return sinter_x_chain_get_digest(nullptr, digest, e); }},
+      {"chain", [&](auto e) { return sinter_x_chain_get_value(nullptr, 1, nullptr, e); }},
       {"chain",
        [&](auto e) { return sinter_x_reference_run(nullptr, 1, 0, nullptr, 0, nullptr, 0, e); }},
       {"chain",

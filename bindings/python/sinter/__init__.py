@@ -21,13 +21,13 @@ from ._functions import __all__ as _functions
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
+    clamp,
     concat,
     conv2d,
     equal,
     gated_ffn,
     gelu,
     gemm_chain,
-    gru_cell,
     layernorm,
     linear,
     lstm_cell,
@@ -35,10 +35,7 @@ from ._operators import (
     minimum,
     not_equal,
     rmsnorm,
-    rope,
-    silu,
     softmax,
-    swiglu,
     where,
 )
 from ._plan import Binding, GraphNodes, Plan
@@ -81,7 +78,6 @@ __all__ = [
     "gated_ffn",
     "gelu",
     "gemm_chain",
-    "gru_cell",
     "layernorm",
     "linear",
     "lstm_cell",
@@ -90,13 +86,10 @@ __all__ = [
     "not_equal",
     "quantize",
     "rmsnorm",
-    "rope",
     "scaled_gated_ffn",
     "scaled_gemm_chain",
     "scaled_matmul",
-    "silu",
     "softmax",
-    "swiglu",
     "version",
     "where",
 ]

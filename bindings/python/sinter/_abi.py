@@ -629,6 +629,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_x_chain_to_text": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_chain_get_digest": (c_int32, (c_void_p, POINTER(c_uint8), POINTER(c_void_p))),
     "sinter_x_chain_get_flops": (c_double, (c_void_p, c_int64)),
+    "sinter_x_chain_get_value": (c_int32, (c_void_p, c_int32, POINTER(TensorInfo), POINTER(c_void_p))),
     "sinter_x_reference_run": (c_int32, (c_void_p, c_int64, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_void_p),
         c_uint32, POINTER(c_void_p))),
     "sinter_x_reference_check": (c_int32, (c_void_p, c_int64, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_void_p),

@@ -133,25 +133,24 @@ class Value:
     def cast(self, dtype: DTypeLike) -> "Value":
         """Rounds to `dtype`: nearest even; to s32 toward zero, saturating; to pred != 0; to e4m3 saturating."""
         to = DType.of(dtype)
-        return self.builder._add("cast", self.shape, to, self._number(), int(to))
+        return self.builder._add("cast", self._number(), int(to))
 
     def broadcast_to(self, shape: Sequence[Dim]) -> "Value":
         """Repeats extents of 1 and missing axes in front."""
         dims = _shape(shape)
-        return self.builder._add("broadcast", dims, self.dtype, self._number(), len(dims), int64s(dims))
+        return self.builder._add("broadcast", self._number(), len(dims), int64s(dims))
 
     def reshape(self, *shape: Any) -> "Value":
         """The same elements in row-major order; M occurs as often before as after. There is no -1."""
         dims = _shape(shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, str)) else shape)
-        return self.builder._add("reshape", dims, self.dtype, self._number(), len(dims), int64s(dims))
+        return self.builder._add("reshape", self._number(), len(dims), int64s(dims))
 
     def transpose(self, *axes: int) -> "Value":
         """Result axis i is axis ``axes[i]`` of the operand."""
         if len(axes) != self.rank:
             raise invalid(f"transpose takes {self.rank} axes, one for each of the operand, not {len(axes)}")
         order = [_axis(a, self.rank, f"axes[{i}]") for i, a in enumerate(axes)]
-        dims = tuple(self.shape[a] for a in order)
-        return self.builder._add("transpose", dims, self.dtype, self._number(), len(order), int32s(order))
+        return self.builder._add("transpose", self._number(), len(order), int32s(order))
 
     def __getitem__(self, index: Any) -> "Value":
         """Slices with constant bounds and positive steps, one an axis; ``...`` stands for whole axes."""
@@ -247,7 +246,7 @@ class Builder(Handle):
         factors, powers = _strides(strides, len(dims))
         if factors is not None:
             options.strides, options.stride_m_powers = factors, powers
-        return self._add("input", dims, kind, int(kind), len(dims), int64s(dims), ctypes.byref(options))
+        return self._add("input", int(kind), len(dims), int64s(dims), ctypes.byref(options))
 
     def constant(
         self,
@@ -267,12 +266,12 @@ class Builder(Handle):
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             raise TypeError(f"scalar is {value!r}, which is no number that a float holds") from None
-        return self._add("scalar", (), kind, number, int(kind))
+        return self._add("scalar", number, int(kind))
 
     def iota(self, dtype: DTypeLike, shape: Sequence[Dim], axis: int) -> Value:
         """result[.., i, ..] = i along `axis`; s32 or f32."""
         dims, kind = _shape(shape), DType.of(dtype)
-        return self._add("iota", dims, kind, int(kind), len(dims), int64s(dims), _axis(axis, len(dims)))
+        return self._add("iota", int(kind), len(dims), int64s(dims), _axis(axis, len(dims)))
 
     # The end.
 
@@ -336,10 +335,17 @@ class Builder(Handle):
     def _optional(self, value: Optional[Value]) -> int:
         return 0 if value is None else self._own(value)
 
-    def _add(self, kind: str, shape: Shape, dtype: DType, *arguments: Any) -> Value:
+    def _add(self, kind: str, *arguments: Any) -> Value:
         out = ctypes.c_int32()
         call(f"sinter_chain_add_{kind}", self._get(), *arguments, ctypes.byref(out))
-        return Value(self, out.value, shape, dtype)
+        return self._value(out.value)
+
+    def _value(self, number: int) -> Value:
+        """A value of the library's chain, with the extents and the type that it has there."""
+        info = _abi.TensorInfo()
+        call("sinter_x_chain_get_value", self._get(), number, ctypes.byref(info))
+        shape = tuple(M if extent == _abi.DIM_M else extent for extent in info.dims[: info.rank])
+        return Value(self, number, shape, DType(info.dtype))
 
     def _lift(self, value: Operand, beside: Value) -> Value:
         """`value`, or the scalar that a number becomes beside an operand."""
@@ -365,15 +371,17 @@ class Builder(Handle):
 
     def _binary(self, kind: str, a: Operand, b: Operand) -> Value:
         x, y = self._pair(a, b)
-        return self._add("binary", x.shape or y.shape, _wider(x, y), _abi.BINARY[kind], self._own(x), self._own(y))
+        return self._add("binary", _abi.BINARY[kind], self._own(x), self._own(y))
 
     def _compare(self, kind: str, a: Operand, b: Operand) -> Value:
         x, y = self._pair(a, b)
-        return self._add("compare", x.shape or y.shape, DType.PRED, _abi.COMPARE[kind], self._own(x), self._own(y))
+        return self._add("compare", _abi.COMPARE[kind], self._own(x), self._own(y))
 
     def _unary(self, kind: str, a: Value) -> Value:
-        number = self._own(a)
-        return self._add("unary", a.shape, a.dtype, _abi.UNARY[kind], number)
+        return self._add("unary", _abi.UNARY[kind], self._own(a))
+
+    def _activate(self, name: str, x: Value) -> Value:
+        return self._add("activation", activation_number(name), self._own(x))
 
     def _select(self, condition: Value, a: Operand, b: Operand) -> Value:
         number = self._own(condition)
@@ -383,7 +391,7 @@ class Builder(Handle):
             number = self._own(condition.broadcast_to(shape))
         x = x if x.rank == 0 or x.shape == shape else x.broadcast_to(shape)
         y = y if y.rank == 0 or y.shape == shape else y.broadcast_to(shape)
-        return self._add("select", shape, _wider(x, y), number, self._own(x), self._own(y))
+        return self._add("select", number, self._own(x), self._own(y))
 
     def _matmul(self, a: Value, b: Value) -> Value:
         if not isinstance(b, Value):
@@ -395,11 +403,7 @@ class Builder(Handle):
                 value = value.base
             operands.append(self._own(value))
         options = _abi.MatmulOptions(flags=flags)
-        # The library refuses what has no product; then this shape is never seen.
-        batch = max(a.shape[:-2], b.shape[:-2], key=len)
-        shape = batch + a.shape[-2:-1] + b.shape[-1:]
-        dtype = DType.S32 if a.dtype is DType.S8 else DType.F32
-        return self._add("matmul", shape, dtype, *operands, ctypes.byref(options))
+        return self._add("matmul", *operands, ctypes.byref(options))
 
     def _reduce(self, kind: str, a: Value, axes: Axes, keepdims: bool) -> Value:
         number, keepdims = self._own(a), flag(keepdims, "keepdims")
@@ -410,27 +414,19 @@ class Builder(Handle):
         else:
             chosen = [_axis(axes, a.rank)]
         options = _abi.ReduceOptions(flags=_abi.REDUCE_KEEPDIMS if keepdims else 0)
-        kept = [1 if i in chosen else extent for i, extent in enumerate(a.shape) if keepdims or i not in chosen]
-        dtype = DType.F32 if kind in ("sum", "mean") and a.dtype.floating else a.dtype
-        return self._add(
-            "reduce", tuple(kept), dtype, _abi.REDUCE[kind], number, len(chosen), int32s(chosen), ctypes.byref(options)
-        )
+        return self._add("reduce", _abi.REDUCE[kind], number, len(chosen), int32s(chosen), ctypes.byref(options))
 
     def _slice(self, a: Value, index: Tuple[Any, ...]) -> Value:
         number = self._own(a)
         starts: List[int] = []
         limits: List[int] = []
         steps: List[int] = []
-        shape: List[int] = []
         for i, (item, extent) in enumerate(zip(_whole_index(index, a.rank), a.shape)):
             start, limit, step = _bounds(item, extent, i)
             starts.append(start)
             limits.append(limit)
             steps.append(step)
-            shape.append(M if limit == _abi.DIM_M else len(range(start, limit, step)))
-        return self._add(
-            "slice", tuple(shape), a.dtype, number, a.rank, int64s(starts), int64s(limits), int64s(steps)
-        )
+        return self._add("slice", number, a.rank, int64s(starts), int64s(limits), int64s(steps))
 
     def _concat(self, values: Sequence[Value], axis: int) -> Value:
         numbers = int32s([self._own(value) for value in values])
@@ -438,15 +434,7 @@ class Builder(Handle):
         at = _axis(axis, first.rank)
         if any(value.rank != first.rank for value in values):
             raise invalid("the operands of concat have different ranks")
-        total = sum(value.shape[at] for value in values)
-        shape = first.shape[:at] + (total,) + first.shape[at + 1 :]
-        return self._add("concat", shape, first.dtype, len(values), numbers, at)
-
-
-def _wider(a: Value, b: Value) -> DType:
-    if a.dtype is b.dtype:
-        return a.dtype
-    return DType.F32
+        return self._add("concat", len(values), numbers, at)
 
 
 def _whole_index(index: Tuple[Any, ...], rank: int) -> List[slice]:

@@ -1,29 +1,11 @@
-"""Functions of one operand, element by element. Written by ./dev bindings from include/sinter/*.h; do not edit."""
+"""Ops as functions on values. Written by ./dev bindings from include/sinter/*.h; do not edit."""
 
 from __future__ import annotations
 
 from ._builder import Value, builder_of
 
-__all__ = [
-    "exp",
-    "log",
-    "sqrt",
-    "rsqrt",
-    "tanh",
-    "erf",
-    "sigmoid",
-    "relu",
-    "reciprocal",
-    "square",
-    "sin",
-    "cos",
-    "floor",
-    "ceil_pow2",
-    "log1p",
-    "expm1",
-    "ceil",
-    "round",
-]
+__all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "softplus", "swiglu", "rope", "gru_cell"]
 
 
 def exp(x: Value) -> Value:
@@ -114,3 +96,33 @@ def ceil(x: Value) -> Value:
 def round(x: Value) -> Value:
     """To the nearest integer, halves to the even one."""
     return builder_of(x)._unary("round", x)
+
+
+def silu(x: Value) -> Value:
+    """x * sigmoid(x)."""
+    return builder_of(x)._activate("silu", x)
+
+
+def softplus(x: Value) -> Value:
+    """log(1 + exp(x)), right for x of any magnitude."""
+    b = builder_of(x)
+    return b._add("softplus", b._own(x))
+
+
+def swiglu(gate: Value, up: Value) -> Value:
+    """silu(gate) * up."""
+    b = builder_of(gate)
+    return b._add("swiglu", b._own(gate), b._own(up))
+
+
+def rope(x: Value, cos: Value, sin: Value) -> Value:
+    """Rotary embedding, halves form: (t1, t2) = halves of x's last axis, concat(t1 cos - t2 sin, t2 cos + t1 sin).
+    `cos` and `sin` broadcast to the shape of a half."""
+    b = builder_of(x)
+    return b._add("rope", b._own(x), b._own(cos), b._own(sin))
+
+
+def gru_cell(xg: Value, hg: Value, h: Value) -> Value:
+    """xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h."""
+    b = builder_of(xg)
+    return b._add("gru_cell", b._own(xg), b._own(hg), b._own(h))

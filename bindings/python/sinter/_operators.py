@@ -19,35 +19,21 @@ from ._builder import (
     layout_number,
     numbers_of,
 )
-from ._dtype import DType
 from ._error import invalid
 from ._library import call
 
 
-def _activate(name: str, x: Value) -> Value:
-    return builder_of(x)._add("activation", x.shape, DType.F32, activation_number(name), x._number())
-
-
-def silu(x: Value) -> Value:
-    """x * sigmoid(x)."""
-    return _activate("silu", x)
-
-
 def gelu(x: Value, form: str = "tanh") -> Value:
     """GELU in the form "tanh" or "erf"."""
-    return _activate(f"gelu_{form}", x)
-
-
-def softplus(x: Value) -> Value:
-    """log(1 + exp(x)), right for x of any magnitude."""
-    return builder_of(x)._add("softplus", x.shape, DType.F32, x._number())
+    return builder_of(x)._activate(f"gelu_{form}", x)
 
 
 def clamp(x: Value, min: Optional[Number] = None, max: Optional[Number] = None) -> Value:
     """min(max(x, min), max) in x's dtype, to which the bounds are rounded; NaN stays NaN."""
     least = -math.inf if min is None else number(min, "min")
     most = math.inf if max is None else number(max, "max")
-    return builder_of(x)._add("clamp", x.shape, x.dtype, x._number(), least, most)
+    b = builder_of(x)
+    return b._add("clamp", b._own(x), least, most)
 
 
 def maximum(a: Operand, b: Operand) -> Value:
@@ -83,18 +69,12 @@ def concat(values: Sequence[Value], axis: int = -1) -> Value:
     return builder_of(operands[0])._concat(operands, axis)
 
 
-def swiglu(gate: Value, up: Value) -> Value:
-    """silu(gate) * up."""
-    b = builder_of(gate)
-    return b._add("swiglu", gate.shape, DType.F32, b._own(gate), b._own(up))
-
-
 def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Value] = None) -> Value:
     """softmax(scale * x + mask) along `axis`; the mask, of numbers, is broadcast to x."""
     b = builder_of(x)
     options = _abi.SoftmaxOptions(scale=_nonzero(scale, "scale", "not be 0 in f32"), mask=b._optional(mask))
     at = integer(axis, "axis", -(2**31), 2**31 - 1)
-    return b._add("softmax", x.shape, DType.F32, b._own(x), at, ctypes.byref(options))
+    return b._add("softmax", b._own(x), at, ctypes.byref(options))
 
 
 def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
@@ -105,12 +85,6 @@ def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = N
 def rmsnorm(x: Value, gamma: Optional[Value] = None, *, eps: float = 1e-6) -> Value:
     """x * rsqrt(mean(x^2) + eps) * gamma over the last axis."""
     return _norm("rmsnorm", x, gamma, None, eps)
-
-
-def rope(x: Value, cos: Value, sin: Value) -> Value:
-    """Rotary embedding, halves form; `cos` and `sin` broadcast to the shape of a half of x's last axis."""
-    b = builder_of(x)
-    return b._add("rope", x.shape, DType.F32, b._own(x), b._own(cos), b._own(sin))
 
 
 def lstm_cell(gates: Value, c: Value) -> Tuple[Value, Value]:
@@ -125,14 +99,7 @@ def lstm_cell(gates: Value, c: Value) -> Tuple[Value, Value]:
         ctypes.byref(out_h),
         ctypes.byref(out_c),
     )
-    return Value(b, out_h.value, c.shape, DType.F32), Value(b, out_c.value, c.shape, DType.F32)
-
-
-def gru_cell(xg: Value, hg: Value, h: Value) -> Value:
-    """xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z) n + z h."""
-    b = builder_of(xg)
-    numbers = (b._own(xg), b._own(hg), b._own(h))
-    return b._add("gru_cell", h.shape, DType.F32, *numbers)
+    return b._value(out_h.value), b._value(out_c.value)
 
 
 def conv2d(
@@ -164,23 +131,7 @@ def conv2d(
         pad_left=pads[2],
         pad_right=pads[3],
     )
-    shape = _conv_shape(x, w, filter, strides, dilations, pads)
-    return b._add("conv2d", shape, DType.F32, b._own(x), b._own(w), ctypes.byref(options))
-
-
-def _conv_shape(
-    x: Value, w: Value, filter: str, strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
-) -> Tuple[int, ...]:
-    """The library refuses what has no convolution; then this shape is never seen."""
-    if x.rank != 4 or w.rank != 4:
-        return x.shape
-    height, out = (1, 0) if filter == "OHWI" else (0, 3)
-    pixels = []
-    for axis in (0, 1):
-        reach = dilations[axis] * (w.shape[height + axis] - 1) + 1
-        padded = x.shape[1 + axis] + pads[2 * axis] + pads[2 * axis + 1]
-        pixels.append((padded - reach) // strides[axis] + 1)
-    return (x.shape[0], *pixels, w.shape[out])
+    return b._add("conv2d", b._own(x), b._own(w), ctypes.byref(options))
 
 
 def linear(
@@ -191,7 +142,7 @@ def linear(
     options = _abi.LinearOptions(
         layout=layout_number(layout), activation=activation_number(activation), bias=b._optional(bias)
     )
-    return b._add("linear", _out_shape(x, w, layout), DType.F32, b._own(x), b._own(w), ctypes.byref(options))
+    return b._add("linear", b._own(x), b._own(w), ctypes.byref(options))
 
 
 def gemm_chain(
@@ -213,7 +164,7 @@ def gemm_chain(
         bias2=b._optional(bias2),
     )
     numbers = (b._own(a), b._own(w1), b._own(w2))
-    return b._add("gemm_chain", _out_shape(a, w2, layout), a.dtype, *numbers, ctypes.byref(options))
+    return b._add("gemm_chain", *numbers, ctypes.byref(options))
 
 
 def gated_ffn(
@@ -241,7 +192,7 @@ def gated_ffn(
         bias2=b._optional(bias2),
     )
     numbers = (b._own(a), b._own(gate), b._own(up), b._own(down))
-    return b._add("gated_ffn", _out_shape(a, down, layout), a.dtype, *numbers, ctypes.byref(options))
+    return b._add("gated_ffn", *numbers, ctypes.byref(options))
 
 
 def _norm(kind: str, x: Value, gamma: Optional[Value], beta: Optional[Value], eps: float) -> Value:
@@ -249,14 +200,7 @@ def _norm(kind: str, x: Value, gamma: Optional[Value], beta: Optional[Value], ep
     options = _abi.NormOptions(
         eps=_nonzero(eps, "eps", "be more than 0 in f32 and at most 1"), gamma=b._optional(gamma), beta=b._optional(beta)
     )
-    return b._add(kind, x.shape, DType.F32, b._own(x), ctypes.byref(options))
-
-
-def _out_shape(x: Value, w: Value, layout: str) -> Tuple[int, ...]:
-    """Shape of x W; the library refuses a w that is no matrix."""
-    builder_of(w)
-    columns = w.shape[0 if layout == "oi" else -1 :][:1]
-    return x.shape[:-1] + columns
+    return b._add(kind, b._own(x), ctypes.byref(options))
 
 
 def _either(a: Operand, b: Operand) -> Builder:

@@ -11,7 +11,6 @@ from ._builder import Builder, Value, activation_number, builder_of
 from ._dtype import DType, DTypeLike
 from ._error import invalid
 from ._library import call
-from ._operators import _out_shape
 
 
 class Scaled(NamedTuple):
@@ -63,11 +62,8 @@ def quantize(x: Value, quantizer: Quantizer = Quantizer()) -> Scaled:
     out = _abi.Scaled()
     options = instance(quantizer, Quantizer, "quantizer")._options(b)
     call("sinter_chain_add_quantize", b._get(), b._own(x), ctypes.byref(options), ctypes.byref(out))
-    codes = Value(b, out.codes, x.shape, DType.of(quantizer.codes))
-    if quantizer.scale is not None:
-        return Scaled(codes, quantizer.scale)
-    last = {"row": (1,), "group": (x.shape[-1] // 128,) if x.rank else ()}.get(quantizer.granularity)
-    return Scaled(codes, Value(b, out.scale, () if last is None else x.shape[:-1] + last, DType.F32))
+    codes = b._value(out.codes)
+    return Scaled(codes, b._value(out.scale) if quantizer.scale is None else quantizer.scale)
 
 
 def _builder_of_scaled(value: Scaled) -> Builder:
@@ -104,8 +100,7 @@ def scaled_matmul(
         flags=_accumulate_flags(accumulate), activation=activation_number(activation), bias=b._optional(bias)
     )
     operands = (_scaled(b, a), _scaled(b, w))
-    shape = _out_shape(a.codes, w.codes, "oi")
-    return b._add("scaled_matmul", shape, DType.F32, *operands, ctypes.byref(options))
+    return b._add("scaled_matmul", *operands, ctypes.byref(options))
 
 
 def scaled_gemm_chain(
@@ -129,8 +124,7 @@ def scaled_gemm_chain(
     )
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, w1), _scaled(b, w2), ctypes.byref(quantize_options))
-    shape = _out_shape(a.codes, w2.codes, "oi")
-    return b._add("scaled_gemm_chain", shape, DType.F32, *operands, ctypes.byref(options))
+    return b._add("scaled_gemm_chain", *operands, ctypes.byref(options))
 
 
 def scaled_gated_ffn(
@@ -157,5 +151,4 @@ def scaled_gated_ffn(
     )
     quantize_options = instance(quantizer, Quantizer, "quantizer")._options(b)
     operands = (_scaled(b, a), _scaled(b, gate), _scaled(b, up), _scaled(b, down), ctypes.byref(quantize_options))
-    shape = _out_shape(a.codes, down.codes, "oi")
-    return b._add("scaled_gated_ffn", shape, DType.F32, *operands, ctypes.byref(options))
+    return b._add("scaled_gated_ffn", *operands, ctypes.byref(options))

@@ -96,6 +96,8 @@ functions! {
     sinter_x_chain_get_digest(chain: *const sinter_chain, out_digest: *mut u8,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_chain_get_flops(chain: *const sinter_chain, m: i64) -> f64;
+    sinter_x_chain_get_value(chain: *const sinter_chain, value: sinter_value, info: *mut sinter_tensor_info,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_reference_run(chain: *const sinter_chain, m: i64, input_count: u32, inputs: *const *const c_void,
         output_count: u32, outputs: *const *mut c_void, threads: u32, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_reference_check(chain: *const sinter_chain, m: i64, input_count: u32, inputs: *const *const c_void,

@@ -88,8 +88,7 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// gelu_tanh: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gelu_erf: 0.5 x (1 + erf(x / sqrt 2)). silu: x
-    /// sigmoid(x).
+    /// An activation alone.
     pub fn activation(self, activation: Activation) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {

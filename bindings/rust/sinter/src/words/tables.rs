@@ -135,9 +135,13 @@ word! {
     /// Activations, of a product or alone.
     Activation:
     IDENTITY = SINTER_ACTIVATION_IDENTITY,
+    /// max(x, 0); NaN stays NaN.
     RELU = SINTER_ACTIVATION_RELU,
+    /// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
     GELU_TANH = SINTER_ACTIVATION_GELU_TANH,
+    /// 0.5 x (1 + erf(x / sqrt 2)).
     GELU_ERF = SINTER_ACTIVATION_GELU_ERF,
+    /// x * sigmoid(x).
     SILU = SINTER_ACTIVATION_SILU,
 }
 word! {
