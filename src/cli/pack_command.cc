@@ -9,7 +9,7 @@
 namespace sinter::cli {
 namespace {
 
-Outcome Open(const Options& options, Session* session) {
+Outcome OpenForRecords(const Options& options, Session* session) {
   DeviceArgs args = options.device;
   if (!args.target_given) args.target = "h200";  // records are the same with and without a GPU
   args.target_given = true;
@@ -23,7 +23,7 @@ std::string Some(const Json& json, const char* key, const char* noun) {
 
 // Runs `call(sinter_x_text**, sinter_error**)`, which reports in JSON.
 template <typename Call>
-Outcome Report(Json* out, Call&& call) {
+Outcome ReadReport(Json* out, Call&& call) {
   std::string text;
   SINTER_CLI_TRY(AbiText(&text, call));
   *out = Json::parse(text, nullptr, false);
@@ -34,8 +34,8 @@ Outcome Report(Json* out, Call&& call) {
 
 Outcome InspectPack(const Options& options, bool read_all, Json* report) {
   Session session;
-  SINTER_CLI_TRY(Open(options, &session));
-  return Report(report, [&](sinter_x_text** out, sinter_error** error) {
+  SINTER_CLI_TRY(OpenForRecords(options, &session));
+  return ReadReport(report, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_pack_inspect(session.context.get(), options.pack.c_str(),
                                  read_all ? SINTER_X_PACK_READ_ALL : 0, out, error);
   });
@@ -54,7 +54,7 @@ void PrintPack(const Json& pack) {
 Outcome CacheExportCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(CheckCacheFolder(options.device));
-  SINTER_CLI_TRY(Open(options, &session));
+  SINTER_CLI_TRY(OpenForRecords(options, &session));
   const bool some = !options.chain.words.empty() || !options.chain.file.empty();
   if (!some &&
       (!options.rows.empty() || !options.chain.id.empty() || options.prepare.batch_invariant)) {
@@ -86,9 +86,9 @@ Outcome CacheExportCommand(const Options& options) {
 
 Outcome CacheImportCommand(const Options& options) {
   Session session;
-  SINTER_CLI_TRY(Open(options, &session));
+  SINTER_CLI_TRY(OpenForRecords(options, &session));
   Json report;
-  SINTER_CLI_TRY(Report(&report, [&](sinter_x_text** out, sinter_error** error) {
+  SINTER_CLI_TRY(ReadReport(&report, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_cache_import(session.context.get(), options.pack.c_str(), out, error);
   }));
   if (options.json) {
@@ -107,12 +107,12 @@ Outcome CacheConvertCommand(const Options& options) {
   std::string dir = options.device.cache_dir;
   if (dir.empty()) {
     Session session;
-    SINTER_CLI_TRY(Open(options, &session));
+    SINTER_CLI_TRY(OpenForRecords(options, &session));
     dir = sinter_x_context_get_cache_dir(session.context.get());
   }
   if (dir.empty()) return Usage("there is no cache folder: give --cache-dir");
   Json report;
-  SINTER_CLI_TRY(Report(&report, [&](sinter_x_text** out, sinter_error** error) {
+  SINTER_CLI_TRY(ReadReport(&report, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_cache_convert(dir.c_str(), options.to.c_str(),
                                   options.keep ? SINTER_X_CONVERT_KEEP : 0, out, error);
   }));
@@ -132,9 +132,9 @@ Outcome CacheConvertCommand(const Options& options) {
 
 Outcome CacheTrimCommand(const Options& options) {
   Session session;
-  SINTER_CLI_TRY(Open(options, &session));
+  SINTER_CLI_TRY(OpenForRecords(options, &session));
   Json report;
-  SINTER_CLI_TRY(Report(&report, [&](sinter_x_text** out, sinter_error** error) {
+  SINTER_CLI_TRY(ReadReport(&report, [&](sinter_x_text** out, sinter_error** error) {
     return sinter_x_cache_trim(session.context.get(), options.max_bytes, out, error);
   }));
   if (report.value("busy", false)) return Failure("another process is trimming the folder");

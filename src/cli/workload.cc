@@ -21,7 +21,7 @@ void ShowBar(uintptr_t user_data, const char* stage, double fraction) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-int ExitOf(sinter_status status) { return FromStatus(status, nullptr).exit; }
+int ExitOfStatus(sinter_status status) { return FromStatus(status, nullptr).exit; }
 
 }  // namespace
 
@@ -73,7 +73,7 @@ Outcome PrepareAll(const Session& session, const Workload& workload, const Prepa
     if (statuses[i] == SINTER_OK) continue;
     out->failed.push_back(
         {FirstLine(workload.items[i].chain->text) + " at m=" + std::to_string(ms[i]),
-         sinter_status_name(statuses[i]), ExitOf(statuses[i])});
+         sinter_status_name(statuses[i]), ExitOfStatus(statuses[i])});
   }
   return {};
 }
