@@ -491,6 +491,7 @@ class ChainBuilder {
     options.constant = true;
     return Input(dtype, dims, options);
   }
+  // clang-format off
   // made by ./dev bindings, adds: begin
   // A constant of rank 0, rounded to `dtype`; NaN is refused.
   Value Scalar(double value, DType dtype) {
@@ -596,6 +597,7 @@ class ChainBuilder {
     });
   }
   // made by ./dev bindings, adds: end
+  // clang-format on
 
   // `flags`: SINTER_MATMUL_TRANSPOSE_A, SINTER_MATMUL_TRANSPOSE_B.
   Value Matmul(Value a, Value b, uint32_t flags = 0) {
