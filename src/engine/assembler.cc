@@ -1,11 +1,14 @@
 #include "src/engine/assembler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/format.h"
+#include "src/base/printable.h"
 #include "src/base/status.h"
 #include "src/engine/parallel.h"
 #include "src/engine/verify.h"
@@ -47,6 +50,16 @@ int64_t RowsAt(const Plan& plan, size_t i) {
 
 bool IsChecked(const LoadedPlan& plan, size_t i) {
   return plan.kernels[i]->checked_rows >= RowsAt(plan.plan, i);
+}
+
+constexpr int kMostRounds = 64;          // of replaced kernels
+constexpr size_t kMostReplacedText = 400;  // of what the compiler said
+
+// Of kernels that others replace; one line.
+std::string ReplacedText(size_t count, absl::string_view first) {
+  const std::string why(Printable(first).substr(0, kMostReplacedText));
+  return absl::StrCat(Counted(count, "kernel"), " replaced, the compiler refused the planned one",
+                      count == 1 ? "" : "s", ": ", why);
 }
 
 // Positions of equal keys.
@@ -97,11 +110,16 @@ struct PlanAssembler::Walk {
   const AssembleOptions& options;
   const BuildControl& control;
   std::shared_ptr<const Chain> chain;
-  std::shared_ptr<LoadedPlan> result;  // of the variant that runs
-  const PlanVariant* runs = nullptr;   // that variant
+  PlanRequest request;                     // that the record is for
+  std::shared_ptr<KernelSources> sources;  // of the record
+  std::shared_ptr<LoadedPlan> result;      // of the variant that runs
+  const PlanVariant* runs = nullptr;       // that variant, as the record has it
+  std::string replaced;                    // PlanVariant::replaced of what runs
   std::vector<PassedOver> failed;      // in order of trial
   bool not_resident = false;
   bool other_toolchain = false;  // a kernel was built under another key than its record names
+
+  Building building() const { return {request, options.on_miss, control, *sources}; }
 };
 
 bool PlanAssembler::Resident(const BuiltKernels& built, std::string* why) const {
@@ -130,29 +148,103 @@ absl::StatusOr<std::vector<LaunchRecipe>> PlanAssembler::RecipesOf(const Plan& p
   return recipes;
 }
 
-absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Plan& plan,
-                                                         const std::vector<std::string>& keys,
-                                                         OnMiss on_miss,
-                                                         const BuildControl& control) {
-  BuiltKernels built;
-  SINTER_ASSIGN_OR_RETURN(built.recipes, RecipesOf(plan));
+// What LoadedPlan has of a plan's kernels, or why there is none; by position.
+struct PlanAssembler::Attempt {
+  std::vector<LaunchRecipe> recipes;
+  std::vector<absl::StatusOr<BuiltKernelPtr>> kernels;
+};
+
+absl::StatusOr<PlanAssembler::Attempt> PlanAssembler::TryKernels(const Building& building,
+                                                                 const PlanVariant& variant) {
+  Attempt attempt;
+  SINTER_ASSIGN_OR_RETURN(attempt.recipes, RecipesOf(variant.plan));
+  const std::vector<std::string>& keys = variant.kernel_keys;
   const FirstPositions first(keys);
-  std::vector<absl::StatusOr<BuiltKernelPtr>> kernels(keys.size(), absl::UnknownError("not built"));
+  attempt.kernels.assign(keys.size(), absl::UnknownError("not built"));
   const auto build = [&](int j) {
     const size_t i = first.distinct[static_cast<size_t>(j)];
-    kernels[i] = kernels_->Get(plan.kernels[i].spec, built.recipes[i], keys[i], on_miss, control);
+    attempt.kernels[i] =
+        kernels_->Get(variant.plan.kernels[i].spec, attempt.recipes[i], keys[i], building.on_miss,
+                      building.control, building.sources);
   };
-  ForEachIndex(static_cast<int>(first.distinct.size()), build, control.threads());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const absl::StatusOr<BuiltKernelPtr>& kernel = kernels[first.of[i]];
+  ForEachIndex(static_cast<int>(first.distinct.size()), build, building.control.threads());
+  for (size_t i = 0; i < keys.size(); ++i) attempt.kernels[i] = attempt.kernels[first.of[i]];
+  return attempt;
+}
+
+absl::StatusOr<BuiltKernels> PlanAssembler::Finish(Attempt attempt) const {
+  BuiltKernels built;
+  for (size_t i = 0; i < attempt.kernels.size(); ++i) {
+    const absl::StatusOr<BuiltKernelPtr>& kernel = attempt.kernels[i];
     absl::Status status = kernel.status();
     if (kernel.ok() && (*kernel)->loaded != nullptr) {
-      status = (*kernel)->loaded->CheckRecipe(built.recipes[i]);
+      status = (*kernel)->loaded->CheckRecipe(attempt.recipes[i]);
     }
     if (!status.ok()) return Annotate(status, absl::StrCat("kernel ", i));
     built.kernels.push_back(*kernel);
   }
+  built.recipes = std::move(attempt.recipes);
   return built;
+}
+
+absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Building& building,
+                                                         absl::string_view toolchain,
+                                                         PlanVariant* variant) {
+  if (variant->kernel_keys.empty()) {
+    SINTER_RETURN_IF_ERROR(
+        plans_->FillVariant(*variant, toolchain, building.sources, building.control));
+  }
+  std::vector<KernelDecision> refused;
+  std::string first_refusal;
+  std::vector<absl::StatusOr<BuiltKernelPtr>> held;  // built kernels stay while others are
+  for (int round = 0;; ++round) {
+    SINTER_ASSIGN_OR_RETURN(Attempt attempt, TryKernels(building, *variant));
+    std::vector<size_t> positions;
+    for (size_t i = 0; i < attempt.kernels.size(); ++i) {
+      const absl::Status& status = attempt.kernels[i].status();
+      if (!status.ok() && !IsRefusedByCompiler(status)) return Annotate(status, absl::StrCat("kernel ", i));
+      if (status.ok()) continue;
+      if (first_refusal.empty()) first_refusal = std::string(status.message());
+      positions.push_back(i);
+      refused.push_back(variant->decisions.kernels[i]);
+    }
+    if (positions.empty() || !core_->hooks.replace || round == kMostRounds) {
+      return Finish(std::move(attempt));
+    }
+    std::move(attempt.kernels.begin(), attempt.kernels.end(), std::back_inserter(held));
+    const absl::Status status = Replace(building, toolchain, positions, refused, variant);
+    if (IsFinal(status)) return status;
+    if (!status.ok()) {
+      return MakeError(ErrorCode::kCompileFailed,
+                       absl::StrCat("kernel ", positions.front(), ": ", first_refusal,
+                                    "; no other takes its place: ", status.message()));
+    }
+    variant->replaced = ReplacedText(refused.size(), first_refusal);
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", variant->plan.name(),
+                                                 "': ", variant->replaced));
+  }
+}
+
+absl::Status PlanAssembler::Replace(const Building& building, absl::string_view toolchain,
+                                    const std::vector<size_t>& positions,
+                                    const std::vector<KernelDecision>& refused,
+                                    PlanVariant* variant) const {
+  const PlanRequest& request = building.request;
+  const DeviceModel& model = core_->ports.model;
+  const TraceSpan span(core_->trace.get(), "replace kernels");
+  FusionOptions options;
+  options.keep_going = &building.control;
+  options.batch_invariant = request.batch_invariant;
+  options.allow_cooperative = request.allow_cooperative;
+  SINTER_ASSIGN_OR_RETURN(variant->decisions,
+                          core_->hooks.replace(*request.chain, model, options, variant->decisions,
+                                               positions, refused));
+  const PlanAssembly assemble =
+      core_->AssemblyOf(*request.chain, request.bucket, model,
+                        {request.batch_invariant, request.allow_cooperative});
+  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, assemble(variant->decisions));
+  variant->plan = std::move(assembled.plan);
+  return plans_->FillVariant(*variant, toolchain, building.sources, building.control);
 }
 
 LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
@@ -189,10 +281,10 @@ void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
 }
 
 LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) {
-  for (const PlanVariant& variant : record.variants) {
+  for (PlanVariant variant : record.variants) {
     if (variant.plan.fused) continue;
     absl::StatusOr<BuiltKernels> built =
-        BuildKernels(variant.plan, variant.kernel_keys, walk.options.on_miss, walk.control);
+        BuildKernels(walk.building(), record.toolchain_id, &variant);
     if (built.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(built));
     core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the unfused plan: ",
                                                  built.status().message()));
@@ -226,10 +318,11 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   return QuarantinedError(candidate->kernels.front()->key, verdict->detail);
 }
 
-absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVariant& variant,
-                                       Walk& walk) {
-  SINTER_ASSIGN_OR_RETURN(BuiltKernels built, BuildKernels(variant.plan, variant.kernel_keys,
-                                                           walk.options.on_miss, walk.control));
+absl::Status PlanAssembler::TryVariant(const PlanRecord& record, size_t at, Walk& walk) {
+  PlanVariant variant = record.variants[at];
+  const std::string known = variant.replaced;
+  SINTER_ASSIGN_OR_RETURN(BuiltKernels built,
+                          BuildKernels(walk.building(), record.toolchain_id, &variant));
   for (size_t i = 0; i < built.kernels.size(); ++i) {
     walk.other_toolchain |= built.kernels[i]->key != variant.kernel_keys[i];
   }
@@ -240,8 +333,10 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, const PlanVaria
   }
   const LoadedPlanPtr loaded = MakeLoaded(walk.chain, variant.plan, std::move(built));
   SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
+  if (variant.replaced != known) plans_->Learn(walk.request, record, at, variant);
   walk.result = std::make_shared<LoadedPlan>(*loaded);
-  walk.runs = &variant;
+  walk.runs = &record.variants[at];
+  walk.replaced = variant.replaced;
   return absl::OkStatus();
 }
 
@@ -249,10 +344,11 @@ absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
   absl::Status first_error;
   bool unfused_only = false;
   std::string denied;  // said once: as an error, or in the log where another variant runs
-  for (const PlanVariant& variant : record.variants) {
+  for (size_t at = 0; at < record.variants.size(); ++at) {
+    const PlanVariant& variant = record.variants[at];
     if (!Wanted(variant.plan, walk.options.choice)) continue;
     if (unfused_only && variant.plan.fused) continue;
-    const absl::Status status = TryVariant(record, variant, walk);
+    const absl::Status status = TryVariant(record, at, walk);
     if (status.ok() && !denied.empty()) core_->log.Log(LogLevel::kWarn, denied);
     if (status.ok() || IsFinal(status)) return status;
     walk.failed.push_back({variant.plan.PlanDigest(), variant.plan.fused,
@@ -283,6 +379,8 @@ absl::Status PlanAssembler::FallBack(const PlanRequest& request, FoundPlan& foun
   PlanRequest smaller = request;
   smaller.allow_cooperative = false;
   SINTER_ASSIGN_OR_RETURN(found, plans_->Get(smaller, walk.options.on_miss, walk.control));
+  walk.request = smaller;
+  walk.sources = found.sources;
   return TryVariants(*found.record, walk);
 }
 
@@ -291,15 +389,16 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
   const std::shared_ptr<const PlanRecord> first = found.record;
-  Walk walk{options, control, std::make_shared<const Chain>(*request.chain), nullptr, nullptr, {}};
+  Walk walk{options, control, std::make_shared<const Chain>(*request.chain),
+            request, found.sources, nullptr,
+            nullptr, "", {}};
   absl::Status status = TryVariants(*found.record, walk);
   if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
   SINTER_RETURN_IF_ERROR(status);
   if (walk.other_toolchain && first == found.record) plans_->Renew(request, *found.record);
   LoadedPlan& loaded = *walk.result;
   const Digest own = loaded.chosen_digest;  // as NewLoadedPlan leaves it
-  const PlanVariant& chosen = first->variants.front();
-  if (walk.runs != &chosen) loaded.chosen_digest = chosen.plan.PlanDigest();
+  loaded.chosen_digest = first->planned;
   loaded.from_cache = found.from_cache;
   loaded.saved_ns_per_pass = SavedNs(*found.record, loaded.plan);
   loaded.considered = found.record->considered;
@@ -308,6 +407,10 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
   loaded.tuning = first->tuning;
   if (!walk.failed.empty()) {
     loaded.fallback = absl::StrCat(PlanName(walk.failed[0].fused), ": ", walk.failed[0].failure);
+  } else if (!walk.replaced.empty()) {
+    loaded.fallback = walk.replaced;
+  }
+  if (!loaded.fallback.empty()) {
     loaded.plan.note =
         absl::StrCat(loaded.plan.note, loaded.plan.note.empty() ? "" : "; ", loaded.fallback);
   }

@@ -32,8 +32,9 @@ struct BuiltKernels {
 
 // Thread-safe.
 //
-// Variants are tried in the record's order. One that does not compile or load gives way to the
-// next. One that is found wrong, now or earlier, gives way to the unfused plan at once. One that
+// Variants are tried in the record's order. Kernels that do not compile are replaced, and what was
+// learnt is kept with the plan; a variant without other kernels, or one that does not load, gives
+// way to the next. One that is found wrong, now or earlier, gives way to the unfused plan at once. One that
 // waits across blocks which the driver says cannot all be resident gives way to the record that was
 // planned without such waiting.
 class PlanAssembler {
@@ -47,9 +48,20 @@ class PlanAssembler {
   absl::StatusOr<LoadedPlanPtr> Assemble(const PlanRequest& request, const AssembleOptions& options,
                                          const BuildControl& control);
 
-  // One plan's kernels, all at once; kernels of one key are built once. `keys` has one per kernel.
-  absl::StatusOr<BuiltKernels> BuildKernels(const Plan& plan, const std::vector<std::string>& keys,
-                                            OnMiss on_miss, const BuildControl& control);
+  // How kernels are built: for which request, with which sources.
+  struct Building {
+    const PlanRequest& request;
+    OnMiss on_miss;
+    const BuildControl& control;
+    KernelSources& sources;
+  };
+  // The kernels of a variant's plan, all at once; kernels of one key are built once. Sources and
+  // keys are made where there are none. A kernel that
+  // the compiler refuses is replaced alone (PlanningHooks::replace) as long as there is another:
+  // `variant` is then the plan that was built, for `toolchain`, and says what was replaced. The
+  // error of the first kernel that cannot be had.
+  absl::StatusOr<BuiltKernels> BuildKernels(const Building& building, absl::string_view toolchain,
+                                            PlanVariant* variant);
 
   // Whether the driver can keep all blocks of every cooperative kernel resident; `why` when not.
   bool Resident(const BuiltKernels& built, std::string* why) const;
@@ -61,9 +73,15 @@ class PlanAssembler {
 
  private:
   struct Walk;
+  struct Attempt;
   absl::StatusOr<std::vector<LaunchRecipe>> RecipesOf(const Plan& plan) const;
+  absl::StatusOr<Attempt> TryKernels(const Building& building, const PlanVariant& variant);
+  absl::StatusOr<BuiltKernels> Finish(Attempt attempt) const;
+  absl::Status Replace(const Building& building, absl::string_view toolchain,
+                       const std::vector<size_t>& positions,
+                       const std::vector<KernelDecision>& refused, PlanVariant* variant) const;
   absl::Status TryVariants(const PlanRecord& record, Walk& walk);
-  absl::Status TryVariant(const PlanRecord& record, const PlanVariant& variant, Walk& walk);
+  absl::Status TryVariant(const PlanRecord& record, size_t at, Walk& walk);
   absl::Status VerifyVariant(const PlanRecord& record, const LoadedPlanPtr& candidate, Walk& walk);
   LoadedPlanPtr BuildUnfused(const PlanRecord& record, Walk& walk);
   absl::Status FallBack(const PlanRequest& request, FoundPlan& found, Walk& walk);

@@ -3,12 +3,16 @@
 #define SINTER_SRC_ENGINE_CORE_H_
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cache/record/record_format.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
+#include "src/base/fork_local.h"
 #include "src/base/log.h"
 #include "src/base/toolchain.h"
 #include "src/base/trace.h"
@@ -18,7 +22,7 @@
 #include "src/engine/module_cache.h"
 #include "src/engine/plan_use.h"
 #include "src/engine/tuning_set.h"
-#include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
 #include "src/plan/picture/fusion_picture.h"
@@ -35,9 +39,17 @@ struct PlanningHooks {
   // The recipe that `generate` gives, without making a source. Unset: asks `generate`.
   std::function<absl::StatusOr<LaunchRecipe>(const KernelSpec&)> recipe;
   std::function<FusionPicture(const Plan&, const DeviceModel&)> explain;  // unset: no picture
-  // A judge of plans that were not made in this process (PlanFit); chain and model outlive it.
-  // Unset: none of them fits.
-  std::function<PlanJudge(const Chain&, int64_t bucket, const DeviceModel&, const FitRequest&)> fit;
+  // Makes plans of decisions (MakePlanAssembly); chain and model outlive it. Unset: no decisions
+  // can be used.
+  std::function<PlanAssembly(const Chain&, int64_t bucket, const DeviceModel&,
+                             const AssemblyRequest&)>
+      assembly;
+  // Other kernels for those that the compiler refused (ReplaceKernels). Unset: there are none, and
+  // another plan runs.
+  std::function<absl::StatusOr<Decisions>(const Chain&, const DeviceModel&, const FusionOptions&,
+                                          Decisions, const std::vector<size_t>& positions,
+                                          const std::vector<KernelDecision>& refused)>
+      replace;
   // The entry that `generate` gives to kernels of a code. Unset: entries of stored records are not
   // compared.
   std::function<std::string(const KernelCode&)> entry;
@@ -81,12 +93,12 @@ struct EngineCore {
     if (!within.ok()) return within;
     return recipe;
   }
-  // A judge of plans for `chain` on the chip of `model`; both outlive it.
-  PlanJudge JudgeOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
-                    const FitRequest& request) const {
-    if (hooks.fit) return hooks.fit(chain, bucket, model, request);
-    return [](const Plan&, const std::vector<KernelCode>&) {
-      return absl::FailedPreconditionError("plans cannot be checked here");
+  // Of plans for `chain` on the chip of `model`; both outlive it.
+  PlanAssembly AssemblyOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                          const AssemblyRequest& request) const {
+    if (hooks.assembly) return hooks.assembly(chain, bucket, model, request);
+    return [](const Decisions&) {
+      return absl::FailedPreconditionError("plans cannot be assembled here");
     };
   }
   // What a PlanUse says of the device.
@@ -102,6 +114,8 @@ struct EngineCore {
   Counters counters;
   const std::unique_ptr<Trace> trace;  // null: none is asked for
   ToolchainDenyList denied;            // filled by CreateEngine
+  // LibraryVersionOf requests that the tuning set has an entry for.
+  mutable ForkLocal<std::map<TuningKey, std::string>> tuned_versions;
   EventSink events;
   ModuleCache modules;  // after ports: modules unload before the loader goes
 };

@@ -4,6 +4,7 @@
 #include "src/engine/core.h"
 #include "src/fusion/explain/explain_fusion.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/replacement.h"
 #include "src/plan/codegen.h"
 #include "src/product/code/kernel_source.h"
 #include "src/stitch/code/stitch_source.h"
@@ -14,7 +15,8 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
   PlanningHooks hooks;
   hooks.plan = PlanChain;
   hooks.explain = ExplainFusion;
-  hooks.fit = MakePlanJudge;
+  hooks.assembly = MakePlanAssembly;
+  hooks.replace = ReplaceKernels;
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };

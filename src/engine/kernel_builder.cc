@@ -86,6 +86,10 @@ absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain
   return status;
 }
 
+bool IsRefusedByCompiler(const absl::Status& status) {
+  return StatusNumber(status) == static_cast<int32_t>(ErrorCode::kCompileFailed);
+}
+
 bool IsDeniedToolchain(const absl::Status& status) {
   return status.GetPayload(kDeniedUrl).has_value();
 }
@@ -93,14 +97,15 @@ bool IsDeniedToolchain(const absl::Status& status) {
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
                                                   const LaunchRecipe& recipe,
                                                   const std::string& key, OnMiss on_miss,
-                                                  const BuildControl& control) {
+                                                  const BuildControl& control,
+                                                  KernelSources& sources) {
   const bool insist = on_miss != OnMiss::kBuild && core_->config.must_hit_verified;
   BuiltKernelPtr live = FindLive(key);
   if (live != nullptr && !(insist && !live->verified)) return live;
   bool waited = false;
   const std::string flight = FlightOf(on_miss, key);
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
-      flight, control, [&] { return GetAlone(spec, recipe, key, on_miss, control); }, &waited);
+      flight, control, [&] { return GetAlone(spec, recipe, key, on_miss, control, sources); }, &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
   if (insist && kernel.ok() && !(*kernel)->verified) return NotVerifiedError(key);
   return kernel;
@@ -109,7 +114,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
                                                        const LaunchRecipe& recipe,
                                                        const std::string& key, OnMiss on_miss,
-                                                       const BuildControl& control) {
+                                                       const BuildControl& control,
+                                                       KernelSources& sources) {
   const std::string wrong = WhyQuarantined(key);
   if (!wrong.empty()) return QuarantinedError(key, wrong);
   if (BuiltKernelPtr live = FindLive(key)) return live;
@@ -123,7 +129,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
     Store* const nearest = on_miss == OnMiss::kRefuse ? core_->ports.store.get() : nullptr;
     return MustHitError("kernel", RecordKind::kKernel, key, found, nearest);
   }
-  return Build(spec, recipe, key, found, control);
+  return Build(spec, recipe, key, found, control, sources);
 }
 
 BuiltKernelPtr KernelBuilder::FindLive(const std::string& key) {
@@ -157,17 +163,19 @@ Lookup KernelBuilder::Answer(const std::string& key) {
 absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
                                                     const LaunchRecipe& recipe,
                                                     const std::string& key, const Lookup& refused,
-                                                    const BuildControl& control) {
+                                                    const BuildControl& control,
+                                                    KernelSources& sources) {
   SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
-  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel generated,
-                          core_->hooks.generate(spec, core_->ports.model));
+  SINTER_ASSIGN_OR_RETURN(const KernelSourcePtr source, sources.Of(spec));
+  const CompileRequest& request = source->kernel.request;
   // What is compiled is stored under the key that it has, whatever a record says.
-  const std::string own_key = KernelKeyOf(spec, generated, toolchain, *core_);
-  if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control);
+  const std::string own_key =
+      KernelKeyOf(spec, source->kernel.code, source->digest, toolchain, request.arch, *core_);
+  if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control, sources);
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
-  SINTER_RETURN_IF_ERROR(CheckAge(generated.request, toolchain));
+  SINTER_RETURN_IF_ERROR(CheckAge(request, toolchain));
   SINTER_ASSIGN_OR_RETURN(
       const std::shared_ptr<void> lock,
       AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control, core_->trace.get()));
@@ -176,17 +184,18 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
     if (BuiltKernelPtr kernel = Find(key, recipe, control, &found)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
-  return Compile(generated, key, found, control);
+  return Compile(*source, recipe, key, found, control);
 }
 
-absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel& generated,
+absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const KernelSource& source,
                                                           const std::string& key,
                                                           const BuildControl& control) {
-  const TraceSpan span(core_->trace.get(), "compile", generated.request.name);
+  const CompileRequest request = source.Request();
+  const TraceSpan span(core_->trace.get(), "compile", request.name);
   const auto start = std::chrono::steady_clock::now();
   core_->counters.compiles_begun.fetch_add(1, std::memory_order_relaxed);
   absl::StatusOr<CompiledKernel> compiled =
-      core_->ports.compiler->Compile(generated.request, control.Limits());
+      core_->ports.compiler->Compile(request, control.Limits());
   const auto spent = std::chrono::steady_clock::now() - start;
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
   core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
@@ -194,7 +203,7 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
   if (control.Tells()) {
     EngineEvent event;
     event.kind = EventKind::kCompile;
-    event.subject = generated.request.name;
+    event.subject = request.name;
     event.us = static_cast<double>(ns) / 1e3;
     if (compiled.ok()) event.bytes = compiled->cubin.size();
     if (!compiled.ok()) event.reason = std::string(compiled.status().message());
@@ -202,25 +211,26 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const GeneratedKernel&
   }
   std::string storage;
   if (!compiled.ok() && !IsGivenUp(compiled.status())) {
-    DumpRefusedKernel(*core_, ShortName(key), generated.request.source,
+    DumpRefusedKernel(*core_, ShortName(key), request.source,
                       CompileLogOf(compiled.status(), &storage));
   }
   return compiled;
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const GeneratedKernel& generated,
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSource& source,
+                                                      const LaunchRecipe& recipe,
                                                       const std::string& key, const Lookup& refused,
                                                       const BuildControl& control) {
-  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(generated, key, control));
+  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(source, key, control));
   const double compile_us = compiled.compile_us;
-  const KernelRecord record = MakeRecord(key, generated, std::move(compiled));
+  const KernelRecord record = MakeRecord(key, source.kernel, std::move(compiled));
   // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
   SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
-                          Load(key, record, generated.recipe, "compiled", compile_us, control));
+                          Load(key, record, recipe, "compiled", compile_us, control));
   if (refused.hit) Replace(key, record, refused);
   core_->ports.store->Put(RecordKind::kKernel, key,
                           EncodeKernelRecord(record, core_->hooks.format));
-  core_->log.Log(LogLevel::kInfo, absl::StrCat("compiled ", generated.request.name, " in ",
+  core_->log.Log(LogLevel::kInfo, absl::StrCat("compiled ", source.kernel.request.name, " in ",
                                                static_cast<int64_t>(compile_us / 1000), " ms"));
   return kernel;
 }

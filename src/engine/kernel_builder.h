@@ -13,6 +13,7 @@
 #include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
+#include "src/engine/kernel_sources.h"
 #include "src/engine/single_flight.h"
 #include "src/engine/weak_cache.h"
 #include "src/plan/plan.h"
@@ -42,15 +43,15 @@ class KernelBuilder {
   // `core` outlives the builder.
   explicit KernelBuilder(EngineCore* core) : core_(core) {}
 
-  // The kernel of `spec`, whose key is said to be `key`: CheckKernelKey holds; it is loaded for
-  // `recipe`, if it is not loaded. If the kernel must
-  // be built and its key, made anew, is another one (another compiler, other sources), it is built
-  // and stored under that: see BuiltKernel::key. kCacheMiss unless it may build, UNAVAILABLE
+  // The kernel of `spec`, whose key is said to be `key`; it is loaded for `recipe`, if it is not
+  // loaded. If the kernel must be built, its source is that of `sources`, and if its key, made
+  // anew, is another one (another compiler, other sources), it is built and stored under that: see
+  // BuiltKernel::key. kCacheMiss unless it may build, UNAVAILABLE
   // without a compiler, kCompileFailed, CANCELLED, DEADLINE_EXCEEDED, or an error for which
   // IsQuarantined holds.
   absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const LaunchRecipe& recipe,
                                      const std::string& key, OnMiss on_miss,
-                                     const BuildControl& control);
+                                     const BuildControl& control, KernelSources& sources);
 
   // Records in the store that the kernel was checked on a device, at a position of
   // `verification.rows` rows.
@@ -64,17 +65,18 @@ class KernelBuilder {
  private:
   absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const LaunchRecipe& recipe,
                                           const std::string& key, OnMiss on_miss,
-                                          const BuildControl& control);
+                                          const BuildControl& control, KernelSources& sources);
   // `refused`: the store's answer that could not be used; another one is asked for if it was a
   // miss.
   absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
                                        const std::string& key, const Lookup& refused,
-                                       const BuildControl& control);
-  absl::StatusOr<BuiltKernelPtr> Compile(const GeneratedKernel& generated, const std::string& key,
-                                         const Lookup& refused, const BuildControl& control);
+                                       const BuildControl& control, KernelSources& sources);
+  absl::StatusOr<BuiltKernelPtr> Compile(const KernelSource& source, const LaunchRecipe& recipe,
+                                         const std::string& key, const Lookup& refused,
+                                         const BuildControl& control);
   // Lets the put of `record` take the place of what was refused.
   void Replace(const std::string& key, const KernelRecord& record, const Lookup& refused);
-  absl::StatusOr<CompiledKernel> RunCompiler(const GeneratedKernel& generated,
+  absl::StatusOr<CompiledKernel> RunCompiler(const KernelSource& source,
                                              const std::string& key, const BuildControl& control);
   // The store's answer, unless the key's toolchain is denied: then a kOtherToolchain miss.
   Lookup LookUp(const std::string& key, const BuildControl& control);
@@ -106,6 +108,8 @@ bool IsQuarantined(const absl::Status& status);
 absl::Status QuarantinedError(absl::string_view key, absl::string_view why);
 // That the compiler may not compile: the same for every kernel.
 bool IsDeniedToolchain(const absl::Status& status);
+// That the compiler refused the kernel, such as for registers that spill: another may compile.
+bool IsRefusedByCompiler(const absl::Status& status);
 absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry);
 // OK, or with IsDeniedToolchain that the compiler is too old for `request`, and the way out.
 absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain);

@@ -8,27 +8,15 @@
 namespace sinter {
 namespace {
 
-bool SameOperands(const KernelSpec& a, const KernelSpec& b) {
-  return a.operands == b.operands &&
-         (a.stitch == nullptr || a.stitch->operands == b.stitch->operands);
-}
-
 bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
-  return a.spec.family == b.spec.family && SameProblem(a.spec, b.spec) &&
-         SameOperands(a.spec, b.spec);
+  return a.spec.family == b.spec.family && a.ops == b.ops &&
+         a.spec.sequence.size() == b.spec.sequence.size();
 }
 
 }  // namespace
 
-bool SameProblem(const KernelSpec& a, const KernelSpec& b) {
-  if (a.stitch == nullptr || b.stitch == nullptr) {
-    return a.stitch == b.stitch && a.sequence == b.sequence;
-  }
-  return a.stitch->body == b.stitch->body;
-}
-
 bool SameCut(const Plan& a, const Plan& b) {
-  return a.bucket == b.bucket && a.kernels.size() == b.kernels.size() &&
+  return a.bucket == b.bucket && a.absorbed == b.absorbed && a.kernels.size() == b.kernels.size() &&
          std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), ComputesTheSame);
 }
 
@@ -39,19 +27,18 @@ bool SameDataflows(const Plan& a, const Plan& b) {
                                      });
 }
 
-std::vector<Plan> KernelSwaps(const Plan& plan, size_t kernel, const std::vector<Plan>& ranking,
-                              size_t limit) {
+std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel,
+                                   const std::vector<Plan>& ranking, size_t limit) {
   std::set<std::string> seen = {ScheduleBytes(plan.kernels[kernel].spec)};
-  std::vector<Plan> swaps;
+  const Decisions own = DecisionsOf(plan);
+  std::vector<Decisions> swaps;
   size_t considered = 0;
   for (const Plan& other : ranking) {
     if (!SameCut(plan, other)) continue;
     if (considered++ == limit) break;
     if (!seen.insert(ScheduleBytes(other.kernels[kernel].spec)).second) continue;
-    Plan swap = plan;
-    swap.kernels[kernel] = other.kernels[kernel];
-    swap.workspace_bytes = std::max(plan.workspace_bytes, other.workspace_bytes);
-    swaps.push_back(std::move(swap));
+    swaps.push_back(own);
+    swaps.back().kernels[kernel] = DecisionsOf(other).kernels[kernel];
   }
   return swaps;
 }

@@ -5,25 +5,21 @@
 #include <cstddef>
 #include <vector>
 
-#include "src/plan/plan.h"
+#include "src/plan/decisions.h"
 
 namespace sinter {
 
-// Whether both compute the same: of a stitched kernel its body, of others the problem. Operands may
-// lie elsewhere.
-bool SameProblem(const KernelSpec& a, const KernelSpec& b);
-
-// Whether kernel by kernel both compute the same from the same operands, so that any kernel of one
-// may stand in the other.
+// Whether kernel by kernel both compute the same ops, so that any kernel of one may stand in the
+// other.
 bool SameCut(const Plan& a, const Plan& b);
 
 // SameCut, and kernel by kernel the same dataflow.
 bool SameDataflows(const Plan& a, const Plan& b);
 
-// `plan` with kernel `kernel` of each plan of `ranking` that has the same cut, in its order: of the
+// The decisions of `plan` with kernel `kernel` of each plan of `ranking` that has the same cut, in its order: of the
 // first `limit` such plans, those whose schedule there is another than `plan`'s, each once.
 // Precondition: kernel < plan.kernels.size().
-std::vector<Plan> KernelSwaps(const Plan& plan, size_t kernel, const std::vector<Plan>& ranking,
+std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel, const std::vector<Plan>& ranking,
                               size_t limit);
 
 }  // namespace sinter

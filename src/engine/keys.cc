@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
@@ -16,9 +15,7 @@ namespace sinter {
 namespace {
 
 // Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
-constexpr uint32_t kSearchVersion = 7;
-
-constexpr char kOtherHeadersUrl[] = "sinter/other-headers";
+constexpr uint32_t kSearchVersion = 8;
 
 constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
@@ -46,25 +43,30 @@ PlanRequest RequestOfFlags(uint64_t flags) {
 }
 
 std::string LibraryVersionOf(const PlanRequest& request, const EngineCore& core) {
-  std::string version = SINTER_ENGINE_VERSION;
+  const std::string version = SINTER_ENGINE_VERSION;
   const TuningSet* set = core.ports.tuning.get();
-  const TuningEntry* entry = set == nullptr ? nullptr : set->Find(TuningKeyOf(request, core));
+  const TuningKey key = TuningKeyOf(request, core);
+  const TuningEntry* entry = set == nullptr ? nullptr : set->Find(key);
   if (entry == nullptr) return version;
-  const absl::StatusOr<Plan> plan = Plan::Decode(entry->bytes);
-  if (!plan.ok()) return version;
-  ByteWriter w;
-  for (const PlannedKernel& kernel : plan->kernels) {
-    w.Raw(core.hooks.device_headers(kernel.spec).View());
+  {
+    const auto known = core.tuned_versions.Lock();
+    const auto found = known->find(key);
+    if (found != known->end()) return found->second;
   }
-  return absl::StrCat(version, "+", Sha256(w.str()).Hex().substr(0, 16));
+  const absl::StatusOr<Plan> plan = AssembleEntry(*entry, request, core);
+  ByteWriter w;
+  if (plan.ok()) {
+    for (const PlannedKernel& kernel : plan->kernels) {
+      w.Raw(core.hooks.device_headers(kernel.spec).View());
+    }
+  }
+  const std::string tuned =
+      plan.ok() ? absl::StrCat(version, "+", Sha256(w.str()).Hex().substr(0, 16)) : version;
+  return core.tuned_versions.Lock()->emplace(key, tuned).first->second;
 }
 
 bool IsOfThisVersion(absl::string_view library_version) {
   return library_version.substr(0, library_version.find('+')) == SINTER_ENGINE_VERSION;
-}
-
-bool IsOfOtherHeaders(const absl::Status& status) {
-  return status.GetPayload(kOtherHeadersUrl).has_value();
 }
 
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
@@ -80,44 +82,19 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   return EncodeKey(key);
 }
 
-absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
-                                           const EngineCore& core) {
-  SINTER_ASSIGN_OR_RETURN(const GeneratedKernel kernel,
-                          core.hooks.generate(spec, core.ports.model));
-  return KernelKeyOf(spec, kernel, toolchain_id, core);
-}
-
-std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
-                        absl::string_view toolchain_id, const EngineCore& core) {
+std::string KernelKeyOf(const KernelSpec& spec, const KernelCode& code, const Digest& source,
+                        absl::string_view toolchain_id, absl::string_view arch,
+                        const EngineCore& core) {
   KernelKey key;
   key.format_version = KernelFormat(core.hooks.format);
-  key.code = kernel.code.Bytes();
-  key.schedule = kernel.code.ScheduleBytes();
+  key.code = code.Bytes();
+  key.schedule = code.ScheduleBytes();
   key.device_headers = core.hooks.device_headers(spec);
-  key.arch = kernel.request.arch;
-  key.options = kernel.request.options;
+  key.arch = std::string(arch);
+  key.options = CompileOptionsOf(spec);
   key.toolchain_id = std::string(toolchain_id);
-  key.source = Sha256(kernel.request.source);
+  key.source = source;
   return EncodeKey(key);
-}
-
-absl::Status CheckKernelKey(absl::string_view bytes, const KernelSpec& spec, const KernelCode& code,
-                            absl::string_view toolchain_id, absl::string_view arch,
-                            const EngineCore& core) {
-  SINTER_ASSIGN_OR_RETURN(const KernelKey key, DecodeKernelKey(bytes));
-  const auto differs = [](absl::string_view field) {
-    return absl::DataLossError(absl::StrCat("kernel key: its ", field, " is another kernel's"));
-  };
-  if (key.code != code.Bytes()) return differs("code");
-  if (key.schedule != code.ScheduleBytes()) return differs("schedule");
-  if (key.format_version != KernelFormat(core.hooks.format)) return differs("format");
-  if (key.arch != arch) return differs("arch");
-  if (key.toolchain_id != toolchain_id) return differs("toolchain");
-  if (key.options != CompileOptionsOf(spec)) return differs("options");
-  if (key.device_headers == core.hooks.device_headers(spec)) return absl::OkStatus();
-  absl::Status status = absl::DataLossError("kernel key: its device headers have changed");
-  status.SetPayload(kOtherHeadersUrl, absl::Cord("1"));
-  return status;
 }
 
 std::string ToolchainOfKey(absl::string_view kernel_key) {

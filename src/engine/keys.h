@@ -45,21 +45,11 @@ std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core);
 // Of the kernel's code (src/plan/kernel_code.h), the digest of its source and that of the device
 // headers which the source reaches: two kernels with one key are the same binary, even if code
 // generation changed between two builds of one version. Which buffers, rows and blocks a launch has
-// is no part of it.
-absl::StatusOr<std::string> KernelKeyBytes(const KernelSpec& spec, absl::string_view toolchain_id,
-                                           const EngineCore& core);
-// The same when the kernel was generated already.
-std::string KernelKeyOf(const KernelSpec& spec, const GeneratedKernel& kernel,
-                        absl::string_view toolchain_id, const EngineCore& core);
-
-// For keys that were not made in this process. OK when `key` may be the key of `code`, which is
-// that of `spec`: everything in it but the digest of the source, which only code generation knows,
-// is what it must be. DATA_LOSS naming the field otherwise.
-absl::Status CheckKernelKey(absl::string_view key, const KernelSpec& spec, const KernelCode& code,
-                            absl::string_view toolchain_id, absl::string_view arch,
-                            const EngineCore& core);
-// Whether a check says that device headers have changed since a key was made.
-bool IsOfOtherHeaders(const absl::Status& status);
+// is no part of it. `code` is that of `spec`; `source`: SHA-256 of what code generation makes of
+// it.
+std::string KernelKeyOf(const KernelSpec& spec, const KernelCode& code, const Digest& source,
+                        absl::string_view toolchain_id, absl::string_view arch,
+                        const EngineCore& core);
 // The toolchain id inside kernel key bytes; "" when they are none.
 std::string ToolchainOfKey(absl::string_view kernel_key);
 

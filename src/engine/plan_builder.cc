@@ -43,7 +43,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
   if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(key, *record);
-  return FoundPlan{std::move(record), true};
+  return FoundPlan{std::move(record), std::make_shared<KernelSources>(core_), true};
 }
 
 Lookup PlanBuilder::LookUp(const std::string& key, const BuildControl& control) {
@@ -93,31 +93,25 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   SINTER_RETURN_IF_ERROR(control.Enter("open compiler", 0.3));
   const TraceSpan span(core_->trace.get(), "generate");
   SINTER_ASSIGN_OR_RETURN(record->toolchain_id, core_->ports.compiler->ToolchainId());
-  SINTER_RETURN_IF_ERROR(FillKeys(*record, control));
+  auto sources = std::make_shared<KernelSources>(core_);
+  SINTER_RETURN_IF_ERROR(FillKeys(*record, *sources, control));
   core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*record));
-  return FoundPlan{std::move(record), false};
+  return FoundPlan{std::move(record), std::move(sources), false};
 }
 
 // A variant whose source cannot be generated is dropped: nothing could build it later either. The
 // chosen plan's failure is the next variant's chance, so order is kept.
-absl::Status PlanBuilder::FillKeys(PlanRecord& record, const BuildControl& control) const {
+absl::Status PlanBuilder::FillKeys(PlanRecord& record, KernelSources& sources,
+                                   const BuildControl& control) const {
   std::vector<PlanVariant> kept;
   absl::Status first_error;
   for (PlanVariant& variant : record.variants) {
-    variant.kernel_keys.clear();
-    absl::Status status;
-    for (PlannedKernel& kernel : variant.plan.kernels) {
-      SINTER_RETURN_IF_ERROR(control.Check("the sources were generated"));
-      absl::StatusOr<std::string> key = KernelKeyBytes(kernel.spec, record.toolchain_id, *core_);
-      status.Update(key.status());
-      if (!key.ok()) break;
-      kernel.kernel_digest = Sha256(*key);
-      variant.kernel_keys.push_back(*std::move(key));
-    }
+    const absl::Status status = FillVariant(variant, record.toolchain_id, sources, control);
     if (status.ok()) {
       kept.push_back(std::move(variant));
       continue;
     }
+    if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
     core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", variant.plan.name(),
                                                  "' is left out: ", status.message()));
     first_error.Update(status);
@@ -125,6 +119,29 @@ absl::Status PlanBuilder::FillKeys(PlanRecord& record, const BuildControl& contr
   if (kept.empty()) return first_error;
   record.variants = std::move(kept);
   return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::FillVariant(PlanVariant& variant, absl::string_view toolchain,
+                                      KernelSources& sources, const BuildControl& control) const {
+  variant.sources.clear();
+  variant.kernel_keys.clear();
+  for (PlannedKernel& kernel : variant.plan.kernels) {
+    SINTER_RETURN_IF_ERROR(control.Check("the sources were generated"));
+    SINTER_ASSIGN_OR_RETURN(const KernelSourcePtr source, sources.Of(kernel.spec));
+    variant.sources.push_back(source->digest);
+    variant.kernel_keys.push_back(KernelKeyOf(kernel.spec, source->kernel.code, source->digest,
+                                              toolchain, source->kernel.request.arch, *core_));
+    kernel.kernel_digest = Sha256(variant.kernel_keys.back());
+  }
+  return absl::OkStatus();
+}
+
+void PlanBuilder::Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
+                        const PlanVariant& variant) {
+  PlanRecord learnt = record;
+  learnt.variants[at] = variant;
+  core_->ports.store->Put(RecordKind::kPlan, PlanKeyBytes(request, *core_),
+                          EncodePlanRecord(learnt));
 }
 
 absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::Find(const PlanRequest& request,
@@ -152,10 +169,9 @@ absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::FromStore(
     return std::shared_ptr<const PlanRecord>();
   }
   absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload, LimitsOf(request, &control));
-  absl::Status status = record.ok()
-                            ? CheckPlanRecord(*record, request, core_->ports.model, *core_, control)
-                            : record.status();
-  if (IsOfOtherHeaders(status)) status = TakeOver(request, key, &*record);
+  const absl::Status status =
+      record.ok() ? CompletePlanRecord(request, core_->ports.model, *core_, control, &*record)
+                  : record.status();
   if (status.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
   if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
   core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
@@ -164,17 +180,6 @@ absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::FromStore(
   found->detail = std::string(status.message());
   *again = RefuseRecord(RecordKind::kPlan, key, found->payload, *core_);
   return std::shared_ptr<const PlanRecord>();
-}
-
-absl::Status PlanBuilder::TakeOver(const PlanRequest& request, const std::string& key,
-                                   PlanRecord* record) const {
-  for (PlanVariant& variant : record->variants) variant.kernel_keys.clear();
-  SINTER_RETURN_IF_ERROR(CheckPlanRecord(*record, request, core_->ports.model, *core_));
-  SINTER_RETURN_IF_ERROR(FillKeys(*record, BuildControl()));
-  core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*record));
-  core_->log.Log(LogLevel::kInfo, absl::StrCat("plan ", ShortName(key),
-                                               " stays: its kernels' device headers have changed"));
-  return absl::OkStatus();
 }
 
 bool PlanBuilder::CompilerExchanged(const PlanRecord& record) {
@@ -210,7 +215,8 @@ std::shared_ptr<const PlanRecord> PlanBuilder::Refilled(const std::string& key,
   if (!core_->denied.Match(toolchain).empty()) return nullptr;
   auto renewed = std::make_shared<PlanRecord>(record);
   renewed->toolchain_id = toolchain;
-  if (!FillKeys(*renewed, BuildControl()).ok()) return nullptr;
+  KernelSources sources(core_);
+  if (!FillKeys(*renewed, sources, BuildControl()).ok()) return nullptr;
   core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*renewed));
   return renewed;
 }

@@ -10,6 +10,7 @@
 #include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
+#include "src/engine/kernel_sources.h"
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
 #include "src/engine/single_flight.h"
@@ -18,6 +19,7 @@ namespace sinter {
 
 struct FoundPlan {
   std::shared_ptr<const PlanRecord> record;
+  std::shared_ptr<KernelSources> sources;  // those made for the record's keys are in it
   bool from_cache = false;
 };
 
@@ -38,6 +40,14 @@ class PlanBuilder {
   // built by it.
   void Renew(const PlanRequest& request, const PlanRecord& record);
 
+  // Sources and keys of a variant's plan, for `toolchain`. Errors of code generation.
+  absl::Status FillVariant(PlanVariant& variant, absl::string_view toolchain,
+                           KernelSources& sources, const BuildControl& control) const;
+  // Writes the record again with `variant` in the place of variants[at]: kernels of it were
+  // replaced.
+  void Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
+             const PlanVariant& variant);
+
  private:
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
                                      OnMiss on_miss, const BuildControl& control);
@@ -57,15 +67,12 @@ class PlanBuilder {
                                                               const std::string& key,
                                                               const BuildControl& control,
                                                               Lookup* found, bool* again);
-  // A record some of whose kernels' headers have changed since it was made: the plans stay where
-  // they fit, and all keys are made anew, for the record's toolchain.
-  absl::Status TakeOver(const PlanRequest& request, const std::string& key,
-                        PlanRecord* record) const;
   // With keys for `toolchain`; null when that cannot be.
   std::shared_ptr<const PlanRecord> Refilled(const std::string& key, const PlanRecord& record,
                                              const std::string& toolchain);
   std::shared_ptr<const PlanRecord> Renewed(const std::string& key, const PlanRecord& record);
-  absl::Status FillKeys(PlanRecord& record, const BuildControl& control) const;
+  absl::Status FillKeys(PlanRecord& record, KernelSources& sources,
+                        const BuildControl& control) const;
   std::string BuildId();
   bool CompilerExchanged(const PlanRecord& record);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
+#include "src/base/printable.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -12,36 +13,45 @@ namespace {
 
 constexpr int kKeptOfAKind = 2;  // fused plans, unfused plans
 constexpr uint32_t kMaxVariants = 16;
+constexpr size_t kMostReplacedText = 4096;
 
-// The keys are counted and read before their plan, which takes longer.
-absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& limits) {
-  if (limits.keep_going != nullptr) SINTER_RETURN_IF_ERROR(limits.keep_going->Check());
-  const absl::string_view plan = r.Bytes();
-  const uint32_t keys = r.U32();
-  if (keys > limits.kernels) {
-    return absl::DataLossError(
-        absl::StrCat("plan record: ", keys, " kernels, at most ", limits.kernels));
-  }
-  PlanVariant variant;
-  for (uint32_t i = 0; i < keys && r.ok(); ++i) variant.kernel_keys.emplace_back(r.Bytes());
-  SINTER_ASSIGN_OR_RETURN(variant.plan, Plan::Decode(plan));
-  if (variant.kernel_keys.size() != variant.plan.kernels.size()) {
-    return absl::DataLossError(absl::StrCat("plan record: ", variant.kernel_keys.size(),
-                                            " kernel keys for ", variant.plan.kernels.size(),
-                                            " kernels"));
-  }
-  for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
-    if (variant.plan.kernels[i].kernel_digest == Sha256(variant.kernel_keys[i])) continue;
-    return absl::DataLossError("plan record: a kernel's digest is not that of its key");
-  }
-  return variant;
+absl::StatusOr<Digest> ReadDigest(ByteReader& r) {
+  Digest digest;
+  const absl::string_view bytes = r.Raw(digest.bytes.size());
+  if (!r.ok()) return absl::DataLossError("plan record: truncated");
+  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
+  return digest;
 }
 
-absl::Status CheckHead(uint32_t version, uint32_t variants) {
-  if (version != kPlanRecordVersion) {
+absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& limits) {
+  if (limits.keep_going != nullptr) SINTER_RETURN_IF_ERROR(limits.keep_going->Check());
+  PlanVariant variant;
+  const absl::string_view decisions = r.Bytes();
+  variant.replaced = std::string(r.Bytes());
+  if (variant.replaced.size() > kMostReplacedText || Printable(variant.replaced) != variant.replaced)
+    return absl::DataLossError("plan record: what was replaced is not one printable line");
+  const uint32_t kernels = r.U32();
+  if (kernels > limits.kernels) {
     return absl::DataLossError(
-        absl::StrCat("plan record: version = ", version, ", must be ", kPlanRecordVersion));
+        absl::StrCat("plan record: ", kernels, " kernels, at most ", limits.kernels));
   }
+  for (uint32_t i = 0; i < kernels; ++i) {
+    SINTER_ASSIGN_OR_RETURN(const Digest source, ReadDigest(r));
+    variant.sources.push_back(source);
+  }
+  SINTER_ASSIGN_OR_RETURN(variant.decisions, DecodeDecisions(decisions));
+  if (variant.sources.size() == variant.decisions.kernels.size()) return variant;
+  return absl::DataLossError(absl::StrCat("plan record: ", variant.sources.size(), " sources of ",
+                                          variant.decisions.kernels.size(), " kernels"));
+}
+
+absl::Status CheckVersion(uint32_t version) {
+  if (version == kPlanRecordVersion) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("plan record: version = ", version, ", must be ", kPlanRecordVersion));
+}
+
+absl::Status CheckVariants(uint32_t variants) {
   if (variants == 0 || variants > kMaxVariants) {
     return absl::DataLossError(
         absl::StrCat("plan record: variants = ", variants, ", must be 1..", kMaxVariants));
@@ -55,22 +65,18 @@ PlanRecord MakePlanRecord(FusionResult result) {
   PlanRecord record;
   record.considered = result.considered;
   record.legal = result.legal;
+  record.planned = result.chosen.PlanDigest();
   int kept[2] = {0, 0};  // unfused, fused
-  size_t most = 0;       // kernels of a fused plan that is kept
-  bool smaller = false;  // whether one with more and smaller kernels is
   const auto keep = [&](Plan& plan) {
-    if (plan.fused) most = std::max(most, plan.kernels.size());
-    record.variants.push_back({std::move(plan), {}});
+    PlanVariant variant;
+    variant.decisions = DecisionsOf(plan);
+    variant.plan = std::move(plan);
+    record.variants.push_back(std::move(variant));
   };
   ++kept[result.chosen.fused];
   keep(result.chosen);
   for (Plan& plan : result.alternatives) {
-    if (kept[plan.fused]++ < kKeptOfAKind) {
-      keep(plan);
-    } else if (plan.fused && !smaller && plan.kernels.size() > most) {
-      smaller = true;
-      keep(plan);
-    }
+    if (kept[plan.fused]++ < kKeptOfAKind) keep(plan);
   }
   return record;
 }
@@ -85,11 +91,13 @@ std::string EncodePlanRecord(const PlanRecord& record) {
   w.U64(record.legal);
   w.U8(record.tuned ? 1 : 0);
   w.Bytes(record.tuning);
+  w.Raw(record.planned.View());
   w.U32(static_cast<uint32_t>(record.variants.size()));
   for (const PlanVariant& variant : record.variants) {
-    w.Bytes(variant.plan.Encode());
-    w.U32(static_cast<uint32_t>(variant.kernel_keys.size()));
-    for (const std::string& key : variant.kernel_keys) w.Bytes(key);
+    w.Bytes(EncodeDecisions(variant.decisions));
+    w.Bytes(variant.replaced);
+    w.U32(static_cast<uint32_t>(variant.sources.size()));
+    for (const Digest& source : variant.sources) w.Raw(source.View());
   }
   return w.Take();
 }
@@ -101,7 +109,7 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
         absl::StrCat("plan record: ", payload.size(), " bytes, at most ", kMostPlanRecordBytes));
   }
   ByteReader r(payload);
-  const uint32_t version = r.U32();
+  SINTER_RETURN_IF_ERROR(CheckVersion(r.U32()));
   PlanRecord record;
   const absl::string_view chain = r.Raw(record.chain.bytes.size());
   if (r.ok()) std::copy(chain.begin(), chain.end(), record.chain.bytes.begin());
@@ -113,8 +121,9 @@ absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
   if (tuned > 1) return absl::DataLossError(absl::StrCat("plan record: tuned = ", tuned));
   record.tuned = tuned != 0;
   record.tuning = std::string(r.Bytes());
+  SINTER_ASSIGN_OR_RETURN(record.planned, ReadDigest(r));
   const uint32_t variants = r.U32();
-  SINTER_RETURN_IF_ERROR(CheckHead(version, variants));
+  SINTER_RETURN_IF_ERROR(CheckVariants(variants));
   for (uint32_t i = 0; i < variants; ++i) {
     SINTER_ASSIGN_OR_RETURN(PlanVariant variant, ReadVariant(r, limits));
     record.variants.push_back(std::move(variant));

@@ -11,15 +11,21 @@
 #include "absl/strings/string_view.h"
 #include "src/base/keep_going.h"
 #include "src/fusion/fusion.h"
-#include "src/plan/plan.h"
+#include "src/plan/decisions.h"
 
 namespace sinter {
 
 // Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
-// tuning, u32 variants; each: plan bytes, u32 keys, the keys.
-constexpr uint32_t kPlanRecordVersion = 5;
+// tuning, planned digest, u32 variants; each: decisions, what was replaced, u32 kernels, the digest
+// of each kernel's source.
+constexpr uint32_t kPlanRecordVersion = 6;
 
+// Decisions, sources and `replaced` are stored; the rest is made from them (CompletePlanRecord).
 struct PlanVariant {
+  Decisions decisions;
+  std::vector<Digest> sources;  // of each kernel: SHA-256 of its source
+  // What the compiler said of kernels that others have replaced; "" when the plan is as planned.
+  std::string replaced;
   Plan plan;                             // kernel_digest of each kernel is the digest of its key
   std::vector<std::string> kernel_keys;  // one per kernel
 };
@@ -33,12 +39,12 @@ struct PlanRecord {
   uint64_t considered = 0, legal = 0;
   bool tuned = false;  // the tuning set named the chosen plan
   std::string tuning;  // what the tuning set said, in a few words; "" without a set
+  Digest planned;      // PlanDigest of what was chosen, before kernels of it were replaced
   std::vector<PlanVariant> variants;
 };
 
-// The chosen plan, then of the alternatives the best few and always the unfused one; also the best
-// fused one of more kernels than those, for when large kernels turn out to spill. No kernel keys
-// yet.
+// The chosen plan, then of the alternatives the best few and always the unfused one. No sources and
+// no kernel keys yet.
 PlanRecord MakePlanRecord(FusionResult result);
 
 std::string EncodePlanRecord(const PlanRecord& record);
@@ -50,7 +56,7 @@ struct PlanRecordLimits {
 };
 
 // DATA_LOSS unless `payload` is a whole record of this version within its limits; the error of
-// `limits.keep_going`. Trusts nothing.
+// `limits.keep_going`. Trusts nothing. Of its variants only what is stored.
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
                                             const PlanRecordLimits& limits = {});
 

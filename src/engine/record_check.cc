@@ -22,7 +22,7 @@ absl::Status OfOthers(absl::string_view what) {
 }
 
 bool CannotBeJudged(const absl::Status& status) {
-  return status.GetPayload(kOfOthersUrl).has_value() || IsOfOtherHeaders(status);
+  return status.GetPayload(kOfOthersUrl).has_value();
 }
 
 // The model of a plan key: the engine's own, or one that every library has.
@@ -35,18 +35,17 @@ absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core
   return OfOthers("a device model that is not known here");
 }
 
-// Whether the kernels' keys name the sources that code generation makes for them.
+// Whether the sources that a record names are those that code generation makes.
 absl::Status CheckSources(const PlanRecord& record, const DeviceModel& model,
                           const EngineCore& core) {
   std::set<absl::string_view> sound;
   for (const PlanVariant& variant : record.variants) {
     for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
-      const std::string& key = variant.kernel_keys[i];
-      if (!sound.insert(key).second) continue;
+      if (!sound.insert(variant.kernel_keys[i]).second) continue;
       const KernelSpec& spec = variant.plan.kernels[i].spec;
       SINTER_ASSIGN_OR_RETURN(const GeneratedKernel made, core.hooks.generate(spec, model));
-      if (KernelKeyOf(spec, made, record.toolchain_id, core) == key) continue;
-      return absl::DataLossError("kernel key: its source is another kernel's");
+      if (Sha256(made.request.source) == variant.sources[i]) continue;
+      return absl::DataLossError("plan record: a source is another kernel's");
     }
   }
   return absl::OkStatus();
@@ -64,8 +63,8 @@ absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload,
   PlanRequest request = RequestOfFlags(key->flags);
   request.chain = &chain;
   request.bucket = key->bucket;
-  SINTER_ASSIGN_OR_RETURN(const PlanRecord record, DecodePlanRecord(payload, LimitsOf(request)));
-  SINTER_RETURN_IF_ERROR(CheckPlanRecord(record, request, model, core));
+  SINTER_ASSIGN_OR_RETURN(PlanRecord record, DecodePlanRecord(payload, LimitsOf(request)));
+  SINTER_RETURN_IF_ERROR(CompletePlanRecord(request, model, core, BuildControl(), &record));
   return sources ? CheckSources(record, model, core) : absl::OkStatus();
 }
 
@@ -113,27 +112,38 @@ PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_goin
   return {request.chain->ops().size(), keep_going};
 }
 
-absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& request,
-                             const DeviceModel& model, const EngineCore& core,
-                             const BuildControl& control) {
-  if (record.chain != request.chain->CanonicalDigest() || record.bucket != request.bucket) {
-    return absl::DataLossError(absl::StrCat(
-        "plan record: for chain ", record.chain.Hex().substr(0, 16), " at bucket ", record.bucket));
+void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
+                     absl::string_view arch, const EngineCore& core, PlanVariant* variant) {
+  variant->plan = std::move(assembled.plan);
+  variant->kernel_keys.clear();
+  for (size_t i = 0; i < variant->plan.kernels.size(); ++i) {
+    PlannedKernel& kernel = variant->plan.kernels[i];
+    variant->kernel_keys.push_back(KernelKeyOf(kernel.spec, assembled.codes[i],
+                                               variant->sources[i], toolchain_id, arch, core));
+    kernel.kernel_digest = Sha256(variant->kernel_keys.back());
   }
-  SINTER_RETURN_IF_ERROR(CheckUnfused(record, *request.chain));
-  const PlanJudge fits = core.JudgeOf(*request.chain, request.bucket, model,
-                                      {request.batch_invariant, request.allow_cooperative});
-  for (const PlanVariant& variant : record.variants) {
+}
+
+absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
+                                const EngineCore& core, const BuildControl& control,
+                                PlanRecord* record) {
+  if (record->chain != request.chain->CanonicalDigest() || record->bucket != request.bucket) {
+    return absl::DataLossError(absl::StrCat("plan record: for chain ",
+                                            record->chain.Hex().substr(0, 16), " at bucket ",
+                                            record->bucket));
+  }
+  const PlanAssembly assemble = core.AssemblyOf(
+      *request.chain, request.bucket, model, {request.batch_invariant, request.allow_cooperative});
+  for (PlanVariant& variant : record->variants) {
     SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
-    SINTER_ASSIGN_OR_RETURN(const std::vector<KernelCode> codes, CodesOf(variant.plan));
-    for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
-      SINTER_RETURN_IF_ERROR(CheckKernelKey(variant.kernel_keys[i], variant.plan.kernels[i].spec,
-                                            codes[i], record.toolchain_id, model.arch, core));
+    absl::StatusOr<AssembledPlan> assembled = assemble(variant.decisions);
+    if (!assembled.ok()) {
+      return Annotate(assembled.status(),
+                      absl::StrCat("plan '", PlanName(variant.decisions.fused), "'"));
     }
-    const absl::Status status = fits(variant.plan, codes);
-    if (!status.ok()) return Annotate(status, absl::StrCat("plan '", variant.plan.name(), "'"));
+    CompleteVariant(*std::move(assembled), record->toolchain_id, model.arch, core, &variant);
   }
-  return absl::OkStatus();
+  return CheckUnfused(*record, *request.chain);
 }
 
 absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key) {

@@ -12,12 +12,16 @@
 
 namespace sinter {
 
-// A decoded plan record: it names the chain and the bucket of `request`, its plans fit them on the
-// chip of `model`, the unfused plan is there, and its kernels' keys are theirs. Generates no
-// source. Asks `control` before each plan.
-absl::Status CheckPlanRecord(const PlanRecord& record, const PlanRequest& request,
-                             const DeviceModel& model, const EngineCore& core,
-                             const BuildControl& control = BuildControl());
+// Makes the plans and the kernel keys of a decoded record. DATA_LOSS or FAILED_PRECONDITION unless it
+// names the chain and the bucket of `request`, its decisions are of them, on the chip of `model`, and
+// the unfused plan is there. Generates no source: a digest of a source that is not the kernel's
+// makes a key that no kernel has. Asks `control` before each plan.
+absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
+                                const EngineCore& core, const BuildControl& control,
+                                PlanRecord* record);
+// Fills in what is not stored: a plan, and keys of its kernels for `toolchain_id`.
+void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
+                     absl::string_view arch, const EngineCore& core, PlanVariant* variant);
 // The bounds that a plan record for `request` keeps to.
 PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going = nullptr);
 

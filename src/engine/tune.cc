@@ -28,14 +28,14 @@ int ChooseMeasured(const std::vector<double>& measured_us, double margin) {
 
 absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
-  std::vector<std::string> keys;
-  for (const PlannedKernel& kernel : trial.plan.kernels) {
-    SINTER_ASSIGN_OR_RETURN(std::string key, KernelKeyBytes(kernel.spec, toolchain, *core_));
-    keys.push_back(std::move(key));
-  }
+  PlanVariant variant;
+  variant.decisions = DecisionsOf(trial.plan);
+  variant.plan = trial.plan;
   SINTER_ASSIGN_OR_RETURN(
       BuiltKernels built,
-      assembler_->BuildKernels(trial.plan, keys, OnMiss::kBuild, session.control));
+      assembler_->BuildKernels({session.request, OnMiss::kBuild, session.control, *session.sources},
+                               toolchain, &variant));
+  trial.plan = std::move(variant.plan);
   std::string why;
   if (!assembler_->Resident(built, &why)) return absl::FailedPreconditionError(why);
   trial.loaded = assembler_->MakeLoaded(session.chain, trial.plan, std::move(built));
@@ -120,7 +120,8 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
                   {},
                   nullptr,
                   nullptr,
-                  nullptr};
+                  nullptr,
+                  std::make_shared<KernelSources>(core_.get())};
   SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanForTuning(request, options.top_k, *core_));
   const TuningEntry* known =
       options.keep == nullptr ? nullptr : options.keep->Find(TuningKeyOf(request, *core_));

@@ -122,14 +122,13 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   const bool stitched = plan.kernels[kernel].spec.family == KernelFamily::kStitch;
   const size_t limit =
       stitched ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
-  // A kernel's scratch may lie where its new neighbours' does, and a workspace be larger than they
-  // need: such a plan would not be taken from a set.
-  const PlanJudge fits =
-      core_->JudgeOf(*session.chain, session.request.bucket, core_->ports.model,
-                     {session.request.batch_invariant, session.request.allow_cooperative});
-  for (Plan& swap : KernelSwaps(plan, kernel, session.ranking, limit)) {
-    const absl::StatusOr<std::vector<KernelCode>> codes = CodesOf(swap);
-    if (!codes.ok() || !fits(swap, *codes).ok()) continue;
+  const PlanAssembly assemble =
+      core_->AssemblyOf(*session.chain, session.request.bucket, core_->ports.model,
+                        {session.request.batch_invariant, session.request.allow_cooperative});
+  for (const Decisions& decisions : KernelSwaps(plan, kernel, session.ranking, limit)) {
+    absl::StatusOr<AssembledPlan> assembled = assemble(decisions);
+    if (!assembled.ok()) continue;
+    Plan& swap = assembled->plan;
     const bool tried = std::any_of(
         session.trials.begin(), session.trials.begin() + static_cast<ptrdiff_t>(begin),
         [&](const Trial& trial) { return trial.plan.PlanDigest() == swap.PlanDigest(); });

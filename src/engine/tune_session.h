@@ -37,6 +37,7 @@ struct Tuner::Session {
   LoadedPlanPtr unfused;  // null when it could not be built
   std::unique_ptr<Verifier> verifier;
   std::unique_ptr<Rotation> rotation;
+  std::shared_ptr<KernelSources> sources;
 };
 
 }  // namespace sinter

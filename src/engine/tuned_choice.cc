@@ -5,10 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
-#include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/engine/kernel_identity.h"
-#include "src/engine/kernel_swaps.h"
 #include "src/engine/plan_record.h"
 #include "src/plan/plan_text.h"
 
@@ -16,39 +14,6 @@ namespace sinter {
 namespace {
 
 absl::Status Unusable(absl::string_view why) { return absl::FailedPreconditionError(why); }
-
-std::vector<OperandBinding> CallersBuffers(const KernelSpec& spec) {
-  std::vector<OperandBinding> buffers;
-  for (const OperandBinding& operand : spec.operands) {
-    if (operand.buffer != kWorkspaceBuffer) buffers.push_back(operand);
-  }
-  return buffers;
-}
-
-// Of a stitched kernel's operands, the buffer of each; kWorkspaceBuffer's are among them.
-std::vector<int> StitchedBuffers(const KernelSpec& spec) {
-  std::vector<int> buffers;
-  if (spec.stitch == nullptr) return buffers;
-  for (const StitchOperand& operand : spec.stitch->operands) buffers.push_back(operand.buffer);
-  return buffers;
-}
-
-// Whether two plans compute the same from the same buffers, kernel by kernel, however they are
-// scheduled. What lies in the workspace follows from the schedule, and Plan::Decode checked it.
-bool SameWork(const Plan& a, const Plan& b) {
-  if (a.fused != b.fused || a.bucket != b.bucket || a.kernels.size() != b.kernels.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < a.kernels.size(); ++i) {
-    const KernelSpec& x = a.kernels[i].spec;
-    const KernelSpec& y = b.kernels[i].spec;
-    if (x.family != y.family || !SameProblem(x, y) || x.constant_weights != y.constant_weights ||
-        CallersBuffers(x) != CallersBuffers(y) || StitchedBuffers(x) != StitchedBuffers(y)) {
-      return false;
-    }
-  }
-  return true;
-}
 
 // The first plan of the ranking for which `wanted` holds; null when there is none.
 template <typename Wanted>
@@ -58,24 +23,16 @@ const Plan* FindPlan(const FusionResult& planned, Wanted&& wanted) {
   return found == planned.alternatives.end() ? nullptr : &*found;
 }
 
-absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const PlanRequest& request,
-                          const EngineCore& core) {
+absl::Status CheckKernels(const TuningEntry& entry, const Plan& plan, const EngineCore& core) {
   if (entry.kernels.size() != plan.kernels.size()) {
     return Unusable(absl::StrCat("it names ", Counted(entry.kernels.size(), "kernel"), " of ",
                                  plan.kernels.size()));
   }
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const KernelSpec& spec = plan.kernels[i].spec;
-    const absl::Status legal = spec.stitch != nullptr
-                                   ? absl::OkStatus()
-                                   : CheckSchedule(spec.sequence, spec.schedule, core.ports.model);
-    if (!legal.ok()) return Unusable(absl::StrCat("kernel ", i, ": ", legal.message()));
     const absl::StatusOr<GeneratedKernel> generated = core.hooks.generate(spec, core.ports.model);
     if (!generated.ok()) {
       return Unusable(absl::StrCat("kernel ", i, ": ", generated.status().message()));
-    }
-    if (generated->recipe.cooperative && !request.allow_cooperative) {
-      return Unusable(absl::StrCat("kernel ", i, " waits across blocks"));
     }
     if (KernelIdentity(spec, *generated) != entry.kernels[i]) {
       return Unusable(absl::StrCat("kernel ", i, " changed since it was measured"));
@@ -144,22 +101,26 @@ absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const En
     entry.kernels.push_back(KernelIdentity(kernel.spec, generated));
     entry.schedules.push_back(ScheduleText(kernel.spec));
   }
-  entry.bytes = bare.Encode();
+  entry.bytes = EncodeDecisions(DecisionsOf(bare));
   return entry;
+}
+
+absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& request,
+                                   const EngineCore& core) {
+  const absl::StatusOr<Decisions> decisions = DecodeDecisions(entry.bytes);
+  if (!decisions.ok()) return Unusable(decisions.status().message());
+  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled,
+                          core.AssemblyOf(*request.chain, request.bucket, core.ports.model,
+                                          {request.batch_invariant,
+                                           request.allow_cooperative})(*decisions));
+  return std::move(assembled.plan);
 }
 
 absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
                                  const FusionResult& planned, const EngineCore& core) {
-  absl::StatusOr<Plan> plan = Plan::Decode(entry.bytes);
-  if (!plan.ok()) return Unusable(plan.status().message());
-  if (FindPlan(planned, [&](const Plan& p) { return SameWork(p, *plan); }) == nullptr) {
-    return Unusable("its kernels are not this chain's");
-  }
-  SINTER_ASSIGN_OR_RETURN(const std::vector<KernelCode> codes, CodesOf(*plan));
-  SINTER_RETURN_IF_ERROR(
-      core.JudgeOf(*request.chain, request.bucket, core.ports.model,
-                   {request.batch_invariant, request.allow_cooperative})(*plan, codes));
-  SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, request, core));
+  absl::StatusOr<Plan> plan = AssembleEntry(entry, request, core);
+  if (!plan.ok()) return plan;
+  SINTER_RETURN_IF_ERROR(CheckKernels(entry, *plan, core));
   const Digest digest = plan->PlanDigest();
   const Plan* same = FindPlan(planned, [&](const Plan& p) { return p.PlanDigest() == digest; });
   Plan result = same != nullptr ? *same : *std::move(plan);

@@ -19,12 +19,15 @@ TuningKey TuningKeyOf(const PlanRequest& request, const EngineCore& core);
 absl::StatusOr<TuningEntry> MakeTuningEntry(const PlanRequest& request, const EngineCore& core,
                                             const Plan& plan);
 
-// The entry's plan. FAILED_PRECONDITION with the reason unless it is this library's to run: its
-// bytes are of this format, it computes what `planned` (for the same request) computes from the
-// same buffers, every schedule passes CheckSchedule, and every kernel is still the one that was
-// measured (KernelIdentity). A kernel that changed was neither measured nor verified, so its
-// figures say nothing. Predictions are those of `planned` where it holds the same plan, else the
-// entry's.
+// The plan of the entry's decisions, for the request that the entry is of. FAILED_PRECONDITION with
+// the reason unless its bytes are of this format and are decisions of the chain.
+absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& request,
+                                   const EngineCore& core);
+
+// The same, and FAILED_PRECONDITION unless every kernel is still the one that was measured
+// (KernelIdentity). A kernel that changed was neither measured nor verified, so its figures say
+// nothing. Predictions are those of `planned` (for the same request) where it holds the same plan,
+// else the entry's.
 absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,
                                  const FusionResult& planned, const EngineCore& core);
 

@@ -93,10 +93,13 @@ class Assembler {
   uint64_t OffsetOf(int item) const { return layout_.offsets[static_cast<size_t>(item)]; }
 
   void BindStitch(const PlanStep& step, int scratch) {
-    auto spec = std::make_shared<StitchSpec>();
-    spec->body = step.body->body;
-    spec->schedule = step.stitch.schedule;
-    spec->parts = step.stitch.parts;
+    std::shared_ptr<StitchSpec> spec = step.spec;
+    if (spec == nullptr) {
+      spec = std::make_shared<StitchSpec>();
+      spec->body = step.body->body;
+      spec->schedule = step.stitch.schedule;
+      spec->parts = step.stitch.parts;
+    }
     for (ValueId value : step.body->inputs) spec->operands.push_back(Locate(value));
     for (const BodyOutput& out : step.body->outputs) {
       spec->operands.push_back(out.output >= 0 ? StitchOperand{chain_.num_inputs() + out.output, 0}
@@ -107,6 +110,7 @@ class Assembler {
     kernel.spec.family = KernelFamily::kStitch;
     if (spec->scratch_offset > 0) kernel.spec.workspace_flags_offset = kGridBarrierOffset;
     kernel.spec.stitch = std::move(spec);
+    kernel.ops = step.body->ops;
     kernel.prediction = step.stitch.prediction;
     plan_.kernels.push_back(std::move(kernel));
   }
@@ -125,6 +129,7 @@ class Assembler {
         const StitchOperand at = Locate(run, operand, inside);
         spec.operands.push_back({operand.role, at.buffer, at.offset_bytes, operand.row_stride});
       }
+      kernel.ops = {{run.end}, false, segment.begin};
       kernel.prediction = step.ranked[i].prediction;
       plan_.kernels.push_back(std::move(kernel));
     }

@@ -19,6 +19,7 @@ namespace sinter {
 struct PlanStep {
   std::shared_ptr<const StitchBody> body;  // null: a run
   RankedStitch stitch;
+  std::shared_ptr<StitchSpec> spec;  // with body and schedule, where it was made already; or null
   const GraphRun* run = nullptr;
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one for each segment

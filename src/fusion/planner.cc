@@ -360,6 +360,7 @@ class Planner {
     CountBehindCodes(&plan);
     Ask(pace_);
     plan.fused = partition.fused;
+    plan.absorbed = absorbed_;
     plan.note = IsSequence() && !TakesNorms()
                     ? NoteOfSequence(steps.front().segments, ranked_.front()->rankings)
                     : NoteOfGraph(steps, partition.chosen.refusals);

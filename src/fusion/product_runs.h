@@ -10,6 +10,7 @@
 
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/plan/plan.h"
 #include "src/product/matcher.h"
 
 namespace sinter {
@@ -23,12 +24,6 @@ struct GraphRun {
   bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
 
   DType dtype() const { return matched.sequence.back().result; }  // of `end` in memory
-};
-
-// What products take that may as well be another kernel's, where nobody else reads it.
-struct Absorbed {
-  bool norms = false;  // a factor that is the norm of a product's own rows (EpilogueOp::kNorm)
-  bool groups = true;  // the quantiser of its result by groups of 128 columns
 };
 
 // A chain that MatchWhole takes, as a run: its rows are the launch's, M or not.

@@ -14,6 +14,8 @@ namespace {
 // A cooperative launch waits until all earlier work has ended.
 bool HasProgrammaticEdge(const Schedule& schedule) { return !IsCooperative(schedule); }
 
+}  // namespace
+
 std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
                                           const DeviceModel& model) {
   for (RankedSchedule& r : ranked) {
@@ -27,8 +29,6 @@ std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
                    });
   return ranked;
 }
-
-}  // namespace
 
 class Rankings::Maker {
  public:

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
-#include "src/plan/spec_codec.h"
 #include "src/product/role_shape.h"
 
 namespace sinter {
@@ -16,6 +15,25 @@ constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
 
 absl::Status LostCode(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("kernel code: ", what));
+}
+
+// One word of a code: 1 for two products, 2 for a stitched kernel, 3 for a product alone, and
+// whether the kernel is batch-invariant.
+constexpr uint32_t kBatchInvariantCode = 256;
+uint32_t FamilyWord(KernelFamily family, int products, bool batch_invariant) {
+  const uint32_t number = family == KernelFamily::kStitch ? 2 : products == 2 ? 1 : 3;
+  return number | (batch_invariant ? kBatchInvariantCode : 0);
+}
+
+// The number of products.
+absl::StatusOr<int> ReadFamilyWord(uint32_t word, KernelFamily* family, bool* batch_invariant) {
+  const uint32_t number = word & ~kBatchInvariantCode;
+  if (number < 1 || number > 3) {
+    return LostCode(absl::StrCat("family ", number, " is not 1 to 3"));
+  }
+  *family = number == 2 ? KernelFamily::kStitch : KernelFamily::kProduct;
+  *batch_invariant = number != word;
+  return number == 1 ? 2 : number == 3 ? 1 : 0;
 }
 
 // The layout of a matrix with the result's extents.

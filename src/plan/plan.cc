@@ -7,9 +7,40 @@
 #include "absl/strings/str_replace.h"
 #include "src/base/codec.h"
 #include "src/base/format.h"
-#include "src/plan/spec_codec.h"
 
 namespace sinter {
+
+namespace {
+
+// What is executed of a kernel: its code and where its operands lie.
+void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
+  w.U8(static_cast<uint8_t>(spec.family));
+  w.U8(spec.batch_invariant);
+  w.Bytes(ScheduleBytes(spec));
+  w.U64(spec.workspace_flags_offset);
+  if (spec.stitch != nullptr) {
+    w.Bytes(spec.stitch->body.CanonicalBytes());
+    w.U64(spec.stitch->scratch_offset);
+    for (const StitchOperand& operand : spec.stitch->operands) {
+      w.I64(operand.buffer);
+      w.U64(operand.offset_bytes);
+    }
+    return;
+  }
+  w.Bytes(spec.sequence.Canonical());
+  w.I64(spec.sequence.m);
+  w.U8(spec.constant_weights);
+  w.U8(spec.constant_rows);
+  w.U64(spec.operands.size());
+  for (const OperandBinding& operand : spec.operands) {
+    w.U32(static_cast<uint32_t>(operand.role));
+    w.I64(operand.buffer);
+    w.U64(operand.offset_bytes);
+    w.I64(operand.row_stride);
+  }
+}
+
+}  // namespace
 
 absl::string_view NameOf(KernelFamily family) {
   return family == KernelFamily::kStitch ? "stitch" : "product";
@@ -70,7 +101,7 @@ bool Plan::IsBatchInvariant() const {
 
 Digest Plan::PlanDigest() const {
   ByteWriter w;
-  w.Raw(IsStandIn() ? "sinter stand-in 1" : "sinter plan 2");
+  w.Raw(IsStandIn() ? "sinter stand-in 2" : "sinter plan 3");
   w.I64(bucket);
   w.U64(workspace_bytes);
   w.U64(kernels.size());

@@ -50,8 +50,32 @@ std::string BodyText(const Chain& body);  // "8 ops, 2 inputs, 1 outputs"
 // Versioned bytes of the schedule, with its grid.
 std::string ScheduleBytes(const KernelSpec& spec);
 
+// Which of a chain's ops a kernel computes. With the chain and its schedule that is all that a
+// kernel's spec is made from (src/fusion/assembly.h).
+struct KernelOps {
+  // Of a stitched kernel, the chain's values that it computes and no other kernel does, ascending:
+  // views and other ops that every reader computes for itself are not listed. Of a kernel of
+  // products, the result of its run.
+  std::vector<ValueId> values;
+  bool turned = false;  // a stitched kernel's reductions over middle axes read through transposes
+  int first = 0;        // of a run's products, the kernel's first
+
+  bool operator==(const KernelOps& o) const {
+    return values == o.values && turned == o.turned && first == o.first;
+  }
+};
+
+// What products take that may as well be another kernel's, where nobody else reads it.
+struct Absorbed {
+  bool norms = false;  // a factor that is the norm of a product's own rows (EpilogueOp::kNorm)
+  bool groups = true;  // the quantiser of its result by groups of 128 columns
+
+  bool operator==(const Absorbed& o) const { return norms == o.norms && groups == o.groups; }
+};
+
 struct PlannedKernel {
   KernelSpec spec;
+  KernelOps ops;
   Prediction prediction;
   double measured_us = 0;  // 0 unless tuned
   Digest kernel_digest;    // of the kernel key; zero until the engine knows the toolchain
@@ -71,6 +95,7 @@ inline absl::string_view PlanName(bool fused) { return fused ? "fused" : "unfuse
 struct Plan {
   bool fused = false;  // false: one kernel for each product and each other op
   int64_t bucket = 0;
+  Absorbed absorbed;
   std::vector<PlannedKernel> kernels;
   uint64_t workspace_bytes = 0;
   std::string note;  // why not fused, or why another variant was taken
@@ -86,8 +111,6 @@ struct Plan {
   bool UsesM() const;
   std::string ToText() const;  // one screen
   std::string ToJson() const;
-  std::string Encode() const;                                   // the payload of a plan record
-  static absl::StatusOr<Plan> Decode(absl::string_view bytes);  // trusts nothing
   Digest PlanDigest() const;  // of what is executed: specs, without times and runners-up
 };
 

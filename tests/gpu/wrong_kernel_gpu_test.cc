@@ -37,7 +37,7 @@ PlanningHooks WrongChainKernels() {
     kernel->request.source.replace(at, right.size(), "using Activation = Identity;");
     return kernel;
   };
-  hooks.fit = MakePlanJudge;
+  hooks.assembly = MakePlanAssembly;
   hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return hooks;
 }

@@ -21,6 +21,12 @@ class Extractor {
 
   absl::StatusOr<StitchBody> Run() {
     FindNeeded();
+    vertices_.ForEach([&](int v) {
+      const std::vector<ValueId>& values = graph_.vertex(v).values;
+      result_.ops.values.insert(result_.ops.values.end(), values.begin(), values.end());
+    });
+    std::sort(result_.ops.values.begin(), result_.ops.values.end());
+    result_.ops.turned = turn_reductions_;
     for (const auto& [value, id] : ids_) order_.push_back(value);
     for (ValueId value : order_) SINTER_RETURN_IF_ERROR(Add(value));
     SINTER_RETURN_IF_ERROR(AddOutputs());

@@ -18,6 +18,7 @@ struct StitchBody {
   Chain body;
   std::vector<ValueId> inputs;      // of the chain, as the body's canonical inputs
   std::vector<BodyOutput> outputs;  // as the body's outputs
+  KernelOps ops;                    // from which ExtractBody makes the same body again
 };
 
 // The kernel of `vertices` of `graph`, with inlined values computed in it. Results of other

@@ -1,5 +1,5 @@
 // Fuzz target over the decoders of canonical bytes. The first byte picks one: 0 Schedule, 1
-// StitchSchedule, 2 ProductSequence, 3 Plan, 4 KernelCode. What is accepted encodes to the same
+// StitchSchedule, 2 ProductSequence, 3 Decisions, 4 KernelCode. What is accepted encodes to the same
 // bytes.
 #include <algorithm>
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "src/base/codec.h"
+#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
-#include "src/plan/plan.h"
 #include "src/product/schedule.h"
 #include "src/product/sequence.h"
 #include "src/stitch/schedule.h"
@@ -27,9 +27,9 @@ void ReadCanonical(absl::string_view bytes) {
   if (value.ok()) Require(value->Canonical() == bytes);
 }
 
-void ReadPlan(absl::string_view bytes) {
-  const auto plan = sinter::Plan::Decode(bytes);
-  if (plan.ok()) Require(plan->Encode() == bytes);
+void ReadDecisions(absl::string_view bytes) {
+  const auto decisions = sinter::DecodeDecisions(bytes);
+  if (decisions.ok()) Require(EncodeDecisions(*decisions) == bytes);
 }
 
 void ReadKernelCode(absl::string_view bytes) {
@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ReadCanonical<sinter::ProductSequence>(bytes);
       break;
     case 3:
-      ReadPlan(bytes);
+      ReadDecisions(bytes);
       break;
     default:
       ReadKernelCode(bytes);

@@ -12,6 +12,7 @@
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
 #include "tests/fuzz/mutate.h"
 
@@ -49,7 +50,7 @@ void WriteForms(size_t i, Plan plan) {
   } else {
     Write(absl::StrCat("stitch", i), 1, spec.stitch->schedule.Canonical());
   }
-  const std::string bytes = plan.Encode();
+  const std::string bytes = EncodeDecisions(DecisionsOf(plan));
   Write(absl::StrCat("plan", i), 3, bytes);
   Write(absl::StrCat("plan", i, "_cut"), 3, bytes.substr(0, bytes.size() * 2 / 3));
   Write(absl::StrCat("code", i), 4, both.Take());
@@ -73,7 +74,7 @@ bool Accepted(const std::string& seed) {
     case 2:
       return ProductSequence::FromCanonical(bytes).ok();
     case 3:
-      return Plan::Decode(bytes).ok();
+      return DecodeDecisions(bytes).ok();
   }
   const absl::string_view code = r.Bytes(), schedule = r.Bytes();
   return r.ok() && ReadCode(code, schedule).ok();

@@ -16,6 +16,7 @@
 #include "src/stitch/reduce_use.h"
 #include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace {
 
@@ -71,9 +72,9 @@ void PlanAndGenerate(const Chain& chain) {
   for (const sinter::PlannedKernel& kernel : planned->chosen.kernels) {
     (void)sinter::Generate(kernel.spec, model);
   }
-  const auto decoded = sinter::Plan::Decode(planned->chosen.Encode());
-  Require(decoded.ok() && decoded->kernels.size() == planned->chosen.kernels.size(),
-          "a plan's record is not read");
+  const auto again = sinter::testing::Reassembled(planned->chosen, chain, model);
+  Require(again.ok() && again->PlanDigest() == planned->chosen.PlanDigest(),
+          "a plan is not made again from its decisions");
 }
 
 }  // namespace

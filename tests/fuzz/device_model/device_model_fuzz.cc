@@ -9,8 +9,8 @@
 
 #include "src/base/device_model.h"
 #include "src/chain/problem.h"
-#include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace {
 
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const sinter::Plan& plan = planned->chosen;
   const double us = plan.PredictedUs();
   Require(std::isfinite(us) && us >= 0, std::to_string(us) + " us are predicted");
-  const absl::Status fits = sinter::CheckPlanFits(plan, SmallChain(), 8, *model);
+  const absl::Status fits = sinter::testing::Reassembled(plan, SmallChain(), *model).status();
   Require(fits.ok(), fits.ToString());
   return 0;
 }

@@ -1,5 +1,5 @@
-// Fuzz target over plan records and their check: what decodes encodes to the same bytes, and every
-// plan of a record that passes the check fits its chain and stays inside its buffers.
+// Fuzz target over plan records: what decodes encodes to the same bytes, and every plan that is made
+// of one stays inside its buffers, with a key for each kernel.
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "src/engine/record_check.h"
-#include "tests/fuzz/plan_fit/judged_chains.h"
+#include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/plan_record/records.h"
 #include "tests/fuzz/reader.h"
-#include "tests/unit/fusion/fit/bound_addresses.h"
+#include "tests/unit/fusion/assembly/bound_addresses.h"
 
 namespace {
 
@@ -29,17 +29,6 @@ void Require(bool condition, const char* what) {
   std::abort();
 }
 
-void Check(const sinter::PlanRecord& record, const sinter::PlanRequest& request) {
-  const sinter::DeviceModel& model = sinter::Core().ports.model;
-  if (!CheckPlanRecord(record, request, model, sinter::Core()).ok()) return;
-  for (const sinter::PlanVariant& variant : record.variants) {
-    const absl::Status fits = CheckPlanFits(variant.plan, *request.chain, request.bucket, model);
-    Require(fits.ok(), fits.ToString().c_str());
-    const std::string escape = sinter::testing::FindEscape(*request.chain, variant.plan, model);
-    Require(escape.empty(), escape.c_str());
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -52,7 +41,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto record = sinter::DecodePlanRecord(bytes, LimitsOf(request));
   if (!record.ok()) return 0;
   Require(EncodePlanRecord(*record) == bytes, "a record that encodes to other bytes");
-  Check(*record, request);
-  if (sinter::MakeKeys(&*record)) Check(*record, request);
+  const sinter::DeviceModel& model = sinter::Core().ports.model;
+  if (!CompletePlanRecord(request, model, sinter::Core(), sinter::BuildControl(), &*record).ok()) {
+    return 0;
+  }
+  for (const sinter::PlanVariant& variant : record->variants) {
+    Require(variant.kernel_keys.size() == variant.plan.kernels.size(), "a kernel without a key");
+    const std::string escape = sinter::testing::FindEscape(*request.chain, variant.plan, model);
+    Require(escape.empty(), escape.c_str());
+  }
   return 0;
 }

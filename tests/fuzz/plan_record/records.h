@@ -1,5 +1,5 @@
 // What the target and its replay share: the engine's checks without a planner, a compiler and a
-// device, and the kernel keys of a record.
+// device.
 #ifndef SINTER_TESTS_FUZZ_PLAN_RECORD_RECORDS_H_
 #define SINTER_TESTS_FUZZ_PLAN_RECORD_RECORDS_H_
 
@@ -8,8 +8,7 @@
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
-#include "src/fusion/fit/plan_fit.h"
-#include "src/plan/kernel_code.h"
+#include "src/fusion/assembly.h"
 
 namespace sinter {
 
@@ -20,29 +19,11 @@ inline const EngineCore& Core() {
     Ports ports;
     ports.model = *BuiltinModel("h200");
     PlanningHooks hooks;
-    hooks.fit = MakePlanJudge;
+    hooks.assembly = MakePlanAssembly;
     hooks.device_headers = [](const KernelSpec&) { return Digest(); };  // a record outlives theirs
     return new EngineCore(std::move(ports), Config(), LogSink(), std::move(hooks));
   }();
   return *core;
-}
-
-// Gives every kernel the key that it must have; false where one has no code.
-inline bool MakeKeys(PlanRecord* record) {
-  for (PlanVariant& variant : record->variants) {
-    variant.kernel_keys.clear();
-    for (PlannedKernel& kernel : variant.plan.kernels) {
-      const auto code = CodeOf(kernel.spec);
-      if (!code.ok()) return false;
-      GeneratedKernel made;
-      made.code = *code;
-      made.request.arch = Core().ports.model.arch;
-      made.request.options = CompileOptionsOf(kernel.spec);
-      variant.kernel_keys.push_back(KernelKeyOf(kernel.spec, made, record->toolchain_id, Core()));
-      kernel.kernel_digest = Sha256(variant.kernel_keys.back());
-    }
-  }
-  return true;
 }
 
 }  // namespace sinter

@@ -10,7 +10,7 @@
 #include "src/engine/record_check.h"
 #include "src/fusion/fusion.h"
 #include "tests/fuzz/mutate.h"
-#include "tests/fuzz/plan_fit/judged_chains.h"
+#include "tests/fuzz/decisions/judged_chains.h"
 #include "tests/fuzz/plan_record/records.h"
 
 namespace sinter {
@@ -26,8 +26,10 @@ std::string RecordBytes(const Chain& chain, int64_t bucket) {
   record.chain = chain.CanonicalDigest();
   record.bucket = bucket;
   record.toolchain_id = kToolchain;
-  for (PlanVariant& variant : record.variants) variant.plan.runners_up.clear();
-  EXPECT_TRUE(MakeKeys(&record));
+  for (PlanVariant& variant : record.variants) {
+    variant.decisions.runners_up.clear();
+    variant.sources.assign(variant.decisions.kernels.size(), Sha256("a source"));
+  }
   return EncodePlanRecord(record);
 }
 
@@ -50,8 +52,10 @@ TEST(PlanRecordFuzzTest, TheCorpusAndMutationsAreHandled) {
     PlanRequest request;
     request.chain = &chain;
     request.bucket = of.bucket;
-    const auto record = DecodePlanRecord(seed.substr(1));
-    passed += record.ok() && CheckPlanRecord(*record, request, Core().ports.model, Core()).ok();
+    auto record = DecodePlanRecord(seed.substr(1));
+    passed += record.ok() && CompletePlanRecord(request, Core().ports.model, Core(),
+                                                BuildControl(), &*record)
+                                 .ok();
   });
   EXPECT_GE(files, 10);
   EXPECT_GE(passed, static_cast<int>(std::size(kOfCorpus)));  // so that what passes was followed

@@ -14,6 +14,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/decisions.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter {
@@ -43,7 +44,7 @@ TuningEntry EntryOf(const char* line, const DeviceModel& model) {
     entry.schedules.push_back(ScheduleText(kernel.spec));
     entry.kernels.push_back(Sha256(entry.schedules.back()));
   }
-  entry.bytes = plan.Encode();
+  entry.bytes = EncodeDecisions(DecisionsOf(plan));
   return entry;
 }
 

@@ -10,7 +10,7 @@
 #include "src/base/digest.h"
 #include "src/chain/problem.h"
 #include "src/engine/tuning_set.h"
-#include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/assembly.h"
 
 namespace {
 
@@ -33,11 +33,11 @@ void Read(absl::string_view text) {
   Require(set->ToText() == text);
   for (const auto& [key, entry] : set->entries()) {
     Require(set->Find(key) == &entry);
-    const auto plan = sinter::Plan::Decode(entry.bytes);
-    if (!plan.ok()) continue;
-    Require(!sinter::CheckPlanFits(*plan, OtherChain(), 16, *model).ok() ||
-            plan->kernels[0].spec.sequence[0].epilogue.activation() ==
-                sinter::Activation::kGeluErf);
+    const auto decisions = sinter::DecodeDecisions(entry.bytes);
+    if (!decisions.ok()) continue;
+    const auto plan = sinter::Assembly(OtherChain(), 16, *model).Assemble(*decisions);
+    Require(!plan.ok() || plan->plan.kernels[0].spec.sequence[0].epilogue.activation() ==
+                              sinter::Activation::kGeluErf);
   }
 }
 

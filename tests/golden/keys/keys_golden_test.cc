@@ -17,6 +17,7 @@
 #include "src/base/digest.h"
 #include "src/chain/problem.h"
 #include "src/plan/codegen.h"
+#include "src/plan/decisions.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
@@ -30,13 +31,13 @@ constexpr size_t kHead = 12;  // holds the version of every encoding
 
 using Encodings = std::vector<std::pair<std::string, std::string>>;  // name, bytes
 
-Plan PlanOf(const KernelSpec& spec) {
+std::string DecisionBytes(const KernelSpec& spec) {
   Plan plan;
   plan.bucket = 128;
-  plan.workspace_bytes = 1 << 20;
   plan.kernels.push_back({});
   plan.kernels[0].spec = spec;
-  return plan;
+  plan.kernels[0].ops.values = {2};
+  return EncodeDecisions(DecisionsOf(plan));
 }
 
 KernelSpec StitchedSpec() {
@@ -63,14 +64,14 @@ void AddProducts(Encodings* all) {
   SetColumnScale(&columns, 1, DType::kBF16);
   const KernelSpec of_columns = SampleSpec(columns, Dataflow::kGridExchange);
   all->emplace_back("products with scales of columns", columns.Canonical());
-  all->emplace_back("plan of scales of columns", PlanOf(of_columns).Encode());
+  all->emplace_back("code of scales of columns", CodeOf(of_columns)->Bytes());
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     const KernelSpec spec = SampleSpec(SampleS8(), dataflow);
     const std::string name(NameOf(dataflow));
     all->emplace_back("schedule " + name, spec.schedule.Canonical());
     all->emplace_back("code of " + name, CodeOf(spec)->Bytes());
     all->emplace_back("recipe " + name, Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
-    all->emplace_back("plan of " + name, PlanOf(spec).Encode());
+    all->emplace_back("decisions of " + name, DecisionBytes(spec));
   }
 }
 
@@ -83,7 +84,7 @@ void AddStitched(Encodings* all) {
   all->emplace_back("code of a stitch", CodeOf(spec)->Bytes());
   all->emplace_back("schedule of a stitch's code", CodeOf(spec)->ScheduleBytes());
   all->emplace_back("stitch recipe", Generate(spec, *BuiltinModel("h200"))->recipe.Encode());
-  all->emplace_back("plan of a stitch", PlanOf(spec).Encode());
+  all->emplace_back("decisions of a stitch", DecisionBytes(spec));
 }
 
 Encodings AllEncodings() {

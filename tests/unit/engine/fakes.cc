@@ -12,6 +12,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/engine/keys.h"
+#include "src/fusion/replacement.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
 #include "tests/support/small_cubin.h"
@@ -114,7 +115,7 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   return plan;
 }
 
-absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
+absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int64_t bucket,
                                       const FusionOptions& options) {
   ++world.plans;
   if (world.plan_failures > 0 && world.plan_failures-- > 0) {
@@ -138,8 +139,10 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, int64_t bucket,
   }
   world.batch_invariant_plans += options.batch_invariant ? 1 : 0;
   for (Plan& plan : plans) {
+    int product = 0;
     for (PlannedKernel& kernel : plan.kernels) {
       kernel.spec.batch_invariant = options.batch_invariant;
+      kernel.ops = {{chain.outputs()[0].value}, false, product++};
     }
   }
   std::stable_sort(plans.begin(), plans.end(),
@@ -181,12 +184,6 @@ absl::StatusOr<GeneratedKernel> FakeGenerate(const FakeWorld& world, const Kerne
   kernel.recipe.cooperative = name == "grid";
   kernel.recipe.pdl = spec.schedule.dataflow == Dataflow::kProduct;
   return kernel;
-}
-
-// Of what sources of the fake generator include.
-Digest HeadersOf(const FakeWorld& world, const KernelSpec& spec) {
-  const bool cluster = NameOfSpec(spec) == "cluster";
-  return Sha256(absl::StrCat(world.header, cluster ? world.cluster_header : ""));
 }
 
 // ---------------------------------------------------------------- store
@@ -270,7 +267,8 @@ class FakeCompiler : public Compiler {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(world_->compile_ms));
     const bool fails = world_->compile_failures > 0 && world_->compile_failures-- > 0;
-    if (fails || world_->refused.count(request.name) > 0) {
+    const bool spills = world_->spills && world_->spills(request);
+    if (fails || spills || world_->refused.count(request.name) > 0) {
       absl::Status status =
           MakeError(ErrorCode::kCompileFailed, absl::StrCat("registers spill in ", request.name));
       AttachCompileLog(status, "spill log");
@@ -532,6 +530,11 @@ std::vector<std::string> FakeDisk::Keys(RecordKind kind) {
   return keys;
 }
 
+Digest FakeWorld::HeadersOf(const KernelSpec& spec) const {
+  const bool cluster = NameOfSpec(spec) == "cluster";
+  return Sha256(absl::StrCat(header, cluster ? cluster_header : ""));
+}
+
 Ports FakeWorld::MakePorts() {
   Ports ports;
   ports.store = std::make_unique<FakeStore>(disk);
@@ -553,19 +556,27 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   PlanningHooks hooks;
   hooks.plan = plan;
   if (!plan) {
-    hooks.plan = [this](const Chain&, int64_t bucket, const DeviceModel&,
-                        const FusionOptions& options) { return FakePlan(*this, bucket, options); };
+    hooks.plan = [this](const Chain& of, int64_t bucket, const DeviceModel&,
+                        const FusionOptions& options) {
+      return FakePlan(*this, of, bucket, options);
+    };
   }
   hooks.generate = generate;
   if (!generate) {
     hooks.generate = [this](const KernelSpec& spec, const DeviceModel&) {
+      ++generated;
       return FakeGenerate(*this, spec);
     };
+    hooks.recipe = [this](const KernelSpec& spec) -> absl::StatusOr<LaunchRecipe> {
+      SINTER_ASSIGN_OR_RETURN(GeneratedKernel kernel, FakeGenerate(*this, spec));
+      return std::move(kernel.recipe);
+    };
   }
-  hooks.fit = MakePlanJudge;
+  hooks.assembly = MakePlanAssembly;
+  if (replaces) hooks.replace = ReplaceKernels;
   hooks.device_headers = device_headers;
   if (!device_headers) {
-    hooks.device_headers = [this](const KernelSpec& spec) { return HeadersOf(*this, spec); };
+    hooks.device_headers = [this](const KernelSpec& spec) { return HeadersOf(spec); };
   }
   hooks.format = format;
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {

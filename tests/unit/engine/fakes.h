@@ -92,6 +92,9 @@ struct FakeWorld {
   // kernels have equal code have one entry, and recipes of their own.
   std::function<std::string(const LaunchRecipe&)> name;
 
+  std::atomic<int> generated{0};  // sources made by the fake generator
+  bool replaces = false;          // kernels that the compiler refuses get others, by the real search
+
   // Compiler.
   std::atomic<int> compiles{0};
   std::atomic<bool> opened{false};
@@ -100,6 +103,7 @@ struct FakeWorld {
   bool has_compiler = true;
   int compile_ms = 0;
   std::set<std::string> refused;         // request names that do not compile
+  std::function<bool(const CompileRequest&)> spills;  // requests that do not; unset: none
   std::atomic<int> compile_failures{0};  // the next so many compiles fail
 
   // Device.
@@ -126,6 +130,8 @@ struct FakeWorld {
   std::atomic<int> good_nodes{1 << 20};            // so many are added or updated; then it fails
   std::map<std::string, int> compiled;             // by request name
 
+  // Of what sources of the fake generator include.
+  Digest HeadersOf(const KernelSpec& spec) const;
   Ports MakePorts();  // for one engine, or for what works without one
   std::shared_ptr<Engine> MakeEngine(const Config& config = Config());
   std::vector<std::string> log;  // under mutex

@@ -32,6 +32,53 @@ TEST(FallbackTest, ARefusedKernelGivesWayToTheNextPlanWithTheReason) {
   EXPECT_EQ(unfused->Prepare(world.chain, 16, {}).value()->plan().name(), "unfused");
 }
 
+// The other kernel of the plan stays, and what was learnt is kept with the plan.
+TEST(FallbackTest, ARefusedKernelIsReplacedAlone) {
+  FakeWorld world;
+  world.replaces = true;
+  world.unfused_is_best = true;
+  world.refused = {"first"};
+  const auto engine = world.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(plan->plan().name(), "unfused");
+  ASSERT_EQ(plan->plan().kernels.size(), 2u);
+  EXPECT_NE(plan->plan().kernels[0].spec.schedule.stages, 2) << "another schedule";
+  EXPECT_EQ(plan->plan().kernels[1].spec.schedule.stages, 2) << "as planned";
+  EXPECT_NE(plan->ChosenDigest(), plan->plan().PlanDigest());
+  EXPECT_THAT(plan->plan().note, HasSubstr("1 kernel replaced, the compiler refused the planned"));
+  EXPECT_THAT(plan->plan().note, HasSubstr("registers spill in first"));
+  EXPECT_EQ(world.compiled.at("second"), 1);
+
+  const int compiles = world.compiles;
+  const auto again_engine = world.MakeEngine();
+  const auto again = again_engine->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(again_engine->Stats().searched, 0u);
+  EXPECT_EQ(world.compiles, compiles) << "the refused kernel is not tried again";
+  EXPECT_EQ(again->plan().PlanDigest(), plan->plan().PlanDigest());
+  EXPECT_EQ(again->ChosenDigest(), plan->ChosenDigest());
+  EXPECT_THAT(again->plan().note, HasSubstr("registers spill in first"));
+}
+
+// The pair has no schedule that compiles: its products get a kernel each.
+TEST(FallbackTest, AKernelWithoutAnotherScheduleIsSplit) {
+  FakeWorld world;
+  world.replaces = true;
+  world.refused = {"grid", "cluster", "tasks"};
+  const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {}).value();
+  EXPECT_EQ(plan->plan().name(), "fused");
+  EXPECT_EQ(plan->plan().kernels.size(), 2u);
+  EXPECT_THAT(plan->plan().note, HasSubstr("replaced"));
+}
+
+TEST(FallbackTest, SourcesAreMadeOnceAndCarried) {
+  FakeWorld world;
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(world.compiles, 1);
+  EXPECT_EQ(world.generated, 4) << "one of each kernel of the three plans that the record keeps";
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());
+  EXPECT_EQ(world.generated, 4) << "none for what is there";
+}
+
 TEST(FallbackTest, AskingForFusedDoesNotGiveUnfused) {
   FakeWorld world;
   world.refused = {"grid", "cluster"};

@@ -15,6 +15,7 @@
 #include "src/fusion/product_runs.h"
 #include "tests/support/constant_dim.h"
 #include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace sinter {
 namespace {
@@ -138,8 +139,9 @@ TEST(OddChains, AStoredPlanOfAProductWithItsOwnRowsIsReadBack) {
   const ValueId x = g.Cast(g.In(kBF16, {-1, 64}), kF32);
   const ValueId sum = g.Cast(g.Reduce(ReduceKind::kSum, x, 0), kBF16);
   g.Out(g.Cast(g.Matmul(sum, g.In(kBF16, {64, 64}, true)), kBF16));
-  const Plan plan = PlanOf(g.Finish(), 8192).chosen;
-  const auto back = Plan::Decode(plan.Encode());
+  const Chain chain = g.Finish();
+  const Plan plan = PlanOf(chain, 8192).chosen;
+  const auto back = testing::Reassembled(plan, chain);
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->PlanDigest(), plan.PlanDigest());
 }

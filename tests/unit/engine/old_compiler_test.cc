@@ -10,7 +10,7 @@
 #include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/core.h"
-#include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
 #include "tests/fakes/fake_nvrtc.h"
@@ -37,7 +37,7 @@ std::shared_ptr<Engine> EngineOn(const std::string& toolchain) {
     absl::StrAppend(&kernel.request.source, "\n//kernel ", kernel.request.entry, "\n");
     return kernel;
   };
-  hooks.fit = MakePlanJudge;
+  hooks.assembly = MakePlanAssembly;
   hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return CreateEngine(std::move(ports), config, LogSink(), std::move(hooks));
 }

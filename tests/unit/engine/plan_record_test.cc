@@ -21,9 +21,9 @@ TEST(PlanRecordTest, RoundTripsByteForByte) {
   const std::string bytes = StoredRecord(world);
   const PlanRecord record = DecodePlanRecord(bytes).value();
   ASSERT_EQ(record.variants.size(), 3u);
-  EXPECT_EQ(record.variants[0].plan.name(), "fused");
-  EXPECT_FALSE(record.variants[2].plan.fused);
-  EXPECT_EQ(record.variants[2].kernel_keys.size(), 2u);
+  EXPECT_TRUE(record.variants[0].decisions.fused);
+  EXPECT_FALSE(record.variants[2].decisions.fused);
+  EXPECT_EQ(record.variants[2].sources.size(), 2u);
   EXPECT_EQ(record.toolchain_id, world.toolchain);
   EXPECT_EQ(record.considered, 1000u);
   EXPECT_EQ(EncodePlanRecord(record), bytes);
@@ -63,27 +63,8 @@ TEST(PlanRecordTest, KeepsTheBestTwoOfEachKindAndTheChosenFirst) {
                          plan(true, 5)};
   const PlanRecord record = MakePlanRecord(result);
   std::vector<int64_t> tags;
-  for (const PlanVariant& variant : record.variants) tags.push_back(variant.plan.bucket);
+  for (const PlanVariant& variant : record.variants) tags.push_back(variant.decisions.bucket);
   EXPECT_EQ(tags, (std::vector<int64_t>{0, 1, 2, 3}));
-}
-
-TEST(PlanRecordTest, KeepsAFusedPlanOfMoreKernelsForWhenLargeOnesSpill) {
-  FusionResult result;
-  const auto plan = [](bool fused, int64_t tag, size_t kernels) {
-    Plan p;
-    p.fused = fused;
-    p.bucket = tag;
-    p.kernels.resize(kernels);
-    return p;
-  };
-  result.chosen = plan(true, 0, 2);
-  result.alternatives = {plan(true, 1, 2), plan(true, 2, 1), plan(true, 3, 4), plan(true, 4, 5),
-                         plan(false, 5, 9)};
-  std::vector<int64_t> tags;
-  for (const PlanVariant& variant : MakePlanRecord(result).variants) {
-    tags.push_back(variant.plan.bucket);
-  }
-  EXPECT_EQ(tags, (std::vector<int64_t>{0, 1, 3, 5}));
 }
 
 }  // namespace

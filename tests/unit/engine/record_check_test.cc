@@ -36,17 +36,24 @@ class RecordCheckTest : public ::testing::Test {
     return world_.disk->records[{kind, key}];
   }
   PlanRecord Record() { return DecodePlanRecord(sound_).value(); }
-  // With the digests that its keys have.
-  static std::string Encoded(PlanRecord record) {
-    for (PlanVariant& variant : record.variants) {
-      for (size_t i = 0; i < variant.kernel_keys.size(); ++i) {
-        variant.plan.kernels[i].kernel_digest = Sha256(variant.kernel_keys[i]);
-      }
-    }
-    return EncodePlanRecord(record);
+  void Store(const PlanRecord& record) {
+    Payload(RecordKind::kPlan, plan_key_) = EncodePlanRecord(record);
   }
-  void Store(const PlanRecord& record) { Payload(RecordKind::kPlan, plan_key_) = Encoded(record); }
-  Plan Chosen() { return Record().variants.front().plan; }
+  // With plans and keys.
+  PlanRecord Complete() {
+    PlanRecord record = Record();
+    PlanRequest request;
+    request.chain = &world_.chain;
+    request.bucket = 16;
+    PlanningHooks hooks;
+    hooks.assembly = MakePlanAssembly;
+    hooks.device_headers = [this](const KernelSpec& spec) { return world_.HeadersOf(spec); };
+    const EngineCore core(world_.MakePorts(), Config(), LogSink(), std::move(hooks));
+    const absl::Status status =
+        CompletePlanRecord(request, world_.model, core, BuildControl(), &record);
+    EXPECT_TRUE(status.ok()) << status;
+    return record;
+  }
 
   // Prepares with what lies there: the plan is made again for `why`, counted, and mended.
   void ExpectRefused(const std::string& why) {
@@ -82,56 +89,27 @@ TEST_F(RecordCheckTest, WhatAnotherProcessLeftIsTaken) {
   }
 }
 
-TEST_F(RecordCheckTest, ADigestThatIsNotItsKeys) {
+TEST_F(RecordCheckTest, ADataflowOfAnotherChain) {
   PlanRecord record = Record();
-  record.variants.front().plan.kernels[0].kernel_digest.bytes[0] ^= 1;
-  Payload(RecordKind::kPlan, plan_key_) = EncodePlanRecord(record);
-  ExpectRefused("a kernel's digest is not that of its key");
-}
-
-TEST_F(RecordCheckTest, AnOperandBehindItsBuffer) {
-  PlanRecord record = Record();
-  record.variants.front().plan.kernels[0].spec.operands[0].offset_bytes = uint64_t{1} << 40;
+  record.variants.front().decisions.kernels[0].schedule.dataflow = Dataflow::kSpatialGate;
   Store(record);
-  ExpectRefused("a: 1024 bytes at 1099511627776 lie outside buffer 0 of 1024 bytes");
+  ExpectRefused("plan 'fused': kernel 0: ");
 }
 
-// What source holds as a literal is the key's.
-TEST_F(RecordCheckTest, AnOutputOfAnotherStride) {
-  PlanRecord record = Record();
-  OperandBinding& out = record.variants.front().plan.kernels[0].spec.operands[3];
-  ASSERT_EQ(out.role, Role::kOut);
-  out.row_stride += 8;
-  Store(record);
-  ExpectRefused("kernel key: its code is another kernel's");
-}
-
-// With keys that were made for the lie.
-TEST_F(RecordCheckTest, AnOutputOfAnotherStrideAndTheKeyToIt) {
-  PlanRecord record = Record();
-  PlanVariant& variant = record.variants.front();
-  KernelSpec& spec = variant.plan.kernels[0].spec;
-  spec.operands[3].row_stride += 8;
-  KernelKey key = DecodeKernelKey(variant.kernel_keys[0]).value();
-  key.code = CodeOf(spec)->Bytes();
-  variant.kernel_keys[0] = EncodeKey(key);
-  Store(record);
-  ExpectRefused("out: ");
-}
-
-// A grid is no part of a key: whether it may run is the plan's judge's to say.
+// A grid is no part of a key: whether it may run, the assembly says.
 TEST_F(RecordCheckTest, MoreBlocksThanAreResident) {
   PlanRecord record = Record();
-  record.variants.front().plan.kernels[0].spec.schedule.grid *= 2;
+  record.variants.front().decisions.kernels[0].schedule.grid *= 2;
   Store(record);
   ExpectRefused("grid 240 is above the");
 }
 
 TEST_F(RecordCheckTest, AVariantThatStandsIn) {
   PlanRecord record = Record();
-  record.variants.back().plan.workspace_bytes = uint64_t{1} << 40;
+  record.variants.back().decisions.kernels.pop_back();
+  record.variants.back().sources.pop_back();
   Store(record);
-  ExpectRefused("plan 'unfused': workspace_bytes");
+  ExpectRefused("plan 'unfused': ");
 }
 
 TEST_F(RecordCheckTest, AnotherChainsRecord) {
@@ -148,20 +126,9 @@ TEST_F(RecordCheckTest, AnotherBucketsRecord) {
   ExpectRefused("at bucket 32");
 }
 
-// Compiled otherwise than asked for: what it computes need not have the order of rows.
-TEST_F(RecordCheckTest, AKeyOfOtherOptions) {
-  PlanRecord record = Record();
-  PlanVariant& variant = record.variants.front();
-  KernelKey key = DecodeKernelKey(variant.kernel_keys[0]).value();
-  key.options = {"--use_fast_math"};
-  variant.kernel_keys[0] = EncodeKey(key);
-  Store(record);
-  ExpectRefused("kernel key: its options is another kernel's");
-}
-
 TEST_F(RecordCheckTest, WithoutTheUnfusedPlan) {
   PlanRecord record = Record();
-  ASSERT_FALSE(record.variants.back().plan.fused);
+  ASSERT_FALSE(record.variants.back().decisions.fused);
   record.variants.pop_back();
   Store(record);
   ExpectRefused("without the unfused plan");
@@ -169,7 +136,7 @@ TEST_F(RecordCheckTest, WithoutTheUnfusedPlan) {
 
 TEST_F(RecordCheckTest, WithItsNamesSwapped) {
   PlanRecord record = Record();
-  for (PlanVariant& variant : record.variants) variant.plan.fused = !variant.plan.fused;
+  for (PlanVariant& variant : record.variants) variant.decisions.fused = !variant.decisions.fused;
   Store(record);
   ExpectRefused("its unfused plan is fused");
 }
@@ -180,8 +147,8 @@ TEST_F(RecordCheckTest, MoreKernelsThanOps) {
   EXPECT_TRUE(DecodePlanRecord(sound_, {ops, nullptr}).ok());
   PlanRecord record = Record();
   PlanVariant& variant = record.variants.front();
-  variant.plan.kernels.assign(ops + 1, variant.plan.kernels[0]);
-  variant.kernel_keys.assign(ops + 1, variant.kernel_keys[0]);
+  variant.decisions.kernels.assign(ops + 1, variant.decisions.kernels[0]);
+  variant.sources.assign(ops + 1, variant.sources[0]);
   Store(record);
   ExpectRefused(absl::StrCat(ops + 1, " kernels, at most ", ops));
 }
@@ -206,14 +173,13 @@ TEST_F(RecordCheckTest, AReaderThatMayNotGoOnIsObeyedBetweenPlans) {
 }
 
 // At export, where there is time to make sources.
-TEST_F(RecordCheckTest, NoPackTakesAKeyOfAnotherSource) {
+TEST_F(RecordCheckTest, NoPackTakesAnotherSource) {
   PlanRecord record = Record();
-  KernelKey key = DecodeKernelKey(record.variants.front().kernel_keys[0]).value();
-  key.source.bytes[8] ^= 1;
-  record.variants.front().kernel_keys[0] = EncodeKey(key);
-  EXPECT_THAT(
-      world_.MakeEngine()->CheckStored(RecordKind::kPlan, plan_key_, Encoded(record)).message(),
-      HasSubstr("its source is another kernel's"));
+  record.variants.front().sources[0].bytes[8] ^= 1;
+  EXPECT_THAT(world_.MakeEngine()
+                  ->CheckStored(RecordKind::kPlan, plan_key_, EncodePlanRecord(record))
+                  .message(),
+              HasSubstr("a source is another kernel's"));
 }
 
 TEST_F(RecordCheckTest, ADamagedRecordIsCountedToo) {
@@ -223,42 +189,25 @@ TEST_F(RecordCheckTest, ADamagedRecordIsCountedToo) {
 
 TEST_F(RecordCheckTest, UnderMustHitItIsAMiss) {
   PlanRecord record = Record();
-  record.variants.front().plan.workspace_bytes = uint64_t{1} << 40;
+  record.variants.front().decisions.kernels[0].schedule.stages = 1000;
   Store(record);
   PrepareOptions options;
   options.must_hit = true;
   const absl::Status status = world_.MakeEngine()->Prepare(world_.chain, 16, options).status();
   EXPECT_EQ(StatusNumber(status), static_cast<int32_t>(ErrorCode::kCacheMiss)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("workspace_bytes 1099511627776 is above"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stages 1000"));
   EXPECT_EQ(world_.plans, plans_);
 }
 
-// The attack: the plan's kernels get the keys of others, whose records are gone. What is then
-// compiled must not lie under those keys when the plan record is mended.
-TEST_F(RecordCheckTest, KeysOfOtherKernels) {
+// The attack: a kernel gets the source of another, whose record is gone. What is then compiled must
+// not lie under the key that both make together.
+TEST_F(RecordCheckTest, ASourceOfAnotherKernel) {
+  const std::string own = Complete().variants.front().kernel_keys[0];
   PlanRecord record = Record();
-  PlanVariant &grid = record.variants[0], &cluster = record.variants[1];
-  const std::string innocent = cluster.kernel_keys[0];
-  ASSERT_EQ(grid.kernel_keys.size(), 1u);
-  grid.kernel_keys[0] = innocent;
-  Store(record);
-  ASSERT_EQ(world_.disk->records.count({RecordKind::kKernel, innocent}), 0u);
-  ExpectRefused("kernel key: its schedule is another kernel's");
-  EXPECT_EQ(world_.disk->records.count({RecordKind::kKernel, innocent}), 0u);
-}
-
-// The same, the specs agreeing: only code generation knows that the source is another one.
-TEST_F(RecordCheckTest, AKeyOfAnotherSource) {
-  PlanRecord record = Record();
-  PlanVariant& variant = record.variants.front();
-  const std::string own = variant.kernel_keys[0];
-  KernelKey key = DecodeKernelKey(own).value();
-  key.source.bytes[8] ^= 1;
-  const std::string lying = EncodeKey(key);
-  variant.kernel_keys[0] = lying;
+  record.variants[0].sources[0] = record.variants[1].sources[0];
   Store(record);
   const auto plan = world_.MakeEngine()->Prepare(world_.chain, 16, {}).value();
-  EXPECT_EQ(world_.disk->records.count({RecordKind::kKernel, lying}), 0u);
+  EXPECT_EQ(world_.disk->Count(RecordKind::kKernel), 1);
   EXPECT_EQ(world_.compiles, compiles_) << "the kernel is there, under its own key";
   EXPECT_EQ(plan->plan().kernels[0].kernel_digest, Sha256(own));
   EXPECT_EQ(Payload(RecordKind::kPlan, plan_key_), sound_) << "mended";
@@ -268,7 +217,7 @@ TEST_F(RecordCheckTest, AKernelUnderAnotherKey) {
   PrepareOptions unfused;
   unfused.choice = PrepareOptions::Choice::kUnfused;
   ASSERT_TRUE(world_.MakeEngine()->Prepare(world_.chain, 16, unfused).ok());
-  const std::string own = Record().variants.front().kernel_keys[0];
+  const std::string own = Complete().variants.front().kernel_keys[0];
   const std::string sound = Payload(RecordKind::kKernel, own);
   for (const std::string& other : world_.disk->Keys(RecordKind::kKernel)) {
     if (other == own) continue;
@@ -286,7 +235,7 @@ TEST_F(RecordCheckTest, AKernelUnderAnotherKey) {
 }
 
 TEST_F(RecordCheckTest, AKernelWithAnotherEntry) {
-  const std::string own = Record().variants.front().kernel_keys[0];
+  const std::string own = Complete().variants.front().kernel_keys[0];
   KernelRecord record = DecodeKernelRecord(Payload(RecordKind::kKernel, own)).value();
   record.entry = "another";
   Payload(RecordKind::kKernel, own) = EncodeKernelRecord(record);
@@ -314,24 +263,20 @@ TEST_F(RecordCheckTest, RecordsOfOthersAreNotVouchedFor) {
 TEST(TunedRecordCheck, ATuningSetThatLiesIsPassedOver) {
   struct Case {
     const char* why;
-    std::function<void(Plan&)> change;
+    std::function<void(Decisions&)> change;
   };
   const Case cases[] = {
-      {"lie outside the workspace",
-       [](Plan& plan) { plan.kernels[0].spec.operands.back().row_stride = 1 << 20; }},
-      {"workspace_bytes", [](Plan& plan) { plan.workspace_bytes = uint64_t{1} << 48; }},
-      {"lie outside buffer 0", [](Plan& plan) { plan.kernels[0].spec.constant_rows = true; }},
-      {"flags",
-       [](Plan& plan) { plan.kernels[0].spec.workspace_flags_offset = kWorkspaceFlagBytes; }},
-      {"shared memory", [](Plan& plan) { plan.kernels[0].spec.schedule.stages = 32; }},
+      {"is no result of a run", [](Decisions& d) { d.kernels[0].ops.values = {1}; }},
+      {"product 3 of a run of 2", [](Decisions& d) { d.kernels[0].ops.first = 2; }},
+      {"shared memory", [](Decisions& d) { d.kernels[0].schedule.stages = 32; }},
   };
   for (const Case& one : cases) {
     FakeWorld world;
     world.times = {{"grid", 8}, {"cluster", 11}, {"first", 10}, {"second", 10}};
     TuningEntry entry = *world.MakeEngine()->Tune(world.chain, 16, {})->entry;
-    Plan plan = Plan::Decode(entry.bytes).value();
-    one.change(plan);
-    entry.bytes = plan.Encode();
+    Decisions decisions = DecodeDecisions(entry.bytes).value();
+    one.change(decisions);
+    entry.bytes = EncodeDecisions(decisions);
     FakeWorld user;
     auto set = std::make_shared<TuningSet>();
     set->Add(entry);

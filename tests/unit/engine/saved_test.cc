@@ -75,12 +75,12 @@ TEST(SavedTest, MeasuredTimesCountWhereBothPlansHaveThem) {
   const std::string key = world.disk->Keys(RecordKind::kPlan).front();
   std::string& payload = world.disk->records[{RecordKind::kPlan, key}];
   PlanRecord record = DecodePlanRecord(payload).value();
-  record.variants.front().plan.kernels.front().measured_us = 8;
+  record.variants.front().decisions.kernels.front().measured_us = 8;
   payload = EncodePlanRecord(record);
   EXPECT_NEAR(time.Of(16), 10, 0.01);  // the unfused plan has none
   for (PlanVariant& variant : record.variants) {
-    if (variant.plan.fused) continue;
-    for (PlannedKernel& kernel : variant.plan.kernels) kernel.measured_us = 12;
+    if (variant.decisions.fused) continue;
+    for (KernelDecision& kernel : variant.decisions.kernels) kernel.measured_us = 12;
   }
   payload = EncodePlanRecord(record);
   EXPECT_NEAR(time.Of(16), 2 * 12 - 8, 0.01);

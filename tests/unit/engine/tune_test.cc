@@ -206,7 +206,7 @@ TEST(TuneTest, TheEntrySaysWhatWasMeasuredWhereAndHowItWasChecked) {
   EXPECT_EQ(entry->driver, "CUDA 13.0");
   EXPECT_NE(entry->seed, 0u);
   EXPECT_LT(entry->error, 5e-3);
-  EXPECT_EQ(Plan::Decode(entry->bytes)->kernels[0].spec.schedule.dataflow, Dataflow::kGridExchange);
+  EXPECT_EQ(DecodeDecisions(entry->bytes)->kernels[0].schedule.dataflow, Dataflow::kGridExchange);
 }
 
 TEST(TuneTest, EqualMeasurementsGiveEqualSets) {

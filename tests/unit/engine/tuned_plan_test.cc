@@ -190,11 +190,11 @@ TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
     EXPECT_EQ(engine->Stats().tuned_refused, 1u);
     return plan->Explain();
   };
-  const auto with_plan = [&](const std::function<void(Plan&)>& change) {
+  const auto with_plan = [&](const std::function<void(Decisions&)>& change) {
     TuningEntry entry = sound;
-    Plan plan = Plan::Decode(entry.bytes).value();
-    change(plan);
-    entry.bytes = plan.Encode();
+    Decisions decisions = DecodeDecisions(entry.bytes).value();
+    change(decisions);
+    entry.bytes = EncodeDecisions(decisions);
     return refused(entry);
   };
   TuningEntry entry = sound;
@@ -206,17 +206,16 @@ TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
   entry = sound;
   entry.kernels.clear();
   EXPECT_THAT(refused(entry), HasSubstr("it names 0 kernels of 1"));
-  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.schedule.stages = 60; }),
+  EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].schedule.stages = 60; }),
               HasSubstr("entry not used: "));
-  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.operands[0].buffer = 900; }),
-              HasSubstr("its kernels are not this chain's"));
-  EXPECT_THAT(
-      with_plan([](Plan& p) { SetActivation(&p.kernels[0].spec.sequence, Activation::kSilu); }),
-      HasSubstr("its kernels are not this chain's"));
-  EXPECT_THAT(with_plan([](Plan& p) { p.kernels.push_back(p.kernels[0]); }),
-              HasSubstr("its kernels are not this chain's"));
-  EXPECT_THAT(with_plan([](Plan& p) { p.kernels[0].spec.schedule.stages = 3; }),
+  EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].ops.values = {0}; }),
+              HasSubstr("is no result of a run"));
+  EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].products = 1; }),
               HasSubstr("entry not used: "));
+  EXPECT_THAT(with_plan([](Decisions& d) { d.kernels.push_back(d.kernels[0]); }),
+              HasSubstr("is computed twice"));
+  EXPECT_THAT(with_plan([](Decisions& d) { d.kernels[0].schedule.stages = 3; }),
+              HasSubstr("changed since it was measured"));
 }
 
 TEST(TunedPlanTest, ADamagedPlanNeverCrashes) {

@@ -12,6 +12,7 @@
 #include "src/engine/engine.h"
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
+#include "src/engine/record_check.h"
 #include "src/engine/tuned_choice.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
@@ -41,7 +42,7 @@ PlanningHooks RealHooks() {
   hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
     return Generate(spec, model);
   };
-  hooks.fit = MakePlanJudge;
+  hooks.assembly = MakePlanAssembly;
   hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return hooks;
 }
@@ -80,7 +81,7 @@ ExportResult ExportFrom(Engine& engine, const std::string& path, bool used_only)
 void Falsify(Engine& engine, const std::string& key) {
   Store& store = *engine.ports().store;
   PlanRecord record = DecodePlanRecord(store.Get(RecordKind::kPlan, key).payload).value();
-  record.variants.front().plan.workspace_bytes = uint64_t{1} << 48;
+  record.variants.front().decisions.kernels[0].schedule.stages = 1000;
   store.Put(RecordKind::kPlan, key, EncodePlanRecord(record));
   engine.ports().cache_tools->Flush();
 }
@@ -135,7 +136,10 @@ std::string KernelOf(Engine& engine) {
                         LogSink(), RealHooks());
   const std::string key = PlanKeyBytes(request, core);
   const Lookup found = engine.ports().store->Get(RecordKind::kPlan, key);
-  return DecodePlanRecord(found.payload)->variants.front().kernel_keys.front();
+  PlanRecord record = DecodePlanRecord(found.payload).value();
+  EXPECT_TRUE(
+      CompletePlanRecord(request, core.ports.model, core, BuildControl(), &record).ok());
+  return record.variants.front().kernel_keys.front();
 }
 
 // A folder whose kernel under `key` has another entry, and is marked as checked.

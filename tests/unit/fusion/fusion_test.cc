@@ -8,9 +8,9 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
-#include "src/fusion/fit/plan_fit.h"
 #include "src/plan/codegen.h"
 #include "src/product/role_shape.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace sinter {
 namespace {
@@ -61,7 +61,7 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
   EXPECT_GT(result->legal, 100u);
   for (const Plan& plan : plans) {
     EXPECT_LE(result->chosen.PredictedUs(), plan.PredictedUs());
-    const auto back = Plan::Decode(plan.Encode());
+    const auto back = testing::Reassembled(plan, chain);
     ASSERT_TRUE(back.ok()) << back.status() << "\n" << plan.ToText();
     EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
     for (const PlannedKernel& k : plan.kernels) {
@@ -298,7 +298,7 @@ TEST(PlanChain, TakesStridedScalesOfCodes) {
     auto result = PlanChain(chain, bucket, H200(), {});
     if (!result.ok()) return std::string(result.status().message());
     const KernelSpec& spec = result->chosen.kernels.front().spec;
-    EXPECT_TRUE(PlanFit(chain, bucket, H200()).Check(result->chosen).ok());
+    EXPECT_TRUE(testing::Reassembled(result->chosen, chain, H200()).ok());
     EXPECT_EQ(FindOperand(spec.operands, Role::kScaleA)->row_stride,
               ScaleRowStride(spec.sequence, Role::kScaleA));
     const auto generated = Generate(spec, H200());
@@ -412,7 +412,7 @@ TEST(PlanChain, EqualChainsAndModelsGiveEqualDigests) {
     const auto b = PlanChain(*MakeFfnChain(S8()), bucket, again, {});
     ASSERT_TRUE(a.ok() && b.ok());
     EXPECT_TRUE(a->chosen.PlanDigest() == b->chosen.PlanDigest());
-    EXPECT_EQ(a->chosen.Encode(), b->chosen.Encode());
+    EXPECT_EQ(EncodeDecisions(DecisionsOf(a->chosen)), EncodeDecisions(DecisionsOf(b->chosen)));
   }
 }
 

@@ -17,6 +17,7 @@
 #include "src/plan/codegen.h"
 #include "src/product/search/space.h"
 #include "tests/support/sequences.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace sinter {
 namespace {
@@ -147,7 +148,7 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
         EXPECT_TRUE(CheckSchedule(spec.sequence, spec.schedule, H200()).ok());
       }
       for (int i = 0; i < chain.num_inputs(); ++i) EXPECT_EQ(inputs.count(i), 1u) << i;
-      const auto back = Plan::Decode(plan.Encode());
+      const auto back = testing::Reassembled(plan, chain);
       ASSERT_TRUE(back.ok()) << back.status();
       EXPECT_TRUE(back->PlanDigest() == plan.PlanDigest());
     }

@@ -17,6 +17,7 @@
 #include "src/fusion/explain/plan_tensors.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/picture/plan_svg.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
@@ -229,8 +230,9 @@ TEST(ExplainFusion, EveryFormSaysTheSame) {
 }
 
 TEST(ExplainFusion, IsAFunctionOfThePlanAlone) {
-  const Plan plan = PlansOf(testing::RandomDag(3, 80, 512, 768), 1).chosen;
-  const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
+  const Chain chain = testing::RandomDag(3, 80, 512, 768);
+  const Plan plan = PlansOf(chain, 1).chosen;
+  const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(PlanSvg(plan, ExplainFusion(plan, H200())),
             PlanSvg(*decoded, ExplainFusion(*decoded, H200())));

@@ -14,6 +14,7 @@
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
 
@@ -396,7 +397,7 @@ TEST(StitchPlans, RowsOfOtherUnitsArePacked) {
   for (const Plan& plan : All(result)) {
     EXPECT_LT(testing::WorstError(chain, plan, 1, 3), 0.05) << plan.name();
     EXPECT_GE(plan.PredictedUs(), result.chosen.PredictedUs()) << "never slower than apart";
-    const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
+    const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->PlanDigest(), plan.PlanDigest());
   }
@@ -413,7 +414,8 @@ TEST(StitchPlans, UpdatesOfManyTensorsAreOneKernel) {
 }
 
 TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
-  const FusionResult result = PlansOf(testing::TransformerGlue(3, 64, 128), 1);
+  const Chain chain = testing::TransformerGlue(3, 64, 128);
+  const FusionResult result = PlansOf(chain, 1);
   for (const Plan& plan : All(result)) {
     for (const PlannedKernel& kernel : plan.kernels) {
       if (kernel.spec.family != KernelFamily::kStitch) continue;
@@ -427,7 +429,7 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
         EXPECT_LT(operand.offset_bytes, plan.workspace_bytes);
       }
     }
-    const absl::StatusOr<Plan> decoded = Plan::Decode(plan.Encode());
+    const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
     ASSERT_TRUE(decoded.ok()) << decoded.status();
     EXPECT_EQ(decoded->PlanDigest(), plan.PlanDigest());
   }
@@ -457,7 +459,8 @@ TEST(StitchPlans, AreEqualForGraphsBuiltInAnotherOrder) {
 
 TEST(StitchPlans, AskingTwiceGivesTheSamePlan) {
   const Chain chain = testing::RandomDag(7, 120, 4096, 512);
-  EXPECT_EQ(PlansOf(chain, 1).chosen.Encode(), PlansOf(chain, 1).chosen.Encode());
+  EXPECT_EQ(EncodeDecisions(DecisionsOf(PlansOf(chain, 1).chosen)),
+            EncodeDecisions(DecisionsOf(PlansOf(chain, 1).chosen)));
 }
 
 TEST(StitchPlans, AFineGrainedProductIsAMemberOfAStitch) {

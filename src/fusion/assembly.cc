@@ -1,0 +1,221 @@
+#include "src/fusion/assembly.h"
+
+#include <map>
+#include <utility>
+
+#include "src/base/launch_recipe.h"
+#include "src/base/status.h"
+#include "src/fusion/chain_parts.h"
+#include "src/fusion/launch_check.h"
+#include "src/fusion/order_check.h"
+#include "src/fusion/plan_assembly.h"
+#include "src/fusion/refuse_fit.h"
+#include "src/fusion/run_operands.h"
+
+namespace sinter {
+
+// Of one plan.
+class Assembly::Maker {
+ public:
+  Maker(const Assembly& of, ChainParts* parts)
+      : of_(of), parts_(*parts), graph_(parts->graph()), done_(graph_.size()) {}
+
+  absl::StatusOr<AssembledPlan> Run(const Decisions& decisions) {
+    std::vector<PlanStep> steps;
+    for (size_t i = 0; i < decisions.kernels.size(); ++i) {
+      const KernelDecision& kernel = decisions.kernels[i];
+      const absl::Status status =
+          kernel.products > 0 ? AddProducts(kernel, &steps) : AddStitch(kernel, &steps);
+      if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
+    }
+    SINTER_RETURN_IF_ERROR(CheckRunEnds(steps));
+    for (int v = 0; v < graph_.size(); ++v) {
+      if (!done_.Contains(v)) return RefuseFit("no kernel computes op ", graph_.vertex(v).root());
+    }
+    AssembledPlan assembled;
+    assembled.plan = AssemblePlan(of_.chain_, of_.bucket_, steps);
+    return Complete(decisions, std::move(assembled));
+  }
+
+ private:
+  absl::Status AddProducts(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+    const GraphRun* const run = parts_.RunOf(kernel.ops);
+    if (run == nullptr) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of products");
+    }
+    const Segment segment{kernel.ops.first, kernel.products};
+    if (segment.end() > run->matched.size()) {
+      return RefuseFit("product ", segment.end() - 1, " of a run of ", run->matched.size());
+    }
+    if (segment.count > 2 ||
+        (segment.count == 2 && !CanPair(run->matched.sequence, segment.begin))) {
+      return RefuseFit("products ", segment.begin, " to ", segment.end() - 1,
+                       " of a run share no kernel");
+    }
+    const ProductSequence part = run->matched.sequence.Part(segment.begin, segment.count);
+    SINTER_RETURN_IF_ERROR(CheckSchedule(part, kernel.schedule, of_.model_));
+    SINTER_RETURN_IF_ERROR(CheckWaiting(IsCooperative(kernel.schedule)));
+    if (segment.begin == 0) {
+      SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
+      SINTER_RETURN_IF_ERROR(CheckStrides(run->matched, of_.chain_, of_.bucket_));
+      NodeSet vertex(graph_.size());
+      vertex.Add(graph_.VertexOf(run->end));
+      SINTER_RETURN_IF_ERROR(Compute(vertex));
+      steps->emplace_back();
+      steps->back().run = run;
+    }
+    const bool next = !steps->empty() && steps->back().run == run &&
+                      EndOf(steps->back().segments) == segment.begin;
+    if (!next) return RefuseFit("product ", segment.begin, " of a run is not the next one");
+    steps->back().segments.push_back(segment);
+    steps->back().ranked.push_back({kernel.schedule, kernel.prediction});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddStitch(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+    SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
+    SINTER_ASSIGN_OR_RETURN(const NodeSet vertices, parts_.VerticesOf(kernel.ops));
+    SINTER_RETURN_IF_ERROR(Compute(vertices));
+    PlanStep step;
+    SINTER_ASSIGN_OR_RETURN(step.body, parts_.BodyOf(kernel.ops, vertices));
+    step.stitch.schedule = kernel.stitch;
+    step.stitch.parts = kernel.parts;
+    step.stitch.prediction = kernel.prediction;
+    step.spec = std::make_shared<StitchSpec>();
+    step.spec->body = step.body->body;
+    step.spec->schedule = kernel.stitch;
+    step.spec->parts = kernel.parts;
+    KernelSpec spec;
+    spec.family = KernelFamily::kStitch;
+    spec.stitch = step.spec;
+    spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
+    SINTER_ASSIGN_OR_RETURN(KernelCode code, CodeOf(spec));
+    SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch, CheckLaunch(spec, code, of_.model_));
+    SINTER_RETURN_IF_ERROR(CheckWaiting(launch.cooperative));
+    step.stitch.scratch_bytes = launch.scratch_bytes;
+    codes_.emplace(step.spec.get(), std::move(code));
+    steps->push_back(std::move(step));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckWaiting(bool cooperative) const {
+    if (!cooperative || of_.request_.allow_cooperative) return absl::OkStatus();
+    return RefuseFit("it waits across blocks");
+  }
+
+  static int EndOf(const Segmentation& segments) {
+    return segments.empty() ? 0 : segments.back().end();
+  }
+
+  // Kernels of a run are not parted by others.
+  static absl::Status CheckRunEnds(const std::vector<PlanStep>& steps) {
+    if (steps.empty() || steps.back().run == nullptr) return absl::OkStatus();
+    const GraphRun& run = *steps.back().run;
+    if (EndOf(steps.back().segments) == run.matched.size()) return absl::OkStatus();
+    return RefuseFit("product ", EndOf(steps.back().segments), " of the run of op ", run.end,
+                     " has no kernel behind the one before it");
+  }
+
+  // The next kernel computes `vertices`.
+  absl::Status Compute(const NodeSet& vertices) {
+    absl::Status status;
+    vertices.ForEach([&](int v) {
+      const StitchVertex& vertex = graph_.vertex(v);
+      if (done_.Contains(v)) status.Update(RefuseFit("op ", vertex.root(), " is computed twice"));
+      for (const int producer : vertex.producers) {
+        if (done_.Contains(producer) || vertices.Contains(producer)) continue;
+        status.Update(RefuseFit("op ", vertex.root(), " comes before op ",
+                                graph_.vertex(producer).root()));
+      }
+    });
+    done_.Unite(vertices);
+    return status;
+  }
+
+  absl::StatusOr<AssembledPlan> Complete(const Decisions& decisions, AssembledPlan assembled) {
+    Plan& plan = assembled.plan;
+    plan.fused = decisions.fused;
+    plan.absorbed = decisions.absorbed;
+    plan.note = decisions.note;
+    plan.runners_up = decisions.runners_up;
+    for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      PlannedKernel& kernel = plan.kernels[i];
+      kernel.measured_us = decisions.kernels[i].measured_us;
+      kernel.spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
+      const auto code = codes_.find(kernel.spec.stitch.get());
+      if (kernel.spec.stitch != nullptr && code != codes_.end()) {
+        assembled.codes.push_back(std::move(code->second));
+        continue;
+      }
+      SINTER_ASSIGN_OR_RETURN(KernelCode made, CodeOf(kernel.spec));
+      assembled.codes.push_back(std::move(made));
+    }
+    SINTER_RETURN_IF_ERROR(CheckLone(plan));
+    return assembled;
+  }
+
+  // A lone stitched kernel may be launched with more rows than its workspace is laid out for.
+  static absl::Status CheckLone(const Plan& plan) {
+    const KernelSpec& first = plan.kernels.front().spec;
+    if (plan.kernels.size() > 1 || first.stitch == nullptr) return absl::OkStatus();
+    for (size_t i = static_cast<size_t>(first.stitch->body.num_inputs());
+         i < first.stitch->operands.size(); ++i) {
+      if (first.stitch->operands[i].buffer == kWorkspaceBuffer) {
+        return RefuseFit("a result is left in the workspace to no kernel");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Assembly& of_;
+  ChainParts& parts_;
+  const StitchGraph& graph_;
+  NodeSet done_;
+  std::map<const StitchSpec*, KernelCode> codes_;  // of stitched kernels
+};
+
+Assembly::Assembly(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                   const AssemblyRequest& request)
+    : chain_(chain),
+      bucket_(bucket),
+      model_(model),
+      request_(request),
+      order_(std::make_unique<OrderCheck>(chain, model, request.batch_invariant && chain.UsesM())) {
+}
+
+Assembly::~Assembly() = default;
+
+absl::StatusOr<ChainParts*> Assembly::PartsOf(const Absorbed& absorbed) {
+  for (const std::unique_ptr<ChainParts>& known : parts_) {
+    if (known->absorbed() == absorbed) return known.get();
+  }
+  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<ChainParts> parts,
+                          ChainParts::Make(chain_, bucket_, absorbed));
+  parts_.push_back(std::move(parts));
+  return parts_.back().get();
+}
+
+absl::StatusOr<AssembledPlan> Assembly::Assemble(const Decisions& decisions) {
+  if (decisions.bucket != bucket_) {
+    return RefuseFit("it is for bucket ", decisions.bucket, ", asked for is ", bucket_);
+  }
+  if (decisions.kernels.empty() || decisions.kernels.size() > chain_.ops().size()) {
+    return RefuseFit(decisions.kernels.size(), " kernels for ", chain_.ops().size(), " ops");
+  }
+  if (decisions.batch_invariant != (request_.batch_invariant && chain_.UsesM())) {
+    return RefuseFit("batch_invariant ", decisions.batch_invariant, ", asked for is ",
+                     !decisions.batch_invariant);
+  }
+  SINTER_ASSIGN_OR_RETURN(ChainParts* const parts, PartsOf(decisions.absorbed));
+  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, Maker(*this, parts).Run(decisions));
+  SINTER_RETURN_IF_ERROR(order_->Check(assembled.plan));
+  return assembled;
+}
+
+PlanAssembly MakePlanAssembly(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                              const AssemblyRequest& request) {
+  const auto assembly = std::make_shared<Assembly>(chain, bucket, model, request);
+  return [assembly](const Decisions& decisions) { return assembly->Assemble(decisions); };
+}
+
+}  // namespace sinter

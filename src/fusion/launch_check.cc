@@ -1,0 +1,135 @@
+#include "src/fusion/launch_check.h"
+
+#include <algorithm>
+
+#include "src/base/status.h"
+#include "src/fusion/refuse_fit.h"
+#include "src/stitch/columns.h"
+#include "src/stitch/packing.h"
+#include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/segment.h"
+#include "src/stitch/sizes.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kNamedBarriers = 15;          // of a block, without its own
+constexpr int kMostStitchBlocks = 1 << 19;  // of a launch
+
+absl::Status RefuseField(const char* field, int64_t value, const char* bound, int64_t limit) {
+  return RefuseFit(field, " ", value, " ", bound, " ", limit);
+}
+
+// Relations between fields that every schedule of the search obeys.
+absl::Status CheckFieldsTogether(const StitchSchedule& s, bool cooperative) {
+  if (s.unit_threads > kWarpLanes && s.block_threads / s.unit_threads > kNamedBarriers) {
+    return RefuseField("groups of a block", s.block_threads / s.unit_threads, "are above",
+                       kNamedBarriers);
+  }
+  if (s.owner < 0 && (s.cluster > 1 || s.unit_threads != s.block_threads)) {
+    return RefuseFit("unit_threads ", s.unit_threads, ", cluster ", s.cluster,
+                     " without units, must be ", s.block_threads, " and 1");
+  }
+  if (s.owner >= 0 && s.chunks != 1) return RefuseField("chunks", s.chunks, "with units is not", 1);
+  if (s.owner < 0 && s.split > 1 && s.chunks != 1) {
+    return RefuseField("chunks", s.chunks, "with a split is not", 1);
+  }
+  if ((s.keep_values || s.keep_alike) && !s.keep_inputs) {
+    return RefuseFit("keep_values or keep_alike without keep_inputs");
+  }
+  if (!s.handed.empty() && s.cluster > 1) {
+    return RefuseField("cluster", s.cluster, "with values handed over is not", 1);
+  }
+  if (cooperative) return absl::OkStatus();
+  if (s.column_cluster > 1 || s.join_all || s.hold_bytes > 0) {
+    return RefuseFit("column_cluster ", s.column_cluster, ", join_all ", s.join_all,
+                     ", hold_bytes ", s.hold_bytes, " in a kernel of one phase, must be 1, 0, 0");
+  }
+  return absl::OkStatus();
+}
+
+// Checks the launch's blocks, whatever each computes.
+absl::Status CheckStitchGrid(const StitchSchedule& s, int64_t shared, bool cooperative,
+                             const DeviceModel& model) {
+  if (s.grid > kMostStitchBlocks) return RefuseField("grid", s.grid, "is above", kMostStitchBlocks);
+  if (shared > model.shared_bytes_per_block) {
+    return RefuseField("shared memory", shared, "is above a block's", model.shared_bytes_per_block);
+  }
+  const int64_t threads = int64_t{s.block_threads} * s.blocks_per_sm;
+  if (threads > model.threads_per_sm) {
+    return RefuseField("threads of an SM", threads, "are above", model.threads_per_sm);
+  }
+  const int64_t resident = int64_t{model.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
+  if (resident < s.LaunchCluster()) {
+    return RefuseField("cluster", s.LaunchCluster(), "is above the resident blocks", resident);
+  }
+  if (!cooperative) return absl::OkStatus();
+  if (s.grid > resident) {
+    return RefuseField("grid", s.grid, "is above the blocks resident at once", resident);
+  }
+  const int64_t sm_bytes = (shared + model.reserved_shared_bytes) * s.blocks_per_sm;
+  if (sm_bytes > model.shared_bytes_per_sm) {
+    return RefuseField("shared memory of an SM's blocks", sm_bytes, "is above",
+                       model.shared_bytes_per_sm);
+  }
+  return absl::OkStatus();
+}
+
+struct ProgramLaunch {
+  bool cooperative = false;
+  uint64_t scratch_bytes = 0;
+  int64_t shared_bytes = 0;
+};
+
+// Checks a body, or one part of a packed kernel.
+absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgram& program,
+                                           const StitchSchedule& s) {
+  SINTER_RETURN_IF_ERROR(CheckStitchFields(s));
+  ProgramLaunch launch;
+  launch.cooperative = program.phases.size() > 1;
+  SINTER_RETURN_IF_ERROR(CheckFieldsTogether(s, launch.cooperative));
+  const int widest = WidestVector(body);
+  if (s.vector > widest) return RefuseField("vector", s.vector, "is above", widest);
+  if (s.owner >= 0 && !SegmentsFit(body, program, s)) {
+    return RefuseField("unit_threads", s.unit_threads, "cannot join segments by vectors of",
+                       s.vector);
+  }
+  launch.scratch_bytes = LayOutColumns(body, program, s).scratch_bytes;
+  launch.shared_bytes = StitchSharedBytes(body, program, s);
+  return launch;
+}
+
+// Decoding has run CheckParts: parts and launch fit each other.
+absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckParts(stitch.body, stitch.schedule, stitch.parts));
+  int64_t shared = 0;
+  for (const StitchPart& part : stitch.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(stitch.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                            MakeStitchProgram(own.body, part.schedule.owner, part.schedule.handed));
+    SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch,
+                            CheckProgram(own.body, program, part.schedule));
+    shared = std::max(shared, launch.shared_bytes);
+  }
+  SINTER_RETURN_IF_ERROR(CheckStitchGrid(stitch.schedule, shared, false, model));
+  return KernelLaunch{};
+}
+
+}  // namespace
+
+absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const KernelCode& code,
+                                         const DeviceModel& model) {
+  if (spec.stitch == nullptr) {
+    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
+    return KernelLaunch{IsCooperative(spec.schedule), 0};
+  }
+  const StitchSpec& stitch = *spec.stitch;
+  if (!stitch.parts.empty()) return CheckPackedLaunch(stitch, model);
+  SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch,
+                          CheckProgram(stitch.body, *code.stitch->program, stitch.schedule));
+  SINTER_RETURN_IF_ERROR(
+      CheckStitchGrid(stitch.schedule, launch.shared_bytes, launch.cooperative, model));
+  return KernelLaunch{launch.cooperative, launch.scratch_bytes};
+}
+
+}  // namespace sinter

@@ -1,0 +1,236 @@
+#include "src/fusion/replacement.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "src/base/status.h"
+#include "src/fusion/chain_parts.h"
+#include "src/fusion/rankings.h"
+#include "src/fusion/refuse_fit.h"
+#include "src/product/search/search.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/search/packed_search.h"
+#include "src/stitch/search/stitch_search.h"
+
+namespace sinter {
+namespace {
+
+using Kernels = std::vector<KernelDecision>;
+
+bool SameOps(const KernelDecision& a, const KernelDecision& b) {
+  return a.products == b.products && a.ops == b.ops;
+}
+
+// Whether both are compiled from one source, as far as decisions tell: grids are no part of it.
+bool SameSchedule(const KernelDecision& a, const KernelDecision& b) {
+  if (a.products > 0) {
+    Schedule x = a.schedule, y = b.schedule;
+    x.grid = y.grid = 0;
+    return x == y;
+  }
+  StitchSchedule x = a.stitch, y = b.stitch;
+  x.grid = y.grid = 1;
+  return x == y && a.parts == b.parts;
+}
+
+class Replacer {
+ public:
+  Replacer(ChainParts* parts, int64_t bucket, const DeviceModel& model,
+           const FusionOptions& options, const Kernels& refused, Pace* pace)
+      : parts_(*parts), bucket_(bucket), model_(model), refused_(refused) {
+    budget_ = StitchBudget{kMostPlannedVisits, pace};
+    search_.pace = pace;
+    search_.top_k = options.top_k;
+    search_.allow_cooperative = options.allow_cooperative;
+    search_.batch_invariant = options.batch_invariant;
+    search_.budget = &budget_;
+  }
+
+  // `behind`: another kernel of the plan stands before this one.
+  absl::StatusOr<Kernels> Replace(const KernelDecision& kernel, bool behind) {
+    return kernel.products > 0 ? OfProducts(kernel, behind) : OfStitch(kernel);
+  }
+
+ private:
+  bool Exhausted(const KernelDecision& kernel) const {
+    return std::count_if(refused_.begin(), refused_.end(), [&](const KernelDecision& other) {
+             return SameOps(kernel, other);
+           }) >= kMostTriedOfAKernel;
+  }
+  bool IsRefused(const KernelDecision& kernel) const {
+    return std::any_of(refused_.begin(), refused_.end(), [&](const KernelDecision& other) {
+      return SameOps(kernel, other) && SameSchedule(kernel, other);
+    });
+  }
+
+  absl::StatusOr<Kernels> OfProducts(const KernelDecision& kernel, bool behind) {
+    const GraphRun* const run = parts_.RunOf(kernel.ops);
+    if (run == nullptr) return RefuseFit("op ", kernel.ops.values.front(), " is no run's result");
+    if (kernel.products == 1 || !Exhausted(kernel)) {
+      absl::StatusOr<KernelDecision> next = NextOfProducts(*run, kernel, behind);
+      if (next.ok()) return Kernels{*std::move(next)};
+      if (kernel.products == 1) return next.status();
+    }
+    Kernels alone;
+    for (int i = 0; i < kernel.products; ++i) {
+      KernelDecision one;
+      one.ops = kernel.ops;
+      one.ops.first += i;
+      one.products = 1;
+      SINTER_ASSIGN_OR_RETURN(one, NextOfProducts(*run, one, behind || i > 0));
+      alone.push_back(std::move(one));
+    }
+    return alone;
+  }
+
+  absl::StatusOr<KernelDecision> NextOfProducts(const GraphRun& run, KernelDecision kernel,
+                                                bool behind) {
+    const ProductSequence part = run.matched.sequence.Part(kernel.ops.first, kernel.products);
+    SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(part, model_, search_));
+    if (behind) found.ranked = BehindAnother(std::move(found.ranked), model_);
+    for (const RankedSchedule& ranked : found.ranked) {
+      kernel.schedule = ranked.schedule;
+      kernel.prediction = ranked.prediction;
+      kernel.measured_us = 0;
+      if (!IsRefused(kernel)) return kernel;
+    }
+    return RefuseFit("op ", run.end, ": each schedule of product ", kernel.ops.first,
+                     " of its run was refused by the compiler");
+  }
+
+  absl::StatusOr<Kernels> OfStitch(const KernelDecision& kernel) {
+    SINTER_ASSIGN_OR_RETURN(const NodeSet vertices, parts_.VerticesOf(kernel.ops));
+    if (vertices.size() == 1 || !Exhausted(kernel)) {
+      absl::StatusOr<KernelDecision> next = NextOfStitch(kernel, vertices);
+      if (next.ok()) return Kernels{*std::move(next)};
+      if (vertices.size() == 1) return next.status();
+    }
+    return Split(vertices);
+  }
+
+  absl::StatusOr<KernelDecision> NextOfStitch(KernelDecision kernel, const NodeSet& vertices) {
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const StitchBody> body,
+                            parts_.BodyOf(kernel.ops, vertices));
+    std::vector<RankedStitch> found;
+    if (!kernel.parts.empty()) {
+      found = PackedSearch(bucket_, model_, &budget_).Of(body->body);
+    } else {
+      SINTER_ASSIGN_OR_RETURN(found, SearchStitch(body->body, bucket_, model_, search_));
+    }
+    for (RankedStitch& ranked : found) {
+      kernel.stitch = std::move(ranked.schedule);
+      kernel.parts = std::move(ranked.parts);
+      kernel.prediction = std::move(ranked.prediction);
+      kernel.measured_us = 0;
+      if (!IsRefused(kernel)) return kernel;
+    }
+    return RefuseFit("op ", kernel.ops.values.back(),
+                     ": each schedule of its kernel was refused by the compiler");
+  }
+
+  // The best kernel of all of `vertices`, or the kernels of their halves.
+  absl::StatusOr<Kernels> Settle(const NodeSet& vertices) {
+    absl::StatusOr<KernelDecision> whole = Whole(vertices);
+    if (whole.ok()) return Kernels{*std::move(whole)};
+    if (vertices.size() == 1) return whole.status();
+    return Split(vertices);
+  }
+
+  absl::StatusOr<KernelDecision> Whole(const NodeSet& vertices) {
+    KernelDecision kernel;
+    vertices.ForEach([&](int v) {
+      const std::vector<ValueId>& values = parts_.graph().vertex(v).values;
+      kernel.ops.values.insert(kernel.ops.values.end(), values.begin(), values.end());
+    });
+    std::sort(kernel.ops.values.begin(), kernel.ops.values.end());
+    if (Exhausted(kernel)) return RefuseFit("its schedules were refused by the compiler");
+    absl::StatusOr<KernelDecision> whole = NextOfStitch(kernel, vertices);
+    if (whole.ok()) return whole;
+    kernel.ops.turned = true;
+    absl::StatusOr<KernelDecision> turned = NextOfStitch(kernel, vertices);
+    return turned.ok() ? turned : whole;
+  }
+
+  absl::StatusOr<Kernels> Split(const NodeSet& vertices) {
+    Kernels kernels;
+    for (const NodeSet& half : Halves(vertices)) {
+      SINTER_ASSIGN_OR_RETURN(Kernels part, Settle(half));
+      std::move(part.begin(), part.end(), std::back_inserter(kernels));
+    }
+    return kernels;
+  }
+
+  // The first needs nothing of the second: vertices are numbered in an order in which they can be
+  // computed.
+  std::vector<NodeSet> Halves(const NodeSet& vertices) const {
+    const std::vector<NodeSet> apart = Components(vertices);
+    std::vector<NodeSet> halves(2, NodeSet(parts_.graph().size()));
+    if (apart.size() > 1) {
+      for (size_t i = 0; i < apart.size(); ++i) halves[2 * i >= apart.size()].Unite(apart[i]);
+      return halves;
+    }
+    int left = vertices.size() / 2;
+    vertices.ForEach([&](int v) { halves[left-- > 0 ? 0 : 1].Add(v); });
+    return halves;
+  }
+
+  // Groups that no value connects, by first vertex.
+  std::vector<NodeSet> Components(const NodeSet& vertices) const {
+    std::map<int, NodeSet> groups;  // by first vertex
+    vertices.ForEach([&](int v) {
+      NodeSet group(parts_.graph().size());
+      group.Add(v);
+      int first = v;
+      for (const int p : parts_.graph().vertex(v).producers) {
+        if (!vertices.Contains(p)) continue;
+        const auto of = std::find_if(groups.begin(), groups.end(),
+                                     [p](const auto& known) { return known.second.Contains(p); });
+        if (of == groups.end()) continue;  // joined already
+        first = std::min(first, of->first);
+        group.Unite(of->second);
+        groups.erase(of);
+      }
+      groups.emplace(first, std::move(group));
+    });
+    std::vector<NodeSet> list;
+    for (auto& [first, group] : groups) list.push_back(std::move(group));
+    return list;
+  }
+
+  ChainParts& parts_;
+  const int64_t bucket_;
+  const DeviceModel& model_;
+  const Kernels& refused_;
+  SearchOptions search_;
+  StitchBudget budget_;
+};
+
+}  // namespace
+
+absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& model,
+                                         const FusionOptions& options, Decisions decisions,
+                                         const std::vector<size_t>& positions,
+                                         const std::vector<KernelDecision>& refused) {
+  return Stoppable(options.keep_going, [&](Pace* pace) -> absl::StatusOr<Decisions> {
+    SINTER_ASSIGN_OR_RETURN(
+        const std::unique_ptr<ChainParts> parts,
+        ChainParts::Make(chain, decisions.bucket, decisions.absorbed));
+    Replacer replacer(parts.get(), decisions.bucket, model, options, refused, pace);
+    Kernels kernels;
+    for (size_t i = 0; i < decisions.kernels.size(); ++i) {
+      KernelDecision& kernel = decisions.kernels[i];
+      if (!std::binary_search(positions.begin(), positions.end(), i)) {
+        kernels.push_back(std::move(kernel));
+        continue;
+      }
+      SINTER_ASSIGN_OR_RETURN(Kernels others, replacer.Replace(kernel, i > 0));
+      std::move(others.begin(), others.end(), std::back_inserter(kernels));
+    }
+    decisions.kernels = std::move(kernels);
+    return std::move(decisions);
+  });
+}
+
+}  // namespace sinter

@@ -1,0 +1,52 @@
+// The chains that decisions of this target are for: the first byte of an input says which.
+#ifndef SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
+#define SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_
+
+#include <cstdint>
+
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+
+namespace sinter {
+
+// A product of normalised rows, whose kernel can compute the norm. No line of text says it.
+inline Chain NormedProduct() {
+  constexpr int64_t k = 136, n = 264;
+  ChainBuilder b;
+  InputOptions weight;
+  weight.constant = true;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}});
+  const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(n), Dim::Constant(k)}}, weight);
+  const ValueId y = *b.Matmul(*AddRmsNorm(b, x, 1e-5, kNoValue), w, false, true);
+  static_cast<void>(b.Output(*b.Cast(y, DType::kBF16)));
+  return *b.Finish();
+}
+
+struct JudgedChain {
+  const char* line;
+  int64_t bucket;
+  Chain (*make)() = nullptr;  // where there is no line
+};
+inline Chain ChainOf(const JudgedChain& of) {
+  return of.make != nullptr ? of.make() : ParseProblem(of.line)->chain;
+}
+constexpr JudgedChain kJudgedChains[] = {
+    {"gemm_chain m=64 n=256 k=128 l=128 act=relu layout=oi dtype=bf16", 64},
+    {"gated_ffn m=16 n=256 k=128 l=128 act=silu layout=io dtype=f16", 16},
+    {"products m=48 k=128 n=128,192,64 act=relu,silu,identity bias=1 layout=oi dtype=bf16", 48},
+    {"gemm_chain m=64 n=4096 k=1024 l=1024 act=gelu_tanh layout=oi dtype=bf16", 64},
+    {"residual_rmsnorm rows=M cols=64", 8},
+    {"lstm_cell rows=M hidden=24", 32},
+    {"softmax rows=M cols=200 scale=0.125", 1},
+    {"conv b=M ic=64 h=8 w=8 oc=96 k=3 act=relu bias=1 residual=before", 2},
+    {"scaled_gated_ffn m=48 n=256 k=192 l=128 act=silu", 48},
+    {"scaled_gemm_chain m=16 n=256 k=384 l=160 act=relu scales=group quantize=group bias1=1", 16},
+    {"rmsnorm_quantize rows=M cols=512 granularity=group", 64},
+    {nullptr, 16, NormedProduct},
+    {"scaled_matmul m=48 n=256 k=192 accumulate=fast", 48},
+    {"scaled_matmul m=48 n=256 k=192 codes=s8", 48},
+};
+
+}  // namespace sinter
+
+#endif  // SINTER_TESTS_FUZZ_DECISIONS_JUDGED_CHAINS_H_

@@ -1,0 +1,82 @@
+// Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
+// some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: decisions of each kind of each chain.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/device_model.h"
+#include "src/fusion/assembly.h"
+#include "src/fusion/fusion.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/fuzz/decisions/judged_chains.h"
+
+namespace sinter {
+namespace {
+
+constexpr char kCorpus[] = "tests/fuzz/decisions/corpus";  // the test runs in the root of the tree
+constexpr size_t kPlansOfAChain = 3;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteCorpus() {
+  const DeviceModel model = *BuiltinModel("h200");
+  for (size_t i = 0; i < std::size(kJudgedChains); ++i) {
+    const Chain chain = ChainOf(kJudgedChains[i]);
+    FusionResult result = *PlanChain(chain, kJudgedChains[i].bucket, model, {});
+    result.alternatives.insert(result.alternatives.begin(), result.chosen);
+    std::map<std::string, Plan> kinds;
+    for (Plan& plan : result.alternatives) {
+      plan.runners_up.clear();
+      plan.note.clear();
+      const KernelSpec& first = plan.kernels[0].spec;
+      const std::string kind = absl::StrCat(
+          plan.kernels.size(), first.stitch == nullptr ? NameOf(first.schedule.dataflow) : "");
+      if (kinds.size() < kPlansOfAChain) kinds.emplace(kind, std::move(plan));
+    }
+    int number = 0;
+    for (const auto& [kind, plan] : kinds) {
+      std::ofstream(absl::StrCat(kCorpus, "/chain", i, "-", number++), std::ios::binary)
+          << static_cast<char>(i) << EncodeDecisions(DecisionsOf(plan));
+    }
+  }
+}
+
+TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
+  if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
+  const DeviceModel model = *BuiltinModel("h200");
+  std::mt19937_64 random(5);
+  int files = 0, fit = 0, norms = 0, executions = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
+    const std::string seed = ReadFile(file.path());
+    Replay(seed);
+    ++files;
+    const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
+    const Chain chain = ChainOf(of);
+    const absl::StatusOr<Decisions> decisions = DecodeDecisions(seed.substr(1));
+    ASSERT_TRUE(decisions.ok()) << file.path() << decisions.status();
+    const absl::StatusOr<AssembledPlan> made = Assembly(chain, of.bucket, model).Assemble(*decisions);
+    fit += made.ok();
+    norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
+             made->plan.kernels[0].spec.sequence[0].epilogue.has_norm();
+    for (int i = 0; i < 1000; ++i, ++executions) Replay(Mutate(seed, &random));
+  }
+  EXPECT_GE(files, 7);
+  EXPECT_GE(fit, 7);  // so that what fits was followed
+  EXPECT_GE(norms, 1);
+  std::cout << "plan fit fuzz: executions " << executions << ", " << fit << " of " << files
+            << " files fit, deaths 0\n";
+}
+
+}  // namespace
+}  // namespace sinter

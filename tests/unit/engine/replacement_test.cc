@@ -1,0 +1,164 @@
+// One kernel of a graph that the compiler refuses is replaced alone: the real planner and code
+// generator, and a compiler that refuses what it is told to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "src/chain/chain_json.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/replacement.h"
+#include "src/plan/codegen.h"
+#include "tests/unit/engine/fakes.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+
+// Plans and generates as the library does, and has no GPU.
+struct RealWorld : FakeWorld {
+  explicit RealWorld(Chain of) {
+    chain = std::move(of);
+    plan = PlanChain;
+    generate = [this](const KernelSpec& spec, const DeviceModel& m) {
+      ++generated;
+      return Generate(spec, m);
+    };
+    device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+    has_gpu = false;
+    replaces = true;
+  }
+  Plan Prepared() {
+    const auto prepared = MakeEngine()->Prepare(chain, 1, {});
+    EXPECT_TRUE(prepared.ok()) << prepared.status();
+    return prepared.ok() ? (*prepared)->plan() : Plan();
+  }
+};
+
+// A layer of a vision model between products, three times.
+Chain Layers() {
+  testing::Graph g;
+  ValueId x = g.In(DType::kBF16, {512, 256});
+  for (int layer = 0; layer < 3; ++layer) {
+    const ValueId wide = g.Cast(x, DType::kF32);
+    const ValueId centred = g.Sub(wide, g.Spread(g.Mean(wide, 1), wide));
+    const ValueId scale = g.Un(UnaryKind::kRsqrt, g.Mean(g.Mul(centred, centred), 1));
+    const ValueId rows = g.Cast(g.Mul(centred, g.Spread(scale, centred)), DType::kBF16);
+    const ValueId up = g.Cast(g.Matmul(rows, g.In(DType::kBF16, {512, 256}, true)), DType::kBF16);
+    const ValueId act = g.Un(UnaryKind::kSin, g.Cast(up, DType::kF32));
+    const ValueId down = g.Matmul(g.Cast(act, DType::kBF16), g.In(DType::kBF16, {256, 512}, true));
+    x = g.Cast(g.Add(wide, g.Cast(g.Cast(down, DType::kBF16), DType::kF32)), DType::kBF16);
+  }
+  g.Out(x);
+  return g.Finish();
+}
+
+std::string SourceOf(const PlannedKernel& kernel, const DeviceModel& model) {
+  return Generate(kernel.spec, model)->request.source;
+}
+
+// Kernels of `a` whose code `b` has not.
+std::vector<KernelOps> Others(const Plan& a, const Plan& b, const DeviceModel& model) {
+  std::set<std::string> known;
+  for (const PlannedKernel& kernel : b.kernels) known.insert(SourceOf(kernel, model));
+  std::vector<KernelOps> others;
+  for (const PlannedKernel& kernel : a.kernels) {
+    if (known.count(SourceOf(kernel, model)) == 0) others.push_back(kernel.ops);
+  }
+  return others;
+}
+
+TEST(ReplacementTest, EachKernelOfAGraphIsReplacedAlone) {
+  RealWorld sound(Layers());
+  const Plan planned = sound.Prepared();
+  ASSERT_TRUE(planned.fused);
+  ASSERT_GT(planned.kernels.size(), 5u);
+  int replaced = 0;
+  for (size_t i = 0; i < planned.kernels.size(); i += 2) {
+    const std::string source = SourceOf(planned.kernels[i], sound.model);
+    RealWorld world(Layers());
+    world.spills = [&](const CompileRequest& request) { return request.source == source; };
+    const Plan plan = world.Prepared();
+    EXPECT_TRUE(plan.fused);
+    EXPECT_EQ(plan.kernels.size(), planned.kernels.size()) << i;
+    const std::vector<KernelOps> gone = Others(planned, plan, world.model);
+    const std::vector<KernelOps> fresh = Others(plan, planned, world.model);
+    EXPECT_TRUE(gone == fresh) << "kernel " << i << ": the same ops";
+    ASSERT_FALSE(gone.empty()) << i;
+    EXPECT_LE(gone.size(), 3u) << "a kernel of each layer at most";
+    replaced += static_cast<int>(gone.size());
+    EXPECT_THAT(plan.note, HasSubstr("replaced, the compiler refused the planned one"));
+    EXPECT_THAT(world.log, ::testing::Not(::testing::Contains(HasSubstr("does not run"))));
+  }
+  EXPECT_GE(replaced, 3);
+}
+
+// A kernel of normalised rows that needs too many registers however it is scheduled: its ops are
+// split, the others stay.
+TEST(ReplacementTest, AStitchedKernelWithoutAScheduleIsSplitAndNoOther) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {4096, 1024});
+  const ValueId a = g.Un(UnaryKind::kSin, x);
+  const ValueId b = g.Un(UnaryKind::kErf, g.Sub(a, g.Spread(g.Mean(a, 1), a)));
+  g.Out(b);
+  const ValueId y = g.In(DType::kF32, {512, 64});
+  g.Out(g.Reduce(ReduceKind::kMax, y, 0));
+  RealWorld world(g.Finish());
+  // Of both the sine and the error function.
+  world.spills = [](const CompileRequest& request) {
+    return absl::StrContains(request.source, "sin") && absl::StrContains(request.source, "erf");
+  };
+  RealWorld sound(world.chain);
+  const Plan planned = sound.Prepared();
+  const Plan plan = world.Prepared();
+  EXPECT_TRUE(plan.fused);
+  EXPECT_EQ(plan.kernels.size(), planned.kernels.size() + 1) << plan.ToText();
+  EXPECT_LE(world.compiles, 3 + 2 * kMostTriedOfAKernel);
+}
+
+// Kernels that are built stay built while others are replaced.
+TEST(ReplacementTest, SourcesAreMadeOnceAndKernelsCompiledOnce) {
+  RealWorld sound(Layers());
+  const Plan planned = sound.Prepared();
+  std::set<std::string> sources;
+  for (const PlannedKernel& kernel : planned.kernels) sources.insert(SourceOf(kernel, sound.model));
+  EXPECT_EQ(sound.compiles, static_cast<int>(sources.size()));
+  const std::string first = SourceOf(planned.kernels.front(), sound.model);
+  RealWorld world(Layers());
+  world.spills = [&](const CompileRequest& request) { return request.source == first; };
+  world.Prepared();
+  EXPECT_EQ(world.compiles, sound.compiles + 1);
+  EXPECT_EQ(world.generated, sound.generated + 1);
+}
+
+// SINTER_SPILL_GRAPH: a chain's JSON file, such as that of a whole vision model.
+TEST(ReplacementTest, OfALargeGraphFromAFile) {
+  const char* const path = getenv("SINTER_SPILL_GRAPH");
+  if (path == nullptr) GTEST_SKIP() << "SINTER_SPILL_GRAPH is not set";
+  std::ifstream file(path);
+  const std::string json{std::istreambuf_iterator<char>(file), {}};
+  const absl::StatusOr<Chain> chain = ChainFromJson(json);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  RealWorld sound(*chain);
+  const Plan planned = sound.Prepared();
+  std::set<std::string> spilling;
+  for (size_t i = 0; i < planned.kernels.size(); i += 10) {
+    spilling.insert(SourceOf(planned.kernels[i], sound.model));
+  }
+  RealWorld world(*chain);
+  world.spills = [&](const CompileRequest& r) { return spilling.count(r.source) > 0; };
+  const Plan plan = world.Prepared();
+  EXPECT_EQ(plan.kernels.size(), planned.kernels.size());
+  EXPECT_GE(Others(planned, plan, world.model).size(), spilling.size());
+  EXPECT_LT(plan.PredictedUs(), 1.1 * planned.PredictedUs());
+}
+
+}  // namespace
+}  // namespace sinter

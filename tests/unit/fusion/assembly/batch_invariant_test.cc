@@ -1,0 +1,267 @@
+// Batch-invariant plans: what decides a row's bits is the same for every number of rows.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/chain/buckets.h"
+#include "src/chain/composites.h"
+#include "src/engine/parallel.h"
+#include "src/fusion/assembly.h"
+#include "src/plan/codegen.h"
+#include "src/plan/row_order.h"
+#include "tests/unit/fusion/assembly/chains.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::H200;
+using ::testing::HasSubstr;
+using testing::NamedChain;
+
+std::vector<int64_t> EveryBucket() {
+  std::vector<int64_t> buckets;
+  for (int64_t m = 1; m <= kLargestBucket; m = buckets.back() + 1) buckets.push_back(BucketOf(m));
+  return buckets;
+}
+
+absl::StatusOr<FusionResult> PlanIt(const Chain& chain, int64_t bucket, bool for_tuning = false,
+                                    bool allow_cooperative = true) {
+  FusionOptions options;
+  options.batch_invariant = true;
+  options.for_tuning = for_tuning;
+  options.allow_cooperative = allow_cooperative;
+  return PlanChain(chain, bucket, H200(), options);
+}
+
+std::vector<Plan> AllOf(FusionResult result) {
+  std::vector<Plan> plans = std::move(result.alternatives);
+  plans.push_back(std::move(result.chosen));
+  return plans;
+}
+
+// The row order of all plans at a bucket, which have one; why there is none.
+std::string OrderAt(const NamedChain& of, int64_t bucket, bool for_tuning, bool allow_cooperative) {
+  absl::StatusOr<FusionResult> result = PlanIt(of.chain, bucket, for_tuning, allow_cooperative);
+  if (!result.ok()) return std::string(result.status().message());
+  const std::string order = RowOrder(result->chosen);
+  for (const Plan& plan : AllOf(*std::move(result))) {
+    EXPECT_TRUE(plan.IsBatchInvariant()) << of.name << " at " << bucket;
+    EXPECT_EQ(RowOrder(plan), order) << of.name << " at " << bucket << "\n" << plan.ToText();
+  }
+  return order;
+}
+
+// Chains that use M, each at the buckets that `at` says: one order each. Returns how many have it.
+int ExpectOneOrder(const std::vector<NamedChain>& chains,
+                   const std::function<std::vector<int64_t>(size_t)>& at) {
+  std::mutex mutex;
+  int planned = 0;
+  ForEachIndex(static_cast<int>(chains.size()), [&](int i) {
+    const NamedChain& of = chains[static_cast<size_t>(i)];
+    if (!of.chain.UsesM()) return;
+    const std::vector<int64_t> buckets = at(static_cast<size_t>(i));
+    const std::string order = OrderAt(of, kRowOrderBucket, true, false);
+    for (const int64_t bucket : buckets) {
+      if (bucket > LargestBucketOf(of.chain)) continue;  // plans of it are never asked for
+      EXPECT_EQ(OrderAt(of, bucket, false, true), order) << of.name << " at " << bucket;
+    }
+    const std::lock_guard<std::mutex> lock(mutex);
+    planned += PlanIt(of.chain, 1).ok() ? 1 : 0;
+  });
+  return planned;
+}
+
+// Some buckets of each chain, all of every few chains.
+std::vector<int64_t> SomeBuckets(size_t i) {
+  const std::vector<int64_t> every = EveryBucket();
+  std::vector<int64_t> some = {every.front(), every.back()};
+  for (size_t at = i % 12; at < every.size(); at += 12) some.push_back(every[at]);
+  return some;
+}
+
+TEST(BatchInvariant, EveryListedProblemAndGraphHasOneRowOrder) {
+  const int planned = ExpectOneOrder(testing::ListedChains(), SomeBuckets);
+  std::cout << planned << " listed chains\n";
+  EXPECT_GT(planned, 100);
+}
+
+TEST(BatchInvariant, ChainsOfEveryKindHaveOneRowOrderAtEveryBucket) {
+  const int planned =
+      ExpectOneOrder(testing::ChainsOfEveryKind(), [](size_t) { return EveryBucket(); });
+  EXPECT_GT(planned, 12);
+}
+
+// A random graph over rows of M: element-wise ops, row reductions spread again, softmax, norms,
+// casts, products with constant weights. Each op reads the one before.
+Chain RandomRows(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  const int64_t columns = std::array<int64_t, 4>{40, 256, 1000, 4096}[pick(4)];
+  testing::Graph g;
+  std::vector<ValueId> values = {g.Cast(g.In(DType::kBF16, {-1, columns}), DType::kF32),
+                                 g.In(DType::kF32, {-1, columns})};
+  values.push_back(g.Add(values[0], values[1]));
+  const size_t ops = 5 + pick(25);
+  for (size_t i = 0; i < ops; ++i) {
+    const ValueId a = values.back(), b = values[pick(values.size())];
+    switch (pick(8)) {
+      case 0:
+        values.push_back(g.Sub(a, g.Spread(g.Mean(a, 1), a)));
+        break;
+      case 1:
+        values.push_back(*AddSoftmax(g.builder(), a, 1));
+        break;
+      case 2:
+        values.push_back(*AddRmsNorm(g.builder(), a, 1e-6, g.In(DType::kF32, {columns}, true)));
+        break;
+      case 3:
+        values.push_back(g.Cast(g.Cast(a, DType::kBF16), DType::kF32));
+        break;
+      case 4:
+        values.push_back(g.Un(UnaryKind::kTanh, a));
+        break;
+      case 5:
+        if (columns % 8 == 0 && columns <= 1000) {
+          const ValueId w = g.In(DType::kBF16, {columns, columns}, true);
+          values.push_back(g.Matmul(g.Cast(a, DType::kBF16), w));
+          break;
+        }
+        [[fallthrough]];
+      default:
+        values.push_back(pick(2) == 0 ? g.Add(a, b) : g.Mul(a, b));
+    }
+  }
+  g.Out(g.Cast(values.back(), DType::kBF16));
+  if (pick(2) == 0) g.Out(g.Reduce(ReduceKind::kMax, values[values.size() / 2], 1));
+  return g.Finish();
+}
+
+TEST(BatchInvariant, RandomGraphsHaveOneRowOrder) {
+  std::vector<NamedChain> graphs;
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    graphs.push_back({absl::StrCat("seed ", seed), RandomRows(seed)});
+  }
+  const int planned = ExpectOneOrder(graphs, SomeBuckets);
+  std::cout << planned << " random graphs\n";
+  EXPECT_GT(planned, 54);
+}
+
+// Of a stitched kernel, what the compiler sees.
+std::string TextOf(const KernelSpec& spec) {
+  const absl::StatusOr<GeneratedKernel> kernel = Generate(spec, H200());
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  if (!kernel.ok()) return "";
+  std::string text = absl::StrJoin(kernel->request.options, " ");
+  for (const absl::string_view line : absl::StrSplit(kernel->request.source, '\n')) {
+    if (!absl::StartsWith(line, "//")) absl::StrAppend(&text, "\n", line);
+  }
+  return text;
+}
+
+// All that RowOrder leaves out of a stitched kernel is in its launch.
+TEST(BatchInvariant, StitchedKernelsOfAllBucketsAreOneText) {
+  int kernels = 0;
+  for (const NamedChain& of : testing::ChainsOfEveryKind()) {
+    const absl::StatusOr<FusionResult> first = PlanIt(of.chain, 1);
+    if (!of.chain.UsesM() || !first.ok()) continue;
+    for (const int64_t bucket : {64, 640, 8192}) {
+      const absl::StatusOr<FusionResult> other = PlanIt(of.chain, bucket);
+      ASSERT_TRUE(other.ok()) << of.name << other.status();
+      std::vector<std::string> texts[2];
+      for (const FusionResult* result : {&*first, &*other}) {
+        for (const PlannedKernel& kernel : result->chosen.kernels) {
+          if (kernel.spec.stitch == nullptr) continue;
+          texts[result == &*other].push_back(TextOf(kernel.spec));
+        }
+      }
+      EXPECT_EQ(texts[0], texts[1]) << of.name << " at " << bucket;
+      kernels += static_cast<int>(texts[0].size());
+    }
+  }
+  EXPECT_GT(kernels, 20);
+}
+
+TEST(BatchInvariant, PlansFitWhereTheyAreAskedForAndNowhereElse) {
+  AssemblyRequest invariant;
+  invariant.batch_invariant = true;
+  int fit = 0;
+  for (const NamedChain& of : testing::ChainsOfEveryKind()) {
+    if (!of.chain.UsesM()) continue;
+    absl::StatusOr<FusionResult> result = PlanIt(of.chain, 48);
+    if (!result.ok()) continue;
+    const DeviceModel model = H200();
+    Assembly wanted(of.chain, 48, model, invariant), plain(of.chain, 48, model);
+    for (const Plan& plan : AllOf(*std::move(result))) {
+      const absl::Status fits = testing::Reassembled(plan, &wanted).status();
+      EXPECT_TRUE(fits.ok()) << of.name << ": " << fits;
+      EXPECT_THAT(std::string(testing::Reassembled(plan, &plain).status().message()),
+                  HasSubstr("batch_invariant 1, asked for is 0"));
+      ++fit;
+    }
+    const Plan ordinary = testing::PlansOf(of.chain, 48).front();
+    EXPECT_THAT(std::string(testing::Reassembled(ordinary, &wanted).status().message()),
+                HasSubstr("batch_invariant 0, asked for is 1"));
+  }
+  EXPECT_GT(fit, 100);
+}
+
+// A chain without M always has the same rows.
+TEST(BatchInvariant, ChainsWithoutMArePlannedAsEver) {
+  for (const NamedChain& of : testing::ChainsOfEveryKind()) {
+    if (of.chain.UsesM()) continue;
+    const absl::StatusOr<FusionResult> result = PlanIt(of.chain, 1);
+    ASSERT_TRUE(result.ok()) << of.name << result.status();
+    EXPECT_EQ(result->chosen.PlanDigest(), testing::PlansOf(of.chain, 1).front().PlanDigest());
+  }
+}
+
+TEST(BatchInvariant, OpsThatTakeRowsTogetherAreRefusedByName) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {-1, 64});
+  g.Out(*g.builder().Reduce(ReduceKind::kSum, x, {0}, false));
+  const absl::Status status = PlanIt(g.Finish(), 64).status();
+  EXPECT_EQ(status.message(),
+            "batch_invariant: op 1 (reduce) takes all rows of f32[M,64] together");
+}
+
+// A record from elsewhere may be whole, right and fast, and add in another order.
+TEST(BatchInvariant, ForeignPlansOfAnotherOrderAreRefused) {
+  AssemblyRequest invariant;
+  invariant.batch_invariant = true;
+  const DeviceModel model = H200();
+  int products = 0, stitched = 0;
+  for (const NamedChain& of : testing::ChainsOfEveryKind()) {
+    if (!of.chain.UsesM()) continue;
+    Assembly assembly(of.chain, 48, model, invariant);
+    const absl::StatusOr<FusionResult> wanted = PlanIt(of.chain, 48);
+    if (!wanted.ok()) continue;
+    for (Plan plan : testing::PlansOf(of.chain, 48, true)) {
+      for (PlannedKernel& kernel : plan.kernels) kernel.spec.batch_invariant = true;
+      const bool same = RowOrder(plan) == RowOrder(wanted->chosen);
+      const absl::Status status = testing::Reassembled(plan, &assembly).status();
+      EXPECT_EQ(status.ok(), same) << of.name << status << "\n" << plan.ToText();
+      if (same) continue;
+      const bool by_rows = status.message() == "its rows are in another order than other buckets'";
+      ++(by_rows ? stitched : products);
+    }
+  }
+  EXPECT_GT(products, 20);
+  EXPECT_GT(stitched, 20);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,166 @@
+#include "tests/unit/fusion/assembly/chains.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "tests/support/composed_graphs.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter::testing {
+namespace {
+
+constexpr char kProblems[] = "tests/bench/problems";
+
+std::string Text(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The line, and the same with its weights stored the other way.
+void AddLine(absl::string_view line, std::vector<NamedChain>* list) {
+  const absl::StatusOr<Problem> problem = ParseProblem(line);
+  if (!problem.ok()) return;
+  list->push_back({absl::StrCat(problem->id, " ", problem->kind), problem->chain});
+  const bool oi = absl::StrContains(line, "layout=oi");
+  const absl::StatusOr<Problem> other = ParseProblem(absl::StrReplaceAll(
+      line, {{oi ? "layout=oi" : "layout=io", oi ? "layout=io" : "layout=oi"}}));
+  if (!other.ok() || other->chain == problem->chain) return;
+  list->push_back({absl::StrCat(other->id, " ", other->kind, " turned"), other->chain});
+}
+
+// rmsnorm, gated FFN, residual, on `rows` rows; -1: M. The result takes the place of x, or not.
+// Folded: the norm has no weight and is not rounded.
+Chain Layer(int64_t rows, bool in_place, bool folded = false) {
+  constexpr int64_t k = 128, n = 256;
+  Graph g;
+  const ValueId x = g.In(DType::kBF16, {rows, k});
+  const ValueId gamma = folded ? kNoValue : g.Cast(g.In(DType::kBF16, {k}, true), DType::kF32);
+  const ValueId norm = *AddRmsNorm(g.builder(), x, 1e-6, gamma);
+  const ValueId a = folded ? norm : g.Cast(norm, DType::kBF16);
+  const ValueId w_gate = g.In(DType::kBF16, {n, k}, true);
+  const ValueId w_up = g.In(DType::kBF16, {n, k}, true);
+  const ValueId w_down = g.In(DType::kBF16, {k, n}, true);
+  const ValueId gate = *AddLinear(g.builder(), a, w_gate, kNoValue, Layout::kOI, Activation::kSilu);
+  const ValueId c = g.Mul(gate, *AddLinear(g.builder(), a, w_up, kNoValue, Layout::kOI));
+  const ValueId down = *AddLinear(g.builder(), c, w_down, kNoValue, Layout::kOI);
+  OutputOptions options;
+  if (in_place) options.alias = x;
+  g.Out(g.Cast(g.Add(down, g.Cast(x, DType::kF32)), DType::kBF16), options);
+  return g.Finish();
+}
+
+// Two products with factors of their rows and a scale; then their result's softmax.
+Chain Scaled(bool softmax) {
+  Graph g;
+  const ValueId x = g.In(DType::kF16, {-1, 128});
+  const ValueId factor = g.In(DType::kF32, {-1, 1});
+  const ValueId w1 = g.In(DType::kF16, {192, 128}, true), b1 = g.In(DType::kF16, {192}, true);
+  const ValueId w2 = g.In(DType::kF16, {64, 192}, true);
+  ValueId c = g.Matmul(x, w1);
+  c = g.Mul(c, g.Spread(factor, c));
+  c = g.Add(c, g.Spread(g.Cast(b1, DType::kF32), c));
+  c = g.Cast(g.Un(UnaryKind::kRelu, c), DType::kF16);
+  ValueId e = g.Mul(g.Matmul(c, w2), g.Const(0.125));
+  if (softmax) e = *AddSoftmax(g.builder(), e, 1);
+  g.Out(g.Cast(e, DType::kF16));
+  return g.Finish();
+}
+
+}  // namespace
+
+std::vector<NamedChain> ListedChains() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kProblems)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<NamedChain> list;
+  for (const std::filesystem::path& file : files) {
+    const std::string text = Text(file);
+    if (file.extension() == ".json") {
+      absl::StatusOr<Chain> chain = ChainFromJson(text);
+      if (chain.ok()) list.push_back({file.stem().string(), *std::move(chain)});
+      continue;
+    }
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) AddLine(line, &list);
+  }
+  return list;
+}
+
+std::vector<NamedChain> ChainsOfEveryKind() {
+  std::vector<NamedChain> list = {
+      {"layer", Layer(-1, false)},
+      {"layer in place", Layer(-1, true)},
+      {"layer of 48 rows", Layer(48, false)},
+      {"layer with its norm in the matrices", Layer(-1, false, true)},
+      {"layer in place with its norm in the matrices", Layer(-1, true, true)},
+      {"scaled", Scaled(false)},
+      {"scaled softmax", Scaled(true)},
+      {"adam", AdamOver({300, 77})},
+      {"glue", TransformerGlue(1, 32, 64)},
+      {"pooled attention", PooledAttention(2, 24, 32, false)},
+      {"pooled attention by a product", PooledAttention(2, 24, 32, true)},
+      {"norm and rope", NormRope(0, 4, 2, 16)},
+      {"batch norm", BatchNorm(0, 64)},
+      {"norm of everything", WholeNorm(0, 64)},
+      {"batch norm of 96 rows", BatchNorm(96, 64)},
+      {"packed rows", IndependentRows({{0, 96}, {40, 256}}, 5000)},
+      {"packed updates", IndependentUpdates({1000, 64, 4096})},
+  };
+  for (const char* line :
+       {"gemm_chain m=64 n=256 k=128 l=128 act=relu layout=oi dtype=bf16",
+        "gemm_chain m=64 n=256 k=128 l=64 act=gelu_erf layout=io dtype=f16",
+        "gated_ffn m=64 n=256 k=128 l=128 act=silu layout=oi dtype=bf16",
+        "products m=64 k=128 n=128,192,64 act=relu,silu,identity bias=1 layout=oi dtype=bf16",
+        "products m=64 k=128 n=192,128,128,64,64 act=silu,identity,relu,identity,identity "
+        "gated=1,0,0,0,0 layout=oi dtype=bf16",
+        "conv_chain b=64 ic=64 h=3 w=5 oc1=128 oc2=64 k1=1 k2=1 act=relu bias1=1",
+        "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu bias=1 residual=behind",
+        "conv_chain b=64 ic=64 h=5 w=4 oc1=128 oc2=64 k1=3 k2=1 act=relu stride=2,1",
+        "conv_chain b=64 ic=64 h=4 w=5 oc1=64 oc2=64 k1=1 k2=3 act=relu bias1=1",
+        "conv b=64 ic=64 h=4 w=3 oc=40 k=1 act=relu scale=1 bias=1 residual=before",
+        "layernorm rows=M cols=96", "residual_rmsnorm rows=M cols=64", "lstm_cell rows=M hidden=24",
+        "masked_softmax rows=M cols=64 mask=row",
+        "quantize rows=M cols=256 granularity=group ue8m0=1", "quantize rows=M cols=96 codes=s8",
+        "quantize rows=M cols=64 granularity=tensor",
+        "rmsnorm_quantize rows=M cols=128 granularity=group"}) {
+    AddLine(line, &list);
+  }
+  FfnSpec scaled;
+  scaled.gated = scaled.bias1 = scaled.scale_w1 = scaled.scale_w2 = true;
+  scaled.act = Activation::kSilu;
+  scaled.n = scaled.k = 128;
+  scaled.l = 64;
+  list.push_back({"scales of columns", *MakeFfnChain(scaled)});
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    RandomStitchOptions small;
+    small.max_elements = 1 << 10;
+    list.push_back({absl::StrCat("random ", seed), MakeRandomStitchGraph(seed, small)});
+  }
+  return list;
+}
+
+std::vector<Plan> PlansOf(const Chain& chain, int64_t bucket, bool for_tuning) {
+  FusionOptions options;
+  options.for_tuning = for_tuning;
+  const absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), options);
+  if (!result.ok()) return {};
+  std::vector<Plan> plans = {result->chosen};
+  plans.insert(plans.end(), result->alternatives.begin(), result->alternatives.end());
+  return plans;
+}
+
+}  // namespace sinter::testing

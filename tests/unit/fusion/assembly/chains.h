@@ -1,0 +1,32 @@
+// Chains whose plans are judged: every problem list and graph of the bench, random graphs, and
+// small ones of every kind of kernel.
+#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_
+#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_
+
+#include <string>
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/fusion/fusion.h"
+
+namespace sinter::testing {
+
+struct NamedChain {
+  std::string name;
+  Chain chain;
+};
+
+// Of tests/bench/problems: each line in its layout and in the other one, each graph.
+std::vector<NamedChain> ListedChains();
+
+// One or more of every kind: products gated or not, with biases, residuals, factors and scales;
+// sequences of them; layers that mix products and stitched kernels; reductions over columns,
+// packed and in-place graphs; with rows M and with constant ones.
+std::vector<NamedChain> ChainsOfEveryKind();
+
+// The plans of a chain, the chosen one first; those that only tuning looks at too.
+std::vector<Plan> PlansOf(const Chain& chain, int64_t bucket, bool for_tuning = false);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_CHAINS_H_

@@ -1,0 +1,23 @@
+// Seeded changes of well-formed decisions: of their fields, and of their bytes.
+#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_
+#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "src/plan/decisions.h"
+
+namespace sinter::testing {
+
+// The bytes of `decisions` with one to three fields changed: to neighbours, to extremes, to what
+// another kernel has. `others` are decisions of the same chain.
+std::string MutateFields(Decisions decisions, const std::vector<Decisions>& others,
+                         std::mt19937_64* random);
+
+// `bytes` with one to three bytes or words changed; of the same length.
+std::string MutateBytes(std::string bytes, std::mt19937_64* random);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_DECISION_MUTATOR_H_

@@ -1,0 +1,61 @@
+// Plans' kernels of equal code have equal sources, whatever their buffers, rows and grids are: one
+// binary serves them all.
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/plan/codegen.h"
+#include "tests/unit/fusion/assembly/chains.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::NamedChain;
+
+class EqualCode : public ::testing::Test {
+ protected:
+  void Add(const NamedChain& of, int64_t bucket) {
+    const std::vector<Plan> plans = testing::PlansOf(of.chain, bucket);
+    if (plans.empty()) return;
+    for (const PlannedKernel& kernel : plans.front().kernels) {
+      const absl::StatusOr<KernelCode> code = CodeOf(kernel.spec);
+      ASSERT_TRUE(code.ok()) << of.name << ": " << code.status();
+      const absl::StatusOr<GeneratedKernel> generated = Generate(kernel.spec, model_);
+      if (!generated.ok()) continue;  // the engine has the next plan
+      ++kernels_;
+      const std::string key = absl::StrCat(code->Bytes(), code->ScheduleBytes());
+      const auto [at, fresh] = sources_.try_emplace(key, generated->request.source);
+      EXPECT_EQ(at->second, generated->request.source) << of.name << " at " << bucket;
+      const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(kernel.spec);
+      ASSERT_TRUE(recipe.ok()) << of.name << ": " << recipe.status();
+      EXPECT_TRUE(*recipe == generated->recipe) << of.name << " at " << bucket;
+    }
+  }
+  void AddAll(const std::vector<NamedChain>& chains) {
+    for (const NamedChain& of : chains) {
+      for (const int64_t bucket : {1, 64, 128, 192, 1024}) {
+        Add(of, of.chain.UsesM() ? bucket : 1);
+        if (!of.chain.UsesM()) break;
+      }
+    }
+    std::cout << kernels_ << " kernels of " << sources_.size() << " codes\n";
+  }
+
+  const DeviceModel model_ = testing::H200();
+  std::map<std::string, std::string> sources_;  // by code
+  size_t kernels_ = 0;
+};
+
+TEST_F(EqualCode, OfListedProblemsAndGraphsHasEqualSource) {
+  AddAll(testing::ListedChains());
+  EXPECT_LT(sources_.size() * 10, kernels_ * 9);
+}
+
+TEST_F(EqualCode, OfChainsOfEveryKindHasEqualSource) { AddAll(testing::ChainsOfEveryKind()); }
+
+}  // namespace
+}  // namespace sinter
