@@ -52,7 +52,7 @@ bool IsChecked(const LoadedPlan& plan, size_t i) {
   return plan.kernels[i]->checked_rows >= RowsAt(plan.plan, i);
 }
 
-constexpr int kMostRounds = 64;          // of replaced kernels
+constexpr int kMostRounds = 64;            // of replaced kernels
 constexpr size_t kMostReplacedText = 400;  // of what the compiler said
 
 // Of kernels that others replace; one line.
@@ -115,7 +115,7 @@ struct PlanAssembler::Walk {
   std::shared_ptr<LoadedPlan> result;      // of the variant that runs
   const PlanVariant* runs = nullptr;       // that variant, as the record has it
   std::string replaced;                    // PlanVariant::replaced of what runs
-  std::vector<PassedOver> failed;      // in order of trial
+  std::vector<PassedOver> failed;          // in order of trial
   bool not_resident = false;
   bool other_toolchain = false;  // a kernel was built under another key than its record names
 
@@ -163,9 +163,8 @@ absl::StatusOr<PlanAssembler::Attempt> PlanAssembler::TryKernels(const Building&
   attempt.kernels.assign(keys.size(), absl::UnknownError("not built"));
   const auto build = [&](int j) {
     const size_t i = first.distinct[static_cast<size_t>(j)];
-    attempt.kernels[i] =
-        kernels_->Get(variant.plan.kernels[i].spec, attempt.recipes[i], keys[i], building.on_miss,
-                      building.control, building.sources);
+    attempt.kernels[i] = kernels_->Get(variant.plan.kernels[i].spec, attempt.recipes[i], keys[i],
+                                       building.on_miss, building.control, building.sources);
   };
   ForEachIndex(static_cast<int>(first.distinct.size()), build, building.control.threads());
   for (size_t i = 0; i < keys.size(); ++i) attempt.kernels[i] = attempt.kernels[first.of[i]];
@@ -202,7 +201,8 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Building& buildin
     std::vector<size_t> positions;
     for (size_t i = 0; i < attempt.kernels.size(); ++i) {
       const absl::Status& status = attempt.kernels[i].status();
-      if (!status.ok() && !IsRefusedByCompiler(status)) return Annotate(status, absl::StrCat("kernel ", i));
+      if (!status.ok() && !IsRefusedByCompiler(status))
+        return Annotate(status, absl::StrCat("kernel ", i));
       if (status.ok()) continue;
       if (first_refusal.empty()) first_refusal = std::string(status.message());
       positions.push_back(i);
@@ -220,8 +220,8 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Building& buildin
                                     "; no other takes its place: ", status.message()));
     }
     variant->replaced = ReplacedText(refused.size(), first_refusal);
-    core_->log.Log(LogLevel::kWarn, absl::StrCat("plan '", variant->plan.name(),
-                                                 "': ", variant->replaced));
+    core_->log.Log(LogLevel::kWarn,
+                   absl::StrCat("plan '", variant->plan.name(), "': ", variant->replaced));
   }
 }
 
@@ -236,12 +236,11 @@ absl::Status PlanAssembler::Replace(const Building& building, absl::string_view 
   options.keep_going = &building.control;
   options.batch_invariant = request.batch_invariant;
   options.allow_cooperative = request.allow_cooperative;
-  SINTER_ASSIGN_OR_RETURN(variant->decisions,
-                          core_->hooks.replace(*request.chain, model, options, variant->decisions,
-                                               positions, refused));
-  const PlanAssembly assemble =
-      core_->AssemblyOf(*request.chain, request.bucket, model,
-                        {request.batch_invariant, request.allow_cooperative});
+  SINTER_ASSIGN_OR_RETURN(
+      variant->decisions,
+      core_->hooks.replace(*request.chain, model, options, variant->decisions, positions, refused));
+  const PlanAssembly assemble = core_->AssemblyOf(
+      *request.chain, request.bucket, model, {request.batch_invariant, request.allow_cooperative});
   SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, assemble(variant->decisions));
   variant->plan = std::move(assembled.plan);
   return plans_->FillVariant(*variant, toolchain, building.sources, building.control);
@@ -389,9 +388,15 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
   const std::shared_ptr<const PlanRecord> first = found.record;
-  Walk walk{options, control, std::make_shared<const Chain>(*request.chain),
-            request, found.sources, nullptr,
-            nullptr, "", {}};
+  Walk walk{options,
+            control,
+            std::make_shared<const Chain>(*request.chain),
+            request,
+            found.sources,
+            nullptr,
+            nullptr,
+            "",
+            {}};
   absl::Status status = TryVariants(*found.record, walk);
   if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
   SINTER_RETURN_IF_ERROR(status);

@@ -34,9 +34,9 @@ struct BuiltKernels {
 //
 // Variants are tried in the record's order. Kernels that do not compile are replaced, and what was
 // learnt is kept with the plan; a variant without other kernels, or one that does not load, gives
-// way to the next. One that is found wrong, now or earlier, gives way to the unfused plan at once. One that
-// waits across blocks which the driver says cannot all be resident gives way to the record that was
-// planned without such waiting.
+// way to the next. One that is found wrong, now or earlier, gives way to the unfused plan at once.
+// One that waits across blocks which the driver says cannot all be resident gives way to the record
+// that was planned without such waiting.
 class PlanAssembler {
  public:
   // `core` and the builders outlive the assembler. Plans keep `core` alive.

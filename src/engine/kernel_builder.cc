@@ -105,7 +105,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
   bool waited = false;
   const std::string flight = FlightOf(on_miss, key);
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
-      flight, control, [&] { return GetAlone(spec, recipe, key, on_miss, control, sources); }, &waited);
+      flight, control, [&] { return GetAlone(spec, recipe, key, on_miss, control, sources); },
+      &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
   if (insist && kernel.ok() && !(*kernel)->verified) return NotVerifiedError(key);
   return kernel;

@@ -76,8 +76,8 @@ class KernelBuilder {
                                          const BuildControl& control);
   // Lets the put of `record` take the place of what was refused.
   void Replace(const std::string& key, const KernelRecord& record, const Lookup& refused);
-  absl::StatusOr<CompiledKernel> RunCompiler(const KernelSource& source,
-                                             const std::string& key, const BuildControl& control);
+  absl::StatusOr<CompiledKernel> RunCompiler(const KernelSource& source, const std::string& key,
+                                             const BuildControl& control);
   // The store's answer, unless the key's toolchain is denied: then a kOtherToolchain miss.
   Lookup LookUp(const std::string& key, const BuildControl& control);
   Lookup Answer(const std::string& key);

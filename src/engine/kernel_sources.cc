@@ -7,9 +7,11 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kWidestAccess = 16;  // bytes: a source knows whether an offset is a multiple of it
+constexpr uint64_t kWidestAccess =
+    16;  // bytes: a source knows whether an offset is a multiple of it
 
-// Equal keys have equal sources. Not the kernel's code: that of a stitched kernel needs its program.
+// Equal keys have equal sources. Not the kernel's code: that of a stitched kernel needs its
+// program.
 std::string KeyOf(const KernelSpec& spec) {
   ByteWriter w;
   w.U8(static_cast<uint8_t>(spec.family));
@@ -52,10 +54,9 @@ absl::StatusOr<KernelSourcePtr> KernelSources::Of(const KernelSpec& spec) {
   SINTER_ASSIGN_OR_RETURN(source->kernel, core_->hooks.generate(spec, core_->ports.model));
   CompileRequest& request = source->kernel.request;
   const bool same = headers != nullptr && *headers == request.headers;
-  source->headers =
-      same ? std::move(headers)
-           : std::make_shared<const std::vector<std::pair<std::string, std::string>>>(
-                 std::move(request.headers));
+  source->headers = same ? std::move(headers)
+                         : std::make_shared<const std::vector<std::pair<std::string, std::string>>>(
+                               std::move(request.headers));
   request.headers.clear();
   source->digest = Sha256(request.source);
   const KernelSourcePtr made = std::move(source);

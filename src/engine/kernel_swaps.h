@@ -16,11 +16,11 @@ bool SameCut(const Plan& a, const Plan& b);
 // SameCut, and kernel by kernel the same dataflow.
 bool SameDataflows(const Plan& a, const Plan& b);
 
-// The decisions of `plan` with kernel `kernel` of each plan of `ranking` that has the same cut, in its order: of the
-// first `limit` such plans, those whose schedule there is another than `plan`'s, each once.
-// Precondition: kernel < plan.kernels.size().
-std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel, const std::vector<Plan>& ranking,
-                              size_t limit);
+// The decisions of `plan` with kernel `kernel` of each plan of `ranking` that has the same cut, in
+// its order: of the first `limit` such plans, those whose schedule there is another than `plan`'s,
+// each once. Precondition: kernel < plan.kernels.size().
+std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel,
+                                   const std::vector<Plan>& ranking, size_t limit);
 
 }  // namespace sinter
 

@@ -118,8 +118,8 @@ void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
   variant->kernel_keys.clear();
   for (size_t i = 0; i < variant->plan.kernels.size(); ++i) {
     PlannedKernel& kernel = variant->plan.kernels[i];
-    variant->kernel_keys.push_back(KernelKeyOf(kernel.spec, assembled.codes[i],
-                                               variant->sources[i], toolchain_id, arch, core));
+    variant->kernel_keys.push_back(KernelKeyOf(kernel.spec, assembled.codes[i], variant->sources[i],
+                                               toolchain_id, arch, core));
     kernel.kernel_digest = Sha256(variant->kernel_keys.back());
   }
 }

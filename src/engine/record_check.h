@@ -12,10 +12,10 @@
 
 namespace sinter {
 
-// Makes the plans and the kernel keys of a decoded record. DATA_LOSS or FAILED_PRECONDITION unless it
-// names the chain and the bucket of `request`, its decisions are of them, on the chip of `model`, and
-// the unfused plan is there. Generates no source: a digest of a source that is not the kernel's
-// makes a key that no kernel has. Asks `control` before each plan.
+// Makes the plans and the kernel keys of a decoded record. DATA_LOSS or FAILED_PRECONDITION unless
+// it names the chain and the bucket of `request`, its decisions are of them, on the chip of
+// `model`, and the unfused plan is there. Generates no source: a digest of a source that is not the
+// kernel's makes a key that no kernel has. Asks `control` before each plan.
 absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
                                 const EngineCore& core, const BuildControl& control,
                                 PlanRecord* record);

@@ -109,10 +109,10 @@ absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& 
                                    const EngineCore& core) {
   const absl::StatusOr<Decisions> decisions = DecodeDecisions(entry.bytes);
   if (!decisions.ok()) return Unusable(decisions.status().message());
-  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled,
-                          core.AssemblyOf(*request.chain, request.bucket, core.ports.model,
-                                          {request.batch_invariant,
-                                           request.allow_cooperative})(*decisions));
+  SINTER_ASSIGN_OR_RETURN(
+      AssembledPlan assembled,
+      core.AssemblyOf(*request.chain, request.bucket, core.ports.model,
+                      {request.batch_invariant, request.allow_cooperative})(*decisions));
   return std::move(assembled.plan);
 }
 

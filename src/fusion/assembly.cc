@@ -124,8 +124,8 @@ class Assembly::Maker {
       if (done_.Contains(v)) status.Update(RefuseFit("op ", vertex.root(), " is computed twice"));
       for (const int producer : vertex.producers) {
         if (done_.Contains(producer) || vertices.Contains(producer)) continue;
-        status.Update(RefuseFit("op ", vertex.root(), " comes before op ",
-                                graph_.vertex(producer).root()));
+        status.Update(
+            RefuseFit("op ", vertex.root(), " comes before op ", graph_.vertex(producer).root()));
       }
     });
     done_.Unite(vertices);

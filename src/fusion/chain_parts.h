@@ -16,8 +16,8 @@
 
 namespace sinter {
 
-// Of one chain at one bucket, with products that absorb what `absorbed` says. The chain must outlive
-// it. Not thread-safe.
+// Of one chain at one bucket, with products that absorb what `absorbed` says. The chain must
+// outlive it. Not thread-safe.
 class ChainParts {
  public:
   // FAILED_PRECONDITION where the ops have no order (StitchGraph::Make).

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "src/base/status.h"
-#include "src/fusion/refuse_fit.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/refuse_fit.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
 #include "src/product/row_order_check.h"

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/kernel_identity.h"
+#include "src/fusion/assembly.h"
 #include "src/plan/codegen.h"
 #include "src/plan/plan.h"
 
@@ -29,10 +30,21 @@ absl::StatusOr<Digest> Renewed(const KernelSpec& spec, const Digest& measured,
   return identity;
 }
 
-absl::StatusOr<TuningEntry> RenewedEntry(TuningEntry entry, const DeviceModel& model,
-                                         const Headers& old_headers,
+// The flags of a tuning key are those of a plan key: 1 batch-invariant, 2 no waiting across blocks.
+absl::StatusOr<Plan> PlanOf(const TuningEntry& entry, const Chain* chain,
+                            const DeviceModel& model) {
+  if (chain == nullptr) return absl::FailedPreconditionError("is of a chain that is not listed");
+  SINTER_ASSIGN_OR_RETURN(const Decisions decisions, DecodeDecisions(entry.bytes));
+  const AssemblyRequest request{(entry.key.flags & 1) != 0, (entry.key.flags & 2) == 0};
+  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled,
+                          Assembly(*chain, entry.key.bucket, model, request).Assemble(decisions));
+  return std::move(assembled.plan);
+}
+
+absl::StatusOr<TuningEntry> RenewedEntry(TuningEntry entry, const Chain* chain,
+                                         const DeviceModel& model, const Headers& old_headers,
                                          const MachineCodeOf& machine_code) {
-  SINTER_ASSIGN_OR_RETURN(const Plan plan, Plan::Decode(entry.bytes));
+  SINTER_ASSIGN_OR_RETURN(const Plan plan, PlanOf(entry, chain, model));
   if (plan.kernels.size() != entry.kernels.size()) {
     return absl::FailedPreconditionError(
         absl::StrCat("has ", plan.kernels.size(), " kernels, not ", entry.kernels.size()));
@@ -51,13 +63,15 @@ absl::StatusOr<TuningEntry> RenewedEntry(TuningEntry entry, const DeviceModel& m
 
 }  // namespace
 
-RenewedSet RenewSet(const TuningSet& set, const DeviceModel& model, const Headers& old_headers,
-                    const MachineCodeOf& machine_code) {
+RenewedSet RenewSet(const TuningSet& set, const DeviceModel& model,
+                    const std::function<const Chain*(const Digest&)>& chain_of,
+                    const Headers& old_headers, const MachineCodeOf& machine_code) {
   RenewedSet result;
   for (const auto& [key, entry] : set.entries()) {
     absl::StatusOr<TuningEntry> renewed =
-        key.chip == ChipDigest(model) ? RenewedEntry(entry, model, old_headers, machine_code)
-                                      : absl::FailedPreconditionError("is of another chip");
+        key.chip == ChipDigest(model)
+            ? RenewedEntry(entry, chain_of(key.chain), model, old_headers, machine_code)
+            : absl::FailedPreconditionError("is of another chip");
     if (renewed.ok()) {
       result.set.Add(*std::move(renewed));
     } else {

@@ -9,6 +9,7 @@
 
 #include "src/base/compile_request.h"
 #include "src/base/device_model.h"
+#include "src/chain/chain.h"
 #include "src/engine/tuning_set.h"
 
 namespace sinter {
@@ -24,7 +25,9 @@ struct RenewedSet {
 // Entries of `set` under the KernelIdentity that the embedded headers give. Taken are those whose
 // kernels are as measured: each has the identity in the entry under `old_headers` or the embedded
 // ones, and where it has the former, the same machine code under both.
+// `chain_of` gives the chain of a digest, or null: entries hold decisions of it alone.
 RenewedSet RenewSet(const TuningSet& set, const DeviceModel& model,
+                    const std::function<const Chain*(const Digest&)>& chain_of,
                     const std::vector<std::pair<std::string, std::string>>& old_headers,
                     const MachineCodeOf& machine_code);
 

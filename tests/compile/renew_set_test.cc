@@ -2,8 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/chain/builder.h"
 #include "src/engine/kernel_identity.h"
-#include "tests/unit/plan/sample_kernels.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/decisions.h"
 
 namespace sinter {
 namespace {
@@ -14,7 +16,13 @@ using ::testing::HasSubstr;
 class RenewSetTest : public ::testing::Test {
  protected:
   RenewSetTest() {
-    spec_ = SampleSpec(SampleG7(), Dataflow::kProduct);
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(256)}});
+    const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(128), Dim::Constant(256)}});
+    EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(a, w, false, true), DType::kBF16)).ok());
+    chain_ = *b.Finish();
+    plan_ = PlanChain(chain_, 64, model_, {})->chosen;
+    spec_ = plan_.kernels[0].spec;
     now_ = *Generate(spec_, model_);
     old_ = now_;
     for (auto& [name, bytes] : old_.request.headers) {
@@ -24,22 +32,21 @@ class RenewSetTest : public ::testing::Test {
 
   // One choice whose kernel has `identity`.
   TuningSet SetOf(const Digest& identity) const {
-    Plan plan;
-    plan.bucket = spec_.sequence.rows();
-    plan.kernels.emplace_back().spec = spec_;
     TuningEntry entry;
-    entry.key.chain = Sha256("chain");
-    entry.key.bucket = plan.bucket;
+    entry.key.chain = chain_.CanonicalDigest();
+    entry.key.bucket = plan_.bucket;
     entry.key.chip = ChipDigest(model_);
     entry.kernels = {identity};
-    entry.bytes = plan.Encode();
+    entry.bytes = EncodeDecisions(DecisionsOf(plan_));
     TuningSet set;
     set.Add(entry);
     return set;
   }
 
   RenewedSet Renew(const Digest& identity, const MachineCodeOf& code) const {
-    return RenewSet(SetOf(identity), model_, old_.request.headers, code);
+    return RenewSet(
+        SetOf(identity), model_, [this](const Digest&) { return &chain_; }, old_.request.headers,
+        code);
   }
 
   static absl::StatusOr<std::string> SameCode(const CompileRequest&) { return std::string("code"); }
@@ -50,6 +57,8 @@ class RenewSetTest : public ::testing::Test {
   }
 
   const DeviceModel model_ = *BuiltinModel("h200");
+  Chain chain_;
+  Plan plan_;
   KernelSpec spec_;
   GeneratedKernel now_, old_;
 };

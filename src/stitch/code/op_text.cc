@@ -99,10 +99,10 @@ std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,
 }
 
 std::string CompoundText(const Compound& compound, const std::string& x) {
-  const char* function = compound.function == Compound::kLog1p ? TraitsOf(UnaryKind::kLog1p).exact.function
-                         : compound.function == Compound::kOnePlusTanh
-                             ? "BesideOne::one_plus_tanh"
-                             : "BesideOne::one_minus_tanh_square";
+  const char* function =
+      compound.function == Compound::kLog1p         ? TraitsOf(UnaryKind::kLog1p).exact.function
+      : compound.function == Compound::kOnePlusTanh ? "BesideOne::one_plus_tanh"
+                                                    : "BesideOne::one_minus_tanh_square";
   return absl::StrCat(compound.negative ? "-" : "", function, "(", compound.minus ? "-" : "", x,
                       ")");
 }

@@ -15,8 +15,8 @@
 #include "src/base/device_model.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
-#include "tests/fuzz/mutate.h"
 #include "tests/fuzz/decisions/judged_chains.h"
+#include "tests/fuzz/mutate.h"
 
 namespace sinter {
 namespace {
@@ -65,7 +65,8 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
     const Chain chain = ChainOf(of);
     const absl::StatusOr<Decisions> decisions = DecodeDecisions(seed.substr(1));
     ASSERT_TRUE(decisions.ok()) << file.path() << decisions.status();
-    const absl::StatusOr<AssembledPlan> made = Assembly(chain, of.bucket, model).Assemble(*decisions);
+    const absl::StatusOr<AssembledPlan> made =
+        Assembly(chain, of.bucket, model).Assemble(*decisions);
     fit += made.ok();
     norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
              made->plan.kernels[0].spec.sequence[0].epilogue.has_norm();
@@ -74,7 +75,7 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
   EXPECT_GE(files, 7);
   EXPECT_GE(fit, 7);  // so that what fits was followed
   EXPECT_GE(norms, 1);
-  std::cout << "plan fit fuzz: executions " << executions << ", " << fit << " of " << files
+  std::cout << "decisions fuzz: executions " << executions << ", " << fit << " of " << files
             << " files fit, deaths 0\n";
 }
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/engine/record_check.h"
 #include "src/fusion/fusion.h"
-#include "tests/fuzz/mutate.h"
 #include "tests/fuzz/decisions/judged_chains.h"
+#include "tests/fuzz/mutate.h"
 #include "tests/fuzz/plan_record/records.h"
 
 namespace sinter {
@@ -53,9 +53,9 @@ TEST(PlanRecordFuzzTest, TheCorpusAndMutationsAreHandled) {
     request.chain = &chain;
     request.bucket = of.bucket;
     auto record = DecodePlanRecord(seed.substr(1));
-    passed += record.ok() && CompletePlanRecord(request, Core().ports.model, Core(),
-                                                BuildControl(), &*record)
-                                 .ok();
+    passed +=
+        record.ok() &&
+        CompletePlanRecord(request, Core().ports.model, Core(), BuildControl(), &*record).ok();
   });
   EXPECT_GE(files, 10);
   EXPECT_GE(passed, static_cast<int>(std::size(kOfCorpus)));  // so that what passes was followed

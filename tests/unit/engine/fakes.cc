@@ -562,6 +562,7 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
     };
   }
   hooks.generate = generate;
+  hooks.recipe = recipe;
   if (!generate) {
     hooks.generate = [this](const KernelSpec& spec, const DeviceModel&) {
       ++generated;

@@ -86,6 +86,7 @@ struct FakeWorld {
                                              const FusionOptions&)>
       plan;
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
+  std::function<absl::StatusOr<LaunchRecipe>(const KernelSpec&)> recipe;  // beside `generate`
   std::function<Digest(const KernelSpec&)> device_headers;
   std::function<absl::Status(const std::string& launch, const BufferList& buffers, int64_t m)> run;
   // What `run`, `launches` and `times` call a launch; unset: the entry. Positions of a plan whose
@@ -93,7 +94,7 @@ struct FakeWorld {
   std::function<std::string(const LaunchRecipe&)> name;
 
   std::atomic<int> generated{0};  // sources made by the fake generator
-  bool replaces = false;          // kernels that the compiler refuses get others, by the real search
+  bool replaces = false;  // kernels that the compiler refuses get others, by the real search
 
   // Compiler.
   std::atomic<int> compiles{0};
@@ -102,9 +103,9 @@ struct FakeWorld {
   std::string build_id = "aaaa";  // what PeekBuildId says
   bool has_compiler = true;
   int compile_ms = 0;
-  std::set<std::string> refused;         // request names that do not compile
+  std::set<std::string> refused;                      // request names that do not compile
   std::function<bool(const CompileRequest&)> spills;  // requests that do not; unset: none
-  std::atomic<int> compile_failures{0};  // the next so many compiles fail
+  std::atomic<int> compile_failures{0};               // the next so many compiles fail
 
   // Device.
   bool has_gpu = true;

@@ -14,8 +14,8 @@
 #include "src/fusion/fusion.h"
 #include "src/fusion/product_runs.h"
 #include "tests/support/constant_dim.h"
-#include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {

@@ -137,8 +137,7 @@ std::string KernelOf(Engine& engine) {
   const std::string key = PlanKeyBytes(request, core);
   const Lookup found = engine.ports().store->Get(RecordKind::kPlan, key);
   PlanRecord record = DecodePlanRecord(found.payload).value();
-  EXPECT_TRUE(
-      CompletePlanRecord(request, core.ports.model, core, BuildControl(), &record).ok());
+  EXPECT_TRUE(CompletePlanRecord(request, core.ports.model, core, BuildControl(), &record).ok());
   return record.variants.front().kernel_keys.front();
 }
 

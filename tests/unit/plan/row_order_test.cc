@@ -1,4 +1,3 @@
-#include "src/plan/decisions.h"
 #include "src/plan/row_order.h"
 
 #include <functional>
@@ -9,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
+#include "src/plan/decisions.h"
 #include "src/product/row_order_check.h"
 #include "src/stitch/program.h"
 #include "tests/support/sequences.h"

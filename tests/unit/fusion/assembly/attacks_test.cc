@@ -72,16 +72,17 @@ TEST(AssemblyAttacks, AnotherBucketAndOtherWishes) {
       ParseProblem("gemm_chain m=64 n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16")->chain;
   const Decisions waiting = DecisionsWith(
       large, [](const Plan& plan) { return IsCooperative(plan.kernels[0].spec.schedule); });
-  EXPECT_THAT(WhyNot(large, waiting, [](Decisions&) {}, apart), HasSubstr("waits across blocks"));
+  EXPECT_THAT(WhyNot(
+                  large, waiting, [](Decisions&) {}, apart),
+              HasSubstr("waits across blocks"));
 }
 
 TEST(AssemblyAttacks, KernelsInAnotherOrderTwiceOrNotAtAll) {
   const Chain chain = ProductChain();
   const Decisions sound = Unfused(chain);
   ASSERT_EQ(sound.kernels.size(), 2u);
-  EXPECT_THAT(
-      WhyNot(chain, sound, [](Decisions& d) { std::swap(d.kernels[0], d.kernels[1]); }),
-      HasSubstr("product 1 of a run is not the next one"));
+  EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { std::swap(d.kernels[0], d.kernels[1]); }),
+              HasSubstr("product 1 of a run is not the next one"));
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels.pop_back(); }),
               HasSubstr("has no kernel behind the one before it"));
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels.push_back(d.kernels[1]); }),
@@ -115,11 +116,10 @@ TEST(AssemblyAttacks, OpsThatAreNoKernels) {
   EXPECT_THAT(
       WhyNot(mixed, sound, [&](Decisions& d) { d.kernels[stitched].ops.values = {1 << 30}; }),
       HasSubstr("is no op that a kernel is made of"));
-  EXPECT_THAT(WhyNot(mixed, sound,
-                     [&](Decisions& d) {
-                       d.kernels[stitched].ops.values = d.kernels[0].ops.values;
-                     }),
-              HasSubstr("is of a run of products"));
+  EXPECT_THAT(
+      WhyNot(mixed, sound,
+             [&](Decisions& d) { d.kernels[stitched].ops.values = d.kernels[0].ops.values; }),
+      HasSubstr("is of a run of products"));
   EXPECT_THAT(WhyNot(mixed, sound, [](Decisions& d) { d.kernels[0].ops.values = {0}; }),
               HasSubstr("op 0 is no result of a run of products"));
   EXPECT_THAT(WhyNot(mixed, sound, [](Decisions& d) { d.kernels[0].ops.first = 1; }),
@@ -131,11 +131,10 @@ TEST(AssemblyAttacks, SchedulesOfOthersAndMoreThanTheChipHas) {
   const Decisions sound = Unfused(chain);
   EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels[0].schedule.stages = 32; }),
               HasSubstr("shared memory"));
-  EXPECT_THAT(WhyNot(chain, sound,
-                     [](Decisions& d) {
-                       d.kernels[0].schedule.dataflow = Dataflow::kGridExchange;
-                     }),
-              HasSubstr("kernel 0: "));
+  EXPECT_THAT(
+      WhyNot(chain, sound,
+             [](Decisions& d) { d.kernels[0].schedule.dataflow = Dataflow::kGridExchange; }),
+      HasSubstr("kernel 0: "));
   const Chain rows = ParseProblem("softmax rows=M cols=1024")->chain;
   const Decisions softmax = DecisionsWith(rows, [](const Plan&) { return true; });
   EXPECT_THAT(WhyNot(rows, softmax, [](Decisions& d) { d.kernels[0].stitch.owner = 0; }),

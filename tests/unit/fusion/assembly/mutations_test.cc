@@ -94,9 +94,8 @@ TEST_F(AssemblyMutations, AHundredThousandOfThemAreRefusedOrComputeTheChain) {
     const Subject& subject = *subjects_[random() % subjects_.size()];
     const size_t at = random() % subject.plans.size();
     const std::string bytes =
-        random() % 4 > 0
-            ? testing::MutateFields(subject.decisions[at], subject.decisions, &random)
-            : testing::MutateBytes(EncodeDecisions(subject.decisions[at]), &random);
+        random() % 4 > 0 ? testing::MutateFields(subject.decisions[at], subject.decisions, &random)
+                         : testing::MutateBytes(EncodeDecisions(subject.decisions[at]), &random);
     const absl::StatusOr<Decisions> decisions = DecodeDecisions(bytes);
     if (!decisions.ok()) continue;
     ++decoded;
