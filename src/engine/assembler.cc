@@ -109,7 +109,7 @@ PassedOver::Why WhyPassedOver(const Plan& plan, const Plan& executed, bool tuned
 struct PlanAssembler::Walk {
   const AssembleOptions& options;
   const BuildControl& control;
-  std::shared_ptr<const Chain> chain;
+  std::shared_ptr<const NormalForm> form;
   PlanRequest request;                     // that the record is for
   std::shared_ptr<KernelSources> sources;  // of the record
   std::shared_ptr<LoadedPlan> result;      // of the variant that runs
@@ -236,19 +236,20 @@ absl::Status PlanAssembler::Replace(const Building& building, absl::string_view 
   options.keep_going = &building.control;
   options.batch_invariant = request.batch_invariant;
   options.allow_cooperative = request.allow_cooperative;
-  SINTER_ASSIGN_OR_RETURN(
-      variant->decisions,
-      core_->hooks.replace(*request.chain, model, options, variant->decisions, positions, refused));
-  const PlanAssembly assemble = core_->AssemblyOf(
-      *request.chain, request.bucket, model, {request.batch_invariant, request.allow_cooperative});
+  SINTER_ASSIGN_OR_RETURN(variant->decisions,
+                          core_->hooks.replace(request.planned(), model, options,
+                                               variant->decisions, positions, refused));
+  const PlanAssembly assemble =
+      core_->AssemblyOf(request.planned(), request.bucket, model,
+                        {request.batch_invariant, request.allow_cooperative});
   SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, assemble(variant->decisions));
   variant->plan = std::move(assembled.plan);
   return plans_->FillVariant(*variant, toolchain, building.sources, building.control);
 }
 
-LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan,
+LoadedPlanPtr PlanAssembler::MakeLoaded(std::shared_ptr<const NormalForm> form, Plan plan,
                                         BuiltKernels built) const {
-  std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(chain), std::move(plan));
+  std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(form), std::move(plan));
   loaded->owner = core_;
   loaded->kernels = std::move(built.kernels);
   loaded->recipes = std::move(built.recipes);
@@ -284,7 +285,7 @@ LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) 
     if (variant.plan.fused) continue;
     absl::StatusOr<BuiltKernels> built =
         BuildKernels(walk.building(), record.toolchain_id, &variant);
-    if (built.ok()) return MakeLoaded(walk.chain, variant.plan, *std::move(built));
+    if (built.ok()) return MakeLoaded(walk.form, variant.plan, *std::move(built));
     core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the unfused plan: ",
                                                  built.status().message()));
   }
@@ -302,8 +303,8 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
   const TraceSpan span(core_->trace.get(), "verify");
   const LoadedPlanPtr unfused = candidate->plan.fused ? BuildUnfused(record, walk) : nullptr;
-  absl::StatusOr<std::unique_ptr<Verifier>> verifier =
-      Verifier::Make(core_.get(), walk.chain, candidate->plan.bucket, candidate->fixed_rows);
+  absl::StatusOr<std::unique_ptr<Verifier>> verifier = Verifier::Make(
+      core_.get(), walk.form->callers, candidate->plan.bucket, candidate->fixed_rows);
   absl::StatusOr<Verdict> verdict =
       verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
   if (!verdict.ok()) {
@@ -330,7 +331,7 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, size_t at, Walk
     walk.not_resident = true;
     return absl::FailedPreconditionError(why);
   }
-  const LoadedPlanPtr loaded = MakeLoaded(walk.chain, variant.plan, std::move(built));
+  const LoadedPlanPtr loaded = MakeLoaded(walk.form, variant.plan, std::move(built));
   SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
   if (variant.replaced != known) plans_->Learn(walk.request, record, at, variant);
   walk.result = std::make_shared<LoadedPlan>(*loaded);
@@ -388,15 +389,7 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
   const std::shared_ptr<const PlanRecord> first = found.record;
-  Walk walk{options,
-            control,
-            std::make_shared<const Chain>(*request.chain),
-            request,
-            found.sources,
-            nullptr,
-            nullptr,
-            "",
-            {}};
+  Walk walk{options, control, request.form, request, found.sources, nullptr, nullptr, "", {}};
   absl::Status status = TryVariants(*found.record, walk);
   if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
   SINTER_RETURN_IF_ERROR(status);

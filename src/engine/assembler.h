@@ -66,7 +66,8 @@ class PlanAssembler {
   // Whether the driver can keep all blocks of every cooperative kernel resident; `why` when not.
   bool Resident(const BuiltKernels& built, std::string* why) const;
 
-  LoadedPlanPtr MakeLoaded(std::shared_ptr<const Chain> chain, Plan plan, BuiltKernels built) const;
+  LoadedPlanPtr MakeLoaded(std::shared_ptr<const NormalForm> form, Plan plan,
+                           BuiltKernels built) const;
 
   // Marks or quarantines the plan's kernels.
   void Record(const LoadedPlan& plan, const Verdict& verdict);

@@ -64,11 +64,12 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
                                                           const std::vector<DevicePtr>& given,
                                                           DevicePtr workspace, bool no_rows) {
-  const std::vector<DevicePtr> buffers = no_rows ? PlacedWithoutRows(*plan->chain, given) : given;
-  SINTER_RETURN_IF_ERROR(CheckBuffers(*plan->chain, buffers));
+  const std::vector<DevicePtr> buffers = no_rows ? PlacedWithoutRows(plan->chain(), given) : given;
+  SINTER_RETURN_IF_ERROR(CheckBuffers(plan->chain(), buffers));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
   auto bound = std::make_shared<BoundPlan>();
-  const BufferList list{buffers.data(), static_cast<int>(buffers.size()), workspace};
+  const std::vector<DevicePtr> planned = plan->form->Expand(buffers);
+  const BufferList list{planned.data(), static_cast<int>(planned.size()), workspace};
   for (size_t i = 0; i < plan->kernels.size(); ++i) {
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> one,
                             plan->kernels[i]->loaded->Bind(plan->recipes[i], list));

@@ -22,8 +22,10 @@
 #include "src/engine/module_cache.h"
 #include "src/engine/plan_use.h"
 #include "src/engine/tuning_set.h"
+#include "src/engine/weak_cache.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
 #include "src/plan/picture/fusion_picture.h"
 
@@ -32,6 +34,9 @@ namespace sinter {
 // The pure functions that the engine drives, replaceable so that its own behaviour can be
 // tested without a search or a compiler behind it. All deterministic and thread-safe.
 struct PlanningHooks {
+  // What is planned for a chain. Unset: the chain itself.
+  std::function<absl::StatusOr<std::shared_ptr<const NormalForm>>(std::shared_ptr<const Chain>)>
+      normal;
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
                                              const FusionOptions&)>
       plan;
@@ -93,6 +98,22 @@ struct EngineCore {
     if (!within.ok()) return within;
     return recipe;
   }
+  // The normal form of a chain; the chain itself where rules fail, which is logged. Kept while
+  // anyone uses it.
+  std::shared_ptr<const NormalForm> FormOf(const Chain& chain) const {
+    const std::string key(chain.CanonicalDigest().View());
+    if (std::shared_ptr<const NormalForm> known = forms.Find(key)) return known;
+    auto callers = std::make_shared<const Chain>(chain);
+    std::shared_ptr<const NormalForm> form;
+    if (hooks.normal) {
+      absl::StatusOr<std::shared_ptr<const NormalForm>> made = hooks.normal(callers);
+      if (!made.ok()) log.Log(LogLevel::kError, made.status().message());
+      if (made.ok()) form = *std::move(made);
+    }
+    if (form == nullptr) form = IdentityForm(std::move(callers));
+    forms.Insert(key, form);
+    return form;
+  }
   // Of plans for `chain` on the chip of `model`; both outlive it.
   PlanAssembly AssemblyOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                           const AssemblyRequest& request) const {
@@ -109,8 +130,9 @@ struct EngineCore {
     use.launches = ports.loader != nullptr;
     return use;
   }
-  const Digest model_digest;   // of ports.model
-  const Digest tuning_digest;  // of ports.tuning; all zero without a set
+  const Digest model_digest;            // of ports.model
+  const Digest tuning_digest;           // of ports.tuning; all zero without a set
+  mutable WeakCache<NormalForm> forms;  // by canonical digest
   Counters counters;
   const std::unique_ptr<Trace> trace;  // null: none is asked for
   ToolchainDenyList denied;            // filled by CreateEngine

@@ -5,6 +5,7 @@
 #include "src/fusion/explain/explain_fusion.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/replacement.h"
+#include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
 #include "src/product/code/kernel_source.h"
 #include "src/stitch/code/stitch_source.h"
@@ -13,6 +14,7 @@ namespace sinter {
 
 std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSink log) {
   PlanningHooks hooks;
+  hooks.normal = NormalFormOf;
   hooks.plan = PlanChain;
   hooks.explain = ExplainFusion;
   hooks.assembly = MakePlanAssembly;

@@ -24,7 +24,8 @@ absl::Status WritePlan(const EngineCore& core, const LoadedPlan& plan) {
   const auto write = [&](const std::string& name, absl::string_view text) {
     status.Update(folder->Write(name, text));
   };
-  write("chain.json", ChainToJson(*plan.chain));
+  write("chain.json", ChainToJson(plan.chain()));
+  if (plan.form->changed()) write("normal_chain.json", ChainToJson(*plan.form->chain));
   write("plan.txt", ExplainPlan(plan, core.ports, core.PictureOf(plan.plan)));
   write("plan.json", plan.plan.ToJson());
   for (size_t i = 0; i < plan.kernels.size(); ++i) {

@@ -221,17 +221,17 @@ class EngineImpl : public Engine {
   }
 
   PlanRequest RequestFor(const Chain& chain, int64_t m, bool batch_invariant) const {
-    const int64_t fixed = FixedRowsOf(chain);
     PlanRequest request;
-    request.chain = &chain;
-    request.bucket = BucketOf(chain, std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
+    request.form = core_->FormOf(chain);
+    const int64_t fixed = FixedRowsOf(request.planned());
+    request.bucket = BucketOf(request.planned(), std::max<int64_t>(fixed >= 0 ? fixed : m, 1));
     request.batch_invariant = batch_invariant || core_->config.batch_invariant;
     return request;
   }
 
   std::string SpanDetail(const PlanRequest& request) const {
     if (core_->trace == nullptr) return "";
-    return absl::StrCat("chain ", request.chain->CanonicalDigest().Hex().substr(0, 16),
+    return absl::StrCat("chain ", request.chain().CanonicalDigest().Hex().substr(0, 16),
                         ", m <= ", request.bucket);
   }
 

@@ -72,7 +72,7 @@ bool IsOfThisVersion(absl::string_view library_version) {
 std::string PlanKeyBytes(const PlanRequest& request, const EngineCore& core) {
   PlanKey key;
   key.format_version = PlanFormat(core.hooks.format);
-  key.chain = request.chain->CanonicalBytes();
+  key.chain = request.chain().CanonicalBytes();
   key.bucket = request.bucket;
   key.device_model = core.model_digest;
   key.library_version = LibraryVersionOf(request, core);

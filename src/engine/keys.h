@@ -3,6 +3,7 @@
 #define SINTER_SRC_ENGINE_KEYS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,17 @@
 #include "src/chain/chain.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
+#include "src/normal/normal_form.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {
 
-// What a plan is asked for. The chain outlives the request.
+// What a plan is asked for.
 struct PlanRequest {
-  const Chain* chain = nullptr;
+  std::shared_ptr<const NormalForm> form;
+  // The caller's chain, which keys name, and the one that is planned.
+  const Chain& chain() const { return *form->callers; }
+  const Chain& planned() const { return *form->chain; }
   int64_t bucket = 0;
   bool batch_invariant = false;
   bool allow_cooperative = true;  // false after the driver's residency check failed

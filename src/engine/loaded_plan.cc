@@ -129,7 +129,7 @@ Digest AgreedDigest(const LoadedPlan& plan) {
 
 absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m) {
   if (plan.fixed_rows >= 0 || m <= plan.rows.most) return absl::OkStatus();
-  const std::string mixes = reference::WhyRowsMix(*plan.chain);
+  const std::string mixes = reference::WhyRowsMix(plan.chain());
   return absl::OutOfRangeError(absl::StrCat(
       "m is ", m, ", must be at most ", plan.rows.most, ": ",
       mixes.empty() ? "the chain numbers its rows or adds to an output without M" : mixes,
@@ -142,13 +142,14 @@ int64_t FixedRowsOf(const Chain& chain) {
   return matched.ok() ? matched->m.value : 1;  // other kernels know their own extents
 }
 
-std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan) {
+std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const NormalForm> form, Plan plan) {
+  const Chain& chain = *form->chain;
   auto loaded = std::make_shared<LoadedPlan>();
-  loaded->fixed_rows = FixedRowsOf(*chain);
-  loaded->rows = RowLimitsOf(*chain, plan);
-  if (chain->UsesM()) loaded->without_rows = KernelsWithoutRows(*chain, plan);
+  loaded->fixed_rows = FixedRowsOf(chain);
+  loaded->rows = RowLimitsOf(chain, plan);
+  if (chain.UsesM()) loaded->without_rows = KernelsWithoutRows(chain, plan);
   loaded->chosen_digest = plan.PlanDigest();
-  loaded->chain = std::move(chain);
+  loaded->form = std::move(form);
   loaded->plan = std::move(plan);
   return loaded;
 }

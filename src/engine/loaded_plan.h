@@ -11,6 +11,7 @@
 #include "src/base/digest.h"
 #include "src/chain/chain.h"
 #include "src/engine/kernel_builder.h"
+#include "src/normal/normal_form.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -36,14 +37,15 @@ struct RowLimits {
 };
 
 // Made by NewLoadedPlan alone, immutable once its maker shares it. Shared by all prepared plans of
-// equal chains. Buffers are in canonical order here.
+// equal chains. Buffers are in the canonical order of the caller's chain here.
 struct LoadedPlan {
   std::shared_ptr<const void>
       owner;  // the engine's core; first, so that kernels unload before its ports go
   // Dies after the kernels below, and tells the module cache that they are free.
   std::shared_ptr<const void> lease;
-  std::shared_ptr<const Chain> chain;
-  Plan plan;             // as executed
+  std::shared_ptr<const NormalForm> form;
+  const Chain& chain() const { return *form->callers; }
+  Plan plan;             // as executed, of form->chain
   Digest chosen_digest;  // PlanDigest of what planning chose; differs from plan's after a fallback
   // One per kernel of the plan. Kernels of equal code are one; each has a recipe of its own.
   std::vector<BuiltKernelPtr> kernels;
@@ -67,7 +69,7 @@ using LoadedPlanPtr = std::shared_ptr<const LoadedPlan>;
 
 // With what chain and plan say of it; no kernels yet. Reads the programs of stitch kernels, so that
 // no launch has to.
-std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const Chain> chain, Plan plan);
+std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const NormalForm> form, Plan plan);
 
 // OK, or OUT_OF_RANGE where a plan that was prepared for `m` rows could not be launched with them:
 // its kernels take all rows at once and are made for fewer. Names the op that joins them.
@@ -77,7 +79,7 @@ absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m);
 // the plan's own digest.
 Digest AgreedDigest(const LoadedPlan& plan);
 
-// LoadedPlan::fixed_rows of a chain.
+// LoadedPlan::fixed_rows of a chain that is planned.
 int64_t FixedRowsOf(const Chain& chain);
 
 }  // namespace sinter

@@ -5,12 +5,28 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/engine/build_lock.h"
 #include "src/engine/record_check.h"
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
+
+absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
+                                    const EngineCore& core) {
+  SINTER_ASSIGN_OR_RETURN(FusionResult result, core.hooks.plan(request.planned(), request.bucket,
+                                                               core.ports.model, options));
+  if (request.form->notes.empty()) return result;
+  const std::string notes = absl::StrJoin(request.form->notes, "; ");
+  const auto add = [&](Plan& plan) {
+    plan.note = absl::StrCat(plan.note, plan.note.empty() ? "" : "; ", notes);
+  };
+  add(result.chosen);
+  for (Plan& plan : result.alternatives) add(plan);
+  return result;
+}
+
 absl::StatusOr<FoundPlan> PlanBuilder::Get(const PlanRequest& request, OnMiss on_miss,
                                            const BuildControl& control) {
   const std::string key = PlanKeyBytes(request, *core_);
@@ -62,8 +78,7 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
   options.allow_cooperative = request.allow_cooperative;
   const TraceSpan span(core_->trace.get(), "search");
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<FusionResult> result =
-      core_->hooks.plan(*request.chain, request.bucket, core_->ports.model, options);
+  absl::StatusOr<FusionResult> result = PlanOf(request, options, *core_);
   const auto spent = std::chrono::steady_clock::now() - start;
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
   core_->counters.search_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
@@ -86,7 +101,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request, control));
   TuningOutcome tuning = ApplyTuning(request, *core_, &result);
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
-  record->chain = request.chain->CanonicalDigest();
+  record->chain = request.chain().CanonicalDigest();
   record->bucket = request.bucket;
   record->tuned = tuning.taken;
   record->tuning = std::move(tuning.words);

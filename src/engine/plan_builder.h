@@ -17,6 +17,10 @@
 
 namespace sinter {
 
+// What planning makes of the request's normal form, with the form's notes in the plans' own.
+absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
+                                    const EngineCore& core);
+
 struct FoundPlan {
   std::shared_ptr<const PlanRecord> record;
   std::shared_ptr<KernelSources> sources;  // those made for the record's keys are in it

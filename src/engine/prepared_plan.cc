@@ -25,7 +25,7 @@ class PreparedPlanImpl : public PreparedPlan {
   Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
   PlanUse Use() const override {
     PlanUse use = core_->UseOnDevice();
-    use.chain = plan_->chain->CanonicalDigest();
+    use.chain = plan_->chain().CanonicalDigest();
     use.input_order = order_;
     use.bucket = plan_->plan.bucket;
     use.batch_invariant = plan_->plan.IsBatchInvariant();

@@ -61,7 +61,7 @@ absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload,
   SINTER_ASSIGN_OR_RETURN(const DeviceModel model, ModelOf(key->device_model, core));
   SINTER_ASSIGN_OR_RETURN(const Chain chain, ChainFromCanonicalBytes(key->chain));
   PlanRequest request = RequestOfFlags(key->flags);
-  request.chain = &chain;
+  request.form = core.FormOf(chain);
   request.bucket = key->bucket;
   SINTER_ASSIGN_OR_RETURN(PlanRecord record, DecodePlanRecord(payload, LimitsOf(request)));
   SINTER_RETURN_IF_ERROR(CompletePlanRecord(request, model, core, BuildControl(), &record));
@@ -109,7 +109,7 @@ absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
 }  // namespace
 
 PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going) {
-  return {request.chain->ops().size(), keep_going};
+  return {request.planned().ops().size(), keep_going};
 }
 
 void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
@@ -127,13 +127,14 @@ void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
 absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
                                 const EngineCore& core, const BuildControl& control,
                                 PlanRecord* record) {
-  if (record->chain != request.chain->CanonicalDigest() || record->bucket != request.bucket) {
+  if (record->chain != request.chain().CanonicalDigest() || record->bucket != request.bucket) {
     return absl::DataLossError(absl::StrCat("plan record: for chain ",
                                             record->chain.Hex().substr(0, 16), " at bucket ",
                                             record->bucket));
   }
-  const PlanAssembly assemble = core.AssemblyOf(
-      *request.chain, request.bucket, model, {request.batch_invariant, request.allow_cooperative});
+  const PlanAssembly assemble =
+      core.AssemblyOf(request.planned(), request.bucket, model,
+                      {request.batch_invariant, request.allow_cooperative});
   for (PlanVariant& variant : record->variants) {
     SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
     absl::StatusOr<AssembledPlan> assembled = assemble(variant.decisions);
@@ -143,7 +144,7 @@ absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& m
     }
     CompleteVariant(*std::move(assembled), record->toolchain_id, model.arch, core, &variant);
   }
-  return CheckUnfused(*record, *request.chain);
+  return CheckUnfused(*record, request.planned());
 }
 
 absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key) {

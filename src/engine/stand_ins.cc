@@ -36,8 +36,7 @@ absl::StatusOr<LoadedPlanPtr> StandIns::Make(const PlanRequest& request, absl::s
   options.allow_cooperative = false;
   options.stand_ins = true;
   const TraceSpan span(core_->trace.get(), "stand in");
-  SINTER_ASSIGN_OR_RETURN(FusionResult planned, core_->hooks.plan(*request.chain, request.bucket,
-                                                                  core_->ports.model, options));
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanOf(request, options, *core_));
   Plan& plan = planned.chosen;
   plan.note = absl::StrCat("stand-in: ", why);
   BuiltKernels built;
@@ -50,8 +49,7 @@ absl::StatusOr<LoadedPlanPtr> StandIns::Make(const PlanRequest& request, absl::s
   }
   core_->log.Log(LogLevel::kInfo,
                  absl::StrCat("a plan of ", plan.kernels.size(), " stand-ins runs: ", why));
-  return assembler_->MakeLoaded(std::make_shared<const Chain>(*request.chain), std::move(plan),
-                                std::move(built));
+  return assembler_->MakeLoaded(request.form, std::move(plan), std::move(built));
 }
 
 absl::StatusOr<BuiltKernelPtr> StandIns::Load(const KernelSpec& spec, LaunchRecipe* recipe,

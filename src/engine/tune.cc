@@ -38,7 +38,7 @@ absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
   trial.plan = std::move(variant.plan);
   std::string why;
   if (!assembler_->Resident(built, &why)) return absl::FailedPreconditionError(why);
-  trial.loaded = assembler_->MakeLoaded(session.chain, trial.plan, std::move(built));
+  trial.loaded = assembler_->MakeLoaded(session.request.form, trial.plan, std::move(built));
   return absl::OkStatus();
 }
 
@@ -112,16 +112,9 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
   if (core_->ports.loader == nullptr || core_->ports.measurer == nullptr) {
     return absl::UnavailableError(core_->ports.no_gpu_reason);
   }
-  Session session{request,
-                  options,
-                  BuildControl(options.deadline_us, nullptr, nullptr),
-                  std::make_shared<const Chain>(*request.chain),
-                  {},
-                  {},
-                  nullptr,
-                  nullptr,
-                  nullptr,
-                  std::make_shared<KernelSources>(core_.get())};
+  Session session{request, options, BuildControl(options.deadline_us, nullptr, nullptr),
+                  {},      {},      nullptr,
+                  nullptr, nullptr, std::make_shared<KernelSources>(core_.get())};
   SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanForTuning(request, options.top_k, *core_));
   const TuningEntry* known =
       options.keep == nullptr ? nullptr : options.keep->Find(TuningKeyOf(request, *core_));

@@ -123,7 +123,7 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   const size_t limit =
       stitched ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
   const PlanAssembly assemble =
-      core_->AssemblyOf(*session.chain, session.request.bucket, core_->ports.model,
+      core_->AssemblyOf(session.request.planned(), session.request.bucket, core_->ports.model,
                         {session.request.batch_invariant, session.request.allow_cooperative});
   for (const Decisions& decisions : KernelSwaps(plan, kernel, session.ranking, limit)) {
     absl::StatusOr<AssembledPlan> assembled = assemble(decisions);
@@ -141,11 +141,13 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
 // The predicted choice comes first, so that whatever a deadline leaves can be compared with it.
 absl::Status Tuner::Measure(Session& session) {
   SINTER_RETURN_IF_ERROR(session.control.Check("measuring"));
-  SINTER_ASSIGN_OR_RETURN(session.verifier,
-                          Verifier::Make(core_.get(), session.chain, session.request.bucket,
-                                         FixedRowsOf(*session.chain)));
-  SINTER_ASSIGN_OR_RETURN(session.rotation, Rotation::Make(core_->ports.measurer.get(),
-                                                           *session.chain, *session.verifier));
+  SINTER_ASSIGN_OR_RETURN(
+      session.verifier,
+      Verifier::Make(core_.get(), session.request.form->callers, session.request.bucket,
+                     FixedRowsOf(session.request.planned())));
+  SINTER_ASSIGN_OR_RETURN(
+      session.rotation,
+      Rotation::Make(core_->ports.measurer.get(), session.request.chain(), *session.verifier));
   SINTER_RETURN_IF_ERROR(MeasureFrom(session, 0));
   SINTER_RETURN_IF_ERROR(TryKernels(session));
   TimeShortList(session);

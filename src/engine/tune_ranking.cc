@@ -6,6 +6,7 @@
 
 #include "src/base/status.h"
 #include "src/engine/kernel_swaps.h"
+#include "src/engine/plan_builder.h"
 #include "src/engine/plan_record.h"
 #include "src/product/dataflow/dataflow.h"
 
@@ -43,11 +44,9 @@ absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k
   options.batch_invariant = request.batch_invariant;
   options.top_k = top_k;
   core.counters.searched.fetch_add(1, std::memory_order_relaxed);
-  SINTER_ASSIGN_OR_RETURN(FusionResult planned, core.hooks.plan(*request.chain, request.bucket,
-                                                                core.ports.model, options));
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanOf(request, options, core));
   options.for_tuning = true;
-  SINTER_ASSIGN_OR_RETURN(FusionResult more, core.hooks.plan(*request.chain, request.bucket,
-                                                             core.ports.model, options));
+  SINTER_ASSIGN_OR_RETURN(FusionResult more, PlanOf(request, options, core));
   more.alternatives.insert(more.alternatives.begin(), std::move(more.chosen));
   AddPlans(std::move(more.alternatives), &planned);
   return planned;

@@ -31,7 +31,6 @@ struct Tuner::Session {
   const PlanRequest& request;
   const TuneOptions& options;
   const BuildControl control;
-  std::shared_ptr<const Chain> chain;
   std::vector<Plan> ranking;  // all that was planned, the predicted choice first
   std::vector<Trial> trials;
   LoadedPlanPtr unfused;  // null when it could not be built

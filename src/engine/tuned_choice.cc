@@ -74,7 +74,7 @@ void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
 
 TuningKey TuningKeyOf(const PlanRequest& request, const EngineCore& core) {
   TuningKey key;
-  key.chain = request.chain->CanonicalDigest();
+  key.chain = request.chain().CanonicalDigest();
   key.bucket = request.bucket;
   key.chip = ChipDigest(core.ports.model);
   key.flags = FlagsOf(request);
@@ -111,7 +111,7 @@ absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& 
   if (!decisions.ok()) return Unusable(decisions.status().message());
   SINTER_ASSIGN_OR_RETURN(
       AssembledPlan assembled,
-      core.AssemblyOf(*request.chain, request.bucket, core.ports.model,
+      core.AssemblyOf(request.planned(), request.bucket, core.ports.model,
                       {request.batch_invariant, request.allow_cooperative})(*decisions));
   return std::move(assembled.plan);
 }
@@ -136,10 +136,10 @@ TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionRe
   absl::StatusOr<Plan> tuned = PlanOfEntry(*entry, request, *result, core);
   if (!tuned.ok()) {
     core.counters.tuned_refused.fetch_add(1, std::memory_order_relaxed);
-    core.log.Log(LogLevel::kWarn, absl::StrCat("the tuning set's entry for chain ",
-                                               request.chain->CanonicalDigest().Hex().substr(0, 16),
-                                               " at m <= ", request.bucket,
-                                               " is not used: ", tuned.status().message()));
+    core.log.Log(LogLevel::kWarn,
+                 absl::StrCat("the tuning set's entry for chain ",
+                              request.chain().CanonicalDigest().Hex().substr(0, 16), " at m <= ",
+                              request.bucket, " is not used: ", tuned.status().message()));
     return {false, absl::StrCat("entry not used: ", tuned.status().message())};
   }
   core.counters.tuned_plans.fetch_add(1, std::memory_order_relaxed);

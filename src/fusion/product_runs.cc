@@ -57,12 +57,6 @@ class Finder {
 
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
 
-  // The input below the views of a weight; -1 when it is computed.
-  ValueId WeightAt(ValueId value) const {
-    while (ClassOf(chain_, value) == OpClass::kView) value = chain_.op(value).operands[0];
-    return chain_.op(value).kind == OpKind::kInput ? value : -1;
-  }
-
   void FindOne(ValueId product) {
     Values members = {product};
     ValueId end = product;
@@ -203,6 +197,7 @@ class Finder {
       for (ValueId operand : chain_.op(value).operands) {
         const OpClass op_class = ClassOf(chain_, operand);
         if (linear_.SpreadColumnAt(operand) >= 0 || IsScaleOf(value, operand)) continue;
+        if (matcher_.IsComputedWeight(operand)) continue;
         const bool candidate = IsComputed(op_class) || op_class == OpClass::kProduct;
         if (op_class == OpClass::kView && operand != a && members->count(operand) == 0) {
           if (UsedOnlyBy(operand, *members)) open.push_back(operand);
@@ -253,8 +248,7 @@ class Finder {
   absl::StatusOr<GraphRun> Try(ValueId product, const Values& members, ValueId end) const {
     Step(pace_, static_cast<int64_t>(kMostValues));
     const Op& op = chain_.op(product);
-    const ValueId weight = WeightAt(op.operands[1]);
-    if (weight < 0) return absl::InvalidArgumentError("its second operand is no input");
+    const ValueId weight = matcher_.WeightOf(product);
     const DType dtype = chain_.op(weight).type.dtype;
     const ValueId rows = SkipWidening(op.operands[0]);
     const ValueId unscaled = BelowFactor(rows, dtype);

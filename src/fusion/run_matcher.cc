@@ -44,13 +44,39 @@ RunMatcher::RunMatcher(const Chain& chain, int64_t bucket)
     for (const ValueId operand : chain.op(user).operands) {
       users_[static_cast<size_t>(operand)].push_back(user);
     }
+    const OpKind kind = chain.op(user).kind;
+    if (kind != OpKind::kMatmul && kind != OpKind::kConv2d) continue;
+    if (ClassOf(chain, user) != OpClass::kProduct) continue;
+    const ValueId weight = WeightOf(user);
+    if (chain.op(weight).kind != OpKind::kInput) weights_.insert(weight);
   }
+}
+
+ValueId RunMatcher::WeightOf(ValueId product) const {
+  const Op& op = chain_.op(product);
+  const auto below_widening = [&](ValueId value) {
+    while (chain_.op(value).kind == OpKind::kCast && chain_.op(value).type.dtype == DType::kF32) {
+      value = chain_.op(value).operands[0];
+    }
+    return value;
+  };
+  ValueId weight = below_widening(op.operands[1]);
+  while (op.kind == OpKind::kMatmul && chain_.op(weight).kind == OpKind::kTranspose &&
+         chain_.op(weight).type.rank() == 2) {
+    weight = below_widening(chain_.op(weight).operands[0]);
+  }
+  if (op.kind != OpKind::kMatmul || chain_.op(weight).kind != OpKind::kReshape) return weight;
+  const ValueId below = below_widening(chain_.op(weight).operands[0]);
+  const bool reads = chain_.op(below).type.rank() >= 2 &&
+                     chain_.op(below).type.dims.back() == chain_.op(weight).type.dims.back();
+  return reads && chain_.op(below).kind == OpKind::kInput ? below : weight;
 }
 
 Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const {
   const auto is_operand = [&](ValueId value) {
     if (value == a || chain_.op(value).kind == OpKind::kInput) return true;
     if (members.count(value) > 0) return false;
+    if (IsComputedWeight(value)) return true;
     const OpClass op_class = ClassOf(chain_, value);
     return op_class != OpClass::kView && op_class != OpClass::kSource;
   };

@@ -27,6 +27,10 @@ class RunMatcher {
   void Note(const GraphRun& run);
   // Whether a run stores or reads it as `dtype`.
   bool IsRounded(ValueId value, DType dtype) const;
+  // The matrix of a product, below the views through which its kernel reads it: an input, or what
+  // another kernel computes and stores.
+  ValueId WeightOf(ValueId product) const;
+  bool IsComputedWeight(ValueId value) const { return weights_.count(value) > 0; }
   bool IsOutput(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
 
  private:
@@ -45,6 +49,7 @@ class RunMatcher {
   const int64_t bucket_;
   std::vector<bool> is_output_;
   std::vector<std::vector<ValueId>> users_;
+  Values weights_;                    // that are computed
   std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
 };
 

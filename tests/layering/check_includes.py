@@ -11,7 +11,7 @@ import sys
 
 # folder -> folders whose headers it may include, beside its own. The first row whose folder holds a file decides, so
 # rows run from special to general. Rows name only rows of the layers below them.
-BELOW_ENGINE = ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/stitch", "src/reference", "src/plan",
+BELOW_ENGINE = ["src/base", "src/chain", "src/normal", "src/model", "src/draw", "src/product", "src/stitch", "src/reference", "src/plan",
                 "src/fusion"]
 TABLE = [
     ("include", []),
@@ -25,6 +25,7 @@ TABLE = [
     ("runtime", ["src/base"]),
     ("cache", ["src/base"]),
     ("src/chain", ["src/base"]),
+    ("src/normal", ["src/base", "src/chain"]),
     ("src/model", ["src/base"]),
     ("src/draw", ["src/base"]),
     ("src/product", ["src/base", "src/chain", "src/model"]),

@@ -1,0 +1,58 @@
+#include "src/normal/normal_form.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/normal/graph.h"
+#include "src/normal/rules.h"
+
+namespace sinter {
+
+absl::Span<const NormalRule> NormalRules() {
+  static constexpr NormalRule kRules[] = {
+      {"idle ops out", Law::kStructural, IdleOpsOut},
+      {"equal ops once", Law::kStructural, EqualOpsOnce},
+      {"known forms", Law::kRecomposition, KnownForms},
+      {"plain products", Law::kStructural, PlainProducts},
+      {"views in order", Law::kStructural, ViewsInOrder},
+      {"rows of M", Law::kStructural, RowsOfM},
+      {"pairs of one weight", Law::kStructural, PairsOfOneWeight},
+      {"views of inputs", Law::kStructural, ViewsOfInputs},
+      {"views of results", Law::kStructural, ViewsOfResults},
+      {"copied operands", Law::kStructural, CopiedOperands},
+      {"equal ops once more", Law::kStructural, EqualOpsOnce},
+  };
+  return kRules;
+}
+
+std::shared_ptr<const NormalForm> IdentityForm(std::shared_ptr<const Chain> chain) {
+  auto form = std::make_shared<NormalForm>();
+  for (int i = 0; i < chain->num_inputs() + chain->num_outputs(); ++i) {
+    form->buffers.push_back({i, 0});
+  }
+  form->callers = form->chain = std::move(chain);
+  return form;
+}
+
+absl::StatusOr<std::shared_ptr<const NormalForm>> NormalFormOf(std::shared_ptr<const Chain> chain) {
+  NormalGraph graph(chain);
+  bool changed = false;
+  for (const NormalRule& rule : NormalRules()) changed |= rule.apply(graph);
+  if (!changed) return IdentityForm(std::move(chain));
+  absl::StatusOr<std::shared_ptr<const NormalForm>> form = graph.Finish();
+  if (form.ok()) return form;
+  return absl::InternalError(
+      absl::StrCat("the chain has no normal form: ", form.status().message()));
+}
+
+std::vector<uint64_t> NormalForm::Expand(const std::vector<uint64_t>& callers) const {
+  std::vector<uint64_t> expanded;
+  expanded.reserve(buffers.size());
+  for (const BufferView& view : buffers) {
+    expanded.push_back(callers[static_cast<size_t>(view.buffer)] +
+                       static_cast<uint64_t>(view.offset_bytes));
+  }
+  return expanded;
+}
+
+}  // namespace sinter

@@ -1,0 +1,53 @@
+// NormalForm: a chain as planning sees it, and where its buffers lie in those of the caller's
+// chain.
+#ifndef SINTER_SRC_NORMAL_NORMAL_FORM_H_
+#define SINTER_SRC_NORMAL_NORMAL_FORM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+// Where a buffer of the normal form begins.
+struct BufferView {
+  int buffer = 0;            // of the caller's chain: canonical inputs, then outputs
+  int64_t offset_bytes = 0;  // a multiple of 16
+  bool operator==(const BufferView& o) const {
+    return buffer == o.buffer && offset_bytes == o.offset_bytes;
+  }
+};
+
+// Immutable; any thread may read it.
+struct NormalForm {
+  std::shared_ptr<const Chain> callers;
+  std::shared_ptr<const Chain> chain;  // what is planned
+  // By buffer of `chain`: its canonical inputs, then its outputs, which are the caller's one by
+  // one.
+  std::vector<BufferView> buffers;
+  // For plans: what costs a kernel that the caller's chain does not show, and why.
+  std::vector<std::string> notes;
+
+  // Whether any rule applied. Otherwise the two chains are one, and so are their buffers.
+  bool changed() const { return chain != callers; }
+
+  // The caller's canonical buffers as those of `chain`. Precondition: one address for each buffer
+  // of the caller's chain.
+  std::vector<uint64_t> Expand(const std::vector<uint64_t>& callers) const;
+};
+
+// A function of the canonical bytes alone. Computes what the caller's chain computes: every bit of
+// the reference is the same where structural rules alone were applied, and f32 results are equal
+// where recompositions were (rules.h). INTERNAL if a rule made a chain that the builder refuses.
+absl::StatusOr<std::shared_ptr<const NormalForm>> NormalFormOf(std::shared_ptr<const Chain> chain);
+
+// The chain itself: what a caller without rules plans.
+std::shared_ptr<const NormalForm> IdentityForm(std::shared_ptr<const Chain> chain);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_NORMAL_NORMAL_FORM_H_

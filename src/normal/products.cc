@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/ceil_div.h"
+#include "src/normal/layout.h"
+#include "src/normal/rules.h"
+
+namespace sinter {
+namespace {
+
+bool IsTurned(const Op& op) {  // a matrix's transpose
+  return op.kind == OpKind::kTranspose && op.axes == std::vector<int32_t>{1, 0};
+}
+
+// Its last two axes change places.
+ValueId AddTurned(NormalGraph& graph, ValueId value) {
+  std::vector<int32_t> axes(graph.type(value).dims.size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int32_t>(i);
+  std::swap(axes[axes.size() - 2], axes[axes.size() - 1]);
+  const Op& op = graph.op(value);
+  if (op.kind == OpKind::kTranspose && op.axes == axes) return op.operands[0];
+  return graph.AddTranspose(value, std::move(axes));
+}
+
+bool IsBatchOfOne(const std::vector<Dim>& dims) {
+  return dims.size() > 2 &&
+         std::all_of(dims.begin(), dims.end() - 2, [](Dim dim) { return dim == Dim::Constant(1); });
+}
+
+// The weight without its batch of one.
+ValueId Unbatched(NormalGraph& graph, ValueId id) {
+  Op product = graph.op(id);
+  const std::vector<Dim> dims = graph.type(product.operands[1]).dims;
+  if (!IsBatchOfOne(dims)) return id;
+  product.operands[1] = graph.AddView(OpKind::kReshape, product.operands[1],
+                                      std::vector<Dim>(dims.end() - 2, dims.end()));
+  const std::vector<Dim> whole = product.type.dims;
+  const size_t rank = graph.type(product.operands[0]).dims.size();
+  product.type.dims.assign(whole.end() - static_cast<std::ptrdiff_t>(rank), whole.end());
+  const ValueId matrix = graph.Add(std::move(product));
+  return graph.type(matrix).dims == whole ? matrix : graph.AddView(OpKind::kReshape, matrix, whole);
+}
+
+// Pads what products cannot read, and copies what lies where they do not.
+class Copies {
+ public:
+  explicit Copies(NormalGraph& graph) : graph_(graph) {}
+
+  ValueId Product(ValueId id) {
+    const Op& op = graph_.op(id);
+    if (op.kind == OpKind::kConv2d) return Convolution(id);
+    if (!IsRowProduct(graph_, op) || op.transpose_a) return id;
+    const ValueId x = op.operands[0], w = op.operands[1];
+    const DType dtype = graph_.type(x).dtype;
+    const Dim k = graph_.type(x).dims.back();
+    if (!IsFloat(dtype) || SizeOf(dtype) != 2 || graph_.type(w).dtype != dtype) return id;
+    if (k.symbolic || SymbolicAxis(graph_.type(x).dims) > 0 || UsesM(w)) return id;
+    const std::vector<Dim> dims = graph_.type(w).dims;
+    const bool transposed = op.transpose_b;
+    const int axis = graph_.type(x).rank() - 1;
+    const int64_t missing = RoundUp(k.value, VectorOf(dtype)) - k.value;
+    const ValueId rows = missing > 0 ? Padded(x, axis, missing) : Rows(x);
+    bool along_k = transposed;
+    const ValueId weight = missing > 0 ? PaddedWeight(w, &along_k, missing) : Weight(w, &along_k);
+    if (rows == x && weight == w && along_k == transposed) return id;
+    Op product = graph_.op(id);
+    product.operands = {rows, weight};
+    product.transpose_b = along_k;
+    return graph_.Add(std::move(product));
+  }
+
+ private:
+  bool UsesM(ValueId value) const { return SymbolicAxis(graph_.type(value).dims) >= 0; }
+
+  // Zeros behind the elements of an axis.
+  ValueId Padded(ValueId value, int axis, int64_t missing) {
+    const TensorType type = graph_.type(value);
+    const auto [known, fresh] = padded_.try_emplace({value, axis, missing}, -1);
+    if (!fresh) return known->second;
+    graph_.Note(absl::StrCat(
+        "copied with zeros: ", ToString(type), ", ", ToString(type.dims[static_cast<size_t>(axis)]),
+        " to ", type.dims[static_cast<size_t>(axis)].value + missing, ", a multiple of 16 bytes"));
+    std::vector<Dim> dims = type.dims;
+    dims[static_cast<size_t>(axis)] = Dim::Constant(missing);
+    const ValueId zeros =
+        graph_.AddView(OpKind::kBroadcast, graph_.AddScalar(0, type.dtype), std::move(dims));
+    return known->second = graph_.AddConcat({value, zeros}, axis);
+  }
+
+  // A cast to its own dtype: kernels that make a product's operand store it without gaps.
+  ValueId Copied(ValueId value, absl::string_view why) {
+    const auto [known, fresh] = copied_.try_emplace(value, -1);
+    if (!fresh) return known->second;
+    graph_.Note(absl::StrCat("copied: ", ToString(graph_.type(value)), ", ", why));
+    return known->second = graph_.AddCast(value, graph_.type(value).dtype);
+  }
+
+  ValueId Rows(ValueId x) {
+    const Op& op = graph_.op(x);
+    if (op.kind != OpKind::kInput) return x;
+    if (IsMatrix({op.type.dims, op.strides, 0}, op.type.dtype)) return x;
+    return Copied(x, "whose rows lie at several strides or at no multiples of 16 bytes");
+  }
+
+  // Below the transposes of a matrix, each of which turns the flag.
+  ValueId Straight(ValueId w, bool* along_k) const {
+    while (IsTurned(graph_.op(w))) {
+      w = graph_.op(w).operands[0];
+      *along_k = !*along_k;
+    }
+    return w;
+  }
+
+  // A weight whose rows are multiples of 16 bytes. `along_k`: its rows are along K, not along N.
+  ValueId Weight(ValueId w, bool* along_k) {
+    bool along = *along_k;
+    const ValueId straight = Straight(w, &along);
+    const Op& op = graph_.op(straight);
+    const int64_t vector = VectorOf(op.type.dtype);
+    const bool input = op.kind == OpKind::kInput;
+    NormalLayout layout{op.type.dims, input ? op.strides : ContiguousStrides(op.type.dims), 0};
+    // As a matrix of the other axis.
+    if (input && !IsMatrix(layout, op.type.dtype) && !graph_.IsWritten(straight)) {
+      const NormalLayout turned{
+          {layout.dims[1], layout.dims[0]}, {layout.strides[1], layout.strides[0]}, 0};
+      if (IsMatrix(turned, op.type.dtype)) {
+        *along_k = !along;
+        return graph_.AddInput(straight, {op.type.dtype, turned.dims}, turned.strides, 0);
+      }
+    }
+    const int64_t length = op.type.dims[1].value;
+    if (IsMatrix(layout, op.type.dtype)) return w;
+    if (length % vector == 0) {
+      if (!input) return w;
+      *along_k = along;
+      return Copied(straight, "whose rows are no multiples of 16 bytes apart");
+    }
+    *along_k = !along;
+    return Copied(AddTurned(graph_, straight), "with rows along K");
+  }
+
+  // With zeros behind K, and rows along it.
+  ValueId PaddedWeight(ValueId w, bool* along_k, int64_t missing) {
+    ValueId straight = Straight(w, along_k);
+    const int64_t n = graph_.type(straight).dims[*along_k ? 0 : 1].value;
+    if (!*along_k && n % VectorOf(graph_.type(straight).dtype) != 0) {
+      straight = AddTurned(graph_, straight);
+      *along_k = true;
+    }
+    return Padded(straight, *along_k ? 1 : 0, missing);
+  }
+
+  // Pads the channels of an image and of its filter.
+  ValueId Convolution(ValueId id) {
+    Op op = graph_.op(id);
+    const TensorType x = graph_.type(op.operands[0]);
+    const int64_t missing = RoundUp(x.dims.back().value, VectorOf(x.dtype)) - x.dims.back().value;
+    if (SizeOf(x.dtype) != 2) return id;
+    const TensorType w = graph_.type(op.operands[1]);
+    const bool hwio = op.conv.filter == FilterLayout::kHWIO;
+    const bool turn = hwio && w.dims[3].value % VectorOf(w.dtype) != 0;
+    if (missing == 0 && !turn) return id;
+    if (turn) {
+      op.operands[1] = graph_.AddTranspose(op.operands[1], {3, 0, 1, 2});
+      op.conv.filter = FilterLayout::kOHWI;
+      if (missing == 0) op.operands[1] = Copied(op.operands[1], "with rows along its channels");
+    }
+    if (missing > 0) {
+      op.operands[0] = Padded(op.operands[0], 3, missing);
+      op.operands[1] = Padded(op.operands[1], op.conv.in_axis(), missing);
+    }
+    return graph_.Add(std::move(op));
+  }
+
+  NormalGraph& graph_;
+  std::map<std::tuple<ValueId, int, int64_t>, ValueId> padded_;
+  std::map<ValueId, ValueId> copied_;
+};
+
+}  // namespace
+
+bool PlainProducts(NormalGraph& graph) {
+  return graph.Rewrite([&](ValueId id) {
+    if (graph.op(id).kind != OpKind::kMatmul) return id;
+    const ValueId plain = Unbatched(graph, id);
+    if (plain != id || !IsRowProduct(graph, graph.op(id)) || !graph.op(id).transpose_a) {
+      return plain;
+    }
+    Op product = graph.op(id);
+    product.operands[0] = AddTurned(graph, product.operands[0]);
+    product.transpose_a = false;
+    return graph.Add(std::move(product));
+  });
+}
+
+bool CopiedOperands(NormalGraph& graph) {
+  Copies copies(graph);
+  return graph.Rewrite([&](ValueId id) { return copies.Product(id); });
+}
+
+}  // namespace sinter

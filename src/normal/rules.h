@@ -1,0 +1,66 @@
+// Rules: what makes a chain one that plans. Each is a function with a law.
+#ifndef SINTER_SRC_NORMAL_RULES_H_
+#define SINTER_SRC_NORMAL_RULES_H_
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "src/normal/graph.h"
+
+namespace sinter {
+
+// What holds of a rule's result, by the reference.
+enum class Law {
+  kStructural,     // every bit is the same
+  kRecomposition,  // equal once rounded to f32, but where the rule's comment lists an exception
+};
+
+struct NormalRule {
+  absl::string_view name;
+  Law law;
+  // True if it changed anything.
+  bool (*apply)(NormalGraph& graph);
+};
+
+// In the order in which they are applied, each once.
+absl::Span<const NormalRule> NormalRules();
+
+// idle_ops.cc
+// Views that move nothing, views in a row as one, casts of what has the type and its precision.
+bool IdleOpsOut(NormalGraph& graph);
+// Equal ops on equal operands are one. Two results of a chain stay two.
+bool EqualOpsOnce(NormalGraph& graph);
+
+// recompose.cc
+// Every spelling of SiLU, of both GELUs, of relu and of a mean as the op or composite that kernels
+// know. Exceptions: where x / (1 + exp(-x)) or its like is NaN for -infinity, x * sigmoid(x) is
+// too; results below the least normal f32 may differ in their last bit.
+bool KnownForms(NormalGraph& graph);
+
+// rows.cc
+// M first, and rows that products read not regrouped on their way: [1, M, K] and [B, M, K] become
+// rows of M, a reshape that only regroups rows goes. Where the rows of a value lie one behind the
+// other, its buffer stays what it is.
+bool RowsOfM(NormalGraph& graph);
+// Views in a row through which M travels to another axis and back.
+bool ViewsInOrder(NormalGraph& graph);
+
+// products.cc
+// A batch of one product is a product; rows of which the product takes the transpose are transposed
+// by an op of their own.
+bool PlainProducts(NormalGraph& graph);
+// Slices of the columns of a product that nobody else reads are products with slices of the
+// weight, where the slices are gate and up.
+bool PairsOfOneWeight(NormalGraph& graph);
+// What products cannot read is copied: rows that lie at several strides, matrices whose rows are no
+// multiples of 16 bytes, K and channels that are none either, with zeros behind them.
+bool CopiedOperands(NormalGraph& graph);
+
+// borders.cc
+// Views of inputs that products read are inputs with other strides.
+bool ViewsOfInputs(NormalGraph& graph);
+// Reshapes of results of products are strides of outputs.
+bool ViewsOfResults(NormalGraph& graph);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_NORMAL_RULES_H_

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "src/normal/layout.h"
+#include "src/normal/rules.h"
+
+namespace sinter {
+namespace {
+
+// Views in a row that have the layout of one slice, one reshape and one transpose.
+struct PlainViews {
+  std::vector<int64_t> starts;
+  std::vector<Dim> extents;   // of the slice
+  std::vector<Dim> reshaped;  // in the order in which the elements lie
+  std::vector<int32_t> axes;  // of the transpose
+};
+
+bool LeadsWithM(const std::vector<Dim>& dims) { return SymbolicAxis(dims) <= 0; }
+
+// Cuts `offset`, in elements of a tensor of `dims` without gaps, into an index of each axis.
+bool StartsAt(int64_t offset, const std::vector<Dim>& dims, std::vector<int64_t>* starts) {
+  starts->assign(dims.size(), 0);
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i].symbolic) return offset == 0;
+    (*starts)[i] = offset % dims[i].value;
+    offset /= dims[i].value;
+  }
+  return offset == 0;
+}
+
+// The axes of `layout` from the outermost to the innermost, as they lie in a tensor of `base` dims
+// without gaps: each axis of `base` is a part of itself, cut into some of them. False otherwise.
+bool FindPlainViews(const NormalLayout& layout, const std::vector<Dim>& base, PlainViews* found) {
+  std::vector<int32_t> order(layout.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto is_long = [&](int32_t axis) {
+    return layout.dims[static_cast<size_t>(axis)] != Dim::Constant(1);
+  };
+  const auto stride = [&](int32_t axis) { return layout.strides[static_cast<size_t>(axis)]; };
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    if (is_long(a) != is_long(b)) return !is_long(a);
+    if (!is_long(a)) return false;
+    if (stride(a).m_power != stride(b).m_power) return stride(a).m_power > stride(b).m_power;
+    return stride(a).value > stride(b).value;
+  });
+  if (!StartsAt(layout.offset, base, &found->starts)) return false;
+  const std::vector<Stride> steps = ContiguousStrides(base);
+  found->extents.assign(base.size(), Dim::Constant(1));
+  size_t next = 0;
+  while (next < order.size() && !is_long(order[next])) ++next;
+  for (size_t i = 0; i < base.size(); ++i) {
+    // Axes whose elements are less than one step of the axis outside apart.
+    Dim& extent = found->extents[i];
+    int64_t count = 1;
+    size_t end = next;
+    while (end < order.size() && stride(order[end]).m_power == steps[i].m_power &&
+           stride(order[end]).value >= steps[i].value) {
+      const Dim dim = layout.dims[static_cast<size_t>(order[end])];
+      if (dim.symbolic && (end > next || !base[i].symbolic)) return false;
+      if (dim.symbolic) extent = Dim::M();
+      count *= dim.symbolic ? 1 : dim.value;
+      ++end;
+    }
+    // They lie one behind the other.
+    Stride expected = steps[i];
+    for (size_t k = end; k-- > next;) {
+      if (stride(order[k]) != expected) return false;
+      const Dim dim = layout.dims[static_cast<size_t>(order[k])];
+      expected = dim.symbolic ? Stride{expected.value, expected.m_power + 1}
+                              : Stride{expected.value * dim.value, expected.m_power};
+    }
+    if (!extent.symbolic) extent = Dim::Constant(count);
+    if (extent.symbolic != base[i].symbolic && !(extent == Dim::Constant(1))) return false;
+    if (base[i].symbolic && !extent.symbolic) return false;
+    if (!base[i].symbolic && found->starts[i] + extent.value > base[i].value) return false;
+    next = end;
+  }
+  if (next != order.size()) return false;
+  found->axes.assign(order.size(), 0);
+  for (size_t i = 0; i < order.size(); ++i) {
+    found->reshaped.push_back(layout.dims[static_cast<size_t>(order[i])]);
+    found->axes[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
+  }
+  return LeadsWithM(found->reshaped);
+}
+
+// Whether M leads the base and the value, and not each of the views between.
+bool IsTroubled(const NormalGraph& graph, ValueId value) {
+  if (!LeadsWithM(graph.type(value).dims)) return false;
+  bool between = false;
+  ValueId below = graph.op(value).operands[0];
+  for (; IsView(graph.op(below)); below = graph.op(below).operands[0]) {
+    between = between || !LeadsWithM(graph.type(below).dims);
+  }
+  return between && LeadsWithM(graph.type(below).dims);
+}
+
+}  // namespace
+
+bool ViewsInOrder(NormalGraph& graph) {
+  return graph.Rewrite([&](ValueId id) {
+    if (!IsView(graph.op(id)) || !IsTroubled(graph, id)) return id;
+    ValueId base = -1;
+    NormalLayout layout;
+    PlainViews plain;
+    if (!LayoutBelowViews(graph, id, &base, &layout)) return id;
+    // Of an input too, the views are of its elements, not of where they lie.
+    NormalLayout views{graph.type(base).dims, ContiguousStrides(graph.type(base).dims), 0};
+    std::vector<ValueId> chain;
+    for (ValueId v = id; v != base; v = graph.op(v).operands[0]) chain.push_back(v);
+    for (auto v = chain.rbegin(); v != chain.rend(); ++v) {
+      if (!ViewLayout(graph.op(*v), &views)) return id;
+    }
+    const std::vector<Dim> dims = graph.type(base).dims;
+    if (!FindPlainViews(views, dims, &plain)) return id;
+    ValueId value = base;
+    if (plain.extents != dims) value = graph.AddSlice(value, plain.starts, plain.extents);
+    if (plain.reshaped != graph.type(value).dims) {
+      value = graph.AddView(OpKind::kReshape, value, plain.reshaped);
+    }
+    if (!std::is_sorted(plain.axes.begin(), plain.axes.end())) {
+      value = graph.AddTranspose(value, plain.axes);
+    }
+    return value;
+  });
+}
+
+}  // namespace sinter
