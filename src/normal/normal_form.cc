@@ -13,14 +13,16 @@ absl::Span<const NormalRule> NormalRules() {
       {"idle ops out", Law::kStructural, IdleOpsOut},
       {"equal ops once", Law::kStructural, EqualOpsOnce},
       {"known forms", Law::kRecomposition, KnownForms},
+      {"sums of vectors", Law::kStructural, SumsOfVectors},
       {"plain products", Law::kStructural, PlainProducts},
-      {"views in order", Law::kStructural, ViewsInOrder},
       {"rows of M", Law::kStructural, RowsOfM},
+      {"idle ops out", Law::kStructural, IdleOpsOut},  // views between rows that were relabelled
+      {"views in order", Law::kStructural, ViewsInOrder},
       {"pairs of one weight", Law::kStructural, PairsOfOneWeight},
       {"views of inputs", Law::kStructural, ViewsOfInputs},
       {"views of results", Law::kStructural, ViewsOfResults},
       {"copied operands", Law::kStructural, CopiedOperands},
-      {"equal ops once more", Law::kStructural, EqualOpsOnce},
+      {"equal ops once", Law::kStructural, EqualOpsOnce},
   };
   return kRules;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,32 @@ ValueId Unbatched(NormalGraph& graph, ValueId id) {
   product.type.dims.assign(whole.end() - static_cast<std::ptrdiff_t>(rank), whole.end());
   const ValueId matrix = graph.Add(std::move(product));
   return graph.type(matrix).dims == whole ? matrix : graph.AddView(OpKind::kReshape, matrix, whole);
+}
+
+// A product of a matrix by a vector as the sum of the matrix by the vector spread over its rows.
+ValueId SumOfVector(NormalGraph& graph, ValueId id) {
+  const Op product = graph.op(id);
+  const TensorType a = graph.type(product.operands[0]), b = graph.type(product.operands[1]);
+  const bool one = product.type.dims.back() == Dim::Constant(1) && !product.transpose_a;
+  const Dim k = a.dims.back();
+  if (!one || !IsFloat(a.dtype) || !IsFloat(b.dtype) || k.symbolic || a.rank() < b.rank()) return id;
+  if (SymbolicAxis(b.dims) >= 0) return id;
+  const auto widened = [&](ValueId value) {
+    return graph.type(value).dtype == DType::kF32 ? value : graph.AddCast(value, DType::kF32);
+  };
+  std::vector<Dim> turned = b.dims;
+  turned[turned.size() - 2] = Dim::Constant(1);
+  turned.back() = k;
+  const ValueId vector = graph.AddView(OpKind::kReshape, widened(product.operands[1]), turned);
+  const ValueId spread = graph.AddView(OpKind::kBroadcast, vector, a.dims);
+  Op sum;
+  sum.kind = OpKind::kReduce;
+  sum.reduce = ReduceKind::kSum;
+  sum.operands = {graph.AddBinary(BinaryKind::kMul, widened(product.operands[0]), spread)};
+  sum.axes = {static_cast<int32_t>(a.rank() - 1)};
+  sum.keepdims = true;
+  sum.type = product.type;
+  return graph.Add(std::move(sum));
 }
 
 // Pads what products cannot read, and copies what lies where they do not.
@@ -192,6 +219,12 @@ bool PlainProducts(NormalGraph& graph) {
     product.operands[0] = AddTurned(graph, product.operands[0]);
     product.transpose_a = false;
     return graph.Add(std::move(product));
+  });
+}
+
+bool SumsOfVectors(NormalGraph& graph) {
+  return graph.Rewrite([&](ValueId id) {
+    return graph.op(id).kind == OpKind::kMatmul ? SumOfVector(graph, id) : id;
   });
 }
 

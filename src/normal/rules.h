@@ -21,7 +21,7 @@ struct NormalRule {
   bool (*apply)(NormalGraph& graph);
 };
 
-// In the order in which they are applied, each once.
+// In the order in which they are applied.
 absl::Span<const NormalRule> NormalRules();
 
 // idle_ops.cc
@@ -45,6 +45,8 @@ bool RowsOfM(NormalGraph& graph);
 bool ViewsInOrder(NormalGraph& graph);
 
 // products.cc
+// A product with a vector is a sum: its matrix is read once, and the sum is stitched.
+bool SumsOfVectors(NormalGraph& graph);
 // A batch of one product is a product; rows of which the product takes the transpose are transposed
 // by an op of their own.
 bool PlainProducts(NormalGraph& graph);

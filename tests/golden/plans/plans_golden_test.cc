@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/parallel.h"
 #include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 
@@ -130,7 +132,9 @@ std::string PlanText(const Plan& plan) {
 
 std::string ResultText(const Case& one, const DeviceModel& model) {
   if (!one.chain.ok()) return absl::StrCat("refused: ", one.chain.status().message());
-  const absl::StatusOr<FusionResult> planned = PlanChain(*one.chain, one.bucket, model, {});
+  const auto form = NormalFormOf(std::make_shared<const Chain>(*one.chain));
+  if (!form.ok()) return absl::StrCat("no normal form: ", form.status().message());
+  const absl::StatusOr<FusionResult> planned = PlanChain(*(*form)->chain, one.bucket, model, {});
   return planned.ok() ? PlanText(planned->chosen)
                       : absl::StrCat("refused: ", planned.status().message());
 }

@@ -1,0 +1,21 @@
+// Rough chains: as frameworks write them, with views, casts and layouts that kernels do not need.
+#ifndef SINTER_TESTS_SUPPORT_ROUGH_CHAIN_H_
+#define SINTER_TESTS_SUPPORT_ROUGH_CHAIN_H_
+
+#include <cstdint>
+
+#include "src/chain/chain.h"
+
+namespace sinter::testing {
+
+// A function of its argument alone. One or two products of bf16 with what stands around them in
+// such chains: rows of two or three axes, M on the first or the second or nowhere, views that
+// regroup rows and columns before, between and behind products, transposed rows and matrices, views
+// of weights, batches of one, weights that are computed, one weight of gate and up, K and N that are
+// no multiples of 8, strided inputs, duplicated casts, and activations in all spellings. One to
+// three outputs. Inputs are those of RandomInputs.
+Chain MakeRoughChain(uint64_t seed);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_ROUGH_CHAIN_H_

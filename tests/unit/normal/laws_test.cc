@@ -1,0 +1,173 @@
+// Each rule's law on random chains: the reference computes the same before and after it.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/engine/trial_data.h"
+#include "src/normal/graph.h"
+#include "src/normal/rules.h"
+#include "src/reference/reference.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/random_stitch_graph.h"
+#include "tests/support/rough_chain.h"
+
+namespace sinter {
+namespace {
+
+using FormPtr = std::shared_ptr<const NormalForm>;
+using Bytes = std::vector<std::string>;
+
+constexpr char kPoison = '\x5a';
+
+// The caller's output buffers as the reference fills them through the views of a form.
+Bytes OutputsOf(const NormalForm& form, int64_t m, const Bytes& inputs) {
+  const Chain& callers = *form.callers;
+  Bytes outputs;
+  for (int i = 0; i < callers.num_outputs(); ++i) {
+    outputs.emplace_back(static_cast<size_t>(*OutputBytes(callers, i, m)), kPoison);
+  }
+  std::vector<uint64_t> buffers;
+  for (const std::string& input : inputs) {
+    buffers.push_back(reinterpret_cast<uint64_t>(input.data()));
+  }
+  for (std::string& output : outputs) buffers.push_back(reinterpret_cast<uint64_t>(&output[0]));
+  const std::vector<uint64_t> views = form.Expand(buffers);
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (size_t i = 0; i < views.size(); ++i) {
+    const bool input = i < static_cast<size_t>(form.chain->num_inputs());
+    if (input) in.push_back(reinterpret_cast<const void*>(views[i]));
+    if (!input) out.push_back(reinterpret_cast<void*>(views[i]));
+  }
+  ReferenceOptions options;
+  options.threads = 1;
+  const absl::Status status = RunReference(*form.chain, m, in, out, options);
+  EXPECT_TRUE(status.ok()) << status;
+  return outputs;
+}
+
+// How many values of two outputs differ. f32 buffers hold the result rounded to f32; where
+// `numbers`, NaN is NaN and 0 is -0.
+int64_t Differences(const std::string& a, const std::string& b, DType dtype, bool numbers) {
+  const auto size = static_cast<size_t>(SizeOf(dtype));
+  int64_t count = 0;
+  for (size_t at = 0; at + size <= a.size(); at += size) {
+    if (std::memcmp(&a[at], &b[at], size) == 0) continue;
+    float x = 0, y = 1;
+    if (numbers && dtype == DType::kF32) {
+      std::memcpy(&x, &a[at], size);
+      std::memcpy(&y, &b[at], size);
+    } else if (numbers && size == 2) {
+      uint16_t p, q;
+      std::memcpy(&p, &a[at], size);
+      std::memcpy(&q, &b[at], size);
+      x = dtype == DType::kF16 ? F16ToF32(p) : BF16ToF32(p);
+      y = dtype == DType::kF16 ? F16ToF32(q) : BF16ToF32(q);
+    }
+    count += !(x == y || (x != x && y != y));
+  }
+  return count;
+}
+
+// A chain with the m that it is computed for.
+struct Drawn {
+  std::string name;
+  std::shared_ptr<const Chain> chain;
+  int64_t m = 1;
+};
+
+std::vector<Drawn> DrawnChains() {
+  std::vector<Drawn> all;
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
+    all.push_back({absl::StrCat("rough ", seed),
+                   std::make_shared<const Chain>(testing::MakeRoughChain(seed)),
+                   static_cast<int64_t>(1 + seed % 7)});
+  }
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    all.push_back({absl::StrCat("graph ", seed),
+                   std::make_shared<const Chain>(testing::MakeRandomGraph(seed)),
+                   std::min<int64_t>(testing::RowsOfRandomGraph(seed), 40)});
+  }
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    all.push_back({absl::StrCat("stitch ", seed),
+                   std::make_shared<const Chain>(testing::MakeRandomStitchGraph(seed)), 3});
+  }
+  return all;
+}
+
+// `before` and `after` compute the same by `law`.
+void ExpectLaw(const NormalForm& before, const NormalForm& after, const Drawn& drawn, Law law) {
+  const absl::StatusOr<Bytes> inputs = RandomInputs(*drawn.chain, drawn.m, 7);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  const Bytes want = OutputsOf(before, drawn.m, *inputs), got = OutputsOf(after, drawn.m, *inputs);
+  for (size_t i = 0; i < want.size(); ++i) {
+    const DType dtype = drawn.chain->output_type(static_cast<int>(i)).dtype;
+    EXPECT_EQ(Differences(want[i], got[i], dtype, law == Law::kRecomposition), 0)
+        << "output " << i << " of " << drawn.name << "\nbefore:\n"
+        << before.chain->ToString() << "\nafter:\n"
+        << after.chain->ToString();
+  }
+}
+
+TEST(NormalRules, KeepTheirLawsOnRandomChains) {
+  std::map<std::string, int> applied;
+  for (const Drawn& drawn : DrawnChains()) {
+    NormalGraph graph(drawn.chain);
+    for (const NormalRule& rule : NormalRules()) {
+      NormalGraph before = graph;
+      if (!rule.apply(graph)) continue;
+      ++applied[std::string(rule.name)];
+      NormalGraph copy = graph;
+      const absl::StatusOr<FormPtr> from = before.Finish(), to = copy.Finish();
+      ASSERT_TRUE(from.ok()) << drawn.name << ", before " << rule.name << ": " << from.status();
+      ASSERT_TRUE(to.ok()) << drawn.name << ", after " << rule.name << ": " << to.status() << "\n"
+                           << (*from)->chain->ToString();
+      SCOPED_TRACE(std::string(rule.name));
+      ExpectLaw(**from, **to, drawn, rule.law);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+  for (const NormalRule& rule : NormalRules()) {
+    EXPECT_GE(applied[std::string(rule.name)], 15) << rule.name << " was hardly applied";
+  }
+}
+
+// The whole form, and what it is a function of.
+TEST(NormalForm, ComputesWhatTheCallersChainDoes) {
+  int changed = 0;
+  for (const Drawn& drawn : DrawnChains()) {
+    const absl::StatusOr<FormPtr> form = NormalFormOf(drawn.chain);
+    ASSERT_TRUE(form.ok()) << drawn.name << ": " << form.status();
+    if (!(*form)->changed()) continue;
+    ++changed;
+    ExpectLaw(*IdentityForm(drawn.chain), **form, drawn, Law::kRecomposition);
+    for (const BufferView& view : (*form)->buffers) {
+      EXPECT_EQ(view.offset_bytes % 16, 0) << drawn.name;
+    }
+    const auto again = std::make_shared<const Chain>(
+        *ChainFromCanonicalBytes(drawn.chain->CanonicalBytes()));
+    EXPECT_EQ((*NormalFormOf(again))->chain->CanonicalBytes(), (*form)->chain->CanonicalBytes());
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(changed, 300);
+}
+
+TEST(NormalForm, OfANormalFormIsItself) {
+  for (const Drawn& drawn : DrawnChains()) {
+    const FormPtr form = *NormalFormOf(drawn.chain);
+    const FormPtr again = *NormalFormOf(form->chain);
+    EXPECT_EQ(again->chain->CanonicalBytes(), form->chain->CanonicalBytes())
+        << drawn.name << "\n"
+        << form->chain->ToString() << "\nbecomes\n"
+        << again->chain->ToString();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace sinter

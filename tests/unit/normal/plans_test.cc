@@ -1,0 +1,78 @@
+// Chains as frameworks give them, and in how many kernels they plan.
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/base/status.h"
+#include "src/chain/buckets.h"
+#include "src/chain/chain_json.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+
+namespace sinter {
+namespace {
+
+std::shared_ptr<const Chain> Read(const std::string& name) {
+  std::ifstream in(absl::StrCat("tests/unit/normal/chains/", name, ".json"), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  absl::StatusOr<Chain> chain = ChainFromJson(text);
+  EXPECT_TRUE(chain.ok()) << name << ": " << chain.status();
+  return std::make_shared<const Chain>(chain.ok() ? *std::move(chain) : Chain());
+}
+
+struct Row {
+  const char* name;
+  int64_t m;
+  int most;      // kernels of the normal form's plan
+  bool refused;  // whether the chain itself is
+};
+
+constexpr Row kRows[] = {
+    {"rows_behind_one", 32, 1, true},
+    {"rows_behind_batch", 32, 1, true},
+    {"rows_transposed", 1, 2, true},
+    {"rows_of_strided_batches", 1, 2, true},
+    {"weight_gradient", 1, 2, true},
+    {"weight_gradient_of_computed", 1, 2, false},
+    {"computed_weight", 1, 2, false},
+    {"k_36", 32, 2, true},
+    {"view_before_product", 128, 1, false},
+    {"view_behind_product", 128, 1, false},
+    {"silu_by_exp", 32, 1, false},
+    {"gelu_by_products", 32, 1, false},
+    {"attention_output_and_mlp", 8, 8, true},
+    {"gate_and_up_of_one_weight", 32, 2, false},
+    {"scan_by_vectors", 1, 3, false},
+    {"mlp_96", 1, 4, false},
+};
+
+absl::StatusOr<FusionResult> PlanAt(const Chain& chain, int64_t m) {
+  return PlanChain(chain, BucketOf(chain, m), *BuiltinModel("h200"), {});
+}
+
+TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
+  for (const Row& row : kRows) {
+    const auto chain = Read(row.name);
+    const auto form = NormalFormOf(chain);
+    ASSERT_TRUE(form.ok()) << row.name << ": " << form.status();
+    const absl::StatusOr<FusionResult> planned = PlanAt(*(*form)->chain, row.m);
+    if (!planned.ok()) {
+      ADD_FAILURE() << row.name << ": " << planned.status() << "\n" << (*form)->chain->ToString();
+      continue;
+    }
+    EXPECT_LE(static_cast<int>(planned->chosen.kernels.size()), row.most)
+        << row.name << "\n"
+        << planned->chosen.ToText() << (*form)->chain->ToString();
+    const absl::StatusOr<FusionResult> plain = PlanAt(*chain, row.m);
+    EXPECT_EQ(!plain.ok(), row.refused) << row.name;
+    if (plain.ok()) {
+      EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << row.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,247 @@
+// What the rules make of single chains, and what they leave alone.
+#include "src/normal/rules.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/problem.h"
+
+namespace sinter {
+namespace {
+
+using FormPtr = std::shared_ptr<const NormalForm>;
+
+Dim D(int64_t extent) { return Dim::Constant(extent); }
+const Dim kM = Dim::M();
+
+ValueId Input(ChainBuilder& b, std::vector<Dim> dims, bool constant = false,
+              std::vector<Stride> strides = {}) {
+  InputOptions options;
+  options.constant = constant;
+  options.strides = std::move(strides);
+  return *b.Input({DType::kBF16, std::move(dims)}, options);
+}
+
+FormPtr Normal(ChainBuilder& b, const std::vector<ValueId>& outputs) {
+  for (const ValueId output : outputs) EXPECT_TRUE(b.Output(output).ok());
+  absl::StatusOr<Chain> chain = b.Finish();
+  EXPECT_TRUE(chain.ok()) << chain.status();
+  absl::StatusOr<FormPtr> form = NormalFormOf(std::make_shared<const Chain>(*std::move(chain)));
+  EXPECT_TRUE(form.ok()) << form.status();
+  return *std::move(form);
+}
+
+int Count(const Chain& chain, OpKind kind) {
+  int count = 0;
+  for (const Op& op : chain.ops()) count += op.kind == kind;
+  return count;
+}
+
+const Op& Only(const Chain& chain, OpKind kind) {
+  EXPECT_EQ(Count(chain, kind), 1) << chain.ToString();
+  for (const Op& op : chain.ops()) {
+    if (op.kind == kind) return op;
+  }
+  return chain.op(0);
+}
+
+// [rows..., 64] x [32, 64], rounded.
+ValueId Product(ChainBuilder& b, ValueId x) {
+  return *b.Cast(*b.Matmul(x, Input(b, {D(32), D(64)}, true), false, true), DType::kBF16);
+}
+
+TEST(NormalForm, OfChainsThatPlanIsTheChainItself) {
+  for (const char* text : {"gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16",
+                           "gated_ffn m=8 n=64 k=64 l=64 act=gelu_tanh layout=io dtype=f16"}) {
+    const absl::StatusOr<Problem> problem = ParseProblem(text);
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    const auto chain = std::make_shared<const Chain>(problem->chain);
+    const FormPtr form = *NormalFormOf(chain);
+    EXPECT_FALSE(form->changed()) << text;
+    EXPECT_EQ(form->chain, chain);
+    for (size_t i = 0; i < form->buffers.size(); ++i) {
+      EXPECT_EQ(form->buffers[i], (BufferView{static_cast<int>(i), 0}));
+    }
+    EXPECT_TRUE(form->notes.empty());
+  }
+}
+
+TEST(NormalForm, PutsMFirst) {
+  for (const std::vector<Dim>& rows :
+       {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
+    ChainBuilder b;
+    std::vector<Dim> dims = rows;
+    dims.push_back(D(64));
+    const FormPtr form = Normal(b, {Product(b, Input(b, dims))});
+    const Op& product = Only(*form->chain, OpKind::kMatmul);
+    EXPECT_TRUE(product.type.dims.front().symbolic) << form->chain->ToString();
+    EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+    EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0);
+  }
+}
+
+TEST(NormalForm, LeavesMWhereTheRowsOfTwoAxesAreNotAlike) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(8), kM, D(64)});
+  const ValueId places = *b.Broadcast(Input(b, {kM, D(64)}), {D(8), kM, D(64)});
+  const ValueId sum = *b.Cast(*b.Binary(BinaryKind::kAdd, x, places), DType::kBF16);
+  const FormPtr form = Normal(b, {Product(b, sum)});
+  EXPECT_TRUE(Only(*form->chain, OpKind::kMatmul).type.dims[0].symbolic);
+  EXPECT_EQ(Only(*form->chain, OpKind::kBroadcast).type.dims[0], D(8));
+}
+
+TEST(NormalForm, MakesViewsOfInputsInputs) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(192)});
+  const ValueId part = *b.Slice(x, {0, 64}, {kM, D(128)});
+  const FormPtr form = Normal(b, {Product(b, part)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 0);
+  ASSERT_EQ(form->chain->num_inputs(), 2);
+  EXPECT_EQ(form->buffers[0], (BufferView{0, 128}));
+  EXPECT_EQ(form->chain->input_op(0).strides, (std::vector<Stride>{{192, 0}, {1, 0}}));
+}
+
+TEST(NormalForm, LeavesViewsThatNoVectorStartsAt) {
+  ChainBuilder b;
+  const ValueId part = *b.Slice(Input(b, {kM, D(192)}), {0, 4}, {kM, D(68)});
+  const FormPtr form = Normal(b, {Product(b, part)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 1);
+}
+
+TEST(NormalForm, ReadsABufferThatIsWrittenThroughOneInput) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(2), D(32)});
+  const ValueId product = Product(b, *b.Reshape(x, {kM, D(64)}));
+  const ValueId grown = *b.Cast(*b.Binary(BinaryKind::kAdd, x, x), DType::kBF16);
+  EXPECT_TRUE(b.Output(grown, {{}, x}).ok());
+  const FormPtr form = Normal(b, {product});
+  EXPECT_EQ(form->chain->num_inputs(), 2) << form->chain->ToString();
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 1);
+}
+
+TEST(NormalForm, MakesReshapedResultsOutputsOfTheProduct) {
+  ChainBuilder b;
+  const ValueId heads = *b.Reshape(Product(b, Input(b, {kM, D(64)})), {kM, D(4), D(8)});
+  const FormPtr form = Normal(b, {heads});
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0);
+  EXPECT_EQ(form->chain->output_type(0).dims, (std::vector<Dim>{kM, D(32)}));
+}
+
+TEST(NormalForm, TransposesRowsByAnOpAndMatricesByTheirLayout) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(64), D(40)});
+  const ValueId w = Input(b, {D(64), D(32)}, true, {{1, 0}, {64, 0}});
+  const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, true), DType::kBF16)});
+  const Op& product = Only(*form->chain, OpKind::kMatmul);
+  EXPECT_FALSE(product.transpose_a);
+  EXPECT_TRUE(product.transpose_b);
+  EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 1);
+  const Op& weight = form->chain->op(product.operands[1]);
+  EXPECT_EQ(weight.type.dims, (std::vector<Dim>{D(32), D(64)}));
+  EXPECT_EQ(weight.strides, (std::vector<Stride>{{64, 0}, {1, 0}}));
+}
+
+TEST(NormalForm, PadsKWithZerosAndSaysSo) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(36)});
+  const ValueId w = Input(b, {D(108), D(36)}, true);
+  const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kConcat), 2);
+  ASSERT_EQ(form->notes.size(), 2u);
+  EXPECT_EQ(form->notes[0],
+            "copied with zeros: bf16[M,36], 36 to 40, a multiple of 16 bytes");
+}
+
+TEST(NormalForm, CutsOneWeightIntoGateAndUp) {
+  ChainBuilder b;
+  const ValueId both =
+      *b.Matmul(Input(b, {kM, D(64)}), Input(b, {D(256), D(64)}, true), false, true);
+  const ValueId gate = *b.Slice(both, {0, 0}, {kM, D(128)});
+  const ValueId up = *b.Slice(both, {0, 128}, {kM, D(256)});
+  const ValueId silu = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, gate));
+  const FormPtr form =
+      Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, silu, up), DType::kBF16)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 2);
+  EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 0);
+  std::vector<BufferView> weights;
+  for (int i = 0; i < form->chain->num_inputs(); ++i) {
+    if (form->buffers[static_cast<size_t>(i)].buffer == 1) {
+      weights.push_back(form->buffers[static_cast<size_t>(i)]);
+    }
+  }
+  ASSERT_EQ(weights.size(), 2u);
+  EXPECT_EQ(weights[0].offset_bytes + weights[1].offset_bytes, 128 * 64 * 2);
+}
+
+TEST(NormalForm, LeavesSlicesThatAreNoPair) {
+  ChainBuilder b;
+  const ValueId both =
+      *b.Matmul(Input(b, {kM, D(64)}), Input(b, {D(256), D(64)}, true), false, true);
+  const ValueId first = *b.Slice(both, {0, 0}, {kM, D(128)});
+  const ValueId second = *b.Slice(both, {0, 128}, {kM, D(256)});
+  const FormPtr form = Normal(b, {*b.Cast(first, DType::kBF16), *b.Cast(second, DType::kBF16)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 1);
+}
+
+TEST(NormalForm, HasOneOfEqualOpsAndBothOfEqualResults) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(64)});
+  const ValueId a = *b.Unary(UnaryKind::kExp, *b.Cast(x, DType::kF32));
+  const ValueId c = *b.Unary(UnaryKind::kExp, *b.Cast(x, DType::kF32));
+  const FormPtr form = Normal(b, {a, c});
+  EXPECT_EQ(Count(*form->chain, OpKind::kCast), 1);
+  EXPECT_EQ(Count(*form->chain, OpKind::kUnary), 2);
+}
+
+TEST(NormalForm, TellsZeroFromMinusZero) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {kM, D(8)}});
+  const ValueId plus = *b.Binary(BinaryKind::kDiv, x, *b.Scalar(0.0));
+  const ValueId minus = *b.Binary(BinaryKind::kDiv, x, *b.Scalar(-0.0));
+  const FormPtr form = Normal(b, {plus, minus});
+  EXPECT_EQ(Count(*form->chain, OpKind::kScalar), 2);
+}
+
+TEST(NormalForm, KeepsCastsThatRound) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {kM, D(8)}});
+  // The sum is not rounded: its dtype is the least that it has.
+  const ValueId sum = *b.Binary(BinaryKind::kAdd, x, x);
+  const ValueId rounded = *b.Cast(sum, DType::kBF16);
+  const ValueId twice = *b.Cast(*b.Cast(rounded, DType::kF32), DType::kBF16);
+  const FormPtr form = Normal(b, {*b.Unary(UnaryKind::kNeg, twice)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kCast), 1) << form->chain->ToString();
+}
+
+TEST(NormalForm, KnowsActivationsInAllSpellings) {
+  const auto chain_of = [](auto&& activation) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF32, {kM, D(8)}});
+    return Normal(b, {activation(b, x)})->chain->CanonicalBytes();
+  };
+  const auto two = [](ChainBuilder& b, BinaryKind kind, ValueId p, ValueId q) {
+    return *b.Binary(kind, p, q);
+  };
+  const std::string silu = chain_of([&](ChainBuilder& b, ValueId x) {
+    return two(b, BinaryKind::kMul, x, *b.Unary(UnaryKind::kSigmoid, x));
+  });
+  EXPECT_EQ(silu, chain_of([&](ChainBuilder& b, ValueId x) {
+              const ValueId power = *b.Unary(UnaryKind::kExp, *b.Unary(UnaryKind::kNeg, x));
+              return two(b, BinaryKind::kDiv, x, two(b, BinaryKind::kAdd, power, *b.Scalar(1)));
+            }));
+  const std::string relu =
+      chain_of([&](ChainBuilder& b, ValueId x) { return *b.Unary(UnaryKind::kRelu, x); });
+  EXPECT_EQ(relu, chain_of([&](ChainBuilder& b, ValueId x) {
+              return two(b, BinaryKind::kMax, *b.Scalar(0), x);
+            }));
+  // Not what is nearly one.
+  EXPECT_NE(relu, chain_of([&](ChainBuilder& b, ValueId x) {
+              return two(b, BinaryKind::kMax, *b.Scalar(1e-30), x);
+            }));
+}
+
+}  // namespace
+}  // namespace sinter
