@@ -10,11 +10,11 @@ namespace sinter {
 
 absl::Span<const NormalRule> NormalRules() {
   static constexpr NormalRule kRules[] = {
+      {"plain products", Law::kStructural, PlainProducts},
+      {"sums of vectors", Law::kStructural, SumsOfVectors},
       {"idle ops out", Law::kStructural, IdleOpsOut},
       {"equal ops once", Law::kStructural, EqualOpsOnce},
       {"known forms", Law::kRecomposition, KnownForms},
-      {"sums of vectors", Law::kStructural, SumsOfVectors},
-      {"plain products", Law::kStructural, PlainProducts},
       {"rows of M", Law::kStructural, RowsOfM},
       {"idle ops out", Law::kStructural, IdleOpsOut},  // views between rows that were relabelled
       {"views in order", Law::kStructural, ViewsInOrder},

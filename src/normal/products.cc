@@ -22,6 +22,11 @@ ValueId AddTurned(NormalGraph& graph, ValueId value) {
   std::swap(axes[axes.size() - 2], axes[axes.size() - 1]);
   const Op& op = graph.op(value);
   if (op.kind == OpKind::kTranspose && op.axes == axes) return op.operands[0];
+  std::vector<Dim> dims = op.type.dims;
+  const auto last = dims.end() - 1;
+  std::iter_swap(last - 1, last);
+  const Dim one = Dim::Constant(1);  // an axis of which may be anywhere
+  if (*last == one || *(last - 1) == one) return graph.AddView(OpKind::kReshape, value, dims);
   return graph.AddTranspose(value, std::move(axes));
 }
 
