@@ -12,18 +12,22 @@
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
-
 absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
                                     const EngineCore& core) {
-  SINTER_ASSIGN_OR_RETURN(FusionResult result, core.hooks.plan(request.planned(), request.bucket,
-                                                               core.ports.model, options));
-  if (request.form->notes.empty()) return result;
-  const std::string notes = absl::StrJoin(request.form->notes, "; ");
-  const auto add = [&](Plan& plan) {
-    plan.note = absl::StrCat(plan.note, plan.note.empty() ? "" : "; ", notes);
+  const NormalForm& form = *request.form;
+  absl::StatusOr<FusionResult> result =
+      core.hooks.plan(*form.chain, request.bucket, core.ports.model, options);
+  if (!form.changed()) return result;
+  if (!result.ok()) {
+    return WithMessage(result.status(), form.InCallersNumbers(result.status().message()));
+  }
+  const std::string notes = absl::StrJoin(form.notes, "; ");
+  const auto tell = [&](Plan& plan) {
+    plan.note = absl::StrCat(form.InCallersNumbers(plan.note),
+                             plan.note.empty() || notes.empty() ? "" : "; ", notes);
   };
-  add(result.chosen);
-  for (Plan& plan : result.alternatives) add(plan);
+  tell(result->chosen);
+  for (Plan& plan : result->alternatives) tell(plan);
   return result;
 }
 

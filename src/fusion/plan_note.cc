@@ -1,5 +1,6 @@
 #include "src/fusion/plan_note.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@ namespace sinter {
 namespace {
 
 constexpr size_t kMostListed = 6;  // runs in a note
+constexpr int kTimesBytes = 10;    // what a batched product may take, in times of its bytes
 
 std::string Count(int kernels) { return Counted(static_cast<uint64_t>(kernels), "kernel"); }
 
@@ -50,6 +52,27 @@ std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
   return list;
 }
 
+// Batched products that a stitched kernel computes thread by thread: where that takes many times
+// what the kernel's bytes take, an attention kernel would be a fraction of it.
+std::vector<std::string> SlowBatches(const std::vector<PlanStep>& steps) {
+  std::vector<std::string> list;
+  for (const PlanStep& step : steps) {
+    if (step.run != nullptr) continue;
+    const Prediction& time = step.stitch.prediction;
+    if (time.total_us - time.fixed_us <= kTimesBytes * time.hbm_us) continue;
+    const std::vector<Op>& ops = step.body->body.ops();
+    const bool batched = std::any_of(ops.begin(), ops.end(),
+                                     [](const Op& op) { return op.kind == OpKind::kMatmul; });
+    if (!batched || step.body->outputs.empty()) continue;
+    list.push_back(FormatText(
+        "op %d is made of batched products that threads compute one by one: predicted %.1f us, "
+        "its bytes take %.1f; leave attention to a kernel of its own",
+        step.body->outputs.front().value, time.total_us, time.hbm_us));
+  }
+  Shorten("batched products", &list);
+  return list;
+}
+
 }  // namespace
 
 std::string NoteOfSequence(const Segmentation& cut, const Rankings& rankings) {
@@ -79,6 +102,8 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
   parts.insert(parts.end(), absorbed.begin(), absorbed.end());
   const std::vector<std::string> windows = WindowsOfResults(steps);
   parts.insert(parts.end(), windows.begin(), windows.end());
+  const std::vector<std::string> batches = SlowBatches(steps);
+  parts.insert(parts.end(), batches.begin(), batches.end());
   for (const std::string& refusal : refusals) {
     parts.push_back(absl::StrCat("not fused: ", refusal));
   }

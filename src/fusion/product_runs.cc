@@ -249,6 +249,11 @@ class Finder {
     Step(pace_, static_cast<int64_t>(kMostValues));
     const Op& op = chain_.op(product);
     const ValueId weight = matcher_.WeightOf(product);
+    if (op.kind == OpKind::kMatmul && chain_.op(op.operands[1]).type.rank() > 2) {
+      return absl::InvalidArgumentError(
+          "it is a batch of products that are too large for threads: leave it to a kernel of "
+          "attention or of batched products, and plan what is before and behind it");
+    }
     const DType dtype = chain_.op(weight).type.dtype;
     const ValueId rows = SkipWidening(op.operands[0]);
     const ValueId unscaled = BelowFactor(rows, dtype);

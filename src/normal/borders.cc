@@ -73,6 +73,7 @@ class InputViews {
     const bool rank1 = layout.dims.size() == 1 && layout.strides[0] == Stride{1, 0};
     if (!(rank1 || (matrix && IsMatrix(layout, dtype)) || IsWhole(layout))) return;
     if (!StartsAtVector(layout, dtype) || layout.offset > kMostOffset) return;
+    graph_.WorkOn(value);
     with_[static_cast<size_t>(value)] =
         graph_.AddInput(base, {dtype, layout.dims}, layout.strides, layout.offset * SizeOf(dtype));
     found_ = true;

@@ -28,6 +28,7 @@ NormalGraph::NormalGraph(std::shared_ptr<const Chain> callers)
   for (int i = 0; i < chain.num_inputs(); ++i) {
     sources_.push_back({{i, 0}, chain.InputName(order[static_cast<size_t>(i)])});
   }
+  for (size_t i = 0; i < ops_.size(); ++i) origins_.push_back(static_cast<ValueId>(i));
   for (const ChainOutput& out : chain.outputs()) {
     results_.push_back({out.value, out.strides, out.alias_input});
   }
@@ -97,6 +98,7 @@ void NormalGraph::MoveAlias(ValueId from, ValueId to) {
 
 ValueId NormalGraph::Add(Op op) {
   ops_.push_back(std::move(op));
+  origins_.push_back(origin_);
   ordered_ = false;
   return size() - 1;
 }
@@ -203,6 +205,7 @@ bool NormalGraph::Rewrite(const std::function<ValueId(ValueId)>& change) {
       // New values are made of replaced ones.
       if (static_cast<size_t>(operand) < now.size()) operand = now[static_cast<size_t>(operand)];
     }
+    WorkOn(id);
     const ValueId with = change(id);
     changed = changed || with != id;
     now[static_cast<size_t>(id)] = with;
@@ -248,6 +251,10 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalGraph::Finish() {
     SINTER_RETURN_IF_ERROR(builder.Output(number[static_cast<size_t>(result.value)], options));
   }
   SINTER_ASSIGN_OR_RETURN(Chain chain, builder.Finish());
+  // The builder numbers ops as Order lists them, unless it made products of convolutions.
+  if (chain.ops().size() == Order().size()) {
+    for (const ValueId id : Order()) form->origins.push_back(origins_[static_cast<size_t>(id)]);
+  }
   for (const int32_t input : chain.InputOrder()) {
     form->buffers.push_back(given[static_cast<size_t>(input)]->view);
   }

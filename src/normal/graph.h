@@ -52,6 +52,8 @@ class NormalGraph {
   // another view, because the order of kernels is made by inputs.
   bool IsWritten(ValueId input) const;
 
+  // What is added from now on is made of `id`: messages name the caller's op that it comes from.
+  void WorkOn(ValueId id) { origin_ = origins_[static_cast<size_t>(id)]; }
   // The adds give the new value's number. Types are the caller's to know: Finish checks them.
   ValueId Add(Op op);
   // Results that may share the buffer of input `from` may share that of `to`, a view of the same.
@@ -70,7 +72,7 @@ class NormalGraph {
 
   // Walks the order. `change(value)` gives what takes the value's place, or the value itself. The
   // operands of what it sees are replaced already, new values are not walked. True if anything was
-  // replaced.
+  // replaced. Works on each value while it is changed.
   bool Rewrite(const std::function<ValueId(ValueId)>& change);
 
   void Note(std::string note) { notes_.push_back(std::move(note)); }
@@ -85,8 +87,10 @@ class NormalGraph {
   };
 
   std::shared_ptr<const Chain> callers_;
-  std::deque<Op> ops_;           // references stay good while ops are added
-  std::vector<Source> sources_;  // by Op::input
+  std::deque<Op> ops_;            // references stay good while ops are added
+  std::vector<ValueId> origins_;  // by value: the caller's op
+  ValueId origin_ = 0;            // of what is added
+  std::vector<Source> sources_;   // by Op::input
   std::vector<NormalResult> results_;
   std::vector<std::string> notes_;
   std::vector<ValueId> order_;

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
@@ -45,6 +48,29 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalFormOf(std::shared_ptr<c
   if (form.ok()) return form;
   return absl::InternalError(
       absl::StrCat("the chain has no normal form: ", form.status().message()));
+}
+
+std::string NormalForm::InCallersNumbers(absl::string_view text) const {
+  constexpr absl::string_view kOp = "op ";
+  std::string result;
+  while (!text.empty()) {
+    const bool word =
+        result.empty() || !absl::ascii_isalnum(static_cast<unsigned char>(result.back()));
+    size_t digits = 0;
+    const absl::string_view behind = absl::StartsWith(text, kOp) ? text.substr(kOp.size()) : "";
+    while (digits < behind.size() &&
+           absl::ascii_isdigit(static_cast<unsigned char>(behind[digits])))
+      ++digits;
+    size_t number = 0;
+    if (word && absl::SimpleAtoi(behind.substr(0, digits), &number) && number < origins.size()) {
+      absl::StrAppend(&result, kOp, origins[number]);
+      text.remove_prefix(kOp.size() + digits);
+    } else {
+      result.push_back(text.front());
+      text.remove_prefix(1);
+    }
+  }
+  return result;
 }
 
 std::vector<uint64_t> NormalForm::Expand(const std::vector<uint64_t>& callers) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "src/chain/chain.h"
 
 namespace sinter {
@@ -29,9 +30,13 @@ struct NormalForm {
   // By buffer of `chain`: its canonical inputs, then its outputs, which are the caller's one by
   // one.
   std::vector<BufferView> buffers;
+  // By op of `chain`: the caller's op, by its canonical number, that it comes from. Empty: unknown.
+  std::vector<ValueId> origins;
   // For plans: what costs a kernel that the caller's chain does not show, and why.
   std::vector<std::string> notes;
 
+  // A text about `chain` that calls its ops "op 3", with the numbers of the caller's ops.
+  std::string InCallersNumbers(absl::string_view text) const;
   // Whether any rule applied. Otherwise the two chains are one, and so are their buffers.
   bool changed() const { return chain != callers; }
 

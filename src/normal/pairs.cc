@@ -32,6 +32,7 @@ class Pairs {
       if (!pair || !IsOfProduct(id, users, is_result)) continue;
       for (const ValueId slice : of) {
         made_.clear();
+        graph_.WorkOn(slice);
         halves[slice] = Part(id, ColumnsOf(graph_.op(slice)));
       }
     }
@@ -154,6 +155,7 @@ class Pairs {
       for (ValueId& operand : op.operands) operand = Part(operand, columns);
     }
     op.type.dims.back() = Dim::Constant(columns.extent);
+    graph_.WorkOn(id);
     const ValueId part = graph_.Add(std::move(op));
     return made_[id] = part;
   }

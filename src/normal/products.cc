@@ -55,7 +55,8 @@ ValueId SumOfVector(NormalGraph& graph, ValueId id) {
   const TensorType a = graph.type(product.operands[0]), b = graph.type(product.operands[1]);
   const bool one = product.type.dims.back() == Dim::Constant(1) && !product.transpose_a;
   const Dim k = a.dims.back();
-  if (!one || !IsFloat(a.dtype) || !IsFloat(b.dtype) || k.symbolic || a.rank() < b.rank()) return id;
+  if (!one || !IsFloat(a.dtype) || !IsFloat(b.dtype) || k.symbolic || a.rank() < b.rank())
+    return id;
   if (SymbolicAxis(b.dims) >= 0) return id;
   const auto widened = [&](ValueId value) {
     return graph.type(value).dtype == DType::kF32 ? value : graph.AddCast(value, DType::kF32);
@@ -197,7 +198,10 @@ class Copies {
     if (turn) {
       op.operands[1] = graph_.AddTranspose(op.operands[1], {3, 0, 1, 2});
       op.conv.filter = FilterLayout::kOHWI;
-      if (missing == 0) op.operands[1] = Copied(op.operands[1], "with rows along its channels");
+      if (missing == 0) {
+        graph_.Note(
+            absl::StrCat("copied: the filter ", ToString(w), ", with rows along its channels"));
+      }
     }
     if (missing > 0) {
       op.operands[0] = Padded(op.operands[0], 3, missing);

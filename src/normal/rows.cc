@@ -192,6 +192,7 @@ class Rows {
     now_.assign(lead_.size(), -1);
     old_.assign(lead_.size(), -1);
     for (const ValueId id : order) {
+      graph_.WorkOn(id);
       if (IsMember(id)) {
         now_[At(id)] = Relabelled(id);
       } else {
@@ -318,6 +319,7 @@ class Rows {
   void RelabelResult(size_t i, std::vector<ValueId>* taken) {
     const NormalResult result = graph_.results()[i];
     ValueId value = -1;
+    graph_.WorkOn(result.value);
     NormalLayout layout{graph_.type(result.value).dims, result.strides, 0};
     if (IsMember(result.value)) {
       const ValueId now = now_[At(result.value)];

@@ -24,6 +24,7 @@
 #include "src/engine/engine.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/rough_chain.h"
 
 namespace sinter {
 namespace {
@@ -32,6 +33,8 @@ constexpr int kThreads = 2;
 constexpr int kFewGraphs = 100, kManyGraphs = 2000;
 constexpr uint64_t kWideEvery = 8, kUnfusedEvery = 5;  // of the seeds
 constexpr double kMostRefused = 0.25;
+constexpr int64_t kRoughChains = 20, kManyRoughChains = 400;
+constexpr double kMostRoughRefused = 0.1;  // M behind an axis whose rows differ, most of them
 constexpr double kSlow = 5;  // seconds of one graph, from which on they are printed
 
 int64_t NumberOf(const char* variable, int64_t fallback) {
@@ -184,6 +187,21 @@ TEST_F(RandomGraphCompile, WhatThePlannerTakesCompiles) {
   }
   CheckAll(jobs);
   EXPECT_LE(refused_, kMostRefused * static_cast<double>(count));
+}
+
+// Chains as frameworks write them, in their normal form.
+TEST_F(RandomGraphCompile, RoughChainsCompile) {
+  std::vector<Job> jobs;
+  const int64_t count = IsLong() ? kManyRoughChains : kRoughChains;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto seed = static_cast<uint64_t>(i + 1);
+    jobs.push_back({absl::StrCat("rough chain ", seed), testing::MakeRoughChain(seed),
+                    testing::RowsOfRandomGraph(seed),
+                    seed % kUnfusedEvery == 0 ? PrepareOptions::Choice::kUnfused
+                                              : PrepareOptions::Choice::kBest});
+  }
+  CheckAll(jobs);
+  EXPECT_LE(refused_, kMostRoughRefused * static_cast<double>(count));
 }
 
 // Few ops whose values are reached in very many ways.

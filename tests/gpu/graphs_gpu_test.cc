@@ -13,6 +13,7 @@
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/rough_chain.h"
 
 namespace sinter::gpu_testing::graphs {
 namespace {
@@ -91,6 +92,13 @@ TEST_F(Graphs, OfEveryOpAndTypeAreRight) {
 TEST_F(Graphs, WithoutACastAreRightInF32) {
   CheckAll("wide", NumberOf("SINTER_GPU_GRAPHS", kGraphs) / kWideShare + 1,
            [](uint64_t seed) { return testing::MakeRandomWideGraph(seed); });
+}
+
+// As frameworks write them: what the normal form changes runs on views of the caller's buffers, and
+// the reference on the caller's chain.
+TEST_F(Graphs, AsFrameworksWriteThemAreRight) {
+  CheckAll("rough", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
+           [](uint64_t seed) { return testing::MakeRoughChain(seed); });
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ absl::Status BuildKernel(const Ports& ports, const KernelSpec& spec, const Build
 
 absl::StatusOr<LoadedPlanPtr> BuildPlan(const Ports& ports, std::shared_ptr<const Chain> chain,
                                         const Plan& plan, const BuildOptions& options) {
-  std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(std::move(chain), plan);
+  std::shared_ptr<LoadedPlan> loaded = NewLoadedPlan(IdentityForm(std::move(chain)), plan);
   for (const PlannedKernel& kernel : plan.kernels) {
     const absl::Status built = BuildKernel(ports, kernel.spec, options, loaded.get());
     if (!built.ok()) return Annotate(built, kernel.spec.schedule.ToString());

@@ -59,9 +59,9 @@ class Maker {
 
   std::vector<Dim> Rows() {
     const Dim m = Dim::M();
-    const std::vector<std::vector<Dim>> all = {{m},        {D(1), m},     {D(3), m},
-                                               {m, D(5)},  {D(2), D(6)},  {D(12)},
-                                               {D(1), m, D(2)}, {D(2), D(3), D(4)}};
+    const std::vector<std::vector<Dim>> all = {
+        {m},          {D(1), m}, {D(3), m},       {m, D(5)},
+        {D(2), D(6)}, {D(12)},   {D(1), m, D(2)}, {D(2), D(3), D(4)}};
     return all[Draw(all.size())];
   }
 
@@ -104,8 +104,8 @@ class Maker {
   // [k, n] or [n, k]; says which.
   ValueId Weight(int64_t k, int64_t n, bool* transposed) {
     *transposed = Draw(2) == 0;
-    const std::vector<Dim> dims = *transposed ? std::vector<Dim>{D(n), D(k)}
-                                              : std::vector<Dim>{D(k), D(n)};
+    const std::vector<Dim> dims =
+        *transposed ? std::vector<Dim>{D(n), D(k)} : std::vector<Dim>{D(k), D(n)};
     switch (Draw(6)) {
       case 0: {  // computed
         const ValueId w = Input(dims, true);
@@ -185,17 +185,16 @@ class Maker {
       case 2: {  // GELU by tanh, as ATen decomposes it
         const ValueId half = Two(BinaryKind::kMul, x, Number(0.5));
         const ValueId cube = Two(BinaryKind::kMul, Two(BinaryKind::kMul, x, x), x);
-        const ValueId sum =
-            Two(BinaryKind::kAdd, x, Two(BinaryKind::kMul, cube, Number(0.044715)));
+        const ValueId sum = Two(BinaryKind::kAdd, x, Two(BinaryKind::kMul, cube, Number(0.044715)));
         const ValueId tanh =
             One(UnaryKind::kTanh, Two(BinaryKind::kMul, sum, Number(0.7978845608028654)));
         return Two(BinaryKind::kMul, half, Two(BinaryKind::kAdd, tanh, Number(1)));
       }
       case 3: {  // by tanh, with x before the brackets
-        const ValueId inner = Two(BinaryKind::kMul, Two(BinaryKind::kMul, x, Number(0.7978845608028654)),
-                                  Two(BinaryKind::kAdd, Number(1),
-                                      Two(BinaryKind::kMul, Number(0.044715),
-                                          One(UnaryKind::kSquare, x))));
+        const ValueId inner =
+            Two(BinaryKind::kMul, Two(BinaryKind::kMul, x, Number(0.7978845608028654)),
+                Two(BinaryKind::kAdd, Number(1),
+                    Two(BinaryKind::kMul, Number(0.044715), One(UnaryKind::kSquare, x))));
         const ValueId sum = Two(BinaryKind::kAdd, Number(1), One(UnaryKind::kTanh, inner));
         return Two(BinaryKind::kMul, Number(0.5), Two(BinaryKind::kMul, x, sum));
       }
@@ -213,11 +212,11 @@ class Maker {
       }
       case 7: {  // a norm by a root
         const int axis = b_.TypeOf(x).rank() - 1;
-        const ValueId sum = Take(b_.Reduce(ReduceKind::kSum, One(UnaryKind::kSquare, x), {axis}, true));
+        const ValueId sum =
+            Take(b_.Reduce(ReduceKind::kSum, One(UnaryKind::kSquare, x), {axis}, true));
         const double count = static_cast<double>(DimsOf(x).back().value);
         const ValueId mean = Two(BinaryKind::kDiv, sum, Number(count));
-        const ValueId root =
-            One(UnaryKind::kSqrt, Two(BinaryKind::kAdd, mean, Number(1e-3)));
+        const ValueId root = One(UnaryKind::kSqrt, Two(BinaryKind::kAdd, mean, Number(1e-3)));
         return Two(BinaryKind::kDiv, x, Spread(root, x));
       }
       default:
@@ -269,7 +268,8 @@ class Maker {
     const std::vector<Dim> dims = DimsOf(x);
     if (Draw(4) == 0 && dims.back().value % 2 == 0 && dims.size() < 6) {
       OutputParts(x);
-    } else if (Draw(3) == 0 && !dims.back().symbolic && dims.back().value % 8 == 0 && dims.size() < 6) {
+    } else if (Draw(3) == 0 && !dims.back().symbolic && dims.back().value % 8 == 0 &&
+               dims.size() < 6) {
       std::vector<Dim> heads(dims.begin(), dims.end() - 1);
       heads.insert(heads.end(), {D(dims.back().value / 8), D(8)});
       x = Take(b_.Reshape(x, heads));

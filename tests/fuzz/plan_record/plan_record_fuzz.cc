@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto at = static_cast<size_t>(ReaderOf(data[0], std::size(sinter::kJudgedChains)));
   const absl::string_view bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   sinter::PlanRequest request;
-  request.chain = &ChainAt(at);
+  request.form = sinter::IdentityForm(std::make_shared<const sinter::Chain>(ChainAt(at)));
   request.bucket = sinter::kJudgedChains[at].bucket;
   auto record = sinter::DecodePlanRecord(bytes, LimitsOf(request));
   if (!record.ok()) return 0;

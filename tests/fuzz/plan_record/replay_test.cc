@@ -50,7 +50,7 @@ TEST(PlanRecordFuzzTest, TheCorpusAndMutationsAreHandled) {
     const JudgedChain& of = kJudgedChains[static_cast<uint8_t>(seed[0]) % std::size(kJudgedChains)];
     const Chain chain = ChainOf(of);
     PlanRequest request;
-    request.chain = &chain;
+    request.form = IdentityForm(std::make_shared<const Chain>(chain));
     request.bucket = of.bucket;
     auto record = DecodePlanRecord(seed.substr(1));
     passed +=

@@ -554,6 +554,7 @@ Ports FakeWorld::MakePorts() {
 
 std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   PlanningHooks hooks;
+  hooks.normal = normal;
   hooks.plan = plan;
   if (!plan) {
     hooks.plan = [this](const Chain& of, int64_t bucket, const DeviceModel&,

@@ -80,6 +80,8 @@ struct FakeWorld {
   DeviceModel model = BuiltinModel("h200").value();
   RecordFormat format;  // of the records that the engines read and write
 
+  std::function<absl::StatusOr<std::shared_ptr<const NormalForm>>(std::shared_ptr<const Chain>)>
+      normal;  // unset: chains are planned as they are
   // In place of the fake planner, the fake generator and its headers, and of what a launch
   // computes.
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,

@@ -148,7 +148,9 @@ TEST(OddChains, AStoredPlanOfAProductWithItsOwnRowsIsReadBack) {
 
 // The rows that a plan takes in one call.
 int64_t MostRows(const Chain& chain) {
-  return NewLoadedPlan(std::make_shared<const Chain>(chain), PlanOf(chain, 8192).chosen)->rows.most;
+  return NewLoadedPlan(IdentityForm(std::make_shared<const Chain>(chain)),
+                       PlanOf(chain, 8192).chosen)
+      ->rows.most;
 }
 
 TEST(OddChains, RowsThatAreNumberedAreNotTakenPieceByPiece) {
@@ -186,8 +188,8 @@ TEST(OddChains, MoreRowsThanAPlanThatJoinsThemTakesAreRefusedByName) {
     const ValueId wide = g.Cast(y, kF32);
     g.Out(g.Cast(g.Mul(wide, g.Spread(g.Reduce(kind, wide, 0), wide)), kBF16));
     const Chain chain = g.Finish();
-    const auto loaded =
-        NewLoadedPlan(std::make_shared<const Chain>(chain), PlanOf(chain, 8192).chosen);
+    const auto loaded = NewLoadedPlan(IdentityForm(std::make_shared<const Chain>(chain)),
+                                      PlanOf(chain, 8192).chosen);
     EXPECT_TRUE(CheckAskedRows(*loaded, 8192).ok());
     const absl::Status status = CheckAskedRows(*loaded, 20001);
     ASSERT_TRUE(absl::IsOutOfRange(status)) << status;
@@ -200,7 +202,7 @@ TEST(OddChains, MoreRowsThanAPlanThatJoinsThemTakesAreRefusedByName) {
   rows.Out(rows.Cast(rows.Matmul(rows.In(kBF16, {-1, 64}), rows.In(kBF16, {64, 64}, true)), kBF16));
   const Chain chain = rows.Finish();
   const auto loaded =
-      NewLoadedPlan(std::make_shared<const Chain>(chain), PlanOf(chain, 8192).chosen);
+      NewLoadedPlan(IdentityForm(std::make_shared<const Chain>(chain)), PlanOf(chain, 8192).chosen);
   EXPECT_TRUE(CheckAskedRows(*loaded, 20001).ok());
 }
 
@@ -209,7 +211,8 @@ std::vector<size_t> LaunchedWithoutRows(const Chain& chain, size_t* kernels) {
   FusionOptions options;
   FusionResult plans = *PlanChain(chain, 64, testing::H200(), options);
   *kernels = plans.chosen.kernels.size();
-  const auto loaded = NewLoadedPlan(std::make_shared<const Chain>(chain), plans.chosen);
+  const auto loaded =
+      NewLoadedPlan(IdentityForm(std::make_shared<const Chain>(chain)), plans.chosen);
   loaded->recipes.resize(*kernels);
   std::vector<size_t> launched;
   EXPECT_TRUE(ForEachLaunch(*loaded, 0, false, [&](const PlanLaunch& one) {

@@ -99,7 +99,7 @@ TEST(WiringTest, NoPackTakesAPlanThatDoesNotFit) {
   EXPECT_EQ(sound.skipped, 0u);
 
   PlanRequest request;
-  request.chain = &problem.chain;
+  request.form = IdentityForm(std::make_shared<const Chain>(problem.chain));
   request.bucket = 16;
   const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
                         LogSink(), RealHooks());
@@ -130,7 +130,7 @@ constexpr char kSmallProblem[] = "gemm_chain m=16 n=512 k=256 l=256 act=relu lay
 std::string KernelOf(Engine& engine) {
   const Problem problem = ParseProblem(kSmallProblem).value();
   PlanRequest request;
-  request.chain = &problem.chain;
+  request.form = IdentityForm(std::make_shared<const Chain>(problem.chain));
   request.bucket = 16;
   const EngineCore core(MakePorts(ConfigIn("wiring_key"), -1, "h200", LogSink()).value(), Config(),
                         LogSink(), RealHooks());
@@ -282,7 +282,7 @@ TEST(WiringTest, EveryPlanOfARankingCanBecomeATuningEntry) {
                            "gemm_chain m=128 n=768 k=768 l=768 act=relu layout=io dtype=f16"}) {
     const Problem problem = ParseProblem(line).value();
     PlanRequest request;
-    request.chain = &problem.chain;
+    request.form = IdentityForm(std::make_shared<const Chain>(problem.chain));
     request.bucket = BucketOf(*problem.m);
     const FusionResult ranking =
         PlanChain(problem.chain, request.bucket, core.ports.model, FusionOptions()).value();

@@ -149,8 +149,8 @@ TEST(NormalForm, ComputesWhatTheCallersChainDoes) {
     for (const BufferView& view : (*form)->buffers) {
       EXPECT_EQ(view.offset_bytes % 16, 0) << drawn.name;
     }
-    const auto again = std::make_shared<const Chain>(
-        *ChainFromCanonicalBytes(drawn.chain->CanonicalBytes()));
+    const auto again =
+        std::make_shared<const Chain>(*ChainFromCanonicalBytes(drawn.chain->CanonicalBytes()));
     EXPECT_EQ((*NormalFormOf(again))->chain->CanonicalBytes(), (*form)->chain->CanonicalBytes());
     if (::testing::Test::HasFailure()) return;
   }

@@ -151,8 +151,7 @@ TEST(NormalForm, PadsKWithZerosAndSaysSo) {
   const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, false, true), DType::kBF16)});
   EXPECT_EQ(Count(*form->chain, OpKind::kConcat), 2);
   ASSERT_EQ(form->notes.size(), 2u);
-  EXPECT_EQ(form->notes[0],
-            "copied with zeros: bf16[M,36], 36 to 40, a multiple of 16 bytes");
+  EXPECT_EQ(form->notes[0], "copied with zeros: bf16[M,36], 36 to 40, a multiple of 16 bytes");
 }
 
 TEST(NormalForm, CutsOneWeightIntoGateAndUp) {
@@ -162,8 +161,7 @@ TEST(NormalForm, CutsOneWeightIntoGateAndUp) {
   const ValueId gate = *b.Slice(both, {0, 0}, {kM, D(128)});
   const ValueId up = *b.Slice(both, {0, 128}, {kM, D(256)});
   const ValueId silu = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, gate));
-  const FormPtr form =
-      Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, silu, up), DType::kBF16)});
+  const FormPtr form = Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, silu, up), DType::kBF16)});
   EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 2);
   EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 0);
   std::vector<BufferView> weights;
@@ -214,6 +212,23 @@ TEST(NormalForm, KeepsCastsThatRound) {
   const ValueId twice = *b.Cast(*b.Cast(rounded, DType::kF32), DType::kBF16);
   const FormPtr form = Normal(b, {*b.Unary(UnaryKind::kNeg, twice)});
   EXPECT_EQ(Count(*form->chain, OpKind::kCast), 1) << form->chain->ToString();
+}
+
+TEST(NormalForm, TellsTheCallersNumbers) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(1), kM, D(64)});
+  const ValueId same = *b.Cast(*b.Cast(x, DType::kF32), DType::kBF16);
+  const FormPtr form = Normal(b, {Product(b, same)});
+  ASSERT_EQ(form->origins.size(), form->chain->ops().size());
+  for (size_t i = 0; i < form->origins.size(); ++i) {
+    const Op& planned = form->chain->ops()[i];
+    EXPECT_EQ(planned.kind, form->callers->op(form->origins[i]).kind);
+    if (planned.kind != OpKind::kMatmul) continue;
+    const std::string now = std::to_string(i), callers = std::to_string(form->origins[i]);
+    EXPECT_NE(now, callers);
+    EXPECT_EQ(form->InCallersNumbers("op " + now + " (matmul): stop 2, op " + now + "; op x"),
+              "op " + callers + " (matmul): stop 2, op " + callers + "; op x");
+  }
 }
 
 TEST(NormalForm, KnowsActivationsInAllSpellings) {

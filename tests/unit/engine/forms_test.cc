@@ -1,0 +1,153 @@
+// Plans of normal forms: which chain keys name, and whose buffers kernels get.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cache/key/key.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/engine/trial_data.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/codegen.h"
+#include "src/reference/reference.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeBuffers;
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 5;
+
+Dim D(int64_t extent) { return Dim::Constant(extent); }
+
+// Columns 64 to 128 of rows behind an axis of 3, times a weight, as heads.
+Chain RoughChain() {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {D(3), Dim::M(), D(192)}});
+  const ValueId part = *b.Slice(x, {0, 0, 64}, {D(3), Dim::M(), D(128)});
+  const ValueId w = *b.Input({DType::kBF16, {D(32), D(64)}}, {true, {}, "w"});
+  const ValueId y = *b.Cast(*b.Matmul(part, w, false, true), DType::kBF16);
+  EXPECT_TRUE(b.Output(*b.Reshape(y, {D(3), Dim::M(), D(4), D(8)})).ok());
+  return *b.Finish();
+}
+
+// A world that plans normal forms, and whose only kernel computes all of one.
+struct World {
+  FakeWorld fake;
+  Chain chain = RoughChain();
+  std::shared_ptr<const NormalForm> form =
+      *NormalFormOf(std::make_shared<const Chain>(chain));
+
+  World() {
+    fake.normal = NormalFormOf;
+    fake.plan = PlanChain;
+    fake.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+      return Generate(spec, model);
+    };
+    fake.run = [this](const std::string&, const BufferList& buffers, int64_t m) {
+      const Chain& planned = *form->chain;
+      EXPECT_EQ(buffers.count, planned.num_inputs() + planned.num_outputs());
+      std::vector<const void*> in;
+      std::vector<void*> out;
+      for (int i = 0; i < buffers.count; ++i) {
+        void* const at = reinterpret_cast<void*>(buffers.pointers[i]);
+        if (i < planned.num_inputs()) in.push_back(at);
+        if (i >= planned.num_inputs()) out.push_back(at);
+      }
+      return RunReference(planned, m, in, out);
+    };
+  }
+};
+
+TEST(FormsTest, KernelsGetViewsOfTheCallersBuffers) {
+  World world;
+  ASSERT_TRUE(world.form->changed());
+  const auto engine = world.fake.MakeEngine();
+  const auto plan = engine->Prepare(world.chain, kRows, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ((*plan)->plan().kernels.size(), 1u);
+
+  const auto inputs = *RandomInputs(world.chain, kRows, 3);
+  const auto bytes = static_cast<size_t>(*OutputBytes(world.chain, 0, kRows));
+  FakeBuffers buffers({static_cast<int64_t>(inputs[0].size()),
+                       static_cast<int64_t>(inputs[1].size()), static_cast<int64_t>(bytes)});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]), inputs[i].data(),
+                inputs[i].size());
+  }
+  const auto bound = (*plan)->Bind(buffers.pointers(), 0);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  ASSERT_TRUE((*plan)->Launch(**bound, nullptr, kRows, false).ok());
+  std::string want(bytes, '\0');
+  ASSERT_TRUE(
+      RunReference(world.chain, kRows, {inputs[0].data(), inputs[1].data()}, {&want[0]}).ok());
+  const std::string got(reinterpret_cast<const char*>(buffers.pointers()[2]), bytes);
+  EXPECT_EQ(got, want);
+}
+
+TEST(FormsTest, KeysAndRecordsAreOfTheCallersChain) {
+  World world;
+  ASSERT_TRUE(world.fake.MakeEngine()->Prepare(world.chain, kRows, {}).ok());
+  const std::vector<std::string> keys = world.fake.disk->Keys(RecordKind::kPlan);
+  ASSERT_EQ(keys.size(), 1u);
+  EXPECT_EQ(DecodePlanKey(keys[0])->chain, world.chain.CanonicalBytes());
+  // The stored plan is judged by the form that is made again.
+  PrepareOptions stored;
+  stored.must_hit = true;
+  const auto again = world.fake.MakeEngine();
+  EXPECT_TRUE(again->Prepare(world.chain, kRows, stored).ok());
+  EXPECT_EQ(again->Stats().refused_records, 0u);
+  EXPECT_EQ(again->Stats().searched, 0u);
+}
+
+TEST(FormsTest, TheSelfCheckComparesWithTheCallersChain) {
+  World world;
+  PrepareOptions verified;
+  verified.verify = true;
+  const auto plan = world.fake.MakeEngine()->Prepare(world.chain, kRows, verified);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  // A form that computes something else is seen.
+  World wrong;
+  ChainBuilder b;
+  const Chain& planned = *wrong.form->chain;
+  const ValueId x = *b.Input(planned.input_op(0).type, {false, planned.input_op(0).strides, ""});
+  const ValueId w = *b.Input(planned.input_op(1).type, {true, {}, ""});
+  const ValueId y = *b.Unary(UnaryKind::kNeg, *b.Matmul(x, w, false, true));
+  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  auto form = std::make_shared<NormalForm>(*wrong.form);
+  form->chain = std::make_shared<const Chain>(*b.Finish());
+  wrong.form = form;
+  wrong.fake.normal = [form](const std::shared_ptr<const Chain>&) { return form; };
+  wrong.fake.plan = [&](const Chain&, int64_t bucket, const DeviceModel& model,
+                        const FusionOptions& options) {
+    return PlanChain(*World().form->chain, bucket, model, options);
+  };
+  const absl::Status status =
+      wrong.fake.MakeEngine()->Prepare(wrong.chain, kRows, verified).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("differs from the reference")) << status;
+}
+
+TEST(FormsTest, ErrorsNumberTheCallersOps) {
+  World world;
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {D(1), Dim::M(), D(64)}});
+  const ValueId twice = *b.Cast(*b.Cast(*b.Cast(x, DType::kF32), DType::kBF16), DType::kF32);
+  const ValueId w = *b.Input({DType::kF32, {D(64), D(64)}});
+  const ValueId y = *b.Matmul(twice, w);
+  ASSERT_TRUE(b.Output(y).ok());
+  const Chain chain = *b.Finish();
+  ValueId product = -1;
+  for (size_t i = 0; i < chain.ops().size(); ++i) {
+    if (chain.ops()[i].kind == OpKind::kMatmul) product = static_cast<ValueId>(i);
+  }
+  const absl::Status status = world.fake.MakeEngine()->Prepare(chain, kRows, {}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("op " + std::to_string(product) + " (matmul)"));
+}
+
+}  // namespace
+}  // namespace sinter
