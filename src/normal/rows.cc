@@ -38,6 +38,13 @@ int LeadOfReshape(const std::vector<Dim>& from, int lead, const std::vector<Dim>
   return found;
 }
 
+int64_t LargestDivisor(int64_t value, int64_t most) {
+  for (int64_t divisor = most; divisor > 1; --divisor) {
+    if (value % divisor == 0) return divisor;
+  }
+  return 1;
+}
+
 bool KeepsRows(const Op& op, const std::vector<Dim>& from, int lead) {
   for (int i = 0; i < lead; ++i) {
     const auto axis = static_cast<size_t>(i);
@@ -57,18 +64,15 @@ class Rows {
         lead_(static_cast<size_t>(graph.size()), -1),
         part_(static_cast<size_t>(graph.size()), -1) {}
 
-  // Relabels the rows around all products that need it; true if any does.
+  // Relabels the rows around all products, and elsewhere those with M behind another axis, that
+  // need it; true if any do.
   bool Run() {
     for (const ValueId id : graph_.Order()) {
-      if (!IsPlain(graph_.op(id)) || LeadOf(id) >= 0) continue;
-      members_.clear();
-      fits_ = true;
-      Visit(id, graph_.type(id).rank() - 1);
-      for (size_t next = 0; next < members_.size(); ++next) Spread(members_[next]);
-      std::vector<Dim> rows;
-      if (!fits_ || !IsTroubled() || !CheckMembers(&rows)) continue;
-      for (const ValueId member : members_) part_[At(member)] = static_cast<int>(rows_.size());
-      rows_.push_back(std::move(rows));
+      if (IsPlain(graph_.op(id))) StartAt(id, graph_.type(id).rank() - 1);
+    }
+    for (const ValueId id : graph_.Order()) {
+      const int axis = SymbolicAxis(graph_.type(id).dims);
+      if (axis > 0) StartAt(id, axis + 1);
     }
     if (rows_.empty()) return false;
     Relabel();
@@ -77,6 +81,19 @@ class Rows {
 
  private:
   bool IsPlain(const Op& op) const { return IsRowProduct(graph_, op) && !op.transpose_a; }
+
+  // Looks at all that has the rows of a value.
+  void StartAt(ValueId id, int lead) {
+    if (LeadOf(id) >= 0) return;
+    members_.clear();
+    fits_ = true;
+    Visit(id, lead);
+    for (size_t next = 0; next < members_.size(); ++next) Spread(members_[next]);
+    std::vector<Dim> rows;
+    if (!fits_ || !IsTroubled() || !CheckMembers(&rows)) return;
+    for (const ValueId member : members_) part_[At(member)] = static_cast<int>(rows_.size());
+    rows_.push_back(std::move(rows));
+  }
 
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
   int LeadOf(ValueId id) const { return lead_[At(id)]; }
@@ -141,11 +158,13 @@ class Rows {
     return std::equal(a.begin(), a.begin() + lead, b.begin());
   }
 
-  // Whether M is behind another axis, or a reshape divides the rows elsewise.
+  // Whether M is behind another axis, a reshape divides the rows elsewise, or the first axis is
+  // longer than products take: of two, the second counts rows of each index of the first.
   bool IsTroubled() const {
     return std::any_of(members_.begin(), members_.end(), [&](ValueId id) {
       const Op& op = graph_.op(id);
       if (SymbolicAxis(op.type.dims) > 0) return true;
+      if (IsPlain(op) && op.type.dims[0].value > kLargestBucket) return true;
       if (op.kind != OpKind::kReshape) return false;
       const std::vector<Dim>& from = graph_.type(op.operands[0]).dims;
       const int below = LeadOf(op.operands[0]), lead = LeadOf(id);
@@ -159,7 +178,12 @@ class Rows {
     const RowCount rows = CountRows(graph_.type(first).dims, LeadOf(first));
     if (rows.symbols > 1) return false;
     if (rows.symbols == 1) new_rows->push_back(Dim::M());
-    if (rows.count != 1 || rows.symbols == 0) new_rows->push_back(Dim::Constant(rows.count));
+    if (rows.symbols == 0 && rows.count > kLargestBucket) {
+      new_rows->push_back(Dim::Constant(LargestDivisor(rows.count, kLargestBucket)));
+      new_rows->push_back(Dim::Constant(rows.count / new_rows->front().value));
+    } else if (rows.count != 1 || rows.symbols == 0) {
+      new_rows->push_back(Dim::Constant(rows.count));
+    }
     return std::all_of(members_.begin(), members_.end(), [&](ValueId id) {
       const Op& op = graph_.op(id);
       const std::vector<Dim>& dims = op.type.dims;

@@ -83,6 +83,15 @@ TEST(NormalForm, PutsMFirst) {
   }
 }
 
+TEST(NormalForm, DividesMoreRowsThanAProductTakes) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(32), D(56), D(56), D(64)});
+  const FormPtr form = Normal(b, {Product(b, *b.Reshape(x, {D(100352), D(64)}))});
+  const Op& product = Only(*form->chain, OpKind::kMatmul);
+  EXPECT_EQ(product.type.dims, (std::vector<Dim>{D(7168), D(14), D(32)}));
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+}
+
 TEST(NormalForm, LeavesMWhereTheRowsOfTwoAxesAreNotAlike) {
   ChainBuilder b;
   const ValueId x = Input(b, {D(8), kM, D(64)});
