@@ -131,4 +131,21 @@ bool ViewsOfResults(NormalGraph& graph) {
   return changed;
 }
 
+bool ResultsApart(NormalGraph& graph) {
+  std::vector<ValueId> given;
+  bool changed = false;
+  for (size_t i = 0; i < graph.results().size(); ++i) {
+    const NormalResult result = graph.results()[i];
+    ValueId value = result.value;
+    if (std::find(given.begin(), given.end(), value) != given.end()) {
+      graph.WorkOn(value);
+      value = graph.AddView(OpKind::kReshape, value, graph.type(value).dims);
+      graph.SetResult(i, value, result.strides);
+      changed = true;
+    }
+    given.push_back(value);
+  }
+  return changed;
+}
+
 }  // namespace sinter

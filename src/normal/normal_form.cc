@@ -26,6 +26,7 @@ absl::Span<const NormalRule> NormalRules() {
       {"views of results", Law::kStructural, ViewsOfResults},
       {"copied operands", Law::kStructural, CopiedOperands},
       {"equal ops once", Law::kStructural, EqualOpsOnce},
+      {"results apart", Law::kStructural, ResultsApart},
   };
   return kRules;
 }

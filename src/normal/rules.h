@@ -62,6 +62,8 @@ bool CopiedOperands(NormalGraph& graph);
 bool ViewsOfInputs(NormalGraph& graph);
 // Reshapes of results of products are strides of outputs.
 bool ViewsOfResults(NormalGraph& graph);
+// A value that is given out twice is copied for the second output: a kernel stores it once.
+bool ResultsApart(NormalGraph& graph);
 
 }  // namespace sinter
 

@@ -35,7 +35,7 @@ constexpr uint64_t kWideEvery = 8, kUnfusedEvery = 5;  // of the seeds
 constexpr double kMostRefused = 0.25;
 constexpr int64_t kRoughChains = 20, kManyRoughChains = 400;
 constexpr double kMostRoughRefused = 0.1;  // M behind an axis whose rows differ, most of them
-constexpr double kSlow = 5;  // seconds of one graph, from which on they are printed
+constexpr double kSlow = 5;                // seconds of one graph, from which on they are printed
 
 int64_t NumberOf(const char* variable, int64_t fallback) {
   const char* text = std::getenv(variable);

@@ -40,8 +40,7 @@ Chain RoughChain() {
 struct World {
   FakeWorld fake;
   Chain chain = RoughChain();
-  std::shared_ptr<const NormalForm> form =
-      *NormalFormOf(std::make_shared<const Chain>(chain));
+  std::shared_ptr<const NormalForm> form = *NormalFormOf(std::make_shared<const Chain>(chain));
 
   World() {
     fake.normal = NormalFormOf;
@@ -77,8 +76,7 @@ TEST(FormsTest, KernelsGetViewsOfTheCallersBuffers) {
   FakeBuffers buffers({static_cast<int64_t>(inputs[0].size()),
                        static_cast<int64_t>(inputs[1].size()), static_cast<int64_t>(bytes)});
   for (size_t i = 0; i < inputs.size(); ++i) {
-    std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]), inputs[i].data(),
-                inputs[i].size());
+    std::memcpy(reinterpret_cast<void*>(buffers.pointers()[i]), inputs[i].data(), inputs[i].size());
   }
   const auto bound = (*plan)->Bind(buffers.pointers(), 0);
   ASSERT_TRUE(bound.ok()) << bound.status();
@@ -145,7 +143,8 @@ TEST(FormsTest, ErrorsNumberTheCallersOps) {
     if (chain.ops()[i].kind == OpKind::kMatmul) product = static_cast<ValueId>(i);
   }
   const absl::Status status = world.fake.MakeEngine()->Prepare(chain, kRows, {}).status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("op " + std::to_string(product) + " (matmul)"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("op " + std::to_string(product) + " (matmul)"));
 }
 
 }  // namespace

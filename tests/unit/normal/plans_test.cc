@@ -9,8 +9,10 @@
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
 #include "src/chain/chain_json.h"
+#include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
+#include "tests/support/rough_chain.h"
 
 namespace sinter {
 namespace {
@@ -72,6 +74,36 @@ TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
       EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << row.name;
     }
   }
+}
+
+// A record of such a plan is believed when it is read back.
+TEST(NormalPlans, OfRoughChainsFitThem) {
+  const DeviceModel model = *BuiltinModel("h200");
+  int planned = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const auto chain = std::make_shared<const Chain>(testing::MakeRoughChain(seed));
+    const auto form = NormalFormOf(chain);
+    ASSERT_TRUE(form.ok()) << seed << ": " << form.status();
+    const Chain& normal = *(*form)->chain;
+    const int64_t bucket = BucketOf(normal, normal.UsesM() ? 40 : 1);
+    const absl::StatusOr<FusionResult> plans = PlanChain(normal, bucket, model, {});
+    if (!plans.ok()) {
+      ++refused;
+      EXPECT_EQ(StatusNumber(plans.status()), static_cast<int32_t>(ErrorCode::kNoLegalPlan))
+          << seed << ": " << plans.status();
+      continue;
+    }
+    ++planned;
+    EXPECT_TRUE(CheckPlanFits(plans->chosen, normal, bucket, model).ok())
+        << seed << ": " << CheckPlanFits(plans->chosen, normal, bucket, model) << "\n"
+        << plans->chosen.ToText() << normal.ToString();
+    for (const Plan& other : plans->alternatives) {
+      if (other.fused) continue;
+      EXPECT_TRUE(CheckPlanFits(other, normal, bucket, model).ok()) << seed;
+    }
+  }
+  EXPECT_GT(planned, 280);
+  EXPECT_LT(refused, 15);
 }
 
 }  // namespace
