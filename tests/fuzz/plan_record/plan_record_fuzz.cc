@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (const sinter::PlanVariant& variant : record->variants) {
     Require(variant.kernel_keys.size() == variant.plan.kernels.size(), "a kernel without a key");
-    const std::string escape = sinter::testing::FindEscape(*request.chain, variant.plan, model);
+    const std::string escape = sinter::testing::FindEscape(request.planned(), variant.plan, model);
     Require(escape.empty(), escape.c_str());
   }
   return 0;
