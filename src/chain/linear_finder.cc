@@ -22,14 +22,15 @@ bool IsScale(double scale) {
 }  // namespace
 
 ValueId LinearFinder::SkipWidening(ValueId id) const {
-  while (graph_.op(id).kind == OpKind::kCast && graph_.op(id).type.dtype == DType::kF32 &&
-         IsFloat(graph_.op(graph_.op(id).operands[0]).type.dtype)) {
-    id = graph_.op(id).operands[0];
+  for (;;) {
+    const Op& op = graph_.op(id);
+    if (op.kind != OpKind::kCast) return id;
+    const DType from = graph_.op(op.operands[0]).type.dtype;
+    if (from != op.type.dtype && (op.type.dtype != DType::kF32 || !IsFloat(from))) return id;
+    id = op.operands[0];
   }
-  return id;
 }
 
-// A vector input spread over the rows, -1 otherwise. One number spread over all is none.
 int LinearFinder::VectorAt(ValueId id) const {
   const Op& spread = graph_.op(SkipWidening(id));
   if (spread.kind != OpKind::kBroadcast || spread.type.rank() == 0) return -1;

@@ -39,7 +39,7 @@ class LinearFinder {
  public:
   explicit LinearFinder(const Subgraph& graph) : graph_(graph) {}
 
-  // Below casts that lose nothing: to f32 from a narrower floating type.
+  // Below casts that lose nothing: to f32 from a narrower floating type, and to what a value is.
   ValueId SkipWidening(ValueId id) const;
 
   // Number of the operand at `id`, -1 when it is none.
@@ -47,6 +47,10 @@ class LinearFinder {
 
   // An input of the dims of `sum`, one of whose operands is `id`; -1 otherwise.
   int ResidualAt(ValueId id, const Op& sum) const;
+
+  // Number of the vector operand that `id` spreads over the rows, -1 when it is none. One number
+  // spread over all is none.
+  int VectorAt(ValueId id) const;
 
   // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 when it is none.
   ValueId SpreadColumnAt(ValueId id) const;
@@ -64,7 +68,6 @@ class LinearFinder {
   ValueId SkipScale(ValueId id, double* scale, ValueId* column) const;
 
  private:
-  int VectorAt(ValueId id) const;
   int FactorAt(ValueId column) const;
   bool TakeColumn(ValueId column, Linear* found, RowNorm* norm) const;
   bool ScaledAt(ValueId id, Linear* found) const;

@@ -49,6 +49,7 @@ std::string ProductsStory(const ProductSequence& s) {
     return std::any_of(s.products.begin(), s.products.end(),
                        [&](const MatrixProduct& p) { return has(p.epilogue); });
   };
+  if (any([](const EpilogueList& e) { return e.program() != nullptr; })) text += " program";
   if (any([](const EpilogueList& e) { return e.has_bias(); })) text += " biased";
   if (any([](const EpilogueList& e) { return e.has_residual(); })) text += " residual";
   if (s.scaled()) text += " scaled";

@@ -122,7 +122,8 @@ std::string AbsorbedBy(const GraphRun& run) {
     if (p.HasColumnScales()) absl::StrAppend(&text, " * column scale");
     if (e.has_bias()) absl::StrAppend(&text, " + bias");
     if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
-    if (e.has_residual()) absl::StrAppend(&text, " + residual");
+    if (e.program() != nullptr) absl::StrAppend(&text, " + ", ToString(*e.program()));
+    if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + residual");
     if (e.Has(EpilogueOp::kActivateSum)) absl::StrAppend(&text, " + ", NameOf(e.sum_activation()));
     if (e.quantize() != nullptr) absl::StrAppend(&text, " + quantize");
     steps.push_back(std::move(text));

@@ -150,10 +150,10 @@ class Finder {
   }
 
   // Whether a tail that ends at `end`, which is no product step, may become one: before an addition
-  // (widening), before the rounding of a sum, or inside the activation of one with a residual.
+  // (widening), before the rounding of a sum, or inside ops with what another kernel computes.
   bool MayLeadOn(const Values& members, ValueId end) const {
     return ClassOf(chain_, end) == OpClass::kView || IsSum(chain_.op(end)) ||
-           ResidualOf(members) >= 0;
+           ResidualOf(members) >= 0 || !MatricesOf(members, end).empty();
   }
   static bool IsSum(const Op& op) {
     return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
@@ -275,12 +275,42 @@ class Finder {
     return stored ? rows : -1;
   }
 
-  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, Values members, ValueId end) const {
-    // A residual is an operand from another kernel even if nobody else reads it.
-    const ValueId residual = ResidualOf(members);
-    Close(a, residual, &members);
+  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, const Values& members,
+                                   ValueId end) const {
+    absl::StatusOr<GraphRun> run = TryWith(ResidualOf(members), a, dtype, members, end);
+    if (run.ok()) return run;
+    for (const ValueId matrix : MatricesOf(members, end)) {
+      Step(pace_, static_cast<int64_t>(kMostValues));
+      absl::StatusOr<GraphRun> other = TryWith(matrix, a, dtype, members, end);
+      if (other.ok()) return other;
+    }
+    return run;
+  }
+
+  // With `matrix` as an operand from another kernel, even if nobody else reads it.
+  absl::StatusOr<GraphRun> TryWith(ValueId matrix, ValueId a, DType dtype, Values members,
+                                   ValueId end) const {
+    Close(a, matrix, &members);
     if (absorbed_.norms) TakeNorm(a, &members);
     return matcher_.Match(members, a, dtype, end);
+  }
+
+  // What members read of what other kernels compute, with the extents of `end`.
+  std::vector<ValueId> MatricesOf(const Values& members, ValueId end) const {
+    std::set<ValueId> found;
+    for (const ValueId member : members) {
+      const OpClass op_class = ClassOf(chain_, member);
+      if (!IsComputed(op_class)) continue;
+      for (const ValueId operand : chain_.op(member).operands) {
+        const ValueId below = SkipWidening(operand);
+        const Op& op = chain_.op(below);
+        const bool computed = IsStored(below) && op.kind != OpKind::kInput;
+        if (computed && members.count(below) == 0 && op.type.dims == chain_.op(end).type.dims) {
+          found.insert(below);
+        }
+      }
+    }
+    return {found.begin(), found.end()};
   }
 
   // The operand that the last sum of a member and a value in memory adds; -1 when there is none.

@@ -24,6 +24,7 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   for (const ProductInputs& in : matched.inputs) {
     operands.insert(operands.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor,
                                      in.scale_rows, in.scale_weights, in.scale_up, in.given_scale});
+    operands.insert(operands.end(), in.leaves.begin(), in.leaves.end());
   }
   std::vector<ValueId> values;
   for (int operand : operands) {

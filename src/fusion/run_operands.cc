@@ -63,6 +63,7 @@ class Lister {
       Read(Role::kFactor2, last.factor, 1);
       Read(Role::kScaleW2, last.scale_weights, 0);
     }
+    for (size_t i = 0; i < first.leaves.size(); ++i) Read(kLeafRoles[i], first.leaves[i], 0);
     Read(Role::kResidual, last.residual, last.residual_stride);
     Read(Role::kGivenScale, last.given_scale, 0);
     Result(Role::kOut, segment.end() - 1);

@@ -7,6 +7,7 @@
 #include "src/device/device_library.h"
 #include "src/plan/stand_in.h"
 #include "src/product/code/kernel_source.h"
+#include "src/product/code/program_source.h"
 #include "src/product/code/recipe.h"
 #include "src/product/role_shape.h"
 #include "src/stitch/code/packed_source.h"
@@ -152,7 +153,9 @@ HeaderMap DeviceHeaderMap() {
 
 std::function<Digest(const KernelSpec&)> DeviceHeadersDigest(const HeaderMap& library) {
   return [digests = std::make_shared<const HeaderDigests>(library)](const KernelSpec& spec) {
-    return digests->Of(DeviceHeaderOf(spec));
+    const Digest own = digests->Of(DeviceHeaderOf(spec));
+    if (!HasPrograms(spec.sequence)) return own;
+    return Sha256(absl::StrCat(own.View(), digests->Of(kProgramHeader).View()));
   };
 }
 

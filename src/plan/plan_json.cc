@@ -55,7 +55,11 @@ Json SequenceJson(const ProductSequence& s) {
     json["accumulate"] = Str(NameOf(s.front().accumulate));
   }
   if (last.quantize() != nullptr) json["quantize"] = ToString(*last.quantize());
-  if (last.has_residual()) {
+  for (int i = 0; i < s.size(); ++i) {
+    const EpilogueProgram* program = s[i].epilogue.program();
+    if (program != nullptr) json[absl::StrCat("program", i + 1)] = ToString(*program);
+  }
+  if (last.Has(EpilogueOp::kResidual)) {
     json["residual"] = ResidualName(last);
     if (last.Has(EpilogueOp::kActivateSum)) {
       json["sum_activation"] = Str(NameOf(last.sum_activation()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -14,7 +15,13 @@ absl::Status RefuseStep(EpilogueOp op, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(NameOf(op), " ", args...));
 }
 
-bool IsOp(EpilogueOp op) { return op <= EpilogueOp::kQuantize; }
+bool IsOp(EpilogueOp op) { return op <= EpilogueOp::kProgram; }
+
+// In the order in which kernels apply steps: a program stands behind the bias.
+int PlaceOf(EpilogueOp op) {
+  return op == EpilogueOp::kProgram ? 2 * static_cast<int>(EpilogueOp::kBias) + 1
+                                    : 2 * static_cast<int>(op);
+}
 
 absl::Status CheckRule(const EpilogueStep& step, DType element) {
   const QuantizeRule& rule = step.rule;
@@ -33,7 +40,7 @@ absl::Status CheckRule(const EpilogueStep& step, DType element) {
 }
 
 // `rows`: the element of rows and weights. Factors and biases have it, beside codes the result's.
-absl::Status CheckStep(const EpilogueStep& step, DType rows, DType result) {
+absl::Status CheckStep(const EpilogueStep& step, DType rows, DType result, bool pair) {
   const bool codes = IsCode(rows);
   const DType element = codes ? result : rows;
   switch (step.op) {
@@ -53,9 +60,10 @@ absl::Status CheckStep(const EpilogueStep& step, DType rows, DType result) {
       if (step.element == element || step.element == DType::kF32) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be f32 or ", NameOf(element));
     case EpilogueOp::kBias:
-      if (step.element == element || (codes && IsFloat(step.element))) break;
+      if (step.element == element || step.element == DType::kF32) break;
+      if (codes && IsFloat(step.element)) break;
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ",
-                        codes ? "f32, f16 or bf16" : NameOf(element));
+                        codes ? "f32, f16 or bf16" : absl::StrCat("f32 or ", NameOf(element)));
     case EpilogueOp::kRound:
     case EpilogueOp::kResidual:
       if (result == DType::kF32) {
@@ -66,8 +74,20 @@ absl::Status CheckStep(const EpilogueStep& step, DType rows, DType result) {
       return RefuseStep(step.op, "is ", NameOf(step.element), ", must be ", NameOf(element));
     case EpilogueOp::kQuantize:
       return CheckRule(step, result);
+    case EpilogueOp::kProgram:
+      return CheckProgram(step.program, result, pair);
     case EpilogueOp::kGate:
       break;
+  }
+  return absl::OkStatus();
+}
+
+// Steps that a program stands for.
+absl::Status CheckBesideProgram(const EpilogueList& epilogue) {
+  if (epilogue.program() == nullptr) return absl::OkStatus();
+  for (const EpilogueStep& step : epilogue.steps) {
+    if (step.op < EpilogueOp::kActivate || step.op > EpilogueOp::kActivateSum) continue;
+    return RefuseStep(step.op, "is there, beside a program");
   }
   return absl::OkStatus();
 }
@@ -82,6 +102,7 @@ absl::Status CheckUnused(const EpilogueStep& step) {
                      step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual;
   if (typed) bare.element = DType::kBF16;
   if (step.op == EpilogueOp::kQuantize) bare.rule = {};
+  if (step.op == EpilogueOp::kProgram) bare.program = {};
   if (bare == StepOf(step.op)) return absl::OkStatus();
   return RefuseStep(step.op, "has a field that it does not use");
 }
@@ -89,10 +110,10 @@ absl::Status CheckUnused(const EpilogueStep& step) {
 }  // namespace
 
 absl::string_view NameOf(EpilogueOp op) {
-  constexpr absl::string_view kNames[] = {"norm",    "scale",      "factor",
-                                          "bias",    "activation", "gate",
-                                          "round",   "residual",   "activation of the sum",
-                                          "quantize"};
+  constexpr absl::string_view kNames[] = {"norm",     "scale",      "factor",
+                                          "bias",     "activation", "gate",
+                                          "round",    "residual",   "activation of the sum",
+                                          "quantize", "program"};
   return IsOp(op) ? kNames[static_cast<size_t>(op)] : "invalid";
 }
 
@@ -128,10 +149,17 @@ EpilogueStep Activate(Activation activation, EpilogueOp op) {
   return step;
 }
 
+EpilogueStep Compute(EpilogueProgram program) {
+  EpilogueStep step = StepOf(EpilogueOp::kProgram);
+  step.program = std::move(program);
+  return step;
+}
+
 void EpilogueList::Set(const EpilogueStep& step) {
   Remove(step.op);
-  const auto behind = std::find_if(steps.begin(), steps.end(),
-                                   [&](const EpilogueStep& other) { return other.op > step.op; });
+  const auto behind = std::find_if(steps.begin(), steps.end(), [&](const EpilogueStep& other) {
+    return PlaceOf(other.op) > PlaceOf(step.op);
+  });
   steps.insert(behind, step);
 }
 
@@ -146,14 +174,15 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType rows, DType resul
     const EpilogueStep& step = epilogue.steps[i];
     if (!IsOp(step.op)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 0 to 9"));
+          absl::StrCat("epilogue op ", static_cast<int>(step.op), " is not 0 to 10"));
     }
-    if (i > 0 && step.op <= epilogue.steps[i - 1].op) {
+    if (i > 0 && PlaceOf(step.op) <= PlaceOf(epilogue.steps[i - 1].op)) {
       return RefuseStep(step.op, "stands behind ", NameOf(epilogue.steps[i - 1].op));
     }
-    SINTER_RETURN_IF_ERROR(CheckStep(step, rows, result));
+    SINTER_RETURN_IF_ERROR(CheckStep(step, rows, result, pair));
     SINTER_RETURN_IF_ERROR(CheckUnused(step));
   }
+  SINTER_RETURN_IF_ERROR(CheckBesideProgram(epilogue));
   for (EpilogueOp op : {EpilogueOp::kRound, EpilogueOp::kActivateSum}) {
     if (epilogue.Has(op) && !epilogue.has_residual()) return RefuseStep(op, "has no residual");
   }
@@ -163,6 +192,7 @@ absl::Status CheckEpilogue(const EpilogueList& epilogue, DType rows, DType resul
   if (epilogue.has_norm() && epilogue.has_factor()) {
     return RefuseStep(EpilogueOp::kNorm, "is there, beside a factor");
   }
+  if (epilogue.program() != nullptr) return absl::OkStatus();
   if (epilogue.Has(EpilogueOp::kGate) == pair) return absl::OkStatus();
   return RefuseStep(EpilogueOp::kGate, pair ? "is missing" : "is there", ", the product is ",
                     pair ? "a pair" : "no pair");

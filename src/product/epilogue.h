@@ -11,11 +11,13 @@
 #include "absl/strings/string_view.h"
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"
+#include "src/product/epilogue_program.h"
 
 namespace sinter {
 
-// In the order in which kernels apply them; each at most once. Steps up to kBias apply to both
-// halves of a gate-up pair, kActivate to gate alone. Values are part of plan records: never reused.
+// In the order in which kernels apply them, but for kProgram; each at most once. Steps up to kBias
+// apply to both halves of a gate-up pair, kActivate to gate alone. Values are part of plan records:
+// never reused.
 enum class EpilogueOp : uint8_t {
   kNorm = 0,         // times 1 / sqrt(mean of the squares of the product's row + eps)
   kScale = 1,        // times a constant
@@ -27,6 +29,8 @@ enum class EpilogueOp : uint8_t {
   kResidual = 7,     // plus a matrix of the result's extents
   kActivateSum = 8,  // an activation of the sum with the residual
   kQuantize = 9,     // to codes: divided by a scale, and rounded by the store
+  kProgram = 10,     // behind kBias, in the place of all steps up to kActivateSum: any
+                     // element-wise ops, also with a matrix of the result's extents
 };
 
 absl::string_view NameOf(EpilogueOp op);  // "scale", "factor", "bias", ..
@@ -52,16 +56,18 @@ struct EpilogueStep {
   DType element = DType::kBF16;  // of kFactor, kBias and kResidual: in memory; of kRound: the
                                  // element rounded to
   QuantizeRule rule;             // of kQuantize
+  EpilogueProgram program;       // of kProgram
 
   bool operator==(const EpilogueStep& o) const {
-    return std::tie(op, scale, activation, element, rule) ==
-           std::tie(o.op, o.scale, o.activation, o.element, o.rule);
+    return std::tie(op, scale, activation, element, rule, program) ==
+           std::tie(o.op, o.scale, o.activation, o.element, o.rule, o.program);
   }
 };
 
 EpilogueStep ScaleBy(float constant);
 EpilogueStep NormOf(float eps);
 EpilogueStep Activate(Activation activation, EpilogueOp op = EpilogueOp::kActivate);
+EpilogueStep Compute(EpilogueProgram program);
 // A step without a scale or an activation.
 EpilogueStep StepOf(EpilogueOp op, DType element = DType::kBF16);
 
@@ -87,7 +93,16 @@ struct EpilogueList {
   bool has_norm() const { return Has(EpilogueOp::kNorm); }
   bool has_bias() const { return Has(EpilogueOp::kBias); }
   bool has_factor() const { return Has(EpilogueOp::kFactor); }
-  bool has_residual() const { return Has(EpilogueOp::kResidual); }
+  // Null when the list has none.
+  const EpilogueProgram* program() const {
+    const EpilogueStep* step = Find(EpilogueOp::kProgram);
+    return step == nullptr ? nullptr : &step->program;
+  }
+  // Whether the kernel reads a matrix of the result's extents: one that is added, or a program's.
+  bool has_residual() const {
+    return Has(EpilogueOp::kResidual) ||
+           (program() != nullptr && program()->Reads(LeafKind::kMatrix));
+  }
   // Null where results are stored as they are.
   const QuantizeRule* quantize() const {
     const EpilogueStep* step = Find(EpilogueOp::kQuantize);

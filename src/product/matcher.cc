@@ -11,6 +11,7 @@
 #include "src/chain/pattern.h"
 #include "src/chain/quantizer_finder.h"
 #include "src/chain/scaled_matmul.h"
+#include "src/product/program_finder.h"
 #include "src/product/result_type.h"
 
 namespace sinter {
@@ -67,6 +68,12 @@ struct FoundResidual {
   Activation act = Activation::kIdentity;  // of the sum
 };
 
+// Both as a program says them.
+struct FoundEpilogue {
+  EpilogueProgram program;  // none: the steps that are found say all
+  std::vector<int> columns;
+};
+
 // One product or gated pair, with its epilogue.
 struct FoundStep {
   bool gated = false;
@@ -117,8 +124,10 @@ absl::Status CheckSums(const Subgraph& graph, const FoundStep& found) {
       "with scales, by scaled_matmul");
 }
 
-ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual, bool rounds) {
+ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual,
+                       const FoundEpilogue& epilogue, bool rounds) {
   ProductInputs in;
+  in.leaves = epilogue.columns;
   in.weights = found.main.weight;
   in.weights_up = found.up.weight;
   in.bias = found.main.bias;
@@ -182,7 +191,7 @@ absl::Status FillScales(const Subgraph& graph, const FoundStep& found, MatrixPro
 
 // The elements are filled in later, from the chain's types.
 MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
-                        const FoundResidual& residual) {
+                        const FoundResidual& residual, const FoundEpilogue& epilogue) {
   MatrixProduct p;
   if (found.main.conv >= 0) {
     p.rows.source = Source::kWindow;
@@ -196,6 +205,10 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
   if (scale != 1) p.epilogue.Set(ScaleBy(scale));
   if (found.main.factor >= 0) p.epilogue.Set(StepOf(EpilogueOp::kFactor));
   if (found.main.bias >= 0) p.epilogue.Set(StepOf(EpilogueOp::kBias));
+  if (epilogue.program.present()) {
+    p.epilogue.Set(Compute(epilogue.program));
+    return p;
+  }
   if (found.act != Activation::kIdentity) p.epilogue.Set(Activate(found.act));
   if (found.gated) p.epilogue.Set(StepOf(EpilogueOp::kGate));
   if (residual.rounds) p.epilogue.Set(StepOf(EpilogueOp::kRound));
@@ -234,10 +247,8 @@ class Walker {
     bool rounds = true;  // the output rounds
     for (;;) {
       if (out_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
-      FoundResidual residual;
-      value = SkipActivatedResidual(value, &residual);
-      SINTER_ASSIGN_OR_RETURN(const FoundStep found, FindStep(graph_, finder_, value));
-      SINTER_RETURN_IF_ERROR(Add(found, residual, rounds));
+      FoundStep found;
+      SINTER_RETURN_IF_ERROR(AddAt(value, rounds, &found));
       out_.rows = finder_.InputAt(found.main.x);
       if (out_.rows >= 0) break;
       value = SkipRounding(found.main.x, &rounds);
@@ -255,12 +266,39 @@ class Walker {
   }
 
  private:
-  absl::Status Add(const FoundStep& found, const FoundResidual& residual, bool rounds) {
+  // The product that ends at `value`: by the steps that kernels have forms of their own for, or
+  // else by a program.
+  absl::Status AddAt(ValueId value, bool rounds, FoundStep* step) {
+    FoundResidual residual;
+    const ValueId below = SkipActivatedResidual(value, &residual);
+    absl::StatusOr<FoundStep> found = FindStep(graph_, finder_, below);
+    const absl::Status by_steps = found.ok() ? Add(*found, residual, {}, rounds) : found.status();
+    if (by_steps.ok()) {
+      *step = *std::move(found);
+      return absl::OkStatus();
+    }
+    const DType result = out_.size() == 0 ? graph_.result_type().dtype : RowsElement();
+    absl::StatusOr<FoundProgram> whole =
+        FindProgram(graph_, finder_, value, IsCode(result) ? DType::kF32 : result);
+    if (!whole.ok()) return by_steps;
+    *step = {whole->pair, Activation::kIdentity, whole->main, whole->up};
+    FoundResidual matrix;
+    matrix.input = whole->matrix;
+    return Add(*step, matrix, {std::move(whole->program), std::move(whole->columns)}, rounds);
+  }
+
+  // Of what the product that was found last multiplies.
+  DType RowsElement() const { return graph_.operand(out_.inputs.back().weights).type.dtype; }
+
+  // Adds nothing where it fails.
+  absl::Status Add(const FoundStep& found, const FoundResidual& residual,
+                   const FoundEpilogue& epilogue, bool rounds) {
     if (found.gated) SINTER_RETURN_IF_ERROR(CheckHalves(found));
     SINTER_RETURN_IF_ERROR(CheckSums(graph_, found));
-    out_.sequence.products.push_back(ProductOf(graph_, found, residual));
-    SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &out_.sequence.products.back()));
-    out_.inputs.push_back(InputsOf(found, residual, rounds));
+    MatrixProduct product = ProductOf(graph_, found, residual, epilogue);
+    SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &product));
+    out_.sequence.products.push_back(std::move(product));
+    out_.inputs.push_back(InputsOf(found, residual, epilogue, rounds));
     return absl::OkStatus();
   }
 
@@ -485,6 +523,11 @@ class Describer {
         Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
     SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
     SINTER_RETURN_IF_ERROR(ScalesOfProduct(*in, &out_.sequence[product]));
+    for (size_t i = 0; i < in->leaves.size(); ++i) {
+      const std::string name = absl::StrCat("vector ", i + 1, " of columns");
+      SINTER_RETURN_IF_ERROR(CheckStride(in->leaves[i], name));
+      if (!graph_.operand(in->leaves[i]).constant) out_.weights_constant = false;
+    }
     for (int input :
          {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
       if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;
@@ -521,10 +564,11 @@ class Describer {
     return RowStride(name, op.type.dims, op.strides, ld);
   }
 
-  // Beside codes a bias has any type that is added in f32.
+  // A bias has the operands' type or f32; beside codes any type that is added in f32.
   absl::Status Vector(int input, absl::string_view name) {
     if (input < 0) return absl::OkStatus();
-    if (!IsCode(element_)) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
+    const bool f32 = graph_.operand(input).type.dtype == DType::kF32;
+    if (!f32 && !IsCode(element_)) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
     return CheckStride(input, name);
   }
 

@@ -31,9 +31,14 @@ enum class Role : uint8_t {
   kScaleOut = 16,    // of 128 columns of a row of out, which is codes
   kGivenScale = 17,  // the same of all of out
   kScaleW2 = 18,
+  kLeaf1 = 19,  // vectors of columns that a program reads
+  kLeaf2 = 20,
+  kLeaf3 = 21,
+  kLeaf4 = 22,
   kCount
 };
 absl::string_view NameOf(Role role);
+inline constexpr Role kLeafRoles[] = {Role::kLeaf1, Role::kLeaf2, Role::kLeaf3, Role::kLeaf4};
 
 // Where a kernel finds an argument: a plan buffer (inputs then outputs in canonical order,
 // kWorkspaceBuffer for c and partial_out) and an offset.

@@ -15,6 +15,15 @@ DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
   return step == nullptr ? p.result : step->element;
 }
 
+// Column leaf `number` of the program.
+RoleShape LeafShape(const MatrixProduct& p, size_t number) {
+  const EpilogueProgram* program = p.epilogue.program();
+  if (program == nullptr) return {};
+  const std::vector<int> columns = program->InputsOf(LeafKind::kColumn);
+  if (number >= columns.size()) return {};
+  return {0, p.n, false, program->TypeOf(columns[number])};
+}
+
 // One number is a vector of one column.
 RoleShape RowScaleShape(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
@@ -95,6 +104,11 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
       return {0, 1, false, DType::kF32};
     case Role::kBias2:
       return {0, last.n, false, ElementAt(last, EpilogueOp::kBias)};
+    case Role::kLeaf1:
+    case Role::kLeaf2:
+    case Role::kLeaf3:
+    case Role::kLeaf4:
+      return LeafShape(first, static_cast<size_t>(role) - static_cast<size_t>(Role::kLeaf1));
     case Role::kPartialOut:
     case Role::kCount:
       break;

@@ -5,6 +5,7 @@
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/dataflow.h"
+#include "src/product/program_cost.h"
 #include "src/product/schedule_refusal.h"
 
 namespace sinter {
@@ -85,6 +86,13 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
+bool HasSlowProgram(const ProductSequence& p) {
+  return std::any_of(p.products.begin(), p.products.end(), [](const MatrixProduct& product) {
+    const EpilogueProgram* program = product.epilogue.program();
+    return program != nullptr && HasSlowPaths(*program);
+  });
+}
+
 // Registers of a thread in a persistent kernel: 216 with two consumer warpgroups (232 with one
 // product), 152 with three. The erf form of GELU and the sum of eight ranks' parts need many of
 // them, so wider tiles spill. `last`: the product whose result a residual is added to.
@@ -92,7 +100,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) 
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
   const bool erf = p[0].epilogue.activation() == Activation::kGeluErf ||
-                   p.back().epilogue.sum_activation() == Activation::kGeluErf;
+                   p.back().epilogue.sum_activation() == Activation::kGeluErf || HasSlowProgram(p);
   if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.back().epilogue.has_residual();
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;

@@ -31,6 +31,19 @@ std::string ScalingText(const MatrixProduct& p, int number) {
   return text;
 }
 
+// A bias that is not of the operands' element, and the program behind it.
+std::string ProgramText(const MatrixProduct& p, int number) {
+  std::string text;
+  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
+  if (bias != nullptr && bias->element == DType::kF32 && !IsCode(p.rows.element)) {
+    absl::StrAppend(&text, " bias", number, "_dtype=f32");
+  }
+  if (p.epilogue.program() != nullptr) {
+    absl::StrAppend(&text, " program", number, "=", ToString(*p.epilogue.program()));
+  }
+  return text;
+}
+
 // The result where it is not as the operands, and what operands of 8 bits have besides: "
 // scales=vector,tensor result=f32".
 std::string ScalesText(const MatrixProduct& p) {
@@ -54,7 +67,7 @@ std::string WindowText(const Operand& rows) {
 }
 
 std::string ResidualText(const MatrixProduct& last) {
-  if (!last.epilogue.has_residual()) return "";
+  if (!last.epilogue.Has(EpilogueOp::kResidual)) return "";
   std::string text = absl::StrCat(" residual=", ResidualName(last.epilogue));
   const Activation sum = last.epilogue.sum_activation();
   if (sum != Activation::kIdentity) absl::StrAppend(&text, " sum_act=", NameOf(sum));
@@ -124,6 +137,14 @@ bool MatrixProduct::operator==(const MatrixProduct& o) const {
          std::tie(o.n, o.k, o.pair, o.rows, o.weights, o.epilogue, o.result, o.accumulate);
 }
 
+int MatrixProduct::ColumnTerms() const {
+  const int of_each =
+      (weights.scales.kind == ScaleKind::kVector ? 1 : 0) + (epilogue.has_bias() ? 1 : 0);
+  const EpilogueProgram* program = epilogue.program();
+  const size_t leaves = program == nullptr ? 0 : program->InputsOf(LeafKind::kColumn).size();
+  return Width() * of_each + static_cast<int>(leaves);
+}
+
 ElementRow ElementOf(const MatrixProduct& product) {
   ElementRow row = ElementOf(product.rows.element);
   if (product.accumulate != Accumulate::kFast) return row;
@@ -171,9 +192,15 @@ std::string ProductSequence::ToString() const {
   std::string text = HeadText(*this);
   for (int i = 0; i < size(); ++i) text += BiasText((*this)[i], i + 1);
   for (int i = 0; i < size(); ++i) text += ScalingText((*this)[i], i + 1);
+  for (int i = 0; i < size(); ++i) text += ProgramText((*this)[i], i + 1);
   return absl::StrCat(text, WindowText(front().rows), ResidualText(back()),
                       " layout=", NameOf(layout()), " dtype=", NameOf(element()),
                       ScalesText(front()));
+}
+
+bool HasPrograms(const ProductSequence& sequence) {
+  return std::any_of(sequence.products.begin(), sequence.products.end(),
+                     [](const MatrixProduct& p) { return p.epilogue.program() != nullptr; });
 }
 
 bool HasNorm(const ProductSequence& sequence) {
@@ -181,9 +208,36 @@ bool HasNorm(const ProductSequence& sequence) {
                      [](const MatrixProduct& p) { return p.epilogue.has_norm(); });
 }
 
+namespace {
+
+// Kernels of two products have no place for columns' leaves of a program.
+bool MayStandFirst(const EpilogueList& e) {
+  const EpilogueProgram* program = e.program();
+  if (program == nullptr) return true;
+  return !program->Reads(LeafKind::kColumn) &&
+         (!program->Reads(LeafKind::kUp) || OfGateAlone(*program).present());
+}
+
+// What is done with the second product's sums before a matrix is read is a bias and scales.
+bool MayStandSecond(const EpilogueList& e) {
+  const EpilogueProgram* program = e.program();
+  if (program == nullptr) return true;
+  if (program->Reads(LeafKind::kColumn)) return false;
+  const absl::StatusOr<ProgramCut> cut = CutProgram(*program);
+  return cut.ok() && program->body->op(cut->value).kind == OpKind::kInput;
+}
+
+bool BiasesAreAlike(const EpilogueList& one, const EpilogueList& two) {
+  const EpilogueStep *first = one.Find(EpilogueOp::kBias), *second = two.Find(EpilogueOp::kBias);
+  return first == nullptr || second == nullptr || first->element == second->element;
+}
+
+}  // namespace
+
 bool CanPair(const ProductSequence& sequence, int first) {
   const EpilogueList &one = sequence[first].epilogue, &two = sequence[first + 1].epilogue;
   if (one.has_residual() || one.has_norm() || two.has_norm()) return false;
+  if (!MayStandFirst(one) || !MayStandSecond(two) || !BiasesAreAlike(one, two)) return false;
   const DType element = sequence[first].rows.element, result = sequence[first + 1].result;
   if (result != element && !IsCode(element)) return false;  // only a lone product stores f32
   return !sequence[first + 1].pair && !two.Has(EpilogueOp::kActivate);

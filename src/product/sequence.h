@@ -51,6 +51,12 @@ struct MatrixProduct {
   bool HasColumnScales() const {
     return !IsCode(weights.element) && weights.scales.kind == ScaleKind::kVector;
   }
+  // Whether accumulators are multiplied by a number of their column, or by one of the weights.
+  bool HasColumnFactors() const {
+    return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
+  }
+  // Vectors of columns that the epilogue reads: scales, biases, a program's leaves.
+  int ColumnTerms() const;
   // Whether sums over 128 of K have scales of their own.
   bool HasBlockScales() const {
     return rows.scales.kind == ScaleKind::kBlock || weights.scales.kind == ScaleKind::kBlock;
@@ -94,6 +100,9 @@ struct ProductSequence {
   bool operator==(const ProductSequence& o) const;
 };
 
+// Whether any product's epilogue is a program.
+bool HasPrograms(const ProductSequence& sequence);
+
 // Whether any product computes the norm of its rows.
 bool HasNorm(const ProductSequence& sequence);
 
@@ -106,7 +115,8 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated, and neither computes its rows' norm.
+// second is neither a pair nor activated, neither computes its rows' norm, and their programs read
+// no vectors of columns.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

@@ -175,6 +175,16 @@ absl::Status CheckRowsOfWindow(const ProductSequence& sequence) {
                         window.RowsPerM());
 }
 
+// A thread names the terms of a column as the fields of ColumnTerms (device library).
+absl::Status CheckColumnTerms(const MatrixProduct& p) {
+  if (p.epilogue.program() == nullptr) return absl::OkStatus();
+  const bool one = p.weights.scales.kind == ScaleKind::kTensor;
+  const int terms = p.ColumnTerms() + (one ? p.Width() : 0);
+  if (terms <= kMostColumnLeaves) return absl::OkStatus();
+  return RefuseSequence("scales, biases and a program's vectors of columns: ", terms, " are above ",
+                        kMostColumnLeaves);
+}
+
 absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   const MatrixProduct& p = sequence[i];
   const DType element = sequence.element();
@@ -196,7 +206,8 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   if (i > 0 && p.k != sequence[i - 1].n) {
     return RefuseSequence("k ", p.k, " is not the n ", sequence[i - 1].n, " of the product before");
   }
-  return CheckEpilogue(p.epilogue, element, p.result, p.pair);
+  SINTER_RETURN_IF_ERROR(CheckEpilogue(p.epilogue, element, p.result, p.pair));
+  return CheckColumnTerms(p);
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ void WriteEpilogue(const EpilogueList& epilogue, ByteWriter& w) {
     w.U32(static_cast<uint32_t>(step.activation));
     w.U32(static_cast<uint32_t>(step.element));
     if (step.op == EpilogueOp::kQuantize) WriteRule(step.rule, w);
+    if (step.op == EpilogueOp::kProgram) WriteProgram(step.program, w);
   }
 }
 
@@ -116,6 +117,9 @@ absl::Status ReadEpilogue(ByteReader& r, EpilogueList& epilogue) {
     step.activation = static_cast<Activation>(r.U32());
     step.element = static_cast<DType>(r.U32());
     if (step.op == EpilogueOp::kQuantize) step.rule = ReadRule(r);
+    if (step.op == EpilogueOp::kProgram) {
+      SINTER_ASSIGN_OR_RETURN(step.program, ReadProgram(r));
+    }
   }
   return absl::OkStatus();
 }

@@ -79,6 +79,11 @@ absl::Status CheckOne(const MatrixProduct& p) {
   }
   if (p.epilogue.has_norm()) return Refuse("rows whose norm it would compute");
   if (p.weights.scales.kind != ScaleKind::kNone) return Refuse("weights with scales");
+  if (p.epilogue.program() != nullptr) return Refuse("with a program behind the product");
+  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
+  if (bias != nullptr && bias->element != p.rows.element) {
+    return Refuse(absl::StrCat("with a bias of ", NameOf(bias->element)));
+  }
   return absl::OkStatus();
 }
 

@@ -193,6 +193,10 @@ TEST_F(CompileTest, KernelsThatAddAResidual) {
   CompileAll(ResidualKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "residuals");
 }
 
+TEST_F(CompileTest, ProgramsInTheEpilogue) {
+  CompileAll(ProgramKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "programs");
+}
+
 TEST_F(CompileTest, KernelsThatScaleTheirProducts) {
   CompileAll(ScaledKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
              "scaled products");

@@ -15,6 +15,7 @@
 #include "src/product/matcher.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
+#include "tests/support/epilogue_chains.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -312,6 +313,27 @@ std::vector<KernelJob> ResidentKernels(const DeviceModel& model, size_t count) {
 
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
   return KernelsOfEachKind(ResidualProblems(), model, count);
+}
+
+std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count) {
+  constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
+  JobList jobs(model);
+  const testing::EpilogueTypes f32_bias{DType::kBF16, DType::kF32, DType::kBF16};
+  const testing::EpilogueTypes f32{DType::kF16, DType::kF16, DType::kF32};
+  std::vector<testing::EpilogueChain> chains = testing::ProductEpilogues(f32_bias, kSizes);
+  for (const auto& more :
+       {testing::PairEpilogues(f32_bias, kSizes), testing::FusedEpilogues(f32_bias, kSizes),
+        testing::ProductEpilogues(f32, kSizes), testing::PairEpilogues(f32, kSizes)}) {
+    chains.insert(chains.end(), more.begin(), more.end());
+  }
+  for (const testing::EpilogueChain& c : chains) {
+    const auto matched = MatchProducts(c.chain, 512);
+    if (!matched.ok()) continue;
+    for (const Schedule& s : OneOfEachKind(matched->sequence, model)) {
+      jobs.Add(SampleSpec(matched->sequence, s));
+    }
+  }
+  return Evenly(jobs.Take(), count);
 }
 
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {

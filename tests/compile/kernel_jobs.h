@@ -42,6 +42,8 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
 // there are, and products whose K is whole, split and of pairs. The best schedules of each kind and
 // the ones with the most accumulators; at most `count`, evenly of all.
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
+// The same of epilogues that are programs.
+std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count);
 
 // The same with products that are scaled by constants and factors of rows, with residuals and
 // without.

@@ -109,6 +109,12 @@ std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceMo
                               Dataflow dataflow, size_t count) {
   const ProductSequence problem = MatchProducts(chain, bucket, true)->sequence;
   std::vector<Plan> plans;
+  if (problem.size() == 1) {
+    for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
+      plans.push_back(UnfusedPlanOf(chain, bucket, s, s).value());
+    }
+    return plans;
+  }
   if (dataflow != Dataflow::kProduct) {
     for (const Schedule& s : Spread(LegalSchedules(problem, model, dataflow), count)) {
       plans.push_back(FusedPlanOf(chain, bucket, s).value());

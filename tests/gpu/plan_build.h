@@ -42,8 +42,8 @@ std::vector<Schedule> LegalSchedules(const ProductSequence& problem, const Devic
                                      Dataflow dataflow);
 // At most `count` of them, evenly from first to last.
 std::vector<Schedule> Spread(const std::vector<Schedule>& schedules, size_t count);
-// Plans of a chain with two products that run them: for the product dataflow the i-th of the first
-// product with the i-th of the second. At most `count`.
+// Plans of a chain with one product or two that run them: of two, for the product dataflow the i-th
+// of the first product with the i-th of the second. At most `count`.
 std::vector<Plan> SpreadPlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                               Dataflow dataflow, size_t count);
 

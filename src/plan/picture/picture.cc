@@ -57,7 +57,10 @@ std::string Activated(Activation activation, const std::string& term) {
 // "out = round(..) + residual"
 std::string Formula(Role result, const EpilogueList& e, std::string text) {
   if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
-  if (e.has_residual()) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
+  if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
+  if (e.program() != nullptr) {
+    text = absl::StrCat(sinter::ToString(*e.program()), " of y = ", text);
+  }
   text = Activated(e.sum_activation(), text);
   if (e.quantize() != nullptr) {
     const Role scale = e.has_groups() ? Role::kScaleOut : Role::kGivenScale;
@@ -74,7 +77,8 @@ std::string FirstFormula(const MatrixProduct& p, Role result) {
       Activated(e.activation(), Term(e, rows, weights, Role::kFactor1, Role::kBias1));
   if (p.pair) {
     const std::string up = Dequantised(p.weights, Role::kWUp, Role::kScaleUp);
-    absl::StrAppend(&text, " * (", Term(e, rows, up, Role::kFactor1, Role::kBiasUp), ")");
+    absl::StrAppend(&text, e.program() != nullptr ? ", up = (" : " * (",
+                    Term(e, rows, up, Role::kFactor1, Role::kBiasUp), ")");
   }
   return Formula(result, e, text);
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/substitute.h"
 #include "src/base/float_text.h"
+#include "src/product/code/program_source.h"
 #include "src/product/code/wgmma_source.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/role_shape.h"
@@ -102,7 +103,20 @@ const char* StoredType(DType element) {
   return element == DType::kF32 ? "float" : ElementOf(element).stored_type;
 }
 
-std::string ConfigText(const ProductCode& code, const ElementRow& element) {
+// Of both products' biases.
+DType BiasElement(const ProductSequence& p) {
+  const bool second = !p.front().epilogue.has_bias() && IsBiased2(p);
+  return ShapeOf(p, second ? Role::kBias2 : Role::kBias1).element;
+}
+
+// "Relu", or the first product's program.
+std::string ActivationOf(const ProductSequence& p, const ProgramSource& program, bool f32) {
+  if (!program.activation.empty()) return program.activation;
+  return ActivationName(p[0].epilogue.activation(), f32);
+}
+
+std::string ConfigText(const ProductCode& code, const ElementRow& element,
+                       const ProgramSource& program) {
   const ProductSequence& p = code.sequence;
   const Schedule& s = code.schedule;
   std::string text = "struct Config {\n";
@@ -110,10 +124,10 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   const bool codes = p.back().epilogue.quantize() != nullptr;  // of f32 results
   absl::StrAppend(&text, "  using Result = ", DeviceType(codes ? DType::kF32 : p.back().result),
                   ";\n");
-  absl::StrAppend(&text, "  using Bias = ", DeviceType(ShapeOf(p, Role::kBias1).element), ";\n");
+  absl::StrAppend(&text, "  using Bias = ",
+                  program.leaves ? "LeavesOf<Program>" : DeviceType(BiasElement(p)), ";\n");
   const bool f32 = p.size() == 1 && p[0].result == DType::kF32 && !codes;
-  absl::StrAppend(&text, "  using Activation = ", ActivationName(p[0].epilogue.activation(), f32),
-                  ";\n");
+  absl::StrAppend(&text, "  using Activation = ", ActivationOf(p, program, f32), ";\n");
   absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
@@ -125,7 +139,8 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element) {
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
                   ", kConstantWeights = ", Bool(code.constant_weights),
                   ", kSwapped = ", Bool(s.swapped), ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(p.front().epilogue.has_bias()),
+  const bool biased = p.front().epilogue.has_bias() && !program.leaves;
+  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(biased),
                   ", kBias2 = ", Bool(IsBiased2(p)), ", kOutAligned = ", Bool(code.out.aligned),
                   ";\n");
   if (p.front().epilogue.has_norm()) {
@@ -145,6 +160,10 @@ absl::string_view MapName(Role role) { return role == Role::kC ? "c_map" : NameO
 std::string ResidualType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
   if (!last.epilogue.has_residual()) return "NoResidual";
+  if (last.epilogue.program() != nullptr) {
+    return absl::StrCat("ProgramRows<Config::Result, ", last.n, ", ", Bool(code.residual.aligned),
+                        ", Behind>");
+  }
   const Activation sum = last.epilogue.sum_activation();
   const std::string behind =
       sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum, false));
@@ -248,17 +267,30 @@ absl::string_view FieldOf(const ProductCode& code, Role role) {
   return NameOf(role == Role::kScaleA && !blocks ? Role::kFactor1 : role);
 }
 
-std::string EntryText(const ProductCode& code) {
+bool IsLeaf(Role role) {
+  return role == Role::kBias1 || role == Role::kBiasUp ||
+         std::find(std::begin(kLeafRoles), std::end(kLeafRoles), role) != std::end(kLeafRoles);
+}
+
+std::string EntryText(const ProductCode& code, const ProgramSource& program) {
   const KernelParameters parameters = ParametersOf(code);
   const Schedule& s = code.schedule;
-  std::vector<std::string> list, fill;
+  std::vector<std::string> list, fill, leaves;
   for (Role role : parameters.maps) {
     list.push_back(absl::StrCat("const __grid_constant__ TensorMap ", MapName(role)));
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
     list.push_back(absl::StrCat(PointerType(code, role), NameOf(role)));
+    if (program.leaves && IsLeaf(role)) {
+      leaves.emplace_back(NameOf(role));
+      continue;
+    }
     fill.push_back(absl::StrCat("  args.", FieldOf(code, role), " = ", NameOf(role), ";\n"));
+  }
+  if (program.leaves) {
+    fill.push_back(absl::StrCat("  const Program::Leaves leaves = {", absl::StrJoin(leaves, ", "),
+                                "};\n  args.bias1 = &leaves;\n"));
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");
@@ -319,6 +351,9 @@ KernelParameters ParametersOf(const ProductCode& code) {
     if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
   }
   if (two && Has(p.back().weights.scales)) list.pointers.push_back(Role::kScaleW2);
+  const size_t leaves =
+      first.program() == nullptr ? 0 : first.program()->InputsOf(LeafKind::kColumn).size();
+  list.pointers.insert(list.pointers.end(), kLeafRoles, kLeafRoles + leaves);
   const QuantizeRule* codes = last.quantize();
   if (codes != nullptr && codes->columns == 0) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);
@@ -335,13 +370,17 @@ absl::StatusOr<std::string> KernelSource(const ProductCode& code) {
     return absl::InvalidArgumentError(
         absl::StrCat("no kernel multiplies ", NameOf(code.sequence.element())));
   }
-  return absl::StrCat("// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(),
-                      "\n#include \"", KernelHeader(code.schedule), "\"\n\nnamespace sinter {\n\n",
-                      WgmmaWrappers(code, element), ConfigText(code, element), "static_assert(",
-                      TypesName(code.schedule), "<", TypesArguments(code),
-                      ">::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
-                      ", \"the plan and the device library agree on shared memory\");\n\n",
-                      EntryText(code), "\n}  // namespace sinter\n");
+  const ProgramSource program = ProgramSourceOf(code.sequence);
+  return absl::StrCat(
+      "// ", code.sequence.ToString(), "\n// ", code.schedule.ToString(), "\n#include \"",
+      KernelHeader(code.schedule), "\"\n",
+      HasPrograms(code.sequence) ? absl::StrCat("#include \"", kProgramHeader, "\"\n") : "",
+      "\nnamespace sinter {\n\n", WgmmaWrappers(code, element), program.text,
+      ConfigText(code, element, program), "static_assert(", TypesName(code.schedule), "<",
+      TypesArguments(code),
+      ">::Layout::kBytes == ", SizesOf(code.sequence, code.schedule).shared_bytes,
+      ", \"the plan and the device library agree on shared memory\");\n\n",
+      EntryText(code, program), "\n}  // namespace sinter\n");
 }
 
 }  // namespace sinter

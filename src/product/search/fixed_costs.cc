@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/product/program_cost.h"
+
 namespace sinter {
 namespace {
 
@@ -36,13 +38,14 @@ double CyclesOf(Activation activation, const MatrixProduct& p, const DeviceModel
   return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
+double CyclesOf(const EpilogueProgram* program, const DeviceModel& model) {
+  if (program == nullptr) return 0;
+  const OpCost cost = CostOfProgram(*program);
+  return cost.issue + cost.special * model.lanes_per_sm / model.special_lanes_per_sm;
+}
+
 // Of a column term, for each accumulator: its share of a load, of a conversion, and an operation.
 constexpr int kTermInstructions = 3;
-
-int ColumnTerms(const MatrixProduct& p) {
-  const ScaleKind columns = p.weights.scales.kind;
-  return p.Width() * ((p.epilogue.has_bias() ? 1 : 0) + (columns == ScaleKind::kVector ? 1 : 0));
-}
 
 // A thread's accumulators of one matrix.
 double Values(const Schedule& s, const ProductTile& tile) {
@@ -77,7 +80,7 @@ double ComputeUs(const MatrixProduct& p, const Schedule& s, const ProductTile& t
                  const DeviceModel& model) {
   const double cycles = CyclesOf(p.epilogue.activation(), p, model) +
                         CyclesOf(p.epilogue.sum_activation(), p, model) +
-                        kTermInstructions * ColumnTerms(p);
+                        CyclesOf(p.epilogue.program(), model) + kTermInstructions * p.ColumnTerms();
   return Values(s, tile) * cycles / model.clock_mhz;
 }
 

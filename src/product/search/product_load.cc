@@ -190,8 +190,7 @@ ProductDims DimsOf(const MatrixProduct& p) {
   d.row_bytes = p.rows.bytes();
   d.weight_bytes = p.weights.bytes();
   d.result_bytes = p.ResultBytes();
-  const EpilogueStep* residual = p.epilogue.Find(EpilogueOp::kResidual);
-  if (residual != nullptr) d.residual_bytes = SizeOf(residual->element);
+  if (p.epilogue.has_residual()) d.residual_bytes = p.ResultBytes();
   if (p.HasColumnScales()) d.scale_bytes = SizeOf(p.weights.scales.element);
   return d;
 }

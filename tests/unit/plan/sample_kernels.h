@@ -68,6 +68,9 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (scaled(p[0].weights)) bind_scale(Role::kScaleW1);
   if (scaled(p[0].weights) && p[0].pair) bind_scale(Role::kScaleUp);
   if (two && scaled(p[1].weights)) bind_scale(Role::kScaleW2);
+  const EpilogueProgram* program = p[0].epilogue.program();
+  const size_t leaves = program == nullptr ? 0 : program->InputsOf(LeafKind::kColumn).size();
+  for (size_t i = 0; i < leaves; ++i) bind(kLeafRoles[i], 0);
   const QuantizeRule* codes = p.back().epilogue.quantize();
   if (codes != nullptr && codes->columns == 0) bind_scale(Role::kGivenScale);
   bind(Role::kOut, p.back().n);

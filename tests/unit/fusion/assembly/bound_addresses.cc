@@ -157,7 +157,10 @@ class Launch {
           Add(name, slot, Wide{4}, false);
           break;
         default:
-          Add(name, slot, Wide{role == Role::kBias2 ? p.back().n : p.front().n} * 2, false);
+          Add(name, slot,
+              Wide{role == Role::kBias2 ? p.back().n : p.front().n} *
+                  SizeOf(ShapeOf(p, role).element),
+              false);
       }
     }
     if (parameters.workspace) AddHeader(recipe.args[arg]);

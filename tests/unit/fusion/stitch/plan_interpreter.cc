@@ -50,6 +50,105 @@ Chain Unrounded(const Chain& chain) {
   return *b.Finish();
 }
 
+// What a kernel with programs computes, as a chain whose inputs are its operands in the order of
+// roles. Operands have 16 bits, rows lie in memory.
+class ProgramChain {
+ public:
+  explicit ProgramChain(const ProductSequence& p) : p_(p) {}
+
+  Chain Make() {
+    for (int i = 0; i < p_.size(); ++i) AddInputs(p_[i], i == 0, &products_[i]);
+    const EpilogueProgram* leaves = p_.front().epilogue.program();
+    if (leaves != nullptr) {
+      for (const int input : leaves->InputsOf(LeafKind::kColumn)) {
+        leaves_.push_back(Vector(leaves->TypeOf(input), p_.front().n));
+      }
+    }
+    if (p_.back().epilogue.has_residual()) matrix_ = Matrix(p_.back().result, p_.back().n);
+    ValueId rows = a_;
+    for (int i = 0; i < p_.size(); ++i) rows = Result(p_[i], products_[i], rows);
+    EXPECT_TRUE(b_.Output(rows).ok());
+    return *b_.Finish();
+  }
+
+ private:
+  struct Inputs {
+    ValueId w = -1, up = -1, bias = -1, bias_up = -1, factor = -1, columns = -1, columns_up = -1;
+  };
+
+  ValueId Matrix(DType dtype, int64_t columns) {
+    return *b_.Input({dtype, {Dim::M(), Dim::Constant(columns)}});
+  }
+  ValueId Vector(DType dtype, int64_t columns) {
+    return *b_.Input({dtype, {Dim::Constant(columns)}});
+  }
+  ValueId Weights(const MatrixProduct& p) {
+    const bool oi = p.weights.layout == Layout::kOI;
+    return *b_.Input(
+        {p.weights.element, {Dim::Constant(oi ? p.n : p.k), Dim::Constant(oi ? p.k : p.n)}});
+  }
+  ValueId Spread(ValueId value, int64_t columns) {
+    return *b_.Broadcast(value, {Dim::M(), Dim::Constant(columns)});
+  }
+
+  void AddInputs(const MatrixProduct& p, bool first, Inputs* in) {
+    if (first) a_ = Matrix(p.rows.element, p.k);
+    in->w = Weights(p);
+    if (p.pair) in->up = Weights(p);
+    const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
+    if (bias != nullptr) in->bias = Vector(bias->element, p.n);
+    if (bias != nullptr && p.pair) in->bias_up = Vector(bias->element, p.n);
+    const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+    if (factor != nullptr) in->factor = Matrix(factor->element, 1);
+    if (p.HasColumnScales()) in->columns = Vector(p.weights.scales.element, p.n);
+    if (p.HasColumnScales() && p.pair) in->columns_up = Vector(p.weights.scales.element, p.n);
+  }
+
+  ValueId Linear(const MatrixProduct& p, const Inputs& in, ValueId rows, bool up) {
+    ValueId y = *b_.Matmul(rows, up ? in.up : in.w, false, p.weights.layout == Layout::kOI);
+    const auto with = [&](BinaryKind kind, ValueId operand) {
+      if (operand >= 0) y = *b_.Binary(kind, y, Spread(operand, p.n));
+    };
+    with(BinaryKind::kMul, in.factor);
+    with(BinaryKind::kMul, up ? in.columns_up : in.columns);
+    if (p.epilogue.scale() != 1) {
+      y = *b_.Binary(BinaryKind::kMul, y, *b_.Scalar(p.epilogue.scale()));
+    }
+    with(BinaryKind::kAdd, up ? in.bias_up : in.bias);
+    return y;
+  }
+
+  ValueId Result(const MatrixProduct& p, const Inputs& in, ValueId rows) {
+    const ValueId y = Linear(p, in, rows, false);
+    const EpilogueProgram* program = p.epilogue.program();
+    if (program == nullptr) return *b_.Cast(y, p.result);
+    std::vector<ValueId> values;
+    size_t column = 0;
+    for (const Op& op : program->body->ops()) {
+      if (op.kind == OpKind::kInput) {
+        const LeafKind kind = program->leaves[static_cast<size_t>(op.input)];
+        values.push_back(kind == LeafKind::kValue    ? y
+                         : kind == LeafKind::kUp     ? Linear(p, in, rows, true)
+                         : kind == LeafKind::kMatrix ? matrix_
+                                                     : Spread(leaves_[column++], p.n));
+        continue;
+      }
+      Op copy = op;
+      for (ValueId& operand : copy.operands) operand = values[static_cast<size_t>(operand)];
+      const auto made = Replay(b_, copy, false);
+      EXPECT_TRUE(made.ok()) << made.status();
+      values.push_back(*made);
+    }
+    return values.back();
+  }
+
+  const ProductSequence& p_;
+  ChainBuilder b_;
+  ValueId a_ = -1, matrix_ = -1;
+  Inputs products_[2];
+  std::vector<ValueId> leaves_;
+};
+
 class Machine {
  public:
   Machine(const Chain& chain, const Plan& plan, int64_t m, std::vector<Bytes> inputs)
@@ -219,15 +318,19 @@ class Machine {
     ffn.scale_w1 = p[0].HasColumnScales();
     ffn.scale_w2 = p.size() == 2 && p.back().HasColumnScales();
     ffn.scale_w_dtype = (ffn.scale_w1 ? p.front() : p.back()).weights.scales.element;
-    const Chain rounded = *MakeFfnChain(ffn);
-    const Chain chain = p.back().result == p.element() ? rounded : Unrounded(rounded);
+    const auto by_steps = [&] {
+      const Chain rounded = *MakeFfnChain(ffn);
+      return p.back().result == p.element() ? rounded : Unrounded(rounded);
+    };
+    const Chain chain = HasPrograms(p) ? ProgramChain(p).Make() : by_steps();
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
-    for (Role role : {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kFactor1,
-                      Role::kScaleW1, Role::kScaleUp, Role::kW2, Role::kBias2, Role::kFactor2,
-                      Role::kScaleW2, Role::kResidual, Role::kOut}) {
+    for (Role role :
+         {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kFactor1,
+          Role::kScaleW1, Role::kScaleUp, Role::kW2, Role::kBias2, Role::kFactor2, Role::kScaleW2,
+          Role::kLeaf1, Role::kLeaf2, Role::kLeaf3, Role::kLeaf4, Role::kResidual, Role::kOut}) {
       if (norm && role == Role::kFactor1) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
       }

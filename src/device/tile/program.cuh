@@ -1,0 +1,89 @@
+// What an epilogue computes where a generated program says it, and no activation of the library
+// does: with up to four vectors of columns, and with a matrix of the result's extents.
+#pragma once
+#include "tile/epilogue.cuh"
+
+namespace sinter {
+
+// An activation of Config: `Program` reads vectors of columns, or both halves of a gate-up pair. It
+// has
+//   Leaves                the vectors' addresses
+//   Pair                  elements of two neighbouring columns of each
+//   kScratch              registers that it computes with, beside a few
+//   load<kCount>(leaves, column), terms(pair, i), apply(y, up, terms)
+// and uses those fields of ColumnTerms that factors of columns leave.
+template <class Program>
+struct WithLeaves {};
+// Config::Bias of such a kernel: Arguments::bias1 is the address of the Leaves.
+template <class Program>
+struct LeavesOf {
+  using Stored = typename Program::Leaves;
+};
+
+template <class P, class Element, class Program, bool kBias, class Scaling_>
+struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
+  using Scaling = Scaling_;
+  const typename Program::Leaves* leaves;
+  const typename Program::Leaves* none;  // in the place of up's biases
+  Scaling scaling = {};
+
+  struct TermPair {
+    typename Scaling::Factor::Pair factor, factor_up;
+    typename Program::Pair pair;
+    SINTER_DEVICE ColumnTerms of(int i) const {  // of column i
+      using Factor = typename Scaling::Factor;
+      ColumnTerms terms = Program::terms(pair, i);
+      if constexpr (Scaling::kColumns) {
+        terms.factor = i == 0 ? Factor::low(factor) : Factor::high(factor);
+        if constexpr (P::kWidth == 2)
+          terms.factor_up = i == 0 ? Factor::low(factor_up) : Factor::high(factor_up);
+      }
+      return terms;
+    }
+  };
+  static constexpr int kScratch = Program::kScratch;
+  static constexpr int kTermWords =
+      Program::kWords +
+      (Scaling::kColumns ? P::kWidth * int{sizeof(typename Scaling::Factor::Pair)} / 4 : 0);
+  static constexpr bool kEndsInRelu = false;
+
+  SINTER_DEVICE TermPair terms(int column) const {
+    TermPair terms;
+    if constexpr (Scaling::kColumns) {
+      terms.factor = scaling.template pair<P::kN>(scaling.factors, column);
+      if constexpr (P::kWidth == 2)
+        terms.factor_up = scaling.template pair<P::kN>(scaling.up_factors, column);
+    }
+    terms.pair = Program::template load<P::kN>(*leaves, column);
+    return terms;
+  }
+
+  SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
+    return Program::apply(scaled(x, scale, terms.factor),
+                          P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, terms);
+  }
+
+ private:
+  static SINTER_DEVICE float scaled(float x, float scale, float factor) {
+    if (Scaling::kPresent) x *= scale;
+    if (Scaling::kColumns) x *= factor;
+    return x;
+  }
+};
+
+// As ResidualRows, but `Program` computes the result of what a product gives and an element of the
+// matrix, and the result is rounded once.
+template <class Element, int kColumns, bool kAligned, class Program>
+struct ProgramRows : ResidualRows<Element, kColumns, false, kAligned> {
+  using Rows = ResidualRows<Element, kColumns, false, kAligned>;
+  SINTER_DEVICE explicit ProgramRows(const Rows& rows) : Rows(rows) {}
+  static SINTER_DEVICE ProgramRows of(const void* data, long long stride, int rows) {
+    return ProgramRows(Rows::of(data, stride, rows));
+  }
+  static SINTER_DEVICE u32 add(float low, float high, u32 r) {
+    return Element::pack(Program::apply(low, Element::low(r)),
+                         Program::apply(high, Element::high(r)));
+  }
+};
+
+}  // namespace sinter

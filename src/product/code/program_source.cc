@@ -1,0 +1,213 @@
+#include "src/product/code/program_source.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "src/product/element.h"
+#include "src/product/program_cost.h"
+#include "src/stitch/code/op_text.h"
+#include "src/stitch/precision.h"
+
+namespace sinter {
+namespace {
+
+size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
+
+// Writes ops of one program, by the functions that stitched kernels call.
+class ProgramWriter {
+ public:
+  explicit ProgramWriter(const EpilogueProgram& program)
+      : body_(*program.body), precisions_(PrecisionsOf(body_)) {}
+
+  // What stands for a leaf, or for a value that another function computed.
+  void Name(ValueId id, std::string name) { names_[id] = std::move(name); }
+
+  // Statements that end in the return of `value`.
+  std::string Return(ValueId value) {
+    const std::string name = TextOf(value);
+    return absl::StrCat(text_, "    return ", name, ";\n");
+  }
+
+ private:
+  std::string TextOf(ValueId id) {
+    const auto known = names_.find(id);
+    if (known != names_.end()) return known->second;
+    return names_[id] = Written(id);
+  }
+
+  std::string Written(ValueId id) {
+    const Op& op = body_.op(id);
+    if (op.kind == OpKind::kScalar) return ScalarText(op);
+    if (op.kind == OpKind::kCast && !CastRounds(body_, op)) return TextOf(op.operands[0]);
+    const OnePlus plus = OnePlusUnderLog(body_, id);
+    if (plus.sum >= 0) {
+      const std::string x = TextOf(body_.op(plus.sum).operands[plus.operand]);
+      return Declared(id, absl::StrCat("Exact::log1p(", plus.negative ? "-" : "", x, ")"));
+    }
+    std::vector<std::string> operands;
+    for (const ValueId operand : op.operands) operands.push_back(TextOf(operand));
+    return Declared(id, OpText(body_, op, operands, precisions_[IndexOf(id)]));
+  }
+
+  std::string Declared(ValueId id, const std::string& expression) {
+    const std::string name = absl::StrCat("v", id);
+    absl::StrAppend(&text_, "    const ", WordName(body_.op(id).type.dtype), " ", name, " = ",
+                    expression, ";\n");
+    return name;
+  }
+
+  const Chain& body_;
+  const std::vector<Precision> precisions_;
+  std::map<ValueId, std::string> names_;
+  std::string text_;
+};
+
+// The store rounds to the type that the last cast names.
+ValueId Unrounded(const EpilogueProgram& program, ValueId value) {
+  const Chain& body = *program.body;
+  return value == body.outputs()[0].value ? body.op(value).operands[0] : value;
+}
+
+ValueId LeafAt(const EpilogueProgram& program, LeafKind kind) {
+  return program.body->input(program.InputsOf(kind)[0]);
+}
+
+const char* DeviceName(DType element) {
+  return element == DType::kF32 ? "Float32" : ElementOf(element).device_type;
+}
+
+// A vector of columns that the program's struct loads: a bias, or a leaf.
+struct Vector {
+  std::string name;
+  DType element = DType::kF32;
+  std::string term;  // its field of ColumnTerms
+};
+
+// Biases first, in the order of the kernel's parameters.
+std::vector<Vector> VectorsOf(const MatrixProduct& p) {
+  std::vector<Vector> list;
+  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
+  if (bias != nullptr) list.push_back({"bias1", bias->element, ""});
+  if (bias != nullptr && p.pair) list.push_back({"bias_up", bias->element, ""});
+  const EpilogueProgram& program = *p.epilogue.program();
+  int number = 0;
+  for (const int input : program.InputsOf(LeafKind::kColumn)) {
+    list.push_back({absl::StrCat("leaf", ++number), program.TypeOf(input), ""});
+  }
+  std::vector<std::string> terms = {"bias", "bias_up"};
+  const bool factors = p.HasColumnFactors();
+  if (!factors || !p.pair) terms.emplace_back("factor_up");
+  if (!factors) terms.emplace_back("factor");
+  for (size_t i = 0; i < list.size(); ++i) list[i].term = terms[i];
+  return list;
+}
+
+// Registers beside a few: functions with slow paths need many.
+int ScratchOf(const EpilogueProgram& program) { return HasSlowPaths(program) ? 64 : 0; }
+
+std::string LeavesText(const std::vector<Vector>& vectors) {
+  std::string pointers, pairs, loads, terms;
+  int words = 0;
+  for (const Vector& v : vectors) {
+    const char* device = DeviceName(v.element);
+    words += v.element == DType::kF32 ? 2 : 1;
+    absl::StrAppend(&pointers, "    const ", device, "::Stored* ", v.name, ";\n");
+    absl::StrAppend(&pairs, "    ", device, "::Pair ", v.name, ";\n");
+    absl::StrAppend(&loads, "    pair.", v.name, " = load_pair<", device, ", kCount, 1>(leaves.",
+                    v.name, ", column);\n");
+    absl::StrAppend(&terms, "    terms.", v.term, " = i == 0 ? ", device, "::low(pair.", v.name,
+                    ") : ", device, "::high(pair.", v.name, ");\n");
+  }
+  return absl::Substitute(
+      "  struct Leaves {\n$0  };\n  struct Pair {\n$1  };\n  static constexpr int kWords = $2;\n"
+      "  template <int kCount>\n"
+      "  static SINTER_DEVICE Pair load(const Leaves& leaves, int column) {\n    Pair pair;\n$3"
+      "    return pair;\n  }\n"
+      "  static SINTER_DEVICE ColumnTerms terms(const Pair& pair, int i) {\n"
+      "    ColumnTerms terms;\n$4    return terms;\n  }\n",
+      pointers, pairs, words, loads, terms);
+}
+
+// A program of gate and up, or with vectors of columns, up to `value`.
+std::string WithLeavesText(const MatrixProduct& p, ValueId value) {
+  const EpilogueProgram& program = *p.epilogue.program();
+  const std::vector<Vector> vectors = VectorsOf(p);
+  const auto term = [&](const char* of, const std::string& name) {
+    for (const Vector& v : vectors) {
+      if (v.name == name) return absl::StrCat("(", of, " + terms.", v.term, ")");
+    }
+    return std::string(of);
+  };
+  ProgramWriter writer(program);
+  writer.Name(LeafAt(program, LeafKind::kValue), term("y", "bias1"));
+  if (p.pair) writer.Name(LeafAt(program, LeafKind::kUp), term("up", "bias_up"));
+  const std::vector<int> columns = program.InputsOf(LeafKind::kColumn);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Vector& v = vectors[vectors.size() - columns.size() + i];
+    writer.Name(program.body->input(columns[i]), absl::StrCat("terms.", v.term));
+  }
+  return absl::StrCat("struct Program {\n", LeavesText(vectors),
+                      "  static constexpr int kScratch = ", ScratchOf(program),
+                      ";\n  static SINTER_DEVICE float apply(float y, float up, const ColumnTerms& "
+                      "terms) {\n",
+                      writer.Return(Unrounded(program, value)), "  }\n};\n");
+}
+
+// A program of one value, up to `value`.
+std::string OfValueText(const EpilogueProgram& program, ValueId value) {
+  ProgramWriter writer(program);
+  writer.Name(LeafAt(program, LeafKind::kValue), "y");
+  const int scratch = ScratchOf(program);
+  return absl::StrCat(
+      "struct Program {\n  static SINTER_DEVICE float apply(float y) {\n",
+      writer.Return(Unrounded(program, value)), "  }\n};\n",
+      scratch == 0
+          ? ""
+          : absl::StrCat("template <>\nconstexpr int kScratchOf<Program> = ", scratch, ";\n"));
+}
+
+// What is computed of `value` and the matrix.
+std::string BehindText(const EpilogueProgram& program, ValueId value) {
+  ProgramWriter writer(program);
+  writer.Name(LeafAt(program, LeafKind::kMatrix), "r");
+  writer.Name(value, "y");
+  return absl::StrCat("struct Behind {\n  static SINTER_DEVICE float apply(float y, float r) {\n",
+                      writer.Return(Unrounded(program, program.body->outputs()[0].value)),
+                      "  }\n};\n");
+}
+
+void AddFirst(const MatrixProduct& p, ProgramSource* source) {
+  const EpilogueProgram& program = *p.epilogue.program();
+  const ValueId value = CutProgram(program)->value;
+  const EpilogueProgram of_gate = OfGateAlone(program);
+  if (of_gate.present()) {
+    absl::StrAppend(&source->text, OfValueText(of_gate, of_gate.body->outputs()[0].value));
+  } else if (program.Reads(LeafKind::kColumn) || p.pair) {
+    source->leaves = true;
+    absl::StrAppend(&source->text, WithLeavesText(p, value));
+  } else if (value != LeafAt(program, LeafKind::kValue)) {
+    absl::StrAppend(&source->text, OfValueText(program, value));
+  } else {
+    return;
+  }
+  source->activation = source->leaves ? "WithLeaves<Program>" : "Program";
+}
+
+}  // namespace
+
+ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
+  ProgramSource source;
+  if (sequence.front().epilogue.program() != nullptr) AddFirst(sequence.front(), &source);
+  const EpilogueProgram* last = sequence.back().epilogue.program();
+  if (last != nullptr && last->Reads(LeafKind::kMatrix)) {
+    source.behind = "Behind";
+    absl::StrAppend(&source.text, BehindText(*last, CutProgram(*last)->value));
+  }
+  if (!source.text.empty()) source.text += "\n";
+  return source;
+}
+
+}  // namespace sinter

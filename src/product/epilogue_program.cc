@@ -1,0 +1,296 @@
+#include "src/product/epilogue_program.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/base/float_text.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/replay.h"
+
+namespace sinter {
+namespace {
+
+template <typename... Args>
+absl::Status RefuseProgram(const Args&... args) {
+  return absl::InvalidArgumentError(absl::StrCat("program ", args...));
+}
+
+size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
+
+// Functions that a kernel of products cannot hold: sin and cos keep an array of digits, codes and
+// integers are no results of its epilogue.
+bool IsTaken(const Op& op) {
+  if (IsCode(op.type.dtype) || op.type.dtype == DType::kS32) return false;
+  switch (op.kind) {
+    case OpKind::kInput:
+    case OpKind::kScalar:
+    case OpKind::kBinary:
+    case OpKind::kCompare:
+    case OpKind::kSelect:
+    case OpKind::kCast:
+      return true;
+    case OpKind::kUnary:
+      return op.unary != UnaryKind::kSin && op.unary != UnaryKind::kCos &&
+             op.unary != UnaryKind::kCeilPow2;
+    default:
+      return false;
+  }
+}
+
+absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) {
+  const DType dtype = program.TypeOf(input);
+  switch (program.leaves[static_cast<size_t>(input)]) {
+    case LeafKind::kValue:
+    case LeafKind::kUp:
+      if (dtype == DType::kF32) return absl::OkStatus();
+      return RefuseProgram("reads accumulators as ", NameOf(dtype), ", must be f32");
+    case LeafKind::kColumn:
+      if (IsFloat(dtype)) return absl::OkStatus();
+      return RefuseProgram("reads a vector of ", NameOf(dtype), ", must be f32, f16 or bf16");
+    case LeafKind::kMatrix:
+      if (SizeOf(result) != 2) {
+        return RefuseProgram("reads a matrix, the result is ", NameOf(result),
+                             ": only one of 16 bits has one");
+      }
+      if (dtype == result) return absl::OkStatus();
+      return RefuseProgram("reads a matrix of ", NameOf(dtype), ", must be ", NameOf(result));
+  }
+  return RefuseProgram("reads a leaf of kind ",
+                       static_cast<int>(program.leaves[static_cast<size_t>(input)]));
+}
+
+absl::Status CheckBody(const Chain& body) {
+  if (body.num_outputs() != 1)
+    return RefuseProgram("has ", body.num_outputs(), " results, must have 1");
+  if (static_cast<int>(body.ops().size()) > 2 * kMostProgramOps) {
+    return RefuseProgram("has ", body.ops().size(), " ops, at most ", 2 * kMostProgramOps);
+  }
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.ops()[id];
+    const std::vector<Dim>& dims = op.type.dims;
+    const bool element =
+        dims.empty() ? op.kind != OpKind::kInput : dims == std::vector<Dim>{Dim::Constant(2)};
+    if (!element || !IsTaken(op)) {
+      return RefuseProgram("has op ", id, " (", NameOf(op), ", ", ToString(op.type),
+                           "), which no epilogue computes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether each path from the result to a leaf that is no matrix passes through `value`.
+bool Dominates(const EpilogueProgram& program, ValueId value) {
+  const Chain& body = *program.body;
+  std::vector<bool> seen(body.ops().size(), false);
+  std::vector<ValueId> open = {body.outputs()[0].value};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (id == value || seen[IndexOf(id)]) continue;
+    seen[IndexOf(id)] = true;
+    const Op& op = body.op(id);
+    if (op.kind == OpKind::kInput &&
+        program.leaves[static_cast<size_t>(op.input)] != LeafKind::kMatrix) {
+      return false;
+    }
+    open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return true;
+}
+
+// By op: whether it is made of a leaf that is a matrix, or of one that is none.
+std::vector<bool> MadeOf(const EpilogueProgram& program, bool matrix) {
+  const Chain& body = *program.body;
+  std::vector<bool> made;
+  for (const Op& op : body.ops()) {
+    bool is = op.kind == OpKind::kInput &&
+              (program.leaves[static_cast<size_t>(op.input)] == LeafKind::kMatrix) == matrix;
+    for (const ValueId operand : op.operands) is = is || made[IndexOf(operand)];
+    made.push_back(is);
+  }
+  return made;
+}
+
+std::string OpName(const Op& op) {
+  return op.kind == OpKind::kCast ? absl::StrCat("to_", NameOf(op.type.dtype))
+                                  : std::string(NameOf(op));
+}
+
+// Copies the ops that lead to `value` into `builder`.
+absl::StatusOr<ValueId> CopyOf(const Chain& body, ValueId value, std::map<ValueId, ValueId>* made,
+                               ChainBuilder* builder) {
+  const auto known = made->find(value);
+  if (known != made->end()) return known->second;
+  Op op = body.op(value);
+  for (ValueId& operand : op.operands) {
+    SINTER_ASSIGN_OR_RETURN(operand, CopyOf(body, operand, made, builder));
+  }
+  SINTER_ASSIGN_OR_RETURN(const ValueId copy, Replay(*builder, op));
+  return (*made)[value] = copy;
+}
+
+// f as a program whose result is stored as `result`.
+absl::StatusOr<EpilogueProgram> Function(const Chain& body, ValueId f, DType result) {
+  ChainBuilder builder;
+  std::map<ValueId, ValueId> made;
+  SINTER_ASSIGN_OR_RETURN(ValueId value, CopyOf(body, f, &made, &builder));
+  SINTER_ASSIGN_OR_RETURN(value, builder.Cast(value, result));
+  SINTER_RETURN_IF_ERROR(builder.Output(value));
+  SINTER_ASSIGN_OR_RETURN(Chain chain, builder.Finish());
+  if (chain.num_inputs() != 1) return RefuseProgram("reads ", chain.num_inputs(), " values");
+  return EpilogueProgram{std::make_shared<const Chain>(std::move(chain)), {LeafKind::kValue}};
+}
+
+}  // namespace
+
+bool EpilogueProgram::Reads(LeafKind kind) const {
+  return std::find(leaves.begin(), leaves.end(), kind) != leaves.end();
+}
+
+std::vector<int> EpilogueProgram::InputsOf(LeafKind kind) const {
+  std::vector<int> inputs;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i] == kind) inputs.push_back(static_cast<int>(i));
+  }
+  return inputs;
+}
+
+bool EpilogueProgram::operator==(const EpilogueProgram& o) const {
+  if (present() != o.present() || leaves != o.leaves) return false;
+  return !present() || *body == *o.body;
+}
+
+std::string ToString(const EpilogueProgram& program) {
+  if (!program.present()) return "none";
+  const Chain& body = *program.body;
+  const std::vector<int> uses = body.UseCounts();
+  std::vector<std::string> names, lines;
+  int columns = 0;
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.ops()[id];
+    if (op.kind == OpKind::kInput) {
+      const LeafKind kind = program.leaves[static_cast<size_t>(op.input)];
+      names.push_back(kind == LeafKind::kValue    ? "y"
+                      : kind == LeafKind::kUp     ? "up"
+                      : kind == LeafKind::kMatrix ? "r"
+                                                  : absl::StrCat("c", ++columns));
+      continue;
+    }
+    if (op.kind == OpKind::kScalar) {
+      names.push_back(absl::StrCat(op.scalar));
+      continue;
+    }
+    std::vector<std::string> operands;
+    for (const ValueId operand : op.operands) operands.push_back(names[IndexOf(operand)]);
+    std::string text = absl::StrCat(OpName(op), "(", absl::StrJoin(operands, ","), ")");
+    if (uses[id] > 1) {
+      const std::string name = absl::StrCat("t", lines.size() + 1);
+      lines.push_back(absl::StrCat(name, "=", text));
+      text = name;
+    }
+    names.push_back(std::move(text));
+  }
+  lines.push_back(names[IndexOf(body.outputs()[0].value)]);
+  return absl::StrJoin(lines, ";");
+}
+
+absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program) {
+  const Chain& body = *program.body;
+  const ValueId output = body.outputs()[0].value;
+  ProgramCut cut{output, std::vector<bool>(body.ops().size(), false)};
+  if (!program.Reads(LeafKind::kMatrix)) return cut;
+  const std::vector<bool> of_matrix = MadeOf(program, true), of_others = MadeOf(program, false);
+  for (cut.value = output; cut.value >= 0; --cut.value) {
+    const bool alone = of_others[IndexOf(cut.value)] && !of_matrix[IndexOf(cut.value)] &&
+                       IsFloat(body.op(cut.value).type.dtype);
+    if (alone && Dominates(program, cut.value)) break;
+  }
+  if (cut.value < 0) {
+    return RefuseProgram("reads a matrix and more than one value that is made without it");
+  }
+  std::vector<ValueId> open = {output};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (id == cut.value || cut.behind[IndexOf(id)]) continue;
+    cut.behind[IndexOf(id)] = true;
+    open.insert(open.end(), body.op(id).operands.begin(), body.op(id).operands.end());
+  }
+  return cut;
+}
+
+EpilogueProgram OfGateAlone(const EpilogueProgram& program) {
+  if (!program.present() || program.leaves.size() != 2 || !program.Reads(LeafKind::kUp)) return {};
+  const Chain& body = *program.body;
+  ValueId product = body.outputs()[0].value;
+  product = body.op(product).operands[0];
+  const Op& op = body.op(product);
+  if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul) return {};
+  const ValueId up = body.input(program.InputsOf(LeafKind::kUp)[0]);
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    if (op.operands[side] != up || op.operands[1 - side] == up) continue;
+    const absl::StatusOr<EpilogueProgram> function =
+        Function(body, op.operands[1 - side], body.output_type(0).dtype);
+    if (function.ok() && body.UseCounts()[IndexOf(up)] == 1) return *function;
+  }
+  return {};
+}
+
+absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair) {
+  if (!program.present()) return RefuseProgram("is missing");
+  const Chain& body = *program.body;
+  SINTER_RETURN_IF_ERROR(CheckBody(body));
+  if (program.leaves.size() != static_cast<size_t>(body.num_inputs())) {
+    return RefuseProgram("has ", program.leaves.size(), " leaves, its body ", body.num_inputs());
+  }
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckLeaf(program, i, result));
+  }
+  const struct {
+    LeafKind kind;
+    size_t least, most;
+  } kCounts[] = {{LeafKind::kValue, 1, 1},
+                 {LeafKind::kUp, pair ? 1u : 0u, pair ? 1u : 0u},
+                 {LeafKind::kColumn, 0, kMostColumnLeaves},
+                 {LeafKind::kMatrix, 0, 1}};
+  for (const auto& count : kCounts) {
+    const size_t has = program.InputsOf(count.kind).size();
+    if (has >= count.least && has <= count.most) continue;
+    return RefuseProgram("reads ", has, " leaves of kind ", static_cast<int>(count.kind),
+                         ", must be ", count.least, " to ", count.most);
+  }
+  const DType stored = IsCode(result) ? DType::kF32 : result;
+  if (body.op(body.outputs()[0].value).kind != OpKind::kCast ||
+      body.output_type(0).dtype != stored) {
+    return RefuseProgram("gives ", NameOf(body.output_type(0).dtype), ", the result is ",
+                         NameOf(stored));
+  }
+  return CutProgram(program).status();
+}
+
+void WriteProgram(const EpilogueProgram& program, ByteWriter& w) {
+  w.U8(static_cast<uint8_t>(program.leaves.size()));
+  for (const LeafKind kind : program.leaves) w.U8(static_cast<uint8_t>(kind));
+  w.Bytes(program.body->CanonicalBytes());
+}
+
+absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r) {
+  EpilogueProgram program;
+  const int leaves = r.U8();
+  for (int i = 0; i < leaves && r.ok(); ++i)
+    program.leaves.push_back(static_cast<LeafKind>(r.U8()));
+  absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
+  if (!body.ok()) {
+    return absl::DataLossError(absl::StrCat("program of an epilogue: ", body.status().message()));
+  }
+  program.body = std::make_shared<const Chain>(*std::move(body));
+  if (program.leaves.size() == static_cast<size_t>(program.body->num_inputs())) return program;
+  return absl::DataLossError(absl::StrCat("program of an epilogue: ", program.leaves.size(),
+                                          " leaves, its body has ", program.body->num_inputs()));
+}
+
+}  // namespace sinter

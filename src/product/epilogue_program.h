@@ -1,0 +1,70 @@
+// EpilogueProgram: element-wise ops on a product's accumulators, behind its scales and biases.
+// Where the named steps of an epilogue do not say what a chain computes, a program does.
+#ifndef SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_
+#define SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/codec.h"
+#include "src/chain/chain.h"
+
+namespace sinter {
+
+// What a program reads. Values are part of plan records: never reused.
+enum class LeafKind : uint8_t {
+  kValue = 0,   // the product, scaled and biased; of a gate-up pair gate, in f32
+  kUp = 1,      // the same of up
+  kColumn = 2,  // a vector with an element of each column
+  kMatrix = 3,  // a matrix of the result's extents
+};
+
+constexpr int kMostColumnLeaves = 4;
+constexpr int kMostProgramOps = 64;
+
+// Immutable and cheap to copy; any thread may read it.
+struct EpilogueProgram {
+  // One element of the result: inputs and ops have the dims [2] or none. The only output is a cast
+  // to what is stored, which the store rounds to. Null: there is no program.
+  std::shared_ptr<const Chain> body;
+  std::vector<LeafKind> leaves;  // by input of the body
+
+  bool present() const { return body != nullptr; }
+  bool Reads(LeafKind kind) const;
+  // The inputs of a kind, in the body's order: column leaf i of a kernel is the i-th.
+  std::vector<int> InputsOf(LeafKind kind) const;
+  DType TypeOf(int input) const { return body->input_op(input).type.dtype; }
+  bool operator==(const EpilogueProgram& o) const;
+};
+
+// "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
+// columns, r the matrix.
+std::string ToString(const EpilogueProgram& program);
+
+// Where a program is cut: a kernel computes what needs no matrix first, and hands one value to the
+// rest, which reads the matrix.
+struct ProgramCut {
+  ValueId value = -1;        // that is handed over; the output where no matrix is read
+  std::vector<bool> behind;  // by op: computed of that value and the matrix
+};
+// INVALID_ARGUMENT where more than one value would have to be handed over.
+absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program);
+
+// Where the program of a gate-up pair is a function of gate times up, that function: a program of
+// its value. Else none.
+EpilogueProgram OfGateAlone(const EpilogueProgram& program);
+
+// OK, or why no kernel can apply it to store `result`; `pair`: to a gate-up pair.
+absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair);
+
+void WriteProgram(const EpilogueProgram& program, ByteWriter& w);
+// Trusts nothing. DATA_LOSS on damage.
+absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_

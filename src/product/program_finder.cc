@@ -1,0 +1,218 @@
+#include "src/product/program_finder.h"
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/replay.h"
+
+namespace sinter {
+namespace {
+
+bool IsProduct(const Op& op) {
+  return op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
+         op.kind == OpKind::kConv2d;
+}
+
+bool IsElementwise(const Op& op) {
+  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kCompare ||
+         op.kind == OpKind::kSelect || op.kind == OpKind::kCast;
+}
+
+// Whether kernels scale and bias both halves of a pair alike.
+bool AreHalves(const Linear& gate, const Linear& up) {
+  return up.factor == gate.factor && up.scale == gate.scale && up.norm_eps == gate.norm_eps &&
+         up.scale_x == gate.scale_x && (up.bias >= 0) == (gate.bias >= 0) &&
+         (up.columns >= 0) == (gate.columns >= 0) && (up.codes >= 0) == (gate.codes >= 0);
+}
+
+class ProgramWalk {
+ public:
+  ProgramWalk(const Subgraph& graph, const LinearFinder& finder, ValueId value, DType result)
+      : graph_(graph), finder_(finder), value_(value), result_(result) {}
+
+  absl::StatusOr<FoundProgram> Run() {
+    SINTER_RETURN_IF_ERROR(FindLinear());
+    if (linear_.size() == 2 && !AreHalves(Of(0), Of(1))) {
+      bare_ = true;
+      SINTER_RETURN_IF_ERROR(FindLinear());
+    }
+    if (linear_.empty()) return Refuse(value_, "has no product below it");
+    if (linear_.size() > 2) return Refuse(value_, "has more than two products below it");
+    FoundProgram found;
+    found.pair = linear_.size() == 2;
+    const int gate = found.pair ? Gate() : 0;
+    found.main = Of(gate);
+    if (found.pair) found.up = Of(1 - gate);
+    if (found.pair && finder_.SkipWidening(found.main.x) != finder_.SkipWidening(found.up.x)) {
+      return Refuse(value_, "has products of different rows below it");
+    }
+    SINTER_RETURN_IF_ERROR(Build(gate, &found));
+    return found;
+  }
+
+ private:
+  // A product's value that the program begins at, and what it is.
+  struct Start {
+    ValueId value = -1;
+    Linear linear;
+  };
+
+  absl::Status Refuse(ValueId id, const char* what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("op ", id, " (", NameOf(graph_.op(id)), ") ", what));
+  }
+
+  const Linear& Of(int product) const { return linear_[static_cast<size_t>(product)].linear; }
+
+  // The values at which the program begins, one for each weight. Where a product is read at several
+  // places, as scaled and not, all of them are traced further down until they meet.
+  absl::Status FindLinear() {
+    std::set<ValueId> passed;  // linear, but not where the program begins
+    for (;;) {
+      std::map<ValueId, Linear> starts;
+      std::set<ValueId> seen;
+      SINTER_RETURN_IF_ERROR(Collect(value_, passed, &seen, &starts));
+      std::map<int, std::vector<ValueId>> by_weight;
+      for (const auto& [value, linear] : starts) by_weight[linear.weight].push_back(value);
+      const size_t before = passed.size();
+      for (const auto& [weight, values] : by_weight) {
+        if (values.size() > 1) passed.insert(values.back());
+      }
+      if (passed.size() > before) continue;
+      linear_.clear();
+      for (const auto& [value, linear] : starts) linear_.push_back({value, linear});
+      return absl::OkStatus();
+    }
+  }
+
+  absl::Status Collect(ValueId id, const std::set<ValueId>& passed, std::set<ValueId>* seen,
+                       std::map<ValueId, Linear>* starts) const {
+    if (!seen->insert(id).second) return absl::OkStatus();
+    if (seen->size() > 4 * kMostProgramOps) return Refuse(value_, "has too many ops below it");
+    if (IsLeaf(id)) return absl::OkStatus();
+    const ValueId below = finder_.SkipWidening(id);
+    Linear linear;
+    const bool may_start = passed.count(below) == 0 && (!bare_ || IsProduct(graph_.op(below)));
+    if (may_start && finder_.LinearAt(below, &linear)) {
+      (*starts)[below] = linear;
+      return absl::OkStatus();
+    }
+    const Op& op = graph_.op(id);
+    const bool spread = op.kind == OpKind::kBroadcast && IsNumber(op.operands[0]);
+    if (!IsElementwise(op) && !spread) return Refuse(id, "is no element-wise op of a product");
+    for (const ValueId operand : op.operands) {
+      SINTER_RETURN_IF_ERROR(Collect(operand, passed, seen, starts));
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsNumber(ValueId id) const { return graph_.op(id).type.rank() == 0; }
+  bool IsLeaf(ValueId id) const {
+    return graph_.op(id).kind == OpKind::kScalar || finder_.VectorAt(id) >= 0 ||
+           finder_.ResidualAt(id, graph_.op(value_)) >= 0;
+  }
+
+  // The half that is activated where the program ends in a multiplication by the other one, else
+  // that of the lower number.
+  int Gate() const {
+    ValueId end = value_;
+    while (graph_.op(end).kind == OpKind::kCast) end = graph_.op(end).operands[0];
+    const Op& op = graph_.op(end);
+    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul) return 0;
+    for (const ValueId side : op.operands) {
+      for (const int half : {1, 0}) {
+        const ValueId start = linear_[static_cast<size_t>(half)].value;
+        if (finder_.SkipWidening(side) == start) return 1 - half;
+      }
+    }
+    return 0;
+  }
+
+  absl::Status Build(int gate, FoundProgram* found) {
+    starts_[linear_[static_cast<size_t>(gate)].value] = LeafKind::kValue;
+    if (found->pair) starts_[linear_[static_cast<size_t>(1 - gate)].value] = LeafKind::kUp;
+    SINTER_ASSIGN_OR_RETURN(ValueId made, Make(value_));
+    SINTER_ASSIGN_OR_RETURN(made, builder_.Cast(made, result_));
+    SINTER_RETURN_IF_ERROR(builder_.Output(made));
+    SINTER_ASSIGN_OR_RETURN(Chain body, builder_.Finish());
+    for (const int32_t input : body.InputOrder()) {
+      const Leaf& leaf = leaves_[static_cast<size_t>(input)];
+      found->program.leaves.push_back(leaf.kind);
+      if (leaf.kind == LeafKind::kColumn) found->columns.push_back(leaf.number);
+      if (leaf.kind == LeafKind::kMatrix) found->matrix = leaf.number;
+    }
+    found->program.body = std::make_shared<const Chain>(std::move(body));
+    return CheckProgram(found->program, result_, found->pair);
+  }
+
+  absl::StatusOr<ValueId> Input(LeafKind kind, int number, DType dtype) {
+    for (const Leaf& leaf : leaves_) {
+      if (leaf.kind == kind && leaf.number == number) return leaf.value;
+    }
+    SINTER_ASSIGN_OR_RETURN(const ValueId value, builder_.Input({dtype, {Dim::Constant(2)}}));
+    leaves_.push_back({kind, number, value});
+    return value;
+  }
+
+  // In the dtype of the graph: vectors and matrices are widened as their readers are.
+  absl::StatusOr<ValueId> Make(ValueId id) {
+    const auto known = made_.find(id);
+    if (known != made_.end()) return known->second;
+    SINTER_ASSIGN_OR_RETURN(const ValueId value, MakeNew(id));
+    return made_[id] = value;
+  }
+
+  absl::StatusOr<ValueId> MakeNew(ValueId id) {
+    const Op& op = graph_.op(id);
+    const auto start = starts_.find(finder_.SkipWidening(id));
+    if (start != starts_.end()) return Input(start->second, 0, DType::kF32);
+    if (op.kind == OpKind::kScalar) return builder_.Scalar(op.scalar, op.type.dtype);
+    const int vector = finder_.VectorAt(id);
+    if (vector >= 0) return MakeLeaf(LeafKind::kColumn, vector, op.type.dtype);
+    const int matrix = finder_.ResidualAt(id, graph_.op(value_));
+    if (matrix >= 0) return MakeLeaf(LeafKind::kMatrix, matrix, op.type.dtype);
+    if (op.kind == OpKind::kBroadcast) return Make(op.operands[0]);
+    Op made = op;
+    for (ValueId& operand : made.operands) {
+      SINTER_ASSIGN_OR_RETURN(operand, Make(operand));
+    }
+    return Replay(builder_, made, false);
+  }
+
+  absl::StatusOr<ValueId> MakeLeaf(LeafKind kind, int number, DType dtype) {
+    const DType stored = graph_.operand(number).type.dtype;
+    SINTER_ASSIGN_OR_RETURN(const ValueId value, Input(kind, number, stored));
+    if (stored == dtype) return value;
+    return builder_.Cast(value, dtype);
+  }
+
+  struct Leaf {
+    LeafKind kind = LeafKind::kValue;
+    int number = 0;
+    ValueId value = -1;  // of the builder
+  };
+
+  const Subgraph& graph_;
+  const LinearFinder& finder_;
+  const ValueId value_;
+  const DType result_;
+  bool bare_ = false;  // programs begin at products themselves, without scales and biases
+  std::vector<Start> linear_;
+  std::map<ValueId, LeafKind> starts_;
+  ChainBuilder builder_;
+  std::vector<Leaf> leaves_;
+  std::map<ValueId, ValueId> made_;
+};
+
+}  // namespace
+
+absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
+                                         ValueId value, DType result) {
+  return ProgramWalk(graph, finder, value, result).Run();
+}
+
+}  // namespace sinter

@@ -1,0 +1,31 @@
+// ProgramFinder: which values of a graph are element-wise ops on a product or on a gate-up pair.
+#ifndef SINTER_SRC_PRODUCT_PROGRAM_FINDER_H_
+#define SINTER_SRC_PRODUCT_PROGRAM_FINDER_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/chain/linear_finder.h"
+#include "src/chain/subgraph.h"
+#include "src/product/epilogue_program.h"
+
+namespace sinter {
+
+// `main`: of a pair gate, and `up` its other half.
+struct FoundProgram {
+  bool pair = false;
+  Linear main, up;
+  EpilogueProgram program;
+  std::vector<int> columns;  // numbers of the column leaves' operands, in the program's order
+  int matrix = -1;           // number of the matrix's operand
+};
+
+// `value` as a program that is stored as `result`. What is linear in the product is left out of the
+// program where all of it can be: kernels have forms of their own for scales and biases.
+// INVALID_ARGUMENT names the op that is none.
+absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
+                                         ValueId value, DType result);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_PRODUCT_PROGRAM_FINDER_H_

@@ -1,0 +1,126 @@
+// Programs in the epilogue: schedules over the whole space of a product, rows that end anywhere,
+// all against the float64 reference with poisoned outputs; NaN stays NaN.
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/chain/buckets.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+#include "tests/support/epilogue_chains.h"
+
+namespace sinter::gpu_testing::programs {
+namespace {
+
+using testing::EpilogueChain;
+
+constexpr int64_t kRows = 200;  // no multiple of any tile
+constexpr int64_t kSomeRows[] = {200, 129, 8, 1};
+
+class Programs : public GpuTest {
+ protected:
+  // `count` schedules of a dataflow for each chain.
+  static void RunAll(const std::vector<EpilogueChain>& chains, Dataflow dataflow, size_t count,
+                     bool jitter = false) {
+    size_t ran = 0;
+    for (const EpilogueChain& c : chains) {
+      SCOPED_TRACE(c.name);
+      const auto chain = std::make_shared<const Chain>(c.chain);
+      const std::vector<Plan> plans =
+          SpreadPlans(*chain, BucketOf(kRows), ports().model, dataflow, count);
+      BuildOptions options;
+      options.codegen.jitter = jitter;
+      const auto built = BuildPlans(ports(), chain, plans, options);
+      const auto data = DeviceChain::Make(ports(), *chain, kRows, 31);
+      ASSERT_OK(data);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(plans[i].ToText());
+        if (jitter && !built[i].ok()) continue;
+        ASSERT_OK(built[i]);
+        const auto run = (*data)->Bind(*built[i]);
+        ASSERT_OK(run);
+        for (const int64_t m : kSomeRows) {
+          const auto output = (*data)->Run(*run, m);
+          ASSERT_OK(output);
+          ASSERT_OK((*data)->Check(*output, m)) << "m " << m;
+        }
+        ++ran;
+      }
+    }
+    std::printf("%zu schedules ran\n", ran);
+    EXPECT_GT(ran, 0u);
+  }
+};
+
+constexpr testing::EpilogueSizes kSizes = {264, 136, 120};
+constexpr testing::EpilogueSizes kRagged = {131, 136, 67};
+
+TEST_F(Programs, Products) {
+  RunAll(testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes),
+         Dataflow::kProduct, 6);
+}
+TEST_F(Programs, ProductsWithBiasesOfF32) {
+  RunAll(testing::ProductEpilogues({DType::kF16, DType::kF32, DType::kF16}, kRagged),
+         Dataflow::kProduct, 4);
+}
+TEST_F(Programs, ResultsOfF32) {
+  RunAll(testing::ProductEpilogues({DType::kBF16, DType::kF32, DType::kF32}, kSizes),
+         Dataflow::kProduct, 4);
+}
+TEST_F(Programs, ProductsWithPauses) {
+  RunAll(testing::ProductEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes),
+         Dataflow::kProduct, 2, true);
+}
+TEST_F(Programs, PairsAlone) {
+  RunAll(testing::PairEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes),
+         Dataflow::kProduct, 4);
+}
+TEST_F(Programs, GridExchange) {
+  RunAll(testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes),
+         Dataflow::kGridExchange, 4);
+}
+TEST_F(Programs, ClusterExchange) {
+  RunAll(testing::FusedEpilogues({DType::kF16, DType::kF32, DType::kF16}, kRagged),
+         Dataflow::kClusterExchange, 4);
+}
+TEST_F(Programs, TaskList) {
+  RunAll(testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes),
+         Dataflow::kTaskList, 4);
+}
+
+// A NaN in a row makes all of its results NaN, and no other row's.
+TEST_F(Programs, KeepNan) {
+  constexpr int64_t kM = 16;
+  for (const EpilogueChain& c :
+       testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes)) {
+    SCOPED_TRACE(c.name);
+    const auto data = DeviceChain::Make(ports(), c.chain, kM, 37);
+    ASSERT_OK(data);
+    const int rows = (*data)->matched().rows;
+    std::string bytes = (*data)->inputs()[static_cast<size_t>(rows)];
+    const uint16_t nan = 0x7FC0;
+    std::memcpy(&bytes[2 * 3 * static_cast<size_t>(kSizes.k)], &nan, 2);  // of row 3
+    ASSERT_OK(ports().measurer->Upload((*data)->input_buffer(rows), bytes.data(), bytes.size()));
+    PrepareOptions options;
+    const auto plan = engine()->Prepare(c.chain, kM, options);
+    ASSERT_OK(plan);
+    const auto run = (*data)->Bind(*plan);
+    ASSERT_OK(run);
+    const auto output = (*data)->Run(*run, kM);
+    ASSERT_OK(output);
+    for (int64_t row = 0; row < kM; ++row) {
+      for (int64_t column = 0; column < kSizes.n; ++column) {
+        uint16_t bits = 0;
+        std::memcpy(&bits, output->data() + 2 * (row * kSizes.n + column), 2);
+        const bool is_nan = (bits & 0x7F80) == 0x7F80 && (bits & 0x7F) != 0;
+        ASSERT_EQ(is_nan, row == 3) << "row " << row << " column " << column;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing::programs

@@ -1,0 +1,194 @@
+#include "tests/support/epilogue_chains.h"
+
+#include <functional>
+#include <utility>
+
+#include "src/chain/builder.h"
+
+namespace sinter::testing {
+namespace {
+
+// Adds ops with short names. Everything here is valid by construction.
+class Maker {
+ public:
+  Maker(const EpilogueTypes& types, const EpilogueSizes& sizes) : types_(types), sizes_(sizes) {}
+
+  ValueId Un(UnaryKind kind, ValueId x) { return b_.Unary(kind, x).value(); }
+  ValueId Bin(BinaryKind kind, ValueId x, ValueId y) { return b_.Binary(kind, x, y).value(); }
+  ValueId Bin(BinaryKind kind, ValueId x, double y) { return Bin(kind, x, Number(y)); }
+  ValueId Add(ValueId x, ValueId y) { return Bin(BinaryKind::kAdd, x, y); }
+  ValueId Add(ValueId x, double y) { return Bin(BinaryKind::kAdd, x, y); }
+  ValueId Mul(ValueId x, ValueId y) { return Bin(BinaryKind::kMul, x, y); }
+  ValueId Mul(ValueId x, double y) { return Bin(BinaryKind::kMul, x, y); }
+  ValueId Div(ValueId x, ValueId y) { return Bin(BinaryKind::kDiv, x, y); }
+  ValueId Number(double value) { return b_.Scalar(value).value(); }
+  ValueId Cast(ValueId x, DType dtype) { return b_.Cast(x, dtype).value(); }
+  ValueId Clamp(ValueId x, double low, double high) {
+    return Bin(BinaryKind::kMin, Bin(BinaryKind::kMax, x, low), high);
+  }
+  ValueId Sigmoid(ValueId x) { return Un(UnaryKind::kSigmoid, x); }
+  ValueId Where(ValueId condition, ValueId x, ValueId y) {
+    return b_.Select(condition, x, y).value();
+  }
+  ValueId Greater(ValueId x, double y) {
+    return b_.Compare(CompareKind::kGt, x, Number(y)).value();
+  }
+
+  ValueId Rows() { return Matrix(types_.dtype, sizes_.k); }
+  ValueId Matrix() { return Matrix(types_.result, sizes_.n); }
+  ValueId Matrix(DType dtype, int64_t columns) {
+    return b_.Input({dtype, {Dim::M(), Dim::Constant(columns)}}).value();
+  }
+  ValueId Vector(DType dtype) {
+    const ValueId v = b_.Input({dtype, {Dim::Constant(sizes_.n)}}, {true, {}, ""}).value();
+    return b_.Broadcast(v, {Dim::M(), Dim::Constant(sizes_.n)}).value();
+  }
+  ValueId Product(ValueId rows, int64_t n, int64_t k) {
+    const TensorType type{types_.dtype, {Dim::Constant(n), Dim::Constant(k)}};
+    const ValueId w = b_.Input(type, {true, {}, ""}).value();
+    return b_.Matmul(rows, w, false, true).value();
+  }
+  ValueId Biased(ValueId rows) {
+    const ValueId y = Product(rows, sizes_.n, sizes_.k);
+    return Add(y, Vector(types_.bias));
+  }
+  Chain Finish(ValueId y) {
+    if (!b_.Output(types_.result == DType::kF32 ? y : Cast(y, types_.result)).ok()) return {};
+    return b_.Finish().value();
+  }
+
+  DType dtype() const { return types_.dtype; }
+  DType result() const { return types_.result; }
+  const EpilogueSizes& sizes() const { return sizes_; }
+
+ private:
+  const EpilogueTypes types_;
+  const EpilogueSizes sizes_;
+  ChainBuilder b_;
+};
+
+ValueId HardSwish(Maker& m, ValueId y) {
+  return m.Div(m.Mul(y, m.Clamp(m.Add(y, 3.0), 0, 6)), m.Number(6));
+}
+ValueId QuickGelu(Maker& m, ValueId y) { return m.Mul(y, m.Sigmoid(m.Mul(y, 1.702))); }
+
+// Names and what is done with a biased product.
+struct EpilogueRow {
+  const char* name;
+  ValueId (*make)(Maker& m, ValueId y);
+  bool matrix = false;
+};
+
+constexpr EpilogueRow kEpilogues[] = {
+    {"tanh", [](Maker& m, ValueId y) { return m.Un(UnaryKind::kTanh, y); }},
+    {"sigmoid", [](Maker& m, ValueId y) { return m.Sigmoid(y); }},
+    {"relu6", [](Maker& m, ValueId y) { return m.Clamp(y, 0, 6); }},
+    {"hardtanh", [](Maker& m, ValueId y) { return m.Clamp(y, -1, 1); }},
+    {"hardswish", HardSwish},
+    {"quick_gelu", QuickGelu},
+    {"relu_squared",
+     [](Maker& m, ValueId y) { return m.Un(UnaryKind::kSquare, m.Un(UnaryKind::kRelu, y)); }},
+    {"leaky_relu", [](Maker& m, ValueId y) { return m.Where(m.Greater(y, 0), y, m.Mul(y, 0.01)); }},
+    {"silu_behind_a_rounding",
+     [](Maker& m, ValueId y) {
+       const ValueId rounded = m.Cast(y, m.dtype());
+       return m.Mul(rounded, m.Sigmoid(rounded));
+     }},
+    {"silu_as_a_quotient",
+     [](Maker& m, ValueId y) {
+       return m.Div(y, m.Add(m.Un(UnaryKind::kExp, m.Un(UnaryKind::kNeg, y)), 1.0));
+     }},
+    {"gelu_tanh_in_steps",
+     [](Maker& m, ValueId y) {
+       const ValueId cube = m.Mul(m.Mul(m.Mul(y, y), y), 0.044715);
+       const ValueId t = m.Un(UnaryKind::kTanh, m.Mul(m.Add(y, cube), 0.7978845608));
+       return m.Mul(m.Mul(y, 0.5), m.Add(t, 1.0));
+     }},
+    {"softplus",
+     [](Maker& m, ValueId y) {
+       return m.Un(UnaryKind::kLog, m.Add(m.Un(UnaryKind::kExp, y), 1.0));
+     }},
+    {"shifted_behind_an_activation",
+     [](Maker& m, ValueId y) {
+       const ValueId s = m.Vector(m.dtype()), t = m.Vector(DType::kF32);
+       return m.Add(m.Mul(m.Un(UnaryKind::kRelu, y), s), t);
+     }},
+    {"times_a_matrix", [](Maker& m, ValueId y) { return m.Mul(m.Sigmoid(y), m.Matrix()); }, true},
+    {"scaled_by_columns_plus_a_matrix",
+     [](Maker& m, ValueId y) {
+       return m.Add(m.Mul(m.Un(UnaryKind::kTanh, y), m.Vector(DType::kF32)), m.Matrix());
+     },
+     true},
+    {"tanh_of_a_sum",
+     [](Maker& m, ValueId y) { return m.Un(UnaryKind::kTanh, m.Add(y, m.Matrix())); }, true},
+    {"gated_by_a_matrix",
+     [](Maker& m, ValueId y) {
+       const ValueId gate = m.Matrix();
+       return m.Mul(m.Cast(y, m.dtype()), m.Mul(gate, m.Sigmoid(gate)));
+     },
+     true},
+};
+
+ValueId GatedQuickGelu(Maker& m, ValueId gate, ValueId up) { return m.Mul(QuickGelu(m, gate), up); }
+
+// What is computed of gate and up.
+using OfPair = std::function<ValueId(Maker& m, ValueId gate, ValueId up)>;
+
+Chain Pair(const EpilogueTypes& types, const EpilogueSizes& sizes, bool biased,
+           const OfPair& of_pair, bool second) {
+  Maker m(types, sizes);
+  const ValueId x = m.Rows();
+  const ValueId gate = biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k);
+  const ValueId up = biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k);
+  const ValueId c = of_pair(m, gate, up);
+  if (!second) return m.Finish(c);
+  return m.Finish(m.Product(m.Cast(c, types.dtype), sizes.l, sizes.n));
+}
+
+}  // namespace
+
+std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
+                                            const EpilogueSizes& sizes) {
+  std::vector<EpilogueChain> list;
+  for (const EpilogueRow& row : kEpilogues) {
+    if (row.matrix && types.result == DType::kF32) continue;  // a kernel of its own adds it
+    Maker m(types, sizes);
+    list.push_back({row.name, m.Finish(row.make(m, m.Biased(m.Rows())))});
+  }
+  return list;
+}
+
+std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
+  const OfPair rounded = [](Maker& m, ValueId gate, ValueId up) {
+    const ValueId g = m.Cast(gate, m.dtype()), u = m.Cast(up, m.dtype());
+    return m.Mul(m.Cast(m.Mul(g, m.Sigmoid(g)), m.dtype()), u);
+  };
+  const OfPair clamped = [](Maker& m, ValueId gate, ValueId up) {
+    const ValueId g = m.Bin(BinaryKind::kMin, gate, 7.0), u = m.Clamp(up, -7, 7);
+    return m.Mul(m.Mul(g, m.Sigmoid(m.Mul(g, 1.702))), m.Add(u, 1.0));
+  };
+  const OfPair columns = [](Maker& m, ValueId gate, ValueId up) {
+    return m.Mul(m.Mul(m.Un(UnaryKind::kTanh, gate), m.Vector(DType::kF32)), up);
+  };
+  std::vector<EpilogueChain> list;
+  list.push_back({"quick_gelu", Pair(types, sizes, true, GatedQuickGelu, false)});
+  list.push_back({"rounded", Pair(types, sizes, false, rounded, false)});
+  list.push_back({"clamped", Pair(types, sizes, true, clamped, false)});
+  list.push_back({"columns", Pair(types, sizes, false, columns, false)});
+  return list;
+}
+
+std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
+  std::vector<EpilogueChain> list;
+  list.push_back({"quick_gelu", Pair(types, sizes, true, GatedQuickGelu, true)});
+  for (const bool matrix : {false, true}) {
+    Maker m(types, sizes);
+    const ValueId c = m.Cast(HardSwish(m, m.Biased(m.Rows())), types.dtype);
+    ValueId y = m.Product(c, sizes.l, sizes.n);
+    if (matrix) y = m.Mul(m.Sigmoid(m.Matrix(types.result, sizes.l)), y);
+    list.push_back({matrix ? "hardswish_times_a_matrix" : "hardswish", m.Finish(y)});
+  }
+  return list;
+}
+
+}  // namespace sinter::testing

@@ -1,0 +1,39 @@
+// Chains of a product or two with element-wise ops behind them, for which kernels have programs.
+#ifndef SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
+#define SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/chain/chain.h"
+
+namespace sinter::testing {
+
+// Operands of `dtype`, results of `result`, biases of `bias`.
+struct EpilogueTypes {
+  DType dtype = DType::kBF16, bias = DType::kBF16, result = DType::kBF16;
+};
+struct EpilogueSizes {
+  int64_t n = 96, k = 64, l = 72;  // l: of a second product
+};
+
+struct EpilogueChain {
+  std::string name;
+  Chain chain;
+};
+
+// One product with a bias, and what stands behind it: activations in many spellings, roundings,
+// vectors of columns, a matrix.
+std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
+                                            const EpilogueSizes& sizes = {});
+// Functions of gate and up.
+std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types,
+                                         const EpilogueSizes& sizes = {});
+// Two products, or a pair and a product, which one kernel may take.
+std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types,
+                                          const EpilogueSizes& sizes = {});
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_

@@ -1,0 +1,100 @@
+// Element-wise ops behind a product are its kernel's, whatever they are: how many kernels a plan
+// has, and that they compute the chain.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/fusion/fit/plan_fit.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
+#include "tests/support/epilogue_chains.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/stitch/plan_interpreter.h"
+
+namespace sinter {
+namespace {
+
+using testing::EpilogueChain;
+
+constexpr int64_t kM = 32;
+
+std::vector<Plan> All(const FusionResult& r) {
+  std::vector<Plan> plans = {r.chosen};
+  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
+  return plans;
+}
+
+// Every plan of the chain computes it, fits, and reads back from its record; its sources are made.
+void ExpectPlans(const Chain& chain, size_t most_kernels) {
+  const DeviceModel model = testing::H200();
+  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_LE(result->chosen.kernels.size(), most_kernels) << result->chosen.ToText();
+  for (const Plan& plan : All(*result)) {
+    SCOPED_TRACE(plan.ToText());
+    EXPECT_LT(testing::WorstError(chain, plan, 23, 3), 0.02);
+    const absl::Status fits = CheckPlanFits(plan, chain, kM, model);
+    EXPECT_TRUE(fits.ok()) << fits;
+    const absl::StatusOr<Plan> read = Plan::Decode(plan.Encode());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->Encode(), plan.Encode());
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
+      EXPECT_TRUE(made.ok()) << made.status();
+    }
+  }
+}
+
+TEST(EpiloguePrograms, AreOneKernelWithTheirProduct) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const DType bias : {dtype, DType::kF32}) {
+      for (const DType result : {dtype, DType::kF32}) {
+        for (const EpilogueChain& c : testing::ProductEpilogues({dtype, bias, result})) {
+          SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(dtype), " bias ", NameOf(bias), " result ",
+                                    NameOf(result)));
+          ExpectPlans(c.chain, 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(EpiloguePrograms, TakeGateAndUp) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const EpilogueChain& c : testing::PairEpilogues({dtype, DType::kF32, dtype})) {
+      SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(dtype)));
+      ExpectPlans(c.chain, 1);
+    }
+  }
+}
+
+TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
+  for (const EpilogueChain& c :
+       testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
+    SCOPED_TRACE(c.name);
+    ExpectPlans(c.chain, 2);
+    const auto plans = PlanChain(c.chain, kM, testing::H200(), {});
+    ASSERT_TRUE(plans.ok());
+    bool fused = false;
+    for (const Plan& plan : All(*plans)) fused = fused || plan.kernels.size() == 1;
+    EXPECT_TRUE(fused) << plans->chosen.note;
+  }
+}
+
+// An activation whose residual another kernel computes, of a cast that changes nothing.
+TEST(EpiloguePrograms, AMatrixMayBeAnotherKernelsResult) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId h = g.Cast(g.Add(x, g.In(DType::kBF16, {-1, 64})), DType::kBF16);
+  const ValueId centred =
+      g.Sub(g.Cast(h, DType::kF32), g.Spread(g.Mean(g.Cast(h, DType::kF32), 1), h));
+  const ValueId a = g.Cast(centred, DType::kBF16);
+  const ValueId c = g.Cast(g.Un(UnaryKind::kTanh, g.Matmul(a, g.In(DType::kBF16, {128, 64}, true))),
+                           DType::kBF16);
+  const ValueId y = g.Matmul(c, g.In(DType::kBF16, {64, 128}, true));
+  g.Out(g.Cast(g.Mul(h, g.Un(UnaryKind::kSigmoid, y)), DType::kBF16));
+  ExpectPlans(g.Finish(), 3);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,165 @@
+// Programs of epilogues: what the matcher makes of element-wise ops, where programs are cut, what
+// is refused, and their bytes.
+#include "src/product/epilogue_program.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/product/matcher.h"
+#include "src/product/program_cost.h"
+#include "tests/support/epilogue_chains.h"
+
+namespace sinter {
+namespace {
+
+constexpr testing::EpilogueTypes kTypes = {DType::kBF16, DType::kBF16, DType::kBF16};
+
+std::string TextOf(const Chain& chain) {
+  const auto matched = MatchProducts(chain, 32);
+  if (!matched.ok()) return std::string(matched.status().message());
+  const EpilogueProgram* program = matched->sequence.front().epilogue.program();
+  return program == nullptr ? "none" : ToString(*program);
+}
+
+std::string TextOf(const std::vector<testing::EpilogueChain>& list, const std::string& name) {
+  for (const testing::EpilogueChain& c : list) {
+    if (c.name == name) return TextOf(c.chain);
+  }
+  return "no such chain";
+}
+
+// A program of y, and of what `make` reads besides.
+template <typename Make>
+EpilogueProgram ProgramOf(const std::vector<LeafKind>& leaves, DType matrix, const Make& make) {
+  ChainBuilder b;
+  std::vector<ValueId> in;
+  for (const LeafKind kind : leaves) {
+    const DType dtype = kind == LeafKind::kMatrix ? matrix : DType::kF32;
+    in.push_back(*b.Input({dtype, {Dim::Constant(2)}}));
+  }
+  EXPECT_TRUE(b.Output(*b.Cast(make(b, in), DType::kBF16)).ok());
+  Chain body = *b.Finish();
+  EpilogueProgram program;
+  for (const int32_t input : body.InputOrder()) {
+    program.leaves.push_back(leaves[static_cast<size_t>(input)]);
+  }
+  program.body = std::make_shared<const Chain>(std::move(body));
+  return program;
+}
+
+using In = const std::vector<ValueId>&;
+
+TEST(EpilogueProgram, IsWhatStandsBehindScalesAndBiases) {
+  const auto list = testing::ProductEpilogues(kTypes);
+  EXPECT_EQ(TextOf(list, "tanh"), "to_bf16(tanh(y))");
+  EXPECT_EQ(TextOf(list, "relu6"), "to_bf16(min(max(y,0),6))");
+  EXPECT_EQ(TextOf(list, "silu_behind_a_rounding"), "t1=to_bf16(y);to_bf16(mul(t1,sigmoid(t1)))");
+  EXPECT_EQ(TextOf(list, "shifted_behind_an_activation"), "to_bf16(add(mul(relu(y),c1),c2))");
+  EXPECT_EQ(TextOf(list, "times_a_matrix"), "to_bf16(mul(sigmoid(y),r))");
+}
+
+TEST(EpilogueProgram, OfAPairReadsBothHalves) {
+  const auto list = testing::PairEpilogues(kTypes);
+  EXPECT_EQ(TextOf(list, "quick_gelu"), "to_bf16(mul(mul(y,sigmoid(mul(y,1.702))),up))");
+  EXPECT_EQ(TextOf(list, "columns"), "to_bf16(mul(mul(tanh(y),c1),up))");
+}
+
+TEST(EpilogueProgram, IsNoneWhereTheStepsOfAnEpilogueSayIt) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
+  const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
+  const ValueId y = *b.Unary(UnaryKind::kRelu, *b.Matmul(x, w, false, true));
+  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  EXPECT_EQ(TextOf(*b.Finish()), "none");
+}
+
+TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
+  const auto one =
+      ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
+        const ValueId t = *b.Unary(UnaryKind::kTanh, in[0]);
+        return *b.Binary(BinaryKind::kMul, t, in[1]);
+      });
+  const auto cut = CutProgram(one);
+  ASSERT_TRUE(cut.ok());
+  EXPECT_EQ(one.body->op(cut->value).unary, UnaryKind::kTanh);
+  // Where two values of one meet it, all of them are computed behind that one.
+  const auto both =
+      ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
+        const ValueId t = *b.Unary(UnaryKind::kTanh, in[0]);
+        const ValueId p = *b.Binary(BinaryKind::kMul, t, in[1]);
+        return *b.Binary(BinaryKind::kAdd, p, in[0]);
+      });
+  const auto cut_both = CutProgram(both);
+  ASSERT_TRUE(cut_both.ok());
+  EXPECT_EQ(both.body->op(cut_both->value).kind, OpKind::kInput);
+  // A vector behind the matrix.
+  const auto behind = ProgramOf({LeafKind::kValue, LeafKind::kMatrix, LeafKind::kColumn},
+                                DType::kBF16, [](ChainBuilder& b, In in) {
+                                  const ValueId p = *b.Binary(BinaryKind::kMul, in[0], in[1]);
+                                  return *b.Binary(BinaryKind::kAdd, p, in[2]);
+                                });
+  EXPECT_EQ(CutProgram(behind).status().message(),
+            "program reads a matrix and more than one value that is made without it");
+}
+
+TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
+  const auto identity = [](ChainBuilder&, In in) { return in[0]; };
+  const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
+  const struct {
+    EpilogueProgram program;
+    DType result;
+    bool pair;
+    const char* want;
+  } kCases[] = {
+      {{}, DType::kBF16, false, "program is missing"},
+      {ProgramOf({LeafKind::kValue}, DType::kBF16, identity), DType::kF16, false,
+       "program gives bf16, the result is f16"},
+      {ProgramOf({LeafKind::kValue}, DType::kBF16, identity), DType::kBF16, true,
+       "program reads 0 leaves of kind 1, must be 1 to 1"},
+      {ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kF32, sum), DType::kBF16, false,
+       "program reads a matrix of f32, must be bf16"},
+      {ProgramOf({LeafKind::kValue}, DType::kBF16,
+                 [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSin, in[0]); }),
+       DType::kBF16, false, "program has op 1 (sin, f32[2]), which no epilogue computes"},
+  };
+  for (const auto& c : kCases) {
+    EXPECT_EQ(CheckProgram(c.program, c.result, c.pair).message(), c.want);
+  }
+}
+
+TEST(EpilogueProgram, ReadsBackFromItsBytes) {
+  for (const auto& list : {testing::ProductEpilogues(kTypes), testing::PairEpilogues(kTypes)}) {
+    for (const testing::EpilogueChain& c : list) {
+      SCOPED_TRACE(c.name);
+      const auto matched = MatchProducts(c.chain, 32);
+      ASSERT_TRUE(matched.ok()) << matched.status();
+      const std::string bytes = matched->sequence.Canonical();
+      auto read = ProductSequence::FromCanonical(bytes);
+      ASSERT_TRUE(read.ok()) << read.status();
+      read->m = matched->sequence.m;
+      EXPECT_TRUE(*read == matched->sequence);
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        EXPECT_FALSE(ProductSequence::FromCanonical(bytes.substr(0, i)).ok()) << i;
+      }
+    }
+  }
+}
+
+TEST(EpilogueProgram, CostsWhatItsOpsCost) {
+  const auto tanh = ProgramOf({LeafKind::kValue}, DType::kBF16, [](ChainBuilder& b, In in) {
+    return *b.Unary(UnaryKind::kTanh, in[0]);
+  });
+  const auto root = ProgramOf({LeafKind::kValue}, DType::kBF16, [](ChainBuilder& b, In in) {
+    return *b.Unary(UnaryKind::kSqrt, in[0]);
+  });
+  EXPECT_EQ(CostOfProgram(tanh).special, 1);
+  EXPECT_FALSE(HasSlowPaths(tanh));
+  EXPECT_TRUE(HasSlowPaths(root));
+}
+
+}  // namespace
+}  // namespace sinter
