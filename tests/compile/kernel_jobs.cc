@@ -323,7 +323,8 @@ std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count) {
   std::vector<testing::EpilogueChain> chains = testing::ProductEpilogues(f32_bias, kSizes);
   for (const auto& more :
        {testing::PairEpilogues(f32_bias, kSizes), testing::FusedEpilogues(f32_bias, kSizes),
-        testing::ProductEpilogues(f32, kSizes), testing::PairEpilogues(f32, kSizes)}) {
+        testing::ProductEpilogues(f32, kSizes), testing::PairEpilogues(f32, kSizes),
+        testing::OtherEpilogues()}) {
     chains.insert(chains.end(), more.begin(), more.end());
   }
   for (const testing::EpilogueChain& c : chains) {

@@ -78,6 +78,9 @@ TEST_F(Programs, PairsAlone) {
   RunAll(testing::PairEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes),
          Dataflow::kProduct, 4);
 }
+TEST_F(Programs, ConvolutionsAndProductsOfCodes) {
+  RunAll(testing::OtherEpilogues(), Dataflow::kProduct, 6);
+}
 TEST_F(Programs, GridExchange) {
   RunAll(testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes),
          Dataflow::kGridExchange, 4);

@@ -57,6 +57,7 @@ class Maker {
     return b_.Finish().value();
   }
 
+  ChainBuilder& builder() { return b_; }
   DType dtype() const { return types_.dtype; }
   DType result() const { return types_.result; }
   const EpilogueSizes& sizes() const { return sizes_; }
@@ -175,6 +176,46 @@ std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types, const Epilo
   list.push_back({"rounded", Pair(types, sizes, false, rounded, false)});
   list.push_back({"clamped", Pair(types, sizes, true, clamped, false)});
   list.push_back({"columns", Pair(types, sizes, false, columns, false)});
+  return list;
+}
+
+std::vector<EpilogueChain> OtherEpilogues() {
+  constexpr int64_t kN = 64, kK = 128;
+  const auto dims = [](std::vector<int64_t> extents) {
+    std::vector<Dim> list;
+    for (const int64_t e : extents) list.push_back(e < 0 ? Dim::M() : Dim::Constant(e));
+    return list;
+  };
+  std::vector<EpilogueChain> list;
+  for (const bool matrix : {false, true}) {
+    Maker m({}, {kN, kK, 0});
+    ChainBuilder& b = m.builder();
+    const ValueId x = b.Input({DType::kBF16, dims({-1, 8, 8, 16})}).value();
+    const ValueId w = b.Input({DType::kBF16, dims({kN, 3, 3, 16})}, {true, {}, ""}).value();
+    Conv2d conv;
+    conv.pads = {1, 1, 1, 1};
+    ValueId y = b.Convolve(x, w, conv).value();
+    const std::vector<Dim> pixels = dims({-1, 8, 8, kN});
+    const auto vector = [&](DType dtype) {
+      const ValueId v = b.Input({dtype, {Dim::Constant(kN)}}, {true, {}, ""}).value();
+      return b.Broadcast(v, pixels).value();
+    };
+    y = m.Add(m.Mul(y, vector(DType::kF32)), vector(DType::kF32));
+    y = HardSwish(m, y);
+    if (matrix) y = m.Add(y, b.Input({DType::kBF16, pixels}).value());
+    list.push_back({matrix ? "convolution_plus_a_matrix" : "convolution", m.Finish(y)});
+  }
+  for (const DType codes : {DType::kE4M3, DType::kS8}) {
+    Maker m({}, {kN, kK, 0});
+    ChainBuilder& b = m.builder();
+    const ValueId a = b.Input({codes, dims({-1, kK})}).value();
+    const ValueId w = b.Input({codes, dims({kN, kK})}, {true, {}, ""}).value();
+    const ValueId scale_a = b.Input({DType::kF32, dims({-1, 1})}).value();
+    const ValueId scale_w = b.Input({DType::kF32, dims({kN, 1})}, {true, {}, ""}).value();
+    const ValueId y = b.ScaledMatmul(a, w, scale_a, scale_w).value();
+    const ValueId t = m.Un(UnaryKind::kTanh, m.Add(y, m.Vector(DType::kBF16)));
+    list.push_back({codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Mul(t, m.Vector(DType::kF32)))});
+  }
   return list;
 }
 

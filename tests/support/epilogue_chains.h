@@ -30,6 +30,8 @@ std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
 // Functions of gate and up.
 std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types,
                                          const EpilogueSizes& sizes = {});
+// Convolutions, and products of codes of 8 bits with scales of rows and columns.
+std::vector<EpilogueChain> OtherEpilogues();
 // Two products, or a pair and a product, which one kernel may take.
 std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types,
                                           const EpilogueSizes& sizes = {});

@@ -213,17 +213,6 @@ TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
          ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, gate, up)).ok());
        },
        "op 7 (mul) is no activation of a product with a weight, nor a gated pair"},
-      {"one bias of a pair",
-       [](ChainBuilder& b) {
-         const ValueId a = *b.Input({DType::kF32, {Dim::M(), C(16)}});
-         const ValueId g = *b.Input({DType::kF32, {C(16), C(16)}});
-         const ValueId u = *b.Input({DType::kF32, {C(16), C(16)}});
-         const ValueId bias = *b.Input({DType::kF32, {C(16)}});
-         const ValueId gate = *AddLinear(b, a, g, bias, Layout::kOI, Activation::kSilu);
-         const ValueId up = *AddLinear(b, a, u, kNoValue, Layout::kOI);
-         ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, gate, up)).ok());
-       },
-       "one of gate and up has a bias"},
   };
   for (const Refused& refused : cases) {
     ChainBuilder b;
