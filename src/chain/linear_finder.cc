@@ -51,7 +51,6 @@ ValueId LinearFinder::SpreadColumnAt(ValueId id) const {
   return IsColumn(from) && from.dims[0] == spread.type.dims[0] ? spread.operands[0] : -1;
 }
 
-// The input of [m, 1] or [m] that a column is; -1 when it is computed.
 int LinearFinder::FactorAt(ValueId column) const {
   ValueId below = SkipWidening(column);
   if (graph_.op(below).kind == OpKind::kReshape) below = SkipWidening(graph_.op(below).operands[0]);

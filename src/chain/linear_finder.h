@@ -55,6 +55,9 @@ class LinearFinder {
   // The [m, 1] operand of a broadcast that `id` spreads over columns; -1 when it is none.
   ValueId SpreadColumnAt(ValueId id) const;
 
+  // The operand of [m, 1] or [m] that a column is, by number; -1 when it is computed.
+  int FactorAt(ValueId column) const;
+
   // Whether `column` is such a norm.
   bool NormAt(ValueId column, RowNorm* found) const;
 
@@ -68,7 +71,6 @@ class LinearFinder {
   ValueId SkipScale(ValueId id, double* scale, ValueId* column) const;
 
  private:
-  int FactorAt(ValueId column) const;
   bool TakeColumn(ValueId column, Linear* found, RowNorm* norm) const;
   bool ScaledAt(ValueId id, Linear* found) const;
   ValueId SkipScales(ValueId id, Linear* found, RowNorm* norm) const;

@@ -49,6 +49,7 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
       if (dtype == DType::kF32) return absl::OkStatus();
       return RefuseProgram("reads accumulators as ", NameOf(dtype), ", must be f32");
     case LeafKind::kColumn:
+    case LeafKind::kRow:
       if (IsFloat(dtype)) return absl::OkStatus();
       return RefuseProgram("reads a vector of ", NameOf(dtype), ", must be f32, f16 or bf16");
     case LeafKind::kMatrix:
@@ -177,6 +178,7 @@ std::string ToString(const EpilogueProgram& program) {
       names.push_back(kind == LeafKind::kValue    ? "y"
                       : kind == LeafKind::kUp     ? "up"
                       : kind == LeafKind::kMatrix ? "r"
+                      : kind == LeafKind::kRow    ? "s"
                                                   : absl::StrCat("c", ++columns));
       continue;
     }
@@ -194,7 +196,7 @@ std::string ToString(const EpilogueProgram& program) {
     }
     names.push_back(std::move(text));
   }
-  lines.push_back(names[IndexOf(body.outputs()[0].value)]);
+  lines.push_back(names[IndexOf(body.op(body.outputs()[0].value).operands[0])]);
   return absl::StrJoin(lines, ";");
 }
 
@@ -256,7 +258,8 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
   } kCounts[] = {{LeafKind::kValue, 1, 1},
                  {LeafKind::kUp, pair ? 1u : 0u, pair ? 1u : 0u},
                  {LeafKind::kColumn, 0, kMostColumnLeaves},
-                 {LeafKind::kMatrix, 0, 1}};
+                 {LeafKind::kMatrix, 0, 1},
+                 {LeafKind::kRow, 0, 1}};
   for (const auto& count : kCounts) {
     const size_t has = program.InputsOf(count.kind).size();
     if (has >= count.least && has <= count.most) continue;

@@ -21,6 +21,7 @@ enum class LeafKind : uint8_t {
   kUp = 1,      // the same of up
   kColumn = 2,  // a vector with an element of each column
   kMatrix = 3,  // a matrix of the result's extents
+  kRow = 4,     // a vector with an element of each row
 };
 
 constexpr int kMostColumnLeaves = 4;
@@ -42,7 +43,7 @@ struct EpilogueProgram {
 };
 
 // "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
-// columns, r the matrix.
+// columns, r the matrix, s the rows. Without the last rounding.
 std::string ToString(const EpilogueProgram& program);
 
 // Where a program is cut: a kernel computes what needs no matrix first, and hands one value to the

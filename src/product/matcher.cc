@@ -72,6 +72,7 @@ struct FoundResidual {
 struct FoundEpilogue {
   EpilogueProgram program;  // none: the steps that are found say all
   std::vector<int> columns;
+  int row = -1;
 };
 
 // One product or gated pair, with its epilogue.
@@ -132,7 +133,7 @@ ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual,
   in.weights_up = found.up.weight;
   in.bias = found.main.bias;
   in.bias_up = found.up.bias;
-  in.factor = found.main.factor;
+  in.factor = epilogue.row >= 0 ? epilogue.row : found.main.factor;
   in.scale_rows = found.main.scale_x;
   in.scale_weights = std::max(found.main.scale_w, found.main.columns);
   in.scale_up = std::max(found.up.scale_w, found.up.columns);
@@ -284,7 +285,8 @@ class Walker {
     *step = {whole->pair, Activation::kIdentity, whole->main, whole->up};
     FoundResidual matrix;
     matrix.input = whole->matrix;
-    return Add(*step, matrix, {std::move(whole->program), std::move(whole->columns)}, rounds);
+    return Add(*step, matrix, {std::move(whole->program), std::move(whole->columns), whole->row},
+               rounds);
   }
 
   // Of what the product that was found last multiplies.

@@ -29,6 +29,11 @@ bool AreHalves(const Linear& gate, const Linear& up) {
          (up.columns >= 0) == (gate.columns >= 0) && (up.codes >= 0) == (gate.codes >= 0);
 }
 
+// Whether accumulators are multiplied by a number of their row or by a constant.
+bool IsScaled(const Linear& linear) {
+  return linear.factor >= 0 || linear.norm_eps >= 0 || linear.scale != 1;
+}
+
 class ProgramWalk {
  public:
   ProgramWalk(const Subgraph& graph, const LinearFinder& finder, ValueId value, DType result)
@@ -36,7 +41,8 @@ class ProgramWalk {
 
   absl::StatusOr<FoundProgram> Run() {
     SINTER_RETURN_IF_ERROR(FindLinear());
-    if (linear_.size() == 2 && !AreHalves(Of(0), Of(1))) {
+    const bool apart = linear_.size() == 2 && !AreHalves(Of(0), Of(1));
+    if (apart || (reads_row_ && !linear_.empty() && IsScaled(Of(0)))) {
       bare_ = true;
       SINTER_RETURN_IF_ERROR(FindLinear());
     }
@@ -90,10 +96,14 @@ class ProgramWalk {
   }
 
   absl::Status Collect(ValueId id, const std::set<ValueId>& passed, std::set<ValueId>* seen,
-                       std::map<ValueId, Linear>* starts) const {
+                       std::map<ValueId, Linear>* starts) {
     if (!seen->insert(id).second) return absl::OkStatus();
     if (seen->size() > 4 * kMostProgramOps) return Refuse(value_, "has too many ops below it");
     if (IsLeaf(id)) return absl::OkStatus();
+    if (RowAt(id) >= 0) {
+      reads_row_ = true;
+      return absl::OkStatus();
+    }
     const ValueId below = finder_.SkipWidening(id);
     Linear linear;
     const bool may_start = passed.count(below) == 0 && (!bare_ || IsProduct(graph_.op(below)));
@@ -114,6 +124,12 @@ class ProgramWalk {
   bool IsLeaf(ValueId id) const {
     return graph_.op(id).kind == OpKind::kScalar || finder_.VectorAt(id) >= 0 ||
            finder_.ResidualAt(id, graph_.op(value_)) >= 0;
+  }
+
+  // Number of an operand with an element of each row; -1 where it is none.
+  int RowAt(ValueId id) const {
+    const ValueId column = finder_.SpreadColumnAt(id);
+    return column < 0 ? -1 : finder_.FactorAt(column);
   }
 
   // The half that is activated where the program ends in a multiplication by the other one, else
@@ -144,6 +160,7 @@ class ProgramWalk {
       found->program.leaves.push_back(leaf.kind);
       if (leaf.kind == LeafKind::kColumn) found->columns.push_back(leaf.number);
       if (leaf.kind == LeafKind::kMatrix) found->matrix = leaf.number;
+      if (leaf.kind == LeafKind::kRow) found->row = leaf.number;
     }
     found->program.body = std::make_shared<const Chain>(std::move(body));
     return CheckProgram(found->program, result_, found->pair);
@@ -175,6 +192,8 @@ class ProgramWalk {
     if (vector >= 0) return MakeLeaf(LeafKind::kColumn, vector, op.type.dtype);
     const int matrix = finder_.ResidualAt(id, graph_.op(value_));
     if (matrix >= 0) return MakeLeaf(LeafKind::kMatrix, matrix, op.type.dtype);
+    const int row = RowAt(id);
+    if (row >= 0) return MakeLeaf(LeafKind::kRow, row, op.type.dtype);
     if (op.kind == OpKind::kBroadcast) return Make(op.operands[0]);
     Op made = op;
     for (ValueId& operand : made.operands) {
@@ -200,6 +219,7 @@ class ProgramWalk {
   const LinearFinder& finder_;
   const ValueId value_;
   const DType result_;
+  bool reads_row_ = false;
   bool bare_ = false;  // programs begin at products themselves, without scales and biases
   std::vector<Start> linear_;
   std::map<ValueId, LeafKind> starts_;

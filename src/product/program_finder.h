@@ -17,7 +17,7 @@ struct FoundProgram {
   Linear main, up;
   EpilogueProgram program;
   std::vector<int> columns;  // numbers of the column leaves' operands, in the program's order
-  int matrix = -1;           // number of the matrix's operand
+  int matrix = -1, row = -1;  // numbers of those leaves' operands
 };
 
 // `value` as a program that is stored as `result`. What is linear in the product is left out of the

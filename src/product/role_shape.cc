@@ -24,6 +24,11 @@ RoleShape LeafShape(const MatrixProduct& p, size_t number) {
   return {0, p.n, false, program->TypeOf(columns[number])};
 }
 
+DType FactorElement(const MatrixProduct& p) {
+  if (!p.ReadsRow()) return ElementAt(p, EpilogueOp::kFactor);
+  return p.epilogue.program()->TypeOf(p.epilogue.program()->InputsOf(LeafKind::kRow)[0]);
+}
+
 // One number is a vector of one column.
 RoleShape RowScaleShape(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
@@ -80,7 +85,7 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kResidual:
       return {rows, last.n, true, ElementAt(last, EpilogueOp::kResidual), per_m};
     case Role::kFactor1:
-      return {rows, 1, true, ElementAt(first, EpilogueOp::kFactor), per_m};
+      return {rows, 1, true, FactorElement(first), per_m};
     case Role::kFactor2:
       return {rows, 1, true, ElementAt(last, EpilogueOp::kFactor), per_m};
     case Role::kW1:

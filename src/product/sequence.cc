@@ -210,11 +210,11 @@ bool HasNorm(const ProductSequence& sequence) {
 
 namespace {
 
-// Kernels of two products have no place for columns' leaves of a program.
+// Kernels of two products have no place for vectors of a program.
 bool MayStandFirst(const EpilogueList& e) {
   const EpilogueProgram* program = e.program();
   if (program == nullptr) return true;
-  return !program->Reads(LeafKind::kColumn) &&
+  return !program->Reads(LeafKind::kColumn) && !program->Reads(LeafKind::kRow) &&
          (!program->Reads(LeafKind::kUp) || OfGateAlone(*program).present());
 }
 
@@ -222,7 +222,7 @@ bool MayStandFirst(const EpilogueList& e) {
 bool MayStandSecond(const EpilogueList& e) {
   const EpilogueProgram* program = e.program();
   if (program == nullptr) return true;
-  if (program->Reads(LeafKind::kColumn)) return false;
+  if (program->Reads(LeafKind::kColumn) || program->Reads(LeafKind::kRow)) return false;
   const absl::StatusOr<ProgramCut> cut = CutProgram(*program);
   return cut.ok() && program->body->op(cut->value).kind == OpKind::kInput;
 }

@@ -34,9 +34,14 @@ struct MatrixProduct {
   Accumulate accumulate = Accumulate::kPromoted;  // kFast: of e4m3 operands alone
 
   int Width() const { return pair ? 2 : 1; }  // weight matrices
-  // Whether accumulators are multiplied before the bias: by the epilogue, or by scales of operands.
+  // Whether the epilogue's program reads a number of each row.
+  bool ReadsRow() const {
+    return epilogue.program() != nullptr && epilogue.program()->Reads(LeafKind::kRow);
+  }
+  // Whether accumulators are multiplied before the bias, by the epilogue or by scales of operands,
+  // or a program reads what they might be.
   bool scaled() const {
-    return epilogue.scaled() || rows.scales.kind != ScaleKind::kNone ||
+    return epilogue.scaled() || ReadsRow() || rows.scales.kind != ScaleKind::kNone ||
            weights.scales.kind != ScaleKind::kNone;
   }
   // K as stages hold it: that of a window has zeros behind each tap's channels.
@@ -116,7 +121,7 @@ QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
 // second is neither a pair nor activated, neither computes its rows' norm, and their programs read
-// no vectors of columns.
+// no vectors.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

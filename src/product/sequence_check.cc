@@ -175,9 +175,13 @@ absl::Status CheckRowsOfWindow(const ProductSequence& sequence) {
                         window.RowsPerM());
 }
 
-// A thread names the terms of a column as the fields of ColumnTerms (device library).
-absl::Status CheckColumnTerms(const MatrixProduct& p) {
+// A thread has a number of its row, and terms of a column as the fields of ColumnTerms (device
+// library).
+absl::Status CheckVectors(const MatrixProduct& p) {
   if (p.epilogue.program() == nullptr) return absl::OkStatus();
+  if (p.ReadsRow() && (p.epilogue.scaled() || p.rows.scales.kind != ScaleKind::kNone)) {
+    return RefuseSequence("program reads a number of each row, beside a scale of the rows");
+  }
   const bool one = p.weights.scales.kind == ScaleKind::kTensor;
   const int terms = p.ColumnTerms() + (one ? p.Width() : 0);
   if (terms <= kMostColumnLeaves) return absl::OkStatus();
@@ -207,7 +211,7 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
     return RefuseSequence("k ", p.k, " is not the n ", sequence[i - 1].n, " of the product before");
   }
   SINTER_RETURN_IF_ERROR(CheckEpilogue(p.epilogue, element, p.result, p.pair));
-  return CheckColumnTerms(p);
+  return CheckVectors(p);
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ class Maker {
   ValueId Matrix(DType dtype, int64_t columns) {
     return b_.Input({dtype, {Dim::M(), Dim::Constant(columns)}}).value();
   }
+  ValueId OfRows(DType dtype) {
+    return b_.Broadcast(Matrix(dtype, 1), {Dim::M(), Dim::Constant(sizes_.n)}).value();
+  }
   ValueId Vector(DType dtype) {
     const ValueId v = b_.Input({dtype, {Dim::Constant(sizes_.n)}}, {true, {}, ""}).value();
     return b_.Broadcast(v, {Dim::M(), Dim::Constant(sizes_.n)}).value();
@@ -114,6 +117,14 @@ constexpr EpilogueRow kEpilogues[] = {
        const ValueId s = m.Vector(m.dtype()), t = m.Vector(DType::kF32);
        return m.Add(m.Mul(m.Un(UnaryKind::kRelu, y), s), t);
      }},
+    {"times_rows_behind_an_activation",
+     [](Maker& m, ValueId y) { return m.Mul(HardSwish(m, y), m.OfRows(DType::kF32)); }},
+    {"rows_columns_and_a_matrix",
+     [](Maker& m, ValueId y) {
+       const ValueId scaled = m.Mul(m.Sigmoid(y), m.OfRows(m.dtype()));
+       return m.Add(m.Mul(scaled, m.Vector(m.dtype())), m.Matrix());
+     },
+     true},
     {"times_a_matrix", [](Maker& m, ValueId y) { return m.Mul(m.Sigmoid(y), m.Matrix()); }, true},
     {"scaled_by_columns_plus_a_matrix",
      [](Maker& m, ValueId y) {

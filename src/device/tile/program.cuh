@@ -1,16 +1,16 @@
 // What an epilogue computes where a generated program says it, and no activation of the library
-// does: with up to four vectors of columns, and with a matrix of the result's extents.
+// does: with vectors of columns, a number of each row, and a matrix of the result's extents.
 #pragma once
 #include "tile/epilogue.cuh"
 
 namespace sinter {
 
-// An activation of Config: `Program` reads vectors of columns, or both halves of a gate-up pair. It
-// has
+// An activation of Config: `Program` reads vectors, or both halves of a gate-up pair. It has
 //   Leaves                the vectors' addresses
 //   Pair                  elements of two neighbouring columns of each
 //   kScratch              registers that it computes with, beside a few
-//   load<kCount>(leaves, column), terms(pair, i), apply(y, up, terms)
+//   kReadsRow             what Scaling has of a row is an operand of its own
+//   load<kCount>(leaves, column), terms(pair, i), apply(y, up, row, terms)
 // and uses those fields of ColumnTerms that factors of columns leave.
 template <class Program>
 struct WithLeaves {};
@@ -60,12 +60,12 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
 
   SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
     return Program::apply(scaled(x, scale, terms.factor),
-                          P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, terms);
+                          P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
   }
 
  private:
   static SINTER_DEVICE float scaled(float x, float scale, float factor) {
-    if (Scaling::kPresent) x *= scale;
+    if (Scaling::kPresent && !Program::kReadsRow) x *= scale;
     if (Scaling::kColumns) x *= factor;
     return x;
   }

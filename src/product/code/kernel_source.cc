@@ -185,6 +185,11 @@ const char* TypeLikeOperands(const MatrixProduct& p) {
 
 std::string RowScalingType(const MatrixProduct& p) {
   const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  if (p.ReadsRow()) {
+    const EpilogueProgram& program = *p.epilogue.program();
+    const DType element = program.TypeOf(program.InputsOf(LeafKind::kRow)[0]);
+    return absl::StrCat("RowFactors<", DeviceType(element), ">");
+  }
   if (p.epilogue.has_norm()) return "RowNorms<Config>";
   if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
   if (p.rows.scales.kind == ScaleKind::kVector) {
@@ -343,7 +348,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
   if (IsBiased2(p)) list.pointers.push_back(Role::kBias2);
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
-  if (first.has_factor()) list.pointers.push_back(Role::kFactor1);
+  if (first.has_factor() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor1);
   if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
   if (Has(p.front().rows.scales)) list.pointers.push_back(Role::kScaleA);
   if (Has(p.front().weights.scales)) {

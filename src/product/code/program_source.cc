@@ -131,7 +131,7 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
       pointers, pairs, words, loads, terms);
 }
 
-// A program of gate and up, or with vectors of columns, up to `value`.
+// A program of gate and up, or with vectors, up to `value`.
 std::string WithLeavesText(const MatrixProduct& p, ValueId value) {
   const EpilogueProgram& program = *p.epilogue.program();
   const std::vector<Vector> vectors = VectorsOf(p);
@@ -144,6 +144,7 @@ std::string WithLeavesText(const MatrixProduct& p, ValueId value) {
   ProgramWriter writer(program);
   writer.Name(LeafAt(program, LeafKind::kValue), term("y", "bias1"));
   if (p.pair) writer.Name(LeafAt(program, LeafKind::kUp), term("up", "bias_up"));
+  if (p.ReadsRow()) writer.Name(LeafAt(program, LeafKind::kRow), "row");
   const std::vector<int> columns = program.InputsOf(LeafKind::kColumn);
   for (size_t i = 0; i < columns.size(); ++i) {
     const Vector& v = vectors[vectors.size() - columns.size() + i];
@@ -151,8 +152,9 @@ std::string WithLeavesText(const MatrixProduct& p, ValueId value) {
   }
   return absl::StrCat("struct Program {\n", LeavesText(vectors),
                       "  static constexpr int kScratch = ", ScratchOf(program),
-                      ";\n  static SINTER_DEVICE float apply(float y, float up, const ColumnTerms& "
-                      "terms) {\n",
+                      ";\n  static constexpr bool kReadsRow = ", p.ReadsRow() ? "true" : "false",
+                      ";\n  static SINTER_DEVICE float apply(float y, float up, float row, "
+                      "const ColumnTerms& terms) {\n",
                       writer.Return(Unrounded(program, value)), "  }\n};\n");
 }
 
@@ -185,7 +187,7 @@ void AddFirst(const MatrixProduct& p, ProgramSource* source) {
   const EpilogueProgram of_gate = OfGateAlone(program);
   if (of_gate.present()) {
     absl::StrAppend(&source->text, OfValueText(of_gate, of_gate.body->outputs()[0].value));
-  } else if (program.Reads(LeafKind::kColumn) || p.pair) {
+  } else if (program.Reads(LeafKind::kColumn) || p.ReadsRow() || p.pair) {
     source->leaves = true;
     absl::StrAppend(&source->text, WithLeavesText(p, value));
   } else if (value != LeafAt(program, LeafKind::kValue)) {

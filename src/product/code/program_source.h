@@ -13,7 +13,7 @@ struct ProgramSource {
   std::string text;        // of its structs; empty without programs
   std::string activation;  // the first product's in Config; empty: none is computed
   std::string behind;      // the struct that computes with the matrix; empty without one
-  bool leaves = false;     // the activation reads vectors of columns, through Program::Leaves
+  bool leaves = false;     // the activation reads gate and up, or vectors through Program::Leaves
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);

@@ -60,7 +60,7 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (two) bind(Role::kW2, io ? p[1].n : p[0].n);
   if (two && p[1].epilogue.has_bias()) bind(Role::kBias2, 0);
   if (p.back().epilogue.has_residual()) bind(Role::kResidual, p.back().n);
-  if (p[0].epilogue.has_factor()) bind(Role::kFactor1, 1);
+  if (p[0].epilogue.has_factor() || p[0].ReadsRow()) bind(Role::kFactor1, 1);
   if (two && p[1].epilogue.has_factor()) bind(Role::kFactor2, 1);
   const auto scaled = [](const Operand& o) { return o.scales.kind != ScaleKind::kNone; };
   const auto bind_scale = [&](Role role) { bind(role, ScaleRowStride(p, role)); };

@@ -55,17 +55,17 @@ using In = const std::vector<ValueId>&;
 
 TEST(EpilogueProgram, IsWhatStandsBehindScalesAndBiases) {
   const auto list = testing::ProductEpilogues(kTypes);
-  EXPECT_EQ(TextOf(list, "tanh"), "to_bf16(tanh(y))");
-  EXPECT_EQ(TextOf(list, "relu6"), "to_bf16(min(max(y,0),6))");
-  EXPECT_EQ(TextOf(list, "silu_behind_a_rounding"), "t1=to_bf16(y);to_bf16(mul(t1,sigmoid(t1)))");
-  EXPECT_EQ(TextOf(list, "shifted_behind_an_activation"), "to_bf16(add(mul(relu(y),c1),c2))");
-  EXPECT_EQ(TextOf(list, "times_a_matrix"), "to_bf16(mul(sigmoid(y),r))");
+  EXPECT_EQ(TextOf(list, "tanh"), "tanh(y)");
+  EXPECT_EQ(TextOf(list, "relu6"), "min(max(y,0),6)");
+  EXPECT_EQ(TextOf(list, "silu_behind_a_rounding"), "t1=to_bf16(y);mul(t1,sigmoid(t1))");
+  EXPECT_EQ(TextOf(list, "shifted_behind_an_activation"), "add(mul(relu(y),c1),c2)");
+  EXPECT_EQ(TextOf(list, "times_a_matrix"), "mul(sigmoid(y),r)");
 }
 
 TEST(EpilogueProgram, OfAPairReadsBothHalves) {
   const auto list = testing::PairEpilogues(kTypes);
-  EXPECT_EQ(TextOf(list, "quick_gelu"), "to_bf16(mul(mul(y,sigmoid(mul(y,1.702))),up))");
-  EXPECT_EQ(TextOf(list, "columns"), "to_bf16(mul(mul(tanh(y),c1),up))");
+  EXPECT_EQ(TextOf(list, "quick_gelu"), "mul(mul(y,sigmoid(mul(y,1.702))),up)");
+  EXPECT_EQ(TextOf(list, "columns"), "mul(mul(tanh(y),c1),up)");
 }
 
 TEST(EpilogueProgram, IsNoneWhereTheStepsOfAnEpilogueSayIt) {

@@ -125,8 +125,7 @@ class Launch {
           break;
         case Role::kFactor1:
         case Role::kFactor2: {
-          const MatrixProduct& product = role == Role::kFactor1 ? p.front() : p.back();
-          Add(name, slot, Wide{rows} * (FactorOf(product) == RowFactor::kF32 ? 4 : 2), false);
+          Add(name, slot, Wide{rows} * SizeOf(ShapeOf(p, role).element), false);
           break;
         }
         case Role::kC:

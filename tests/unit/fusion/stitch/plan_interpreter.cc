@@ -100,6 +100,10 @@ class ProgramChain {
     if (bias != nullptr && p.pair) in->bias_up = Vector(bias->element, p.n);
     const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
     if (factor != nullptr) in->factor = Matrix(factor->element, 1);
+    if (p.ReadsRow()) {
+      const EpilogueProgram& program = *p.epilogue.program();
+      row_ = Matrix(program.TypeOf(program.InputsOf(LeafKind::kRow)[0]), 1);
+    }
     if (p.HasColumnScales()) in->columns = Vector(p.weights.scales.element, p.n);
     if (p.HasColumnScales() && p.pair) in->columns_up = Vector(p.weights.scales.element, p.n);
   }
@@ -130,6 +134,7 @@ class ProgramChain {
         values.push_back(kind == LeafKind::kValue    ? y
                          : kind == LeafKind::kUp     ? Linear(p, in, rows, true)
                          : kind == LeafKind::kMatrix ? matrix_
+                         : kind == LeafKind::kRow    ? Spread(row_, p.n)
                                                      : Spread(leaves_[column++], p.n));
         continue;
       }
@@ -144,7 +149,7 @@ class ProgramChain {
 
   const ProductSequence& p_;
   ChainBuilder b_;
-  ValueId a_ = -1, matrix_ = -1;
+  ValueId a_ = -1, matrix_ = -1, row_ = -1;
   Inputs products_[2];
   std::vector<ValueId> leaves_;
 };
