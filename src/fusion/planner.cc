@@ -427,7 +427,9 @@ absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel&
 
 absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const DeviceModel& model,
                                        const FusionOptions& options, Pace* pace) {
-  Planner planner(chain, bucket, model, options, pace);
+  Absorbed absorbed;
+  absorbed.stand_ins = options.stand_ins;
+  Planner planner(chain, bucket, model, options, pace, absorbed);
   if (!options.batch_invariant && !options.stand_ins) {
     std::unique_ptr<Planner> norms, apart;
     if (MayTakeNorms(chain, bucket)) {

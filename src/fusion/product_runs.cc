@@ -9,6 +9,7 @@
 #include "src/chain/quantizer_finder.h"
 #include "src/fusion/run_matcher.h"
 #include "src/fusion/stitch/op_class.h"
+#include "src/product/stand_in.h"
 
 namespace sinter {
 namespace {
@@ -64,7 +65,7 @@ class Finder {
     for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
       absl::StatusOr<GraphRun> longer = Try(product, members, end);
       if (best.ok() && !longer.ok() && !MayLeadOn(members, end)) break;
-      if (longer.ok()) best = std::move(longer);
+      if (longer.ok() && !LosesStandIn(best, *longer)) best = std::move(longer);
     }
     if (!best.ok()) {
       result_.refused[product] = std::string(best.status().message());
@@ -74,6 +75,12 @@ class Finder {
     if (codes.ok()) best = std::move(codes);
     for (ValueId value : best->values) claimed_[At(value)] = true;
     Append(*std::move(best));
+  }
+
+  // Whether a stand-in takes `shorter` and none takes `longer`.
+  bool LosesStandIn(const absl::StatusOr<GraphRun>& shorter, const GraphRun& longer) const {
+    return absorbed_.stand_ins && shorter.ok() && CheckStandIn(shorter->matched.sequence).ok() &&
+           !CheckStandIn(longer.matched.sequence).ok();
   }
 
   // The run with the quantiser of its result.
@@ -390,7 +397,8 @@ bool HasGroups(const GraphRun& run) { return run.matched.sequence.back().HasGrou
 
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
-  if (all.ok()) return {{RunOf(chain, *std::move(all))}, true, {}};
+  const bool apart = all.ok() && absorbed.stand_ins && HasPrograms(all->sequence);
+  if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
   if (found.refused.empty()) return found;
   // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.

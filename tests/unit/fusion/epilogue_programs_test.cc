@@ -91,6 +91,39 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
   }
 }
 
+// A kernel's key holds what its program is made of.
+TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
+  HeaderMap changed = DeviceHeaderMap();
+  changed["stitch/math.cuh"] = absl::string_view("#pragma once\n");
+  const auto before = DeviceHeadersDigest(DeviceHeaderMap());
+  const auto behind = DeviceHeadersDigest(changed);
+  for (const EpilogueChain& c :
+       testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
+    const auto plans = PlanChain(c.chain, kM, testing::H200(), {});
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    KernelSpec spec = plans->chosen.kernels[0].spec;
+    EXPECT_NE(before(spec), behind(spec)) << c.name;
+    spec.sequence.products[0].epilogue.Remove(EpilogueOp::kProgram);
+    EXPECT_EQ(before(spec), behind(spec)) << c.name;
+  }
+}
+
+// The library's own kernels have no programs: until one is compiled, what a program would do is
+// another stand-in's.
+TEST(EpiloguePrograms, AreApartFromStandIns) {
+  FusionOptions options;
+  options.stand_ins = true;
+  for (const EpilogueChain& c :
+       testing::ProductEpilogues({DType::kBF16, DType::kBF16, DType::kBF16})) {
+    if (c.name != "silu_behind_a_rounding") continue;
+    const auto plans = PlanChain(c.chain, kM, testing::H200(), options);
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    EXPECT_EQ(plans->chosen.kernels.size(), 2u) << plans->chosen.ToText();
+    EXPECT_TRUE(plans->chosen.IsStandIn());
+    EXPECT_LT(testing::WorstError(c.chain, plans->chosen, 23, 3), 0.02);
+  }
+}
+
 // An activation whose residual another kernel computes, of a cast that changes nothing.
 TEST(EpiloguePrograms, AMatrixMayBeAnotherKernelsResult) {
   testing::Graph g;

@@ -59,7 +59,10 @@ int LayerOf(const std::string& name) {
 }
 
 bool MayInclude(const std::string& name, const std::string& target) {
-  if (FolderOf(target) == kStitch) return FolderOf(name) == kStitch;
+  // Programs of epilogues take the arithmetic of stitched kernels.
+  if (FolderOf(target) == kStitch) {
+    return FolderOf(name) == kStitch || name == "kernels/program.cuh";
+  }
   return LayerOf(target) >= 0 &&
          LayerOf(target) <= (FolderOf(name) == kStitch ? LayerOf("ptx") : LayerOf(name));
 }
