@@ -185,7 +185,8 @@ absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes) {
   if (flags > kPlanFlags) return Lost(absl::StrCat("flags ", flags));
   d.fused = (flags & kFused) != 0;
   d.batch_invariant = (flags & kBatchInvariant) != 0;
-  d.absorbed = {(flags & kNorms) != 0, (flags & kGroups) != 0};
+  d.absorbed.norms = (flags & kNorms) != 0;
+  d.absorbed.groups = (flags & kGroups) != 0;
   d.bucket = r.I64();
   SINTER_ASSIGN_OR_RETURN(d.note, ReadText(r));
   const uint32_t kernels = r.U32();

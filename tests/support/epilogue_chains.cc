@@ -225,7 +225,8 @@ std::vector<EpilogueChain> OtherEpilogues() {
     const ValueId scale_w = b.Input({DType::kF32, dims({kN, 1})}, {true, {}, ""}).value();
     const ValueId y = b.ScaledMatmul(a, w, scale_a, scale_w).value();
     const ValueId t = m.Un(UnaryKind::kTanh, m.Add(y, m.Vector(DType::kBF16)));
-    list.push_back({codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Mul(t, m.Vector(DType::kF32)))});
+    list.push_back(
+        {codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Mul(t, m.Vector(DType::kF32)))});
   }
   return list;
 }

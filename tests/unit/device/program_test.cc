@@ -1,10 +1,11 @@
 // Programs: an epilogue hands its generated program the accumulators, the number of their row and
 // the terms of their columns; the program's rest gets what a matrix has.
+#include "tile/program.cuh"
+
 #include <array>
 
 #include "gtest/gtest.h"
 #include "tests/unit/device/tile_runs.h"
-#include "tile/program.cuh"
 
 namespace sinter {
 namespace {
