@@ -69,7 +69,8 @@ struct KernelOps {
 struct Absorbed {
   bool norms = false;  // a factor that is the norm of a product's own rows (EpilogueOp::kNorm)
   bool groups = true;  // the quantiser of its result by groups of 128 columns
-  // Only what the library's own kernels have a form of, where they can. Such plans are not recorded.
+  // Only what the library's own kernels have a form of, where they can. Such plans are not
+  // recorded.
   bool stand_ins = false;
 
   bool operator==(const Absorbed& o) const {

@@ -9,10 +9,10 @@
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
 #include "src/chain/chain_json.h"
-#include "src/fusion/fit/plan_fit.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "tests/support/rough_chain.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace sinter {
 namespace {
@@ -94,12 +94,12 @@ TEST(NormalPlans, OfRoughChainsFitThem) {
       continue;
     }
     ++planned;
-    EXPECT_TRUE(CheckPlanFits(plans->chosen, normal, bucket, model).ok())
-        << seed << ": " << CheckPlanFits(plans->chosen, normal, bucket, model) << "\n"
-        << plans->chosen.ToText() << normal.ToString();
+    const absl::StatusOr<Plan> read = testing::Reassembled(plans->chosen, normal, model);
+    EXPECT_TRUE(read.ok()) << seed << ": " << read.status() << "\n"
+                           << plans->chosen.ToText() << normal.ToString();
     for (const Plan& other : plans->alternatives) {
       if (other.fused) continue;
-      EXPECT_TRUE(CheckPlanFits(other, normal, bucket, model).ok()) << seed;
+      EXPECT_TRUE(testing::Reassembled(other, normal, model).ok()) << seed;
     }
   }
   EXPECT_GT(planned, 280);
