@@ -15,6 +15,10 @@ bool IsSlow(const Op& op, Precision precision) {
   if (op.kind != OpKind::kUnary) return false;
   switch (op.unary) {
     case UnaryKind::kSqrt:
+    case UnaryKind::kSin:
+    case UnaryKind::kCos:
+    case UnaryKind::kLog1p:
+    case UnaryKind::kExpm1:
       return true;
     case UnaryKind::kErf:
       return precision != Precision::kBesideOne;
@@ -36,7 +40,7 @@ OpCost CostOfProgram(const EpilogueProgram& program) {
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
     const OpKind kind = program.body->ops()[id].kind;
     if (kind == OpKind::kInput) continue;  // counted with the product's terms
-    const OpCost cost = CostOfOp(*program.body, static_cast<ValueId>(id), precisions[id]);
+    const OpCost cost = CostOfOp(*program.body, precisions, static_cast<ValueId>(id));
     sum.issue += cost.issue;
     sum.special += cost.special;
   }
@@ -47,8 +51,8 @@ bool HasSlowPaths(const EpilogueProgram& program) {
   const std::vector<Precision> precisions = PrecisionsOf(*program.body);
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
     const Op& op = program.body->ops()[id];
-    const bool log1p = OnePlusUnderLog(*program.body, static_cast<ValueId>(id)).sum >= 0;
-    if (log1p || IsSlow(op, precisions[id])) return true;
+    const Compound compound = CompoundAt(*program.body, precisions, static_cast<ValueId>(id));
+    if (compound.function == Compound::kLog1p || IsSlow(op, precisions[id])) return true;
   }
   return false;
 }

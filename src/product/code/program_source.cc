@@ -42,14 +42,15 @@ class ProgramWriter {
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kScalar) return ScalarText(op);
     if (op.kind == OpKind::kCast && !CastRounds(body_, op)) return TextOf(op.operands[0]);
-    const OnePlus plus = OnePlusUnderLog(body_, id);
-    if (plus.sum >= 0) {
-      const std::string x = TextOf(body_.op(plus.sum).operands[plus.operand]);
-      return Declared(id, absl::StrCat("Exact::log1p(", plus.negative ? "-" : "", x, ")"));
+    const Compound compound = CompoundAt(body_, precisions_, id);
+    if (compound.function != Compound::kNone) {
+      const auto& [last, operand] = compound.path.back();
+      return Declared(id, CompoundText(compound, TextOf(body_.op(last).operands[operand])));
     }
     std::vector<std::string> operands;
     for (const ValueId operand : op.operands) operands.push_back(TextOf(operand));
-    return Declared(id, OpText(body_, op, operands, precisions_[IndexOf(id)]));
+    return Declared(id, OpText(op, body_.op(op.operands[0]).type.dtype, operands,
+                               precisions_[IndexOf(id)]));
   }
 
   std::string Declared(ValueId id, const std::string& expression) {
