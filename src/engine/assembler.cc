@@ -52,7 +52,7 @@ bool IsChecked(const LoadedPlan& plan, size_t i) {
   return plan.kernels[i]->checked_rows >= RowsAt(plan.plan, i);
 }
 
-constexpr int kMostRounds = 64;            // of replaced kernels
+constexpr int kMostRounds = 32;            // of replaced kernels
 constexpr size_t kMostReplacedText = 400;  // of what the compiler said
 
 // Of kernels that others replace; one line.
@@ -60,6 +60,12 @@ std::string ReplacedText(size_t count, absl::string_view first) {
   const std::string why(Printable(first).substr(0, kMostReplacedText));
   return absl::StrCat(Counted(count, "kernel"), " replaced, the compiler refused the planned one",
                       count == 1 ? "" : "s", ": ", why);
+}
+
+// Whether different kernels were refused and none was not: that is the compiler's fault.
+bool RefusesAll(const std::vector<std::string>& keys, const std::vector<size_t>& refused) {
+  return refused.size() == keys.size() && std::count(keys.begin(), keys.end(), keys.front()) !=
+                                              static_cast<std::ptrdiff_t>(keys.size());
 }
 
 // Positions of equal keys.
@@ -208,7 +214,8 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Building& buildin
       positions.push_back(i);
       refused.push_back(variant->decisions.kernels[i]);
     }
-    if (positions.empty() || !core_->hooks.replace || round == kMostRounds) {
+    if (positions.empty() || !core_->hooks.replace || round == kMostRounds ||
+        RefusesAll(variant->kernel_keys, positions)) {
       return Finish(std::move(attempt));
     }
     std::move(attempt.kernels.begin(), attempt.kernels.end(), std::back_inserter(held));

@@ -11,6 +11,7 @@
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/refuse_fit.h"
 #include "src/fusion/run_operands.h"
+#include "src/stitch/body_work.h"
 
 namespace sinter {
 
@@ -89,7 +90,13 @@ class Assembly::Maker {
     spec.family = KernelFamily::kStitch;
     spec.stitch = step.spec;
     spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
+    if (!kernel.parts.empty()) {
+      SINTER_RETURN_IF_ERROR(CheckParts(step.spec->body, kernel.stitch, kernel.parts, &budget_));
+    }
     SINTER_ASSIGN_OR_RETURN(KernelCode code, CodeOf(spec));
+    if (code.stitch->program != nullptr) {
+      SINTER_RETURN_IF_ERROR(budget_.Take(code.stitch->program->visits));
+    }
     SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch, CheckLaunch(spec, code, of_.model_));
     SINTER_RETURN_IF_ERROR(CheckWaiting(launch.cooperative));
     step.stitch.scratch_bytes = launch.scratch_bytes;
@@ -171,6 +178,7 @@ class Assembly::Maker {
   ChainParts& parts_;
   const StitchGraph& graph_;
   NodeSet done_;
+  StitchBudget budget_;  // programs of all kernels together take no more than planning does
   std::map<const StitchSpec*, KernelCode> codes_;  // of stitched kernels
 };
 

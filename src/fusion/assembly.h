@@ -48,7 +48,8 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   // FAILED_PRECONDITION that names the kernel, the value and the bound where `decisions` are none
-  // of the chain, or not what was requested.
+  // of the chain, or not what was requested; RESOURCE_EXHAUSTED where its bodies would take more
+  // work than planning may (StitchBudget).
   absl::StatusOr<AssembledPlan> Assemble(const Decisions& decisions);
 
  private:

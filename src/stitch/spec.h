@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/base/codec.h"
 #include "src/chain/chain.h"
 #include "src/stitch/packing.h"
 #include "src/stitch/schedule.h"
@@ -40,13 +39,6 @@ struct StitchSpec {
 // whole column reductions; 0 without column reductions. FAILED_PRECONDITION when the body cannot be
 // computed with the schedule's owner.
 absl::StatusOr<uint64_t> StitchScratchBytes(const Chain& body, const StitchSchedule& schedule);
-
-void WriteStitch(const StitchSpec& spec, ByteWriter& writer);
-// Trusts nothing: the body goes through ChainBuilder. DATA_LOSS on damage, or where the body needs
-// more work than a kernel may (body_work.h) or than `budget` (may be null) has left.
-// `scratch_bytes` (may be null) becomes its StitchScratchBytes, 0 when it is packed.
-absl::StatusOr<StitchSpec> ReadStitch(ByteReader& reader, StitchBudget* budget = nullptr,
-                                      uint64_t* scratch_bytes = nullptr);
 
 }  // namespace sinter
 

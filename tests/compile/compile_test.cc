@@ -1,8 +1,8 @@
 // Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
-// SINTER_TEST_INTENSITY=<schedules of the sweep>; SINTER_TEST_LONG=1 takes 500.
-// SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel is compiled with those
-// headers too, and both must give the same machine code.
+// SINTER_TEST_INTENSITY=<schedules of a sweep>; SINTER_TEST_LONG=1 takes 500, and 2000 of those
+// that planning offers first. SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel
+// is compiled with those headers too, and both must give the same machine code.
 #include <time.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ namespace sinter {
 namespace {
 
 constexpr int kThreads = 2;
-constexpr int kShortSweep = 6, kLongSweep = 500;
+constexpr int kShortSweep = 6, kLongSweep = 500, kLongFirst = 2000;
 constexpr double kSlowestMs = 3000;  // far above what one takes: machines that build at the same
                                      // time must not fail the test
 constexpr uint64_t kSeed = 20;
@@ -46,9 +46,9 @@ const char* Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-int SweepCount(int standard) {
+int SweepCount(int standard, int long_sweep = kLongSweep) {
   int count = standard;
-  if (std::string(Variable("SINTER_TEST_LONG")) == "1") return kLongSweep;
+  if (std::string(Variable("SINTER_TEST_LONG")) == "1") return long_sweep;
   if (!absl::SimpleAtoi(Variable("SINTER_TEST_INTENSITY"), &count)) return standard;
   return count;
 }
@@ -236,6 +236,11 @@ TEST_F(CompileTest, WindowsWhoseTapsArePadded) {
 
 TEST_F(CompileTest, RandomSchedulesOfTheShippingSpace) {
   CompileAll(RandomKernels(model_, kSeed, SweepCount(kShortSweep)), "random schedules");
+}
+
+// What registers are predicted from: the compiler refuses none of them.
+TEST_F(CompileTest, SchedulesOfferedFirstToRandomProblems) {
+  CompileAll(FirstKernels(model_, kSeed, SweepCount(kShortSweep, kLongFirst)), "offered first");
 }
 
 TEST_F(CompileTest, TestBuildsOfEveryDataflow) {

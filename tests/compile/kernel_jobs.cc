@@ -517,6 +517,20 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
+std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int count) {
+  Random random(seed);
+  JobList jobs(model);
+  while (jobs.size() < static_cast<size_t>(count)) {
+    const ProductSequence p = RandomProblem(&random);
+    const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, {});
+    if (!found.ok()) continue;  // such as two products that share no kernel
+    KernelSpec spec = SampleSpec(p, found->ranked.front().schedule);
+    spec.constant_weights = random.Coin();
+    jobs.Add(spec);
+  }
+  return jobs.Take();
+}
+
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count) {
   Random random(seed);
   JobList jobs(model);

@@ -80,6 +80,9 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
 // alone.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
 
+// `count` kernels of such problems, each with the schedule that planning offers first.
+std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int count);
+
 }  // namespace sinter
 
 #endif  // SINTER_TESTS_COMPILE_KERNEL_JOBS_H_

@@ -16,6 +16,7 @@
 #include "src/stitch/reduce_use.h"
 #include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
+#include "tests/support/stitch_bytes.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 
 namespace {

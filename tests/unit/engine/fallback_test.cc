@@ -70,6 +70,17 @@ TEST(FallbackTest, AKernelWithoutAnotherScheduleIsSplit) {
   EXPECT_THAT(plan->plan().note, HasSubstr("replaced"));
 }
 
+TEST(FallbackTest, ACompilerThatRefusesEveryKernelIsAskedForNoOthers) {
+  FakeWorld world;
+  world.replaces = true;
+  world.refused = {"first", "second"};
+  PrepareOptions options;
+  options.choice = Choice::kUnfused;
+  EXPECT_FALSE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
+  EXPECT_EQ(world.compiled.at("first"), 1);
+  EXPECT_EQ(world.compiled.at("second"), 1);
+}
+
 TEST(FallbackTest, SourcesAreMadeOnceAndCarried) {
   FakeWorld world;
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, {}).ok());

@@ -126,26 +126,5 @@ TEST(BodyWork, ProgramsShareABudget) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-// A record of a few KB.
-TEST(BodyWork, RecordsOfDeepBodiesAreReadOrRefusedAtOnce) {
-  for (int kind = 0; kind < static_cast<int>(DeepGraph::kCount); ++kind) {
-    for (const int ops : {60, 2000, 20000}) {
-      StitchSpec spec;
-      spec.body = testing::MakeDeepGraph(static_cast<DeepGraph>(kind), ops, 4, 1);
-      spec.schedule.owner = OwnerCandidates(spec.body).back();
-      for (int i = 0; i < spec.body.num_inputs() + spec.body.num_outputs(); ++i) {
-        spec.operands.push_back({i % 1024, 0});
-      }
-      ByteWriter writer;
-      WriteStitch(spec, writer);
-      const std::string bytes = writer.Take();
-      ByteReader reader(bytes);
-      const absl::StatusOr<StitchSpec> read = ReadStitch(reader);
-      EXPECT_TRUE(!read.ok() || *read == spec)
-          << NameOf(static_cast<DeepGraph>(kind)) << " " << ops;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace sinter

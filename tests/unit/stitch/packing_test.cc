@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {

@@ -16,6 +16,7 @@
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {

@@ -19,6 +19,7 @@
 #include "src/device/device_library.h"
 #include "src/plan/codegen.h"
 #include "src/stitch/code/stitch_source.h"
+#include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch_kernels/kernel_cases.h"
 
 namespace sinter::stitch_host {

@@ -12,6 +12,7 @@
 #include "src/reference/reference.h"
 #include "src/stitch/program.h"
 #include "tests/bench/graph_check.h"
+#include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch_kernels/grid_simulator.h"
 #include "tests/unit/stitch_kernels/host_kernel.h"
 #include "tests/unit/stitch_kernels/kernel_cases.h"

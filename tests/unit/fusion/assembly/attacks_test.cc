@@ -129,8 +129,8 @@ TEST(AssemblyAttacks, OpsThatAreNoKernels) {
 TEST(AssemblyAttacks, SchedulesOfOthersAndMoreThanTheChipHas) {
   const Chain chain = ProductChain();
   const Decisions sound = Unfused(chain);
-  EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels[0].schedule.stages = 32; }),
-              HasSubstr("shared memory"));
+  EXPECT_THAT(WhyNot(chain, sound, [](Decisions& d) { d.kernels[0].schedule.stages = 60; }),
+              HasSubstr("stages 60 is not in"));
   EXPECT_THAT(
       WhyNot(chain, sound,
              [](Decisions& d) { d.kernels[0].schedule.dataflow = Dataflow::kGridExchange; }),
