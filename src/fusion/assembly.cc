@@ -197,8 +197,9 @@ absl::StatusOr<ChainParts*> Assembly::PartsOf(const Absorbed& absorbed) {
   for (const std::unique_ptr<ChainParts>& known : parts_) {
     if (known->absorbed() == absorbed) return known.get();
   }
-  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<ChainParts> parts,
-                          ChainParts::Make(chain_, bucket_, absorbed));
+  SINTER_ASSIGN_OR_RETURN(
+      std::unique_ptr<ChainParts> parts,
+      ChainParts::Make(chain_, bucket_, absorbed, request_.batch_invariant && chain_.UsesM()));
   parts_.push_back(std::move(parts));
   return parts_.back().get();
 }

@@ -3,20 +3,28 @@
 #include <algorithm>
 
 #include "src/base/status.h"
+#include "src/fusion/fusion.h"
 #include "src/fusion/refuse_fit.h"
 #include "src/fusion/stitch/body_length.h"
 
 namespace sinter {
 
 absl::StatusOr<std::unique_ptr<ChainParts>> ChainParts::Make(const Chain& chain, int64_t bucket,
-                                                             const Absorbed& absorbed) {
+                                                             const Absorbed& absorbed,
+                                                             bool batch_invariant) {
   ProductRuns products = FindProductRuns(chain, bucket, nullptr, absorbed);
+  const int64_t bodies = batch_invariant ? RowOrderBucketOf(chain) : bucket;
+  const std::vector<GraphRun> runs =
+      bodies == bucket ? products.runs : FindProductRuns(chain, bodies, nullptr, absorbed).runs;
+  const bool same = std::equal(runs.begin(), runs.end(), products.runs.begin(), products.runs.end(),
+                               [](const GraphRun& a, const GraphRun& b) { return a.end == b.end; });
+  if (!same) return RefuseFit("other products have kernels than at ", bodies, " rows");
   StitchGraphOptions options;
   absl::StatusOr<StitchGraph> graph;
   // An output may overwrite an input where the input's reader is a vertex with the output's op.
   for (const bool contract : {false, true}) {
     options.contract = contract;
-    graph = StitchGraph::Make(chain, bucket, products.runs, options);
+    graph = StitchGraph::Make(chain, bodies, runs, options);
     if (graph.ok()) break;
   }
   if (!graph.ok()) return graph.status();

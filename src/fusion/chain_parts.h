@@ -16,13 +16,16 @@
 
 namespace sinter {
 
-// Of one chain at one bucket, with products that absorb what `absorbed` says. The chain must
+// Of one chain at one bucket, with products that absorb what `absorbed` says. Bodies of
+// batch-invariant plans are those of RowOrderBucketOf, whatever the bucket is. The chain must
 // outlive it. Not thread-safe.
 class ChainParts {
  public:
-  // FAILED_PRECONDITION where the ops have no order (StitchGraph::Make).
+  // FAILED_PRECONDITION where the ops have no order (StitchGraph::Make), or where a batch-invariant
+  // plan would have other products than at RowOrderBucketOf.
   static absl::StatusOr<std::unique_ptr<ChainParts>> Make(const Chain& chain, int64_t bucket,
-                                                          const Absorbed& absorbed);
+                                                          const Absorbed& absorbed,
+                                                          bool batch_invariant);
 
   const Absorbed& absorbed() const { return absorbed_; }
   const StitchGraph& graph() const { return graph_; }
