@@ -32,7 +32,8 @@ struct NormalForm {
   std::vector<BufferView> buffers;
   // By op of `chain`: the caller's op, by its canonical number, that it comes from. Empty: unknown.
   std::vector<ValueId> origins;
-  // For plans: what costs a kernel that the caller's chain does not show, and why.
+  // For plans: what costs a kernel that the caller's chain does not show, and why; which of the
+  // caller's buffers a plan's are, where their numbers differ.
   std::vector<std::string> notes;
 
   // A text about `chain` that calls its ops "op 3", with the numbers of the caller's ops.

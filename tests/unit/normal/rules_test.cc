@@ -110,6 +110,7 @@ TEST(NormalForm, MakesViewsOfInputsInputs) {
   EXPECT_EQ(Count(*form->chain, OpKind::kSlice), 0);
   ASSERT_EQ(form->chain->num_inputs(), 2);
   EXPECT_EQ(form->buffers[0], (BufferView{0, 128}));
+  EXPECT_EQ(form->notes, std::vector<std::string>{"#0 is input 0 from byte 128 on"});
   EXPECT_EQ(form->chain->input_op(0).strides, (std::vector<Stride>{{192, 0}, {1, 0}}));
 }
 
