@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
@@ -81,8 +82,34 @@ struct Drawn {
   int64_t m = 1;
 };
 
-std::vector<Drawn> DrawnChains() {
+// Images and filters of few channels, in both layouts.
+std::vector<Drawn> Convolutions() {
   std::vector<Drawn> all;
+  const auto d = [](int64_t extent) { return Dim::Constant(extent); };
+  for (const int64_t in : {3, 5, 8}) {
+    for (const int64_t out : {4, 8}) {
+      for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
+        ChainBuilder b;
+        Conv2d conv;
+        conv.filter = layout;
+        conv.strides = {2, 1};
+        conv.pads = {1, 1, 1, 0};
+        const bool ohwi = layout == FilterLayout::kOHWI;
+        const ValueId x = *b.Input({DType::kBF16, {Dim::M(), d(6), d(7), d(in)}});
+        const ValueId w =
+            *b.Input({DType::kBF16, ohwi ? std::vector<Dim>{d(out), d(3), d(2), d(in)}
+                                         : std::vector<Dim>{d(3), d(2), d(in), d(out)}});
+        EXPECT_TRUE(b.Output(*b.Cast(*b.Convolve(x, w, conv), DType::kBF16)).ok());
+        all.push_back({absl::StrCat("convolution ", in, " to ", out),
+                       std::make_shared<const Chain>(*b.Finish()), 2});
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<Drawn> DrawnChains() {
+  std::vector<Drawn> all = Convolutions();
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     all.push_back({absl::StrCat("rough ", seed),
                    std::make_shared<const Chain>(testing::MakeRoughChain(seed)),

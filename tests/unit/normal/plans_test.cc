@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
@@ -41,6 +42,7 @@ constexpr Row kRows[] = {
     {"weight_gradient_of_computed", 1, 2, false},
     {"computed_weight", 1, 2, false},
     {"k_36", 32, 2, true},
+    {"three_channels", 8, 2, true},
     {"view_before_product", 128, 1, false},
     {"view_behind_product", 128, 1, false},
     {"silu_by_exp", 32, 1, false},
@@ -74,6 +76,20 @@ TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
       EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << row.name;
     }
   }
+}
+
+// Attention is refused or planned with a note that says what it takes.
+TEST(NormalPlans, OfAttentionSayWhatItTakes) {
+  const auto large = NormalFormOf(Read("attention_197"));
+  ASSERT_TRUE(large.ok());
+  const absl::StatusOr<FusionResult> refused = PlanAt(*(*large)->chain, 1);
+  EXPECT_THAT(std::string(refused.status().message()),
+              ::testing::HasSubstr("leave it to a kernel of attention"));
+  const auto small = NormalFormOf(Read("attention_128"));
+  ASSERT_TRUE(small.ok());
+  const absl::StatusOr<FusionResult> planned = PlanAt(*(*small)->chain, 1);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_THAT(planned->chosen.note, ::testing::HasSubstr("leave attention to a kernel of its own"));
 }
 
 // A record of such a plan is believed when it is read back.

@@ -164,6 +164,19 @@ TEST(NormalForm, PadsKWithZerosAndSaysSo) {
   EXPECT_EQ(form->notes[0], "copied with zeros: bf16[M,36], 36 to 40, a multiple of 16 bytes");
 }
 
+TEST(NormalForm, PadsTheChannelsOfImages) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(16), D(16), D(3)});
+  Conv2d conv;
+  conv.strides = {2, 2};
+  const ValueId y = *b.Convolve(x, Input(b, {D(60), D(3), D(3), D(3)}, true), conv);
+  const FormPtr form = Normal(b, {*b.Cast(y, DType::kBF16)});
+  const Op& padded = Only(*form->chain, OpKind::kConv2d);
+  EXPECT_EQ(form->chain->op(padded.operands[0]).type.dims.back(), D(8));
+  EXPECT_EQ(form->chain->op(padded.operands[1]).type.dims.back(), D(8));
+  EXPECT_EQ(form->notes.size(), 2u);
+}
+
 TEST(NormalForm, CutsOneWeightIntoGateAndUp) {
   ChainBuilder b;
   const ValueId both =
