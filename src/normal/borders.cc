@@ -7,25 +7,6 @@
 namespace sinter {
 namespace {
 
-bool IsProduct(const NormalGraph& graph, const Op& op) {
-  return IsRowProduct(graph, op) || op.kind == OpKind::kConv2d || op.kind == OpKind::kScaledMatmul;
-}
-
-// Values that are made of a product element by element: what its kernel may compute too.
-std::vector<bool> BehindProducts(NormalGraph& graph) {
-  std::vector<bool> behind(static_cast<size_t>(graph.size()), false);
-  for (const ValueId id : graph.Order()) {
-    const Op& op = graph.op(id);
-    const bool passes = IsElementWise(op) || op.kind == OpKind::kReshape;
-    behind[static_cast<size_t>(id)] =
-        IsProduct(graph, op) ||
-        (passes && std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
-           return behind[static_cast<size_t>(operand)];
-         }));
-  }
-  return behind;
-}
-
 // Makes views of inputs inputs.
 class InputViews {
  public:
@@ -37,7 +18,9 @@ class InputViews {
     for (const ValueId id : graph_.Order()) {
       const Op op = graph_.op(id);
       if (IsProduct(graph_, op)) {
-        for (const ValueId operand : op.operands) Take(operand, /*matrix=*/true);
+        for (size_t i = 0; i < op.operands.size(); ++i) {
+          if (i != 1 || !ReadsThrough(op.operands[i])) Take(op.operands[i], /*matrix=*/true);
+        }
       } else if (op.kind == OpKind::kBinary && behind[static_cast<size_t>(id)]) {
         for (const ValueId operand : op.operands) TakeBeside(operand);
       }
@@ -51,6 +34,15 @@ class InputViews {
   }
 
  private:
+  // Whether a product reads a weight through its view: one that keeps the last axis of an input.
+  bool ReadsThrough(ValueId weight) const {
+    if (graph_.op(weight).kind != OpKind::kReshape) return false;
+    const Op& below = graph_.op(graph_.op(weight).operands[0]);
+    return below.kind == OpKind::kInput && below.type.rank() >= 2 &&
+           below.strides == ContiguousStrides(below.type.dims) &&
+           below.type.dims.back() == graph_.type(weight).dims.back();
+  }
+
   // An operand of an op behind a product: a matrix, or a vector spread over its rows.
   void TakeBeside(ValueId value) {
     while (graph_.op(value).kind == OpKind::kCast) value = graph_.op(value).operands[0];

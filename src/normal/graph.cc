@@ -297,4 +297,22 @@ bool IsRowProduct(const NormalGraph& graph, const Op& op) {
   return op.kind == OpKind::kMatmul && graph.type(op.operands[1]).rank() == 2;
 }
 
+bool IsProduct(const NormalGraph& graph, const Op& op) {
+  return IsRowProduct(graph, op) || op.kind == OpKind::kConv2d || op.kind == OpKind::kScaledMatmul;
+}
+
+std::vector<bool> BehindProducts(NormalGraph& graph) {
+  std::vector<bool> behind(static_cast<size_t>(graph.size()), false);
+  for (const ValueId id : graph.Order()) {
+    const Op& op = graph.op(id);
+    const bool passes = IsElementWise(op) || op.kind == OpKind::kReshape;
+    behind[static_cast<size_t>(id)] =
+        IsProduct(graph, op) ||
+        (passes && std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
+           return behind[static_cast<size_t>(operand)];
+         }));
+  }
+  return behind;
+}
+
 }  // namespace sinter

@@ -106,6 +106,10 @@ bool IsUnary(const Op& op, UnaryKind kind);
 bool IsBinary(const Op& op, BinaryKind kind);
 // A product with one matrix for all rows. Batched ones have other kernels.
 bool IsRowProduct(const NormalGraph& graph, const Op& op);
+// One of these, a convolution or a product of codes.
+bool IsProduct(const NormalGraph& graph, const Op& op);
+// By value: whether it is made of a product element by element, so that its kernel may compute it.
+std::vector<bool> BehindProducts(NormalGraph& graph);
 
 }  // namespace sinter
 

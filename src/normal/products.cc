@@ -171,7 +171,8 @@ class Copies {
       return Copied(straight, "whose rows are no multiples of 16 bytes apart");
     }
     *along_k = !along;
-    return Copied(AddTurned(graph_, straight), "with rows along K");
+    const ValueId turned = AddTurned(graph_, straight);
+    return IsTurned(graph_.op(turned)) ? Copied(turned, "with rows along K") : turned;
   }
 
   // With zeros behind K, and rows along it.
@@ -232,8 +233,21 @@ bool PlainProducts(NormalGraph& graph) {
 }
 
 bool SumsOfVectors(NormalGraph& graph) {
+  // By value: whether it is made element by element of a product that stays one.
+  std::vector<bool> behind(static_cast<size_t>(graph.size()), false);
+  const auto is_behind = [&](ValueId id) {
+    while (graph.op(id).kind == OpKind::kConcat) id = graph.op(id).operands[0];  // of zeros
+    return static_cast<size_t>(id) < behind.size() && behind[static_cast<size_t>(id)];
+  };
   return graph.Rewrite([&](ValueId id) {
-    return graph.op(id).kind == OpKind::kMatmul ? SumOfVector(graph, id) : id;
+    const Op& op = graph.op(id);
+    const bool any = std::any_of(op.operands.begin(), op.operands.end(), is_behind);
+    const bool passes = IsElementWise(op) || op.kind == OpKind::kReshape;
+    // Behind a product it may be computed in that one's kernel.
+    const bool joins = IsRowProduct(graph, op) && is_behind(op.operands[0]);
+    const ValueId with = op.kind == OpKind::kMatmul && !joins ? SumOfVector(graph, id) : id;
+    behind[static_cast<size_t>(id)] = with == id && (IsProduct(graph, op) || (passes && any));
+    return with;
   });
 }
 

@@ -164,14 +164,14 @@ class Forms {
     return graph_.Add(std::move(mean));
   }
 
-  // x / sqrt(v), with the root spread over more or not.
+  // x / sqrt(v) of a statistic, which is spread over x.
   ValueId OfRoot(ValueId x, ValueId divisor) {
-    const bool spread = op(divisor).kind == OpKind::kBroadcast;
-    const ValueId root = spread ? op(divisor).operands[0] : divisor;
+    if (op(divisor).kind != OpKind::kBroadcast) return -1;
+    const ValueId root = op(divisor).operands[0];
     if (!IsUnary(op(root), UnaryKind::kSqrt)) return -1;
-    ValueId inverse = graph_.AddUnary(UnaryKind::kRsqrt, op(root).operands[0]);
-    if (spread) inverse = graph_.AddView(OpKind::kBroadcast, inverse, graph_.type(divisor).dims);
-    return graph_.AddBinary(BinaryKind::kMul, x, inverse);
+    const ValueId inverse = graph_.AddUnary(UnaryKind::kRsqrt, op(root).operands[0]);
+    return graph_.AddBinary(BinaryKind::kMul, x,
+                            graph_.AddView(OpKind::kBroadcast, inverse, graph_.type(divisor).dims));
   }
 
   // What `id` multiplies, down to `stop` and to what is no product. False where there is much.

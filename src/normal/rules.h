@@ -45,7 +45,8 @@ bool RowsOfM(NormalGraph& graph);
 bool ViewsInOrder(NormalGraph& graph);
 
 // products.cc
-// A product with a vector is a sum: its matrix is read once, and the sum is stitched.
+// A product with a vector is a sum: its matrix is read once, and the sum is stitched. Not where the
+// matrix is another product's result, whose kernel may take both.
 bool SumsOfVectors(NormalGraph& graph);
 // A batch of one product is a product; rows of which the product takes the transpose are transposed
 // by an op of their own.
