@@ -49,8 +49,8 @@ class ProgramWriter {
     }
     std::vector<std::string> operands;
     for (const ValueId operand : op.operands) operands.push_back(TextOf(operand));
-    return Declared(id, OpText(op, body_.op(op.operands[0]).type.dtype, operands,
-                               precisions_[IndexOf(id)]));
+    return Declared(
+        id, OpText(op, body_.op(op.operands[0]).type.dtype, operands, precisions_[IndexOf(id)]));
   }
 
   std::string Declared(ValueId id, const std::string& expression) {
