@@ -43,7 +43,7 @@ struct Subject {
 
 Subject SubjectOf(const Ports& ports, LoadedPlanPtr plan) {
   Loader* const loader = ports.loader.get();
-  return {plan->chain.get(), plan->plan.workspace_bytes,
+  return {&plan->chain(), plan->plan.workspace_bytes,
           [plan, loader](DeviceBuffer workspace, StreamHandle stream) {
             return ClearHeader(plan->plan, *loader, workspace.ptr, stream);
           },
