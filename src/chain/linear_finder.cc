@@ -25,8 +25,10 @@ ValueId LinearFinder::SkipWidening(ValueId id) const {
   for (;;) {
     const Op& op = graph_.op(id);
     if (op.kind != OpKind::kCast) return id;
-    const DType from = graph_.op(op.operands[0]).type.dtype;
-    if (from != op.type.dtype && (op.type.dtype != DType::kF32 || !IsFloat(from))) return id;
+    const Op& of = graph_.op(op.operands[0]);
+    const DType from = of.type.dtype, to = op.type.dtype;
+    const bool copy = from == to && of.kind == OpKind::kInput;
+    if (copy || (from != to && (to != DType::kF32 || !IsFloat(from)))) return id;
     id = op.operands[0];
   }
 }

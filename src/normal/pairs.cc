@@ -112,7 +112,6 @@ class Pairs {
              graph_.op(base).kind == OpKind::kInput && !graph_.IsWritten(base) &&
              op.type.dims.back().value % (2 * VectorOf(graph_.type(base).dtype)) == 0;
     }
-    if (op.kind == OpKind::kCast && op.type.dtype != DType::kF32 && !kRoundsInPairs) return false;
     if (!IsElementWise(op)) return false;
     int products = 0;
     for (const ValueId operand : op.operands) {
@@ -161,8 +160,6 @@ class Pairs {
   }
 
   static constexpr int kMostVisits = 64;
-  // Kernels of pairs round nothing between the products and what is made of them.
-  static constexpr bool kRoundsInPairs = false;
 
   NormalGraph& graph_;
   std::map<ValueId, ValueId> made_;  // of one part

@@ -43,7 +43,7 @@ class RecordCheckTest : public ::testing::Test {
   PlanRecord Complete() {
     PlanRecord record = Record();
     PlanRequest request;
-    request.chain = &world_.chain;
+    request.form = IdentityForm(std::make_shared<const Chain>(world_.chain));
     request.bucket = 16;
     PlanningHooks hooks;
     hooks.assembly = MakePlanAssembly;
