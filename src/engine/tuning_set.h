@@ -47,7 +47,7 @@ struct TuningEntry {
   std::string device, driver;          // measured and verified on
   uint64_t seed = 0;                   // of the inputs that it was verified with
   double error = 0;                    // relative, that was found then
-  std::string bytes;                   // Plan::Encode
+  std::string bytes;                   // EncodeDecisions
 };
 
 // A value. The text form (tuning_set_text.cc) is canonical: one text per set of entries, without

@@ -30,8 +30,8 @@ struct GeneratedKernel {
 absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceModel& model,
                                          const CodegenOptions& options = {});
 
-// The recipe alone, without source. INVALID_ARGUMENT or FAILED_PRECONDITION naming the misfit. A
-// spec from outside this process must have passed CheckPlanFits.
+// The recipe alone, without source, of a spec that planning or Assembly made. INVALID_ARGUMENT or
+// FAILED_PRECONDITION naming the misfit.
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding);
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 
