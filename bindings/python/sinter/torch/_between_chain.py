@@ -9,7 +9,8 @@ import torch
 from .._builder import Builder, Value
 from .._chain import Chain
 from .._error import invalid
-from .._operators import gelu, relu, rmsnorm, silu
+from .._functions import relu, silu
+from .._operators import gelu, rmsnorm
 from .._shape import M
 from ._ops import _DTYPES, need_tensor
 
