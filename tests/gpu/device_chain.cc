@@ -9,6 +9,7 @@
 #include "src/engine/trial_data.h"
 #include "src/engine/workspace.h"
 #include "src/reference/chain_bounds.h"
+#include "src/reference/reference.h"
 #include "tests/gpu/ffn_reference.h"
 
 namespace sinter::gpu_testing {
@@ -140,16 +141,23 @@ absl::StatusOr<std::string> DeviceChain::RunOver(const BoundRun& run, int input,
 absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
   if (reference_.empty()) {
     const int64_t rows = rows_ * matched_.sequence.rows_per_m;
-    SINTER_ASSIGN_OR_RETURN(reference_, FfnReference(chain_, rows_, inputs_, AllRows(rows)));
+    if (TakesFfnReference(matched_.sequence)) {
+      SINTER_ASSIGN_OR_RETURN(reference_, FfnReference(chain_, rows_, inputs_, AllRows(rows)));
+    } else {
+      std::vector<const void*> inputs;
+      for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
+      SINTER_ASSIGN_OR_RETURN(std::vector<std::vector<double>> outputs,
+                              RunReferenceF64(chain_, rows_, inputs));
+      reference_ = std::move(outputs[0]);
+    }
   }
   return &reference_;
 }
 
 absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const {
-  const size_t row_bytes =
-      static_cast<size_t>(matched_.output_stride * SizeOf(matched_.sequence.element()));
-  const size_t used =
-      static_cast<size_t>(matched_.sequence.back().n * SizeOf(matched_.sequence.element()));
+  const int64_t bytes = SizeOf(chain_.output_type(0).dtype);
+  const auto row_bytes = static_cast<size_t>(matched_.output_stride * bytes);
+  const auto used = static_cast<size_t>(matched_.sequence.back().n * bytes);
   const size_t last = static_cast<size_t>(m * matched_.sequence.rows_per_m) * row_bytes;
   for (size_t i = 0; i < output.size(); ++i) {
     if (i < last && i % row_bytes < used) continue;

@@ -254,13 +254,22 @@ class ProductsRun {
 
 }  // namespace
 
+bool TakesFfnReference(const ProductSequence& sequence) {
+  if (SizeOf(sequence.element()) != 2 || HasPrograms(sequence)) return false;
+  return std::all_of(sequence.products.begin(), sequence.products.end(),
+                     [&](const MatrixProduct& p) {
+                       const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
+                       return bias == nullptr || bias->element == sequence.element();
+                     });
+}
+
 absl::StatusOr<std::vector<double>> FfnReference(const Chain& chain, int64_t m,
                                                  const std::vector<std::string>& inputs,
                                                  const std::vector<int64_t>& rows, int threads) {
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, 0, true));
-  const DType element = matched.sequence.element();
-  if (SizeOf(element) != 2) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype ", NameOf(element), " is not 16-bit"));
+  if (!TakesFfnReference(matched.sequence)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(matched.sequence.ToString(), ": an element is not 16-bit, or has a program"));
   }
   const int64_t end = m * matched.sequence.rows_per_m;
   for (int64_t row : rows) {

@@ -9,8 +9,12 @@
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
+#include "src/product/sequence.h"
 
 namespace sinter::gpu_testing {
+
+// Whether FfnReference computes it: 16-bit elements and biases, and what steps of epilogues say.
+bool TakesFfnReference(const ProductSequence& sequence);
 
 // Rows `rows` of the chain's only output, one after the other, contiguous: each in [0, m), where M
 // counts images in [0, m * pixels).
