@@ -10,6 +10,8 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/precision.h"
 
 namespace sinter {
 namespace {
@@ -67,8 +69,14 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
 absl::Status CheckBody(const Chain& body) {
   if (body.num_outputs() != 1)
     return RefuseProgram("has ", body.num_outputs(), " results, must have 1");
-  if (static_cast<int>(body.ops().size()) > 2 * kMostProgramOps) {
-    return RefuseProgram("has ", body.ops().size(), " ops, at most ", 2 * kMostProgramOps);
+  if (static_cast<int>(body.ops().size()) > kMostProgramOps) {
+    return RefuseProgram("has ", body.ops().size(), " ops, at most ", kMostProgramOps);
+  }
+  int64_t branches = 0;
+  for (const Op& op : body.ops()) branches += BranchesOf(op);
+  if (branches > kMostProgramBranches) {
+    return RefuseProgram("has ", branches, " branches for each value, at most ",
+                         kMostProgramBranches);
   }
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.ops()[id];
@@ -81,6 +89,17 @@ absl::Status CheckBody(const Chain& body) {
     }
   }
   return absl::OkStatus();
+}
+
+// Values that a Compound behind them passes over (precision.h): nobody hands them on.
+std::vector<bool> InsideCompounds(const Chain& body) {
+  const std::vector<Precision> precisions = PrecisionsOf(body);
+  std::vector<bool> inside(body.ops().size(), false);
+  for (size_t id = 0; id < inside.size(); ++id) {
+    const Compound found = CompoundAt(body, precisions, static_cast<ValueId>(id));
+    for (size_t i = 1; i < found.path.size(); ++i) inside[IndexOf(found.path[i].first)] = true;
+  }
+  return inside;
 }
 
 // Whether each path from the result to a leaf that is no matrix passes through `value`.
@@ -206,9 +225,10 @@ absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program) {
   ProgramCut cut{output, std::vector<bool>(body.ops().size(), false)};
   if (!program.Reads(LeafKind::kMatrix)) return cut;
   const std::vector<bool> of_matrix = MadeOf(program, true), of_others = MadeOf(program, false);
+  const std::vector<bool> inside = InsideCompounds(body);
   for (cut.value = output; cut.value >= 0; --cut.value) {
     const bool alone = of_others[IndexOf(cut.value)] && !of_matrix[IndexOf(cut.value)] &&
-                       IsFloat(body.op(cut.value).type.dtype);
+                       !inside[IndexOf(cut.value)] && IsFloat(body.op(cut.value).type.dtype);
     if (alone && Dominates(program, cut.value)) break;
   }
   if (cut.value < 0) {

@@ -25,7 +25,9 @@ enum class LeafKind : uint8_t {
 };
 
 constexpr int kMostColumnLeaves = 4;
-constexpr int kMostProgramOps = 64;
+constexpr int kMostProgramOps = 128;
+// Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
+constexpr int64_t kMostProgramBranches = 6;
 
 // Immutable and cheap to copy; any thread may read it.
 struct EpilogueProgram {

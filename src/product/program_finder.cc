@@ -98,7 +98,7 @@ class ProgramWalk {
   absl::Status Collect(ValueId id, const std::set<ValueId>& passed, std::set<ValueId>* seen,
                        std::map<ValueId, Linear>* starts) {
     if (!seen->insert(id).second) return absl::OkStatus();
-    if (seen->size() > 4 * kMostProgramOps) return Refuse(value_, "has too many ops below it");
+    if (seen->size() > 2 * kMostProgramOps) return Refuse(value_, "has too many ops below it");
     if (IsLeaf(id)) return absl::OkStatus();
     if (RowAt(id) >= 0) {
       reads_row_ = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/chain/op_traits.h"
@@ -103,8 +104,10 @@ std::string CompoundText(const Compound& compound, const std::string& x) {
       compound.function == Compound::kLog1p         ? TraitsOf(UnaryKind::kLog1p).exact.function
       : compound.function == Compound::kOnePlusTanh ? "BesideOne::one_plus_tanh"
                                                     : "BesideOne::one_minus_tanh_square";
-  return absl::StrCat(compound.negative ? "-" : "", function, "(", compound.minus ? "-" : "", x,
-                      ")");
+  const std::string of = !compound.minus            ? x
+                         : absl::StartsWith(x, "-") ? absl::StrCat("-(", x, ")")
+                                                    : absl::StrCat("-", x);
+  return absl::StrCat(compound.negative ? "-" : "", function, "(", of, ")");
 }
 
 double MeanRest(int64_t count) { return 1 / (MeanShare(count) * static_cast<double>(count)); }
