@@ -114,6 +114,52 @@ class Signs {
   std::vector<bool> not_negative_;
 };
 
+Compound Log1pAt(const Chain& body, ValueId id) {
+  const ValueId sum = body.op(id).operands[0];
+  const Op& op = body.op(sum);
+  const auto is_plus_one = [&](size_t operand) {
+    const Op& one = body.op(BehindSpreads(body, op.operands[operand]));
+    return one.kind == OpKind::kScalar && one.scalar == 1;
+  };
+  const bool minus = IsBinary(op, BinaryKind::kSub);
+  if (!minus && !IsBinary(op, BinaryKind::kAdd)) return {};
+  if (is_plus_one(0)) return {Compound::kLog1p, {{id, 0}, {sum, 1}}, minus, false};
+  if (!minus && is_plus_one(1)) return {Compound::kLog1p, {{id, 0}, {sum, 0}}, false, false};
+  return {};
+}
+
+// A sum of 1 or -1 and of a tanh or its square, with either sign, but for 1 + tanh^2 and its
+// negative.
+Compound TanhBesideOneAt(const Chain& body, ValueId id) {
+  const Op& sum = body.op(id);
+  const bool sub = IsBinary(sum, BinaryKind::kSub);
+  if (!sub && !IsBinary(sum, BinaryKind::kAdd)) return {};
+  for (const size_t side : {size_t{0}, size_t{1}}) {
+    if (!IsOne(body, sum.operands[1 - side])) continue;
+    ValueId tanh = sum.operands[side];
+    Compound found{Compound::kOnePlusTanh, {{id, side}}, false, false};
+    if (IsSquare(body.op(tanh))) {
+      found.function = Compound::kOneMinusTanhSquare;
+      found.path.push_back({tanh, 0});
+      tanh = body.op(tanh).operands[0];
+    }
+    if (!IsUnary(body.op(tanh), UnaryKind::kTanh)) continue;
+    found.path.push_back({tanh, 0});
+    const bool minus_one =
+        (body.op(BehindSpreads(body, sum.operands[1 - side])).scalar < 0) != (sub && side == 0);
+    const bool minus_tanh = sub && side == 1;
+    found.negative = minus_one;
+    const bool opposite = minus_one != minus_tanh;
+    if (found.function == Compound::kOnePlusTanh) {
+      found.minus = opposite;
+    } else if (!opposite) {
+      continue;
+    }
+    return found;
+  }
+  return {};
+}
+
 class Demands {
  public:
   explicit Demands(const Chain& body)
@@ -194,6 +240,11 @@ class Demands {
     }
     const Demand demand = of_[index];
     if (demand == Demand::kNone) return;
+    // log1p of a tanh or of its square: no sum is rounded, which would hide their errors.
+    if (IsUnary(op, UnaryKind::kLog) && Log1pAt(body_, id).function != Compound::kNone) {
+      const Compound tanh = TanhBesideOneAt(body_, op.operands[0]);
+      if (tanh.function != Compound::kNone) Ask(tanh.path[1].first, Demand::kClose);
+    }
     const Demand of_operands = OfOperands(op, demand);
     for (const ValueId operand : op.operands) {
       if (demand != Demand::kExact && IsBesideOne(op, operand)) {
@@ -260,52 +311,6 @@ class Demands {
   std::vector<bool> beside_one_;  // asked for by an addition of 1 or a subtraction from it
 };
 
-Compound Log1pAt(const Chain& body, ValueId id) {
-  const ValueId sum = body.op(id).operands[0];
-  const Op& op = body.op(sum);
-  const auto is_plus_one = [&](size_t operand) {
-    const Op& one = body.op(BehindSpreads(body, op.operands[operand]));
-    return one.kind == OpKind::kScalar && one.scalar == 1;
-  };
-  const bool minus = IsBinary(op, BinaryKind::kSub);
-  if (!minus && !IsBinary(op, BinaryKind::kAdd)) return {};
-  if (is_plus_one(0)) return {Compound::kLog1p, {{id, 0}, {sum, 1}}, minus, false};
-  if (!minus && is_plus_one(1)) return {Compound::kLog1p, {{id, 0}, {sum, 0}}, false, false};
-  return {};
-}
-
-// A sum of 1 or -1 and of a tanh or its square, with either sign, but for 1 + tanh^2 and its
-// negative.
-Compound TanhBesideOneAt(const Chain& body, ValueId id) {
-  const Op& sum = body.op(id);
-  const bool sub = IsBinary(sum, BinaryKind::kSub);
-  if (!sub && !IsBinary(sum, BinaryKind::kAdd)) return {};
-  for (const size_t side : {size_t{0}, size_t{1}}) {
-    if (!IsOne(body, sum.operands[1 - side])) continue;
-    ValueId tanh = sum.operands[side];
-    Compound found{Compound::kOnePlusTanh, {{id, side}}, false, false};
-    if (IsSquare(body.op(tanh))) {
-      found.function = Compound::kOneMinusTanhSquare;
-      found.path.push_back({tanh, 0});
-      tanh = body.op(tanh).operands[0];
-    }
-    if (!IsUnary(body.op(tanh), UnaryKind::kTanh)) continue;
-    found.path.push_back({tanh, 0});
-    const bool minus_one =
-        (body.op(BehindSpreads(body, sum.operands[1 - side])).scalar < 0) != (sub && side == 0);
-    const bool minus_tanh = sub && side == 1;
-    found.negative = minus_one;
-    const bool opposite = minus_one != minus_tanh;
-    if (found.function == Compound::kOnePlusTanh) {
-      found.minus = opposite;
-    } else if (!opposite) {
-      continue;
-    }
-    return found;
-  }
-  return {};
-}
-
 // Of the ops inside of `compound`, whether all have `precision`.
 bool InsideIs(const Compound& compound, const std::vector<Precision>& precisions,
               Precision precision) {
@@ -358,7 +363,8 @@ Compound CompoundAt(const Chain& body, const std::vector<Precision>& precisions,
 
 const DeviceForm& FormOf(const OpTraits& traits, Precision precision) {
   if (precision == Precision::kExact) return traits.exact;
-  const bool beside = precision == Precision::kBesideOne && traits.beside_one.function != nullptr;
+  // What a compound takes may still be computed by itself, where units hand it over.
+  const bool beside = precision != Precision::kFast && traits.beside_one.function != nullptr;
   return beside ? traits.beside_one : traits.fast;
 }
 

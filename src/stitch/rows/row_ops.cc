@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-constexpr double kLong = 8;  // instructions from which on all elements call one function
+constexpr int kLong = 8;  // instructions from which on all elements call one function
 
 // $0, $1: the cases of long and of other functions; $2, $4: parameters and arguments; $3: a name.
 constexpr char kSource[] = R"(  // Apart, because their code is long.
