@@ -12,6 +12,22 @@
 #include "src/engine/tuned_choice.h"
 
 namespace sinter {
+namespace {
+
+constexpr size_t kMostNotes = 6;  // a record holds a note of 4096 bytes
+
+std::string NotesOf(const NormalForm& form) {
+  std::vector<std::string> notes = form.notes;
+  if (notes.size() > kMostNotes) {
+    const size_t more = notes.size() - kMostNotes;
+    notes.resize(kMostNotes);
+    notes.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return absl::StrJoin(notes, "; ");
+}
+
+}  // namespace
+
 absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
                                     const EngineCore& core) {
   const NormalForm& form = *request.form;
@@ -21,7 +37,7 @@ absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOpti
   if (!result.ok()) {
     return WithMessage(result.status(), form.InCallersNumbers(result.status().message()));
   }
-  const std::string notes = absl::StrJoin(form.notes, "; ");
+  const std::string notes = NotesOf(form);
   const auto tell = [&](Plan& plan) {
     plan.note = absl::StrCat(form.InCallersNumbers(plan.note),
                              plan.note.empty() || notes.empty() ? "" : "; ", notes);

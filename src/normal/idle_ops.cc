@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <unordered_map>
 
 #include "src/normal/rules.h"
@@ -130,6 +131,9 @@ size_t HashOf(const Op& op) {
       static_cast<uint64_t>(op.reduce));
   for (const Dim dim : op.type.dims) mix(static_cast<uint64_t>(dim.symbolic ? -1 : dim.value));
   for (const int64_t start : op.starts) mix(static_cast<uint64_t>(start));
+  uint64_t scalar = 0;
+  std::memcpy(&scalar, &op.scalar, sizeof scalar);
+  mix(scalar);
   return hash;
 }
 

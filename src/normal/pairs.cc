@@ -29,7 +29,8 @@ class Pairs {
       if (of.size() != 2 || is_result[static_cast<size_t>(id)]) continue;
       const bool pair =
           AreHalves(id, of) && (IsGateOf(of[0], of[1], users) || IsGateOf(of[1], of[0], users));
-      if (!pair || !IsOfProduct(id, users, is_result)) continue;
+      int visits = 0;
+      if (!pair || !IsOfProduct(id, users, is_result, &visits)) continue;
       for (const ValueId slice : of) {
         made_.clear();
         graph_.WorkOn(slice);
@@ -103,7 +104,8 @@ class Pairs {
   // Whether a part of the columns of `id` is made of that part of a weight, and nobody reads what
   // is between.
   bool IsOfProduct(ValueId id, const std::vector<std::vector<ValueId>>& users,
-                   const std::vector<bool>& is_result) const {
+                   const std::vector<bool>& is_result, int* visits) const {
+    if (++*visits > kMostVisits) return false;
     const Op& op = graph_.op(id);
     if (IsRowProduct(graph_, op)) {
       ValueId base = -1;
@@ -119,7 +121,7 @@ class Pairs {
       if (from.type.dims.empty() || IsSpreadVector(from)) continue;
       const bool alone = users[static_cast<size_t>(operand)].size() == 1 &&
                          !is_result[static_cast<size_t>(operand)];
-      if (!alone || !IsOfProduct(operand, users, is_result)) return false;
+      if (!alone || !IsOfProduct(operand, users, is_result, visits)) return false;
       ++products;
     }
     return products == 1;

@@ -11,6 +11,7 @@ constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kGeluCubic = 0.044715;
 constexpr size_t kMostFactors = 8;
+constexpr int kMostVisits = 64;  // of products that are one product
 
 // As scalars of f32 are.
 bool IsNumber(double value, double wanted) {
@@ -21,6 +22,7 @@ bool IsNumber(double value, double wanted) {
 struct Factors {
   double constant = 1;
   std::vector<ValueId> values;
+  int visits = 0;  // of Collect
 };
 
 class Forms {
@@ -30,15 +32,23 @@ class Forms {
   ValueId Known(ValueId id) {
     const Op& op = graph_.op(id);
     if (!IsFloat(op.type.dtype)) return id;
+    dtype_ = op.type.dtype;
     ValueId with = -1;
     if (op.kind == OpKind::kUnary && op.unary == UnaryKind::kReciprocal) with = OfReciprocal(op);
     if (op.kind == OpKind::kSelect) with = OfSelect(op);
     if (op.kind == OpKind::kBinary) with = OfBinary(id);
-    return with >= 0 ? AsType(with, graph_.type(id).dtype, id) : id;
+    if (with < 0 || graph_.type(with).dims != graph_.type(id).dims) return id;
+    return AsType(with, graph_.type(id).dtype, id);
   }
 
  private:
   const Op& op(ValueId id) const { return graph_.op(id); }
+
+  // `x` in f32 where what is replaced is f32: a number of f32 beside it said so.
+  ValueId Wide(ValueId x) {
+    const bool narrow = dtype_ == DType::kF32 && graph_.type(x).dtype != dtype_;
+    return narrow ? graph_.AddCast(x, dtype_) : x;
+  }
 
   // `value` with the dtype of what it replaces; that itself where only a rounding would do.
   ValueId AsType(ValueId value, DType dtype, ValueId replaced) {
@@ -88,10 +98,10 @@ class Forms {
   ValueId OfReciprocal(const Op& reciprocal) {
     const ValueId below = reciprocal.operands[0];
     if (IsUnary(op(below), UnaryKind::kSqrt)) {
-      return graph_.AddUnary(UnaryKind::kRsqrt, op(below).operands[0]);
+      return graph_.AddUnary(UnaryKind::kRsqrt, Wide(op(below).operands[0]));
     }
     const ValueId x = OfLogistic(below);
-    return x < 0 ? -1 : graph_.AddUnary(UnaryKind::kSigmoid, x);
+    return x < 0 ? -1 : graph_.AddUnary(UnaryKind::kSigmoid, Wide(x));
   }
 
   // x <= 0 ? 0 : x
@@ -132,8 +142,8 @@ class Forms {
   ValueId OfPower(const Op& power) {
     const ValueId x = power.operands[0];
     if (graph_.type(x).dims != power.type.dims) return -1;
-    if (IsThe(power.operands[1], 2)) return graph_.AddUnary(UnaryKind::kSquare, x);
-    if (IsThe(power.operands[1], -0.5)) return graph_.AddUnary(UnaryKind::kRsqrt, x);
+    if (IsThe(power.operands[1], 2)) return graph_.AddUnary(UnaryKind::kSquare, Wide(x));
+    if (IsThe(power.operands[1], -0.5)) return graph_.AddUnary(UnaryKind::kRsqrt, Wide(x));
     return -1;
   }
 
@@ -141,9 +151,10 @@ class Forms {
     const ValueId x = division.operands[0], divisor = division.operands[1];
     const ValueId logistic = OfLogistic(divisor);
     if (logistic >= 0 && IsSame(logistic, x)) {
-      return graph_.AddBinary(BinaryKind::kMul, x, graph_.AddUnary(UnaryKind::kSigmoid, x));
+      const ValueId wide = Wide(x);
+      return graph_.AddBinary(BinaryKind::kMul, wide, graph_.AddUnary(UnaryKind::kSigmoid, wide));
     }
-    if (logistic >= 0 && IsThe(x, 1)) return graph_.AddUnary(UnaryKind::kSigmoid, logistic);
+    if (logistic >= 0 && IsThe(x, 1)) return graph_.AddUnary(UnaryKind::kSigmoid, Wide(logistic));
     const ValueId mean = OfSum(x, divisor);
     return mean >= 0 ? mean : OfRoot(x, divisor);
   }
@@ -169,7 +180,7 @@ class Forms {
     if (op(divisor).kind != OpKind::kBroadcast) return -1;
     const ValueId root = op(divisor).operands[0];
     if (!IsUnary(op(root), UnaryKind::kSqrt)) return -1;
-    const ValueId inverse = graph_.AddUnary(UnaryKind::kRsqrt, op(root).operands[0]);
+    const ValueId inverse = graph_.AddUnary(UnaryKind::kRsqrt, Wide(op(root).operands[0]));
     return graph_.AddBinary(BinaryKind::kMul, x,
                             graph_.AddView(OpKind::kBroadcast, inverse, graph_.type(divisor).dims));
   }
@@ -177,7 +188,7 @@ class Forms {
   // What `id` multiplies, down to `stop` and to what is no product. False where there is much.
   bool Collect(ValueId id, ValueId stop, Factors* factors) const {
     double number = 0;
-    if (factors->values.size() > kMostFactors) return false;
+    if (++factors->visits > kMostVisits || factors->values.size() > kMostFactors) return false;
     if (id != stop && IsConstant(id, &number)) {
       factors->constant *= number;
       return true;
@@ -307,6 +318,7 @@ class Forms {
     return graph_.AddBinary(BinaryKind::kMul, times(0.5, x), sum);
   }
 
+  DType dtype_ = DType::kF32;  // of what is looked at
   NormalGraph& graph_;
 };
 
