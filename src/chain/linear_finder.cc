@@ -27,7 +27,7 @@ ValueId LinearFinder::SkipWidening(ValueId id) const {
     if (op.kind != OpKind::kCast) return id;
     const Op& of = graph_.op(op.operands[0]);
     const DType from = of.type.dtype, to = op.type.dtype;
-    const bool copy = from == to && of.kind == OpKind::kInput;
+    const bool copy = from == to && to != DType::kF32 && of.kind == OpKind::kInput;
     if (copy || (from != to && (to != DType::kF32 || !IsFloat(from)))) return id;
     id = op.operands[0];
   }

@@ -39,8 +39,8 @@ class LinearFinder {
  public:
   explicit LinearFinder(const Subgraph& graph) : graph_(graph) {}
 
-  // Below casts that lose nothing: to f32 from a narrower floating type, and to what a value is. The
-  // latter of an input is a copy of it, which stays.
+  // Below casts that lose nothing: to f32 from a narrower floating type, and to what a value is.
+  // The latter of an input is a copy of it, which stays.
   ValueId SkipWidening(ValueId id) const;
 
   // Number of the operand at `id`, -1 when it is none.

@@ -48,7 +48,7 @@ class Product {
   // What is the matter with it, and the way out; "" where that is not one of the usual things.
   std::string Trouble() const {
     for (std::string (Product::*rule)() const :
-         {&Product::OfWeights, &Product::OfTypes, &Product::OfM, &Product::OfRows}) {
+         {&Product::OfTypes, &Product::OfM, &Product::OfRows}) {
       std::string trouble = (this->*rule)();
       if (!trouble.empty()) return trouble;
     }
@@ -65,13 +65,6 @@ class Product {
   bool IsInput(ValueId id) const { return chain_.op(id).kind == OpKind::kInput; }
   std::string Typed(ValueId id) const {
     return absl::StrCat(Named(chain_, id), " is ", sinter::ToString(TypeOf(id)));
-  }
-
-  std::string OfWeights() const {
-    if (IsInput(weights_)) return "";
-    return absl::StrCat("the second operand is computed by ", Named(chain_, weights_),
-                        ", kernels multiply by an input: compute it in a chain of its own, and "
-                        "give it to this one as an input");
   }
 
   std::string OfTypes() const {
