@@ -144,7 +144,7 @@ TEST(FormsTest, ErrorsNumberTheCallersOps) {
   }
   const absl::Status status = world.fake.MakeEngine()->Prepare(chain, kRows, {}).status();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("op " + std::to_string(product) + " (matmul)"));
+              HasSubstr("op " + std::to_string(product) + " (matmul of input 0 and input 1)"));
 }
 
 }  // namespace
