@@ -72,12 +72,6 @@ absl::Status CheckBody(const Chain& body) {
   if (static_cast<int>(body.ops().size()) > kMostProgramOps) {
     return RefuseProgram("has ", body.ops().size(), " ops, at most ", kMostProgramOps);
   }
-  int64_t branches = 0;
-  for (const Op& op : body.ops()) branches += BranchesOf(op);
-  if (branches > kMostProgramBranches) {
-    return RefuseProgram("has ", branches, " branches for each value, at most ",
-                         kMostProgramBranches);
-  }
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.ops()[id];
     const std::vector<Dim>& dims = op.type.dims;
@@ -87,6 +81,12 @@ absl::Status CheckBody(const Chain& body) {
       return RefuseProgram("has op ", id, " (", NameOf(op), ", ", ToString(op.type),
                            "), which no epilogue computes");
     }
+  }
+  int64_t branches = 0;
+  for (const Op& op : body.ops()) branches += BranchesOf(op);
+  if (branches > kMostProgramBranches) {
+    return RefuseProgram("has ", branches, " branches for each value, at most ",
+                         kMostProgramBranches);
   }
   return absl::OkStatus();
 }

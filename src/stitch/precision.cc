@@ -240,10 +240,15 @@ class Demands {
     }
     const Demand demand = of_[index];
     if (demand == Demand::kNone) return;
-    // log1p of a tanh or of its square: no sum is rounded, which would hide their errors.
-    if (IsUnary(op, UnaryKind::kLog) && Log1pAt(body_, id).function != Compound::kNone) {
-      const Compound tanh = TanhBesideOneAt(body_, op.operands[0]);
-      if (tanh.function != Compound::kNone) Ask(tanh.path[1].first, Demand::kClose);
+    // log1p of a tanh, an erf or a square of them: no sum is rounded, which would hide their
+    // errors.
+    if (IsUnary(op, UnaryKind::kLog)) {
+      const Compound log1p = Log1pAt(body_, id);
+      if (log1p.function != Compound::kNone) {
+        const auto& [sum, operand] = log1p.path.back();
+        const ValueId x = body_.op(sum).operands[operand];
+        if (IsBoundedByOne(body_, x)) Ask(x, Demand::kClose);
+      }
     }
     const Demand of_operands = OfOperands(op, demand);
     for (const ValueId operand : op.operands) {

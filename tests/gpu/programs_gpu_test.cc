@@ -86,7 +86,7 @@ TEST_F(Programs, GridExchange) {
          Dataflow::kGridExchange, 4);
 }
 TEST_F(Programs, ClusterExchange) {
-  RunAll(testing::FusedEpilogues({DType::kF16, DType::kF32, DType::kF16}, kRagged),
+  RunAll(testing::FusedEpilogues({DType::kF16, DType::kF32, DType::kF16}, kSizes),
          Dataflow::kClusterExchange, 4);
 }
 TEST_F(Programs, TaskList) {

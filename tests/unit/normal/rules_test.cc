@@ -254,6 +254,19 @@ TEST(NormalForm, TellsTheCallersNumbers) {
   }
 }
 
+// A product of numbers has twice as many factors with each op: rules look at a few.
+TEST(NormalForm, OfProductsOfManyNumbersIsMadeAtOnce) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {kM, D(64)});
+  ValueId number = *b.Scalar(1.0001, DType::kF32);
+  for (int i = 0; i < 60; ++i) number = *b.Binary(BinaryKind::kMul, number, number);
+  const ValueId scaled = *b.Binary(BinaryKind::kMul, x, number);
+  const ValueId gate = *b.Unary(UnaryKind::kTanh, scaled);
+  const FormPtr form =
+      Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, gate, scaled), DType::kBF16)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kUnary), 1);
+}
+
 TEST(NormalForm, KnowsActivationsInAllSpellings) {
   const auto chain_of = [](auto&& activation) {
     ChainBuilder b;

@@ -106,6 +106,19 @@ TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
             "program reads a matrix and more than one value that is made without it");
 }
 
+// log(1 + y) is one function of y: the sum below it is handed on by nobody.
+TEST(EpilogueProgram, IsNotCutInsideOfACompound) {
+  const auto program =
+      ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
+        const ValueId sum = *b.Binary(BinaryKind::kAdd, in[0], *b.Scalar(1, DType::kF32));
+        const ValueId log = *b.Unary(UnaryKind::kLog, sum);
+        return *b.Binary(BinaryKind::kAdd, *b.Binary(BinaryKind::kMul, log, in[1]), sum);
+      });
+  const absl::StatusOr<ProgramCut> cut = CutProgram(program);
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(program.body->op(cut->value).kind, OpKind::kInput);
+}
+
 TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
   const auto identity = [](ChainBuilder&, In in) { return in[0]; };
   const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
@@ -125,6 +138,9 @@ TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
       {ProgramOf({LeafKind::kValue}, DType::kBF16,
                  [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSin, in[0]); }),
        DType::kBF16, false, "program has op 1 (sin, f32[2]), which no epilogue computes"},
+      {ProgramOf({LeafKind::kValue}, DType::kBF16,
+                 [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kPow, in[0], in[0]); }),
+       DType::kBF16, false, "program has 8 branches for each value, at most 6"},
   };
   for (const auto& c : kCases) {
     EXPECT_EQ(CheckProgram(c.program, c.result, c.pair).message(), c.want);

@@ -309,6 +309,22 @@ TEST(Precision, TanhBesideOneIsOneFunctionWithTheSum) {
   }
 }
 
+// log(1 - tanh(x)^2) is log1p of the square: no sum is rounded, which would hide its errors.
+TEST(Precision, TanhBelowALogarithmOfOnePlusIsExact) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const bool squared : {false, true}) {
+      for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kSub}) {
+        const Chain chain = Cast(dtype, [&](Body& body, ValueId x) {
+          const ValueId t = Unary(body, UnaryKind::kTanh, x);
+          const ValueId of = squared ? Unary(body, UnaryKind::kSquare, t) : t;
+          return Unary(body, UnaryKind::kLog, Binary(body, kind, Number(body, 1), of));
+        });
+        EXPECT_TRUE(IsExact(chain, UnaryKind::kTanh)) << NameOf(dtype) << " " << squared;
+      }
+    }
+  }
+}
+
 TEST(Precision, SharesOfAMeanOverflowNothing) {
   for (const int64_t count :
        {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{1000}, int64_t{4096}, int64_t{1} << 40}) {
