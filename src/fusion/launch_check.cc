@@ -99,7 +99,7 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
   return launch;
 }
 
-// Decoding has run CheckParts: parts and launch fit each other.
+// The parts fit each other and the launch.
 absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const DeviceModel& model) {
   SINTER_RETURN_IF_ERROR(CheckParts(stitch.body, stitch.schedule, stitch.parts));
   int64_t shared = 0;

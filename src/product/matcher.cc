@@ -68,7 +68,8 @@ struct FoundResidual {
   Activation act = Activation::kIdentity;  // of the sum
 };
 
-// Both as a program says them.
+// A program in the place of activation, gate and residual, and the vectors of columns that it
+// reads.
 struct FoundEpilogue {
   EpilogueProgram program;  // none: the steps that are found say all
   std::vector<int> columns;

@@ -16,7 +16,8 @@ namespace sinter {
 enum class Precision {
   kFast,       // by approximate instructions
   kBesideOne,  // within 4e-7: only 1 is added to it, or it is subtracted from 1
-  kTaken,      // the one op that reads it computes it as a part of a Compound, within 5e-7
+  kTaken,      // its one reader computes it as a part of a Compound, within 5e-7. Where a schedule
+               // hands it over instead, it is computed as kBesideOne
   kExact,      // within a few units in the last place of f32
 };
 
@@ -31,8 +32,8 @@ enum class Precision {
 // - an operand of an addition or a subtraction that may cancel, but for tanh and erf (and their
 //   squares) beside 1;
 // - the quotients that codes of 8 bits are multiplied by once a row: they decide on which side a
-// tie
-//   falls;
+//   tie falls;
+// - a tanh or an erf in log(1 + x), which is computed without a sum that would hide its errors;
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
 std::vector<Precision> PrecisionsOf(const Chain& body);
 
