@@ -45,7 +45,8 @@ def build(include, map_file, work, compiler):
     source, library = os.path.join(work, "abi.c"), os.path.join(work, "libsinter.so")
     with open(source, "w", encoding="utf-8") as file:
         file.write('#include "sinter/sinter.h"\n' + bodies)
-    checked(compiler, "-std=c99", "-g", "-O0", "-fvisibility=hidden", "-fPIC", "-shared", "-I", include,
+    # The baseline names no folder of the machine that wrote it.
+    checked(compiler, "-std=c99", "-g", "-O0", f"-ffile-prefix-map={work}/=", "-fvisibility=hidden", "-fPIC", "-shared", "-I", include,
             f"-Wl,--version-script={map_file}", "-Wl,--undefined-version", "-Wl,-soname,libsinter.so.0", source, "-o", library)
     return library, count
 
