@@ -33,7 +33,7 @@ enum class Stage {
   kOver,     // the thread touches neither the handle nor a callback any more
 };
 
-// What the thread and the handle share. Invariant: `plan`, `code` and `error` are written once,
+// The thread and the handle share this. Invariant: `plan`, `code` and `error` are written once,
 // before kUnderWay ends, and read only after.
 struct PendingState {
   std::mutex mutex;

@@ -2,12 +2,10 @@
 
 #include <cmath>
 
+#include "src/chain/op_traits.h"
+
 namespace sinter {
 namespace {
-
-bool IsBinary(const Op& op, BinaryKind kind) {
-  return op.kind == OpKind::kBinary && op.binary == kind;
-}
 
 bool IsColumn(const TensorType& type) {
   return type.rank() == 2 && type.dims[1] == Dim::Constant(1);

@@ -106,4 +106,9 @@ absl::string_view SignOf(CompareKind kind) {
   return kSigns[static_cast<size_t>(kind) - 1];
 }
 
+bool IsUnary(const Op& op, UnaryKind kind) { return op.kind == OpKind::kUnary && op.unary == kind; }
+bool IsBinary(const Op& op, BinaryKind kind) {
+  return op.kind == OpKind::kBinary && op.binary == kind;
+}
+
 }  // namespace sinter

@@ -9,7 +9,7 @@ namespace sinter {
 
 enum class OperandTypes { kFloats, kNumbers, kPreds };  // numbers: floats and s32
 
-// What an error of an operand does to the result, relative to each.
+// How large the result's relative error is, for a relative error of an operand.
 enum class ErrorRule {
   kPassed,       // no more than it was
   kGrownLittle,  // a few times as large
@@ -57,9 +57,9 @@ struct OpTraits {
   bool steps = false;      // not continuous
   bool commutes = false;   // of two operands
   bool expensive = false;  // a fused kernel rather keeps the result than computes it twice
-  // Of the branches of a kernel that may be compiled (src/stitch/body_work.h), by the time to
-  // compile 100 of the op in f32: sin 11.5 s, pow 8 s, log, erf and division 1 to 2 s, others less
-  // than 1 s.
+  // How many branches the op counts as. A kernel may have so many (src/stitch/body_work.h) because
+  // they take long to compile: 100 times sin in f32 11.5 s, pow 8 s, log, erf and division 1 to 2
+  // s, others less than 1 s.
   int compile_branches = 0;
   // For the library's own rows kernel, which holds f32 alone: an expression of x (and y). nullptr:
   // it has no such op; "": `exact`.
@@ -68,8 +68,12 @@ struct OpTraits {
 
 const OpTraits& TraitsOf(UnaryKind kind);
 const OpTraits& TraitsOf(BinaryKind kind);
-// Of a unary or binary op.
+// `op` is unary or binary.
 const OpTraits& TraitsOf(const Op& op);
+
+bool IsUnary(const Op& op, UnaryKind kind);
+bool IsBinary(const Op& op, BinaryKind kind);
+
 // "==".
 absl::string_view SignOf(CompareKind kind);
 

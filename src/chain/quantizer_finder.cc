@@ -1,16 +1,12 @@
 #include "src/chain/quantizer_finder.h"
 
 #include "src/base/status.h"
+#include "src/chain/op_traits.h"
 #include "src/chain/pattern.h"
 #include "src/chain/scaled_matmul.h"
 
 namespace sinter {
 namespace {
-
-bool IsUnary(const Op& op, UnaryKind kind) { return op.kind == OpKind::kUnary && op.unary == kind; }
-bool IsBinary(const Op& op, BinaryKind kind) {
-  return op.kind == OpKind::kBinary && op.binary == kind;
-}
 
 class Reader {
  public:

@@ -287,12 +287,6 @@ bool IsElementWise(const Op& op) {
          op.kind == OpKind::kSelect || op.kind == OpKind::kCast;
 }
 
-bool IsUnary(const Op& op, UnaryKind kind) { return op.kind == OpKind::kUnary && op.unary == kind; }
-
-bool IsBinary(const Op& op, BinaryKind kind) {
-  return op.kind == OpKind::kBinary && op.binary == kind;
-}
-
 bool IsRowProduct(const NormalGraph& graph, const Op& op) {
   return op.kind == OpKind::kMatmul && graph.type(op.operands[1]).rank() == 2;
 }

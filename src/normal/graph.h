@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
+#include "src/chain/op_traits.h"
 #include "src/normal/normal_form.h"
 
 namespace sinter {
@@ -102,8 +103,6 @@ bool IsView(const Op& op);
 // Whether it computes an element of its result from the elements at the same place: unary, binary,
 // compare, select, cast.
 bool IsElementWise(const Op& op);
-bool IsUnary(const Op& op, UnaryKind kind);
-bool IsBinary(const Op& op, BinaryKind kind);
 // A product with one matrix for all rows. Batched ones have other kernels.
 bool IsRowProduct(const NormalGraph& graph, const Op& op);
 // One of these, a convolution or a product of codes.

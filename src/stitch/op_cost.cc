@@ -43,7 +43,6 @@ OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, Val
   if (compound.function != Compound::kNone) return CostOfCompound(compound.function);
   switch (op.kind) {
     case OpKind::kUnary:
-      return CostOfElementwise(body, op, precision);
     case OpKind::kBinary:
       return CostOfElementwise(body, op, precision);
     case OpKind::kInput:  // conversion to the type of arithmetic

@@ -11,10 +11,6 @@ namespace {
 // 2^-19, f32 arithmetic of which a result of 16 bits or fewer is made, and an f32 result.
 enum class Demand { kNone, kCoarse, kFast, kClose, kExact };
 
-bool IsUnary(const Op& op, UnaryKind kind) { return op.kind == OpKind::kUnary && op.unary == kind; }
-bool IsBinary(const Op& op, BinaryKind kind) {
-  return op.kind == OpKind::kBinary && op.binary == kind;
-}
 bool IsReduction(const Op& op, ReduceKind kind) {
   return op.kind == OpKind::kReduce && op.reduce == kind;
 }
