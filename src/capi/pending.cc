@@ -34,7 +34,7 @@ enum class Stage {
 };
 
 // The thread and the handle share this. Invariant: `plan`, `code` and `error` are written once,
-// before kUnderWay ends, and read only after.
+// before kUnderWay ends, and read only after, until the handle goes.
 struct PendingState {
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,9 +50,14 @@ struct PendingState {
   sinter_error* error = nullptr;
   std::shared_ptr<std::atomic<bool>> cancel = std::make_shared<std::atomic<bool>>(false);
   ~PendingState() {
-    ReleaseHandle(plan);
-    ReleaseHandle(error);
+    ReleaseEnd();
     CloseFd();
+  }
+  // Its end must be known, or nobody be left who asks. The thread keeps its share of this a little
+  // longer than the handle lives: what it ended in must not wait for that.
+  void ReleaseEnd() {
+    ReleaseHandle(std::exchange(plan, nullptr));
+    ReleaseHandle(std::exchange(error, nullptr));
   }
   // Of this process alone: a parent's stays as it is.
   void CloseFd() {
@@ -125,6 +130,7 @@ class PendingBuild final : public QueuedBuild {
       code = Guard(&error, [&] { return body(&plan); });
       LetGo();
       if (end_) end_(plan, code, error);
+      end_ = nullptr;  // what it holds goes before the handle may
     }
     Finish(*state_, plan, code, error, log_);  // calls the caller back, for as long as it likes
   }
@@ -138,7 +144,7 @@ class PendingBuild final : public QueuedBuild {
   const sinter_chain* chain_;
   const int64_t m_;
   const PrepareSettings settings_;
-  const PrepareEnd end_;
+  PrepareEnd end_;
   const LogSink log_;
 };
 
@@ -176,6 +182,7 @@ struct sinter_pending : sinter::capi::Handle<sinter_pending> {
     state->changed.wait(lock, [&] { return state->stage == capi::Stage::kOver; });
     lock.unlock();
     if (thread->joinable()) thread->join();
+    state->ReleaseEnd();
   }
 };
 

@@ -1,5 +1,7 @@
 // Slots over an engine that has stand-ins: generation 1, then the plan that was built.
 
+#include <sched.h>
+
 #include "gmock/gmock.h"
 #include "src/capi/build_queue.h"
 #include "src/capi/objects.h"
@@ -85,6 +87,24 @@ TEST_F(StandInSlots, KeepThemWhereNothingCanBeBuilt) {
   EXPECT_EQ(Await(slot), SINTER_UNAVAILABLE);
   EXPECT_EQ(sinter_slot_get_generation(slot.get()), 1u);
   EXPECT_TRUE(StandsIn(slot));
+}
+
+// On one processor the thread that was told of the end runs before the build's thread goes on, so
+// whatever that thread still holds would be seen here.
+TEST_F(StandInSlots, ReleaseTheEngineOnceTheCallerHasReleasedAll) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  const std::weak_ptr<sinter::Engine> engine = context_->engine;
+  SlotPtr slot = Create(0);
+  EXPECT_EQ(Await(slot), SINTER_OK);
+  slot.reset();
+  context_.reset();
+  EXPECT_TRUE(engine.expired());
+  EXPECT_EQ(world_.loaded, 0);
+  EXPECT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 }  // namespace
