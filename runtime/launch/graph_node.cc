@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "runtime/driver/scopes.h"
-#include "runtime/launch/frame.h"
+#include "runtime/launch/binding.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -9,8 +9,6 @@
 #include "runtime/driver/handles.h"
 #include "runtime/driver/scopes.h"
 #include "runtime/launch/binding.h"
-#include "runtime/launch/frame.h"
-#include "runtime/launch/function_check.h"
 #include "runtime/launch/graph_node.h"
 #include "runtime/launch/recipe_check.h"
 #include "src/base/cubin_check.h"

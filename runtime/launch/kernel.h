@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "runtime/driver/device.h"
-#include "runtime/launch/release_queue.h"
+#include "runtime/launch/loader.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/ports.h"
 

@@ -1,12 +1,42 @@
-// Every probe of a device, one after another.
+// Every probe of a device, one after another, and what they measured before it is made into figures
+// of a model.
 #ifndef SINTER_RUNTIME_MEASURE_PROBES_H_
 #define SINTER_RUNTIME_MEASURE_PROBES_H_
 
+#include <array>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "runtime/measure/probe_runner.h"
-#include "runtime/measure/probe_timings.h"
 
 namespace sinter {
+
+// One kernel over two amounts of work: their difference has no launch in it.
+struct ProbeSlope {
+  double less = 0, less_us = 0;  // amount and microseconds of a launch
+  double more = 0, more_us = 0;
+};
+
+// A stream by some of the SMs, one block each.
+struct ProbeStream {
+  int blocks = 0;
+  ProbeSlope bytes;
+};
+
+// Bytes are those of all blocks together. Arrays go by kClusterSizes.
+struct ProbeTimings {
+  std::vector<ProbeStream> hbm;  // the first by every SM
+  ProbeSlope l2_bytes;           // every SM reads bytes of its own that L2 holds
+  ProbeSlope l2_alike_bytes;     // all read the same
+  ProbeSlope intake_bytes;       // one SM alone
+  ProbeSlope shared_bytes;       // out of each SM's shared memory
+  ProbeSlope reduce_bytes;       // f32 sums into a buffer that L2 holds
+  ProbeSlope tensor_flop;
+  std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; none of size 1
+  std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
+  ProbeSlope cluster_barriers, grid_barriers;  // rounds
+  double empty_us = 0;                         // of a kernel that does nothing, behind another one
+};
 
 // Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are those
 // of the ports. Nothing else should run on the device.

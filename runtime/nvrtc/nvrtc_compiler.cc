@@ -7,9 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/nvrtc/build_id.h"
 #include "runtime/nvrtc/compile_job.h"
-#include "runtime/nvrtc/compile_log.h"
 #include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/program.h"
 #include "src/base/exit_gate.h"

@@ -5,8 +5,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/nvrtc/build_id.h"
-#include "runtime/nvrtc/builtins.h"
 #include "runtime/nvrtc/library_search.h"
 #include "src/base/exit_gate.h"
 #include "src/base/regular_file.h"

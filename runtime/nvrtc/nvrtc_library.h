@@ -40,7 +40,7 @@ struct NvrtcTable {
 class NvrtcLibrary {
  public:
   // Opens `path`; when it is empty the first of NvrtcCandidates (library_search.h) that opens. A
-  // path that was given is the only one tried. Then the library's builtins (builtins.h).
+  // path that was given is the only one tried. Then the library's builtins (library_search.h).
   // UNAVAILABLE when none opens.
   static absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Open(const std::string& path);
   // A library of given functions (a fake), with its toolchain id.

@@ -1,4 +1,4 @@
-// Program: one NVRTC program, from source to cubin.
+// Program: one NVRTC program, from source to cubin, and what its log says.
 #ifndef SINTER_RUNTIME_NVRTC_PROGRAM_H_
 #define SINTER_RUNTIME_NVRTC_PROGRAM_H_
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/compile_request.h"
 
@@ -36,6 +37,18 @@ class Program {
   std::shared_ptr<const NvrtcLibrary> library_;
   nvrtcProgram program_ = nullptr;
 };
+
+struct CompileLogFacts {
+  int registers = 0;          // per thread, the most of any function; 0 when the log does not say
+  int spill_store_bytes = 0;  // summed over functions
+  int spill_load_bytes = 0;
+  std::string remark;  // the first line with a C75xx code, "" when there is none
+  std::string error;   // the first line that reports an error, "" when there is none
+};
+
+// Reads NVRTC's log of a compile with --ptxas-options=-v. C75xx are ptxas's notes that wgmma was
+// serialised or setmaxnreg ignored: the code is right and slow.
+CompileLogFacts ReadCompileLog(absl::string_view log);
 
 }  // namespace sinter
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/measure/probe_timings.h"
+#include "runtime/measure/probes.h"
 #include "src/base/device_model.h"
 
 namespace sinter {

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/device.h"
-#include "runtime/query/device_query.h"
+#include "runtime/query/model_choice.h"
 
 namespace sinter::bench {
 namespace {

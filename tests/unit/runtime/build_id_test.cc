@@ -1,5 +1,3 @@
-#include "runtime/nvrtc/build_id.h"
-
 #include <elf.h>
 
 #include <cstring>
@@ -7,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/nvrtc/library_search.h"
 #include "src/base/digest.h"
 
 namespace sinter {

@@ -1,6 +1,5 @@
-#include "runtime/nvrtc/compile_log.h"
-
 #include "gtest/gtest.h"
+#include "runtime/nvrtc/program.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,7 @@
 // Every driver call of a whole life fails once, and the caller's thread must not notice.
 #include "runtime/driver/handles.h"
 #include "runtime/measure/measurer.h"
-#include "runtime/query/device_query.h"
+#include "runtime/query/model_choice.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

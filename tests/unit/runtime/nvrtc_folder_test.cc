@@ -15,7 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/nvrtc/builtins.h"
 #include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/config.h"

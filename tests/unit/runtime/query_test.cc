@@ -1,4 +1,3 @@
-#include "runtime/query/device_query.h"
 #include "runtime/query/model_choice.h"
 #include "tests/unit/runtime/fixture.h"
 
