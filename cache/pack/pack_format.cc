@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "cache/store/table_blocks.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 
@@ -15,6 +14,7 @@ constexpr char kTailMagic[] = "SNTRPAK\n";
 constexpr uint64_t kMagicSize = 8;
 constexpr uint64_t kLeastEntryBytes = 2 + 32 + 8 + 32 + 8;
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // so that no sum overflows
+constexpr uint64_t kBlockTrailerBytes = 5;          // of a LevelDB block: compression type, CRC32C
 constexpr uint64_t kMostPackedRecord = uint64_t{256} << 20;
 // Bounds of a table's bytes behind its data blocks. Each record adds at most kMostIndexBytes: the
 // index entry's key, handle, lengths and restart point. The rest, such as the footer, is there
@@ -49,7 +49,7 @@ absl::Status ReadEntry(ByteReader* in, PackEntry* entry) {
     return Bad(absl::StrCat("manifest: kind ", kind));
   }
   if (verified > 1) return Bad(absl::StrCat("manifest: verified ", verified));
-  if (entry->bytes <= kBlockTrailerSize || entry->bytes > kMostPackedRecord) {
+  if (entry->bytes <= kBlockTrailerBytes || entry->bytes > kMostPackedRecord) {
     return Bad(absl::StrCat("manifest: a block of ", entry->bytes, " bytes"));
   }
   entry->kind = static_cast<RecordKind>(kind);
@@ -161,25 +161,6 @@ absl::StatusOr<PackTail> DecodeTail(absl::string_view bytes, uint64_t file_bytes
 
 std::string SignedMessage(const Digest& manifest) {
   return absl::StrCat("sinter pack signature 1\n", manifest.View());
-}
-
-absl::StatusOr<absl::string_view> EnvelopeOfBlock(absl::string_view block,
-                                                  absl::string_view user_key) {
-  EntryLengths lengths;
-  if (!TakeLengths(&block, &lengths) || lengths.shared != 0 || lengths.key > block.size()) {
-    return Bad("block entry");
-  }
-  if (block.substr(0, lengths.key) != user_key) return Bad("block holds another key");
-  block.remove_prefix(lengths.key);
-  if (lengths.value > block.size()) return Bad("block value passes the end");
-  ByteReader restarts(block.substr(lengths.value));
-  const uint32_t restart = restarts.U32(), count = restarts.U32();
-  const uint8_t compression = restarts.U8();
-  restarts.U32();  // CRC32C
-  if (!restarts.AtEnd() || restart != 0 || count != 1 || compression != 0) {
-    return Bad("block holds more than one entry");
-  }
-  return block.substr(0, lengths.value);
 }
 
 }  // namespace sinter

@@ -67,11 +67,6 @@ absl::StatusOr<PackTail> DecodeTail(absl::string_view bytes, uint64_t file_bytes
 // What a signature signs.
 std::string SignedMessage(const Digest& manifest);
 
-// The envelope inside one block, which must hold exactly the entry `user_key`. Borrowed from
-// `block`. The checksum is the manifest's part.
-absl::StatusOr<absl::string_view> EnvelopeOfBlock(absl::string_view block,
-                                                  absl::string_view user_key);
-
 }  // namespace sinter
 
 #endif  // SINTER_CACHE_PACK_PACK_FORMAT_H_

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/store/table.h"
+#include "src/base/format.h"
+#include "src/base/key_file.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -70,6 +71,42 @@ absl::Status PackReader::Load(const PackOptions& options) {
   if (manifest_.BlockBytes() + manifest_.rest_bytes != tail.table_bytes) {
     return absl::DataLossError("pack: the manifest's blocks do not make up the table");
   }
+  return OpenTable();
+}
+
+// LevelDB is shown no byte of the table that the manifest does not vouch for: of the index and what
+// is around it here, of a block when it is read.
+absl::Status PackReader::OpenTable() {
+  const uint64_t blocks = manifest_.BlockBytes();
+  SINTER_ASSIGN_OR_RETURN(const SharedBytes rest, ReadAt(blocks, manifest_.rest_bytes));
+  if (Sha256(rest) != manifest_.rest) {
+    return absl::DataLossError("pack: the table's index differs from the manifest");
+  }
+  const auto source = [this, rest, blocks](uint64_t offset, char* to, size_t bytes) {
+    if (offset < blocks) return ReadBlock(offset, to, bytes);
+    const absl::string_view part = rest.view().substr(offset - blocks);
+    if (part.size() < bytes) return absl::DataLossError("pack: the table ends early");
+    std::copy_n(part.data(), bytes, to);
+    return absl::OkStatus();
+  };
+  SINTER_ASSIGN_OR_RETURN(table_, TableReader::Open(source, blocks + manifest_.rest_bytes));
+  return absl::OkStatus();
+}
+
+absl::Status PackReader::ReadBlock(uint64_t offset, char* to, size_t bytes) const {
+  const auto& entries = manifest_.entries;
+  const auto entry =
+      std::lower_bound(entries.begin(), entries.end(), offset,
+                       [](const PackEntry& a, uint64_t at) { return a.offset < at; });
+  if (entry == entries.end() || entry->offset != offset || entry->bytes != bytes) {
+    return absl::DataLossError("pack: the table's blocks differ from the manifest's");
+  }
+  const ssize_t got = PReadAll(ops_.get(), fd_.get(), offset, to, bytes);
+  if (got < 0) return ErrnoStatus(errno, "read", "pack");
+  if (static_cast<size_t>(got) < bytes) return absl::DataLossError("pack: it ended early");
+  if (Sha256(absl::string_view(to, bytes)) != entry->block) {
+    return absl::DataLossError("pack: a block's sha-256 differs");
+  }
   return absl::OkStatus();
 }
 
@@ -111,21 +148,13 @@ const PackEntry* PackReader::Find(RecordKind kind, const Digest& digest) const {
   return found ? &*it : nullptr;
 }
 
-absl::StatusOr<SharedBytes> PackReader::ReadBlock(const PackEntry& entry) const {
-  SINTER_ASSIGN_OR_RETURN(SharedBytes block, ReadAt(entry.offset, entry.bytes));
-  if (Sha256(block) != entry.block) return absl::DataLossError("pack: a block's sha-256 differs");
-  return block;
-}
-
 absl::StatusOr<SharedBytes> PackReader::ReadEnvelopeBytes(RecordKind kind,
                                                           const Digest& digest) const {
-  const PackEntry* entry = Find(kind, digest);
-  if (entry == nullptr) return absl::NotFoundError("pack: no such record");
+  if (!Has(kind, digest)) return absl::NotFoundError("pack: no such record");
   try {
-    SINTER_ASSIGN_OR_RETURN(const SharedBytes block, ReadBlock(*entry));
-    SINTER_ASSIGN_OR_RETURN(const absl::string_view envelope,
-                            EnvelopeOfBlock(block, TableUserKey(kind, digest)));
-    return block.Slice(envelope);
+    absl::StatusOr<SharedBytes> found = table_->Find(TableUserKey(kind, digest));
+    if (!absl::IsNotFound(found.status())) return found;
+    return absl::DataLossError("pack: the table lacks a record of the manifest");
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("pack: out of memory");
   }
@@ -172,6 +201,86 @@ Lookup PackReader::Get(RecordKind kind, absl::string_view key, const Digest& dig
   } catch (const std::bad_alloc&) {
     return Lookup::Miss(MissReason::kIoError, "out of memory");  // short enough to need none
   }
+}
+
+namespace {
+
+constexpr size_t kMaxFindings = 100;
+
+void Note(PackFindings* out, absl::string_view finding) {
+  ++out->unsound;
+  if (out->findings.size() < kMaxFindings) out->findings.emplace_back(finding);
+}
+
+// OK when a look-up with the record's own key would be served, and the manifest says the truth.
+absl::Status CheckRecord(const PackReader& pack, const PackEntry& entry, const RecordCheck& check) {
+  SINTER_ASSIGN_OR_RETURN(const SharedBytes bytes,
+                          pack.ReadEnvelopeBytes(entry.kind, entry.digest));
+  const EnvelopeVerdict own = ReadEnvelope(bytes);
+  if (!own.ok) return absl::DataLossError(own.detail);
+  const EnvelopeVerdict verdict = ReadEnvelopeFor(bytes, entry.kind, own.envelope.key);
+  if (!verdict.ok) return absl::DataLossError(verdict.detail);
+  if (Sha256(own.envelope.key) != entry.digest) return absl::DataLossError("record of another key");
+  if (own.envelope.verified != entry.verified || own.envelope.arch != entry.arch) {
+    return absl::DataLossError("the manifest describes another record");
+  }
+  return RunCheck(check, entry.kind, own.envelope.key, own.envelope.payload);
+}
+
+}  // namespace
+
+PackFindings VerifyPack(const PackReader& pack, const RecordCheck& check) {
+  PackFindings out;
+  try {
+    for (const PackEntry& entry : pack.manifest().entries) {
+      const absl::Status status = CheckRecord(pack, entry, check);
+      if (!status.ok()) {
+        Note(&out, absl::StrCat(entry.digest.Hex(), ": ", status.message()));
+        continue;
+      }
+      ++(entry.kind == RecordKind::kKernel ? out.kernels : out.plans);
+      if (entry.verified) ++out.verified_kernels;
+    }
+  } catch (const std::bad_alloc&) {
+    Note(&out, "out of memory");
+  }
+  return out;
+}
+
+OpenedPacks OpenPacks(const std::vector<std::string>& paths, const std::vector<PublicKey>& keys,
+                      bool allow_unsigned, const LogSink& log) {
+  OpenedPacks opened;
+  for (const std::string& path : paths) {
+    PackOptions options;
+    options.path = path;
+    options.keys = keys;
+    options.allow_unsigned = allow_unsigned;
+    auto pack = PackReader::Open(options);
+    if (!pack.ok()) {
+      ++opened.refused;
+      log.Log(LogLevel::kWarn, absl::StrCat("cache: pack refused: ", pack.status().message()));
+      continue;
+    }
+    log.Log(LogLevel::kInfo, absl::StrCat("cache: pack ", path, ": ",
+                                          Counted((*pack)->manifest().entries.size(), "record")));
+    opened.packs.push_back(*std::move(pack));
+  }
+  return opened;
+}
+
+absl::StatusOr<std::vector<PublicKey>> ReadPublicKeys(const std::string& path) {
+  if (path.empty()) return std::vector<PublicKey>();
+  SINTER_ASSIGN_OR_RETURN(const std::string pem, ReadKeyFile(path, KeyFileKind::kPublic));
+  auto keys = PublicKeysFromPem(pem);
+  return keys.ok() ? std::move(keys) : Annotate(keys.status(), absl::StrCat("key file ", path));
+}
+
+absl::StatusOr<SigningKey> ReadSigningKey(const std::string& path) {
+  SINTER_ASSIGN_OR_RETURN(std::string pem, ReadKeyFile(path, KeyFileKind::kSecret));
+  auto key = SigningKey::FromPem(pem);
+  for (char& c : pem) *const_cast<volatile char*>(&c) = '\0';
+  if (!key.ok()) return Annotate(key.status(), absl::StrCat("key file ", path));
+  return key;
 }
 
 }  // namespace sinter

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
 #include "cache/pack/pack_format.h"
-#include "cache/pack/pack_table.h"
 #include "cache/record/envelope.h"
-#include "cache/store/record_store.h"
+#include "cache/record/kernel_record.h"
+#include "cache/store/local_store.h"
 #include "cache/store/table.h"
 #include "src/base/replace_file.h"
 #include "src/base/status.h"
@@ -19,17 +21,36 @@
 namespace sinter {
 namespace {
 
-// Where the pieces of the table go.
-struct Sink {
-  FileOps* ops;
-  int fd;
-  const std::string& path;
+// The table on its way into the file: LevelDB writes a piece of it into memory, where it is hashed.
+class PackTable {
+ public:
+  PackTable(FileOps* ops, int fd, const std::string& path) : ops_(ops), fd_(fd), path_(path) {}
 
-  absl::Status Write(absl::string_view piece, uint64_t* bytes, Digest* digest) const {
-    *bytes = piece.size();
-    *digest = Sha256(piece);
-    return WriteAll(ops, fd, piece, /*sync=*/false, path);
+  // Writes the block of one record, or what follows the last block; its size and SHA-256.
+  absl::Status Add(absl::string_view key, absl::string_view value, uint64_t* bytes,
+                   Digest* digest) {
+    table_.Add(key, value);
+    return Write(bytes, digest);
   }
+  absl::Status Finish(uint64_t* bytes, Digest* digest) {
+    table_.Finish();
+    return Write(bytes, digest);
+  }
+
+ private:
+  absl::Status Write(uint64_t* bytes, Digest* digest) {
+    *bytes = piece_.size();
+    *digest = Sha256(piece_);
+    const absl::Status written = WriteAll(ops_, fd_, piece_, /*sync=*/false, path_);
+    piece_.clear();
+    return written;
+  }
+
+  FileOps* const ops_;
+  const int fd_;
+  const std::string& path_;
+  std::string piece_;
+  TableWriter table_{&piece_};
 };
 
 // NOT_FOUND when the envelope is not a sound one of `item`.
@@ -54,7 +75,7 @@ absl::Status Describe(absl::string_view envelope, const PackItem& item, PackEntr
 }
 
 absl::Status AddRecord(const PackItem& item, const EnvelopeSource& source, PackTable* table,
-                       const Sink& sink, PackManifest* manifest, PackReport* report) {
+                       PackManifest* manifest, PackReport* report) {
   absl::StatusOr<std::string> envelope = source(item);
   PackEntry entry;
   absl::Status status = envelope.status();
@@ -64,23 +85,22 @@ absl::Status AddRecord(const PackItem& item, const EnvelopeSource& source, PackT
     return absl::OkStatus();
   }
   SINTER_RETURN_IF_ERROR(status);
-  const std::string block = table->Add(TableUserKey(item.kind, item.digest), *envelope);
   entry.offset = manifest->BlockBytes();
-  SINTER_RETURN_IF_ERROR(sink.Write(block, &entry.bytes, &entry.block));
+  SINTER_RETURN_IF_ERROR(
+      table->Add(TableUserKey(item.kind, item.digest), *envelope, &entry.bytes, &entry.block));
   ++(item.kind == RecordKind::kKernel ? report->kernels : report->plans);
   manifest->entries.push_back(std::move(entry));
   return absl::OkStatus();
 }
 
 absl::StatusOr<PackManifest> WriteTable(const std::vector<PackItem>& items,
-                                        const EnvelopeSource& source, const Sink& sink,
+                                        const EnvelopeSource& source, PackTable* table,
                                         PackReport* report) {
   PackManifest manifest;
-  PackTable table;
   for (const PackItem& item : items) {
-    SINTER_RETURN_IF_ERROR(AddRecord(item, source, &table, sink, &manifest, report));
+    SINTER_RETURN_IF_ERROR(AddRecord(item, source, table, &manifest, report));
   }
-  SINTER_RETURN_IF_ERROR(sink.Write(table.Finish(), &manifest.rest_bytes, &manifest.rest));
+  SINTER_RETURN_IF_ERROR(table->Finish(&manifest.rest_bytes, &manifest.rest));
   return manifest;
 }
 
@@ -109,8 +129,8 @@ absl::StatusOr<PackReport> WriteTo(const PackWriteOptions& options, FileOps* ops
                                    const EnvelopeSource& source) {
   PackReport report;
   PackManifest manifest;
-  SINTER_ASSIGN_OR_RETURN(manifest,
-                          WriteTable(items, source, Sink{ops, fd, options.path}, &report));
+  PackTable table(ops, fd, options.path);
+  SINTER_ASSIGN_OR_RETURN(manifest, WriteTable(items, source, &table, &report));
   manifest.producer = options.producer;
   SINTER_ASSIGN_OR_RETURN(const std::string seal, Seal(manifest, options.signer));
   SINTER_RETURN_IF_ERROR(WriteAll(ops, fd, seal, /*sync=*/true, options.path));
@@ -209,6 +229,135 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("pack: out of memory");
   }
+}
+
+namespace {
+
+// What the store says about a record beside its payload, so that its envelope can be made again.
+struct Known {
+  bool in_store = false;
+  int64_t created_unix_s = 0;
+  std::string key, producer;
+};
+using Id = std::pair<RecordKind, Digest>;
+using Index = std::map<Id, Known>;
+
+absl::Status IndexStore(LocalStore* store, Index* index) {
+  RecordVisitor visitor;
+  visitor.record = [index](const Digest& digest, const Envelope& envelope) {
+    Known& known = (*index)[Id(envelope.kind, digest)];
+    known.in_store = true;
+    known.created_unix_s = envelope.created_unix_s;
+    known.key = std::string(envelope.key);
+    known.producer = envelope.producer;
+    return absl::OkStatus();
+  };
+  return store->ForEach(visitor);
+}
+
+absl::StatusOr<std::string> FromStore(LocalStore* store, const PackItem& item, const Known& known) {
+  const Lookup found = store->Get(item.kind, known.key, item.digest);
+  if (!found.hit) return absl::NotFoundError(found.detail);
+  Envelope envelope;
+  envelope.kind = item.kind;
+  envelope.verified = item.kind == RecordKind::kKernel && KernelPayloadVerified(found.payload);
+  envelope.created_unix_s = known.created_unix_s;
+  envelope.producer = known.producer;
+  envelope.arch = ArchOfKey(known.key);
+  envelope.key = known.key;
+  envelope.payload = found.payload;
+  return EncodeEnvelope(envelope);
+}
+
+absl::StatusOr<std::string> FromPacks(const PackList& packs, const PackItem& item) {
+  for (const auto& pack : packs) {
+    const auto bytes = pack->ReadEnvelopeBytes(item.kind, item.digest);
+    if (bytes.ok()) return bytes->str();
+  }
+  return absl::NotFoundError("record is in no tier");
+}
+
+void IndexPacks(LocalStore* store, const PackList& packs, Index* index) {
+  for (const auto& pack : packs) {
+    for (const PackEntry& entry : pack->manifest().entries) {
+      if (store != nullptr && store->IsQuarantined(entry.kind, entry.digest, nullptr)) continue;
+      index->emplace(Id(entry.kind, entry.digest), Known());
+    }
+  }
+}
+
+std::vector<PackItem> ItemsOf(const Index& index, const std::vector<PackItem>* only) {
+  if (only != nullptr) return *only;
+  std::vector<PackItem> items;
+  items.reserve(index.size());
+  for (const auto& [id, known] : index) items.push_back(PackItem{id.first, id.second});
+  return items;
+}
+
+absl::StatusOr<PackReport> ExportUnguarded(LocalStore* store, const PackList& packs,
+                                           const std::vector<PackItem>* only,
+                                           const PackWriteOptions& options) {
+  Index index;
+  if (store != nullptr) SINTER_RETURN_IF_ERROR(IndexStore(store, &index));
+  IndexPacks(store, packs, &index);
+  const auto source = [&](const PackItem& item) -> absl::StatusOr<std::string> {
+    const auto found = index.find(Id(item.kind, item.digest));
+    if (found == index.end()) return absl::NotFoundError("record is in no tier");
+    if (found->second.in_store) {
+      absl::StatusOr<std::string> bytes = FromStore(store, item, found->second);
+      if (bytes.ok()) return bytes;
+    }
+    return FromPacks(packs, item);
+  };
+  return WritePack(options, ItemsOf(index, only), source);
+}
+
+// Whether the pack's record is what its entry and `check` say.
+bool IsSound(const PackEntry& entry, const EnvelopeVerdict& verdict, const RecordCheck& check) {
+  const Envelope& envelope = verdict.envelope;
+  return verdict.ok && Sha256(envelope.key) == entry.digest && envelope.kind == entry.kind &&
+         RunCheck(check, envelope.kind, envelope.key, envelope.payload).ok();
+}
+
+absl::StatusOr<ImportReport> ImportUnguarded(const PackReader& pack, LocalStore* store,
+                                             const RecordCheck& check) {
+  SINTER_RETURN_IF_ERROR(store->usable());
+  ImportReport report;
+  for (const PackEntry& entry : pack.manifest().entries) {
+    const auto bytes = pack.ReadEnvelopeBytes(entry.kind, entry.digest);
+    const EnvelopeVerdict verdict = bytes.ok() ? ReadEnvelope(*bytes) : EnvelopeVerdict();
+    if (!IsSound(entry, verdict, check)) {
+      ++report.refused;
+      continue;
+    }
+    const absl::Status put = store->PutRecord(entry.digest, verdict.envelope);
+    const bool own = absl::IsFailedPrecondition(put) || absl::IsOutOfRange(put);
+    if (!put.ok() && !own) return put;  // no fault of this record
+    ++(put.ok() ? report.stored : report.refused);
+  }
+  return report;
+}
+
+template <typename Report, typename Call>
+absl::StatusOr<Report> Guarded(const Call& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("pack: out of memory");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<PackReport> ExportPack(LocalStore* store, const PackList& packs,
+                                      const std::vector<PackItem>* only,
+                                      const PackWriteOptions& options) {
+  return Guarded<PackReport>([&] { return ExportUnguarded(store, packs, only, options); });
+}
+
+absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, LocalStore* store,
+                                        const RecordCheck& check) {
+  return Guarded<ImportReport>([&] { return ImportUnguarded(pack, store, check); });
 }
 
 }  // namespace sinter

@@ -1,4 +1,5 @@
-// PackWriter: records into one pack file, in one pass, a record in memory at a time.
+// Records into one pack file, in one pass, a record in memory at a time; and from a pack back into
+// a store.
 #ifndef SINTER_CACHE_PACK_PACK_WRITER_H_
 #define SINTER_CACHE_PACK_PACK_WRITER_H_
 
@@ -9,7 +10,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cache/pack/pack_reader.h"
+#include "cache/record/record_check.h"
 #include "cache/store/files.h"
+#include "cache/store/local_store.h"
 #include "src/base/digest.h"
 #include "src/base/ports.h"
 #include "src/base/signing.h"
@@ -43,6 +47,24 @@ using EnvelopeSource = std::function<absl::StatusOr<std::string>(const PackItem&
 // less the umask. RESOURCE_EXHAUSTED when memory runs out or a limit of the format is passed.
 absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vector<PackItem> items,
                                      const EnvelopeSource& source);
+
+// Packs the records of `store` (may be null) and of `packs`, each once: the store's, else the first
+// pack's. With `only`, just those; others of the list count as skipped when no tier has them. What
+// is quarantined or unsound is left out. RESOURCE_EXHAUSTED when memory runs out, here and below;
+// bad_alloc when there is none for the status either.
+absl::StatusOr<PackReport> ExportPack(LocalStore* store, const PackList& packs,
+                                      const std::vector<PackItem>* only,
+                                      const PackWriteOptions& options);
+
+struct ImportReport {
+  uint64_t stored = 0;   // now in the store, whoever put them there
+  uint64_t refused = 0;  // quarantined there, too large, damaged in the pack, or found wrong
+};
+
+// Puts every sound record of `pack` that `check` lets pass into `store`. A verified kernel there is
+// never replaced by an unverified one. Fails only for trouble that the next record would meet too.
+absl::StatusOr<ImportReport> ImportPack(const PackReader& pack, LocalStore* store,
+                                        const RecordCheck& check = nullptr);
 
 }  // namespace sinter
 

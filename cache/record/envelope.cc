@@ -14,7 +14,6 @@ namespace {
 
 constexpr char kMagic[] = "SNTRREC\n";
 constexpr uint64_t kMagicSize = 8;
-constexpr uint64_t kFixedBytes = kMagicSize + 4 + 32 + 2 + 4 + 8 + 4 * 8;  // all but the strings
 
 EnvelopeVerdict Refuse(MissReason reason, std::string detail) {
   EnvelopeVerdict verdict;
@@ -108,29 +107,19 @@ EnvelopeVerdict ExplainMismatch(absl::string_view got, absl::string_view want) {
 
 }  // namespace
 
-uint64_t EnvelopeBytes(const Envelope& envelope) {
-  return kFixedBytes + envelope.producer.size() + envelope.arch.size() + envelope.key.size() +
-         envelope.payload.size();
-}
-
-void AppendEnvelope(const Envelope& envelope, const RecordFormat& format, std::string* out) {
+std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format) {
   ByteWriter head;
   head.Raw(absl::string_view(kMagic, kMagicSize));
   head.U32(format.envelope);
-  const size_t hash_at = out->size() + head.str().size(), hash_size = Digest().bytes.size();
+  const size_t hash_at = head.str().size(), hash_size = Digest().bytes.size();
   head.Raw(Digest().View());  // its place, until the body is there to be hashed
   EncodeBody(envelope, &head);
-  out->append(head.str());
-  out->append(envelope.payload.data(), envelope.payload.size());
-  const Digest hash = TreeSha256(absl::string_view(*out).substr(hash_at + hash_size));
-  out->replace(hash_at, hash_size, hash.View().data(), hash_size);
-}
-
-std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format) {
   std::string bytes;
-  bytes.reserve(EnvelopeBytes(envelope));
-  AppendEnvelope(envelope, format, &bytes);
-  return bytes;
+  bytes.reserve(head.str().size() + envelope.payload.size());
+  bytes.append(head.str());
+  bytes.append(envelope.payload.data(), envelope.payload.size());
+  const Digest hash = TreeSha256(absl::string_view(bytes).substr(hash_at + hash_size));
+  return bytes.replace(hash_at, hash_size, hash.View().data(), hash_size);
 }
 
 namespace {

@@ -32,9 +32,6 @@ struct Envelope {
 };
 
 std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format = {});
-// The same behind what `out` holds, and its size.
-void AppendEnvelope(const Envelope& envelope, const RecordFormat& format, std::string* out);
-uint64_t EnvelopeBytes(const Envelope& envelope);
 
 struct EnvelopeVerdict {
   bool ok = false;

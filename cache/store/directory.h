@@ -1,11 +1,11 @@
-// The folder of the local tier: opened by descriptor, checked for who may write it, and the names
-// inside it.
+// The folder of the local tier: opened by descriptor, checked for who may write it; the names
+// inside it; and how a file appears there, whole or not at all.
 //
 //   <root>/v1/obj/<2 hex>/<62 hex>.ldb   one kernel record; .bad beside it: quarantined
 //   <root>/v1/plan/<2 hex>/<62 hex>.ldb  one plan record; .bad likewise
 //   <root>/v1/locks                      0 bytes; byte ranges are single-flight locks
 //   <root>/v1/bad/                       damaged and quarantined files, bounded
-//   <root>/v1/db/, v1/db.lock            the database of an owning process, and whose it is
+//   <root>/v1/db/, v1/db.lock            of versions that could keep a leveldb::DB here; left alone
 #ifndef SINTER_CACHE_STORE_DIRECTORY_H_
 #define SINTER_CACHE_STORE_DIRECTORY_H_
 
@@ -87,6 +87,20 @@ absl::Status CheckOurs(const StoreDirectory& dir);
 
 // Makes `path` (one or more levels below v1), mode 0700. OK when it is there.
 absl::Status MakeFolders(const StoreDirectory& dir, const std::string& path);
+
+enum class PublishMode {
+  kNew,      // ALREADY_EXISTS when the name is taken; the file there is left alone
+  kReplace,  // takes the place of whatever has the name
+};
+
+// Writes `bytes` to an unnamed file (O_TMPFILE) beside `path` and links it; where the file system
+// knows no unnamed files or /proc is absent, and on network file systems, to a file with a random
+// name that is linked and removed. Makes the folder. Readers with the old file open keep it. A
+// killed writer leaves nothing, or at worst one ".tmp-" name, which the janitor removes. On failure
+// nothing is published.
+constexpr char kTempPrefix[] = ".tmp-";
+absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::string_view bytes,
+                     PublishMode mode, bool sync);
 
 }  // namespace sinter
 

@@ -8,7 +8,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,6 +49,39 @@ class FileOps {
   // One byte of an open-file-description lock. Taking it fails with EAGAIN when it is held.
   virtual int LockByte(int fd, off_t offset);
   virtual int UnlockByte(int fd, off_t offset);
+};
+
+// System calls that look and never change anything, as on a read-only file system. Everything that
+// would change a file or a folder fails with EROFS before it reaches `below`.
+class ReadOnlyFiles : public FileOps {
+ public:
+  explicit ReadOnlyFiles(std::shared_ptr<FileOps> below) : below_(std::move(below)) {}
+  int OpenAt(int dir, const char* path, int flags, mode_t mode) override;
+  int Close(int fd) override { return below_->Close(fd); }
+  int Stat(int fd, struct stat* out) override { return below_->Stat(fd, out); }
+  int StatAt(int dir, const char* path, struct stat* out) override {
+    return below_->StatAt(dir, path, out);
+  }
+  ssize_t PRead(int fd, void* to, size_t size, off_t offset) override {
+    return below_->PRead(fd, to, size, offset);
+  }
+  int List(int dir, const char* path, std::vector<std::string>* names) override {
+    return below_->List(dir, path, names);
+  }
+  int FileSystemType(int fd, int64_t* magic) override { return below_->FileSystemType(fd, magic); }
+  ssize_t Write(int, const void*, size_t) override;
+  int Sync(int) override;
+  int LinkFd(int, int, const char*) override;
+  int LinkAt(int, const char*, const char*) override;
+  int RenameAt(int, const char*, const char*, unsigned) override;
+  int UnlinkAt(int, const char*) override;
+  int MkdirAt(int, const char*, mode_t) override;
+  int RmdirAt(int, const char*) override;
+  int TouchAt(int, const char*) override;
+  int LockByte(int, off_t) override;
+
+ private:
+  std::shared_ptr<FileOps> below_;
 };
 
 // Owns one descriptor of `ops`.

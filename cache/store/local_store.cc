@@ -6,8 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cache/key/key.h"
+#include "cache/record/kernel_record.h"
 #include "cache/store/build_locks.h"
-#include "cache/store/publish.h"
 #include "cache/store/quarantine.h"
 #include "cache/store/table.h"
 #include "src/base/status.h"
@@ -68,10 +69,6 @@ Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view k
   return found;
 }
 
-}  // namespace
-
-namespace {
-
 template <typename ReadEnvelope>
 EnvelopeVerdict VerifyWith(const ReadEnvelope& read, absl::string_view file, RecordKind kind,
                            const Digest& digest, absl::string_view key,
@@ -108,8 +105,13 @@ EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Di
   return VerifyRecordFile(file, kind, digest, key, format);
 }
 
-LocalStore::LocalStore(LocalStoreOptions options)
-    : RecordStore(options.producer, options.format), options_(std::move(options)) {
+absl::Status CheckRecordSize(uint64_t bytes) {
+  if (bytes <= kMaxRecordFileBytes) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("put: ", bytes, " bytes, at most ", kMaxRecordFileBytes));
+}
+
+LocalStore::LocalStore(LocalStoreOptions options) : options_(std::move(options)) {
   if (options_.ops == nullptr) options_.ops = std::make_shared<FileOps>();
   auto directory = Open();
   usable_ = directory.status();
@@ -179,9 +181,9 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
     if (!buried.ok())
       return Lookup::Miss(MissReason::kIoError, std::string(buried.status().message()));
     if (*buried) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
-    const Found found = ReadRecord(*dir, kind, key, digest, format(), [&](const struct stat& st) {
-      return IsKnown(kind, digest, st);
-    });
+    const Found found =
+        ReadRecord(*dir, kind, key, digest, options_.format,
+                   [&](const struct stat& st) { return IsKnown(kind, digest, st); });
     if (!found.verdict.ok) {
       const MissReason reason = found.verdict.reason;
       if (reason == MissReason::kDamaged && found.opened) PutAside(*dir, kind, digest, found.st);
@@ -204,7 +206,7 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
 // Whether a put has nothing to do: the same record, or a better one, is there. Puts damage away.
 bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest,
                                   const Envelope& envelope) {
-  const Found old = ReadRecord(dir, envelope.kind, envelope.key, digest, format(),
+  const Found old = ReadRecord(dir, envelope.kind, envelope.key, digest, options_.format,
                                [](const struct stat&) { return false; });
   if (old.verdict.ok) {
     const Envelope& there = old.verdict.envelope;
@@ -228,9 +230,8 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope,
   // Looked at first: another process is often done already, and a table costs more than a look.
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
   if (table->empty()) {
-    SINTER_ASSIGN_OR_RETURN(
-        *table, BuildTable(TableUserKey(envelope.kind, digest), EnvelopeBytes(envelope),
-                           [&](std::string* to) { AppendEnvelope(envelope, format(), to); }));
+    *table =
+        BuildTable(TableUserKey(envelope.kind, digest), EncodeEnvelope(envelope, options_.format));
     SINTER_RETURN_IF_ERROR(CheckRecordSize(table->size()));
   }
   const absl::Status fresh = Publish(*dir, path, *table, PublishMode::kNew, options_.sync);
@@ -252,19 +253,20 @@ absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelop
   }
 }
 
-absl::Status LocalStore::PutUnread(RecordKind kind, const Digest& digest,
-                                   absl::string_view envelope) {
+absl::Status LocalStore::Put(RecordKind kind, absl::string_view key, const Digest& digest,
+                             absl::string_view payload) {
   try {
-    const DirectoryPtr dir = Directory();
-    if (dir == nullptr) return absl::UnavailableError("put: the folder cannot be opened");
-    SINTER_ASSIGN_OR_RETURN(const bool buried, IsBuried(*dir, kind, digest, nullptr));
-    if (buried) return absl::FailedPreconditionError("put: key is quarantined");
-    SINTER_ASSIGN_OR_RETURN(const std::string table,
-                            BuildTable(TableUserKey(kind, digest), envelope));
-    SINTER_RETURN_IF_ERROR(CheckRecordSize(table.size()));
-    const absl::Status put =
-        Publish(*dir, RecordPath(kind, digest), table, PublishMode::kNew, options_.sync);
-    return absl::IsAlreadyExists(put) ? absl::OkStatus() : put;
+    SINTER_RETURN_IF_ERROR(CheckRecordSize(key.size() + payload.size()));
+    Envelope envelope;
+    envelope.kind = kind;
+    envelope.verified =
+        kind == RecordKind::kKernel && KernelPayloadVerified(payload, options_.format);
+    envelope.created_unix_s = NowUnixSeconds();
+    envelope.producer = options_.producer;
+    envelope.arch = ArchOfKey(key);
+    envelope.key = key;
+    envelope.payload = payload;
+    return PutRecord(digest, envelope);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }
@@ -275,8 +277,8 @@ bool LocalStore::PutAway(RecordKind kind, absl::string_view key, const Digest& d
   try {
     const DirectoryPtr dir = Directory();
     if (dir == nullptr) return false;
-    const Found there =
-        ReadRecord(*dir, kind, key, digest, format(), [](const struct stat&) { return false; });
+    const Found there = ReadRecord(*dir, kind, key, digest, options_.format,
+                                   [](const struct stat&) { return false; });
     if (!there.verdict.ok) return false;
     if (payloads.count(Sha256(there.verdict.envelope.payload)) == 0) return false;
     return PutAside(*dir, kind, digest, there.st);

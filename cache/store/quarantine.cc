@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "cache/store/publish.h"
 #include "src/base/status.h"
 
 #ifndef RENAME_NOREPLACE

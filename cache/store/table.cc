@@ -1,117 +1,181 @@
 #include "cache/store/table.h"
 
-#include <algorithm>
-#include <memory>
-#include <new>
+#include <leveldb/comparator.h>
+#include <leveldb/env.h>
+#include <leveldb/iterator.h>
+#include <leveldb/options.h>
+#include <leveldb/table.h>
+#include <leveldb/table_builder.h>
 
-#include "absl/status/status.h"
+#include <utility>
+
 #include "absl/strings/str_cat.h"
-#include "cache/store/crc32c.h"
-#include "cache/store/table_blocks.h"
-#include "src/base/codec.h"
+#include "absl/strings/strip.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint64_t kFooterSize = kTableFooterBytes;
-constexpr uint64_t kInternalTrailerSize = 8;
-constexpr uint64_t kSequence = 1;  // every key is written once
-constexpr uint64_t kTypeValue = 1;
+constexpr uint64_t kFooterBytes = 48;
+constexpr size_t kLeastRead = 5;  // of a block: its compression type and its checksum
+// Sequence 1 (every key is written once) and the type of a value, as the end of an internal key.
+constexpr absl::string_view kInternalTrailer("\1\1\0\0\0\0\0\0", 8);
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("table: ", what));
 }
 
-// The block's contents if it lies wholly before the footer and is uncompressed.
-absl::StatusOr<absl::string_view> BlockAt(absl::string_view file, const BlockSpan& span,
-                                          absl::string_view what) {
-  if (!EndsBy(span, file.size() - kFooterSize)) {
-    return Bad(absl::StrCat(what, " block passes the end"));
-  }
-  if (file[span.offset + span.size] != kNoCompression)
-    return Bad(absl::StrCat(what, " block type"));
-  return file.substr(span.offset, span.size);
+absl::Status ToStatus(const leveldb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat("table: ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  return absl::UnavailableError(text);
 }
 
-struct BlockEntry {
-  absl::string_view key, value;
+leveldb::Status ToLevelDb(const absl::Status& status) {
+  if (status.ok()) return leveldb::Status::OK();
+  const std::string text(status.message());
+  return absl::IsDataLoss(status) ? leveldb::Status::Corruption(text)
+                                  : leveldb::Status::IOError(text);
+}
+
+leveldb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+absl::string_view ToView(const leveldb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
+
+// LevelDB's order of internal keys, as far as a table of one entry asks for it: the key is not
+// shortened in the index, since a leveldb::DB aborts on one shorter than its trailer.
+class OneKeyOrder : public leveldb::Comparator {
+ public:
+  int Compare(const leveldb::Slice& a, const leveldb::Slice& b) const override {
+    return a.compare(b);
+  }
+  const char* Name() const override { return "leveldb.InternalKeyComparator"; }
+  void FindShortestSeparator(std::string*, const leveldb::Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
 };
 
-// The entry of a block of exactly one, behind which stands one restart point at 0.
-absl::StatusOr<BlockEntry> OnlyEntry(absl::string_view block, absl::string_view what) {
-  EntryLengths lengths;
-  if (!TakeLengths(&block, &lengths) || lengths.shared != 0 || lengths.key > block.size() ||
-      lengths.value > block.size() - lengths.key) {
-    return Bad(absl::StrCat(what, " entry"));
-  }
-  BlockEntry entry;
-  entry.key = block.substr(0, lengths.key);
-  entry.value = block.substr(lengths.key, lengths.value);
-  ByteReader restarts(block.substr(lengths.key + lengths.value));
-  const uint32_t restart = restarts.U32(), count = restarts.U32();
-  if (!restarts.AtEnd() || restart != 0 || count != 1) {
-    return Bad(absl::StrCat(what, " holds more than one entry"));
-  }
-  return entry;
+// Blocks end where the writer says so, never by their size.
+leveldb::Options TableOptions(const leveldb::Comparator* order) {
+  leveldb::Options options;
+  options.comparator = order;
+  options.compression = leveldb::kNoCompression;
+  options.block_size = size_t{1} << 30;
+  options.paranoid_checks = true;  // asks the index's checksum
+  return options;
 }
 
-// LevelDB does not read the meta block of a table without filters, so its checksum goes unasked. It
-// is always the same.
-absl::Status CheckMetaBlock(absl::string_view file, const BlockSpan& span) {
-  SINTER_RETURN_IF_ERROR(BlockAt(file, span, "meta").status());
-  const absl::string_view got = file.substr(span.offset, span.size + kBlockTrailerSize);
-  return got == kMetaBlock ? absl::OkStatus() : Bad("meta block differs");
-}
+class StringFile : public leveldb::WritableFile {
+ public:
+  explicit StringFile(std::string* out) : out_(out) {}
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    out_->append(data.data(), data.size());
+    return leveldb::Status::OK();
+  }
+  leveldb::Status Close() override { return leveldb::Status::OK(); }
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
+  leveldb::Status Sync() override { return leveldb::Status::OK(); }
 
-struct Layout {
-  BlockSpan data, index;
-  BlockEntry index_entry;
+ private:
+  std::string* const out_;
 };
 
-// The blocks of a table of one entry: one data block, the meta block, the index block, the footer,
-// adjoining and nothing else. No checksum is asked yet.
-absl::StatusOr<Layout> ReadLayout(absl::string_view file) {
-  if (file.size() < kFooterSize) return Bad(absl::StrCat(file.size(), " bytes"));
-  SINTER_ASSIGN_OR_RETURN(const TableFooter footer,
-                          ReadFooter(file.substr(file.size() - kFooterSize), file.size()));
-  SINTER_RETURN_IF_ERROR(CheckMetaBlock(file, footer.meta));
-  Layout layout;
-  layout.index = footer.index;
-  SINTER_ASSIGN_OR_RETURN(const absl::string_view index, BlockAt(file, footer.index, "index"));
-  SINTER_ASSIGN_OR_RETURN(layout.index_entry, OnlyEntry(index, "index"));
-  absl::string_view handle = layout.index_entry.value;
-  if (!TakeHandle(&handle, &layout.data) || !handle.empty()) return Bad("index handle");
-  if (layout.data.offset != 0) return Bad("data block does not start the file");
-  SINTER_RETURN_IF_ERROR(BlockAt(file, layout.data, "data").status());
-  const BlockSpan& meta = footer.meta;
-  if (meta.offset != layout.data.size + kBlockTrailerSize ||
-      layout.index.offset != meta.offset + meta.size + kBlockTrailerSize ||
-      file.size() != layout.index.offset + layout.index.size + kBlockTrailerSize + kFooterSize) {
-    return Bad("blocks do not adjoin");
+// A builder that may be destroyed at any time, which LevelDB's aborts the process for.
+class Builder {
+ public:
+  Builder(const leveldb::Options& options, leveldb::WritableFile* file) : builder_(options, file) {}
+  ~Builder() {
+    if (!finishing_) builder_.Abandon();
   }
-  return layout;
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  void AddBlock(absl::string_view key, absl::string_view value) {
+    builder_.Add(ToSlice(key), ToSlice(value));
+    builder_.Flush();
+  }
+  void Finish() {
+    finishing_ = true;
+    (void)builder_.Finish();  // a StringFile never fails
+  }
+
+ private:
+  leveldb::TableBuilder builder_;
+  bool finishing_ = false;
+};
+
+// A table in memory. What it reads are slices of that memory, so values are never copied.
+class MemoryFile : public leveldb::RandomAccessFile {
+ public:
+  explicit MemoryFile(absl::string_view bytes) : bytes_(bytes) {}
+  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result, char*) const override {
+    if (n < kLeastRead || offset > bytes_.size() || n > bytes_.size() - offset) {
+      return leveldb::Status::Corruption("a block passes the end");
+    }
+    *result = ToSlice(bytes_.substr(offset, n));
+    return leveldb::Status::OK();
+  }
+
+ private:
+  const absl::string_view bytes_;
+};
+
+class SourceFile : public leveldb::RandomAccessFile {
+ public:
+  SourceFile(TableReader::Source source, uint64_t bytes)
+      : source_(std::move(source)), bytes_(bytes) {}
+  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
+                       char* scratch) const override {
+    if (n < kLeastRead || offset > bytes_ || n > bytes_ - offset) {
+      return leveldb::Status::Corruption("a block passes the end");
+    }
+    const absl::Status read = source_(offset, scratch, n);
+    if (read.ok()) *result = leveldb::Slice(scratch, n);
+    return ToLevelDb(read);
+  }
+
+ private:
+  const TableReader::Source source_;
+  const uint64_t bytes_;
+};
+
+bool TakeVarint(absl::string_view* in, uint64_t* out) {
+  *out = 0;
+  for (int shift = 0; shift < 64 && !in->empty(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(in->front());
+    in->remove_prefix(1);
+    *out |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
 }
 
-// `span` was found to lie inside `file`.
-absl::Status CheckCrc(absl::string_view file, const BlockSpan& span, absl::string_view what) {
-  return CheckBlockCrc(file.substr(span.offset, span.size + kBlockTrailerSize), what);
+// The footer has no checksum, and LevelDB makes room for the blocks that it names before it asks
+// whether the file is as large.
+absl::Status CheckFooter(absl::string_view footer, uint64_t file_bytes) {
+  for (const char* what : {"meta", "index"}) {
+    uint64_t offset = 0, size = 0;
+    if (!TakeVarint(&footer, &offset) || !TakeVarint(&footer, &size)) return Bad("footer");
+    if (size > file_bytes) return Bad(absl::StrCat("the ", what, " block passes the end"));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<TableEntry> ReadChecked(absl::string_view file) {
-  SINTER_ASSIGN_OR_RETURN(const Layout layout, ReadLayout(file));
-  SINTER_RETURN_IF_ERROR(CheckCrc(file, layout.index, "index"));
-  SINTER_RETURN_IF_ERROR(CheckCrc(file, layout.data, "data"));
-  SINTER_ASSIGN_OR_RETURN(const BlockEntry found,
-                          OnlyEntry(file.substr(layout.data.offset, layout.data.size), "data"));
-  if (found.key != layout.index_entry.key) return Bad("index key differs");
-  if (found.key.size() < kInternalTrailerSize) return Bad("entry key is too short");
-  const absl::string_view trailer = found.key.substr(found.key.size() - kInternalTrailerSize);
-  if (ByteReader(trailer).U64() != (kSequence << 8 | kTypeValue)) return Bad("entry key trailer");
-  TableEntry entry;
-  entry.user_key = found.key.substr(0, found.key.size() - kInternalTrailerSize);
-  entry.value = found.value;
-  return entry;
+absl::StatusOr<std::unique_ptr<leveldb::Table>> OpenTable(const leveldb::Options& options,
+                                                          leveldb::RandomAccessFile* file,
+                                                          uint64_t bytes) {
+  leveldb::Table* table = nullptr;
+  SINTER_RETURN_IF_ERROR(ToStatus(leveldb::Table::Open(options, file, bytes, &table)));
+  return std::unique_ptr<leveldb::Table>(table);
+}
+
+leveldb::ReadOptions AskingChecksums() {
+  leveldb::ReadOptions options;
+  options.verify_checksums = true;
+  return options;
+}
+
+bool LiesIn(absl::string_view part, absl::string_view whole) {
+  return part.data() >= whole.data() && part.data() <= whole.data() + whole.size() &&
+         part.size() <= static_cast<size_t>(whole.data() + whole.size() - part.data());
 }
 
 }  // namespace
@@ -120,35 +184,86 @@ std::string TableUserKey(RecordKind kind, const Digest& digest) {
   return absl::StrCat(kind == RecordKind::kKernel ? "k/" : "p/", digest.View());
 }
 
-absl::StatusOr<std::string> BuildTable(absl::string_view user_key, absl::string_view value) {
-  return BuildTable(user_key, value.size(),
-                    [&](std::string* file) { file->append(value.data(), value.size()); });
-}
-
-absl::StatusOr<std::string> BuildTable(absl::string_view user_key, uint64_t value_bytes,
-                                       const std::function<void(std::string*)>& append) {
-  try {
-    ByteWriter key;
-    key.Raw(user_key);
-    key.U64(kSequence << 8 | kTypeValue);
-    std::string file, handle;
-    file.reserve(value_bytes + 512);
-    PutHandle(PutBlock(key.str(), value_bytes, append, &file), &handle);
-    const BlockSpan meta{file.size(), kMetaBlock.size() - kBlockTrailerSize};
-    file.append(kMetaBlock.data(), kMetaBlock.size());
-    PutFooter(meta, PutBlock(key.str(), handle, &file), &file);
-    return file;
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("table: out of memory");
-  }
+std::string BuildTable(absl::string_view user_key, absl::string_view value) {
+  const OneKeyOrder order;
+  std::string table;
+  table.reserve(value.size() + 2 * user_key.size() + 256);
+  StringFile file(&table);
+  Builder builder(TableOptions(&order), &file);
+  builder.AddBlock(absl::StrCat(user_key, kInternalTrailer), value);
+  builder.Finish();
+  return table;
 }
 
 absl::StatusOr<TableEntry> ReadTable(absl::string_view file) {
-  try {
-    return ReadChecked(file);  // only the texts of refusals allocate
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("table: out of memory");
+  if (file.size() < kFooterBytes) return Bad(absl::StrCat(file.size(), " bytes"));
+  SINTER_RETURN_IF_ERROR(CheckFooter(file.substr(file.size() - kFooterBytes), file.size()));
+  const OneKeyOrder order;
+  MemoryFile memory(file);
+  SINTER_ASSIGN_OR_RETURN(const auto table, OpenTable(TableOptions(&order), &memory, file.size()));
+  const std::unique_ptr<leveldb::Iterator> at(table->NewIterator(AskingChecksums()));
+  at->SeekToFirst();
+  SINTER_RETURN_IF_ERROR(ToStatus(at->status()));
+  if (!at->Valid()) return Bad("no entry");
+  absl::string_view key = ToView(at->key());
+  if (!absl::ConsumeSuffix(&key, kInternalTrailer)) return Bad("entry key trailer");
+  const TableEntry entry{std::string(key), ToView(at->value())};
+  if (!LiesIn(entry.value, file)) return Bad("a compressed block");
+  at->Next();
+  SINTER_RETURN_IF_ERROR(ToStatus(at->status()));
+  if (at->Valid()) return Bad("more than one entry");
+  return entry;
+}
+
+struct TableWriter::Parts {
+  explicit Parts(std::string* out)
+      : file(out), builder(TableOptions(leveldb::BytewiseComparator()), &file) {}
+  StringFile file;
+  Builder builder;
+};
+
+TableWriter::TableWriter(std::string* out) : parts_(std::make_unique<Parts>(out)) {}
+TableWriter::~TableWriter() = default;
+
+void TableWriter::Add(absl::string_view key, absl::string_view value) {
+  parts_->builder.AddBlock(key, value);
+}
+
+void TableWriter::Finish() { parts_->builder.Finish(); }
+
+struct TableReader::Opened {
+  Opened(Source source, uint64_t bytes) : file(std::move(source), bytes) {}
+  SourceFile file;
+  std::unique_ptr<leveldb::Table> table;
+};
+
+absl::StatusOr<TableReader> TableReader::Open(Source source, uint64_t table_bytes) {
+  if (table_bytes < kFooterBytes) return Bad(absl::StrCat(table_bytes, " bytes"));
+  char footer[kFooterBytes];
+  SINTER_RETURN_IF_ERROR(source(table_bytes - kFooterBytes, footer, sizeof(footer)));
+  SINTER_RETURN_IF_ERROR(CheckFooter(absl::string_view(footer, sizeof(footer)), table_bytes));
+  const auto opened = std::make_shared<Opened>(std::move(source), table_bytes);
+  SINTER_ASSIGN_OR_RETURN(opened->table, OpenTable(TableOptions(leveldb::BytewiseComparator()),
+                                                   &opened->file, table_bytes));
+  TableReader reader;
+  reader.opened_ = opened;
+  return reader;
+}
+
+absl::StatusOr<SharedBytes> TableReader::Find(absl::string_view key) const {
+  struct Entry {
+    std::shared_ptr<const Opened> opened;
+    std::unique_ptr<leveldb::Iterator> at;  // owns the block; goes first
+  };
+  const auto entry = std::make_shared<Entry>();
+  entry->opened = opened_;
+  entry->at.reset(opened_->table->NewIterator(leveldb::ReadOptions()));
+  entry->at->Seek(ToSlice(key));
+  SINTER_RETURN_IF_ERROR(ToStatus(entry->at->status()));
+  if (!entry->at->Valid() || ToView(entry->at->key()) != key) {
+    return absl::NotFoundError("table: no such entry");
   }
+  return SharedBytes(entry, ToView(entry->at->value()));
 }
 
 }  // namespace sinter

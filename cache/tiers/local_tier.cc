@@ -1,13 +1,15 @@
 #include "cache/tiers/local_tier.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <exception>
 #include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/janitor/janitor.h"
-#include "cache/store/database_store.h"
-#include "cache/store/local_store.h"
-#include "src/base/status.h"
+#include "cache/store/upkeep.h"
+#include "src/base/exit_gate.h"
 
 namespace sinter {
 namespace {
@@ -18,6 +20,72 @@ constexpr uint64_t kSweepShare = 32;  // of the cap, written by this process bet
 constexpr size_t kMostHeldLocks = 256;
 
 }  // namespace
+
+WriteBehind::~WriteBehind() {
+  std::thread thread;
+  {
+    const auto state = states_.Lock();
+    state->closing = true;
+    state->more.notify_all();
+    thread = std::move(state->thread);
+  }
+  if (thread.joinable()) thread.join();
+}
+
+bool WriteBehind::Push(uint64_t bytes, std::function<void()> job) {
+  const auto state = states_.Lock();
+  const bool fits =
+      state->jobs.size() < max_jobs_ &&
+      (bytes <= max_bytes_ - std::min(state->bytes, max_bytes_) || state->jobs.empty());
+  if (!fits || !Start(&states_, &*state)) return false;
+  state->jobs.push_back(Job{bytes, std::move(job)});
+  state->bytes += bytes;
+  ++state->pushed;
+  state->more.notify_one();
+  return true;
+}
+
+void WriteBehind::Flush() {
+  auto state = states_.Lock();
+  const uint64_t goal = state->pushed;
+  while (state->done < goal) state->less.wait(state.lock());
+}
+
+bool WriteBehind::Start(States* states, State* state) {
+  if (state->thread.joinable()) return true;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    state->thread = std::thread(Run, states);
+  } catch (const std::exception&) {
+    // No thread, or no memory for one: nothing is accepted.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return state->thread.joinable();
+}
+
+void WriteBehind::Run(States* states) {
+  auto state = states->Lock();
+  for (;;) {
+    while (state->jobs.empty() && !state->closing) state->more.wait(state.lock());
+    if (state->jobs.empty()) return;
+    const uint64_t bytes = state->jobs.front().bytes;
+    std::function<void()> run = std::move(state->jobs.front().run);
+    state.lock().unlock();
+    try {
+      const ExitGate::Pass inside;
+      if (inside) run();
+    } catch (...) {  // dropped: what is not written is a miss later
+    }
+    run = nullptr;  // what the job held is released before anybody hears that it is done
+    state.lock().lock();
+    state->jobs.pop_front();
+    state->bytes -= bytes;
+    ++state->done;
+    state->less.notify_all();
+  }
+}
 
 LocalTier::LocalTier(const TierOptions& options)
     : options_(options), unswept_bytes_(options.local_bytes) {
@@ -34,41 +102,14 @@ LocalTier::LocalTier(const TierOptions& options)
 LocalTier::~LocalTier() = default;
 
 void LocalTier::OpenStore() {
-  LocalStoreOptions tables;
-  tables.root = options_.local_root;
-  tables.producer = options_.producer;
-  tables.sync = options_.sync;
-  tables.ops = options_.ops;
-  tables.format = options_.format;
-  tables_ = std::make_unique<LocalStore>(std::move(tables));
-  usable_ = tables_->usable();
-  if (!usable_.ok() || options_.local_kind != LocalStoreKind::kDatabase) return;
-  DatabaseStoreOptions database;
-  database.root = options_.local_root;
-  database.producer = options_.producer;
-  database.sync = options_.sync;
-  database.ops = options_.ops;
-  database.format = options_.format;
-  database.log = options_.log;
-  database_ = std::make_unique<DatabaseStore>(std::move(database));
-  const absl::Status& opened = database_->usable();
-  if (opened.ok()) return;
-  configured_ = Annotate(opened, "cache: the store is leveldb-db");
-  if (absl::IsAborted(opened)) lock_refused_.fetch_add(1, std::memory_order_relaxed);
-  options_.log.Log(LogLevel::kWarn,
-                   absl::StrCat("cache: sealed tables instead of leveldb-db: ", opened.message()));
-  database_.reset();
-}
-
-absl::Status LocalTier::configured() const {
-  const bool child = database_ != nullptr && !database_->mine();
-  if (!child) return configured_;
-  return absl::UnavailableError("cache: the store is leveldb-db, and the parent's, after a fork");
-}
-
-// In the child of a fork the database is the parent's, and the child uses tables.
-RecordStore* LocalTier::store() const {
-  return database_ != nullptr && database_->mine() ? database_.get() : tables_.get();
+  LocalStoreOptions options;
+  options.root = options_.local_root;
+  options.producer = options_.producer;
+  options.sync = options_.sync;
+  options.ops = options_.ops;
+  options.format = options_.format;
+  store_ = std::make_unique<LocalStore>(std::move(options));
+  usable_ = store_->usable();
 }
 
 Lookup LocalTier::Get(const Id& id, absl::string_view key) {
@@ -79,7 +120,7 @@ Lookup LocalTier::Get(const Id& id, absl::string_view key) {
     if (write != state->writes.end()) waiting = write->second;
   }
   if (waiting == nullptr || IsQuarantined(id, nullptr))
-    return store()->Get(id.first, key, id.second);
+    return store_->Get(id.first, key, id.second);
   Lookup hit;
   hit.hit = true;
   hit.payload = SharedBytes(waiting, *waiting);
@@ -115,8 +156,8 @@ void LocalTier::StopWaiting(const Id& id, const Payload& payload) {
 void LocalTier::Write(const Id& id, absl::string_view key, const std::string& payload,
                       const std::set<Digest>& refused) {
   try {
-    if (!refused.empty()) store()->PutAway(id.first, key, id.second, refused);
-    const absl::Status status = store()->Put(id.first, key, id.second, payload);
+    if (!refused.empty()) store_->PutAway(id.first, key, id.second, refused);
+    const absl::Status status = store_->Put(id.first, key, id.second, payload);
     if (status.ok()) return SweepIfDue(payload.size());
     failures_.fetch_add(1, std::memory_order_relaxed);
     const LogLevel level = warned_.exchange(true) ? LogLevel::kDebug : LogLevel::kWarn;
@@ -132,21 +173,21 @@ void LocalTier::SweepIfDue(uint64_t bytes) {
   unswept_bytes_ = 0;
   SweepLimits limits;
   limits.max_bytes = cap;
-  const auto report = Sweep(store(), limits);
+  const auto report = Sweep(store_.get(), limits);
   if (report.ok()) evicted_.fetch_add(report->evicted, std::memory_order_relaxed);
 }
 
 absl::Status LocalTier::Quarantine(const Id& id, absl::string_view why) {
   waiting_.Lock()->writes.erase(id);
-  return store()->Quarantine(id.first, id.second, why);
+  return store_->Quarantine(id.first, id.second, why);
 }
 
 bool LocalTier::IsQuarantined(const Id& id, std::string* why) const {
-  return store()->IsQuarantined(id.first, id.second, why);
+  return store_->IsQuarantined(id.first, id.second, why);
 }
 
 std::shared_ptr<void> LocalTier::LockForBuild(const Id& id, int64_t budget_us) {
-  std::shared_ptr<void> lock = store()->LockForBuild(id.first, id.second, budget_us);
+  std::shared_ptr<void> lock = store_->LockForBuild(id.first, id.second, budget_us);
   if (lock == nullptr || writer_ == nullptr) return lock;
   const auto state = waiting_.Lock();
   for (auto it = state->locks.begin(); it != state->locks.end();) {
@@ -157,7 +198,7 @@ std::shared_ptr<void> LocalTier::LockForBuild(const Id& id, int64_t budget_us) {
 }
 
 bool LocalTier::IsBeingBuilt(const Id& id) const {
-  return store()->LockForBuild(id.first, id.second, 0) == nullptr;
+  return store_->LockForBuild(id.first, id.second, 0) == nullptr;
 }
 
 std::shared_ptr<void> LocalTier::HeldLock(const Id& id) {
@@ -175,9 +216,7 @@ void LocalTier::AddTo(StoreStats* stats) const {
   stats->put_failures += failures_.load(std::memory_order_relaxed);
   stats->puts_dropped += dropped_.load(std::memory_order_relaxed);
   stats->evicted += evicted_.load(std::memory_order_relaxed);
-  stats->lock_refused += lock_refused_.load(std::memory_order_relaxed);
-  if (tables_ != nullptr) stats->quarantined += tables_->moved_aside();
-  if (database_ != nullptr) stats->quarantined += database_->moved_aside();
+  if (store_ != nullptr) stats->quarantined += store_->moved_aside();
 }
 
 }  // namespace sinter

@@ -1,24 +1,68 @@
-// The local tier as the tiers see it: which store keeps it, writes that wait, and the janitor's
-// turn.
+// The local tier as the tiers see it: the local store, writes that wait, and the janitor's turn.
 #ifndef SINTER_CACHE_TIERS_LOCAL_TIER_H_
 #define SINTER_CACHE_TIERS_LOCAL_TIER_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "cache/store/record_store.h"
+#include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
-#include "cache/tiers/write_behind.h"
 #include "src/base/fork_local.h"
 
 namespace sinter {
+
+// Does work later, in order, in one thread, so that no caller waits for a disk.
+//
+// Thread-safe. The thread starts with the first job and has all signals blocked. The queue is
+// bounded: what does not fit is refused. Destroying it does all that was accepted. In the child of
+// a fork the queue is empty (the parent does its jobs) and works anew. A job that throws is
+// dropped; none may call into the same WriteBehind.
+class WriteBehind {
+ public:
+  WriteBehind(uint64_t max_bytes, uint64_t max_jobs) : max_bytes_(max_bytes), max_jobs_(max_jobs) {}
+  ~WriteBehind();
+  WriteBehind(const WriteBehind&) = delete;
+  WriteBehind& operator=(const WriteBehind&) = delete;
+
+  // False, without having taken the job, when the queue is full, or no thread can be started. A job
+  // larger than the whole queue is taken while the queue is empty. May throw bad_alloc.
+  bool Push(uint64_t bytes, std::function<void()> job);
+
+  // Returns once everything that was pushed before is done.
+  void Flush();
+
+ private:
+  struct Job {
+    uint64_t bytes;
+    std::function<void()> run;
+  };
+  struct State {
+    std::deque<Job> jobs;  // the first one is being done
+    uint64_t bytes = 0;    // of jobs
+    uint64_t pushed = 0, done = 0;
+    bool closing = false;
+    std::thread thread;
+    std::condition_variable more, less;  // jobs came; a job was done
+  };
+  using States = ForkLocal<State, /*kKeep=*/false>;
+
+  static bool Start(States* states, State* state);
+  static void Run(States* states);
+
+  const uint64_t max_bytes_, max_jobs_;
+  States states_;
+};
 
 // Thread-safe. Usable in the child of a fork.
 class LocalTier {
@@ -31,9 +75,6 @@ class LocalTier {
 
   // OK, or why there is no local tier.
   const absl::Status& usable() const { return usable_; }
-
-  // OK when the store that was asked for is the one in use, else why another one stands in for it.
-  absl::Status configured() const;
 
   // What waits to be written is found too.
   Lookup Get(const Id& id, absl::string_view key);
@@ -49,7 +90,7 @@ class LocalTier {
   bool IsBeingBuilt(const Id& id) const;
   void Flush();
   // Null without a local tier; borrowed.
-  RecordStore* records() const { return usable_.ok() ? store() : nullptr; }
+  LocalStore* records() const { return usable_.ok() ? store_.get() : nullptr; }
 
   // Adds this tier's counters.
   void AddTo(StoreStats* stats) const;
@@ -60,7 +101,6 @@ class LocalTier {
     std::map<Id, std::weak_ptr<void>> locks;  // build locks handed out
   };
 
-  RecordStore* store() const;
   void OpenStore();
   void StopWaiting(const Id& id, const Payload& payload);
   std::shared_ptr<void> HeldLock(const Id& id);
@@ -70,11 +110,9 @@ class LocalTier {
 
   const TierOptions options_;
   absl::Status usable_;
-  absl::Status configured_;
-  std::unique_ptr<RecordStore> database_;  // null: not asked for, or refused
-  std::unique_ptr<RecordStore> tables_;
+  std::unique_ptr<LocalStore> store_;  // null: there is no folder
   ForkLocal<Waiting> waiting_;
-  std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0}, lock_refused_{0};
+  std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0};
   std::atomic<uint64_t> unswept_bytes_;
   std::atomic<bool> warned_{false};
   std::unique_ptr<WriteBehind> writer_;  // last: its jobs use all of the above

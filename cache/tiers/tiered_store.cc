@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/tiers/read_only_files.h"
 #include "cache/tiers/tiered_store_impl.h"
 
 namespace sinter {
@@ -21,7 +20,6 @@ Tiers::~Tiers() {
 Tiers::Tiers(const TierOptions& options)
     : log_(options.log),
       read_only_(options.read_only),
-      kind_(options.local_kind),
       packs_(options.packs),
       packs_refused_(options.packs_refused),
       memory_(options.memory_bytes),
@@ -82,7 +80,6 @@ void Tiers::OpenLocal(TierOptions options) {
   if (options.read_only) {
     if (options.ops == nullptr) options.ops = std::make_shared<FileOps>();
     options.ops = std::make_shared<ReadOnlyFiles>(options.ops);
-    options.local_kind = LocalStoreKind::kTables;  // a database cannot be opened without writing
   }
   local_ = std::make_unique<LocalTier>(options);
   if (local_->usable().ok()) return;

@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/memory/memory_cache.h"
 #include "cache/tiers/local_tier.h"
+#include "cache/tiers/memory_cache.h"
 #include "cache/tiers/tiers.h"
 
 namespace sinter {
@@ -58,9 +58,9 @@ class Tiers : public TieredStore {
   // Remembers, here and in the local tier, that a record was found wrong; what went wrong doing so.
   absl::Status PutAway(const Id& id, absl::string_view why);
   void CountHit(const Id& id, absl::string_view tier);
-  // The store that was asked for, and not what stands in for it.
-  absl::StatusOr<RecordStore*> Configured() const;
-  absl::StatusOr<RecordStore*> Writable() const;
+  // The local tier's store, or why there is none.
+  absl::StatusOr<LocalStore*> Records() const;
+  absl::StatusOr<LocalStore*> Writable() const;
   // Whether this process has put the key away; whether any has, by a tombstone.
   bool IsQuarantinedHere(const Id& id, std::string* why) const;
   bool IsQuarantined(const Id& id, std::string* why) const;
@@ -68,7 +68,6 @@ class Tiers : public TieredStore {
 
   const LogSink log_;
   const bool read_only_;
-  const LocalStoreKind kind_;
   const PackList packs_;
   const uint64_t packs_refused_;
   MemoryCache memory_;

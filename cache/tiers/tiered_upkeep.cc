@@ -51,59 +51,50 @@ absl::StatusOr<PackReport> Tiers::Export(const PackWriteOptions& options, bool u
   if (used_only) {
     for (const Id& id : *used_.Lock()) used.push_back(PackItem{id.first, id.second});
   }
-  RecordStore* local = local_ != nullptr ? local_->records() : nullptr;
-  if (local != nullptr && !used_only) {
-    SINTER_ASSIGN_OR_RETURN(local, Configured());
-  }
+  LocalStore* local = local_ != nullptr ? local_->records() : nullptr;
   return ExportPack(local, packs_, used_only ? &used : nullptr, options);
 }
 
-absl::StatusOr<RecordStore*> Tiers::Configured() const {
+absl::StatusOr<LocalStore*> Tiers::Records() const {
   if (local_ == nullptr) {
     const std::string why = absl::StrCat("cache: ", off_detail_);
     const bool refused = off_reason_ == MissReason::kRefusedOwner;
     return refused ? absl::PermissionDeniedError(why) : absl::UnavailableError(why);
   }
-  if (read_only_ && kind_ == LocalStoreKind::kDatabase) {
-    return absl::FailedPreconditionError(
-        "cache: the store is leveldb-db, which cannot be opened without writing, and this context "
-        "may only read");
-  }
-  SINTER_RETURN_IF_ERROR(local_->configured());
   return local_->records();
 }
 
-absl::StatusOr<RecordStore*> Tiers::Writable() const {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Configured());
+absl::StatusOr<LocalStore*> Tiers::Writable() const {
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
   if (read_only_) return absl::UnavailableError("cache: the local tier is read-only");
   return local;
 }
 
 absl::StatusOr<LocalReport> Tiers::Inspect() {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Configured());
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
   Flush();
   return InspectStore(local, check_);
 }
 
 absl::Status Tiers::ListLocal(const ListedRecord& visit) {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Configured());
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
   Flush();
   return ListStore(local, visit);
 }
 
 absl::StatusOr<ClearReport> Tiers::Clear(bool dry_run) {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, dry_run ? Configured() : Writable());
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, dry_run ? Records() : Writable());
   Flush();
   return ClearStore(local, dry_run);
 }
 
 absl::StatusOr<ImportReport> Tiers::Import(const PackReader& pack) {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Writable());
   return ImportPack(pack, local, check_);
 }
 
 absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {
-  SINTER_ASSIGN_OR_RETURN(RecordStore * local, Writable());
+  SINTER_ASSIGN_OR_RETURN(LocalStore * local, Writable());
   Flush();
   SweepLimits limits;
   limits.max_bytes = max_bytes;

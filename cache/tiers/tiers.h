@@ -8,14 +8,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cache/janitor/janitor.h"
 #include "cache/key/key.h"
-#include "cache/pack/pack_export.h"
+#include "cache/pack/pack_writer.h"
 #include "cache/record/kernel_record.h"
 #include "cache/remote/remote_tier.h"
-#include "cache/store/convert.h"
 #include "cache/store/files.h"
-#include "cache/store/inspect.h"
+#include "cache/store/upkeep.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
 
@@ -23,7 +21,6 @@ namespace sinter {
 
 struct TierOptions {
   std::string local_root;  // absolute folder of the local tier; "" = no local tier
-  LocalStoreKind local_kind = LocalStoreKind::kTables;
   uint64_t local_bytes = uint64_t{2} << 30;     // cap of the local tier on disk; 0 = none
   uint64_t memory_bytes = uint64_t{256} << 20;  // cap of the memory tier; 0 = none
   std::string producer;      // recorded in every entry: library version and the like
@@ -61,17 +58,14 @@ class TieredStore : public Store {
   virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
   // Now, to `max_bytes`. UNAVAILABLE likewise.
   virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
-  // As inspect.h says. All that looks after the local tier acts on the store that was asked for, or
-  // says why it cannot: never on the tables that stand in for a database (ABORTED while another
-  // process owns it, FAILED_PRECONDITION for one that may only be read). Each flushes first.
+  // As upkeep.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
+  // tier. Each flushes first.
   virtual absl::StatusOr<LocalReport> Inspect() = 0;
   virtual absl::Status ListLocal(const ListedRecord& visit) = 0;
   virtual absl::StatusOr<ClearReport> Clear(bool dry_run) = 0;
 };
 
-// Never fails: an unusable folder means memory only, with one warning. A database that another
-// process owns means sealed tables in the same folder, with one warning and
-// StoreStats.lock_refused.
+// Never fails: an unusable folder means memory only, with one warning.
 //
 // Put keeps the record in memory, queues the local write and returns; the record can be got from
 // then on. Destroying the store, and Flush, wait for the queue. A full queue drops the write and

@@ -115,8 +115,8 @@ typedef struct sinter_context_options {
   const char* pack_keys;         /* SINTER_PACK_KEYS: PEM file of the Ed25519 public keys that may
                                     sign packs; "": none */
   sinter_switch cache_read_only; /* SINTER_CACHE=read-only: look cache_dir up, never write it */
-  const char* cache_store;       /* SINTER_CACHE_STORE: "tables", for any number of processes, or
-                                    "leveldb-db", for one that owns it */
+  const char* cache_store;       /* SINTER_CACHE_STORE: "tables"; versions before knew
+                                    "leveldb-db", now SINTER_INVALID_ARGUMENT */
   uint64_t cache_max_bytes; /* SINTER_CACHE_MAX_BYTES=2GiB: cap of cache_dir; 0: 2 GiB. What was
                                longest unused goes first */
   const char* remote;       /* SINTER_REMOTE: redis://[user@]host[:port][/db] or

@@ -173,10 +173,9 @@ SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_
 /* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */
 SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* context);
 
-/* The functions that look after the local tier act on the store that is configured ("tables" or
- * "leveldb-db"), never on one that stands in for it: SINTER_ABORTED while another process owns the
- * database, SINTER_PERMISSION_DENIED for a folder that was refused, SINTER_UNAVAILABLE without a
- * local tier. What waits to be written is written first. Thread-safe. */
+/* The functions that look after the local tier: SINTER_PERMISSION_DENIED for a folder that was
+ * refused, SINTER_UNAVAILABLE without a local tier. What waits to be written is written first.
+ * "store" in what they report is "tables". Thread-safe. */
 
 /* Reads and checks every record of the local tier, changes nothing: {"dir", "store", "plans",
  * "kernels", "verified_kernels", "other_format", "bytes", "unsound", "quarantined", "temporary",
@@ -279,13 +278,6 @@ SINTER_API sinter_status sinter_x_pack_inspect(sinter_context* context, const ch
  * "busy": another process was at it, nothing was done. */
 SINTER_API sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t max_bytes,
                                              sinter_x_text** out_json, sinter_error** error);
-/* Moves the records of folder `dir` into the other kind of local store, `to`: "tables" or
- * "leveldb-db"; with SINTER_X_CONVERT_KEEP it copies. No context may use the folder as a database
- * meanwhile (SINTER_ABORTED). {"records", "tombstones", "unsound", "failed", "first_failure",
- * "removed"}. Stopped in the middle, it can be called again. */
-enum { SINTER_X_CONVERT_KEEP = 1 };
-SINTER_API sinter_status sinter_x_cache_convert(const char* dir, const char* to, uint32_t flags,
-                                                sinter_x_text** out_json, sinter_error** error);
 /* Returns once all records made so far are on disk, or were refused by it. Records are written
  * behind their makers: other contexts and processes on the folder find them from then on. The
  * trace that SINTER_TRACE asks for is written as far as it goes, too. */

@@ -152,20 +152,6 @@ absl::StatusOr<std::string> Describe(const sinter_context* context, const char* 
   return Dump(PackJson(pack));
 }
 
-absl::StatusOr<std::string> Convert(const char* dir, const char* to, uint32_t flags) {
-  SINTER_RETURN_IF_ERROR(CheckNotNull(dir, "dir"));
-  SINTER_RETURN_IF_ERROR(CheckNotNull(to, "to"));
-  SINTER_RETURN_IF_ERROR(CheckFlags(flags, SINTER_X_CONVERT_KEEP, "convert"));
-  SINTER_ASSIGN_OR_RETURN(const ConvertResult result,
-                          ConvertCache(dir, to, (flags & SINTER_X_CONVERT_KEEP) != 0));
-  return Dump({{"records", result.records},
-               {"tombstones", result.tombstones},
-               {"unsound", result.unsound},
-               {"failed", result.failed},
-               {"first_failure", result.first_failure},
-               {"removed", result.removed}});
-}
-
 absl::StatusOr<std::string> Trim(const sinter_context* context, uint64_t max_bytes) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(context));
   if (max_bytes == 0) return absl::InvalidArgumentError("max_bytes is 0, must be 1 or more");
@@ -217,11 +203,6 @@ sinter_status sinter_x_pack_inspect(sinter_context* context, const char* path, u
 sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t max_bytes,
                                   sinter_x_text** out_json, sinter_error** error) {
   return capi::GiveText(out_json, error, [&] { return capi::Trim(context, max_bytes); });
-}
-
-sinter_status sinter_x_cache_convert(const char* dir, const char* to, uint32_t flags,
-                                     sinter_x_text** out_json, sinter_error** error) {
-  return capi::GiveText(out_json, error, [&] { return capi::Convert(dir, to, flags); });
 }
 
 sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error) {

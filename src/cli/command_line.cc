@@ -201,13 +201,6 @@ void AddPackVerbs(CLI::App* cache, Options* options, Verb* chosen) {
                                OnFiles<CacheImportCommand>, chosen);
   AddStore(imported, options);
   imported->add_option("PACK", options->pack, "file to read")->required()->check(Path());
-  CLI::App* convert = AddVerb(cache, "convert", "move the records into the other kind of store",
-                              OnFiles<CacheConvertCommand>, chosen);
-  AddStore(convert, options);
-  convert->add_option("--to", options->to, "tables or leveldb-db")
-      ->required()
-      ->check(OneOf({"tables", "leveldb-db"}));
-  convert->add_flag("--keep", options->keep, "copy; leave the other store as it is");
   CLI::App* trim =
       AddVerb(cache, "trim", "remove what was longest unused", OnFiles<CacheTrimCommand>, chosen);
   AddStore(trim, options);

@@ -18,7 +18,6 @@ Outcome CacheVerifyCommand(const Options& options);
 Outcome CacheClearCommand(const Options& options);
 Outcome CacheExportCommand(const Options& options);
 Outcome CacheImportCommand(const Options& options);
-Outcome CacheConvertCommand(const Options& options);
 Outcome CacheTrimCommand(const Options& options);
 Outcome WarmCommand(const Options& options);
 Outcome DoctorCommand(const Options& options);

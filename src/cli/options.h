@@ -68,7 +68,6 @@ struct Options {
   bool yes = false;
   std::string pack;           // file
   std::string sign;           // PEM file of a private key; "" = not signed
-  std::string to;             // the kind of store to convert to
   uint64_t max_bytes = 0;     // to trim to
   std::vector<int64_t> rows;  // each chain with M is prepared for each; empty: as its line says
   uint32_t jobs = 0;          // 0 = as many as fit

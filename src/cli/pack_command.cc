@@ -103,33 +103,6 @@ Outcome CacheImportCommand(const Options& options) {
       options.json);
 }
 
-Outcome CacheConvertCommand(const Options& options) {
-  std::string dir = options.device.cache_dir;
-  if (dir.empty()) {
-    Session session;
-    SINTER_CLI_TRY(OpenForRecords(options, &session));
-    dir = sinter_x_context_get_cache_dir(session.context.get());
-  }
-  if (dir.empty()) return Usage("there is no cache folder: give --cache-dir");
-  Json report;
-  SINTER_CLI_TRY(ReadReport(&report, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_convert(dir.c_str(), options.to.c_str(),
-                                  options.keep ? SINTER_X_CONVERT_KEEP : 0, out, error);
-  }));
-  if (options.json) {
-    PrintJson(report);
-  } else {
-    std::printf("%s and %s in %s, %llu removed from the other store, %llu unsound left behind\n",
-                Some(report, "records", "record").c_str(),
-                Some(report, "tombstones", "tombstone").c_str(), options.to.c_str(),
-                Count(report, "removed"), Count(report, "unsound"));
-  }
-  if (Count(report, "failed") == 0) return {};
-  return Documented(Failure("could not be stored: " + Some(report, "failed", "record") +
-                            "; first: " + report.value("first_failure", "")),
-                    options.json);
-}
-
 Outcome CacheTrimCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(OpenForRecords(options, &session));

@@ -58,7 +58,7 @@ struct PackDescription {
 
 // What the local tier holds, counted.
 struct CacheReport {
-  std::string store;  // "tables", "leveldb-db"
+  std::string store;  // "tables"
   uint64_t plans = 0, kernels = 0, verified_kernels = 0, other_format = 0, bytes = 0, unsound = 0,
            quarantined = 0, temporary = 0;
   std::vector<std::string> findings;
@@ -85,8 +85,8 @@ struct ClearResult {
 };
 
 // Thread-safe. Every call blocks for as long as the disk takes. What looks after the local tier
-// acts on the store that is configured, or says why it cannot: ABORTED while another process owns
-// a database, PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local tier.
+// says why it cannot: PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
+// tier.
 class CacheTools {
  public:
   virtual ~CacheTools() = default;
@@ -95,7 +95,7 @@ class CacheTools {
   // A record that the engine found not to be what its key says: TieredStore::Refuse.
   virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
   virtual absl::StatusOr<ExportResult> Export(const ExportRequest& request) = 0;
-  // Packs are opened as the context's own are: its keys, its leave to be unsigned.
+  // Packs are opened as the context's own are: by its keys, unsigned ones only if it allows them.
   virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;
   virtual absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) = 0;
   virtual absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) = 0;
@@ -106,25 +106,15 @@ class CacheTools {
   virtual void Flush() = 0;
 };
 
-struct ConvertResult {
-  uint64_t records = 0, tombstones = 0, unsound = 0, failed = 0;
-  std::string first_failure;
-  uint64_t removed = 0;
-};
-// Moves what a folder keeps the one way to the other: `to` is "tables" or "leveldb-db".
-// INVALID_ARGUMENT for another word; ABORTED while a process owns the database. Stopped in the
-// middle, it can be run again.
-absl::StatusOr<ConvertResult> ConvertCache(const std::string& dir, const std::string& to,
-                                           bool keep_source);
-
 struct WiredCache {
   std::unique_ptr<Store> store;
   std::shared_ptr<CacheTools> tools;  // valid as long as `store`
 };
 
 // The tiers that `config` asks for. `group` names what is worth prefetching together.
-// INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file that cannot be used, or a remote
-// that is none; anything else that is wrong with a tier is a warning and a counted miss.
+// INVALID_ARGUMENT for a local store of another name than "tables", or a remote that is none;
+// INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file that cannot be used. Anything
+// else that is wrong with a tier is a warning and a counted miss.
 absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
                                      const LogSink& log);
 

@@ -10,8 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "cache/pack/pack_list.h"
-#include "cache/pack/pack_verify.h"
+#include "cache/pack/pack_reader.h"
 #include "cache/remote/redis.h"
 #include "cache/tiers/tiers.h"
 #include "src/base/format.h"
@@ -33,14 +32,14 @@ std::string Absolute(const std::string& path) {
 }
 
 constexpr size_t kLeastSecretBytes = 16;
+constexpr char kStoreName[] = "tables";  // how the local tier keeps its records, in reports
 
 std::string Producer() { return absl::StrCat("sinter ", SINTER_ENGINE_VERSION); }
 
 class TierTools : public CacheTools {
  public:
-  TierTools(TieredStore* store, LocalStoreKind kind, std::vector<PublicKey> keys,
-            bool allow_unsigned)
-      : store_(store), kind_(kind), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
+  TierTools(TieredStore* store, std::vector<PublicKey> keys, bool allow_unsigned)
+      : store_(store), keys_(std::move(keys)), allow_unsigned_(allow_unsigned) {}
 
   void CheckWith(RecordCheck check) override { store_->CheckWith(std::move(check)); }
 
@@ -98,7 +97,7 @@ class TierTools : public CacheTools {
 
   absl::StatusOr<CacheReport> Inspect() override {
     SINTER_ASSIGN_OR_RETURN(LocalReport found, store_->Inspect());
-    return CacheReport{StoreName(),        found.plans,
+    return CacheReport{kStoreName,         found.plans,
                        found.kernels,      found.verified_kernels,
                        found.other_format, found.bytes,
                        found.unsound,      found.quarantined,
@@ -107,7 +106,7 @@ class TierTools : public CacheTools {
 
   absl::StatusOr<CacheListing> List() override {
     CacheListing listing;
-    listing.store = StoreName();
+    listing.store = kStoreName;
     SINTER_RETURN_IF_ERROR(
         store_->ListLocal([&](const StoredEntry& entry, const Envelope* envelope) {
           listing.records.push_back(ToRecord(entry, envelope));
@@ -121,14 +120,12 @@ class TierTools : public CacheTools {
 
   absl::StatusOr<ClearResult> Clear(bool dry_run) override {
     SINTER_ASSIGN_OR_RETURN(const ClearReport report, store_->Clear(dry_run));
-    return ClearResult{StoreName(), report.records, report.bytes, report.failed};
+    return ClearResult{kStoreName, report.records, report.bytes, report.failed};
   }
 
   void Flush() override { store_->Flush(); }
 
  private:
-  std::string StoreName() const { return std::string(NameOf(kind_)); }
-
   static CacheRecord ToRecord(const StoredEntry& entry, const Envelope* envelope) {
     CacheRecord record;
     record.kind = entry.kind;
@@ -159,7 +156,6 @@ class TierTools : public CacheTools {
   }
 
   TieredStore* const store_;
-  const LocalStoreKind kind_;
   const std::vector<PublicKey> keys_;
   const bool allow_unsigned_;
 };
@@ -170,6 +166,20 @@ absl::StatusOr<std::string> Secret(const std::string& path, const std::string& v
   SINTER_ASSIGN_OR_RETURN(std::string secret, ReadKeyFile(path, KeyFileKind::kSecret));
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   return secret;
+}
+
+// A database can be asked for no longer: whoever does hears what became of it.
+absl::Status CheckStoreName(const std::string& name) {
+  if (name.empty() || name == kStoreName) return absl::OkStatus();
+  if (name != "leveldb-db") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cache_store (SINTER_CACHE_STORE) is \"", name, "\", must be tables"));
+  }
+  return absl::InvalidArgumentError(
+      "cache_store (SINTER_CACHE_STORE) is \"leveldb-db\", a store that this version does not "
+      "have; "
+      "unset it, or say tables, which any number of processes share: what the database held is "
+      "made again, and v1/db in the cache folder may be removed");
 }
 
 absl::Status CheckNameSpace(const std::string& name) {
@@ -228,19 +238,6 @@ absl::StatusOr<std::shared_ptr<RemoteTier>> MakeRemote(const Config& config,
 
 }  // namespace
 
-absl::StatusOr<ConvertResult> ConvertCache(const std::string& dir, const std::string& to,
-                                           bool keep_source) {
-  SINTER_ASSIGN_OR_RETURN(const LocalStoreKind kind, LocalStoreKindFromName(to));
-  const LocalStoreKind other =
-      kind == LocalStoreKind::kTables ? LocalStoreKind::kDatabase : LocalStoreKind::kTables;
-  const std::unique_ptr<RecordStore> source = OpenRecordStore(other, Absolute(dir), Producer());
-  const std::unique_ptr<RecordStore> target = OpenRecordStore(kind, Absolute(dir), Producer());
-  SINTER_ASSIGN_OR_RETURN(const ConvertReport report,
-                          ConvertStore(source.get(), target.get(), !keep_source));
-  return ConvertResult{report.records, report.tombstones,    report.unsound,
-                       report.failed,  report.first_failure, report.removed};
-}
-
 absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
                                      const LogSink& log) {
   TierOptions options;
@@ -249,9 +246,7 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
   const bool local = config.cache_enabled && !config.cache_dir.empty();
   if (local) options.local_root = Absolute(config.cache_dir);
   options.read_only = config.cache_read_only;
-  if (!config.cache_store.empty()) {
-    SINTER_ASSIGN_OR_RETURN(options.local_kind, LocalStoreKindFromName(config.cache_store));
-  }
+  SINTER_RETURN_IF_ERROR(CheckStoreName(config.cache_store));
   if (config.cache_max_bytes != 0) options.local_bytes = config.cache_max_bytes;
   // A cache that was switched off on purpose is no cause for a warning.
   if (config.cache_enabled) {
@@ -263,8 +258,8 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
   }
   std::unique_ptr<TieredStore> store = MakeTieredStore(options);
   WiredCache wired;
-  wired.tools = std::make_shared<TierTools>(store.get(), options.local_kind, std::move(keys),
-                                            config.allow_unsigned_packs);
+  wired.tools =
+      std::make_shared<TierTools>(store.get(), std::move(keys), config.allow_unsigned_packs);
   wired.store = std::move(store);
   return wired;
 }

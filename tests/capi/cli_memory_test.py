@@ -60,7 +60,6 @@ class Memory(unittest.TestCase):
         yield "cache import", ["cache", "import", "--unsigned", "--cache-dir", other, pack]
         yield "cache stat PACK", ["cache", "stat", "--unsigned", pack]
         yield "cache trim", ["cache", "trim", "--max", "1GiB", "--cache-dir", other]
-        yield "cache convert", ["cache", "convert", "--to", "leveldb-db", "--keep", "--cache-dir", other]
         yield "cache clear", ["cache", "clear"]
         if not self.has_compiler:
             return

@@ -371,7 +371,7 @@ class Cli(unittest.TestCase):
 
     def test_the_cache_takes_no_options_that_would_do_nothing(self):
         for command in (("ls",), ("stat",), ("verify",), ("clear",), ("trim", "--max", "1"), ("import", "a.pack"),
-                        ("export", "a.pack"), ("convert", "--to", "tables")):
+                        ("export", "a.pack")):
             self.fails('unknown option "--device"', "cache", *command, "--device", "0")
             for option, value in (("--target", "h200"), ("--tuning-set", "")):
                 if command[0] != "export":  # which may plan a chain
@@ -383,13 +383,11 @@ class Cli(unittest.TestCase):
             self.fails(missing + ": no such folder", "cache", *command, "--cache-dir", missing)
             self.assertFalse(os.path.exists(missing), command)
 
-    def test_cache_ls_lists_the_store_that_is_configured(self):
-        for store in ("tables", "leveldb-db"):
-            environment = {"SINTER_CACHE_STORE": store, "SINTER_CACHE_DIR": os.path.join(self.cache, store)}
-            self.sinter("plan", "--target", "h200", CHAIN, **environment)
-            records = json.loads(self.sinter("cache", "ls", "--json", **environment).stdout)["records"]
-            self.assertGreater(len(records), 1, store)
-            self.assertTrue(all(record["what"] and record["created"] > 0 for record in records), records)
+    def test_cache_ls_lists_the_store(self):
+        self.sinter("plan", "--target", "h200", CHAIN)
+        records = json.loads(self.sinter("cache", "ls", "--json").stdout)["records"]
+        self.assertGreater(len(records), 1)
+        self.assertTrue(all(record["what"] and record["created"] > 0 for record in records), records)
 
     def tuning_set(self, name, body=""):
         """A set's file as the library writes it."""
@@ -552,7 +550,6 @@ class Cli(unittest.TestCase):
 
     def test_words_and_paths_are_refused_with_what_is_allowed(self):
         self.fails('--choice: "fast" is none of best, fused, unfused', "plan", "--choice", "fast", CHAIN)
-        self.fails('--to: "redis" is none of tables, leveldb-db', "cache", "convert", "--to", "redis")
         for option, verb in (("--out", "tune"), ("--base", "tune"), ("--svg", "plan"), ("--file", "run"), ("--use-pack", "run"),
                              ("--pack", "warm")):
             self.fails('%s: "" is no path' % option, verb, option, "", CHAIN)
@@ -598,7 +595,7 @@ class Cli(unittest.TestCase):
         path = self.write("none.json", '{"schema": 1, "inputs": [{"dtype": "f32", "dims": [4]}], "ops": [], "outputs": []}')
         self.fails(path, "plan", "--target", "h200", path)
 
-        for verb in (["ls"], ["stat"], ["verify"], ["clear"], ["trim", "--max", "1G"], ["convert", "--to", "tables"]):
+        for verb in (["ls"], ["stat"], ["verify"], ["clear"], ["trim", "--max", "1G"]):
             result = self.sinter("cache", *verb, "--cache-dir", "/dev/null/x", expect=None)
             self.assertIn(result.returncode, (DONE, USAGE), verb)
         self.assertIn("is a folder, not a file", self.sinter("cache", "export", self.cache, expect=USAGE).stderr)

@@ -38,7 +38,7 @@ TABLE = [
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/stand_in_compiler.cc", ["src/plan", "src/device", "runtime/nvrtc"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
-    ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store", "cache/memory"]),
+    ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store"]),
     ("src/capi", BELOW_ENGINE + ["src/engine", "include"]),
     ("src/cli", ["include"]),
     ("bindings", ["include"]),

@@ -43,7 +43,6 @@ X_CLEAR_DRY_RUN = 1
 X_EXPORT_USED = 1
 X_EXPORT_DRY_RUN = 2
 X_PACK_READ_ALL = 1
-X_CONVERT_KEEP = 1
 X_EVENT_LOOK_UP = 1
 X_EVENT_SEARCH = 2
 X_EVENT_COMPILE = 3
@@ -660,7 +659,6 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_x_cache_import": (c_int32, (c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_pack_inspect": (c_int32, (c_void_p, c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_cache_trim": (c_int32, (c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_cache_convert": (c_int32, (c_char_p, c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_cache_flush": (c_int32, (c_void_p, POINTER(c_void_p))),
     "sinter_x_context_on_event": (c_int32, (c_void_p, XEventCallback, c_void_p, POINTER(c_void_p))),
     "sinter_x_end_calls": (c_int32, (XFunction, POINTER(c_void_p))),

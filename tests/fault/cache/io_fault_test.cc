@@ -5,12 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <iostream>
 
 #include "tests/unit/cache/cache_testing.h"
-#include "tests/unit/cache/store_kinds.h"
 
 namespace sinter {
 namespace {
@@ -26,7 +24,7 @@ constexpr int kShort =
 class FaultyOps : public FileOps {
  public:
   int first = 0, last = 0, error = 0;
-  std::atomic<int> calls{0};  // the database has a thread of its own
+  int calls = 0;
 
   int OpenAt(int d, const char* p, int f, mode_t m) override {
     return Fault() ? -1 : FileOps::OpenAt(d, p, f, m);
@@ -86,15 +84,14 @@ struct Tally {
   int runs = 0, put_ok = 0, put_failed = 0, lost = 0, wrong = 0, partial = 0;
 };
 
-std::unique_ptr<RecordStore> Open(LocalStoreKind kind, const std::string& root,
-                                  std::shared_ptr<FileOps> ops = nullptr) {
+std::unique_ptr<LocalStore> Open(const std::string& root, std::shared_ptr<FileOps> ops = nullptr) {
   const bool sync = ops != nullptr;
-  return cache_testing::OpenKind(kind, root, std::move(ops), sync);
+  return cache_testing::OpenStore(root, std::move(ops), sync);
 }
 
 // One scenario: open, get, put, get, replace, quarantine something else, with faults inside.
 // Returns the calls made.
-int RunOnce(LocalStoreKind kind, int first, int last, int error, Tally* tally) {
+int RunOnce(int first, int last, int error, Tally* tally) {
   TempDir temp(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : nullptr);
   const std::string key = "key", old_value = RandomBytes(3000, 1), value = RandomBytes(5000, 2);
   const Digest digest = Sha256(key);
@@ -105,7 +102,7 @@ int RunOnce(LocalStoreKind kind, int first, int last, int error, Tally* tally) {
   };
   bool put_ok = false;
   {
-    const auto store = Open(kind, temp.path(), ops);
+    const auto store = Open(temp.path(), ops);
     check(store->Get(kKernel, key, digest));
     (void)store->Put(kKernel, key, digest, old_value);
     check(store->Get(kKernel, key, digest));
@@ -118,7 +115,7 @@ int RunOnce(LocalStoreKind kind, int first, int last, int error, Tally* tally) {
   }
   ++tally->runs;
   ++(put_ok ? tally->put_ok : tally->put_failed);
-  const auto clean = Open(kind, temp.path());
+  const auto clean = Open(temp.path());
   const Lookup after = clean->Get(kKernel, key, digest);
   check(after);
   if (put_ok && (!after.hit || after.payload != value)) ++tally->lost;
@@ -128,34 +125,27 @@ int RunOnce(LocalStoreKind kind, int first, int last, int error, Tally* tally) {
   return ops->calls;
 }
 
-class IoFaultSweepTest : public testing::TestWithParam<LocalStoreKind> {};
-
-TEST_P(IoFaultSweepTest, EachCallFailsOnceAndForEver) {
+TEST(IoFaultSweepTest, EachCallFailsOnceAndForEver) {
   const int errors[] = {EIO,    ENOSPC, EROFS, EACCES, EMFILE,     ENOENT,
                         EEXIST, ESTALE, ELOOP, EINVAL, EOPNOTSUPP, kShort};
   Tally none;
-  const int calls = RunOnce(GetParam(), 0, 0, 0, &none);
+  const int calls = RunOnce(0, 0, 0, &none);
   ASSERT_EQ(none.put_ok, 1);
   Tally tally;
   for (const int error : errors) {
     for (int n = 1; n <= calls; ++n) {
-      RunOnce(GetParam(), n, n, error, &tally);
-      if (error != kShort) RunOnce(GetParam(), n, 1 << 30, error, &tally);
+      RunOnce(n, n, error, &tally);
+      if (error != kShort) RunOnce(n, 1 << 30, error, &tally);
     }
   }
-  std::cout << "i/o faults, " << NameOf(GetParam()) << ": calls " << calls << " runs " << tally.runs
-            << " puts ok " << tally.put_ok << " failed " << tally.put_failed << " ok-but-lost "
-            << tally.lost << " partial " << tally.partial << " wrong " << tally.wrong
-            << " deaths 0\n";
+  std::cout << "i/o faults: calls " << calls << " runs " << tally.runs << " puts ok "
+            << tally.put_ok << " failed " << tally.put_failed << " ok-but-lost " << tally.lost
+            << " partial " << tally.partial << " wrong " << tally.wrong << " deaths 0\n";
   EXPECT_EQ(tally.lost, 0);
   EXPECT_EQ(tally.partial, 0);
   EXPECT_EQ(tally.wrong, 0);
   EXPECT_GT(tally.put_failed, 0);
 }
-
-INSTANTIATE_TEST_SUITE_P(Stores, IoFaultSweepTest,
-                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
-                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
 
 // File systems without unnamed files, and containers without /proc.
 class NoUnnamedFiles : public FileOps {
@@ -180,8 +170,7 @@ class NoUnnamedFiles : public FileOps {
 TEST(IoFaultTest, NamedTemporariesServeWhereUnnamedOnesDoNotWork) {
   for (const bool at_open : {true, false}) {
     TempDir temp;
-    const auto store =
-        Open(LocalStoreKind::kTables, temp.path(), std::make_shared<NoUnnamedFiles>(at_open));
+    const auto store = Open(temp.path(), std::make_shared<NoUnnamedFiles>(at_open));
     const Digest digest = Sha256("k");
     ASSERT_TRUE(store->Put(kKernel, "k", digest, "first").ok());
     ASSERT_TRUE(store->Put(kKernel, "k", digest, "second").ok());
@@ -208,7 +197,7 @@ class FullDisk : public FileOps {
 TEST(IoFaultTest, AFullDiskServesHitsAndFailsPuts) {
   TempDir temp;
   auto ops = std::make_shared<FullDisk>();
-  const auto store = Open(LocalStoreKind::kTables, temp.path(), ops);
+  const auto store = Open(temp.path(), ops);
   int stored = 0, failed = 0;
   for (int i = 0; i < 20; ++i) {
     const std::string key = absl::StrCat("k", i);

@@ -7,7 +7,6 @@
 
 #include "cache/store/local_store.h"
 #include "tests/unit/cache/cache_testing.h"
-#include "tests/unit/cache/store_kinds.h"
 
 namespace sinter {
 namespace {
@@ -130,14 +129,6 @@ TEST_F(NetworkTest, AStaleHandleIsAMiss) {
   ops_->stale_reads = 1;
   EXPECT_EQ(Get(&store, "k").reason, MissReason::kAbsent);
   EXPECT_EQ(Get(&store, "k").payload, "v");
-}
-
-TEST_F(NetworkTest, ADatabaseIsNotKeptThere) {
-  DatabaseStoreOptions options;
-  options.root = options_.root;
-  options.ops = ops_;
-  DatabaseStore store(options);
-  EXPECT_TRUE(absl::IsUnavailable(store.usable())) << store.usable();
 }
 
 TEST(NetworkFileSystemTest, AreKnownByTheirNumbers) {

@@ -13,7 +13,6 @@
 
 #include "cache/pack/pack_format.h"
 #include "cache/pack/pack_reader.h"
-#include "cache/pack/pack_verify.h"
 #include "cache/remote/address.h"
 #include "cache/remote/resp.h"
 #include "cache/remote/sealed_value.h"
@@ -53,7 +52,6 @@ void ReadManifest(absl::string_view bytes) {
   if (manifest.ok()) Require(sinter::EncodeManifest(*manifest) == bytes);
   const auto tail = sinter::DecodeTail(bytes, bytes.size());
   if (tail.ok()) Require(sinter::EncodeTail(*tail) == bytes);
-  (void)sinter::EnvelopeOfBlock(bytes, bytes.substr(0, std::min<size_t>(bytes.size(), 34)));
 }
 
 // A table and a manifest between them, sealed with right hashes, so that what is behind them is

@@ -17,8 +17,8 @@
 #include <random>
 #include <thread>
 
-#include "cache/janitor/janitor.h"
 #include "cache/store/local_store.h"
+#include "cache/store/upkeep.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "cache/store/inspect.h"
+#include "cache/store/upkeep.h"
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
 #include "tests/unit/cache/cache_testing.h"

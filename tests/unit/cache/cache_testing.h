@@ -9,14 +9,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
-#include "cache/store/directory.h"
+#include "cache/store/local_store.h"
 #include "src/base/digest.h"
 #include "tests/support/small_cubin.h"
 
@@ -43,6 +45,18 @@ class TempDir {
  private:
   std::string path_;
 };
+
+inline std::unique_ptr<LocalStore> OpenStore(const std::string& root,
+                                             std::shared_ptr<FileOps> ops = nullptr,
+                                             bool sync = false, const RecordFormat& format = {}) {
+  LocalStoreOptions options;
+  options.root = root;
+  options.producer = "sinter 0.1.0";
+  options.sync = sync;
+  options.ops = std::move(ops);
+  options.format = format;
+  return std::make_unique<LocalStore>(std::move(options));
+}
 
 inline std::string ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

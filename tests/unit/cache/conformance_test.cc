@@ -1,4 +1,4 @@
-// What every local store promises, run over both.
+// What the local store promises to who uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,12 +10,11 @@
 #include <thread>
 
 #include "tests/unit/cache/cache_testing.h"
-#include "tests/unit/cache/store_kinds.h"
 
 namespace sinter {
 namespace {
 
-using cache_testing::OpenKind;
+using cache_testing::OpenStore;
 using cache_testing::RandomBytes;
 using cache_testing::SampleKernelKey;
 using cache_testing::SampleKernelRecord;
@@ -26,12 +25,12 @@ using testing::HasSubstr;
 using cache_testing::kKernel;
 using cache_testing::kPlan;
 
-class ConformanceTest : public testing::TestWithParam<LocalStoreKind> {
+class ConformanceTest : public testing::Test {
  protected:
   ConformanceTest() { Reopen(); }
   void Reopen(std::shared_ptr<FileOps> ops = nullptr) {
     store_.reset();
-    store_ = OpenKind(GetParam(), root_, std::move(ops));
+    store_ = OpenStore(root_, std::move(ops));
   }
   Lookup Get(RecordKind kind, const std::string& key) {
     return store_->Get(kind, key, Sha256(key));
@@ -50,10 +49,10 @@ class ConformanceTest : public testing::TestWithParam<LocalStoreKind> {
 
   TempDir temp_;
   const std::string root_ = temp_ / "root";
-  std::unique_ptr<RecordStore> store_;
+  std::unique_ptr<LocalStore> store_;
 };
 
-TEST_P(ConformanceTest, ServesWhatWasPutNowAndAfterReopening) {
+TEST_F(ConformanceTest, ServesWhatWasPutNowAndAfterReopening) {
   ASSERT_TRUE(store_->usable().ok()) << store_->usable();
   const std::string plan = EncodeKey(SamplePlanKey()), kernel = EncodeKey(SampleKernelKey());
   ASSERT_TRUE(Put(kPlan, plan, "plan").ok());
@@ -74,7 +73,7 @@ TEST_P(ConformanceTest, ServesWhatWasPutNowAndAfterReopening) {
   }
 }
 
-TEST_P(ConformanceTest, ALaterPutReplacesButNeverAVerifiedKernelByAnUnverifiedOne) {
+TEST_F(ConformanceTest, ALaterPutReplacesButNeverAVerifiedKernelByAnUnverifiedOne) {
   ASSERT_TRUE(Put(kPlan, "k", "first").ok());
   ASSERT_TRUE(Put(kPlan, "k", "second").ok());
   EXPECT_EQ(Get(kPlan, "k").payload, "second");
@@ -91,7 +90,7 @@ TEST_P(ConformanceTest, ALaterPutReplacesButNeverAVerifiedKernelByAnUnverifiedOn
   EXPECT_EQ(store_->List()->size(), 2u);
 }
 
-TEST_P(ConformanceTest, PutsAwayARecordOfThesePayloadsAndNoOther) {
+TEST_F(ConformanceTest, PutsAwayARecordOfThesePayloadsAndNoOther) {
   KernelRecord record = SampleKernelRecord();
   const std::string good = EncodeKernelRecord(record);
   record.verification.device = "NVIDIA H200";
@@ -108,7 +107,7 @@ TEST_P(ConformanceTest, PutsAwayARecordOfThesePayloadsAndNoOther) {
   EXPECT_EQ(Get(kKernel, "k").payload, good);
 }
 
-TEST_P(ConformanceTest, QuarantineHoldsOverReopeningAndLaterPuts) {
+TEST_F(ConformanceTest, QuarantineHoldsOverReopeningAndLaterPuts) {
   ASSERT_TRUE(Put(kKernel, "k", "wrong kernel").ok());
   ASSERT_TRUE(store_->Quarantine(kKernel, Sha256("k"), "device H200 seed 17 error 0.4").ok());
   EXPECT_TRUE(store_->Quarantine(kKernel, Sha256("k"), "once more").ok());
@@ -125,7 +124,7 @@ TEST_P(ConformanceTest, QuarantineHoldsOverReopeningAndLaterPuts) {
   EXPECT_EQ(store_->List()->size(), 0u);
 }
 
-TEST_P(ConformanceTest, BuildLocksExcludeAndRelease) {
+TEST_F(ConformanceTest, BuildLocksExcludeAndRelease) {
   auto held = store_->LockForBuild(kPlan, Sha256("k"), 0);
   ASSERT_NE(held, nullptr);
   EXPECT_EQ(store_->LockForBuild(kPlan, Sha256("k"), 2000), nullptr);
@@ -134,7 +133,7 @@ TEST_P(ConformanceTest, BuildLocksExcludeAndRelease) {
   EXPECT_NE(store_->LockForBuild(kPlan, Sha256("k"), 0), nullptr);
 }
 
-TEST_P(ConformanceTest, WalksListsAndEvicts) {
+TEST_F(ConformanceTest, WalksListsAndEvicts) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(Put(kKernel, absl::StrCat("k", i), "kernel").ok());
   ASSERT_TRUE(Put(kPlan, "p", "plan").ok());
   ASSERT_TRUE(store_->Quarantine(kPlan, Sha256("q"), "seed 3").ok());
@@ -168,14 +167,13 @@ TEST_P(ConformanceTest, WalksListsAndEvicts) {
     EXPECT_GT(entry.bytes, 4u);
     if (entry.kind == kKernel) evicted += store_->Evict(entry) ? 1 : 0;
   }
-  store_->Evicted();
   EXPECT_EQ(evicted, 5);
   EXPECT_EQ(Get(kKernel, "k3").reason, MissReason::kAbsent);
   EXPECT_TRUE(Get(kPlan, "p").hit);
   EXPECT_EQ(store_->List()->size(), 1u);
 }
 
-TEST_P(ConformanceTest, AVisitorEndsTheWalk) {
+TEST_F(ConformanceTest, AVisitorEndsTheWalk) {
   ASSERT_TRUE(Put(kPlan, "a", "1").ok());
   ASSERT_TRUE(Put(kPlan, "b", "2").ok());
   int seen = 0;
@@ -188,7 +186,7 @@ TEST_P(ConformanceTest, AVisitorEndsTheWalk) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST_P(ConformanceTest, AnUntrustedFolderIsRefusedWithItsReason) {
+TEST_F(ConformanceTest, AnUntrustedFolderIsRefusedWithItsReason) {
   store_.reset();
   ASSERT_EQ(chmod(root_.c_str(), 0777), 0);
   Reopen();
@@ -203,9 +201,8 @@ TEST_P(ConformanceTest, AnUntrustedFolderIsRefusedWithItsReason) {
   EXPECT_FALSE(store_->ForEach({}).ok());
 }
 
-TEST_P(ConformanceTest, OtherArchToolchainAndFormatAreToldApart) {
-  // A record under the name of another key: only a hand can put it there. The database's verifier
-  // is the same; there the entry's own name guards.
+TEST_F(ConformanceTest, OtherArchToolchainAndFormatAreToldApart) {
+  // A record under the name of another key: only a hand can put it there.
   KernelKey want = SampleKernelKey(), arch = want, toolchain = want, format = want;
   arch.arch = "sm_90";
   toolchain.toolchain_id = "nvrtc 12.0";
@@ -235,7 +232,7 @@ TEST_P(ConformanceTest, OtherArchToolchainAndFormatAreToldApart) {
   }
 }
 
-TEST_P(ConformanceTest, ManyThreadsShareOneStore) {
+TEST_F(ConformanceTest, ManyThreadsShareOneStore) {
   std::atomic<int> wrong{0}, failed{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -256,17 +253,12 @@ TEST_P(ConformanceTest, ManyThreadsShareOneStore) {
 }
 
 // Nothing that was put, before, by the child or after, is lost or changed by a fork.
-TEST_P(ConformanceTest, AForkLosesNothing) {
+TEST_F(ConformanceTest, AForkLosesNothing) {
   ASSERT_TRUE(Put(kPlan, "before", "b").ok());
-  const bool shared = GetParam() == LocalStoreKind::kTables;
   const int exit_status = InChild([&] {
-    if (store_->mine() != shared) return 1;
-    const Lookup got = Get(kPlan, "before");
-    if (shared && got.payload != "b") return 2;
-    if (!shared && (got.hit || got.reason != MissReason::kDisabled)) return 3;
-    if (Put(kPlan, "child", "c").ok() != shared) return 4;
-    if ((store_->LockForBuild(kPlan, Sha256("x"), 0) != nullptr) != shared) return 5;
-    if (!shared && store_->LockJanitor() != nullptr) return 6;
+    if (Get(kPlan, "before").payload != "b") return 1;
+    if (!Put(kPlan, "child", "c").ok()) return 2;
+    if (store_->LockForBuild(kPlan, Sha256("x"), 0) == nullptr) return 3;
     store_.reset();  // must not disturb the parent
     return 0;
   });
@@ -275,10 +267,10 @@ TEST_P(ConformanceTest, AForkLosesNothing) {
   Reopen();
   EXPECT_EQ(Get(kPlan, "before").payload, "b");
   EXPECT_EQ(Get(kPlan, "after").payload, "a");
-  EXPECT_EQ(Get(kPlan, "child").hit, shared);
+  EXPECT_EQ(Get(kPlan, "child").payload, "c");
 }
 
-TEST_P(ConformanceTest, SurvivesAKillAfterEveryAcknowledgedPut) {
+TEST_F(ConformanceTest, SurvivesAKillAfterEveryAcknowledgedPut) {
   store_.reset();
   for (int round = 0; round < 3; ++round) {
     const int exit_status = InChild([&] {
@@ -294,31 +286,18 @@ TEST_P(ConformanceTest, SurvivesAKillAfterEveryAcknowledgedPut) {
     EXPECT_EQ(Get(kPlan, absl::StrCat("k", round)).payload, "v");
 }
 
-// A second opener by another spelling: either both see all, or the second is told no.
-TEST_P(ConformanceTest, TwoSpellingsOfOneRootLoseNothing) {
+// Who opens the folder by another spelling of its path sees all.
+TEST_F(ConformanceTest, TwoSpellingsOfOneRootLoseNothing) {
   ASSERT_EQ(mkdir((temp_ / "x").c_str(), 0700), 0);
   ASSERT_EQ(symlink(root_.c_str(), (temp_ / "link").c_str()), 0);
   ASSERT_TRUE(Put(kPlan, "first", "1").ok());
   for (const std::string& spelling : {temp_ / "x/../root", temp_ / "link", root_}) {
-    const auto second = OpenKind(GetParam(), spelling);
-    if (GetParam() == LocalStoreKind::kDatabase) {
-      EXPECT_TRUE(absl::IsAborted(second->usable())) << second->usable();
-      EXPECT_EQ(second->Get(kPlan, "first", Sha256("first")).reason, MissReason::kDisabled);
-      EXPECT_FALSE(second->Put(kPlan, "second", Sha256("second"), "2").ok());
-    } else {
-      EXPECT_EQ(second->Get(kPlan, "first", Sha256("first")).payload, "1");
-      EXPECT_TRUE(second->Put(kPlan, spelling, Sha256(spelling), "2").ok());
-      EXPECT_EQ(Get(kPlan, spelling).payload, "2");
-    }
+    const auto second = OpenStore(spelling);
+    EXPECT_EQ(second->Get(kPlan, "first", Sha256("first")).payload, "1");
+    EXPECT_TRUE(second->Put(kPlan, spelling, Sha256(spelling), "2").ok());
+    EXPECT_EQ(Get(kPlan, spelling).payload, "2");
   }
-  // The refused openers took nothing from the owner, least of all its lock.
   ASSERT_TRUE(Put(kPlan, "last", "3").ok());
-  const int refused = InChild([&] {
-    return OpenKind(GetParam(), root_)->usable().ok() == (GetParam() == LocalStoreKind::kTables)
-               ? 0
-               : 1;
-  });
-  EXPECT_EQ(refused, 0);
   Reopen();
   EXPECT_EQ(Get(kPlan, "first").payload, "1");
   EXPECT_EQ(Get(kPlan, "last").payload, "3");
@@ -336,7 +315,7 @@ class FullDisk : public FileOps {
   std::atomic<bool> full{false};
 };
 
-TEST_P(ConformanceTest, AFullDiskServesHitsFailsPutsAndHeals) {
+TEST_F(ConformanceTest, AFullDiskServesHitsFailsPutsAndHeals) {
   const auto ops = std::make_shared<FullDisk>();
   Reopen(ops);
   ASSERT_TRUE(Put(kKernel, "before", "b").ok());
@@ -355,15 +334,11 @@ TEST_P(ConformanceTest, AFullDiskServesHitsFailsPutsAndHeals) {
   EXPECT_FALSE(Get(kKernel, "full0").hit);
 }
 
-TEST_P(ConformanceTest, RecordsAboveTheCapAreRefused) {
+TEST_F(ConformanceTest, RecordsAboveTheCapAreRefused) {
   const std::string huge(kMaxRecordFileBytes, 'x');
   EXPECT_TRUE(absl::IsOutOfRange(Put(kKernel, "huge", huge)));
   EXPECT_EQ(Get(kKernel, "huge").reason, MissReason::kAbsent);
 }
-
-INSTANTIATE_TEST_SUITE_P(Stores, ConformanceTest,
-                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
-                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
 
 }  // namespace
 }  // namespace sinter

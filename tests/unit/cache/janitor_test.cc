@@ -1,20 +1,18 @@
-#include "cache/janitor/janitor.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <iostream>
 
+#include "cache/store/upkeep.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
-#include "tests/unit/cache/store_kinds.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::CountFiles;
-using cache_testing::OpenKind;
+using cache_testing::OpenStore;
 using cache_testing::PathIn;
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
@@ -24,7 +22,7 @@ using cache_testing::kKernel;
 
 std::string KeyOf(int i) { return absl::StrCat("key ", i); }
 
-class JanitorTest : public testing::TestWithParam<LocalStoreKind> {
+class JanitorTest : public testing::Test {
  protected:
   void Fill(int records) {
     for (int i = 0; i < records; ++i) {
@@ -39,10 +37,10 @@ class JanitorTest : public testing::TestWithParam<LocalStoreKind> {
     return hits;
   }
   TempDir temp_;
-  std::unique_ptr<RecordStore> store_ = OpenKind(GetParam(), temp_.path());
+  std::unique_ptr<LocalStore> store_ = OpenStore(temp_.path());
 };
 
-TEST_P(JanitorTest, LeavesNineTenthsOfTheCap) {
+TEST_F(JanitorTest, LeavesNineTenthsOfTheCap) {
   Fill(40);
   ASSERT_TRUE(store_->Quarantine(kKernel, Sha256("wrong"), "seed 1").ok());
   SweepLimits limits;
@@ -64,10 +62,6 @@ TEST_P(JanitorTest, LeavesNineTenthsOfTheCap) {
   EXPECT_TRUE(store_->IsQuarantined(kKernel, Sha256("wrong"), nullptr));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, JanitorTest,
-                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
-                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
-
 void SetAge(const std::string& path, int64_t seconds) {
   const time_t then = time(nullptr) - seconds;
   const struct timespec times[2] = {{then, 0}, {then, 0}};
@@ -82,7 +76,7 @@ int64_t AgeOf(const std::string& path) {
 
 TEST(JanitorLruTest, TheLongestUnusedGoFirstAndAHitIsAUse) {
   TempDir temp;
-  const auto store = OpenKind(LocalStoreKind::kTables, temp.path());
+  const auto store = OpenStore(temp.path());
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(store->Put(kKernel, KeyOf(i), Sha256(KeyOf(i)), RandomBytes(10000, i)).ok());
     SetAge(PathIn(temp.path(), kKernel, KeyOf(i)), 10000 - 10 * i);
@@ -110,7 +104,7 @@ class CountingTouches : public FileOps {
 TEST(JanitorLruTest, AHitWritesAtMostOnceAnInterval) {
   TempDir temp;
   const auto ops = std::make_shared<CountingTouches>();
-  const auto store = OpenKind(LocalStoreKind::kTables, temp.path(), ops);
+  const auto store = OpenStore(temp.path(), ops);
   ASSERT_TRUE(store->Put(kKernel, "k", Sha256("k"), "v").ok());
   const std::string path = PathIn(temp.path(), kKernel, "k");
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(store->Get(kKernel, "k", Sha256("k")).hit);
@@ -123,7 +117,7 @@ TEST(JanitorLruTest, AHitWritesAtMostOnceAnInterval) {
 
 TEST(JanitorOrphanTest, WhatKilledWritersLeftGoesWhenItIsOld) {
   TempDir temp;
-  const auto store = OpenKind(LocalStoreKind::kTables, temp.path());
+  const auto store = OpenStore(temp.path());
   ASSERT_TRUE(store->Put(kKernel, "k", Sha256("k"), "v").ok());
   const std::string folder =
       absl::StrCat(temp.path(), "/v1/", FolderOf(RecordPath(kKernel, Sha256("k"))));
@@ -141,8 +135,8 @@ TEST(JanitorOrphanTest, WhatKilledWritersLeftGoesWhenItIsOld) {
 
 TEST(JanitorOrphanTest, OneJanitorOfAllProcessesWorksAtATime) {
   TempDir temp;
-  const auto a = OpenKind(LocalStoreKind::kTables, temp.path());
-  const auto b = OpenKind(LocalStoreKind::kTables, temp.path());
+  const auto a = OpenStore(temp.path());
+  const auto b = OpenStore(temp.path());
   auto lock = a->LockJanitor();
   ASSERT_NE(lock, nullptr);
   EXPECT_TRUE(Sweep(b.get(), {})->busy);
@@ -151,31 +145,27 @@ TEST(JanitorOrphanTest, OneJanitorOfAllProcessesWorksAtATime) {
 }
 
 TEST(JanitorTierTest, APutBeyondTheCapEvicts) {
-  for (const LocalStoreKind kind : {LocalStoreKind::kTables, LocalStoreKind::kDatabase}) {
-    TempDir temp;
-    TierOptions options;
-    options.local_root = temp.path();
-    options.local_kind = kind;
-    options.local_bytes = 300000;
-    options.memory_bytes = 0;
-    options.sync = false;
-    const auto store = MakeTieredStore(options);
-    uint64_t worst = 0;
-    for (int i = 0; i < 200; ++i) {
-      store->Put(kKernel, KeyOf(i), RandomBytes(10000, i));
-      if (i % 5 == 0) store->Flush();
-      if (i % 5 == 0 && kind == LocalStoreKind::kTables) {
-        worst = std::max(worst, InspectLocalStore(temp.path())->bytes);
-      }
-    }
+  TempDir temp;
+  TierOptions options;
+  options.local_root = temp.path();
+  options.local_bytes = 300000;
+  options.memory_bytes = 0;
+  options.sync = false;
+  const auto store = MakeTieredStore(options);
+  uint64_t worst = 0;
+  for (int i = 0; i < 200; ++i) {
+    store->Put(kKernel, KeyOf(i), RandomBytes(10000, i));
+    if (i % 5 != 0) continue;
     store->Flush();
-    EXPECT_GT(store->Stats().evicted, 100u);
-    EXPECT_EQ(store->Stats().put_failures, 0u);
-    EXPECT_TRUE(store->Get(kKernel, KeyOf(199)).hit);
-    EXPECT_LE(worst, options.local_bytes);
-    std::cout << "cap " << options.local_bytes << ": evicted " << store->Stats().evicted
-              << ", bytes at worst " << worst << "\n";
+    worst = std::max(worst, InspectLocalStore(temp.path())->bytes);
   }
+  store->Flush();
+  EXPECT_GT(store->Stats().evicted, 100u);
+  EXPECT_EQ(store->Stats().put_failures, 0u);
+  EXPECT_TRUE(store->Get(kKernel, KeyOf(199)).hit);
+  EXPECT_LE(worst, options.local_bytes);
+  std::cout << "cap " << options.local_bytes << ": evicted " << store->Stats().evicted
+            << ", bytes at worst " << worst << "\n";
 }
 
 }  // namespace

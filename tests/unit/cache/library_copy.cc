@@ -1,15 +1,13 @@
 // One copy of the cache as a library of its own: two of these in one process are two copies.
 #include "cache/tiers/tiers.h"
 
-using sinter::LocalStoreKind;
 using sinter::RecordKind;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT void* copy_open(const char* root, int database) {
+EXPORT void* copy_open(const char* root) {
   sinter::TierOptions options;
   options.local_root = root;
-  options.local_kind = database != 0 ? LocalStoreKind::kDatabase : LocalStoreKind::kTables;
   options.memory_bytes = 0;
   options.sync = false;
   return sinter::MakeTieredStore(options).release();
@@ -33,8 +31,4 @@ EXPORT int copy_has(void* store, const char* key, const char* value) {
 EXPORT int copy_may_build(void* store, const char* key) {
   auto lock = static_cast<sinter::TieredStore*>(store)->LockForBuild(RecordKind::kKernel, key, 0);
   return lock != nullptr ? 1 : 0;
-}
-
-EXPORT unsigned long long copy_refused(void* store) {
-  return static_cast<sinter::TieredStore*>(store)->Stats().lock_refused;
 }

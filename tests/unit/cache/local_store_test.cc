@@ -8,8 +8,8 @@
 
 #include <set>
 
-#include "cache/store/inspect.h"
 #include "cache/store/quarantine.h"
+#include "cache/store/upkeep.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {
@@ -110,7 +110,7 @@ TEST(LocalStoreTest, ADamagedFileIsMovedAsideAndPublishedAgain) {
   const Lookup miss = Get(&store, kKernel, "k");
   EXPECT_EQ(miss.reason, MissReason::kDamaged);
   EXPECT_THAT(miss.detail, HasSubstr("obj/"));
-  EXPECT_THAT(miss.detail, HasSubstr("table: magic differs"));
+  EXPECT_THAT(miss.detail, HasSubstr("table: the index block passes the end"));
   EXPECT_EQ(CountFiles(temp / "v1/bad"), 1);
   EXPECT_EQ(store.moved_aside(), 1u);
   EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kAbsent);

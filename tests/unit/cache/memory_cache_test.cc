@@ -1,4 +1,4 @@
-#include "cache/memory/memory_cache.h"
+#include "cache/tiers/memory_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -52,7 +52,7 @@ struct Scene {
     envelope.arch = other.arch;
     envelope.key = echo;
     envelope.payload = payload;
-    WriteFile(Path(), *BuildTable(TableUserKey(kKernel, Sha256(key)), EncodeEnvelope(envelope)));
+    WriteFile(Path(), BuildTable(TableUserKey(kKernel, Sha256(key)), EncodeEnvelope(envelope)));
   }
 
   TempDir temp;

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <functional>
 
-#include "cache/tiers/read_only_files.h"
+#include "cache/store/files.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 

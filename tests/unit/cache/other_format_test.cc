@@ -3,19 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/janitor/janitor.h"
-#include "cache/store/inspect.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
+#include "cache/store/upkeep.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
-#include "tests/unit/cache/store_kinds.h"
 
 namespace sinter {
 namespace {
 
 using cache_testing::CountFiles;
-using cache_testing::OpenKind;
+using cache_testing::OpenStore;
 using cache_testing::RandomBytes;
 using cache_testing::SampleKernelKey;
 using cache_testing::SampleKernelRecord;
@@ -41,12 +39,11 @@ std::string PayloadOf(const RecordFormat& format) {
   return EncodeKernelRecord(SampleKernelRecord(), format);
 }
 
-class OtherFormatTest : public testing::TestWithParam<LocalStoreKind> {
+class OtherFormatTest : public testing::Test {
  protected:
   std::unique_ptr<TieredStore> Tiers(const RecordFormat& format) {
     TierOptions options;
     options.local_root = temp_.path();
-    options.local_kind = GetParam();
     options.memory_bytes = 0;
     options.write_behind = false;
     options.sync = false;
@@ -58,7 +55,7 @@ class OtherFormatTest : public testing::TestWithParam<LocalStoreKind> {
   }
   void FillBoth() {
     for (const RecordFormat& format : {kOld, kNewEnvelope}) {
-      const auto store = OpenKind(GetParam(), temp_.path(), nullptr, false, format);
+      const auto store = OpenStore(temp_.path(), nullptr, false, format);
       for (int i = 0; i < kKeys; ++i) {
         const std::string key = KeyOf(i, format);
         ASSERT_TRUE(store->Put(kKernel, key, Sha256(key), RandomBytes(10000, i)).ok());
@@ -69,8 +66,8 @@ class OtherFormatTest : public testing::TestWithParam<LocalStoreKind> {
                       .ok());
     }
   }
-  int Hits(LocalStoreKind kind, const std::string& root, const RecordFormat& format) {
-    const auto store = OpenKind(kind, root, nullptr, false, format);
+  int Hits(const std::string& root, const RecordFormat& format) {
+    const auto store = OpenStore(root, nullptr, false, format);
     int hits = 0;
     for (int i = 0; i < kKeys; ++i) {
       const std::string key = KeyOf(i, format);
@@ -83,7 +80,7 @@ class OtherFormatTest : public testing::TestWithParam<LocalStoreKind> {
 };
 
 // Keys name their format, so this takes a key that does not, or a hand.
-TEST_P(OtherFormatTest, UnderOneNameTheOthersRecordIsACountedMissAndIsNotMovedAside) {
+TEST_F(OtherFormatTest, UnderOneNameTheOthersRecordIsACountedMissAndIsNotMovedAside) {
   for (const RecordFormat& fresh : {kNewEnvelope, kNewKernel}) {
     const std::string key = KeyOf(static_cast<int>(fresh.envelope), kOld);
     Tiers(kOld)->Put(kKernel, key, PayloadOf(kOld));
@@ -107,25 +104,24 @@ TEST_P(OtherFormatTest, UnderOneNameTheOthersRecordIsACountedMissAndIsNotMovedAs
   }
 }
 
-TEST_P(OtherFormatTest, UnderTheirOwnKeysBothReadBackWhatTheyPut) {
+TEST_F(OtherFormatTest, UnderTheirOwnKeysBothReadBackWhatTheyPut) {
   FillBoth();
   for (int round = 0; round < 2; ++round) {
-    EXPECT_EQ(Hits(GetParam(), temp_.path(), kOld), kKeys);
-    EXPECT_EQ(Hits(GetParam(), temp_.path(), kNewEnvelope), kKeys);
+    EXPECT_EQ(Hits(temp_.path(), kOld), kKeys);
+    EXPECT_EQ(Hits(temp_.path(), kNewEnvelope), kKeys);
   }
 }
 
-TEST_P(OtherFormatTest, AWalkTellsTheOthersRecordsFromDamage) {
+TEST_F(OtherFormatTest, AWalkTellsTheOthersRecordsFromDamage) {
   FillBoth();
-  const auto store = OpenKind(GetParam(), temp_.path());
+  const auto store = OpenStore(temp_.path());
   int own = 0, other = 0, unsound = 0;
   RecordVisitor visitor;
   visitor.record = [&](const Digest&, const Envelope&) {
     ++own;
     return absl::OkStatus();
   };
-  visitor.other_format = [&](RecordKind, const Digest&, absl::string_view envelope) {
-    EXPECT_TRUE(ReadEnvelope(envelope, kNewEnvelope).ok);
+  visitor.other_format = [&](RecordKind, const Digest&) {
     ++other;
     return absl::OkStatus();
   };
@@ -139,10 +135,10 @@ TEST_P(OtherFormatTest, AWalkTellsTheOthersRecordsFromDamage) {
   EXPECT_EQ(unsound, 0);
 }
 
-TEST_P(OtherFormatTest, TheJanitorOfEitherVersionCountsAndEvictsBoth) {
+TEST_F(OtherFormatTest, TheJanitorOfEitherVersionCountsAndEvictsBoth) {
   FillBoth();
   for (const RecordFormat& format : {kOld, kNewEnvelope}) {
-    const auto store = OpenKind(GetParam(), temp_.path(), nullptr, false, format);
+    const auto store = OpenStore(temp_.path(), nullptr, false, format);
     const auto before = store->List();
     ASSERT_TRUE(before.ok());
     uint64_t bytes = 0;
@@ -155,59 +151,18 @@ TEST_P(OtherFormatTest, TheJanitorOfEitherVersionCountsAndEvictsBoth) {
     EXPECT_EQ(report->bytes, bytes);
     EXPECT_GT(report->evicted, before->size() / 3);
   }
-  const int left =
-      Hits(GetParam(), temp_.path(), kOld) + Hits(GetParam(), temp_.path(), kNewEnvelope);
+  const int left = Hits(temp_.path(), kOld) + Hits(temp_.path(), kNewEnvelope);
   EXPECT_LT(left, kKeys);
   SweepLimits nothing;
   nothing.max_bytes = 1;
-  EXPECT_TRUE(Sweep(OpenKind(GetParam(), temp_.path()).get(), nothing).ok());
-  EXPECT_EQ(Hits(GetParam(), temp_.path(), kNewEnvelope), 0);
-}
-
-TEST_P(OtherFormatTest, ConversionByEitherVersionTakesBothOver) {
-  FillBoth();
-  const LocalStoreKind other =
-      GetParam() == LocalStoreKind::kTables ? LocalStoreKind::kDatabase : LocalStoreKind::kTables;
-  for (const RecordFormat& format : {kOld, kNewEnvelope}) {
-    TempDir target;
-    {
-      const auto from = OpenKind(GetParam(), temp_.path(), nullptr, false, format);
-      const auto to = OpenKind(other, target.path(), nullptr, false, format);
-      const auto report = ConvertStore(from.get(), to.get(), /*remove_source=*/false);
-      ASSERT_TRUE(report.ok()) << report.status();
-      EXPECT_EQ(report->records, 2u * (kKeys + 1));
-      EXPECT_EQ(report->other_format, 1u + kKeys);
-      EXPECT_EQ(report->unsound, 0u);
-      EXPECT_EQ(report->failed, 0u) << report->first_failure;
-      EXPECT_EQ(ConvertStore(from.get(), to.get(), false)->failed, 0u);  // again, over itself
-    }
-    EXPECT_EQ(Hits(other, target.path(), kOld), kKeys);
-    EXPECT_EQ(Hits(other, target.path(), kNewEnvelope), kKeys);
-  }
-  TempDir target;
-  const auto from = OpenKind(GetParam(), temp_.path()), to = OpenKind(other, target.path());
-  EXPECT_EQ(ConvertStore(from.get(), to.get(), /*remove_source=*/true)->removed, 2u * (kKeys + 1));
-  EXPECT_TRUE(from->List()->empty());
-}
-
-TEST_P(OtherFormatTest, AnUnreadRecordNeverReplacesOneAndNeverReturnsFromQuarantine) {
-  const auto store = OpenKind(GetParam(), temp_.path());
-  Envelope envelope;
-  envelope.kind = kPlan;
-  envelope.key = "key";
-  envelope.payload = "new";
-  const std::string unread = EncodeEnvelope(envelope, kNewEnvelope);
-  ASSERT_TRUE(store->Put(kPlan, "key", Sha256("key"), "mine").ok());
-  EXPECT_TRUE(store->PutUnread(kPlan, Sha256("key"), unread).ok());
-  EXPECT_EQ(store->Get(kPlan, "key", Sha256("key")).payload, "mine");
-  ASSERT_TRUE(store->Quarantine(kPlan, Sha256("bad"), "seed 1").ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(store->PutUnread(kPlan, Sha256("bad"), unread)));
+  EXPECT_TRUE(Sweep(OpenStore(temp_.path()).get(), nothing).ok());
+  EXPECT_EQ(Hits(temp_.path(), kNewEnvelope), 0);
 }
 
 TEST(OtherFormatReportTest, CountsThemApart) {
   TempDir temp;
   for (const RecordFormat& format : {kOld, kNewEnvelope}) {
-    const auto store = OpenKind(LocalStoreKind::kTables, temp.path(), nullptr, false, format);
+    const auto store = OpenStore(temp.path(), nullptr, false, format);
     const std::string key = KeyOf(0, format);
     ASSERT_TRUE(store->Put(kKernel, key, Sha256(key), PayloadOf(format)).ok());
   }
@@ -226,7 +181,7 @@ TEST(OtherFormatEnvelopeTest, OnlyTheVersionOfAnothersRecordIsRead) {
   envelope.key = "key";
   envelope.payload = "payload";
   std::string bytes = EncodeEnvelope(envelope, kNewEnvelope);
-  const std::string file = *BuildTable(TableUserKey(kPlan, Sha256("key")), bytes);
+  const std::string file = BuildTable(TableUserKey(kPlan, Sha256("key")), bytes);
   const auto reason = [](absl::string_view bytes) {
     return VerifyRecordFile(bytes, kPlan, Sha256("key"), "key").reason;
   };
@@ -235,16 +190,12 @@ TEST(OtherFormatEnvelopeTest, OnlyTheVersionOfAnothersRecordIsRead) {
     bytes[i] = static_cast<char>(bytes[i] ^ 1);
     EXPECT_EQ(ReadEnvelope(bytes).reason, MissReason::kOtherFormat) << i;
   }
-  for (size_t i = 0; i < file.size(); ++i) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
     std::string damaged = file;
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
     EXPECT_EQ(reason(damaged), MissReason::kDamaged) << i;
   }
 }
-
-INSTANTIATE_TEST_SUITE_P(Stores, OtherFormatTest,
-                         testing::Values(LocalStoreKind::kTables, LocalStoreKind::kDatabase),
-                         [](const auto& info) { return cache_testing::TestNameOf(info.param); });
 
 }  // namespace
 }  // namespace sinter

@@ -6,7 +6,11 @@
 #include <leveldb/db.h>
 #include <leveldb/env.h>
 #include <leveldb/table_builder.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <iostream>
+#include <map>
 #include <memory>
 
 #include "cache/store/local_store.h"
@@ -20,29 +24,68 @@ using cache_testing::RandomBytes;
 using cache_testing::TempDir;
 using testing::HasSubstr;
 
+constexpr char kName[] = "k/name";
+
 TEST(TableTest, ReadsBackOneEntry) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{4096}, size_t{300000}}) {
     const std::string value = RandomBytes(size, size + 1);
-    const auto file = BuildTable("k/name", value);
-    ASSERT_TRUE(file.ok()) << file.status();
-    const auto entry = ReadTable(*file);
+    const std::string file = BuildTable(kName, value);
+    const auto entry = ReadTable(file);
     ASSERT_TRUE(entry.ok()) << entry.status();
-    EXPECT_EQ(entry->user_key, "k/name");
-    EXPECT_EQ(entry->value, value);
-    EXPECT_LT(file->size(), size + 300);
+    EXPECT_EQ(entry->user_key, kName);
+    const absl::string_view got = entry->value;
+    EXPECT_EQ(got, value);
+    EXPECT_LT(file.size(), size + 300);
+    EXPECT_TRUE(file == BuildTable(kName, value));  // equal records are equal files
+    EXPECT_GE(got.data(), file.data());             // borrowed, not copied
+    EXPECT_LE(got.data() + got.size(), file.data() + file.size());
   }
 }
 
-// LevelDB's order of internal keys, as far as a table of one entry asks for it.
-class OneKeyOrder : public leveldb::Comparator {
- public:
-  int Compare(const leveldb::Slice& a, const leveldb::Slice& b) const override {
-    return a.compare(b);
+TEST(TableTest, UserKeyCarriesKindAndDigest) {
+  const Digest digest = Sha256("x");
+  EXPECT_EQ(TableUserKey(RecordKind::kKernel, digest), absl::StrCat("k/", digest.View()));
+  EXPECT_EQ(TableUserKey(RecordKind::kPlan, digest), absl::StrCat("p/", digest.View()));
+}
+
+// Of the bytes that are read every bit counts. The meta block and the padding of the footer are not
+// read; what is served whatever they hold is the right value.
+TEST(TableTest, NoFlippedBitTruncationOrTailServesAnotherValue) {
+  const std::string value = RandomBytes(200, 3), good = BuildTable(kName, value);
+  int refused = 0, unread = 0;
+  for (size_t i = 0; i < good.size() * 8; ++i) {
+    std::string bad = good;
+    bad[i / 8] = static_cast<char>(bad[i / 8] ^ (1 << (i % 8)));
+    const auto got = ReadTable(bad);
+    ++(got.ok() ? unread : refused);
+    EXPECT_TRUE(!got.ok() || (got->value == value && got->user_key == kName)) << "bit " << i;
+    EXPECT_TRUE(got.ok() || absl::IsDataLoss(got.status())) << "bit " << i << got.status();
+    EXPECT_FALSE(got.ok() && i / 8 < value.size() + 20) << "bit " << i;
   }
-  const char* Name() const override { return "leveldb.InternalKeyComparator"; }
-  void FindShortestSeparator(std::string*, const leveldb::Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-};
+  EXPECT_LT(unread, 8 * (13 + 48));  // the meta block, most of the footer
+  for (size_t n = 0; n < good.size(); ++n) {
+    EXPECT_FALSE(ReadTable(good.substr(0, n)).ok()) << n;
+  }
+  EXPECT_FALSE(ReadTable(good + std::string(1, '\0')).ok());
+  EXPECT_FALSE(ReadTable(std::string(1, '\0') + good).ok());
+  std::cout << "table flips: tried " << good.size() * 8 << " refused " << refused << " unread "
+            << unread << "; truncations " << good.size() << "; wrong 0 deaths 0\n";
+}
+
+// The footer has no checksum: sizes near 2^40 and 2^62 must be refused before anything is
+// allocated.
+TEST(TableTest, RefusesForgedFooterSizes) {
+  const std::string good = BuildTable(kName, RandomBytes(200, 3));
+  for (const int varint_bytes : {6, 9, 10}) {
+    for (const int at : {0, 1, 2, 3, 4, 5}) {
+      std::string bad = good;
+      const size_t footer = bad.size() - 48;
+      for (int i = 0; i < varint_bytes; ++i) bad[footer + at + i] = '\xff';
+      bad[footer + at + varint_bytes] = '\x01';
+      EXPECT_TRUE(absl::IsDataLoss(ReadTable(bad).status()));
+    }
+  }
+}
 
 class StringFile : public leveldb::WritableFile {
  public:
@@ -56,67 +99,125 @@ class StringFile : public leveldb::WritableFile {
   std::string bytes;
 };
 
-TEST(TableTest, IsByteForByteWhatLevelDbsBuilderMakes) {
-  const OneKeyOrder order;
+std::string ByLevelDb(const std::map<std::string, std::string>& entries,
+                      leveldb::CompressionType compression) {
   leveldb::Options options;
-  options.comparator = &order;
-  options.compression = leveldb::kNoCompression;
-  for (const size_t size : {0, 1, 100, 127, 128, 4096, 16383, 16384, 300000, 3000000}) {
-    for (const size_t key_size : {0, 2, 34, 200}) {
-      const std::string key = RandomBytes(key_size, 7), value = RandomBytes(size, size + 1);
-      StringFile file;
-      leveldb::TableBuilder builder(options, &file);
-      builder.Add(key + std::string("\1\1\0\0\0\0\0\0", 8), value);
-      ASSERT_TRUE(builder.Finish().ok());
-      EXPECT_TRUE(*BuildTable(key, value) == file.bytes) << key_size << " " << size;
-    }
-  }
-}
-
-TEST(TableTest, EqualRecordsAreEqualFiles) {
-  EXPECT_EQ(*BuildTable("k/a", "value"), *BuildTable("k/a", "value"));
-}
-
-TEST(TableTest, UserKeyCarriesKindAndDigest) {
-  const Digest digest = Sha256("x");
-  EXPECT_EQ(TableUserKey(RecordKind::kKernel, digest), absl::StrCat("k/", digest.View()));
-  EXPECT_EQ(TableUserKey(RecordKind::kPlan, digest), absl::StrCat("p/", digest.View()));
-}
-
-TEST(TableTest, RefusesEveryFlippedBitTruncationAndTail) {
-  const std::string good = *BuildTable("k/name", RandomBytes(200, 3));
-  for (size_t i = 0; i < good.size() * 8; ++i) {
-    std::string bad = good;
-    bad[i / 8] = static_cast<char>(bad[i / 8] ^ (1 << (i % 8)));
-    const auto entry = ReadTable(bad);
-    EXPECT_EQ(entry.status().code(), absl::StatusCode::kDataLoss) << "bit " << i;
-  }
-  for (size_t n = 0; n < good.size(); ++n) EXPECT_FALSE(ReadTable(good.substr(0, n)).ok()) << n;
-  EXPECT_FALSE(ReadTable(good + std::string(1, '\0')).ok());
-  EXPECT_FALSE(ReadTable(std::string(1, '\0') + good).ok());
-  std::cout << "table flips: tried " << good.size() * 8 << " refused " << good.size() * 8
-            << "; truncations " << good.size() << "; wrong 0 deaths 0\n";
-}
-
-// The footer has no checksum: sizes near 2^40 and 2^62 must be refused before anything is
-// allocated.
-TEST(TableTest, RefusesForgedFooterSizes) {
-  const std::string good = *BuildTable("k/name", RandomBytes(200, 3));
-  for (const int varint_bytes : {6, 9, 10}) {
-    for (const int at : {0, 1, 2, 3, 4, 5}) {
-      std::string bad = good;
-      const size_t footer = bad.size() - 48;
-      for (int i = 0; i < varint_bytes; ++i) bad[footer + at + i] = '\xff';
-      bad[footer + at + varint_bytes] = '\x01';
-      EXPECT_EQ(ReadTable(bad).status().code(), absl::StatusCode::kDataLoss);
-    }
-  }
+  options.compression = compression;
+  StringFile file;
+  leveldb::TableBuilder builder(options, &file);
+  for (const auto& [key, value] : entries) builder.Add(key, value);
+  EXPECT_TRUE(builder.Finish().ok());
+  return file.bytes;
 }
 
 TEST(TableTest, RefusesTablesOfOthers) {
   EXPECT_FALSE(ReadTable("").ok());
   EXPECT_FALSE(ReadTable(RandomBytes(5000, 9)).ok());
   EXPECT_FALSE(ReadTable(std::string(5000, '\0')).ok());
+  const std::string key = std::string(kName) + std::string("\1\1\0\0\0\0\0\0", 8);
+  const auto reading = [](const std::string& table) {
+    return std::string(ReadTable(table).status().message());
+  };
+  const std::string zeros(5000, '\0');
+  EXPECT_EQ(reading(ByLevelDb({{key, zeros}}, leveldb::kNoCompression)), "");
+  EXPECT_THAT(reading(ByLevelDb({{key, zeros}}, leveldb::kSnappyCompression)),
+              HasSubstr("a compressed block"));
+  EXPECT_THAT(reading(ByLevelDb({{key, "1"}, {key + "2", "2"}}, leveldb::kNoCompression)),
+              HasSubstr("more than one entry"));
+  EXPECT_THAT(reading(ByLevelDb({}, leveldb::kNoCompression)), HasSubstr("no entry"));
+}
+
+int Threads() {
+  int threads = 0;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/self/task")) {
+    (void)one;
+    ++threads;
+  }
+  return threads;
+}
+
+// LevelDB's own environment would start a thread that the child of a fork does not have.
+TEST(TableTest, StartsNoThreadAndWorksInTheChildOfAFork) {
+  const int before = Threads();
+  const std::string file = BuildTable(kName, "value");
+  ASSERT_EQ(ReadTable(file)->value, "value");
+  EXPECT_EQ(Threads(), before);
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(BuildTable(kName, "value") == file && ReadTable(file)->value == "value" ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// Records of a table of many, in memory; counts what is read of it.
+class ManyTest : public testing::Test {
+ protected:
+  void Write(int count) {
+    for (int i = 0; i < count; ++i) {
+      records_[absl::StrCat("k/", RandomBytes(32, static_cast<uint64_t>(i) + 1))] =
+          RandomBytes(static_cast<size_t>(100 + i), 7);
+    }
+    TableWriter writer(&table_);
+    for (const auto& [key, value] : records_) writer.Add(key, value);
+    writer.Finish();
+  }
+  absl::StatusOr<TableReader> Open() {
+    const auto source = [this](uint64_t offset, char* to, size_t bytes) {
+      ++reads_;
+      if (!failure_.ok()) return failure_;
+      table_.copy(to, bytes, offset);
+      return absl::OkStatus();
+    };
+    return TableReader::Open(source, table_.size());
+  }
+  std::map<std::string, std::string> records_;
+  std::string table_;
+  int reads_ = 0;
+  absl::Status failure_;
+};
+
+TEST_F(ManyTest, EachRecordIsABlockAndFoundByOneRead) {
+  for (const int count : {0, 1, 2, 300}) {
+    Write(count);
+    const auto table = Open();
+    ASSERT_TRUE(table.ok()) << table.status();
+    for (const auto& [key, value] : records_) {
+      reads_ = 0;
+      const auto found = table->Find(key);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(*found, value);
+      EXPECT_EQ(reads_, 1);
+    }
+    EXPECT_TRUE(absl::IsNotFound(table->Find("k/absent").status()));
+    records_.clear();
+    table_.clear();
+  }
+}
+
+TEST_F(ManyTest, WhatWasFoundOutlivesTheTable) {
+  Write(3);
+  SharedBytes found;
+  {
+    const auto table = Open();
+    found = *table->Find(records_.begin()->first);
+  }
+  EXPECT_EQ(found, records_.begin()->second);
+}
+
+TEST_F(ManyTest, ASourceThatFailsIsNoDamageAndDamageIs) {
+  Write(3);
+  const auto table = Open();
+  failure_ = absl::UnavailableError("read: input/output error");
+  const auto failed = table->Find(records_.begin()->first);
+  EXPECT_TRUE(absl::IsUnavailable(failed.status())) << failed.status();
+  EXPECT_THAT(std::string(failed.status().message()), HasSubstr("input/output error"));
+  failure_ = absl::DataLossError("sha-256 differs");
+  EXPECT_TRUE(absl::IsDataLoss(table->Find(records_.begin()->first).status()));
+  failure_ = absl::OkStatus();
+  table_[table_.size() - 60] ^= 1;  // the index
+  EXPECT_TRUE(absl::IsDataLoss(Open().status()));
 }
 
 // Files of the store, renamed as LevelDB numbers its tables, in a folder that has nothing else.

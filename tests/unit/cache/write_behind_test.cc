@@ -1,5 +1,3 @@
-#include "cache/tiers/write_behind.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,6 +11,7 @@
 #include <iterator>
 #include <thread>
 
+#include "cache/tiers/local_tier.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 
@@ -252,69 +251,6 @@ TEST_F(QueuedPutTest, AForkedChildPutsAndGetsWhileTheParentWrites) {
   store->Flush();
   EXPECT_EQ(Make(0)->Get(kKernel, "child").payload, "c");
   EXPECT_EQ(Make(0)->Get(kKernel, "parent").payload, "p");
-}
-
-// ------------------------------------------------------------------ the database behind the tiers
-
-class DatabaseTierTest : public testing::Test {
- protected:
-  std::unique_ptr<TieredStore> Make() {
-    TierOptions options;
-    options.local_root = temp_.path();
-    options.local_kind = LocalStoreKind::kDatabase;
-    options.memory_bytes = 0;
-    options.sync = false;
-    options.log = LogSink(LogLevel::kWarn, [this](LogLevel, absl::string_view message) {
-      warnings_.push_back(std::string(message));
-    });
-    return MakeTieredStore(options);
-  }
-  TempDir temp_;
-  std::vector<std::string> warnings_;
-};
-
-TEST_F(DatabaseTierTest, ASecondStoreIsToldNoAndFallsBackToTables) {
-  auto owner = Make();
-  owner->Put(kKernel, "k", "v");
-  owner->Flush();
-  EXPECT_EQ(owner->Stats().lock_refused, 0u);
-  EXPECT_TRUE(warnings_.empty());
-  auto second = Make();
-  EXPECT_EQ(second->Stats().lock_refused, 1u);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("sealed tables instead of leveldb-db")));
-  EXPECT_EQ(second->Get(kKernel, "k").reason, MissReason::kAbsent);
-  second->Put(kKernel, "mine", "w");
-  second->Flush();
-  EXPECT_EQ(second->Get(kKernel, "mine").payload, "w");
-  // What one finds wrong is wrong for the other.
-  second->Quarantine(kKernel, "k", "seed 2");
-  EXPECT_EQ(owner->Get(kKernel, "k").reason, MissReason::kQuarantined);
-  // They exclude one another while they build.
-  const auto lock = owner->LockForBuild(kKernel, "x", 0);
-  EXPECT_EQ(second->LockForBuild(kKernel, "x", 1000), nullptr);
-  second.reset();
-  owner.reset();
-  EXPECT_EQ(Make()->Stats().lock_refused, 0u);
-}
-
-TEST_F(DatabaseTierTest, AForkedChildFallsBackToTables) {
-  if (!kChildrenMayHaveThreads) GTEST_SKIP();
-  auto owner = Make();
-  owner->Put(kKernel, "k", "v");
-  owner->Flush();
-  const pid_t child = fork();
-  if (child == 0) {
-    if (owner->Get(kKernel, "k").reason != MissReason::kAbsent) _exit(1);
-    owner->Put(kKernel, "child", "c");
-    owner->Flush();
-    _exit(owner->Get(kKernel, "child").payload == "c" ? 0 : 2);
-  }
-  EXPECT_EQ(ExitOf(child), 0);
-  owner->Put(kKernel, "after", "a");
-  owner.reset();
-  owner = Make();
-  EXPECT_EQ(owner->Get(kKernel, "k").payload, "v");
-  EXPECT_EQ(owner->Get(kKernel, "after").payload, "a");
 }
 
 }  // namespace

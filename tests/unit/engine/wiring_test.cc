@@ -153,21 +153,33 @@ void Spoil(const Config& config, const std::string& key) {
 }
 
 TEST(WiringTest, ABadRecordThatIsMarkedAsCheckedIsMendedForGood) {
-  for (const char* kind : {"tables", "leveldb-db"}) {
-    Config config = ConfigIn("wiring_mend");
-    config.cache_store = kind;
-    const Problem problem = ParseProblem(kSmallProblem).value();
-    ASSERT_TRUE(SmallEngine(config)->Prepare(problem.chain, 16, {}).ok());
-    const std::string key = KernelOf(*SmallEngine(config));
-    Spoil(config, key);
-    EXPECT_EQ(SmallEngine(config)->ports().cache_tools->Inspect()->unsound, 1u) << kind;
-    for (const uint64_t compiled : {1u, 0u, 0u}) {
-      const auto engine = SmallEngine(config);
-      ASSERT_TRUE(engine->Prepare(problem.chain, 16, {}).ok());
-      EXPECT_EQ(engine->Stats().kernels_compiled, compiled) << kind;
-    }
-    EXPECT_EQ(SmallEngine(config)->ports().cache_tools->Inspect()->unsound, 0u) << kind;
+  const Config config = ConfigIn("wiring_mend");
+  const Problem problem = ParseProblem(kSmallProblem).value();
+  ASSERT_TRUE(SmallEngine(config)->Prepare(problem.chain, 16, {}).ok());
+  const std::string key = KernelOf(*SmallEngine(config));
+  Spoil(config, key);
+  EXPECT_EQ(SmallEngine(config)->ports().cache_tools->Inspect()->unsound, 1u);
+  for (const uint64_t compiled : {1u, 0u, 0u}) {
+    const auto engine = SmallEngine(config);
+    ASSERT_TRUE(engine->Prepare(problem.chain, 16, {}).ok());
+    EXPECT_EQ(engine->Stats().kernels_compiled, compiled);
   }
+  EXPECT_EQ(SmallEngine(config)->ports().cache_tools->Inspect()->unsound, 0u);
+}
+
+TEST(WiringTest, AStoreThatThereIsNoLongerIsSaidWithTheWayOut) {
+  Config config = ConfigIn("wiring_store");
+  config.cache_store = "tables";
+  EXPECT_TRUE(WireCache(config, "", LogSink()).ok());
+  config.cache_store = "leveldb-db";
+  const absl::Status gone = WireCache(config, "", LogSink()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(gone)) << gone;
+  for (const char* part : {"SINTER_CACHE_STORE", "leveldb-db", "unset it", "v1/db"}) {
+    EXPECT_THAT(std::string(gone.message()), testing::HasSubstr(part));
+  }
+  config.cache_store = "drawer";
+  const absl::Status unknown = WireCache(config, "", LogSink()).status();
+  EXPECT_THAT(std::string(unknown.message()), testing::HasSubstr("must be tables"));
 }
 
 // A good pack behind a bad folder serves, also who may not build; the folder stays as it is.

@@ -16,7 +16,6 @@ constants! {
     u32: SINTER_X_CLEAR_DRY_RUN = 1;
     u32: SINTER_X_EXPORT_USED = 1, SINTER_X_EXPORT_DRY_RUN = 2;
     u32: SINTER_X_PACK_READ_ALL = 1;
-    u32: SINTER_X_CONVERT_KEEP = 1;
     sinter_x_event_kind: SINTER_X_EVENT_LOOK_UP = 1, SINTER_X_EVENT_SEARCH = 2, SINTER_X_EVENT_COMPILE = 3,
         SINTER_X_EVENT_LOAD = 4, SINTER_X_EVENT_UNLOAD = 5, SINTER_X_EVENT_TUNE = 6, SINTER_X_EVENT_FALLBACK = 7,
         SINTER_X_EVENT_UPGRADE = 8;
@@ -144,8 +143,6 @@ functions! {
     sinter_x_pack_inspect(context: *mut sinter_context, path: *const c_char, flags: u32,
         out_json: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_cache_trim(context: *mut sinter_context, max_bytes: u64, out_json: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_cache_convert(dir: *const c_char, to: *const c_char, flags: u32, out_json: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_cache_flush(context: *mut sinter_context, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_on_event(context: *mut sinter_context, callback: sinter_x_event_callback, user_data: usize,

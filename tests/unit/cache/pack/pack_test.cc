@@ -1,8 +1,8 @@
 // Packs: what goes in comes out, who may write them, how they are found on any file system.
 #include <gmock/gmock.h>
 
-#include "cache/pack/pack_verify.h"
-#include "cache/store/inspect.h"
+#include "cache/pack/pack_reader.h"
+#include "cache/store/upkeep.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
@@ -239,32 +239,6 @@ TEST_F(PackExportTest, ImportsIntoAStore) {
       EXPECT_EQ(found.payload, records_[i].payload);
     }
   }
-}
-
-// The same store, but for one record that it takes for too large.
-class SmallerStore : public LocalStore {
- public:
-  SmallerStore(const LocalStoreOptions& options, const Digest& refused)
-      : LocalStore(options), refused_(refused) {}
-  absl::Status PutRecord(const Digest& digest, const Envelope& envelope) override {
-    if (digest == refused_) return CheckRecordSize(kMaxRecordFileBytes + 1);
-    return LocalStore::PutRecord(digest, envelope);
-  }
-
- private:
-  const Digest refused_;
-};
-
-TEST_F(PackExportTest, ImportGoesOnBehindARecordThatIsTooLarge) {
-  Fill(3);
-  const auto pack = Open(From(Pack()));
-  LocalStoreOptions other = Options();
-  other.root = temp_ / "other";
-  SmallerStore store(other, pack->manifest().entries.front().digest);
-  const auto report = ImportPack(*pack, &store);
-  ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->stored, records_.size() - 1);
-  EXPECT_EQ(report->refused, 1u);
 }
 
 // Somebody who understands payloads finds the second record wrong.

@@ -1,6 +1,7 @@
-// Looks at all of a local store for people, and empties it for them: what is there, is it sound.
-#ifndef SINTER_CACHE_STORE_INSPECT_H_
-#define SINTER_CACHE_STORE_INSPECT_H_
+// What looks after a local store: counts and lists its records for people, empties it for them, and
+// keeps it under its cap by removing what was longest unused and what killed writers left.
+#ifndef SINTER_CACHE_STORE_UPKEEP_H_
+#define SINTER_CACHE_STORE_UPKEEP_H_
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "cache/record/record_check.h"
-#include "cache/store/record_store.h"
+#include "cache/store/local_store.h"
 
 namespace sinter {
 
@@ -27,17 +28,17 @@ struct LocalReport {
 
 // Reads every record, changes nothing. What `check` finds wrong is unsound too. The status of a
 // store that cannot be used, or of the walk.
-absl::StatusOr<LocalReport> InspectStore(RecordStore* store, const RecordCheck& check = nullptr);
+absl::StatusOr<LocalReport> InspectStore(LocalStore* store, const RecordCheck& check = nullptr);
 
-// The same for the sealed tables of a folder. UNAVAILABLE or PERMISSION_DENIED when it cannot be
-// used. Makes the folder if it is missing.
+// The same for a folder. UNAVAILABLE or PERMISSION_DENIED when it cannot be used. Makes it if it is
+// missing.
 absl::StatusOr<LocalReport> InspectLocalStore(const std::string& root);
 
 // Calls `visit` for each record, in no order. `envelope` is null for one that a lookup would refuse
 // or that another version wrote, and valid in the call only. The status of the store, of the walk,
 // or of `visit`. Holds no record longer than its call.
 using ListedRecord = std::function<void(const StoredEntry& entry, const Envelope* envelope)>;
-absl::Status ListStore(RecordStore* store, const ListedRecord& visit);
+absl::Status ListStore(LocalStore* store, const ListedRecord& visit);
 
 struct ClearReport {
   uint64_t records = 0, bytes = 0;  // removed, or to be removed
@@ -47,8 +48,27 @@ struct ClearReport {
 // Removes every record of the store; tombstones stay. With `dry_run` says what it would remove.
 // FAILED_PRECONDITION and PERMISSION_DENIED, without having removed any, for a folder that holds
 // what is not the library's (CheckOurs).
-absl::StatusOr<ClearReport> ClearStore(RecordStore* store, bool dry_run);
+absl::StatusOr<ClearReport> ClearStore(LocalStore* store, bool dry_run);
+
+struct SweepLimits {
+  uint64_t max_bytes = uint64_t{2} << 30;  // of all records on disk; 0: no cap
+  int64_t orphan_age_s = 900;              // a writer does not take this long
+};
+
+struct SweepReport {
+  bool busy = false;                // another janitor was at work: nothing was done
+  uint64_t records = 0, bytes = 0;  // before
+  uint64_t evicted = 0, evicted_bytes = 0;
+  uint64_t orphans = 0;
+};
+
+// One sweep. Above the cap, records go, longest unused first, until nine tenths of the cap are
+// left: so that the next sweep is not at once. Tombstones stay. Readers are not disturbed: one that
+// has a removed record open goes on, one that comes later misses. One janitor of all processes
+// works at a time. Blocks for a look at every name (about 3 us each). UNAVAILABLE when the store
+// cannot be listed.
+absl::StatusOr<SweepReport> Sweep(LocalStore* store, const SweepLimits& limits);
 
 }  // namespace sinter
 
-#endif  // SINTER_CACHE_STORE_INSPECT_H_
+#endif  // SINTER_CACHE_STORE_UPKEEP_H_

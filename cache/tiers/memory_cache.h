@@ -1,6 +1,6 @@
 // The process's own tier: records that were just made or read, newest kept, bounded in bytes.
-#ifndef SINTER_CACHE_MEMORY_MEMORY_CACHE_H_
-#define SINTER_CACHE_MEMORY_MEMORY_CACHE_H_
+#ifndef SINTER_CACHE_TIERS_MEMORY_CACHE_H_
+#define SINTER_CACHE_TIERS_MEMORY_CACHE_H_
 
 #include <cstdint>
 #include <list>
@@ -57,4 +57,4 @@ class MemoryCache {
 
 }  // namespace sinter
 
-#endif  // SINTER_CACHE_MEMORY_MEMORY_CACHE_H_
+#endif  // SINTER_CACHE_TIERS_MEMORY_CACHE_H_
