@@ -15,8 +15,8 @@
 namespace sinter {
 namespace {
 
-// What would take a refused pack, for whoever calls: the command's option, the variable. The C
-// interface's fields are called after these.
+// How to have a refused pack accepted: the command's option and the variable. The fields of the C
+// interface are named after them.
 constexpr absl::string_view kTakeUnsigned =
     "--unsigned (SINTER_PACKS_UNSIGNED=1) takes it whoever made it";
 constexpr absl::string_view kTrustAKey =

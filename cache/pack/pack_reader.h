@@ -15,7 +15,6 @@
 #include "absl/types/optional.h"
 #include "cache/pack/pack_format.h"
 #include "cache/record/envelope.h"
-#include "cache/record/record_check.h"
 #include "cache/store/files.h"
 #include "cache/store/table.h"
 #include "src/base/log.h"

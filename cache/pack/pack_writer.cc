@@ -63,7 +63,7 @@ absl::Status Describe(absl::string_view envelope, const PackItem& item, PackEntr
       !ReadEnvelopeFor(envelope, item.kind, record.key).ok) {
     return absl::NotFoundError("record of another key");
   }
-  if (envelope.size() + 1024 > kMaxRecordFileBytes) {
+  if (envelope.size() + kMostTableOverhead > kMaxRecordFileBytes) {
     return absl::NotFoundError("record is too large");
   }
   entry->kind = item.kind;

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "cache/pack/pack_reader.h"
-#include "cache/record/record_check.h"
+#include "cache/record/envelope.h"
 #include "cache/store/files.h"
 #include "cache/store/local_store.h"
 #include "src/base/digest.h"

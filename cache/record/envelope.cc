@@ -31,7 +31,7 @@ bool KnownKind(uint8_t kind) {
          kind == static_cast<uint8_t>(RecordKind::kKernel);
 }
 
-// But for the payload's bytes, which end it.
+// Everything but the payload's bytes, which come last.
 void EncodeBody(const Envelope& envelope, ByteWriter* body) {
   body->U8(static_cast<uint8_t>(envelope.kind));
   body->U8(envelope.verified ? 1 : 0);
@@ -43,8 +43,8 @@ void EncodeBody(const Envelope& envelope, ByteWriter* body) {
   body->U64(envelope.payload.size());
 }
 
-// Whether the envelope says of a check what its payload says. Of a payload of another version
-// nothing is known.
+// Whether the envelope's `verified` agrees with its payload. True for a payload of another version,
+// which cannot be read.
 bool MarkHolds(const Envelope& envelope, const RecordFormat& format) {
   if (envelope.kind != RecordKind::kKernel) return !envelope.verified;
   if (!CheckKernelVersion(envelope.payload, format).ok()) return true;
@@ -141,7 +141,7 @@ EnvelopeVerdict Read(absl::string_view bytes, bool vouched, const RecordFormat& 
   return ReadBody(body, format);
 }
 
-// What was read, if it is what was asked for.
+// `verdict`, if it is of the record that was asked for; else what differs.
 EnvelopeVerdict Match(EnvelopeVerdict verdict, RecordKind kind, absl::string_view key,
                       const RecordFormat& format) {
   if (!verdict.ok) return verdict;

@@ -13,13 +13,24 @@
 #define SINTER_CACHE_RECORD_ENVELOPE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "cache/record/record_format.h"
 #include "src/base/ports.h"
 
 namespace sinter {
+
+constexpr uint32_t kEnvelopeVersion = 3;
+constexpr uint32_t kKernelRecordVersion = 4;
+
+// The versions that a codec writes and accepts. Tests pass other numbers to play another version of
+// the library; nobody else sets them.
+struct RecordFormat {
+  uint32_t envelope = kEnvelopeVersion;
+  uint32_t kernel = kKernelRecordVersion;  // of the payload of a kernel entry
+};
 
 struct Envelope {
   RecordKind kind = RecordKind::kPlan;
@@ -41,7 +52,7 @@ struct EnvelopeVerdict {
 };
 
 // Trusts nothing in `bytes`. ok only if magic, version, hash, lengths and flags hold, and it is
-// marked as verified exactly if its payload is. Never fails otherwise than by verdict.
+// marked as verified exactly if its payload is. All errors are in the verdict.
 EnvelopeVerdict ReadEnvelope(absl::string_view bytes, const RecordFormat& format = {});
 
 // As above, and the record must be of `kind` and echo `key` byte for byte. A mismatch is told
@@ -50,13 +61,25 @@ EnvelopeVerdict ReadEnvelope(absl::string_view bytes, const RecordFormat& format
 EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::string_view key,
                                 const RecordFormat& format = {});
 
-// As above for bytes that a signed hash has just vouched for: their own is not computed again.
+// As above for bytes whose hash was just checked otherwise (a signed pack, a file that this process
+// knows): the envelope's own hash is not computed.
 EnvelopeVerdict ReadVouchedEnvelopeFor(absl::string_view bytes, RecordKind kind,
                                        absl::string_view key, const RecordFormat& format = {});
 
 // The key that an envelope echoes, from its first bytes alone; "" when they do not hold it. Nothing
 // is proved: for explanations only.
 std::string PeekEnvelopeKey(absl::string_view head);
+
+// Asked by whoever understands payloads: OK if the record is what its key says, or if that cannot
+// be judged; else an error that says why it is not.
+using RecordCheck =
+    std::function<absl::Status(RecordKind kind, absl::string_view key, absl::string_view payload)>;
+
+// An empty check finds nothing.
+inline absl::Status RunCheck(const RecordCheck& check, RecordKind kind, absl::string_view key,
+                             absl::string_view payload) {
+  return check ? check(kind, key, payload) : absl::OkStatus();
+}
 
 }  // namespace sinter
 

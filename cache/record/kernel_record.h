@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/record/record_format.h"
+#include "cache/record/envelope.h"
 #include "src/base/digest.h"
 
 namespace sinter {
@@ -46,7 +46,7 @@ std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& f
 
 // DATA_LOSS unless `payload` is a whole record of this version within its bounds, with a cubin that
 // passes CheckCubin.
-// Trusts nothing.
+// `payload` is untrusted.
 absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
                                                 const RecordFormat& format = {});
 

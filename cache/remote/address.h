@@ -1,9 +1,10 @@
-// Where a remote store is.
+// Where a remote store is, and its name looked up in a way that can be given up.
 #ifndef SINTER_CACHE_REMOTE_ADDRESS_H_
 #define SINTER_CACHE_REMOTE_ADDRESS_H_
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -31,8 +32,12 @@ struct SocketAddress {
   socklen_t size = 0;  // 0: unknown
 };
 
-// Without asking anybody: paths and numeric hosts only; else size is 0.
+// Asks no name server: for paths and numeric hosts; size is 0 for any other.
 SocketAddress NumericAddress(const RemoteAddress& address);
+
+// By the system's resolver, which may take a minute where name servers are dead. Returns within 50
+// ms after `stop` is set; size is 0 then, and for a name that is not found.
+SocketAddress ResolveAddress(const RemoteAddress& address, const std::atomic<bool>& stop);
 
 }  // namespace sinter
 

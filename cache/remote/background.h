@@ -25,9 +25,9 @@ class Background {
   // False, without having taken the job, when the queue is full or closed. A job that throws is
   // dropped.
   bool Push(uint64_t bytes, std::function<void()> job);
-  // Once all that was pushed before is done, or `limit` passed (false).
+  // Returns once all that was pushed before is done; false if `limit` passed first.
   bool Flush(std::chrono::milliseconds limit);
-  // Goes on for `limit`, takes nothing more, drops the rest, joins.
+  // Takes no more jobs, works on for at most `limit`, drops the rest and joins the thread.
   void Stop(std::chrono::milliseconds limit);
   // Set by Stop when `limit` is over: a long job ends early then.
   const std::atomic<bool>& closing() const { return closing_; }

@@ -7,10 +7,58 @@
 #include <string>
 #include <vector>
 
-#include "cache/remote/connection.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cache/remote/address.h"
+#include "cache/remote/resp.h"
 #include "src/base/remote_port.h"
 
 namespace sinter {
+
+constexpr uint64_t kShortRespBytes = 8 << 10;  // an OK, a number, an error, a token
+
+// Commands, and what may be answered to them.
+struct RespCall {
+  std::string commands;  // encoded
+  size_t count = 0;
+  RespLimits each{kShortRespBytes, 1};  // of one reply
+  RespLimits all{kShortRespBytes * 8, kMaxRespItems};
+
+  void Add(const std::vector<absl::string_view>& words) {
+    AppendCommand(words, &commands);
+    ++count;
+  }
+};
+
+// One thread at a time. Between calls it holds no bytes. After any failure the connection is
+// closed; the next call makes a new one.
+class RespConnection {
+ public:
+  // `password` is kept for later connections and never part of an error.
+  RespConnection(RemoteAddress address, std::string password)
+      : address_(std::move(address)), password_(std::move(password)) {}
+  ~RespConnection() { Close(); }
+  RespConnection(const RespConnection&) = delete;
+  RespConnection& operator=(const RespConnection&) = delete;
+
+  // Sends the commands and reads a reply to each. An error reply is a reply. DEADLINE_EXCEEDED,
+  // UNAVAILABLE (also for what is no RESP2, or more than may be answered).
+  absl::StatusOr<std::vector<RespValue>> Call(const SocketAddress& to, const RespCall& call,
+                                              Deadline deadline);
+  void Close();
+
+ private:
+  absl::Status Connect(const SocketAddress& to, Deadline deadline);
+  absl::Status LogIn(Deadline deadline);
+  absl::StatusOr<std::vector<RespValue>> Exchange(const RespCall& call, Deadline deadline);
+  absl::Status Wait(short events, Deadline deadline, short* ready) const;
+  absl::Status WriteSome(const std::string& commands, size_t* sent);
+  absl::Status ReadSome(RespBatch* batch);
+
+  const RemoteAddress address_;
+  const std::string password_;
+  int fd_ = -1;
+};
 
 class RedisBackend : public RemoteBackend {
  public:

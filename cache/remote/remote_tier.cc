@@ -9,8 +9,7 @@
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
 #include "cache/remote/remote_tier_impl.h"
-#include "cache/remote/sealed_value.h"
-#include "cache/remote/withdrawal.h"
+#include "cache/remote/remote_value.h"
 
 namespace sinter {
 namespace {
@@ -65,7 +64,7 @@ absl::StatusOr<std::string> RemoteTier::Impl::Ask(const std::string& name, Deadl
                                              " bytes, at most ", kMaxRemoteValueBytes));
 }
 
-// Whether the record was withdrawn is asked for one that would be a hit alone: a miss costs one
+// The mark of a withdrawal is asked for only when there is a sound value, so a miss costs one
 // question.
 Lookup RemoteTier::Impl::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
   const Deadline deadline = steady_clock::now() + options_.get_budget;
@@ -141,7 +140,7 @@ void RemoteTier::Impl::PublishNow(RecordKind kind, absl::string_view key, const 
   Store(name, value, envelope.verified || IsBad(name), MemberName(kind, digest));
 }
 
-// A value that did not hold may be overwritten, or it would block its name until its end.
+// A value that did not hold may be overwritten; otherwise it would block its name until it expires.
 bool RemoteTier::Impl::IsBad(const std::string& name) {
   std::lock_guard<std::mutex> lock(bad_mutex_);
   return bad_.erase(name) != 0;

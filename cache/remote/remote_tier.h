@@ -1,7 +1,6 @@
-// RemoteTier: the tier that a fleet shares. Never on the path of a plan that is found nearer: it is
-// asked for what the other tiers lack, for at most a budget, behind a circuit breaker; everything
-// else (publishing, prefetching, giving leases back, finding the host) is done by one thread of its
-// own.
+// RemoteTier: the tier that a fleet shares. It is asked only for what the other tiers lack, within
+// a budget of time and behind a circuit breaker. Everything else (publishing, prefetching, giving
+// leases back, finding the host) is done by a thread of its own.
 #ifndef SINTER_CACHE_REMOTE_REMOTE_TIER_H_
 #define SINTER_CACHE_REMOTE_REMOTE_TIER_H_
 

@@ -1,6 +1,6 @@
-// What RemoteTier is made of: the guarded ways to its two backends, and what it does over them. Its
-// parts are defined in remote_tier.cc (looking up, publishing), remote_lease.cc,
-// remote_prefetch.cc, remote_withdraw.cc.
+// RemoteTier's implementation: access to its two backends through the breaker, and the operations
+// above it. Its parts are defined in remote_tier.cc (looking up, publishing) and remote_fleet.cc
+// (leases, prefetching, withdrawing).
 #ifndef SINTER_CACHE_REMOTE_REMOTE_TIER_IMPL_H_
 #define SINTER_CACHE_REMOTE_REMOTE_TIER_IMPL_H_
 
@@ -22,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/remote/background.h"
-#include "cache/remote/remote_names.h"
 #include "cache/remote/remote_tier.h"
+#include "cache/remote/remote_value.h"
 
 namespace sinter {
 
@@ -84,8 +84,7 @@ class RemoteTier::Impl {
     return result;
   }
 
-  // On a caller's thread. Another caller's question is waited for no longer than one's own may
-  // take.
+  // On a caller's thread, one caller at a time; waits for the others until `deadline` at most.
   template <typename Call>
   auto Asking(Deadline deadline, Call&& call) -> decltype(call(nullptr)) {
     std::unique_lock<std::mutex> lock(asking_mutex_, std::defer_lock);
@@ -113,14 +112,15 @@ class RemoteTier::Impl {
     return WithdrawnName(options_.name_space, kind, digest);
   }
   Lookup Withdrawn(absl::string_view why);
-  // What lies under a mark's name: the record was withdrawn, or is not believed.
+  // The miss that a value under a mark's name means: withdrawn, or damaged if this fleet did not
+  // make it.
   Lookup JudgeMark(const std::string& name, absl::string_view value);
   static Lookup Down(const absl::Status& status) {
     return Lookup::Miss(MissReason::kRemoteDown, std::string(status.message()));
   }
   void WithdrawNow(RecordKind kind, const Digest& digest, const std::string& why);
   void Tell(RecordKind kind, const Digest& digest, const Lookup& withdrawn);
-  // Asked in the background: whether there is a mark. Tells the sink.
+  // Whether the record is marked as withdrawn; tells the sink if it is. On the background thread.
   bool IsMarked(RecordKind kind, const Digest& digest);
   void Refuse(const std::string& name);
   Lookup Refused(const std::string& name, std::string why);

@@ -254,8 +254,8 @@ absl::StatusOr<std::string> TempPath(const std::string& folder) {
   return absl::StrCat(folder, "/", kTempPrefix, name);
 }
 
-// A network file system may do what was asked, lose the answer, ask again and report a failure. The
-// count of names tells.
+// A network file system may make the link, lose the answer, ask again and report a failure. The
+// file's count of links tells.
 bool WasLinked(const StoreDirectory& dir, int fd) {
   struct stat st;
   return dir.ops()->Stat(fd, &st) == 0 && st.st_nlink == 2;
@@ -277,14 +277,21 @@ absl::Status MoveIntoPlace(const StoreDirectory& dir, int fd, const std::string&
   return linked ? absl::OkStatus() : ErrnoStatus(error, "name", path);
 }
 
+absl::Status Fill(const StoreDirectory& dir, int fd, const std::string& path,
+                  const FileWriter& write, bool sync) {
+  SINTER_RETURN_IF_ERROR(write(fd));
+  if (sync && dir.ops()->Sync(fd) != 0) return ErrnoStatus(errno, "sync", path);
+  return absl::OkStatus();
+}
+
 absl::Status PublishNamed(const StoreDirectory& dir, const std::string& path,
-                          absl::string_view bytes, PublishMode mode, bool sync) {
+                          const FileWriter& write, PublishMode mode, bool sync) {
   SINTER_RETURN_IF_ERROR(MakeFolders(dir, FolderOf(path)));
   SINTER_ASSIGN_OR_RETURN(const std::string temp, TempPath(FolderOf(path)));
   Fd fd(dir.ops(), dir.ops()->OpenAt(dir.fd(), temp.c_str(),
                                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kRecordFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "create", temp);
-  const absl::Status written = WriteAll(dir.ops(), fd.get(), bytes, sync, temp);
+  const absl::Status written = Fill(dir, fd.get(), temp, write, sync);
   if (!written.ok()) {
     dir.ops()->UnlinkAt(dir.fd(), temp.c_str());
     return written;
@@ -310,9 +317,9 @@ bool NoUnnamedFiles(int error) {
 
 }  // namespace
 
-absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::string_view bytes,
+absl::Status Publish(const StoreDirectory& dir, const std::string& path, const FileWriter& write,
                      PublishMode mode, bool sync) {
-  if (dir.on_network()) return PublishNamed(dir, path, bytes, mode, sync);
+  if (dir.on_network()) return PublishNamed(dir, path, write, mode, sync);
   const std::string folder = FolderOf(path);
   const auto create = [&] {
     const int flags = O_WRONLY | O_TMPFILE;
@@ -325,12 +332,12 @@ absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::s
   }
   if (!fd.valid()) {
     const int error = errno;
-    if (NoUnnamedFiles(error)) return PublishNamed(dir, path, bytes, mode, sync);
+    if (NoUnnamedFiles(error)) return PublishNamed(dir, path, write, mode, sync);
     return ErrnoStatus(error, "create in", folder);
   }
-  SINTER_RETURN_IF_ERROR(WriteAll(dir.ops(), fd.get(), bytes, sync, path));
+  SINTER_RETURN_IF_ERROR(Fill(dir, fd.get(), path, write, sync));
   const absl::Status linked = LinkUnnamed(dir, fd.get(), path, mode);
-  if (absl::IsNotFound(linked)) return PublishNamed(dir, path, bytes, mode, sync);
+  if (absl::IsNotFound(linked)) return PublishNamed(dir, path, write, mode, sync);
   return linked;
 }
 

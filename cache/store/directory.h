@@ -9,6 +9,7 @@
 #ifndef SINTER_CACHE_STORE_DIRECTORY_H_
 #define SINTER_CACHE_STORE_DIRECTORY_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -82,7 +83,7 @@ bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* dig
 
 // OK when the folder holds what the library makes and nothing else: names, real folders, judged as
 // the root is. FAILED_PRECONDITION naming what is not ours; PERMISSION_DENIED for a folder that is
-// a link, or that somebody else may write. For who is about to remove all of it.
+// a link, or that somebody else may write. Asked before all of it is removed.
 absl::Status CheckOurs(const StoreDirectory& dir);
 
 // Makes `path` (one or more levels below v1), mode 0700. OK when it is there.
@@ -93,13 +94,16 @@ enum class PublishMode {
   kReplace,  // takes the place of whatever has the name
 };
 
-// Writes `bytes` to an unnamed file (O_TMPFILE) beside `path` and links it; where the file system
+// Writes all of a file, and again where the first try came to nothing.
+using FileWriter = std::function<absl::Status(int fd)>;
+
+// Has `write` fill an unnamed file (O_TMPFILE) beside `path` and links it; where the file system
 // knows no unnamed files or /proc is absent, and on network file systems, to a file with a random
 // name that is linked and removed. Makes the folder. Readers with the old file open keep it. A
 // killed writer leaves nothing, or at worst one ".tmp-" name, which the janitor removes. On failure
 // nothing is published.
 constexpr char kTempPrefix[] = ".tmp-";
-absl::Status Publish(const StoreDirectory& dir, const std::string& path, absl::string_view bytes,
+absl::Status Publish(const StoreDirectory& dir, const std::string& path, const FileWriter& write,
                      PublishMode mode, bool sync);
 
 }  // namespace sinter

@@ -73,8 +73,8 @@ int OpenJudged(int dir, const char* name) {
 
 // Calls `act(folder, name)` for the last name of `path` and the folder that holds it, opened name
 // by name below `dir` without following a link; judged, if something is to be changed there. A path
-// that no descriptor anchors is the caller's own and taken as it is. -1 with errno, or what `act`
-// returns.
+// that is not below a descriptor is the caller's own and used as it is. -1 with errno, or what
+// `act` returns.
 template <typename Act>
 int InFolder(int dir, const char* path, bool changes, const Act& act) {
   if (dir == AT_FDCWD || path[0] == '/') return act(dir, path);
@@ -110,7 +110,7 @@ int FileOps::OpenAt(int dir, const char* path, int flags, mode_t mode) {
     const int fd = OpenBeneath(dir, path, flags, mode);
     if (fd >= 0 || (errno != ENOSYS && errno != EPERM && errno != EAGAIN)) return fd;
   }
-  // A link is refused, but for the one that O_PATH opens itself.
+  // The last name may not be a link either, unless O_PATH asks for the link itself.
   const int last = flags | ((flags & O_PATH) != 0 ? 0 : O_NOFOLLOW);
   return InFolder(dir, path, writes, [&](int folder, const char* name) {
     if ((flags & O_TMPFILE) != O_TMPFILE) return openat(folder, name, last, mode);
@@ -282,7 +282,7 @@ absl::Status CheckFile(const struct stat& st, const std::string& path, uint64_t 
 
 absl::StatusOr<SharedBytes> ReadExactly(FileOps* ops, int fd, uint64_t offset, size_t size,
                                         absl::string_view path) {
-  // Not cleared first: every byte is read, or none is used.
+  // Not zeroed first: either every byte is read, or none is used.
   const std::shared_ptr<char[]> bytes(new char[size]);
   const ssize_t got = PReadAll(ops, fd, offset, bytes.get(), size);
   if (got < 0) return ErrnoStatus(errno, "read", path);

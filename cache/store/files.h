@@ -110,7 +110,7 @@ absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path
 // PERMISSION_DENIED naming `path` otherwise.
 absl::Status CheckOwner(const struct stat& st, absl::string_view path);
 
-// One whole file as it was at open, and the identity it had.
+// The bytes of one file, and its identity when it was opened.
 struct FileBytes {
   SharedBytes bytes;
   struct stat st {};

@@ -122,8 +122,8 @@ absl::StatusOr<LocalStore::DirectoryPtr> LocalStore::Open() const {
   return StoreDirectory::Open(options_.ops, DirectoryOptions{options_.root, options_.lock_folders});
 }
 
-// Null too in a child whose parent forked while another of its threads was in here: then it opens
-// the folder anew.
+// It may be null in the child of a fork, too, if a thread of the parent held the lock just then:
+// the folder is opened anew.
 LocalStore::DirectoryPtr LocalStore::Directory() const {
   DirectoryPtr directory = *directory_.Lock();
   if (directory != nullptr || !usable_.ok()) return directory;
@@ -218,8 +218,7 @@ bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& diges
   return false;
 }
 
-absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope,
-                                 std::string* table) {
+absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope) {
   const DirectoryPtr dir = Directory();
   if (dir == nullptr) return absl::UnavailableError("put: the folder cannot be opened");
   const std::string path = RecordPath(envelope.kind, digest);
@@ -229,25 +228,30 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope,
   }
   // Looked at first: another process is often done already, and a table costs more than a look.
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
-  if (table->empty()) {
-    *table =
-        BuildTable(TableUserKey(envelope.kind, digest), EncodeEnvelope(envelope, options_.format));
-    SINTER_RETURN_IF_ERROR(CheckRecordSize(table->size()));
-  }
-  const absl::Status fresh = Publish(*dir, path, *table, PublishMode::kNew, options_.sync);
+  const std::string bytes = EncodeEnvelope(envelope, options_.format);
+  SINTER_RETURN_IF_ERROR(CheckRecordSize(bytes.size() + kMostTableOverhead));
+  const auto write = [&](int fd) {
+    try {
+      return WriteTable(TableUserKey(envelope.kind, digest), bytes, [&](absl::string_view piece) {
+        return WriteAll(dir->ops(), fd, piece, /*sync=*/false, path);
+      });
+    } catch (const std::bad_alloc&) {  // so that what was begun is removed
+      return absl::ResourceExhaustedError("put: out of memory");
+    }
+  };
+  const absl::Status fresh = Publish(*dir, path, write, PublishMode::kNew, options_.sync);
   if (!absl::IsAlreadyExists(fresh)) return fresh;
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
-  return Publish(*dir, path, *table, PublishMode::kReplace, options_.sync);
+  return Publish(*dir, path, write, PublishMode::kReplace, options_.sync);
 }
 
 absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelope) {
   if (!usable_.ok()) return usable_;
   try {
-    std::string table;
-    const absl::Status status = PutOnce(digest, envelope, &table);
+    const absl::Status status = PutOnce(digest, envelope);
     if (!absl::IsNotFound(status)) return status;
     Reopen();  // the folder was removed under us
-    return PutOnce(digest, envelope, &table);
+    return PutOnce(digest, envelope);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }

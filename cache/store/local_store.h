@@ -135,7 +135,7 @@ class LocalStore {
   bool PutAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                 const struct stat& seen);
   bool KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest, const Envelope& envelope);
-  absl::Status PutOnce(const Digest& digest, const Envelope& envelope, std::string* table);
+  absl::Status PutOnce(const Digest& digest, const Envelope& envelope);
 
   LocalStoreOptions options_;
   absl::Status usable_;

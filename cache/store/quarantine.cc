@@ -29,7 +29,7 @@ struct BadFile {
   struct timespec time {};
 };
 
-// What BadPath makes; nothing else is ever removed there.
+// Whether BadPath made this name. Files of other names in bad/ are never removed.
 bool IsBadName(absl::string_view name) {
   const bool kind = absl::ConsumePrefix(&name, "k-") || absl::ConsumePrefix(&name, "p-");
   return kind && absl::ConsumeSuffix(&name, ".ldb") && name.size() == 64 + 1 + 32 &&
@@ -99,8 +99,11 @@ absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest&
 absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                   absl::string_view why) {
   const std::string text = absl::StrCat(why.substr(0, kMaxTombstoneBytes - 1), "\n");
-  const absl::Status made =
-      Publish(dir, TombstonePath(kind, digest), text, PublishMode::kNew, /*sync=*/true);
+  const std::string tombstone = TombstonePath(kind, digest);
+  const auto write = [&](int fd) {
+    return WriteAll(dir.ops(), fd, text, /*sync=*/false, tombstone);
+  };
+  const absl::Status made = Publish(dir, tombstone, write, PublishMode::kNew, /*sync=*/true);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
   const std::string path = RecordPath(kind, digest);
   struct stat st;

@@ -79,6 +79,40 @@ class StringFile : public leveldb::WritableFile {
   std::string* const out_;
 };
 
+// Hands on what is written, small pieces together: a table is a large block and five small ones.
+class SinkFile : public leveldb::WritableFile {
+ public:
+  explicit SinkFile(const TableSink& write) : write_(write) {}
+  leveldb::Status Append(const leveldb::Slice& data) override {
+    if (data.size() < kSmall) {
+      small_.append(data.data(), data.size());
+      return leveldb::Status::OK();
+    }
+    HandOn();
+    if (status_.ok()) status_ = write_(ToView(data));
+    return ToLevelDb(status_);
+  }
+  leveldb::Status Close() override { return leveldb::Status::OK(); }
+  leveldb::Status Flush() override { return leveldb::Status::OK(); }
+  leveldb::Status Sync() override { return leveldb::Status::OK(); }
+
+  absl::Status Finish() {
+    HandOn();
+    return status_;
+  }
+
+ private:
+  static constexpr size_t kSmall = 16 << 10;
+  void HandOn() {
+    if (status_.ok() && !small_.empty()) status_ = write_(small_);
+    small_.clear();
+  }
+
+  const TableSink& write_;
+  std::string small_;
+  absl::Status status_;
+};
+
 // A builder that may be destroyed at any time, which LevelDB's aborts the process for.
 class Builder {
  public:
@@ -94,7 +128,7 @@ class Builder {
   }
   void Finish() {
     finishing_ = true;
-    (void)builder_.Finish();  // a StringFile never fails
+    (void)builder_.Finish();  // what failed the file knows
   }
 
  private:
@@ -184,15 +218,14 @@ std::string TableUserKey(RecordKind kind, const Digest& digest) {
   return absl::StrCat(kind == RecordKind::kKernel ? "k/" : "p/", digest.View());
 }
 
-std::string BuildTable(absl::string_view user_key, absl::string_view value) {
+absl::Status WriteTable(absl::string_view user_key, absl::string_view value,
+                        const TableSink& write) {
   const OneKeyOrder order;
-  std::string table;
-  table.reserve(value.size() + 2 * user_key.size() + 256);
-  StringFile file(&table);
+  SinkFile file(write);
   Builder builder(TableOptions(&order), &file);
   builder.AddBlock(absl::StrCat(user_key, kInternalTrailer), value);
   builder.Finish();
-  return table;
+  return file.Finish();
 }
 
 absl::StatusOr<TableEntry> ReadTable(absl::string_view file) {

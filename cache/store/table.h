@@ -29,8 +29,13 @@ std::string TableUserKey(RecordKind kind, const Digest& digest);
 
 // A table of one record, as the local store keeps it. Its key in the file is an internal key of
 // LevelDB (the user key, then 8 bytes: sequence << 8 | type), ordered as LevelDB orders them, so
-// that a plain leveldb::DB can adopt the files. Throws std::bad_alloc, as all that follows does.
-std::string BuildTable(absl::string_view user_key, absl::string_view value);
+// that a plain leveldb::DB can adopt the files. Equal records make equal files. `write` takes the
+// file's bytes in order, in few pieces; the first status of it that is not OK ends the writing and
+// is returned. Throws std::bad_alloc, as all that follows does.
+using TableSink = std::function<absl::Status(absl::string_view piece)>;
+absl::Status WriteTable(absl::string_view user_key, absl::string_view value,
+                        const TableSink& write);
+constexpr uint64_t kMostTableOverhead = 1024;  // of such a file, beside its value
 
 struct TableEntry {
   std::string user_key;

@@ -223,7 +223,7 @@ absl::StatusOr<ClearReport> ClearStore(LocalStore* store, bool dry_run) {
 
 namespace {
 
-// Oldest use first; within one second the larger one, then by name, so that janitors agree.
+// Longest unused first; within a second the larger one, then by name, so that all janitors agree.
 bool GoesBefore(const StoredEntry& a, const StoredEntry& b) {
   return std::tie(a.last_use_unix_s, b.bytes, a.digest) <
          std::tie(b.last_use_unix_s, a.bytes, b.digest);

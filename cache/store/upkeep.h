@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cache/record/record_check.h"
+#include "cache/record/envelope.h"
 #include "cache/store/local_store.h"
 
 namespace sinter {
@@ -63,10 +63,10 @@ struct SweepReport {
 };
 
 // One sweep. Above the cap, records go, longest unused first, until nine tenths of the cap are
-// left: so that the next sweep is not at once. Tombstones stay. Readers are not disturbed: one that
-// has a removed record open goes on, one that comes later misses. One janitor of all processes
-// works at a time. Blocks for a look at every name (about 3 us each). UNAVAILABLE when the store
-// cannot be listed.
+// left, so that the next sweep does not follow at once. Tombstones stay. Readers are not disturbed:
+// one that has a removed record open goes on, one that comes later misses. One janitor of all
+// processes works at a time. Blocks for a look at every name (about 3 us each). UNAVAILABLE when
+// the store cannot be listed.
 absl::StatusOr<SweepReport> Sweep(LocalStore* store, const SweepLimits& limits);
 
 }  // namespace sinter

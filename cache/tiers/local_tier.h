@@ -76,10 +76,10 @@ class LocalTier {
   // OK, or why there is no local tier.
   const absl::Status& usable() const { return usable_; }
 
-  // What waits to be written is found too.
+  // Finds records that are queued and not written yet, too.
   Lookup Get(const Id& id, absl::string_view key);
-  // Counts and logs what goes wrong. Takes the place of a record whose payload has a digest of
-  // `refused`, whatever its mark.
+  // Failures are counted and logged. A stored record whose payload's digest is in `refused` is
+  // replaced even if it is marked as verified.
   void Put(const Id& id, absl::string_view key, Payload payload,
            const std::set<Digest>& refused = {});
   absl::Status Quarantine(const Id& id, absl::string_view why);

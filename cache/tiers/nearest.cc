@@ -10,8 +10,8 @@
 namespace sinter {
 namespace {
 
-// What another value of a field weighs: an entry for another chain is of no help, one for another
-// bucket nearly is the right one.
+// How far a field that differs sets two keys apart: an entry for another chain is of no help, one
+// for another bucket is almost the right one.
 constexpr int kSubject = 1000, kShape = 10, kVersion = 1;
 
 // Fields that differ, and their weight.

@@ -1,5 +1,5 @@
-// Nearest: which entry comes closest to a key that missed, and what differs, for the message of a
-// miss that must not be.
+// Nearest: which entry comes closest to a key that missed, and what differs, for the error message
+// of a must-hit miss.
 #ifndef SINTER_CACHE_TIERS_NEAREST_H_
 #define SINTER_CACHE_TIERS_NEAREST_H_
 
@@ -10,7 +10,7 @@
 
 namespace sinter {
 
-// Offered keys one by one; remembers the best. Thread-compatible.
+// Takes keys one by one and remembers the closest. Thread-compatible.
 class Nearest {
  public:
   Nearest(RecordKind kind, absl::string_view key) : kind_(kind), key_(key) {}

@@ -35,7 +35,7 @@ Tiers::Tiers(const TierOptions& options)
   StartPrefetch();
 }
 
-// What is there already is not asked for.
+// Prefetches what neither the local tier nor a pack has.
 void Tiers::StartPrefetch() {
   const auto have = std::make_shared<std::set<Id>>();
   const auto listed = std::make_shared<bool>(false);
@@ -58,7 +58,7 @@ void Tiers::StartPrefetch() {
   });
 }
 
-// A record of the remote tier, where it is found again without asking. Not published: it was.
+// Copies a record of the remote tier to where the next lookup finds it without asking the remote.
 void Tiers::Keep(const Id& id, absl::string_view key, absl::string_view payload) {
   std::string why;
   if (IsQuarantined(id, &why)) return;
@@ -108,7 +108,8 @@ bool Tiers::WorthKeeping(absl::string_view payload) const {
   return local_ == nullptr || read_only_ || payload.size() <= kMostKept;
 }
 
-// What memory lacks the local tier looks up, tombstone included: a lookup asks for it once.
+// Memory, then the local tier, then the others. The local tier's own lookup checks the tombstone,
+// so it is checked here only for what memory has.
 Lookup Tiers::Find(const Id& id, absl::string_view key) {
   std::string why;
   if (IsQuarantinedHere(id, &why)) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
@@ -141,7 +142,8 @@ Lookup Tiers::Sift(const Id& id, Lookup found) {
   return Lookup::Miss(MissReason::kAbsent, absl::StrCat(found.tier, ": it was refused before"));
 }
 
-// The reason of a miss is the local tier's, unless it had nothing to say and another one has.
+// A miss reports the local tier's reason, unless that is only "absent" or "off" and a later tier
+// has a better one.
 Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
   const bool silent = local.reason == MissReason::kAbsent || local.reason == off_reason_;
   Lookup worst =
@@ -220,7 +222,7 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
   }
 }
 
-// Nothing on a disk changes before something better is there.
+// The record on disk stays there until the next put replaces it.
 bool Tiers::Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) {
   try {
     const Id id(kind, Sha256(key));

@@ -55,13 +55,13 @@ class Tiers : public TieredStore {
   void StartPrefetch();
   bool WorthKeeping(absl::string_view payload) const;
   void Keep(const Id& id, absl::string_view key, absl::string_view payload);
-  // Remembers, here and in the local tier, that a record was found wrong; what went wrong doing so.
+  // Quarantines a record here and in the local tier. The status is that of writing the tombstone.
   absl::Status PutAway(const Id& id, absl::string_view why);
   void CountHit(const Id& id, absl::string_view tier);
   // The local tier's store, or why there is none.
   absl::StatusOr<LocalStore*> Records() const;
   absl::StatusOr<LocalStore*> Writable() const;
-  // Whether this process has put the key away; whether any has, by a tombstone.
+  // Whether this process quarantined the key; whether any process did (a tombstone).
   bool IsQuarantinedHere(const Id& id, std::string* why) const;
   bool IsQuarantined(const Id& id, std::string* why) const;
   static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }

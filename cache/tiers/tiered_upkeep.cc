@@ -1,4 +1,5 @@
-// What the owner of a TieredStore asks beside the port.
+// The part of Tiers beside the Store port: explanations of misses, export and import, upkeep,
+// counters.
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +10,7 @@
 namespace sinter {
 namespace {
 
-// A record is found by others once it lies in the folder, which is some milliseconds after its put.
+// Others find a record once it is written, some milliseconds after its put.
 constexpr char kBeingBuilt[] =
     "its build lock is held: another context or process builds it just now, or has it queued and "
     "not yet written (flush there, or ask again)";

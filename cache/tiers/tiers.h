@@ -1,5 +1,5 @@
-// The order of tiers behind the Store port: memory, then the local folder. The one cache header the
-// engine includes.
+// The tiers behind the Store port, in the order in which they are asked: memory, the local folder,
+// packs, the remote. The one cache header that the engine's wiring includes.
 #ifndef SINTER_CACHE_TIERS_TIERS_H_
 #define SINTER_CACHE_TIERS_TIERS_H_
 
@@ -30,8 +30,8 @@ struct TierOptions {
   uint64_t queue_jobs = 1024;
   bool read_only = false;  // the local tier is looked up and never written, nor its folder made
   PackList packs;          // looked up after the local tier, in order
-  // Asked last, and only for what all others lack. What it has is kept in the local tier, without
-  // one in memory; what is put is published. It is prefetched from at once.
+  // Asked last, for what no other tier has. Its hits are copied into the local tier, or into memory
+  // where there is no local tier; puts are published to it. Prefetching starts with the store.
   std::shared_ptr<RemoteTier> remote;
   uint64_t packs_refused = 0;  // that could not be opened, for the statistics
   LogSink log;  // one warning when the local tier is off; one per damaged or refused entry
@@ -45,18 +45,19 @@ class TieredStore : public Store {
   // Returns once everything that was put before is on disk, or was refused by it.
   virtual void Flush() = 0;
   // The payload is not what the key says: no tier of this store serves it from now on, and the next
-  // put takes its place. Whether that is news, so that asking again gives something else.
+  // put replaces it. True if it had not been refused before: asking again then reaches another
+  // tier.
   virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
   // What the local tier and the packs hold, as a pack; with `used_only`, what this store was asked
   // for or given. Flushes first.
   virtual absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) = 0;
-  // What Import, Inspect and who verifies packs ask of each record besides its envelope. Before
-  // either is called.
+  // The check that Import, Inspect and the verification of packs run on each record whose envelope
+  // is sound. Set it before calling them.
   virtual void CheckWith(RecordCheck check) = 0;
   virtual const RecordCheck& check() const = 0;
   // Into the local tier. UNAVAILABLE without one that may be written.
   virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
-  // Now, to `max_bytes`. UNAVAILABLE likewise.
+  // Runs the janitor now, down to `max_bytes`. UNAVAILABLE as Import.
   virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
   // As upkeep.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
   // tier. Each flushes first.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cache/record/record_check.h"
+#include "cache/record/envelope.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/log.h"

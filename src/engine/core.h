@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/record/record_format.h"
+#include "cache/record/envelope.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/fork_local.h"

@@ -13,6 +13,7 @@
 namespace sinter {
 namespace {
 
+using cache_testing::BuildTable;
 using cache_testing::PathIn;
 using cache_testing::RandomBytes;
 using cache_testing::ReadFile;

@@ -14,8 +14,8 @@
 #include "cache/pack/pack_format.h"
 #include "cache/pack/pack_reader.h"
 #include "cache/remote/address.h"
+#include "cache/remote/remote_value.h"
 #include "cache/remote/resp.h"
-#include "cache/remote/sealed_value.h"
 #include "tests/fuzz/reader.h"
 
 namespace {

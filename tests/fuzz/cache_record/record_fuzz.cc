@@ -12,6 +12,7 @@
 #include "cache/store/table.h"
 #include "src/base/tree_digest.h"
 #include "tests/fuzz/reader.h"
+#include "tests/unit/cache/cache_testing.h"
 
 namespace {
 
@@ -51,7 +52,7 @@ void ReadRecords(absl::string_view bytes) {
 void ReadTables(absl::string_view bytes) {
   const auto entry = sinter::ReadTable(bytes);
   if (entry.ok()) {
-    const std::string again = sinter::BuildTable(entry->user_key, entry->value);
+    const std::string again = sinter::cache_testing::BuildTable(entry->user_key, entry->value);
     const auto read = sinter::ReadTable(again);
     Require(read.ok() && read->user_key == entry->user_key && read->value == entry->value);
   }

@@ -27,8 +27,8 @@ std::vector<std::string> Seeds() {
       std::string(1, '\0') + EncodeKey(cache_testing::SamplePlanKey()),
       "\x01" + record,
       "\x01" + kernel,
-      "\x02" + BuildTable("k/name", record),
-      "\x02" + BuildTable("k/name", ""),
+      "\x02" + cache_testing::BuildTable("k/name", record),
+      "\x02" + cache_testing::BuildTable("k/name", ""),
   };
 }
 

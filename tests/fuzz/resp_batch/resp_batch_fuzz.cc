@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "cache/remote/resp_batch.h"
+#include "cache/remote/resp.h"
 
 namespace {
 

@@ -19,6 +19,7 @@
 #include "cache/key/key.h"
 #include "cache/record/kernel_record.h"
 #include "cache/store/local_store.h"
+#include "cache/store/table.h"
 #include "src/base/digest.h"
 #include "tests/support/small_cubin.h"
 
@@ -56,6 +57,16 @@ inline std::unique_ptr<LocalStore> OpenStore(const std::string& root,
   options.ops = std::move(ops);
   options.format = format;
   return std::make_unique<LocalStore>(std::move(options));
+}
+
+// A table of one record, as the local store's files are.
+inline std::string BuildTable(absl::string_view user_key, absl::string_view value) {
+  std::string table;
+  const absl::Status written = WriteTable(user_key, value, [&](absl::string_view piece) {
+    table.append(piece.data(), piece.size());
+    return absl::OkStatus();
+  });
+  return written.ok() ? table : std::string();
 }
 
 inline std::string ReadFile(const std::string& path) {

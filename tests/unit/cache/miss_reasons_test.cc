@@ -16,6 +16,7 @@
 namespace sinter {
 namespace {
 
+using cache_testing::BuildTable;
 using cache_testing::kKernel;
 using cache_testing::PathIn;
 using cache_testing::ReadFile;

@@ -12,6 +12,7 @@
 namespace sinter {
 namespace {
 
+using cache_testing::BuildTable;
 using cache_testing::CountFiles;
 using cache_testing::OpenStore;
 using cache_testing::RandomBytes;

@@ -19,6 +19,7 @@
 namespace sinter {
 namespace {
 
+using cache_testing::BuildTable;
 using cache_testing::PathIn;
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;

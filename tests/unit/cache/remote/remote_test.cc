@@ -6,11 +6,10 @@
 #include <iostream>
 #include <thread>
 
+#include "cache/remote/address.h"
 #include "cache/remote/background.h"
-#include "cache/remote/remote_names.h"
 #include "cache/remote/remote_tier.h"
-#include "cache/remote/resolver.h"
-#include "cache/remote/sealed_value.h"
+#include "cache/remote/remote_value.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 

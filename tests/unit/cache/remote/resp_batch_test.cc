@@ -1,10 +1,9 @@
 // What a server may make a caller hold: a reply, all replies to a call, and nothing once they are
 // read.
-#include "cache/remote/resp_batch.h"
-
 #include <gtest/gtest.h>
 
-#include "cache/remote/sealed_value.h"
+#include "cache/remote/remote_value.h"
+#include "cache/remote/resp.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {

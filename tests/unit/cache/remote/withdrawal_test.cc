@@ -1,12 +1,9 @@
 // Withdrawn records, against a real redis-server: what was found wrong on one machine is served to
 // none, whatever is written over it.
-#include "cache/remote/withdrawal.h"
-
 #include <gmock/gmock.h>
 
-#include "cache/remote/remote_names.h"
 #include "cache/remote/remote_tier.h"
-#include "cache/remote/sealed_value.h"
+#include "cache/remote/remote_value.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 

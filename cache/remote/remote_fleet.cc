@@ -1,0 +1,246 @@
+// What RemoteTier does for the fleet beside look-ups: leases (single flight), prefetching,
+// withdrawing.
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/remote/remote_tier_impl.h"
+#include "cache/remote/remote_value.h"
+#include "cache/store/files.h"
+
+namespace sinter {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kFirstPoll(10), kLongestPoll(250);
+
+}  // namespace
+
+std::string RemoteTier::Impl::TryLease(RecordKind kind, const Digest& digest, Deadline until) {
+  const std::string name = LeaseName(options_.name_space, kind, digest), token = RandomName();
+  if (token.empty()) return std::string();
+  milliseconds pause = kFirstPoll;
+  bool waited = false;
+  for (;;) {
+    const Deadline deadline = std::min(until, steady_clock::now() + options_.get_budget);
+    absl::StatusOr<bool> leased = Asking(deadline, [&](RemoteBackend* backend) {
+      return backend->TryLease(name, token, options_.lease_ttl_ms, deadline);
+    });
+    if (!leased.ok()) return std::string();
+    if (*leased) {
+      Count(&leases_);
+      return token;
+    }
+    if (!std::exchange(waited, true)) Count(&lease_waits_);
+    if (steady_clock::now() + pause >= until) return std::string();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPoll);
+    const auto value =
+        Ask(Name(kind, digest), std::min(until, steady_clock::now() + options_.get_budget));
+    if (value.ok() || !absl::IsNotFound(value.status())) return std::string();
+  }
+}
+
+void RemoteTier::Impl::ReleaseLater(RecordKind kind, const Digest& digest,
+                                    const std::string& token) {
+  if (!Mine()) return;
+  try {
+    background_.Push(0, [this, name = LeaseName(options_.name_space, kind, digest), token] {
+      (void)InBackground([&](RemoteBackend* backend, Deadline deadline) {
+        return backend->Release(name, token, deadline);
+      });
+    });
+  } catch (const std::bad_alloc&) {  // its time ends it
+  }
+}
+
+std::shared_ptr<void> RemoteTier::Lease(RecordKind kind, const Digest& digest, int64_t budget_us) {
+  if (!impl_->options().publish || !impl_->Mine() || budget_us <= 0) return nullptr;
+  const microseconds wait =
+      std::min<microseconds>(microseconds(budget_us), impl_->options().lease_wait);
+  const std::string token = impl_->TryLease(kind, digest, steady_clock::now() + wait);
+  if (token.empty()) return nullptr;
+  // The deleter gives the lease back if the tier is still there; else the lease expires.
+  return std::shared_ptr<void>(this,
+                               [weak = std::weak_ptr<Impl>(impl_), kind, digest, token](void*) {
+                                 if (const auto impl = weak.lock())
+                                   impl->ReleaseLater(kind, digest, token);
+                               });
+}
+
+namespace {
+
+constexpr size_t kPrefetchBatch = 32;
+
+}  // namespace
+
+void RemoteTier::Impl::Prefetch(std::function<bool(RecordKind, const Digest&)> wanted,
+                                RecordSink sink) {
+  background_.Push(0, [this, wanted = std::move(wanted), sink = std::move(sink)] {
+    try {
+      PrefetchNow(wanted, sink);
+    } catch (const std::bad_alloc&) {  // what was not prefetched is asked for when it is needed
+    }
+  });
+}
+
+void RemoteTier::Impl::PrefetchNow(const std::function<bool(RecordKind, const Digest&)>& wanted,
+                                   const RecordSink& sink) {
+  std::vector<std::string> members;
+  const absl::Status listed = InBackground([&](RemoteBackend* backend, Deadline deadline) {
+    auto found = backend->Members(GroupName(options_.name_space, options_.group), deadline);
+    if (found.ok()) members = *std::move(found);
+    return found.status();
+  });
+  if (!listed.ok()) return;
+  std::vector<std::pair<RecordKind, Digest>> batch;
+  uint64_t taken = 0;
+  for (const std::string& member : members) {
+    RecordKind kind;
+    Digest digest;
+    if (!ParseMember(member, &kind, &digest) || !wanted(kind, digest)) continue;
+    if (++taken > options_.prefetch_most || stopping_) break;
+    batch.emplace_back(kind, digest);
+    if (batch.size() < kPrefetchBatch) continue;
+    if (!TakeBatch(batch, sink)) return;
+    batch.clear();
+  }
+  if (!batch.empty()) TakeBatch(batch, sink);
+}
+
+bool RemoteTier::Impl::TakeBatch(const std::vector<std::pair<RecordKind, Digest>>& batch,
+                                 const RecordSink& sink) {
+  std::vector<std::string> names;
+  for (const auto& [kind, digest] : batch) names.push_back(Name(kind, digest));
+  for (const auto& [kind, digest] : batch) names.push_back(MarkName(kind, digest));
+  std::vector<absl::optional<std::string>> values;
+  const absl::Status got = InBackground([&](RemoteBackend* backend, Deadline deadline) {
+    auto found = backend->GetMany(names, deadline);
+    if (found.ok()) values = *std::move(found);
+    return found.status();
+  });
+  if (!got.ok()) return false;
+  values.resize(names.size());
+  for (size_t i = 0; i < batch.size() && !stopping_; ++i) {
+    const auto& [kind, digest] = batch[i];
+    const absl::optional<std::string>&value = values[i], &mark = values[batch.size() + i];
+    if (mark.has_value()) {
+      Tell(kind, digest, JudgeMark(names[batch.size() + i], *mark));
+    } else if (value.has_value() && value->size() <= kMaxRemoteValueBytes) {
+      Take(kind, digest, names[i], *value, sink);
+    }
+  }
+  return !stopping_;
+}
+
+void RemoteTier::Impl::Take(RecordKind kind, const Digest& digest, const std::string& name,
+                            const std::string& value, const RecordSink& sink) {
+  const auto bytes = OpenValue(options_.secret, name, value);
+  std::string withdrawn;
+  if (bytes.ok() && IsWithdrawal(*bytes, &withdrawn)) {
+    return Tell(kind, digest, Withdrawn(withdrawn));
+  }
+  const EnvelopeVerdict own = bytes.ok() ? ReadEnvelope(*bytes) : EnvelopeVerdict();
+  const bool sound = own.ok && Sha256(own.envelope.key) == digest &&
+                     ReadEnvelopeFor(*bytes, kind, own.envelope.key).ok;
+  if (!sound) {
+    const std::string why = bytes.ok() ? own.detail : std::string(bytes.status().message());
+    options_.log.Log(LogLevel::kWarn, "cache: " + Refused(name, why).detail);
+    return;
+  }
+  Count(&prefetched_);
+  sink(digest, own.envelope);
+}
+
+void RemoteTier::Prefetch(std::function<bool(RecordKind, const Digest&)> wanted, RecordSink sink) {
+  if (impl_->Mine()) impl_->Prefetch(std::move(wanted), std::move(sink));
+}
+
+namespace {
+
+using std::chrono::system_clock;
+
+constexpr int64_t kLeastMarkTtlS = int64_t{365} * 24 * 3600;
+constexpr int64_t kLongestTtlS = 10 * kLeastMarkTtlS;
+
+}  // namespace
+
+// A withdrawn record is served to nobody any more. A mark under a name of its own says so, and
+// outlives every value: a publisher that has not heard of it replaces the value, not the mark. The
+// value is replaced too, for versions that know no marks.
+void RemoteTier::Impl::Withdraw(RecordKind kind, const Digest& digest, absl::string_view why) {
+  const bool queued = background_.Push(why.size(), [this, kind, digest, text = std::string(why)] {
+    try {
+      WithdrawNow(kind, digest, text);
+    } catch (const std::bad_alloc&) {
+      Count(&dropped_);
+    }
+  });
+  if (!queued) Count(&dropped_);
+}
+
+// The mark is written first, since it alone decides.
+void RemoteTier::Impl::WithdrawNow(RecordKind kind, const Digest& digest, const std::string& why) {
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+          .count();
+  const std::string body = EncodeWithdrawal(now, why);
+  const int64_t ttl_s = std::max(kLeastMarkTtlS, 2 * std::min(options_.ttl_s, kLongestTtlS));
+  absl::Status status;
+  for (const std::string& name : {MarkName(kind, digest), Name(kind, digest)}) {
+    if (!status.ok()) break;
+    status = InBackground([&](RemoteBackend* backend, Deadline deadline) {
+      return backend->Put(name, SealValue(options_.secret, name, body), ttl_s, /*replace=*/true,
+                          deadline);
+    });
+  }
+  Count(status.ok() ? &withdrawn_ : &dropped_);
+  if (status.ok()) return;
+  options_.log.Log(LogLevel::kWarn, absl::StrCat("cache: remote: ", Name(kind, digest),
+                                                 " was found wrong and could not be ",
+                                                 "withdrawn: ", status.message()));
+}
+
+Lookup RemoteTier::Impl::Withdrawn(absl::string_view why) {
+  Count(&withdrawn_);
+  return Lookup::Miss(MissReason::kQuarantined, absl::StrCat("remote: withdrawn: ", why));
+}
+
+// Somebody without the key may have written over a mark: the record is not believed beside it.
+Lookup RemoteTier::Impl::JudgeMark(const std::string& name, absl::string_view value) {
+  std::string why;
+  const auto body = OpenValue(options_.secret, name, value);
+  if (body.ok() && IsWithdrawal(*body, &why)) return Withdrawn(why);
+  return Refused(name, "it is no mark that this fleet made");
+}
+
+void RemoteTier::Impl::Tell(RecordKind kind, const Digest& digest, const Lookup& withdrawn) {
+  const bool sure = withdrawn.reason == MissReason::kQuarantined;
+  if (sure && on_withdrawn_) on_withdrawn_(kind, digest, withdrawn.detail);
+}
+
+bool RemoteTier::Impl::IsMarked(RecordKind kind, const Digest& digest) {
+  const std::string name = MarkName(kind, digest);
+  absl::optional<std::string> mark;
+  (void)InBackground([&](RemoteBackend* backend, Deadline deadline) {
+    auto found = backend->GetMany({name}, deadline);
+    if (found.ok() && found->size() == 1) mark = std::move(found->front());
+    return found.status();
+  });
+  if (mark.has_value()) Tell(kind, digest, JudgeMark(name, *mark));
+  return mark.has_value();
+}
+
+void RemoteTier::OnWithdrawn(WithdrawnSink sink) { impl_->OnWithdrawn(std::move(sink)); }
+
+void RemoteTier::Withdraw(RecordKind kind, const Digest& digest, absl::string_view why) {
+  if (impl_->options().publish && impl_->Mine()) impl_->Withdraw(kind, digest, why);
+}
+
+}  // namespace sinter
