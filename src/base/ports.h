@@ -46,7 +46,6 @@ struct StoreStats {
   uint64_t misses[static_cast<int>(MissReason::kCount)] = {};
   uint64_t puts_dropped = 0;  // the queue of pending writes was full
   uint64_t evicted = 0;       // records removed to keep the local tier under its cap
-  uint64_t lock_refused = 0;  // a store for one owner was owned by another; the shared one served
   uint64_t pack_hits = 0;     // of all packs
   uint64_t packs_open = 0, packs_refused = 0;
   uint64_t remote_hits = 0, remote_puts = 0;
