@@ -176,10 +176,7 @@ EnvironmentReading ReadEnvironment() {
   ReadChoice(env, "SINTER_CACHE", {{"on", 1}, {"off", 0}, {"read-only", 2}}, &cache);
   config.cache_enabled = cache != 0;
   config.cache_read_only = cache == 2;
-  int store = 0;
-
-  ReadChoice(env, "SINTER_CACHE_STORE", {{"tables", 0}, {"leveldb-db", 1}}, &store);
-  config.cache_store = store == 1 ? "leveldb-db" : "";
+  config.cache_store = env.Get("SINTER_CACHE_STORE");  // judged by WireCache, as the option is
   ReadBytes(env, "SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes);
   ReadBytes(env, "SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes);
   ReadDenied(env, &config.deny_toolchains);

@@ -172,8 +172,8 @@ absl::StatusOr<std::string> Secret(const std::string& path, const std::string& v
 absl::Status CheckStoreName(const std::string& name) {
   if (name.empty() || name == kStoreName) return absl::OkStatus();
   if (name != "leveldb-db") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cache_store (SINTER_CACHE_STORE) is \"", name, "\", must be tables"));
+    return absl::InvalidArgumentError(absl::StrCat("cache_store (SINTER_CACHE_STORE) is \"",
+                                                   name.substr(0, 64), "\", must be tables"));
   }
   return absl::InvalidArgumentError(
       "cache_store (SINTER_CACHE_STORE) is \"leveldb-db\", a store that this version does not "
