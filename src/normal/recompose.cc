@@ -34,7 +34,8 @@ class Forms {
     if (!IsFloat(op.type.dtype)) return id;
     dtype_ = op.type.dtype;
     ValueId with = -1;
-    if (op.kind == OpKind::kUnary && op.unary == UnaryKind::kReciprocal) with = OfReciprocal(op);
+    if (IsUnary(op, UnaryKind::kReciprocal)) with = OfReciprocal(op);
+    if (IsUnary(op, UnaryKind::kLog)) with = OfLog(op);
     if (op.kind == OpKind::kSelect) with = OfSelect(op);
     if (op.kind == OpKind::kBinary) with = OfBinary(id);
     if (with < 0 || graph_.type(with).dims != graph_.type(id).dims) return id;
@@ -102,6 +103,19 @@ class Forms {
     }
     const ValueId x = OfLogistic(below);
     return x < 0 ? -1 : graph_.AddUnary(UnaryKind::kSigmoid, Wide(x));
+  }
+
+  // log(1 + exp(x)), which is softplus
+  ValueId OfLog(const Op& log) {
+    const Op& sum = op(log.operands[0]);
+    if (!IsBinary(sum, BinaryKind::kAdd)) return -1;
+    for (const size_t side : {0, 1}) {
+      const ValueId power = sum.operands[side];
+      if (IsUnary(op(SkipWidening(power)), UnaryKind::kExp) && IsThe(sum.operands[1 - side], 1)) {
+        return graph_.AddUnary(UnaryKind::kLog1p, Wide(SkipWidening(power)));
+      }
+    }
+    return -1;
   }
 
   // x <= 0 ? 0 : x

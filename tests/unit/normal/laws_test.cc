@@ -184,6 +184,26 @@ TEST(NormalForm, ComputesWhatTheCallersChainDoes) {
   EXPECT_GT(changed, 300);
 }
 
+// From where exp(x) is small beside 1 to where f32 holds it no more.
+TEST(NormalForm, OfSoftplusIsEqualInF32) {
+  constexpr int64_t kValues = 1 << 16;
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M()}});
+  const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kExp, x), *b.Scalar(1));
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kLog, sum)).ok());
+  const auto chain = std::make_shared<const Chain>(*b.Finish());
+  const FormPtr form = *NormalFormOf(chain);
+  ASSERT_TRUE(form->changed());
+  std::vector<float> values;
+  for (int64_t i = 0; i < kValues; ++i) {
+    values.push_back(-10 + 110 * static_cast<float>(i) / kValues);
+  }
+  const Bytes inputs = {
+      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))};
+  const Bytes want = OutputsOf(*IdentityForm(chain), kValues, inputs);
+  EXPECT_EQ(Differences(want[0], OutputsOf(*form, kValues, inputs)[0], DType::kF32, true), 0);
+}
+
 TEST(NormalForm, OfANormalFormIsItself) {
   for (const Drawn& drawn : DrawnChains()) {
     const FormPtr form = *NormalFormOf(drawn.chain);
