@@ -60,8 +60,9 @@ class Pairs {
       for (size_t i = 0; i + 1 < dims.size(); ++i) {
         if (op.type.dims[i] != dims[i]) return false;
       }
-      if (2 * op.type.dims.back().value != dims.back().value) return false;
-      starts += op.starts.back();
+      const int64_t half = op.type.dims.back().value, start = op.starts.back();
+      if (2 * half != dims.back().value || (start != 0 && start != half)) return false;
+      starts += start;
     }
     return 2 * starts == dims.back().value;
   }

@@ -35,18 +35,25 @@ bool IsBatchOfOne(const std::vector<Dim>& dims) {
          std::all_of(dims.begin(), dims.end() - 2, [](Dim dim) { return dim == Dim::Constant(1); });
 }
 
-// The weight without its batch of one.
-ValueId Unbatched(NormalGraph& graph, ValueId id) {
+// A product with one matrix that reads its rows as they lie.
+ValueId PlainProduct(NormalGraph& graph, ValueId id) {
   Op product = graph.op(id);
-  const std::vector<Dim> dims = graph.type(product.operands[1]).dims;
-  if (!IsBatchOfOne(dims)) return id;
-  product.operands[1] = graph.AddView(OpKind::kReshape, product.operands[1],
-                                      std::vector<Dim>(dims.end() - 2, dims.end()));
-  const std::vector<Dim> whole = product.type.dims;
-  const size_t rank = graph.type(product.operands[0]).dims.size();
-  product.type.dims.assign(whole.end() - static_cast<std::ptrdiff_t>(rank), whole.end());
-  const ValueId matrix = graph.Add(std::move(product));
-  return graph.type(matrix).dims == whole ? matrix : graph.AddView(OpKind::kReshape, matrix, whole);
+  const std::vector<Dim> whole = product.type.dims, dims = graph.type(product.operands[1]).dims;
+  const bool batched = IsBatchOfOne(dims);
+  if (batched) {
+    product.operands[1] = graph.AddView(OpKind::kReshape, product.operands[1],
+                                        std::vector<Dim>(dims.end() - 2, dims.end()));
+    const size_t rank = graph.type(product.operands[0]).dims.size();
+    product.type.dims.assign(whole.end() - static_cast<std::ptrdiff_t>(rank), whole.end());
+  }
+  const bool turned = product.transpose_a && IsRowProduct(graph, product);
+  if (!batched && !turned) return id;
+  if (turned) {
+    product.operands[0] = AddTurned(graph, product.operands[0]);
+    product.transpose_a = false;
+  }
+  const ValueId plain = graph.Add(std::move(product));
+  return graph.type(plain).dims == whole ? plain : graph.AddView(OpKind::kReshape, plain, whole);
 }
 
 // A product of a matrix by a vector as the sum of the matrix by the vector spread over its rows.
@@ -160,7 +167,12 @@ class Copies {
           {layout.dims[1], layout.dims[0]}, {layout.strides[1], layout.strides[0]}, 0};
       if (IsMatrix(turned, op.type.dtype)) {
         *along_k = !along;
-        return graph_.AddInput(straight, {op.type.dtype, turned.dims}, turned.strides, 0);
+        const auto [known, fresh] = turned_.try_emplace(straight, -1);
+        if (fresh) {
+          known->second =
+              graph_.AddInput(straight, {op.type.dtype, turned.dims}, turned.strides, 0);
+        }
+        return known->second;
       }
     }
     const int64_t length = op.type.dims[1].value;
@@ -214,21 +226,14 @@ class Copies {
   NormalGraph& graph_;
   std::map<std::tuple<ValueId, int, int64_t>, ValueId> padded_;
   std::map<ValueId, ValueId> copied_;
+  std::map<ValueId, ValueId> turned_;  // inputs as matrices of the other axis
 };
 
 }  // namespace
 
 bool PlainProducts(NormalGraph& graph) {
   return graph.Rewrite([&](ValueId id) {
-    if (graph.op(id).kind != OpKind::kMatmul) return id;
-    const ValueId plain = Unbatched(graph, id);
-    if (plain != id || !IsRowProduct(graph, graph.op(id)) || !graph.op(id).transpose_a) {
-      return plain;
-    }
-    Op product = graph.op(id);
-    product.operands[0] = AddTurned(graph, product.operands[0]);
-    product.transpose_a = false;
-    return graph.Add(std::move(product));
+    return graph.op(id).kind == OpKind::kMatmul ? PlainProduct(graph, id) : id;
   });
 }
 

@@ -102,7 +102,7 @@ class Rows {
   const std::vector<Dim>& RowsOf(ValueId id) const { return rows_[At(part_[At(id)])]; }
 
   void Visit(ValueId id, int lead) {
-    if (lead < 0) return;
+    if (lead < 0 || graph_.type(id).dims.empty()) return;  // any op takes a single number
     int& known = lead_[At(id)];
     if (known == lead) return;
     if (known >= 0) {
@@ -188,19 +188,23 @@ class Rows {
       const Op& op = graph_.op(id);
       const std::vector<Dim>& dims = op.type.dims;
       if (!(CountRows(dims, LeadOf(id)) == rows)) return false;
-      if (!CheckAlias(id, *new_rows)) return false;
       return dims.size() - At(LeadOf(id)) + new_rows->size() <= kMaxRank;
     });
   }
 
-  // An input that a result is stored over keeps its type, unless that result changes alike.
-  bool CheckAlias(ValueId id, const std::vector<Dim>& rows) const {
-    if (graph_.op(id).kind != OpKind::kInput || !graph_.IsWritten(id)) return true;
-    return std::all_of(
+  // Whether an input and the result that may be stored over it become one type.
+  bool ChangeAlike(ValueId input, const NormalResult& result) const {
+    if (!IsMember(input) || part_[At(input)] != part_[At(result.value)]) return false;
+    NormalLayout layout{graph_.type(input).dims, graph_.op(input).strides, 0};
+    return LeadOf(input) == LeadOf(result.value) &&
+           ReshapeLayout(NewDims(input, RowsOf(input)), &layout);
+  }
+
+  // Whether a result that may be stored over an input keeps its type.
+  bool KeepsType(ValueId input) const {
+    return std::any_of(
         graph_.results().begin(), graph_.results().end(), [&](const NormalResult& result) {
-          if (result.alias != graph_.op(id).input) return true;
-          NormalLayout layout{graph_.type(id).dims, graph_.op(id).strides, 0};
-          return LeadOf(result.value) == LeadOf(id) && ReshapeLayout(NewDims(id, rows), &layout);
+          return result.alias == graph_.op(input).input && !ChangeAlike(input, result);
         });
   }
 
@@ -213,6 +217,8 @@ class Rows {
 
   void Relabel() {
     const std::vector<ValueId> order = graph_.Order();
+    std::vector<bool> keep;  // by result: whether its type stays
+    for (const NormalResult& result : graph_.results()) keep.push_back(MustKeep(result, order));
     now_.assign(lead_.size(), -1);
     old_.assign(lead_.size(), -1);
     for (const ValueId id : order) {
@@ -224,7 +230,15 @@ class Rows {
       }
     }
     std::vector<ValueId> taken;
-    for (size_t i = 0; i < graph_.results().size(); ++i) RelabelResult(i, &taken);
+    for (size_t i = 0; i < graph_.results().size(); ++i) RelabelResult(i, keep[i], &taken);
+  }
+
+  // Whether a result may be stored over an input that keeps its type.
+  bool MustKeep(const NormalResult& result, const std::vector<ValueId>& order) const {
+    return std::any_of(order.begin(), order.end(), [&](ValueId id) {
+      return graph_.op(id).kind == OpKind::kInput && graph_.op(id).input == result.alias &&
+             !ChangeAlike(id, result);
+    });
   }
 
   // The value with its own rows, as ops read it that keep theirs.
@@ -333,14 +347,16 @@ class Rows {
     if (graph_.type(id).dims == dims) return id;
     const Op& op = graph_.op(id);
     NormalLayout layout{op.type.dims, op.strides, 0};
-    if (!ReshapeLayout(dims, &layout)) return graph_.AddView(OpKind::kReshape, id, dims);
+    if (KeepsType(id) || !ReshapeLayout(dims, &layout)) {
+      return graph_.AddView(OpKind::kReshape, id, dims);
+    }
     const ValueId input = graph_.AddInput(id, {op.type.dtype, dims}, layout.strides, 0);
     graph_.MoveAlias(id, input);
     return input;
   }
 
-  // `taken`: values of the results before.
-  void RelabelResult(size_t i, std::vector<ValueId>* taken) {
+  // `keep`: whether its type stays. `taken`: values of the results before.
+  void RelabelResult(size_t i, bool keep, std::vector<ValueId>* taken) {
     const NormalResult result = graph_.results()[i];
     ValueId value = -1;
     graph_.WorkOn(result.value);
@@ -349,8 +365,11 @@ class Rows {
       const ValueId now = now_[At(result.value)];
       const bool stored = !graph_.op(now).operands.empty() &&
                           std::find(taken->begin(), taken->end(), now) == taken->end();
-      if (stored && ReshapeLayout(graph_.type(now).dims, &layout)) value = now;
-      if (!stored) value = graph_.AddView(OpKind::kReshape, now, layout.dims);
+      if (!keep && ReshapeLayout(graph_.type(now).dims, &layout)) {
+        value = stored ? now : graph_.AddView(OpKind::kReshape, now, layout.dims);
+      } else if (!stored) {
+        value = graph_.AddView(OpKind::kReshape, now, layout.dims);
+      }
     }
     if (value < 0) value = Old(result.value);
     taken->push_back(value);

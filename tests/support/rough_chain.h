@@ -13,7 +13,8 @@ namespace sinter::testing {
 // regroup rows and columns before, between and behind products, transposed rows and matrices, views
 // of weights, batches of one, weights that are computed, one weight of gate and up, K and N that
 // are no multiples of 8, strided inputs, duplicated casts, and activations in all spellings. One to
-// three outputs. Inputs are those of RandomInputs.
+// three outputs, in a quarter of the chains stored over inputs of their types. Inputs are those of
+// RandomInputs.
 Chain MakeRoughChain(uint64_t seed);
 
 }  // namespace sinter::testing

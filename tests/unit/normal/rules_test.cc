@@ -154,6 +154,26 @@ TEST(NormalForm, TransposesRowsByAnOpAndMatricesByTheirLayout) {
   EXPECT_EQ(weight.strides, (std::vector<Stride>{{64, 0}, {1, 0}}));
 }
 
+TEST(NormalForm, OfATransposedProductInABatchOfOneIsMadeAtOnce) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(64), D(40)}), w = Input(b, {D(1), D(64), D(32)}, true);
+  const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, true), DType::kBF16)});
+  EXPECT_FALSE(Only(*form->chain, OpKind::kMatmul).transpose_a);
+  EXPECT_FALSE((*NormalFormOf(form->chain))->changed());
+}
+
+TEST(NormalForm, ReadsAWeightOfSeveralProductsThroughOneInput) {
+  ChainBuilder b;
+  const ValueId w = Input(b, {D(64), D(32)}, true, {{1, 0}, {64, 0}});
+  std::vector<ValueId> results;
+  for (int i = 0; i < 3; ++i) {
+    results.push_back(*b.Cast(*b.Matmul(Input(b, {kM, D(64)}), w), DType::kBF16));
+  }
+  const FormPtr form = Normal(b, results);
+  EXPECT_TRUE(form->changed());
+  EXPECT_EQ(form->chain->num_inputs(), 4) << form->chain->ToString();
+}
+
 TEST(NormalForm, PadsKWithZerosAndSaysSo) {
   ChainBuilder b;
   const ValueId x = Input(b, {kM, D(36)});
@@ -205,6 +225,18 @@ TEST(NormalForm, LeavesSlicesThatAreNoPair) {
   const ValueId second = *b.Slice(both, {0, 128}, {kM, D(256)});
   const FormPtr form = Normal(b, {*b.Cast(first, DType::kBF16), *b.Cast(second, DType::kBF16)});
   EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 1);
+}
+
+// 32 to 160 and 96 to 224 of 256 columns: as long as halves, and their starts add up to one.
+TEST(NormalForm, LeavesSlicesOfTheMiddle) {
+  ChainBuilder b;
+  const ValueId both =
+      *b.Matmul(Input(b, {kM, D(64)}), Input(b, {D(256), D(64)}, true), false, true);
+  const ValueId gate = *b.Slice(both, {0, 32}, {kM, D(160)});
+  const ValueId up = *b.Slice(both, {0, 96}, {kM, D(224)});
+  const ValueId silu = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, gate));
+  const FormPtr form = Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, silu, up), DType::kBF16)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kMatmul), 1) << form->chain->ToString();
 }
 
 TEST(NormalForm, HasOneOfEqualOpsAndBothOfEqualResults) {
@@ -288,10 +320,86 @@ TEST(NormalForm, KnowsActivationsInAllSpellings) {
   EXPECT_EQ(relu, chain_of([&](ChainBuilder& b, ValueId x) {
               return two(b, BinaryKind::kMax, *b.Scalar(0), x);
             }));
+  const std::string softplus = chain_of([&](ChainBuilder& b, ValueId x) {
+    return *b.Unary(UnaryKind::kLog1p, *b.Unary(UnaryKind::kExp, x));
+  });
+  EXPECT_EQ(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
+              return *b.Unary(UnaryKind::kLog,
+                              two(b, BinaryKind::kAdd, *b.Scalar(1), *b.Unary(UnaryKind::kExp, x)));
+            }));
+  EXPECT_NE(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
+              return *b.Unary(UnaryKind::kLog, two(b, BinaryKind::kAdd, *b.Scalar(1), x));
+            }));
   // Not what is nearly one.
   EXPECT_NE(relu, chain_of([&](ChainBuilder& b, ValueId x) {
               return two(b, BinaryKind::kMax, *b.Scalar(1e-30), x);
             }));
+}
+
+// What may be stored over an input has that one's type, whatever becomes of the rows around both.
+TEST(NormalForm, KeepsTheTypesOfWhatSharesABuffer) {
+  const std::vector<Dim> rows = {D(1), kM, D(64)};
+  const auto alias = [](ChainBuilder& b, ValueId value, ValueId input) {
+    EXPECT_TRUE(b.Output(value, {{}, input}).ok());
+  };
+  const auto square = [](ChainBuilder& b, ValueId x) {
+    return *b.Cast(*b.Matmul(x, Input(b, {D(64), D(64)}, true)), DType::kBF16);
+  };
+  const auto expect_alias = [](const FormPtr& form, size_t outputs) {
+    ASSERT_TRUE(form->changed());
+    ASSERT_EQ(form->chain->outputs().size(), outputs);
+    int shared = 0;
+    for (const ChainOutput& output : form->chain->outputs()) shared += output.alias_input >= 0;
+    EXPECT_EQ(shared, 1) << form->chain->ToString();
+    for (const Op& op : form->chain->ops()) {
+      if (op.kind == OpKind::kMatmul) {
+        EXPECT_TRUE(op.type.dims[0].symbolic) << form->chain->ToString();
+      }
+    }
+  };
+  {  // rows of two products: the input is in one group, what is stored over it in another
+    ChainBuilder b;
+    const ValueId x = Input(b, rows), z = Input(b, rows);
+    alias(b, square(b, z), x);
+    expect_alias(Normal(b, {square(b, x)}), 2);
+  }
+  {  // the input's rows stay as they are
+    ChainBuilder b;
+    const ValueId x = Input(b, {D(1), D(24), D(64)}), z = Input(b, {D(24), D(64)});
+    alias(b, *b.Reshape(square(b, z), {D(1), D(24), D(64)}), x);
+    const FormPtr form = Normal(b, {*b.Cast(*b.Unary(UnaryKind::kExp, x), DType::kBF16)});
+    ASSERT_GE(form->chain->outputs()[0].alias_input, 0);
+  }
+  {  // a value that is given out twice, the second time over an input of its group
+    ChainBuilder b;
+    const ValueId x = Input(b, rows);
+    const ValueId y = square(b, x);
+    EXPECT_TRUE(b.Output(y).ok());
+    alias(b, y, x);
+    expect_alias(Normal(b, {}), 2);
+  }
+}
+
+// Forms whose value has no axes, beside rows that have some.
+TEST(NormalForm, KnowsFormsOfSingleNumbers) {
+  for (const bool mean : {false, true}) {
+    for (const bool silu : {false, true}) {
+      ChainBuilder b;
+      const ValueId y = *b.Matmul(Input(b, {D(1), D(8)}), Input(b, {D(8), D(8)}, true));
+      ValueId number = *b.Reduce(ReduceKind::kSum, *b.Reshape(y, {D(8)}), {0}, false);
+      if (mean) number = *b.Binary(BinaryKind::kDiv, number, *b.Scalar(8));
+      if (silu) {
+        const ValueId power = *b.Unary(UnaryKind::kExp, *b.Unary(UnaryKind::kNeg, number));
+        number =
+            *b.Binary(BinaryKind::kDiv, number, *b.Binary(BinaryKind::kAdd, power, *b.Scalar(1)));
+      }
+      const FormPtr form =
+          Normal(b, {*b.Cast(*b.Binary(BinaryKind::kMul, y, number), DType::kBF16)});
+      EXPECT_EQ(Only(*form->chain, OpKind::kReduce).reduce,
+                mean ? ReduceKind::kMean : ReduceKind::kSum);
+      EXPECT_EQ(Only(*form->chain, OpKind::kReduce).type.rank(), 0);
+    }
+  }
 }
 
 }  // namespace
