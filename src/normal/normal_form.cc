@@ -22,6 +22,7 @@ absl::Span<const NormalRule> NormalRules() {
       {"idle ops out", Law::kStructural, IdleOpsOut},  // views between rows that were relabelled
       {"views in order", Law::kStructural, ViewsInOrder},
       {"pairs of one weight", Law::kStructural, PairsOfOneWeight},
+      {"long rows in parts", Law::kRecomposition, LongRowsInParts},
       {"views of inputs", Law::kStructural, ViewsOfInputs},
       {"views of results", Law::kStructural, ViewsOfResults},
       {"copied operands", Law::kStructural, CopiedOperands},

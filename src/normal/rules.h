@@ -38,6 +38,11 @@ bool EqualOpsOnce(NormalGraph& graph);
 // and of -0 is -infinity; a comparison that makes +0 of -0 becomes relu, which keeps it.
 bool KnownForms(NormalGraph& graph);
 
+// long_rows.cc
+// Reductions of a few long rows are reductions of parts, and of these: one block or cluster a row
+// leaves most SMs idle. Not where the result is spread over long rows again.
+bool LongRowsInParts(NormalGraph& graph);
+
 // rows.cc
 // M first, and rows that products read not regrouped on their way: [1, M, K] and [B, M, K] become
 // rows of M, a reshape that only regroups rows goes. Where the rows of a value lie one behind the

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -108,8 +109,28 @@ std::vector<Drawn> Convolutions() {
   return all;
 }
 
+// One to sixteen rows of 65,536 elements and more, in every kind of reduction.
+std::vector<Drawn> LongRows() {
+  std::vector<Drawn> all;
+  for (const int64_t rows : {1, 3, 16}) {
+    for (const ReduceKind kind :
+         {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kMean}) {
+      const bool whole = kind == ReduceKind::kMin;
+      ChainBuilder b;
+      const DType dtype = rows == 3 ? DType::kBF16 : DType::kF32;
+      const ValueId x =
+          *b.Input({dtype, {Dim::Constant(rows), Dim::Constant(rows + 7), Dim::Constant(1 << 14)}});
+      const ValueId of = *b.Reduce(kind, x, {1, 2}, whole);
+      EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kNeg, of)).ok());
+      all.push_back({absl::StrCat("long rows ", rows), std::make_shared<const Chain>(*b.Finish())});
+    }
+  }
+  return all;
+}
+
 std::vector<Drawn> DrawnChains() {
   std::vector<Drawn> all = Convolutions();
+  for (Drawn& drawn : LongRows()) all.push_back(std::move(drawn));
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     all.push_back({absl::StrCat("rough ", seed),
                    std::make_shared<const Chain>(testing::MakeRoughChain(seed)),

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
+#include "src/chain/builder.h"
 #include "src/chain/chain_json.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
@@ -74,6 +75,31 @@ TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
     EXPECT_EQ(!plain.ok(), row.refused) << row.name;
     if (plain.ok()) {
       EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << row.name;
+    }
+  }
+}
+
+// Few long rows: the form is never predicted slower, and much faster where they are fewest.
+TEST(NormalPlans, OfLongRowsKeepAllSmsBusy) {
+  struct LongRows {
+    int64_t rows, length;
+    double most;  // of the time of one reduction
+  };
+  for (const LongRows& at :
+       {LongRows{1, 1 << 20, 0.7}, LongRows{4, 1 << 20, 0.7}, LongRows{4, 1 << 16, 0.8},
+        LongRows{2, 1 << 22, 0.5}, LongRows{8, 100000, 1}, LongRows{16, 1 << 16, 1}}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      ChainBuilder b;
+      const ValueId x = *b.Input({dtype, {Dim::Constant(at.rows), Dim::Constant(at.length)}});
+      const ValueId square = *b.Unary(UnaryKind::kSquare, *b.Cast(x, DType::kF32));
+      ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, square, {1}, false)).ok());
+      const auto chain = std::make_shared<const Chain>(*b.Finish());
+      const absl::StatusOr<FusionResult> whole = PlanAt(*chain, 1);
+      const absl::StatusOr<FusionResult> parts = PlanAt(*(*NormalFormOf(chain))->chain, 1);
+      ASSERT_TRUE(whole.ok() && parts.ok()) << whole.status() << parts.status();
+      EXPECT_LE(parts->chosen.PredictedUs(), whole->chosen.PredictedUs() * at.most)
+          << NameOf(dtype) << " [" << at.rows << "," << at.length << "]";
+      EXPECT_EQ(parts->chosen.kernels.size(), 2u);
     }
   }
 }

@@ -402,5 +402,36 @@ TEST(NormalForm, KnowsFormsOfSingleNumbers) {
   }
 }
 
+TEST(NormalForm, ReducesFewLongRowsInParts) {
+  const auto reduced = [](std::vector<Dim> dims, std::vector<int32_t> axes, bool keepdims) {
+    ChainBuilder b;
+    const ValueId x = *b.Unary(UnaryKind::kSquare, *b.Input({DType::kF32, std::move(dims)}));
+    return Normal(b, {*b.Reduce(ReduceKind::kSum, x, std::move(axes), keepdims)});
+  };
+  const FormPtr form = reduced({D(4), D(1 << 20)}, {1}, true);
+  std::vector<std::vector<Dim>> results;
+  for (const Op& op : form->chain->ops()) {
+    if (op.kind == OpKind::kReduce) results.push_back(op.type.dims);
+  }
+  EXPECT_EQ(results, (std::vector<std::vector<Dim>>{{D(4), D(256)}, {D(4)}}));
+  EXPECT_EQ(form->chain->output_type(0).dims, (std::vector<Dim>{D(4), D(1)}));
+  EXPECT_EQ(Count(*reduced({D(1000000)}, {0}, false)->chain, OpKind::kReduce), 2);
+  EXPECT_EQ(Count(*reduced({D(2), D(256), D(384)}, {1, 2}, false)->chain, OpKind::kReduce), 2);
+  // Rows that are short, many or of an unknown number, and those that lie along other axes.
+  EXPECT_FALSE(reduced({D(4), D(1 << 15)}, {1}, false)->changed());
+  EXPECT_FALSE(reduced({D(32), D(1 << 20)}, {1}, false)->changed());
+  EXPECT_FALSE(reduced({kM, D(1 << 20)}, {1}, false)->changed());
+  EXPECT_FALSE(reduced({D(1 << 20), D(4)}, {0}, false)->changed());
+  EXPECT_FALSE(reduced({D(1048573)}, {0}, false)->changed());
+}
+
+TEST(NormalForm, KeepsLongRowsWholeThatAreReadAgain) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {D(4), D(1 << 20)}});
+  const ValueId largest = *b.Reduce(ReduceKind::kMax, x, {1}, true);
+  const ValueId spread = *b.Broadcast(largest, {D(4), D(1 << 20)});
+  EXPECT_FALSE(Normal(b, {*b.Binary(BinaryKind::kSub, x, spread)})->changed());
+}
+
 }  // namespace
 }  // namespace sinter
