@@ -166,6 +166,13 @@ absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) c
     return absl::InvalidArgumentError(absl::StrCat("op ", end, " (", NameOf(chain_.op(end)),
                                                    ") is a sum that the chain does not round"));
   }
+  const auto given = std::count_if(chain_.outputs().begin(), chain_.outputs().end(),
+                                   [&](const ChainOutput& out) { return out.value == end; });
+  if (given > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("op ", end, " (", NameOf(chain_.op(end)), ") is given out ", given,
+                     " times, kernels of products store it once: give out copies"));
+  }
   for (const ChainOutput& out : chain_.outputs()) {
     if (out.value != end || out.alias_input < 0) continue;
     for (ValueId read : ReadByOthers(matched)) {

@@ -72,6 +72,30 @@ Chain NormFfnResidual(int64_t k, int64_t n, bool rounds = true, bool in_place = 
   return g.Finish();
 }
 
+// A kernel of products stores its result once: what is given out twice is stored by a stitched one,
+// or refused where that has nothing to compute.
+TEST(StitchPlans, OfAProductThatIsGivenOutTwiceStoreBoth) {
+  for (const bool rounds : {false, true}) {
+    testing::Graph g;
+    const ValueId w = g.In(DType::kBF16, {32, 64}, true);
+    ValueId y = *g.builder().Matmul(g.In(DType::kBF16, {-1, 64}), w, false, true);
+    if (rounds) y = g.Cast(y, DType::kBF16);
+    g.Out(y);
+    g.Out(y);
+    const Chain chain = g.Finish();
+    const absl::StatusOr<FusionResult> result = PlanChain(chain, 16, H200(), {});
+    ASSERT_EQ(result.ok(), rounds) << result.status();
+    if (!rounds) {
+      EXPECT_NE(result.status().message().find("give out copies"), absl::string_view::npos)
+          << result.status();
+      continue;
+    }
+    for (const Plan& plan : All(*result)) {
+      EXPECT_LT(testing::WorstError(chain, plan, 9, 1), 1e-2) << plan.ToText();
+    }
+  }
+}
+
 TEST(StitchPlans, EveryPlanOfEveryKindComputesTheChain) {
   const char* lines[] = {"layernorm rows=M cols=96",
                          "rmsnorm rows=M cols=37 affine=0",
