@@ -8,12 +8,15 @@
 #include "src/engine/trial_data.h"
 #include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
+#include "tests/bench/rounded_reference.h"
 #include "tests/gpu/ffn_reference.h"
 
 namespace sinter::bench {
 namespace {
 
 constexpr int64_t kSampledRows = 64;
+constexpr int64_t kMostRounded =
+    1000 * 1000;  // elements of graphs that are also run with roundings
 
 std::vector<const void*> Pointers(const std::vector<std::string>& inputs) {
   std::vector<const void*> pointers;
@@ -51,9 +54,18 @@ absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
                                                   const std::vector<std::string>& inputs,
                                                   uint64_t seed, int64_t full_elements) {
   GraphExpected expected;
+  for (int i = 0; i < c.chain.num_outputs(); ++i) expected.bounds_.push_back(BoundsOf(c.chain, i));
   if (c.Elements() <= full_elements) {
     expected.how_ = "reference";
     SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, Pointers(inputs)));
+    if (c.Elements() > std::min(full_elements, kMostRounded)) return expected;
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> rounded,
+                            RunRoundedReference(c.chain, c.m, Pointers(inputs)));
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      expected.bounds_[i] =
+          BoundsWithRoundings(expected.bounds_[i], rounded[i], expected.values_[i],
+                              c.chain.output_type(static_cast<int>(i)).dtype);
+    }
     return expected;
   }
   int64_t rows = 0;
@@ -93,7 +105,7 @@ absl::StatusOr<GraphErrors> GraphExpected::Judge(const GraphCase& c,
     SINTER_ASSIGN_OR_RETURN(std::vector<double> got, OutputValues(c.chain, i, c.m, outputs[i]));
     if (!rows_.empty()) got = Picked(got, rows_, type.dims[0].At(c.m));
     const ErrorMeasure measure = Compare(got, values_[i], type.dtype);
-    if (!measure.Within(BoundsOf(c.chain, i))) {
+    if (!measure.Within(bounds_[static_cast<size_t>(i)])) {
       return absl::DataLossError(
           absl::StrCat("output ", i, ", ", ToString(type), ": ", measure.ToString()));
     }

@@ -30,8 +30,9 @@ class GraphExpected {
   bool NeedsOutputs() const { return values_.empty(); }
   absl::Status SetFromOutputs(const GraphCase& c, const std::vector<std::string>& outputs);
 
-  // DATA_LOSS naming the output when one is outside its bounds. FAILED_PRECONDITION before
-  // SetFromOutputs where that is needed.
+  // DATA_LOSS naming the output when one is outside its bounds: BoundsOf, and of graphs of up to
+  // 1e6 elements BoundsWithRoundings. FAILED_PRECONDITION before SetFromOutputs where that is
+  // needed.
   absl::StatusOr<GraphErrors> Judge(const GraphCase& c,
                                     const std::vector<std::string>& outputs) const;
 
@@ -39,6 +40,7 @@ class GraphExpected {
   std::string how_;
   std::vector<int64_t> rows_;                // empty: all; of axis 0 of every output
   std::vector<std::vector<double>> values_;  // of each output, those rows
+  std::vector<Bounds> bounds_;               // of each output
 };
 
 }  // namespace sinter::bench

@@ -4,8 +4,13 @@
 
 #include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
+#include "src/reference/chain_bounds.h"
 #include "src/reference/reference.h"
+#include "src/reference/tensor.h"
+#include "tests/bench/rounded_reference.h"
 #include "tests/support/constant_dim.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/rough_chain.h"
 
 namespace sinter::bench {
 namespace {
@@ -76,6 +81,87 @@ TEST(GraphExpected, OthersAreComparedWithTheUnfusedPlan) {
   EXPECT_TRUE(expected->Judge(c, outputs).ok());
   outputs[0][9] ^= 0x10;
   EXPECT_FALSE(expected->Judge(c, outputs).ok());
+}
+
+GraphCase RandomCase(const char* id, Chain chain, uint64_t seed) {
+  const int64_t m = chain.UsesM() ? testing::RowsOfRandomGraph(seed) : 1;
+  return {id, "", std::move(chain), m};
+}
+
+std::vector<const void*> Pointers(const std::vector<std::string>& inputs) {
+  std::vector<const void*> pointers;
+  for (const std::string& input : inputs) pointers.push_back(input.data());
+  return pointers;
+}
+
+// Roundings alone leave BoundsOf where a difference or a least number is what is left of values.
+TEST(GraphExpected, KnowsWhatRoundingsLeave) {
+  const struct {
+    GraphCase c;
+    int output;
+    bool beyond;
+  } cases[] = {
+      // A sigmoid of 16 bits, whose rows are then normed: its roundings are divided by a small
+      // deviation.
+      {RandomCase("random", testing::MakeRandomGraph(5215), 5215), 1, true},
+      // The least magnitude of 8,320 sums of e4m3 products.
+      {RandomCase("random", testing::MakeRandomGraph(20688), 20688), 2, true},
+      // Nothing that may be rounded but by the chain itself.
+      {RandomCase("rough", testing::MakeRoughChain(77), 77), 0, false},
+  };
+  for (const auto& at : cases) {
+    const Chain& chain = at.c.chain;
+    const auto inputs = *RandomInputs(chain, at.c.m, 1);
+    const auto exact = *RunReferenceF64(chain, at.c.m, Pointers(inputs));
+    auto rounded = *RunRoundedReference(chain, at.c.m, Pointers(inputs));
+    const DType dtype = chain.output_type(at.output).dtype;
+    const auto output = static_cast<size_t>(at.output);
+    EXPECT_EQ(Compare(rounded[output], exact[output], dtype).Within(BoundsOf(chain, at.output)),
+              !at.beyond)
+        << Compare(rounded[output], exact[output], dtype).ToString();
+    const auto expected = GraphExpected::Make(at.c, inputs, 1);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const auto judge = [&] {
+      std::vector<std::string> outputs;
+      for (size_t i = 0; i < rounded.size(); ++i) {
+        const DType stored = chain.output_type(static_cast<int>(i)).dtype;
+        const auto count = static_cast<int64_t>(rounded[i].size());
+        outputs.emplace_back(static_cast<size_t>(count * SizeOf(stored)), '\0');
+        reference::StoreRun(rounded[i].data(), count, &outputs.back()[0],
+                            reference::StorageOf(stored), 0, 1);
+      }
+      return expected->Judge(at.c, outputs).status();
+    };
+    EXPECT_TRUE(judge().ok()) << judge();
+    // Three times as far off it is wrong.
+    for (size_t e = 0; e < exact[output].size(); ++e) {
+      const double error =
+          at.beyond ? rounded[output][e] - exact[output][e] : exact[output][e] / 50;
+      rounded[output][e] = exact[output][e] + 3 * error;
+    }
+    EXPECT_FALSE(judge().ok()) << at.c.id;
+  }
+}
+
+// The bounds of most graphs are what they were.
+TEST(GraphExpected, WidensFewBounds) {
+  int outputs = 0, wider = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const GraphCase c = RandomCase("random", testing::MakeRandomGraph(seed), seed);
+    const auto inputs = *RandomInputs(c.chain, c.m, 1);
+    const auto exact = *RunReferenceF64(c.chain, c.m, Pointers(inputs));
+    const auto rounded = RunRoundedReference(c.chain, c.m, Pointers(inputs));
+    ASSERT_TRUE(rounded.ok()) << seed << ": " << rounded.status();
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const DType dtype = c.chain.output_type(static_cast<int>(i)).dtype;
+      const Bounds bounds = BoundsOf(c.chain, static_cast<int>(i));
+      const Bounds now = BoundsWithRoundings(bounds, (*rounded)[i], exact[i], dtype);
+      ++outputs;
+      wider += now.relative > bounds.relative || now.max > bounds.max ||
+               now.neighbours > bounds.neighbours;
+    }
+  }
+  EXPECT_LT(wider * 20, outputs) << wider << " of " << outputs;
 }
 
 }  // namespace
