@@ -13,10 +13,6 @@
 namespace sinter::bench {
 namespace {
 
-constexpr double kHbmBytesPerUs = 4.55e6;
-constexpr double kTensorFlopPerUs = 790e6, kCodesFlopPerUs = 1500e6;
-constexpr double kTensorKernelUs = 2.5;
-
 absl::StatusOr<std::vector<Problem>> ReadProblems(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) return absl::NotFoundError(absl::StrCat("cannot read problem list '", file, "'"));
@@ -84,15 +80,16 @@ int64_t Case::ConstantBytes() const {
   return bytes;
 }
 
-double Case::LimitUs() const {
+double Case::LimitUs(const DeviceModel& model) const {
   const ProductSequence& s = matched.sequence;
   int64_t bytes = ConstantBytes();
   for (const Role role : {Role::kA, Role::kOut}) {
     const RoleShape shape = ShapeOf(s, role);
     bytes += m * shape.rows_per_m * shape.RowBytes();
   }
-  const double rate = IsOfCodes() ? kCodesFlopPerUs : kTensorFlopPerUs;
-  return std::max(static_cast<double>(bytes) / kHbmBytesPerUs, Flop() / rate) + kTensorKernelUs;
+  const double rate = IsOfCodes() ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us;
+  return std::max(static_cast<double>(bytes) / model.hbm_bytes_per_us, Flop() / rate) +
+         model.launch_us + model.fill_us + model.drain_us;
 }
 
 absl::StatusOr<std::vector<Case>> LoadCases(const std::vector<std::string>& files,

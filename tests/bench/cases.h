@@ -28,13 +28,13 @@ struct Case {
   // Bytes of weights and biases.
   int64_t ConstantBytes() const;
   double Flop() const;
-  // Microseconds: max(bytes / 4.55 TB/s, FLOP / 790 TFLOP/s, 1500 of codes) + 2.5, which one
-  // tensor-core kernel spends in a graph with plain edges. Bytes: constants but scales, the input
-  // and the output, once each.
-  double LimitUs() const;
+  // Microseconds by figures of the device: bytes at the rate of its memory or FLOP at that of its
+  // tensor cores, whichever takes longer, and the launch, first and last bytes of one kernel.
+  // Bytes: constants but scales, the input and the output, once each.
+  double LimitUs(const DeviceModel& model) const;
   // Computations in a graph that times this case: 64, and 20 where each takes so long that what a
   // graph's ends cost is nothing.
-  int Calls() const { return LimitUs() < 200 ? 64 : 20; }
+  int Calls(const DeviceModel& model) const { return LimitUs(model) < 200 ? 64 : 20; }
 };
 
 // `files`: problem lists; `ids`: only these, all when empty; `layout`: "oi", "io", "both", or

@@ -196,7 +196,7 @@ class Builder {
                               const std::vector<DevicePtr>& w, DevicePtr d) {
     if (algorithms_ == 1) return 0;
     TimingOptions timing;
-    const bool is_long = case_.LimitUs() > kLongUs;
+    const bool is_long = case_.LimitUs(ports_.model) > kLongUs;
     timing.replays = is_long ? kLongTrialReplays : kTrialReplays;
     if (is_long) timing.calls = kLongTrialCalls;
     int best = -1;

@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kBytesPerUs = 4.30e6, kKernelUs = 1.5;
-
 // Distinct elements: an axis of stride 0 has one.
 int64_t Distinct(const TensorType& type, const std::vector<Stride>& strides, int64_t m) {
   int64_t count = 1;
@@ -113,7 +111,9 @@ int64_t GraphCase::Elements() const {
   return most;
 }
 
-double GraphCase::LimitUs() const { return static_cast<double>(Bytes()) / kBytesPerUs + kKernelUs; }
+double GraphCase::LimitUs(const DeviceModel& model) const {
+  return static_cast<double>(Bytes()) / model.hbm_bytes_per_us + model.launch_us + model.fill_us;
+}
 
 absl::StatusOr<std::vector<GraphCase>> LoadGraphCases(const std::vector<std::string>& paths,
                                                       const std::vector<std::string>& ids) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/device_model.h"
 #include "src/chain/chain.h"
 
 namespace sinter::bench {
@@ -23,10 +24,11 @@ struct GraphCase {
   int64_t Bytes() const;
   // Of the largest value.
   int64_t Elements() const;
-  // Microseconds that one memory-bound kernel needs at least: Bytes() / 4.30 TB/s + 1.5.
-  double LimitUs() const;
+  // Microseconds that one memory-bound kernel needs at least by figures of the device: Bytes() at
+  // the rate of its memory, and a launch and its first bytes.
+  double LimitUs(const DeviceModel& model) const;
   // Computations in a graph that times this case, at least.
-  int Calls() const { return LimitUs() < 200 ? 64 : 20; }
+  int Calls(const DeviceModel& model) const { return LimitUs(model) < 200 ? 64 : 20; }
 };
 
 // `paths`: JSON graphs, folders of them, problem lists. `ids`: only these, all when empty; a file's

@@ -70,7 +70,7 @@ class Trials {
       SINTER_ASSIGN_OR_RETURN(const GraphErrors errors, expected_.Judge(case_, outputs));
       row->rel_error = errors.relative;
     }
-    const TimingOptions timing{true, false, options_.replays, case_.Calls()};
+    const TimingOptions timing{true, false, options_.replays, case_.Calls(ports_.model)};
     SINTER_ASSIGN_OR_RETURN(row->measured_us, TimeInGraph(ports_.measurer.get(), run, timing));
     return absl::OkStatus();
   }

@@ -36,7 +36,7 @@ class CaseRun {
         watchdog_(watchdog) {}
 
   Row Run() {
-    row_ = RowOf(case_, prepared_);
+    row_ = RowOf(case_, prepared_, ports_.model);
     row_.correct = true;
     const absl::Status status = MeasureAll();
     if (!status.ok()) Fail("bench", status);
@@ -183,7 +183,7 @@ class CaseRun {
 
   // Long graphs are replayed less often: their computations average.
   TimingOptions Timing(const Runnable& run, bool cold, bool pdl) const {
-    TimingOptions timing{cold, pdl, options_.replays, case_.Calls()};
+    TimingOptions timing{cold, pdl, options_.replays, case_.Calls(ports_.model)};
     if (CallsOf(run, timing) > kManyCalls) timing.replays = std::min(timing.replays, kFewReplays);
     return timing;
   }

@@ -36,9 +36,11 @@ struct GraphContestant {
 
 class GraphRun {
  public:
-  GraphRun(Measurer* measurer, const GraphCase& c, const PreparedGraph& prepared,
-           const GraphOptions& options, gpu_testing::Watchdog* watchdog)
+  GraphRun(Measurer* measurer, const DeviceModel& model, const GraphCase& c,
+           const PreparedGraph& prepared, const GraphOptions& options,
+           gpu_testing::Watchdog* watchdog)
       : measurer_(measurer),
+        model_(model),
         case_(c),
         prepared_(prepared),
         options_(options),
@@ -71,7 +73,7 @@ class GraphRun {
     row_.problem = case_.line;
     row_.ops = case_.Ops();
     row_.bytes = static_cast<double>(case_.Bytes());
-    row_.limit_us = case_.LimitUs();
+    row_.limit_us = case_.LimitUs(model_);
     row_.prepare_us = prepared_.prepare_us;
     if (prepared_.unfused.ok()) {
       row_.unfused_kernels = KernelsOf(*prepared_.unfused);
@@ -173,7 +175,7 @@ class GraphRun {
   }
 
   TimingOptions Timing(const Runnable& run) const {
-    TimingOptions timing{true, false, options_.replays, case_.Calls()};
+    TimingOptions timing{true, false, options_.replays, case_.Calls(model_)};
     if (CallsOf(run, timing) > kManyCalls) timing.replays = std::min(timing.replays, kFewReplays);
     return timing;
   }
@@ -192,6 +194,7 @@ class GraphRun {
   }
 
   Measurer* const measurer_;
+  const DeviceModel& model_;
   const GraphCase& case_;
   const PreparedGraph& prepared_;
   const GraphOptions& options_;
@@ -240,9 +243,10 @@ int64_t GraphSets(const GraphCase& c, int kernels) {
   return std::clamp<int64_t>(RotationSets(c.Bytes()), 1, std::max<int64_t>(2, most));
 }
 
-GraphRow MeasureGraph(Measurer* measurer, const GraphCase& c, const PreparedGraph& prepared,
-                      const GraphOptions& options, gpu_testing::Watchdog* watchdog) {
-  return GraphRun(measurer, c, prepared, options, watchdog).Run();
+GraphRow MeasureGraph(Measurer* measurer, const DeviceModel& model, const GraphCase& c,
+                      const PreparedGraph& prepared, const GraphOptions& options,
+                      gpu_testing::Watchdog* watchdog) {
+  return GraphRun(measurer, model, c, prepared, options, watchdog).Run();
 }
 
 }  // namespace sinter::bench

@@ -39,8 +39,9 @@ struct GraphOptions {
 int64_t GraphSets(const GraphCase& c, int kernels);
 
 // Never fails as a whole: what cannot be measured is absent, with a note. `watchdog` may be null.
-GraphRow MeasureGraph(Measurer* measurer, const GraphCase& c, const PreparedGraph& prepared,
-                      const GraphOptions& options, gpu_testing::Watchdog* watchdog);
+GraphRow MeasureGraph(Measurer* measurer, const DeviceModel& model, const GraphCase& c,
+                      const PreparedGraph& prepared, const GraphOptions& options,
+                      gpu_testing::Watchdog* watchdog);
 
 }  // namespace sinter::bench
 

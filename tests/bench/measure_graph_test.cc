@@ -148,7 +148,7 @@ class MeasureGraphTest : public ::testing::Test {
   GraphRow Measure(const PreparedGraph& prepared) {
     GraphOptions options;
     options.seeds = 2;
-    return MeasureGraph(&measurer_, case_, prepared, options, nullptr);
+    return MeasureGraph(&measurer_, *BuiltinModel("h200"), case_, prepared, options, nullptr);
   }
 
   HostMeasurer measurer_;
@@ -168,7 +168,7 @@ TEST_F(MeasureGraphTest, ChosenAndUnfusedAreCheckedAndTimedCold) {
   EXPECT_EQ(row.ops, 4);
   EXPECT_TRUE(row.host_us.has_value());
   EXPECT_LT(row.rel_error.value_or(1), 1e-6);
-  EXPECT_EQ(row.limit_us, case_.LimitUs());
+  EXPECT_EQ(row.limit_us, case_.LimitUs(*BuiltinModel("h200")));
   EXPECT_EQ(measurer_.timed_calls, GraphSets(case_, 3));
 }
 

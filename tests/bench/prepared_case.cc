@@ -22,12 +22,12 @@ PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const W
           prepare(rest, untuned != nullptr, PrepareOptions::Choice::kBest, false)};
 }
 
-Row RowOf(const Case& c, const PreparedCase& prepared) {
+Row RowOf(const Case& c, const PreparedCase& prepared, const DeviceModel& model) {
   Row row;
   row.id = c.id;
   row.problem = c.line;
   row.layout = std::string(NameOf(c.matched.sequence.layout()));
-  row.limit_us = c.LimitUs();
+  row.limit_us = c.LimitUs(model);
   if (prepared.fused.ok()) {
     row.fused_schedule = SchedulesOf((*prepared.fused)->plan());
     row.fused_predicted_us = (*prepared.fused)->plan().PredictedUs();

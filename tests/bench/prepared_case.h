@@ -28,7 +28,7 @@ struct PreparedCase {
 PreparedCase PrepareCase(Engine* engine, Engine* untuned, const Case& c, const Wanted& wanted);
 
 // A row that says what was prepared, nothing measured yet.
-Row RowOf(const Case& c, const PreparedCase& prepared);
+Row RowOf(const Case& c, const PreparedCase& prepared, const DeviceModel& model);
 
 // The schedules of a plan, one a kernel.
 std::string SchedulesOf(const Plan& plan);

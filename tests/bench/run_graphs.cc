@@ -75,8 +75,8 @@ int RunGraphs(Session* session) {
   bool right = true;
   for (size_t i = 0; i < cases->size(); ++i) {
     std::vector<GraphRow>& rows = session->results().graphs;
-    rows.push_back(MeasureGraph(session->ports().measurer.get(), (*cases)[i], prepared[i], options,
-                                session->watchdog()));
+    rows.push_back(MeasureGraph(session->ports().measurer.get(), session->ports().model,
+                                (*cases)[i], prepared[i], options, session->watchdog()));
     PrintGraph(rows.back());
     right = right && rows.back().correct;
     if (!session->Keep()) return 1;

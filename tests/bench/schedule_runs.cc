@@ -149,7 +149,7 @@ absl::Status ScheduleRuns::Measure(const Built& built, SweepRow* row) {
   SINTER_ASSIGN_OR_RETURN(
       const Runnable timed,
       RunnableOf(measurer, ports_.loader.get(), *built.plan, case_.m, *data_, case_.kernel));
-  TimingOptions timing{true, false, replays_, case_.Calls()};
+  TimingOptions timing{true, false, replays_, case_.Calls(ports_.model)};
   if (CallsOf(timed, timing) > kScheduleCalls) {
     timing.replays = std::min(replays_, kScheduleReplays);
   }

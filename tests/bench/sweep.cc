@@ -118,7 +118,7 @@ absl::Status MeasureTrial(const Ports& ports, const Case& c, const Expected& exp
   if (!error.Within(expected.bounds())) {
     return absl::DataLossError(absl::StrCat("wrong: ", error.ToString()));
   }
-  const TimingOptions timing{true, false, options.replays, c.Calls()};
+  const TimingOptions timing{true, false, options.replays, c.Calls(ports.model)};
   if (trial->rows[0].kind == "chain") {
     SINTER_ASSIGN_OR_RETURN(trial->rows[0].measured_us, TimeInGraph(measurer, whole, timing));
     return absl::OkStatus();

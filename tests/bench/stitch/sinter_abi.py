@@ -2,33 +2,33 @@
 
 import ctypes
 import glob
+import importlib.util
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CHOICES = {"best": 0, "unfused": 2}
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 NO_M = 0  # for chains without M: any value in range
+
+
+def generated_abi():
+    """The declarations that ./dev bindings writes, without the package around them, which needs a library that it finds."""
+    spec = importlib.util.spec_from_file_location("sinter_generated_abi",
+                                                  os.path.join(ROOT, "bindings", "python", "sinter", "_abi.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ABI = generated_abi()
 
 
 class SinterError(RuntimeError):
     pass
 
 
-class TensorInfo(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("dtype", ctypes.c_int32),
-                ("rank", ctypes.c_uint32), ("bytes", ctypes.c_uint64), ("dims", ctypes.c_int64 * 6),
-                ("strides", ctypes.c_int64 * 6), ("name", ctypes.c_char_p)]
-
-
-class PrepareOptions(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("deadline_us", ctypes.c_int64),
-                ("cancel", ctypes.c_void_p), ("progress", ctypes.c_void_p), ("progress_user_data", ctypes.c_size_t),
-                ("stream", ctypes.c_void_p), ("choice", ctypes.c_int32), ("threads", ctypes.c_uint32)]
-
-
 def find_library():
-    root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
     for pattern in ("lib/libsinter.so*", "build/lib/libsinter.so", "bundle/lib/libsinter.so*"):
-        found = sorted(glob.glob(os.path.join(root, pattern)))
+        found = sorted(glob.glob(os.path.join(ROOT, pattern)))
         if found:
             return found[0]
     return "libsinter.so"
@@ -103,7 +103,7 @@ class Library:
         inputs = self.c.sinter_chain_get_input_count(chain)
         infos = []
         for index in range(inputs + self.c.sinter_chain_get_output_count(chain)):
-            info = TensorInfo(struct_size=ctypes.sizeof(TensorInfo))
+            info = ABI.TensorInfo()
             self.call("sinter_chain_get_buffer", chain, ctypes.c_uint32(index), ctypes.c_int64(m), ctypes.byref(info))
             infos.append(info)
         return infos[:inputs], infos[inputs:]
@@ -126,7 +126,7 @@ class Plan:
 
     def __init__(self, library, context, chain, m=NO_M, choice="best"):
         self.library, self.context, self.m = library, context, m
-        options = PrepareOptions(struct_size=ctypes.sizeof(PrepareOptions), choice=CHOICES[choice])
+        options = ABI.PrepareOptions(choice=ABI.CHOICE[choice])
         self.handle = library.made("sinter_prepare", context, chain, ctypes.c_int64(m), ctypes.byref(options))
         self.workspace_bytes = library.c.sinter_plan_get_workspace_size(self.handle)
         self.kernels = library.c.sinter_x_plan_get_kernel_count(self.handle)
