@@ -369,16 +369,6 @@ TEST_F(PrepareAbi, TheChildOfAForkDoesNotWaitForItsParentsPrepare) {
   sinter_pending_release(pending);
 }
 
-TEST_F(PrepareAbi, ReleasingAPendingPrepareCancelsItAndKeepsWhatItNeeds) {
-  ContextPtr own = MakeTarget();
-  ChainPtr big = FromText("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16");
-  sinter_pending* pending = nullptr;
-  Ok([&](auto e) { return sinter_prepare_async(own.get(), big.get(), 128, nullptr, &pending, e); });
-  own.reset();
-  big.reset();
-  sinter_pending_release(pending);
-}
-
 // A prepare that waits at its first stage until it may go on.
 struct Held {
   std::atomic<bool> go{false};
@@ -468,6 +458,31 @@ TEST_F(PrepareAbi, AReleaseCallsBeforeItReturnsWithoutAHandle) {
   EXPECT_EQ(calls.status, SINTER_CANCELLED);
   EXPECT_EQ(calls.pending, nullptr);
   later.join();
+}
+
+TEST_F(PrepareAbi, APendingPrepareKeepsItsContextAndChain) {
+  ContextPtr own = MakeTarget();
+  ChainPtr big = FromText("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16");
+  for (const bool released : {true, false}) {
+    Held held(own, big, 128);
+    Calls calls;
+    EXPECT_EQ(calls.AskFor(held.pending).status, SINTER_OK);
+    if (!released) {  // the last to hold them is the prepare itself
+      own.reset();
+      big.reset();
+      held.go = true;
+      calls.Await();
+      EXPECT_EQ(calls.status, SINTER_OK);
+    }
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      held.go = true;
+    });
+    sinter_pending_release(held.pending);
+    later.join();
+    EXPECT_EQ(calls.count, 1);
+    EXPECT_EQ(calls.status, released ? SINTER_CANCELLED : SINTER_OK);
+  }
 }
 
 TEST_F(PrepareAbi, ACallMayTakeThePlanAndReleaseThePending) {

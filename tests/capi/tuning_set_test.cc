@@ -210,6 +210,20 @@ TEST_F(TuningSet, ThreadsMayShareASet) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  const auto text = [](const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  // Every file is whole, says the same and is a set again; nothing else lies beside them.
+  const std::string first = text(Path("out0"));
+  EXPECT_FALSE(first.empty());
+  for (int i = 0; i < 4; ++i) {
+    const std::string out = Path("out" + std::to_string(i));
+    EXPECT_EQ(text(out), first) << i;
+    const TuningSetPtr read = EmptySet();
+    Ok([&](auto e) { return sinter_tuning_set_add_file(read.get(), out.c_str(), e); });
+    EXPECT_EQ(sinter_tuning_set_get_count(read.get()), sinter_tuning_set_get_count(set.get()));
+  }
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ TEST(EngineStressTest, ChurnOfFailuresCancelsAndDeadlinesEndsInKnownErrorsOnly) 
 }
 
 TEST(EngineStressTest, AnEngineMayDieWhileItsPlansAreUsed) {
+  constexpr int kLaunches = 500;
   FakeWorld world;
   world.compute = false;
   auto engine = world.MakeEngine();
@@ -134,14 +135,19 @@ TEST(EngineStressTest, AnEngineMayDieWhileItsPlansAreUsed) {
   std::atomic<bool> started{false};
   std::thread user([&] {
     const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
-    for (int i = 0; i < 500; ++i) {
-      EXPECT_TRUE(plan->Launch(*bound, nullptr, 1, false).ok());
+    for (int i = 0; i < kLaunches; ++i) {
+      EXPECT_TRUE(plan->Launch(*bound, nullptr, 1 + i % 16, false).ok());
       started = true;
     }
   });
   while (!started) std::this_thread::yield();
   engine.reset();
   user.join();
+  ASSERT_EQ(world.launches.size(), size_t{kLaunches});  // none was lost
+  for (int i = 0; i < kLaunches; ++i) {
+    EXPECT_EQ(world.launches[static_cast<size_t>(i)].m, 1 + i % 16);
+  }
+  EXPECT_GT(world.loaded, 0);
 }
 
 }  // namespace

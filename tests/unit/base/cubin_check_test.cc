@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <string>
 
@@ -116,18 +115,53 @@ TEST(CubinCheckTest, RefusesEveryTruncation) {
   }
 }
 
+template <typename T>
+T At(const std::string& cubin, uint64_t offset) {
+  T value;
+  std::memcpy(&value, &cubin[offset], sizeof(value));
+  return value;
+}
+
+bool IsInside(const std::string& cubin, uint64_t offset, uint64_t bytes) {
+  return offset <= cubin.size() && bytes <= cubin.size() - offset;
+}
+
+// Whether the tables, and all segments and sections that have bytes, lie in the image.
+bool KeepsAllInside(const std::string& cubin) {
+  const auto header = At<Elf64_Ehdr>(cubin, 0);
+  if (!IsInside(cubin, header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)) ||
+      !IsInside(cubin, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr))) {
+    return false;
+  }
+  for (int i = 0; i < header.e_phnum; ++i) {
+    const auto segment = At<Elf64_Phdr>(cubin, header.e_phoff + i * sizeof(Elf64_Phdr));
+    if (!IsInside(cubin, segment.p_offset, segment.p_filesz)) return false;
+  }
+  for (int i = 0; i < header.e_shnum; ++i) {
+    const auto section = At<Elf64_Shdr>(cubin, header.e_shoff + i * sizeof(Elf64_Shdr));
+    const bool stored = section.sh_type != SHT_NOBITS && section.sh_type != SHT_NULL;
+    if (stored && !IsInside(cubin, section.sh_offset, section.sh_size)) return false;
+  }
+  return true;
+}
+
 // Any accepted variant keeps all it names inside the bytes; the sanitizer builds watch the reads.
-TEST(CubinCheckTest, SurvivesEveryFlip) {
-  int tried = 0, accepted = 0;
+TEST(CubinCheckTest, AcceptsNoFlipThatLeadsOutside) {
   for (const std::string& good : {Small(), OfNvrtc()}) {
-    for (size_t i = 0; i < good.size() * 8; ++i, ++tried) {
+    ASSERT_TRUE(KeepsAllInside(good));
+    size_t accepted = 0, outside = 0;
+    for (size_t i = 0; i < good.size() * 8; ++i) {
       std::string bad = good;
       bad[i / 8] = static_cast<char>(bad[i / 8] ^ (1 << (i % 8)));
-      accepted += CheckCubin(bad).ok() ? 1 : 0;
+      const bool ok = CheckCubin(bad).ok();
+      accepted += ok;
+      if (KeepsAllInside(bad)) continue;
+      ++outside;
+      EXPECT_FALSE(ok) << "bit " << i;
     }
+    EXPECT_GT(outside, 100u);              // flips that a check without bounds would let through
+    EXPECT_GT(accepted, good.size() * 4);  // code and names are not the check's business
   }
-  std::cout << "cubin flips: tried " << tried << " harmless to bounds " << accepted
-            << " deaths 0\n";
 }
 
 }  // namespace

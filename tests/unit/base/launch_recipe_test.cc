@@ -51,8 +51,6 @@ LaunchRecipe Sample() {
   return recipe;
 }
 
-TEST(LaunchRecipe, TheSampleIsWithinItsBounds) { EXPECT_TRUE(Sample().Check().ok()); }
-
 TEST(LaunchRecipe, EqualitySeesEveryField) {
   const std::function<void(LaunchRecipe&)> kChanges[] = {
       [](LaunchRecipe& r) { r.entry += "x"; },
@@ -114,6 +112,7 @@ TEST(LaunchRecipe, TheWalkOfAnIm2colMapIsComparedAndChecked) {
 }
 
 TEST(LaunchRecipe, OutOfRangeFieldsAreRefusedByName) {
+  ASSERT_TRUE(Sample().Check().ok()) << Sample().Check();  // each row changes one field of it
   const struct {
     const char* message;
     std::function<void(LaunchRecipe&)> change;

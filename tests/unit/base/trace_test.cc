@@ -92,7 +92,18 @@ TEST_F(TraceTest, AChildOfAForkWritesNothing) {
   EXPECT_EQ(Files(), 0u);
 }
 
-TEST(TraceSpan, WithoutATraceItIsNothing) { const TraceSpan span(nullptr, "load", "x"); }
+TEST_F(TraceTest, ASpanWithoutATraceIsInNone) {
+  Trace trace(Path("t.json"));
+  {
+    const TraceSpan without(nullptr, "load", std::string(2 * Trace::kMostDetail, 'x'));
+    const TraceSpan with(&trace, "search");
+  }
+  ASSERT_TRUE(trace.Write().ok());
+  const json events = Read(Path("t.json"))["traceEvents"];
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1]["name"], "search");
+  EXPECT_EQ(Files(), 1u);
+}
 
 }  // namespace
 }  // namespace sinter

@@ -28,7 +28,10 @@ struct Ready {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<const PreparedPlan> plan;
 
-  explicit Ready(int64_t m = 16, PrepareOptions::Choice choice = PrepareOptions::Choice::kBest) {
+  // `disk`: that of another world; null: a new one.
+  explicit Ready(int64_t m = 16, PrepareOptions::Choice choice = PrepareOptions::Choice::kBest,
+                 std::shared_ptr<testing::FakeDisk> disk = nullptr) {
+    if (disk != nullptr) world.disk = std::move(disk);
     engine = world.MakeEngine();
     PrepareOptions options;
     options.choice = choice;
@@ -227,13 +230,20 @@ TEST(LaunchTest, APlanOutlivesItsEngine) {
   Ready ready;
   ready.world.compute = false;
   ready.engine.reset();
+  EXPECT_GT(ready.world.loaded, 0);  // its kernels stay
   const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
   EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 3, false).ok());
+  ASSERT_EQ(ready.world.launches.size(), 1u);
+  EXPECT_EQ(ready.world.launches.front().m, 3);
 }
 
 TEST(LaunchTest, SourceIsGeneratedOnDemand) {
-  Ready ready(16, PrepareOptions::Choice::kUnfused);
+  Ready first(16, PrepareOptions::Choice::kUnfused);
+  Ready ready(16, PrepareOptions::Choice::kUnfused, first.world.disk);
+  EXPECT_EQ(ready.world.compiles, 0);  // from records, which hold no source
+  const int before = ready.world.generated;
   EXPECT_EQ(ready.plan->SourceOf(0), "// kernel first\n#include \"all.cuh\"\n");
+  EXPECT_EQ(ready.world.generated, before + 1);
   EXPECT_EQ(ready.plan->SourceOf(2), "");
   EXPECT_EQ(ready.plan->SourceOf(-1), "");
 }

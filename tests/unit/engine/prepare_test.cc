@@ -355,7 +355,14 @@ TEST(PrepareTest, AnUnwritableDumpFolderIsOneMatterForTheLog) {
   FakeWorld world;
   Config config;
   config.dump_dir = "/proc/nowhere";
+  config.log_level = LogLevel::kWarn;
   EXPECT_TRUE(world.MakeEngine(config)->Prepare(world.chain, 16, {}).ok());
+  std::lock_guard<std::mutex> lock(world.mutex);
+  const auto dumps = std::count_if(world.log.begin(), world.log.end(), [](const std::string& line) {
+    return line.find("dump: cannot write: ") != std::string::npos &&
+           line.find("/proc/nowhere") != std::string::npos;
+  });
+  EXPECT_EQ(dumps, 1) << world.log.size() << " lines";
 }
 
 }  // namespace

@@ -11,16 +11,43 @@ DeviceInfo H200() {
   return *QueryDevice(*OpenFake(fake));
 }
 
+// Each figure is another one, so that none is taken for another.
 TEST(DeviceQuery, ReportsTheChip) {
-  const DeviceInfo info = H200();
-  EXPECT_EQ(info.name, "NVIDIA H200");
-  EXPECT_EQ(info.Arch(), "sm_90");
-  EXPECT_EQ(info.sm_count, 132);
-  EXPECT_EQ(info.l2_bytes, 62914560);
-  EXPECT_EQ(info.clock_mhz, 1980);
-  EXPECT_EQ(info.memory_bytes, int64_t{140} << 30);
-  EXPECT_EQ(info.driver_version, 13000);
-  EXPECT_EQ(info.shared_bytes_per_block, 232448);
+  sinter::FakeChip chip;
+  chip.name = "NVIDIA H999";
+  chip.cc_major = 9;
+  chip.cc_minor = 3;
+  chip.sm_count = 101;
+  chip.l2_bytes = 50331648;
+  chip.clock_khz = 1755000;
+  chip.shared_bytes = 200704;
+  chip.memory_bytes = size_t{77} << 30;
+  FakeDriver fake({sinter::FakeChip(), chip});
+  const auto device = OpenFake(fake, 1);
+  const absl::StatusOr<DeviceInfo> info = QueryDevice(*device);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->name, "NVIDIA H999");
+  EXPECT_EQ(info->Arch(), "sm_93");
+  EXPECT_EQ(info->sm_count, 101);
+  EXPECT_EQ(info->l2_bytes, 50331648);
+  EXPECT_EQ(info->clock_mhz, 1755);
+  EXPECT_EQ(info->memory_bytes, int64_t{77} << 30);
+  EXPECT_EQ(info->driver_version, 13000);
+  EXPECT_EQ(info->shared_bytes_per_block, 200704);
+}
+
+TEST(DeviceQuery, AFigureThatTheDriverWithholdsIsAnError) {
+  FakeDriver fake;
+  const auto device = OpenFake(fake);
+  for (int call = 1;; ++call) {
+    fake.FailCall(call, CUDA_ERROR_UNKNOWN);
+    const absl::StatusOr<DeviceInfo> info = QueryDevice(*device);
+    if (info.ok()) {
+      EXPECT_GE(call, 5);  // four calls ask for figures
+      break;
+    }
+    EXPECT_FALSE(info.status().message().empty());
+  }
 }
 
 TEST(ModelChoice, AKnownChipGetsItsModelUnchangedWhateverTheDriverSays) {
