@@ -5,7 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/stitch/program.h"
@@ -42,14 +46,17 @@ bool IsLong(const std::string& name) {
 class Cases {
  public:
   // The best schedules of `count` kinds, those that come next in turn among what the body has.
-  void Add(const std::string& name, const Chain& body, int64_t m, int count) {
-    SearchOptions options;
-    options.top_k = std::numeric_limits<int>::max();
-    const auto ranked = SearchStitch(body, std::max<int64_t>(m, 1), *BuiltinModel("h200"), options);
-    if (!ranked.ok()) return;
+  // `shorter`: the same of shorter rows, or null, for kinds that reduce a row once an element.
+  void Add(const std::string& name, const Chain& long_body, int64_t m, int count,
+           const Chain* shorter = nullptr) {
+    const auto long_ranked = RankedOf(long_body, m);
+    const auto short_ranked = shorter == nullptr ? long_ranked : RankedOf(*shorter, m);
+    if (!long_ranked.ok() || !short_ranked.ok()) return;
     for (size_t tried = 0; tried < std::size(kKinds) && count > 0; ++tried) {
       const std::string kind = kKinds[next_++ % std::size(kKinds)];
-      for (const RankedStitch& one : *ranked) {
+      const bool serial = shorter != nullptr && (kind == "flat" || kind == "split");
+      const Chain& body = serial ? *shorter : long_body;
+      for (const RankedStitch& one : serial ? *short_ranked : *long_ranked) {
         const StitchSchedule& s = one.schedule;
         if (s.block_threads > kThreads || s.LaunchCluster() > kBlocks) continue;
         if (KindsOf(body, s).count(kind) == 0) continue;
@@ -114,6 +121,12 @@ class Cases {
   std::vector<KernelCase> Take() { return std::move(cases_); }
 
  private:
+  static absl::StatusOr<std::vector<RankedStitch>> RankedOf(const Chain& body, int64_t m) {
+    SearchOptions options;
+    options.top_k = std::numeric_limits<int>::max();
+    return SearchStitch(body, std::max<int64_t>(m, 1), *BuiltinModel("h200"), options);
+  }
+
   std::vector<KernelCase> cases_;
   size_t next_ = 0;
 };
@@ -136,6 +149,24 @@ void AddComposed(Cases* cases) {
   cases->Add("batchnorm rows", testing::BatchNorm(0, 40), 29, kAll);
 }
 
+// The chain of a line of a problem list, by three kinds of schedules.
+void AddLine(const char* line, const char* suffix, Cases* cases) {
+  constexpr int64_t kSerialColumns = 128;  // a thousand take seconds where an element sums its row
+  const absl::StatusOr<Problem> problem = ParseProblem(line);
+  if (!problem.ok()) return;
+  std::vector<std::string> words;
+  for (absl::string_view word : absl::StrSplit(line, ' ')) {
+    int64_t columns = 0;
+    const bool long_rows = absl::ConsumePrefix(&word, "cols=") &&
+                           absl::SimpleAtoi(word, &columns) && columns > kSerialColumns;
+    words.push_back(columns == 0 ? std::string(word)
+                                 : absl::StrCat("cols=", long_rows ? kSerialColumns : columns));
+  }
+  const absl::StatusOr<Problem> shorter = ParseProblem(absl::StrJoin(words, " "));
+  cases->Add(absl::StrCat(problem->kind, suffix), problem->chain, 13, 3,
+             shorter.ok() ? &shorter->chain : nullptr);
+}
+
 // Every rule of a scale, with codes of both types; columns that are no multiple of a vector.
 void AddQuantizers(Cases* cases) {
   int number = 0;
@@ -149,10 +180,7 @@ void AddQuantizers(Cases* cases) {
         "rmsnorm_quantize rows=M cols=256 granularity=row",
         "rmsnorm_quantize rows=M cols=256 granularity=group",
         "rmsnorm_quantize rows=M cols=264 granularity=static"}) {
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    if (problem.ok()) {
-      cases->Add(absl::StrCat(problem->kind, " ", ++number), problem->chain, 13, 3);
-    }
+    AddLine(line, absl::StrCat(" ", ++number).c_str(), cases);
   }
 }
 
@@ -289,8 +317,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
         "masked_softmax rows=M cols=74 mask=row", "bias_gelu_residual_layernorm rows=M cols=256",
         "swiglu rows=M cols=40 dtype=f16", "rope rows=M heads=2 dim=16",
         "lstm_cell rows=M hidden=24", "gru_cell rows=M hidden=37"}) {
-    const absl::StatusOr<Problem> problem = ParseProblem(line);
-    if (problem.ok()) cases.Add(problem->kind, problem->chain, 13, 3);
+    AddLine(line, "", &cases);
   }
   AddQuantizers(&cases);
   AddComposed(&cases);

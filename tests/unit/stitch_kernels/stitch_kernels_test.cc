@@ -1,7 +1,9 @@
 // Generated kernels of the stitch family, run on the host thread by thread, against the reference.
+// SINTER_TEST_LONG=1 runs all of them, else every second one of the random graphs is left out.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -123,6 +125,11 @@ class Launches {
     return expected_.Judge(case_, outputs).status();
   }
   const StitchSpec& spec() const { return spec_; }
+  // Whether threads exchange values through memory, so that their order could matter.
+  bool Exchanges() const {
+    const bool scratch = spec_.parts.empty() && *StitchScratchBytes(spec_.body, spec_.schedule) > 0;
+    return scratch || kernel_.shared_bytes > 0;
+  }
 
   // Of the reference.
   std::vector<std::string> Reference() const {
@@ -159,7 +166,9 @@ TEST_P(StitchKernels, AreRightInAnyOrderOfThreads) {
   SCOPED_TRACE(std::string(kernel.name) + ": " + launches.spec().schedule.ToString());
   const std::vector<std::string> first = launches.Run(1);
   EXPECT_TRUE(launches.Judge(first).ok()) << launches.Judge(first);
-  EXPECT_TRUE(launches.Run(2) == first) << "another order gives other bytes";
+  if (launches.Exchanges()) {
+    EXPECT_TRUE(launches.Run(2) == first) << "another order gives other bytes";
+  }
   if (!launches.HasAliases()) return;
   for (uint64_t seed : {3, 4}) {
     EXPECT_TRUE(launches.Run(seed, true) == first) << "in place the bytes differ, seed " << seed;
@@ -213,11 +222,26 @@ std::string CaseName(const ::testing::TestParamInfo<int>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Generated, StitchKernels, ::testing::Range(0, kHostKernelCount), CaseName);
+std::vector<int> KernelsOfThisRun() {
+  const char* value = std::getenv("SINTER_TEST_LONG");
+  const bool all = value != nullptr && std::string(value) == "1";
+  std::vector<int> kernels;
+  bool other = false;
+  for (int i = 0; i < kHostKernelCount; ++i) {
+    const std::string name = kHostKernels[i].name;
+    const bool random = name.rfind("random", 0) == 0 || name.rfind("any", 0) == 0;
+    other = random && !other;
+    if (all || !other) kernels.push_back(i);
+  }
+  return kernels;
+}
+
+INSTANTIATE_TEST_SUITE_P(Generated, StitchKernels, ::testing::ValuesIn(KernelsOfThisRun()),
+                         CaseName);
 
 TEST(StitchKernelCases, AreOfEveryKind) {
   std::map<std::string, int> kinds;
-  for (int i = 0; i < kHostKernelCount; ++i) {
+  for (const int i : KernelsOfThisRun()) {
     ByteReader reader(absl::string_view(kHostKernels[i].spec, kHostKernels[i].spec_bytes));
     const auto spec = ReadStitch(reader);
     ASSERT_TRUE(spec.ok()) << spec.status();
