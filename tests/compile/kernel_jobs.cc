@@ -214,7 +214,7 @@ std::vector<KernelJob> BestKernels(const DeviceModel& model, bool all) {
     for (ProductSequence p : ProblemsOf(file)) {
       other = !other;
       for (Layout layout : {Layout::kOI, Layout::kIO}) {
-        if (layout == Layout::kIO && !all && other) continue;
+        if (!all && (layout == Layout::kIO) == other) continue;
         SetLayout(&p, layout);
         jobs.AddBest(p, true);
         jobs.AddBest(p, false);

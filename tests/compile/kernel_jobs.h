@@ -20,8 +20,8 @@ struct KernelJob {
 };
 
 // gated_ffn.txt and gemm_chains.txt in layout oi and io: for each the best fused schedule, the best
-// one without a cooperative launch, and the two products of the unfused plan. No duplicates. Layout
-// io of every second problem unless `all`.
+// one without a cooperative launch, and the two products of the unfused plan. No duplicates. Unless
+// `all`, the layouts in turn, one a problem.
 std::vector<KernelJob> BestKernels(const DeviceModel& model, bool all);
 
 // Clusters that share row tiles by ranges of N, for the same problems in layout oi: the best

@@ -1,7 +1,8 @@
 // Kernels of the stitch family through the real NVRTC for sm_90a. The compiler port refuses a
 // kernel that spills or draws a C75xx remark; then the engine takes the next plan, so a few may
 // spill, and are printed. Anything else is a failure. Exits 77 without NVRTC. SINTER_TEST_LONG=1
-// takes the chosen plans of all random graphs, else of the first of them, and more hand-overs.
+// takes the chosen plans of all random graphs, else of the first of them, more hand-overs, and the
+// second best schedules too. A kernel that several tests take is compiled once.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/cubin_check.h"
@@ -34,8 +36,8 @@ namespace sinter {
 namespace {
 
 constexpr int kThreads = 2;
-constexpr uint64_t kFewGraphs = 30;
-constexpr int kFewHandOvers = 30;
+constexpr uint64_t kFewGraphs = 15;
+constexpr int kFewHandOvers = 16;
 constexpr int64_t kElements = 1 << 20;  // of a random graph's values: vectors and clusters are used
 constexpr double kMostSpilling = 0.15;  // of kernels: search estimates registers
 
@@ -69,10 +71,10 @@ class StitchCompile : public ::testing::Test {
     jobs_.push_back({absl::StrCat(name, " '", schedule.ToString(), "'"), spec, {}});
   }
 
-  // The whole body with its best `count` schedules.
+  // The whole body with its best `count` schedules, or half as many.
   void AddBest(const std::string& name, const Chain& body, int64_t bucket, int count) {
     SearchOptions options;
-    options.top_k = count;
+    options.top_k = IsLong() ? count : (count + 1) / 2;
     const auto ranked = SearchStitch(body, bucket, model_, options);
     if (!ranked.ok()) return;
     ++bodies_;
@@ -160,6 +162,7 @@ class StitchCompile : public ::testing::Test {
   void CompileOne(const Job& job) {
     const auto kernel = Generate(job.spec, model_, job.options);
     if (!kernel.ok()) return Fail(job, "generate", kernel.status());
+    if (!IsNew(kernel->request)) return;
     const auto compiled = compiler_->Compile(kernel->request);
     if (!compiled.ok() && absl::StrContains(compiled.status().message(), "registers spill")) {
       return Spills(job, compiled.status());
@@ -170,6 +173,15 @@ class StitchCompile : public ::testing::Test {
     std::lock_guard<std::mutex> lock(mutex_);
     milliseconds_.push_back(compiled->compile_us / 1000);
     registers_ = std::max(registers_, compiled->registers);
+  }
+
+  // Whether no test of this process has compiled it.
+  static bool IsNew(const CompileRequest& request) {
+    static std::mutex mutex;
+    static std::set<std::string>& compiled = *new std::set<std::string>();
+    const std::string text = absl::StrCat(absl::StrJoin(request.options, " "), request.source);
+    std::lock_guard<std::mutex> lock(mutex);
+    return compiled.insert(text).second;
   }
 
   void Spills(const Job& job, const absl::Status& status) {
