@@ -35,7 +35,7 @@ class Forms {
     dtype_ = op.type.dtype;
     ValueId with = -1;
     if (IsUnary(op, UnaryKind::kReciprocal)) with = OfReciprocal(op);
-    if (IsUnary(op, UnaryKind::kLog)) with = OfLog(op);
+    if (IsUnary(op, UnaryKind::kLog) || IsUnary(op, UnaryKind::kLog1p)) with = OfLog(op);
     if (op.kind == OpKind::kSelect) with = OfSelect(op);
     if (op.kind == OpKind::kBinary) with = OfBinary(id);
     if (with < 0 || graph_.type(with).dims != graph_.type(id).dims) return id;
@@ -105,17 +105,34 @@ class Forms {
     return x < 0 ? -1 : graph_.AddUnary(UnaryKind::kSigmoid, Wide(x));
   }
 
-  // log(1 + exp(x)), which is softplus
-  ValueId OfLog(const Op& log) {
-    const Op& sum = op(log.operands[0]);
-    if (!IsBinary(sum, BinaryKind::kAdd)) return -1;
-    for (const size_t side : {0, 1}) {
-      const ValueId power = sum.operands[side];
-      if (IsUnary(op(SkipWidening(power)), UnaryKind::kExp) && IsThe(sum.operands[1 - side], 1)) {
-        return graph_.AddUnary(UnaryKind::kLog1p, Wide(SkipWidening(power)));
-      }
+  // x of log(1 + exp(x)) and log1p(exp(x)), which are infinite where exp(x) is.
+  ValueId OfSoftplus(const Op& log) const {
+    ValueId power = log.operands[0];
+    if (log.unary == UnaryKind::kLog) {
+      const Op& sum = op(power);
+      if (!IsBinary(sum, BinaryKind::kAdd)) return -1;
+      const size_t side = IsThe(sum.operands[0], 1) ? 1 : 0;
+      if (!IsThe(sum.operands[1 - side], 1)) return -1;
+      power = sum.operands[side];
     }
-    return -1;
+    const Op& exp = op(SkipWidening(power));
+    if (!IsUnary(exp, UnaryKind::kExp)) return -1;
+    const ValueId x = exp.operands[0];
+    const bool small = IsUnary(op(x), UnaryKind::kNeg) &&
+                       IsUnary(op(op(x).operands[0]), UnaryKind::kAbs);  // of the composite
+    return small ? -1 : x;
+  }
+
+  // As the composite of src/chain writes it.
+  ValueId OfLog(const Op& log) {
+    const ValueId x = OfSoftplus(log);
+    if (x < 0) return -1;
+    const ValueId wide = Wide(SkipWidening(x));
+    const ValueId magnitude = graph_.AddUnary(UnaryKind::kAbs, wide);
+    const ValueId power =
+        graph_.AddUnary(UnaryKind::kExp, graph_.AddUnary(UnaryKind::kNeg, magnitude));
+    return graph_.AddBinary(BinaryKind::kAdd, graph_.AddUnary(UnaryKind::kRelu, wide),
+                            graph_.AddUnary(UnaryKind::kLog1p, power));
   }
 
   // x <= 0 ? 0 : x

@@ -34,8 +34,9 @@ bool EqualOpsOnce(NormalGraph& graph);
 // Every spelling of SiLU, of both GELUs, of softplus, of relu and of a mean as the op or composite
 // that kernels know. Exceptions: where x / (1 + exp(-x)) or its like is NaN for -infinity,
 // x * sigmoid(x) is too; results below the least normal f32 may differ in their last bit;
-// log(1 + exp(x)) below -10 lacks up to 1e-16 of log1p(exp(x)); pow(x, -0.5) of -infinity is NaN
-// and of -0 is -infinity; a comparison that makes +0 of -0 becomes relu, which keeps it.
+// log(1 + exp(x)) below -10 lacks up to 1e-16, and is infinite where exp(x) is; pow(x, -0.5) of
+// -infinity is NaN and of -0 is -infinity; a comparison that makes +0 of -0 becomes relu, which
+// keeps it.
 bool KnownForms(NormalGraph& graph);
 
 // long_rows.cc

@@ -11,6 +11,7 @@
 #include "src/chain/buckets.h"
 #include "src/chain/builder.h"
 #include "src/chain/chain_json.h"
+#include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "tests/support/rough_chain.h"
@@ -100,6 +101,29 @@ TEST(NormalPlans, OfLongRowsKeepAllSmsBusy) {
       EXPECT_LE(parts->chosen.PredictedUs(), whole->chosen.PredictedUs() * at.most)
           << NameOf(dtype) << " [" << at.rows << "," << at.length << "]";
       EXPECT_EQ(parts->chosen.kernels.size(), 2u);
+    }
+  }
+}
+
+// Softplus by a logarithm, alone and behind a product: finite beyond 88 for 4 % at most.
+TEST(NormalPlans, OfSoftplusCostLittle) {
+  for (const bool product : {false, true}) {
+    ChainBuilder b;
+    ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(1024)}});
+    const ValueId w =
+        product ? *b.Input({DType::kBF16, {Dim::Constant(1024), Dim::Constant(1024)}}) : kNoValue;
+    x = product ? *b.Matmul(x, w, false, true) : *b.Cast(x, DType::kF32);
+    const ValueId sum = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kExp, x), *b.Scalar(1));
+    ASSERT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kLog, sum), DType::kBF16)).ok());
+    const auto chain = std::make_shared<const Chain>(*b.Finish());
+    const auto form = *NormalFormOf(chain);
+    EXPECT_TRUE(form->changed());
+    for (const int64_t m : {1, 128, 4096}) {
+      const absl::StatusOr<FusionResult> plain = PlanAt(*chain, m),
+                                         planned = PlanAt(*form->chain, m);
+      ASSERT_TRUE(plain.ok() && planned.ok()) << plain.status() << planned.status();
+      EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.04) << m << product;
+      EXPECT_EQ(planned->chosen.kernels.size(), 1u);
     }
   }
 }

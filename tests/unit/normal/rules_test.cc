@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
 
 namespace sinter {
@@ -320,9 +321,11 @@ TEST(NormalForm, KnowsActivationsInAllSpellings) {
   EXPECT_EQ(relu, chain_of([&](ChainBuilder& b, ValueId x) {
               return two(b, BinaryKind::kMax, *b.Scalar(0), x);
             }));
-  const std::string softplus = chain_of([&](ChainBuilder& b, ValueId x) {
-    return *b.Unary(UnaryKind::kLog1p, *b.Unary(UnaryKind::kExp, x));
-  });
+  const std::string softplus =
+      chain_of([&](ChainBuilder& b, ValueId x) { return *AddSoftplus(b, x); });
+  EXPECT_EQ(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
+              return *b.Unary(UnaryKind::kLog1p, *b.Unary(UnaryKind::kExp, x));
+            }));
   EXPECT_EQ(softplus, chain_of([&](ChainBuilder& b, ValueId x) {
               return *b.Unary(UnaryKind::kLog,
                               two(b, BinaryKind::kAdd, *b.Scalar(1), *b.Unary(UnaryKind::kExp, x)));
