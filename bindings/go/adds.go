@@ -80,6 +80,19 @@ func (b *Builder) Reshape(x Value, dims []int64) Value {
 	}, x)
 }
 
+// Gather: takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]: result[i.., ..]
+// = x[ids[i..], ..], with ids' extents and those of x behind its rows: an embedding, index_select. Along the last axis
+// of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which are x's but for that
+// axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x is of any
+// dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis whose
+// elements are taken.
+func (b *Builder) Gather(x, ids Value, axis int) Value {
+	axis32 := b.number("gather: axis", axis)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_gather(p, x.id, ids.id, axis32, out, failed)
+	}, x, ids)
+}
+
 // Activate: an activation alone.
 func (b *Builder) Activate(activation Activation, x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {

@@ -105,6 +105,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 			Conv2DOptions{Filter: HWIO, Pads: [4]int{0, 0, 1, 1}}), []int64{0, 0, 0, 0}, pixels, nil), rows),
 		b.Reshape(b.Transpose(b.Reshape(x, []int64{M, 2, 4}), []int32{0, 2, 1}), rows),
 		b.Concat(1, left, right),
+		b.Gather(b.Constant(F32, []int64{9, 8}), b.Input(S64, []int64{M}), 0),
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
 		b.Activate(GELUTanh, x),
 		b.Softplus(x),
@@ -136,7 +137,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 5 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 7 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)

@@ -59,6 +59,7 @@ enum class DType : sinter_dtype {
   kPred = SINTER_DTYPE_PRED,
   kE4m3 = SINTER_DTYPE_E4M3,
   kS8 = SINTER_DTYPE_S8,
+  kS64 = SINTER_DTYPE_S64,
 };
 // Functions of one operand, element by element.
 enum class Unary : sinter_unary {
@@ -555,6 +556,18 @@ class ChainBuilder {
   Value Reshape(Value a, Span<int64_t> dims) {
     return Add({a}, [&](sinter_value* out, sinter_error** error) {
       return sinter_chain_add_reshape(chain(), a.id(), dims.size(), dims.data(), out, error);
+    });
+  }
+  // Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]:
+  // result[i.., ..] = x[ids[i..], ..], with ids' extents and those of x behind its rows: an
+  // embedding, index_select. Along the last axis of x, or -1, single elements: result[i.., t] =
+  // x[i.., ids[i.., t]], with ids' extents, which are x's but for that axis: take_along_dim. An id
+  // counts from 0; one that is negative or not below the extent gives zeros. x is of any dtype but
+  // s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis
+  // whose elements are taken.
+  Value Gather(Value x, Value ids, int32_t axis) {
+    return Add({x, ids}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_gather(chain(), x.id(), ids.id(), axis, out, error);
     });
   }
   // An activation alone.

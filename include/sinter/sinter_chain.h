@@ -119,6 +119,16 @@ SINTER_API sinter_status sinter_chain_add_slice(sinter_chain* chain, sinter_valu
 SINTER_API sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t count,
                                                  const sinter_value* operands, int32_t axis,
                                                  sinter_value* out_value, sinter_error** error);
+/* Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]:
+ * result[i.., ..] = x[ids[i..], ..], with ids' extents and those of x behind its rows: an
+ * embedding, index_select. Along the last axis of x, or -1, single elements: result[i.., t] =
+ * x[i.., ids[i.., t]], with ids' extents, which are x's but for that axis: take_along_dim. An id
+ * counts from 0; one that is negative or not below the extent gives zeros. x is of any dtype but
+ * s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis
+ * whose elements are taken. */
+SINTER_API sinter_status sinter_chain_add_gather(sinter_chain* chain, sinter_value x,
+                                                 sinter_value ids, int32_t axis,
+                                                 sinter_value* out_value, sinter_error** error);
 
 enum { SINTER_REDUCE_KEEPDIMS = 1 };
 typedef struct sinter_reduce_options {

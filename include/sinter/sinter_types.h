@@ -89,7 +89,8 @@ enum {
   /* 8-bit float of the OCP: 4 exponent bits, 3 of mantissa, no infinity, at most 448, NaN is 0x7f
    * and 0xff. Can only be cast, moved and multiplied; a cast to it saturates. */
   SINTER_DTYPE_E4M3 = 6,
-  SINTER_DTYPE_S8 = 7 /* as e4m3: can only be cast, moved and multiplied */
+  SINTER_DTYPE_S8 = 7, /* as e4m3: can only be cast, moved and multiplied */
+  SINTER_DTYPE_S64 = 8 /* of inputs that are the ids of a gather, and of views of them, alone */
 };
 
 /* Functions of one operand, element by element. */

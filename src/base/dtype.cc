@@ -20,7 +20,7 @@ constexpr DTypeRow kDTypes[] = {
     {DType::kF32, "f32", 4, true},    {DType::kF16, "f16", 2, true},
     {DType::kBF16, "bf16", 2, true},  {DType::kS32, "s32", 4, false},
     {DType::kPred, "pred", 1, false}, {DType::kE4M3, "e4m3", 1, false},
-    {DType::kS8, "s8", 1, false},
+    {DType::kS8, "s8", 1, false},     {DType::kS64, "s64", 8, false},
 };
 
 const DTypeRow* Find(DType dtype) {

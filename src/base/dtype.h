@@ -20,16 +20,17 @@ enum class DType : int32_t {
   kPred = 5,
   kE4M3 = 6,
   kS8 = 7,
+  kS64 = 8,  // of ids alone, as PyTorch has them
 };
 
 int64_t SizeOf(DType dtype);            // bytes per element; pred, e4m3 and s8 are 1
-absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred", "e4m3", "s8"
+absl::string_view NameOf(DType dtype);  // "f32", "f16", "bf16", "s32", "pred", "e4m3", "s8", "s64"
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 bool IsValid(DType dtype);
 bool IsFloat(DType dtype);      // f32, f16 or bf16: what floating arithmetic takes
 bool HoldsFloats(DType dtype);  // those and e4m3
 bool IsCode(DType dtype);       // e4m3 or s8: what is cast, moved and multiplied, nothing else
-std::string DTypeNames();       // all of them: "f32, f16, bf16, s32, pred, e4m3 or s8"
+std::string DTypeNames();       // all of them: "f32, f16, .., s8 or s64"
 
 // One dimension: a constant extent, or the symbol M (rows, known at launch).
 struct Dim {

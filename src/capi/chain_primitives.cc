@@ -198,6 +198,15 @@ sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t count,
   });
 }
 
+sinter_status sinter_chain_add_gather(sinter_chain* chain, sinter_value x, sinter_value ids,
+                                      int32_t axis, sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "gather", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x), vids = add.Operand("ids", ids);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Gather(vx, vids, axis);
+  });
+}
+
 sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind, sinter_value a,
                                       uint32_t axis_count, const int32_t* axes,
                                       const sinter_reduce_options* options, sinter_value* out_value,

@@ -54,8 +54,26 @@ absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_vie
   return Error(kind, absl::StrCat(field, " is value ", id, ", must be in [0, ", size() - 1, "]"));
 }
 
+// s64 is what ids may be that a caller has, and nothing else.
+absl::Status ChainBuilder::CheckIds(absl::string_view kind, const Op& op,
+                                    const absl::StatusOr<TensorType>& type) const {
+  constexpr const char* kWayOut =
+      "which only ids of a gather may be, as an input or a view of one: use s32";
+  if (IsView(op)) return absl::OkStatus();
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (TypeOf(op.operands[i]).dtype != DType::kS64) continue;
+    if (op.kind == OpKind::kGather && i == 1) continue;
+    return Error(kind, absl::StrCat("dtype of operand ", i, " is s64, ", kWayOut));
+  }
+  if (op.kind == OpKind::kInput || !type.ok() || type->dtype != DType::kS64) {
+    return absl::OkStatus();
+  }
+  return Error(kind, absl::StrCat("dtype is s64, ", kWayOut));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Add(absl::string_view kind, Op op,
                                           absl::StatusOr<TensorType> type) {
+  SINTER_RETURN_IF_ERROR(CheckIds(kind, op, type));
   if (!type.ok()) return Error(kind, type.status().message());
   if (size() >= kMaxOps) return Error(kind, absl::StrCat("a chain has at most ", kMaxOps, " ops"));
   op.type = *std::move(type);
@@ -218,6 +236,15 @@ absl::StatusOr<ValueId> ChainBuilder::Concat(absl::Span<const ValueId> operands,
   return Add("concat", std::move(op), InferConcat(types, axis));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::Gather(ValueId x, ValueId ids, int axis) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("gather", "x", x));
+  SINTER_RETURN_IF_ERROR(CheckOperand("gather", "ids", ids));
+  Op op = MakeOp(OpKind::kGather, {x, ids});
+  op.axis = axis == -1 ? std::max(0, TypeOf(x).rank() - 1) : axis;
+  absl::StatusOr<TensorType> type = InferGather(TypeOf(x), TypeOf(ids), op.axis);
+  return Add("gather", std::move(op), std::move(type));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Reduce(ReduceKind kind, ValueId a,
                                              const std::vector<int32_t>& axes, bool keepdims) {
   if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("reduce", s.message());
@@ -281,6 +308,10 @@ absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
   if (!Contains(value)) {
     return absl::InvalidArgumentError(
         absl::StrCat(where, ": value is ", value, ", must be one of the ", size(), " added"));
+  }
+  if (TypeOf(value).dtype == DType::kS64) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": value ", value, " is s64, which only ids of a gather may be"));
   }
   ChainOutput out;
   out.value = value;

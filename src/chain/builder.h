@@ -71,6 +71,10 @@ class ChainBuilder {
                                 const std::vector<int64_t>& steps = {});
   // 1 to 64 operands of one dtype along a constant axis.
   absl::StatusOr<ValueId> Concat(absl::Span<const ValueId> operands, int axis);
+  // ids s32, or s64: result[i.., j..] = x[ids[i..], j..] along axis 0, rows of x; along the last
+  // axis, or -1, result[i.., t] = x[i.., ids[i.., t]]. An id outside of x gives zeros. Values of
+  // s64 are inputs and views of them, and nothing but ids.
+  absl::StatusOr<ValueId> Gather(ValueId x, ValueId ids, int axis = 0);
   // `axes` distinct, any order, at least one; mean of integers is refused.
   absl::StatusOr<ValueId> Reduce(ReduceKind kind, ValueId a, const std::vector<int32_t>& axes,
                                  bool keepdims = false);
@@ -92,6 +96,8 @@ class ChainBuilder {
   absl::Status Error(absl::string_view kind, absl::string_view message) const;
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
   absl::StatusOr<ValueId> Add(absl::string_view kind, Op op, absl::StatusOr<TensorType> type);
+  absl::Status CheckIds(absl::string_view kind, const Op& op,
+                        const absl::StatusOr<TensorType>& type) const;
   absl::Status CheckAlias(absl::string_view where, const ChainOutput& out, ValueId alias) const;
 
   absl::Status MakeProducts();

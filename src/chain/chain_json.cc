@@ -34,7 +34,7 @@ std::set<std::string> KeysOf(OpKind kind) {
     keys.insert(more.begin(), more.end());
   };
   if (kind == OpKind::kScalar) add({"value"});
-  if (kind == OpKind::kIota || kind == OpKind::kConcat) add({"axis"});
+  if (kind == OpKind::kIota || kind == OpKind::kConcat || kind == OpKind::kGather) add({"axis"});
   if (kind == OpKind::kMatmul) add({"transpose_a", "transpose_b"});
   if (kind == OpKind::kUnary || kind == OpKind::kBinary || kind == OpKind::kCompare) add({"kind"});
   if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
@@ -85,6 +85,7 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
     }
     case OpKind::kIota:
     case OpKind::kConcat:
+    case OpKind::kGather:
       return ReadAxis(in, op);
     case OpKind::kMatmul: {
       SINTER_ASSIGN_OR_RETURN(op->transpose_a, in.Flag("transpose_a"));

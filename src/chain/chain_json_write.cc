@@ -59,6 +59,7 @@ void PutAttributes(const Op& op, OrderedJson* out) {
       break;
     case OpKind::kIota:
     case OpKind::kConcat:
+    case OpKind::kGather:
       (*out)["axis"] = op.axis;
       break;
     case OpKind::kMatmul:

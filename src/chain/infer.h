@@ -52,6 +52,9 @@ absl::StatusOr<TensorType> InferSlice(const TensorType& a, const std::vector<int
                                       const std::vector<Dim>& limits,
                                       const std::vector<int64_t>& steps);
 absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, int axis);
+// Rows of x (axis 0): ids' dims, then those of x behind its rows. Along the last axis of x: ids'
+// dims, which are x's but for that axis.
+absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& ids, int axis);
 // `axes` ascending.
 absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                                        const std::vector<int32_t>& axes, bool keepdims);

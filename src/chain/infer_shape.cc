@@ -132,4 +132,36 @@ absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, in
   return result;
 }
 
+absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& ids, int axis) {
+  if (ids.dtype != DType::kS32 && ids.dtype != DType::kS64) {
+    return Bad("dtype of ids is ", NameOf(ids.dtype), ", must be s32 or s64: cast it to s32");
+  }
+  const int last = x.rank() - 1;
+  if (last < 0) return Bad("rank of x is 0, must be at least 1");
+  if (axis != 0 && axis != last) {
+    return Bad("axis is ", axis, ", must be 0, for rows of x, or ", last,
+               ", its last axis: transpose x for another one");
+  }
+  TensorType result{x.dtype, ids.dims};
+  if (axis == 0) {
+    if (ids.rank() + last > kMaxRank) {
+      return Bad("rank of ids is ", ids.rank(), ", must be at most ", kMaxRank - last,
+                 ": the result has as many axes and ", last, " of x");
+    }
+    result.dims.insert(result.dims.end(), x.dims.begin() + 1, x.dims.end());
+  } else {
+    if (x.dims[axis].symbolic) {
+      return Bad("axis ", axis, " of x is M, must be constant: only rows of M are gathered");
+    }
+    TensorType expected = x;
+    if (ids.rank() == x.rank()) expected.dims[axis] = ids.dims[axis];
+    if (ids.dims != expected.dims) {
+      return Bad("dims of ids are ", ToString(absl::MakeConstSpan(ids.dims)), ", of x ",
+                 ToString(absl::MakeConstSpan(x.dims)), ": must be equal but for axis ", axis);
+    }
+  }
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
 }  // namespace sinter

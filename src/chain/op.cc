@@ -8,9 +8,9 @@ namespace {
 
 // Name i belongs to enum value i + 1.
 constexpr absl::string_view kOpKindNames[] = {
-    "input",   "scalar", "iota",   "matmul",    "unary",        "binary",
-    "compare", "select", "cast",   "broadcast", "transpose",    "reshape",
-    "slice",   "concat", "reduce", "conv2d",    "scaled_matmul"};
+    "input",   "scalar", "iota",   "matmul",    "unary",         "binary",
+    "compare", "select", "cast",   "broadcast", "transpose",     "reshape",
+    "slice",   "concat", "reduce", "conv2d",    "scaled_matmul", "gather"};
 constexpr absl::string_view kUnaryKindNames[] = {
 #define SINTER_UNARY(number, Name, name, ...) #name,
 #include "src/chain/ops.def"
@@ -112,6 +112,11 @@ bool IsValid(UnaryKind kind) { return InRange(kind, kUnaryKindNames); }
 bool IsValid(BinaryKind kind) { return InRange(kind, kBinaryKindNames); }
 bool IsValid(CompareKind kind) { return InRange(kind, kCompareKindNames); }
 bool IsValid(ReduceKind kind) { return InRange(kind, kReduceKindNames); }
+
+bool IsView(const Op& op) {
+  return op.kind == OpKind::kReshape || op.kind == OpKind::kTranspose ||
+         op.kind == OpKind::kSlice || op.kind == OpKind::kBroadcast;
+}
 
 bool Op::operator==(const Op& o) const {
   return kind == o.kind && operands == o.operands && type == o.type && unary == o.unary &&

@@ -36,6 +36,7 @@ enum class OpKind : int32_t {
   kReduce = 15,
   kConv2d = 16,
   kScaledMatmul = 17,
+  kGather = 18,
 };
 
 enum class UnaryKind : int32_t {
@@ -92,7 +93,7 @@ struct Op {
   bool keepdims = false;      // reduce: reduced axes stay with extent 1
   bool constant = false;      // input: never changes while a plan uses it
   int32_t input = -1;         // input: its index among the chain's inputs
-  int32_t axis = -1;          // iota, concat
+  int32_t axis = -1;          // iota, concat, gather
   double scalar = 0;          // scalar: already rounded to the dtype
   std::vector<int32_t> axes;  // reduce: ascending; transpose: result axis i is operand axis axes[i]
   std::vector<int64_t> starts;  // slice: per axis; result[i] = operand[starts + i * steps]
@@ -103,6 +104,9 @@ struct Op {
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };
+
+// Whether it only moves elements of one operand: broadcast, transpose, reshape, slice.
+bool IsView(const Op& op);
 
 // How errors call an op: "add" for a binary add, "reduce" for any reduction.
 absl::string_view NameOf(const Op& op);

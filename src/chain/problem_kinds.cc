@@ -238,6 +238,19 @@ absl::StatusOr<Chain> MakeGruCell(const FieldValues& v) {
   return c.Finish(AddGruCell(c.b(), xg, hg, h));
 }
 
+absl::StatusOr<Chain> MakeGather(const FieldValues& v) {
+  ChainBuilder b;
+  const Dim table = Dim::Constant(v.Extent("table")), cols = Dim::Constant(v.Extent("cols"));
+  SINTER_ASSIGN_OR_RETURN(const DType dtype, ParseDType(v.Name("ids")));
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DTypeOf(v), {table, cols}}, {true, {}, "x"}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId ids, b.Input({dtype, {Dim::M()}}, {false, {}, "ids"}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId rows, b.Gather(x, ids));
+  SINTER_RETURN_IF_ERROR(b.Output(rows));
+  return b.Finish();
+}
+
+const FieldSpec kTable{"table", FieldType::kExtent, nullptr, "rows of the table"};
+const FieldSpec kIds{"ids", FieldType::kName, "s32", "type of the ids", "s32 s64"};
 const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr, "width of the state"};
 const FieldSpec kHeads{"heads", FieldType::kExtent, nullptr, "heads of a row"};
 const FieldSpec kDim{"dim", FieldType::kExtent, nullptr, "width of a head, even"};
@@ -307,6 +320,11 @@ std::vector<KindSpec> KindSpecs() {
        "a[m,k] w_gate*[n,k] w_up*[n,k], with bias1=1 bias_gate*[n] bias_up*[n], w_down*[l,n], with "
        "bias2=1 "
        "bias2*[l]"},
+      {"gather",
+       {kRows, kTable, kCols, kIds, kDType},
+       MakeGather,
+       "rows of x by ids, zeros where there is no such row",
+       "x*[table,cols] ids[rows]"},
       {"gelu", {kRows, kCols, kForm, kDType}, MakeGelu, "gelu(x)", "x[rows,cols]"},
       {"gemm_chain",
        {kM, kN, kK, kL, kAct, kLayout, kDType, kBias1, kBias2},

@@ -41,6 +41,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Slice(in[0], op.starts, SliceLimits(op), op.steps);
     case OpKind::kConcat:
       return b.Concat(in, op.axis);
+    case OpKind::kGather:
+      return b.Gather(in[0], in[1], op.axis);
     case OpKind::kReduce:
       return b.Reduce(op.reduce, in[0], op.axes, op.keepdims);
   }
@@ -59,6 +61,7 @@ int OperandCount(OpKind kind) {
     case OpKind::kConv2d:
     case OpKind::kBinary:
     case OpKind::kCompare:
+    case OpKind::kGather:
       return 2;
     case OpKind::kSelect:
       return 3;

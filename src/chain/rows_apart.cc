@@ -38,6 +38,10 @@ absl::Status CheckRowsApart(const Chain& chain) {
       if (SymbolicDims(op.type) == 0) {
         return Refuse(id, op, absl::StrCat("takes all rows of ", ToString(from), " together"));
       }
+      if (op.kind == OpKind::kGather && operand == op.operands[0] && op.axis == 0 &&
+          from.dims[0].symbolic) {
+        return Refuse(id, op, absl::StrCat("takes rows from all of ", ToString(from)));
+      }
       if (op.kind == OpKind::kReshape && ElementsBeforeM(from) != ElementsBeforeM(op.type)) {
         return Refuse(id, op,
                       absl::StrCat("moves M from ", ToString(from), " to ", ToString(op.type)));

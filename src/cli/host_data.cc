@@ -79,6 +79,8 @@ void FillRandom(const sinter_tensor_info& info, Random random, std::string* buff
       return Fill<uint16_t>(buffer, [&] { return ToF16(symmetric()); });
     case SINTER_DTYPE_S32:
       return Fill<int32_t>(buffer, [&] { return static_cast<int32_t>(random.Next() % 32); });
+    case SINTER_DTYPE_S64:
+      return Fill<int64_t>(buffer, [&] { return static_cast<int64_t>(random.Next() % 32); });
     case SINTER_DTYPE_PRED:
       return Fill<uint8_t>(buffer, [&] { return static_cast<uint8_t>(random.Next() & 1); });
     case SINTER_DTYPE_E4M3:

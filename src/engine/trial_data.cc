@@ -29,13 +29,16 @@ class Random {
   uint64_t state_;
 };
 
-// Floats are uniform in [offset - scale, offset + scale].
+// Floats are uniform in [offset - scale, offset + scale], integers are in [0, below).
 struct Range {
   float offset = 0, scale = 1;
+  int64_t below = 16;
 };
 
 double DrawValue(DType dtype, Range range, Random& random) {
-  if (dtype == DType::kS32) return static_cast<double>(random.Next() & 15);
+  if (dtype == DType::kS32 || dtype == DType::kS64) {
+    return static_cast<double>(random.Next() % static_cast<uint64_t>(range.below));
+  }
   if (dtype == DType::kPred) return static_cast<double>(random.Next() & 1);
   if (dtype == DType::kS8) return random.Symmetric() * LargestOf(dtype);
   return range.offset + random.Symmetric() * range.scale;
@@ -66,6 +69,21 @@ bool SumsOperands(const Chain& chain) {
 Range RangeOf(const Op& input, int64_t m, bool products) {
   if (!products && input.type.dtype == DType::kF32) return {0.625f, 0.375f};
   return {0, ScaleOf(input, m)};
+}
+
+// By input: how many places there are where a gather reads it as ids; 0: none does.
+std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
+  std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
+  for (const Op& op : chain.ops()) {
+    if (op.kind != OpKind::kGather) continue;
+    ValueId ids = op.operands[1];
+    while (IsView(chain.op(ids))) ids = chain.op(ids).operands[0];
+    if (chain.op(ids).kind != OpKind::kInput) continue;
+    const TensorType& x = chain.op(op.operands[0]).type;
+    places[static_cast<size_t>(chain.op(ids).input)] =
+        std::max<int64_t>(1, x.dims[static_cast<size_t>(op.axis)].At(m));
+  }
+  return places;
 }
 
 std::string Fill(DType dtype, Range range, int64_t bytes, Random& random) {
@@ -130,12 +148,15 @@ absl::StatusOr<int64_t> OutputBytes(const Chain& chain, int i, int64_t m) {
 absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m,
                                                       uint64_t seed) {
   const bool products = SumsOperands(chain);
+  const std::vector<int64_t> places = PlacesOfIds(chain, m);
   std::vector<std::string> inputs;
   for (int i = 0; i < chain.num_inputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, InputBytes(chain, i, m));
     const Op& input = chain.input_op(i);
     Random random(seed + static_cast<uint64_t>(i) * 0x100000001b3u);
-    inputs.push_back(Fill(input.type.dtype, RangeOf(input, m, products), bytes, random));
+    Range range = RangeOf(input, m, products);
+    if (places[static_cast<size_t>(i)] > 0) range.below = places[static_cast<size_t>(i)];
+    inputs.push_back(Fill(input.type.dtype, range, bytes, random));
   }
   return inputs;
 }

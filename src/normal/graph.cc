@@ -277,11 +277,6 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalGraph::Finish() {
   return form;
 }
 
-bool IsView(const Op& op) {
-  return op.kind == OpKind::kReshape || op.kind == OpKind::kTranspose ||
-         op.kind == OpKind::kSlice || op.kind == OpKind::kBroadcast;
-}
-
 bool IsElementWise(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kCompare ||
          op.kind == OpKind::kSelect || op.kind == OpKind::kCast;

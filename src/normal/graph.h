@@ -98,8 +98,6 @@ class NormalGraph {
   bool ordered_ = false;
 };
 
-// Whether an op moves elements and computes none: reshape, transpose, slice, broadcast.
-bool IsView(const Op& op);
 // Whether it computes an element of its result from the elements at the same place: unary, binary,
 // compare, select, cast.
 bool IsElementWise(const Op& op);

@@ -30,6 +30,7 @@ bool IsExact(const Op& op, const std::vector<bool>& exact) {
     case OpKind::kReshape:
     case OpKind::kSlice:
     case OpKind::kConcat:
+    case OpKind::kGather:
       return all(0);
     case OpKind::kUnary:
       return (op.unary == UnaryKind::kNeg || op.unary == UnaryKind::kAbs ||

@@ -54,6 +54,8 @@ bool KeepsRows(const Op& op, const std::vector<Dim>& from, int lead) {
   return true;
 }
 
+bool TakesRowsByIds(const Op& op) { return op.kind == OpKind::kGather && op.axis == 0; }
+
 // Values with the same rows: each is made row by row of the others, or of what has no rows. Rows
 // are leading axes, of which products take all but one.
 class Rows {
@@ -136,6 +138,8 @@ class Rows {
         return dims.size() == op.type.dims.size() && SameRows(dims, op.type.dims, lead) ? lead : -1;
       case OpKind::kReduce:
         return op.axes.front() >= lead ? lead : -1;
+      case OpKind::kGather:
+        return GatherKeepsRows(op, operand, dims, lead) ? lead : -1;
       case OpKind::kTranspose:
       case OpKind::kSlice:
         return KeepsRows(op, dims, lead) ? lead : -1;
@@ -152,6 +156,14 @@ class Rows {
     if (user.kind == OpKind::kReshape) return LeadOfReshape(dims, lead, user.type.dims);
     if (user.kind == OpKind::kMatmul && user.operands[1] == operand) return -1;
     return LeadOfOperand(user, operand, lead) == lead ? lead : -1;
+  }
+
+  // Ids have the rows of what is gathered; so has what single elements are taken of.
+  static bool GatherKeepsRows(const Op& op, ValueId operand, const std::vector<Dim>& dims,
+                              int lead) {
+    if (op.axis > 0) return lead <= op.axis;
+    return operand == op.operands[1] && operand != op.operands[0] &&
+           lead <= static_cast<int>(dims.size());
   }
 
   static bool SameRows(const std::vector<Dim>& a, const std::vector<Dim>& b, int lead) {
@@ -265,7 +277,7 @@ class Rows {
     const int shift = static_cast<int>(RowsOf(id).size()) - LeadOf(id);
     for (size_t i = 0; i < op.operands.size(); ++i) {
       ValueId& operand = op.operands[i];
-      const bool weight = op.kind == OpKind::kMatmul && i == 1;
+      const bool weight = (op.kind == OpKind::kMatmul && i == 1) || (TakesRowsByIds(op) && i == 0);
       operand = IsMember(operand) && !weight ? now_[At(operand)] : Old(operand);
     }
     if (op.kind == OpKind::kBroadcast) ShortenSpread(id, &op);
@@ -273,7 +285,7 @@ class Rows {
       return op.operands[0];
     }
     op.type.dims = dims;
-    if (op.axis >= 0) op.axis += shift;
+    if (op.axis >= 0 && !TakesRowsByIds(op)) op.axis += shift;
     ShiftAxes(shift, id, &op);
     return graph_.Add(std::move(op));
   }
@@ -294,6 +306,7 @@ class Rows {
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId operand = op.operands[i];
       if (op.kind == OpKind::kMatmul && i == 1) continue;
+      if (TakesRowsByIds(op) && i == 0) continue;
       if (graph_.type(operand).dims.empty()) continue;
       const int wanted =
           op.kind == OpKind::kReshape ? LeadOf(operand) : LeadOfOperand(op, operand, lead);

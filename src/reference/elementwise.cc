@@ -196,4 +196,28 @@ Tensor Iota(const std::vector<int64_t>& dims, int axis, const std::vector<int64_
   return Materialise(spread, threads);
 }
 
+Tensor Gather(const View& x, const View& ids, int axis, int threads) {
+  const Tensor given = Materialise(ids, threads);
+  const std::vector<double>& numbers = *given.owned;
+  std::vector<int64_t> dims = ids.dims;
+  View part = x;  // what one id takes
+  part.dims.assign(x.dims.begin() + axis + 1, x.dims.end());
+  part.strides.assign(x.strides.begin() + axis + 1, x.strides.end());
+  dims.insert(dims.end(), part.dims.begin(), part.dims.end());
+  Tensor result = MakeTensor(dims);
+  const std::vector<int64_t> strides = RowMajorStrides(part.dims);
+  const int64_t elements = part.Count(), run = axis == 0 ? ids.Count() : ids.dims.back();
+  const int64_t grain = std::max<int64_t>(1, kSegment / std::max<int64_t>(1, elements));
+  ParallelFor(threads, ids.Count(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const double id = numbers[static_cast<size_t>(i)];
+      if (!(id >= 0 && id < static_cast<double>(x.dims[axis]))) continue;
+      const int64_t leading = OffsetOf(i / run, x.dims.data(), x.strides.data(), axis);
+      CopyInto(part.Moved(leading + static_cast<int64_t>(id) * x.strides[axis]),
+               result.owned->data() + i * elements, strides, 1);
+    }
+  });
+  return result;
+}
+
 }  // namespace sinter::reference

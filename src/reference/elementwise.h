@@ -1,4 +1,4 @@
-// Elementwise ops, copies and iota over strided views.
+// Elementwise ops, copies, gathers and iota over strided views.
 #ifndef SINTER_SRC_REFERENCE_ELEMENTWISE_H_
 #define SINTER_SRC_REFERENCE_ELEMENTWISE_H_
 
@@ -23,6 +23,9 @@ Tensor Materialise(const View& view, int threads);
 // result[..., i, ...] = index[i] along `axis`, or i where `index` is null.
 Tensor Iota(const std::vector<int64_t>& dims, int axis, const std::vector<int64_t>* index,
             int threads);
+
+// Rows of x by ids (axis 0), or elements of its last axis. An id outside of it gives zeros.
+Tensor Gather(const View& x, const View& ids, int axis, int threads);
 
 }  // namespace sinter::reference
 

@@ -103,6 +103,8 @@ class Evaluator {
         return Slice(op);
       case OpKind::kConcat:
         return Concat(op);
+      case OpKind::kGather:
+        return Gather(In(op, 0).view, In(op, 1).view, op.axis, pass_.threads);
       default:
         return Map(op);
     }
@@ -114,11 +116,11 @@ class Evaluator {
     for (Stride stride : op.strides) view.strides.push_back(stride.At(pass_.m));
     const int axis = SymbolicAxis(op.type.dims);
     if (pass_.rows == nullptr || axis < 0) return {view, nullptr};
-    return Gather(view, axis);
+    return RowsOfPass(view, axis);
   }
 
   // The rows of this pass: a view when they follow each other, else a copy.
-  Tensor Gather(View view, int axis) const {
+  Tensor RowsOfPass(View view, int axis) const {
     const std::vector<int64_t>& rows = *pass_.rows;
     view.dims[axis] = 1;
     bool consecutive = true;

@@ -34,6 +34,8 @@ bool Mixes(const Chain& chain, const Op& op) {
                          [&](int32_t axis) { return in[axis].symbolic; });
     case OpKind::kReshape:
       return CountM(in) == 1 && ElementsBehindM(in) != ElementsBehindM(op.type.dims);
+    case OpKind::kGather:
+      return op.axis == 0 && in[0].symbolic;
     default:
       return false;
   }

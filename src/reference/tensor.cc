@@ -127,6 +127,9 @@ void ReadRun(const View& view, int64_t offset, int64_t stride, int64_t count, do
       return ReadAs<uint8_t>(view.data, offset, stride, count, out, &E4M3ToF32);
     case DType::kS8:
       return ReadAs<int8_t>(view.data, offset, stride, count, out, [](int8_t v) { return v; });
+    case DType::kS64:
+      return ReadAs<int64_t>(view.data, offset, stride, count, out,
+                             [](int64_t v) { return static_cast<double>(v); });
   }
 }
 
@@ -146,6 +149,8 @@ double RoundTo(DType dtype, double value) {
       return E4M3ToF32(F32ToE4M3(RoundToOdd(value)));
     case DType::kS8:
       return ToS8(value);
+    case DType::kS64:  // no op computes it
+      return std::trunc(value);
   }
   return value;
 }
@@ -177,6 +182,9 @@ void StoreRun(const double* in, int64_t count, void* data, Storage storage, int6
     case DType::kS8:
       return StoreAs<int8_t>(in, count, data, offset, stride,
                              [](double v) { return static_cast<int8_t>(ToS8(v)); });
+    case DType::kS64:
+      return StoreAs<int64_t>(in, count, data, offset, stride,
+                              [](double v) { return static_cast<int64_t>(v); });
   }
 }
 

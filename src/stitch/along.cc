@@ -19,6 +19,12 @@ Motion MotionOfVar(const IndexSpace& space, IndexVar v, IndexVar element, int wi
   const IndexSpace::Var& var = space.var(v);
   if (v == element) return {Motion::kOne, true};
   if (var.kind == IndexSpace::Var::kLoop) return {Motion::kZero, false};
+  for (const Index& index : var.at) {  // what is read from memory there may be anything
+    if (MotionOf(space, index, element, width).slope != Motion::kZero) {
+      return {Motion::kUnknown, false};
+    }
+  }
+  if (var.kind == IndexSpace::Var::kRead) return {Motion::kZero, false};
   const Motion of = MotionOf(space, var.of, element, width);
   if (of.slope == Motion::kZero) return {Motion::kZero, false};
   if (of.slope != Motion::kOne || !of.aligned || var.divisor % width != 0) {

@@ -110,6 +110,43 @@ IndexVar IndexSpace::Intern(Var::Kind kind, const Index& of, int64_t divisor) {
   return interned_[key] = static_cast<IndexVar>(vars_.size()) - 1;
 }
 
+IndexVar IndexSpace::Read(int ids, const std::vector<Index>& at, int64_t extent) {
+  Var var;
+  var.kind = Var::kRead;
+  var.ids = ids;
+  var.extent = extent;
+  for (const Index& index : at) {
+    var.at.push_back(Canonical(index));
+    var.depth = std::max(var.depth, Depth(var.at.back()));
+    var.terms = std::min(kMostTerms, var.terms + TermsOf(var.at.back()));
+  }
+  const auto [known, fresh] =
+      reads_.try_emplace({ids, var.at, extent}, static_cast<IndexVar>(vars_.size()));
+  if (fresh) vars_.push_back(std::move(var));
+  return known->second;
+}
+
+void IndexSpace::NameRead(IndexVar read, const std::string& name, int depth) {
+  vars_[read].name = name;
+  if (vars_[read].depth == depth) return;
+  vars_[read].depth = depth;
+  for (size_t v = static_cast<size_t>(read) + 1; v < vars_.size(); ++v) {
+    const bool divides = vars_[v].kind == Var::kQuotient || vars_[v].kind == Var::kRemainder;
+    if (divides) vars_[v].depth = Depth(vars_[v].of);
+  }
+}
+
+bool IndexSpace::DependsOnReads(const std::vector<Index>& at) const {
+  return std::any_of(at.begin(), at.end(), [&](const Index& i) { return DependsOnReads(i); });
+}
+
+bool IndexSpace::DependsOnReads(const Index& index) const {
+  return std::any_of(index.terms().begin(), index.terms().end(), [&](const auto& term) {
+    const Var& var = vars_[term.first];
+    return var.kind == Var::kRead || DependsOnReads(var.of);
+  });
+}
+
 int64_t IndexSpace::Largest(const Index& index) const {
   int64_t largest = index.offset();
   if (largest < 0) return -1;
@@ -138,8 +175,22 @@ bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
     const Var& v = vars_[var];
     const Index of = v.kind == Var::kDim ? Index::Of(boxes_[v.box].loop) : v.of;
     if (MovesWith(of, loop)) return true;
+    for (const Index& at : v.at) {
+      if (MovesWith(at, loop)) return true;
+    }
   }
   return false;
+}
+
+// Ids are any numbers: different ones at different places.
+int64_t IndexSpace::GuessOf(const Var& read, IndexVar loop, int64_t at) const {
+  constexpr int64_t kPrime = 48271, kMost = (int64_t{1} << 31) - 1;
+  int64_t guess = 0;
+  for (const Index& index : read.at) {
+    guess = (guess * kPrime + ValueAt(index, loop, at)) % kMost;
+  }
+  guess = guess * kPrime % kMost;
+  return read.extent > 0 ? guess % read.extent : guess;
 }
 
 int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const {
@@ -148,6 +199,10 @@ int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const
     const Var& var = vars_[v];
     if (var.kind == Var::kLoop) {
       value += v == loop ? factor * at : 0;
+      continue;
+    }
+    if (var.kind == Var::kRead) {
+      value += factor * GuessOf(var, loop, at);
       continue;
     }
     const int64_t of = ValueAt(var.of, loop, at);
@@ -162,6 +217,11 @@ Index IndexSpace::WithLoop(const Index& index, IndexVar loop, IndexVar with) {
     const Var var = vars_[v];  // a copy: making others moves it
     Index one = Index::Of(v == loop ? with : v);
     if (var.kind == Var::kQuotient) one = Quotient(WithLoop(var.of, loop, with), var.divisor);
+    if (var.kind == Var::kRead) {
+      std::vector<Index> at;
+      for (const Index& i : var.at) at.push_back(WithLoop(i, loop, with));
+      one = Index::Of(Read(var.ids, at, var.extent));
+    }
     if (var.kind == Var::kRemainder) one = Remainder(WithLoop(var.of, loop, with), var.divisor);
     moved = moved.Plus(one.Times(factor));
   }

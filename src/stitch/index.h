@@ -49,17 +49,20 @@ class Index {
 // contiguous tensor is the loop variable itself, without a division. Not thread-safe.
 class IndexSpace {
  public:
-  // How a canonical variable is computed: it is the loop variable, or the quotient or remainder of
-  // `of` by `divisor`.
+  // How a canonical variable is computed: it is the loop variable, the quotient or remainder of
+  // `of` by `divisor`, or read from memory: element `at` of value `ids`, 0 where it is not below
+  // `extent`.
   struct Var {
-    enum Kind { kLoop, kQuotient, kRemainder, kDim } kind = kLoop;
+    enum Kind { kLoop, kQuotient, kRemainder, kDim, kRead } kind = kLoop;
     Index of;               // kQuotient, kRemainder
     int64_t divisor = 1;    // kQuotient, kRemainder
     int64_t extent = 0;     // values are below it; 0: unbounded (rows M)
     int depth = 0;          // of the deepest loop that it depends on
     int64_t terms = 1;      // in its text
-    std::string name;       // kLoop: its name in source
+    std::string name;       // kLoop, kRead: its name in source
     int box = -1, dim = 0;  // kDim
+    int ids = -1;           // kRead
+    std::vector<Index> at;  // kRead: canonical
   };
 
   // A loop variable; `extent` 0 is unbounded.
@@ -69,6 +72,13 @@ class IndexSpace {
   // Indices of the dims of a row-major box that `loop`, a loop variable or a quotient of one,
   // counts through; dims[0] may be 0: unbounded.
   std::vector<Index> Box(IndexVar loop, const std::vector<int64_t>& dims);
+
+  // A position that element `at` of value `ids` names; `extent` 0 is unbounded.
+  IndexVar Read(int ids, const std::vector<Index>& at, int64_t extent);
+  // How source names it from here on, and the depth of the scope that declares it.
+  void NameRead(IndexVar read, const std::string& name, int depth);
+  // Whether a position depends on what is read from memory.
+  bool DependsOnReads(const std::vector<Index>& at) const;
 
   const Var& var(IndexVar v) const { return vars_[v]; }
   // Replaces dims by the loop variable, its quotients and its remainders, which source can express.
@@ -96,11 +106,13 @@ class IndexSpace {
     Index quotient, remainder;
   };
 
+  bool DependsOnReads(const Index& index) const;
   IndexVar Intern(Var::Kind kind, const Index& of, int64_t divisor);
   Split SplitBy(const Index& index, int64_t divisor);
   Index Run(const BoxDims& box, size_t first, size_t last);
   Index FoldBox(const BoxDims& box, const Index& index);
   bool JoinDivision(Index* index) const;
+  int64_t GuessOf(const Var& read, IndexVar loop, int64_t at) const;
   // The largest value; -1: unbounded, or negative somewhere.
   int64_t Largest(const Index& index) const;
 
@@ -108,6 +120,7 @@ class IndexSpace {
   std::vector<BoxDims> boxes_;
   std::map<std::pair<IndexVar, std::vector<int64_t>>, size_t> box_of_;  // by loop and dims
   std::map<std::tuple<int, Index, int64_t>, IndexVar> interned_;
+  std::map<std::tuple<int, std::vector<Index>, int64_t>, IndexVar> reads_;
 };
 
 }  // namespace sinter

@@ -55,6 +55,8 @@ OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, Val
       return {1, 0};
     case OpKind::kConcat:
       return {2, 0};
+    case OpKind::kGather:  // two comparisons at once, the position, the choice
+      return {3, 0};
     default:
       return {};
   }

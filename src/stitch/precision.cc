@@ -276,6 +276,7 @@ class Demands {
       case OpKind::kReshape:
       case OpKind::kSlice:
       case OpKind::kConcat:
+      case OpKind::kGather:
         return demand;
       case OpKind::kReduce:
         return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin ? demand : finer;

@@ -88,7 +88,18 @@ Position PullReshape(const std::vector<Dim>& to, const std::vector<Dim>& from, c
   return result;
 }
 
+// Ids have the leading axes of what is gathered.
+Position PullIds(const TensorType& ids, const Position& at) {
+  return Position(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(ids.dims.size()));
+}
+
 }  // namespace
+
+IndexVar ReadOfGather(const Chain& body, const Op& gather, const Position& at, IndexSpace& space) {
+  const Dim extent = body.op(gather.operands[0]).type.dims[static_cast<size_t>(gather.axis)];
+  const ValueId ids = gather.operands[1];
+  return space.Read(ids, PullIds(body.op(ids).type, at), extent.symbolic ? 0 : extent.value);
+}
 
 Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
                       IndexSpace& space) {
@@ -116,6 +127,14 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
       for (size_t i = 0; i < number; ++i) start += body.op(op.operands[i]).type.dims[axis].value;
       Position from = at;
       from[axis] = at[axis].Plus(-start);
+      return from;
+    }
+    case OpKind::kGather: {
+      if (number == 1) return PullIds(operand, at);
+      const size_t behind = operand.dims.size() - static_cast<size_t>(op.axis) - 1;
+      Position from(at.begin(), at.begin() + op.axis);
+      from.push_back(Index::Of(ReadOfGather(body, op, at, space)));
+      from.insert(from.end(), at.end() - static_cast<std::ptrdiff_t>(behind), at.end());
       return from;
     }
     default:  // element-wise; an operand of rank 0 spreads

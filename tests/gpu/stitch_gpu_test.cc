@@ -28,6 +28,7 @@
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
+#include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
 
@@ -578,6 +579,73 @@ TEST_F(Stitch, ProductsWithResultsOfF32) {
     }
   }
   CheckBoth(cases);
+}
+
+// Rows and elements by ids: tables of every type, ids of both types, computed, behind views.
+TEST_F(Stitch, Gathers) {
+  std::vector<GraphCase> cases;
+  for (testing::GatherGraph& graph : testing::GatherGraphs()) {
+    const bool rows = graph.chain.UsesM();
+    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 300} : std::vector<int64_t>{1}) {
+      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
+    }
+  }
+  const Chain large = testing::Embedding(0, 50257, 768, DType::kS64);
+  for (const int64_t m : {128, 8192}) cases.push_back({absl::StrCat("gpt2 ", m), "", large, m});
+  CheckBoth(cases);
+}
+
+// Ids far outside of a table that ends where its buffer does give zeros and read nothing there;
+// with no rows at all so does every id.
+TEST_F(Stitch, GathersGiveZerosOutside) {
+  constexpr int64_t kRows = 5, kColumns = 24;
+  const std::vector<int64_t> ids = {4, -1, int64_t{1} << 40, 0, 5, -(int64_t{1} << 62), 3};
+  const auto count = static_cast<int64_t>(ids.size());
+  for (const bool of_m : {false, true}) {
+    ChainBuilder b;
+    const Dim rows = of_m ? Dim::M() : Dim::Constant(kRows);
+    const ValueId x = b.Input({DType::kF32, {rows, Dim::Constant(kColumns)}}).value();
+    const ValueId which = b.Input({DType::kS64, {Dim::Constant(count)}}).value();
+    b.Output(b.Gather(x, which).value()).IgnoreError();
+    const Chain chain = b.Finish().value();
+    const auto plan = engine()->Prepare(chain, kRows, {});
+    ASSERT_OK(plan);
+    DeviceArena arena(ports().measurer.get());
+    const auto table = arena.Allocate(kRows * kColumns * sizeof(float));
+    const auto places = arena.Allocate(ids.size() * sizeof(int64_t));
+    const auto out = arena.Allocate(static_cast<uint64_t>(count * kColumns) * sizeof(float));
+    const auto workspace = arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16));
+    ASSERT_OK(table);
+    ASSERT_OK(places);
+    ASSERT_OK(out);
+    ASSERT_OK(workspace);
+    std::vector<float> values(kRows * kColumns);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+    ASSERT_OK(ports().measurer->Upload(*table, values.data(), values.size() * sizeof(float)));
+    ASSERT_OK(ports().measurer->Upload(*places, ids.data(), ids.size() * sizeof(int64_t)));
+    for (const int64_t m : {kRows, int64_t{0}}) {
+      if (m == 0 && !of_m) continue;
+      ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
+      const auto binding =
+          (*plan)->Bind({m == 0 ? 0 : table->ptr, places->ptr, out->ptr}, workspace->ptr, m == 0);
+      ASSERT_OK(binding);
+      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream));
+        return (*plan)->Launch(**binding, stream, m, false);
+      }));
+      std::vector<float> got(static_cast<size_t>(count * kColumns));
+      ASSERT_OK(ports().measurer->Download(got.data(), *out, got.size() * sizeof(float)));
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t id = ids[static_cast<size_t>(i)];
+        for (int64_t j = 0; j < kColumns; ++j) {
+          const bool inside = id >= 0 && id < m;
+          EXPECT_EQ(got[i * kColumns + j],
+                    inside ? values[static_cast<size_t>(id * kColumns + j)] : 0.0f)
+              << i << " " << j << " of " << m;
+        }
+      }
+    }
+  }
 }
 
 // The scale [1, k / 128] of weights of at most 128 columns.

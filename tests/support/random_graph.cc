@@ -19,13 +19,16 @@ constexpr DType kTypes[] = {DType::kF32,  DType::kBF16, DType::kF16, DType::kS32
 class GraphMaker : public StitchGraphMaker {
  public:
   GraphMaker(uint64_t seed, const RandomGraphOptions& options)
-      : StitchGraphMaker(seed, options.max_elements), most_steps_(options.most_steps) {}
+      : StitchGraphMaker(seed, options.max_elements),
+        most_steps_(options.most_steps),
+        gathers_(seed % 4 == 1) {}
 
   Chain Make() {
     rows_ = Chance(50);
     Put(Input(FirstShapeWithRows()));
     const int64_t steps = random_.In(1, most_steps_);
     for (int64_t i = 0; i < steps && Ops() < kMaxOps - kReserve; ++i) AnyStep();
+    if (gathers_) GatherStep();
     Finish();
     return *builder_.Finish();
   }
@@ -217,6 +220,41 @@ class GraphMaker : public StitchGraphMaker {
             Add(builder_.Transpose(Add(builder_.Reshape(joined, DimsOf(split))), axes));
         return put(Add(builder_.Reshape(turned, DimsOf(extents))));
       }
+    }
+  }
+
+  // By ids, some of which name nothing: elements of each row, rows, or rows of a table that are
+  // added to a value.
+  void GatherStep() {
+    const Item a = Take();
+    Extents extents = ExtentsOf(a.id), ids = extents;
+    if (extents.size() > 1 && extents.back() != kRows && Chance(40)) {
+      ids.back() = OneOf<int64_t>({1, 3, extents.back()});
+      return Put({Add(builder_.Gather(a.id, Ids(ids), -1)), a.bound, a.rounded, 0});
+    }
+    if (extents[0] != kRows && Chance(50)) {
+      return Put({Add(builder_.Gather(a.id, Ids({OneOf<int64_t>({1, 5, extents[0]})}))), a.bound,
+                  a.rounded, 0});
+    }
+    Extents table = {random_.In(1, 40)};
+    if (extents.size() > 1 && extents.back() != kRows) {
+      table.push_back(extents.back());
+      ids.pop_back();
+    }
+    const Item rows = Input(table);
+    Put({Binary(BinaryKind::kAdd, a.id, Add(builder_.Gather(rows.id, Ids(ids)))), a.bound + 1,
+         a.rounded, 0});
+  }
+
+  ValueId Ids(const Extents& extents) {
+    switch (random_.In(0, 2)) {
+      case 0:
+        return RawInput(DType::kS64, extents);
+      case 1:
+        return Binary(BinaryKind::kSub, RawInput(DType::kS32, extents),
+                      Add(builder_.Scalar(2, DType::kS32)));
+      default:
+        return RawInput(DType::kS32, extents);
     }
   }
 
@@ -422,7 +460,8 @@ class GraphMaker : public StitchGraphMaker {
   }
 
   const int most_steps_;
-  bool rows_ = false;  // the graph has M
+  const bool gathers_;  // every fourth graph takes by ids; the others are what they always were
+  bool rows_ = false;   // the graph has M
 };
 
 }  // namespace

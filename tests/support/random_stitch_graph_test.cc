@@ -21,7 +21,7 @@
 namespace sinter::testing {
 namespace {
 
-// Values as the engine draws them: floats in [-1, 1), s32 in [0, 15], pred 0 or 1.
+// Floats in [-1, 1), s32 and s64 in [0, 15], pred 0 or 1.
 std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed, int64_t m = 0) {
   std::vector<std::vector<uint8_t>> inputs;
   bench::Random random(seed);
@@ -32,7 +32,8 @@ std::vector<std::vector<uint8_t>> Inputs(const Chain& chain, uint64_t seed, int6
     for (double& v : values) {
       const int64_t draw = random.In(-4096, 4095);
       v = static_cast<double>(draw) / 4096;
-      if (op.type.dtype == DType::kS32) v = static_cast<double>(draw & 15);
+      if (op.type.dtype == DType::kS32 || op.type.dtype == DType::kS64)
+        v = static_cast<double>(draw & 15);
       if (op.type.dtype == DType::kS8) v = static_cast<double>(draw % 128);
       if (op.type.dtype == DType::kPred) v = static_cast<double>(draw & 1);
     }

@@ -17,6 +17,7 @@ DTYPE_S32 = 4
 DTYPE_PRED = 5
 DTYPE_E4M3 = 6
 DTYPE_S8 = 7
+DTYPE_S64 = 8
 NO_VALUE = 0
 MAX_RANK = 6
 DIM_M = -1
@@ -500,6 +501,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         POINTER(c_int64), POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_concat": (c_int32, (c_void_p, c_uint32, POINTER(c_int32), c_int32, POINTER(c_int32),
         POINTER(c_void_p))),
+    "sinter_chain_add_gather": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_reduce": (c_int32, (c_void_p, c_int32, c_int32, c_uint32, POINTER(c_int32),
         POINTER(ReduceOptions), POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_activation": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),

@@ -167,6 +167,7 @@ def torch_dtype(dtype: DType) -> Any:
         DType.PRED: torch.bool,
         DType.E4M3: getattr(torch, "float8_e4m3fn", None),
         DType.S8: torch.int8,
+        DType.S64: torch.int64,
     }[dtype]
 
 
@@ -209,6 +210,7 @@ _TYPESTR = {
     "|b1": DType.PRED,
     "|V1": DType.E4M3,
     "|i1": DType.S8,
+    "<i8": DType.S64,
 }
 
 
@@ -249,6 +251,7 @@ _DLPACK_TYPES = {
     (4, 16): DType.BF16,
     (0, 32): DType.S32,
     (0, 8): DType.S8,
+    (0, 64): DType.S64,
     (6, 8): DType.PRED,
     (10, 8): DType.E4M3,
 }

@@ -152,6 +152,18 @@ class Value:
         order = [_axis(a, self.rank, f"axes[{i}]") for i, a in enumerate(axes)]
         return self.builder._add("transpose", self._number(), len(order), int32s(order))
 
+    def gather(self, ids: "Value", axis: int = 0) -> "Value":
+        """``self[ids]``, rows by ids of s32 or s64: an embedding. With ``axis=-1`` elements of the last axis, as ``take``.
+
+        An id that is negative or not below the extent gives zeros.
+        """
+        at = integer(axis, "axis", -(2**31), 2**31 - 1)
+        return self.builder._add("gather", self._number(), self.builder._own(ids), at)
+
+    def take(self, ids: "Value") -> "Value":
+        """Elements of the last axis: result[.., t] = self[.., ids[.., t]]; ids has the other extents of self."""
+        return self.gather(ids, -1)
+
     def __getitem__(self, index: Any) -> "Value":
         """Slices with constant bounds and positive steps, one an axis; ``...`` stands for whole axes."""
         return self.builder._slice(self, index if isinstance(index, tuple) else (index,))

@@ -20,6 +20,7 @@ class DType(enum.IntEnum):
     PRED = _abi.DTYPE_PRED  #: one byte, 0 or 1
     E4M3 = _abi.DTYPE_E4M3  #: the OCP's 8-bit float with 4 exponent bits; can only be cast, moved and multiplied
     S8 = _abi.DTYPE_S8  #: can only be cast, moved and multiplied
+    S64 = _abi.DTYPE_S64  #: of inputs that are the ids of a gather, and of views of them, alone
 
     @property
     def itemsize(self) -> int:
@@ -62,6 +63,7 @@ _SIZES: Dict[DType, int] = {
     DType.PRED: 1,
     DType.E4M3: 1,
     DType.S8: 1,
+    DType.S64: 8,
 }
 
 _NAMES: Dict[str, DType] = {
@@ -75,4 +77,5 @@ _NAMES: Dict[str, DType] = {
     "bool_": DType.PRED,
     "float8_e4m3fn": DType.E4M3,
     "int8": DType.S8,
+    "int64": DType.S64,
 }

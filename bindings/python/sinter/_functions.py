@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ._argument import integer
 from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
-    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "softplus", "swiglu", "rope", "gru_cell"]
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "gather", "softplus", "swiglu", "rope", "gru_cell"]
 
 
 def exp(x: Value) -> Value:
@@ -101,6 +102,17 @@ def round(x: Value) -> Value:
 def silu(x: Value) -> Value:
     """x * sigmoid(x)."""
     return builder_of(x)._activate("silu", x)
+
+
+def gather(x: Value, ids: Value, axis: int) -> Value:
+    """Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]: result[i.., ..] =
+    x[ids[i..], ..], with ids' extents and those of x behind its rows: an embedding, index_select. Along the last axis
+    of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which are x's but for that
+    axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x is of any
+    dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis whose
+    elements are taken."""
+    b = builder_of(x)
+    return b._add("gather", b._own(x), b._own(ids), integer(axis, "axis", -(2**31), 2**31 - 1))
 
 
 def softplus(x: Value) -> Value:

@@ -64,6 +64,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kCompare:
     case OpKind::kSelect:
     case OpKind::kConcat:
+    case OpKind::kGather:
       return OpClass::kLight;
   }
   return OpClass::kProduct;
@@ -91,6 +92,11 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
       return BatchUnits(op, from.type.dims, m);
     case OpKind::kScaledMatmul:
       return 1;
+    case OpKind::kGather:  // rows that take their own elements are parts; any row may be named
+      return slot == 1 ? ElementsOf(from, m)
+             : op.axis > 0
+                 ? Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; })
+                 : 1;
     case OpKind::kConv2d:  // each image is a part
       return slot == 0 ? std::max<int64_t>(dims[0].At(m), 1) : 1;
     default:  // elementwise, reshape; a reduction has its operand's parts

@@ -16,7 +16,7 @@ namespace {
 
 bool IsComputed(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kSelect ||
-         op.kind == OpKind::kCast;
+         op.kind == OpKind::kCast || op.kind == OpKind::kGather;
 }
 
 }  // namespace
@@ -49,7 +49,9 @@ Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& stri
   return AddressOf(at, strides, space());
 }
 
+// What lies where an id says is read again: the id's name is known in its own scope alone.
 void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key) {
+  if (space().DependsOnReads(key.second)) return;
   uses[key].insert(pass_);
 }
 
@@ -93,6 +95,8 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       return Counted(op, at);
     case OpKind::kConcat:
       return Joined(id, at);
+    case OpKind::kGather:
+      return Gathered(id, at);
     case OpKind::kMatmul:
       return serial_.Result(id, at);
     case OpKind::kReduce: {
@@ -287,6 +291,45 @@ absl::StatusOr<Emitted> StitchEmitter::JoinedOneByOne(ValueId id, const Position
                    "] = ", value->Each(), ";"));
   Add("}");
   return Emitted{name, true, depth};
+}
+
+// What the id names, read at the first place of the axis where it names none, and then dropped: no
+// read waits for a branch.
+absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const Dim extent = body_.op(op.operands[0]).type.dims[static_cast<size_t>(op.axis)];
+  const std::string count = extent.symbolic ? "m" : absl::StrCat(extent.value);
+  SINTER_ASSIGN_OR_RETURN(const Emitted ids,
+                          Pull(op.operands[1], PullPosition(body_, op, 1, at, space())));
+  const IndexVar read = ReadOfGather(body_, op, at, space());
+  const Emitted place =
+      Declare("long long", absl::StrCat("place_of(", ids.Each(), ", ", count, ")"), ids.vector,
+              ids.depth, ids.of_unit);
+  space().NameRead(read, place.Each(), place.depth);
+  const Position from = PullPosition(body_, op, 0, at, space());
+  SINTER_ASSIGN_OR_RETURN(const Emitted x, extent.symbolic ? ReadIfRows(op.operands[0], from)
+                                                           : Pull(op.operands[0], from));
+  const char* word = WordName(op.type.dtype);
+  return Declare(
+      word, absl::StrCat("is_place(", ids.Each(), ", ", count, ") ? ", x.Each(), " : ", word, "{}"),
+      x.vector || ids.vector, std::max(x.depth, ids.depth), x.of_unit || ids.of_unit);
+}
+
+// A value at a place among M rows, of which there may be none.
+absl::StatusOr<Emitted> StitchEmitter::ReadIfRows(ValueId id, const Position& at) {
+  OpenScope(true);
+  const absl::StatusOr<Emitted> value = Pull(id, at);
+  const std::string text = CloseScope();
+  SINTER_RETURN_IF_ERROR(value.status());
+  const std::string name = NewName("v");
+  const char* word = WordName(body_.op(id).type.dtype);
+  Add(absl::StrCat(word, " ", name, value->vector ? absl::StrCat("[", width(), "]") : "", "{};"));
+  Add("if (m > 0) {");
+  Append(text);
+  Add(absl::StrCat("  ", value->vector ? absl::StrCat(EachText(), name, "[e]") : name, " = ",
+                   value->Each(), ";"));
+  Add("}");
+  return Emitted{name, value->vector, innermost()};
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Column(ValueId id, const Position& at) {

@@ -100,6 +100,8 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);
   // Where the elements of a vector lie in more than one operand, or not side by side.
   absl::StatusOr<Emitted> JoinedOneByOne(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Gathered(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> ReadIfRows(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Handed(ValueId id, const Position& at, const HandedResult& result);
   void NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key);

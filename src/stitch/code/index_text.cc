@@ -10,6 +10,7 @@ std::string VarText(const IndexSpace& space, IndexVar v, IndexVar element, bool 
   if (var.kind == IndexSpace::Var::kLoop) {
     return v == element && each ? absl::StrCat("(", var.name, " + e)") : var.name;
   }
+  if (var.kind == IndexSpace::Var::kRead) return var.name;
   const char* sign = var.kind == IndexSpace::Var::kQuotient ? " / " : " % ";
   return absl::StrCat("(", IndexText(space, var.of, element, each), sign, var.divisor, ")");
 }

@@ -25,6 +25,7 @@ constexpr ElementText kElements[] = {
     {DType::kPred, "ElementPred", "unsigned char", "bool"},
     {DType::kE4M3, "ElementE4M3", "unsigned char", "float"},
     {DType::kS8, "ElementS8", "signed char", "int"},
+    {DType::kS64, "ElementS64", "long long", "long long"},
 };
 
 const ElementText& TextOf(DType dtype) {
@@ -48,6 +49,11 @@ bool NeedsCodes(const Chain& body) {
     return op.type.dtype == DType::kS8 ||
            (op.kind == OpKind::kUnary && op.unary == UnaryKind::kCeilPow2);
   });
+}
+
+bool Gathers(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(),
+                     [](const Op& op) { return op.kind == OpKind::kGather; });
 }
 
 const char* WordName(DType dtype) { return TextOf(dtype).word; }

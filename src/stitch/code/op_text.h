@@ -26,6 +26,8 @@ std::string ScalarText(const Op& scalar);
 
 // Whether a kernel of the body needs the device library's stitch/codes.cuh.
 bool NeedsCodes(const Chain& body);
+// Whether it needs stitch/gather.cuh.
+bool Gathers(const Chain& body);
 // Whether the cast may change a value.
 bool CastRounds(const Chain& body, const Op& cast);
 // The expression of a unary, binary, compare, select or cast on the expressions `x` of its

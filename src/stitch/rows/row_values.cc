@@ -246,6 +246,7 @@ class Reader {
     const ValueId operand = op.operands.empty() ? -1 : op.operands[0];
     const bool moves = op.kind == OpKind::kBroadcast || op.kind == OpKind::kTranspose ||
                        op.kind == OpKind::kReshape || op.kind == OpKind::kSlice;
+    if (op.kind == OpKind::kGather) return Refuse(v, "what ids name");
     if (!moves) return Refuse(v, "it");
     const std::vector<Dim>& dims = body_.op(operand).type.dims;
     if (op.kind == OpKind::kReshape) {

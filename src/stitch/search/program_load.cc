@@ -46,6 +46,27 @@ void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::se
   }
 }
 
+double Elements(const Op& op, int64_t m) { return std::max(1.0, ElementsAt(op.type.dims, m)); }
+
+// By value: which part of its elements a kernel reads at most. Less than all only below what a
+// gather takes by ids, each of them once.
+std::vector<double> PartsRead(const Chain& body, int64_t m) {
+  std::vector<double> parts(body.ops().size());
+  for (const ChainOutput& output : body.outputs()) parts[static_cast<size_t>(output.value)] = 1;
+  for (size_t id = parts.size(); id-- > 0;) {
+    const Op& op = body.op(static_cast<ValueId>(id));
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      double read = parts[id];
+      if (op.kind == OpKind::kGather && i == 0) {
+        read *= Elements(op, m) / Elements(body.op(op.operands[0]), m);
+      }
+      double& part = parts[static_cast<size_t>(op.operands[i])];
+      part = std::min(1.0, part + read);
+    }
+  }
+  return parts;
+}
+
 class LoadCounter {
  public:
   LoadCounter(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule,
@@ -56,15 +77,15 @@ class LoadCounter {
         m_(m),
         times_(times),
         alike_share_(costs.alike_share),
-        precisions_(PrecisionsOf(body)) {}
+        precisions_(PrecisionsOf(body)),
+        parts_(PartsRead(body, m)) {}
 
   StitchLoad Count() {
     for (const StitchPhase& phase : program_.phases) CountPhase(phase);
     load_.column_joins = static_cast<int>(program_.phases.size()) - 1;
     load_.ends_in_columns = OnlyStoresColumns(body_, program_, program_.phases.back());
     for (int i = 0; i < body_.num_inputs(); ++i) {
-      load_.input_bytes += DistinctAt(body_.input_op(i), m_) *
-                           static_cast<double>(SizeOf(body_.input_op(i).type.dtype));
+      load_.input_bytes += BytesRead(body_.input(i));
     }
     for (int i = 0; i < body_.num_outputs(); ++i) {
       load_.output_bytes += ElementsAt(body_.output_type(i).dims, m_) *
@@ -74,6 +95,12 @@ class LoadCounter {
   }
 
  private:
+  double BytesRead(ValueId input) const {
+    const Op& op = body_.op(input);
+    return DistinctAt(op, m_) * parts_[static_cast<size_t>(input)] *
+           static_cast<double>(SizeOf(op.type.dtype));
+  }
+
   void CountPhase(const StitchPhase& phase) {
     read_.clear();
     computed_.clear();
@@ -182,7 +209,7 @@ class LoadCounter {
 
   void CountRead(ValueId id, bool units, int level) {
     const Op& op = body_.op(id);
-    const double bytes = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
+    const double bytes = BytesRead(id);
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
     const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
     const bool alike = units && IsAlike(op, MainElements(program_), WorkItems(program_, m_));
@@ -214,6 +241,7 @@ class LoadCounter {
   const LoopEvaluations& times_;
   const double alike_share_;
   const std::vector<Precision> precisions_;
+  const std::vector<double> parts_;  // of each value that are read
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase; of earlier phases
   std::set<ValueId> crossing_;     // read by units of several phases

@@ -89,6 +89,7 @@ void EveryAddReachesTheLibrary() {
   const auto left = b.Slice(x, {0, 0}, {sinter::kM, 4});
   const auto right = b.Slice(x, {0, 0}, {sinter::kM, 8}, {1, 2});
   sum = sum + b.Concat({left, right}, 1);
+  sum = sum + b.Gather(b.Constant(DType::kF32, {9, 8}), b.Input(DType::kS64, {sinter::kM}), 0);
   const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
   sum = sum + b.Broadcast(total, {sinter::kM, 8});
   sum = sum + b.Softplus(x) + b.Clamp(x, -1, 6);
@@ -131,7 +132,7 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 5 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 7 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);

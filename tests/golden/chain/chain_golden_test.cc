@@ -41,6 +41,8 @@ Chain EveryOp() {
   const ValueId cut = *b.Slice(logits, {0, 1, 0}, {Dim::M(), C(2), C(4)}, {1, 1, 2});
   const ValueId doubled = *b.Concat({cut, cut}, 2);
   const ValueId turned = *b.Transpose(doubled, {1, 0, 2});
+  const ValueId ids = *b.Input({DType::kS64, {Dim::M(), C(2)}}, {false, {}, "ids"});
+  const ValueId taken = *b.Gather(*b.Gather(w, ids), *b.Reshape(target, {Dim::M(), C(2), C(1)}), 2);
   const ValueId product = *b.Matmul(turned, w, false, true);
   const ValueId columnwise = *b.Reduce(ReduceKind::kMean, logits, {0, 1});
   const ValueId next = *b.Binary(BinaryKind::kAdd, state, columnwise);
@@ -48,6 +50,7 @@ Chain EveryOp() {
   EXPECT_TRUE(b.Output(flat).ok());
   EXPECT_TRUE(b.Output(flat).ok());
   EXPECT_TRUE(b.Output(next, {{}, state}).ok());
+  EXPECT_TRUE(b.Output(taken).ok());
   return *b.Finish();
 }
 

@@ -37,7 +37,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) {
        return b.Input({static_cast<DType>(9), {C(2)}}).status();
      },
-     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32, pred, e4m3 or s8"},
+     "op 7 (input): dtype is 9, must be f32, f16, bf16, s32, pred, e4m3, s8 or s64"},
     {[](ChainBuilder& b) {
        return b.Input({DType::kF32, {C(2), C(-1)}}).status();
      },
@@ -80,7 +80,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Scalar(2, DType::kPred).status(); },
      "op 7 (scalar): value is 2, must be 0 or 1 for pred"},
     {[](ChainBuilder& b) { return b.Scalar(1, static_cast<DType>(0)).status(); },
-     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32, pred, e4m3 or s8"},
+     "op 7 (scalar): dtype is 0, must be f32, f16, bf16, s32, pred, e4m3, s8 or s64"},
     {[](ChainBuilder& b) {
        return b.Iota({kM, C(4)}, 2, DType::kS32).status();
      },
@@ -146,7 +146,7 @@ const BadCall kBadCalls[] = {
     {[](ChainBuilder& b) { return b.Select(12, 0, 0).status(); },
      "op 7 (select): condition is value 12, must be in [0, 6]"},
     {[](ChainBuilder& b) { return b.Cast(0, static_cast<DType>(99)).status(); },
-     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32, pred, e4m3 or s8"},
+     "op 7 (cast): dtype is 99, must be f32, f16, bf16, s32, pred, e4m3, s8 or s64"},
     {[](ChainBuilder& b) { return b.Broadcast(0, {C(8)}).status(); },
      "op 7 (broadcast): rank of the result is 1, must be at least that of a, 2"},
     {[](ChainBuilder& b) {
@@ -377,6 +377,72 @@ TEST(Builder, RefusesBadCallsWithTheirMessageAndStaysAsItWas) {
     const absl::Status status = bad.call(b);
     EXPECT_EQ(std::string(status.message()), bad.message);
     EXPECT_EQ(b.size(), 7) << bad.message;
+  }
+}
+
+// Cases that start from three values more: 7 i s64[M], 8 j s32[M], 9 a view of 7, s64[M,1].
+const BadCall kBadGathers[] = {
+    {[](ChainBuilder& b) { return b.Gather(1, 10).status(); },
+     "op 10 (gather): ids is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Gather(-1, 8).status(); },
+     "op 10 (gather): x is value -1, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Gather(1, 4).status(); },
+     "op 10 (gather): dtype of ids is f32, must be s32 or s64: cast it to s32"},
+    {[](ChainBuilder& b) { return b.Gather(6, 8).status(); },
+     "op 10 (gather): rank of x is 0, must be at least 1"},
+    {[](ChainBuilder& b) { return b.Gather(5, 8, 1).status(); },
+     "op 10 (gather): axis is 1, must be 0, for rows of x, or 2, its last axis: transpose x for "
+     "another one"},
+    {[](ChainBuilder& b) { return b.Gather(5, 8, -2).status(); },
+     "op 10 (gather): axis is -2, must be 0, for rows of x, or 2, its last axis: transpose x for "
+     "another one"},
+    {[](ChainBuilder& b) {
+       const ValueId ids = *b.Input({DType::kS32, {C(1), C(1), C(1), C(1), C(1)}});
+       const absl::Status status = b.Gather(5, ids).status();
+       return status.ok() || ids != 10 ? absl::OkStatus() : status;
+     },
+     "op 11 (gather): rank of ids is 5, must be at most 4: the result has as many axes and 2 of x"},
+    {[](ChainBuilder& b) { return b.Gather(0, 8, 1).status(); },
+     "op 10 (gather): dims of ids are [M], of x [M,8]: must be equal but for axis 1"},
+    {[](ChainBuilder& b) { return b.Gather(1, 2, -1).status(); },
+     "op 10 (gather): dims of ids are [M,8], of x [4,8]: must be equal but for axis 1"},
+    {[](ChainBuilder& b) {
+       const ValueId turned = *b.Transpose(0, {1, 0});
+       return b.Gather(turned, 2, -1).status();
+     },
+     "op 11 (gather): axis 1 of x is M, must be constant: only rows of M are gathered"},
+    {[](ChainBuilder& b) { return b.Gather(7, 8).status(); },
+     "op 10 (gather): dtype of operand 0 is s64, which only ids of a gather may be, as an input or "
+     "a view of one: use s32"},
+    {[](ChainBuilder& b) { return b.Binary(kAdd, 7, 7).status(); },
+     "op 10 (add): dtype of operand 0 is s64, which only ids of a gather may be, as an input or a "
+     "view of one: use s32"},
+    {[](ChainBuilder& b) { return b.Cast(9, DType::kS32).status(); },
+     "op 10 (cast): dtype of operand 0 is s64, which only ids of a gather may be, as an input or a "
+     "view of one: use s32"},
+    {[](ChainBuilder& b) { return b.Cast(8, DType::kS64).status(); },
+     "op 10 (cast): dtype is s64, which only ids of a gather may be, as an input or a view of one: "
+     "use s32"},
+    {[](ChainBuilder& b) { return b.Scalar(3, DType::kS64).status(); },
+     "op 10 (scalar): dtype is s64, which only ids of a gather may be, as an input or a view of "
+     "one: use s32"},
+    {[](ChainBuilder& b) {
+       return b.Concat({9, 9}, 1).status();
+     },
+     "op 10 (concat): dtype of operand 0 is s64, which only ids of a gather may be, as an input or "
+     "a view of one: use s32"},
+    {[](ChainBuilder& b) { return b.Output(9); },
+     "output 0: value 9 is s64, which only ids of a gather may be"},
+};
+
+TEST(Builder, RefusesBadGathersAndOtherUsesOfTheirIds) {
+  for (const BadCall& bad : kBadGathers) {
+    ChainBuilder b;
+    AddValues(b);
+    ASSERT_EQ(*b.Input({DType::kS64, {kM}}), 7);
+    ASSERT_EQ(*b.Input({DType::kS32, {kM}}), 8);
+    ASSERT_EQ(*b.Reshape(7, {kM, C(1)}), 9);
+    EXPECT_EQ(std::string(bad.call(b).message()), bad.message);
   }
 }
 

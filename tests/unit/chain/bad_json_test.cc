@@ -58,7 +58,7 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":1,"inputs":[{"id":1,"dtype":"f32","dims":[2]}],"ops":[],"outputs":[]})x",
      R"x(inputs[0].id: is 1, must be 0)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f64","dims":[2]}],"ops":[],"outputs":[]})x",
-     R"x(inputs[0].dtype: is f64, must be f32, f16, bf16, s32, pred, e4m3 or s8)x"},
+     R"x(inputs[0].dtype: is f64, must be f32, f16, bf16, s32, pred, e4m3, s8 or s64)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dims":[2]}],"ops":[],"outputs":[]})x",
      R"x(inputs[0].dtype: missing)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32"}],"ops":[],"outputs":[]})x",

@@ -30,7 +30,8 @@ TEST(ChainJson, RoundTripsEveryTextKind) {
         "gated_ffn m=1 n=8 k=8 l=8 act=gelu_erf bias1=1 bias2=1 layout=io",
         "gate_up m=1 n=8 k=8 act=silu", "layernorm rows=1 cols=8", "masked_softmax rows=1 cols=8",
         "residual_rmsnorm rows=1 cols=8", "rope rows=1 heads=2 dim=8", "lstm_cell rows=1 hidden=8",
-        "gru_cell rows=1 hidden=8", "bias_gelu_residual_layernorm rows=1 cols=8"}) {
+        "gru_cell rows=1 hidden=8", "gather rows=1 table=9 cols=8 ids=s64",
+        "bias_gelu_residual_layernorm rows=1 cols=8"}) {
     ExpectRoundTrip(ParseProblem(line)->chain);
   }
 }

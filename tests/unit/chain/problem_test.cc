@@ -123,6 +123,7 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
       {"rope rows=3 heads=2 dim=8", "rope rows=3 heads=2 dim=8 dtype=bf16"},
       {"lstm_cell rows=3 hidden=8", "lstm_cell rows=3 hidden=8 dtype=bf16"},
       {"gru_cell rows=3 hidden=8", "gru_cell rows=3 hidden=8 dtype=bf16"},
+      {"gather rows=3 cols=8 table=9", "gather rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
   };
   for (const auto& c : cases) {
     const absl::StatusOr<Problem> problem = ParseProblem(c.in);
@@ -158,6 +159,7 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
       {"rope rows=1 heads=2 dim=8", {"x", "cos", "sin"}},
       {"lstm_cell rows=1 hidden=8", {"gates", "c"}},
       {"gru_cell rows=1 hidden=8", {"xg", "hg", "h"}},
+      {"gather rows=1 table=9 cols=8 ids=s64", {"x", "ids"}},
   };
   for (const auto& c : cases) {
     const Chain chain = ParseProblem(c.line)->chain;

@@ -33,6 +33,19 @@ TEST(CheckRowsApart, NamesAReductionOverM) {
             "op 1 (reduce) takes all rows of f32[M,8] together");
 }
 
+TEST(CheckRowsApart, NamesAGatherOfMRowsAndTakesOthers) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M()}});
+  EXPECT_EQ(WhyNot(Finished(std::move(b), *b.Gather(x, ids))),
+            "op 2 (gather) takes rows from all of f32[M,8]");
+  ChainBuilder apart;
+  const ValueId table = *apart.Input({DType::kF32, {Dim::Constant(9), Dim::Constant(8)}});
+  const ValueId rows = *apart.Gather(table, *apart.Input({DType::kS64, {Dim::M()}}));
+  const ValueId which = *apart.Input({DType::kS32, {Dim::M(), Dim::Constant(2)}});
+  EXPECT_EQ(WhyNot(Finished(std::move(apart), *apart.Gather(rows, which, -1))), "");
+}
+
 TEST(CheckRowsApart, NamesAProductThatContractsM) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(8)}});

@@ -84,6 +84,49 @@ TEST(NormalForm, PutsMFirst) {
   }
 }
 
+// Ids of [1, M] and [8, M] are rows of M, and so is what they take; the table stays as it is.
+TEST(NormalForm, PutsMOfIdsFirst) {
+  for (const std::vector<Dim>& rows :
+       {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
+    for (const DType dtype : {DType::kS32, DType::kS64}) {
+      ChainBuilder b;
+      const ValueId table = Input(b, {D(100), D(64)}, true);
+      const ValueId taken = *b.Gather(table, *b.Input({dtype, rows}));
+      std::vector<Dim> dims = rows;
+      dims.push_back(D(64));
+      const ValueId sum = *b.Binary(BinaryKind::kAdd, taken, Input(b, dims));
+      const FormPtr form = Normal(b, {sum});
+      const Op& gather = Only(*form->chain, OpKind::kGather);
+      EXPECT_TRUE(gather.type.dims.front().symbolic) << form->chain->ToString();
+      EXPECT_EQ(gather.axis, 0);
+      EXPECT_EQ(form->chain->op(gather.operands[0]).type.dims, (std::vector<Dim>{D(100), D(64)}));
+      EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+    }
+  }
+}
+
+TEST(NormalForm, PutsMOfTakenElementsFirst) {
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(1), kM, D(64)});
+  const ValueId taken = *b.Gather(x, *b.Input({DType::kS32, {D(1), kM, D(4)}}), -1);
+  const FormPtr form = Normal(b, {*b.Unary(UnaryKind::kRelu, taken)});
+  const Op& gather = Only(*form->chain, OpKind::kGather);
+  EXPECT_EQ(gather.type.dims, (std::vector<Dim>{kM, D(4)})) << form->chain->ToString();
+  EXPECT_EQ(gather.axis, 1);
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+}
+
+// A product of what ids of [8, M] take reads it as rows of M.
+TEST(NormalForm, MakesRowsOfAGatherBelowAProduct) {
+  ChainBuilder b;
+  const ValueId table = Input(b, {D(100), D(64)}, true);
+  const ValueId taken = *b.Gather(table, *b.Input({DType::kS64, {D(8), kM}}));
+  const FormPtr form = Normal(b, {Product(b, taken)});
+  EXPECT_TRUE(Only(*form->chain, OpKind::kMatmul).type.dims[0].symbolic);
+  EXPECT_TRUE(Only(*form->chain, OpKind::kGather).type.dims[0].symbolic);
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+}
+
 TEST(NormalForm, DividesMoreRowsThanAProductTakes) {
   ChainBuilder b;
   const ValueId x = Input(b, {D(32), D(56), D(56), D(64)});

@@ -370,6 +370,65 @@ TEST(Movements, ReshapeOfATransposeAndOfABroadcastCopies) {
   EXPECT_EQ(r[1], (std::vector<double>{7, 8, 7, 8, 7, 8}));
 }
 
+// Rows and elements by ids of both types, of strided operands; ids outside give zeros.
+TEST(Gather, EqualsLoopsAndGivesZerosOutside) {
+  constexpr int64_t kRows = 5, kColumns = 6, kIds = 8;
+  const std::vector<double> x = Random(DType::kBF16, kRows * 8, 1);
+  const std::vector<double> ids = {4, -1, 0, 5, 2, 2, 3, 1LL << 40};
+  for (const DType dtype : {DType::kS32, DType::kS64}) {
+    std::vector<double> given = ids;
+    if (dtype == DType::kS32) given.back() = 2147483647;
+    ChainBuilder b;
+    const ValueId table =
+        *b.Input({DType::kBF16, {C(kRows), C(kColumns)}}, {true, {{8, 0}, {1, 0}}, ""});
+    const ValueId rows = *b.Input({dtype, {Dim::M(), C(2)}});
+    ASSERT_TRUE(b.Output(*b.Gather(table, rows)).ok());
+    ASSERT_TRUE(b.Output(*b.Gather(*b.Transpose(table, {1, 0}), rows)).ok());
+    const Chain chain = *b.Finish();
+    EXPECT_EQ(chain.output_type(0).dims, (std::vector<Dim>{Dim::M(), C(2), C(kColumns)}));
+    const auto result = RunF64(chain, kIds / 2, {{x.begin(), x.end() - 2}, given});
+    for (int64_t i = 0; i < kIds; ++i) {
+      const auto id = static_cast<int64_t>(given[static_cast<size_t>(i)]);
+      for (int64_t j = 0; j < kColumns; ++j) {
+        EXPECT_EQ(result[0][i * kColumns + j], id < 0 || id >= kRows ? 0 : x[id * 8 + j]);
+      }
+      for (int64_t j = 0; j < kRows; ++j) {
+        EXPECT_EQ(result[1][i * kRows + j], id < 0 || id >= kColumns ? 0 : x[j * 8 + id]);
+      }
+    }
+  }
+}
+
+TEST(Gather, TakesElementsOfTheLastAxis) {
+  constexpr int64_t kM = 3, kColumns = 4;
+  const std::vector<double> x = Random(DType::kF32, kM * 2 * kColumns, 3);
+  const std::vector<double> ids = {3, 0, 9, 1, 1, -2, 2, 2, 0, 3, 1, 4, 0, 0, 0, 3, 2, 1};
+  ChainBuilder b;
+  const ValueId in = *b.Input({DType::kF32, {Dim::M(), C(2), C(kColumns)}});
+  const ValueId which = *b.Input({DType::kS32, {Dim::M(), C(2), C(3)}});
+  ASSERT_TRUE(b.Output(*b.Gather(in, which, -1)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(chain.op(2).axis, 2);
+  EXPECT_TRUE(IsRowIndependent(chain));
+  const auto result = RunF64(chain, kM, {x, ids});
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto id = static_cast<int64_t>(ids[i]);
+    EXPECT_EQ(result[0][i], id < 0 || id >= kColumns ? 0 : x[i / 3 * kColumns + id]) << i;
+  }
+}
+
+// Rows of M rows: all of them are looked at, and with none there are zeros.
+TEST(Gather, OfMRowsMixesThem) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(2)}});
+  const ValueId last = *b.Input({DType::kS64, {C(2)}});
+  ASSERT_TRUE(b.Output(*b.Gather(x, last)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_FALSE(IsRowIndependent(chain));
+  EXPECT_EQ(RunF64(chain, 3, {{0, 1, 2, 3, 4, 5}, {2, 0}})[0], (std::vector<double>{4, 5, 0, 1}));
+  EXPECT_EQ(RunF64(chain, 0, {{}, {2, 0}})[0], (std::vector<double>{0, 0, 0, 0}));
+}
+
 TEST(Iota, CountsAlongItsAxis) {
   ChainBuilder b;
   ASSERT_TRUE(b.Output(*b.Iota({Dim::M(), C(2)}, 0, DType::kS32)).ok());

@@ -9,7 +9,7 @@
 
 namespace sinter::testing {
 
-using LoopValues = std::map<IndexVar, int64_t>;
+using LoopValues = std::map<IndexVar, int64_t>;  // and of what is read from memory
 
 // Of a canonical index: as generated source computes it, with C++'s division.
 inline int64_t EvaluateCanonical(const IndexSpace& space, const Index& index,
@@ -18,7 +18,7 @@ inline int64_t EvaluateCanonical(const IndexSpace& space, const Index& index,
   for (const auto& [v, factor] : index.terms()) {
     const IndexSpace::Var& var = space.var(v);
     int64_t value = 0;
-    if (var.kind == IndexSpace::Var::kLoop) {
+    if (var.kind == IndexSpace::Var::kLoop || var.kind == IndexSpace::Var::kRead) {
       value = loops.at(v);
     } else {
       const int64_t of = EvaluateCanonical(space, var.of, loops);

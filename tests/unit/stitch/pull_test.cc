@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
+#include "src/stitch/along.h"
 #include "src/stitch/program.h"
 #include "tests/unit/stitch/evaluate.h"
 
@@ -259,6 +260,42 @@ TEST(PullPosition, AnySequenceOfMoves) {
     ExpectPullsWhatTheReferenceReads(s.Finish(), "seed " + std::to_string(seed));
     if (::testing::Test::HasFatalFailure()) return;
   }
+}
+
+// x[6, 4] by ids of [3, 5]: a row for each id, and from it the column of the element.
+TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(6), Dim::Constant(4)}});
+  const ValueId ids = *b.Input({DType::kS64, {Dim::Constant(3), Dim::Constant(5)}});
+  ASSERT_TRUE(b.Output(*b.Gather(x, ids)).ok());
+  const Chain chain = *b.Finish();
+  const ValueId id = chain.outputs()[0].value;
+  const Op& op = chain.op(id);
+  IndexSpace space;
+  const IndexVar n = space.AddLoop("n", 60, 2);
+  const Position at = PositionIn(op.type.dims, n, space);
+  const Index of_ids =
+      LinearIndex(chain.op(op.operands[1]).type.dims, PullPosition(chain, op, 1, at, space));
+  const IndexVar read = ReadOfGather(chain, op, at, space);
+  EXPECT_EQ(ReadOfGather(chain, op, at, space), read) << "one variable for one place";
+  const Position from = PullPosition(chain, op, 0, at, space);
+  EXPECT_TRUE(space.DependsOnReads(from));
+  EXPECT_FALSE(space.DependsOnReads(at));
+  EXPECT_TRUE(space.MovesWith(from[0], n));
+  EXPECT_EQ(space.Depth(from[0]), 2);
+  const Index linear = LinearIndex(chain.op(op.operands[0]).type.dims, from);
+  for (int64_t i = 0; i < 60; ++i) {
+    EXPECT_EQ(testing::Evaluate(space, of_ids, {{n, i}}), i / 4);
+    EXPECT_EQ(testing::Evaluate(space, linear, {{n, i}, {read, 3}}), 3 * 4 + i % 4);
+  }
+  // One row, whose columns are neighbours, for vectors that lie in a row.
+  EXPECT_EQ(AlongVector(space, space.Canonical(linear), n, 4), Along::kNext);
+  EXPECT_EQ(AlongVector(space, space.Canonical(linear), n, 8), Along::kScattered);
+  EXPECT_GT(AccessesOfVector(space, space.Canonical(Index::Of(read)), n, 8), 1);
+  // The quotient of what is read is as deep as its name.
+  const Index half = space.Quotient(Index::Of(read), 2);
+  space.NameRead(read, "r", 5);
+  EXPECT_EQ(space.Depth(half), 5);
 }
 
 TEST(PullReduced, CountsTheReducedAxes) {

@@ -16,6 +16,7 @@
 #include "src/stitch/search/packed_search.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
+#include "tests/support/gather_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 
@@ -330,6 +331,10 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   AddForcedHands(options, &cases);
   AddNarrowColumnsAndShuffles(&cases);
   AddGraphsOfEveryType(&cases);
+  for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
+    cases.Add(graph.name, graph.chain, graph.m, 2);
+    cases.AddForced(graph.name, graph.chain, graph.m, 1);
+  }
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();
 }

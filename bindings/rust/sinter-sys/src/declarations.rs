@@ -36,7 +36,7 @@ constants! {
         SINTER_ERROR_DRIVER = 102, SINTER_ERROR_CACHE_CORRUPT = 103, SINTER_ERROR_STREAM_CAPTURING = 104,
         SINTER_ERROR_CACHE_MISS = 105;
     sinter_dtype: SINTER_DTYPE_F32 = 1, SINTER_DTYPE_F16 = 2, SINTER_DTYPE_BF16 = 3, SINTER_DTYPE_S32 = 4,
-        SINTER_DTYPE_PRED = 5, SINTER_DTYPE_E4M3 = 6, SINTER_DTYPE_S8 = 7;
+        SINTER_DTYPE_PRED = 5, SINTER_DTYPE_E4M3 = 6, SINTER_DTYPE_S8 = 7, SINTER_DTYPE_S64 = 8;
     sinter_unary: SINTER_UNARY_NEG = 1, SINTER_UNARY_ABS = 2, SINTER_UNARY_EXP = 3, SINTER_UNARY_LOG = 4,
         SINTER_UNARY_SQRT = 5, SINTER_UNARY_RSQRT = 6, SINTER_UNARY_TANH = 7, SINTER_UNARY_ERF = 8,
         SINTER_UNARY_SIGMOID = 9, SINTER_UNARY_RELU = 10, SINTER_UNARY_RECIPROCAL = 11, SINTER_UNARY_SQUARE = 12,
@@ -321,6 +321,8 @@ functions! {
     sinter_chain_add_slice(chain: *mut sinter_chain, a: sinter_value, rank: u32, starts: *const i64, limits: *const i64,
         steps: *const i64, out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_concat(chain: *mut sinter_chain, count: u32, operands: *const sinter_value, axis: i32,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_gather(chain: *mut sinter_chain, x: sinter_value, ids: sinter_value, axis: i32,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_reduce(chain: *mut sinter_chain, kind: sinter_reduce, a: sinter_value, axis_count: u32,
         axes: *const i32, options: *const sinter_reduce_options, out_value: *mut sinter_value,

@@ -30,6 +30,9 @@ void Put(DType dtype, double value, uint8_t* at) {
   } else if (dtype == DType::kS32) {
     const auto i = static_cast<int32_t>(value * 10);
     std::memcpy(at, &i, 4);
+  } else if (dtype == DType::kS64) {
+    const auto i = static_cast<int64_t>(value * 10);
+    std::memcpy(at, &i, 8);
   } else {
     *at = value > 0;
   }

@@ -12,6 +12,7 @@
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
@@ -204,6 +205,43 @@ TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
       EXPECT_LE(body.ops().size() * (1 + concatenations), 2000u) << plan.name();
     }
   }
+}
+
+TEST(StitchPlans, OfGathersComputeThem) {
+  for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
+    for (const Plan& plan : All(PlansOf(graph.chain, 32))) {
+      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-4)
+          << graph.name << " " << plan.name();
+    }
+  }
+}
+
+// Words, their positions and the norm of both: one kernel, which reads the rows that ids name, not
+// the tables of 77 MB.
+TEST(StitchPlans, AnEmbeddingAndItsNormAreOneKernelThatReadsRows) {
+  constexpr int64_t kM = 128, kColumns = 768;
+  const Chain chain = testing::Embedding(0, 50257, kColumns, DType::kS64);
+  const FusionResult result = PlansOf(chain, kM);
+  ASSERT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
+  const double rows = 2.0 * kM * kColumns;  // bytes of bf16
+  const double bytes = result.chosen.kernels[0].prediction.hbm_bytes;
+  EXPECT_GE(bytes, 2.5 * rows);
+  EXPECT_LE(bytes, 3.1 * rows);
+  EXPECT_LT(result.chosen.PredictedUs(), 10);
+}
+
+// A product reads what ids took: a kernel before it, not one for each of its tiles.
+TEST(StitchPlans, AProductOfTakenRowsIsTwoKernels) {
+  testing::Graph g;
+  const ValueId table = g.In(DType::kBF16, {1000, 256}, true);
+  const ValueId ids = g.In(DType::kS32, {-1});
+  const ValueId w = g.In(DType::kBF16, {512, 256}, true);
+  const ValueId rows = *g.builder().Gather(table, ids);
+  g.Out(g.Cast(*g.builder().Matmul(rows, w, false, true), DType::kBF16));
+  const Chain chain = g.Finish();
+  const FusionResult result = PlansOf(chain, 64);
+  EXPECT_EQ(result.chosen.kernels.size(), 2u) << result.chosen.ToText();
+  EXPECT_LT(testing::WorstError(chain, result.chosen, 64, 3), 1e-2);
 }
 
 TEST(StitchPlans, EveryRandomGraphHasAPlan) {

@@ -88,6 +88,19 @@ impl<'b> Value<'b> {
         })
     }
 
+    /// Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]: result[i.., ..] =
+    /// x[ids[i..], ..], with ids' extents and those of x behind its rows: an embedding, index_select. Along the last
+    /// axis of x, or -1, single elements: result[i.., t] = x[i.., ids[i.., t]], with ids' extents, which are x's but
+    /// for that axis: take_along_dim. An id counts from 0; one that is negative or not below the extent gives zeros. x
+    /// is of any dtype but s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an
+    /// axis whose elements are taken.
+    pub fn gather(self, ids: Value<'b>, axis: i32) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(ids)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_gather(chain, self.id, ids.id, axis, out, error)
+        })
+    }
+
     /// An activation alone.
     pub fn activation(self, activation: Activation) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.

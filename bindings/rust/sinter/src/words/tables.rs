@@ -48,6 +48,8 @@ word! {
     E4M3 = SINTER_DTYPE_E4M3,
     /// As e4m3: can only be cast, moved and multiplied.
     S8 = SINTER_DTYPE_S8,
+    /// Of inputs that are the ids of a gather, and of views of them, alone.
+    S64 = SINTER_DTYPE_S64,
 }
 word! {
     /// Functions of one operand, element by element.
