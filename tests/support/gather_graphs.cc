@@ -80,7 +80,7 @@ std::vector<GatherGraph> GatherGraphs() {
   const auto add = [&](const std::string& name, Chain chain, int64_t m) {
     graphs.push_back({name, std::move(chain), m});
   };
-  for (const int64_t columns : {64, 37, 768}) {
+  for (const int64_t columns : {64, 37}) {
     for (const DType ids : {DType::kS32, DType::kS64}) {
       const std::string what = absl::StrCat(" ", columns, " ", NameOf(ids));
       add("embedding" + what, Embedding(0, 50, columns, ids), 13);

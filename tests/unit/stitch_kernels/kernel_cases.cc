@@ -333,8 +333,8 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   AddGraphsOfEveryType(&cases);
   for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
-    cases.AddForced(graph.name, graph.chain, graph.m, 1);
   }
+  cases.AddForced("taken", testing::TakenOfSoftmax(0, 24, 3), 13, 6);
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();
 }
