@@ -37,6 +37,7 @@ class Teller {
     for (int v = 0; v < graph_.size(); ++v) AddOp(v);
     CountInlined();
     AddWrites();
+    CountWhatIdsName();
     AddSharedInputs();
     AddParts();
     AddHands();
@@ -103,6 +104,23 @@ class Teller {
     for (int i = 0; i < spec_.body.num_outputs(); ++i) {
       const int v = graph_.VertexOf(spec_.body.outputs()[static_cast<size_t>(i)].value);
       if (v >= 0) op(v).writes.push_back(i);
+    }
+  }
+
+  // Ids name a part of an input: that part is at the border.
+  void CountWhatIdsName() {
+    for (const Op& op : spec_.body.ops()) {
+      if (op.kind != OpKind::kGather) continue;
+      ValueId x = op.operands[0];
+      while (IsView(spec_.body.op(x)) || spec_.body.op(x).kind == OpKind::kCast) {
+        x = spec_.body.op(x).operands[0];
+      }
+      const auto read = input_bytes_.find(spec_.body.op(x).input);
+      if (read == input_bytes_.end()) continue;
+      int64_t& bytes = out_.reads[static_cast<size_t>(read->first)].bytes;
+      const int64_t less = std::max<int64_t>(0, bytes - read->second);
+      bytes -= less;
+      out_.border_bytes -= less;
     }
   }
 

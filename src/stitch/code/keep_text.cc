@@ -18,6 +18,11 @@ Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
       kept.inputs[key] = emitter_.NewName("kept");
     }
   }
+  // What ids name is read where a pass first needs it, and kept as it is then.
+  for (const auto& [key, passes] : used.values) {
+    const bool taken = code_.body->op(key.first).kind == OpKind::kGather;
+    if (inputs && taken && passes.size() > 1) kept.values[key] = emitter_.NewName("kept");
+  }
   if (!values) return kept;
   for (const ElementKey& key : ValuesWorthKeeping(*code_.body, used)) {
     kept.values[key] = emitter_.NewName("kept");

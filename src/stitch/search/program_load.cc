@@ -225,7 +225,9 @@ class LoadCounter {
     if (again && !kept) load_.again_bytes += bytes;
     if (units && read_.count(id) == 0 && seen_.count(id) > 0 && schedule_.keep_inputs) {
       load_.crossing_bytes += bytes;
-      if (crossing_.insert(id).second) load_.crossing_element_bytes += SizeOf(op.type.dtype);
+      const bool by_ids = parts_[static_cast<size_t>(id)] < 1;  // kept in words
+      const int64_t size = by_ids ? kWordBytes : SizeOf(op.type.dtype);
+      if (crossing_.insert(id).second) load_.crossing_element_bytes += size;
     }
     if (units && !again && !alike) {
       const double mine =

@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/plan/codegen.h"
 #include "src/stitch/search/packed_search.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"
+#include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
@@ -75,6 +77,25 @@ TEST(StitchSource, IsAFunctionOfItsArguments) {
   const Chain body = testing::MakeRandomStitchGraph(3);
   const KernelSpec spec = SpecOf(body, All(body, 1).front().schedule);
   EXPECT_EQ(Generate(spec, H200())->request.source, Generate(spec, H200())->request.source);
+}
+
+// Rows that ids name are read once where inputs are kept, like others.
+TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
+  const Chain body = testing::Embedding(0, 50257, 768, DType::kS64);
+  int kept = 0;
+  for (const RankedStitch& one : All(body, 128)) {
+    const StitchSchedule& s = one.schedule;
+    if (!s.keep_inputs || s.owner < 0 || s.keep_values || !s.handed.empty()) continue;
+    const auto kernel = Generate(SpecOf(body, s), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    for (int i = 0; i < body.num_inputs(); ++i) {
+      const TensorType& type = body.input_op(i).type;
+      if (type.rank() != 2) continue;
+      EXPECT_EQ(Count(kernel->request.source, absl::StrCat("(in", i, " + ")), 1u) << s.ToString();
+    }
+    if (++kept == 5) break;
+  }
+  EXPECT_EQ(kept, 5);
 }
 
 TEST(StitchSource, IsLaunchedAsItIsWritten) {

@@ -70,6 +70,14 @@ TEST(ExplainFusion, CountsOfASliceWhatIsRead) {
   }
 }
 
+TEST(ExplainFusion, CountsOfATableWhatIdsName) {
+  const FusionResult result =
+      PlansOf(ParseProblem("gather rows=M table=50257 cols=768 ids=s64")->chain, 128);
+  const FusionPicture picture = ExplainFusion(result.chosen, H200());
+  EXPECT_EQ(BorderBytes(picture), 2 * 128 * 768 * 2 + 128 * 8);
+  EXPECT_EQ(picture.saved_bytes, 0);
+}
+
 TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
   int apart = 0;
   for (uint32_t seed = 0; seed < 8; ++seed) {
