@@ -22,6 +22,14 @@ bool CountsRows(const Chain& body) {
   });
 }
 
+// Whether it takes rows by ids from all M of them.
+bool TakesAnyRow(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(), [&](const Op& op) {
+    return op.kind == OpKind::kGather && op.axis == 0 &&
+           SymbolicAxis(body.op(op.operands[0]).type.dims) == 0;
+  });
+}
+
 // Whether an output without M is made of what it overwrites: each piece would do it again.
 bool ChangesInPlace(const Chain& chain) {
   for (int i = 0; i < chain.num_outputs(); ++i) {
@@ -31,13 +39,14 @@ bool ChangesInPlace(const Chain& chain) {
   return false;
 }
 
-// Whether rows cannot be taken piece by piece: a kernel reduces over M or numbers them.
+// Whether rows cannot be taken piece by piece: a kernel reduces over M, numbers them or takes
+// any of them.
 bool MixesRows(const Chain& chain, const Plan& plan) {
   if (ChangesInPlace(chain)) return true;
   for (const PlannedKernel& kernel : plan.kernels) {
     if (kernel.spec.stitch == nullptr) continue;
     const StitchSpec& stitch = *kernel.spec.stitch;
-    if (CountsRows(stitch.body)) return true;
+    if (CountsRows(stitch.body) || TakesAnyRow(stitch.body)) return true;
     const absl::StatusOr<StitchProgram> program =
         MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
     if (program.ok() && program->units_symbolic && program->phases.size() > 1) return true;

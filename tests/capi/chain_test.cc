@@ -44,7 +44,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   sinter_conv2d_options strided = SINTER_INIT(sinter_conv2d_options);
   strided.stride_height = 2;
   strided.pad_bottom = 1;
-  const sinter_value pair[] = {a, a};
+  const sinter_value pair[] = {a, a}, ids = Input(c, SINTER_DTYPE_S64, {SINTER_DIM_M, 2});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
       {"scalar",
@@ -77,6 +77,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
          return sinter_chain_add_slice(c, a, 2, starts, limits, steps, o, e);
        }},
       {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
+      {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
       {"reduce",
        [&](auto o, auto e) {
          return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
@@ -333,6 +334,10 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_compare(c, 7, a, a, &out, e); }},
       {"op 3 (reduce): kind is 5",
        [&](auto e) { return sinter_chain_add_reduce(c, 5, a, 0, nullptr, nullptr, &out, e); }},
+      {"op 3 (gather): ids is value 99",
+       [&](auto e) { return sinter_chain_add_gather(c, a, 99, 0, &out, e); }},
+      {"op 3 (gather): dtype of ids is bf16, must be s32 or s64: cast it to s32",
+       [&](auto e) { return sinter_chain_add_gather(c, w, a, 0, &out, e); }},
       {"op 3 (concat): operands[1] is value 99",
        [&](auto e) { return sinter_chain_add_concat(c, 2, dangling, 0, &out, e); }},
       {"op 3 (concat): operands has 65 entries, at most 64",

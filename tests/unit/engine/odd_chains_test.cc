@@ -166,6 +166,23 @@ TEST(OddChains, RowsThatAreNumberedAreNotTakenPieceByPiece) {
   }
 }
 
+// Ids name any of M rows, so that a piece of them is not enough; rows of a table are.
+TEST(OddChains, RowsThatIdsNameAmongMAreNotTakenPieceByPiece) {
+  for (const bool of_m : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(kBF16, {of_m ? -1 : 1000, 64}), ids = g.In(DType::kS64, {-1});
+    const ValueId rows = *g.builder().Gather(x, ids);
+    g.Out(g.Cast(g.Matmul(rows, g.In(kBF16, {64, 64}, true)), kBF16));
+    const Chain chain = g.Finish();
+    EXPECT_EQ(MostRows(chain) == 8192, of_m);
+    const auto loaded = NewLoadedPlan(IdentityForm(std::make_shared<const Chain>(chain)),
+                                      PlanOf(chain, 8192).chosen);
+    const absl::Status status = CheckAskedRows(*loaded, 20001);
+    EXPECT_EQ(status.ok(), !of_m);
+    if (of_m) EXPECT_THAT(std::string(status.message()), HasSubstr("(gather)"));
+  }
+}
+
 TEST(OddChains, AnOutputWithoutMInItsPlaceIsMadeOnce) {
   for (const bool in_place : {true, false}) {
     testing::Graph g;
