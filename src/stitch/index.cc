@@ -136,15 +136,17 @@ void IndexSpace::NameRead(IndexVar read, const std::string& name, int depth) {
   }
 }
 
-bool IndexSpace::DependsOnReads(const std::vector<Index>& at) const {
-  return std::any_of(at.begin(), at.end(), [&](const Index& i) { return DependsOnReads(i); });
+std::vector<IndexVar> IndexSpace::ReadsIn(const std::vector<Index>& at) const {
+  std::vector<IndexVar> reads;
+  for (const Index& index : at) AddReads(index, &reads);
+  return reads;
 }
 
-bool IndexSpace::DependsOnReads(const Index& index) const {
-  return std::any_of(index.terms().begin(), index.terms().end(), [&](const auto& term) {
-    const Var& var = vars_[term.first];
-    return var.kind == Var::kRead || DependsOnReads(var.of);
-  });
+void IndexSpace::AddReads(const Index& index, std::vector<IndexVar>* reads) const {
+  for (const auto& [v, factor] : index.terms()) {
+    if (vars_[v].kind == Var::kRead) reads->push_back(v);
+    AddReads(vars_[v].of, reads);
+  }
 }
 
 int64_t IndexSpace::Largest(const Index& index) const {

@@ -77,8 +77,8 @@ class IndexSpace {
   IndexVar Read(int ids, const std::vector<Index>& at, int64_t extent);
   // How source names it from here on, and the depth of the scope that declares it.
   void NameRead(IndexVar read, const std::string& name, int depth);
-  // Whether a position depends on what is read from memory.
-  bool DependsOnReads(const std::vector<Index>& at) const;
+  // What a position depends on that is read from memory; not what those reads depend on.
+  std::vector<IndexVar> ReadsIn(const std::vector<Index>& at) const;
 
   const Var& var(IndexVar v) const { return vars_[v]; }
   // Replaces dims by the loop variable, its quotients and its remainders, which source can express.
@@ -106,7 +106,7 @@ class IndexSpace {
     Index quotient, remainder;
   };
 
-  bool DependsOnReads(const Index& index) const;
+  void AddReads(const Index& index, std::vector<IndexVar>* reads) const;
   IndexVar Intern(Var::Kind kind, const Index& of, int64_t divisor);
   Split SplitBy(const Index& index, int64_t divisor);
   Index Run(const BoxDims& box, size_t first, size_t last);

@@ -45,6 +45,15 @@ Chain TakenOfSoftmax(int64_t rows, int64_t columns, int64_t taken) {
   return Finish(b, b.Binary(BinaryKind::kDiv, best, spread).value());
 }
 
+Chain TakenOfJoined(int64_t rows, int64_t columns, int64_t taken) {
+  ChainBuilder b;
+  const ValueId x = In(b, DType::kBF16, {rows, columns}), y = In(b, DType::kBF16, {rows, columns});
+  const ValueId both = b.Concat({x, y}, 1).value();
+  const ValueId found = b.Gather(both, In(b, DType::kS32, {rows, taken}), -1).value();
+  const ValueId z = In(b, DType::kF32, {rows, taken});
+  return Finish(b, b.Binary(BinaryKind::kAdd, z, b.Cast(found, DType::kF32).value()).value());
+}
+
 Chain RowsOfRows(int64_t columns, int64_t count) {
   ChainBuilder b;
   const ValueId x = In(b, DType::kBF16, {0, columns});
@@ -90,6 +99,9 @@ std::vector<GatherGraph> GatherGraphs() {
   for (const int64_t taken : {1, 3, 8}) {
     add(absl::StrCat("taken ", taken), TakenOfSoftmax(0, 24, taken), 13);
     add(absl::StrCat("taken of 129 ", taken), TakenOfSoftmax(5, 129, taken), 0);
+  }
+  for (const int64_t taken : {1, 8}) {
+    add(absl::StrCat("joined ", taken), TakenOfJoined(0, 24, taken), 13);
   }
   for (const int64_t columns : {64, 7}) {
     add(absl::StrCat("rows of rows ", columns), RowsOfRows(columns, 5), 29);

@@ -18,6 +18,9 @@ Chain Embedding(int64_t rows, int64_t vocabulary, int64_t columns, DType dtype);
 // sum. bf16 to f32.
 Chain TakenOfSoftmax(int64_t rows, int64_t columns, int64_t taken);
 
+// z + what ids [rows, taken] of s32 name in [x, y] of bf16 x and y[rows, columns]. bf16 to f32.
+Chain TakenOfJoined(int64_t rows, int64_t columns, int64_t taken);
+
 // rmsnorm of the rows of x[M, columns] that `count` ids of s64 name: the last one of each sequence.
 Chain RowsOfRows(int64_t columns, int64_t count);
 

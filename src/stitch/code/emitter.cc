@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "src/base/status.h"
 #include "src/stitch/along.h"
 #include "src/stitch/code/index_text.h"
@@ -51,7 +52,7 @@ Index StitchEmitter::Address(const Position& at, const std::vector<Stride>& stri
 
 // What lies where an id says is read again: the id's name is known in its own scope alone.
 void StitchEmitter::NoteUse(std::map<ElementKey, std::set<int>>& uses, const ElementKey& key) {
-  if (space().DependsOnReads(key.second)) return;
+  if (!space().ReadsIn(key.second).empty()) return;
   uses[key].insert(pass_);
 }
 
@@ -274,6 +275,13 @@ absl::StatusOr<Emitted> StitchEmitter::JoinedOneByOne(ValueId id, const Position
   for (const Index& index : at) {
     moved.push_back(space().WithLoop(space().Canonical(index), all, one));
   }
+  for (const IndexVar read : space().ReadsIn(Canonical(at))) {
+    const IndexVar of_one = space().WithLoop(Index::Of(read), all, one).terms()[0].first;
+    const std::string each = space().var(read).name;
+    if (of_one == read) continue;
+    space().NameRead(of_one, absl::StrReplaceAll(each, {{"[e]", absl::StrCat("[", counter, "]")}}),
+                     depth + 1);
+  }
   SetVectors(one, 1);
   OpenScope();
   const absl::StatusOr<Emitted> value = Joined(id, moved);
@@ -305,7 +313,8 @@ absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) 
   const Emitted place =
       Declare("long long", absl::StrCat("place_of(", ids.Each(), ", ", count, ")"), ids.vector,
               ids.depth, ids.of_unit);
-  space().NameRead(read, place.Each(), place.depth);
+  const bool one = place.vector && width() == 1;  // is named outside of loops over elements, too
+  space().NameRead(read, one ? absl::StrCat(place.name, "[0]") : place.Each(), place.depth);
   const Position from = PullPosition(body_, op, 0, at, space());
   SINTER_ASSIGN_OR_RETURN(const Emitted x, extent.symbolic ? ReadIfRows(op.operands[0], from)
                                                            : Pull(op.operands[0], from));

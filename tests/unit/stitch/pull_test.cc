@@ -279,8 +279,8 @@ TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
   const IndexVar read = ReadOfGather(chain, op, at, space);
   EXPECT_EQ(ReadOfGather(chain, op, at, space), read) << "one variable for one place";
   const Position from = PullPosition(chain, op, 0, at, space);
-  EXPECT_TRUE(space.DependsOnReads(from));
-  EXPECT_FALSE(space.DependsOnReads(at));
+  EXPECT_EQ(space.ReadsIn(from), std::vector<IndexVar>{read});
+  EXPECT_TRUE(space.ReadsIn(at).empty());
   EXPECT_TRUE(space.MovesWith(from[0], n));
   EXPECT_EQ(space.Depth(from[0]), 2);
   const Index linear = LinearIndex(chain.op(op.operands[0]).type.dims, from);

@@ -334,6 +334,10 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
   }
+  for (const int width : {1, 2, 8}) {
+    cases.AddWide("taken of joined", testing::TakenOfJoined(16, 24, 8), width);
+    cases.AddWide("taken", testing::TakenOfSoftmax(5, 40, 8), width);
+  }
   cases.AddForced("taken", testing::TakenOfSoftmax(0, 24, 3), 13, 6);
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();
