@@ -12,6 +12,7 @@
 #include "src/base/status.h"
 #include "src/engine/parallel.h"
 #include "src/engine/verify.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
@@ -45,7 +46,7 @@ std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKer
 // Most rows of a launch of kernel `i`: what a check of the plan says of its code.
 int64_t RowsAt(const Plan& plan, size_t i) {
   const KernelSpec& spec = plan.kernels[i].spec;
-  return spec.stitch == nullptr ? spec.sequence.rows() : plan.bucket;
+  return spec.family->Rows(spec, plan.bucket);
 }
 
 bool IsChecked(const LoadedPlan& plan, size_t i) {

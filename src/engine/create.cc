@@ -7,8 +7,7 @@
 #include "src/fusion/replacement.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
-#include "src/product/code/kernel_source.h"
-#include "src/stitch/code/stitch_source.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 
@@ -23,9 +22,7 @@ std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSin
     return Generate(spec, model);
   };
   hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
-  hooks.entry = [](const KernelCode& code) {
-    return code.stitch == nullptr ? EntryName(code.product.schedule) : std::string(kStitchEntry);
-  };
+  hooks.entry = [](const KernelCode& code) { return code.family->Entry(code); };
   hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
   return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }

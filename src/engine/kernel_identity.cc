@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "src/base/codec.h"
 #include "src/base/reached_headers.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
@@ -75,7 +76,7 @@ std::string TextRead(const CompileRequest& request) {
 Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel) {
   ByteWriter w;
   w.Bytes("sinter kernel 2");
-  w.Bytes(spec.stitch != nullptr ? "" : spec.sequence.ToString());
+  w.Bytes(spec.family->IdentityText(spec));
   w.Bytes(ScheduleText(spec));
   w.Bytes(TextRead(kernel.request));
   w.Bytes(kernel.request.arch);

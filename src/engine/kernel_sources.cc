@@ -1,35 +1,20 @@
 #include "src/engine/kernel_sources.h"
 
 #include "src/base/codec.h"
-#include "src/base/launch_recipe.h"
 #include "src/base/status.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint64_t kWidestAccess =
-    16;  // bytes: a source knows whether an offset is a multiple of it
-
-// Equal keys have equal sources. Not the kernel's code: that of a stitched kernel needs its
-// program.
+// Equal keys have equal sources.
 std::string KeyOf(const KernelSpec& spec) {
   ByteWriter w;
-  w.U8(static_cast<uint8_t>(spec.family));
+  w.U8(spec.family->number());
   w.U8(spec.batch_invariant);
-  w.U8(spec.stand_in);
+  w.U8(spec.family->IsStandIn());
   w.Bytes(ScheduleBytes(spec));
-  if (spec.stitch != nullptr) {
-    w.Raw(spec.stitch->body.CanonicalDigest().View());
-    return w.Take();
-  }
-  w.Bytes(spec.sequence.Canonical());
-  w.U8(spec.constant_weights);
-  for (const OperandBinding& operand : spec.operands) {
-    w.U32(static_cast<uint32_t>(operand.role));
-    w.I64(operand.row_stride);
-    w.U64(operand.offset_bytes % kWidestAccess);
-    w.U8(operand.buffer == kWorkspaceBuffer);
-  }
+  spec.family->WriteSourceKey(spec, w);
   return w.Take();
 }
 

@@ -8,27 +8,12 @@
 #include "src/base/codec.h"
 #include "src/chain/buckets.h"
 #include "src/engine/plan_record.h"
+#include "src/plan/family.h"
 #include "src/product/matcher.h"
 #include "src/reference/rows.h"
-#include "src/stitch/program.h"
 
 namespace sinter {
 namespace {
-
-// Whether it numbers rows: a piece's rows would begin at 0 again.
-bool CountsRows(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
-    return op.kind == OpKind::kIota && op.type.dims[static_cast<size_t>(op.axis)].symbolic;
-  });
-}
-
-// Whether it takes rows by ids from all M of them.
-bool TakesAnyRow(const Chain& body) {
-  return std::any_of(body.ops().begin(), body.ops().end(), [&](const Op& op) {
-    return op.kind == OpKind::kGather && op.axis == 0 &&
-           SymbolicAxis(body.op(op.operands[0]).type.dims) == 0;
-  });
-}
 
 // Whether an output without M is made of what it overwrites: each piece would do it again.
 bool ChangesInPlace(const Chain& chain) {
@@ -44,65 +29,30 @@ bool ChangesInPlace(const Chain& chain) {
 bool MixesRows(const Chain& chain, const Plan& plan) {
   if (ChangesInPlace(chain)) return true;
   for (const PlannedKernel& kernel : plan.kernels) {
-    if (kernel.spec.stitch == nullptr) continue;
-    const StitchSpec& stitch = *kernel.spec.stitch;
-    if (CountsRows(stitch.body) || TakesAnyRow(stitch.body)) return true;
-    const absl::StatusOr<StitchProgram> program =
-        MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
-    if (program.ok() && program->units_symbolic && program->phases.size() > 1) return true;
+    if (kernel.spec.family->MixesRows(kernel.spec)) return true;
   }
   return false;
 }
 
 RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
-  const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.stitch != nullptr;
+  const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.family->TakesAnyRows();
   const int64_t largest = LargestBucketOf(chain);
   const bool open = plan.bucket == largest && (any || !MixesRows(chain, plan));
   return {any ? kMaxExtent : largest, open ? kMaxExtent : plan.bucket};
 }
 
-using Place = std::pair<int, uint64_t>;  // a buffer and an offset in it
-
-// What a kernel reads and writes of values without M.
-struct ConstantPlaces {
-  std::vector<Place> reads, writes;
-};
-
-ConstantPlaces PlacesOfStitch(const StitchSpec& stitch) {
-  ConstantPlaces places;
-  const Chain& body = stitch.body;
-  for (int i = 0; i < body.num_inputs() + body.num_outputs(); ++i) {
-    const int output = i - body.num_inputs();
-    const TensorType& type = output < 0 ? body.input_op(i).type : body.output_type(output);
-    if (SymbolicAxis(type.dims) >= 0) continue;
-    const StitchOperand& operand = stitch.operands[static_cast<size_t>(i)];
-    (output < 0 ? places.reads : places.writes).emplace_back(operand.buffer, operand.offset_bytes);
-  }
-  return places;
-}
-
-ConstantPlaces PlacesOf(const KernelSpec& spec) {
-  if (spec.stitch != nullptr) return PlacesOfStitch(*spec.stitch);
-  ConstantPlaces places;
-  if (!spec.constant_rows) return places;  // all that it writes has rows of M
-  for (const OperandBinding& operand : spec.operands) {
-    const bool result = operand.role == Role::kOut || operand.role == Role::kScaleOut;
-    (result ? places.writes : places.reads).emplace_back(operand.buffer, operand.offset_bytes);
-  }
-  return places;
-}
-
 // LoadedPlan::without_rows: from the outputs back to what their values are made of.
 std::vector<size_t> KernelsWithoutRows(const Chain& chain, const Plan& plan) {
-  std::set<Place> needed;
+  std::set<ConstantPlaces::Place> needed;
   for (int i = 0; i < chain.num_outputs(); ++i) {
     if (SymbolicAxis(chain.output_type(i).dims) < 0) needed.insert({chain.num_inputs() + i, 0});
   }
   std::vector<size_t> kernels;
   for (size_t i = plan.kernels.size(); i-- > 0 && !needed.empty();) {
-    const ConstantPlaces places = PlacesOf(plan.kernels[i].spec);
+    const KernelSpec& spec = plan.kernels[i].spec;
+    const ConstantPlaces places = spec.family->PlacesOf(spec);
     size_t made = 0;
-    for (const Place& place : places.writes) made += needed.erase(place);
+    for (const ConstantPlaces::Place& place : places.writes) made += needed.erase(place);
     if (made == 0) continue;
     kernels.push_back(i);
     needed.insert(places.reads.begin(), places.reads.end());

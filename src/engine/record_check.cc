@@ -8,6 +8,7 @@
 #include "cache/key/key.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
+#include "src/plan/family.h"
 #include "src/product/matcher.h"
 
 namespace sinter {
@@ -97,9 +98,8 @@ absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
     unfused = true;
     for (const PlannedKernel& kernel : variant.plan.kernels) {
       const KernelSpec& spec = kernel.spec;
-      const bool joined =
-          spec.stitch == nullptr ? spec.sequence.size() > 1 : !spec.stitch->parts.empty();
-      if (joined) return absl::DataLossError("plan record: its unfused plan is fused");
+      if (!spec.family->IsJoined(spec)) continue;
+      return absl::DataLossError("plan record: its unfused plan is fused");
     }
   }
   if (unfused || !MatchProducts(chain).ok()) return absl::OkStatus();

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "cache/key/key.h"
 #include "src/base/device_model.h"
-#include "src/plan/kernel_code.h"
+#include "src/plan/family.h"
 #include "src/product/matcher.h"
 
 namespace sinter {
@@ -111,8 +111,8 @@ RecordStory KernelStory(absl::string_view bytes) {
   story.device = key->arch;
   const absl::StatusOr<KernelCode> code = ReadCode(key->code, key->schedule);
   if (!code.ok()) return story;
-  const std::string what =
-      code->stitch == nullptr ? code->ProblemText() : ChainStory(*code->stitch->body);
+  const Chain* const body = code->family->BodyOf(*code);
+  const std::string what = body == nullptr ? code->ProblemText() : ChainStory(*body);
   story.what = absl::StrCat(NameOf(code->family), ": ", what, " [", code->ScheduleText(), "]");
   return story;
 }

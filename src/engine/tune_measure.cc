@@ -8,6 +8,7 @@
 #include "src/engine/kernel_swaps.h"
 #include "src/engine/time_in_turns.h"
 #include "src/engine/tune_session.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
@@ -118,10 +119,10 @@ absl::Status Tuner::TryKernels(Session& session) {
 absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   if (!session.control.Check("measuring").ok()) return absl::OkStatus();  // what there is decides
   const size_t begin = session.trials.size();
-  // Predictions of stitched kernels are the least sure: all that planning offers is tried.
-  const bool stitched = plan.kernels[kernel].spec.family == KernelFamily::kStitch;
+  // Where predictions are the least sure all that planning offers is tried.
+  const bool all = plan.kernels[kernel].spec.family->MeasuresAll();
   const size_t limit =
-      stitched ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
+      all ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
   const PlanAssembly assemble =
       core_->AssemblyOf(session.request.planned(), session.request.bucket, core_->ports.model,
                         {session.request.batch_invariant, session.request.allow_cooperative});

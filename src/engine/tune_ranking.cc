@@ -8,7 +8,7 @@
 #include "src/engine/kernel_swaps.h"
 #include "src/engine/plan_builder.h"
 #include "src/engine/plan_record.h"
-#include "src/product/dataflow/dataflow.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
@@ -20,8 +20,7 @@ constexpr double kWorthTrying = 1.3;
 // With a kernel that planning by prediction may leave out.
 bool IsForTuning(const Plan& plan) {
   return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
-    return kernel.spec.family == KernelFamily::kStitch ||
-           RowOf(kernel.spec.schedule).offered == Offered::kTuning;
+    return kernel.spec.family->IsForTuning(kernel.spec);
   });
 }
 

@@ -6,11 +6,11 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/chain_parts.h"
-#include "src/fusion/launch_check.h"
 #include "src/fusion/order_check.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/refuse_fit.h"
 #include "src/fusion/run_operands.h"
+#include "src/plan/family.h"
 #include "src/stitch/body_work.h"
 
 namespace sinter {
@@ -25,8 +25,8 @@ class Assembly::Maker {
     std::vector<PlanStep> steps;
     for (size_t i = 0; i < decisions.kernels.size(); ++i) {
       const KernelDecision& kernel = decisions.kernels[i];
-      const absl::Status status =
-          kernel.products > 0 ? AddProducts(kernel, &steps) : AddStitch(kernel, &steps);
+      const absl::Status status = kernel.family == &ProductFamily() ? AddProducts(kernel, &steps)
+                                                                    : AddStitch(kernel, &steps);
       if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
     }
     SINTER_RETURN_IF_ERROR(CheckRunEnds(steps));
@@ -48,7 +48,7 @@ class Assembly::Maker {
     if (segment.end() > run->matched.size()) {
       return RefuseFit("product ", segment.end() - 1, " of a run of ", run->matched.size());
     }
-    if (segment.count > 2 ||
+    if (segment.count < 1 || segment.count > 2 ||
         (segment.count == 2 && !CanPair(run->matched.sequence, segment.begin))) {
       return RefuseFit("products ", segment.begin, " to ", segment.end() - 1,
                        " of a run share no kernel");
@@ -87,17 +87,12 @@ class Assembly::Maker {
     step.spec->schedule = kernel.stitch;
     step.spec->parts = kernel.parts;
     KernelSpec spec;
-    spec.family = KernelFamily::kStitch;
+    spec.family = &StitchFamily();
     spec.stitch = step.spec;
     spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
-    if (!kernel.parts.empty()) {
-      SINTER_RETURN_IF_ERROR(CheckParts(step.spec->body, kernel.stitch, kernel.parts, &budget_));
-    }
     SINTER_ASSIGN_OR_RETURN(KernelCode code, CodeOf(spec));
-    if (code.stitch->program != nullptr) {
-      SINTER_RETURN_IF_ERROR(budget_.Take(code.stitch->program->visits));
-    }
-    SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch, CheckLaunch(spec, code, of_.model_));
+    SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch,
+                            spec.family->Check(spec, code, of_.model_, &budget_));
     SINTER_RETURN_IF_ERROR(CheckWaiting(launch.cooperative));
     step.stitch.scratch_bytes = launch.scratch_bytes;
     codes_.emplace(step.spec.get(), std::move(code));
@@ -150,7 +145,7 @@ class Assembly::Maker {
       kernel.measured_us = decisions.kernels[i].measured_us;
       kernel.spec.batch_invariant = of_.request_.batch_invariant && of_.chain_.UsesM();
       const auto code = codes_.find(kernel.spec.stitch.get());
-      if (kernel.spec.stitch != nullptr && code != codes_.end()) {
+      if (code != codes_.end()) {
         assembled.codes.push_back(std::move(code->second));
         continue;
       }
@@ -161,17 +156,12 @@ class Assembly::Maker {
     return assembled;
   }
 
-  // A lone stitched kernel may be launched with more rows than its workspace is laid out for.
+  // A lone kernel may be launched with more rows than its workspace is laid out for.
   static absl::Status CheckLone(const Plan& plan) {
     const KernelSpec& first = plan.kernels.front().spec;
-    if (plan.kernels.size() > 1 || first.stitch == nullptr) return absl::OkStatus();
-    for (size_t i = static_cast<size_t>(first.stitch->body.num_inputs());
-         i < first.stitch->operands.size(); ++i) {
-      if (first.stitch->operands[i].buffer == kWorkspaceBuffer) {
-        return RefuseFit("a result is left in the workspace to no kernel");
-      }
-    }
-    return absl::OkStatus();
+    if (plan.kernels.size() > 1 || !first.family->TakesAnyRows()) return absl::OkStatus();
+    if (!first.family->LeavesInWorkspace(first)) return absl::OkStatus();
+    return RefuseFit("a result is left in the workspace to no kernel");
   }
 
   const Assembly& of_;

@@ -38,7 +38,7 @@ struct AssembledPlan {
 // - every op is computed by one kernel, behind the kernels that it needs;
 // - a kernel of products has one product of a run, or two that may share a kernel; those of a run
 //   follow one another;
-// - a schedule is legal for its products or its body, on the chip (launch_check.h).
+// - a schedule is legal for its products or its body, on the chip (KernelFamily::Check).
 class Assembly {
  public:
   Assembly(const Chain& chain, int64_t bucket, const DeviceModel& model,

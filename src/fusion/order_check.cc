@@ -5,9 +5,9 @@
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/refuse_fit.h"
+#include "src/plan/family.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
-#include "src/product/row_order_check.h"
 
 namespace sinter {
 
@@ -15,8 +15,8 @@ absl::Status OrderCheck::CheckKernel(const KernelSpec& spec) const {
   if (spec.batch_invariant != batch_invariant_) {
     return RefuseFit("batch_invariant ", spec.batch_invariant, ", asked for is ", batch_invariant_);
   }
-  if (!batch_invariant_ || spec.stitch != nullptr) return absl::OkStatus();
-  const absl::Status order = CheckRowOrder(spec.sequence, spec.schedule);
+  if (!batch_invariant_) return absl::OkStatus();
+  const absl::Status order = spec.family->CheckRowOrder(spec);
   return order.ok() ? order : RefuseFit(order.message());
 }
 
@@ -37,10 +37,10 @@ absl::Status OrderCheck::Check(const Plan& plan) {
     const absl::Status status = CheckKernel(plan.kernels[i].spec);
     if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
   }
-  const bool stitched =
-      std::any_of(plan.kernels.begin(), plan.kernels.end(),
-                  [](const PlannedKernel& kernel) { return kernel.spec.stitch != nullptr; });
-  if (!batch_invariant_ || (!stitched && MatchProducts(chain_).ok())) return absl::OkStatus();
+  const bool chosen = std::any_of(
+      plan.kernels.begin(), plan.kernels.end(),
+      [](const PlannedKernel& kernel) { return kernel.spec.family->ChoosesRowOrder(); });
+  if (!batch_invariant_ || (!chosen && MatchProducts(chain_).ok())) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const std::string wanted, Wanted());
   return RowOrder(plan) == wanted ? absl::OkStatus()
                                   : RefuseFit("its rows are in another order than other buckets'");

@@ -107,7 +107,7 @@ class Assembler {
     }
     if (items_[static_cast<size_t>(scratch)].bytes > 0) spec->scratch_offset = OffsetOf(scratch);
     PlannedKernel kernel;
-    kernel.spec.family = KernelFamily::kStitch;
+    kernel.spec.family = &StitchFamily();
     if (spec->scratch_offset > 0) kernel.spec.workspace_flags_offset = kGridBarrierOffset;
     kernel.spec.stitch = std::move(spec);
     kernel.ops = step.body->ops;

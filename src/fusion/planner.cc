@@ -18,6 +18,7 @@
 #include "src/fusion/run_rankings.h"
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/search_costs.h"
+#include "src/plan/family.h"
 #include "src/plan/stand_in.h"
 #include "src/product/stand_in.h"
 #include "src/stitch/search/stitch_at_bucket.h"
@@ -378,10 +379,8 @@ class Planner {
     for (size_t i = 1; i < plan->kernels.size(); ++i) {
       const KernelSpec& before = plan->kernels[i - 1].spec;
       PlannedKernel& kernel = plan->kernels[i];
-      if (before.family != KernelFamily::kProduct || kernel.spec.family != KernelFamily::kStitch) {
-        continue;
-      }
-      if (!IsCode(before.sequence.element())) continue;
+      if (!kernel.spec.family->IsSlowBehindCodes()) continue;
+      if (!before.family->MultipliesCodes(before)) continue;
       kernel.prediction.fixed_us += model_.behind_codes_us;
       kernel.prediction.total_us += model_.behind_codes_us;
     }

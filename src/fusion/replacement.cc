@@ -9,6 +9,7 @@
 #include "src/fusion/chain_parts.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/refuse_fit.h"
+#include "src/plan/family.h"
 #include "src/product/search/search.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/packed_search.h"
@@ -20,19 +21,7 @@ namespace {
 using Kernels = std::vector<KernelDecision>;
 
 bool SameOps(const KernelDecision& a, const KernelDecision& b) {
-  return a.products == b.products && a.ops == b.ops;
-}
-
-// Whether both are compiled from one source, as far as decisions tell: grids are no part of it.
-bool SameSchedule(const KernelDecision& a, const KernelDecision& b) {
-  if (a.products > 0) {
-    Schedule x = a.schedule, y = b.schedule;
-    x.grid = y.grid = 0;
-    return x == y;
-  }
-  StitchSchedule x = a.stitch, y = b.stitch;
-  x.grid = y.grid = 1;
-  return x == y && a.parts == b.parts;
+  return a.family == b.family && a.products == b.products && a.ops == b.ops;
 }
 
 class Replacer {
@@ -50,7 +39,7 @@ class Replacer {
 
   // `behind`: another kernel of the plan stands before this one.
   absl::StatusOr<Kernels> Replace(const KernelDecision& kernel, bool behind) {
-    return kernel.products > 0 ? OfProducts(kernel, behind) : OfStitch(kernel);
+    return kernel.family == &ProductFamily() ? OfProducts(kernel, behind) : OfStitch(kernel);
   }
 
  private:
@@ -61,7 +50,7 @@ class Replacer {
   }
   bool IsRefused(const KernelDecision& kernel) const {
     return std::any_of(refused_.begin(), refused_.end(), [&](const KernelDecision& other) {
-      return SameOps(kernel, other) && SameSchedule(kernel, other);
+      return SameOps(kernel, other) && kernel.family->SameSource(kernel, other);
     });
   }
 
@@ -76,6 +65,7 @@ class Replacer {
     Kernels alone;
     for (int i = 0; i < kernel.products; ++i) {
       KernelDecision one;
+      one.family = kernel.family;
       one.ops = kernel.ops;
       one.ops.first += i;
       one.products = 1;

@@ -32,7 +32,6 @@ absl::StatusOr<GeneratedKernel> Generate(const KernelSpec& spec, const DeviceMod
 
 // The recipe alone, without source, of a spec that planning or Assembly made. INVALID_ARGUMENT or
 // FAILED_PRECONDITION naming the misfit.
-absl::StatusOr<LaunchRecipe> RecipeOf(const KernelCode& code, const KernelBinding& binding);
 absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec);
 
 // The device library's header that the source of `spec` includes: "kernels/product.cuh".

@@ -9,6 +9,8 @@
 #include "src/base/codec.h"
 #include "src/base/printable.h"
 #include "src/base/status.h"
+#include "src/plan/family.h"
+#include "src/plan/stitch_family.h"
 
 namespace sinter {
 namespace {
@@ -20,12 +22,10 @@ constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
 constexpr uint32_t kFused = 1, kBatchInvariant = 2, kNorms = 4, kGroups = 8;
 constexpr uint32_t kPlanFlags = 15;
-constexpr uint32_t kTurned = 1, kPacked = 2;
-constexpr int kProductsShift = 2;  // of a kernel's word, above its flags
-
-absl::Status Lost(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("plan record: ", what));
-}
+// A kernel's word: whether its ops are turned, the flags of its family's choice, and the family's
+// number. Products have 0, and flags; stitched kernels have 0 too, and no products.
+constexpr uint32_t kTurned = 1;
+constexpr int kFamilyShift = 16;
 
 template <typename P, typename F>
 void ForEachFigure(P& p, F&& f) {
@@ -37,33 +37,44 @@ void ForEachFigure(P& p, F&& f) {
 
 absl::StatusOr<double> ReadFigure(ByteReader& r) {
   const double v = r.F64();
-  if (!std::isfinite(v) || v < 0) return Lost("a figure is negative or not finite");
+  if (!std::isfinite(v) || v < 0) return LostDecision("a figure is negative or not finite");
   return v;
 }
 
 absl::StatusOr<std::string> ReadText(ByteReader& r) {
   const absl::string_view text = r.Bytes();
-  if (text.size() > kMaxText) return Lost(absl::StrCat("text of ", text.size(), " bytes"));
-  if (Printable(text) != text) return Lost("a text that is not one printable line");
+  if (text.size() > kMaxText) return LostDecision(absl::StrCat("text of ", text.size(), " bytes"));
+  if (Printable(text) != text) return LostDecision("a text that is not one printable line");
   return std::string(text);
 }
 
 absl::StatusOr<Digest> ReadDigest(ByteReader& r) {
   Digest digest;
   const absl::string_view bytes = r.Raw(digest.bytes.size());
-  if (!r.ok()) return Lost("truncated");
+  if (!r.ok()) return LostDecision("truncated");
   std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
   return digest;
 }
 
+uint32_t WordOf(const KernelDecision& kernel) {
+  const uint32_t number = kernel.family == &StitchFamily() ? 0 : kernel.family->number();
+  return number << kFamilyShift | kernel.family->ChoiceFlags(kernel) |
+         (kernel.ops.turned ? kTurned : 0);
+}
+
+// Null when there is none.
+const KernelFamily* FamilyOfChoice(uint32_t word) {
+  const uint32_t number = word >> kFamilyShift;
+  if (number > 0) return FamilyOfNumber(number);
+  return (word & kChoiceFlags) > kPackedChoice ? &ProductFamily() : &StitchFamily();
+}
+
 void WriteKernel(const KernelDecision& kernel, ByteWriter& w) {
-  w.U32(static_cast<uint32_t>(kernel.products) << kProductsShift |
-        (kernel.ops.turned ? kTurned : 0) | (kernel.parts.empty() ? 0 : kPacked));
+  w.U32(WordOf(kernel));
   w.U32(static_cast<uint32_t>(kernel.ops.first));
   w.U32(static_cast<uint32_t>(kernel.ops.values.size()));
   for (const ValueId value : kernel.ops.values) w.U32(static_cast<uint32_t>(value));
-  w.Bytes(kernel.products > 0 ? kernel.schedule.Canonical() : kernel.stitch.Canonical());
-  if (!kernel.parts.empty()) WriteParts(kernel.parts, w);
+  kernel.family->WriteChoice(kernel, w);
   ForEachFigure(kernel.prediction, [&](const double& v) { w.F64(v); });
   w.Bytes(kernel.prediction.bound);
   w.F64(kernel.measured_us);
@@ -72,14 +83,14 @@ void WriteKernel(const KernelDecision& kernel, ByteWriter& w) {
 absl::Status ReadOps(ByteReader& r, KernelOps* ops) {
   const uint32_t first = r.U32(), values = r.U32();
   if (!r.ok() || values < 1 || values > r.remaining() / sizeof(uint32_t)) {
-    return Lost(absl::StrCat("a kernel of ", values, " values"));
+    return LostDecision(absl::StrCat("a kernel of ", values, " values"));
   }
-  if (first > kMaxKernels) return Lost(absl::StrCat("product ", first));
+  if (first > kMaxKernels) return LostDecision(absl::StrCat("product ", first));
   ops->first = static_cast<int>(first);
   for (uint32_t i = 0; i < values; ++i) {
     const uint32_t value = r.U32();
     if (value > static_cast<uint32_t>(std::numeric_limits<ValueId>::max())) {
-      return Lost(absl::StrCat("value ", value));
+      return LostDecision(absl::StrCat("value ", value));
     }
     ops->values.push_back(static_cast<ValueId>(value));
   }
@@ -88,25 +99,14 @@ absl::Status ReadOps(ByteReader& r, KernelOps* ops) {
 
 absl::StatusOr<KernelDecision> ReadKernel(ByteReader& r) {
   KernelDecision kernel;
-  const uint32_t word = r.U32(), products = word >> kProductsShift;
-  if (products > static_cast<uint32_t>(kMaxKernelProducts)) {
-    return Lost(absl::StrCat("a kernel of ", products, " products"));
+  const uint32_t word = r.U32();
+  kernel.family = FamilyOfChoice(word);
+  if (kernel.family == nullptr) {
+    return LostDecision(absl::StrCat("a kernel of family ", word >> kFamilyShift));
   }
-  if (products > 0 && (word & (kTurned | kPacked)) != 0) return Lost("flags of a product");
-  kernel.products = static_cast<int>(products);
   kernel.ops.turned = (word & kTurned) != 0;
   SINTER_RETURN_IF_ERROR(ReadOps(r, &kernel.ops));
-  if (products == 0 && kernel.ops.first != 0) return Lost("a first product of a stitched kernel");
-  const absl::string_view schedule = r.Bytes();
-  if (products > 0) {
-    SINTER_ASSIGN_OR_RETURN(kernel.schedule, Schedule::FromCanonical(schedule));
-  } else {
-    SINTER_ASSIGN_OR_RETURN(kernel.stitch, StitchSchedule::FromCanonical(schedule));
-  }
-  if ((word & kPacked) != 0) {
-    SINTER_ASSIGN_OR_RETURN(kernel.parts, ReadParts(r));
-    if (kernel.parts.empty()) return Lost("a packed kernel without parts");
-  }
+  SINTER_RETURN_IF_ERROR(kernel.family->ReadChoice(word & kChoiceFlags, r, &kernel));
   absl::Status status;
   ForEachFigure(kernel.prediction, [&](double& v) {
     absl::StatusOr<double> figure = ReadFigure(r);
@@ -130,6 +130,10 @@ absl::StatusOr<Candidate> ReadCandidate(ByteReader& r) {
 
 }  // namespace
 
+absl::Status LostDecision(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("plan record: ", what));
+}
+
 Decisions DecisionsOf(const Plan& plan) {
   Decisions decisions;
   decisions.fused = plan.fused;
@@ -139,13 +143,8 @@ Decisions DecisionsOf(const Plan& plan) {
   for (const PlannedKernel& kernel : plan.kernels) {
     KernelDecision decision;
     decision.ops = kernel.ops;
-    if (kernel.spec.stitch != nullptr) {
-      decision.stitch = kernel.spec.stitch->schedule;
-      decision.parts = kernel.spec.stitch->parts;
-    } else {
-      decision.products = kernel.spec.sequence.size();
-      decision.schedule = kernel.spec.schedule;
-    }
+    decision.family = kernel.spec.family;
+    kernel.spec.family->Decide(kernel.spec, &decision);
     decision.prediction = kernel.prediction;
     decision.measured_us = kernel.measured_us;
     decisions.kernels.push_back(std::move(decision));
@@ -177,12 +176,12 @@ std::string EncodeDecisions(const Decisions& d) {
 
 absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes) {
   ByteReader r(bytes);
-  if (r.U32() != kMagic) return Lost("wrong magic");
+  if (r.U32() != kMagic) return LostDecision("wrong magic");
   const uint32_t format = r.U32();
-  if (format != kFormat) return Lost(absl::StrCat("format ", format, " is not ", kFormat));
+  if (format != kFormat) return LostDecision(absl::StrCat("format ", format, " is not ", kFormat));
   Decisions d;
   const uint32_t flags = r.U32();
-  if (flags > kPlanFlags) return Lost(absl::StrCat("flags ", flags));
+  if (flags > kPlanFlags) return LostDecision(absl::StrCat("flags ", flags));
   d.fused = (flags & kFused) != 0;
   d.batch_invariant = (flags & kBatchInvariant) != 0;
   d.absorbed.norms = (flags & kNorms) != 0;
@@ -190,19 +189,19 @@ absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes) {
   d.bucket = r.I64();
   SINTER_ASSIGN_OR_RETURN(d.note, ReadText(r));
   const uint32_t kernels = r.U32();
-  if (kernels < 1 || kernels > kMaxKernels) return Lost(absl::StrCat(kernels, " kernels"));
+  if (kernels < 1 || kernels > kMaxKernels) return LostDecision(absl::StrCat(kernels, " kernels"));
   for (uint32_t i = 0; i < kernels; ++i) {
     SINTER_ASSIGN_OR_RETURN(KernelDecision kernel, ReadKernel(r));
     d.kernels.push_back(std::move(kernel));
   }
   const uint32_t runners_up = r.U32();
-  if (runners_up > kMaxRunnersUp) return Lost(absl::StrCat(runners_up, " runners-up"));
+  if (runners_up > kMaxRunnersUp) return LostDecision(absl::StrCat(runners_up, " runners-up"));
   for (uint32_t i = 0; i < runners_up; ++i) {
     SINTER_ASSIGN_OR_RETURN(Candidate candidate, ReadCandidate(r));
     d.runners_up.push_back(std::move(candidate));
   }
   SINTER_RETURN_IF_ERROR(r.Finish("plan record"));
-  if (EncodeDecisions(d) != bytes) return Lost("a field is written otherwise");
+  if (EncodeDecisions(d) != bytes) return LostDecision("a field is written otherwise");
   return d;
 }
 

@@ -15,12 +15,14 @@
 namespace sinter {
 
 struct KernelDecision {
+  const KernelFamily* family = &StitchFamily();
   KernelOps ops;
-  int products = 0;   // of its run; 0: a stitched kernel
+  int products = 0;   // of products: how many of its run
   Schedule schedule;  // of products
   // Of a stitched kernel; of a packed one the common launch and the parts.
   StitchSchedule stitch;
   std::vector<StitchPart> parts;
+  std::string own;  // of any other family: its choice as bytes
   Prediction prediction;
   double measured_us = 0;  // 0 unless tuned
 };
@@ -37,6 +39,9 @@ struct Decisions {
 
 // Of a plan that needs a compiler: none of stand-ins.
 Decisions DecisionsOf(const Plan& plan);
+
+// DATA_LOSS of the bytes of decisions.
+absl::Status LostDecision(absl::string_view what);
 
 std::string EncodeDecisions(const Decisions& decisions);
 // Trusts nothing: DATA_LOSS unless `bytes` are those of decisions whose fields are within their

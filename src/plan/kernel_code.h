@@ -1,9 +1,10 @@
-// KernelCode: what is compiled. KernelBinding: buffers, offsets, rows and grid of a kernel in a
-// plan. A KernelSpec is both. Kernels of equal code are compiled, stored and loaded once, at
-// however many positions of plans they are.
+// KernelCode: what is compiled of a KernelSpec. The rest of a spec is its binding: buffers,
+// offsets, rows and grid. Kernels of equal code are compiled, stored and loaded once, at however
+// many positions of plans they are.
 #ifndef SINTER_SRC_PLAN_KERNEL_CODE_H_
 #define SINTER_SRC_PLAN_KERNEL_CODE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,10 +19,11 @@ namespace sinter {
 
 // The source is a function of this alone. Immutable once made; any thread may read it.
 struct KernelCode {
-  KernelFamily family = KernelFamily::kProduct;
+  const KernelFamily* family = &ProductFamily();
   bool batch_invariant = false;              // a compiler option; the source does not depend on it
-  ProductCode product;                       // of family kProduct
-  std::shared_ptr<const StitchCode> stitch;  // of family kStitch
+  ProductCode product;                       // of products
+  std::shared_ptr<const StitchCode> stitch;  // of stitched kernels
+  std::shared_ptr<const void> own;           // of any other family, which alone knows its type
 
   // Versioned bytes without the schedule. Equal Bytes and equal ScheduleBytes mean equal source.
   std::string Bytes() const;
@@ -32,21 +34,20 @@ struct KernelCode {
   std::string ScheduleText() const;
 };
 
-// What a kernel's launch needs besides its code.
-struct KernelBinding {
-  ProductBinding product;  // of family kProduct
-  StitchBinding stitch;    // of family kStitch
-};
+// The first word of Bytes, for the families that are older than their numbers.
+constexpr uint32_t kTwoProductsWord = 1, kStitchWord = 2, kOneProductWord = 3;
 
 // INVALID_ARGUMENT or FAILED_PRECONDITION for a stitched kernel without a body, or with a body that
 // its schedule cannot compute. Does not copy the body.
 absl::StatusOr<KernelCode> CodeOf(const KernelSpec& spec);
-KernelBinding BindingOf(const KernelSpec& spec);
 // Of each kernel of a plan. An error names the kernel.
 absl::StatusOr<std::vector<KernelCode>> CodesOf(const Plan& plan);
 
 // The compiler options of a kernel, for all but test builds.
 std::vector<std::string> CompileOptionsOf(const KernelSpec& spec);
+
+// DATA_LOSS of the bytes of a code.
+absl::Status LostCode(absl::string_view what);
 
 // Decodes Bytes and ScheduleBytes, for people to read; no source is made from the result. DATA_LOSS
 // on damage. Trusts nothing.

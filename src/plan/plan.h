@@ -19,13 +19,15 @@
 
 namespace sinter {
 
-enum class KernelFamily : uint8_t { kProduct, kStitch };
-absl::string_view NameOf(KernelFamily family);
+class KernelFamily;  // family.h
+const KernelFamily& ProductFamily();
+const KernelFamily& StitchFamily();
+absl::string_view NameOf(const KernelFamily* family);  // "product"
 
 // One kernel of a plan as planning makes it: code and binding (kernel_code.h) together.
 struct KernelSpec {
-  KernelFamily family = KernelFamily::kProduct;
-  ProductSequence sequence;  // one or two products
+  const KernelFamily* family = &ProductFamily();  // answers what is asked of the kernel; static
+  ProductSequence sequence;                       // one or two products
   Schedule schedule;
   std::vector<OperandBinding> operands;
   uint64_t workspace_flags_offset = 0;  // ready flags; the grid barrier of a stitch kernel
@@ -35,11 +37,10 @@ struct KernelSpec {
   // Compiled without fused multiply-adds, and with the row order that plans of all buckets share
   // (row_order.h).
   bool batch_invariant = false;
-  // The kernel comes with the library and is not compiled (src/product/stand_in.h,
-  // src/stitch/rows).
-  bool stand_in = false;
-  std::shared_ptr<const StitchSpec> stitch;  // family kStitch, which does not use sequence,
-                                             // schedule, operands and constant_weights
+  // Of stitched kernels, which use no sequence, schedule, operands and constant_weights.
+  std::shared_ptr<const StitchSpec> stitch;
+  std::shared_ptr<const void> own;  // of any other family, which alone knows its type; immutable
+
   bool operator==(const KernelSpec& o) const;
 };
 
@@ -111,7 +112,7 @@ struct Plan {
   // Whether all kernels are: a row's bits then do not depend on the number of rows.
   bool IsBatchInvariant() const;
   // Whether its kernels are stand-ins: all, or none.
-  bool IsStandIn() const { return !kernels.empty() && kernels.front().spec.stand_in; }
+  bool IsStandIn() const;
   // Whether any kernel's rows depend on M: false for a chain of constant extents.
   bool UsesM() const;
   std::string ToText() const;  // one screen

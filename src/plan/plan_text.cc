@@ -7,62 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "src/base/launch_recipe.h"
 #include "src/base/printable.h"
-#include "src/draw/units.h"
-#include "src/plan/plan.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
 
 constexpr size_t kShownRunnersUp = 3;
 constexpr size_t kShownSchedules = 4;  // of a candidate
-
-std::string BindingText(const OperandBinding& b) {
-  std::string text(NameOf(b.role));
-  absl::StrAppend(&text, "=", b.buffer == kWorkspaceBuffer ? "ws" : absl::StrCat("#", b.buffer));
-  if (b.offset_bytes > 0) absl::StrAppend(&text, "+", b.offset_bytes);
-  if (b.row_stride > 0) absl::StrAppend(&text, "/", b.row_stride);
-  return text;
-}
-
-std::string LaunchText(const KernelSpec& spec) {
-  const Schedule& s = spec.schedule;
-  const ScheduleSizes z = SizesOf(spec.sequence, s);
-  const std::string clusters =
-      s.cluster > 1
-          ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
-          : "";
-  return absl::StrFormat(
-      "  launch     %s%s, shared memory %s (%s of %s), accumulators %d\n"
-      "  operands   %s\n",
-      Counted(s.grid, "block"), clusters, SizeText(static_cast<double>(z.shared_bytes)),
-      Counted(s.stages, "stage"), SizeText(static_cast<double>(z.stage_bytes)), z.accumulators,
-      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
-        absl::StrAppend(s, BindingText(b));
-      }));
-}
-
-std::string BufferText(const StitchOperand& operand) {
-  if (operand.buffer == kWorkspaceBuffer) return absl::StrCat("ws+", operand.offset_bytes);
-  return absl::StrCat("#", operand.buffer);
-}
-
-// "  reads #0 bf16[M,4096] ..", "  writes ..": one line each, for any number of operands.
-std::string StitchText(const StitchSpec& spec) {
-  std::vector<std::string> reads, writes;
-  const int inputs = spec.body.num_inputs();
-  for (size_t i = 0; i < spec.operands.size(); i++) {
-    const int n = static_cast<int>(i);
-    const TensorType& type =
-        n < inputs ? spec.body.input_op(n).type : spec.body.output_type(n - inputs);
-    (n < inputs ? reads : writes)
-        .push_back(absl::StrCat(BufferText(spec.operands[i]), " ", sinter::ToString(type)));
-  }
-  return absl::StrCat("  reads      ", absl::StrJoin(reads, ", "), "\n  writes     ",
-                      absl::StrJoin(writes, ", "), "\n");
-}
 
 std::string MeasuredText(double us) {
   return us > 0 ? absl::StrFormat(", measured %.2f us", us) : "";
@@ -97,7 +49,7 @@ std::string KernelHeadText(size_t index, const PlannedKernel& kernel) {
   std::string out =
       absl::StrFormat("kernel %d  %s  %s\n", index, NameOf(spec.family), ProblemText(spec));
   absl::StrAppendFormat(&out, "  schedule   %s\n", ScheduleText(spec));
-  return absl::StrCat(out, spec.stitch == nullptr ? LaunchText(spec) : StitchText(*spec.stitch));
+  return absl::StrCat(out, spec.family->LaunchText(spec));
 }
 
 std::string NameInList(const Plan& plan) {

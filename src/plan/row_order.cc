@@ -3,6 +3,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
+#include "src/plan/family.h"
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter {
@@ -43,24 +44,15 @@ std::string SecondRanges(const ProductSequence& p, const Schedule& s) {
   return text;
 }
 
-// All blocks compute every unit by the same text, so the grid is left out.
-std::string StitchLine(const StitchSpec& stitch) {
-  StitchSpec any_grid = stitch;
-  any_grid.schedule.grid = any_grid.schedule.LaunchCluster();
-  return absl::StrCat("stitch ", stitch.body.CanonicalDigest().Hex(), " ",
-                      absl::BytesToHexString(any_grid.ScheduleCanonical()), "\n");
-}
-
 }  // namespace
 
-std::string RowOrder(const KernelSpec& spec) {
-  if (spec.stitch != nullptr) return StitchLine(*spec.stitch);
-  const ProductSequence& p = spec.sequence;
-  const Schedule& s = spec.schedule;
+std::string RowOrderOfProducts(const ProductSequence& p, const Schedule& s) {
   if (p.size() == 1) return ProductLine(p, s, FirstRanges(p, s));
   return ProductLine(p.Part(0, 1), s, FirstRanges(p, s)) +
          ProductLine(p.Part(1, 1), s, SecondRanges(p, s));
 }
+
+std::string RowOrder(const KernelSpec& spec) { return spec.family->RowOrder(spec); }
 
 std::string RowOrder(const Plan& plan) {
   std::string text;

@@ -27,6 +27,7 @@ namespace sinter {
 // kernel has one line: its body, and its schedule without the grid (every unit is computed by the
 // same text). Equal where a row's bits are equal. Not versioned, so not for storage.
 std::string RowOrder(const KernelSpec& spec);
+std::string RowOrderOfProducts(const ProductSequence& sequence, const Schedule& schedule);
 // The lines of all kernels, in order: equal for plans that cut a sequence of products differently.
 std::string RowOrder(const Plan& plan);
 

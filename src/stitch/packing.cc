@@ -215,15 +215,18 @@ absl::Status CheckPartFields(const StitchSchedule& schedule) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule, StitchBudget* budget) {
+absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule, StitchBudget* budget,
+                       const PartCheck& also) {
   SINTER_RETURN_IF_ERROR(CheckPartFields(schedule));
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
                           MakeStitchProgram(body, schedule.owner, {}, budget));
-  return program.phases.size() > 1 ? Refuse("a part meets the grid") : absl::OkStatus();
+  if (program.phases.size() > 1) return Refuse("a part meets the grid");
+  return also == nullptr ? absl::OkStatus() : also(body, program, schedule);
 }
 
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
-                        const std::vector<StitchPart>& parts, StitchBudget* budget) {
+                        const std::vector<StitchPart>& parts, StitchBudget* budget,
+                        const PartCheck& also) {
   if (parts.size() < 2 || parts.size() > kMostParts) {
     return Refuse(absl::StrCat(parts.size(), " parts, must be 2..", kMostParts));
   }
@@ -242,7 +245,7 @@ absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
   std::map<int, int> readers;  // by input whose buffer an output takes
   for (const StitchPart& part : parts) {
     SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(body, part.outputs));
-    SINTER_RETURN_IF_ERROR(CheckPart(own.body, part.schedule, budget));
+    SINTER_RETURN_IF_ERROR(CheckPart(own.body, part.schedule, budget, also));
     std::set<int> touched(own.inputs.begin(), own.inputs.end());
     for (int output : part.outputs) {
       touched.insert(body.outputs()[static_cast<size_t>(output)].alias_input);

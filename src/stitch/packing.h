@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_STITCH_PACKING_H_
 #define SINTER_SRC_STITCH_PACKING_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@
 
 namespace sinter {
 
-struct StitchBudget;  // body_work.h
+struct StitchBudget;   // body_work.h
+struct StitchProgram;  // program.h
 
 constexpr int kMostParts = 128;
 
@@ -48,15 +50,18 @@ absl::Status CheckPartFields(const StitchSchedule& schedule);
 
 // FAILED_PRECONDITION unless the blocks that compute `body` by `schedule` can be a part: one phase
 // and no clusters, so that parts are independent; no hand-overs, because slots would be laid out
-// for one part alone. `budget` may be null.
+// for one part alone. `budget` may be null; so may `also`, which says what else the part must be.
+using PartCheck =
+    std::function<absl::Status(const Chain&, const StitchProgram&, const StitchSchedule&)>;
 absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule,
-                       StitchBudget* budget = nullptr);
+                       StitchBudget* budget = nullptr, const PartCheck& also = nullptr);
 
 // FAILED_PRECONDITION unless the parts compute every output once, `schedule` is their common
 // launch, CheckPart accepts each of them, and no part reads an input whose buffer another part's
-// output takes. Cheap checks come first. `budget` may be null.
+// output takes. Cheap checks come first; each part's program is made once.
 absl::Status CheckParts(const Chain& body, const StitchSchedule& schedule,
-                        const std::vector<StitchPart>& parts, StitchBudget* budget = nullptr);
+                        const std::vector<StitchPart>& parts, StitchBudget* budget = nullptr,
+                        const PartCheck& also = nullptr);
 
 // "packing 60 parts: 58 x (vec 4 chunks 2), (unit 32 vec 8 keep)".
 std::string PartsText(const std::vector<StitchPart>& parts);

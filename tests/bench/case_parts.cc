@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<Case>> PartsOf(const Case& c, const DeviceModel& mode
   std::vector<Case> parts;
   for (size_t i = 0; i < plan->kernels.size(); ++i) {
     const KernelSpec& spec = plan->kernels[i].spec;
-    if (spec.family != KernelFamily::kProduct) continue;
+    if (spec.family != &ProductFamily()) continue;
     Case part = c;
     part.id = absl::StrCat(c.id, "/", i);
     part.matched.sequence = spec.sequence;

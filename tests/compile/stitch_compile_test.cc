@@ -66,7 +66,7 @@ class StitchCompile : public ::testing::Test {
       stitch->operands.push_back({i, 0});
     }
     KernelSpec spec;
-    spec.family = KernelFamily::kStitch;
+    spec.family = &StitchFamily();
     spec.stitch = std::move(stitch);
     jobs_.push_back({absl::StrCat(name, " '", schedule.ToString(), "'"), spec, {}});
   }
@@ -128,7 +128,7 @@ class StitchCompile : public ::testing::Test {
     EXPECT_TRUE(planned.ok()) << name << ": " << planned.status();
     if (!planned.ok()) return;
     for (const PlannedKernel& kernel : planned->chosen.kernels) {
-      if (kernel.spec.family != KernelFamily::kStitch) continue;
+      if (kernel.spec.family != &StitchFamily()) continue;
       jobs_.push_back({absl::StrCat(name, " '", kernel.spec.stitch->schedule.ToString(), "'"),
                        kernel.spec,
                        {}});

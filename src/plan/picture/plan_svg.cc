@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "src/plan/family.h"
 #include "src/plan/picture/picture_svg.h"
 #include "src/plan/picture/plan_svg_parts.h"
 #include "src/plan/plan_text.h"
@@ -104,14 +105,10 @@ double DrawPlanHead(const Plan& plan, Point at, Svg* svg) {
 
 double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, Point at, Svg* svg) {
   const KernelSpec& spec = kernel.spec;
-  svg->Text({at.x, at.y + 14},
-            absl::StrCat(
-                "kernel ", numbers, ": ", NameOf(spec.family),
-                spec.stitch == nullptr ? absl::StrCat(", ", NameOf(spec.schedule.dataflow)) : ""),
+  svg->Text({at.x, at.y + 14}, absl::StrCat("kernel ", numbers, ": ", spec.family->KindText(spec)),
             "h2");
-  if (spec.stitch == nullptr) {
-    svg->Text({at.x, at.y + 31}, RowOf(spec.schedule).title, "small");
-  }
+  const std::string method = spec.family->MethodText(spec);
+  if (!method.empty()) svg->Text({at.x, at.y + 31}, method, "small");
   svg->Text({at.x, at.y + 46}, absl::StrCat(ProblemText(spec), "   [", ScheduleText(spec), "]"),
             "small");
   return 62;

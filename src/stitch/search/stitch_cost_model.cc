@@ -225,7 +225,7 @@ absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
   if (spec.parts.empty()) {
     SINTER_ASSIGN_OR_RETURN(const StitchTimes times,
                             TimesOfStitch(spec.body, spec.schedule, bucket, model));
-    *overlap = times.overlap;
+    if (overlap != nullptr) *overlap = times.overlap;
     return times.alone;
   }
   std::vector<StitchTimes> parts;

@@ -61,7 +61,7 @@ void ReadAsRecord(const Chain& chain) {
   if (!read.ok()) return;
   Require(*read == spec, "a record reads back as another");
   sinter::KernelSpec kernel;
-  kernel.family = sinter::KernelFamily::kStitch;
+  kernel.family = &sinter::StitchFamily();
   kernel.stitch = std::make_shared<const sinter::StitchSpec>(*std::move(read));
   (void)sinter::Generate(kernel, *sinter::BuiltinModel("h200"));
 }

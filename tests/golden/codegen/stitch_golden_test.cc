@@ -125,7 +125,7 @@ KernelSpec SpecOf(const Sample& sample) {
   }
   stitch->scratch_offset = kWorkspaceFlagBytes;
   KernelSpec spec;
-  spec.family = KernelFamily::kStitch;
+  spec.family = &StitchFamily();
   spec.stitch = std::move(stitch);
   return spec;
 }

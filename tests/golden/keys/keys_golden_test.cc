@@ -46,7 +46,7 @@ KernelSpec StitchedSpec() {
   stitch->schedule = {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, {}, 4, 2048};
   stitch->operands = {{0, 0}, {1, 0}};
   KernelSpec spec;
-  spec.family = KernelFamily::kStitch;
+  spec.family = &StitchFamily();
   spec.stitch = std::move(stitch);
   return spec;
 }

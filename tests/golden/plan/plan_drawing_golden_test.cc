@@ -77,7 +77,7 @@ PlannedKernel StitchKernel(const char* line, std::vector<StitchOperand> operands
   spec->body = ParseProblem(line)->chain;
   spec->operands = std::move(operands);
   PlannedKernel kernel;
-  kernel.spec.family = KernelFamily::kStitch;
+  kernel.spec.family = &StitchFamily();
   kernel.spec.stitch = std::move(spec);
   kernel.prediction.total_us = 7.5;
   kernel.prediction.hbm_us = 4.25;

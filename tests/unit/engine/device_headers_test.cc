@@ -30,7 +30,7 @@ KernelSpec StitchedSpec(const char* line, StitchSchedule schedule) {
     stitch->operands.push_back({i, 0});
   }
   KernelSpec spec;
-  spec.family = KernelFamily::kStitch;
+  spec.family = &StitchFamily();
   spec.stitch = std::move(stitch);
   return spec;
 }

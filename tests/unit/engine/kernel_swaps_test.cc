@@ -71,7 +71,7 @@ Plan Stitched(std::vector<ValueId> values, int grid) {
   Plan plan;
   plan.bucket = 16;
   plan.kernels.emplace_back();
-  plan.kernels[0].spec.family = KernelFamily::kStitch;
+  plan.kernels[0].spec.family = &StitchFamily();
   plan.kernels[0].spec.stitch = std::move(spec);
   plan.kernels[0].ops.values = std::move(values);
   return plan;

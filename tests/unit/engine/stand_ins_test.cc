@@ -77,7 +77,9 @@ TEST(StandIns, HaveADigestOfTheirOwn) {
   const auto planned = PlanStandIns(chain, 128);
   ASSERT_TRUE(planned.ok()) << planned.status();
   Plan compiled = planned->chosen;
-  for (PlannedKernel& kernel : compiled.kernels) kernel.spec.stand_in = false;
+  for (PlannedKernel& kernel : compiled.kernels) {
+    kernel.spec.family = kernel.spec.stitch == nullptr ? &ProductFamily() : &StitchFamily();
+  }
   EXPECT_NE(planned->chosen.PlanDigest(), compiled.PlanDigest());
 }
 

@@ -96,7 +96,7 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
 
   const Plan& unfused = *Named(plans, "unfused");
   const KernelSpec &one = unfused.kernels[0].spec, &two = unfused.kernels[1].spec;
-  EXPECT_EQ(one.family, KernelFamily::kProduct);
+  EXPECT_EQ(one.family, &ProductFamily());
   EXPECT_EQ(Find(one, Role::kOut)->buffer, kWorkspaceBuffer);
   EXPECT_TRUE(Find(two, Role::kA)->offset_bytes == Find(one, Role::kOut)->offset_bytes);
   EXPECT_EQ(Find(two, Role::kA)->row_stride, 3072);
@@ -366,7 +366,7 @@ TEST(PlanChain, RunsFfnsOfCodesInTwoKernelsOrThree) {
       ASSERT_EQ(kernels.size(), 3u) << scales;
       EXPECT_EQ(kernels[0].spec.sequence.front().result, DType::kF32);
       EXPECT_TRUE(kernels[0].spec.sequence.front().pair);
-      EXPECT_EQ(kernels[1].spec.family, KernelFamily::kStitch);
+      EXPECT_EQ(kernels[1].spec.family, &StitchFamily());
       EXPECT_EQ(kernels[2].spec.sequence.front().result, DType::kBF16);
     }
   }

@@ -44,7 +44,7 @@ bool OnlyRowsOfProducts(const Chain& chain, ValueId value) {
 std::string NarrowRead(const Plan& plan) {
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
     const KernelSpec& spec = plan.kernels[k].spec;
-    if (spec.family == KernelFamily::kStitch) {
+    if (spec.family == &StitchFamily()) {
       const Chain& body = spec.stitch->body;
       for (int i = 0; i < body.num_inputs(); ++i) {
         const bool own = spec.stitch->operands[static_cast<size_t>(i)].buffer == kWorkspaceBuffer;

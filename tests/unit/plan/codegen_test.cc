@@ -57,7 +57,7 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
   const Dataflow product = Dataflow::kProduct, grid = Dataflow::kGridExchange,
                  cluster = Dataflow::kClusterExchange;
   const Refusal refusals[] = {
-      {"stitch without a body", grid, [](KernelSpec* s) { s->family = KernelFamily::kStitch; },
+      {"stitch without a body", grid, [](KernelSpec* s) { s->family = &StitchFamily(); },
        "a stitch kernel has no body"},
       {"products", grid, [](KernelSpec* s) { s->sequence.products.push_back(s->sequence[1]); },
        "products: 3 are not 1 to 2"},

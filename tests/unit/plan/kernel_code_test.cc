@@ -10,6 +10,8 @@
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
 #include "src/plan/codegen.h"
+#include "src/plan/product_family.h"
+#include "src/plan/stitch_family.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -59,7 +61,7 @@ KernelSpec Stitched(const char* line, StitchSchedule schedule) {
     stitch->operands.push_back({i, 0});
   }
   KernelSpec spec;
-  spec.family = KernelFamily::kStitch;
+  spec.family = &StitchFamily();
   spec.stitch = std::move(stitch);
   return spec;
 }
@@ -169,7 +171,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
     spec.constant_rows = dataflow == Dataflow::kProduct;
     spec.constant_weights = dataflow != Dataflow::kTaskList;
     const KernelCode code = *CodeOf(spec);
-    const ProductBinding binding = BindingOf(spec).product;
+    const ProductBinding binding = ProductBindingOf(spec);
     KernelSpec joined;
     joined.family = code.family;
     joined.sequence = code.product.sequence;
@@ -186,7 +188,7 @@ TEST(KernelCode, WithTheBindingIsTheSpec) {
   Change(spec, [](StitchSpec& s) { s.scratch_offset = 1 << 16; });
   spec.workspace_flags_offset = kGridBarrierOffset;
   const KernelCode code = *CodeOf(spec);
-  const StitchBinding binding = BindingOf(spec).stitch;
+  const StitchBinding binding = StitchBindingOf(spec);
   auto stitch = std::make_shared<StitchSpec>();
   stitch->body = *code.stitch->body;
   stitch->schedule = code.stitch->schedule;

@@ -60,7 +60,7 @@ Plan Softmax() {
   plan.fused = true;
   plan.bucket = 64;
   plan.kernels.resize(1);
-  plan.kernels[0].spec.family = KernelFamily::kStitch;
+  plan.kernels[0].spec.family = &StitchFamily();
   plan.kernels[0].spec.stitch = std::move(stitch);
   return plan;
 }

@@ -45,7 +45,7 @@ KernelSpec SpecOf(const Chain& body, const StitchSchedule& schedule) {
   }
   stitch->scratch_offset = kWorkspaceFlagBytes;
   KernelSpec spec;
-  spec.family = KernelFamily::kStitch;
+  spec.family = &StitchFamily();
   spec.stitch = std::move(stitch);
   return spec;
 }
@@ -255,7 +255,7 @@ TEST(StitchSource, DamagedSpecsNeverCrashTheGenerator) {
     absl::StatusOr<StitchSpec> read = ReadStitch(reader);
     if (!read.ok()) continue;
     KernelSpec spec;
-    spec.family = KernelFamily::kStitch;
+    spec.family = &StitchFamily();
     spec.stitch = std::make_shared<StitchSpec>(*std::move(read));
     generated += Generate(spec, H200()).ok();
   }

@@ -167,7 +167,7 @@ absl::Status Write(const std::string& path, const CaseOptions& options) {
   size_t count = 0;
   for (const KernelCase& one : MakeKernelCases(options)) {
     KernelSpec spec;
-    spec.family = KernelFamily::kStitch;
+    spec.family = &StitchFamily();
     spec.stitch = std::make_shared<const StitchSpec>(one.spec);
     const auto kernel = Generate(spec, *BuiltinModel("h200"), {});
     if (!kernel.ok()) continue;  // vectors that cross a border

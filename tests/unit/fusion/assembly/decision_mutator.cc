@@ -118,7 +118,9 @@ class Mutator {
       case 1:
         return Flip(&kernel->ops.turned);
       case 2:
-        return Change(&kernel->products);
+        Change(&kernel->products);
+        kernel->family = kernel->products > 0 ? &ProductFamily() : &StitchFamily();
+        return;
       case 3:
         return Change(&Pick(values));
       case 4:

@@ -176,7 +176,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   plan.fused = true;
   plan.bucket = 4;
   plan.kernels.emplace_back();
-  plan.kernels[0].spec.family = KernelFamily::kStitch;
+  plan.kernels[0].spec.family = &StitchFamily();
   plan.kernels[0].spec.stitch = spec;
   const FusionPicture picture = ExplainFusion(plan, H200());
   ASSERT_EQ(picture.kernels.size(), 1u);

@@ -169,7 +169,7 @@ class Machine {
 
   void Run() {
     for (const PlannedKernel& kernel : plan_.kernels) {
-      if (kernel.spec.family == KernelFamily::kStitch) {
+      if (kernel.spec.family == &StitchFamily()) {
         RunStitch(*kernel.spec.stitch);
       } else {
         RunProducts(kernel.spec);

@@ -480,7 +480,7 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
   const FusionResult result = PlansOf(chain, 1);
   for (const Plan& plan : All(result)) {
     for (const PlannedKernel& kernel : plan.kernels) {
-      if (kernel.spec.family != KernelFamily::kStitch) continue;
+      if (kernel.spec.family != &StitchFamily()) continue;
       const StitchSpec& spec = *kernel.spec.stitch;
       ASSERT_EQ(spec.operands.size(),
                 static_cast<size_t>(spec.body.num_inputs() + spec.body.num_outputs()));
@@ -529,7 +529,7 @@ TEST(StitchPlans, AFineGrainedProductIsAMemberOfAStitch) {
   const Chain chain = testing::PooledAttention(256, 100, 36, true);
   const Plan plan = PlansOf(chain, 1).chosen;
   ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
-  EXPECT_EQ(plan.kernels[0].spec.family, KernelFamily::kStitch);
+  EXPECT_EQ(plan.kernels[0].spec.family, &StitchFamily());
 }
 
 TEST(StitchPlans, NameTheProductThatNoKernelTakes) {

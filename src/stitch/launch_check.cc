@@ -1,9 +1,10 @@
-#include "src/fusion/launch_check.h"
+#include "src/stitch/launch_check.h"
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/refuse_fit.h"
+#include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/packing.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -15,6 +16,11 @@ namespace {
 
 constexpr int kNamedBarriers = 15;          // of a block, without its own
 constexpr int kMostStitchBlocks = 1 << 19;  // of a launch
+
+template <typename... Args>
+absl::Status RefuseFit(const Args&... args) {
+  return absl::FailedPreconditionError(absl::StrCat(args...));
+}
 
 absl::Status RefuseField(const char* field, int64_t value, const char* bound, int64_t limit) {
   return RefuseFit(field, " ", value, " ", bound, " ", limit);
@@ -100,36 +106,31 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
 }
 
 // The parts fit each other and the launch.
-absl::StatusOr<KernelLaunch> CheckPackedLaunch(const StitchSpec& stitch, const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckParts(stitch.body, stitch.schedule, stitch.parts));
+absl::StatusOr<StitchLaunch> CheckPackedLaunch(const StitchSpec& spec, const DeviceModel& model,
+                                               StitchBudget* budget) {
   int64_t shared = 0;
-  for (const StitchPart& part : stitch.parts) {
-    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(stitch.body, part.outputs));
-    SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                            MakeStitchProgram(own.body, part.schedule.owner, part.schedule.handed));
-    SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch,
-                            CheckProgram(own.body, program, part.schedule));
+  const auto check = [&](const Chain& body, const StitchProgram& program,
+                         const StitchSchedule& s) -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch, CheckProgram(body, program, s));
     shared = std::max(shared, launch.shared_bytes);
-  }
-  SINTER_RETURN_IF_ERROR(CheckStitchGrid(stitch.schedule, shared, false, model));
-  return KernelLaunch{};
+    return absl::OkStatus();
+  };
+  SINTER_RETURN_IF_ERROR(CheckParts(spec.body, spec.schedule, spec.parts, budget, check));
+  SINTER_RETURN_IF_ERROR(CheckStitchGrid(spec.schedule, shared, false, model));
+  return StitchLaunch{};
 }
 
 }  // namespace
 
-absl::StatusOr<KernelLaunch> CheckLaunch(const KernelSpec& spec, const KernelCode& code,
-                                         const DeviceModel& model) {
-  if (spec.stitch == nullptr) {
-    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
-    return KernelLaunch{IsCooperative(spec.schedule), 0};
-  }
-  const StitchSpec& stitch = *spec.stitch;
-  if (!stitch.parts.empty()) return CheckPackedLaunch(stitch, model);
+absl::StatusOr<StitchLaunch> CheckStitchLaunch(const StitchSpec& spec, const StitchCode& code,
+                                               const DeviceModel& model, StitchBudget* budget) {
+  if (!spec.parts.empty()) return CheckPackedLaunch(spec, model, budget);
+  if (budget != nullptr) SINTER_RETURN_IF_ERROR(budget->Take(code.program->visits));
   SINTER_ASSIGN_OR_RETURN(const ProgramLaunch launch,
-                          CheckProgram(stitch.body, *code.stitch->program, stitch.schedule));
+                          CheckProgram(spec.body, *code.program, spec.schedule));
   SINTER_RETURN_IF_ERROR(
-      CheckStitchGrid(stitch.schedule, launch.shared_bytes, launch.cooperative, model));
-  return KernelLaunch{launch.cooperative, launch.scratch_bytes};
+      CheckStitchGrid(spec.schedule, launch.shared_bytes, launch.cooperative, model));
+  return StitchLaunch{launch.cooperative, launch.scratch_bytes};
 }
 
 }  // namespace sinter
