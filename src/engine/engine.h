@@ -41,8 +41,8 @@ struct Ports {
   int ordinal = -1;                         // of the GPU; -1 without one
   std::shared_ptr<CacheTools> cache_tools;  // null for a store that has none
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
-  // The machine code of a stand-in by its name (src/plan/stand_in.h); "" for one that is not there.
-  // Unset: none is there.
+  // The machine code of a stand-in by its name (src/standin/stand_in.h); "" for one that is not
+  // there. Unset: none is there.
   std::function<absl::StatusOr<absl::string_view>(absl::string_view name)> stand_ins;
 };
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/plan/stand_in.h"
+#include "src/standin/stand_in.h"
 
 namespace sinter {
 

@@ -18,8 +18,8 @@
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/engine.h"
-#include "src/engine/stand_in_code.h"
 #include "src/engine/tuning_file.h"
+#include "src/standin/embedded_code.h"
 
 namespace sinter {
 namespace {

@@ -19,8 +19,8 @@
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/search_costs.h"
 #include "src/plan/family.h"
-#include "src/plan/stand_in.h"
-#include "src/product/stand_in.h"
+#include "src/standin/product_kernels.h"
+#include "src/standin/stand_in.h"
 #include "src/stitch/search/stitch_at_bucket.h"
 
 namespace sinter {
@@ -183,7 +183,7 @@ class Planner {
     search.top_k = options_.top_k;
     search.allow_cooperative = options_.allow_cooperative;
     search.batch_invariant = options_.batch_invariant;
-    search.stand_ins = options_.stand_ins;
+    if (options_.stand_ins) search.only = &StandInSchedules();
     return search;
   }
   SearchOptions ProductSearch() const {

@@ -9,7 +9,7 @@
 #include "src/chain/quantizer_finder.h"
 #include "src/fusion/run_matcher.h"
 #include "src/fusion/stitch/op_class.h"
-#include "src/product/stand_in.h"
+#include "src/standin/product_kernels.h"
 
 namespace sinter {
 namespace {

@@ -44,7 +44,7 @@ class Rankings::Maker {
     }
     bool any = false;
     for (int i = 0; i + 1 < sequence_.size(); ++i) {
-      out_.pairs_.push_back(!options_.stand_ins && CanPair(sequence_, i)
+      out_.pairs_.push_back(options_.only == nullptr && CanPair(sequence_, i)
                                 ? RankPair(i)
                                 : std::vector<RankedSchedule>());
       any |= !out_.pairs_.back().empty();

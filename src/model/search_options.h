@@ -3,12 +3,29 @@
 #define SINTER_SRC_MODEL_SEARCH_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 
+#include "absl/status/status.h"
 #include "src/base/keep_going.h"
 
 namespace sinter {
 
 struct StitchBudget;  // stitch/body_work.h
+class Chain;
+struct DeviceModel;
+struct ProductSequence;
+struct Schedule;
+
+// Kernels that there are already, for a search that may offer no others.
+class ReadyKernels {
+ public:
+  virtual ~ReadyKernels() = default;
+  // Their schedules for these products, each with its grid.
+  virtual void Visit(const ProductSequence& sequence, const DeviceModel& model,
+                     const std::function<void(const Schedule&)>& visit) const = 0;
+  // FAILED_PRECONDITION naming what of a stitched body none of them computes.
+  virtual absl::Status Check(const Chain& body) const = 0;
+};
 
 // Where a dataflow of products is offered. kTuning: dataflows that the model cannot rank reliably,
 // or ranks behind others at all sizes; tuning, benches and tests measure them.
@@ -22,10 +39,10 @@ struct SearchOptions {
   // registers allow, down to the registers kept. Some such kernels spill, others are faster than
   // estimated.
   bool tight_registers = false;
-  bool kinds_first = false;        // the best of each kind first (stitch_kinds.h)
-  bool batch_invariant = false;    // only schedules in the row order of all buckets (row_order.h)
-  bool stand_ins = false;          // only kernels that come with the library
-  Pace* pace = nullptr;            // one step a visit; throws WorkStopped
+  bool kinds_first = false;      // the best of each kind first (stitch_kinds.h)
+  bool batch_invariant = false;  // only schedules in the row order of all buckets (row_order.h)
+  const ReadyKernels* only = nullptr;  // these kernels alone, such as the library's own; null: any
+  Pace* pace = nullptr;                // one step a visit; throws WorkStopped
   StitchBudget* budget = nullptr;  // planning work that stitched kernels may take; null: unbounded
 };
 

@@ -20,10 +20,10 @@
 #include "src/chain/op_traits.h"
 #include "src/chain/problem.h"
 #include "src/engine/device_arena.h"
-#include "src/engine/stand_in_code.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
+#include "src/standin/embedded_code.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/support/op_functions.h"
 

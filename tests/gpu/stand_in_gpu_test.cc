@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/composites.h"
-#include "src/engine/stand_in_code.h"
-#include "src/plan/stand_in.h"
-#include "src/product/stand_in.h"
+#include "src/standin/embedded_code.h"
+#include "src/standin/product_kernels.h"
+#include "src/standin/stand_in.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/graph_data.h"

@@ -7,7 +7,6 @@
 #include "src/product/code/kernel_source.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/role_shape.h"
-#include "src/product/stand_in.h"
 
 namespace sinter {
 namespace {
@@ -105,8 +104,18 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   return map;
 }
 
-absl::StatusOr<ArgSlot> PointerOf(const ProductCode& code, const ProductBinding& binding,
-                                  Role role) {
+ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
+  ArgSlot slot;
+  slot.kind = kind;
+  slot.index = index;
+  slot.offset_bytes = offset;
+  return slot;
+}
+
+}  // namespace
+
+absl::StatusOr<ArgSlot> ProductPointer(const ProductCode& code, const ProductBinding& binding,
+                                       Role role) {
   const OperandBinding* operand = FindOperand(binding.operands, role);
   if (operand == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
@@ -123,26 +132,17 @@ absl::StatusOr<ArgSlot> PointerOf(const ProductCode& code, const ProductBinding&
   return slot;
 }
 
-ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
-  ArgSlot slot;
-  slot.kind = kind;
-  slot.index = index;
-  slot.offset_bytes = offset;
-  return slot;
-}
-
-ArgSlot Constant(int64_t value) {
+ArgSlot ConstantSlot(int64_t value) {
   ArgSlot slot = Slot(ArgKind::kInt32, 0, 0);
   slot.int_value = value;
   return slot;
 }
 
-ArgSlot RowsOf(const ProductBinding& binding) {
-  return binding.constant_rows ? Constant(binding.rows) : Slot(ArgKind::kSymbolM, 0, 0);
+ArgSlot RowsSlot(const ProductBinding& binding) {
+  return binding.constant_rows ? ConstantSlot(binding.rows) : Slot(ArgKind::kSymbolM, 0, 0);
 }
 
-// All but entry, shared memory, and the arguments behind the tensor maps.
-absl::StatusOr<LaunchRecipe> LaunchOf(const ProductCode& code, const ProductBinding& binding) {
+absl::StatusOr<LaunchRecipe> ProductLaunch(const ProductCode& code, const ProductBinding& binding) {
   const Schedule& s = code.schedule;
   LaunchRecipe recipe;
   recipe.grid = {static_cast<uint32_t>(binding.grid), 1, 1};
@@ -160,53 +160,20 @@ absl::StatusOr<LaunchRecipe> LaunchOf(const ProductCode& code, const ProductBind
   return recipe;
 }
 
-}  // namespace
-
 absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding) {
   const Schedule& s = code.schedule;
-  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchOf(code, binding));
+  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, ProductLaunch(code, binding));
   recipe.entry = EntryName(s);
   recipe.shared_bytes = static_cast<uint32_t>(SizesOf(code.sequence, s).shared_bytes);
   const KernelParameters parameters = ParametersOf(code);
   for (Role role : parameters.pointers) {
-    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, PointerOf(code, binding, role));
+    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, ProductPointer(code, binding, role));
     recipe.args.push_back(slot);
   }
   if (parameters.workspace) {
     recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, binding.flags_offset));
   }
-  recipe.args.push_back(RowsOf(binding));
-  return recipe;
-}
-
-absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding) {
-  const int index = FindStandIn(code.sequence, code.schedule);
-  if (index < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no stand-in has the schedule ", code.schedule.ToString()));
-  }
-  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, LaunchOf(code, binding));
-  recipe.entry = kStandInProductEntry;
-  recipe.shared_bytes =
-      static_cast<uint32_t>(ProductStandIns()[static_cast<size_t>(index)].shared_bytes);
-  const MatrixProduct& p = code.sequence.front();
-  // What the kernel lacks is never read; its pointer is the result's.
-  for (Role role : {Role::kBias1, Role::kBiasUp, Role::kResidual, Role::kFactor1, Role::kOut}) {
-    const bool there = FindOperand(binding.operands, role) != nullptr;
-    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, PointerOf(code, binding, there ? role : Role::kOut));
-    recipe.args.push_back(slot);
-  }
-  const uint32_t flags =
-      StandInFlags(p, code.out.aligned, code.residual.aligned, code.constant_weights);
-  recipe.args.push_back(Constant(p.n));
-  recipe.args.push_back(Constant(p.k));
-  ArgSlot scale = Slot(ArgKind::kFloat32, 0, 0);
-  scale.float_value = p.epilogue.scale();
-  recipe.args.push_back(scale);
-  recipe.args.push_back(Constant(flags));
-  recipe.args.push_back(Constant(code.residual.stride));
-  recipe.args.push_back(Constant(code.out.stride));
-  recipe.args.push_back(RowsOf(binding));
+  recipe.args.push_back(RowsSlot(binding));
   return recipe;
 }
 

@@ -12,8 +12,13 @@ namespace sinter {
 // as tensor maps need.
 absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const ProductBinding& binding);
 
-// Of the stand-in with the code's schedule (stand_in.h). INVALID_ARGUMENT when there is none.
-absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding);
+// The parts that a recipe of other arguments is made of (src/standin): all but entry, shared memory
+// and the arguments behind the tensor maps; a pointer to an operand; a number; the launch's rows.
+absl::StatusOr<LaunchRecipe> ProductLaunch(const ProductCode& code, const ProductBinding& binding);
+absl::StatusOr<ArgSlot> ProductPointer(const ProductCode& code, const ProductBinding& binding,
+                                       Role role);
+ArgSlot ConstantSlot(int64_t value);
+ArgSlot RowsSlot(const ProductBinding& binding);
 
 }  // namespace sinter
 

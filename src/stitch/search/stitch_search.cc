@@ -8,7 +8,6 @@
 #include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/program.h"
-#include "src/stitch/rows/row_kernel.h"
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_kinds.h"
@@ -76,7 +75,7 @@ absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
                                                        const DeviceModel& model,
                                                        const SearchOptions& options) {
-  if (options.stand_ins) SINTER_RETURN_IF_ERROR(CheckRowKernel(body));
+  if (options.only != nullptr) SINTER_RETURN_IF_ERROR(options.only->Check(body));
   std::vector<RankedStitch> ranked;
   absl::Status first_error;
   std::vector<Owned> owned;

@@ -1,4 +1,4 @@
-#include "src/engine/stand_in_code.h"
+#include "src/standin/embedded_code.h"
 
 #include "absl/strings/str_cat.h"
 #include "stand_in_table.h"

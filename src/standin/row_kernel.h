@@ -1,7 +1,7 @@
 // RowKernel: a body as the argument of a kernel that comes with the library, and its launch. Such
 // kernels stand in for stitched ones until those are compiled.
-#ifndef SINTER_SRC_STITCH_ROWS_ROW_KERNEL_H_
-#define SINTER_SRC_STITCH_ROWS_ROW_KERNEL_H_
+#ifndef SINTER_SRC_STANDIN_ROW_KERNEL_H_
+#define SINTER_SRC_STANDIN_ROW_KERNEL_H_
 
 #include <string>
 #include <vector>
@@ -40,4 +40,4 @@ int RowBlocks(const RowKernel& kernel, int64_t m);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_STITCH_ROWS_ROW_KERNEL_H_
+#endif  // SINTER_SRC_STANDIN_ROW_KERNEL_H_

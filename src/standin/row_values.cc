@@ -1,4 +1,4 @@
-#include "src/stitch/rows/row_values.h"
+#include "src/standin/row_values.h"
 
 #include <algorithm>
 #include <map>
@@ -6,9 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/standin/row_ops.h"
 #include "src/stitch/precision.h"
-#include "src/stitch/rows/row_domain.h"
-#include "src/stitch/rows/row_ops.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,9 @@
-#include "src/engine/stand_in_code.h"
+#include "src/standin/embedded_code.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/plan/stand_in.h"
+#include "src/standin/stand_in.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,7 @@
 // What the row program calls a chain's element-wise ops, and their functions as its kernels have
 // them.
-#ifndef SINTER_SRC_STITCH_ROWS_ROW_OPS_H_
-#define SINTER_SRC_STITCH_ROWS_ROW_OPS_H_
+#ifndef SINTER_SRC_STANDIN_ROW_OPS_H_
+#define SINTER_SRC_STANDIN_ROW_OPS_H_
 
 #include <string>
 
@@ -23,4 +23,4 @@ std::string RowOpsSource();
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_STITCH_ROWS_ROW_OPS_H_
+#endif  // SINTER_SRC_STANDIN_ROW_OPS_H_

@@ -1,4 +1,4 @@
-#include "src/stitch/rows/row_ops.h"
+#include "src/standin/row_ops.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"

@@ -1,9 +1,9 @@
 // RowSteps: values of rows as steps of an accumulator machine (src/device/stitch/row_program.cuh).
-#ifndef SINTER_SRC_STITCH_ROWS_ROW_STEPS_H_
-#define SINTER_SRC_STITCH_ROWS_ROW_STEPS_H_
+#ifndef SINTER_SRC_STANDIN_ROW_STEPS_H_
+#define SINTER_SRC_STANDIN_ROW_STEPS_H_
 
 #include "absl/status/statusor.h"
-#include "src/stitch/rows/row_values.h"
+#include "src/standin/row_values.h"
 
 namespace sinter {
 
@@ -19,4 +19,4 @@ absl::StatusOr<RowSteps> MakeRowSteps(const RowValues& values, int inputs,
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_STITCH_ROWS_ROW_STEPS_H_
+#endif  // SINTER_SRC_STANDIN_ROW_STEPS_H_

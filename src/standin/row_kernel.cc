@@ -1,4 +1,4 @@
-#include "src/stitch/rows/row_kernel.h"
+#include "src/standin/row_kernel.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,8 +7,8 @@
 #include "absl/strings/substitute.h"
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
-#include "src/stitch/rows/row_ops.h"
-#include "src/stitch/rows/row_steps.h"
+#include "src/standin/row_ops.h"
+#include "src/standin/row_steps.h"
 
 namespace sinter {
 namespace {

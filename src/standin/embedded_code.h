@@ -1,6 +1,6 @@
-// The machine code of stand-ins (src/plan/stand_in.h) that the build embedded.
-#ifndef SINTER_SRC_ENGINE_STAND_IN_CODE_H_
-#define SINTER_SRC_ENGINE_STAND_IN_CODE_H_
+// The machine code of stand-ins (src/standin/stand_in.h) that the build embedded.
+#ifndef SINTER_SRC_STANDIN_EMBEDDED_CODE_H_
+#define SINTER_SRC_STANDIN_EMBEDDED_CODE_H_
 
 #include <string>
 
@@ -21,4 +21,4 @@ absl::StatusOr<absl::string_view> CheckStandIn(absl::string_view name, absl::str
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_ENGINE_STAND_IN_CODE_H_
+#endif  // SINTER_SRC_STANDIN_EMBEDDED_CODE_H_

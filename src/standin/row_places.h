@@ -1,6 +1,7 @@
-// Where elements of values lie, as places that move with the dims of a domain of rows and columns.
-#ifndef SINTER_SRC_STITCH_ROWS_ROW_PLACES_H_
-#define SINTER_SRC_STITCH_ROWS_ROW_PLACES_H_
+// The rows and columns that a kernel of rows walks, and where elements of values lie: places that
+// move with the dims of a domain of rows and columns.
+#ifndef SINTER_SRC_STANDIN_ROW_PLACES_H_
+#define SINTER_SRC_STANDIN_ROW_PLACES_H_
 
 #include <array>
 #include <cstdint>
@@ -30,6 +31,10 @@ struct RowDomain {
   size_t last() const { return dims.size() - 1; }
 };
 
+// Rows of the body's first reduction, or of its first output, cut where they are too long.
+// FAILED_PRECONDITION naming the op that is not of rows.
+absl::StatusOr<RowDomain> RowDomainOf(const Chain& body);
+
 // Where an element of a value is: a place on each of its axes, or one among all its elements.
 struct RowPosition {
   bool flat = false;
@@ -56,4 +61,4 @@ absl::StatusOr<RowPlace> InMemory(const Chain& body, ValueId v, const RowPositio
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_STITCH_ROWS_ROW_PLACES_H_
+#endif  // SINTER_SRC_STANDIN_ROW_PLACES_H_

@@ -1,6 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/digest.h"
-#include "src/engine/stand_in_code.h"
+#include "src/standin/embedded_code.h"
 
 namespace sinter {
 

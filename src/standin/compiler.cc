@@ -7,8 +7,8 @@
 
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/device/device_library.h"
-#include "src/engine/stand_in_code.h"
-#include "src/plan/stand_in.h"
+#include "src/standin/embedded_code.h"
+#include "src/standin/stand_in.h"
 
 namespace {
 

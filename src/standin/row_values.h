@@ -1,7 +1,7 @@
 // RowValues: a body as values of rows, for the kernels that come with the library. A domain of rows
 // and columns is walked once; each value is a number for each element of it, or for each row.
-#ifndef SINTER_SRC_STITCH_ROWS_ROW_VALUES_H_
-#define SINTER_SRC_STITCH_ROWS_ROW_VALUES_H_
+#ifndef SINTER_SRC_STANDIN_ROW_VALUES_H_
+#define SINTER_SRC_STANDIN_ROW_VALUES_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
 #include "src/device/stitch/row_format.cuh"
-#include "src/stitch/rows/row_places.h"
+#include "src/standin/row_places.h"
 
 namespace sinter {
 
@@ -45,4 +45,4 @@ absl::StatusOr<RowValues> ReadRows(const Chain& body);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_STITCH_ROWS_ROW_VALUES_H_
+#endif  // SINTER_SRC_STANDIN_ROW_VALUES_H_

@@ -1,4 +1,4 @@
-#include "src/plan/stand_in.h"
+#include "src/standin/stand_in.h"
 
 #include <memory>
 #include <utility>
@@ -7,9 +7,8 @@
 #include "src/base/status.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
-#include "src/product/code/recipe.h"
-#include "src/product/stand_in.h"
-#include "src/stitch/rows/row_kernel.h"
+#include "src/standin/product_kernels.h"
+#include "src/standin/row_kernel.h"
 
 namespace sinter {
 namespace {
@@ -67,6 +66,15 @@ class StandInRows final : public StitchKernels {
   }
 };
 
+class Schedules final : public ReadyKernels {
+ public:
+  void Visit(const ProductSequence& sequence, const DeviceModel& model,
+             const std::function<void(const Schedule&)>& visit) const override {
+    VisitStandIns(sequence, model, visit);
+  }
+  absl::Status Check(const Chain& body) const override { return CheckRowKernel(body); }
+};
+
 const KernelFamily* FamilyOf(const KernelSpec& spec) {
   static const StandInProducts products;
   static const StandInRows rows;
@@ -99,6 +107,11 @@ absl::StatusOr<StandIn> StandInOf(const KernelSpec& spec) {
   SINTER_ASSIGN_OR_RETURN(stand_in.recipe, StandInRecipe(code.product, ProductBindingOf(spec)));
   stand_in.index = FindStandIn(spec.sequence, spec.schedule);
   return stand_in;
+}
+
+const ReadyKernels& StandInSchedules() {
+  static const Schedules schedules;
+  return schedules;
 }
 
 void MarkStandIns(Plan* plan) {

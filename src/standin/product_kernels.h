@@ -1,14 +1,16 @@
 // Stand-ins for kernels of products: compiled with the library, for a few tiles, with the extents
 // and the epilogue as arguments. A plan that must not wait for a compiler is made of them.
-#ifndef SINTER_SRC_PRODUCT_STAND_IN_H_
-#define SINTER_SRC_PRODUCT_STAND_IN_H_
+#ifndef SINTER_SRC_STANDIN_PRODUCT_KERNELS_H_
+#define SINTER_SRC_STANDIN_PRODUCT_KERNELS_H_
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "src/base/device_model.h"
+#include "src/base/launch_recipe.h"
+#include "src/product/code/product_code.h"
 #include "src/product/schedule.h"
 #include "src/product/sequence.h"
 
@@ -40,10 +42,13 @@ absl::Status CheckStandIn(const ProductSequence& sequence);
 void VisitStandIns(const ProductSequence& sequence, const DeviceModel& model,
                    const std::function<void(const Schedule&)>& visit);
 
+// The launch of the one with the code's schedule. INVALID_ARGUMENT when there is none.
+absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding);
+
 // The argument that says what the epilogue does: AnyFlag of kernels/any_product.cuh.
 uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool residual_aligned,
                       bool constant_weights);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_PRODUCT_STAND_IN_H_
+#endif  // SINTER_SRC_STANDIN_PRODUCT_KERNELS_H_

@@ -1,14 +1,14 @@
-#include "src/stitch/rows/row_steps.h"
+#include "src/standin/row_steps.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
-#include "src/stitch/rows/row_levels.h"
-#include "src/stitch/rows/row_ops.h"
+#include "src/standin/row_ops.h"
 
 namespace sinter {
 namespace {
@@ -16,6 +16,59 @@ namespace {
 using Kind = RowValue::Kind;
 
 constexpr int64_t kVector = 8;  // elements of a thread's access
+
+// The dims of rows, joined where all places walk two of them as one.
+class RowLevels {
+ public:
+  explicit RowLevels(const RowValues& rows);
+  // FAILED_PRECONDITION: more than two are left.
+  absl::Status Check() const;
+  int64_t rows_per_m() const { return rows_per_m_; }
+  int64_t inner_rows() const { return levels_.size() == 2 ? levels_[1].extent : 1; }
+  int64_t Outer(const RowPlace& p) const {
+    return levels_.empty() ? 0 : p.steps[levels_.front().dim];
+  }
+  int64_t Inner(const RowPlace& p) const {
+    return levels_.size() < 2 ? 0 : p.steps[levels_.back().dim];
+  }
+
+ private:
+  struct Level {
+    int64_t extent;
+    size_t dim;  // whose steps are the level's
+  };
+  std::vector<Level> levels_;
+  int64_t rows_per_m_ = 1;
+};
+
+RowLevels::RowLevels(const RowValues& rows) {
+  const RowDomain& domain = rows.domain;
+  for (size_t d = 0; d < domain.last(); ++d) {
+    rows_per_m_ *= domain.dims[d];
+    if (domain.dims[d] > 1 || (d == 0 && domain.of_m)) levels_.push_back({domain.dims[d], d});
+  }
+  for (size_t i = 0; i + 1 < levels_.size();) {
+    const Level outer = levels_[i], inner = levels_[i + 1];
+    const auto joins = [&](const RowPlace& p) {
+      return p.steps[outer.dim] == p.steps[inner.dim] * inner.extent;
+    };
+    bool all = true;
+    for (const RowValue& v : rows.values) all &= v.kind != RowValue::Kind::kInput || joins(v.place);
+    for (const RowResult& r : rows.results) all &= joins(r.place);
+    if (!all) {
+      ++i;
+      continue;
+    }
+    levels_[i + 1].extent *= outer.extent;
+    levels_.erase(levels_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (i > 0) --i;
+  }
+}
+
+absl::Status RowLevels::Check() const {
+  if (levels_.size() <= 2) return absl::OkStatus();
+  return absl::FailedPreconditionError("no stand-in walks rows whose three dims lie apart");
+}
 
 RowType TypeOf(DType type) {
   return type == DType::kF32 ? kRowFloat32 : type == DType::kBF16 ? kRowBFloat16 : kRowFloat16;

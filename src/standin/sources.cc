@@ -1,4 +1,4 @@
-// Build tool: stand_in_sources FOLDER COUNT writes the sources of all stand-ins into FOLDER, 0.cu
+// Build tool: sources FOLDER COUNT writes the sources of all stand-ins into FOLDER, 0.cu
 // to COUNT - 1.cu, and stand_in_table.h, which embeds what they are compiled to. It fails if there
 // are not COUNT of them.
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "src/plan/stand_in.h"
+#include "src/standin/stand_in.h"
 
 namespace {
 
@@ -22,7 +22,7 @@ void Write(const std::string& file, const std::string& text) {
 int main(int argc, char** argv) {
   const int count = sinter::StandInCount();
   if (argc != 3 || std::atoi(argv[2]) != count) {
-    std::fprintf(stderr, "there are %d stand-ins, src/engine/CMakeLists.txt says %s\n", count,
+    std::fprintf(stderr, "there are %d stand-ins, src/standin/CMakeLists.txt says %s\n", count,
                  argc == 3 ? argv[2] : "nothing");
     return 1;
   }

@@ -1,10 +1,12 @@
-#include "src/product/stand_in.h"
+#include "src/standin/product_kernels.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/ceil_div.h"
+#include "src/base/status.h"
+#include "src/product/code/recipe.h"
 #include "src/product/code/wgmma_source.h"
 
 namespace sinter {
@@ -196,6 +198,38 @@ uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool resid
   return flags | static_cast<uint32_t>(e.activation()) << 8 |
          static_cast<uint32_t>(e.sum_activation()) << 11 |
          (product.result == DType::kF32 ? 1u << 14 : 0);
+}
+
+absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const ProductBinding& binding) {
+  const int index = FindStandIn(code.sequence, code.schedule);
+  if (index < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no stand-in has the schedule ", code.schedule.ToString()));
+  }
+  SINTER_ASSIGN_OR_RETURN(LaunchRecipe recipe, ProductLaunch(code, binding));
+  recipe.entry = kStandInProductEntry;
+  recipe.shared_bytes =
+      static_cast<uint32_t>(ProductStandIns()[static_cast<size_t>(index)].shared_bytes);
+  const MatrixProduct& p = code.sequence.front();
+  // What the kernel lacks is never read; its pointer is the result's.
+  for (Role role : {Role::kBias1, Role::kBiasUp, Role::kResidual, Role::kFactor1, Role::kOut}) {
+    const bool there = FindOperand(binding.operands, role) != nullptr;
+    SINTER_ASSIGN_OR_RETURN(ArgSlot slot, ProductPointer(code, binding, there ? role : Role::kOut));
+    recipe.args.push_back(slot);
+  }
+  const uint32_t flags =
+      StandInFlags(p, code.out.aligned, code.residual.aligned, code.constant_weights);
+  recipe.args.push_back(ConstantSlot(p.n));
+  recipe.args.push_back(ConstantSlot(p.k));
+  ArgSlot scale;
+  scale.kind = ArgKind::kFloat32;
+  scale.float_value = p.epilogue.scale();
+  recipe.args.push_back(scale);
+  recipe.args.push_back(ConstantSlot(flags));
+  recipe.args.push_back(ConstantSlot(code.residual.stride));
+  recipe.args.push_back(ConstantSlot(code.out.stride));
+  recipe.args.push_back(RowsSlot(binding));
+  return recipe;
 }
 
 }  // namespace sinter

@@ -1,11 +1,12 @@
 // Stand-ins: kernels that come with the library, for plans that must not wait for a compiler.
-#ifndef SINTER_SRC_PLAN_STAND_IN_H_
-#define SINTER_SRC_PLAN_STAND_IN_H_
+#ifndef SINTER_SRC_STANDIN_STAND_IN_H_
+#define SINTER_SRC_STANDIN_STAND_IN_H_
 
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "src/base/launch_recipe.h"
+#include "src/model/search_options.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
@@ -24,9 +25,12 @@ struct StandIn {
 // INVALID_ARGUMENT or FAILED_PRECONDITION where there is none for the spec.
 absl::StatusOr<StandIn> StandInOf(const KernelSpec& spec);
 
+// Their schedules, for searches that offer no other kernels.
+const ReadyKernels& StandInSchedules();
+
 // Makes the kernels of a plan stand-ins. Precondition: FusionOptions::stand_ins planned it.
 void MarkStandIns(Plan* plan);
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_PLAN_STAND_IN_H_
+#endif  // SINTER_SRC_STANDIN_STAND_IN_H_
