@@ -12,11 +12,11 @@
 namespace sinter {
 namespace {
 
-std::string BufferName(const Chain& chain, int canonical) {
+std::string BufferName(const Chain& chain, int canonical, const std::vector<int32_t>* order) {
   if (canonical >= chain.num_inputs()) {
     return absl::StrCat("output ", canonical - chain.num_inputs());
   }
-  return absl::StrCat("input ", chain.InputOrder()[canonical]);
+  return absl::StrCat("input ", order == nullptr ? canonical : (*order)[canonical]);
 }
 
 bool HasRows(const Chain& chain, int canonical) {
@@ -37,7 +37,8 @@ std::vector<DevicePtr> PlacedWithoutRows(const Chain& chain, std::vector<DeviceP
   return buffers;
 }
 
-absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buffers) {
+absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buffers,
+                          const std::vector<int32_t>* order) {
   const size_t want = static_cast<size_t>(chain.num_inputs() + chain.num_outputs());
   if (buffers.size() != want) {
     return absl::InvalidArgumentError(
@@ -48,11 +49,11 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
   for (size_t i = 0; i < want; ++i) {
     if (buffers[i] == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i)), " is null"));
+          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i), order), " is null"));
     }
     if (buffers[i] % kBufferAlignment != 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i)), " is at 0x",
+          absl::StrCat("buffer of ", BufferName(chain, static_cast<int>(i), order), " is at 0x",
                        absl::Hex(buffers[i]), ", must be aligned to ", kBufferAlignment));
     }
   }
@@ -63,9 +64,10 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
 
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
                                                           const std::vector<DevicePtr>& given,
-                                                          DevicePtr workspace, bool no_rows) {
+                                                          DevicePtr workspace, bool no_rows,
+                                                          const std::vector<int32_t>* order) {
   const std::vector<DevicePtr> buffers = no_rows ? PlacedWithoutRows(plan->chain(), given) : given;
-  SINTER_RETURN_IF_ERROR(CheckBuffers(plan->chain(), buffers));
+  SINTER_RETURN_IF_ERROR(CheckBuffers(plan->chain(), buffers, order));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
   auto bound = std::make_shared<BoundPlan>();
   const std::vector<DevicePtr> planned = plan->form->Expand(buffers);

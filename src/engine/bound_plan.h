@@ -23,11 +23,11 @@ struct BoundPlan : PlanBinding {
 
 // `buffers` in canonical order: inputs, then outputs. Needs loaded kernels. INVALID_ARGUMENT on a
 // wrong count, a null or misaligned pointer, naming it. `no_rows`: the binding is launched with
-// m = 0 alone, so the buffers of rows, which have no element, may be null.
-absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
-                                                          const std::vector<DevicePtr>& buffers,
-                                                          DevicePtr workspace,
-                                                          bool no_rows = false);
+// m = 0 alone, so the buffers of rows, which have no element, may be null. `order`: the caller's
+// Chain::InputOrder, in which errors count inputs; null: the canonical order.
+absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
+    LoadedPlanPtr plan, const std::vector<DevicePtr>& buffers, DevicePtr workspace,
+    bool no_rows = false, const std::vector<int32_t>* order = nullptr);
 
 // OUT_OF_RANGE unless the plan takes `m` rows: 0..bucket, any number for the largest bucket. A
 // chain without M ignores it.

@@ -1,5 +1,6 @@
 #include "src/engine/prepared_plan.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,19 +10,31 @@
 #include "src/engine/explain.h"
 #include "src/engine/graph_nodes.h"
 #include "src/engine/workspace.h"
+#include "src/normal/normal_form.h"
 
 namespace sinter {
 namespace {
+
+// Chains that differ in the order of their inputs alone share plans: a note counts them as this
+// caller does.
+LoadedPlanPtr ToldTo(const Chain& caller, const LoadedPlanPtr& plan) {
+  std::string note = NoteFor(caller, plan->plan.note);
+  if (note == plan->plan.note) return plan;
+  auto told = std::make_shared<LoadedPlan>(*plan);
+  told->plan.note = std::move(note);
+  return told;
+}
 
 class PreparedPlanImpl : public PreparedPlan {
  public:
   PreparedPlanImpl(std::shared_ptr<EngineCore> core, LoadedPlanPtr plan, const Chain& chain)
       : core_(std::move(core)),
         plan_(std::move(plan)),
+        told_(ToldTo(chain, plan_)),
         order_(chain.InputOrder()),
         short_digest_(ShortDigest(plan_->chosen_digest)) {}
 
-  const Plan& plan() const override { return plan_->plan; }
+  const Plan& plan() const override { return told_->plan; }
   Digest ChosenDigest() const override { return AgreedDigest(*plan_); }
   PlanUse Use() const override {
     PlanUse use = core_->UseOnDevice();
@@ -31,12 +44,12 @@ class PreparedPlanImpl : public PreparedPlan {
     use.batch_invariant = plan_->plan.IsBatchInvariant();
     return use;
   }
-  std::string Explain() const override { return ExplainPlan(*plan_, core_->ports, Picture()); }
-  std::string Summary() const override { return SummarizePlan(*plan_, core_->ports); }
+  std::string Explain() const override { return ExplainPlan(*told_, core_->ports, Picture()); }
+  std::string Summary() const override { return SummarizePlan(*told_, core_->ports); }
   std::string ExplainJson() const override {
-    return sinter::ExplainJson(*plan_, core_->ports, Picture());
+    return sinter::ExplainJson(*told_, core_->ports, Picture());
   }
-  std::string Svg() const override { return ExplainSvg(*plan_, Picture()); }
+  std::string Svg() const override { return ExplainSvg(*told_, Picture()); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 
   std::string SourceOf(int kernel) const override {
@@ -64,7 +77,7 @@ class PreparedPlanImpl : public PreparedPlan {
       canonical[i] = from < buffers.size() ? buffers[from] : 0;
     }
     SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const BoundPlan> bound,
-                            BindPlan(plan_, canonical, workspace, no_rows));
+                            BindPlan(plan_, canonical, workspace, no_rows, &order_));
     return std::shared_ptr<const PlanBinding>(std::move(bound));
   }
 
@@ -127,7 +140,8 @@ class PreparedPlanImpl : public PreparedPlan {
   }
 
   const std::shared_ptr<EngineCore> core_;
-  const LoadedPlanPtr plan_;
+  const LoadedPlanPtr plan_;  // shared by all callers, as bindings are
+  const LoadedPlanPtr told_;  // with the note as this caller reads it
   const std::vector<int32_t> order_;
   const uint64_t short_digest_;
 };

@@ -268,10 +268,9 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalGraph::Finish() {
     const BufferView& view = form->buffers[static_cast<size_t>(i)];
     if (view.offset_bytes == 0 && view.buffer == i) continue;
     const int output = view.buffer - callers_->num_inputs();
-    const int32_t input = output < 0 ? callers_->InputOrder()[static_cast<size_t>(view.buffer)] : 0;
     form->notes.push_back(absl::StrCat(
         "#", i, " is ",
-        output < 0 ? absl::StrCat("input ", input) : absl::StrCat("output ", output),
+        output < 0 ? absl::StrCat("input ", view.buffer) : absl::StrCat("output ", output),
         view.offset_bytes == 0 ? "" : absl::StrCat(" from byte ", view.offset_bytes, " on")));
   }
   return form;

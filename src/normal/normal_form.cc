@@ -1,11 +1,13 @@
 #include "src/normal/normal_form.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/status.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
 
@@ -71,6 +73,30 @@ std::string NormalForm::InCallersNumbers(absl::string_view text) const {
       result.push_back(text.front());
       text.remove_prefix(1);
     }
+  }
+  return result;
+}
+
+absl::Status NormalForm::InCallersNumbers(const absl::Status& error) const {
+  return WithMessage(error, InCallersNumbers(error.message()));
+}
+
+std::string NoteFor(const Chain& caller, absl::string_view note) {
+  constexpr absl::string_view kInput = " is input ";
+  std::string result;
+  while (!note.empty()) {
+    const size_t at = std::min(note.find(kInput), note.size());
+    const size_t begin = std::min(at + kInput.size(), note.size());
+    absl::StrAppend(&result, note.substr(0, begin));
+    note.remove_prefix(begin);
+    size_t digits = 0;
+    while (digits < note.size() && absl::ascii_isdigit(static_cast<unsigned char>(note[digits])))
+      ++digits;
+    size_t number = 0;
+    if (!absl::SimpleAtoi(note.substr(0, digits), &number)) continue;
+    if (number >= caller.InputOrder().size()) continue;
+    absl::StrAppend(&result, caller.InputOrder()[number]);
+    note.remove_prefix(digits);
   }
   return result;
 }

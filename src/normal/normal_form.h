@@ -33,11 +33,12 @@ struct NormalForm {
   // By op of `chain`: the caller's op, by its canonical number, that it comes from. Empty: unknown.
   std::vector<ValueId> origins;
   // For plans: what costs a kernel that the caller's chain does not show, and why; which of the
-  // caller's buffers a plan's are, where their numbers differ.
+  // caller's buffers a plan's are, where their numbers differ: inputs in canonical order (NoteFor).
   std::vector<std::string> notes;
 
   // A text about `chain` that calls its ops "op 3", with the numbers of the caller's ops.
   std::string InCallersNumbers(absl::string_view text) const;
+  absl::Status InCallersNumbers(const absl::Status& error) const;  // of its message
   // Whether any rule applied. Otherwise the two chains are one, and so are their buffers.
   bool changed() const { return chain != callers; }
 
@@ -45,6 +46,10 @@ struct NormalForm {
   // of the caller's chain.
   std::vector<uint64_t> Expand(const std::vector<uint64_t>& callers) const;
 };
+
+// A note of a plan, which counts the caller's inputs in canonical order ("#3 is input 1"), as
+// `caller` counts them: chains that differ in that order alone share plans.
+std::string NoteFor(const Chain& caller, absl::string_view note);
 
 // A function of the canonical bytes alone. Computes what the caller's chain computes: every bit of
 // the reference is the same where structural rules alone were applied, and f32 results are equal

@@ -26,11 +26,13 @@ constexpr int64_t kRows = 5;
 Dim D(int64_t extent) { return Dim::Constant(extent); }
 
 // Columns 64 to 128 of rows behind an axis of 3, times a weight, as heads.
-Chain RoughChain() {
+Chain RoughChain(bool weight_first = false) {
   ChainBuilder b;
+  const auto weight = [&b] { return *b.Input({DType::kBF16, {D(32), D(64)}}, {true, {}, "w"}); };
+  ValueId w = weight_first ? weight() : 0;
   const ValueId x = *b.Input({DType::kBF16, {D(3), Dim::M(), D(192)}});
   const ValueId part = *b.Slice(x, {0, 0, 64}, {D(3), Dim::M(), D(128)});
-  const ValueId w = *b.Input({DType::kBF16, {D(32), D(64)}}, {true, {}, "w"});
+  if (!weight_first) w = weight();
   const ValueId y = *b.Cast(*b.Matmul(part, w, false, true), DType::kBF16);
   EXPECT_TRUE(b.Output(*b.Reshape(y, {D(3), Dim::M(), D(4), D(8)})).ok());
   return *b.Finish();
@@ -86,6 +88,26 @@ TEST(FormsTest, KernelsGetViewsOfTheCallersBuffers) {
       RunReference(world.chain, kRows, {inputs[0].data(), inputs[1].data()}, {&want[0]}).ok());
   const std::string got(reinterpret_cast<const char*>(buffers.pointers()[2]), bytes);
   EXPECT_EQ(got, want);
+}
+
+// Chains that differ in the order of their inputs alone share a plan; each is told of its own
+// inputs.
+TEST(FormsTest, NotesAndErrorsCountTheCallersOwnInputs) {
+  World world;
+  const Chain other = RoughChain(/*weight_first=*/true);
+  ASSERT_EQ(other.CanonicalBytes(), world.chain.CanonicalBytes());
+  const auto engine = world.fake.MakeEngine();
+  const auto first = engine->Prepare(world.chain, kRows, {}),
+             second = engine->Prepare(other, kRows, {});
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_EQ(engine->Stats().searched, 1u);
+  EXPECT_THAT((*first)->plan().note, HasSubstr("#0 is input 0 from byte 128 on"));
+  EXPECT_THAT((*second)->plan().note, HasSubstr("#0 is input 1 from byte 128 on"));
+  const DevicePtr there = 1 << 20;
+  EXPECT_THAT(std::string((*first)->Bind({0, there, there}, 0).status().message()),
+              HasSubstr("input 0 is null"));
+  EXPECT_THAT(std::string((*second)->Bind({0, there, there}, 0).status().message()),
+              HasSubstr("input 0 is null"));
 }
 
 TEST(FormsTest, KeysAndRecordsAreOfTheCallersChain) {
