@@ -134,12 +134,12 @@ absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& m
   }
   const PlanAssembly assemble =
       core.AssemblyOf(request.planned(), request.bucket, model,
-                      {request.batch_invariant, request.allow_cooperative});
+                      {request.batch_invariant, request.allow_cooperative, &control});
   for (PlanVariant& variant : record->variants) {
     SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
     absl::StatusOr<AssembledPlan> assembled = assemble(variant.decisions);
     if (!assembled.ok()) {
-      return Annotate(assembled.status(),
+      return Annotate(request.form->InCallersNumbers(assembled.status()),
                       absl::StrCat("plan '", PlanName(variant.decisions.fused), "'"));
     }
     CompleteVariant(*std::move(assembled), record->toolchain_id, model.arch, core, &variant);

@@ -123,9 +123,9 @@ absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
   const bool all = plan.kernels[kernel].spec.family->MeasuresAll();
   const size_t limit =
       all ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
-  const PlanAssembly assemble =
-      core_->AssemblyOf(session.request.planned(), session.request.bucket, core_->ports.model,
-                        {session.request.batch_invariant, session.request.allow_cooperative});
+  const PlanAssembly assemble = core_->AssemblyOf(
+      session.request.planned(), session.request.bucket, core_->ports.model,
+      {session.request.batch_invariant, session.request.allow_cooperative, &session.control});
   for (const Decisions& decisions : KernelSwaps(plan, kernel, session.ranking, limit)) {
     absl::StatusOr<AssembledPlan> assembled = assemble(decisions);
     if (!assembled.ok()) continue;

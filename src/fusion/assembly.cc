@@ -18,15 +18,16 @@ namespace sinter {
 // Of one plan.
 class Assembly::Maker {
  public:
-  Maker(const Assembly& of, ChainParts* parts)
-      : of_(of), parts_(*parts), graph_(parts->graph()), done_(graph_.size()) {}
+  Maker(const Assembly& of, ChainParts* parts, Pace* pace)
+      : of_(of), parts_(*parts), graph_(parts->graph()), done_(graph_.size()) {
+    budget_.pace = pace;
+  }
 
   absl::StatusOr<AssembledPlan> Run(const Decisions& decisions) {
     std::vector<PlanStep> steps;
     for (size_t i = 0; i < decisions.kernels.size(); ++i) {
       const KernelDecision& kernel = decisions.kernels[i];
-      const absl::Status status = kernel.family == &ProductFamily() ? AddProducts(kernel, &steps)
-                                                                    : AddStitch(kernel, &steps);
+      const absl::Status status = Add(kernel, &steps);
       if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
     }
     SINTER_RETURN_IF_ERROR(CheckRunEnds(steps));
@@ -39,6 +40,13 @@ class Assembly::Maker {
   }
 
  private:
+  // Which ops a kernel takes of a chain is planning's to say, so families are told apart here.
+  absl::Status Add(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+    if (kernel.family == &ProductFamily()) return AddProducts(kernel, steps);
+    if (kernel.family == &StitchFamily()) return AddStitch(kernel, steps);
+    return RefuseFit("planning makes no kernels of family ", kernel.family->name());
+  }
+
   absl::Status AddProducts(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
     if (run == nullptr) {
@@ -178,23 +186,27 @@ Assembly::Assembly(const Chain& chain, int64_t bucket, const DeviceModel& model,
       bucket_(bucket),
       model_(model),
       request_(request),
-      order_(std::make_unique<OrderCheck>(chain, model, request.batch_invariant && chain.UsesM())) {
-}
+      order_(std::make_unique<OrderCheck>(chain, model, request.batch_invariant && chain.UsesM(),
+                                          request.keep_going)) {}
 
 Assembly::~Assembly() = default;
 
-absl::StatusOr<ChainParts*> Assembly::PartsOf(const Absorbed& absorbed) {
+absl::StatusOr<ChainParts*> Assembly::PartsOf(const Absorbed& absorbed, Pace* pace) {
   for (const std::unique_ptr<ChainParts>& known : parts_) {
     if (known->absorbed() == absorbed) return known.get();
   }
-  SINTER_ASSIGN_OR_RETURN(
-      std::unique_ptr<ChainParts> parts,
-      ChainParts::Make(chain_, bucket_, absorbed, request_.batch_invariant && chain_.UsesM()));
+  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<ChainParts> parts,
+                          ChainParts::Make(chain_, bucket_, absorbed,
+                                           request_.batch_invariant && chain_.UsesM(), pace));
   parts_.push_back(std::move(parts));
   return parts_.back().get();
 }
 
 absl::StatusOr<AssembledPlan> Assembly::Assemble(const Decisions& decisions) {
+  return Stoppable(request_.keep_going, [&](Pace* pace) { return AssembleAt(decisions, pace); });
+}
+
+absl::StatusOr<AssembledPlan> Assembly::AssembleAt(const Decisions& decisions, Pace* pace) {
   if (decisions.bucket != bucket_) {
     return RefuseFit("it is for bucket ", decisions.bucket, ", asked for is ", bucket_);
   }
@@ -205,8 +217,8 @@ absl::StatusOr<AssembledPlan> Assembly::Assemble(const Decisions& decisions) {
     return RefuseFit("batch_invariant ", decisions.batch_invariant, ", asked for is ",
                      !decisions.batch_invariant);
   }
-  SINTER_ASSIGN_OR_RETURN(ChainParts* const parts, PartsOf(decisions.absorbed));
-  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, Maker(*this, parts).Run(decisions));
+  SINTER_ASSIGN_OR_RETURN(ChainParts* const parts, PartsOf(decisions.absorbed, pace));
+  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, Maker(*this, parts, pace).Run(decisions));
   SINTER_RETURN_IF_ERROR(order_->Check(assembled.plan));
   return assembled;
 }

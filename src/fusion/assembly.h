@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
+#include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/plan/decisions.h"
 #include "src/plan/kernel_code.h"
@@ -23,6 +24,8 @@ class OrderCheck;
 struct AssemblyRequest {
   bool batch_invariant = false;
   bool allow_cooperative = true;
+  // Asked every few milliseconds of work, and obeyed; null: never. Outlives the assembly.
+  const KeepGoing* keep_going = nullptr;
 };
 
 struct AssembledPlan {
@@ -49,12 +52,13 @@ class Assembly {
 
   // FAILED_PRECONDITION that names the kernel, the value and the bound where `decisions` are none
   // of the chain, or not what was requested; RESOURCE_EXHAUSTED where its bodies would take more
-  // work than planning may (StitchBudget).
+  // work than planning may (StitchBudget); the error of request.keep_going when it refuses.
   absl::StatusOr<AssembledPlan> Assemble(const Decisions& decisions);
 
  private:
   class Maker;
-  absl::StatusOr<ChainParts*> PartsOf(const Absorbed& absorbed);
+  absl::StatusOr<ChainParts*> PartsOf(const Absorbed& absorbed, Pace* pace);
+  absl::StatusOr<AssembledPlan> AssembleAt(const Decisions& decisions, Pace* pace);
 
   const Chain& chain_;
   const int64_t bucket_;

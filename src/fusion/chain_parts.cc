@@ -11,15 +11,17 @@ namespace sinter {
 
 absl::StatusOr<std::unique_ptr<ChainParts>> ChainParts::Make(const Chain& chain, int64_t bucket,
                                                              const Absorbed& absorbed,
-                                                             bool batch_invariant) {
-  ProductRuns products = FindProductRuns(chain, bucket, nullptr, absorbed);
+                                                             bool batch_invariant, Pace* pace) {
+  Ask(pace);
+  ProductRuns products = FindProductRuns(chain, bucket, pace, absorbed);
   const int64_t bodies = batch_invariant ? RowOrderBucketOf(chain) : bucket;
   const std::vector<GraphRun> runs =
-      bodies == bucket ? products.runs : FindProductRuns(chain, bodies, nullptr, absorbed).runs;
+      bodies == bucket ? products.runs : FindProductRuns(chain, bodies, pace, absorbed).runs;
   const bool same = std::equal(runs.begin(), runs.end(), products.runs.begin(), products.runs.end(),
                                [](const GraphRun& a, const GraphRun& b) { return a.end == b.end; });
   if (!same) return RefuseFit("other products have kernels than at ", bodies, " rows");
   StitchGraphOptions options;
+  options.pace = pace;
   absl::StatusOr<StitchGraph> graph;
   // An output may overwrite an input where the input's reader is a vertex with the output's op.
   for (const bool contract : {false, true}) {

@@ -22,10 +22,10 @@ namespace sinter {
 class ChainParts {
  public:
   // FAILED_PRECONDITION where the ops have no order (StitchGraph::Make), or where a batch-invariant
-  // plan would have other products than at RowOrderBucketOf.
+  // plan would have other products than at RowOrderBucketOf. `pace` may be null.
   static absl::StatusOr<std::unique_ptr<ChainParts>> Make(const Chain& chain, int64_t bucket,
                                                           const Absorbed& absorbed,
-                                                          bool batch_invariant);
+                                                          bool batch_invariant, Pace* pace);
 
   const Absorbed& absorbed() const { return absorbed_; }
   const StitchGraph& graph() const { return graph_; }

@@ -25,6 +25,7 @@ absl::StatusOr<std::string> OrderCheck::Wanted() {
     FusionOptions options;
     options.batch_invariant = true;
     options.allow_cooperative = false;
+    options.keep_going = keep_going_;
     SINTER_ASSIGN_OR_RETURN(const FusionResult result,
                             PlanChain(chain_, RowOrderBucketOf(chain_), model_, options));
     wanted_ = RowOrder(result.chosen);

@@ -204,9 +204,9 @@ absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& 
                                          const std::vector<size_t>& positions,
                                          const std::vector<KernelDecision>& refused) {
   return Stoppable(options.keep_going, [&](Pace* pace) -> absl::StatusOr<Decisions> {
-    SINTER_ASSIGN_OR_RETURN(
-        const std::unique_ptr<ChainParts> parts,
-        ChainParts::Make(chain, decisions.bucket, decisions.absorbed, decisions.batch_invariant));
+    SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<ChainParts> parts,
+                            ChainParts::Make(chain, decisions.bucket, decisions.absorbed,
+                                             decisions.batch_invariant, pace));
     Replacer replacer(parts.get(), decisions.bucket, model, options, refused, pace);
     Kernels kernels;
     for (size_t i = 0; i < decisions.kernels.size(); ++i) {

@@ -21,6 +21,7 @@
 #include "src/fusion/assembly.h"
 #include "src/plan/codegen.h"
 #include "src/plan/row_order.h"
+#include "src/product/matcher.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -217,6 +218,40 @@ TEST(BatchInvariant, PlansFitWhereTheyAreAskedForAndNowhereElse) {
                 HasSubstr("batch_invariant 0, asked for is 1"));
   }
   EXPECT_GT(fit, 100);
+}
+
+// Gives up at the `left`-th ask.
+struct GivesUp : KeepGoing {
+  explicit GivesUp(int asks) : left(asks) {}
+  absl::Status Check() const override {
+    return left-- > 0 ? absl::OkStatus() : absl::DeadlineExceededError("late");
+  }
+  mutable int left;
+};
+
+// Both look for products and for the plan of all buckets, which may take seconds.
+TEST(BatchInvariant, AssemblyObeysADeadline) {
+  const DeviceModel model = H200();
+  for (const NamedChain& of : testing::ChainsOfEveryKind()) {
+    const absl::StatusOr<FusionResult> result = PlanIt(of.chain, 48);
+    if (!of.chain.UsesM() || !result.ok() || MatchProducts(of.chain).ok()) continue;
+    const Decisions decisions = DecisionsOf(result->chosen);
+    int asks = 0;
+    for (;; ++asks) {
+      ASSERT_LT(asks, 1000);
+      const GivesUp keep_going(asks);
+      AssemblyRequest request;
+      request.batch_invariant = true;
+      request.keep_going = &keep_going;
+      const absl::Status status =
+          Assembly(of.chain, 48, model, request).Assemble(decisions).status();
+      if (status.ok()) break;
+      EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    }
+    EXPECT_GT(asks, 3) << of.name << ": by the products, and by planning for all buckets";
+    return;
+  }
+  FAIL() << "no chain of stitched kernels";
 }
 
 // A chain without M always has the same rows.
