@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "src/base/format.h"
 #include "src/base/printable.h"
 #include "src/base/status.h"
@@ -122,6 +123,7 @@ struct PlanAssembler::Walk {
   std::shared_ptr<LoadedPlan> result;      // of the variant that runs
   const PlanVariant* runs = nullptr;       // that variant, as the record has it
   std::string replaced;                    // PlanVariant::replaced of what runs
+  absl::optional<PlanRecord> learnt;       // the record with what was replaced in this call
   std::vector<PassedOver> failed;          // in order of trial
   bool not_resident = false;
   bool other_toolchain = false;  // a kernel was built under another key than its record names
@@ -244,14 +246,16 @@ absl::Status PlanAssembler::Replace(const Building& building, absl::string_view 
   options.keep_going = &building.control;
   options.batch_invariant = request.batch_invariant;
   options.allow_cooperative = request.allow_cooperative;
-  SINTER_ASSIGN_OR_RETURN(variant->decisions,
-                          core_->hooks.replace(request.planned(), model, options,
-                                               variant->decisions, positions, refused));
+  absl::StatusOr<Decisions> others = core_->hooks.replace(request.planned(), model, options,
+                                                          variant->decisions, positions, refused);
+  if (!others.ok()) return request.form->InCallersNumbers(others.status());
+  variant->decisions = *std::move(others);
   const PlanAssembly assemble =
       core_->AssemblyOf(request.planned(), request.bucket, model,
-                        {request.batch_invariant, request.allow_cooperative});
-  SINTER_ASSIGN_OR_RETURN(AssembledPlan assembled, assemble(variant->decisions));
-  variant->plan = std::move(assembled.plan);
+                        {request.batch_invariant, request.allow_cooperative, &building.control});
+  absl::StatusOr<AssembledPlan> assembled = assemble(variant->decisions);
+  if (!assembled.ok()) return request.form->InCallersNumbers(assembled.status());
+  variant->plan = std::move(assembled->plan);
   return plans_->FillVariant(*variant, toolchain, building.sources, building.control);
 }
 
@@ -341,7 +345,7 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, size_t at, Walk
   }
   const LoadedPlanPtr loaded = MakeLoaded(walk.form, variant.plan, std::move(built));
   SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
-  if (variant.replaced != known) plans_->Learn(walk.request, record, at, variant);
+  if (variant.replaced != known) walk.learnt = plans_->Learn(walk.request, record, at, variant);
   walk.result = std::make_shared<LoadedPlan>(*loaded);
   walk.runs = &record.variants[at];
   walk.replaced = variant.replaced;
@@ -397,11 +401,13 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
   const std::shared_ptr<const PlanRecord> first = found.record;
-  Walk walk{options, control, request.form, request, found.sources, nullptr, nullptr, "", {}};
+  Walk walk{options, control, request.form, request, found.sources, nullptr, nullptr, "", {}, {}};
   absl::Status status = TryVariants(*found.record, walk);
   if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
   SINTER_RETURN_IF_ERROR(status);
-  if (walk.other_toolchain && first == found.record) plans_->Renew(request, *found.record);
+  if (walk.other_toolchain && first == found.record) {
+    plans_->Renew(request, walk.learnt.has_value() ? *walk.learnt : *found.record);
+  }
   LoadedPlan& loaded = *walk.result;
   const Digest own = loaded.chosen_digest;  // as NewLoadedPlan leaves it
   loaded.chosen_digest = first->planned;

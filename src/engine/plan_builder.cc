@@ -35,7 +35,7 @@ absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOpti
       core.hooks.plan(*form.chain, request.bucket, core.ports.model, options);
   if (!form.changed()) return result;
   if (!result.ok()) {
-    return WithMessage(result.status(), form.InCallersNumbers(result.status().message()));
+    return form.InCallersNumbers(result.status());
   }
   const std::string notes = NotesOf(form);
   const auto tell = [&](Plan& plan) {
@@ -171,12 +171,13 @@ absl::Status PlanBuilder::FillVariant(PlanVariant& variant, absl::string_view to
   return absl::OkStatus();
 }
 
-void PlanBuilder::Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
-                        const PlanVariant& variant) {
+PlanRecord PlanBuilder::Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
+                              const PlanVariant& variant) {
   PlanRecord learnt = record;
   learnt.variants[at] = variant;
   core_->ports.store->Put(RecordKind::kPlan, PlanKeyBytes(request, *core_),
                           EncodePlanRecord(learnt));
+  return learnt;
 }
 
 absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::Find(const PlanRequest& request,

@@ -48,9 +48,9 @@ class PlanBuilder {
   absl::Status FillVariant(PlanVariant& variant, absl::string_view toolchain,
                            KernelSources& sources, const BuildControl& control) const;
   // Writes the record again with `variant` in the place of variants[at]: kernels of it were
-  // replaced.
-  void Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
-             const PlanVariant& variant);
+  // replaced. The record that was written.
+  PlanRecord Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
+                   const PlanVariant& variant);
 
  private:
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,

@@ -109,11 +109,11 @@ absl::StatusOr<Plan> AssembleEntry(const TuningEntry& entry, const PlanRequest& 
                                    const EngineCore& core) {
   const absl::StatusOr<Decisions> decisions = DecodeDecisions(entry.bytes);
   if (!decisions.ok()) return Unusable(decisions.status().message());
-  SINTER_ASSIGN_OR_RETURN(
-      AssembledPlan assembled,
+  absl::StatusOr<AssembledPlan> assembled =
       core.AssemblyOf(request.planned(), request.bucket, core.ports.model,
-                      {request.batch_invariant, request.allow_cooperative})(*decisions));
-  return std::move(assembled.plan);
+                      {request.batch_invariant, request.allow_cooperative})(*decisions);
+  if (!assembled.ok()) return request.form->InCallersNumbers(assembled.status());
+  return std::move(assembled->plan);
 }
 
 absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& request,

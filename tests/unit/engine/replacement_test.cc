@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "src/chain/chain_json.h"
 #include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -139,6 +140,50 @@ TEST(ReplacementTest, SourcesAreMadeOnceAndKernelsCompiledOnce) {
   world.Prepared();
   EXPECT_EQ(world.compiles, sound.compiles + 1);
   EXPECT_LE(world.generated, sound.generated + 1);
+}
+
+// What was learnt under another compiler than the record's is in the record that names its kernels.
+TEST(ReplacementTest, IsKeptWhereAnotherCompilerRefusedTheKernel) {
+  RealWorld world(Layers());
+  const Plan planned = world.Prepared();
+  const std::string first = SourceOf(planned.kernels.front(), world.model);
+  world.toolchain = "nvrtc-13.1-bbbb";
+  world.build_id = "";  // so that the record serves until a kernel is missing
+  for (const std::string& key : world.disk->Keys(RecordKind::kKernel)) {
+    world.disk->records.erase({RecordKind::kKernel, key});
+  }
+  world.spills = [&](const CompileRequest& request) { return request.source == first; };
+  const Plan replaced = world.Prepared();
+  EXPECT_THAT(replaced.note, HasSubstr("replaced, the compiler refused the planned one"));
+  const int compiles = world.compiles;
+  const Plan again = world.Prepared();
+  EXPECT_EQ(world.compiles, compiles) << "what was refused is not asked for again";
+  EXPECT_EQ(again.PlanDigest(), replaced.PlanDigest());
+}
+
+// Why no kernel takes the place of a refused one, in the numbers of the caller's ops.
+TEST(ReplacementTest, RefusalsNameTheCallersOps) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {4096, 1024});
+  const auto reshape = [&](ValueId v, int64_t rows, int64_t columns) {
+    return *g.builder().Reshape(v, {Dim::Constant(rows), Dim::Constant(columns)});
+  };
+  const ValueId same = reshape(reshape(x, 1024, 4096), 4096, 1024);
+  const ValueId a = g.Un(UnaryKind::kSin, same);
+  g.Out(g.Un(UnaryKind::kErf, g.Sub(a, g.Spread(g.Mean(a, 1), a))));
+  const ValueId y = g.In(DType::kF32, {512, 64});
+  g.Out(g.Reduce(ReduceKind::kMax, y, 0));
+  RealWorld world(g.Finish());
+  world.normal = NormalFormOf;
+  world.spills = [](const CompileRequest& r) { return absl::StrContains(r.source, "sin("); };
+  ValueId sine = 0;
+  while (world.chain.op(sine).unary != UnaryKind::kSin ||
+         world.chain.op(sine).kind != OpKind::kUnary) {
+    ++sine;
+  }
+  ASSERT_EQ(sine, 3) << "behind two ops that the normal form has not";
+  const absl::Status status = world.MakeEngine()->Prepare(world.chain, 1, {}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no other takes its place: op 3: "));
 }
 
 // SINTER_SPILL_GRAPH: a chain's JSON file, such as that of a whole vision model.
