@@ -1,10 +1,13 @@
 // Packed kernels: legal, costed no better than their parts allow, alike parts alike.
 #include "src/stitch/search/packed_search.h"
 
+#include <memory>
 #include <set>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/launch_check.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
@@ -52,6 +55,25 @@ TEST(PackedSearch, RowsOfOtherLengthsShareALaunch) {
               PredictStitch(own->body, part.schedule, 1, H200())->total_us)
         << "no faster than one of its parts";
   }
+}
+
+// A launch's check makes the program of each part once.
+TEST(PackedSearch, LaunchesAreCheckedWithTheWorkOfTheirParts) {
+  const Chain body = testing::IndependentRows({{700, 1000}, {33, 4096}}, 50000);
+  const RankedStitch best = PackedSearch(1, H200()).Of(body).front();
+  auto spec = std::make_shared<StitchSpec>();
+  spec->body = body;
+  spec->schedule = best.schedule;
+  spec->parts = best.parts;
+  const StitchCode code = *CodeOf(std::shared_ptr<const StitchSpec>(spec));
+  StitchBudget parts, launch;
+  ASSERT_TRUE(CheckParts(body, best.schedule, best.parts, &parts).ok());
+  ASSERT_TRUE(CheckStitchLaunch(*spec, code, H200(), &launch).ok());
+  EXPECT_LT(launch.visits, StitchBudget().visits);
+  EXPECT_EQ(launch.visits, parts.visits);
+  StitchBudget little;
+  little.visits = StitchBudget().visits - parts.visits - 1;
+  EXPECT_TRUE(absl::IsResourceExhausted(CheckStitchLaunch(*spec, code, H200(), &little).status()));
 }
 
 // Alone they would be a cluster's, which no part is; the next best of its owner is.
