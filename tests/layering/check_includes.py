@@ -69,6 +69,11 @@ CODE_FENCES = [
      "the environment is read in src/base/ alone"),
     (re.compile(r'\bextern\s+"C"'), ("src/capi/", "include/", "src/device/", "tests/", "bindings/"),
      'extern "C" definitions belong in src/capi/'),
+    # What is drawn and told, and planning, which gives each kernel its ops, tell families apart.
+    (re.compile(r"\bstitch\s*[!=]=\s*nullptr|\bfamily\s*[!=]=\s*&\w+Family\("),
+     ("src/plan/stitch_family.cc", "src/plan/decisions.cc", "src/plan/picture/", "src/plan/report/", "src/plan/plan_json.cc",
+      "src/explain/", "src/standin/", "src/fusion/assembly.cc", "src/fusion/replacement.cc", "src/fusion/explain/", "tests/"),
+     "ask the kernel's family, not which one it is: src/plan/family.h"),
 ]
 
 SUFFIXES = (".h", ".hpp", ".c", ".cc", ".cuh", ".cu", ".inc", ".in")
