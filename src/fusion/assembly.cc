@@ -1,19 +1,87 @@
 #include "src/fusion/assembly.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "src/base/launch_recipe.h"
 #include "src/base/status.h"
 #include "src/fusion/chain_parts.h"
-#include "src/fusion/order_check.h"
+#include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/refuse_fit.h"
 #include "src/fusion/run_operands.h"
 #include "src/plan/family.h"
+#include "src/plan/plan.h"
+#include "src/plan/row_order.h"
+#include "src/product/matcher.h"
 #include "src/stitch/body_work.h"
 
 namespace sinter {
+
+// Whether a plan's rows are computed in the requested order.
+// For one chain on one chip, which must outlive it, as must `keep_going`, which may be null. Not
+// thread-safe.
+class OrderCheck {
+ public:
+  OrderCheck(const Chain& chain, const DeviceModel& model, bool batch_invariant,
+             const KeepGoing* keep_going)
+      : chain_(chain), model_(model), batch_invariant_(batch_invariant), keep_going_(keep_going) {}
+
+  // OK if all kernels are batch-invariant, or none is, as requested. In batch-invariant plans
+  // products must have the order of CheckRowOrder, and a plan with other ops must have the RowOrder
+  // of the plan for kRowOrderBucket. The chain is planned for that bucket once, at the first such
+  // plan, as long as `keep_going` allows: its error else.
+  absl::Status Check(const Plan& plan);
+
+ private:
+  absl::Status CheckKernel(const KernelSpec& spec) const;
+  absl::StatusOr<std::string> Wanted();
+
+  const Chain& chain_;
+  const DeviceModel& model_;
+  const bool batch_invariant_;
+  const KeepGoing* const keep_going_;
+  std::optional<std::string> wanted_;
+};
+
+absl::Status OrderCheck::CheckKernel(const KernelSpec& spec) const {
+  if (spec.batch_invariant != batch_invariant_) {
+    return RefuseFit("batch_invariant ", spec.batch_invariant, ", asked for is ", batch_invariant_);
+  }
+  if (!batch_invariant_) return absl::OkStatus();
+  const absl::Status order = spec.family->CheckRowOrder(spec);
+  return order.ok() ? order : RefuseFit(order.message());
+}
+
+absl::StatusOr<std::string> OrderCheck::Wanted() {
+  if (!wanted_.has_value()) {
+    FusionOptions options;
+    options.batch_invariant = true;
+    options.allow_cooperative = false;
+    options.keep_going = keep_going_;
+    SINTER_ASSIGN_OR_RETURN(const FusionResult result,
+                            PlanChain(chain_, RowOrderBucketOf(chain_), model_, options));
+    wanted_ = RowOrder(result.chosen);
+  }
+  return *wanted_;
+}
+
+absl::Status OrderCheck::Check(const Plan& plan) {
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const absl::Status status = CheckKernel(plan.kernels[i].spec);
+    if (!status.ok()) return RefuseFit("kernel ", i, ": ", status.message());
+  }
+  const bool chosen = std::any_of(
+      plan.kernels.begin(), plan.kernels.end(),
+      [](const PlannedKernel& kernel) { return kernel.spec.family->ChoosesRowOrder(); });
+  if (!batch_invariant_ || (!chosen && MatchProducts(chain_).ok())) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(const std::string wanted, Wanted());
+  return RowOrder(plan) == wanted ? absl::OkStatus()
+                                  : RefuseFit("its rows are in another order than other buckets'");
+}
 
 // Of one plan.
 class Assembly::Maker {

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "src/base/device_model.h"
-#include "src/fusion/stitch/beam_search.h"
 #include "src/fusion/stitch/delta_evaluator.h"
+#include "src/fusion/stitch/pattern_reduction.h"
 #include "src/fusion/stitch/pattern_set.h"
 
 namespace sinter {
+
+constexpr int kBeamWidth = 3;  // the paper's
 
 struct ExploreOptions {
   DeltaOptions delta;
@@ -26,6 +28,15 @@ struct ExploreOptions {
 // numbers.
 std::vector<PatternSet> ExploreFusion(const StitchGraph& graph, const DeviceModel& model,
                                       const ExploreOptions& options);
+
+// FusionStitching's selection of disjoint patterns.
+// Visits the virtual producer's candidates, then the vertices from producers to consumers. Appends
+// each candidate to each plan where it neither overlaps nor makes a cycle, and keeps the `width`
+// plans with the highest accumulated f. Best first; of equal f the one found first. `pace` may be
+// null. (arXiv 2009.10924, section 5.3.)
+std::vector<PatternSet> BeamSearch(const StitchGraph& graph, const PatternReduction& candidates,
+                                   const std::vector<ScoredPattern>& virtual_candidates, int width,
+                                   Pace* pace = nullptr);
 
 }  // namespace sinter
 
