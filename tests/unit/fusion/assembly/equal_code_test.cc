@@ -1,5 +1,5 @@
 // Plans' kernels of equal code have equal sources, whatever their buffers, rows and grids are: one
-// binary serves them all.
+// binary serves them all. And what is asked of their families is what planning did.
 #include <iostream>
 #include <map>
 #include <string>
@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/plan/codegen.h"
+#include "src/plan/family.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
@@ -24,6 +25,10 @@ class EqualCode : public ::testing::Test {
     for (const PlannedKernel& kernel : plans.front().kernels) {
       const absl::StatusOr<KernelCode> code = CodeOf(kernel.spec);
       ASSERT_TRUE(code.ok()) << of.name << ": " << code.status();
+      const absl::Status legal =
+          kernel.spec.family->Check(kernel.spec, *code, model_, nullptr).status();
+      EXPECT_TRUE(legal.ok()) << of.name << " at " << bucket << ": " << legal;
+      if (&kernel == &plans.front().kernels.front()) CheckPrediction(of, bucket, kernel);
       const absl::StatusOr<GeneratedKernel> generated = Generate(kernel.spec, model_);
       if (!generated.ok()) continue;  // the engine has the next plan
       ++kernels_;
@@ -34,6 +39,13 @@ class EqualCode : public ::testing::Test {
       ASSERT_TRUE(recipe.ok()) << of.name << ": " << recipe.status();
       EXPECT_TRUE(*recipe == generated->recipe) << of.name << " at " << bucket;
     }
+  }
+  // Of a kernel that none stands before: its family predicts what planning did.
+  void CheckPrediction(const NamedChain& of, int64_t bucket, const PlannedKernel& kernel) {
+    const auto again = kernel.spec.family->Predict(kernel.spec, bucket, model_);
+    ASSERT_TRUE(again.ok()) << of.name << ": " << again.status();
+    const double planned = kernel.prediction.total_us;
+    EXPECT_NEAR(again->total_us, planned, 1e-6 * planned) << of.name << " at " << bucket;
   }
   void AddAll(const std::vector<NamedChain>& chains) {
     for (const NamedChain& of : chains) {
