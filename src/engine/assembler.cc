@@ -20,14 +20,14 @@ namespace {
 
 using Choice = PrepareOptions::Choice;
 
-constexpr double kMostSavedUs = 1e9;  // a record with more lies
+constexpr double kMostSavedUs = 1e9;  // a record that promises more is damaged
 
 bool Wanted(const Plan& plan, Choice choice) {
   if (choice == Choice::kBest) return true;
   return plan.fused == (choice == Choice::kFused);
 }
 
-// Errors that the caller must see, whatever another variant could do.
+// Errors that end the call: no other variant is tried.
 bool IsFinal(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) || IsCacheMiss(status) ||
          IsContextLost(status);
@@ -44,7 +44,7 @@ std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKer
       core, [core, keys = std::move(keys)](const void*) { core->modules.Released(keys); });
 }
 
-// Most rows of a launch of kernel `i`: what a check of the plan says of its code.
+// The most rows of a launch of kernel `i`: a self-check of the plan covers so many of its code.
 int64_t RowsAt(const Plan& plan, size_t i) {
   const KernelSpec& spec = plan.kernels[i].spec;
   return spec.family->Rows(spec, plan.bucket);
@@ -64,7 +64,8 @@ std::string ReplacedText(size_t count, absl::string_view first) {
                       count == 1 ? "" : "s", ": ", why);
 }
 
-// Whether different kernels were refused and none was not: that is the compiler's fault.
+// Whether several different kernels were asked for and all were refused: then the compiler is at
+// fault, and other kernels would be refused too.
 bool RefusesAll(const std::vector<std::string>& keys, const std::vector<size_t>& refused) {
   return refused.size() == keys.size() && std::count(keys.begin(), keys.end(), keys.front()) !=
                                               static_cast<std::ptrdiff_t>(keys.size());

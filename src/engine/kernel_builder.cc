@@ -30,7 +30,7 @@ absl::Status NotVerifiedError(absl::string_view key) {
                                 " was never checked on a GPU, and only verified ones may serve"));
 }
 
-// The call was ended, the kernel is as good as before.
+// Whether the call was ended from outside, which says nothing against the kernel.
 bool IsGivenUp(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
 }

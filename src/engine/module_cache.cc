@@ -34,8 +34,8 @@ void ModuleCache::Table::Take(Order::iterator entry, Doomed* doomed) {
   doomed->modules.splice(doomed->modules.end(), order, entry);
 }
 
-// A use count of one cannot grow but through this table's own weak references, whose finders then
-// hold the module themselves: dropping it here is right either way.
+// Only this table's weak references can raise a use count of one. Whoever finds the module through
+// them holds it from then on, so it may be dropped here in either case.
 void ModuleCache::MakeRoom(Table* table, Doomed* doomed) {
   auto entry = table->order.end();
   while (table->bytes > max_bytes_ && entry != table->order.begin()) {

@@ -244,7 +244,8 @@ std::shared_ptr<const PlanRecord> PlanBuilder::Renewed(const std::string& key,
   return renewed != nullptr ? renewed : std::make_shared<const PlanRecord>(record);
 }
 
-// A compiler that may not compile leaves the record as it is: its kernels may be there.
+// Null for a compiler that is denied: the record stays as it is, since a store may have the kernels
+// that it names.
 std::shared_ptr<const PlanRecord> PlanBuilder::Refilled(const std::string& key,
                                                         const PlanRecord& record,
                                                         const std::string& toolchain) {

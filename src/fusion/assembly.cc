@@ -21,19 +21,18 @@
 
 namespace sinter {
 
-// Whether a plan's rows are computed in the requested order.
-// For one chain on one chip, which must outlive it, as must `keep_going`, which may be null. Not
-// thread-safe.
+// Checks that a plan computes its rows in the requested order. Of one chain on one chip; both and
+// `keep_going`, which may be null, must outlive it. Not thread-safe.
 class OrderCheck {
  public:
   OrderCheck(const Chain& chain, const DeviceModel& model, bool batch_invariant,
              const KeepGoing* keep_going)
       : chain_(chain), model_(model), batch_invariant_(batch_invariant), keep_going_(keep_going) {}
 
-  // OK if all kernels are batch-invariant, or none is, as requested. In batch-invariant plans
-  // products must have the order of CheckRowOrder, and a plan with other ops must have the RowOrder
-  // of the plan for kRowOrderBucket. The chain is planned for that bucket once, at the first such
-  // plan, as long as `keep_going` allows: its error else.
+  // OK if all kernels are batch-invariant, or none is, as requested. In a batch-invariant plan each
+  // kernel must pass its family's CheckRowOrder, and a plan with a kernel whose order planning
+  // chose must have the RowOrder of the plan for kRowOrderBucket rows. That plan is made once, when
+  // the first such plan is checked; the error of `keep_going` if it stops the planning.
   absl::Status Check(const Plan& plan);
 
  private:
@@ -108,7 +107,7 @@ class Assembly::Maker {
   }
 
  private:
-  // Which ops a kernel takes of a chain is planning's to say, so families are told apart here.
+  // Planning decides which ops of a chain a kernel computes, so it tells families apart here.
   absl::Status Add(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     if (kernel.family == &ProductFamily()) return AddProducts(kernel, steps);
     if (kernel.family == &StitchFamily()) return AddStitch(kernel, steps);
@@ -185,7 +184,8 @@ class Assembly::Maker {
     return segments.empty() ? 0 : segments.back().end();
   }
 
-  // Kernels of a run are not parted by others.
+  // FAILED_PRECONDITION where the last step is a run whose last products have no kernel yet: other
+  // kernels may not stand between those of a run.
   static absl::Status CheckRunEnds(const std::vector<PlanStep>& steps) {
     if (steps.empty() || steps.back().run == nullptr) return absl::OkStatus();
     const GraphRun& run = *steps.back().run;
@@ -194,7 +194,8 @@ class Assembly::Maker {
                      " has no kernel behind the one before it");
   }
 
-  // The next kernel computes `vertices`.
+  // Notes that the next kernel computes `vertices`. FAILED_PRECONDITION where one is computed
+  // already, or before what it reads.
   absl::Status Compute(const NodeSet& vertices) {
     absl::Status status;
     vertices.ForEach([&](int v) {
@@ -244,7 +245,7 @@ class Assembly::Maker {
   ChainParts& parts_;
   const StitchGraph& graph_;
   NodeSet done_;
-  StitchBudget budget_;  // programs of all kernels together take no more than planning does
+  StitchBudget budget_;  // for the programs of all kernels together: as much as planning has
   std::map<const StitchSpec*, KernelCode> codes_;  // of stitched kernels
 };
 

@@ -23,7 +23,8 @@ absl::StatusOr<std::unique_ptr<ChainParts>> ChainParts::Make(const Chain& chain,
   StitchGraphOptions options;
   options.pace = pace;
   absl::StatusOr<StitchGraph> graph;
-  // An output may overwrite an input where the input's reader is a vertex with the output's op.
+  // Where an output overwrites an input, the input's reader may have to share a vertex with the
+  // output's op: contraction then gives an order that the plain graph has not.
   for (const bool contract : {false, true}) {
     options.contract = contract;
     graph = StitchGraph::Make(chain, bodies, runs, options);

@@ -11,7 +11,7 @@ namespace sinter {
 namespace {
 
 constexpr size_t kMostListed = 6;  // runs in a note
-constexpr int kTimesBytes = 10;    // what a batched product may take, in times of its bytes
+constexpr int kTimesBytes = 10;    // a batched product is slow above so many times its bytes' time
 
 std::string Count(int kernels) { return Counted(static_cast<uint64_t>(kernels), "kernel"); }
 

@@ -79,7 +79,7 @@ class Planner {
     return std::any_of(products_.runs.begin(), products_.runs.end(), HasGroups);
   }
 
-  // `others`: whose plans stand beside these, with products that absorb other ops.
+  // Chooses among the plans of this planner and of `others`, whose products absorb other ops.
   absl::StatusOr<FusionResult> Run(const std::vector<Planner*>& others) {
     SINTER_ASSIGN_OR_RETURN(std::vector<Plan> plans, MakePlans());
     std::vector<const Planner*> counted;
@@ -87,8 +87,8 @@ class Planner {
       absl::StatusOr<std::vector<Plan>> more = other->MakePlans();
       if (!more.ok()) continue;  // such as no legal schedule
       for (Plan& plan : *more) {
-        // There is one unfused plan: where a product leaves its quantiser, fused ones take it
-        // whole.
+        // A chain has one unfused plan. That of products which leave their quantiser to another
+        // kernel is dropped; that of products with norms counts as fused.
         if (!plan.fused && !other->absorbed_.groups) continue;
         plan.fused = true;
         plans.push_back(std::move(plan));
@@ -152,8 +152,8 @@ class Planner {
     absl::Status made = RankRuns();
     if (made.ok()) made = IsSequence() ? AddLoneRun() : AddPartitions();
     if (!made.ok()) return Refusal(chain_, products_, made);
-    // Of equal plans the first keeps its name, so unfused ones come first: one plan is always named
-    // unfused.
+    // Of equal plans the first one keeps its name. Unfused ones come first, so that one plan is
+    // always named unfused.
     std::stable_partition(partitions_.begin(), partitions_.end(),
                           [](const Partition& partition) { return !partition.fused; });
     std::vector<Plan> plans;
@@ -231,7 +231,7 @@ class Planner {
 
   bool MayPack() const { return !options_.batch_invariant && !options_.stand_ins; }
 
-  // The explorer's plans, in so far as kernels exist for them.
+  // The explorer's plans, as far as kernels exist for their patterns.
   absl::Status AddFused(bool contract, std::vector<Partition>* partitions) {
     SINTER_ASSIGN_OR_RETURN(const StitchGraph graph, MakeGraph(contract));
     costs_.RenewBudget();

@@ -6,9 +6,9 @@
 
 namespace sinter {
 
-// Products and the ops that they absorb go to the gemm and chain families (product_runs.h), all
-// other ops to stitched kernels: the explorer offers partitions, and the latency-evaluator picks
-// one. A chain that is one sequence of products is a graph of one run.
+// Products and the ops that they absorb go to kernels of products (product_runs.h), all other ops
+// to stitched kernels: the explorer offers partitions, and the latency-evaluator picks one. A chain
+// that is one sequence of products is a graph of one run.
 // A partition has a plan for each pair (i, j): the i-th cut of every run of products and the j-th
 // schedule of every kernel, the last where there are fewer. The unfused plan has one kernel for
 // every vertex of the uncontracted StitchGraph and one for every product.

@@ -11,7 +11,8 @@
 namespace sinter {
 namespace {
 
-// A cooperative launch waits until all earlier work has ended.
+// Whether the kernel may start while the one before it ends. A cooperative launch may not: it waits
+// until all earlier work has ended.
 bool HasProgrammaticEdge(const Schedule& schedule) { return !IsCooperative(schedule); }
 
 Segmentation AllApart(int products) {

@@ -152,8 +152,8 @@ class Replacer {
     return kernels;
   }
 
-  // The first needs nothing of the second: vertices are numbered in an order in which they can be
-  // computed.
+  // Two halves of which the first reads nothing of the second: vertices are numbered in an order in
+  // which they can be computed.
   std::vector<NodeSet> Halves(const NodeSet& vertices) const {
     const std::vector<NodeSet> apart = Components(vertices);
     std::vector<NodeSet> halves(2, NodeSet(parts_.graph().size()));
@@ -166,7 +166,7 @@ class Replacer {
     return halves;
   }
 
-  // Groups that no value connects, by first vertex.
+  // The connected components of `vertices`, in the order of their first vertices.
   std::vector<NodeSet> Components(const NodeSet& vertices) const {
     std::map<int, NodeSet> groups;  // by first vertex
     vertices.ForEach([&](int v) {

@@ -108,8 +108,8 @@ class Lister {
   std::vector<RunOperand> list_;
 };
 
-// Launches of more rows than the largest bucket are passes, each of which would take its own m for
-// that of the launch.
+// A launch of more rows than the largest bucket is split into passes, and each pass sees its own m,
+// not that of the launch.
 absl::Status CheckStridesOfM(const MatchedSequence& matched, const Chain& chain, int64_t bucket) {
   if (!matched.sequence.front().rows.scales.of_m) return absl::OkStatus();
   const int64_t largest = LargestBucketOf(chain);

@@ -52,7 +52,8 @@ absl::StatusOr<Prediction> PredictStitch(const Chain& body, const StitchSchedule
 Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per_sm,
                            const DeviceModel& model, StitchOverlap* overlap = nullptr);
 
-// The prediction of a spec, packed or not, and its overlapping parts, computed anew.
+// The prediction of a spec, packed or not, and its overlapping parts, computed anew. `overlap` may
+// be null.
 // FAILED_PRECONDITION as above.
 absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
                                      const DeviceModel& model, StitchOverlap* overlap);
