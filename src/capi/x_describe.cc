@@ -8,6 +8,7 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/text.h"
+#include "src/explain/render.h"
 
 namespace capi = sinter::capi;
 
@@ -150,7 +151,7 @@ sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x_text** out
                                     sinter_error** error) {
   return capi::GiveText(out_json, error, [&]() -> Text {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return plan->prepared->plan().ToJson();
+    return sinter::PlanJson(plan->prepared->plan());
   });
 }
 

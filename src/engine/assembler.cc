@@ -85,16 +85,6 @@ struct FirstPositions {
   std::vector<size_t> of;        // of each position, the first of its key
 };
 
-// 0 unless every kernel was measured.
-double MeasuredUs(const Plan& plan) {
-  double sum = 0;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    if (kernel.measured_us <= 0) return 0;
-    sum += kernel.measured_us;
-  }
-  return sum;
-}
-
 // By measured times if both plans have them, else by predicted ones.
 uint64_t SavedNs(const PlanRecord& record, const Plan& runs) {
   for (const PlanVariant& variant : record.variants) {

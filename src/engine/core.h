@@ -27,9 +27,10 @@
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
-#include "src/plan/picture/fusion_picture.h"
 
 namespace sinter {
+
+struct Explanation;
 
 // The pure functions that the engine drives, replaceable so that its own behaviour can be
 // tested without a search or a compiler behind it. All deterministic and thread-safe.
@@ -43,7 +44,7 @@ struct PlanningHooks {
   std::function<absl::StatusOr<GeneratedKernel>(const KernelSpec&, const DeviceModel&)> generate;
   // The recipe that `generate` gives, without making a source. Unset: asks `generate`.
   std::function<absl::StatusOr<LaunchRecipe>(const KernelSpec&)> recipe;
-  std::function<FusionPicture(const Plan&, const DeviceModel&)> explain;  // unset: no picture
+  std::function<void(const DeviceModel&, Explanation*)> explain;  // ExplainFusion; may be unset
   // Makes plans of decisions (MakePlanAssembly); chain and model outlive it. Unset: no decisions
   // can be used.
   std::function<PlanAssembly(const Chain&, int64_t bucket, const DeviceModel&,
@@ -80,10 +81,6 @@ struct EngineCore {
   const Config config;
   const LogSink log;
   const PlanningHooks hooks;
-  // What is told of the fusion of `plan`; empty without the hook.
-  FusionPicture PictureOf(const Plan& plan) const {
-    return hooks.explain ? hooks.explain(plan, ports.model) : FusionPicture();
-  }
   // A recipe within the bounds of LaunchRecipe::Check.
   absl::StatusOr<LaunchRecipe> RecipeOf(const KernelSpec& spec) const {
     absl::StatusOr<LaunchRecipe> recipe;

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "src/engine/core.h"
-#include "src/fusion/explain/explain_fusion.h"
+#include "src/explain/explain.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/replacement.h"
 #include "src/normal/normal_form.h"

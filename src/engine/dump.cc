@@ -5,6 +5,7 @@
 #include "src/chain/chain_json.h"
 #include "src/engine/dump_files.h"
 #include "src/engine/explain.h"
+#include "src/explain/render.h"
 
 namespace sinter {
 namespace {
@@ -26,8 +27,8 @@ absl::Status WritePlan(const EngineCore& core, const LoadedPlan& plan) {
   };
   write("chain.json", ChainToJson(plan.chain()));
   if (plan.form->changed()) write("normal_chain.json", ChainToJson(*plan.form->chain));
-  write("plan.txt", ExplainPlan(plan, core.ports, core.PictureOf(plan.plan)));
-  write("plan.json", plan.plan.ToJson());
+  write("plan.txt", ExplanationText(ExplanationOf(plan, core, Detail::kWhole)));
+  write("plan.json", PlanJson(plan.plan));
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const absl::StatusOr<GeneratedKernel> generated =
         core.hooks.generate(plan.plan.kernels[i].spec, core.ports.model);

@@ -11,6 +11,7 @@
 #include "src/engine/graph_nodes.h"
 #include "src/engine/workspace.h"
 #include "src/normal/normal_form.h"
+#include "src/explain/render.h"
 
 namespace sinter {
 namespace {
@@ -44,12 +45,10 @@ class PreparedPlanImpl : public PreparedPlan {
     use.batch_invariant = plan_->plan.IsBatchInvariant();
     return use;
   }
-  std::string Explain() const override { return ExplainPlan(*told_, core_->ports, Picture()); }
-  std::string Summary() const override { return SummarizePlan(*told_, core_->ports); }
-  std::string ExplainJson() const override {
-    return sinter::ExplainJson(*told_, core_->ports, Picture());
-  }
-  std::string Svg() const override { return ExplainSvg(*told_, Picture()); }
+  std::string Explain() const override { return ExplanationText(Explained(Detail::kWhole)); }
+  std::string Summary() const override { return SummaryText(Explained(Detail::kSummary)); }
+  std::string ExplainJson() const override { return ExplanationJson(Explained(Detail::kWhole)); }
+  std::string Svg() const override { return PlanSvg(Explained(Detail::kWhole)); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 
   std::string SourceOf(int kernel) const override {
@@ -133,7 +132,7 @@ class PreparedPlanImpl : public PreparedPlan {
     SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
     return &bound;
   }
-  FusionPicture Picture() const { return core_->PictureOf(plan_->plan); }
+  Explanation Explained(Detail detail) const { return ExplanationOf(*told_, *core_, detail); }
   absl::Status NeedGpu() const {
     if (core_->ports.loader != nullptr) return absl::OkStatus();
     return absl::UnavailableError(core_->ports.no_gpu_reason);

@@ -8,7 +8,6 @@
 #include "src/base/status.h"
 #include "src/engine/kernel_identity.h"
 #include "src/engine/plan_record.h"
-#include "src/plan/plan_text.h"
 
 namespace sinter {
 namespace {

@@ -4,8 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "src/plan/plan_text.h"
-#include "src/plan/report/loss_reason.h"
+#include "src/fusion/loss_reason.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,9 @@
 #include "src/plan/plan.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
@@ -11,6 +13,8 @@
 namespace sinter {
 
 namespace {
+
+constexpr size_t kShownSchedules = 4;  // of a candidate
 
 // What is executed of a kernel: its code and where its operands lie.
 void WriteSpec(const KernelSpec& spec, ByteWriter& w) {
@@ -72,6 +76,47 @@ Digest Plan::PlanDigest() const {
   w.U64(kernels.size());
   for (const PlannedKernel& kernel : kernels) WriteSpec(kernel.spec, w);
   return Sha256(w.str());
+}
+
+std::string NameInList(const Plan& plan) {
+  std::vector<std::pair<std::string, int>> schedules;  // in the order of their first kernel
+  std::map<std::string, size_t> known;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const std::string text = ScheduleText(kernel.spec);
+    const auto [at, fresh] = known.try_emplace(text, schedules.size());
+    if (fresh) schedules.emplace_back(text, 0);
+    ++schedules[at->second].second;
+  }
+  std::string name(plan.name());
+  if (plan.kernels.size() > 2) absl::StrAppend(&name, ", ", plan.kernels.size(), " kernels:");
+  for (size_t i = 0; i < std::min(schedules.size(), kShownSchedules); i++) {
+    const auto& [text, count] = schedules[i];
+    absl::StrAppend(&name, count > 1 ? absl::StrCat(" ", count, " x") : "", " [", text, "]");
+  }
+  if (schedules.size() > kShownSchedules) {
+    absl::StrAppend(&name, " and ", schedules.size() - kShownSchedules, " other schedules");
+  }
+  return name;
+}
+
+double MeasuredUs(const Plan& plan) {
+  double total = 0;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (!(kernel.measured_us > 0)) return 0;
+    total += kernel.measured_us;
+  }
+  return total;
+}
+
+std::string Plan::ToText() const {
+  std::string out = FormatText("%s, %d kernels, %.2f us, digest %s%s\n", std::string(name()),
+                               static_cast<int>(kernels.size()), PredictedUs(), PlanDigest().Hex(),
+                               IsBatchInvariant() ? "  batch-invariant" : "");
+  for (const PlannedKernel& kernel : kernels) {
+    absl::StrAppend(&out, "  ", ProblemText(kernel.spec), " [", ScheduleText(kernel.spec), "] ",
+                    FormatText("%.2f us\n", kernel.prediction.total_us));
+  }
+  return absl::StrCat(out, note.empty() ? "" : "  ", note, note.empty() ? "" : "\n");
 }
 
 }  // namespace sinter

@@ -1,5 +1,4 @@
-// Plan: an ordered list of kernels, their buffers and their predicted cost. Immutable once made;
-// one screen of text.
+// Plan: an ordered list of kernels, their buffers and their predicted cost. Immutable once made.
 #ifndef SINTER_SRC_PLAN_PLAN_H_
 #define SINTER_SRC_PLAN_PLAN_H_
 
@@ -115,10 +114,15 @@ struct Plan {
   bool IsStandIn() const;
   // Whether any kernel's rows depend on M: false for a chain of constant extents.
   bool UsesM() const;
-  std::string ToText() const;  // one screen
-  std::string ToJson() const;
-  Digest PlanDigest() const;  // of what is executed: specs, without times and runners-up
+  std::string ToText() const;  // a line a kernel: for logs and failed tests
+  Digest PlanDigest() const;   // of what is executed: specs, without times and runners-up
 };
+
+// A plan's name in a list of candidates: "fused [grid-exchange bm128 ..]"; for more than two
+// kernels their number, and equal schedules once.
+std::string NameInList(const Plan& plan);
+// Measured microseconds of all kernels; 0 unless each was measured.
+double MeasuredUs(const Plan& plan);
 
 }  // namespace sinter
 

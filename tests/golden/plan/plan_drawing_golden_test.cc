@@ -7,9 +7,8 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "src/chain/problem.h"
-#include "src/plan/picture/fusion_picture.h"
-#include "src/plan/picture/picture_text.h"
-#include "src/plan/picture/plan_svg.h"
+#include "src/explain/explain.h"
+#include "src/explain/render.h"
 #include "tests/support/golden_file.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -58,12 +57,12 @@ TEST_P(PlanDrawing, MatchesTheFiles) {
   ASSERT_TRUE(
       CheckScheduleFields(plan.kernels[0].spec.sequence, plan.kernels[0].spec.schedule).ok());
   const std::string& name = GetParam().name;
-  ExpectFile(name + ".txt", DrawText(PictureOf(plan.kernels[0].spec)));
-  ExpectFile(name + ".svg", PlanSvg(plan));
+  ExpectFile(name + ".txt", ProductsText(PictureOf(plan.kernels[0].spec)));
+  ExpectFile(name + ".svg", PlanSvg(Describe(plan, *BuiltinModel("h200"))));
 }
 
 TEST_P(PlanDrawing, TheTextFitsAScreen) {
-  const std::string text = DrawText(PictureOf(GetParam().spec));
+  const std::string text = ProductsText(PictureOf(GetParam().spec));
   const std::vector<std::string> lines = absl::StrSplit(text, '\n');
   EXPECT_LE(lines.size(), 20u);
   for (const std::string& line : lines) {
@@ -102,8 +101,9 @@ Plan StitchedPlan() {
   return plan;
 }
 
-FusionPicture StitchedPicture() {
-  KernelFusion soft;
+Explanation StitchedPicture() {
+  Explanation picture = Describe(StitchedPlan(), *BuiltinModel("h200"));
+  ExplainedKernel& soft = picture.kernels[0];
   soft.reads = {{"#0", "f32[M,64]", 262144, -1}};
   soft.writes = {{"ws+65536", "f32[M,64]", 262144, -1}};
   soft.ops = {
@@ -116,7 +116,7 @@ FusionPicture StitchedPicture() {
   soft.edges = {1, 1, 0, 0, 0};
   soft.border_bytes = 524288;
   soft.saved_bytes = 794624;
-  KernelFusion packed;
+  ExplainedKernel& packed = picture.kernels[2];
   packed.reads = {{"ws+65536", "f32[M,64]", 262144, 0}, {"ws+131072", "f32[M,64]", 262144, 1}};
   packed.writes = {{"#2", "f32[M,64]", 262144, -1}};
   packed.ops = {{"reduce sum", "f32[64]", {{-1, 0, {}}}, {}, 512},
@@ -127,8 +127,11 @@ FusionPicture StitchedPicture() {
   packed.edges = {0, 0, 0, 0, 2};
   packed.border_bytes = 786432;
   packed.saved_bytes = 1024;
-  FusionPicture picture;
-  picture.kernels = {soft, soft, packed};
+  picture.kernels[1] = soft;
+  for (ExplainedKernel* kernel : {&soft, &packed}) {
+    const auto i = static_cast<size_t>(kernel - picture.kernels.data());
+    kernel->levels = LevelsOf(picture.plan.kernels[i], kernel->times, *BuiltinModel("h200"));
+  }
   picture.equal = {{0, 1}, {2}};
   picture.apart = {{0, 1, 0, "one kernel is predicted to take 20.00 us, the two 15.00 us"},
                    {0, 2, 262144, "op 4 (reduce): is too long & <slow>"},
@@ -138,11 +141,11 @@ FusionPicture StitchedPicture() {
 }
 
 TEST(StitchDrawing, MatchesTheFiles) {
-  const FusionPicture picture = StitchedPicture();
+  const Explanation picture = StitchedPicture();
   std::string text;
-  for (const KernelFusion& kernel : picture.kernels) text += KernelFusionText(kernel);
+  for (const ExplainedKernel& kernel : picture.kernels) text += FusionText(kernel);
   ExpectFile("stitch.txt", text + ApartText(picture));
-  ExpectFile("stitch.svg", PlanSvg(StitchedPlan(), picture));
+  ExpectFile("stitch.svg", PlanSvg(picture));
   ExpectFile("stitch.json", FusionJson(picture) + "\n");
 }
 

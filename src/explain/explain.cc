@@ -1,0 +1,105 @@
+#include "src/explain/explain.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/base/format.h"
+#include "src/base/launch_recipe.h"
+#include "src/draw/units.h"
+
+namespace sinter {
+namespace {
+
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+// "#0", "ws+65536"; with its rows' distance, if any: "/4096".
+std::string PlaceText(int buffer, uint64_t offset) {
+  const std::string place = buffer == kWorkspaceBuffer ? "ws" : absl::StrCat("#", buffer);
+  return offset > 0 ? absl::StrCat(place, "+", offset) : place;
+}
+
+std::string BindingText(const OperandBinding& b) {
+  return absl::StrCat(NameOf(b.role), "=", PlaceText(b.buffer, b.offset_bytes),
+                      b.row_stride > 0 ? absl::StrCat("/", b.row_stride) : "");
+}
+
+Lines LaunchLines(const KernelSpec& spec) {
+  const Schedule& s = spec.schedule;
+  const ScheduleSizes z = SizesOf(spec.sequence, s);
+  const std::string clusters =
+      s.cluster > 1
+          ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
+          : "";
+  const auto binding = [](std::string* out, const OperandBinding& b) { *out += BindingText(b); };
+  return {{"launch", absl::StrCat(Counted(s.grid, "block"), clusters, ", shared memory ",
+                                  SizeText(static_cast<double>(z.shared_bytes)), " (",
+                                  Counted(s.stages, "stage"), " of ",
+                                  SizeText(static_cast<double>(z.stage_bytes)), "), accumulators ",
+                                  z.accumulators)},
+          {"operands", absl::StrJoin(spec.operands, " ", binding)}};
+}
+
+// One line each, for any number of operands.
+Lines StitchLines(const StitchSpec& spec) {
+  std::vector<std::string> reads, writes;
+  const int inputs = spec.body.num_inputs();
+  for (int i = 0; i < static_cast<int>(spec.operands.size()); ++i) {
+    const StitchOperand& at = spec.operands[static_cast<size_t>(i)];
+    const TensorType& type =
+        i < inputs ? spec.body.input_op(i).type : spec.body.output_type(i - inputs);
+    const std::string place = at.buffer == kWorkspaceBuffer ? absl::StrCat("ws+", at.offset_bytes)
+                                                            : absl::StrCat("#", at.buffer);
+    (i < inputs ? reads : writes).push_back(absl::StrCat(place, " ", sinter::ToString(type)));
+  }
+  return {{"reads", absl::StrJoin(reads, ", ")}, {"writes", absl::StrJoin(writes, ", ")}};
+}
+
+ExplainedKernel StoryOf(const PlannedKernel& kernel, const DeviceModel& model) {
+  const KernelSpec& spec = kernel.spec;
+  ExplainedKernel story;
+  story.problem = ProblemText(spec);
+  story.schedule = ScheduleText(spec);
+  story.lines = spec.stitch == nullptr ? LaunchLines(spec) : StitchLines(*spec.stitch);
+  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) story.products = PictureOf(spec);
+  story.levels = LevelsOf(kernel, {}, model);
+  return story;
+}
+
+}  // namespace
+
+Explanation Describe(const Plan& plan, const DeviceModel& model) {
+  Explanation out;
+  out.plan = plan;
+  for (const PlannedKernel& kernel : plan.kernels) out.kernels.push_back(StoryOf(kernel, model));
+  out.model = StoryOf(model);
+  return out;
+}
+
+int ExplainedKernel::PartCount() const {
+  size_t count = 0;
+  for (const auto& alike : parts) count += alike.size();
+  return static_cast<int>(count);
+}
+
+std::vector<Explanation::Reason> Explanation::Reasons() const {
+  std::vector<int> group(kernels.size());
+  for (size_t i = 0; i < equal.size(); ++i) {
+    for (int kernel : equal[i]) group[static_cast<size_t>(kernel)] = static_cast<int>(i);
+  }
+  std::vector<Reason> list;
+  std::map<std::tuple<int, int, int64_t, std::string>, size_t> known;
+  for (const ApartKernels& pair : apart) {
+    const int from = group[static_cast<size_t>(pair.from)];
+    const int to = group[static_cast<size_t>(pair.to)];
+    const auto [at, fresh] = known.try_emplace({from, to, pair.bytes, pair.why}, list.size());
+    if (fresh) list.push_back({from, to, 0, pair.bytes, pair.why});
+    ++list[at->second].count;
+  }
+  return list;
+}
+
+}  // namespace sinter

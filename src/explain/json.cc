@@ -1,0 +1,195 @@
+// The explanation of a plan for tools. The field names are a stable format: see render.h.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/explain/render.h"
+
+namespace sinter {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
+
+Json MatrixJson(const MatrixPicture& m) {
+  return {
+      {"role", Str(NameOf(m.role))}, {"rows", m.rows}, {"columns", m.columns}, {"bytes", m.bytes}};
+}
+
+Json ProductJson(const ProductPicture& p) {
+  Json matrices = Json::array();
+  for (const MatrixPicture& m : p.operands) matrices.push_back(MatrixJson(m));
+  return {{"formula", p.formula},
+          {"matrices", matrices},
+          {"result", MatrixJson(p.result)},
+          {"tile", {p.tile_rows, p.tile_columns}},
+          {"tiles", {p.row_tiles, p.column_tiles}},
+          {"k", p.k},
+          {"split_k", p.split_k},
+          {"turns", p.turns}};
+}
+
+Json LevelJson(const LevelCost& level) {
+  return {{"level", level.level},        {"us", level.us},
+          {"amount", level.amount},      {"rate", level.rate},
+          {"constants", level.constant}, {"bound", level.bound}};
+}
+
+// Which steps of K load tap t: those of columns [t * tap_columns, (t + 1) * tap_columns).
+Json WindowJson(const WindowPicture& p) {
+  const PixelWindow& w = p.window;
+  return {{"images", p.images},
+          {"image", {w.height, w.width, w.channels}},
+          {"taps", w.taps},
+          {"strides", w.conv.strides},
+          {"dilations", w.conv.dilations},
+          {"pads", w.conv.pads},
+          {"windows", {w.Pixels(0), w.Pixels(1)}},
+          {"tap_columns", w.StagedTap()},
+          {"step_columns", p.step_columns},
+          {"image_bytes", p.image_bytes},
+          {"matrix_bytes", p.matrix_bytes}};
+}
+
+void AddPicture(const ProductsPicture& picture, Json* out) {
+  Json products = Json::array(), hand_overs = Json::array(), shared = Json::array();
+  for (const ProductPicture& p : picture.products) products.push_back(ProductJson(p));
+  for (const HandOver& h : picture.hand_overs) {
+    hand_overs.push_back({{"medium", Str(NameOf(h.medium))}, {"lines", h.lines}});
+  }
+  for (const SharedPart& part : picture.shared) {
+    shared.push_back({{"part", part.name}, {"bytes", part.bytes}, {"count", part.count}});
+  }
+  (*out)["title"] = picture.title;
+  (*out)["blocks"] = picture.blocks;
+  (*out)["cluster"] = picture.cluster;
+  (*out)["products"] = products;
+  if (picture.window.has_value()) (*out)["window"] = WindowJson(*picture.window);
+  (*out)["hand_overs"] = hand_overs;
+  (*out)["shared"] = shared;
+  if (picture.products.size() < 2) return;
+  Json& split = (*out)["intermediate_bytes"] = Json::object();
+  for (const auto& [level, bytes] : picture.split) split[level] = bytes;
+}
+
+Json KernelJson(const ExplainedKernel& kernel, const PlannedKernel& planned) {
+  Json out = Json::object();
+  if (kernel.products.has_value()) AddPicture(*kernel.products, &out);
+  Json levels = Json::array();
+  for (const LevelCost& level : kernel.levels) levels.push_back(LevelJson(level));
+  out["levels"] = levels;
+  out["predicted_us"] = planned.prediction.total_us;
+  out["measured_us"] = planned.measured_us;
+  return out;
+}
+
+Json ModelJson(const ModelStory& model) {
+  Json constants = Json::array();
+  for (const ModelNote& note : model.constants) {
+    constants.push_back({{"key", note.key},
+                         {"value", note.value},
+                         {"provenance", note.provenance},
+                         {"source", note.source}});
+  }
+  return {{"name", model.name},
+          {"measured", model.measured},
+          {"note", model.note},
+          {"constants", constants}};
+}
+
+Json OpJson(const OpPicture& op) {
+  Json reads = Json::array();
+  for (const OpRead& read : op.reads) {
+    Json one = read.op < 0 ? Json{{"tensor", read.tensor}}
+                           : Json{{"op", read.op}, {"composition", Str(NameOf(read.by))}};
+    if (!read.through.empty()) one["through"] = read.through;
+    reads.push_back(std::move(one));
+  }
+  return {{"name", op.name},
+          {"type", op.type},
+          {"reads", reads},
+          {"writes", op.writes},
+          {"saved_bytes", op.saved_bytes}};
+}
+
+Json TensorsJson(const std::vector<TensorPicture>& tensors, bool read) {
+  Json list = Json::array();
+  for (const TensorPicture& tensor : tensors) {
+    Json one = {{"place", tensor.place}, {"type", tensor.type}, {"bytes", tensor.bytes}};
+    if (read) one["kernel"] = tensor.kernel;
+    list.push_back(one);
+  }
+  return list;
+}
+
+Json StoryJson(const ExplainedKernel& kernel) {
+  Json ops = Json::array(), parts = Json::array(), edges = Json::object();
+  for (const OpPicture& op : kernel.ops) ops.push_back(OpJson(op));
+  for (const auto& alike : kernel.parts) parts.push_back(alike);
+  for (int i = 0; i < kCompositions; ++i) {
+    edges[Str(NameOf(Composition(i)))] = kernel.edges[static_cast<size_t>(i)];
+  }
+  Json json = {{"ops", ops},
+               {"inlined", kernel.inlined},
+               {"reads", TensorsJson(kernel.reads, true)},
+               {"writes", TensorsJson(kernel.writes, false)},
+               {"parts", parts},
+               {"edges", edges},
+               {"border_bytes", kernel.border_bytes},
+               {"saved_bytes", kernel.saved_bytes}};
+  if (kernel.times.known) {
+    json["times"] = {{"issue_us", kernel.times.issue_us},
+                     {"latency_us", kernel.times.latency_us},
+                     {"together_us", kernel.times.together_us},
+                     {"fixed_us", kernel.times.fixed_us}};
+  }
+  for (const HandPicture& hand : kernel.hands) {
+    json["hands"].push_back({{"value", hand.value},
+                             {"bytes", hand.bytes},
+                             {"offset", hand.offset},
+                             {"instead", hand.instead}});
+  }
+  return json;
+}
+
+Json FusionOf(const Explanation& e) {
+  Json kernels = Json::array(), apart = Json::array();
+  for (const ExplainedKernel& kernel : e.kernels) kernels.push_back(StoryJson(kernel));
+  for (const ApartKernels& pair : e.apart) {
+    apart.push_back(
+        {{"from", pair.from}, {"to", pair.to}, {"bytes", pair.bytes}, {"why", pair.why}});
+  }
+  return {{"saved_bytes", e.saved_bytes},
+          {"equal_kernels", e.equal},
+          {"kernels", kernels},
+          {"not_fused", apart}};
+}
+
+// Texts may quote damaged input: bytes that are not UTF-8 are replaced and do not throw.
+std::string Dumped(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string FusionJson(const Explanation& e) { return Dumped(FusionOf(e)); }
+
+std::string ExplanationJson(const Explanation& e) {
+  Json kernels = Json::array(), losers = Json::array();
+  for (size_t i = 0; i < e.kernels.size(); i++) {
+    kernels.push_back(KernelJson(e.kernels[i], e.plan.kernels[i]));
+  }
+  for (const Candidate& c : e.plan.runners_up) {
+    losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
+  }
+  Json json = {{"schema", 2},
+               {"predicted_us", e.plan.PredictedUs()},
+               {"measured_us", MeasuredUs(e.plan)},
+               {"kernels", kernels},
+               {"runners_up", losers},
+               {"model", ModelJson(e.model)}};
+  if (!e.equal.empty()) json["fusion"] = FusionOf(e);
+  return Dumped(json);
+}
+
+}  // namespace sinter

@@ -1,0 +1,315 @@
+// What a kernel of products does: tiles, hand-overs, shared memory, windows.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "src/base/ceil_div.h"
+#include "src/base/launch_recipe.h"
+#include "src/draw/units.h"
+#include "src/explain/explain.h"
+#include "src/product/role_shape.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kMostSteps = 60;  // characters of the list of steps
+
+// `bytes`: of one element.
+MatrixPicture Matrix(Role role, int64_t rows, int64_t columns, int64_t bytes) {
+  return {role, rows, columns, rows * columns * bytes};
+}
+
+// Weights as stored in memory.
+MatrixPicture Weights(Role role, const MatrixProduct& p) {
+  const bool oi = p.weights.layout == Layout::kOI;
+  return Matrix(role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
+}
+
+bool InWorkspace(const KernelSpec& spec, Role role) {
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == role) return b.buffer == kWorkspaceBuffer;
+  }
+  return false;
+}
+
+// "(scale_a a)", or "a" where it has no scales.
+std::string Dequantised(const Operand& operand, Role role, Role scale) {
+  if (operand.scales.kind == ScaleKind::kNone) return std::string(NameOf(role));
+  return absl::StrCat("(", NameOf(scale), " ", NameOf(role), ")");
+}
+
+// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias. A norm of the rows
+// is "rsqrt(mean(a^2) + 1e-06) (a w1)".
+std::string Term(const EpilogueList& e, absl::string_view rows, absl::string_view weights,
+                 Role factor, Role bias) {
+  std::string text = absl::StrCat(rows, " ", weights);
+  if (e.scaled()) text = absl::StrCat("(", text, ")");
+  if (e.has_factor()) text = absl::StrCat(NameOf(factor), " ", text);
+  if (e.has_norm()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", e.eps(), ") ", text);
+  if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
+  if (e.has_bias()) absl::StrAppend(&text, " + ", NameOf(bias));
+  return text;
+}
+
+std::string Activated(Activation activation, const std::string& term) {
+  if (activation == Activation::kIdentity) return term;
+  return absl::StrCat(NameOf(activation), "(", term, ")");
+}
+
+// "out = round(..) + residual"
+std::string Formula(Role result, const EpilogueList& e, std::string text) {
+  if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
+  if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
+  if (e.program() != nullptr) {
+    text = absl::StrCat(sinter::ToString(*e.program()), " of y = ", text);
+  }
+  text = Activated(e.sum_activation(), text);
+  if (e.quantize() != nullptr) {
+    const Role scale = e.has_groups() ? Role::kScaleOut : Role::kGivenScale;
+    text = absl::StrCat("codes((", text, ") / ", NameOf(scale), ")");
+  }
+  return absl::StrCat(NameOf(result), " = ", text);
+}
+
+std::string FirstFormula(const MatrixProduct& p, Role result) {
+  const EpilogueList& e = p.epilogue;
+  const std::string rows = Dequantised(p.rows, Role::kA, Role::kScaleA);
+  const std::string weights = Dequantised(p.weights, Role::kW1, Role::kScaleW1);
+  std::string text =
+      Activated(e.activation(), Term(e, rows, weights, Role::kFactor1, Role::kBias1));
+  if (p.pair) {
+    const std::string up = Dequantised(p.weights, Role::kWUp, Role::kScaleUp);
+    absl::StrAppend(&text, e.program() != nullptr ? ", up = (" : " * (",
+                    Term(e, rows, up, Role::kFactor1, Role::kBiasUp), ")");
+  }
+  return Formula(result, e, text);
+}
+
+// Fills in the tiles of a product with `columns` columns, and the clusters that take them.
+void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile& tile, Share share,
+               int64_t columns, ProductPicture* out) {
+  const Schedule& s = spec.schedule;
+  out->tile_rows = std::min<int64_t>(s.block_m, std::max<int64_t>(1, spec.sequence.rows()));
+  out->tile_columns = std::min<int64_t>(tile.block_n, columns);
+  out->split_k = tile.split_k;
+  out->share = share;
+  out->row_tiles = CeilDiv(spec.sequence.rows(), s.block_m);
+  out->column_tiles = CeilDiv(columns, tile.block_n);
+  if (row.cluster_owns_rows) {
+    const int64_t blocks = s.cluster / (out->apart ? GateRanks(s) : 1);
+    out->column_tiles = CeilDiv(out->column_tiles, blocks) * blocks;
+  }
+  if (!row.cluster_owns_rows) {
+    const int64_t blocks = tile.split_k * TilesOf(share);
+    const int64_t groups = std::max<int64_t>(1, s.grid / std::max<int64_t>(1, blocks));
+    const int64_t units =
+        CeilDiv(out->row_tiles, TilesM(share)) * CeilDiv(out->column_tiles, TilesN(share));
+    out->turns = std::max<int64_t>(1, CeilDiv(units, groups));
+  }
+}
+
+ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
+  const MatrixProduct& p = spec.sequence.front();
+  const int64_t rows = spec.sequence.rows();
+  const Role result = spec.sequence.size() == 2 ? Role::kC : Role::kOut;
+  ProductPicture product;
+  product.formula = FirstFormula(p, result);
+  product.result = Matrix(result, rows, p.n, p.ResultBytes());
+  product.operands = {Matrix(Role::kA, rows, p.k, p.rows.bytes()), Weights(Role::kW1, p)};
+  const RoleShape stored = ShapeOf(spec.sequence, Role::kA);  // of a window: its pixels, once
+  product.operands[0].bytes = stored.rows * stored.RowBytes();
+  if (p.pair) product.operands.push_back(Weights(Role::kWUp, p));
+  product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
+  product.k = p.k;
+  product.width = p.Width();
+  product.apart = GateRanks(spec.schedule) > 1;
+  FillTiles(spec, row, spec.schedule.first, spec.schedule.share, p.n, &product);
+  return product;
+}
+
+ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
+  const MatrixProduct& p = spec.sequence.back();
+  ProductPicture product;
+  product.formula =
+      Formula(Role::kOut, p.epilogue,
+              Term(p.epilogue, NameOf(Role::kC), Dequantised(p.weights, Role::kW2, Role::kScaleW2),
+                   Role::kFactor2, Role::kBias2));
+  product.result = Matrix(Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
+  product.operands = {Weights(Role::kW2, p)};
+  product.operands_from = "HBM, before c is there";
+  product.k = p.k;
+  product.clusters = RangesOf(spec.schedule);
+  FillTiles(spec, row, spec.schedule.second, spec.schedule.second_share, p.n, &product);
+  return product;
+}
+
+HandOver HandOverOf(const KernelSpec& spec, const DataflowRow& row) {
+  const MatrixProduct& p = spec.sequence.front();
+  const int64_t rows = spec.sequence.rows();
+  const Schedule& s = spec.schedule;
+  const int64_t share = int64_t{s.block_m} * s.first.block_n / GateRanks(s);  // of a block
+  const double tile = static_cast<double>(share * p.ResultBytes());
+  HandOver out;
+  out.medium = row.medium;
+  switch (row.medium) {
+    case Medium::kDsm:
+      out.lines.push_back(absl::StrCat(SizeText(tile), " to ", s.cluster - 1, " peers"));
+      break;
+    case Medium::kL2:
+      out.lines.push_back(
+          absl::StrCat(SizeText(static_cast<double>(rows * p.n * p.ResultBytes())), " in all"));
+      break;
+    case Medium::kRegister:
+    case Medium::kShared:
+      out.lines.push_back(absl::StrCat(SizeText(tile), " a tile"));
+      break;
+    case Medium::kNone:
+      break;
+  }
+  for (absl::string_view line : absl::StrSplit(row.how, '\n', absl::SkipEmpty())) {
+    out.lines.emplace_back(line.data(), line.size());
+  }
+  if (row.cluster_owns_rows && row.writes_c) {
+    const int64_t behind = rows * (p.n - KeptColumns(spec.sequence, s)) * p.ResultBytes();
+    out.lines.push_back(absl::StrCat(SizeText(static_cast<double>(behind)), " through L2"));
+  }
+  return out;
+}
+
+void FillShared(const Schedule& s, const ScheduleSizes& z, ProductsPicture* out) {
+  out->shared_bytes = z.shared_bytes;
+  out->stages = s.stages;
+  out->stage_bytes = z.stage_bytes;
+  out->shared.push_back({"ring", z.stage_bytes, s.stages});
+  if (z.kept_bytes > 0) out->shared.push_back({"c", z.kept_bytes, 1});
+  if (z.weights_bytes > 0) out->shared.push_back({"weights", z.weights_bytes, 1});
+  if (z.reduce_bytes > 0) out->shared.push_back({"partial sums", z.reduce_bytes, 1});
+  int64_t rest = z.shared_bytes;
+  for (const SharedPart& part : out->shared) rest -= part.bytes * part.count;
+  if (rest > 0) out->shared.push_back({"other", rest, 1});
+}
+
+// None: the kernel's rows lie in memory as they are multiplied.
+std::optional<WindowPicture> WindowOf(const KernelSpec& spec) {
+  const MatrixProduct& p = spec.sequence.front();
+  if (p.rows.source != Source::kWindow) return std::nullopt;
+  const RoleShape stored = ShapeOf(spec.sequence, Role::kA);
+  WindowPicture picture;
+  picture.window = p.rows.window;
+  picture.images = spec.sequence.m;
+  picture.image_bytes = stored.rows * stored.RowBytes();
+  picture.matrix_bytes = spec.sequence.rows() * p.k * p.rows.bytes();
+  picture.step_columns = spec.schedule.block_k;
+  return picture;
+}
+
+// Steps of all taps, a row of the filter between bars: "0 1 2 | 3 4 5 | 6 7 8".
+std::string StepsText(const WindowPicture& p) {
+  std::string text;
+  for (int64_t tap = 0; tap < p.window.taps[0] * p.window.taps[1]; tap++) {
+    if (tap > 0) absl::StrAppend(&text, tap % p.window.taps[1] == 0 ? " | " : " ");
+    if (text.size() > kMostSteps) return text + "..";
+    absl::StrAppend(&text, p.StepsOf(tap));
+  }
+  return text;
+}
+
+void FillSplit(const ProductSequence& p, const Schedule& s, ProductsPicture* out) {
+  const LevelBytes split = IntermediateSplit(p, s);
+  std::vector<std::string> parts;
+  for (size_t level = 0; level < kMemoryLevels; level++) {
+    if (!(split[level] > 0)) continue;
+    out->split.emplace_back(NameOf(static_cast<MemoryLevel>(level)), split[level]);
+    parts.push_back(absl::StrCat(SizeText(split[level]), " ", out->split.back().first));
+  }
+  if (parts.empty()) return;
+  out->split_text = absl::StrCat("c of ", RangesOf(s) > 1 ? "a range of " : "",
+                                 "a row tile: ", absl::StrJoin(parts, " + "));
+}
+
+}  // namespace
+
+LevelBytes IntermediateSplit(const ProductSequence& p, const Schedule& s) {
+  LevelBytes split{};
+  if (p.size() < 2) return split;
+  const int64_t row_bytes = std::min<int64_t>(s.block_m, p.rows()) * p.front().ResultBytes();
+  const auto add = [&](MemoryLevel level, int64_t columns) {
+    split[static_cast<size_t>(level)] = static_cast<double>(row_bytes * columns);
+  };
+  const int64_t kept = KeptColumns(p, s);
+  const int64_t own = std::min<int64_t>(s.first.block_n / GateRanks(s), kept);
+  add(MemoryLevel::kShared, own);
+  add(MemoryLevel::kDsm, kept - own);
+  if (RowOf(s).medium == Medium::kRegister) add(MemoryLevel::kRegister, p[0].n);
+  if (WritesC(s)) add(MemoryLevel::kL2, p[0].n - kept);
+  return split;
+}
+
+absl::string_view NameOf(MemoryLevel level) {
+  switch (level) {
+    case MemoryLevel::kRegister:
+      return NameOf(Medium::kRegister);
+    case MemoryLevel::kShared:
+      return NameOf(Medium::kShared);
+    case MemoryLevel::kDsm:
+      return NameOf(Medium::kDsm);
+    case MemoryLevel::kL2:
+      return NameOf(Medium::kL2);
+    case MemoryLevel::kGlobal:
+      return "global memory";
+    case MemoryLevel::kCount:
+      break;
+  }
+  return "invalid";
+}
+
+std::string ProductPicture::SplitText() const {
+  if (split_k > 1) return absl::StrCat("K ", k, " over ", split_k, " blocks (DSM)");
+  if (clusters > 1) return absl::StrCat("K ", k, " over ", clusters, " clusters (L2)");
+  return absl::StrCat("K ", k);
+}
+
+std::string WindowPicture::StepsOf(int64_t tap) const {
+  const int64_t first = tap * window.StagedTap() / step_columns;
+  const int64_t last = ((tap + 1) * window.StagedTap() - 1) / step_columns;
+  return first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last);
+}
+
+std::vector<std::string> WindowPicture::Lines() const {
+  const PixelWindow& w = window;
+  const auto by = [](const auto& sizes) { return absl::StrJoin(sizes, "x"); };
+  return {
+      absl::StrCat("A: ", by(w.taps), " taps on images of ", w.height, "x", w.width, "x",
+                   w.channels, ", stride ", by(w.conv.strides), ", dilation ", by(w.conv.dilations),
+                   ", padding ", absl::StrJoin(w.conv.pads, ",")),
+      absl::StrCat(w.Pixels(0), "x", w.Pixels(1), " windows an image, ", images, " images of ",
+                   SizeText(static_cast<double>(image_bytes)),
+                   " in all; windows side by side: ", SizeText(static_cast<double>(matrix_bytes))),
+      absl::StrCat("K steps by tap: ", StepsText(*this))};
+}
+
+ProductsPicture PictureOf(const KernelSpec& spec) {
+  const Schedule& s = spec.schedule;
+  ProductsPicture picture;
+  const DataflowRow& row = RowOf(s);
+  picture.title = row.title;
+  picture.cluster_owns_rows = row.cluster_owns_rows;
+  picture.products.push_back(FirstProduct(spec, row));
+  picture.window = WindowOf(spec);
+  if (spec.sequence.size() == 2) {
+    picture.hand_overs.push_back(HandOverOf(spec, row));
+    picture.products.push_back(SecondProduct(spec, row));
+    FillSplit(spec.sequence, s, &picture);
+  }
+  picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
+  picture.blocks = s.grid;
+  picture.cluster = std::max(1, s.cluster);
+  picture.ranges = RangesOf(s);
+  picture.warpgroups_m = s.warpgroups_m;
+  picture.warpgroups_n = s.warpgroups_n;
+  FillShared(s, SizesOf(spec.sequence, s), &picture);
+  return picture;
+}
+
+}  // namespace sinter

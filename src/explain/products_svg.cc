@@ -1,0 +1,158 @@
+// Draws the products of a kernel: operands, tiles, hand-over.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "src/draw/units.h"
+#include "src/explain/svg_parts.h"
+
+namespace sinter {
+namespace {
+
+constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // widths
+constexpr double kTop = 22, kTilesHeight = 150, kHeight = 232;
+constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles drawn
+constexpr int kColours = 6;
+
+// The cluster that takes the tile in row r and column c, and in which turn.
+struct Owner {
+  int64_t cluster = 0, turn = 0;
+};
+
+Owner OwnerOf(const ProductsPicture& k, const ProductPicture& p, int64_t r, int64_t c) {
+  if (k.cluster_owns_rows) {
+    const int64_t taken = r * k.ranges + (k.ranges > 1 ? c / k.cluster : 0);
+    const int64_t clusters = std::max<int64_t>(1, k.blocks / std::max<int64_t>(1, k.cluster));
+    return {taken % clusters, taken / clusters};
+  }
+  const int64_t blocks = int64_t{std::max(1, p.split_k)} * TilesOf(p.share);
+  const int64_t groups = std::max<int64_t>(1, k.blocks / blocks);
+  const int64_t columns = (p.column_tiles + TilesN(p.share) - 1) / TilesN(p.share);
+  const int64_t unit = r / TilesM(p.share) * columns + c / TilesN(p.share);
+  return {unit % groups * blocks / std::max<int64_t>(1, k.cluster), unit / groups};
+}
+
+// Edges grow slowly with the matrix, so that 64 and 16384 fit side by side.
+double EdgeOf(int64_t extent) {
+  const double doublings = std::log2(static_cast<double>(std::max<int64_t>(extent, 1)));
+  return std::clamp(10 + 5.5 * (doublings - 3), 10.0, 84.0);
+}
+
+std::string SizesText(const MatrixPicture& m) { return absl::StrCat(m.rows, " x ", m.columns); }
+
+void DrawOperand(const MatrixPicture& m, Point at, double most, Svg* svg) {
+  const Box box{at.x, at.y, EdgeOf(m.columns) * 0.6, std::min(most, EdgeOf(m.rows) * 0.5)};
+  svg->Rectangle(box, m.role == Role::kA ? "rows" : "weights", 2);
+  svg->Text({at.x + 58, at.y + 10}, NameOf(m.role), "strong");
+  svg->Text({at.x + 58, at.y + 22}, SizesText(m), "tiny");
+  svg->Text({at.x + 58, at.y + 32}, SizeText(static_cast<double>(m.bytes)), "tiny");
+}
+
+void DrawOperands(const ProductPicture& p, Point at, Svg* svg) {
+  const double step = kTilesHeight / static_cast<double>(std::max<size_t>(3, p.operands.size()));
+  double y = at.y;
+  for (const MatrixPicture& m : p.operands) {
+    DrawOperand(m, {at.x, y}, step - 8, svg);
+    y += step;
+  }
+  double below = at.y + kTilesHeight + 16;
+  for (absl::string_view line : absl::StrSplit(p.operands_from, ", ")) {
+    const bool first = below < at.y + kTilesHeight + 17;
+    svg->Text({at.x, below}, absl::StrCat(first ? "from " : "", line), "small");
+    below += 14;
+  }
+}
+
+void DrawTiles(const ProductsPicture& k, const ProductPicture& p, const Box& box, Svg* svg) {
+  const int64_t rows = std::clamp<int64_t>(p.row_tiles, 1, kMostRows);
+  const int64_t columns = std::clamp<int64_t>(p.column_tiles, 1, kMostColumns);
+  const double w = box.width / static_cast<double>(columns);
+  const double h = box.height / static_cast<double>(rows);
+  for (int64_t r = 0; r < rows; r++) {
+    for (int64_t c = 0; c < columns; c++) {
+      const Owner owner = OwnerOf(k, p, r, c);
+      svg->Rectangle(
+          {box.x + static_cast<double>(c) * w, box.y + static_cast<double>(r) * h, w, h},
+          absl::StrCat("tile c", owner.cluster % kColours, owner.turn > 0 ? " later" : ""));
+    }
+  }
+}
+
+std::string TileText(const ProductPicture& p) {
+  return absl::StrCat("tile ", p.tile_rows, " x ", p.tile_columns,
+                      p.width == 2 ? " (gate and up)" : "", ", ", p.row_tiles, " x ",
+                      p.column_tiles, " tiles");
+}
+
+std::string WorkText(const ProductPicture& p) {
+  std::string text = p.SplitText();
+  if (p.share != Share::kNone) absl::StrAppend(&text, "; 2 blocks share the ", NameOf(p.share));
+  if (p.turns > 1)
+    absl::StrAppend(&text, "; up to ", p.turns, " tiles a ", p.split_k > 1 ? "group" : "block");
+  return text;
+}
+
+void DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, Svg* svg) {
+  svg->Text({at.x, at.y + 12}, p.formula, "strong");
+  DrawOperands(p, {at.x, at.y + kTop}, svg);
+  const Box tiles{at.x + kOperands + kGap, at.y + kTop, kTiles, kTilesHeight};
+  svg->Arrow({tiles.x - kGap + 4, tiles.MiddleY()}, {tiles.x - 4, tiles.MiddleY()}, "hbm");
+  DrawTiles(k, p, tiles, svg);
+  const bool cut = p.row_tiles > kMostRows || p.column_tiles > kMostColumns;
+  svg->Text(
+      {tiles.x, tiles.Bottom() + 16},
+      absl::StrCat(NameOf(p.result.role), "  ", SizesText(p.result), cut ? " (first tiles)" : ""),
+      "strong");
+  svg->Text({tiles.x, tiles.Bottom() + 31}, TileText(p), "small");
+  svg->Text({tiles.x, tiles.Bottom() + 45}, WorkText(p), "small");
+}
+
+void DrawHandOver(const HandOver& h, Point at, Svg* svg) {
+  const double y = at.y + kTop + kTilesHeight / 2, middle = at.x + kHandOver / 2;
+  const absl::string_view style = StyleOf(h.medium);
+  svg->Line({at.x + 12, y}, {at.x + kHandOver - 22, y}, absl::StrCat("thick ", style));
+  svg->Arrow({at.x + kHandOver - 24, y}, {at.x + kHandOver - 12, y}, style);
+  svg->Text({middle, y - 12}, absl::StrCat("c through ", NameOf(h.medium)), "strong",
+            Anchor::kMiddle);
+  double below = y + 20;
+  for (const std::string& line : h.lines) {
+    svg->Text({middle, below}, line, "small", Anchor::kMiddle);
+    below += 14;
+  }
+}
+
+}  // namespace
+
+absl::string_view StyleOf(Medium medium) {
+  switch (medium) {
+    case Medium::kDsm:
+      return "dsm";
+    case Medium::kL2:
+      return "l2";
+    case Medium::kRegister:
+    case Medium::kShared:
+      return "onchip";
+    case Medium::kNone:
+      break;
+  }
+  return "hbm";
+}
+
+double DrawProducts(const ProductsPicture& picture, Point at, Svg* svg) {
+  double x = at.x;
+  for (size_t i = 0; i < picture.products.size(); i++) {
+    if (i > 0) {
+      DrawHandOver(picture.hand_overs[i - 1], {x, at.y}, svg);
+      x += kHandOver;
+    }
+    DrawProduct(picture, picture.products[i], {x, at.y}, svg);
+    x += kOperands + kGap + kTiles;
+  }
+  const double y = at.y + kTop + kTilesHeight / 2;
+  svg->Arrow({x + 8, y}, {x + 44, y}, picture.result_to == "L2" ? "l2" : "hbm");
+  svg->Text({x + 26, y - 8}, picture.result_to, "strong", Anchor::kMiddle);
+  return kHeight;
+}
+
+}  // namespace sinter

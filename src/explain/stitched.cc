@@ -1,0 +1,257 @@
+#include "src/explain/stitched.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/fusion/stitch/stitch_graph.h"
+#include "src/stitch/slots.h"
+
+namespace sinter {
+namespace {
+
+constexpr size_t kShownWay = 6;  // ops between a value and its reader
+
+std::string LabelOf(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kReduce:
+      return absl::StrCat("reduce ", NameOf(op.reduce));
+    case OpKind::kCast:
+      return absl::StrCat("cast ", NameOf(op.type.dtype));
+    default:
+      return std::string(NameOf(op));
+  }
+}
+
+// Fills in the ops of a stitched kernel.
+class Teller {
+ public:
+  Teller(const StitchSpec& spec, const StitchGraph& graph, std::vector<Composition> compositions,
+         ExplainedKernel* out)
+      : spec_(spec), graph_(graph), compositions_(std::move(compositions)), out_(*out) {}
+
+  void Tell() {
+    for (int v = 0; v < graph_.size(); ++v) AddOp(v);
+    CountInlined();
+    AddWrites();
+    CountWhatIdsName();
+    AddSharedInputs();
+    AddParts();
+    AddHands();
+  }
+
+ private:
+  OpPicture& op(int i) { return out_.ops[static_cast<size_t>(i)]; }
+
+  // The ops of a vertex between each value that it reads and its result, from the value on. A value
+  // that is read in several ways has the path of the latest op.
+  using Ways = std::map<ValueId, std::vector<std::string>, std::greater<ValueId>>;
+  Ways WaysTo(ValueId root) const {
+    Ways open{{root, {}}}, sources;
+    while (!open.empty()) {
+      const auto [value, way] = *open.begin();  // users before operands
+      open.erase(open.begin());
+      const Op& op = spec_.body.op(value);
+      if (value != root && (op.kind == OpKind::kInput || !graph_.IsInlined(value))) {
+        sources.emplace(value, way);
+        continue;
+      }
+      std::vector<std::string> longer = way;
+      if (value != root && longer.size() < kShownWay) longer.insert(longer.begin(), LabelOf(op));
+      for (ValueId operand : op.operands) open.try_emplace(operand, longer);
+    }
+    return sources;
+  }
+
+  void CountInlined() {
+    for (const Op& op : spec_.body.ops()) out_.inlined += op.kind != OpKind::kInput;
+    out_.inlined -= static_cast<int>(out_.ops.size());
+  }
+
+  // Vertices come after the vertices that they read.
+  void AddOp(int v) {
+    const StitchVertex& vertex = graph_.vertex(v);
+    const Op& root = spec_.body.op(vertex.root());
+    const StitchTensor& result = graph_.tensor(vertex.tensor);
+    OpPicture picture;
+    picture.name = LabelOf(root);
+    picture.type = ToString(root.type);
+    if (!result.stored && !result.consumers.empty()) picture.saved_bytes = result.bytes;
+    const Ways ways = WaysTo(vertex.root());
+    for (const StitchRead& read : vertex.reads) {
+      const StitchTensor& tensor = graph_.tensor(read.tensor);
+      const auto way = ways.find(tensor.value);
+      std::vector<std::string> through;
+      if (way != ways.end()) through = way->second;
+      if (tensor.vertex < 0) {
+        const int input = spec_.body.op(tensor.value).input;
+        picture.reads.push_back({-1, input, Composition::kThread, through});
+        input_bytes_[input] += read.bytes;
+        continue;
+      }
+      const Composition by = compositions_[static_cast<size_t>(tensor.value)];
+      picture.reads.push_back({tensor.vertex, -1, by, through});
+      ++out_.edges[static_cast<size_t>(by)];
+      op(tensor.vertex).saved_bytes += read.bytes;
+    }
+    out_.ops.push_back(std::move(picture));
+  }
+
+  void AddWrites() {
+    for (int i = 0; i < spec_.body.num_outputs(); ++i) {
+      const int v = graph_.VertexOf(spec_.body.outputs()[static_cast<size_t>(i)].value);
+      if (v >= 0) op(v).writes.push_back(i);
+    }
+  }
+
+  // Ids name a part of an input: that part is at the border.
+  void CountWhatIdsName() {
+    for (const Op& op : spec_.body.ops()) {
+      if (op.kind != OpKind::kGather) continue;
+      ValueId x = op.operands[0];
+      while (IsView(spec_.body.op(x)) || spec_.body.op(x).kind == OpKind::kCast) {
+        x = spec_.body.op(x).operands[0];
+      }
+      const auto read = input_bytes_.find(spec_.body.op(x).input);
+      if (read == input_bytes_.end()) continue;
+      int64_t& bytes = out_.reads[static_cast<size_t>(read->first)].bytes;
+      const int64_t less = std::max<int64_t>(0, bytes - read->second);
+      bytes -= less;
+      out_.border_bytes -= less;
+    }
+  }
+
+  // An input that several ops read is read once; adds up the bytes that the ops save.
+  void AddSharedInputs() {
+    for (const OpPicture& one : out_.ops) out_.saved_bytes += one.saved_bytes;
+    for (const auto& [input, bytes] : input_bytes_) {
+      const int64_t once = out_.reads[static_cast<size_t>(input)].bytes;
+      out_.saved_bytes += std::max<int64_t>(0, bytes - once);
+    }
+  }
+
+  int Find(int i) {
+    while (parent_[static_cast<size_t>(i)] != i) i = parent_[static_cast<size_t>(i)];
+    return i;
+  }
+
+  void AddParts() {
+    for (size_t i = 0; i < out_.ops.size(); ++i) {
+      parent_.push_back(static_cast<int>(i));
+      for (const OpRead& read : out_.ops[i].reads) {
+        if (read.op < 0) continue;
+        const int a = Find(static_cast<int>(i)), b = Find(read.op);
+        parent_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
+      }
+    }
+    std::map<int, std::vector<int>> parts;
+    for (size_t i = 0; i < out_.ops.size(); ++i) {
+      parts[Find(static_cast<int>(i))].push_back(static_cast<int>(i));
+    }
+    std::map<std::string, size_t> known;
+    for (auto& [first, ops] : parts) {
+      const auto [at, fresh] = known.try_emplace(ShapeOf(ops), out_.parts.size());
+      if (fresh) out_.parts.emplace_back();
+      out_.parts[at->second].push_back(std::move(ops));
+    }
+  }
+
+  // Hand-overs of all phases, in the order in which they are written.
+  void AddHands() {
+    if (spec_.schedule.handed.empty()) return;
+    const absl::StatusOr<StitchProgram> program =
+        MakeStitchProgram(spec_.body, spec_.schedule.owner, spec_.schedule.handed);
+    if (!program.ok()) return;
+    const HandLayout layout = LayOutHands(spec_.body, *program, spec_.schedule);
+    for (size_t phase = 0; phase < layout.phases.size(); ++phase) {
+      const size_t first = out_.hands.size();
+      std::map<int, int> latest;  // by slot
+      for (size_t i = 0; i < layout.phases[phase].size(); ++i) {
+        const HandPlace& place = layout.phases[phase][i];
+        const int slot = program->phases[phase].hands[i].slot;
+        const auto old = latest.find(slot);
+        out_.hands.push_back({NameOfHanded(place.value), place.bytes, place.offset,
+                              old == latest.end() ? -1 : old->second});
+        latest[slot] = static_cast<int>(first + i);
+      }
+    }
+  }
+
+  std::string NameOfHanded(ValueId id) const {
+    const Op& op = spec_.body.op(id);
+    const int vertex = graph_.VertexOf(id);
+    if (op.input >= 0) return out_.reads[static_cast<size_t>(op.input)].place;
+    return vertex < 0 ? LabelOf(op) : absl::StrCat("%", vertex, " ", LabelOf(op));
+  }
+
+  // A key of parts that differ only in extents: their ops and hand-overs.
+  std::string ShapeOf(const std::vector<int>& ops) {
+    std::string shape;
+    for (int i : ops) {
+      absl::StrAppend(&shape, op(i).name, op(i).writes.size());
+      for (const OpRead& read : op(i).reads) {
+        if (read.op < 0) continue;
+        const auto at = std::lower_bound(ops.begin(), ops.end(), read.op) - ops.begin();
+        absl::StrAppend(&shape, " ", at, NameOf(read.by));
+      }
+      shape += ";";
+    }
+    return shape;
+  }
+
+  const StitchSpec& spec_;
+  const StitchGraph& graph_;
+  const std::vector<Composition> compositions_;
+  ExplainedKernel& out_;
+  std::map<int, int64_t> input_bytes_;  // by input: bytes that its reading ops alone would read
+  std::vector<int> parent_;
+};
+
+TensorPicture Pictured(const PlanTensor& tensor, bool write) {
+  return {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer};
+}
+
+absl::StatusOr<std::vector<Composition>> CompositionsOfAlone(const Chain& body,
+                                                             const StitchSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed));
+  return CompositionsOf(body, program, schedule);
+}
+
+// By op of the body: its composition in its part.
+absl::StatusOr<std::vector<Composition>> CompositionsOfSpec(const StitchSpec& spec) {
+  if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
+  std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);
+  for (const StitchPart& part : spec.parts) {
+    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<Composition> list,
+                            CompositionsOfAlone(own.body, part.schedule));
+    for (size_t i = 0; i < list.size(); ++i) all[static_cast<size_t>(own.ops[i])] = list[i];
+  }
+  return all;
+}
+
+}  // namespace
+
+void AddFusion(const Plan& plan, int kernel, const PlanTensors& tensors, ExplainedKernel* story) {
+  const KernelTensors& own = tensors.kernels[static_cast<size_t>(kernel)];
+  for (const bool write : {false, true}) {
+    for (int t : write ? own.writes : own.reads) {
+      const PlanTensor& tensor = tensors.tensors[static_cast<size_t>(t)];
+      (write ? story->writes : story->reads).push_back(Pictured(tensor, write));
+      story->border_bytes += tensor.bytes;
+    }
+  }
+  const StitchSpec* spec = plan.kernels[static_cast<size_t>(kernel)].spec.stitch.get();
+  if (spec == nullptr) return;
+  const absl::StatusOr<std::vector<Composition>> by = CompositionsOfSpec(*spec);
+  StitchGraphOptions options;
+  options.contract = false;
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec->body, plan.bucket, {}, options);
+  if (by.ok() && graph.ok()) Teller(*spec, *graph, *by, story).Tell();
+}
+
+}  // namespace sinter

@@ -1,0 +1,76 @@
+#include "src/plan/kernel_facts.h"
+
+#include <algorithm>
+
+#include "src/base/ceil_div.h"
+#include "src/product/dataflow/dataflow.h"
+#include "src/product/search/product_load.h"
+
+namespace sinter {
+namespace {
+
+void AddLoad(const ProductLoad& load, KernelFacts* f) {
+  f->block_bytes += load.block_bytes;
+  f->intake_bytes += load.intake_bytes;
+  f->shared_bytes += load.shared_bytes;
+  f->flop += load.flop;
+  f->steps += load.steps;
+  f->turns = std::max(f->turns, load.turns);
+  f->busy_blocks =
+      f->busy_blocks == 0 ? load.busy_blocks : std::min(f->busy_blocks, load.busy_blocks);
+}
+
+void AddLoads(const ProductSequence& p, const Schedule& s, const DataflowRow& row,
+              const DeviceModel& model, KernelFacts* f) {
+  const int64_t concurrent =
+      row.cluster_owns_rows && !row.cooperative ? model.ResidentBlocks(s.cluster) : s.grid;
+  AddLoad(LoadOf(FirstDims(p, s), p, s, s.first, concurrent, model), f);
+  if (p.size() < 2) return;
+  const ProductDims second = SecondDims(p, s);
+  AddLoad(LoadOf(second, p, s, s.second, concurrent, model), f);
+  if (row.cluster_owns_rows && row.writes_c) {
+    AddLoad(LoadOf(RestDims(p, s), p, s, s.second, concurrent, model), f);
+  }
+  if (row.writes_c) f->c_reads = CeilDiv(CeilDiv(p[1].n, s.second.block_n), TilesN(s.second_share));
+}
+
+KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const DeviceModel& model) {
+  constexpr double kRounding = 1.001;
+  if (intake_us <= kRounding * f.intake_bytes / model.sm_intake_bytes_per_us) {
+    return KernelFacts::Intake::kBandwidth;
+  }
+  const double stages = static_cast<double>(f.steps) * model.stage_us;
+  return intake_us <= kRounding * stages ? KernelFacts::Intake::kStages
+                                         : KernelFacts::Intake::kRing;
+}
+
+}  // namespace
+
+const std::array<LevelTerm, 7>& LevelTerms() {
+  static constexpr std::array<LevelTerm, 7> kTerms = {{{"hbm", &Prediction::hbm_us},
+                                                       {"l2", &Prediction::l2_us},
+                                                       {"intake", &Prediction::intake_us},
+                                                       {"shared", &Prediction::shared_us},
+                                                       {"tensor", &Prediction::tensor_us},
+                                                       {"dsm", &Prediction::dsm_us},
+                                                       {"fixed", &Prediction::fixed_us}}};
+  return kTerms;
+}
+
+KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
+  const ProductSequence& p = kernel.spec.sequence;
+  const Schedule& s = kernel.spec.schedule;
+  KernelFacts f;
+  if (!CheckScheduleFields(p, s).ok()) return f;
+  const DataflowRow& row = RowOf(s);
+  AddLoads(p, s, row, model, &f);
+  f.bytes_in_flight = static_cast<double>(std::max(1, s.stages - 1) * SizesOf(p, s).stage_bytes);
+  f.row_reads = row.cluster_owns_rows ? s.cluster * RangesOf(s)
+                                      : CeilDiv(CeilDiv(p[0].n, s.first.block_n), TilesN(s.share));
+  f.weight_reads = CeilDiv(CeilDiv(p.rows(), s.block_m), TilesM(s.share));
+  f.warpgroups = s.warpgroups_m * s.warpgroups_n;
+  f.intake = IntakeOf(f, kernel.prediction.intake_us, model);
+  return f;
+}
+
+}  // namespace sinter

@@ -1,0 +1,287 @@
+// What is told of a plan: bytes saved, compositions, why kernels are apart; as text, JSON and SVG.
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "src/chain/builder.h"
+#include "src/chain/problem.h"
+#include "src/explain/explain.h"
+#include "src/explain/joined_body.h"
+#include "src/explain/render.h"
+#include "src/explain/tensors.h"
+#include "src/fusion/fusion.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::H200;
+using ::testing::HasSubstr;
+
+FusionResult PlansOf(const Chain& chain, int64_t bucket) {
+  absl::StatusOr<FusionResult> result = PlanChain(chain, bucket, H200(), {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : FusionResult();
+}
+
+Plan Unfused(const FusionResult& result) {
+  for (const Plan& plan : result.alternatives) {
+    if (!plan.fused) return plan;
+  }
+  return result.chosen;
+}
+
+Explanation Explained(const Plan& plan) {
+  Explanation e = Describe(plan, H200());
+  ExplainFusion(H200(), &e);
+  return e;
+}
+
+int64_t BorderBytes(const Explanation& picture) {
+  int64_t bytes = 0;
+  for (const ExplainedKernel& kernel : picture.kernels) bytes += kernel.border_bytes;
+  return bytes;
+}
+
+TEST(ExplainFusion, SavesWhatTheUnfusedPlanMovesBeside) {
+  for (const char* line : {"layernorm rows=M cols=96", "softmax rows=M cols=200 scale=0.125",
+                           "bias_gelu_residual_layernorm rows=M cols=128",
+                           "residual_rmsnorm rows=M cols=64", "gelu rows=M cols=48 form=erf"}) {
+    const FusionResult result = PlansOf(ParseProblem(line)->chain, 4096);
+    ASSERT_EQ(result.chosen.kernels.size(), 1u) << line;
+    const Explanation fused = Explained(result.chosen);
+    const Explanation unfused = Explained(Unfused(result));
+    EXPECT_EQ(unfused.saved_bytes, 0) << line;
+    EXPECT_EQ(BorderBytes(fused) + fused.saved_bytes, BorderBytes(unfused)) << line;
+    EXPECT_GT(fused.saved_bytes, 0) << line;
+  }
+}
+
+TEST(ExplainFusion, CountsOfASliceWhatIsRead) {
+  for (const char* line : {"swiglu rows=M cols=40", "lstm_cell rows=M hidden=24"}) {
+    const FusionResult result = PlansOf(ParseProblem(line)->chain, 4096);
+    const Explanation fused = Explained(result.chosen);
+    EXPECT_GT(fused.saved_bytes, 0) << line;
+    EXPECT_LT(BorderBytes(fused) + fused.saved_bytes, BorderBytes(Explained(Unfused(result))))
+        << line;
+  }
+}
+
+TEST(ExplainFusion, CountsOfATableWhatIdsName) {
+  const FusionResult result =
+      PlansOf(ParseProblem("gather rows=M table=50257 cols=768 ids=s64")->chain, 128);
+  const FusionPicture picture = ExplainFusion(result.chosen, H200());
+  EXPECT_EQ(BorderBytes(picture), 2 * 128 * 768 * 2 + 128 * 8);
+  EXPECT_EQ(picture.saved_bytes, 0);
+}
+
+TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
+  int apart = 0;
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    const Chain chain = seed < 2 ? testing::TransformerGlue(static_cast<int>(seed) + 1, 256, 256)
+                                 : testing::RandomDag(seed, 200, 512, 768);
+    const FusionResult result = PlansOf(chain, 1);
+    const Explanation picture = Explained(result.chosen);
+    const PlanTensors tensors = TensorsOf(result.chosen);
+    std::set<std::pair<int, int>> told, handed;
+    for (const ApartKernels& pair : picture.apart) {
+      EXPECT_LT(pair.from, pair.to);
+      EXPECT_FALSE(pair.why.empty());
+      if (pair.bytes > 0) told.insert({pair.from, pair.to});
+    }
+    for (size_t i = 0; i < tensors.readers.size(); ++i) {
+      for (int reader : tensors.readers[i]) handed.insert({static_cast<int>(i), reader});
+    }
+    EXPECT_EQ(told, handed) << seed;
+    apart += static_cast<int>(told.size());
+  }
+  EXPECT_GT(apart, 12);
+}
+
+TEST(ExplainFusion, NamesRefusalsAndPredictedLosses) {
+  // Far too long for one thread, and over neither rows nor columns.
+  testing::Graph g;
+  const ValueId x = g.In(DType::kF32, {64, 96, 32});
+  const ValueId rows = g.Reduce(ReduceKind::kSum, x, 2);
+  g.Out(g.Mul(g.Spread(g.Reduce(ReduceKind::kSum, g.Mul(x, g.Spread(rows, x)), 1), x), x));
+  Plan plan = Unfused(PlansOf(g.Finish(), 1));
+  ASSERT_GT(plan.kernels.size(), 2u);
+  const Explanation picture = Explained(plan);
+  ASSERT_FALSE(picture.apart.empty());
+  for (const ApartKernels& pair : picture.apart) {
+    EXPECT_TRUE(absl::StrContains(pair.why, "one kernel is predicted to take") ||
+                absl::StrContains(pair.why, "another kernel needs the first") ||
+                absl::StrContains(pair.why, "op "))
+        << pair.why;
+  }
+}
+
+// A value and what is made of it side by side, again and again.
+Chain ManyConcatenations(int times) {
+  testing::Graph g;
+  ValueId x = g.In(DType::kF32, {64, 96});
+  for (int i = 0; i < times; ++i) {
+    for (int step = 0; step < 3; ++step) x = g.Un(UnaryKind::kTanh, x);
+    g.Out(*g.builder().Concat({x, g.Un(UnaryKind::kExp, x)}, 1));
+  }
+  return g.Finish();
+}
+
+TEST(ExplainFusion, NamesBodiesThatTakeTooLongToCompile) {
+  const FusionResult result = PlansOf(ManyConcatenations(40), 1);
+  ASSERT_GT(result.chosen.kernels.size(), 1u);
+  const Explanation picture = Explained(result.chosen);
+  const auto too_long = [](const ApartKernels& pair) {
+    return absl::StrContains(pair.why, "concatenations take a compiler too long");
+  };
+  EXPECT_TRUE(std::any_of(picture.apart.begin(), picture.apart.end(), too_long));
+}
+
+TEST(ExplainFusion, TellsPackedPartsThatAreAlikeOnce) {
+  const FusionResult result = PlansOf(testing::AdamOver({30000, 50000, 77777, 20000}), 1);
+  const Explanation picture = Explained(result.chosen);
+  ASSERT_EQ(picture.kernels.size(), 1u);
+  EXPECT_EQ(picture.kernels[0].PartCount(), 4);
+  ASSERT_EQ(picture.kernels[0].parts.size(), 1u);
+  EXPECT_THAT(FusionText(picture.kernels[0]), HasSubstr("4 parts alike; the first:"));
+  EXPECT_THAT(PlanSvg(picture), HasSubstr("4 packed parts are alike"));
+}
+
+// exp(x), its rows and columns changed round, three times: the third value takes the first one's
+// place.
+TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8), Dim::Constant(8)}});
+  ValueId v = *b.Unary(UnaryKind::kExp, x);
+  for (int i = 0; i < 3; ++i) v = *b.Unary(UnaryKind::kExp, *b.Transpose(v, {0, 2, 1}));
+  ASSERT_TRUE(b.Output(v).ok());
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {1, 2})).ok());
+  const Chain chain = *b.Finish();
+  auto spec = std::make_shared<StitchSpec>();
+  spec->body = chain;
+  for (size_t id = 0; id < chain.ops().size(); ++id) {
+    const Op& op = chain.op(static_cast<ValueId>(id));
+    if (op.kind == OpKind::kReduce) spec->schedule.owner = static_cast<int32_t>(id);
+    const bool stored = chain.outputs()[0].value == static_cast<ValueId>(id) ||
+                        chain.outputs()[1].value == static_cast<ValueId>(id);
+    if (op.kind != OpKind::kUnary || stored) continue;
+    spec->schedule.handed.push_back(static_cast<int32_t>(id));
+  }
+  ASSERT_EQ(spec->schedule.handed.size(), 3u);
+  spec->operands = {{0, 0}, {1, 0}, {2, 0}};
+  Plan plan;
+  plan.fused = true;
+  plan.bucket = 4;
+  plan.kernels.emplace_back();
+  plan.kernels[0].spec.family = &StitchFamily();
+  plan.kernels[0].spec.stitch = spec;
+  const Explanation picture = Explained(plan);
+  ASSERT_EQ(picture.kernels.size(), 1u);
+  const ExplainedKernel& kernel = picture.kernels[0];
+  EXPECT_EQ(kernel.edges[static_cast<size_t>(Composition::kBlock)], 3);
+  ASSERT_EQ(kernel.hands.size(), 3u);
+  EXPECT_EQ(kernel.hands[2].instead, 0);
+  EXPECT_EQ(kernel.hands[2].offset, kernel.hands[0].offset);
+  EXPECT_THAT(FusionText(kernel), HasSubstr(" block"));
+  EXPECT_THAT(FusionText(kernel), HasSubstr("in the slot of %0 exp"));
+  const auto json = nlohmann::json::parse(FusionJson(picture));
+  EXPECT_EQ(json["kernels"][0]["hands"][2]["instead"], 0);
+}
+
+TEST(ExplainFusion, LongPlansFoldWhatIsAlike) {
+  const Chain chain = testing::TransformerGlue(24, 256, 256);
+  const FusionResult result = PlansOf(chain, 1);
+  const Explanation picture = Explained(result.chosen);
+  EXPECT_GT(result.chosen.kernels.size(), 90u);
+  EXPECT_LT(picture.equal.size(), 24u);
+  size_t kernels = 0;
+  for (const auto& equal : picture.equal) kernels += equal.size();
+  EXPECT_EQ(kernels, result.chosen.kernels.size());
+  EXPECT_LT(picture.Reasons().size(), 40u);
+  const std::string svg = PlanSvg(picture);
+  EXPECT_LT(svg.size(), 400000u);
+  EXPECT_THAT(svg, HasSubstr("a product&#39;s kernel takes a bias"));
+  for (absl::string_view line : absl::StrSplit(ApartText(picture), '\n')) {
+    EXPECT_LE(line.size(), 140u) << line;
+  }
+}
+
+TEST(ExplainFusion, EveryFormSaysTheSame) {
+  const Chain chain = testing::RandomDag(7, 60, 512, 768);
+  const Plan plan = PlansOf(chain, 1).chosen;
+  const Explanation picture = Explained(plan);
+  const auto json = nlohmann::json::parse(FusionJson(picture));
+  const std::string svg = PlanSvg(picture), apart = ApartText(picture);
+  ASSERT_EQ(json["kernels"].size(), plan.kernels.size());
+  EXPECT_EQ(json["saved_bytes"], picture.saved_bytes);
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const ExplainedKernel& kernel = picture.kernels[i];
+    const std::string text = FusionText(kernel);
+    for (int by = 0; by < kCompositions; ++by) {
+      const std::string name(NameOf(Composition(by)));
+      const int count = kernel.edges[static_cast<size_t>(by)];
+      EXPECT_EQ(json["kernels"][i]["edges"][name], count);
+      if (count == 0) continue;
+      EXPECT_THAT(text, HasSubstr(std::to_string(count) + " " + name));
+      EXPECT_THAT(svg, HasSubstr("class=\"via via-" + name + "\""));
+      EXPECT_THAT(svg, HasSubstr(">" + name));
+    }
+  }
+  for (const auto& pair : json["not_fused"]) {
+    const std::string why = pair["why"];
+    EXPECT_THAT(apart, HasSubstr(why.substr(0, 30)));
+    EXPECT_THAT(svg, HasSubstr(why.substr(0, 30)));
+  }
+}
+
+TEST(ExplainFusion, IsAFunctionOfThePlanAlone) {
+  const Chain chain = testing::RandomDag(3, 80, 512, 768);
+  const Plan plan = PlansOf(chain, 1).chosen;
+  const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(PlanSvg(Explained(plan)), PlanSvg(Explained(*decoded)));
+}
+
+TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {
+  const auto problem = ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi");
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  const Plan plan = PlansOf(problem->chain, 128).chosen;
+  EXPECT_TRUE(Explained(plan).equal.empty());
+}
+
+TEST(TensorsOf, GivesAPlaceInTheWorkspaceToOneTensorAfterAnother) {
+  const Plan plan = PlansOf(testing::TransformerGlue(6, 256, 256), 1).chosen;
+  const PlanTensors tensors = TensorsOf(plan);
+  std::set<std::string> places;
+  bool again = false;
+  for (const PlanTensor& tensor : tensors.tensors) {
+    again |= !places.insert(tensor.place).second;
+    for (int reader : tensor.readers) EXPECT_GT(reader, tensor.writer);
+  }
+  EXPECT_TRUE(again) << "no place is used twice";
+}
+
+TEST(JoinBodies, ComputesWhatBothDo) {
+  testing::Graph a, b;
+  const ValueId x = a.In(DType::kF32, {8, 16});
+  a.Out(a.Un(UnaryKind::kExp, x));
+  const ValueId y = b.In(DType::kF32, {8, 16}), z = b.In(DType::kF32, {8, 16});
+  b.Out(b.Add(y, z));
+  const Chain first = a.Finish(), second = b.Finish();
+  const auto joined = JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(joined->num_inputs(), 1);
+  EXPECT_EQ(joined->num_outputs(), 1);
+  EXPECT_EQ(joined->ops().size(), 3u);
+  EXPECT_EQ(JoinBodies({&first, {0, 1}}, {&second, {1, 0, 2}}, {1})->num_outputs(), 2);
+}
+
+}  // namespace
+}  // namespace sinter

@@ -1,0 +1,176 @@
+// Drawings of graphs by their geometry: lines run between boxes, and the page holds what is on it.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
+#include "src/draw/svg.h"
+#include "src/explain/explain.h"
+#include "src/explain/render.h"
+#include "src/fusion/fusion.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+
+namespace sinter {
+namespace {
+
+using testing::H200;
+
+struct NamedChain {
+  std::string name;
+  Chain chain;
+};
+
+std::string TextOf(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// Every graph that the project measures, and random ones.
+std::vector<NamedChain> Graphs() {
+  std::vector<NamedChain> list;
+  const std::filesystem::path problems = "tests/bench/problems";
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(problems / "stitch")) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    absl::StatusOr<Chain> chain = ChainFromJson(TextOf(file));
+    EXPECT_TRUE(chain.ok()) << file << chain.status();
+    if (chain.ok()) list.push_back({file.filename().string(), *std::move(chain)});
+  }
+  for (const char* name : {"memory_chains.txt", "stitch_graphs.txt"}) {
+    absl::StatusOr<std::vector<Problem>> found = ParseProblems(TextOf(problems / name));
+    if (!found.ok()) continue;  // a list of files
+    for (Problem& problem : *found) list.push_back({problem.id, std::move(problem.chain)});
+  }
+  for (uint32_t seed = 0; seed < 4; ++seed) {
+    list.push_back({absl::StrCat("random ", seed), testing::RandomDag(seed, 60, 512, 768)});
+  }
+  return list;
+}
+
+double Value(const std::string& element, const std::string& name) {
+  const size_t at = element.find(" " + name + "=\"");
+  return at == std::string::npos ? 0 : std::atof(element.c_str() + at + name.size() + 3);
+}
+
+bool Has(const std::string& element, const char* text) {
+  return element.find(text) != std::string::npos;
+}
+
+struct Drawing {
+  double width = 0, height = 0;
+  std::vector<Box> ops, all;
+  std::vector<std::pair<Point, Point>> segments;  // of lines between ops
+  double right = 0;                               // of anything
+  double bottom = 0;
+};
+
+Drawing Read(const std::string& svg) {
+  Drawing drawing;
+  for (const absl::string_view line : absl::StrSplit(svg, '\n')) {
+    const std::string element(line);
+    if (Has(element, "<svg ")) {
+      drawing.width = Value(element, "width");
+      drawing.height = Value(element, "height");
+    } else if (Has(element, "<rect ") && !Has(element, "\"ground\"")) {
+      const Box box{Value(element, "x"), Value(element, "y"), Value(element, "width"),
+                    Value(element, "height")};
+      if (Has(element, "class=\"op")) drawing.ops.push_back(box);
+      drawing.right = std::max(drawing.right, box.Right());
+      drawing.bottom = std::max(drawing.bottom, box.Bottom());
+    } else if (Has(element, "<polyline ")) {
+      const std::string points = element.substr(element.find('"') + 1);
+      std::vector<Point> path;
+      for (absl::string_view pair : absl::StrSplit(points.substr(0, points.find('"')), ' ')) {
+        const std::vector<std::string> xy = absl::StrSplit(pair, ',');
+        path.push_back({std::atof(xy.at(0).c_str()), std::atof(xy.at(1).c_str())});
+        drawing.right = std::max(drawing.right, path.back().x);
+      }
+      for (size_t i = 1; i < path.size(); ++i) {
+        drawing.segments.emplace_back(path[i - 1], path[i]);
+      }
+    } else if (Has(element, "<text ") && !Has(element, "text-anchor")) {
+      const size_t from = element.find("class=\"") + 7, to = element.find('>');
+      const std::string style = element.substr(from, element.find('"', from) - from);
+      const double end = Value(element, "x") +
+                         TextWidth(element.substr(to + 1, element.find("</text>") - to - 1), style);
+      // Entities are longer than what they stand for.
+      if (!Has(element, "&")) drawing.right = std::max(drawing.right, end);
+      drawing.bottom = std::max(drawing.bottom, Value(element, "y"));
+    }
+  }
+  return drawing;
+}
+
+bool Crosses(const std::pair<Point, Point>& segment, const Box& box) {
+  constexpr double kTouch = 0.2;  // numbers are rounded to tenths
+  const auto [a, b] = segment;
+  return std::max(a.x, b.x) > box.x + kTouch && std::min(a.x, b.x) < box.Right() - kTouch &&
+         std::max(a.y, b.y) > box.y + kTouch && std::min(a.y, b.y) < box.Bottom() - kTouch;
+}
+
+TEST(GraphDrawing, NoLinePassesABoxAndThePageHoldsEverything) {
+  size_t segments = 0, past_rows = 0;
+  for (const NamedChain& graph : Graphs()) {
+    const absl::StatusOr<FusionResult> found = PlanChain(graph.chain, 128, H200(), {});
+    ASSERT_TRUE(found.ok()) << graph.name << found.status();
+    Explanation picture = Describe(found->chosen, H200());
+    ExplainFusion(H200(), &picture);
+    if (picture.equal.empty()) continue;
+    const Drawing drawing = Read(PlanSvg(picture));
+    EXPECT_FALSE(drawing.ops.empty()) << graph.name;
+    for (const auto& segment : drawing.segments) {
+      // Along one axis, so that Crosses is exact.
+      EXPECT_TRUE(segment.first.x == segment.second.x || segment.first.y == segment.second.y);
+      past_rows += std::abs(segment.first.y - segment.second.y) > 46;
+      for (const Box& box : drawing.ops) {
+        ASSERT_FALSE(Crosses(segment, box))
+            << graph.name << ": " << segment.first.x << "," << segment.first.y << " to "
+            << segment.second.x << "," << segment.second.y << " behind the box at " << box.x << ","
+            << box.y;
+      }
+    }
+    segments += drawing.segments.size();
+    EXPECT_LE(drawing.right, drawing.width) << graph.name;
+    EXPECT_GE(drawing.right + 40, drawing.width) << graph.name;
+    EXPECT_LE(drawing.bottom, drawing.height) << graph.name;
+  }
+  EXPECT_GT(segments, 500u);
+  EXPECT_GT(past_rows, 10u);
+}
+
+// Each kernel's prediction can be added up from what is told of it, whatever made the plan.
+TEST(GraphDrawing, TimesOfEveryStitchedKernelAddUp) {
+  int kernels = 0;
+  for (const NamedChain& graph : Graphs()) {
+    const absl::StatusOr<FusionResult> found = PlanChain(graph.chain, 128, H200(), {});
+    ASSERT_TRUE(found.ok()) << graph.name << found.status();
+    Explanation picture = Describe(found->chosen, H200());
+    ExplainFusion(H200(), &picture);
+    for (size_t i = 0; i < picture.kernels.size(); ++i) {
+      const PlannedKernel& kernel = found->chosen.kernels[i];
+      if (kernel.spec.stitch == nullptr) continue;
+      const StitchTerms& times = picture.kernels[i].times;
+      ASSERT_TRUE(times.known) << graph.name << " kernel " << i;
+      EXPECT_DOUBLE_EQ(times.fixed_us + times.together_us, kernel.prediction.total_us);
+      EXPECT_GE(times.together_us, std::max(times.issue_us, times.latency_us) * (1 - 1e-12));
+      ++kernels;
+    }
+  }
+  EXPECT_GT(kernels, 30);
+}
+
+}  // namespace
+}  // namespace sinter
