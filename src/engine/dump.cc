@@ -27,7 +27,8 @@ absl::Status WritePlan(const EngineCore& core, const LoadedPlan& plan) {
   };
   write("chain.json", ChainToJson(plan.chain()));
   if (plan.form->changed()) write("normal_chain.json", ChainToJson(*plan.form->chain));
-  write("plan.txt", ExplanationText(ExplanationOf(plan, core, Detail::kWhole)));
+  write("plan.txt",
+        ExplanationText(ExplanationOf(plan, core, Detail::kWhole, NamesIn(plan.chain(), plan))));
   write("plan.json", PlanJson(plan.plan));
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const absl::StatusOr<GeneratedKernel> generated =

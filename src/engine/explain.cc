@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "src/explain/explain.h"
+#include "absl/strings/str_cat.h"
 
 namespace sinter {
 namespace {
@@ -62,7 +62,7 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
     const auto known = std::find_if(list.begin(), list.end(),
                                     [&](const Candidate& c) { return c.plan == other.plan; });
     if (known == list.end() && !(planned && IsByTime(other))) {
-      const std::string name(PlanName(other.fused));
+      const char* name = other.fused ? "fused" : "the plain plan";
       unlisted.push_back({name, other.predicted_us, TextOf(other), other.plan});
     } else if (known != list.end() && !IsByTime(other)) {
       known->why_not = TextOf(other);
@@ -72,8 +72,29 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
   return list;
 }
 
-Explanation ExplanationOf(const LoadedPlan& plan, const EngineCore& core, Detail detail) {
-  Explanation out = Describe(plan.plan, core.ports.model);
+BufferNames NamesIn(const Chain& chain, const LoadedPlan& plan) {
+  const std::vector<int32_t>& order = chain.InputOrder();
+  BufferNames out;
+  for (const BufferView& view : plan.form->buffers) {
+    const auto i = static_cast<size_t>(view.buffer);
+    std::string name;
+    if (i < order.size()) name = chain.InputName(order[i]);
+    out.given.push_back(!name.empty());
+    if (name.empty()) {
+      const size_t output = i - order.size();
+      name = i < order.size()           ? absl::StrCat("input ", order[i])
+             : chain.num_outputs() == 1 ? "output"
+                                        : absl::StrCat("output ", output);
+    }
+    if (view.offset_bytes > 0) absl::StrAppend(&name, " + ", view.offset_bytes);
+    out.names.push_back(std::move(name));
+  }
+  return out;
+}
+
+Explanation ExplanationOf(const LoadedPlan& plan, const EngineCore& core, Detail detail,
+                          const BufferNames& names) {
+  Explanation out = Describe(plan.plan, core.ports.model, names);
   out.origin = OriginOf(plan, core.ports);
   if (detail == Detail::kSummary) return out;
   out.plan.runners_up = NotChosen(plan);

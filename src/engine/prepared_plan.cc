@@ -33,6 +33,7 @@ class PreparedPlanImpl : public PreparedPlan {
         plan_(std::move(plan)),
         told_(ToldTo(chain, plan_)),
         order_(chain.InputOrder()),
+        names_(NamesIn(chain, *plan_)),
         short_digest_(ShortDigest(plan_->chosen_digest)) {}
 
   const Plan& plan() const override { return told_->plan; }
@@ -132,7 +133,9 @@ class PreparedPlanImpl : public PreparedPlan {
     SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
     return &bound;
   }
-  Explanation Explained(Detail detail) const { return ExplanationOf(*told_, *core_, detail); }
+  Explanation Explained(Detail detail) const {
+    return ExplanationOf(*told_, *core_, detail, names_);
+  }
   absl::Status NeedGpu() const {
     if (core_->ports.loader != nullptr) return absl::OkStatus();
     return absl::UnavailableError(core_->ports.no_gpu_reason);
@@ -142,6 +145,7 @@ class PreparedPlanImpl : public PreparedPlan {
   const LoadedPlanPtr plan_;  // shared by all callers, as bindings are
   const LoadedPlanPtr told_;  // with the note as this caller reads it
   const std::vector<int32_t> order_;
+  const BufferNames names_;
   const uint64_t short_digest_;
 };
 

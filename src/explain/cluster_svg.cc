@@ -158,8 +158,8 @@ Point NextPlace(Point last, double width, double left) {
 
 double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg) {
   const double lane_height = HasExchanges(picture) ? kLane : 8;
-  svg->Text({at.x, at.y + 12}, ClusterText(picture), "h3");
-  const Point lane{at.x, at.y + kHead};
+  const double text = DrawLines(ClusterText(picture), {at.x, at.y}, "h3", svg);
+  const Point lane{at.x, at.y + text + 3};
   const std::vector<Box> blocks = BlockBoxes(picture, {at.x, lane.y + lane_height});
   DrawExchanges(picture, blocks, lane, svg);
   for (size_t i = 0; i < blocks.size(); i++) DrawBlock(picture, blocks[i], i, svg);
@@ -168,7 +168,7 @@ double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg) {
                     kBlockHeight + 8};
     svg->Rectangle(frame, "cluster", 6);
   }
-  return kHead + lane_height + kBlockHeight + 14;
+  return text + 3 + lane_height + kBlockHeight + 14;
 }
 
 double DrawLaunch(const ProductsPicture& picture, Point at, Svg* svg) {

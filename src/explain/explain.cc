@@ -10,6 +10,7 @@
 #include "src/base/format.h"
 #include "src/base/launch_recipe.h"
 #include "src/draw/units.h"
+#include "src/explain/tensors.h"
 
 namespace sinter {
 namespace {
@@ -22,29 +23,33 @@ std::string PlaceText(int buffer, uint64_t offset) {
   return offset > 0 ? absl::StrCat(place, "+", offset) : place;
 }
 
-std::string BindingText(const OperandBinding& b) {
+std::string BindingText(const OperandBinding& b, const BufferNames& names) {
+  const std::string& name = names.Of(b.buffer);
   return absl::StrCat(NameOf(b.role), "=", PlaceText(b.buffer, b.offset_bytes),
-                      b.row_stride > 0 ? absl::StrCat("/", b.row_stride) : "");
+                      b.row_stride > 0 ? absl::StrCat("/", b.row_stride) : "",
+                      name.empty() ? "" : absl::StrCat(" (", name, ")"));
 }
 
-Lines LaunchLines(const KernelSpec& spec) {
+Lines LaunchLines(const KernelSpec& spec, const BufferNames& names) {
   const Schedule& s = spec.schedule;
   const ScheduleSizes z = SizesOf(spec.sequence, s);
   const std::string clusters =
       s.cluster > 1
           ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
           : "";
-  const auto binding = [](std::string* out, const OperandBinding& b) { *out += BindingText(b); };
+  const auto binding = [&](std::string* out, const OperandBinding& b) {
+    *out += BindingText(b, names);
+  };
   return {{"launch", absl::StrCat(Counted(s.grid, "block"), clusters, ", shared memory ",
                                   SizeText(static_cast<double>(z.shared_bytes)), " (",
                                   Counted(s.stages, "stage"), " of ",
                                   SizeText(static_cast<double>(z.stage_bytes)), "), accumulators ",
                                   z.accumulators)},
-          {"operands", absl::StrJoin(spec.operands, " ", binding)}};
+          {"operands", absl::StrJoin(spec.operands, ", ", binding)}};
 }
 
 // One line each, for any number of operands.
-Lines StitchLines(const StitchSpec& spec) {
+Lines StitchLines(const StitchSpec& spec, const BufferNames& names) {
   std::vector<std::string> reads, writes;
   const int inputs = spec.body.num_inputs();
   for (int i = 0; i < static_cast<int>(spec.operands.size()); ++i) {
@@ -53,28 +58,101 @@ Lines StitchLines(const StitchSpec& spec) {
         i < inputs ? spec.body.input_op(i).type : spec.body.output_type(i - inputs);
     const std::string place = at.buffer == kWorkspaceBuffer ? absl::StrCat("ws+", at.offset_bytes)
                                                             : absl::StrCat("#", at.buffer);
-    (i < inputs ? reads : writes).push_back(absl::StrCat(place, " ", sinter::ToString(type)));
+    (i < inputs ? reads : writes)
+        .push_back(absl::StrCat(WithName(place, names.Of(at.buffer)), " ", sinter::ToString(type)));
   }
   return {{"reads", absl::StrJoin(reads, ", ")}, {"writes", absl::StrJoin(writes, ", ")}};
 }
 
-ExplainedKernel StoryOf(const PlannedKernel& kernel, const DeviceModel& model) {
+ExplainedKernel StoryOf(const PlannedKernel& kernel, const DeviceModel& model,
+                        const BufferNames& names) {
   const KernelSpec& spec = kernel.spec;
   ExplainedKernel story;
+  NameOps(spec, names, &story);
   story.problem = ProblemText(spec);
   story.schedule = ScheduleText(spec);
-  story.lines = spec.stitch == nullptr ? LaunchLines(spec) : StitchLines(*spec.stitch);
-  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) story.products = PictureOf(spec);
+  story.lines =
+      spec.stitch == nullptr ? LaunchLines(spec, names) : StitchLines(*spec.stitch, names);
+  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) {
+    story.products = PictureOf(spec, names);
+  }
   story.levels = LevelsOf(kernel, {}, model);
   return story;
 }
 
+// Kernels with equal keys are told of once.
+std::string KeyOf(const PlannedKernel& kernel) {
+  const KernelSpec& spec = kernel.spec;
+  const std::string computed =
+      spec.stitch != nullptr
+          ? spec.stitch->body.CanonicalBytes()
+          : absl::StrCat(spec.sequence.Canonical(), spec.sequence.rows(), spec.constant_rows);
+  return absl::StrCat(NameOf(spec.family), computed, ScheduleBytes(spec),
+                      FormatText("%a %a", kernel.prediction.total_us, kernel.measured_us));
+}
+
+std::vector<std::vector<int>> EqualKernels(const Plan& plan) {
+  std::vector<std::vector<int>> groups;
+  std::map<std::string, size_t> known;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const auto [at, fresh] = known.try_emplace(KeyOf(plan.kernels[i]), groups.size());
+    if (fresh) groups.emplace_back();
+    groups[at->second].push_back(static_cast<int>(i));
+  }
+  return groups;
+}
+
+void AddBorders(const BufferNames& names, Explanation* out) {
+  const PlanTensors tensors = TensorsOf(out->plan, names);
+  for (size_t i = 0; i < out->kernels.size(); ++i) {
+    ExplainedKernel& story = out->kernels[i];
+    for (const bool write : {false, true}) {
+      for (int t : write ? tensors.kernels[i].writes : tensors.kernels[i].reads) {
+        const PlanTensor& tensor = tensors.tensors[static_cast<size_t>(t)];
+        (write ? story.writes : story.reads)
+            .push_back(
+                {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer, tensor.name});
+        story.border_bytes += tensor.bytes;
+      }
+    }
+  }
+}
+
 }  // namespace
 
-Explanation Describe(const Plan& plan, const DeviceModel& model) {
+const std::string& BufferNames::Of(int buffer) const {
+  static const std::string none;
+  const auto i = static_cast<size_t>(buffer);
+  return buffer >= 0 && i < names.size() ? names[i] : none;
+}
+
+std::string BufferNames::Given(const KernelSpec& spec, Role role) const {
+  for (const OperandBinding& b : spec.operands) {
+    const auto i = static_cast<size_t>(b.buffer);
+    if (b.role == role && b.buffer >= 0 && i < given.size() && given[i]) return names[i];
+  }
+  return "";
+}
+
+std::string WithName(const std::string& place, const std::string& name) {
+  return name.empty() ? place : absl::StrCat(name, " (", place, ")");
+}
+
+std::string MatrixPicture::Label() const {
+  return name.empty() || name == NameOf(role) ? std::string(NameOf(role))
+                                              : absl::StrCat(NameOf(role), " = ", name);
+}
+
+Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNames& names) {
   Explanation out;
   out.plan = plan;
-  for (const PlannedKernel& kernel : plan.kernels) out.kernels.push_back(StoryOf(kernel, model));
+  for (const PlannedKernel& kernel : plan.kernels) {
+    out.kernels.push_back(StoryOf(kernel, model, names));
+    out.stitched |= kernel.spec.stitch != nullptr;
+  }
+  out.computes = ComputesOf(out.kernels);
+  out.equal = EqualKernels(plan);
+  AddBorders(names, &out);
   out.model = StoryOf(model);
   return out;
 }

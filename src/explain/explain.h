@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_EXPLAIN_EXPLAIN_H_
 #define SINTER_SRC_EXPLAIN_EXPLAIN_H_
 
+#include <string>
 #include <vector>
 
 #include "src/base/device_model.h"
@@ -10,11 +11,24 @@
 
 namespace sinter {
 
-// What a plan and the model say by themselves: schedules, drawings of products, levels, constants.
-Explanation Describe(const Plan& plan, const DeviceModel& model);
+// What a plan's buffers are called, by their number: the names that the caller gave, and "input 2"
+// or "output" for others. May hold fewer than there are, or none.
+struct BufferNames {
+  std::vector<std::string> names;
+  std::vector<bool> given;
 
-// Adds what the kernels of a plan fuse, the bytes saved, and why there are not fewer kernels;
-// nothing for a plan without stitched kernels. Depends on the plan and the model alone. Bytes saved
+  // "" without one.
+  const std::string& Of(int buffer) const;
+  // Of what a kernel of products takes as `role`; "" where the caller gave none.
+  std::string Given(const KernelSpec& spec, Role role) const;
+};
+
+// What a plan and the model say by themselves: ops, schedules, buffers, drawings of products,
+// levels, constants.
+Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNames& names = {});
+
+// Adds what stitched kernels fuse, the bytes that this saves, and why there are not fewer kernels.
+// Depends on the plan and the model alone. Bytes saved
 // are those that one kernel for each op (StitchGraph, uncontracted) would move in addition to the
 // plan's own. To find why two neighbouring kernels are not one, joins them and searches, for at
 // most kMostJoined different pairs.
@@ -23,8 +37,15 @@ constexpr int kMostJoined = 64;
 
 // Parts of Describe.
 
+// Sets what a kernel computes, in words.
+void NameOps(const KernelSpec& spec, const BufferNames& names, ExplainedKernel* story);
+// "2 kernels: gate, up and silu in one; down".
+std::string ComputesOf(const std::vector<ExplainedKernel>& kernels);
+// "reduce sum", "cast f32", "add".
+std::string LabelOf(const Op& op);
+
 // Precondition: CheckScheduleFields(spec.sequence, spec.schedule) is OK.
-ProductsPicture PictureOf(const KernelSpec& spec);
+ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names = {});
 
 // Bytes of the C that the second product of one row tile (or of one range of N, where clusters
 // share a row tile) reads, by the level that the cluster's first block reads them from: its own

@@ -16,6 +16,9 @@
 
 namespace sinter {
 
+// "x (#0)"; the place alone where there is no name.
+std::string WithName(const std::string& place, const std::string& name);
+
 // A level of a kernel's predicted time.
 struct LevelCost {
   std::string level;  // "hbm"
@@ -31,6 +34,9 @@ struct LevelCost {
 struct MatrixPicture {
   Role role = Role::kA;
   int64_t rows = 0, columns = 0, bytes = 0;
+  std::string name;  // the user's, of an input; "" without one
+  // "w1 = gate_proj".
+  std::string Label() const;
 };
 
 struct ProductPicture {
@@ -119,7 +125,11 @@ struct TensorPicture {
   std::string place;  // "#0": a buffer of the plan, "ws+65536"
   std::string type;
   int64_t bytes = 0;
-  int kernel = -1;  // that wrote it; -1: an input of the chain
+  int kernel = -1;   // that wrote it; -1: an input of the chain
+  std::string name;  // the user's, of an input; "" without one
+  // "x", or the place where there is no name; "x (#0)".
+  const std::string& ShortName() const { return name.empty() ? place : name; }
+  std::string FullName() const { return WithName(place, name); }
 };
 
 // A value that threads hand over through shared memory.
@@ -139,6 +149,8 @@ struct StitchTerms {
 
 // A kernel, whose spec and predicted time are in Explanation::plan.
 struct ExplainedKernel {
+  std::string computes;           // "gate, up and silu": a few words for the ops
+  bool shares = false;            // whether these are several ops
   std::string problem, schedule;  // one line each
   // Names and texts of lines: "launch", "operands", or "reads", "writes".
   std::vector<std::pair<std::string, std::string>> lines;
@@ -146,11 +158,11 @@ struct ExplainedKernel {
   // Of a kernel of products; none for a schedule that CheckScheduleFields refuses.
   std::optional<ProductsPicture> products;
 
-  // The rest is empty in a plan without stitched kernels.
   std::vector<TensorPicture> reads, writes;
   int64_t border_bytes = 0;
-  int64_t saved_bytes = 0;  // that one kernel for each op would move in addition
-  // Of a stitched kernel.
+
+  // The rest is of a stitched kernel.
+  int64_t saved_bytes = 0;     // that one kernel for each op would move in addition
   std::vector<OpPicture> ops;  // that are no views, in order
   int inlined = 0;  // its other ops (mostly views and constants), computed by their readers
   StitchTerms times;
@@ -208,14 +220,14 @@ struct ModelStory {
 
 struct Explanation {
   Plan plan;                             // its runners_up are all plans that do not run
+  std::string computes;                  // "2 kernels: gate, up and silu in one; down"
   std::vector<ExplainedKernel> kernels;  // as in the plan
+  std::vector<std::vector<int>> equal;   // kernels that differ only in the places of their operands
+  bool stitched = false;                 // any kernel is
+  std::vector<ApartKernels> apart;
+  int64_t saved_bytes = 0;  // by its stitched kernels
   PlanOrigin origin;
   ModelStory model;
-
-  // The rest is empty in a plan without stitched kernels.
-  std::vector<ApartKernels> apart;
-  std::vector<std::vector<int>> equal;  // kernels that differ only in the places of their operands
-  int64_t saved_bytes = 0;
 
   // Entries of `apart` with one reason: pairs of groups of `equal`.
   struct Reason {

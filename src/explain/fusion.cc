@@ -20,28 +20,6 @@
 namespace sinter {
 namespace {
 
-// Kernels with equal keys are described once.
-std::string KeyOf(const PlannedKernel& kernel) {
-  const KernelSpec& spec = kernel.spec;
-  const std::string computed =
-      spec.stitch != nullptr
-          ? spec.stitch->body.CanonicalBytes()
-          : absl::StrCat(spec.sequence.Canonical(), spec.sequence.rows(), spec.constant_rows);
-  return absl::StrCat(NameOf(spec.family), computed, ScheduleBytes(spec),
-                      absl::StrFormat("%a %a", kernel.prediction.total_us, kernel.measured_us));
-}
-
-std::vector<std::vector<int>> EqualKernels(const Plan& plan) {
-  std::vector<std::vector<int>> groups;
-  std::map<std::string, size_t> known;
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const auto [at, fresh] = known.try_emplace(KeyOf(plan.kernels[i]), groups.size());
-    if (fresh) groups.emplace_back();
-    groups[at->second].push_back(static_cast<int>(i));
-  }
-  return groups;
-}
-
 // By kernel: all kernels that need it.
 std::vector<NodeSet> NeededBy(const PlanTensors& tensors) {
   const int count = static_cast<int>(tensors.readers.size());
@@ -208,18 +186,16 @@ StitchTerms TermsOf(const PlannedKernel& kernel, int64_t bucket, const DeviceMod
 
 void ExplainFusion(const DeviceModel& model, Explanation* out) {
   const Plan& plan = out->plan;
-  const auto is_stitched = [](const PlannedKernel& k) { return k.spec.stitch != nullptr; };
-  if (std::none_of(plan.kernels.begin(), plan.kernels.end(), is_stitched)) return;
-  const PlanTensors tensors = TensorsOf(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const StitchSpec* stitch = plan.kernels[i].spec.stitch.get();
+    if (stitch == nullptr) continue;
     ExplainedKernel& story = out->kernels[i];
-    AddFusion(plan, static_cast<int>(i), tensors, &story);
+    AddOps(*stitch, plan.bucket, &story);
     story.times = TermsOf(plan.kernels[i], plan.bucket, model);
     story.levels = LevelsOf(plan.kernels[i], story.times, model);
     out->saved_bytes += story.saved_bytes;
   }
-  out->equal = EqualKernels(plan);
-  out->apart = Apart(plan, tensors, model);
+  out->apart = Apart(plan, TensorsOf(plan), model);
 }
 
 }  // namespace sinter

@@ -12,8 +12,10 @@ using Json = nlohmann::ordered_json;
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 Json MatrixJson(const MatrixPicture& m) {
-  return {
+  Json json = {
       {"role", Str(NameOf(m.role))}, {"rows", m.rows}, {"columns", m.columns}, {"bytes", m.bytes}};
+  if (!m.name.empty()) json["name"] = m.name;
+  return json;
 }
 
 Json ProductJson(const ProductPicture& p) {
@@ -73,7 +75,7 @@ void AddPicture(const ProductsPicture& picture, Json* out) {
 }
 
 Json KernelJson(const ExplainedKernel& kernel, const PlannedKernel& planned) {
-  Json out = Json::object();
+  Json out = {{"computes", kernel.computes}};
   if (kernel.products.has_value()) AddPicture(*kernel.products, &out);
   Json levels = Json::array();
   for (const LevelCost& level : kernel.levels) levels.push_back(LevelJson(level));
@@ -117,6 +119,7 @@ Json TensorsJson(const std::vector<TensorPicture>& tensors, bool read) {
   for (const TensorPicture& tensor : tensors) {
     Json one = {{"place", tensor.place}, {"type", tensor.type}, {"bytes", tensor.bytes}};
     if (read) one["kernel"] = tensor.kernel;
+    if (!tensor.name.empty()) one["name"] = tensor.name;
     list.push_back(one);
   }
   return list;
@@ -183,12 +186,13 @@ std::string ExplanationJson(const Explanation& e) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
   Json json = {{"schema", 2},
+               {"computes", e.computes},
                {"predicted_us", e.plan.PredictedUs()},
                {"measured_us", MeasuredUs(e.plan)},
                {"kernels", kernels},
                {"runners_up", losers},
                {"model", ModelJson(e.model)}};
-  if (!e.equal.empty()) json["fusion"] = FusionOf(e);
+  if (e.stitched) json["fusion"] = FusionOf(e);
   return Dumped(json);
 }
 

@@ -8,11 +8,9 @@
 namespace sinter {
 namespace {
 
-constexpr double kOpWidth = 164, kOpHeight = 46;
 constexpr double kLeastGapX = 26, kLeastGapY = 17;
 constexpr double kLaneStep = 6;    // between lines in one gap
 constexpr double kLabelRoom = 13;  // above a box, for the labels of its lines
-constexpr int kOpsARow = static_cast<int>((kDrawingWidth + kLeastGapX) / (kOpWidth + kLeastGapX));
 
 // Gives intervals that touch different lanes: the first free one.
 class Lanes {
@@ -54,7 +52,13 @@ struct Route {
 
 class Layouter {
  public:
-  Layouter(const ExplainedKernel& fusion, const std::vector<int>& ops) : fusion_(fusion) {
+  Layouter(const ExplainedKernel& kernel, const std::vector<int>& ops, double width,
+           const std::map<int, double>& heights)
+      : kernel_(kernel),
+        width_(width),
+        heights_(heights),
+        ops_a_row_(
+            std::max(1, static_cast<int>((kDrawingWidth + kLeastGapX) / (width + kLeastGapX)))) {
     PlaceOps(ops);
     for (int op : ops) AddRoutes(op);
     TakeColumns();
@@ -63,13 +67,13 @@ class Layouter {
 
   OpLayout Take() {
     OpLayout out;
-    for (const auto& [op, place] : places_) out.boxes[op] = BoxAt(place);
+    for (const auto& [op, place] : places_) out.boxes[op] = BoxOf(op);
     for (Route& route : routes_) {
       route.edge.path = PathOf(route);
       out.edges.push_back(std::move(route.edge));
     }
     out.width = gap_left_.back() + columns_.back().Room();
-    out.height = rows_ == 0 ? 0 : top_.back() + kOpHeight;
+    out.height = rows_ == 0 ? 0 : top_.back() + row_heights_.back();
     return out;
   }
 
@@ -80,7 +84,7 @@ class Layouter {
     std::map<int, std::vector<int>> levels;
     for (int op : ops) {
       int own = 0;
-      for (const OpRead& read : fusion_.ops[static_cast<size_t>(op)].reads) {
+      for (const OpRead& read : kernel_.ops[static_cast<size_t>(op)].reads) {
         const auto producer = depth.find(read.op);
         if (producer != depth.end()) own = std::max(own, producer->second + 1);
       }
@@ -89,16 +93,18 @@ class Layouter {
     }
     for (const auto& [own, level] : levels) {
       for (size_t n = 0; n < level.size(); ++n) {
-        const int column = static_cast<int>(n) % kOpsARow;
+        const int column = static_cast<int>(n) % ops_a_row_;
         if (column == 0) ++rows_;
         used_columns_ = std::max(used_columns_, column + 1);
         places_[level[n]] = {rows_ - 1, column};
+        row_heights_.resize(static_cast<size_t>(rows_));
+        row_heights_.back() = std::max(row_heights_.back(), heights_.at(level[n]));
       }
     }
   }
 
   void AddRoutes(int op) {
-    const std::vector<OpRead>& reads = fusion_.ops[static_cast<size_t>(op)].reads;
+    const std::vector<OpRead>& reads = kernel_.ops[static_cast<size_t>(op)].reads;
     for (size_t i = 0; i < reads.size(); ++i) {
       const auto producer = places_.find(reads[i].op);
       if (producer == places_.end()) continue;
@@ -128,7 +134,7 @@ class Layouter {
       const double room = columns_[static_cast<size_t>(i)].Room();
       x += i == 0 ? room : std::max(kLeastGapX, room);
       left_.push_back(x);
-      x += kOpWidth;
+      x += width_;
     }
   }
 
@@ -148,7 +154,7 @@ class Layouter {
       gap_top_.push_back(y);
       if (row > 0) y += std::max(kLeastGapY, room);
       top_.push_back(y);
-      y += kOpHeight;
+      y += row_heights_[static_cast<size_t>(row)];
     }
   }
 
@@ -156,17 +162,18 @@ class Layouter {
     return lanes->Take(std::min(from, to), std::max(from, to));
   }
 
-  Box BoxAt(const Place& place) const {
-    return {left_[static_cast<size_t>(place.column)], top_[static_cast<size_t>(place.row)],
-            kOpWidth, kOpHeight};
+  Box BoxOf(int op) const {
+    const Place& place = places_.at(op);
+    return {left_[static_cast<size_t>(place.column)], top_[static_cast<size_t>(place.row)], width_,
+            heights_.at(op)};
   }
   double FromX(const Route& route) const {
-    return left_[static_cast<size_t>(route.from.column)] + kOpWidth / 2;
+    return left_[static_cast<size_t>(route.from.column)] + width_ / 2;
   }
   double ToX(const Route& route) const {
     const auto slots =
-        static_cast<double>(fusion_.ops[static_cast<size_t>(route.edge.to)].reads.size());
-    return left_[static_cast<size_t>(route.to.column)] + kOpWidth * (route.edge.read + 0.5) / slots;
+        static_cast<double>(kernel_.ops[static_cast<size_t>(route.edge.to)].reads.size());
+    return left_[static_cast<size_t>(route.to.column)] + width_ * (route.edge.read + 0.5) / slots;
   }
   double DownX(const Route& route) const {
     return gap_left_[static_cast<size_t>(route.beside)] + kLaneStep * (route.down_lane + 1);
@@ -178,18 +185,22 @@ class Layouter {
   std::vector<Point> PathOf(const Route& route) const {
     const double from = FromX(route), to = ToX(route);
     const double first = LaneY(route.from.row + 1, route.first_lane);
-    std::vector<Point> path = {{from, BoxAt(route.from).Bottom()}, {from, first}};
+    std::vector<Point> path = {{from, BoxOf(route.edge.from).Bottom()}, {from, first}};
     if (route.beside >= 0) {
       const double down = DownX(route), last = LaneY(route.to.row, route.last_lane);
       path.insert(path.end(), {{down, first}, {down, last}, {to, last}});
     } else {
       path.push_back({to, first});
     }
-    path.push_back({to, BoxAt(route.to).y});
+    path.push_back({to, BoxOf(route.edge.to).y});
     return path;
   }
 
-  const ExplainedKernel& fusion_;
+  const ExplainedKernel& kernel_;
+  const double width_;
+  const std::map<int, double>& heights_;
+  const int ops_a_row_;
+  std::vector<double> row_heights_;
   std::map<int, Place> places_;
   std::vector<Route> routes_;
   int rows_ = 0, used_columns_ = 0;
@@ -200,8 +211,9 @@ class Layouter {
 
 }  // namespace
 
-OpLayout LayOutOps(const ExplainedKernel& fusion, const std::vector<int>& ops) {
-  return Layouter(fusion, ops).Take();
+OpLayout LayOutOps(const ExplainedKernel& kernel, const std::vector<int>& ops, double width,
+                   const std::map<int, double>& heights) {
+  return Layouter(kernel, ops, width, heights).Take();
 }
 
 }  // namespace sinter

@@ -17,13 +17,19 @@ constexpr size_t kMostSteps = 60;  // characters of the list of steps
 
 // `bytes`: of one element.
 MatrixPicture Matrix(Role role, int64_t rows, int64_t columns, int64_t bytes) {
-  return {role, rows, columns, rows * columns * bytes};
+  return {role, rows, columns, rows * columns * bytes, ""};
 }
 
 // Weights as stored in memory.
 MatrixPicture Weights(Role role, const MatrixProduct& p) {
   const bool oi = p.weights.layout == Layout::kOI;
   return Matrix(role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
+}
+
+void NameMatrix(const KernelSpec& spec, const BufferNames& names, MatrixPicture* matrix) {
+  for (const OperandBinding& b : spec.operands) {
+    if (b.role == matrix->role) matrix->name = names.Of(b.buffer);
+  }
 }
 
 bool InWorkspace(const KernelSpec& spec, Role role) {
@@ -289,7 +295,7 @@ std::vector<std::string> WindowPicture::Lines() const {
       absl::StrCat("K steps by tap: ", StepsText(*this))};
 }
 
-ProductsPicture PictureOf(const KernelSpec& spec) {
+ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names) {
   const Schedule& s = spec.schedule;
   ProductsPicture picture;
   const DataflowRow& row = RowOf(s);
@@ -301,6 +307,9 @@ ProductsPicture PictureOf(const KernelSpec& spec) {
     picture.hand_overs.push_back(HandOverOf(spec, row));
     picture.products.push_back(SecondProduct(spec, row));
     FillSplit(spec.sequence, s, &picture);
+  }
+  for (ProductPicture& product : picture.products) {
+    for (MatrixPicture& matrix : product.operands) NameMatrix(spec, names, &matrix);
   }
   picture.result_to = InWorkspace(spec, Role::kOut) ? "L2" : "HBM";
   picture.blocks = s.grid;

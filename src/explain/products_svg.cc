@@ -10,8 +10,8 @@
 namespace sinter {
 namespace {
 
-constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // widths
-constexpr double kTop = 22, kTilesHeight = 150, kHeight = 232;
+constexpr double kOperands = 124, kGap = 32, kTiles = 250, kHandOver = 150;  // least widths
+constexpr double kTop = 8, kTilesHeight = 150, kLabel = 58;
 constexpr int64_t kMostRows = 32, kMostColumns = 64;  // tiles drawn
 constexpr int kColours = 6;
 
@@ -44,9 +44,9 @@ std::string SizesText(const MatrixPicture& m) { return absl::StrCat(m.rows, " x 
 void DrawOperand(const MatrixPicture& m, Point at, double most, Svg* svg) {
   const Box box{at.x, at.y, EdgeOf(m.columns) * 0.6, std::min(most, EdgeOf(m.rows) * 0.5)};
   svg->Rectangle(box, m.role == Role::kA ? "rows" : "weights", 2);
-  svg->Text({at.x + 58, at.y + 10}, NameOf(m.role), "strong");
-  svg->Text({at.x + 58, at.y + 22}, SizesText(m), "tiny");
-  svg->Text({at.x + 58, at.y + 32}, SizeText(static_cast<double>(m.bytes)), "tiny");
+  svg->Text({at.x + kLabel, at.y + 10}, m.Label(), "strong");
+  svg->Text({at.x + kLabel, at.y + 22}, SizesText(m), "tiny");
+  svg->Text({at.x + kLabel, at.y + 32}, SizeText(static_cast<double>(m.bytes)), "tiny");
 }
 
 void DrawOperands(const ProductPicture& p, Point at, Svg* svg) {
@@ -93,19 +93,29 @@ std::string WorkText(const ProductPicture& p) {
   return text;
 }
 
-void DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, Svg* svg) {
-  svg->Text({at.x, at.y + 12}, p.formula, "strong");
+// Of the operands of a product with their labels.
+double OperandsWidth(const ProductPicture& p) {
+  double width = kOperands;
+  for (const MatrixPicture& m : p.operands) {
+    width = std::max(width, kLabel + TextWidth(m.Label(), "strong"));
+  }
+  return width;
+}
+
+double DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, Svg* svg) {
   DrawOperands(p, {at.x, at.y + kTop}, svg);
-  const Box tiles{at.x + kOperands + kGap, at.y + kTop, kTiles, kTilesHeight};
+  const Box tiles{at.x + OperandsWidth(p) + kGap, at.y + kTop, kTiles, kTilesHeight};
   svg->Arrow({tiles.x - kGap + 4, tiles.MiddleY()}, {tiles.x - 4, tiles.MiddleY()}, "hbm");
   DrawTiles(k, p, tiles, svg);
   const bool cut = p.row_tiles > kMostRows || p.column_tiles > kMostColumns;
-  svg->Text(
-      {tiles.x, tiles.Bottom() + 16},
+  double y = tiles.Bottom() + 5;
+  y += DrawLines(
       absl::StrCat(NameOf(p.result.role), "  ", SizesText(p.result), cut ? " (first tiles)" : ""),
-      "strong");
-  svg->Text({tiles.x, tiles.Bottom() + 31}, TileText(p), "small");
-  svg->Text({tiles.x, tiles.Bottom() + 45}, WorkText(p), "small");
+      {tiles.x, y}, "strong", svg);
+  for (const std::string& text : {TileText(p), WorkText(p)}) {
+    y += DrawLines(text, {tiles.x, y}, "small", svg, kTiles + kHandOver - kGap);
+  }
+  return y - at.y;
 }
 
 void DrawHandOver(const HandOver& h, Point at, Svg* svg) {
@@ -140,19 +150,23 @@ absl::string_view StyleOf(Medium medium) {
 }
 
 double DrawProducts(const ProductsPicture& picture, Point at, Svg* svg) {
-  double x = at.x;
+  double x = at.x, top = at.y, height = 0;
+  for (const ProductPicture& p : picture.products) {
+    top += DrawLines(p.formula, {at.x, top}, "strong", svg);
+  }
   for (size_t i = 0; i < picture.products.size(); i++) {
     if (i > 0) {
-      DrawHandOver(picture.hand_overs[i - 1], {x, at.y}, svg);
+      DrawHandOver(picture.hand_overs[i - 1], {x, top}, svg);
       x += kHandOver;
     }
-    DrawProduct(picture, picture.products[i], {x, at.y}, svg);
-    x += kOperands + kGap + kTiles;
+    const ProductPicture& p = picture.products[i];
+    height = std::max(height, DrawProduct(picture, p, {x, top}, svg));
+    x += OperandsWidth(p) + kGap + kTiles;
   }
-  const double y = at.y + kTop + kTilesHeight / 2;
+  const double y = top + kTop + kTilesHeight / 2;
   svg->Arrow({x + 8, y}, {x + 44, y}, picture.result_to == "L2" ? "l2" : "hbm");
   svg->Text({x + 26, y - 8}, picture.result_to, "strong", Anchor::kMiddle);
-  return kHeight;
+  return top + height + 12 - at.y;
 }
 
 }  // namespace sinter

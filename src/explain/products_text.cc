@@ -72,8 +72,16 @@ std::vector<std::string> BoxLines(const ProductPicture& p) {
   }
   if (p.share != Share::kNone)
     lines.push_back(absl::StrCat("2 blocks share the ", NameOf(p.share)));
-  for (std::string& line : lines) line.resize(std::min(line.size(), kBox - 4));
-  return lines;
+  std::vector<std::string> fitted;  // longer lines go on in the next one
+  for (absl::string_view line : lines) {
+    while (line.size() > kBox - 4 && line.rfind(' ', kBox - 4) != absl::string_view::npos) {
+      const size_t blank = line.rfind(' ', kBox - 4);
+      fitted.emplace_back(line.substr(0, blank));
+      line.remove_prefix(blank + 1);
+    }
+    fitted.emplace_back(line);
+  }
+  return fitted;
 }
 
 constexpr size_t kTop = 3;  // rows above a box

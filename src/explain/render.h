@@ -31,7 +31,7 @@ std::string PlanJson(const Plan& plan);
 
 // A self-contained SVG document, well-formed for any plan: equal kernels once, with their products
 // and tiles, one cluster with its exchanges, the launch, or their ops; hand-overs; the time of each
-// level; what was not fused and why; a legend.
+// level; what is apart and why; a legend.
 std::string PlanSvg(const Explanation& explanation);
 
 // One kernel: its schedule, drawing, bytes and time of each level, predicted and measured time.

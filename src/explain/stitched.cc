@@ -15,17 +15,6 @@ namespace {
 
 constexpr size_t kShownWay = 6;  // ops between a value and its reader
 
-std::string LabelOf(const Op& op) {
-  switch (op.kind) {
-    case OpKind::kReduce:
-      return absl::StrCat("reduce ", NameOf(op.reduce));
-    case OpKind::kCast:
-      return absl::StrCat("cast ", NameOf(op.type.dtype));
-    default:
-      return std::string(NameOf(op));
-  }
-}
-
 // Fills in the ops of a stitched kernel.
 class Teller {
  public:
@@ -183,7 +172,7 @@ class Teller {
   std::string NameOfHanded(ValueId id) const {
     const Op& op = spec_.body.op(id);
     const int vertex = graph_.VertexOf(id);
-    if (op.input >= 0) return out_.reads[static_cast<size_t>(op.input)].place;
+    if (op.input >= 0) return out_.reads[static_cast<size_t>(op.input)].ShortName();
     return vertex < 0 ? LabelOf(op) : absl::StrCat("%", vertex, " ", LabelOf(op));
   }
 
@@ -210,10 +199,6 @@ class Teller {
   std::vector<int> parent_;
 };
 
-TensorPicture Pictured(const PlanTensor& tensor, bool write) {
-  return {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer};
-}
-
 absl::StatusOr<std::vector<Composition>> CompositionsOfAlone(const Chain& body,
                                                              const StitchSchedule& schedule) {
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
@@ -236,22 +221,12 @@ absl::StatusOr<std::vector<Composition>> CompositionsOfSpec(const StitchSpec& sp
 
 }  // namespace
 
-void AddFusion(const Plan& plan, int kernel, const PlanTensors& tensors, ExplainedKernel* story) {
-  const KernelTensors& own = tensors.kernels[static_cast<size_t>(kernel)];
-  for (const bool write : {false, true}) {
-    for (int t : write ? own.writes : own.reads) {
-      const PlanTensor& tensor = tensors.tensors[static_cast<size_t>(t)];
-      (write ? story->writes : story->reads).push_back(Pictured(tensor, write));
-      story->border_bytes += tensor.bytes;
-    }
-  }
-  const StitchSpec* spec = plan.kernels[static_cast<size_t>(kernel)].spec.stitch.get();
-  if (spec == nullptr) return;
-  const absl::StatusOr<std::vector<Composition>> by = CompositionsOfSpec(*spec);
+void AddOps(const StitchSpec& spec, int64_t bucket, ExplainedKernel* story) {
+  const absl::StatusOr<std::vector<Composition>> by = CompositionsOfSpec(spec);
   StitchGraphOptions options;
   options.contract = false;
-  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec->body, plan.bucket, {}, options);
-  if (by.ok() && graph.ok()) Teller(*spec, *graph, *by, story).Tell();
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec.body, bucket, {}, options);
+  if (by.ok() && graph.ok()) Teller(spec, *graph, *by, story).Tell();
 }
 
 }  // namespace sinter

@@ -1,15 +1,14 @@
-// What one kernel of a plan fuses.
+// What a stitched kernel fuses.
 #ifndef SINTER_SRC_EXPLAIN_STITCHED_H_
 #define SINTER_SRC_EXPLAIN_STITCHED_H_
 
-#include "src/explain/explanation.h"
-#include "src/explain/tensors.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 
-// For any family: the tensors at the border. For a stitched kernel also its ops: each would be a
-// kernel of its own. No ops when the body makes no StitchGraph or no program.
-void AddFusion(const Plan& plan, int kernel, const PlanTensors& tensors, ExplainedKernel* story);
+// Adds the kernel's ops, each of which would be a kernel of its own, to a story that has the
+// tensors at its border. None when the body makes no StitchGraph or no program.
+void AddOps(const StitchSpec& spec, int64_t bucket, ExplainedKernel* story);
 
 }  // namespace sinter
 

@@ -1,19 +1,38 @@
-// An explanation as SVG.
+// An explanation as SVG: kernels that are alike once, in the order of their first launch; arcs on
+// the left for what kernels hand over through memory.
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "src/base/format.h"
+#include "src/draw/units.h"
 #include "src/explain/render.h"
 #include "src/explain/svg_parts.h"
-#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
 
 constexpr double kLevelHeight = 17, kLevelWidth = 420;
+constexpr double kLine = 15, kLane = 9;
+constexpr double kBeside = 560;  // drawings of ops up to this width have the levels beside them
+constexpr size_t kShownTensors = 12, kShownReasons = 12, kShownRunnersUp = 3;
+constexpr size_t kMostArcs = 80;
+constexpr size_t kMostWhole = 8;  // different kernels whose clusters and launches are drawn
+
+std::string Bytes(int64_t bytes) { return AmountText(static_cast<double>(bytes), "B"); }
+
+// "plan of 2 kernels, m <= 128: predicted 11.50 us".
+std::string TitleOf(const Explanation& e) {
+  const double measured = MeasuredUs(e.plan);
+  return absl::StrFormat(
+      "plan of %s, %s: predicted %.2f us%s", Counted(e.plan.kernels.size(), "kernel"),
+      e.plan.UsesM() ? absl::StrCat("m <= ", e.plan.bucket) : "without M", e.plan.PredictedUs(),
+      measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");
+}
 
 void DrawLevel(const LevelCost& level, double longest, Point at, Svg* svg) {
   const double part = longest > 0 ? std::clamp(level.us / longest, 0.0, 1.0) : 0;
@@ -24,91 +43,276 @@ void DrawLevel(const LevelCost& level, double longest, Point at, Svg* svg) {
             absl::StrFormat("%.2f us%s", level.us, level.bound ? ", bound" : ""), "small");
 }
 
-double DrawKernel(const Explanation& e, size_t i, Point at, Svg* svg) {
-  const PlannedKernel& kernel = e.plan.kernels[i];
-  double y = at.y + DrawKernelHead(absl::StrCat(i), kernel, at, svg);
-  if (!e.kernels[i].products.has_value()) {
-    svg->Text({at.x, y + 12}, "a schedule that cannot be drawn", "small");
-    return y + 24 - at.y;
-  }
-  const ProductsPicture& picture = *e.kernels[i].products;
-  y += DrawProducts(picture, {at.x, y}, svg);
-  y += DrawWindows(picture, {at.x, y}, svg);
-  y += DrawCluster(picture, {at.x, y}, svg);
-  y += DrawLaunch(picture, {at.x, y}, svg);
-  return y + DrawLevels(kernel, e.kernels[i].levels, {at.x, y}, svg) - at.y;
-}
-
-double DrawLegend(Point at, Svg* svg) {
-  constexpr std::pair<const char*, const char*> kItems[] = {
-      {"rows", "rows"},
-      {"weights", "weights"},
-      {"c0", "a colour a cluster"},
-      {"c0 later", "a later turn"},
-      {"ring", "ring stage"},
-      {"c", "c kept in the cluster"},
-      {"partial", "partial sums"},
-      {"warpgroup", "consumer warpgroup"},
-      {"hbm", "HBM"},
-      {"l2", "L2"},
-      {"dsm", "DSM: distributed shared memory"},
-      {"bound", "bound"}};
-  double x = at.x, y = at.y;
-  for (const auto& [style, name] : kItems) {
-    const double width = 30 + 6.6 * static_cast<double>(absl::string_view(name).size());
-    if (x + width > at.x + kDrawingWidth) x = at.x, y += 18;
-    svg->Rectangle({x, y + 2, 12, 10}, style, 2);
-    svg->Text({x + 16, y + 11}, name, "small");
-    x += width;
-  }
-  return y + 24 - at.y;
-}
-
-}  // namespace
-
-std::string PlanTitle(const Plan& plan) {
-  const double measured = MeasuredUs(plan);
-  return absl::StrFormat("%s plan, %s: predicted %.2f us%s", plan.name(),
-                         plan.UsesM() ? absl::StrCat("m <= ", plan.bucket) : "without M",
-                         plan.PredictedUs(),
-                         measured > 0 ? absl::StrFormat(", measured %.2f us", measured) : "");
-}
-
-double DrawPlanHead(const Plan& plan, Point at, Svg* svg) {
-  svg->Text({at.x, at.y + 18}, PlanTitle(plan), "h1");
-  svg->Text({at.x, at.y + 38}, absl::StrCat("digest ", plan.PlanDigest().Hex()), "small");
-  return 52;
-}
-
-double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, Point at, Svg* svg) {
-  const KernelSpec& spec = kernel.spec;
-  svg->Text({at.x, at.y + 14}, absl::StrCat("kernel ", numbers, ": ", spec.family->KindText(spec)),
-            "h2");
-  const std::string method = spec.family->MethodText(spec);
-  if (!method.empty()) svg->Text({at.x, at.y + 31}, method, "small");
-  svg->Text({at.x, at.y + 46}, absl::StrCat(ProblemText(spec), "   [", ScheduleText(spec), "]"),
-            "small");
-  return 62;
-}
-
 double DrawLevels(const PlannedKernel& kernel, const std::vector<LevelCost>& levels, Point at,
                   Svg* svg) {
-  const Prediction& p = kernel.prediction;
   double longest = 0, y = at.y + 20;
   for (const LevelCost& level : levels) longest = std::max(longest, level.us);
-  svg->Text(
-      {at.x, at.y + 12},
-      absl::StrFormat(
-          "predicted time of each level; %s%.2f us%s",
-          kernel.spec.stitch == nullptr ? "in all " : "together + fixed = ", p.total_us,
-          kernel.measured_us > 0 ? absl::StrFormat(", measured %.2f us", kernel.measured_us) : ""),
-      "h3");
+  svg->Text({at.x, at.y + 12},
+            absl::StrFormat("predicted time of each level; %s%.2f us",
+                            kernel.spec.stitch == nullptr ? "in all " : "together + fixed = ",
+                            kernel.prediction.total_us),
+            "h3");
   for (const LevelCost& level : levels) {
     DrawLevel(level, longest, {at.x, y}, svg);
     y += kLevelHeight;
   }
   return y - at.y + 4;
 }
+
+double DrawTensors(absl::string_view what, const std::vector<TensorPicture>& tensors, Point at,
+                   Svg* svg) {
+  if (tensors.empty()) return 0;
+  std::string text = absl::StrCat(what, " ");
+  for (size_t i = 0; i < std::min(tensors.size(), kShownTensors); ++i) {
+    const TensorPicture& t = tensors[i];
+    absl::StrAppend(&text, i > 0 ? ", " : "", t.FullName(), " ", t.type, " ", Bytes(t.bytes));
+    if (t.kernel >= 0) absl::StrAppend(&text, " of kernel ", t.kernel);
+  }
+  if (tensors.size() > kShownTensors) {
+    absl::StrAppend(&text, " and ", tensors.size() - kShownTensors, " more");
+  }
+  return DrawLines(text, at, "small", svg);
+}
+
+double DrawSwatch(absl::string_view style, absl::string_view name, Point at, Svg* svg) {
+  svg->Rectangle({at.x, at.y + 2, 12, 10}, style, 2);
+  svg->Text({at.x + 16, at.y + 11}, name, "small");
+  return 30 + TextWidth(name, "small");
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Explanation& e) : e_(e), reasons_(e.Reasons()) {}
+
+  std::string Run() {
+    PlaceArcs();
+    // Drawn twice: panels lie behind their contents, whose size is known only afterwards.
+    std::vector<double> heights;
+    double width = kDrawingWidth / 2;
+    for (size_t group = 0; group < e_.equal.size(); ++group) {
+      Svg unseen;
+      heights.push_back(DrawGroup(group, {0, 0}, &unseen) + 2 * kPad);
+      width = std::max(width, unseen.Right() + 2 * kPad);
+    }
+    prose_width_ = std::min(Left() + width - kMargin, kDrawingWidth);
+    double y = kMargin + DrawHead({kMargin, kMargin});
+    for (size_t group = 0; group < e_.equal.size(); ++group) {
+      svg_.Rectangle({Left(), y, width, heights[group]}, "panel", 8);
+      DrawGroup(group, {Left() + kPad, y + kPad}, &svg_);
+      panels_.push_back({Left(), y, width, heights[group]});
+      y += heights[group] + kPad;
+    }
+    DrawArcs();
+    y += DrawRunnersUp({kMargin, y});
+    y += DrawLegend({kMargin, y}) + kMargin / 2;
+    return svg_.Document(svg_.Right() + kMargin, y, TitleOf(e_));
+  }
+
+ private:
+  struct Arc {
+    int from = 0, to = 0, lane = 0;
+  };
+
+  double Left() const { return lanes_ == 0 ? kMargin : kMargin + kLane * (lanes_ + 1); }
+
+  // One arc for each pair of groups; arcs that overlap get separate lanes.
+  void PlaceArcs() {
+    std::set<std::pair<int, int>> pairs;
+    for (const Explanation::Reason& reason : reasons_) {
+      if (reason.bytes == 0 || reason.from_group == reason.to_group) continue;
+      pairs.insert({reason.from_group, reason.to_group});
+    }
+    std::vector<int> ends;  // the last group that each lane's arcs reach
+    for (const auto& [from, to] : pairs) {
+      if (arcs_.size() == kMostArcs) break;
+      const int top = std::min(from, to), bottom = std::max(from, to);
+      size_t lane = 0;
+      while (lane < ends.size() && ends[lane] >= top) ++lane;
+      if (lane == ends.size()) ends.push_back(0);
+      ends[lane] = bottom;
+      arcs_.push_back({from, to, static_cast<int>(lane)});
+    }
+    lanes_ = static_cast<double>(ends.size());
+  }
+
+  void DrawArcs() {
+    for (const Arc& arc : arcs_) {
+      const Box& from = panels_[static_cast<size_t>(arc.from)];
+      const Box& to = panels_[static_cast<size_t>(arc.to)];
+      const double x = Left() - kLane * (arc.lane + 1), shift = 3.0 * arc.lane;
+      const double leave = from.Bottom() - 12 - shift, enter = to.y + 12 + shift;
+      svg_.Line({from.x, leave}, {x, leave}, "via hbm");
+      svg_.Line({x, leave}, {x, enter}, "via hbm");
+      svg_.Arrow({x, enter}, {to.x, enter}, "hbm");
+    }
+  }
+
+  // The title; which ops share kernels; the planner's notes.
+  double DrawHead(Point at) {
+    svg_.Text({at.x, at.y + 18}, TitleOf(e_), "h1");
+    double y = at.y + 26;
+    y += DrawLines(e_.computes, {at.x, y}, "strong", &svg_, prose_width_);
+    if (e_.saved_bytes > 0) {
+      y += DrawLines(absl::StrCat(Bytes(e_.saved_bytes), " saved by fusion"), {at.x, y}, "strong",
+                     &svg_);
+    }
+    y += DrawLines(e_.plan.note, {at.x, y}, "small", &svg_, prose_width_);
+    y += DrawLines(absl::StrCat("digest ", e_.plan.PlanDigest().Hex()), {at.x, y}, "small", &svg_);
+    return y + 8 - at.y;
+  }
+
+  double DrawGroup(size_t group, Point at, Svg* svg) const {
+    const std::vector<int>& kernels = e_.equal[group];
+    const auto first = static_cast<size_t>(kernels.front());
+    const PlannedKernel& kernel = e_.plan.kernels[first];
+    const ExplainedKernel& story = e_.kernels[first];
+    double y = at.y + DrawKernelHead(kernels, at, svg);
+    y += DrawTensors("reads", story.reads, {at.x, y}, svg);
+    y += DrawTensors("writes", story.writes, {at.x, y}, svg);
+    y += DrawReasons(static_cast<int>(group), {at.x, y}, svg) + 10;
+    if (story.products.has_value()) {
+      y += DrawProducts(*story.products, {at.x, y}, svg);
+      y += DrawWindows(*story.products, {at.x, y}, svg);
+      if (e_.equal.size() <= kMostWhole) {
+        y += DrawCluster(*story.products, {at.x, y}, svg);
+        y += DrawLaunch(*story.products, {at.x, y}, svg);
+      }
+    } else if (kernel.spec.stitch == nullptr) {
+      y += DrawLines("a schedule that cannot be drawn", {at.x, y}, "small", svg);
+    }
+    Svg ops;
+    const double height = DrawOps(story, {0, y}, &ops);
+    DrawOps(story, {at.x, y}, svg);
+    const bool beside = height > 0 && ops.Right() <= kBeside;
+    const Point below{at.x, y + height}, right{at.x + ops.Right() + 60, y};
+    const double levels = DrawLevels(kernel, story.levels, beside ? right : below, svg);
+    return y + (beside ? std::max(height, levels) : height + levels) - at.y;
+  }
+
+  // What the kernel computes, of which family and dataflow; its schedule, times and bytes.
+  double DrawKernelHead(const std::vector<int>& kernels, Point at, Svg* svg) const {
+    const auto first = static_cast<size_t>(kernels.front());
+    const PlannedKernel& kernel = e_.plan.kernels[first];
+    const ExplainedKernel& story = e_.kernels[first];
+    svg->Text({at.x, at.y + 14},
+              absl::StrCat(kernels.size() > 1 ? "kernels " : "kernel ", KernelNumbers(kernels),
+                           ": ", story.computes),
+              "h2");
+    double y = at.y + 20;
+    y += DrawLines(story.products.has_value() ? absl::StrCat(NameOf(kernel.spec.schedule.dataflow),
+                                                             ": ", story.products->title)
+                                              : "stitched",
+                   {at.x, y}, "small", svg);
+    y += DrawLines(absl::StrCat(story.problem, "   [", story.schedule, "]"), {at.x, y}, "small",
+                   svg);
+    const double us = kernel.prediction.total_us;
+    std::string text = absl::StrFormat("predicted %.2f us", us);
+    if (kernels.size() > 1) {
+      absl::StrAppendFormat(&text, " each, %.2f us together",
+                            us * static_cast<double>(kernels.size()));
+    }
+    if (kernel.measured_us > 0) {
+      absl::StrAppendFormat(&text, ", measured %.2f us", kernel.measured_us);
+    }
+    if (story.border_bytes > 0) {
+      absl::StrAppend(&text, "; ", Bytes(story.border_bytes), " read and written");
+    }
+    if (story.saved_bytes > 0) {
+      absl::StrAppend(&text, ", ", Bytes(story.saved_bytes), " saved by fusion");
+    }
+    return y + DrawLines(text, {at.x, y}, "strong", svg) + 4 - at.y;
+  }
+
+  double DrawReasons(int group, Point at, Svg* svg) const {
+    double y = at.y;
+    size_t shown = 0;
+    for (const Explanation::Reason& reason : reasons_) {
+      if (reason.to_group != group) continue;
+      if (++shown > kShownReasons) break;
+      const std::vector<int>& from = e_.equal[static_cast<size_t>(reason.from_group)];
+      y += DrawLines(
+          absl::StrCat("apart from kernel ", KernelNumbers(from), ", ",
+                       reason.bytes > 0 ? absl::StrCat(Bytes(reason.bytes), " handed over")
+                                        : "nothing handed over",
+                       reason.count > 1 ? absl::StrCat(" (", reason.count, " times)") : "", ": ",
+                       reason.why),
+          {at.x, y}, "small apart", svg);
+    }
+    return y - at.y;
+  }
+
+  double DrawRunnersUp(Point at) {
+    double y = at.y;
+    for (size_t i = 0; i < std::min(e_.plan.runners_up.size(), kShownRunnersUp); ++i) {
+      const Candidate& c = e_.plan.runners_up[i];
+      y += DrawLines(absl::StrCat("runner-up: ", c.name, ": ", c.why_not), {at.x, y}, "small",
+                     &svg_, prose_width_);
+    }
+    return y + 8 - at.y;
+  }
+
+  // Of the parts that were drawn.
+  double DrawLegend(Point at) {
+    bool products = false, ops = false;
+    for (const ExplainedKernel& story : e_.kernels) {
+      products |= story.products.has_value();
+      ops |= !story.ops.empty();
+    }
+    double y = at.y;
+    if (products) y += DrawProductLegend({at.x, y});
+    if (ops) y += DrawCompositions({at.x, y});
+    return y - at.y;
+  }
+
+  double DrawProductLegend(Point at) {
+    constexpr std::pair<const char*, const char*> kItems[] = {
+        {"rows", "rows"},
+        {"weights", "weights"},
+        {"c0", "a colour a cluster"},
+        {"c0 later", "a later turn"},
+        {"ring", "ring stage"},
+        {"c", "c kept in the cluster"},
+        {"partial", "partial sums"},
+        {"warpgroup", "consumer warpgroup"},
+        {"hbm", "HBM"},
+        {"l2", "L2"},
+        {"dsm", "DSM: distributed shared memory"},
+        {"bound", "bound"}};
+    double x = at.x, y = at.y;
+    for (const auto& [style, name] : kItems) {
+      if (x + 30 + TextWidth(name, "small") > at.x + kDrawingWidth) x = at.x, y += 18;
+      x += DrawSwatch(style, name, {x, y}, &svg_);
+    }
+    return y + 22 - at.y;
+  }
+
+  double DrawCompositions(Point at) {
+    constexpr absl::string_view kHead = "between ops through";
+    svg_.Text({at.x, at.y + 11}, kHead, "small");
+    double x = at.x + TextWidth(kHead, "small") + 8;
+    constexpr const char* kMeanings[] = {
+        "thread: registers", "warp: shuffles", "block: shared memory",
+        "cluster: DSM (distributed shared memory)", "grid: L2, behind a barrier"};
+    for (int i = 0; i < kCompositions; ++i) {
+      const absl::string_view meaning = kMeanings[i];
+      svg_.Line({x, at.y + 7}, {x + 18, at.y + 7},
+                absl::StrCat("via via-", NameOf(Composition(i))));
+      svg_.Text({x + 22, at.y + 11}, meaning, "small");
+      x += 36 + TextWidth(meaning, "small");
+    }
+    return 22;
+  }
+
+  const Explanation& e_;
+  const std::vector<Explanation::Reason> reasons_;
+  Svg svg_;
+  std::vector<Arc> arcs_;
+  std::vector<Box> panels_;  // by group
+  double lanes_ = 0;
+  double prose_width_ = 0;  // of text outside the panels
+};
+
+}  // namespace
 
 double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg,
                  double width) {
@@ -117,7 +321,7 @@ double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg*
   const auto flush = [&] {
     svg->Text({at.x, y + 11}, line, style);
     line.clear();
-    y += 15;
+    y += kLine;
   };
   for (absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     if (!line.empty() && TextWidth(absl::StrCat(line, " ", word), style) > width) flush();
@@ -127,22 +331,6 @@ double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg*
   return y - at.y;
 }
 
-std::string PlanSvg(const Explanation& e) {
-  if (!e.equal.empty()) return GraphSvg(e);
-  const Plan& plan = e.plan;
-  Svg svg;
-  double y = kMargin + DrawPlanHead(plan, {kMargin, kMargin}, &svg);
-  for (size_t i = 0; i < plan.kernels.size(); i++) {
-    // Drawn twice: the panel lies behind its contents, and its height is known only afterwards.
-    Svg unseen;
-    const double height = DrawKernel(e, i, {0, 0}, &unseen) + 2 * kPad;
-    const double width = std::max(kDrawingWidth, unseen.Right());
-    svg.Rectangle({kMargin, y, width + 2 * kPad, height}, "panel", 8);
-    DrawKernel(e, i, {kMargin + kPad, y + kPad}, &svg);
-    y += height + kPad;
-  }
-  y += DrawLegend({kMargin, y}, &svg);
-  return svg.Document(svg.Right() + kMargin, y + kMargin / 2, PlanTitle(plan));
-}
+std::string PlanSvg(const Explanation& e) { return Drawing(e).Run(); }
 
 }  // namespace sinter

@@ -26,18 +26,9 @@ double DrawLaunch(const ProductsPicture& picture, Point at, Svg* svg);
 // The ops of a stitched kernel in rows by depth.
 double DrawOps(const ExplainedKernel& kernel, Point at, Svg* svg);
 
-// "fused plan, m <= 128: predicted 11.50 us".
-std::string PlanTitle(const Plan& plan);
-double DrawPlanHead(const Plan& plan, Point at, Svg* svg);
-// `numbers`: the kernels' numbers in the plan.
-double DrawKernelHead(const std::string& numbers, const PlannedKernel& kernel, Point at, Svg* svg);
-double DrawLevels(const PlannedKernel& kernel, const std::vector<LevelCost>& levels, Point at,
-                  Svg* svg);
 // Wraps text at `width`; only a longer word exceeds it. Draws nothing for "".
 double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg,
                  double width = kDrawingWidth);
-
-std::string GraphSvg(const Explanation& explanation);
 
 }  // namespace sinter
 

@@ -63,7 +63,9 @@ std::vector<Access> AccessesOf(const KernelSpec& spec) {
 
 class Scanner {
  public:
-  explicit Scanner(const Plan& plan) : plan_(plan) { result_.readers.resize(plan.kernels.size()); }
+  Scanner(const Plan& plan, const BufferNames& names) : plan_(plan), names_(names) {
+    result_.readers.resize(plan.kernels.size());
+  }
 
   PlanTensors Run() {
     for (const PlannedKernel& kernel : plan_.kernels) {
@@ -91,6 +93,7 @@ class Scanner {
       result_.tensors.push_back({workspace ? absl::StrCat("ws+", access.at.offset_bytes)
                                            : absl::StrCat("#", access.at.buffer),
                                  access.type,
+                                 names_.Of(access.at.buffer),
                                  access.bytes,
                                  access.write ? kernel : -1,
                                  access.write && !workspace,
@@ -105,12 +108,15 @@ class Scanner {
   }
 
   const Plan& plan_;
+  const BufferNames& names_;
   PlanTensors result_;
   std::map<std::pair<int, uint64_t>, int> last_;  // by place
 };
 
 }  // namespace
 
-PlanTensors TensorsOf(const Plan& plan) { return Scanner(plan).Run(); }
+PlanTensors TensorsOf(const Plan& plan, const BufferNames& names) {
+  return Scanner(plan, names).Run();
+}
 
 }  // namespace sinter

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/plan.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 
 struct PlanTensor {
   std::string place;  // "#0", "ws+65536"
   std::string type;
+  std::string name;        // of a buffer of the caller's
   int64_t bytes = 0;       // distinct elements at the plan's bucket
   int writer = -1;         // kernel; -1: an input of the chain
   bool given_out = false;  // an output of the chain
@@ -32,7 +33,7 @@ struct PlanTensors {
 };
 
 // A read of a place belongs to the last kernel before it that wrote the place.
-PlanTensors TensorsOf(const Plan& plan);
+PlanTensors TensorsOf(const Plan& plan, const BufferNames& names = {});
 
 }  // namespace sinter
 

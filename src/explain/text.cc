@@ -43,13 +43,14 @@ std::string Trimmed(std::string line) {
   return line;
 }
 
-// "plan fused  m<=128  1 kernel ..", "without M" for a chain without M; then the digest.
-std::string HeadText(const Plan& plan) {
-  return absl::StrFormat("plan %s  %s  %s  predicted %.2f us  workspace %d B%s\ndigest %s\n",
-                         plan.name(), plan.UsesM() ? absl::StrCat("m<=", plan.bucket) : "without M",
-                         Counted(plan.kernels.size(), "kernel"), plan.PredictedUs(),
-                         plan.workspace_bytes, plan.IsBatchInvariant() ? "  batch-invariant" : "",
-                         plan.PlanDigest().Hex());
+// "plan  m<=128  ..", "without M" for a chain without M; which ops share kernels; the digest.
+std::string HeadText(const Explanation& e) {
+  const Plan& plan = e.plan;
+  return absl::StrFormat(
+      "plan  %s  predicted %.2f us  workspace %d B%s%s\n%s\ndigest %s\n",
+      plan.UsesM() ? absl::StrCat("m<=", plan.bucket) : "without M", plan.PredictedUs(),
+      plan.workspace_bytes, plan.IsStandIn() ? "  stand-ins" : "",
+      plan.IsBatchInvariant() ? "  batch-invariant" : "", e.computes, plan.PlanDigest().Hex());
 }
 
 // "kernel 0  chain  ..", then its schedule, launch and operands.
@@ -86,7 +87,7 @@ std::string LevelTable(const std::vector<LevelCost>& levels) {
 std::string ReadText(const ExplainedKernel& kernel, const OpRead& read) {
   const std::string views =
       read.through.empty() ? "" : absl::StrCat(" (", absl::StrJoin(read.through, ", "), ")");
-  if (read.op < 0) return kernel.reads[static_cast<size_t>(read.tensor)].place + views;
+  if (read.op < 0) return kernel.reads[static_cast<size_t>(read.tensor)].ShortName() + views;
   return absl::StrCat("%", read.op, views, " ", NameOf(read.by));
 }
 
@@ -97,7 +98,7 @@ std::string OpLine(const ExplainedKernel& kernel, int index) {
   for (const OpRead& read : op.reads) ends.push_back(ReadText(kernel, read));
   if (!ends.empty()) absl::StrAppend(&line, " <- ", absl::StrJoin(ends, ", "));
   for (int out : op.writes) {
-    absl::StrAppend(&line, " -> ", kernel.writes[static_cast<size_t>(out)].place);
+    absl::StrAppend(&line, " -> ", kernel.writes[static_cast<size_t>(out)].ShortName());
   }
   if (op.saved_bytes > 0) absl::StrAppend(&line, "  saves ", Bytes(op.saved_bytes));
   return Trimmed(line) + "\n";
@@ -178,7 +179,6 @@ std::string OriginText(const PlanOrigin& o) {
 // The kernels of a plan, or those that are alike together.
 std::string KernelsText(const Explanation& e) {
   std::string text;
-  for (size_t i = 0; i < e.kernels.size() && e.equal.empty(); ++i) text += KernelText(e, i);
   for (const std::vector<int>& equal : e.equal) {
     if (equal.size() > 1) absl::StrAppend(&text, "alike: kernels ", KernelNumbers(equal), "\n");
     text += KernelText(e, static_cast<size_t>(equal.front()));
@@ -187,7 +187,7 @@ std::string KernelsText(const Explanation& e) {
     absl::StrAppend(&text, "all kernels: ", MeasuredText(e.plan.PredictedUs(), MeasuredUs(e.plan)),
                     "\n");
   }
-  if (e.equal.empty()) return text;
+  if (!e.stitched) return text;
   return absl::StrCat(text, "saved by fusion: ", Bytes(e.saved_bytes), "\n", ApartText(e));
 }
 
@@ -243,7 +243,7 @@ std::string KernelText(const Explanation& e, size_t i) {
 std::string ApartText(const Explanation& e) {
   const std::vector<Explanation::Reason> reasons = e.Reasons();
   if (reasons.empty()) return "";
-  std::string text = "not fused:\n";
+  std::string text = "kernels apart, and why:\n";
   const auto numbers = [&](int group) {
     return KernelNumbers(e.equal[static_cast<size_t>(group)]);
   };
@@ -277,7 +277,7 @@ std::string RunnersUpText(const std::vector<Candidate>& runners_up) {
 }
 
 std::string PlanText(const Explanation& e) {
-  std::string out = HeadText(e.plan);
+  std::string out = HeadText(e);
   for (size_t i = 0; i < e.kernels.size(); i++) {
     const Prediction& p = e.plan.kernels[i].prediction;
     const double measured = e.plan.kernels[i].measured_us;
@@ -307,7 +307,7 @@ std::string SummaryText(const Explanation& e) {
 }
 
 std::string ExplanationText(const Explanation& e) {
-  std::string text = HeadText(e.plan) + DeviceText(e);
+  std::string text = HeadText(e) + DeviceText(e);
   if (!e.plan.note.empty()) absl::StrAppend(&text, "note: ", Printable(e.plan.note), "\n");
   return absl::StrCat(text, KernelsText(e), OriginText(e.origin), RunnersUpText(e.plan.runners_up));
 }

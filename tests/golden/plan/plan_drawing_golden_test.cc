@@ -91,7 +91,7 @@ Plan StitchedPlan() {
   plan.fused = true;
   plan.bucket = 1024;
   plan.note = "3 ops stitched in 3 kernels";
-  plan.runners_up = {{"unfused, 5 kernels", 40, "predicted 17.50 us slower"}};
+  plan.runners_up = {{"5 kernels", 40, "predicted 17.50 us slower"}};
   for (const int input : {0, 1}) {
     plan.kernels.push_back(
         StitchKernel("softmax rows=M cols=64", {{input, 0}, {-1, uint64_t{65536} * (1 + input)}}));
@@ -101,11 +101,12 @@ Plan StitchedPlan() {
   return plan;
 }
 
+// With times and hand-overs that no model changes.
 Explanation StitchedPicture() {
   Explanation picture = Describe(StitchedPlan(), *BuiltinModel("h200"));
   ExplainedKernel& soft = picture.kernels[0];
-  soft.reads = {{"#0", "f32[M,64]", 262144, -1}};
-  soft.writes = {{"ws+65536", "f32[M,64]", 262144, -1}};
+  soft.reads = {{"#0", "f32[M,64]", 262144, -1, "scores"}};
+  soft.writes = {{"ws+65536", "f32[M,64]", 262144, -1, ""}};
   soft.ops = {
       {"reduce max", "f32[M,1]", {{-1, 0, {}}}, {}, 8192},
       {"sub", "f32[M,64]", {{-1, 0, {}}, {0, -1, Composition::kWarp, {"broadcast"}}}, {}, 524288},
@@ -117,8 +118,9 @@ Explanation StitchedPicture() {
   soft.border_bytes = 524288;
   soft.saved_bytes = 794624;
   ExplainedKernel& packed = picture.kernels[2];
-  packed.reads = {{"ws+65536", "f32[M,64]", 262144, 0}, {"ws+131072", "f32[M,64]", 262144, 1}};
-  packed.writes = {{"#2", "f32[M,64]", 262144, -1}};
+  packed.reads = {{"ws+65536", "f32[M,64]", 262144, 0, ""},
+                  {"ws+131072", "f32[M,64]", 262144, 1, ""}};
+  packed.writes = {{"#2", "f32[M,64]", 262144, -1, "output"}};
   packed.ops = {{"reduce sum", "f32[64]", {{-1, 0, {}}}, {}, 512},
                 {"neg", "f32[64]", {{0, -1, Composition::kGrid}}, {0}, 0},
                 {"reduce sum", "f32[64]", {{-1, 1, {}}}, {}, 512},
@@ -132,7 +134,6 @@ Explanation StitchedPicture() {
     const auto i = static_cast<size_t>(kernel - picture.kernels.data());
     kernel->levels = LevelsOf(picture.plan.kernels[i], kernel->times, *BuiltinModel("h200"));
   }
-  picture.equal = {{0, 1}, {2}};
   picture.apart = {{0, 1, 0, "one kernel is predicted to take 20.00 us, the two 15.00 us"},
                    {0, 2, 262144, "op 4 (reduce): is too long & <slow>"},
                    {1, 2, 262144, "op 4 (reduce): is too long & <slow>"}};

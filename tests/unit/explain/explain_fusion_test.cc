@@ -253,7 +253,7 @@ TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {
   const auto problem = ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi");
   ASSERT_TRUE(problem.ok()) << problem.status();
   const Plan plan = PlansOf(problem->chain, 128).chosen;
-  EXPECT_TRUE(Explained(plan).equal.empty());
+  EXPECT_FALSE(Explained(plan).stitched);
 }
 
 TEST(TensorsOf, GivesAPlaceInTheWorkspaceToOneTensorAfterAnother) {
