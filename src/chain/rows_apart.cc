@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/value_name.h"
 
 namespace sinter {
 namespace {
@@ -36,7 +37,9 @@ absl::Status CheckRowsApart(const Chain& chain) {
       const TensorType& from = chain.op(operand).type;
       if (SymbolicDims(from) == 0) continue;
       if (SymbolicDims(op.type) == 0) {
-        return Refuse(id, op, absl::StrCat("takes all rows of ", ToString(from), " together"));
+        return Refuse(id, op,
+                      absl::StrCat("takes all rows of ", NameOfValue(chain, operand), ", ",
+                                   ToString(from), ", together"));
       }
       if (op.kind == OpKind::kGather && operand == op.operands[0] && op.axis == 0 &&
           from.dims[0].symbolic) {

@@ -19,9 +19,9 @@ void MarkBatchInvariant(FusionResult* result) {
   for (Plan& plan : result->alternatives) mark(plan);
 }
 
-absl::Status NoLegalPlan(const absl::Status& why) {
+absl::Status NoLegalPlan(absl::string_view why) {
   return MakeError(ErrorCode::kNoLegalPlan,
-                   absl::StrCat("no kernel family takes this chain: ", why.message()));
+                   absl::StrCat("no kernel family takes this chain: ", why));
 }
 
 }  // namespace
@@ -35,18 +35,22 @@ absl::StatusOr<FusionResult> PlanChain(const Chain& chain, int64_t bucket, const
   FusionOptions used = options;
   used.batch_invariant &= chain.UsesM();  // otherwise there is only one number of rows
   if (used.batch_invariant && used.stand_ins) {
-    return MakeError(ErrorCode::kNoLegalPlan, "no stand-in is batch-invariant");
+    return NoLegalPlan(
+        "no stand-in is batch-invariant: leave batch_invariant off, or prepare where a compiler "
+        "is");
   }
   if (used.batch_invariant) {
     const absl::Status apart = CheckRowsApart(chain);
     if (!apart.ok()) {
-      return MakeError(ErrorCode::kNoLegalPlan, absl::StrCat("batch_invariant: ", apart.message()));
+      return NoLegalPlan(absl::StrCat("batch_invariant: ", apart.message(),
+                                      ": leave batch_invariant off, or compute this op in a chain "
+                                      "without it"));
     }
   }
   absl::StatusOr<FusionResult> result = Stoppable(options.keep_going, [&](Pace* pace) {
     absl::StatusOr<FusionResult> plans = MakePlans(chain, bucket, model, used, pace);
     if (plans.ok()) return plans;
-    return absl::StatusOr<FusionResult>(NoLegalPlan(plans.status()));
+    return absl::StatusOr<FusionResult>(NoLegalPlan(plans.status().message()));
   });
   if (result.ok() && used.batch_invariant) MarkBatchInvariant(&*result);
   return result;

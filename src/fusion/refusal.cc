@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/ceil_div.h"
+#include "src/chain/value_name.h"
 #include "src/fusion/stitch/op_class.h"
 
 namespace sinter {
@@ -23,14 +24,6 @@ bool IsProduct(const Op& op) {
          op.kind == OpKind::kConv2d;
 }
 
-std::string Named(const Chain& chain, ValueId id) {
-  const Op& op = chain.op(id);
-  if (op.kind != OpKind::kInput) return absl::StrCat("op ", id, " (", NameOf(op), ")");
-  const int32_t input = chain.InputOrder()[static_cast<size_t>(op.input)];
-  const std::string& name = chain.InputName(input);
-  return name.empty() ? absl::StrCat("input ", input) : absl::StrCat("'", name, "'");
-}
-
 // One product and where its two operands come from.
 class Product {
  public:
@@ -40,7 +33,8 @@ class Product {
         head_(absl::StrCat("op ", id, " (", NameOf(op_), " of ")),
         rows_(Source(op_.operands[0])),
         weights_(Source(op_.operands[1])) {
-    absl::StrAppend(&head_, Named(chain, rows_), " and ", Named(chain, weights_), "): ");
+    absl::StrAppend(&head_, NameOfValue(chain, rows_), " and ", NameOfValue(chain, weights_),
+                    "): ");
   }
 
   const std::string& head() const { return head_; }
@@ -64,7 +58,7 @@ class Product {
   const TensorType& TypeOf(ValueId id) const { return chain_.op(id).type; }
   bool IsInput(ValueId id) const { return chain_.op(id).kind == OpKind::kInput; }
   std::string Typed(ValueId id) const {
-    return absl::StrCat(Named(chain_, id), " is ", sinter::ToString(TypeOf(id)));
+    return absl::StrCat(NameOfValue(chain_, id), " is ", sinter::ToString(TypeOf(id)));
   }
 
   std::string OfTypes() const {
@@ -72,9 +66,9 @@ class Product {
     constexpr char kTypes[] = ", kernels multiply bf16, f16, e4m3 and s8: ";
     if (!IsMultiplied(weights)) {
       if (rows == weights && IsInput(rows_)) {
-        return absl::StrCat(Named(chain_, rows_), " and ", Named(chain_, weights_), " are ",
-                            NameOf(weights), kTypes, "give both as bf16, or cast ",
-                            Named(chain_, rows_), " and give ", Named(chain_, weights_),
+        return absl::StrCat(NameOfValue(chain_, rows_), " and ", NameOfValue(chain_, weights_),
+                            " are ", NameOf(weights), kTypes, "give both as bf16, or cast ",
+                            NameOfValue(chain_, rows_), " and give ", NameOfValue(chain_, weights_),
                             " as bf16");
       }
       return absl::StrCat(Typed(weights_), kTypes, "give it as ",
@@ -83,7 +77,7 @@ class Product {
     const bool own = IsInput(rows_) || TypeOf(rows_).dtype != DType::kF32;
     if (rows == weights || !own) return "";
     return absl::StrCat(Typed(rows_), ", ", Typed(weights_),
-                        ", a product's operands have one dtype: cast ", Named(chain_, rows_),
+                        ", a product's operands have one dtype: cast ", NameOfValue(chain_, rows_),
                         " to ", NameOf(weights), IsCode(weights) ? ", by quantize" : "");
   }
 

@@ -242,8 +242,9 @@ TEST_F(PrepareAbi, BatchInvariantPlansSaySoAndAReductionOverRowsIsRefusedByName)
   const Result refused =
       Try([&](auto e) { return sinter_prepare(context.get(), raw, 20, &options, &none, e); });
   EXPECT_EQ(refused.status, SINTER_ERROR_NO_LEGAL_PLAN);
-  EXPECT_THAT(refused.message,
-              HasSubstr("batch_invariant: op 1 (reduce) takes all rows of f32[M,64] together"));
+  EXPECT_THAT(
+      refused.message,
+      HasSubstr("batch_invariant: op 1 (reduce) takes all rows of input 0, f32[M,64], together"));
 }
 
 TEST_F(PrepareAbi, CancelDeadlineAndBadOptionsEndAPrepare) {

@@ -30,7 +30,7 @@ TEST(CheckRowsApart, NamesAReductionOverM) {
   const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
   const ValueId sum = *b.Reduce(ReduceKind::kSum, x, {0}, false);
   EXPECT_EQ(WhyNot(Finished(std::move(b), sum)),
-            "op 1 (reduce) takes all rows of f32[M,8] together");
+            "op 1 (reduce) takes all rows of input 0, f32[M,8], together");
 }
 
 TEST(CheckRowsApart, NamesAGatherOfMRowsAndTakesOthers) {

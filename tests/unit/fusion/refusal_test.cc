@@ -167,6 +167,27 @@ TEST(Refusal, ListsAFewProductsAndCountsTheRest) {
   EXPECT_THAT(message, HasSubstr("; and 2 more"));
 }
 
+// Of every way to be refused: one prefix, the caller's names, the way out.
+TEST(Refusal, OfBatchInvariantPlansHasThePrefixTheNamesAndTheWayOut) {
+  Draft draft;
+  const ValueId x = draft.In("hidden", kF32, {-1, 64});
+  ASSERT_TRUE(draft.b.Output(draft.Take(draft.b.Reduce(ReduceKind::kSum, x, {0}, false))).ok());
+  const Chain chain = *draft.b.Finish();
+  FusionOptions options;
+  options.batch_invariant = true;
+  const auto refused = [&] {
+    return PlanChain(chain, kRows, *BuiltinModel("h200"), options).status();
+  };
+  EXPECT_EQ(refused().message(),
+            "no kernel family takes this chain: batch_invariant: op 1 (reduce) takes all rows of "
+            "'hidden', f32[M,64], together: leave batch_invariant off, or compute this op in a "
+            "chain without it");
+  options.stand_ins = true;
+  EXPECT_EQ(refused().message(),
+            "no kernel family takes this chain: no stand-in is batch-invariant: leave "
+            "batch_invariant off, or prepare where a compiler is");
+}
+
 // What sequences of one kernel cannot be is several kernels, not a refusal.
 TEST(Refusal, IsNoneForMixedLayoutsAndManyProducts) {
   Draft mixed, many;

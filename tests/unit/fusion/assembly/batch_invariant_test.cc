@@ -269,8 +269,11 @@ TEST(BatchInvariant, OpsThatTakeRowsTogetherAreRefusedByName) {
   const ValueId x = g.In(DType::kF32, {-1, 64});
   g.Out(*g.builder().Reduce(ReduceKind::kSum, x, {0}, false));
   const absl::Status status = PlanIt(g.Finish(), 64).status();
-  EXPECT_EQ(status.message(),
-            "batch_invariant: op 1 (reduce) takes all rows of f32[M,64] together");
+  EXPECT_EQ(
+      status.message(),
+      "no kernel family takes this chain: batch_invariant: op 1 (reduce) takes all rows of "
+      "input 0, f32[M,64], together: leave batch_invariant off, or compute this op in a chain "
+      "without it");
 }
 
 // A record from elsewhere may be whole, right and fast, and add in another order.
