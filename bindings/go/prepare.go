@@ -17,7 +17,7 @@ type PrepareOptions struct {
 	BatchInvariant bool                                 // a row's bits do not depend on how many rows there are
 	MustHit        bool                                 // a cache miss is CacheMiss
 	NoBuild        bool                                 // only what is there, at once; else NotFound
-	Verify         bool                                 // check a new kernel against the unfused plan at its first prepare
+	Verify         bool                                 // check a new kernel against the plain plan at its first prepare
 	Progress       func(stage string, fraction float64) // from any thread, of the whole call; a panic is caught
 	Stream         Stream                               // where the plan is meant for: if it captures, StreamCapturing
 	Choice         Choice

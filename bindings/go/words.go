@@ -220,14 +220,15 @@ const (
 	ScaleStatic Granularity = C.SINTER_SCALE_STATIC
 )
 
-// Choice: which plan a prepare chooses.
+// Choice: which plan a prepare chooses. The plain plan has a kernel for each product, with the ops that it absorbs (a
+// bias, an activation, a gate, ..), and one for each other op: ops may share kernels in it, products do not.
 type Choice int32
 
 const (
-	// The better of fused and unfused.
+	// The fastest by prediction or measurement.
 	ChoiceBest Choice = C.SINTER_CHOICE_BEST
-	// For measuring: SINTER_ERROR_NO_LEGAL_PLAN when nothing fuses.
+	// For measuring: any but the plain plan; refused where there is none.
 	ChoiceFused Choice = C.SINTER_CHOICE_FUSED
-	// For measuring: one kernel per product.
+	// For measuring: the plain plan.
 	ChoiceUnfused Choice = C.SINTER_CHOICE_UNFUSED
 )

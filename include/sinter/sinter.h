@@ -98,7 +98,7 @@ typedef struct sinter_context_options {
    * product that contracts it; and one that needs a kernel whose blocks wait for one another to
    * join columns. A chain without M is planned as ever. It costs time: docs/numerics.md. */
   sinter_switch batch_invariant;
-  sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the unfused plan at its first
+  sinter_switch verify; /* SINTER_VERIFY=1: check a new kernel against the plain plan at its first
                            prepare */
   sinter_log_callback log; /* NULL: standard error */
   uintptr_t log_user_data;
@@ -197,7 +197,7 @@ typedef struct sinter_stats {
   uint64_t cache_remote_hits, cache_remote_puts, cache_remote_errors, cache_remote_down;
   uint64_t cache_remote_opened; /* times that the remote tier was given up for a while */
   double compile_seconds_saved; /* that compiling the kernels which came from the cache took once */
-  double gpu_time_saved_us;     /* over all launches: the unfused plan's time less that of the plan
+  double gpu_time_saved_us;     /* over all launches: the plain plan's time less that of the plan
                                    that ran, measured where both were, else predicted. Replays of
                                    captured graphs are not seen */
   uint64_t modules_loaded;      /* on the GPU now, in use or not */
@@ -229,12 +229,14 @@ SINTER_API void sinter_cancel_retain(const sinter_cancel* cancel);
 SINTER_API void sinter_cancel_release(const sinter_cancel* cancel);
 SINTER_API void sinter_cancel_request(sinter_cancel* cancel);
 
-/* Which plan a prepare chooses. */
+/* Which plan a prepare chooses. The plain plan has a kernel for each product, with the ops that it
+ * absorbs (a bias, an activation, a gate, ..), and one for each other op: ops may share kernels in
+ * it, products do not. */
 typedef int32_t sinter_choice;
 enum {
-  SINTER_CHOICE_BEST = 0,   /* the better of fused and unfused */
-  SINTER_CHOICE_FUSED = 1,  /* for measuring: SINTER_ERROR_NO_LEGAL_PLAN when nothing fuses */
-  SINTER_CHOICE_UNFUSED = 2 /* for measuring: one kernel per product */
+  SINTER_CHOICE_BEST = 0,   /* the fastest by prediction or measurement */
+  SINTER_CHOICE_FUSED = 1,  /* for measuring: any but the plain plan; refused where there is none */
+  SINTER_CHOICE_UNFUSED = 2 /* for measuring: the plain plan */
 };
 
 enum {
@@ -389,8 +391,8 @@ typedef struct sinter_tune_options {
   sinter_tuning_set* into; /* NULL, or the set that receives the choice, fused or not, switched or
                               not. Kept for the call */
 } sinter_tune_options;
-/* Builds the best-ranked candidates and the unfused plan in parallel, checks each against the
- * unfused plan and measures it on the context's GPU: constants rotate over more than 240 MB. What
+/* Builds the best-ranked candidates and the plain plan in parallel, checks each against the
+ * plain plan and measures it on the context's GPU: constants rotate over more than 240 MB. What
  * won is checked against the reference and added to `into`. Changes no plan, here or elsewhere: a
  * context takes a choice only from the tuning set that it was created with. SINTER_UNAVAILABLE
  * without a GPU; SINTER_FAILED_PRECONDITION when no candidate could be measured. Blocks.

@@ -325,7 +325,8 @@ typedef void (*sinter_x_function)(void);
  * again. Thread-safe. */
 SINTER_API sinter_status sinter_x_end_calls(sinter_x_function function, sinter_error** error);
 
-/* "fused" or "unfused"; borrowed; "" for NULL. Thread-safe. */
+/* By which choice the plan is got: "unfused" is the plain plan (sinter_choice), "fused" any other,
+ * "stand-in" one of the library's own kernels; borrowed; "" for NULL. Thread-safe. */
 SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);
 SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);
 /* Modelled microseconds of the whole plan. Thread-safe. */

@@ -44,7 +44,7 @@ struct Config {
   int compile_threads = 2;        // SINTER_COMPILE_THREADS: for builds in the background
   bool stand_ins = true;          // SINTER_STAND_INS=0: stand-ins are not handed out
   bool batch_invariant = false;   // SINTER_BATCH_INVARIANT=1: as FusionOptions.batch_invariant
-  bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the unfused plan at its
+  bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the plain plan at its
                                   // first prepare on a GPU
   std::string dump_dir;           // SINTER_DUMP
   std::string nvrtc_path;         // SINTER_NVRTC: the only libnvrtc to try; "": the default names

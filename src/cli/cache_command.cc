@@ -74,9 +74,9 @@ void PrintVerdict(const Json& report) {
   const unsigned long long records = sound + count("other_format") + count("unsound");
   std::printf("%s: read every byte of %s, %s\n", PrintableAt(report, "dir").c_str(),
               Counted(records, "record").c_str(), Human(count("bytes")).c_str());
-  std::printf("  %6llu sound: %s, %s; %llu of them compared with the unfused plan on a GPU\n",
-              sound, Counted(count("plans"), "plan").c_str(),
-              Counted(count("kernels"), "kernel").c_str(), count("verified_kernels"));
+  std::printf("  %6llu sound: %s, %s; %llu of them compared with the plain plan on a GPU\n", sound,
+              Counted(count("plans"), "plan").c_str(), Counted(count("kernels"), "kernel").c_str(),
+              count("verified_kernels"));
   std::printf("  %6llu unsound: a miss until it is built again\n", count("unsound"));
   std::printf("  %6llu of another version of the library, which alone can judge it\n",
               count("other_format"));

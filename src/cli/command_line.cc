@@ -85,10 +85,12 @@ void AddChain(CLI::App* app, Options* options) {
 // Of verbs that prepare the one plan that they are asked for.
 void AddPrepare(CLI::App* app, Options* options) {
   PrepareArgs& prepare = options->prepare;
-  app->add_option("--choice", prepare.choice, "best, fused or unfused")
+  app->add_option("--choice", prepare.choice,
+                  "best, unfused (the plain plan: a kernel for each product, with what it absorbs) "
+                  "or fused (any other)")
       ->check(OneOf({"best", "fused", "unfused"}));
   app->add_flag("--must-hit", prepare.must_hit, "a cache miss is an error");
-  app->add_flag("--verify", prepare.verify, "check new kernels against the unfused plan");
+  app->add_flag("--verify", prepare.verify, "check new kernels against the plain plan");
   app->add_option("--deadline", prepare.deadline_s, "seconds that preparing may take; 0: no limit")
       ->check(Number(0, kMostSeconds));
 }

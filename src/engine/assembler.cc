@@ -289,7 +289,7 @@ LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) 
     absl::StatusOr<BuiltKernels> built =
         BuildKernels(walk.building(), record.toolchain_id, &variant);
     if (built.ok()) return MakeLoaded(walk.form, variant.plan, *std::move(built));
-    core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the unfused plan: ",
+    core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the plain plan: ",
                                                  built.status().message()));
   }
   return nullptr;
@@ -371,8 +371,9 @@ absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
   if (!first_error.ok()) return first_error;
   const std::string& note = record.variants.front().plan.note;
   return absl::FailedPreconditionError(absl::StrCat(
-      "this chain has no ", walk.options.choice == Choice::kUnfused ? "unfused" : "fused", " plan",
-      note.empty() ? "" : ": ", note));
+      "this chain has no plan of choice ",
+      walk.options.choice == Choice::kUnfused ? "'unfused'" : "'fused'",
+      note.empty() ? "" : absl::StrCat(" (", note, ")"), ": leave the choice to 'best'"));
 }
 
 // Plans again without waiting across blocks. On success `found` is what was found then.

@@ -97,13 +97,13 @@ void Tuner::Build(Session& session, size_t begin) {
   }
 }
 
-// The unfused plan, and every plan when there is none, was checked against the reference already.
+// The plain plan, and every plan when there is none, was checked against the reference already.
 bool Tuner::PassesReference(Session& session, Trial& trial) {
   if (session.unfused == nullptr || trial.loaded == session.unfused) return true;
   const absl::StatusOr<Verdict> verdict = session.verifier->Check(trial.loaded, nullptr);
   if (!verdict.ok()) {
     core_->log.Log(LogLevel::kWarn, absl::StrCat("tuned plan '", trial.plan.name(),
-                                                 "' is checked against the unfused plan only: ",
+                                                 "' is checked against the plain plan only: ",
                                                  verdict.status().message()));
     return true;
   }

@@ -201,11 +201,11 @@ absl::StatusOr<Verdict> Verifier::Check(const LoadedPlanPtr& candidate,
     SINTER_ASSIGN_OR_RETURN(unfused_outputs_, Run(unfused));
     unfused_ = unfused;
   }
-  Verdict verdict = Judge(*got, unfused_outputs_, "the unfused plan");
+  Verdict verdict = Judge(*got, unfused_outputs_, "the plain plan");
   if (verdict.right) return verdict;
   absl::StatusOr<Verdict> reference = JudgeByReference(*got);
-  // Without a reference the unfused plan is believed. With one, sampled rows may miss the spot: a
-  // candidate is right only if the unfused plan is found wrong on them.
+  // Without a reference the plain plan is believed. With one, sampled rows may miss the spot: a
+  // candidate is right only if the plain plan is found wrong on them.
   if (!reference.ok() || !reference->right) return reference.ok() ? *reference : verdict;
   SINTER_ASSIGN_OR_RETURN(const Verdict other, JudgeByReference(unfused_outputs_));
   return other.right ? verdict : *reference;

@@ -45,7 +45,7 @@ std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
     const ValueId rows = matched.ValueOf(matched.rows);
     if (matched.sequence.front().rows.source != Source::kWindow || results.count(rows) == 0)
       continue;
-    list.push_back(absl::StrCat("not fused: op ", step.run->end, " takes windows of op ", rows,
+    list.push_back(absl::StrCat("products apart: op ", step.run->end, " takes windows of op ", rows,
                                 ", which lie across tiles"));
   }
   Shorten("windows of results", &list);
@@ -79,7 +79,7 @@ std::string NoteOfSequence(const Segmentation& cut, const Rankings& rankings) {
   if (!rankings.why_no_pair().empty()) return rankings.why_no_pair();
   const int products = cut.back().end();
   if (PairsOf(cut) > 0) return products > 2 ? absl::StrCat("products ", GroupsOf(cut)) : "";
-  return absl::StrCat("not fused: ", products == 2 ? "two" : absl::StrCat(products),
+  return absl::StrCat("products apart: ", products == 2 ? "two" : absl::StrCat(products),
                       " kernels are predicted to be no slower");
 }
 
@@ -105,7 +105,7 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
   const std::vector<std::string> batches = SlowBatches(steps);
   parts.insert(parts.end(), batches.begin(), batches.end());
   for (const std::string& refusal : refusals) {
-    parts.push_back(absl::StrCat("not fused: ", refusal));
+    parts.push_back(absl::StrCat("ops apart: ", refusal));
   }
   return absl::StrJoin(parts, "; ");
 }

@@ -10,8 +10,8 @@
 
 namespace sinter {
 
-// For a chain that is one sequence: "products 1+2 | 3", or why it is not fused; "" for two products
-// in one kernel.
+// For a chain that is one sequence: "products 1+2 | 3", or why its products are apart; "" for two
+// products in one kernel.
 std::string NoteOfSequence(const Segmentation& cut, const Rankings& rankings);
 
 // For other chains. `refusals`: why some patterns became several kernels.

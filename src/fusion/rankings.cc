@@ -84,7 +84,7 @@ class Rankings::Maker {
     const bool residual =
         std::any_of(products.begin(), products.end() - 1,
                     [](const MatrixProduct& p) { return p.epilogue.has_residual(); });
-    return absl::StrCat("not fused: each product behind the first is gated or activated",
+    return absl::StrCat("products apart: each product behind the first is gated or activated",
                         residual ? ", or behind a residual" : "");
   }
 
@@ -92,7 +92,7 @@ class Rankings::Maker {
     auto ranked = Rank({first, 2});
     if (ranked.ok()) return *std::move(ranked);
     if (out_.why_no_pair_.empty()) {
-      out_.why_no_pair_ = absl::StrCat("not fused: ", ranked.status().message());
+      out_.why_no_pair_ = absl::StrCat("products apart: ", ranked.status().message());
     }
     return {};
   }

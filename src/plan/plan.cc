@@ -87,14 +87,14 @@ std::string NameInList(const Plan& plan) {
     if (fresh) schedules.emplace_back(text, 0);
     ++schedules[at->second].second;
   }
-  std::string name(plan.name());
-  if (plan.kernels.size() > 2) absl::StrAppend(&name, ", ", plan.kernels.size(), " kernels:");
+  std::string name = absl::StrCat(plan.IsStandIn() ? "stand-ins, " : "",
+                                  Counted(plan.kernels.size(), "kernel"), ":");
   for (size_t i = 0; i < std::min(schedules.size(), kShownSchedules); i++) {
     const auto& [text, count] = schedules[i];
     absl::StrAppend(&name, count > 1 ? absl::StrCat(" ", count, " x") : "", " [", text, "]");
   }
   if (schedules.size() > kShownSchedules) {
-    absl::StrAppend(&name, " and ", schedules.size() - kShownSchedules, " other schedules");
+    absl::StrAppend(&name, " and ", Counted(schedules.size() - kShownSchedules, "other schedule"));
   }
   return name;
 }

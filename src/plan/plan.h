@@ -94,16 +94,17 @@ struct Candidate {
   Digest plan = {};  // PlanDigest
 };
 
-// For people.
+// Of the plain plan and of others: the names of choices (SINTER_CHOICE_UNFUSED, --choice unfused).
 inline absl::string_view PlanName(bool fused) { return fused ? "fused" : "unfused"; }
 
 struct Plan {
-  bool fused = false;  // false: one kernel for each product and each other op
+  bool fused = false;  // false: the plain plan, one kernel for each product with what it absorbs,
+                       // and one for each other op
   int64_t bucket = 0;
   Absorbed absorbed;
   std::vector<PlannedKernel> kernels;
   uint64_t workspace_bytes = 0;
-  std::string note;  // why not fused, or why another variant was taken
+  std::string note;  // why products are apart, or why another variant was taken
   std::vector<Candidate> runners_up;
 
   absl::string_view name() const { return IsStandIn() ? "stand-in" : PlanName(fused); }
@@ -118,8 +119,8 @@ struct Plan {
   Digest PlanDigest() const;   // of what is executed: specs, without times and runners-up
 };
 
-// A plan's name in a list of candidates: "fused [grid-exchange bm128 ..]"; for more than two
-// kernels their number, and equal schedules once.
+// What a list of candidates calls a plan: "1 kernel: [grid-exchange bm128 ..]"; equal schedules
+// once.
 std::string NameInList(const Plan& plan);
 // Measured microseconds of all kernels; 0 unless each was measured.
 double MeasuredUs(const Plan& plan);

@@ -54,7 +54,7 @@ class Context(Closable):
         must_hit: a cache miss is ``Status.CACHE_MISS`` instead of a compilation.
         must_hit_verified: as must_hit, and every kernel must have been checked on a GPU.
         batch_invariant: a row's bits do not depend on how many rows there are.
-        verify: check a new kernel against the unfused plan at its first prepare.
+        verify: check a new kernel against the plain plan at its first prepare.
         log: called with (level, message) from any thread; it must not call the package. Default: standard error.
         log_level: "error", "warn", "info", "debug" or "off".
         tuning_set: file of choices that were measured.
@@ -237,7 +237,7 @@ class Context(Closable):
             timeout: seconds; what was finished stays cached.
             batch_invariant, must_hit, verify: as in Context, for this plan.
             no_build: only what is there, at once; else the error is NOT_FOUND.
-            choice: "best", or for measuring "fused" or "unfused".
+            choice: "best", or for measuring "unfused", the plain plan, or "fused", any other.
             progress: called with (stage, fraction) from any thread.
             stream: the stream that the plan is meant for; if it captures, the error is STREAM_CAPTURING.
 

@@ -48,7 +48,7 @@ class Plan(Handle):
 
     @property
     def name(self) -> str:
-        """ "fused" or "unfused"."""
+        """By which choice the plan is got: "unfused" is the plain plan, "fused" any other."""
         return text(library().sinter_x_plan_get_name(self._get()))
 
     @property

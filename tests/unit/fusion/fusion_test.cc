@@ -164,7 +164,7 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   const auto result = PlanChain(*MakeFfnChain(spec), 128, H200(), options);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(result->chosen.fused);
-  EXPECT_NE(result->chosen.note.find("not fused: search: none of"), std::string::npos)
+  EXPECT_NE(result->chosen.note.find("products apart: search: none of"), std::string::npos)
       << result->chosen.note;
   EXPECT_EQ(Named(All(*result), "fused"), nullptr);
 }

@@ -239,7 +239,7 @@ TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
   EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
   EXPECT_EQ(unpaired->chosen.kernels[2].spec.sequence[0].epilogue.activation(), Activation::kRelu);
   EXPECT_EQ(unpaired->chosen.note,
-            "not fused: each product behind the first is gated or activated");
+            "products apart: each product behind the first is gated or activated");
 }
 
 // Products of 512 columns; each one's result and its rows' sum is the next one's rows where
@@ -289,8 +289,9 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
   EXPECT_TRUE(paired);
   const auto none = PlanChain(WithResiduals({true, true}), 128, H200(), {});
   ASSERT_TRUE(none.ok()) << none.status();
-  EXPECT_EQ(none->chosen.note,
-            "not fused: each product behind the first is gated or activated, or behind a residual");
+  EXPECT_EQ(
+      none->chosen.note,
+      "products apart: each product behind the first is gated or activated, or behind a residual");
 }
 
 TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndRunUnfused) {

@@ -143,7 +143,7 @@ pub struct PrepareOptions {
     pub must_hit: bool,
     /// Only what is there, at once; else [`crate::Status::NOT_FOUND`].
     pub no_build: bool,
-    /// Checks a new kernel against the unfused plan at its first prepare.
+    /// Checks a new kernel against the plain plan at its first prepare.
     pub verify: bool,
     /// From the call; then [`crate::Status::DEADLINE_EXCEEDED`], and what was finished stays cached.
     pub deadline: Option<Duration>,
@@ -153,7 +153,7 @@ pub struct PrepareOptions {
     pub progress: Option<ProgressCallback>,
     /// The stream that the plan is meant for: if it captures, [`crate::Status::STREAM_CAPTURING`].
     pub stream: Stream,
-    /// The better of fused and unfused, unless for measuring.
+    /// The fastest plan, unless for measuring.
     pub choice: Choice,
     /// [`crate::Context::prepare_many`]: at most so many at once; 0: one per processor, at most 16.
     pub threads: u32,

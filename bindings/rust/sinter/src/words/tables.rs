@@ -184,12 +184,13 @@ word! {
     STATIC = SINTER_SCALE_STATIC,
 }
 word! {
-    /// Which plan a prepare chooses.
+    /// Which plan a prepare chooses. The plain plan has a kernel for each product, with the ops that it absorbs (a
+    /// bias, an activation, a gate, ..), and one for each other op: ops may share kernels in it, products do not.
     Choice:
-    /// The better of fused and unfused.
+    /// The fastest by prediction or measurement.
     BEST = SINTER_CHOICE_BEST,
-    /// For measuring: SINTER_ERROR_NO_LEGAL_PLAN when nothing fuses.
+    /// For measuring: any but the plain plan; refused where there is none.
     FUSED = SINTER_CHOICE_FUSED,
-    /// For measuring: one kernel per product.
+    /// For measuring: the plain plan.
     UNFUSED = SINTER_CHOICE_UNFUSED,
 }
