@@ -73,9 +73,7 @@ class Judge {
       return "two products that one kernel does not make faster";
     }
     if (IsProduct(from)) {
-      return "a product's kernel takes a bias, an activation, a gate, a residual, a cast and "
-             "factors of "
-             "rows along, no other ops";
+      return "a product's kernel takes element-wise ops of its result along, no other ops";
     }
     return IsProduct(to) ? "a product's kernel reads its operands from memory" : "";
   }

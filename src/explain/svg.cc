@@ -196,7 +196,7 @@ class Drawing {
     const ExplainedKernel& story = e_.kernels[first];
     svg->Text({at.x, at.y + 14},
               absl::StrCat(kernels.size() > 1 ? "kernels " : "kernel ", KernelNumbers(kernels),
-                           ": ", story.computes),
+                           kernels.size() > 1 ? "; the first: " : ": ", story.computes),
               "h2");
     double y = at.y + 20;
     y += DrawLines(story.products.has_value() ? absl::StrCat(NameOf(kernel.spec.schedule.dataflow),

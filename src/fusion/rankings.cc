@@ -79,7 +79,7 @@ class Rankings::Maker {
   }
 
   std::string WhyNoneCanPair() const {
-    if (sequence_.size() == 1) return "one product: there is nothing to fuse";
+    if (sequence_.size() == 1) return "one product: there is no other to share its kernel with";
     const auto& products = sequence_.products;
     const bool residual =
         std::any_of(products.begin(), products.end() - 1,

@@ -595,7 +595,7 @@ class Cli(unittest.TestCase):
 
     # 3 is for what the machine lacks; what the caller gave is 2.
     def test_input_errors_are_usage_errors(self):
-        self.fails("there is nothing to fuse", "plan", "--target", "h200", "--choice", "fused", "matmul m=64 n=512 k=512")
+        self.fails("there is no other to share its kernel with", "plan", "--target", "h200", "--choice", "fused", "matmul m=64 n=512 k=512")
         path = self.write("none.json", '{"schema": 1, "inputs": [{"dtype": "f32", "dims": [4]}], "ops": [], "outputs": []}')
         self.fails(path, "plan", "--target", "h200", path)
 

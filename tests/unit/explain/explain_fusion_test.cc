@@ -207,7 +207,7 @@ TEST(ExplainFusion, LongPlansFoldWhatIsAlike) {
   EXPECT_LT(picture.Reasons().size(), 40u);
   const std::string svg = PlanSvg(picture);
   EXPECT_LT(svg.size(), 400000u);
-  EXPECT_THAT(svg, HasSubstr("a product&#39;s kernel takes a bias"));
+  EXPECT_THAT(svg, HasSubstr("a product&#39;s kernel takes element-wise ops"));
   for (absl::string_view line : absl::StrSplit(ApartText(picture), '\n')) {
     EXPECT_LE(line.size(), 140u) << line;
   }
@@ -247,6 +247,37 @@ TEST(ExplainFusion, IsAFunctionOfThePlanAlone) {
   const absl::StatusOr<Plan> decoded = testing::Reassembled(plan, chain);
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(PlanSvg(Explained(plan)), PlanSvg(Explained(*decoded)));
+}
+
+TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
+  const std::string name = "model.layers.0.input_layernorm.weight_with_a_long_name";
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(256)}}, {false, {}, "hidden"});
+  const ValueId w =
+      *b.Input({DType::kBF16, {Dim::Constant(512), Dim::Constant(256)}}, {false, {}, "proj"});
+  const ValueId scale = *b.Input({DType::kF32, {Dim::Constant(512)}}, {false, {}, name});
+  const ValueId y = *b.Matmul(x, w, false, true);
+  const ValueId sum = *b.Reduce(ReduceKind::kSum, y, {1}, true);
+  const std::vector<Dim> wide = b.TypeOf(y).dims;
+  const ValueId share = *b.Binary(BinaryKind::kDiv, y, *b.Broadcast(sum, wide));
+  const ValueId scaled = *b.Binary(BinaryKind::kMul, share, *b.Broadcast(scale, wide));
+  ASSERT_TRUE(b.Output(*b.Cast(scaled, DType::kBF16)).ok());
+  const Chain chain = *b.Finish();
+  const FusionResult plans = PlansOf(chain, 128);
+  ASSERT_GT(plans.chosen.kernels.size(), 1u);
+  BufferNames names;
+  for (const int32_t input : chain.InputOrder()) {
+    names.names.push_back(chain.InputName(input));
+    names.given.push_back(true);
+  }
+  Explanation e = Describe(plans.chosen, H200(), names);
+  ExplainFusion(H200(), &e);
+  const std::string svg = PlanSvg(e);
+  for (const char* part : {"class=\"tile c0", "class=\"op", "w1 = proj", "hidden (#"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  EXPECT_THAT(svg, HasSubstr(">" + name + " (broadcast)<"));
+  EXPECT_THAT(svg, ::testing::Not(HasSubstr("..<")));
 }
 
 TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {

@@ -420,9 +420,15 @@ TEST(PlanChain, ListsRunnersUpWithReasons) {
   const auto result = PlanChain(*MakeFfnChain(S8()), 128, H200(), {});
   ASSERT_TRUE(result.ok());
   ASSERT_GE(result->chosen.runners_up.size(), 3u);
-  const std::string other = result->chosen.fused ? "unfused" : "fused";
-  EXPECT_EQ(result->chosen.runners_up[0].name.rfind(other, 0), 0u);
+  const Candidate& first = result->chosen.runners_up[0];
+  const auto other =
+      std::find_if(result->alternatives.begin(), result->alternatives.end(),
+                   [&](const Plan& plan) { return plan.PlanDigest() == first.plan; });
+  ASSERT_NE(other, result->alternatives.end());
+  EXPECT_NE(other->fused, result->chosen.fused);
+  EXPECT_EQ(first.name, NameInList(*other));
   for (const Candidate& c : result->chosen.runners_up) {
+    EXPECT_EQ(c.name.find("unfused"), std::string::npos);
     EXPECT_NE(c.why_not.find("predicted"), std::string::npos);
   }
 }
