@@ -261,7 +261,7 @@ class Cli(unittest.TestCase):
         self.assertLess(text.count("\n"), 60)
         whole = self.sinter("plan", "-v", "--target", "h200", "--choice", "unfused", line).stdout
         self.assertEqual(whole.count("<- bound"), len(re.findall(r"^kernel \d+  product", whole, re.M)))
-        self.assertIn("alike: kernels 0, 1", whole)
+        self.assertIn("alike: kernels 1, 2, 3, 4\n", whole)
         self.assertNotIn("unfused", text)
 
     # Of a stitched kernel: what overlaps and what does not add up to the prediction.
