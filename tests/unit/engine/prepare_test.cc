@@ -325,7 +325,7 @@ TEST(PrepareTest, ExplainSaysWhereEverythingCameFrom) {
   const auto cold = world.MakeEngine()->Prepare(world.chain, 16, {}).value()->Explain();
   EXPECT_THAT(cold, HasSubstr("searched now"));
   EXPECT_THAT(cold, HasSubstr("compiled in"));
-  EXPECT_THAT(cold, HasSubstr("20.00 us  unfused\n                 predicted slower\n"));
+  EXPECT_THAT(cold, HasSubstr("20.00 us  the plain plan\n                 predicted slower\n"));
   const auto warm = world.MakeEngine()->Prepare(world.chain, 16, {}).value()->Explain();
   EXPECT_THAT(warm, HasSubstr("plan from the cache"));
   EXPECT_THAT(warm, HasSubstr("from the cache (local), 168 registers, not verified"));
