@@ -23,9 +23,9 @@ std::string PlaceText(int buffer, uint64_t offset) {
   return offset > 0 ? absl::StrCat(place, "+", offset) : place;
 }
 
-std::string BindingText(const OperandBinding& b, const BufferNames& names) {
+std::string BindingText(const OperandBinding& b, int products, const BufferNames& names) {
   const std::string& name = names.Of(b.buffer);
-  return absl::StrCat(NameOf(b.role), "=", PlaceText(b.buffer, b.offset_bytes),
+  return absl::StrCat(NameOf(b.role, products), "=", PlaceText(b.buffer, b.offset_bytes),
                       b.row_stride > 0 ? absl::StrCat("/", b.row_stride) : "",
                       name.empty() ? "" : absl::StrCat(" (", name, ")"));
 }
@@ -38,7 +38,7 @@ Lines LaunchLines(const KernelSpec& spec, const BufferNames& names) {
           ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
           : "";
   const auto binding = [&](std::string* out, const OperandBinding& b) {
-    *out += BindingText(b, names);
+    *out += BindingText(b, spec.sequence.size(), names);
   };
   return {{"launch", absl::StrCat(Counted(s.grid, "block"), clusters, ", shared memory ",
                                   SizeText(static_cast<double>(z.shared_bytes)), " (",
@@ -139,8 +139,8 @@ std::string WithName(const std::string& place, const std::string& name) {
 }
 
 std::string MatrixPicture::Label() const {
-  return name.empty() || name == NameOf(role) ? std::string(NameOf(role))
-                                              : absl::StrCat(NameOf(role), " = ", name);
+  const std::string argument = Argument();
+  return name.empty() || name == argument ? argument : absl::StrCat(argument, " = ", name);
 }
 
 Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNames& names) {

@@ -33,10 +33,11 @@ struct LevelCost {
 
 struct MatrixPicture {
   Role role = Role::kA;
+  int products = 1;  // of its kernel
   int64_t rows = 0, columns = 0, bytes = 0;
   std::string name;  // the user's, of an input; "" without one
-  // "w1 = gate_proj".
-  std::string Label() const;
+  std::string Argument() const { return NameOf(role, products); }  // "a", "w1"
+  std::string Label() const;                                       // "w1 = gate_proj"
 };
 
 struct ProductPicture {

@@ -13,7 +13,7 @@ std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 Json MatrixJson(const MatrixPicture& m) {
   Json json = {
-      {"role", Str(NameOf(m.role))}, {"rows", m.rows}, {"columns", m.columns}, {"bytes", m.bytes}};
+      {"role", m.Argument()}, {"rows", m.rows}, {"columns", m.columns}, {"bytes", m.bytes}};
   if (!m.name.empty()) json["name"] = m.name;
   return json;
 }

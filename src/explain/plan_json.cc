@@ -137,7 +137,7 @@ Json KernelJson(const PlannedKernel& kernel) {
   const ScheduleSizes z = SizesOf(kernel.spec.sequence, kernel.spec.schedule);
   Json operands = Json::array();
   for (const OperandBinding& b : kernel.spec.operands) {
-    operands.push_back({{"role", Str(NameOf(b.role))},
+    operands.push_back({{"role", NameOf(b.role, kernel.spec.sequence.size())},
                         {"buffer", b.buffer},
                         {"offset_bytes", b.offset_bytes},
                         {"row_stride", b.row_stride}});

@@ -16,14 +16,15 @@ namespace {
 constexpr size_t kMostSteps = 60;  // characters of the list of steps
 
 // `bytes`: of one element.
-MatrixPicture Matrix(Role role, int64_t rows, int64_t columns, int64_t bytes) {
-  return {role, rows, columns, rows * columns * bytes, ""};
+MatrixPicture Matrix(const KernelSpec& spec, Role role, int64_t rows, int64_t columns,
+                     int64_t bytes) {
+  return {role, spec.sequence.size(), rows, columns, rows * columns * bytes, ""};
 }
 
 // Weights as stored in memory.
-MatrixPicture Weights(Role role, const MatrixProduct& p) {
+MatrixPicture Weights(const KernelSpec& spec, Role role, const MatrixProduct& p) {
   const bool oi = p.weights.layout == Layout::kOI;
-  return Matrix(role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
+  return Matrix(spec, role, oi ? p.n : p.k, oi ? p.k : p.n, p.weights.bytes());
 }
 
 void NameMatrix(const KernelSpec& spec, const BufferNames& names, MatrixPicture* matrix) {
@@ -40,21 +41,21 @@ bool InWorkspace(const KernelSpec& spec, Role role) {
 }
 
 // "(scale_a a)", or "a" where it has no scales.
-std::string Dequantised(const Operand& operand, Role role, Role scale) {
-  if (operand.scales.kind == ScaleKind::kNone) return std::string(NameOf(role));
-  return absl::StrCat("(", NameOf(scale), " ", NameOf(role), ")");
+std::string Dequantised(const Operand& operand, const std::string& name, const std::string& scale) {
+  if (operand.scales.kind == ScaleKind::kNone) return name;
+  return absl::StrCat("(", scale, " ", name, ")");
 }
 
-// "0.125 factor1 (a w1) + bias1": rows times weights, scaled, with their bias. A norm of the rows
-// is "rsqrt(mean(a^2) + 1e-06) (a w1)".
+// "0.125 factor (a w) + bias": rows times weights, scaled, with their bias. A norm of the rows
+// is "rsqrt(mean(a^2) + 1e-06) (a w)".
 std::string Term(const EpilogueList& e, absl::string_view rows, absl::string_view weights,
-                 Role factor, Role bias) {
+                 absl::string_view factor, absl::string_view bias) {
   std::string text = absl::StrCat(rows, " ", weights);
   if (e.scaled()) text = absl::StrCat("(", text, ")");
-  if (e.has_factor()) text = absl::StrCat(NameOf(factor), " ", text);
+  if (e.has_factor()) text = absl::StrCat(factor, " ", text);
   if (e.has_norm()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", e.eps(), ") ", text);
   if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
-  if (e.has_bias()) absl::StrAppend(&text, " + ", NameOf(bias));
+  if (e.has_bias()) absl::StrAppend(&text, " + ", bias);
   return text;
 }
 
@@ -64,32 +65,33 @@ std::string Activated(Activation activation, const std::string& term) {
 }
 
 // "out = round(..) + residual"
-std::string Formula(Role result, const EpilogueList& e, std::string text) {
+std::string Formula(absl::string_view result, const EpilogueList& e, std::string text) {
   if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
-  if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + ", NameOf(Role::kResidual));
+  if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + residual");
   if (e.program() != nullptr) {
     text = absl::StrCat(sinter::ToString(*e.program()), " of y = ", text);
   }
   text = Activated(e.sum_activation(), text);
   if (e.quantize() != nullptr) {
-    const Role scale = e.has_groups() ? Role::kScaleOut : Role::kGivenScale;
-    text = absl::StrCat("codes((", text, ") / ", NameOf(scale), ")");
+    text = absl::StrCat("codes((", text, ") / ", e.has_groups() ? "scale_out" : "given_scale", ")");
   }
-  return absl::StrCat(NameOf(result), " = ", text);
+  return absl::StrCat(result, " = ", text);
 }
 
-std::string FirstFormula(const MatrixProduct& p, Role result) {
+// Of the product `number` of `products`.
+std::string FormulaOf(const MatrixProduct& p, int number, int products) {
   const EpilogueList& e = p.epilogue;
-  const std::string rows = Dequantised(p.rows, Role::kA, Role::kScaleA);
-  const std::string weights = Dequantised(p.weights, Role::kW1, Role::kScaleW1);
-  std::string text =
-      Activated(e.activation(), Term(e, rows, weights, Role::kFactor1, Role::kBias1));
+  const auto name = [&](Role::Kind kind) { return NameOf({kind, number}, products); };
+  const std::string rows = number > 0 ? "c" : Dequantised(p.rows, "a", "scale_a");
+  const std::string factor = name(Role::kFactor);
+  const std::string weights = Dequantised(p.weights, name(Role::kW), name(Role::kScaleW));
+  std::string text = Activated(e.activation(), Term(e, rows, weights, factor, name(Role::kBias)));
   if (p.pair) {
-    const std::string up = Dequantised(p.weights, Role::kWUp, Role::kScaleUp);
+    const std::string up = Dequantised(p.weights, name(Role::kWUp), name(Role::kScaleUp));
     absl::StrAppend(&text, e.program() != nullptr ? ", up = (" : " * (",
-                    Term(e, rows, up, Role::kFactor1, Role::kBiasUp), ")");
+                    Term(e, rows, up, factor, name(Role::kBiasUp)), ")");
   }
-  return Formula(result, e, text);
+  return Formula(number + 1 == products ? "out" : "c", e, text);
 }
 
 // Fills in the tiles of a product with `columns` columns, and the clusters that take them.
@@ -118,14 +120,15 @@ void FillTiles(const KernelSpec& spec, const DataflowRow& row, const ProductTile
 ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   const MatrixProduct& p = spec.sequence.front();
   const int64_t rows = spec.sequence.rows();
-  const Role result = spec.sequence.size() == 2 ? Role::kC : Role::kOut;
+  const int products = spec.sequence.size();
   ProductPicture product;
-  product.formula = FirstFormula(p, result);
-  product.result = Matrix(result, rows, p.n, p.ResultBytes());
-  product.operands = {Matrix(Role::kA, rows, p.k, p.rows.bytes()), Weights(Role::kW1, p)};
+  product.formula = FormulaOf(p, 0, products);
+  product.result = Matrix(spec, products == 2 ? Role::kC : Role::kOut, rows, p.n, p.ResultBytes());
+  product.operands = {Matrix(spec, Role::kA, rows, p.k, p.rows.bytes()),
+                      Weights(spec, Role::kW, p)};
   const RoleShape stored = ShapeOf(spec.sequence, Role::kA);  // of a window: its pixels, once
   product.operands[0].bytes = stored.rows * stored.RowBytes();
-  if (p.pair) product.operands.push_back(Weights(Role::kWUp, p));
+  if (p.pair) product.operands.push_back(Weights(spec, Role::kWUp, p));
   product.operands_from = InWorkspace(spec, Role::kA) ? "L2 and HBM" : "HBM";
   product.k = p.k;
   product.width = p.Width();
@@ -137,12 +140,9 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
 ProductPicture SecondProduct(const KernelSpec& spec, const DataflowRow& row) {
   const MatrixProduct& p = spec.sequence.back();
   ProductPicture product;
-  product.formula =
-      Formula(Role::kOut, p.epilogue,
-              Term(p.epilogue, NameOf(Role::kC), Dequantised(p.weights, Role::kW2, Role::kScaleW2),
-                   Role::kFactor2, Role::kBias2));
-  product.result = Matrix(Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
-  product.operands = {Weights(Role::kW2, p)};
+  product.formula = FormulaOf(p, 1, 2);
+  product.result = Matrix(spec, Role::kOut, spec.sequence.rows(), p.n, p.ResultBytes());
+  product.operands = {Weights(spec, {Role::kW, 1}, p)};
   product.operands_from = "HBM, before c is there";
   product.k = p.k;
   product.clusters = RangesOf(spec.schedule);

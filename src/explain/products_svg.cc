@@ -110,7 +110,7 @@ double DrawProduct(const ProductsPicture& k, const ProductPicture& p, Point at, 
   const bool cut = p.row_tiles > kMostRows || p.column_tiles > kMostColumns;
   double y = tiles.Bottom() + 5;
   y += DrawLines(
-      absl::StrCat(NameOf(p.result.role), "  ", SizesText(p.result), cut ? " (first tiles)" : ""),
+      absl::StrCat(p.result.Argument(), "  ", SizesText(p.result), cut ? " (first tiles)" : ""),
       {tiles.x, y}, "strong", svg);
   for (const std::string& text : {TileText(p), WorkText(p)}) {
     y += DrawLines(text, {tiles.x, y}, "small", svg, kTiles + kHandOver - kGap);

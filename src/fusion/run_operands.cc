@@ -48,22 +48,24 @@ class Lister {
     } else {
       Result(Role::kA, segment.begin - 1);
     }
-    Read(Role::kW1, first.weights, first.weights_stride);
+    Read(Role::kW, first.weights, first.weights_stride);
     Read(Role::kWUp, first.weights_up, first.weights_up_stride);
-    Read(Role::kBias1, first.bias, 0);
+    Read(Role::kBias, first.bias, 0);
     Read(Role::kBiasUp, first.bias_up, 0);
-    Read(Role::kFactor1, first.factor, 1);
+    Read(Role::kFactor, first.factor, 1);
     Read(Role::kScaleA, first.scale_rows, RowStrideOf(segment, Role::kScaleA));
-    Read(Role::kScaleW1, first.scale_weights, RowStrideOf(segment, Role::kScaleW1));
+    Read(Role::kScaleW, first.scale_weights, RowStrideOf(segment, Role::kScaleW));
     Read(Role::kScaleUp, first.scale_up, RowStrideOf(segment, Role::kScaleUp));
     const ProductInputs& last = matched_.InputsOf(segment.end() - 1);
     if (segment.count == 2) {
-      Read(Role::kW2, last.weights, last.weights_stride);
-      Read(Role::kBias2, last.bias, 0);
-      Read(Role::kFactor2, last.factor, 1);
-      Read(Role::kScaleW2, last.scale_weights, 0);
+      Read(Role(Role::kW, 1), last.weights, last.weights_stride);
+      Read(Role(Role::kBias, 1), last.bias, 0);
+      Read(Role(Role::kFactor, 1), last.factor, 1);
+      Read(Role(Role::kScaleW, 1), last.scale_weights, 0);
     }
-    for (size_t i = 0; i < first.leaves.size(); ++i) Read(kLeafRoles[i], first.leaves[i], 0);
+    for (size_t i = 0; i < first.leaves.size(); ++i) {
+      Read({Role::kLeaf, 0, static_cast<int>(i)}, first.leaves[i], 0);
+    }
     Read(Role::kResidual, last.residual, last.residual_stride);
     Read(Role::kGivenScale, last.given_scale, 0);
     Result(Role::kOut, segment.end() - 1);

@@ -42,7 +42,7 @@ class KernelFamily {
  public:
   virtual ~KernelFamily() = default;
 
-  // ---- Describe and draw
+  // ---- Describe
   virtual absl::string_view name() const = 0;  // "product"
   // Part of digests and records: never used again for another family.
   virtual uint8_t number() const = 0;
@@ -51,12 +51,6 @@ class KernelFamily {
   // One line each: the problem and the schedule.
   virtual std::string ProblemText(const KernelSpec& spec) const = 0;
   virtual std::string ScheduleText(const KernelSpec& spec) const = 0;
-  // Lines that end: the launch and where operands lie.
-  virtual std::string LaunchText(const KernelSpec& spec) const = 0;
-
-  // The head of a drawing: "product, spatial_gate", and a sentence on how such kernels work or "".
-  virtual std::string KindText(const KernelSpec&) const { return std::string(name()); }
-  virtual std::string MethodText(const KernelSpec&) const { return ""; }
 
   // ---- What is equal
   // Whether what only this family has is equal; operator== compares the rest.

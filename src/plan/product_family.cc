@@ -43,35 +43,37 @@ absl::Status ReadLayout(ByteReader& r, RowLayout* layout) {
   return aligned > 1 ? LostCode("alignment") : absl::OkStatus();
 }
 
-absl::Status Refuse(Role role, absl::string_view field, int64_t value, absl::string_view bound) {
+absl::Status Refuse(const std::string& operand, absl::string_view field, int64_t value,
+                    absl::string_view bound) {
   return absl::InvalidArgumentError(
-      absl::StrCat("operand ", NameOf(role), ": ", field, " ", value, " ", bound));
+      absl::StrCat("operand ", operand, ": ", field, " ", value, " ", bound));
 }
 
 bool IsScale(Role role) {
-  return role == Role::kScaleA || role == Role::kScaleW1 || role == Role::kScaleUp ||
-         role == Role::kScaleW2 || role == Role::kScaleOut;
+  return role == Role::kScaleA || role.kind == Role::kScaleW || role == Role::kScaleUp ||
+         role == Role::kScaleOut;
 }
 
 absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
   const RoleShape shape = ShapeOf(sequence, operand.role);
+  const std::string name = NameOf(operand.role, sequence.size());
   const bool matrix = shape.rows > 0;
   if (IsScale(operand.role) && operand.row_stride != ScaleRowStride(sequence, operand.role)) {
-    return Refuse(operand.role, "row stride", operand.row_stride,
+    return Refuse(name, "row stride", operand.row_stride,
                   absl::StrCat("is not ", ScaleRowStride(sequence, operand.role)));
   }
   if (matrix && !IsScale(operand.role) && operand.row_stride < shape.columns) {
-    return Refuse(operand.role, "row stride", operand.row_stride,
+    return Refuse(name, "row stride", operand.row_stride,
                   absl::StrCat("is below its ", shape.columns, " columns"));
   }
-  const bool factor = operand.role == Role::kFactor1 || operand.role == Role::kFactor2;
+  const bool factor = operand.role.kind == Role::kFactor;
   if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
-    return Refuse(operand.role, "row stride", operand.row_stride,
+    return Refuse(name, "row stride", operand.row_stride,
                   absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));
   }
   const auto size = static_cast<uint64_t>(SizeOf(shape.element));
   if (operand.offset_bytes % size != 0) {
-    return Refuse(operand.role, "offset", static_cast<int64_t>(operand.offset_bytes),
+    return Refuse(name, "offset", static_cast<int64_t>(operand.offset_bytes),
                   absl::StrCat("is not a multiple of ", size));
   }
   return absl::OkStatus();
@@ -84,20 +86,13 @@ absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
   }
   for (Role role : ParametersOf(code.product).pointers) {
     if (FindOperand(spec.operands, role) != nullptr) continue;
-    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel has no operand ", NameOf(role, spec.sequence.size())));
   }
   for (const OperandBinding& operand : spec.operands) {
     SINTER_RETURN_IF_ERROR(CheckOperand(spec.sequence, operand));
   }
   return absl::OkStatus();
-}
-
-std::string BindingText(const OperandBinding& b) {
-  std::string text(NameOf(b.role));
-  absl::StrAppend(&text, "=", b.buffer == kWorkspaceBuffer ? "ws" : absl::StrCat("#", b.buffer));
-  if (b.offset_bytes > 0) absl::StrAppend(&text, "+", b.offset_bytes);
-  if (b.row_stride > 0) absl::StrAppend(&text, "/", b.row_stride);
-  return text;
 }
 
 bool IsResult(Role role) { return role == Role::kOut || role == Role::kScaleOut; }
@@ -119,27 +114,6 @@ std::string ProductKernels::ProblemText(const KernelSpec& spec) const {
   return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
 }
 
-std::string ProductKernels::LaunchText(const KernelSpec& spec) const {
-  const Schedule& s = spec.schedule;
-  const ScheduleSizes z = SizesOf(spec.sequence, s);
-  const std::string clusters =
-      s.cluster > 1
-          ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
-          : "";
-  return absl::StrFormat(
-      "  launch     %s%s, shared memory %s (%s of %s), accumulators %d\n"
-      "  operands   %s\n",
-      Counted(s.grid, "block"), clusters, SizeText(static_cast<double>(z.shared_bytes)),
-      Counted(s.stages, "stage"), SizeText(static_cast<double>(z.stage_bytes)), z.accumulators,
-      absl::StrJoin(spec.operands, " ", [](std::string* s, const OperandBinding& b) {
-        absl::StrAppend(s, BindingText(b));
-      }));
-}
-
-std::string ProductKernels::KindText(const KernelSpec& spec) const {
-  return absl::StrCat(name(), ", ", NameOf(spec.schedule.dataflow));
-}
-
 bool ProductKernels::Equal(const KernelSpec& a, const KernelSpec& b) const {
   return std::tie(a.sequence, a.schedule, a.operands, a.constant_weights) ==
          std::tie(b.sequence, b.schedule, b.operands, b.constant_weights);
@@ -152,7 +126,7 @@ void ProductKernels::WriteExecuted(const KernelSpec& spec, ByteWriter& w) const 
   w.U8(spec.constant_rows);
   w.U64(spec.operands.size());
   for (const OperandBinding& operand : spec.operands) {
-    w.U32(static_cast<uint32_t>(operand.role));
+    w.U32(operand.role.Number());
     w.I64(operand.buffer);
     w.U64(operand.offset_bytes);
     w.I64(operand.row_stride);
@@ -163,7 +137,7 @@ void ProductKernels::WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const
   w.Bytes(spec.sequence.Canonical());
   w.U8(spec.constant_weights);
   for (const OperandBinding& operand : spec.operands) {
-    w.U32(static_cast<uint32_t>(operand.role));
+    w.U32(operand.role.Number());
     w.I64(operand.row_stride);
     w.U64(operand.offset_bytes % kVectorBytes);
     w.U8(operand.buffer == kWorkspaceBuffer);

@@ -32,11 +32,6 @@ bool TakesAnyRow(const Chain& body) {
   });
 }
 
-std::string BufferText(const StitchOperand& operand) {
-  if (operand.buffer == kWorkspaceBuffer) return absl::StrCat("ws+", operand.offset_bytes);
-  return absl::StrCat("#", operand.buffer);
-}
-
 }  // namespace
 
 const KernelFamily& StitchFamily() {
@@ -51,21 +46,6 @@ StitchBinding StitchBindingOf(const KernelSpec& spec) {
 }
 
 // "  reads #0 bf16[M,4096] ..", "  writes ..": one line each, for any number of operands.
-std::string StitchKernels::LaunchText(const KernelSpec& spec) const {
-  const StitchSpec& stitch = *spec.stitch;
-  std::vector<std::string> reads, writes;
-  const int inputs = stitch.body.num_inputs();
-  for (size_t i = 0; i < stitch.operands.size(); i++) {
-    const int n = static_cast<int>(i);
-    const TensorType& type =
-        n < inputs ? stitch.body.input_op(n).type : stitch.body.output_type(n - inputs);
-    (n < inputs ? reads : writes)
-        .push_back(absl::StrCat(BufferText(stitch.operands[i]), " ", sinter::ToString(type)));
-  }
-  return absl::StrCat("  reads      ", absl::StrJoin(reads, ", "), "\n  writes     ",
-                      absl::StrJoin(writes, ", "), "\n");
-}
-
 bool StitchKernels::Equal(const KernelSpec& a, const KernelSpec& b) const {
   if (a.stitch == nullptr || b.stitch == nullptr) return a.stitch == b.stitch;
   return *a.stitch == *b.stitch;

@@ -28,7 +28,6 @@ class StitchKernels : public KernelFamily {
   std::string ScheduleText(const KernelSpec& spec) const override {
     return spec.stitch->ScheduleText();
   }
-  std::string LaunchText(const KernelSpec& spec) const override;
 
   bool Equal(const KernelSpec& a, const KernelSpec& b) const override;
   std::string ScheduleBytes(const KernelSpec& spec) const override {

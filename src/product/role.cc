@@ -2,17 +2,33 @@
 
 #include <tuple>
 
-namespace sinter {
+#include "absl/strings/str_cat.h"
 
-absl::string_view NameOf(Role role) {
-  constexpr absl::string_view kNames[] = {
-      "a",           "w1",      "w_up",     "bias1",    "bias_up",   "w2",
-      "bias2",       "out",     "c",        "residual", "factor1",   "factor2",
-      "partial_out", "scale_a", "scale_w1", "scale_up", "scale_out", "given_scale",
-      "scale_w2",    "leaf1",   "leaf2",    "leaf3",    "leaf4"};
-  const auto index = static_cast<size_t>(role);
-  return index < static_cast<size_t>(Role::kCount) ? kNames[index] : "invalid";
+namespace sinter {
+namespace {
+
+const char* BareName(Role::Kind kind) {
+  constexpr const char* kNames[] = {
+      "w", "w_up",    "bias",     "bias_up", "factor",    "scale_w",     "scale_up", "leaf",
+      "a", "scale_a", "residual", "out",     "scale_out", "given_scale", "c",        "partial_out"};
+  return kNames[kind];
 }
+
+// Of a gate-up pair a kernel has one.
+bool IsNumbered(Role::Kind kind) {
+  return kind < Role::kA && kind != Role::kWUp && kind != Role::kBiasUp && kind != Role::kScaleUp;
+}
+
+}  // namespace
+
+std::string NameOf(Role role, int products) {
+  std::string name = BareName(role.kind);
+  if (role.kind == Role::kLeaf) absl::StrAppend(&name, role.leaf + 1, products > 1 ? "_" : "");
+  if (products > 1 && IsNumbered(role.kind)) absl::StrAppend(&name, role.product + 1);
+  return name;
+}
+
+std::string FieldOf(Role role) { return NameOf(role, role.kind == Role::kLeaf ? 1 : 2); }
 
 bool OperandBinding::operator==(const OperandBinding& o) const {
   return std::tie(role, buffer, offset_bytes, row_stride) ==

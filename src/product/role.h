@@ -4,41 +4,54 @@
 #define SINTER_SRC_PRODUCT_ROLE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
-
-#include "absl/strings/string_view.h"
 
 namespace sinter {
 
-// What a kernel argument is to the device library.
-enum class Role : uint8_t {
-  kA = 0,
-  kW1 = 1,
-  kWUp = 2,
-  kBias1 = 3,
-  kBiasUp = 4,
-  kW2 = 5,
-  kBias2 = 6,
-  kOut = 7,
-  kC = 8,
-  kResidual = 9,
-  kFactor1 = 10,
-  kFactor2 = 11,
-  kPartialOut = 12,  // f32 partial sums of out, where several clusters share a row tile
-  kScaleA = 13,
-  kScaleW1 = 14,
-  kScaleUp = 15,
-  kScaleOut = 16,    // of 128 columns of a row of out, which is codes
-  kGivenScale = 17,  // the same of all of out
-  kScaleW2 = 18,
-  kLeaf1 = 19,  // vectors of columns that a program reads
-  kLeaf2 = 20,
-  kLeaf3 = 21,
-  kLeaf4 = 22,
-  kCount
+// An operand or a leaf of one of a kernel's products, or a result.
+struct Role {
+  enum Kind : uint8_t {
+    // Each product has its own.
+    kW,
+    kWUp,  // of a gate-up pair
+    kBias,
+    kBiasUp,
+    kFactor,  // a number of each row
+    kScaleW,  // of the weights
+    kScaleUp,
+    kLeaf,  // a vector of columns that its program reads
+    // The kernel has one.
+    kA,
+    kScaleA,
+    kResidual,  // a matrix of the result's extents
+    kOut,
+    kScaleOut,    // of 128 columns of a row of out, which is codes
+    kGivenScale,  // the same of all of out
+    kC,
+    kPartialOut,  // f32 partial sums of out, where several clusters share a row tile
+  };
+
+  constexpr Role() = default;
+  constexpr Role(Kind kind, int product = 0, int leaf = 0)  // NOLINT: a kind is a role
+      : kind(kind), product(static_cast<uint8_t>(product)), leaf(static_cast<uint8_t>(leaf)) {}
+
+  Kind kind = kA;
+  uint8_t product = 0;  // of the kernel; 0 for what the kernel has one of
+  uint8_t leaf = 0;     // of kLeaf: its number among the program's
+
+  constexpr bool operator==(const Role& o) const {
+    return kind == o.kind && product == o.product && leaf == o.leaf;
+  }
+  constexpr bool operator!=(const Role& o) const { return !(*this == o); }
+  // One number for each role, for keys in memory.
+  uint32_t Number() const { return kind | uint32_t{product} << 8 | uint32_t{leaf} << 16; }
 };
-absl::string_view NameOf(Role role);
-inline constexpr Role kLeafRoles[] = {Role::kLeaf1, Role::kLeaf2, Role::kLeaf3, Role::kLeaf4};
+
+// "a", "c", "w2", "leaf1": what each of `products` has is numbered where they are several.
+std::string NameOf(Role role, int products);
+// As the device library's Arguments name it: numbered in every kernel, but what up has.
+std::string FieldOf(Role role);
 
 // Where a kernel finds an argument: a plan buffer (inputs then outputs in canonical order,
 // kWorkspaceBuffer for c and partial_out) and an offset.

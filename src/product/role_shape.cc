@@ -66,7 +66,7 @@ RoleShape RowsShape(const ProductSequence& sequence) {
 
 int64_t ScaleRowStride(const ProductSequence& sequence, Role role) {
   const RoleShape shape = ShapeOf(sequence, role);
-  const MatrixProduct& p = sequence.front();
+  const MatrixProduct& p = sequence[role.product];
   const Scales& scales = role == Role::kScaleA ? p.rows.scales : p.weights.scales;
   if (shape.rows == 0) return 0;
   return role != Role::kScaleOut && scales.strided() ? scales.row_stride : shape.columns;
@@ -74,48 +74,37 @@ int64_t ScaleRowStride(const ProductSequence& sequence, Role role) {
 
 RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
   const MatrixProduct &first = sequence.front(), &last = sequence.back();
+  const MatrixProduct& own = sequence[role.product];
   const int64_t rows = sequence.rows(), per_m = sequence.rows_per_m;
-  switch (role) {
+  switch (role.kind) {
+    case Role::kW:
+    case Role::kWUp:
+      return WeightShape(own);
+    case Role::kBias:
+    case Role::kBiasUp:
+      return {0, own.n, false, ElementAt(own, EpilogueOp::kBias)};
+    case Role::kFactor:
+      return {rows, 1, true, FactorElement(own), per_m};
+    case Role::kScaleW:
+    case Role::kScaleUp:
+      return WeightScaleShape(own);
+    case Role::kLeaf:
+      return LeafShape(own, role.leaf);
     case Role::kA:
       return RowsShape(sequence);
+    case Role::kScaleA:
+      return RowScaleShape(sequence);
     case Role::kC:
       return {rows, first.n, true, first.result, per_m};
     case Role::kOut:
       return {rows, last.n, true, last.result, per_m};
     case Role::kResidual:
       return {rows, last.n, true, ElementAt(last, EpilogueOp::kResidual), per_m};
-    case Role::kFactor1:
-      return {rows, 1, true, FactorElement(first), per_m};
-    case Role::kFactor2:
-      return {rows, 1, true, ElementAt(last, EpilogueOp::kFactor), per_m};
-    case Role::kW1:
-    case Role::kWUp:
-      return WeightShape(first);
-    case Role::kW2:
-      return WeightShape(last);
-    case Role::kBias1:
-    case Role::kBiasUp:
-      return {0, first.n, false, ElementAt(first, EpilogueOp::kBias)};
-    case Role::kScaleA:
-      return RowScaleShape(sequence);
-    case Role::kScaleW1:
-    case Role::kScaleUp:
-      return WeightScaleShape(first);
-    case Role::kScaleW2:
-      return WeightScaleShape(last);
     case Role::kScaleOut:
       return {rows, last.n / kScaleBlock, true, DType::kF32, per_m};
     case Role::kGivenScale:
       return {0, 1, false, DType::kF32};
-    case Role::kBias2:
-      return {0, last.n, false, ElementAt(last, EpilogueOp::kBias)};
-    case Role::kLeaf1:
-    case Role::kLeaf2:
-    case Role::kLeaf3:
-    case Role::kLeaf4:
-      return LeafShape(first, static_cast<size_t>(role) - static_cast<size_t>(Role::kLeaf1));
     case Role::kPartialOut:
-    case Role::kCount:
       break;
   }
   return {};

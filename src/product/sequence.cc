@@ -137,12 +137,15 @@ bool MatrixProduct::operator==(const MatrixProduct& o) const {
          std::tie(o.n, o.k, o.pair, o.rows, o.weights, o.epilogue, o.result, o.accumulate);
 }
 
+int MatrixProduct::Leaves() const {
+  const EpilogueProgram* program = epilogue.program();
+  return program == nullptr ? 0 : static_cast<int>(program->InputsOf(LeafKind::kColumn).size());
+}
+
 int MatrixProduct::ColumnTerms() const {
   const int of_each =
       (weights.scales.kind == ScaleKind::kVector ? 1 : 0) + (epilogue.has_bias() ? 1 : 0);
-  const EpilogueProgram* program = epilogue.program();
-  const size_t leaves = program == nullptr ? 0 : program->InputsOf(LeafKind::kColumn).size();
-  return Width() * of_each + static_cast<int>(leaves);
+  return Width() * of_each + Leaves();
 }
 
 ElementRow ElementOf(const MatrixProduct& product) {

@@ -60,6 +60,7 @@ struct MatrixProduct {
   bool HasColumnFactors() const {
     return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
   }
+  int Leaves() const;  // vectors of columns that the program reads
   // Vectors of columns that the epilogue reads: scales, biases, a program's leaves.
   int ColumnTerms() const;
   // Whether sums over 128 of K have scales of their own.

@@ -212,7 +212,7 @@ absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const Produc
       static_cast<uint32_t>(ProductStandIns()[static_cast<size_t>(index)].shared_bytes);
   const MatrixProduct& p = code.sequence.front();
   // What the kernel lacks is never read; its pointer is the result's.
-  for (Role role : {Role::kBias1, Role::kBiasUp, Role::kResidual, Role::kFactor1, Role::kOut}) {
+  for (Role role : {Role::kBias, Role::kBiasUp, Role::kResidual, Role::kFactor, Role::kOut}) {
     const bool there = FindOperand(binding.operands, role) != nullptr;
     SINTER_ASSIGN_OR_RETURN(ArgSlot slot, ProductPointer(code, binding, there ? role : Role::kOut));
     recipe.args.push_back(slot);

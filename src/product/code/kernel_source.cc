@@ -106,7 +106,7 @@ const char* StoredType(DType element) {
 // Of both products' biases.
 DType BiasElement(const ProductSequence& p) {
   const bool second = !p.front().epilogue.has_bias() && IsBiased2(p);
-  return ShapeOf(p, second ? Role::kBias2 : Role::kBias1).element;
+  return ShapeOf(p, second ? Role(Role::kBias, 1) : Role::kBias).element;
 }
 
 // "Relu", or the first product's program.
@@ -155,7 +155,7 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
 }
 
 // Of a tensor map. C has a pointer too.
-absl::string_view MapName(Role role) { return role == Role::kC ? "c_map" : NameOf(role); }
+std::string MapName(Role role) { return role == Role::kC ? "c_map" : FieldOf(role); }
 
 std::string ResidualType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
@@ -267,14 +267,13 @@ std::string PointerType(const ProductCode& code, Role role) {
 }
 
 // The field of Arguments that a pointer is put into: a scale of whole rows is their factor.
-absl::string_view FieldOf(const ProductCode& code, Role role) {
+std::string FieldOf(const ProductCode& code, Role role) {
   const bool blocks = code.sequence.front().rows.scales.kind == ScaleKind::kBlock;
-  return NameOf(role == Role::kScaleA && !blocks ? Role::kFactor1 : role);
+  return FieldOf(role == Role::kScaleA && !blocks ? Role::kFactor : role);
 }
 
 bool IsLeaf(Role role) {
-  return role == Role::kBias1 || role == Role::kBiasUp ||
-         std::find(std::begin(kLeafRoles), std::end(kLeafRoles), role) != std::end(kLeafRoles);
+  return role == Role::kBias || role == Role::kBiasUp || role.kind == Role::kLeaf;
 }
 
 std::string EntryText(const ProductCode& code, const ProgramSource& program) {
@@ -286,12 +285,12 @@ std::string EntryText(const ProductCode& code, const ProgramSource& program) {
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
-    list.push_back(absl::StrCat(PointerType(code, role), NameOf(role)));
+    list.push_back(absl::StrCat(PointerType(code, role), FieldOf(role)));
     if (program.leaves && IsLeaf(role)) {
-      leaves.emplace_back(NameOf(role));
+      leaves.push_back(FieldOf(role));
       continue;
     }
-    fill.push_back(absl::StrCat("  args.", FieldOf(code, role), " = ", NameOf(role), ";\n"));
+    fill.push_back(absl::StrCat("  args.", FieldOf(code, role), " = ", FieldOf(role), ";\n"));
   }
   if (program.leaves) {
     fill.push_back(absl::StrCat("  const Program::Leaves leaves = {", absl::StrJoin(leaves, ", "),
@@ -338,27 +337,25 @@ KernelParameters ParametersOf(const ProductCode& code) {
   const ProductSequence& p = code.sequence;
   const bool writes_c = WritesC(code.schedule);
   KernelParameters list;
-  list.maps = {Role::kA, Role::kW1};
+  list.maps = {Role::kA, Role::kW};
   const EpilogueList &first = p.front().epilogue, &last = p.back().epilogue;
   const bool two = p.size() == 2;
   if (p.front().pair) list.maps.push_back(Role::kWUp);
   if (writes_c) list.maps.push_back(Role::kC);
-  if (two) list.maps.push_back(Role::kW2);
-  if (first.has_bias()) list.pointers.push_back(Role::kBias1);
+  if (two) list.maps.push_back(Role(Role::kW, 1));
+  if (first.has_bias()) list.pointers.push_back(Role::kBias);
   if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
-  if (IsBiased2(p)) list.pointers.push_back(Role::kBias2);
+  if (IsBiased2(p)) list.pointers.push_back(Role(Role::kBias, 1));
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
-  if (first.has_factor() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor1);
-  if (two && last.has_factor()) list.pointers.push_back(Role::kFactor2);
+  if (first.has_factor() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor);
+  if (two && last.has_factor()) list.pointers.push_back(Role(Role::kFactor, 1));
   if (Has(p.front().rows.scales)) list.pointers.push_back(Role::kScaleA);
   if (Has(p.front().weights.scales)) {
-    list.pointers.push_back(Role::kScaleW1);
+    list.pointers.push_back(Role::kScaleW);
     if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
   }
-  if (two && Has(p.back().weights.scales)) list.pointers.push_back(Role::kScaleW2);
-  const size_t leaves =
-      first.program() == nullptr ? 0 : first.program()->InputsOf(LeafKind::kColumn).size();
-  list.pointers.insert(list.pointers.end(), kLeafRoles, kLeafRoles + leaves);
+  if (two && Has(p.back().weights.scales)) list.pointers.push_back(Role(Role::kScaleW, 1));
+  for (int i = 0; i < p.front().Leaves(); ++i) list.pointers.emplace_back(Role::kLeaf, 0, i);
   const QuantizeRule* codes = last.quantize();
   if (codes != nullptr && codes->columns == 0) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);

@@ -22,17 +22,16 @@ uint32_t WeightBox(const ProductCode& code, const ProductTile& tile, Share share
 
 uint32_t BoxRows(const ProductCode& code, Role role) {
   const Schedule& s = code.schedule;
-  switch (role) {
+  switch (role.kind) {
     case Role::kA: {
       const int lanes = RowOf(s).resident_bytes != nullptr ? s.warpgroups_m : 1;
       return static_cast<uint32_t>(s.block_m / TilesN(s.share) / lanes);
     }
     case Role::kC:
       return static_cast<uint32_t>(s.block_m / TilesN(s.second_share));
-    case Role::kW2:
-      return WeightBox(code, s.second, s.second_share);
     default:
-      return WeightBox(code, s.first, s.share);
+      return role.product == 1 ? WeightBox(code, s.second, s.second_share)
+                               : WeightBox(code, s.first, s.share);
   }
 }
 
@@ -75,17 +74,23 @@ void CountTaps(const PixelWindow& window, Layout layout, TensorMapTemplate* map)
   }
 }
 
+absl::StatusOr<const OperandBinding*> Bound(const ProductCode& code, const ProductBinding& binding,
+                                            Role role) {
+  const OperandBinding* operand = FindOperand(binding.operands, role);
+  if (operand != nullptr) return operand;
+  return absl::InvalidArgumentError(
+      absl::StrCat("kernel has no operand ", NameOf(role, code.sequence.size())));
+}
+
 absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBinding& binding,
                                         Role role) {
-  const OperandBinding* operand = FindOperand(binding.operands, role);
-  if (operand == nullptr)
-    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  SINTER_ASSIGN_OR_RETURN(const OperandBinding* operand, Bound(code, binding, role));
   const RoleShape shape = ShapeOf(code.sequence, role);
   const auto stride = static_cast<uint64_t>(operand->row_stride * SizeOf(shape.element));
   if (stride % kMapAlignment != 0 || operand->offset_bytes % kMapAlignment != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("operand ", NameOf(role), ": row stride of ", stride, " bytes and offset ",
-                     operand->offset_bytes, " must be multiples of ", kMapAlignment));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "operand ", NameOf(role, code.sequence.size()), ": row stride of ", stride,
+        " bytes and offset ", operand->offset_bytes, " must be multiples of ", kMapAlignment));
   }
   TensorMapTemplate map;
   map.buffer = operand->buffer;
@@ -100,7 +105,7 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   if (rows.source != Source::kWindow) return map;
   if (role == Role::kA) WalkPixels(rows.window, binding, &map);
   const bool padded = rows.window.StagedTap() != rows.window.channels;
-  if (role == Role::kW1 && padded) CountTaps(rows.window, code.sequence.layout(), &map);
+  if (role == Role::kW && padded) CountTaps(rows.window, code.sequence.layout(), &map);
   return map;
 }
 
@@ -116,9 +121,7 @@ ArgSlot Slot(ArgKind kind, int index, uint64_t offset) {
 
 absl::StatusOr<ArgSlot> ProductPointer(const ProductCode& code, const ProductBinding& binding,
                                        Role role) {
-  const OperandBinding* operand = FindOperand(binding.operands, role);
-  if (operand == nullptr)
-    return absl::InvalidArgumentError(absl::StrCat("kernel has no operand ", NameOf(role)));
+  SINTER_ASSIGN_OR_RETURN(const OperandBinding* operand, Bound(code, binding, role));
   ArgSlot slot;
   slot.kind = ArgKind::kPointer;
   slot.index = operand->buffer;

@@ -99,7 +99,7 @@ LaunchRecipe RecipeOf() {
   const PixelWindow w = F::window();
   binding.operands = {
       {Role::kA, 0, 0, w.channels},
-      {Role::kW1, 1, 0, code.sequence.layout() == Layout::kIO ? code.sequence[0].n : F::kColumns},
+      {Role::kW, 1, 0, code.sequence.layout() == Layout::kIO ? code.sequence[0].n : F::kColumns},
       {Role::kOut, 2, 0, code.sequence[0].n}};
   binding.rows = F::kRows;
   binding.rows_per_m = code.sequence.rows_per_m;

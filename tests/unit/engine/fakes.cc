@@ -57,8 +57,8 @@ Plan Fused(int64_t bucket, const Schedule& schedule, double us) {
   plan.bucket = bucket;
   PlannedKernel kernel = Kernel(ProblemFor(bucket), schedule, us);
   Bind(kernel, Role::kA, 0, kK);
-  Bind(kernel, Role::kW1, 1, kK);
-  Bind(kernel, Role::kW2, 2, kN);
+  Bind(kernel, Role::kW, 1, kK);
+  Bind(kernel, Role(Role::kW, 1), 2, kN);
   Bind(kernel, Role::kOut, 3, kL);
   if (WritesC(schedule)) {
     Bind(kernel, Role::kC, kWorkspaceBuffer, kN);
@@ -105,11 +105,11 @@ Plan Unfused(int64_t bucket, std::pair<int, int> stages, double us, int split) {
   const ProductSequence chain = ProblemFor(bucket);
   PlannedKernel one = Kernel(FirstOf(chain), first, us / 2);
   Bind(one, Role::kA, 0, kK);
-  Bind(one, Role::kW1, 1, kK);
+  Bind(one, Role::kW, 1, kK);
   Bind(one, Role::kOut, kWorkspaceBuffer, kN);
   PlannedKernel two = Kernel(SecondOf(chain), second, us / 2);
   Bind(two, Role::kA, kWorkspaceBuffer, kN);
-  Bind(two, Role::kW1, 2, kN);
+  Bind(two, Role::kW, 2, kN);
   Bind(two, Role::kOut, 3, kL);
   plan.kernels = {one, two};
   return plan;

@@ -61,7 +61,7 @@ class SpecRun {
     const OperandBinding* kept = Find(Role::kC);
     const int64_t n = p_.front().n, k = p_.front().k, l = p_.back().n;
     std::vector<uint16_t> c(static_cast<size_t>(m_ * n));
-    Multiply(At(Role::kA), StrideOf(Role::kA), k, n, Role::kW1, Role::kBias1, c.data(), n);
+    Multiply(At(Role::kA), StrideOf(Role::kA), k, n, Role::kW, Role::kBias, c.data(), n);
     if (p_.size() == 1) return Store(c.data(), n);
     const uint16_t* rows = c.data();
     if (kept != nullptr) {
@@ -69,7 +69,7 @@ class SpecRun {
       rows = At(Role::kC);
     }
     std::vector<uint16_t> e(static_cast<size_t>(m_ * l));
-    Multiply(rows, n, n, l, Role::kW2, Role::kBias2, e.data(), l);
+    Multiply(rows, n, n, l, Role(Role::kW, 1), Role(Role::kBias, 1), e.data(), l);
     Store(e.data(), l);
   }
 
@@ -90,21 +90,21 @@ class SpecRun {
 
   // What the product of `weight` is multiplied by in row `r`.
   double Scale(Role weight, int64_t r) const {
-    const bool second = weight == Role::kW2;
+    const bool second = weight == Role(Role::kW, 1);
     const MatrixProduct& product = second ? p_.back() : p_.front();
     const double constant = product.epilogue.scale();
     const RowFactor factor = FactorOf(product);
     if (factor == RowFactor::kNone) return constant;
-    const uint16_t* factors = At(second ? Role::kFactor2 : Role::kFactor1);
+    const uint16_t* factors = At(second ? Role(Role::kFactor, 1) : Role::kFactor);
     if (factor == RowFactor::kElement) return constant * Read(p_.element(), factors + r);
     return constant * reinterpret_cast<const float*>(factors)[r];
   }
 
   // What the product of `weight` is multiplied by in a column.
   double ColumnScale(Role weight, int64_t column) const {
-    const Role role = weight == Role::kW2    ? Role::kScaleW2
-                      : weight == Role::kWUp ? Role::kScaleUp
-                                             : Role::kScaleW1;
+    const Role role = weight == Role(Role::kW, 1) ? Role(Role::kScaleW, 1)
+                      : weight == Role::kWUp      ? Role::kScaleUp
+                                                  : Role::kScaleW;
     const uint16_t* scales = At(role);
     if (scales == nullptr) return 1;
     const DType element = ShapeOf(p_, role).element;
@@ -128,7 +128,7 @@ class SpecRun {
 
   void Multiply(const uint16_t* rows, int64_t stride, int64_t k, int64_t n, Role weight, Role bias,
                 uint16_t* out, int64_t out_stride) const {
-    const bool first = weight == Role::kW1;
+    const bool first = weight == Role::kW;
     for (int64_t r = 0; r < m_; ++r) {
       for (int64_t column = 0; column < n; ++column) {
         const double scale = Scale(weight, r);

@@ -57,7 +57,7 @@ TEST(Picture, AResidualIsAddedToTheLastProduct) {
   EXPECT_EQ(chain.products[1].formula, "out = round(c w2) + residual");
   const ProductSequence one = SecondOf(p);
   const KernelSpec spec = SampleSpec(one, SampleSchedule(one, Dataflow::kProduct));
-  EXPECT_EQ(PictureOf(spec).products[0].formula, "out = round(a w1) + residual");
+  EXPECT_EQ(PictureOf(spec).products[0].formula, "out = round(a w) + residual");
 }
 
 TEST(Picture, ScalingsStandBeforeTheirProducts) {
@@ -76,18 +76,18 @@ TEST(Picture, ANormOfTheRowsIsSpelledOut) {
   SetNorm(&p, 0, 0.5f);
   KernelSpec spec = SampleSpec(p, Dataflow::kProduct);
   EXPECT_EQ(PictureOf(spec).products[0].formula,
-            "out = silu(rsqrt(mean(a^2) + 0.5) (a w1)) * (rsqrt(mean(a^2) + 0.5) (a w_up))");
+            "out = silu(rsqrt(mean(a^2) + 0.5) (a w)) * (rsqrt(mean(a^2) + 0.5) (a w_up))");
 }
 
 TEST(Picture, AProductOfAChainHasTheNamesOfItsOperands) {
   KernelSpec first = SampleSpec(SampleG7(), Dataflow::kProduct);
   first.operands.back().buffer = kWorkspaceBuffer;  // its output
-  EXPECT_EQ(PictureOf(first).products[0].formula, "out = relu(a w1)");
+  EXPECT_EQ(PictureOf(first).products[0].formula, "out = relu(a w)");
   EXPECT_EQ(PictureOf(first).result_to, "L2");
   KernelSpec second =
       SampleSpec(SecondOf(SampleG7()), SampleSchedule(SampleG7(), Dataflow::kProduct));
   second.operands.front().buffer = kWorkspaceBuffer;  // its rows
-  EXPECT_EQ(PictureOf(second).products[0].formula, "out = a w1");
+  EXPECT_EQ(PictureOf(second).products[0].formula, "out = a w");
   EXPECT_EQ(PictureOf(second).products[0].operands_from, "L2 and HBM");
 }
 

@@ -80,17 +80,17 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   const KernelSpec& fused = Named(plans, "fused")->kernels[0].spec;
   ASSERT_EQ(chain.num_inputs(), 7);
   int seen = 0;
-  for (Role role :
-       {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kW2, Role::kBias2}) {
+  for (Role role : std::vector<Role>{Role::kA, Role::kW, Role::kWUp, Role::kBias, Role::kBiasUp,
+                                     Role(Role::kW, 1), Role(Role::kBias, 1)}) {
     const OperandBinding* b = Find(fused, role);
-    ASSERT_NE(b, nullptr) << NameOf(role);
+    ASSERT_NE(b, nullptr) << FieldOf(role);
     seen |= 1 << b->buffer;
   }
   EXPECT_EQ(seen, 0x7f) << "each input once";
   EXPECT_EQ(Find(fused, Role::kA)->row_stride, 1024);
   EXPECT_EQ(Find(fused, Role::kWUp)->row_stride, 1024);
-  EXPECT_EQ(Find(fused, Role::kW2)->row_stride, 3072);
-  EXPECT_EQ(Find(fused, Role::kBias2)->row_stride, 0);
+  EXPECT_EQ(Find(fused, Role(Role::kW, 1))->row_stride, 3072);
+  EXPECT_EQ(Find(fused, Role(Role::kBias, 1))->row_stride, 0);
   EXPECT_EQ(Find(fused, Role::kOut)->buffer, 7);
   EXPECT_EQ(Find(fused, Role::kOut)->row_stride, 768);
 
@@ -100,8 +100,8 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   EXPECT_EQ(Find(one, Role::kOut)->buffer, kWorkspaceBuffer);
   EXPECT_TRUE(Find(two, Role::kA)->offset_bytes == Find(one, Role::kOut)->offset_bytes);
   EXPECT_EQ(Find(two, Role::kA)->row_stride, 3072);
-  EXPECT_EQ(Find(two, Role::kW1)->buffer, Find(fused, Role::kW2)->buffer);
-  EXPECT_EQ(Find(two, Role::kBias1)->buffer, Find(fused, Role::kBias2)->buffer);
+  EXPECT_EQ(Find(two, Role::kW)->buffer, Find(fused, Role(Role::kW, 1))->buffer);
+  EXPECT_EQ(Find(two, Role::kBias)->buffer, Find(fused, Role(Role::kBias, 1))->buffer);
   EXPECT_TRUE(two.sequence[0].epilogue.has_bias());
   EXPECT_EQ(Find(two, Role::kOut)->buffer, 7);
   EXPECT_GE(Find(one, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);

@@ -69,7 +69,7 @@ Range RangeOf(const KernelSpec& spec, const OperandBinding& b) {
   }
   const int64_t columns =
       b.role == Role::kA ? p[0].k : (b.role == Role::kOut && p.size() == 2 ? p[1].n : p[0].n);
-  EXPECT_EQ(b.row_stride, columns) << NameOf(b.role);
+  EXPECT_EQ(b.row_stride, columns) << FieldOf(b.role);
   return {b.offset_bytes,
           b.offset_bytes + static_cast<uint64_t>(p.m * columns * SizeOf(p.element()))};
 }
@@ -84,7 +84,7 @@ void ExpectApart(const Plan& plan, const KernelSpec& spec) {
     EXPECT_LE(range.end, plan.workspace_bytes);
     EXPECT_EQ(range.begin % 1024, 0u);
     for (const Range& other : ranges) {
-      EXPECT_TRUE(range.end <= other.begin || other.end <= range.begin) << NameOf(b.role);
+      EXPECT_TRUE(range.end <= other.begin || other.end <= range.begin) << FieldOf(b.role);
     }
     ranges.push_back(range);
   }

@@ -60,7 +60,7 @@ std::string NarrowRead(const Plan& plan) {
         continue;
       }
       if (IsNarrower(ShapeOf(spec.sequence, b.role).element, DType::kF32)) {
-        return absl::StrCat("kernel ", k, " reads a ", NameOf(b.role), " of 16 bits");
+        return absl::StrCat("kernel ", k, " reads a ", FieldOf(b.role), " of 16 bits");
       }
     }
   }

@@ -105,16 +105,18 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
        "schedule: second.split_k 2"},
       {"no out", product, [](KernelSpec* s) { Drop(s, Role::kOut); }, "no operand out"},
       {"no rows", product, [](KernelSpec* s) { Drop(s, Role::kA); }, "no operand a"},
-      {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW1); }, "no operand w1"},
+      {"no weights", grid, [](KernelSpec* s) { Drop(s, Role::kW); }, "no operand w1"},
       {"no up", grid, [](KernelSpec* s) { Drop(s, Role::kWUp); }, "no operand w_up"},
-      {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role::kW2); }, "no operand w2"},
-      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kBias1); }, "no operand bias1"},
+      {"no second weights", cluster, [](KernelSpec* s) { Drop(s, Role(Role::kW, 1)); },
+       "no operand w2"},
+      {"no bias", grid, [](KernelSpec* s) { Drop(s, Role::kBias); }, "no operand bias1"},
       {"no up bias", grid, [](KernelSpec* s) { Drop(s, Role::kBiasUp); }, "no operand bias_up"},
-      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role::kBias2); }, "no operand bias2"},
+      {"no second bias", cluster, [](KernelSpec* s) { Drop(s, Role(Role::kBias, 1)); },
+       "no operand bias2"},
       {"no C", grid, [](KernelSpec* s) { Drop(s, Role::kC); }, "no operand c"},
       {"row stride", grid, [](KernelSpec* s) { OperandOf(s, Role::kA)->row_stride = 1025; },
        "operand a: row stride of 2050 bytes"},
-      {"offset", grid, [](KernelSpec* s) { OperandOf(s, Role::kW2)->offset_bytes = 8; },
+      {"offset", grid, [](KernelSpec* s) { OperandOf(s, Role(Role::kW, 1))->offset_bytes = 8; },
        "offset 8 must be multiples of 16"},
   };
   for (const Refusal& r : refusals) {
@@ -170,14 +172,14 @@ ProductSequence Scaled(ProductSequence p) {
 
 TEST(Generate, RefusesAFactorThatIsNone) {
   const Refusal refusals[] = {
-      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role::kFactor2); },
+      {"none", Dataflow::kGridExchange, [](KernelSpec* s) { Drop(s, Role(Role::kFactor, 1)); },
        "kernel has no operand factor2"},
       {"gaps", Dataflow::kClusterExchange,
-       [](KernelSpec* s) { OperandOf(s, Role::kFactor1)->row_stride = 2; },
+       [](KernelSpec* s) { OperandOf(s, Role::kFactor)->row_stride = 2; },
        "operand factor1: row stride 2 is not 1"},
       {"f32 at half an element", Dataflow::kProduct,
-       [](KernelSpec* s) { OperandOf(s, Role::kFactor1)->offset_bytes = 6; },
-       "operand factor1: offset 6 is not a multiple of 4"},
+       [](KernelSpec* s) { OperandOf(s, Role::kFactor)->offset_bytes = 6; },
+       "operand factor: offset 6 is not a multiple of 4"},
       {"element", Dataflow::kGridExchange,
        [](KernelSpec* s) { s->sequence[1].epilogue.steps[0].element = DType::kF16; },
        "product 2: factor is f16, must be f32 or bf16"},
@@ -266,7 +268,7 @@ TEST(KernelSource, ChangesWithTheSpec) {
       {"bias1",
        [](KernelSpec* s) {
          SetBias(&s->sequence, 0);
-         s->operands.push_back({Role::kBias1, 7, 0, 0});
+         s->operands.push_back({Role::kBias, 7, 0, 0});
          s->operands.push_back({Role::kBiasUp, 8, 0, 0});
        }},
       {"stages", [](KernelSpec* s) { s->schedule.stages = 2; }},

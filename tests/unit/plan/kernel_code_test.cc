@@ -84,7 +84,7 @@ TEST(KernelCode, KnowsNoBufferOffsetRowsOrGrid) {
       [](KernelSpec& s) { OperandAt(s, Role::kOut).offset_bytes = 1 << 20; },
       [](KernelSpec& s) { OperandAt(s, Role::kResidual).offset_bytes = 48; },
       [](KernelSpec& s) { OperandAt(s, Role::kA).row_stride += 64; },
-      [](KernelSpec& s) { OperandAt(s, Role::kW1).row_stride += 64; },
+      [](KernelSpec& s) { OperandAt(s, Role::kW).row_stride += 64; },
       [](KernelSpec& s) { s.workspace_flags_offset = 4096; },
       [](KernelSpec& s) { s.constant_rows = true; },
       Halve,

@@ -267,7 +267,7 @@ TEST(Recipe, MovesFactorsOfRows) {
             "map0 map1 map2 map3 map4 ptr4+0 ptr5+0 ptr6+0 ptr-1+65536 ptr-1+0 m");
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(4, 2, 2048));
   for (OperandBinding& operand : spec.operands) {
-    if (operand.role == Role::kFactor1) operand.buffer = kWorkspaceBuffer;
+    if (operand.role == Role::kFactor) operand.buffer = kWorkspaceBuffer;
   }
   EXPECT_THAT(Moving(RecipeFor(spec)), ElementsAre(2, 2048));
 }

@@ -94,8 +94,8 @@ inline Plan SampleFusedPlan() {
   kernel.spec.sequence = SampleGated();
   kernel.spec.schedule = SampleGridExchange();
   kernel.spec.operands = {
-      {Role::kA, 0, 0, 1024},   {Role::kW1, 1, 0, 1024},
-      {Role::kWUp, 2, 0, 1024}, {Role::kW2, 3, 0, 3072},
+      {Role::kA, 0, 0, 1024},   {Role::kW, 1, 0, 1024},
+      {Role::kWUp, 2, 0, 1024}, {Role(Role::kW, 1), 3, 0, 3072},
       {Role::kOut, 4, 0, 1024}, {Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
   kernel.prediction.total_us = 11.5;
   kernel.prediction.hbm_us = 4.25;
@@ -117,14 +117,14 @@ inline Plan SampleUnfusedPlan() {
   first.spec.sequence = FirstOf(SampleGated());
   first.spec.schedule = SampleProduct(first.spec.sequence, 48, 2);
   first.spec.operands = {{Role::kA, 0, 0, 1024},
-                         {Role::kW1, 1, 0, 1024},
+                         {Role::kW, 1, 0, 1024},
                          {Role::kWUp, 2, 0, 1024},
                          {Role::kOut, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072}};
   first.prediction.total_us = 7;
   second.spec.sequence = SecondOf(SampleGated());
   second.spec.schedule = SampleProduct(second.spec.sequence, 32, 4);
   second.spec.operands = {{Role::kA, kWorkspaceBuffer, kWorkspaceFlagBytes, 3072},
-                          {Role::kW1, 3, 0, 3072},
+                          {Role::kW, 3, 0, 3072},
                           {Role::kOut, 4, 0, 1024}};
   second.prediction.total_us = 7.25;
   plan.kernels = {first, second};

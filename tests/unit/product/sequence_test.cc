@@ -310,8 +310,8 @@ TEST(Sequence, WeightsOf16BitsMayHaveAScaleOfEachColumn) {
   EXPECT_TRUE(*back == s);
   EXPECT_EQ(ShapeOf(s, Role::kScaleUp).columns, 3072);
   EXPECT_EQ(ShapeOf(s, Role::kScaleUp).element, DType::kBF16);
-  EXPECT_EQ(ShapeOf(s, Role::kScaleW2).columns, 1024);
-  EXPECT_EQ(ShapeOf(s, Role::kScaleW2).element, DType::kF32);
+  EXPECT_EQ(ShapeOf(s, Role(Role::kScaleW, 1)).columns, 1024);
+  EXPECT_EQ(ShapeOf(s, Role(Role::kScaleW, 1)).element, DType::kF32);
 }
 
 ProductSequence OfCodes() {

@@ -111,9 +111,9 @@ class Launch {
     size_t arg = recipe.tensor_maps.size();
     for (const Role role : parameters.pointers) {
       const ArgSlot& slot = recipe.args[arg++];
-      const std::string name(NameOf(role));
+      const std::string name = FieldOf(role);
       const int64_t rows = RowsIn(slot.index, rows_, spec_.sequence.rows());
-      switch (role) {
+      switch (role.kind) {
         case Role::kOut:
           Add(name, slot,
               ((rows - 1) * NumberIn(source, "args.out_stride") + result) * SizeOf(p.back().result),
@@ -123,8 +123,7 @@ class Launch {
           Add(name, slot, ((rows - 1) * NumberIn(source, "args.residual_stride") + result) * 2,
               false);
           break;
-        case Role::kFactor1:
-        case Role::kFactor2: {
+        case Role::kFactor: {
           Add(name, slot, Wide{rows} * SizeOf(ShapeOf(p, role).element), false);
           break;
         }
@@ -138,9 +137,8 @@ class Launch {
           touches_.back().own = true;
           break;
         case Role::kScaleA:
-        case Role::kScaleW1:
-        case Role::kScaleUp:
-        case Role::kScaleW2: {
+        case Role::kScaleW:
+        case Role::kScaleUp: {
           const RoleShape shape = ShapeOf(p, role);
           const int64_t of_rows = shape.of_launch ? rows : std::max<int64_t>(shape.rows, 1);
           const Wide column = Wide{shape.column_stride} * (shape.of_m ? rows : 1);
@@ -156,10 +154,7 @@ class Launch {
           Add(name, slot, Wide{4}, false);
           break;
         default:
-          Add(name, slot,
-              Wide{role == Role::kBias2 ? p.back().n : p.front().n} *
-                  SizeOf(ShapeOf(p, role).element),
-              false);
+          Add(name, slot, Wide{p[role.product].n} * SizeOf(ShapeOf(p, role).element), false);
       }
     }
     if (parameters.workspace) AddHeader(recipe.args[arg]);

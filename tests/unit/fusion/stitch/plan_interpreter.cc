@@ -335,11 +335,13 @@ class Machine {
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
-    for (Role role :
-         {Role::kA, Role::kW1, Role::kWUp, Role::kBias1, Role::kBiasUp, Role::kFactor1,
-          Role::kScaleW1, Role::kScaleUp, Role::kW2, Role::kBias2, Role::kFactor2, Role::kScaleW2,
-          Role::kLeaf1, Role::kLeaf2, Role::kLeaf3, Role::kLeaf4, Role::kResidual, Role::kOut}) {
-      if (norm && role == Role::kFactor1) {
+    for (Role role : std::vector<Role>{
+             Role::kA, Role::kW, Role::kWUp, Role::kBias, Role::kBiasUp, Role::kFactor,
+             Role::kScaleW, Role::kScaleUp, Role(Role::kW, 1), Role(Role::kBias, 1),
+             Role(Role::kFactor, 1), Role(Role::kScaleW, 1), Role(Role::kLeaf, 0, 0),
+             Role(Role::kLeaf, 0, 1), Role(Role::kLeaf, 0, 2), Role(Role::kLeaf, 0, 3),
+             Role(Role::kResidual), Role(Role::kOut)}) {
+      if (norm && role == Role::kFactor) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
       }
       for (const OperandBinding& operand : spec.operands) {

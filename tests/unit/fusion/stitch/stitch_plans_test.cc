@@ -319,7 +319,7 @@ TEST(StitchPlans, AStatisticIsAppliedBehindTheProductsOfItsRows) {
           if (operand.role == Role::kA && k.spec.sequence[0].k == 64) {
             EXPECT_NE(operand.buffer, kWorkspaceBuffer) << "rows are the chain's input";
           }
-          factors += operand.role == Role::kFactor1;
+          factors += operand.role == Role::kFactor;
         }
       }
       EXPECT_EQ(factors, 1);
