@@ -62,16 +62,18 @@ class Finder {
     Values members = {product};
     ValueId end = product;
     absl::StatusOr<GraphRun> best = Try(product, members, end);
-    for (size_t step = 0; step < kMostTailSteps && Extend(&members, &end); ++step) {
+    absl::StatusOr<GraphRun> codes = Quantized(best);
+    for (size_t step = 0; !codes.ok() && step < kMostTailSteps && Extend(&members, &end); ++step) {
       absl::StatusOr<GraphRun> longer = Try(product, members, end);
       if (best.ok() && !longer.ok() && !MayLeadOn(members, end)) break;
-      if (longer.ok() && !LosesStandIn(best, *longer)) best = std::move(longer);
+      if (!longer.ok() || LosesStandIn(best, *longer)) continue;
+      best = std::move(longer);
+      codes = Quantized(best);
     }
     if (!best.ok()) {
       result_.refused[product] = std::string(best.status().message());
       return;
     }
-    absl::StatusOr<GraphRun> codes = Quantized(*best);
     if (codes.ok()) best = std::move(codes);
     for (ValueId value : best->values) claimed_[At(value)] = true;
     Append(*std::move(best));
@@ -84,6 +86,9 @@ class Finder {
   }
 
   // The run with the quantiser of its result.
+  absl::StatusOr<GraphRun> Quantized(const absl::StatusOr<GraphRun>& found) const {
+    return found.ok() ? Quantized(*found) : found.status();
+  }
   absl::StatusOr<GraphRun> Quantized(const GraphRun& run) const {
     const auto found = quantizers_.find(run.end);
     if (found == quantizers_.end() || !IsCode(run.matched.sequence.element())) {

@@ -63,8 +63,11 @@ class Lister {
       Read(Role(Role::kFactor, 1), last.factor, 1);
       Read(Role(Role::kScaleW, 1), last.scale_weights, 0);
     }
-    for (size_t i = 0; i < first.leaves.size(); ++i) {
-      Read({Role::kLeaf, 0, static_cast<int>(i)}, first.leaves[i], 0);
+    for (int product = 0; product < segment.count; ++product) {
+      const std::vector<int>& leaves = matched_.InputsOf(segment.begin + product).leaves;
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        Read({Role::kLeaf, product, static_cast<int>(i)}, leaves[i], 0);
+      }
     }
     Read(Role::kResidual, last.residual, last.residual_stride);
     Read(Role::kGivenScale, last.given_scale, 0);

@@ -52,8 +52,10 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
       return RefuseProgram("reads accumulators as ", NameOf(dtype), ", must be f32");
     case LeafKind::kColumn:
     case LeafKind::kRow:
+    case LeafKind::kNumber:
       if (IsFloat(dtype)) return absl::OkStatus();
-      return RefuseProgram("reads a vector of ", NameOf(dtype), ", must be f32, f16 or bf16");
+      return RefuseProgram("reads a vector or a number of ", NameOf(dtype),
+                           ", must be f32, f16 or bf16");
     case LeafKind::kMatrix:
       if (SizeOf(result) != 2) {
         return RefuseProgram("reads a matrix, the result is ", NameOf(result),
@@ -179,6 +181,16 @@ std::vector<int> EpilogueProgram::InputsOf(LeafKind kind) const {
   return inputs;
 }
 
+std::vector<int> EpilogueProgram::ColumnLeaves() const {
+  std::vector<int> inputs;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i] == LeafKind::kColumn || leaves[i] == LeafKind::kNumber) {
+      inputs.push_back(static_cast<int>(i));
+    }
+  }
+  return inputs;
+}
+
 bool EpilogueProgram::operator==(const EpilogueProgram& o) const {
   if (present() != o.present() || leaves != o.leaves) return false;
   return !present() || *body == *o.body;
@@ -189,7 +201,7 @@ std::string ToString(const EpilogueProgram& program) {
   const Chain& body = *program.body;
   const std::vector<int> uses = body.UseCounts();
   std::vector<std::string> names, lines;
-  int columns = 0;
+  int columns = 0, numbers = 0;
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.ops()[id];
     if (op.kind == OpKind::kInput) {
@@ -198,6 +210,7 @@ std::string ToString(const EpilogueProgram& program) {
                       : kind == LeafKind::kUp     ? "up"
                       : kind == LeafKind::kMatrix ? "r"
                       : kind == LeafKind::kRow    ? "s"
+                      : kind == LeafKind::kNumber ? absl::StrCat("n", ++numbers)
                                                   : absl::StrCat("c", ++columns));
       continue;
     }
@@ -278,6 +291,7 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
   } kCounts[] = {{LeafKind::kValue, 1, 1},
                  {LeafKind::kUp, pair ? 1u : 0u, pair ? 1u : 0u},
                  {LeafKind::kColumn, 0, kMostColumnLeaves},
+                 {LeafKind::kNumber, 0, kMostColumnLeaves},
                  {LeafKind::kMatrix, 0, 1},
                  {LeafKind::kRow, 0, 1}};
   for (const auto& count : kCounts) {

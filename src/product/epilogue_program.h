@@ -22,9 +22,10 @@ enum class LeafKind : uint8_t {
   kColumn = 2,  // a vector with an element of each column
   kMatrix = 3,  // a matrix of the result's extents
   kRow = 4,     // a vector with an element of each row
+  kNumber = 5,  // one number in memory
 };
 
-constexpr int kMostColumnLeaves = 4;
+constexpr int kMostColumnLeaves = 4;  // vectors of columns and numbers
 constexpr int kMostProgramOps = 128;
 // Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
 constexpr int64_t kMostProgramBranches = 6;
@@ -38,14 +39,17 @@ struct EpilogueProgram {
 
   bool present() const { return body != nullptr; }
   bool Reads(LeafKind kind) const;
-  // The inputs of a kind, in the body's order: column leaf i of a kernel is the i-th.
+  // The inputs of a kind, in the body's order.
   std::vector<int> InputsOf(LeafKind kind) const;
+  // Vectors of columns and numbers, which a thread holds for its columns: leaf i of a kernel is the
+  // i-th.
+  std::vector<int> ColumnLeaves() const;
   DType TypeOf(int input) const { return body->input_op(input).type.dtype; }
   bool operator==(const EpilogueProgram& o) const;
 };
 
 // "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
-// columns, r the matrix, s the rows. Without the last rounding.
+// columns, n1, n2, .. the numbers, r the matrix, s the rows. Without the last rounding.
 std::string ToString(const EpilogueProgram& program);
 
 // Where a program is cut: a kernel computes what needs no matrix first, and hands one value to the

@@ -528,7 +528,9 @@ class Describer {
     SINTER_RETURN_IF_ERROR(ScalesOfProduct(*in, &out_.sequence[product]));
     for (size_t i = 0; i < in->leaves.size(); ++i) {
       const std::string name = absl::StrCat("vector ", i + 1, " of columns");
-      SINTER_RETURN_IF_ERROR(CheckStride(in->leaves[i], name));
+      if (graph_.operand(in->leaves[i]).type.rank() > 0) {
+        SINTER_RETURN_IF_ERROR(CheckStride(in->leaves[i], name));
+      }
       if (!graph_.operand(in->leaves[i]).constant) out_.weights_constant = false;
     }
     for (int input :

@@ -21,7 +21,7 @@ struct ProductInputs {
   int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of rows only where they have 8 bits
   int residual = -1;                                       // of the result's dims
   int given_scale = -1;                                    // one number: of a result in codes
-  std::vector<int> leaves;  // vectors of columns that the epilogue's program reads
+  std::vector<int> leaves;  // vectors of columns and numbers that the epilogue's program reads
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;
   bool rounds = false;  // the chain rounds the result explicitly; otherwise kernels may round it
                         // once. Always true for the last product, whose result is the output

@@ -1,5 +1,6 @@
 #include "src/product/program_cost.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "src/stitch/precision.h"
@@ -47,6 +48,8 @@ OpCost CostOfProgram(const EpilogueProgram& program) {
   return sum;
 }
 
+namespace {
+
 bool HasSlowPaths(const EpilogueProgram& program) {
   const std::vector<Precision> precisions = PrecisionsOf(*program.body);
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
@@ -55,6 +58,34 @@ bool HasSlowPaths(const EpilogueProgram& program) {
     if (compound.function == Compound::kLog1p || IsSlow(op, precisions[id])) return true;
   }
   return false;
+}
+
+// Most values of one element that are live at once, without its leaves and constants: computed and
+// still to be read.
+int LiveValues(const Chain& body) {
+  std::vector<int> reads = body.UseCounts();
+  int live = 0, most = 0;
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.ops()[id];
+    for (const ValueId operand : op.operands) {
+      const OpKind kind = body.op(operand).kind;
+      if (--reads[static_cast<size_t>(operand)] == 0 && kind != OpKind::kInput &&
+          kind != OpKind::kScalar) {
+        --live;
+      }
+    }
+    if (op.kind != OpKind::kInput && op.kind != OpKind::kScalar) most = std::max(most, ++live);
+  }
+  return most;
+}
+
+}  // namespace
+
+int ScratchRegisters(const EpilogueProgram& program) {
+  constexpr int kColumns = 2;     // that a thread computes together
+  constexpr int kLiveAnyway = 6;  // values of a column for which registers are kept
+  const int more = kColumns * std::max(0, LiveValues(*program.body) - kLiveAnyway);
+  return more + (HasSlowPaths(program) ? kSlowPathRegisters : 0);
 }
 
 }  // namespace sinter

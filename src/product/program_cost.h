@@ -8,8 +8,11 @@
 namespace sinter {
 
 OpCost CostOfProgram(const EpilogueProgram& program);
-// Whether it calls a function with branches, for which a thread needs many registers besides.
-bool HasSlowPaths(const EpilogueProgram& program);
+// Registers that a thread computes it with, beside those that every kernel keeps for an epilogue:
+// for functions with slow paths, and for values that are live at the same time.
+int ScratchRegisters(const EpilogueProgram& program);
+// Of a program whose functions have slow paths.
+constexpr int kSlowPathRegisters = 64;
 
 }  // namespace sinter
 

@@ -120,10 +120,15 @@ class ProgramWalk {
     return absl::OkStatus();
   }
 
+  // Number of an operand that is one number; -1 where it is none.
+  int NumberAt(ValueId id) const {
+    const Op& op = graph_.op(finder_.SkipWidening(id));
+    return op.type.rank() == 0 ? op.input : -1;
+  }
   bool IsNumber(ValueId id) const { return graph_.op(id).type.rank() == 0; }
   bool IsLeaf(ValueId id) const {
-    return graph_.op(id).kind == OpKind::kScalar || finder_.VectorAt(id) >= 0 ||
-           finder_.ResidualAt(id, graph_.op(value_)) >= 0;
+    return graph_.op(id).kind == OpKind::kScalar || NumberAt(id) >= 0 ||
+           finder_.VectorAt(id) >= 0 || finder_.ResidualAt(id, graph_.op(value_)) >= 0;
   }
 
   // Number of an operand with an element of each row; -1 where it is none.
@@ -158,7 +163,9 @@ class ProgramWalk {
     for (const int32_t input : body.InputOrder()) {
       const Leaf& leaf = leaves_[static_cast<size_t>(input)];
       found->program.leaves.push_back(leaf.kind);
-      if (leaf.kind == LeafKind::kColumn) found->columns.push_back(leaf.number);
+      if (leaf.kind == LeafKind::kColumn || leaf.kind == LeafKind::kNumber) {
+        found->columns.push_back(leaf.number);
+      }
       if (leaf.kind == LeafKind::kMatrix) found->matrix = leaf.number;
       if (leaf.kind == LeafKind::kRow) found->row = leaf.number;
     }
@@ -190,6 +197,8 @@ class ProgramWalk {
     if (op.kind == OpKind::kScalar) return builder_.Scalar(op.scalar, op.type.dtype);
     const int vector = finder_.VectorAt(id);
     if (vector >= 0) return MakeLeaf(LeafKind::kColumn, vector, op.type.dtype);
+    const int number = NumberAt(id);
+    if (number >= 0) return MakeLeaf(LeafKind::kNumber, number, op.type.dtype);
     const int matrix = finder_.ResidualAt(id, graph_.op(value_));
     if (matrix >= 0) return MakeLeaf(LeafKind::kMatrix, matrix, op.type.dtype);
     const int row = RowAt(id);

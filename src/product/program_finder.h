@@ -16,7 +16,7 @@ struct FoundProgram {
   bool pair = false;
   Linear main, up;
   EpilogueProgram program;
-  std::vector<int> columns;   // numbers of the column leaves' operands, in the program's order
+  std::vector<int> columns;   // numbers of the operands of ColumnLeaves, in their order
   int matrix = -1, row = -1;  // numbers of those leaves' operands
 };
 

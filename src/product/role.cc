@@ -28,7 +28,9 @@ std::string NameOf(Role role, int products) {
   return name;
 }
 
-std::string FieldOf(Role role) { return NameOf(role, role.kind == Role::kLeaf ? 1 : 2); }
+std::string FieldOf(Role role) {
+  return NameOf(role, role.kind == Role::kLeaf && role.product == 0 ? 1 : 2);
+}
 
 bool OperandBinding::operator==(const OperandBinding& o) const {
   return std::tie(role, buffer, offset_bytes, row_stride) ==

@@ -20,7 +20,7 @@ struct Role {
     kFactor,  // a number of each row
     kScaleW,  // of the weights
     kScaleUp,
-    kLeaf,  // a vector of columns that its program reads
+    kLeaf,  // a vector of columns or a number that its program reads
     // The kernel has one.
     kA,
     kScaleA,
@@ -50,7 +50,8 @@ struct Role {
 
 // "a", "c", "w2", "leaf1": what each of `products` has is numbered where they are several.
 std::string NameOf(Role role, int products);
-// As the device library's Arguments name it: numbered in every kernel, but what up has.
+// As generated source and the device library's Arguments name it: numbered in every kernel, but
+// what up has and the first product's leaves.
 std::string FieldOf(Role role);
 
 // Where a kernel finds an argument: a plan buffer (inputs then outputs in canonical order,

@@ -15,13 +15,14 @@ DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
   return step == nullptr ? p.result : step->element;
 }
 
-// Column leaf `number` of the program.
+// Leaf `number` of the program's vectors and numbers. One number is a vector of one column.
 RoleShape LeafShape(const MatrixProduct& p, size_t number) {
   const EpilogueProgram* program = p.epilogue.program();
   if (program == nullptr) return {};
-  const std::vector<int> columns = program->InputsOf(LeafKind::kColumn);
-  if (number >= columns.size()) return {};
-  return {0, p.n, false, program->TypeOf(columns[number])};
+  const std::vector<int> inputs = program->ColumnLeaves();
+  if (number >= inputs.size()) return {};
+  const bool one = program->leaves[static_cast<size_t>(inputs[number])] == LeafKind::kNumber;
+  return {0, one ? 1 : p.n, false, program->TypeOf(inputs[number])};
 }
 
 DType FactorElement(const MatrixProduct& p) {

@@ -86,10 +86,13 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
-bool HasSlowProgram(const ProductSequence& p) {
+// Whether any product's epilogue needs many registers besides, as GELU by erf.
+constexpr int kManyRegisters = 16;
+bool HasSlowEpilogue(const ProductSequence& p) {
   return std::any_of(p.products.begin(), p.products.end(), [](const MatrixProduct& product) {
-    const EpilogueProgram* program = product.epilogue.program();
-    return program != nullptr && HasSlowPaths(*program);
+    const EpilogueList& e = product.epilogue;
+    return e.activation() == Activation::kGeluErf || e.sum_activation() == Activation::kGeluErf ||
+           (e.program() != nullptr && ScratchRegisters(*e.program()) >= kManyRegisters);
   });
 }
 
@@ -99,8 +102,7 @@ bool HasSlowProgram(const ProductSequence& p) {
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
-  const bool erf = p[0].epilogue.activation() == Activation::kGeluErf ||
-                   p.back().epilogue.sum_activation() == Activation::kGeluErf || HasSlowProgram(p);
+  const bool erf = HasSlowEpilogue(p);
   if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.back().epilogue.has_residual();
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;

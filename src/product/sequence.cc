@@ -139,7 +139,7 @@ bool MatrixProduct::operator==(const MatrixProduct& o) const {
 
 int MatrixProduct::Leaves() const {
   const EpilogueProgram* program = epilogue.program();
-  return program == nullptr ? 0 : static_cast<int>(program->InputsOf(LeafKind::kColumn).size());
+  return program == nullptr ? 0 : static_cast<int>(program->ColumnLeaves().size());
 }
 
 int MatrixProduct::ColumnTerms() const {
@@ -211,39 +211,15 @@ bool HasNorm(const ProductSequence& sequence) {
                      [](const MatrixProduct& p) { return p.epilogue.has_norm(); });
 }
 
-namespace {
-
-// Kernels of two products have no place for vectors of a program.
-bool MayStandFirst(const EpilogueList& e) {
-  const EpilogueProgram* program = e.program();
-  if (program == nullptr) return true;
-  return !program->Reads(LeafKind::kColumn) && !program->Reads(LeafKind::kRow) &&
-         (!program->Reads(LeafKind::kUp) || OfGateAlone(*program).present());
-}
-
-// What is done with the second product's sums before a matrix is read is a bias and scales.
-bool MayStandSecond(const EpilogueList& e) {
-  const EpilogueProgram* program = e.program();
-  if (program == nullptr) return true;
-  if (program->Reads(LeafKind::kColumn) || program->Reads(LeafKind::kRow)) return false;
-  const absl::StatusOr<ProgramCut> cut = CutProgram(*program);
-  return cut.ok() && program->body->op(cut->value).kind == OpKind::kInput;
-}
-
-bool BiasesAreAlike(const EpilogueList& one, const EpilogueList& two) {
-  const EpilogueStep *first = one.Find(EpilogueOp::kBias), *second = two.Find(EpilogueOp::kBias);
-  return first == nullptr || second == nullptr || first->element == second->element;
-}
-
-}  // namespace
-
 bool CanPair(const ProductSequence& sequence, int first) {
-  const EpilogueList &one = sequence[first].epilogue, &two = sequence[first + 1].epilogue;
-  if (one.has_residual() || one.has_norm() || two.has_norm()) return false;
-  if (!MayStandFirst(one) || !MayStandSecond(two) || !BiasesAreAlike(one, two)) return false;
-  const DType element = sequence[first].rows.element, result = sequence[first + 1].result;
-  if (result != element && !IsCode(element)) return false;  // only a lone product stores f32
-  return !sequence[first + 1].pair && !two.Has(EpilogueOp::kActivate);
+  const MatrixProduct &one = sequence[first], &two = sequence[first + 1];
+  if (one.epilogue.has_residual() || one.epilogue.has_norm() || two.epilogue.has_norm()) {
+    return false;
+  }
+  if (two.result != one.rows.element && !IsCode(one.rows.element)) {
+    return false;  // only a lone product stores f32
+  }
+  return !two.pair && !two.epilogue.Has(EpilogueOp::kActivate);
 }
 
 }  // namespace sinter

@@ -60,7 +60,7 @@ struct MatrixProduct {
   bool HasColumnFactors() const {
     return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
   }
-  int Leaves() const;  // vectors of columns that the program reads
+  int Leaves() const;  // vectors of columns and numbers that the program reads
   // Vectors of columns that the epilogue reads: scales, biases, a program's leaves.
   int ColumnTerms() const;
   // Whether sums over 128 of K have scales of their own.
@@ -121,8 +121,7 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated, neither computes its rows' norm, and their programs read
-// no vectors.
+// second is neither a pair nor activated but by a program, and neither computes its rows' norm.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

@@ -39,12 +39,19 @@ class Maker {
   ValueId Matrix(DType dtype, int64_t columns) {
     return b_.Input({dtype, {Dim::M(), Dim::Constant(columns)}}).value();
   }
-  ValueId OfRows(DType dtype) {
-    return b_.Broadcast(Matrix(dtype, 1), {Dim::M(), Dim::Constant(sizes_.n)}).value();
+  ValueId OfRows(DType dtype) { return OfRows(dtype, sizes_.n); }
+  ValueId OfRows(DType dtype, int64_t n) {
+    return b_.Broadcast(Matrix(dtype, 1), {Dim::M(), Dim::Constant(n)}).value();
   }
-  ValueId Vector(DType dtype) {
-    const ValueId v = b_.Input({dtype, {Dim::Constant(sizes_.n)}}, {true, {}, ""}).value();
-    return b_.Broadcast(v, {Dim::M(), Dim::Constant(sizes_.n)}).value();
+  ValueId Vector(DType dtype) { return Vector(dtype, sizes_.n); }
+  ValueId Vector(DType dtype, int64_t n) {
+    const ValueId v = b_.Input({dtype, {Dim::Constant(n)}}, {true, {}, ""}).value();
+    return b_.Broadcast(v, {Dim::M(), Dim::Constant(n)}).value();
+  }
+  // One number in memory.
+  ValueId OneNumber(DType dtype) {
+    const ValueId number = b_.Input({dtype, {}}).value();
+    return b_.Broadcast(number, {Dim::M(), Dim::Constant(sizes_.n)}).value();
   }
   ValueId Product(ValueId rows, int64_t n, int64_t k) {
     const TensorType type{types_.dtype, {Dim::Constant(n), Dim::Constant(k)}};
@@ -125,6 +132,11 @@ constexpr EpilogueRow kEpilogues[] = {
        return m.Add(m.Mul(scaled, m.Vector(m.dtype())), m.Matrix());
      },
      true},
+    {"scaled_by_numbers_behind_an_activation",
+     [](Maker& m, ValueId y) {
+       const ValueId t = m.Mul(m.Un(UnaryKind::kTanh, y), m.OneNumber(DType::kF32));
+       return m.Add(m.Mul(t, m.Vector(m.dtype())), m.OneNumber(m.dtype()));
+     }},
     {"times_a_matrix", [](Maker& m, ValueId y) { return m.Mul(m.Sigmoid(y), m.Matrix()); }, true},
     {"scaled_by_columns_plus_a_matrix",
      [](Maker& m, ValueId y) {
@@ -240,6 +252,20 @@ std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types, const Epil
     ValueId y = m.Product(c, sizes.l, sizes.n);
     if (matrix) y = m.Mul(m.Sigmoid(m.Matrix(types.result, sizes.l)), y);
     list.push_back({matrix ? "hardswish_times_a_matrix" : "hardswish", m.Finish(y)});
+  }
+  const OfPair columns = [](Maker& m, ValueId gate, ValueId up) {
+    return m.Mul(m.Mul(m.Un(UnaryKind::kTanh, gate), m.Vector(DType::kF32)), up);
+  };
+  list.push_back({"pair_with_columns", Pair(types, sizes, false, columns, true)});
+  {
+    Maker m(types, sizes);
+    const ValueId y = m.Un(UnaryKind::kRelu, m.Biased(m.Rows()));
+    const ValueId scaled = m.Mul(m.Mul(y, m.Vector(types.dtype)), m.OfRows(DType::kF32));
+    const ValueId c = m.Product(m.Cast(scaled, types.dtype), sizes.l, sizes.n);
+    const ValueId t = m.Un(UnaryKind::kTanh, m.Add(c, m.Vector(DType::kF32, sizes.l)));
+    const ValueId e =
+        m.Mul(m.Mul(t, m.Vector(types.dtype, sizes.l)), m.OfRows(types.dtype, sizes.l));
+    list.push_back({"vectors_of_both", m.Finish(m.Add(e, m.Matrix(types.result, sizes.l)))});
   }
   return list;
 }

@@ -13,7 +13,7 @@
 namespace sinter {
 
 // Arguments of a kernel, with the names of plans; codegen fills what the kernel has. What has no
-// type here is of Config's Element, Bias or Result; a factor is of Result or f32.
+// type here is of Config's Element, Bias, Bias2 or Result; a factor is of Result or f32.
 struct Arguments {
   const TensorMap *a, *w1, *w_up, *c_map, *w2;
   const void *bias1, *bias_up, *bias2;

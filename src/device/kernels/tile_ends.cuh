@@ -34,10 +34,10 @@ SINTER_DEVICE auto first_epilogue(const Arguments& args, int row = 0) {
 
 template <class Config, class Scaling>
 SINTER_DEVICE auto second_epilogue(const Arguments& args) {
-  using Bias = typename Config::Bias;
-  return Epilogue<typename Config::Second, Bias, Identity, Config::kBias2, Scaling>{
-      static_cast<const typename Bias::Stored*>(args.bias2), nullptr,
-      second_scaling<Scaling>(args)};
+  using Bias = typename Config::Bias2;
+  return Epilogue<typename Config::Second, Bias, typename Config::Activation2, Config::kBias2,
+                  Scaling>{static_cast<const typename Bias::Stored*>(args.bias2), nullptr,
+                           second_scaling<Scaling>(args)};
 }
 
 template <class Config>

@@ -5,7 +5,7 @@
 
 namespace sinter {
 
-// An activation of Config: `Program` reads vectors, or both halves of a gate-up pair. It has
+// An activation of a Config: `Program` reads vectors, or both halves of a gate-up pair. It has
 //   Leaves                the vectors' addresses
 //   Pair                  elements of two neighbouring columns of each
 //   kScratch              registers that it computes with, beside a few
@@ -14,7 +14,7 @@ namespace sinter {
 // and uses those fields of ColumnTerms that factors of columns leave.
 template <class Program>
 struct WithLeaves {};
-// Config::Bias of such a kernel: Arguments::bias1 is the address of the Leaves.
+// The Config's Bias of such a product: the bias of Arguments is the address of the Leaves.
 template <class Program>
 struct LeavesOf {
   using Stored = typename Program::Leaves;

@@ -53,8 +53,6 @@ std::string TypesName(const Schedule& s) {
   return text + "Types";
 }
 
-bool IsBiased2(const ProductSequence& p) { return p.size() == 2 && p.back().epilogue.has_bias(); }
-
 bool Has(const Scales& scales) { return scales.kind != ScaleKind::kNone; }
 
 bool Transposed(const ProductCode& code) { return code.sequence.layout() == Layout::kIO; }
@@ -103,16 +101,24 @@ const char* StoredType(DType element) {
   return element == DType::kF32 ? "float" : ElementOf(element).stored_type;
 }
 
-// Of both products' biases.
-DType BiasElement(const ProductSequence& p) {
-  const bool second = !p.front().epilogue.has_bias() && IsBiased2(p);
-  return ShapeOf(p, second ? Role(Role::kBias, 1) : Role::kBias).element;
+// What Config says of the epilogue of product `number`, whose suffix is "" or "2": the types of its
+// bias and its activation.
+std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSource& program,
+                          const char* suffix) {
+  const ProgramSource::Part& part = program.parts[number];
+  const MatrixProduct& product = p[number];
+  const bool f32 = product.result == DType::kF32 && product.epilogue.quantize() == nullptr;
+  const std::string bias = part.leaves
+                               ? absl::StrCat("LeavesOf<", part.name, ">")
+                               : std::string(DeviceType(ShapeOf(p, {Role::kBias, number}).element));
+  return absl::StrCat("  using Bias", suffix, " = ", bias, ";\n  using Activation", suffix, " = ",
+                      part.activation.empty() ? ActivationName(product.epilogue.activation(), f32)
+                                              : part.activation,
+                      ";\n");
 }
 
-// "Relu", or the first product's program.
-std::string ActivationOf(const ProductSequence& p, const ProgramSource& program, bool f32) {
-  if (!program.activation.empty()) return program.activation;
-  return ActivationName(p[0].epilogue.activation(), f32);
+bool IsBiased(const ProductSequence& p, int number, const ProgramSource& program) {
+  return number < p.size() && p[number].epilogue.has_bias() && !program.parts[number].leaves;
 }
 
 std::string ConfigText(const ProductCode& code, const ElementRow& element,
@@ -124,10 +130,8 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   const bool codes = p.back().epilogue.quantize() != nullptr;  // of f32 results
   absl::StrAppend(&text, "  using Result = ", DeviceType(codes ? DType::kF32 : p.back().result),
                   ";\n");
-  absl::StrAppend(&text, "  using Bias = ",
-                  program.leaves ? "LeavesOf<Program>" : DeviceType(BiasElement(p)), ";\n");
-  const bool f32 = p.size() == 1 && p[0].result == DType::kF32 && !codes;
-  absl::StrAppend(&text, "  using Activation = ", ActivationOf(p, program, f32), ";\n");
+  absl::StrAppend(&text, EpilogueTypes(p, 0, program, ""));
+  if (p.size() == 2) absl::StrAppend(&text, EpilogueTypes(p, 1, program, "2"));
   absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m, ", kBlockK = ", s.block_k,
                   ", kStages = ", s.stages, ", kCluster = ", s.cluster, ";\n");
   absl::StrAppend(&text, "  static constexpr int kWarpgroupsM = ", s.warpgroups_m,
@@ -139,10 +143,9 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   absl::StrAppend(&text, "  static constexpr bool kWeightsTransposed = ", Bool(Transposed(code)),
                   ", kConstantWeights = ", Bool(code.constant_weights),
                   ", kSwapped = ", Bool(s.swapped), ";\n");
-  const bool biased = p.front().epilogue.has_bias() && !program.leaves;
-  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(biased),
-                  ", kBias2 = ", Bool(IsBiased2(p)), ", kOutAligned = ", Bool(code.out.aligned),
-                  ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(IsBiased(p, 0, program)),
+                  ", kBias2 = ", Bool(IsBiased(p, 1, program)),
+                  ", kOutAligned = ", Bool(code.out.aligned), ";\n");
   if (p.front().epilogue.has_norm()) {
     absl::StrAppend(
         &text, "  static constexpr float kNormEps = ", FloatText(p.front().epilogue.eps()), ";\n");
@@ -267,34 +270,37 @@ std::string PointerType(const ProductCode& code, Role role) {
 }
 
 // The field of Arguments that a pointer is put into: a scale of whole rows is their factor.
-std::string FieldOf(const ProductCode& code, Role role) {
+std::string ArgumentOf(const ProductCode& code, Role role) {
   const bool blocks = code.sequence.front().rows.scales.kind == ScaleKind::kBlock;
   return FieldOf(role == Role::kScaleA && !blocks ? Role::kFactor : role);
 }
 
 bool IsLeaf(Role role) {
-  return role == Role::kBias || role == Role::kBiasUp || role.kind == Role::kLeaf;
+  return role.kind == Role::kBias || role.kind == Role::kBiasUp || role.kind == Role::kLeaf;
 }
 
 std::string EntryText(const ProductCode& code, const ProgramSource& program) {
   const KernelParameters parameters = ParametersOf(code);
   const Schedule& s = code.schedule;
-  std::vector<std::string> list, fill, leaves;
+  std::vector<std::string> list, fill, leaves[2];
   for (Role role : parameters.maps) {
     list.push_back(absl::StrCat("const __grid_constant__ TensorMap ", MapName(role)));
     fill.push_back(absl::StrCat("  args.", MapName(role), " = &", MapName(role), ";\n"));
   }
   for (Role role : parameters.pointers) {
     list.push_back(absl::StrCat(PointerType(code, role), FieldOf(role)));
-    if (program.leaves && IsLeaf(role)) {
-      leaves.push_back(FieldOf(role));
+    if (program.parts[role.product].leaves && IsLeaf(role)) {
+      leaves[role.product].push_back(FieldOf(role));
       continue;
     }
-    fill.push_back(absl::StrCat("  args.", FieldOf(code, role), " = ", FieldOf(role), ";\n"));
+    fill.push_back(absl::StrCat("  args.", ArgumentOf(code, role), " = ", FieldOf(role), ";\n"));
   }
-  if (program.leaves) {
-    fill.push_back(absl::StrCat("  const Program::Leaves leaves = {", absl::StrJoin(leaves, ", "),
-                                "};\n  args.bias1 = &leaves;\n"));
+  for (int i = 0; i < code.sequence.size(); ++i) {
+    if (!program.parts[i].leaves) continue;
+    const std::string name = absl::StrCat("leaves", i + 1);
+    fill.push_back(absl::StrCat("  const ", program.parts[i].name, "::Leaves ", name, " = {",
+                                absl::StrJoin(leaves[i], ", "), "};\n  args.bias", i + 1, " = &",
+                                name, ";\n"));
   }
   if (parameters.workspace) {
     list.push_back("u32* workspace");
@@ -345,17 +351,22 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (two) list.maps.push_back(Role(Role::kW, 1));
   if (first.has_bias()) list.pointers.push_back(Role::kBias);
   if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
-  if (IsBiased2(p)) list.pointers.push_back(Role(Role::kBias, 1));
+  if (two && last.has_bias()) list.pointers.push_back(Role(Role::kBias, 1));
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
   if (first.has_factor() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor);
-  if (two && last.has_factor()) list.pointers.push_back(Role(Role::kFactor, 1));
+  if (two && (last.has_factor() || p.back().ReadsRow()))
+    list.pointers.push_back(Role(Role::kFactor, 1));
   if (Has(p.front().rows.scales)) list.pointers.push_back(Role::kScaleA);
   if (Has(p.front().weights.scales)) {
     list.pointers.push_back(Role::kScaleW);
     if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
   }
   if (two && Has(p.back().weights.scales)) list.pointers.push_back(Role(Role::kScaleW, 1));
-  for (int i = 0; i < p.front().Leaves(); ++i) list.pointers.emplace_back(Role::kLeaf, 0, i);
+  for (int product = 0; product < p.size(); ++product) {
+    for (int i = 0; i < p[product].Leaves(); ++i) {
+      list.pointers.emplace_back(Role::kLeaf, product, i);
+    }
+  }
   const QuantizeRule* codes = last.quantize();
   if (codes != nullptr && codes->columns == 0) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);

@@ -8,6 +8,7 @@
 #include "absl/strings/substitute.h"
 #include "src/product/element.h"
 #include "src/product/program_cost.h"
+#include "src/product/role.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/precision.h"
 
@@ -80,23 +81,25 @@ const char* DeviceName(DType element) {
   return element == DType::kF32 ? "Float32" : ElementOf(element).device_type;
 }
 
-// A vector of columns that the program's struct loads: a bias, or a leaf.
+// A vector of columns or a number that the program's struct loads: a bias, or a leaf.
 struct Vector {
   std::string name;
   DType element = DType::kF32;
+  bool one = false;  // one number for all columns
   std::string term;  // its field of ColumnTerms
 };
 
-// Biases first, in the order of the kernel's parameters.
-std::vector<Vector> VectorsOf(const MatrixProduct& p) {
+// Those of product `number`: biases first, in the order of the kernel's parameters.
+std::vector<Vector> VectorsOf(const MatrixProduct& p, int number) {
   std::vector<Vector> list;
   const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
-  if (bias != nullptr) list.push_back({"bias1", bias->element, ""});
-  if (bias != nullptr && p.pair) list.push_back({"bias_up", bias->element, ""});
+  if (bias != nullptr) list.push_back({FieldOf({Role::kBias, number}), bias->element, false, ""});
+  if (bias != nullptr && p.pair) list.push_back({FieldOf(Role::kBiasUp), bias->element, false, ""});
   const EpilogueProgram& program = *p.epilogue.program();
-  int number = 0;
-  for (const int input : program.InputsOf(LeafKind::kColumn)) {
-    list.push_back({absl::StrCat("leaf", ++number), program.TypeOf(input), ""});
+  int leaf = 0;
+  for (const int input : program.ColumnLeaves()) {
+    const bool one = program.leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
+    list.push_back({FieldOf({Role::kLeaf, number, leaf++}), program.TypeOf(input), one, ""});
   }
   std::vector<std::string> terms = {"bias", "bias_up"};
   const bool factors = p.HasColumnFactors();
@@ -106,9 +109,6 @@ std::vector<Vector> VectorsOf(const MatrixProduct& p) {
   return list;
 }
 
-// Registers beside a few: functions with slow paths need many.
-int ScratchOf(const EpilogueProgram& program) { return HasSlowPaths(program) ? 64 : 0; }
-
 std::string LeavesText(const std::vector<Vector>& vectors) {
   std::string pointers, pairs, loads, terms;
   int words = 0;
@@ -117,8 +117,8 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
     words += v.element == DType::kF32 ? 2 : 1;
     absl::StrAppend(&pointers, "    const ", device, "::Stored* ", v.name, ";\n");
     absl::StrAppend(&pairs, "    ", device, "::Pair ", v.name, ";\n");
-    absl::StrAppend(&loads, "    pair.", v.name, " = load_pair<", device, ", kCount, 1>(leaves.",
-                    v.name, ", column);\n");
+    absl::StrAppend(&loads, "    pair.", v.name, " = load_pair<", device, ", kCount, ",
+                    v.one ? 0 : 1, ">(leaves.", v.name, ", column);\n");
     absl::StrAppend(&terms, "    terms.", v.term, " = i == 0 ? ", device, "::low(pair.", v.name,
                     ") : ", device, "::high(pair.", v.name, ");\n");
   }
@@ -132,44 +132,44 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
       pointers, pairs, words, loads, terms);
 }
 
-// A program of gate and up, or with vectors, up to `value`.
-std::string WithLeavesText(const MatrixProduct& p, ValueId value) {
+// A program of gate and up, or with vectors, up to `value`, as a struct called `name`.
+std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name,
+                           ValueId value) {
   const EpilogueProgram& program = *p.epilogue.program();
-  const std::vector<Vector> vectors = VectorsOf(p);
-  const auto term = [&](const char* of, const std::string& name) {
+  const std::vector<Vector> vectors = VectorsOf(p, number);
+  const auto term = [&](const char* of, Role bias) {
     for (const Vector& v : vectors) {
-      if (v.name == name) return absl::StrCat("(", of, " + terms.", v.term, ")");
+      if (v.name == FieldOf(bias)) return absl::StrCat("(", of, " + terms.", v.term, ")");
     }
     return std::string(of);
   };
   ProgramWriter writer(program);
-  writer.Name(LeafAt(program, LeafKind::kValue), term("y", "bias1"));
-  if (p.pair) writer.Name(LeafAt(program, LeafKind::kUp), term("up", "bias_up"));
+  writer.Name(LeafAt(program, LeafKind::kValue), term("y", {Role::kBias, number}));
+  if (p.pair) writer.Name(LeafAt(program, LeafKind::kUp), term("up", Role::kBiasUp));
   if (p.ReadsRow()) writer.Name(LeafAt(program, LeafKind::kRow), "row");
-  const std::vector<int> columns = program.InputsOf(LeafKind::kColumn);
+  const std::vector<int> columns = program.ColumnLeaves();
   for (size_t i = 0; i < columns.size(); ++i) {
     const Vector& v = vectors[vectors.size() - columns.size() + i];
     writer.Name(program.body->input(columns[i]), absl::StrCat("terms.", v.term));
   }
-  return absl::StrCat("struct Program {\n", LeavesText(vectors),
-                      "  static constexpr int kScratch = ", ScratchOf(program),
+  return absl::StrCat("struct ", name, " {\n", LeavesText(vectors),
+                      "  static constexpr int kScratch = ", ScratchRegisters(program),
                       ";\n  static constexpr bool kReadsRow = ", p.ReadsRow() ? "true" : "false",
                       ";\n  static SINTER_DEVICE float apply(float y, float up, float row, "
                       "const ColumnTerms& terms) {\n",
                       writer.Return(Unrounded(program, value)), "  }\n};\n");
 }
 
-// A program of one value, up to `value`.
-std::string OfValueText(const EpilogueProgram& program, ValueId value) {
+// A program of one value, up to `value`, as a struct called `name`.
+std::string OfValueText(const EpilogueProgram& program, const std::string& name, ValueId value) {
   ProgramWriter writer(program);
   writer.Name(LeafAt(program, LeafKind::kValue), "y");
-  const int scratch = ScratchOf(program);
-  return absl::StrCat(
-      "struct Program {\n  static SINTER_DEVICE float apply(float y) {\n",
-      writer.Return(Unrounded(program, value)), "  }\n};\n",
-      scratch == 0
-          ? ""
-          : absl::StrCat("template <>\nconstexpr int kScratchOf<Program> = ", scratch, ";\n"));
+  const int scratch = ScratchRegisters(program);
+  return absl::StrCat("struct ", name, " {\n  static SINTER_DEVICE float apply(float y) {\n",
+                      writer.Return(Unrounded(program, value)), "  }\n};\n",
+                      scratch == 0 ? ""
+                                   : absl::StrCat("template <>\nconstexpr int kScratchOf<", name,
+                                                  "> = ", scratch, ";\n"));
 }
 
 // What is computed of `value` and the matrix.
@@ -182,28 +182,34 @@ std::string BehindText(const EpilogueProgram& program, ValueId value) {
                       "  }\n};\n");
 }
 
-void AddFirst(const MatrixProduct& p, ProgramSource* source) {
+// Adds what product `number` computes before it reads a matrix.
+void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
   const EpilogueProgram& program = *p.epilogue.program();
+  ProgramSource::Part& part = source->parts[number];
+  part.name = absl::StrCat("Program", number + 1);
   const ValueId value = CutProgram(program)->value;
   const EpilogueProgram of_gate = OfGateAlone(program);
   if (of_gate.present()) {
-    absl::StrAppend(&source->text, OfValueText(of_gate, of_gate.body->outputs()[0].value));
-  } else if (program.Reads(LeafKind::kColumn) || p.ReadsRow() || p.pair) {
-    source->leaves = true;
-    absl::StrAppend(&source->text, WithLeavesText(p, value));
+    absl::StrAppend(&source->text,
+                    OfValueText(of_gate, part.name, of_gate.body->outputs()[0].value));
+  } else if (!program.ColumnLeaves().empty() || p.ReadsRow() || p.pair) {
+    part.leaves = true;
+    absl::StrAppend(&source->text, WithLeavesText(p, number, part.name, value));
   } else if (value != LeafAt(program, LeafKind::kValue)) {
-    absl::StrAppend(&source->text, OfValueText(program, value));
+    absl::StrAppend(&source->text, OfValueText(program, part.name, value));
   } else {
     return;
   }
-  source->activation = source->leaves ? "WithLeaves<Program>" : "Program";
+  part.activation = part.leaves ? absl::StrCat("WithLeaves<", part.name, ">") : part.name;
 }
 
 }  // namespace
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
   ProgramSource source;
-  if (sequence.front().epilogue.program() != nullptr) AddFirst(sequence.front(), &source);
+  for (int i = 0; i < sequence.size(); ++i) {
+    if (sequence[i].epilogue.program() != nullptr) AddPart(sequence[i], i, &source);
+  }
   const EpilogueProgram* last = sequence.back().epilogue.program();
   if (last != nullptr && last->Reads(LeafKind::kMatrix)) {
     source.behind = "Behind";

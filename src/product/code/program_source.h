@@ -10,10 +10,15 @@ namespace sinter {
 
 // The parts of a kernel that say what its products' programs compute.
 struct ProgramSource {
-  std::string text;        // of its structs; empty without programs
-  std::string activation;  // the first product's in Config; empty: none is computed
-  std::string behind;      // the struct that computes with the matrix; empty without one
-  bool leaves = false;     // the activation reads gate and up, or vectors through Program::Leaves
+  // What a product's program computes before it reads a matrix.
+  struct Part {
+    std::string name;        // of its struct: "Program1"
+    std::string activation;  // in Config; empty: none is computed
+    bool leaves = false;     // it reads gate and up, or vectors through the struct's Leaves
+  };
+  std::string text;    // of its structs; empty without programs
+  Part parts[2];       // by product
+  std::string behind;  // the struct that computes with the matrix; empty without one
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);

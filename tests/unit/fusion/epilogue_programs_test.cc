@@ -84,7 +84,17 @@ TEST(EpiloguePrograms, StandInKernelsOfTwoProducts) {
     const auto plans = PlanChain(c.chain, kM, testing::H200(), {});
     ASSERT_TRUE(plans.ok());
     bool fused = false;
-    for (const Plan& plan : All(*plans)) fused = fused || plan.kernels.size() == 1;
+    for (const Plan& plan : All(*plans)) {
+      if (plan.kernels.size() != 1) continue;
+      fused = true;
+      const absl::StatusOr<GeneratedKernel> made = Generate(plan.kernels[0].spec, testing::H200());
+      ASSERT_TRUE(made.ok()) << made.status();
+      if (c.name != "vectors_of_both") continue;
+      for (const char* leaves : {"Program1::Leaves leaves1 = {bias1, leaf1};",
+                                 "Program2::Leaves leaves2 = {bias2, leaf1_2};"}) {
+        EXPECT_NE(made->request.source.find(leaves), std::string::npos) << made->request.source;
+      }
+    }
     EXPECT_TRUE(fused) << plans->chosen.note;
   }
 }

@@ -61,14 +61,16 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (two && p[1].epilogue.has_bias()) bind(Role(Role::kBias, 1), 0);
   if (p.back().epilogue.has_residual()) bind(Role::kResidual, p.back().n);
   if (p[0].epilogue.has_factor() || p[0].ReadsRow()) bind(Role::kFactor, 1);
-  if (two && p[1].epilogue.has_factor()) bind(Role(Role::kFactor, 1), 1);
+  if (two && (p[1].epilogue.has_factor() || p[1].ReadsRow())) bind(Role(Role::kFactor, 1), 1);
   const auto scaled = [](const Operand& o) { return o.scales.kind != ScaleKind::kNone; };
   const auto bind_scale = [&](Role role) { bind(role, ScaleRowStride(p, role)); };
   if (scaled(p[0].rows)) bind_scale(Role::kScaleA);
   if (scaled(p[0].weights)) bind_scale(Role::kScaleW);
   if (scaled(p[0].weights) && p[0].pair) bind_scale(Role::kScaleUp);
   if (two && scaled(p[1].weights)) bind_scale(Role(Role::kScaleW, 1));
-  for (int i = 0; i < p[0].Leaves(); ++i) bind({Role::kLeaf, 0, i}, 0);
+  for (int product = 0; product < p.size(); ++product) {
+    for (int i = 0; i < p[product].Leaves(); ++i) bind({Role::kLeaf, product, i}, 0);
+  }
   const QuantizeRule* codes = p.back().epilogue.quantize();
   if (codes != nullptr && codes->columns == 0) bind_scale(Role::kGivenScale);
   bind(Role::kOut, p.back().n);

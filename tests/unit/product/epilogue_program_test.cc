@@ -62,6 +62,29 @@ TEST(EpilogueProgram, IsWhatStandsBehindScalesAndBiases) {
   EXPECT_EQ(TextOf(list, "times_a_matrix"), "mul(sigmoid(y),r)");
 }
 
+TEST(EpilogueProgram, ReadsNumbersInMemory) {
+  const auto list = testing::ProductEpilogues(kTypes);
+  EXPECT_EQ(TextOf(list, "scaled_by_numbers_behind_an_activation"),
+            "add(mul(mul(tanh(y),n1),c1),n2)");
+}
+
+// Each product of a kernel has its program, vectors and biases of its own types.
+TEST(EpilogueProgram, StandBehindEachOfTwoProducts) {
+  for (const testing::EpilogueChain& c :
+       testing::FusedEpilogues({DType::kBF16, DType::kF32, DType::kBF16})) {
+    const auto matched = MatchProducts(c.chain, 32);
+    ASSERT_TRUE(matched.ok()) << c.name << " " << matched.status();
+    ASSERT_EQ(matched->size(), 2) << c.name;
+    EXPECT_TRUE(CanPair(matched->sequence, 0)) << c.name;
+    EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << c.name;
+    if (c.name != "vectors_of_both") continue;
+    EXPECT_EQ(matched->InputsOf(0).leaves.size(), 1u);
+    EXPECT_EQ(matched->InputsOf(1).leaves.size(), 1u);
+    EXPECT_EQ(ToString(*matched->sequence[0].epilogue.program()), "mul(mul(relu(y),c1),s)");
+    EXPECT_EQ(ToString(*matched->sequence[1].epilogue.program()), "add(mul(mul(tanh(y),c1),s),r)");
+  }
+}
+
 TEST(EpilogueProgram, OfAPairReadsBothHalves) {
   const auto list = testing::PairEpilogues(kTypes);
   EXPECT_EQ(TextOf(list, "quick_gelu"), "mul(mul(y,sigmoid(mul(y,1.702))),up)");
@@ -119,6 +142,27 @@ TEST(EpilogueProgram, IsNotCutInsideOfACompound) {
   EXPECT_EQ(program.body->op(cut->value).kind, OpKind::kInput);
 }
 
+// Values that are read once are made where they are read; those that are read again stay.
+TEST(EpilogueProgram, NeedsRegistersForValuesThatAreLiveAtOnce) {
+  const auto values = [](int count, bool again) {
+    return ProgramOf({LeafKind::kValue}, DType::kBF16, [=](ChainBuilder& b, In in) {
+      std::vector<ValueId> values;
+      for (int i = 0; i < count; ++i) {
+        values.push_back(*b.Binary(BinaryKind::kMul, in[0], *b.Scalar(i + 2, DType::kF32)));
+      }
+      ValueId sum = in[0];
+      for (const ValueId value : values) sum = *b.Binary(BinaryKind::kMax, sum, value);
+      for (const ValueId value : again ? values : std::vector<ValueId>()) {
+        sum = *b.Binary(BinaryKind::kMin, sum, value);
+      }
+      return sum;
+    });
+  };
+  EXPECT_EQ(ScratchRegisters(values(16, false)), 0);
+  EXPECT_EQ(ScratchRegisters(values(4, true)), 0);
+  EXPECT_EQ(ScratchRegisters(values(16, true)), 2 * (17 - 6));
+}
+
 TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
   const auto identity = [](ChainBuilder&, In in) { return in[0]; };
   const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
@@ -173,8 +217,8 @@ TEST(EpilogueProgram, CostsWhatItsOpsCost) {
     return *b.Unary(UnaryKind::kSqrt, in[0]);
   });
   EXPECT_EQ(CostOfProgram(tanh).special, 1);
-  EXPECT_FALSE(HasSlowPaths(tanh));
-  EXPECT_TRUE(HasSlowPaths(root));
+  EXPECT_EQ(ScratchRegisters(tanh), 0);
+  EXPECT_EQ(ScratchRegisters(root), kSlowPathRegisters);
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ class Launch {
           Add(name, slot, Wide{4}, false);
           break;
         default:
-          Add(name, slot, Wide{p[role.product].n} * SizeOf(ShapeOf(p, role).element), false);
+          Add(name, slot, Wide{ShapeOf(p, role).columns} * SizeOf(ShapeOf(p, role).element), false);
       }
     }
     if (parameters.workspace) AddHeader(recipe.args[arg]);

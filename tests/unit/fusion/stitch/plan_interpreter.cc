@@ -61,10 +61,13 @@ class ProgramChain {
 
   Chain Make() {
     for (int i = 0; i < p_.size(); ++i) AddInputs(p_[i], i == 0, &products_[i]);
-    const EpilogueProgram* leaves = p_.front().epilogue.program();
-    if (leaves != nullptr) {
-      for (const int input : leaves->InputsOf(LeafKind::kColumn)) {
-        leaves_.push_back(Vector(leaves->TypeOf(input), p_.front().n));
+    for (int i = 0; i < p_.size(); ++i) {
+      const EpilogueProgram* program = p_[i].epilogue.program();
+      if (program == nullptr) continue;
+      for (const int input : program->ColumnLeaves()) {
+        const bool one = program->leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
+        products_[i].leaves.push_back(one ? *b_.Input({program->TypeOf(input), {}})
+                                          : Vector(program->TypeOf(input), p_[i].n));
       }
     }
     if (p_.back().epilogue.has_residual()) matrix_ = Matrix(p_.back().result, p_.back().n);
@@ -77,6 +80,8 @@ class ProgramChain {
  private:
   struct Inputs {
     ValueId w = -1, up = -1, bias = -1, bias_up = -1, factor = -1, columns = -1, columns_up = -1;
+    ValueId row = -1;
+    std::vector<ValueId> leaves;
   };
 
   ValueId Matrix(DType dtype, int64_t columns) {
@@ -105,7 +110,7 @@ class ProgramChain {
     if (factor != nullptr) in->factor = Matrix(factor->element, 1);
     if (p.ReadsRow()) {
       const EpilogueProgram& program = *p.epilogue.program();
-      row_ = Matrix(program.TypeOf(program.InputsOf(LeafKind::kRow)[0]), 1);
+      in->row = Matrix(program.TypeOf(program.InputsOf(LeafKind::kRow)[0]), 1);
     }
     if (p.HasColumnScales()) in->columns = Vector(p.weights.scales.element, p.n);
     if (p.HasColumnScales() && p.pair) in->columns_up = Vector(p.weights.scales.element, p.n);
@@ -125,10 +130,18 @@ class ProgramChain {
     return y;
   }
 
+  ValueId BySteps(const MatrixProduct& p, const Inputs& in, ValueId rows, ValueId y) {
+    y = *AddActivation(b_, p.epilogue.activation(), y);
+    if (p.pair) y = *b_.Binary(BinaryKind::kMul, y, Linear(p, in, rows, true));
+    if (p.epilogue.Has(EpilogueOp::kRound)) y = *b_.Cast(y, p.result);
+    if (p.epilogue.Has(EpilogueOp::kResidual)) y = *b_.Binary(BinaryKind::kAdd, y, matrix_);
+    return *b_.Cast(*AddActivation(b_, p.epilogue.sum_activation(), y), p.result);
+  }
+
   ValueId Result(const MatrixProduct& p, const Inputs& in, ValueId rows) {
     const ValueId y = Linear(p, in, rows, false);
     const EpilogueProgram* program = p.epilogue.program();
-    if (program == nullptr) return *b_.Cast(y, p.result);
+    if (program == nullptr) return BySteps(p, in, rows, y);
     std::vector<ValueId> values;
     size_t column = 0;
     for (const Op& op : program->body->ops()) {
@@ -137,8 +150,8 @@ class ProgramChain {
         values.push_back(kind == LeafKind::kValue    ? y
                          : kind == LeafKind::kUp     ? Linear(p, in, rows, true)
                          : kind == LeafKind::kMatrix ? matrix_
-                         : kind == LeafKind::kRow    ? Spread(row_, p.n)
-                                                     : Spread(leaves_[column++], p.n));
+                         : kind == LeafKind::kRow    ? Spread(in.row, p.n)
+                                                     : Spread(in.leaves[column++], p.n));
         continue;
       }
       Op copy = op;
@@ -152,9 +165,8 @@ class ProgramChain {
 
   const ProductSequence& p_;
   ChainBuilder b_;
-  ValueId a_ = -1, matrix_ = -1, row_ = -1;
+  ValueId a_ = -1, matrix_ = -1;
   Inputs products_[2];
-  std::vector<ValueId> leaves_;
 };
 
 class Machine {
@@ -335,12 +347,17 @@ class Machine {
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     OperandBinding result;
-    for (Role role : std::vector<Role>{
-             Role::kA, Role::kW, Role::kWUp, Role::kBias, Role::kBiasUp, Role::kFactor,
-             Role::kScaleW, Role::kScaleUp, Role(Role::kW, 1), Role(Role::kBias, 1),
-             Role(Role::kFactor, 1), Role(Role::kScaleW, 1), Role(Role::kLeaf, 0, 0),
-             Role(Role::kLeaf, 0, 1), Role(Role::kLeaf, 0, 2), Role(Role::kLeaf, 0, 3),
-             Role(Role::kResidual), Role(Role::kOut)}) {
+    std::vector<Role> roles = {Role::kA,         Role::kW,           Role::kWUp,
+                               Role::kBias,      Role::kBiasUp,      Role::kFactor,
+                               Role::kScaleW,    Role::kScaleUp,     {Role::kW, 1},
+                               {Role::kBias, 1}, {Role::kFactor, 1}, {Role::kScaleW, 1}};
+    for (int product = 0; product < p.size(); ++product) {
+      for (int leaf = 0; leaf < kMostColumnLeaves; ++leaf) {
+        roles.emplace_back(Role::kLeaf, product, leaf);
+      }
+    }
+    roles.insert(roles.end(), {Role::kResidual, Role::kOut});
+    for (const Role role : roles) {
       if (norm && role == Role::kFactor) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
       }
@@ -352,13 +369,14 @@ class Machine {
         }
         const auto caller = by_caller.size();
         const TensorType& type = CallersInput(chain, static_cast<int>(caller));
-        const bool vector = type.rank() == 1;
+        const bool vector = type.rank() <= 1;
         if (role == Role::kA && p[0].rows.source == Source::kWindow) {
           by_caller.push_back(PackWindow(operand, p[0].rows.window, rows, SizeOf(type.dtype)));
           continue;
         }
         by_caller.push_back(Pack(operand, vector ? 1 : type.dims[0].At(rows),
-                                 type.dims.back().value, SizeOf(type.dtype)));
+                                 type.dims.empty() ? 1 : type.dims.back().value,
+                                 SizeOf(type.dtype)));
       }
     }
     std::vector<const void*> ins;
