@@ -32,17 +32,22 @@ struct Row : OpTraits {
   }
   constexpr Row& Calls(const char* function) { return Calls(function, function); }
   constexpr Row& Costs(double issue, double special) {
-    exact = {exact.function, issue, special};
-    fast = {fast.function, issue, special};
+    exact = {exact.function, issue, special, false};
+    fast = {fast.function, issue, special, false};
+    return *this;
+  }
+  // What stands before it has slow paths.
+  constexpr Row& Slow() {
+    exact.slow = fast.slow = true;
     return *this;
   }
   constexpr Row& FastCosts(double issue, double special, FastFor results = FastFor::kAll) {
-    fast = {fast.function, issue, special};
+    fast = {fast.function, issue, special, false};
     fast_for = results;
     return *this;
   }
   constexpr Row& BesideOne(const char* function, double issue, double special) {
-    beside_one = {function, issue, special};
+    beside_one = {function, issue, special, false};
     return *this;
   }
   constexpr Row& Errors(ErrorRule rule) {

@@ -42,6 +42,7 @@ enum class Domain { kAll, kNotZero, kPositive, kAboveMinusOne };
 struct DeviceForm {
   const char* function = nullptr;
   double issue = 1, special = 0;
+  bool slow = false;  // it branches to a slow path, for which a thread needs many registers besides
 };
 
 struct OpTraits {
