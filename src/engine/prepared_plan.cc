@@ -10,8 +10,8 @@
 #include "src/engine/explain.h"
 #include "src/engine/graph_nodes.h"
 #include "src/engine/workspace.h"
-#include "src/normal/normal_form.h"
 #include "src/explain/render.h"
+#include "src/normal/normal_form.h"
 
 namespace sinter {
 namespace {

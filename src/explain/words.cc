@@ -97,7 +97,8 @@ void NameOps(const KernelSpec& spec, const BufferNames& names, ExplainedKernel* 
     const auto name = [&](Role role) { return names.Given(spec, role); };
     const ProductSequence& s = spec.sequence;
     for (int i = 0; i < s.size(); ++i) {
-      AddProduct(s[i], i == 0 ? Words{name(Role::kW), name(Role::kWUp)} : Words{name({Role::kW, 1})},
+      AddProduct(s[i],
+                 i == 0 ? Words{name(Role::kW), name(Role::kWUp)} : Words{name({Role::kW, 1})},
                  &words);
     }
   }

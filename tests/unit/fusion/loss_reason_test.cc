@@ -103,6 +103,7 @@ TEST(WhyNotChosen, NamesLevelsKernelsAndBytesOfStitchedPlans) {
     Plan plan;
     for (size_t i = 0; i < kernels; ++i) {
       PlannedKernel kernel;
+      kernel.spec.family = &StitchFamily();
       kernel.spec.stitch = std::make_shared<StitchSpec>();
       kernel.prediction.hbm_us = hbm;
       kernel.prediction.hbm_bytes = bytes;
