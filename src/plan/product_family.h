@@ -28,7 +28,6 @@ class ProductKernels : public KernelFamily {
   std::string ScheduleText(const KernelSpec& spec) const override {
     return spec.schedule.ToString();
   }
-  std::string MethodText(const KernelSpec& spec) const override {
     return std::string(RowOf(spec.schedule).title);
   }
 
