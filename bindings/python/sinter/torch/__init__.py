@@ -4,6 +4,7 @@
     sinter.torch.replace_mlp(model)                                  # transformers' Llama, Qwen3
     sinter.torch.prepare_model(model, sizes=[1, 8, 32, 128])         # before a CUDA graph is captured
     layer = sinter.torch.BetweenAttentions(..)                       # of a model loop of one's own
+    model = torch.compile(model, backend="sinter")                   # any model
 
 The import registers operators and opens no driver. A context is made for each device when the first plan is needed,
 and not at all in the parent of a fork that does not compute.
@@ -11,10 +12,13 @@ and not at all in the parent of a fork that does not compute.
 
 from __future__ import annotations
 
-from . import _between_op  # noqa: F401
+from typing import Any
+
+from . import _between_op, _run_chain, _verify  # noqa: F401
 from ._between import BetweenAttentions
 from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from ._ops import gated_mlp, gated_mlp_split, register_chain, run
+from ._run_chain import graph_counts
 from ._store import configure, counts, reset, use_context
 
 __all__ = [
@@ -24,11 +28,22 @@ __all__ = [
     "counts",
     "gated_mlp",
     "gated_mlp_split",
+    "graph_counts",
     "prepare_model",
     "register_chain",
     "replace_mlp",
     "reset",
     "restore_mlp",
     "run",
+    "sinter_backend",
     "use_context",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What imports torch's compiler, which takes seconds, is imported when it is asked for."""
+    if name == "sinter_backend":
+        from .backend import sinter_backend
+
+        return sinter_backend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

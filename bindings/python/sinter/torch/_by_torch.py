@@ -1,0 +1,133 @@
+"""A chain in torch's operators: what runs while a plan is being built, and where there is none.
+
+Rounds where the chain casts; operands of products give results in their 16 bits, as torch's do.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Dict, List, Sequence
+
+import torch
+
+from .._chain import Chain
+
+_DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "s32": torch.int32,
+    "pred": torch.bool,
+}
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+_UNARY: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "neg": torch.neg,
+    "abs": torch.abs,
+    "relu": torch.relu,
+    "square": torch.square,
+    "not": torch.logical_not,
+    **{
+        name: getattr(torch, name)
+        for name in "exp log sqrt rsqrt tanh erf sigmoid reciprocal sin cos floor log1p expm1 ceil round".split()
+    },
+}
+_BINARY: Dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "max": torch.maximum,
+    "min": torch.minimum,
+    "pow": torch.pow,
+    "and": torch.logical_and,
+    "or": torch.logical_or,
+}
+
+
+def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torch.Tensor]]":
+    """A function of the chain's inputs, as it declares them, and of M: its outputs, contiguous."""
+    document = json.loads(chain.to_json())
+    ops, outputs, count = document["ops"], document["outputs"], len(document["inputs"])
+    last: Dict[int, int] = {}
+    for op in ops:
+        for i in op.get("in", ()):
+            last[i] = op["id"]
+    kept = {output["value"] for output in outputs}
+
+    def run(inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
+        values: Dict[int, torch.Tensor] = dict(enumerate(inputs))
+        device = inputs[0].device if count else torch.device("cpu")
+        for op in ops:
+            operands = [values[i] for i in op.get("in", ())]
+            values[op["id"]] = _compute(op, operands, [m if d == "M" else d for d in op["dims"]], device)
+            for i in op.get("in", ()):
+                if last[i] == op["id"] and i not in kept:
+                    values.pop(i, None)
+        return [values[output["value"]].to(_stored(document, output["value"])).contiguous().clone() for output in outputs]
+
+    return run
+
+
+def _stored(document: Any, value: int) -> torch.dtype:
+    count = len(document["inputs"])
+    entry = document["inputs"][value] if value < count else document["ops"][value - count]
+    return _DTYPES[entry["dtype"]]
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.float() if x.dtype in _FLOATS else x
+
+
+def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device: torch.device) -> torch.Tensor:
+    kind, name = op["op"], op.get("kind", "")
+    if kind == "unary":
+        return _UNARY[name](_wide(x[0]))
+    if kind == "binary":
+        return _BINARY[name](_wide(x[0]), _wide(x[1]))
+    if kind == "compare":
+        return getattr(torch, name)(_wide(x[0]), _wide(x[1]))  # type: ignore[no-any-return]
+    if kind == "select":
+        return torch.where(x[0], _wide(x[1]), _wide(x[2]))
+    if kind == "cast":
+        return _cast(x[0], _DTYPES[op["dtype"]])
+    if kind == "broadcast":
+        return x[0].expand(dims)
+    if kind == "reshape":
+        return x[0].reshape(dims)
+    if kind == "transpose":
+        return x[0].permute(op["axes"])
+    if kind == "slice":
+        limits = [x[0].shape[i] if limit == "M" else limit for i, limit in enumerate(op["limits"])]
+        return x[0][tuple(slice(*bounds) for bounds in zip(op["starts"], limits, op["steps"]))]
+    if kind == "concat":
+        return torch.cat(x, op["axis"])
+    if kind == "reduce":
+        f: Any = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin}[name]
+        result: torch.Tensor = f(_wide(x[0]), op["axes"], keepdim=op.get("keepdims", False))
+        return result.to(x[0].dtype) if x[0].dtype == torch.int32 else result
+    if kind == "iota":
+        shape = [-1 if i == op["axis"] else 1 for i in range(len(dims))]
+        return torch.arange(dims[op["axis"]], device=device, dtype=_DTYPES[op["dtype"]]).reshape(shape).expand(dims)
+    if kind == "scalar":
+        return torch.tensor(float(op["value"]), device=device, dtype=_DTYPES[op["dtype"]])
+    if kind == "matmul":
+        a = x[0].mT if op.get("transpose_a") else x[0]
+        b = x[1].mT if op.get("transpose_b") else x[1]
+        return torch.matmul(a, b)
+    assert kind == "conv2d", kind
+    return _convolve(op, x[0], x[1])
+
+
+def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if dtype == torch.int32 and x.dtype in _FLOATS:
+        return x.double().nan_to_num(0, 2**31 - 1, -(2**31)).clamp(-(2**31), 2**31 - 1).to(dtype)
+    return x.to(dtype)
+
+
+def _convolve(op: Dict[str, Any], x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    top, bottom, left, right = op.get("pads", (0, 0, 0, 0))
+    filter = w.permute(3, 2, 0, 1) if op.get("filter") == "HWIO" else w.permute(0, 3, 1, 2)
+    image = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
+    made = torch.nn.functional.conv2d(image, filter, None, tuple(op.get("strides", (1, 1))), 0, tuple(op.get("dilations", (1, 1))))
+    return made.permute(0, 2, 3, 1)

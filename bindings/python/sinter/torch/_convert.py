@@ -1,0 +1,274 @@
+"""A part of a graph of ATen operators as a chain."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from .._builder import Builder, Value
+from .._chain import Chain
+from .._error import Error
+from .._shape import M
+from ._arrays import DTYPES, HALVES, Array, Refused, Rows, extent, of
+
+#: Operators of an op of the chain among the arguments of the call that adds it.
+_OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
+    "cast": lambda x, *_: [x],
+    "broadcast": lambda x, *_: [x],
+    "reshape": lambda x, *_: [x],
+    "transpose": lambda x, *_: [x],
+    "slice": lambda x, *_: [x],
+    "unary": lambda kind, x: [x],
+    "binary": lambda kind, a, b: [a, b],
+    "compare": lambda kind, a, b: [a, b],
+    "select": lambda c, a, b: [c, a, b],
+    "reduce": lambda kind, x, *_: [x],
+    "matmul": lambda a, b, *_: [a, b],
+    "conv2d": lambda x, w, *_: [x, w],
+    "concat": lambda count, values, *_: list(values)[:count],
+}
+
+
+class _Recorder(Builder):
+    """A builder that knows which node of the graph made each op."""
+
+    __slots__ = ("node", "made")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.node: Any = None
+        #: By the value's number: the node, and the operands.
+        self.made: Dict[int, Tuple[Any, Sequence[int]]] = {}
+
+    def _add(self, kind: str, *arguments: Any) -> Value:
+        value = super()._add(kind, *arguments)
+        operands = _OPERANDS.get(kind)
+        self.made[value._id] = (self.node, operands(*arguments) if operands else ())
+        return value
+
+
+class Border(NamedTuple):
+    """A tensor that enters or leaves a part.
+
+    Attributes:
+        node: of the graph, whose value it is.
+        order: its axes as the chain has them: axis i of the chain's buffer is axis ``order[i]`` of the node's.
+        repeated: axes of the node's value along which it repeats one element: the buffer has one.
+    """
+
+    node: Any
+    order: Tuple[int, ...]
+    repeated: Tuple[int, ...] = ()
+
+
+class Converted(NamedTuple):
+    """A chain, and what its buffers are in the graph."""
+
+    chain: Chain
+    inputs: List[Border]
+    outputs: List[Border]
+    rows: Rows
+    #: The node that made each op, by the op's number in the library's errors: depth-first from the outputs.
+    nodes: List[Any]
+
+
+class Converter:
+    """Builds the chain of one part. `table`: handlers by an operator's name; `constant`: nodes that are weights."""
+
+    def __init__(self, part: Sequence[Any], rows: Rows, table: Dict[str, Any], constant: Callable[[Any], bool]) -> None:
+        self.part = part
+        self.inside = set(part)
+        self.rows = rows
+        self.table = table
+        self.constant = constant
+        self.builder = _Recorder()
+        self.values: Dict[Any, Any] = {}
+        self.inputs: List[Border] = []
+
+    def convert(self) -> Converted:
+        """The chain.
+
+        Raises:
+            Refused: naming the node that no chain can hold.
+        """
+        outputs = [node for node in self.part if any(user not in self.inside for user in node.users)]
+        needed = self._needed(outputs)
+        for node in self.part:
+            if node in needed:
+                self._emit(node)
+        if not self.inputs:
+            raise Refused("it reads nothing", self.part[-1])
+        borders = [self._declare(node) for node in outputs]
+        numbers = [self.values[node].value._id for node in outputs]
+        order = _depth_first(numbers, self.builder.made)
+        try:
+            chain = self.builder.finish()
+        except Error as error:
+            raise Refused(str(error), self.part[-1]) from None
+        return Converted(chain, self.inputs, borders, self.rows, [self.builder.made[i][0] for i in order])
+
+    # What handlers call.
+
+    def get(self, argument: Any) -> Any:
+        """The array of a node, or the number itself."""
+        if not hasattr(argument, "all_input_nodes"):
+            if isinstance(argument, bool):
+                return int(argument)
+            if isinstance(argument, (int, float)):
+                return argument
+            raise Refused(f"an argument is {argument!r}")
+        if argument not in self.values:
+            self.values[argument] = self._leaf(argument)
+        return self.values[argument]
+
+    def array(self, argument: Any) -> Array:
+        """The array of a node that has one value."""
+        found = self.get(argument)
+        if not isinstance(found, Array):
+            raise Refused("an operand is no tensor")
+        return found
+
+    def dims(self, node: Any) -> Tuple[Tuple[Any, ...], int]:
+        """Extents of a node's value in the chain, and how many axes are M."""
+        return self.rows.fold(node.meta["val"].shape)
+
+    @staticmethod
+    def dtype(node: Any) -> str:
+        """Element type of a node's value in the chain."""
+        name = str(node.meta["val"].dtype)
+        if name not in DTYPES:
+            raise Refused(f"dtype {name}")
+        return DTYPES[name]
+
+    # Parts of the conversion.
+
+    def _needed(self, outputs: Sequence[Any]) -> "set[Any]":
+        needed, left = set(), list(outputs)
+        while left:
+            node = left.pop()
+            if node in self.inside and node not in needed:
+                needed.add(node)
+                left.extend(node.all_input_nodes)
+        return needed
+
+    def _emit(self, node: Any) -> None:
+        self.builder.node = node
+        try:
+            made = self.table[target_of(node)].convert(self, node)
+            self.values[node] = self._rounded(node, made) if isinstance(made, Array) else made
+        except Refused as refused:
+            raise Refused(refused.why, refused.node or node) from None
+        except (Error, TypeError) as error:
+            raise Refused(str(error), node) from None
+
+    def _rounded(self, node: Any, array: Array) -> Array:
+        """Rounded to 16 bits where several read an f32 value that the graph has in 16: it is stored once. Else nothing rounds."""
+        dims, folded = self.dims(node)
+        if array.dims != dims:
+            raise Refused(f"it became {list(array.dims)}, not {list(dims)}")
+        dtype = self.dtype(node)
+        if dtype in HALVES and len(node.users) > 1 and str(array.value.dtype) != dtype:
+            array = array.with_value(array.value.cast(dtype))
+        return array._replace(folded=folded)
+
+    def _leaf(self, node: Any) -> Array:
+        """A value from outside: a number that fills a tensor, or an input."""
+        number = filled(node)
+        dims, folded = self.dims(node)
+        dtype = self.dtype(node)
+        if number is not None:
+            scalar = self.builder.scalar(number, dtype)
+            return of(scalar.broadcast_to(dims) if dims else scalar, folded)
+        val = node.meta["val"]
+        strides = [extent(stride) for stride in val.stride()]
+        sizes = [extent(size) for size in val.shape]
+        constant = self.constant(node)  # inputs have no names: equal layers have equal chains
+        if folded > 1:  # whatever it is, it comes contiguous
+            self.inputs.append(Border(node, tuple(range(len(sizes)))))
+            return of(self.builder.input(dtype, dims, constant=constant), folded)
+        repeated = tuple(i for i, stride in enumerate(strides) if stride == 0 and sizes[i] != 1)
+        own = tuple(1 if i in repeated else size for i, size in enumerate(dims))
+        order = _memory_order(own, strides)
+        shape = tuple(own[axis] for axis in order)
+        given = None if self.rows.symbol is not None else _gaps(shape, [strides[axis] for axis in order])
+        value = self.builder.input(dtype, shape, strides=given, constant=constant)
+        self.inputs.append(Border(node, order, repeated))
+        array = Array(value, tuple(sorted(range(len(order)), key=lambda i: order[i])), folded)
+        return of(array.plain.broadcast_to(dims), folded) if repeated else array
+
+    def _declare(self, node: Any) -> Border:
+        """Declares the output of a node: contiguous in the order of the node's memory, where that says one."""
+        self.builder.node = node
+        array = self.values[node]
+        dtype = self.dtype(node)
+        if str(array.value.dtype) != dtype:
+            array = array.with_value(array.value.cast(dtype))
+        val = node.meta["val"]
+        order: Tuple[int, ...] = tuple(range(len(array.dims)))
+        if not array.folded:
+            order = _memory_order(array.dims, [extent(stride) for stride in val.stride()])
+        laid = tuple(array.order[axis] for axis in order)
+        value = array.value if laid == tuple(range(len(laid))) else array.value.transpose(*laid)
+        try:
+            self.builder.output(value)
+        except Error as error:
+            raise Refused(str(error), node) from None
+        self.values[node] = array._replace(value=value)
+        return Border(node, order)
+
+
+def target_of(node: Any) -> str:
+    """The operator's name: "aten.add.Tensor", or "getitem" of Python's; "" of what calls none."""
+    if node.op != "call_function":
+        return ""
+    return "getitem" if getattr(node.target, "__name__", "") == "getitem" else str(node.target)
+
+
+def filled(node: Any) -> Optional[float]:
+    """The number that a constant tensor is full of; None for any other node."""
+    name = target_of(node)
+    if name == "aten.full.default":
+        value = node.args[1]
+    elif name == "aten.scalar_tensor.default":
+        value = node.args[0]
+    elif name in ("aten.zeros.default", "aten.zeros_like.default"):
+        value = 0
+    else:
+        return None
+    return float(value) if isinstance(value, (int, float)) and value == value else None
+
+
+def _memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ...]:
+    """Axes from the slowest to the fastest. What says nothing, an extent of 1 or a symbolic stride, changes no order."""
+    rank = len(sizes)
+    telling = [i for i in range(rank) if sizes[i] != 1]
+    if any(not isinstance(strides[i], int) for i in telling):
+        return tuple(range(rank))
+    ordered = iter(sorted(telling, key=lambda i: -strides[i]))
+    return tuple(next(ordered) if sizes[i] != 1 else i for i in range(rank))
+
+
+def _gaps(shape: Sequence[int], strides: Sequence[int]) -> Optional[List[int]]:
+    """The strides of a buffer that is not contiguous; None of one that is."""
+    tight, step = [], 1
+    for size in reversed(shape):
+        tight.insert(0, step)
+        step *= size
+    if all(size == 1 or a == b for size, a, b in zip(shape, strides, tight)):
+        return None
+    return [b if size == 1 else a for size, a, b in zip(shape, strides, tight)]
+
+
+def _depth_first(outputs: Sequence[int], made: Dict[int, Tuple[Any, Sequence[int]]]) -> List[int]:
+    """Numbers of values as the library numbers ops: operands first, from the outputs."""
+    order: List[int] = []
+    seen = set()
+    stack: List[Tuple[int, bool]] = [(number, False) for number in reversed(outputs)]
+    while stack:
+        number, ready = stack.pop()
+        if ready:
+            order.append(number)
+        elif number not in seen:
+            seen.add(number)
+            stack.append((number, True))
+            stack.extend((operand, False) for operand in reversed(list(made[number][1])))
+    return order

@@ -1,0 +1,121 @@
+"""Whether a part is worth its operator: its plan's predicted time beside that of the kernels that Inductor would run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Set
+
+from ._arrays import extent
+from ._aten import TABLE
+from ._convert import filled, target_of
+from ._left import computes
+
+#: A part that is none of both is launches and little else: multiplications and additions of a product; bytes of memory-bound ops.
+_LEAST_FLOP = 1 << 24
+_LEAST_BYTES = 1 << 20
+_LEAST_OPS = 3
+#: Of the tensor cores' rate and of the memory's, what the kernels that Inductor calls and writes reach at best.
+_PRODUCT_SHARE = 0.8
+_MEMORY_SHARE = 0.9
+
+Hint = Callable[[Any], int]
+
+
+def plain_hint(expression: Any) -> int:
+    """Of graphs without symbols."""
+    return int(expression)
+
+
+def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = False) -> bool:
+    """Whether a part may gain anything: two ops to fuse, and enough work that a launch is not all of it.
+
+    `small`: parts of any size will do, for tests of what is computed.
+    """
+    working = [node for node in nodes if computes(node)]
+    if len(working) < 2:
+        return False
+    if small:
+        return True
+    flop = max((flop_of(node, hint) for node in working), default=0.0)
+    return flop >= _LEAST_FLOP or (len(working) >= _LEAST_OPS and border_bytes(nodes, hint) >= _LEAST_BYTES)
+
+
+def flop_of(node: Any, hint: Hint) -> float:
+    """Multiplications and additions of a product; 0 of anything else."""
+    row = TABLE.get(target_of(node))
+    if row is None or not row.product:
+        return 0.0
+    result = _count(node.meta["val"], hint)
+    operand = node.args[1 if "add" in target_of(node) else 0].meta["val"]
+    if "convolution" in target_of(node):
+        return 2.0 * result * math.prod(_sizes(node.args[1].meta["val"], hint)[1:])
+    return 2.0 * result * _sizes(operand, hint)[-1]
+
+
+def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:
+    """Bytes that enter and leave a part, each value once."""
+    inside = set(nodes)
+    outside = {i for node in inside for i in node.all_input_nodes if i not in inside and filled(i) is None}
+    leaving = [node for node in inside if any(user not in inside for user in node.users)]
+    return sum(_bytes(node, hint) for node in (*outside, *leaving))
+
+
+def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
+    """Microseconds of a part as Inductor would run it, in a CUDA graph, at best.
+
+    Each product is a kernel of a library that reads its operands and writes its result. What lies between products is one
+    kernel for all connected ops, which reads and writes its border once. `figures`: of the device model.
+    """
+    total = 0.0
+    for node in nodes:
+        flop = flop_of(node, hint)
+        if flop:
+            moved = sum(_bytes(i, hint) for i in (node, *node.all_input_nodes))
+            total += max(flop / (_PRODUCT_SHARE * figures["tensor_flop_per_us"]), _memory_us(moved, figures)) + _start_us(figures)
+    for group in _memory_groups(nodes):
+        if any(computes(node) for node in group):
+            total += _memory_us(border_bytes(group, hint), figures) + _start_us(figures)
+    return total
+
+
+def _start_us(figures: Dict[str, float]) -> float:
+    """From the end of a kernel's work to the begin of the next one's."""
+    return figures["launch_us"] + figures["fill_us"] + figures["drain_us"]
+
+
+def _memory_us(moved: float, figures: Dict[str, float]) -> float:
+    cached = moved <= figures["l2_kept_share"] * figures["l2_bytes"]
+    return moved / (_MEMORY_SHARE * figures["l2_bytes_per_us" if cached else "hbm_bytes_per_us"])
+
+
+def _memory_groups(nodes: Sequence[Any]) -> List[List[Any]]:
+    """Connected nodes that are no product, each group in order. What a product gives to two groups does not join them."""
+    left: Set[Any] = {node for node in nodes if not TABLE[target_of(node)].product}
+    groups = []
+    for node in nodes:
+        if node not in left:
+            continue
+        group, waiting = [], [node]
+        left.discard(node)
+        while waiting:
+            at = waiting.pop()
+            group.append(at)
+            for beside in (*at.all_input_nodes, *at.users):
+                if beside in left:
+                    left.discard(beside)
+                    waiting.append(beside)
+        groups.append(group)
+    return groups
+
+
+def _sizes(val: Any, hint: Hint) -> List[int]:
+    return [size if isinstance(size, int) else hint(extent(size)) for size in val.shape]
+
+
+def _count(val: Any, hint: Hint) -> int:
+    return math.prod(_sizes(val, hint))
+
+
+def _bytes(node: Any, hint: Hint) -> int:
+    val = node.meta.get("val")
+    return _count(val, hint) * val.element_size() if hasattr(val, "element_size") else 0

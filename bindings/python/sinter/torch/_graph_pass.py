@@ -1,0 +1,286 @@
+"""Inductor's pass over a graph behind autograd: parts that Sinter takes become operators, everything else stays Inductor's."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pathlib
+import threading
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.fx_passes.post_grad import stable_topological_sort
+
+from .._context import Context
+from .._error import Error
+from .._version import __version__
+from ._arrays import HALVES, Refused, Rows
+from ._aten import TABLE
+from ._convert import Converted, Converter, target_of
+from ._left import computes, kinds, why_left
+from ._gate import worth_a_try
+from ._partition import Kind, partition
+from ._replace import replace, results, slices_for_splits
+from ._run_chain import pack
+from ._store import store
+from ._verify import BOUNDS
+
+logger = logging.getLogger("sinter")
+
+_MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
+_SEARCH_SECONDS = 60.0
+
+
+class Options(NamedTuple):
+    """What ``torch.compile(.., options=..)`` may say to the backend.
+
+    Attributes:
+        prepare: "background": torch computes until plans are there; "block": the first call waits for them.
+        verify: each part's results are compared with torch's in the same graph.
+        target: a chip by name, on a machine without one: tensors on the CPU, plans for that chip, torch computes.
+    """
+
+    prepare: str = "background"
+    verify: bool = False
+    target: Optional[str] = None
+
+
+class Taken(NamedTuple):
+    """A part that became an operator."""
+
+    name: str
+    made: Converted
+    nodes: List[Any]
+    m: int
+
+
+class Report:
+    """What became of a graph."""
+
+    def __init__(self) -> None:
+        self.taken: List[Taken] = []
+        #: Nodes that compute and are left to Inductor: their operator, and why.
+        self.left: List[Tuple[str, str]] = []
+        self.nodes = 0
+
+
+class SinterPass(CustomGraphPass):
+    """The pass. `reports`: where each graph's report goes, for who explains."""
+
+    def __init__(self, options: Options, reports: Optional[List[Report]] = None) -> None:
+        self.options = options
+        self.reports = reports
+
+    def uuid(self) -> Any:
+        """Graphs of Inductor's cache are those of these files, this library and these options."""
+        digest = hashlib.sha256(repr((__version__, self.options)).encode())
+        for path in sorted(pathlib.Path(__file__).parent.glob("_*.py")):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        try:
+            report = self._take(graph)
+            if self.reports is not None:
+                self.reports.append(report)
+        except Exception as error:  # whatever it is, the model runs
+            if self.reports is not None:
+                raise
+            logger.warning("sinter: the graph is left to Inductor: %s: %s", type(error).__name__, error)
+
+    def _take(self, graph: torch.fx.Graph) -> Report:
+        report = Report()
+        device = "cuda" if self.options.target is None else "cpu"
+        if not any(val.device.type == device for val in results(list(graph.nodes))):
+            return report
+        slices_for_splits(graph)
+        planner = _Planner(graph, self.options, device)
+        for part in planner.parts():
+            name = f"part {len(report.taken)}"
+            call = planner.replace(part, name)
+            if call is not None:
+                report.taken.append(Taken(name, part.made, part.nodes, part.m))
+        left = planner.left
+        report.nodes = sum(computes(node) for node in planner.nodes)
+        taken = {node for part in report.taken for node in part.nodes}
+        report.left = [
+            (target_of(node), left.get(node) or why_left(node, device) or "its part is too small")
+            for node in planner.nodes
+            if node.op == "call_function" and computes(node) and node not in taken
+        ]
+        stable_topological_sort(graph)
+        graph.lint()
+        return report
+
+
+class _Part(NamedTuple):
+    nodes: List[Any]
+    made: Converted
+    m: int
+
+
+class _Planner:
+    """Finds the parts of one graph, and asks the library which it plans."""
+
+    def __init__(self, graph: torch.fx.Graph, options: Options, device: str) -> None:
+        self.graph = graph
+        self.options = options
+        self.nodes = list(graph.nodes)
+        self.left: Dict[Any, str] = {}
+        self._replaced: Dict[Any, Any] = {}
+        self._device = device
+        self._weights = _weights(self.nodes)
+        self._hint_of = _hint_of(results(self.nodes))
+        self._verdicts: Dict[str, Optional[Error]] = {}
+        shapes = [val for val in results(self.nodes) if val.device.type == device]
+        index = shapes[0].device.index or 0
+        self._context = store.context(index) if options.target is None else _target(options.target)
+
+    def parts(self) -> List[_Part]:
+        """Parts that plan, in the graph's order."""
+        found: List[_Part] = []
+        waiting = [(part, 0) for part in partition(self.nodes, kinds(self._device, self.left))]
+        while waiting:
+            nodes, tries = waiting.pop()
+            if not worth_a_try(nodes, self._hint_of, self.options.verify):
+                continue
+            rows = Rows.of([val.shape for val in results(nodes)])
+            other = [node for node in nodes if not all(rows.folds(val.shape) for val in results([node, *node.all_input_nodes]))]
+            if other:
+                self.left.update((node, f"its extents are no rows of {rows.symbol}, which are those of its part") for node in other)
+                waiting.extend((part, tries) for part in self._again(nodes))
+                continue
+            try:
+                made = Converter(nodes, rows, TABLE, self._weights.__contains__).convert()
+                m = self._hint(made.rows)
+                self._ask(made, m)
+                found.append(_Part(nodes, made, m))
+            except Refused as refused:
+                node = refused.node if refused.node is not None else nodes[-1]
+                if tries >= _MOST_TRIES:
+                    self.left.update((n, f"beside others that were refused: {refused.why}") for n in nodes if computes(n))
+                    continue
+                self.left[node] = refused.why
+                waiting.extend((part, tries + 1) for part in self._again(nodes))
+        place = {node: i for i, node in enumerate(self.nodes)}
+        return sorted(found, key=lambda part: place[part.nodes[0]])
+
+    def replace(self, part: _Part, name: str) -> Any:
+        """Puts the operator in; None where the graph does not allow it."""
+        how = "reference" if self.options.verify and self.options.target else self.options.prepare
+        bound = _bound(part.nodes) if self.options.verify else None
+        arguments = (pack(part.made.chain), "" if how == "background" else how, 0.0)
+        try:
+            return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
+        except Refused as refused:
+            self.left.update((node, refused.why) for node in part.nodes)
+            return None
+
+    def _again(self, nodes: List[Any]) -> List[List[Any]]:
+        """The parts that are in `nodes` without those that are left by now."""
+        inside = set(nodes)
+        base = kinds(self._device, self.left)
+        return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
+
+    def _hint(self, rows: Rows) -> int:
+        if rows.symbol is None:
+            return 0
+        return self._hint_of(rows.symbol)
+
+    def _ask(self, made: Converted, m: int) -> None:
+        """Whether the library plans the chain; the build goes on behind the answer.
+
+        Raises:
+            Refused: naming the node of the op that the library named.
+        """
+        key = f"{made.chain.digest} {m}"
+        if key not in self._verdicts:
+            self._verdicts[key] = _verdict(self._context, made, m, keep=self.options.target is None)
+        error = self._verdicts[key]
+        if error is not None:
+            raise Refused(str(error), _named_node(str(error), made))
+
+
+def _verdict(context: Context, made: Converted, m: int, keep: bool) -> Optional[Error]:
+    """The error of planning, or None as soon as the search has ended. `keep`: the build goes on."""
+    searched = threading.Event()
+
+    def progress(stage: str, fraction: float) -> None:
+        if stage not in ("look up", "search"):
+            searched.set()
+
+    try:
+        pending = context.prepare_async(made.chain, m, progress=progress)
+    except Error as error:
+        return error
+    try:
+        pending.add_done_callback(searched.set)
+        searched.wait(_SEARCH_SECONDS)
+        if pending.done():
+            pending.result(0)
+        elif keep:
+            _building.append(pending)
+        return None
+    except Error as error:
+        return error
+    finally:
+        if not keep or pending.done():
+            pending.close()
+
+
+#: Builds that slots will find; what has ended is dropped when the next begins.
+_building: List[Any] = []
+
+
+def _named_node(message: str, made: Converted) -> Any:
+    """The node of the first op that an error names."""
+    at = message.find("op ")
+    digits = ""
+    for letter in message[at + 3 :] if at >= 0 else "":
+        if not letter.isdigit():
+            break
+        digits += letter
+    node = made.nodes[int(digits)] if digits and int(digits) < len(made.nodes) else None
+    return node
+
+
+def _bound(nodes: Sequence[Any]) -> float:
+    """The loosest of the parts' types."""
+    names = {str(val.dtype) for node in nodes for i in (node, *node.all_input_nodes) for val in results([i])}
+    narrow = [dtype for dtype in HALVES if {"bf16": "torch.bfloat16", "f16": "torch.float16"}[dtype] in names]
+    return max((BOUNDS[dtype] for dtype in narrow), default=BOUNDS["f32"])
+
+
+def _weights(nodes: Sequence[Any]) -> Set[Any]:
+    """Inputs of the graph that are the model's and that nothing here writes; none while it is trained."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None or torch.is_grad_enabled():
+        return set()
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    written = {node.args[0] for node in nodes if target_of(node) == "aten.copy_.default"}
+    chosen = {inputs[i] for i in metadata.static_input_indices or () if i < len(inputs)}
+    return chosen - written
+
+
+def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:
+    """What a symbolic size is in the call that is being compiled."""
+    env = next((size.node.shape_env for val in vals for size in val.shape if not isinstance(size, int)), None)
+
+    def hint(expression: Any) -> int:
+        if env is None:
+            return int(expression)
+        return int(env.optimization_hint(expression) if hasattr(env, "optimization_hint") else env.size_hint(expression))
+
+    return hint
+
+
+_targets: Dict[str, Context] = {}
+
+
+def _target(name: str) -> Context:
+    """A context that plans for a chip that is not here."""
+    if name not in _targets:
+        _targets[name] = Context(target=name)
+    return _targets[name]

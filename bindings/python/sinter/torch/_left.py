@@ -1,0 +1,130 @@
+"""Which nodes of a graph are taken, and why each other is left to Inductor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Iterable, List, Optional
+
+from ._arrays import DTYPES, HALVES, extent
+from ._aten import TABLE
+from ._convert import filled, target_of
+from ._partition import Kind
+
+#: Multiplications of a small batched product, which threads compute; attention's and larger ones are torch's.
+_MOST_BATCHED = 1 << 14
+_MOST_RANK = 6
+
+_NOT_TAKEN = {
+    "_scaled_dot_product": "attention",
+    "flash_attention": "attention",
+    "flex_attention": "attention",
+    "embedding": "rows by indices",
+    "index": "rows by indices",
+    "gather": "rows by indices",
+    "scatter": "rows by indices",
+    "convolution_backward": "gradient of a convolution",
+    "pool": "pooling",
+    "rand": "random numbers",
+    "bernoulli": "random numbers",
+    "seed": "random numbers",
+    "topk": "sorting",
+    "sort": "sorting",
+    "cumsum": "a scan",
+    "cumprod": "a scan",
+    "upsample": "interpolation",
+    "copy_": "a write into an input",
+}
+
+
+def why_left(node: Any, device: Optional[str]) -> Optional[str]:
+    """Why a node that computes is left; None for one that is taken. `device`: type of the devices whose nodes are taken."""
+    name = target_of(node)
+    row = TABLE.get(name)
+    if row is None:
+        return _named(name)
+    if name == "getitem":
+        parent = node.args[0]
+        return None if TABLE.get(target_of(parent), row).several and why_left(parent, device) is None else "of what is left"
+    if filled(node) is not None:
+        return "a number"
+    for val in (*_tensors(node), *(val for i in node.all_input_nodes for val in _tensors(i))):
+        why = _why_not_tensor(val, device)
+        if why is not None:
+            return why
+    return _why_not_product(node, name) if row.product else None
+
+
+def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind]:
+    """What the partitioner asks; `left`: nodes that were refused meanwhile."""
+
+    def kind(node: Any) -> Kind:
+        if node.op != "call_function" or node in left or why_left(node, device) is not None:
+            return Kind(False)
+        row = TABLE[target_of(node)]
+        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several)
+
+    return kind
+
+
+def computes(node: Any) -> bool:
+    """Whether a node is worth a word when it is left: no view, no number, none of Python's own."""
+    name = target_of(node)
+    known = TABLE.get(name)
+    if known is not None:
+        return not known.moves and filled(node) is None
+    return name.startswith(("aten.", "prims.")) and not any(word in name for word in ("sym_", "split", "unbind", "_assert"))
+
+
+def _named(name: str) -> str:
+    for part, why in _NOT_TAKEN.items():
+        if part in name:
+            return why
+    return f"no op of a chain: {name}"
+
+
+def _tensors(node: Any) -> Iterable[Any]:
+    val = node.meta.get("val")
+    vals: List[Any] = list(val) if isinstance(val, (list, tuple)) else [val]
+    return [v for v in vals if hasattr(v, "dtype") and hasattr(v, "shape")]
+
+
+def _why_not_tensor(val: Any, device: Optional[str]) -> Optional[str]:
+    dtype = str(val.dtype)
+    if dtype not in DTYPES:
+        return f"dtype {dtype.replace('torch.', '')}"
+    if len(val.shape) > _MOST_RANK:
+        return f"rank {len(val.shape)}"
+    if any(isinstance(size, int) and size == 0 for size in val.shape):
+        return "no elements"
+    if device is not None and val.device.type != device:
+        return f"on {val.device.type}"
+    if str(val.layout) != "torch.strided":
+        return f"layout {val.layout}"
+    return None
+
+
+def _why_not_product(node: Any, name: str) -> Optional[str]:
+    first = 1 if "add" in name else 0
+    a, b = (node.args[first + i].meta["val"] for i in range(2))
+    if DTYPES[str(a.dtype)] not in HALVES:
+        return "a product of f32"
+    if name.startswith("aten.convolution"):
+        return _why_not_convolution(node, b)
+    if "bmm" in name:
+        sizes = [extent(size) for size in (*a.shape[1:], b.shape[-1])]
+        if any(not isinstance(size, int) for size in sizes) or math.prod(sizes) > _MOST_BATCHED:
+            return "a batched product"
+    elif a.stride()[0] == 1 and extent(a.shape[1]) != 1 and extent(a.shape[0]) != 1:
+        return "a product of transposed rows"
+    return None
+
+
+def _why_not_convolution(node: Any, w: Any) -> Optional[str]:
+    transposed, groups = node.args[6], node.args[8]
+    if transposed:
+        return "a transposed convolution"
+    if groups != 1:
+        return "a convolution in groups"
+    if len(w.shape) != 4:
+        return f"a convolution of {len(w.shape) - 2} axes"
+    return None

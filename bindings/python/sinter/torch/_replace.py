@@ -1,0 +1,173 @@
+"""Puts one operator in the place of a part of a graph."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+
+from ._arrays import Refused, extent
+from ._convert import Border, Converted, target_of
+
+
+class Symbols:
+    """Nodes of a graph that are a symbolic size, by its expression."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self._graph = graph
+        self._sizes: Dict[Any, Any] = {}
+        self._tensors: Dict[Any, Any] = {}
+        for node in graph.nodes:
+            val = node.meta.get("val")
+            if isinstance(val, torch.SymInt):
+                self._sizes.setdefault(extent(val), node)
+            elif isinstance(val, torch.Tensor) and node.op == "placeholder":
+                for axis, size in enumerate(val.shape):
+                    if not isinstance(size, int):
+                        self._tensors.setdefault(extent(size), (node, axis, size))
+
+    def node(self, expression: Any) -> Any:
+        """A node whose value is `expression`, a size or a product of sizes; made at the graph's insertion point where none is.
+
+        Raises:
+            Refused: for one that no input tells.
+        """
+        if expression in self._sizes:
+            return self._sizes[expression]
+        if expression in self._tensors:
+            tensor, axis, size = self._tensors[expression]
+            made = self._graph.call_function(torch.ops.aten.sym_size.int, (tensor, axis))
+            made.meta["val"] = size
+            return made
+        factors = [int(f) if f.is_number else f for f in getattr(expression, "args", ())]
+        if not getattr(expression, "is_Mul", False) or not factors:
+            raise Refused(f"no input tells the size {expression}")
+        total: Any = factors[0] if isinstance(factors[0], int) else self.node(factors[0])
+        for factor in factors[1:]:
+            other = factor if isinstance(factor, int) else self.node(factor)
+            made = self._graph.call_function(operator.mul, (total, other))
+            made.meta["val"] = _size(total) * _size(other)
+            total = made
+        return total
+
+
+def _size(value: Any) -> Any:
+    return value.meta["val"] if isinstance(value, torch.fx.Node) else value
+
+
+def replace(
+    graph: torch.fx.Graph,
+    part: Sequence[torch.fx.Node],
+    made: Converted,
+    arguments: Sequence[Any],
+    bound: Optional[float],
+    name: str,
+    replaced: Dict[Any, Any],
+) -> torch.fx.Node:
+    """Calls ``run_chain`` where `part` ends, and erases `part`. The caller sorts the graph.
+
+    Args:
+        replaced: nodes that earlier calls put others in the place of; this one's are added.
+        arguments: of the operator behind inputs and M.
+        bound: with one, the part stays, and its results are compared with the operator's.
+        name: of the part, in comparisons.
+    """
+    symbols = Symbols(graph) if made.rows.symbol is not None else None
+    inside = set(part)
+    with graph.inserting_after(part[-1]):
+        anchor = graph.call_function(torch.ops.aten.alias.default, (part[-1],))  # all is inserted before it
+    with graph.inserting_before(anchor):
+        m = symbols.node(made.rows.symbol) if symbols is not None else 0
+        inputs = [_entering(graph, border, replaced) for border in made.inputs]
+        call = graph.call_function(torch.ops.sinter.run_chain.default, (inputs, m, *arguments))
+        call.meta["val"] = torch.ops.sinter.run_chain.default(
+            [node.meta["val"] for node in inputs], _size(m), *arguments
+        )
+        for i, border in enumerate(made.outputs):
+            result = graph.call_function(operator.getitem, (call, i))
+            result.meta["val"] = call.meta["val"][i]
+            result = _leaving(graph, result, border, symbols)
+            expected = border.node
+            if bound is not None:
+                own = graph.call_function(torch.ops.sinter.compared.default, (result, expected, f"{name}.{expected.name}", bound))
+                own.meta["val"] = result.meta["val"]
+                result = own
+            skipped = (own, anchor) if bound is not None else (anchor,)
+            expected.replace_all_uses_with(result, lambda user: user not in inside and user not in skipped)
+            replaced[expected] = result
+    graph.erase_node(anchor)
+    if bound is None:
+        for node in reversed(part):
+            graph.erase_node(node)
+    return call
+
+
+def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -> torch.fx.Node:
+    """The border's value as the operator takes it: a view."""
+    node = replaced.get(border.node, border.node)
+    for axis in border.repeated:
+        node = _call(graph, torch.ops.aten.slice.Tensor, node, axis, 0, 1)
+    if border.order != tuple(range(len(border.order))):
+        node = _call(graph, torch.ops.aten.permute.default, node, list(border.order))
+    return node
+
+
+def _leaving(graph: torch.fx.Graph, node: torch.fx.Node, border: Border, symbols: Optional[Symbols]) -> torch.fx.Node:
+    """The operator's result as the border's value: a view."""
+    if border.order != tuple(range(len(border.order))):
+        back = sorted(range(len(border.order)), key=lambda i: border.order[i])
+        node = _call(graph, torch.ops.aten.permute.default, node, back)
+    want, have = border.node.meta["val"], node.meta["val"]
+    if len(want.shape) != len(have.shape) or symbols is not None and [extent(s) for s in want.shape] != [extent(s) for s in have.shape]:
+        assert symbols is not None
+        sizes = [size if isinstance(size, int) else symbols.node(extent(size)) for size in want.shape]
+        node = _call(graph, torch.ops.aten.reshape.default, node, sizes)
+    return node
+
+
+def _call(graph: torch.fx.Graph, target: Any, node: torch.fx.Node, *arguments: Any) -> torch.fx.Node:
+    made = graph.call_function(target, (node, *arguments))
+    values = torch.utils._pytree.tree_map(lambda a: _size(a), list(arguments))
+    made.meta["val"] = target(node.meta["val"], *values)
+    return made
+
+
+def slices_for_splits(graph: torch.fx.Graph) -> None:
+    """A part of a split becomes a slice, one of an unbind a select: views that need no other part beside them."""
+    for node in list(graph.nodes):
+        if target_of(node) != "getitem" or not hasattr(node.args[0], "meta"):
+            continue
+        parent, index = node.args[0], node.args[1]
+        view = _part_of(parent, index)
+        if view is None:
+            continue
+        with graph.inserting_before(node):
+            part = graph.call_function(view[0], (parent.args[0], *view[1:]))
+        part.meta.update(node.meta)
+        node.replace_all_uses_with(part)
+        graph.erase_node(node)
+        if not parent.users:
+            graph.erase_node(parent)
+
+
+def _part_of(parent: torch.fx.Node, index: int) -> "Optional[tuple[Any, ...]]":
+    """The operator that gives part `index` alone, and its arguments behind the tensor."""
+    name = target_of(parent)
+    if name == "aten.unbind.int":
+        return torch.ops.aten.select.int, parent.args[1] if len(parent.args) > 1 else parent.kwargs.get("dim", 0), index
+    if name not in ("aten.split.Tensor", "aten.split_with_sizes.default"):
+        return None
+    sizes: Any = parent.args[1]
+    axis: Any = parent.args[2] if len(parent.args) > 2 else parent.kwargs.get("dim", 0)
+    whole = parent.args[0].meta["val"].shape[axis]  # type: ignore[union-attr]
+    if isinstance(sizes, int) and isinstance(whole, int):
+        return torch.ops.aten.slice.Tensor, axis, index * sizes, min((index + 1) * sizes, whole)
+    if isinstance(sizes, (list, tuple)) and all(isinstance(size, int) for size in sizes):
+        return torch.ops.aten.slice.Tensor, axis, sum(sizes[:index]), sum(sizes[: index + 1])
+    return None
+
+
+def results(nodes: Sequence[Any]) -> List[Any]:
+    """Values of nodes that are tensors."""
+    return [node.meta["val"] for node in nodes if isinstance(node.meta.get("val"), torch.Tensor)]

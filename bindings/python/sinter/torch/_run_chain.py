@@ -1,0 +1,264 @@
+"""The operator ``torch.ops.sinter.run_chain`` of compiled graphs: it carries its chain, so a graph of Inductor's cache runs in a
+new process; it never waits for a build, and torch computes where there is no plan."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import functools
+import logging
+import threading
+import zlib
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from .. import _abi
+from .._chain import Chain
+from .._error import Error, Status
+from .._library import call
+from .._plan import Plan
+from .._stream import current_of_torch
+from ._by_torch import by_torch
+from ._ops import _grown, register
+from ._store import store
+
+logger = logging.getLogger("sinter")
+
+_MOST_PLACES = 4096  # plans by rows of one chain, of which calls with other rows make more
+_CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
+_STAND_IN = 1  # the generation of a slot whose plan is the library's own kernels
+
+_dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s32": torch.int32, "pred": torch.bool}
+
+
+class Counts(NamedTuple):
+    """What compiled graphs ran since the start of the process.
+
+    Attributes:
+        launches: partitions run by a plan.
+        waiting: run by torch while the plan was being built.
+        refused: run by torch because there is no plan, or none that is predicted to be faster.
+        saved_us: predicted time of Inductor's kernels less that of the plans, of all launches.
+    """
+
+    launches: int = 0
+    waiting: int = 0
+    refused: int = 0
+    saved_us: float = 0.0
+
+
+class _Counters:
+    def __init__(self) -> None:
+        self.launches = self.waiting = self.refused = 0
+        self.saved_us = 0.0
+
+
+counters = _Counters()
+
+
+def graph_counts() -> Counts:
+    """What compiled graphs ran since the start of the process. Counted without a lock: about right with several threads."""
+    return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us)
+
+
+def pack(chain: Chain) -> str:
+    """The chain as an argument of an operator: its JSON, compressed, because a call copies it."""
+    return base64.b85encode(zlib.compress(chain.to_json().encode(), 9)).decode()
+
+
+@functools.lru_cache(maxsize=4096)
+def carried(text: str) -> "Carried":
+    """What the process has of the chain that `text` packs."""
+    return Carried(Chain.from_json(zlib.decompress(base64.b85decode(text)).decode()))
+
+
+class _Place:
+    """The plan for some rows on some device: being built, there, or never to come. Any thread may ask."""
+
+    def __init__(self, device: int, chain: Chain, m: int, limit_us: float) -> None:
+        self.plan: Optional[Plan] = None
+        self.refused: Optional[str] = None
+        self._limit_us = limit_us
+        self._slot: Any = None
+        try:
+            self._slot = store.context(device).slot(chain, m)
+        except Error as error:
+            self._refuse(str(error))
+
+    def look(self, wait_seconds: Optional[float]) -> Optional[Plan]:
+        """The plan where there is one now, or within so many seconds (-1: without limit)."""
+        if self.plan is not None or self.refused is not None:
+            return self.plan
+        slot = self._slot
+        try:
+            if wait_seconds is not None:
+                slot.build.result(None if wait_seconds < 0 else wait_seconds)
+            if slot.generation > _STAND_IN:
+                self._keep(slot.plan())
+            elif slot.build.done():
+                slot.build.result(0)
+                self._keep(slot.plan())
+        except TimeoutError:
+            return None
+        except Error as error:
+            self._refuse(str(error))
+        return self.plan
+
+    def _keep(self, plan: Optional[Plan]) -> None:
+        if plan is None:
+            return
+        if 0 < self._limit_us < plan.predicted_us:
+            self._refuse(f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {self._limit_us:.1f} us")
+        else:
+            plan.context._workspaces.reserve()
+            self.plan = plan
+
+    def _refuse(self, why: str) -> None:
+        self.refused = why
+        logger.info("sinter: torch computes a part of the graph: %s", why)
+
+
+class Carried:
+    """A chain of a compiled graph, its plans by device and rows, and torch's functions for it. Thread-safe."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.by_torch = by_torch(chain)
+        self._places: Dict[Tuple[int, int], _Place] = {}
+        self._compiled: Optional[Callable[..., List[torch.Tensor]]] = None
+        self._lock = threading.Lock()
+
+    def place(self, device: int, m: int, limit_us: float) -> _Place:
+        """The plan's place for M = `m`."""
+        key = (device, m)
+        found = self._places.get(key)
+        if found is None:
+            with self._lock:
+                if len(self._places) >= _MOST_PLACES:
+                    self._places.clear()
+                found = self._places.get(key)
+                if found is None:
+                    found = self._places[key] = _Place(device, self.chain, m, limit_us)
+        return found
+
+    def compiled(self) -> Callable[..., List[torch.Tensor]]:
+        """Inductor's code for the chain: where no plan will ever come. Under capture torch's operators one by one."""
+        if torch.cuda.is_current_stream_capturing() or torch.compiler.is_compiling():
+            return self.by_torch
+        if self._compiled is None:
+            self._compiled = torch.compile(self.by_torch)
+        return self._compiled
+
+    def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
+        """The inputs with the extents and strides that the chain declares; copies where they lie otherwise."""
+        return [_as_declared(x, info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
+
+
+def _as_declared(x: torch.Tensor, shape: Tuple[int, ...], strides: Tuple[int, ...]) -> torch.Tensor:
+    if x.shape != shape:
+        x = x.reshape(shape)
+    if all(size == 1 or a == b for size, a, b in zip(shape, x.stride(), strides)):
+        return x
+    copied = torch.empty_strided(shape, strides, dtype=x.dtype, device=x.device)
+    return copied.copy_(x)
+
+
+def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
+    return [torch.empty_strided(o.shape, o.strides, dtype=_dtypes[str(o.dtype)], device=device) for o in chain.outputs(m)]
+
+
+def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
+    it = carried(chain)
+    device = inputs[0].device
+    with torch.no_grad():
+        given = it.declared(inputs, m)
+        try:
+            place = it.place(device.index, m, limit_us)
+            plan = place.plan or place.look(_patience(how))
+            if plan is not None:
+                return _launch(it, plan, given, m, device, limit_us)
+        except Error as error:
+            place = None
+            _warn_once(error)
+        if place is not None and place.refused is None:
+            counters.waiting += 1
+            return it.by_torch(given, m)
+        counters.refused += 1
+        return it.compiled()(given, m)
+
+
+def _patience(how: str) -> Optional[float]:
+    if how == "block":
+        return -1
+    return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
+
+
+def _launch(
+    it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, device: torch.device, limit_us: float
+) -> List[torch.Tensor]:
+    outputs = _outputs(it.chain, m, device)
+    inputs = [x.clone() if x.data_ptr() % 16 else x for x in inputs]
+    addresses = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*[x.data_ptr() for x in (*inputs, *outputs)])
+    stream = current_of_torch(device.index)
+    workspace = 0
+    if plan.workspace_size:
+        if torch.cuda.is_current_stream_capturing():
+            # Of the graph's own pool: graphs of one stream may be replayed at once. Its first bytes are zeroed at each replay.
+            space = torch.empty(plan.workspace_size, dtype=torch.uint8, device=device)
+            workspace = space.data_ptr()
+            call("sinter_plan_init_workspace", plan._get(), workspace, plan.workspace_size, stream or None)
+        else:
+            workspace = plan.context._workspaces.address(stream, plan.workspace_size)
+    plan._launch(addresses, workspace, stream, m, False)
+    counters.launches += 1
+    counters.saved_us += max(0.0, limit_us - plan.predicted_us)
+    return outputs
+
+
+_warned = False
+
+
+def _warn_once(error: BaseException) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        logger.warning("sinter: torch computes instead of a plan: %s", error)
+
+
+def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
+    it = carried(chain)
+    with torch.no_grad():
+        given = it.declared(inputs, m)
+        return _by_reference(it.chain, given, m) if how == "reference" else it.by_torch(given, m)
+
+
+def _by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
+    """By the library's executor on the host, in float64."""
+    outputs = _outputs(chain, m, torch.device("cpu"))
+    pointers = lambda tensors: (ctypes.c_void_p * max(len(tensors), 1))(*[x.data_ptr() for x in tensors])
+    call(
+        "sinter_x_reference_run", chain._get(), m, len(inputs), pointers(inputs), len(outputs), pointers(outputs), 0
+    )
+    return outputs
+
+
+def _run_fake(inputs: List[torch.Tensor], m: Any, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
+    found = carried(chain).chain
+    results = []
+    for two, three in zip(found.outputs(2), found.outputs(3)):
+        shape = [_grown(a, b, m) for a, b in zip(two.shape, three.shape)]
+        strides = [_grown(a, b, m) for a, b in zip(two.strides, three.strides)]
+        results.append(inputs[0].new_empty_strided(shape, strides, dtype=_dtypes[str(two.dtype)]))
+    return results
+
+
+register(
+    (
+        (
+            "run_chain",
+            "(Tensor[] inputs, SymInt m, str chain, str how, float limit_us) -> Tensor[]",
+            {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
+        ),
+    )
+)

@@ -1,0 +1,58 @@
+"""The backend ``sinter`` of torch.compile: Inductor with a pass of Sinter's."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+import torch
+
+from .._error import invalid
+from ._graph_pass import Options, Report, SinterPass
+
+_PREPARE = ("background", "block")
+
+
+def sinter_backend(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: Optional[str] = None,
+    options: Optional[Dict[str, Any]] = None,
+) -> Any:
+    """Compiles a graph as Inductor does, with the parts that Sinter plans as its operators.
+
+    Args:
+        mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
+        options: ``prepare`` ("background" or "block"), ``verify`` (bool) and ``target`` (a chip, for tensors on the CPU) are
+            Sinter's; all others Inductor's.
+
+    Raises:
+        Error: INVALID_ARGUMENT naming the option.
+    """
+    own, patches = split_options(mode, options)
+    return compile_with(SinterPass(own), gm, example_inputs, patches)
+
+
+def compile_with(
+    graph_pass: SinterPass, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], patches: Dict[str, Any], **more: Any
+) -> Any:
+    """Inductor with `graph_pass` and `patches` of its configuration."""
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(gm, example_inputs, config_patches={**patches, "post_grad_custom_pre_pass": graph_pass}, **more)
+
+
+def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tuple[Options, Dict[str, Any]]":
+    """Sinter's options, checked, and Inductor's."""
+    from torch._inductor import list_mode_options
+
+    given = dict(options or {})
+    own = Options(**{name: given.pop(name) for name in Options._fields if name in given})
+    if own.prepare not in _PREPARE:
+        raise invalid(f"options: prepare is {own.prepare!r}; there are {' '.join(_PREPARE)}")
+    if not isinstance(own.verify, bool):
+        raise invalid(f"options: verify is {own.verify!r}, must be True or False")
+    if own.target is not None and not isinstance(own.target, str):
+        raise invalid(f"options: target is {own.target!r}, must be the name of a chip, such as 'h200'")
+    patches = {**list_mode_options(mode)} if mode else {}
+    return own, {**patches, **{name.replace("-", "_"): value for name, value in given.items()}}

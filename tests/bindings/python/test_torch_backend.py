@@ -1,0 +1,267 @@
+"""torch.compile(model, backend="sinter") without a GPU: parts computed by the reference beside torch's own operators."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
+
+import sinter
+import sinter.torch
+from sinter.torch import _run_chain, _verify
+from sinter.torch.backend import split_options
+
+from graphs import passed
+
+N = torch.nn
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+def half(*modules):
+    torch.manual_seed(1)
+    return N.Sequential(*modules).eval().bfloat16()
+
+
+class Gated(N.Module):
+    def __init__(self, k=64, n=128):
+        super().__init__()
+        self.norm, self.gate, self.up, self.down = N.RMSNorm(k), *(N.Linear(k, n, bias=False) for _ in range(2)), N.Linear(n, k, bias=False)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.down(N.functional.silu(self.gate(y)) * self.up(y))
+
+
+class Heads(N.Module):
+    """Attention by hand, with rotary positions: views, transposes, a batched product that is left."""
+
+    def __init__(self, k=64, heads=4):
+        super().__init__()
+        self.heads, self.qkv, self.out = heads, N.Linear(k, 3 * k), N.Linear(k, k)
+
+    def forward(self, x):
+        b, s, k = x.shape
+        q, v, t = self.qkv(x).view(b, s, 3, self.heads, k // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        half = q.shape[-1] // 2
+        q = q * 0.5 + torch.cat([-q[..., half:], q[..., :half]], -1) * 0.25
+        y = N.functional.scaled_dot_product_attention(q, v, t)
+        return x + self.out(y.transpose(1, 2).reshape(b, s, k))
+
+
+def run(model, *inputs, options=None, dynamic=None):
+    """The compiled model's result, and reports; asserts that every part is right."""
+    with torch.no_grad():
+        compiled, reports = passed(model, options, dynamic)
+        result = compiled(*inputs)
+        expected = model(*inputs)
+    assert _verify.comparisons, "no part was taken"
+    assert all(c.within for c in _verify.comparisons), [c for c in _verify.comparisons if not c.within]
+    assert result.stride() == expected.stride()
+    bound = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-4}[expected.dtype]
+    assert _verify.difference(result, expected, bound)[1]
+    return result, reports
+
+
+def left(reports):
+    return {name: why for report in reports for name, why in report.left}
+
+
+@pytest.mark.parametrize(
+    "model, shape",
+    [
+        (half(N.Linear(64, 128), N.GELU(), N.Linear(128, 64), N.LayerNorm(64)), (8, 64)),
+        (half(N.Linear(64, 128), N.GELU("tanh"), N.Linear(128, 64)), (2, 4, 64)),
+        (half(Gated()), (2, 5, 64)),
+        (half(Heads()), (2, 6, 64)),
+        (half(N.Conv2d(8, 16, 3, padding=1, bias=False), N.BatchNorm2d(16), N.ReLU(), N.Conv2d(16, 8, 1)), (2, 8, 6, 6)),
+        (half(N.Softmax(-1), N.Hardswish(), N.Softplus()), (4, 64)),
+    ],
+    ids=["mlp", "gelu_tanh", "gated", "heads", "convolutions", "rows"],
+)
+def test_parts_are_right(model, shape):
+    _, reports = run(model, torch.randn(shape).bfloat16())
+    assert reports[0].taken
+
+
+def test_images_of_channels_last_keep_their_strides():
+    model = half(N.Conv2d(8, 16, 3, padding=1), N.ReLU(), N.Conv2d(16, 16, 3, padding=1)).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 8, 6, 6).bfloat16().to(memory_format=torch.channels_last)
+    _, reports = run(model, x)
+    (part,) = [part.made.chain for report in reports for part in report.taken]
+    assert "transpose" not in str(part), "a channels-last image is NHWC already"
+
+
+def test_equal_layers_have_equal_chains():
+    _, reports = run(half(Heads(), Heads(), Heads(), Heads()), torch.randn(2, 6, 64).bfloat16())
+    chains = [part.made.chain.digest for part in reports[0].taken]
+    assert len(chains) == 5 and len(set(chains)) == 3, chains
+
+
+def test_rows_are_m_in_dynamic_graphs():
+    _, reports = run(half(Gated(), Heads(), Gated()), torch.randn(3, 7, 64).bfloat16(), dynamic=True)
+    assert {part.made.chain.uses_m for report in reports for part in report.taken} == {True}
+    with torch.no_grad():
+        compiled, more = passed(model := half(Gated()), dynamic=True)
+        for batch, rows in ((3, 7), (2, 9), (4, 5)):
+            x = torch.randn(batch, rows, 64).bfloat16()
+            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert len(more) == 1 and all(c.within for c in _verify.comparisons)
+
+
+def test_a_marked_batch_and_a_batch_of_one():
+    model = half(Gated())
+    x = torch.randn(3, 7, 64).bfloat16()
+    torch._dynamo.mark_dynamic(x, 0)
+    run(model, x)
+    run(model, torch.randn(1, 1, 64).bfloat16())
+
+
+def test_f32_models_keep_their_products():
+    torch.manual_seed(1)
+    _, reports = run(N.Sequential(N.Linear(64, 64), N.GELU(), N.LayerNorm(64)).eval(), torch.randn(8, 64))
+    assert left(reports)["aten.addmm.default"] == "a product of f32"
+
+
+def test_autocast():
+    torch.manual_seed(1)
+    model = N.Sequential(N.Linear(64, 128), N.GELU(), N.Linear(128, 64)).eval()
+    with torch.autocast("cpu", torch.bfloat16):
+        run(model, torch.randn(8, 64))
+
+
+def test_what_is_left_is_named():
+    class Model(N.Module):
+        def forward(self, x, ids):
+            return x.softmax(-1)[ids] + x.exp().cumsum(0)[ids]
+
+    with torch.no_grad():
+        compiled, reports = passed(Model())
+        compiled(torch.randn(8, 64), torch.tensor([1, 3]))
+    found = left(reports)
+    assert found["aten.index.Tensor"] == "rows by indices" and found["aten.cumsum.default"] == "a scan"
+
+
+def test_an_op_that_is_refused_leaves_the_others():
+    class Model(N.Module):
+        def forward(self, x, w):
+            y = (x * 2).softmax(-1)
+            z = N.functional.conv2d(y, w, stride=16)  # no kernel has strides above 8
+            return (z.relu() + 1).softmax(-1), y
+
+    with torch.no_grad():
+        compiled, reports = passed(Model())
+        compiled(torch.randn(2, 8, 64, 64).bfloat16(), torch.randn(8, 8, 16, 16).bfloat16())
+    assert "stride 16" in left(reports)["aten.convolution.default"]
+    assert len(reports[0].taken) == 2 and all(c.within for c in _verify.comparisons)
+
+
+def test_training_graphs():
+    torch.manual_seed(1)
+    model = N.Sequential(N.Linear(64, 128), N.GELU(), N.Linear(128, 64), N.LayerNorm(64)).bfloat16()
+    x = torch.randn(8, 64).bfloat16().requires_grad_()
+    expected = torch.autograd.grad(model(x).float().square().sum(), (x, *model.parameters()))
+    compiled, reports = passed(model)
+    found = torch.autograd.grad(compiled(x).float().square().sum(), (x, *model.parameters()))
+    assert len(reports) == 2 and all(report.taken for report in reports)
+    assert all(c.within for c in _verify.comparisons)
+    for a, b in zip(found, expected):
+        assert (a.float() - b.float()).norm() <= 5e-2 * b.float().norm()
+
+
+def test_a_write_into_an_input():
+    class Model(N.Module):
+        def forward(self, x):
+            x.mul_(2).add_(1)
+            return x.softmax(-1) * 3
+
+    x = torch.randn(8, 64).bfloat16()
+    own = x.clone()
+    with torch.no_grad():
+        compiled, _ = passed(Model())
+        result = compiled(x)
+        expected = Model()(own)
+    assert torch.equal(x, own) and _verify.difference(result, expected, 2e-2)[1]
+
+
+def test_torch_computes_a_chain_as_the_reference_does():
+    model = half(Heads(), Gated(), N.Conv1d(6, 6, 1))
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        compiled(torch.randn(2, 6, 64).bfloat16())
+    for part in reports[0].taken:
+        chain = part.made.chain
+        inputs = []
+        for info in chain.inputs(part.m):
+            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain._dtypes[str(info.dtype)])
+            inputs.append(made.copy_(torch.randn(info.shape) / 8))
+        carried = _run_chain.carried(_run_chain.pack(chain))
+        for a, b in zip(carried.by_torch(inputs, part.m), _run_chain._by_reference(chain, inputs, part.m)):
+            assert a.shape == b.shape and a.stride() == b.stride()
+            assert _verify.difference(a, b, 2e-2)[1]
+
+
+def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
+    a, b = torch.ones(4, 4), torch.ones(4, 4)
+    b[0, 0] = 2
+    assert torch.equal(torch.ops.sinter.compared(a, b, "part", 1e-4), b)
+    assert not _verify.comparisons.pop().within
+    nan = torch.full((2,), float("nan"))
+    assert _verify.difference(nan, nan, 0)[1] and not _verify.difference(torch.ones(2), nan, 1)[1]
+
+
+def test_options_are_checked():
+    own, patches = split_options("reduce-overhead", {"prepare": "block", "epilogue_fusion": True})
+    assert own.prepare == "block" and patches["triton.cudagraphs"] and patches["epilogue_fusion"]
+    for bad in ({"prepare": "never"}, {"verify": 1}, {"target": 3}):
+        with pytest.raises(sinter.Error, match="options: " + next(iter(bad))):
+            split_options(None, bad)
+
+
+def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
+    from sinter.torch import _graph_pass
+
+    monkeypatch.setattr(_graph_pass._Planner, "parts", lambda self: 1 / 0)
+    graph = torch.fx.symbolic_trace(N.ReLU()).graph
+    next(iter(graph.nodes)).meta["val"] = torch.ones(2)
+    before = str(graph)
+    _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
+    assert str(graph) == before and "left to Inductor: ZeroDivisionError" in caplog.text
+
+
+WARM = """
+import sys, torch, sinter.torch
+from sinter.torch import _graph_pass
+calls = []
+own = _graph_pass.SinterPass._take
+_graph_pass.SinterPass._take = lambda self, graph: calls.append(1) or own(self, graph)
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.GELU(), torch.nn.Linear(512, 512)).eval().bfloat16()
+x = torch.randn(128, 512).bfloat16()
+with torch.no_grad():
+    y = torch.compile(model, backend="sinter", options={"target": "h200"})(x)
+    e = model(x)
+assert (y.float() - e.float()).norm() < 2e-2 * e.float().norm()
+from torch._dynamo.utils import counters
+from sinter.torch._run_chain import carried
+print("passes", len(calls), "hits", counters["inductor"]["fxgraph_cache_hit"], "chains", carried.cache_info().currsize)
+"""
+
+
+def test_a_graph_of_inductors_cache_runs_in_a_new_process(tmp_path):
+    metadata = tmp_path / "site" / "sinter-0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: sinter\nVersion: 0\n")
+    project = (ROOT / "bindings/python/pyproject.toml").read_text()
+    entries = project.split("[project.entry-points.torch_dynamo_backends]\n")[1].split("\n\n")[0].replace('"', "")
+    (metadata / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{entries}\n")
+    path = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
+    told = [
+        subprocess.run([sys.executable, "-c", WARM], env=environment, capture_output=True, text=True, timeout=280, cwd=tmp_path)
+        for _ in range(2)
+    ]
+    assert [run.returncode for run in told] == [0, 0], told[-1].stderr[-2000:]
+    assert [run.stdout.strip() for run in told] == ["passes 1 hits 0 chains 1", "passes 0 hits 1 chains 1"]
