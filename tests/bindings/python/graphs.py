@@ -1,26 +1,20 @@
 """Models through the backend's pass without Inductor's compilers: the graph runs node by node, torch's operators and Sinter's."""
 
 import torch
-from torch._inductor.compile_fx import view_to_reshape
 
 from sinter.torch import _verify
 from sinter.torch._graph_pass import SinterPass
-from sinter.torch.backend import compile_with, split_options
+from sinter.torch.backend import compile_with, interpret, split_options
 
 
 def passed(model, options=None, dynamic=None):
     """(compiled model, reports): each graph of `model` behind the pass, interpreted. Verified by the reference for an H200."""
     own, _ = split_options(None, {"target": "h200", "verify": True, **(options or {})})
     reports = []
-
-    def run_graph(gm, example_inputs, **_):
-        view_to_reshape(gm)
-        SinterPass(own, reports)(gm.graph)
-        gm.recompile()
-        return torch._functorch.aot_autograd.make_boxed_func(gm.forward)
+    graph_pass = SinterPass(own, reports)
 
     def backend(gm, example_inputs):
-        return compile_with(SinterPass(own), gm, example_inputs, {}, inner_compile=run_graph)
+        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=interpret(graph_pass))
 
     torch._dynamo.reset()
     _verify.comparisons.clear()

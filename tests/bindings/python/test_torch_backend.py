@@ -35,6 +35,17 @@ class Gated(N.Module):
         return x + self.down(N.functional.silu(self.gate(y)) * self.up(y))
 
 
+class Scaled(N.Module):
+    """A product of a value that no cast rounds."""
+
+    def __init__(self, k=64):
+        super().__init__()
+        self.scale, self.out = N.Parameter(torch.ones(k)), N.Linear(k, k)
+
+    def forward(self, x):
+        return self.out((x.float() * 0.5).to(x.dtype) * self.scale)
+
+
 class Heads(N.Module):
     """Attention by hand, with rotary positions: views, transposes, a batched product that is left."""
 
@@ -187,7 +198,7 @@ def test_a_write_into_an_input():
 
 
 def test_torch_computes_a_chain_as_the_reference_does():
-    model = half(Heads(), Gated(), N.Conv1d(6, 6, 1))
+    model = half(Heads(), Gated(), Scaled(), N.Softmax(-1))
     with torch.no_grad():
         compiled, reports = passed(model)
         compiled(torch.randn(2, 6, 64).bfloat16())
@@ -229,6 +240,30 @@ def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
     before = str(graph)
     _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
     assert str(graph) == before and "left to Inductor: ZeroDivisionError" in caplog.text
+
+
+def test_explain_says_what_is_taken_and_why_the_rest_is_left(tmp_path):
+    model = half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512), N.LayerNorm(512))
+    told = sinter.torch.explain(model, torch.randn(512, 512).bfloat16())
+    (part,) = told.taken
+    assert part.plan.kernel_count == told.kernels > 0 and 0 < told.predicted_us < told.inductor_us
+    assert "1 graphs" in str(told) and "taken as 1 parts" in str(told) and "planned for h200" in str(told)
+    told.save(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 1 and part.plan.summary().splitlines()[0] in page
+
+
+def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
+    from sinter.torch import _graph_pass
+
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 0.5)
+    told = sinter.torch.explain(half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16())
+    assert not told.taken and "Inductor's kernels 0.5 us" in str(told)
+
+
+def test_small_parts_are_left():
+    told = sinter.torch.explain(half(N.Linear(64, 64), N.GELU()), torch.randn(8, 64).bfloat16())
+    assert not told.taken and "its part is too small" in str(told)
 
 
 WARM = """

@@ -26,6 +26,7 @@ __all__ = [
     "SinterMLP",
     "configure",
     "counts",
+    "explain",
     "gated_mlp",
     "gated_mlp_split",
     "graph_counts",
@@ -46,4 +47,9 @@ def __getattr__(name: str) -> Any:
         from .backend import sinter_backend
 
         return sinter_backend
+    if name == "explain":
+        from .explain import explain
+
+        globals()["explain"] = explain  # instead of the module of that name
+        return explain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -329,7 +329,8 @@ def _cut(c: Converter, node: Any, axis: int, part: slice) -> Array:
 
 @_row("aten.slice.Tensor", view=True, moves=True)
 def _slice(c: Converter, node: Any) -> Array:
-    axis, start, end, step = (*node.args[1:], *(0, 0, None, 1)[len(node.args) - 1 :])
+    given: List[Any] = [*node.args[1:], *(0, 0, None, 1)[len(node.args) - 1 :]]
+    axis, start, end, step = given
     shape = node.args[0].meta["val"].shape
     if any(not isinstance(a, (int, type(None))) for a in (start, end, step)):
         raise Refused("its bounds are symbolic")
@@ -505,7 +506,10 @@ def _convolution(c: Converter, node: Any) -> Array:
     if image.folded:
         raise Refused("its images are rows of M")
     to_channels_last, back = (0, 2, 3, 1), (0, 3, 1, 2)
-    move = lambda a: a.value if a.order == back else a.plain.transpose(*to_channels_last)
+
+    def move(a: Array) -> Value:
+        return a.value if a.order == back else a.plain.transpose(*to_channels_last)
+
     y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)
     if bias is not None:
         y = y + c.array(bias).plain

@@ -49,6 +49,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
     """A function of the chain's inputs, as it declares them, and of M: its outputs, contiguous."""
     document = json.loads(chain.to_json())
     ops, outputs, count = document["ops"], document["outputs"], len(document["inputs"])
+    stored = [_DTYPES[entry["dtype"]] for entry in (*document["inputs"], *ops)]
     last: Dict[int, int] = {}
     for op in ops:
         for i in op.get("in", ()):
@@ -60,19 +61,15 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         device = inputs[0].device if count else torch.device("cpu")
         for op in ops:
             operands = [values[i] for i in op.get("in", ())]
+            if op["op"] in ("matmul", "conv2d"):
+                operands = [x.to(stored[i]) for x, i in zip(operands, op["in"])]
             values[op["id"]] = _compute(op, operands, [m if d == "M" else d for d in op["dims"]], device)
             for i in op.get("in", ()):
                 if last[i] == op["id"] and i not in kept:
                     values.pop(i, None)
-        return [values[output["value"]].to(_stored(document, output["value"])).contiguous().clone() for output in outputs]
+        return [values[output["value"]].to(stored[output["value"]]).contiguous().clone() for output in outputs]
 
     return run
-
-
-def _stored(document: Any, value: int) -> torch.dtype:
-    count = len(document["inputs"])
-    entry = document["inputs"][value] if value < count else document["ops"][value - count]
-    return _DTYPES[entry["dtype"]]
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

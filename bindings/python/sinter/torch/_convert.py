@@ -161,12 +161,14 @@ class Converter:
             raise Refused(str(error), node) from None
 
     def _rounded(self, node: Any, array: Array) -> Array:
-        """Rounded to 16 bits where several read an f32 value that the graph has in 16: it is stored once. Else nothing rounds."""
+        """Rounded to 16 bits where the graph has them and several read an f32 value, or where it is a residual sum: what is stored
+        between kernels is. Else nothing rounds."""
         dims, folded = self.dims(node)
         if array.dims != dims:
             raise Refused(f"it became {list(array.dims)}, not {list(dims)}")
         dtype = self.dtype(node)
-        if dtype in HALVES and len(node.users) > 1 and str(array.value.dtype) != dtype:
+        stored = len(node.users) > 1 or target_of(node) == "aten.add.Tensor" and _sums_equals(node)
+        if dtype in HALVES and stored and str(array.value.dtype) != dtype:
             array = array.with_value(array.value.cast(dtype))
         return array._replace(folded=folded)
 
@@ -223,6 +225,12 @@ def target_of(node: Any) -> str:
     return "getitem" if getattr(node.target, "__name__", "") == "getitem" else str(node.target)
 
 
+def _sums_equals(node: Any) -> bool:
+    """Whether two tensors of the result's extents are added."""
+    shape = node.meta["val"].shape
+    return all(hasattr(a, "meta") and a.meta["val"].shape == shape for a in node.args[:2])
+
+
 def filled(node: Any) -> Optional[float]:
     """The number that a constant tensor is full of; None for any other node."""
     name = target_of(node)
@@ -249,7 +257,8 @@ def _memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ..
 
 def _gaps(shape: Sequence[int], strides: Sequence[int]) -> Optional[List[int]]:
     """The strides of a buffer that is not contiguous; None of one that is."""
-    tight, step = [], 1
+    tight: List[int] = []
+    step = 1
     for size in reversed(shape):
         tight.insert(0, step)
         step *= size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Set
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Set, Tuple
 
 from ._arrays import extent
 from ._aten import TABLE
@@ -14,6 +14,8 @@ from ._left import computes
 _LEAST_FLOP = 1 << 24
 _LEAST_BYTES = 1 << 20
 _LEAST_OPS = 3
+#: Rows and columns of the results that a block of a library's product computes, of which the library takes the best.
+_TILES = ((128, 256), (128, 128), (128, 64))
 #: Of the tensor cores' rate and of the memory's, what the kernels that Inductor calls and writes reach at best.
 _PRODUCT_SHARE = 0.8
 _MEMORY_SHARE = 0.9
@@ -71,11 +73,26 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
         flop = flop_of(node, hint)
         if flop:
             moved = sum(_bytes(i, hint) for i in (node, *node.all_input_nodes))
-            total += max(flop / (_PRODUCT_SHARE * figures["tensor_flop_per_us"]), _memory_us(moved, figures)) + _start_us(figures)
+            total += max(_product_us(node, flop, figures, hint), _memory_us(moved, figures)) + _start_us(figures)
     for group in _memory_groups(nodes):
         if any(computes(node) for node in group):
             total += _memory_us(border_bytes(group, hint), figures) + _start_us(figures)
     return total
+
+
+def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:
+    """Of the tensor cores alone: so many waves of blocks, one on each multiprocessor, by the best tile."""
+    sizes = _sizes(node.meta["val"], hint)
+    columns = sizes[1 if "convolution" in target_of(node) else -1]
+    rows = math.prod(sizes) // columns
+    rate = _PRODUCT_SHARE * figures["tensor_flop_per_us"] / figures["sm_count"]
+    depth = flop / (rows * columns)
+
+    def waves_us(tile: Tuple[int, int]) -> float:
+        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / tile[1])
+        return math.ceil(blocks / figures["sm_count"]) * tile[0] * tile[1] * depth / rate
+
+    return min(map(waves_us, _TILES))
 
 
 def _start_us(figures: Dict[str, float]) -> float:

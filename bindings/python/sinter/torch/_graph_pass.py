@@ -10,16 +10,17 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Se
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
-from torch._inductor.fx_passes.post_grad import stable_topological_sort
+from torch._inductor.pattern_matcher import stable_topological_sort
 
 from .._context import Context
 from .._error import Error
+from .._plan import Plan
 from .._version import __version__
 from ._arrays import HALVES, Refused, Rows
 from ._aten import TABLE
 from ._convert import Converted, Converter, target_of
 from ._left import computes, kinds, why_left
-from ._gate import worth_a_try
+from ._gate import inductor_us, worth_a_try
 from ._partition import Kind, partition
 from ._replace import replace, results, slices_for_splits
 from ._run_chain import pack
@@ -47,12 +48,21 @@ class Options(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A part that became an operator."""
+    """A part that became an operator.
+
+    Attributes:
+        nodes: of the graph, which are in it no longer.
+        m: rows that it was planned for; 0 where the chain has no M.
+        limit_us: predicted time of the kernels that Inductor would run.
+        plan: where it was there in time.
+    """
 
     name: str
     made: Converted
     nodes: List[Any]
     m: int
+    limit_us: float
+    plan: Optional[Plan]
 
 
 class Report:
@@ -100,7 +110,7 @@ class SinterPass(CustomGraphPass):
             name = f"part {len(report.taken)}"
             call = planner.replace(part, name)
             if call is not None:
-                report.taken.append(Taken(name, part.made, part.nodes, part.m))
+                report.taken.append(Taken(name, part.made, part.nodes, part.m, part.limit_us, part.plan))
         left = planner.left
         report.nodes = sum(computes(node) for node in planner.nodes)
         taken = {node for part in report.taken for node in part.nodes}
@@ -110,7 +120,7 @@ class SinterPass(CustomGraphPass):
             if node.op == "call_function" and computes(node) and node not in taken
         ]
         stable_topological_sort(graph)
-        graph.lint()
+        graph.lint()  # type: ignore[no-untyped-call]
         return report
 
 
@@ -118,6 +128,9 @@ class _Part(NamedTuple):
     nodes: List[Any]
     made: Converted
     m: int
+    asked: "_Asked"
+    limit_us: float = 0.0
+    plan: Optional[Plan] = None
 
 
 class _Planner:
@@ -132,10 +145,11 @@ class _Planner:
         self._device = device
         self._weights = _weights(self.nodes)
         self._hint_of = _hint_of(results(self.nodes))
-        self._verdicts: Dict[str, Optional[Error]] = {}
+        self._asked: Dict[Tuple[str, int], _Asked] = {}
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         index = shapes[0].device.index or 0
         self._context = store.context(index) if options.target is None else _target(options.target)
+        self._figures = self._context.describe()["model"]
 
     def parts(self) -> List[_Part]:
         """Parts that plan, in the graph's order."""
@@ -153,9 +167,8 @@ class _Planner:
                 continue
             try:
                 made = Converter(nodes, rows, TABLE, self._weights.__contains__).convert()
-                m = self._hint(made.rows)
-                self._ask(made, m)
-                found.append(_Part(nodes, made, m))
+                m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+                found.append(_Part(nodes, made, m, self._ask(made, m)))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
                 if tries >= _MOST_TRIES:
@@ -164,13 +177,26 @@ class _Planner:
                 self.left[node] = refused.why
                 waiting.extend((part, tries + 1) for part in self._again(nodes))
         place = {node: i for i, node in enumerate(self.nodes)}
+        found = [part for part in map(self._judged, found) if part is not None]
         return sorted(found, key=lambda part: place[part.nodes[0]])
+
+    def _judged(self, part: _Part) -> Optional[_Part]:
+        """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
+        limit = inductor_us(part.nodes, self._figures, self._hint_of)
+        plan, why = part.asked.plan(wait=self.options.prepare == "block"), part.asked.refused
+        if plan is not None and plan.predicted_us > limit and not self.options.verify:
+            why = f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {limit:.1f} us"
+        if why is not None:
+            self.left.update((node, why) for node in part.nodes)
+            return None
+        return part._replace(limit_us=limit, plan=plan)
 
     def replace(self, part: _Part, name: str) -> Any:
         """Puts the operator in; None where the graph does not allow it."""
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
         bound = _bound(part.nodes) if self.options.verify else None
-        arguments = (pack(part.made.chain), "" if how == "background" else how, 0.0)
+        known = part.made.rows.symbol is None and not self.options.verify
+        arguments = (pack(part.made.chain), "" if how == "background" else how, part.limit_us if known else 0.0)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
         except Refused as refused:
@@ -183,53 +209,61 @@ class _Planner:
         base = kinds(self._device, self.left)
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
 
-    def _hint(self, rows: Rows) -> int:
-        if rows.symbol is None:
-            return 0
-        return self._hint_of(rows.symbol)
-
-    def _ask(self, made: Converted, m: int) -> None:
+    def _ask(self, made: Converted, m: int) -> "_Asked":
         """Whether the library plans the chain; the build goes on behind the answer.
 
         Raises:
             Refused: naming the node of the op that the library named.
         """
-        key = f"{made.chain.digest} {m}"
-        if key not in self._verdicts:
-            self._verdicts[key] = _verdict(self._context, made, m, keep=self.options.target is None)
-        error = self._verdicts[key]
-        if error is not None:
-            raise Refused(str(error), _named_node(str(error), made))
+        key = (made.chain.digest, m)
+        asked = self._asked.get(key)
+        if asked is None:
+            asked = self._asked[key] = _Asked(self._context, made, m, self.options)
+        if asked.refused is not None:
+            raise Refused(asked.refused, _named_node(asked.refused, made))
+        return asked
 
 
-def _verdict(context: Context, made: Converted, m: int, keep: bool) -> Optional[Error]:
-    """The error of planning, or None as soon as the search has ended. `keep`: the build goes on."""
-    searched = threading.Event()
+class _Asked:
+    """A prepare whose search has ended: refused, or being built, or there."""
 
-    def progress(stage: str, fraction: float) -> None:
-        if stage not in ("look up", "search"):
-            searched.set()
+    def __init__(self, context: Context, made: Converted, m: int, options: Options) -> None:
+        self.refused: Optional[str] = None
+        self._pending: Any = None
+        searched = threading.Event()
 
-    try:
-        pending = context.prepare_async(made.chain, m, progress=progress)
-    except Error as error:
-        return error
-    try:
-        pending.add_done_callback(searched.set)
-        searched.wait(_SEARCH_SECONDS)
-        if pending.done():
-            pending.result(0)
-        elif keep:
-            _building.append(pending)
-        return None
-    except Error as error:
-        return error
-    finally:
-        if not keep or pending.done():
-            pending.close()
+        def progress(stage: str, fraction: float) -> None:
+            if stage not in ("look up", "search"):
+                searched.set()
+
+        try:
+            self._pending = context.prepare_async(made.chain, m, progress=progress)
+            self._pending.add_done_callback(searched.set)
+            searched.wait(_SEARCH_SECONDS)
+            if self._pending.done():
+                self._pending.result(0)
+        except Error as error:
+            self.refused = str(error)
+            return
+        if options.target is not None and options.prepare == "background":
+            self._pending.close()  # it cannot be launched here
+            self._pending = None
+        else:
+            _building[:] = [pending for pending in _building if not pending.done()] + [self._pending]
+
+    def plan(self, wait: bool) -> Optional[Plan]:
+        """The plan where it is there, or once it is; None while it is being built, or with ``refused``."""
+        if self._pending is None or not (wait or self._pending.done()):
+            return None
+        try:
+            made: Plan = self._pending.result()
+            return made
+        except Error as error:
+            self.refused = str(error)
+            return None
 
 
-#: Builds that slots will find; what has ended is dropped when the next begins.
+#: Builds that go on behind their passes, whose slots will find them.
 _building: List[Any] = []
 
 

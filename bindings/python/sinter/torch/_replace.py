@@ -105,7 +105,7 @@ def replace(
 
 def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -> torch.fx.Node:
     """The border's value as the operator takes it: a view."""
-    node = replaced.get(border.node, border.node)
+    node: torch.fx.Node = replaced.get(border.node, border.node)
     for axis in border.repeated:
         node = _call(graph, torch.ops.aten.slice.Tensor, node, axis, 0, 1)
     if border.order != tuple(range(len(border.order))):

@@ -236,11 +236,12 @@ def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us:
 def _by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
     """By the library's executor on the host, in float64."""
     outputs = _outputs(chain, m, torch.device("cpu"))
-    pointers = lambda tensors: (ctypes.c_void_p * max(len(tensors), 1))(*[x.data_ptr() for x in tensors])
-    call(
-        "sinter_x_reference_run", chain._get(), m, len(inputs), pointers(inputs), len(outputs), pointers(outputs), 0
-    )
+    call("sinter_x_reference_run", chain._get(), m, len(inputs), _pointers(inputs), len(outputs), _pointers(outputs), 0)
     return outputs
+
+
+def _pointers(tensors: Sequence[torch.Tensor]) -> Any:
+    return (ctypes.c_void_p * max(len(tensors), 1))(*[x.data_ptr() for x in tensors])
 
 
 def _run_fake(inputs: List[torch.Tensor], m: Any, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:

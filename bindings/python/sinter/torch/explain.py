@@ -1,0 +1,163 @@
+"""What the backend takes of a model, in how many kernels, what that is predicted to gain, and why the rest is left."""
+
+from __future__ import annotations
+
+import collections
+import html
+import os
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from .._argument import instance
+from .._error import invalid
+from ._convert import target_of
+from ._graph_pass import Options, Report, SinterPass, Taken
+from ._left import computes
+from .backend import compile_with, interpret
+
+_DEFAULT_TARGET = "h200"  # of models on the CPU
+
+
+class Explanation(NamedTuple):
+    """What became of a model's graphs. ``str`` is the page as text; notebooks show it as HTML.
+
+    Attributes:
+        reports: one for each graph, in the order of compilation.
+        target: the chip that was planned for; "" for the GPU that the model is on.
+    """
+
+    reports: List[Report]
+    target: str
+
+    @property
+    def taken(self) -> List[Taken]:
+        """The parts that become operators."""
+        return [part for report in self.reports for part in report.taken]
+
+    @property
+    def left(self) -> "collections.Counter[Tuple[str, str]]":
+        """How often each operator is left to Inductor, by (operator, why)."""
+        return collections.Counter(item for report in self.reports for item in report.left)
+
+    @property
+    def kernels(self) -> int:
+        """Kernels of all parts' plans."""
+        return sum(part.plan.kernel_count for part in self.taken if part.plan is not None)
+
+    @property
+    def predicted_us(self) -> float:
+        """Of all parts' plans."""
+        return sum(part.plan.predicted_us for part in self.taken if part.plan is not None)
+
+    @property
+    def inductor_us(self) -> float:
+        """Predicted, at best, of what Inductor would run for the same ops."""
+        return sum(part.limit_us for part in self.taken)
+
+    def __str__(self) -> str:
+        lines = [self._head(), ""]
+        lines += [f"{part.name}: {_told(part)}" for part in self.taken]
+        lines += ["", "left to Inductor:" if self.left else "nothing is left to Inductor"]
+        lines += [f"{count:5d}  {name}: {why}" for (name, why), count in self.left.most_common()]
+        return "\n".join(lines) + "\n"
+
+    def to_html(self) -> str:
+        """A page that needs no other file, with a drawing of each plan."""
+        rows = "".join(
+            f"<tr><td>{html.escape(part.name)}</td><td>{html.escape(_told(part))}</td></tr>" for part in self.taken
+        )
+        left = "".join(
+            f"<tr><td>{count}</td><td>{html.escape(name)}</td><td>{html.escape(why)}</td></tr>"
+            for (name, why), count in self.left.most_common()
+        )
+        return _PAGE.format(
+            head=html.escape(self._head()), taken=rows, left=left, plans="".join(self._drawings())
+        )
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Writes the page of ``to_html``."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_html())
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _head(self) -> str:
+        nodes = sum(report.nodes for report in self.reports)
+        taken = sum(_work(part) for part in self.taken)
+        share = f"{len(self.reports)} graphs, {nodes} ops that compute"
+        if not self.taken:
+            return f"{share}: none is taken"
+        times = f"predicted {self.predicted_us:.1f} us, Inductor's kernels {self.inductor_us:.1f} us at best"
+        on = f"; planned for {self.target}" if self.target else ""
+        return f"{share}, {taken} taken as {len(self.taken)} parts of {self.kernels} kernels: {times}{on}"
+
+    def _drawings(self) -> Iterable[str]:
+        alike: Dict[str, List[Taken]] = {}
+        for part in self.taken:
+            if part.plan is not None:
+                alike.setdefault(part.plan.digest, []).append(part)
+        for parts in alike.values():
+            names = ", ".join(part.name for part in parts)
+            plan = parts[0].plan
+            assert plan is not None
+            yield f"<h2>{html.escape(names)}</h2><pre>{html.escape(plan.summary())}</pre>{plan.svg()}"
+
+
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>torch.compile with Sinter</title>
+<style>body{{font:15px sans-serif;margin:2em}}table{{border-collapse:collapse}}td{{border:1px solid #ccc;padding:3px 8px}}
+pre{{background:#f6f6f6;padding:8px;overflow:auto}}svg{{max-width:100%}}</style></head><body>
+<h1>torch.compile with Sinter</h1><p>{head}</p>
+<h2>Taken</h2><table>{taken}</table><h2>Left to Inductor</h2><table>{left}</table>{plans}</body></html>
+"""
+
+
+def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explanation:
+    """Plans a model's graphs as ``torch.compile(model, backend="sinter")`` would, without Inductor's own compilation.
+
+    The model runs once, by torch's operators and the plans. Waits for all plans.
+
+    Args:
+        model: a module or a function.
+        inputs: its arguments: a tensor, a sequence, or a dict of named ones.
+        target: a chip, for a model on the CPU; by default h200 there.
+    """
+    positional, named = _arguments(inputs)
+    on_gpu = any(x.is_cuda for x in torch.utils._pytree.tree_leaves((positional, named)) if isinstance(x, torch.Tensor))
+    if on_gpu and target is not None:
+        raise invalid(f"target is {instance(target, str, 'target')!r}, and the inputs are on a GPU: it is planned for")
+    chosen = None if on_gpu else target or _DEFAULT_TARGET
+    reports: List[Report] = []
+    graph_pass = SinterPass(Options(prepare="block", target=chosen), reports)
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
+        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=interpret(graph_pass))
+
+    torch._dynamo.reset()  # what was compiled before would not be seen
+    with torch.no_grad():
+        torch.compile(model, backend=backend)(*positional, **named)
+    torch._dynamo.reset()
+    return Explanation(reports, chosen or "")
+
+
+def _arguments(inputs: Any) -> "Tuple[Tuple[Any, ...], Dict[str, Any]]":
+    if isinstance(inputs, dict) or hasattr(inputs, "keys"):
+        return (), dict(inputs)
+    return (tuple(inputs), {}) if isinstance(inputs, (list, tuple)) else ((inputs,), {})
+
+
+def _work(part: Taken) -> int:
+    return sum(computes(node) for node in part.nodes)
+
+
+def _told(part: Taken) -> str:
+    """A part in a line: ops, kernels, times, and its operators."""
+    names = collections.Counter(target_of(node).split(".")[1] for node in part.nodes if computes(node))
+    told = ", ".join(name if count == 1 else f"{count} {name}" for name, count in names.most_common(6))
+    plan = part.plan
+    rows = f" at {part.m} rows" if part.m else ""
+    if plan is None:
+        return f"{_work(part)} ops{rows}: {told}"
+    times = f"{plan.predicted_us:.1f} us predicted, {part.limit_us:.1f} us at best by Inductor"
+    return f"{_work(part)} ops in {plan.kernel_count} kernels ({plan.name}){rows}, {times}: {told}"
