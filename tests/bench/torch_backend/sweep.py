@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models that nobody picked, small, on the CPU: each part that the backend takes is computed by the reference beside torch's operators.
 
-    python3 tests/bench/torch_backend/sweep.py OUT.tsv [--models N] [--seed S] [--seconds S]
+    python3 tests/bench/torch_backend/sweep.py OUT.tsv [--models N] [--seed S] [--share I/N] [--seconds S]
 
 Draws from timm.list_models() and from transformers' configurations, builds them with random weights of few layers, and runs
 Inductor's graphs node by node behind the pass. A line a model: what became of it, parts, worst difference. Goes on where an
@@ -13,11 +13,13 @@ import collections
 import multiprocessing
 import pathlib
 import random
+import re
 import sys
 import time
 import traceback
 
-MODEL_SECONDS = 120
+MODEL_SECONDS = 300
+FORK = multiprocessing.get_context("fork")  # what is imported once serves all; no library is open yet
 
 
 def main():
@@ -25,14 +27,17 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--seed", type=int, default=33)
+    parser.add_argument("--share", default="0/1", help="I/N: every Nth model from the Ith, for N runs at once, each with its OUT")
     parser.add_argument("--seconds", type=float, default=500)
     arguments = parser.parse_args()
     began = time.time()
+    import_all()
     done = {}
     if arguments.out.exists():
         rows = [line.rstrip("\n").split("\t") for line in arguments.out.read_text().splitlines() if not line.startswith("#")]
         done = {row[0]: row for row in rows if len(row) == 5}
-    for name in drawn(arguments.models, arguments.seed):
+    first, step = map(int, arguments.share.split("/"))
+    for name in drawn(arguments.models, arguments.seed)[first::step]:
         if name in done:
             continue
         if time.time() - began > arguments.seconds:
@@ -45,16 +50,27 @@ def main():
     print(summary(done))
 
 
+def import_all():
+    import timm  # noqa: F401
+    import torch._inductor.compile_fx  # noqa: F401
+    import transformers  # noqa: F401
+
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bindings/python"))
+    import graphs  # noqa: F401
+
+
 def drawn(count, seed):
     import timm
 
-    names = [f"timm:{name}" for name in timm.list_models()] + [f"transformers:{name}" for name in CONFIGS]
-    images = random.Random(seed).sample(names[: -len(CONFIGS)], count)
+    small = [name for name in timm.list_models() if not LARGE.search(name)]
+    images = [f"timm:{name}" for name in random.Random(seed).sample(small, count)]
     texts = [f"transformers:{name}" for name in CONFIGS]
     mixed = [name for pair in zip(images, texts) for name in pair] + images[len(texts) :]
     return mixed[:count]
 
 
+#: Sizes of a family that take minutes here and have the graphs of its small ones.
+LARGE = re.compile("huge|giant|gigant|enormous|large|xl|_h_|_g_|_l_|so[0-9]+m|[0-9]{3}_?384|_b[4-9]|384|448|512|_[3-9][0-9]{2}d?_|[0-9]g_")
 #: Small extents by the names that configurations give them; what a configuration lacks is not set.
 SMALL = dict(
     hidden_size=64, d_model=64, n_embd=64, dim=64, embedding_size=64, intermediate_size=128, d_ff=128, n_inner=128, ffn_dim=128,
@@ -81,8 +97,8 @@ def build(name):
 
         model = timm.create_model(name)
         size = model.pretrained_cfg.get("input_size", (3, 224, 224))
-        side = size[1] if model.pretrained_cfg.get("fixed_input_size", False) else min(size[1], 128)
-        return model.eval().bfloat16(), (torch.randn(2, size[0], side, side).bfloat16(),)
+        side = size[1] if model.pretrained_cfg.get("fixed_input_size", False) else min(size[1], 64)
+        return model.eval().bfloat16(), (torch.randn(1, size[0], side, side).bfloat16(),)
     import transformers
 
     config = getattr(transformers, f"{name}Config")
@@ -100,8 +116,8 @@ def build(name):
 
 
 def in_a_process(name):
-    queue = multiprocessing.get_context("spawn").Queue()
-    process = multiprocessing.get_context("spawn").Process(target=run, args=(name, queue))
+    queue = FORK.Queue()
+    process = FORK.Process(target=run, args=(name, queue))
     process.start()
     try:
         row = queue.get(timeout=MODEL_SECONDS)
@@ -123,8 +139,7 @@ def run(name, queue):
 def verdict(name):
     import torch
 
-    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bindings/python"))
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)
     from graphs import passed
     from sinter.torch import _verify
 

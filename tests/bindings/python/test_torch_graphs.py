@@ -1,0 +1,173 @@
+"""The backend's parts that need no torch: partitions, arrays and the chains of nodes as torch.fx has them."""
+
+import importlib
+import pathlib
+import sys
+import types
+
+import pytest
+
+import sinter
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """sinter.torch's modules without the package's own import of torch, where there is none."""
+    stand_in = None
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        stand_in = types.ModuleType("sinter.torch")
+        stand_in.__path__ = [str(pathlib.Path(sinter.__file__).parent / "torch")]
+        sys.modules["sinter.torch"] = stand_in
+    names = ("_partition", "_arrays", "_convert", "_aten", "_gate", "_left")
+    yield types.SimpleNamespace(**{name: importlib.import_module(f"sinter.torch.{name}") for name in names})
+    if stand_in is not None:
+        for name in [name for name in sys.modules if name.startswith("sinter.torch")]:
+            del sys.modules[name]
+
+
+class Node:
+    """A node of torch.fx with the value that it says it has."""
+
+    op = "call_function"
+
+    def __init__(self, target, *args, shape=(8, 64), dtype="torch.bfloat16", strides=None, **kwargs):
+        self.target, self.args, self.kwargs, self.name = target, args, kwargs, target
+        self.op = "placeholder" if target == "input" else "call_function"
+        self.users = {}
+        self.all_input_nodes = [a for a in args if isinstance(a, Node)]
+        for node in self.all_input_nodes:
+            node.users[self] = None
+        if strides is None:
+            strides = [1] * len(shape)
+            for i in range(len(shape) - 2, -1, -1):
+                strides[i] = strides[i + 1] * shape[i + 1]
+        size = 4 if dtype.endswith("32") else 2
+        self.meta = {"val": types.SimpleNamespace(
+            shape=shape, dtype=dtype, layout="torch.strided", stride=lambda: tuple(strides), element_size=lambda: size,
+            device=types.SimpleNamespace(type="cuda"))}
+
+
+def kinds_of(modules, taken, views=(), several=()):
+    kind = modules._partition.Kind
+    return lambda node: kind(node in taken, node not in views, node in views, node in several)
+
+
+def test_a_path_that_leaves_a_part_does_not_come_back(modules):
+    a = Node("a")
+    b = Node("b", a)
+    outside = Node("outside", b)
+    c = Node("c", b, outside)
+    parts = modules._partition.partition([a, b, outside, c], kinds_of(modules, {a, b, c}))
+    assert parts == [[a, b], [c]]
+
+
+def test_what_is_made_of_weights_goes_to_who_reads_it(modules):
+    weight, x = Node("input"), Node("input")
+    folded = Node("folded", weight)
+    outside = Node("outside", x)
+    used = Node("used", outside, folded)
+    assert modules._partition.partition([weight, x, folded, outside, used], kinds_of(modules, {folded, used})) == [[folded, used]]
+
+
+def test_views_at_a_parts_border_stay_outside(modules):
+    x = Node("input")
+    first = Node("view", x)
+    work = Node("work", first)
+    inner = Node("view", work)
+    more = Node("work", inner)
+    last = Node("view", more)
+    nodes = [x, first, work, inner, more, last]
+    parts = modules._partition.partition(nodes, kinds_of(modules, set(nodes[1:]), views={first, inner, last}))
+    assert parts == [[work, inner, more]]
+
+
+def test_parts_are_bounded_and_cut_where_little_crosses(modules):
+    x, nodes = Node("input"), []
+    at = x
+    for _ in range(20):  # blocks of five with a residual: one value crosses between blocks, two within
+        inner = at
+        for _ in range(4):
+            inner = Node("work", inner)
+            nodes.append(inner)
+        at = Node("add", inner, at)
+        nodes.append(at)
+    parts = modules._partition.partition([x, *nodes], kinds_of(modules, set(nodes)), most=32)
+    assert sorted(map(len, parts)) == [10, 30, 30, 30]
+    assert all(part[-1].target == "add" for part in parts)
+
+
+def test_a_part_is_not_cut_between_several_results_and_their_users(modules):
+    x, nodes = Node("input"), []
+    at = x
+    for _ in range(12):
+        pair = Node("pair", at)
+        left, right = Node("getitem", pair), Node("getitem", pair)
+        at = Node("add", left, right)
+        nodes += [pair, left, right, at]
+    pairs = {node for node in nodes if node.target == "pair"}
+    for part in modules._partition.partition([x, *nodes], kinds_of(modules, set(nodes), several=pairs), most=9):
+        assert all(user in part for node in part if node in pairs for user in node.users)
+
+
+def convert(modules, part, symbol=None):
+    rows = modules._arrays.Rows(symbol)
+    return modules._convert.Converter(part, rows, modules._aten.TABLE, lambda node: node.name == "weight").convert()
+
+
+def test_a_product_with_its_activation_becomes_a_chain(modules):
+    x, w = Node("input"), Node("input", shape=(64, 32), strides=(1, 64))
+    product = Node("aten.mm.default", x, w, shape=(8, 32))
+    wide = Node("prims.convert_element_type.default", product, None, shape=(8, 32), dtype="torch.float32")
+    y = Node("aten.relu.default", wide, shape=(8, 32), dtype="torch.float32")
+    Node("outside", y)
+    made = convert(modules, [product, wide, y])
+    lines = str(made.chain)
+    assert "transpose" not in lines and "matmul" in lines and made.chain.output_count == 1
+    assert made.chain.inputs()[1].shape == (32, 64), "the weight lies as it is stored"
+    assert [border.order for border in made.inputs] == [(0, 1), (1, 0)]
+
+
+def test_an_error_of_the_library_names_the_graphs_node(modules):
+    x, w = Node("input", dtype="torch.float32"), Node("input", shape=(64, 64), dtype="torch.float32")
+    before = Node("aten.relu.default", x, dtype="torch.float32")
+    product = Node("aten.mm.default", before, w, dtype="torch.float32")
+    Node("outside", product)
+    made = convert(modules, [before, product])
+    context = sinter.Context(target="h200", cache_dir="")
+    with pytest.raises(sinter.Error) as failure:
+        context.prepare(made.chain)
+    number = int(str(failure.value).split("op ")[1].split()[0])
+    assert made.nodes[number] is product
+
+
+def test_what_no_chain_holds_is_named(modules):
+    why = modules._left.why_left
+    x = Node("input")
+    assert why(Node("aten.cumsum.default", x, 0), "cuda") == "a scan"
+    assert why(Node("aten.add.Tensor", x, Node("input", dtype="torch.int64")), "cuda") == "dtype int64"
+    assert why(Node("aten.add.Tensor", x, 1), "cpu") == "on cuda"
+    f32 = Node("input", dtype="torch.float32", shape=(64, 64))
+    assert why(Node("aten.mm.default", f32, f32, dtype="torch.float32"), "cuda") == "a product of f32"
+    large = Node("input", shape=(8, 128, 128))
+    assert why(Node("aten.bmm.default", large, large, shape=(8, 128, 128)), "cuda") == "a batched product"
+    assert why(Node("aten.add.Tensor", x, x), "cuda") is None
+
+
+def test_the_gate_counts_kernels_and_bytes(modules):
+    gate = modules._gate
+    figures = sinter.Context(target="h200", cache_dir="").describe()["model"]
+    x, w = Node("input", shape=(1024, 1024)), Node("input", shape=(1024, 1024))
+    product = Node("aten.mm.default", x, w, shape=(1024, 1024))
+    bias = Node("aten.add.Tensor", product, Node("input", shape=(1024,)), shape=(1024, 1024))
+    y = Node("aten.relu.default", bias, shape=(1024, 1024))
+    Node("outside", y)
+    assert gate.flop_of(product, int) == 2 * 1024**3
+    assert gate.border_bytes([bias, y], int) == 2 * (2 * 1024**2 + 1024)
+    one, two = (gate.inductor_us(part, figures, int) for part in ([product], [product, bias, y]))
+    start = figures["launch_us"] + figures["fill_us"] + figures["drain_us"]
+    assert start < one < two - start
+    assert gate.worth_a_try([product, bias, y]) and not gate.worth_a_try([product])
+    small = Node("aten.relu.default", Node("aten.neg.default", Node("input")))
+    assert not gate.worth_a_try([small.all_input_nodes[0], small])
