@@ -628,6 +628,106 @@ def test_host_time_of_a_call():
     assert max(figures.values()) < 1000
 
 
+# ---------------------------------------------------------------- torch.compile(backend="sinter")
+
+
+class GatedLayer(torch.nn.Module if torch is not None else object):
+    """x + down(silu(gate(norm(x))) * up(norm(x)))."""
+
+    def __init__(self, k=1024, n=3072):
+        super().__init__()
+        linear = lambda a, b: torch.nn.Linear(a, b, bias=False)
+        self.norm, self.gate, self.up, self.down = torch.nn.RMSNorm(k), linear(k, n), linear(k, n), linear(n, k)
+
+    def forward(self, x):
+        y = self.norm(x)
+        return x + self.down(torch.nn.functional.silu(self.gate(y)) * self.up(y))
+
+
+def compiled_layers(rows=512, **options):
+    from sinter.torch import _graph_pass
+
+    _graph_pass.inductor_us = lambda *_: 1e6  # whatever is predicted, it is taken
+    torch._dynamo.reset()
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(GatedLayer(), GatedLayer()).cuda().bfloat16().eval()
+    x = torch.randn(rows, 1024, device="cuda").bfloat16()
+    return model, torch.compile(model, backend=sinter.torch.sinter_backend, **options), x
+
+
+def near(result, expected):
+    assert (result.float() - expected.float()).norm() < 2e-2 * expected.float().norm()
+
+
+def test_compiled_models_run_by_plans():
+    model, compiled, x = compiled_layers(options={"prepare": "block"})
+    before = sinter.torch.graph_counts()
+    with torch.no_grad():
+        near(compiled(x), model(x))
+    after = sinter.torch.graph_counts()
+    assert after.launches > before.launches and after.waiting == before.waiting, after
+
+
+def test_compiled_models_do_not_wait_for_plans():
+    model, compiled, x = compiled_layers(rows=448)
+    before = sinter.torch.graph_counts()
+    with torch.no_grad():
+        near(compiled(x), model(x))
+        end = time.time() + 60
+        while sinter.torch.graph_counts().launches == before.launches and time.time() < end:
+            near(compiled(x), model(x))
+    assert sinter.torch.graph_counts().launches > before.launches
+
+
+def test_compiled_models_in_graphs_of_their_own():
+    model, compiled, x = compiled_layers(rows=320, mode="reduce-overhead")
+    with torch.no_grad():
+        for _ in range(5):
+            torch.compiler.cudagraph_mark_step_begin()
+            result = compiled(x).clone()
+            near(result, model(x))
+
+
+def test_compiled_models_are_captured_by_hand():
+    model, compiled, x = compiled_layers(rows=256)
+    with torch.no_grad():
+        compiled(x)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):  # waits for plans, which stay in the graph
+            result = compiled(x)
+        for seed in range(3):
+            x.copy_(torch.randn(x.shape, device="cuda", generator=torch.Generator("cuda").manual_seed(seed)))
+            graph.replay()
+            near(result, model(x))
+
+
+def test_compiled_models_of_many_sizes():
+    model, compiled, _ = compiled_layers(dynamic=True, options={"prepare": "block"})
+    with torch.no_grad():
+        for rows in (512, 640, 1000, 17):
+            x = torch.randn(rows, 1024, device="cuda").bfloat16()
+            near(compiled(x), model(x))
+
+
+def test_compiled_models_are_verified():
+    from sinter.torch import _verify
+
+    _verify.comparisons.clear()
+    model, compiled, x = compiled_layers(rows=384, options={"verify": True, "prepare": "block"})
+    with torch.no_grad():
+        near(compiled(x), model(x))
+    assert _verify.comparisons and all(c.within for c in _verify.comparisons), _verify.comparisons
+
+
+def test_compiled_models_are_trained():
+    model, compiled, x = compiled_layers(rows=512, options={"prepare": "block"})
+    parameters = list(model.parameters())
+    expected = torch.autograd.grad(model(x).float().square().mean(), parameters)
+    found = torch.autograd.grad(compiled(x).float().square().mean(), parameters)
+    for a, b in zip(found, expected):
+        assert (a.float() - b.float()).norm() <= 5e-2 * b.float().norm()
+
+
 def main(names):
     if not HAVE_GPU:
         print("skipped: no torch, or no Hopper GPU")

@@ -212,6 +212,7 @@ def test_torch_computes_a_chain_as_the_reference_does():
         for a, b in zip(carried.by_torch(inputs, part.m), _run_chain._by_reference(chain, inputs, part.m)):
             assert a.shape == b.shape and a.stride() == b.stride()
             assert _verify.difference(a, b, 2e-2)[1]
+        assert all(map(torch.equal, carried.traced(inputs)(*inputs), carried.by_torch(inputs, part.m)))
 
 
 def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
@@ -264,6 +265,14 @@ def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
 def test_small_parts_are_left():
     told = sinter.torch.explain(half(N.Linear(64, 64), N.GELU()), torch.randn(8, 64).bfloat16())
     assert not told.taken and "its part is too small" in str(told)
+
+
+def test_inputs_that_lie_otherwise_are_copied():
+    text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
+    x = torch.randn(64, 8).bfloat16().T
+    y = torch.ops.sinter.run_chain([x], 8, text, "reference", 0.0)[0]
+    assert _verify.difference(y, x.softmax(-1), 2e-2)[1]
+    assert torch.equal(_run_chain._copied(x, x.stride()), x) and _run_chain._copied(x, x.stride()).stride() == x.stride()
 
 
 WARM = """

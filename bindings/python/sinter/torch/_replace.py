@@ -12,7 +12,7 @@ from ._convert import Border, Converted, target_of
 
 
 class Symbols:
-    """Nodes of a graph that are a symbolic size, by its expression."""
+    """Nodes of a graph that are a symbolic size of its inputs, by its expression. None hangs on what a part computes."""
 
     def __init__(self, graph: torch.fx.Graph) -> None:
         self._graph = graph
@@ -20,7 +20,7 @@ class Symbols:
         self._tensors: Dict[Any, Any] = {}
         for node in graph.nodes:
             val = node.meta.get("val")
-            if isinstance(val, torch.SymInt):
+            if isinstance(val, torch.SymInt) and (node.op == "placeholder" or _known(node.all_input_nodes, self._sizes)):
                 self._sizes.setdefault(extent(val), node)
             elif isinstance(val, torch.Tensor) and node.op == "placeholder":
                 for axis, size in enumerate(val.shape):
@@ -50,6 +50,10 @@ class Symbols:
             made.meta["val"] = _size(total) * _size(other)
             total = made
         return total
+
+
+def _known(nodes: Sequence[Any], sizes: Dict[Any, Any]) -> bool:
+    return bool(nodes) and all(isinstance(i.meta.get("val"), torch.SymInt) and extent(i.meta["val"]) in sizes for i in nodes)
 
 
 def _size(value: Any) -> Any:

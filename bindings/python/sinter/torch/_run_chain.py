@@ -111,7 +111,8 @@ class _Place:
         if 0 < self._limit_us < plan.predicted_us:
             self._refuse(f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {self._limit_us:.1f} us")
         else:
-            plan.context._workspaces.reserve()
+            if not torch.cuda.is_current_stream_capturing():
+                plan.context._workspaces.reserve()
             self.plan = plan
 
     def _refuse(self, why: str) -> None:
@@ -126,7 +127,7 @@ class Carried:
         self.chain = chain
         self.by_torch = by_torch(chain)
         self._places: Dict[Tuple[int, int], _Place] = {}
-        self._compiled: Optional[Callable[..., List[torch.Tensor]]] = None
+        self._compiled: Optional[Callable[..., Any]] = None
         self._lock = threading.Lock()
 
     def place(self, device: int, m: int, limit_us: float) -> _Place:
@@ -142,13 +143,21 @@ class Carried:
                     found = self._places[key] = _Place(device, self.chain, m, limit_us)
         return found
 
-    def compiled(self) -> Callable[..., List[torch.Tensor]]:
-        """Inductor's code for the chain: where no plan will ever come. Under capture torch's operators one by one."""
-        if torch.cuda.is_current_stream_capturing() or torch.compiler.is_compiling():
-            return self.by_torch
+    def without_plan(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
+        """Where no plan will ever come: Inductor's code for the chain. Under capture, and where M may be any number, torch's
+        operators one by one."""
+        if self.chain.uses_m or torch.cuda.is_current_stream_capturing():
+            return self.by_torch(inputs, m)
         if self._compiled is None:
-            self._compiled = torch.compile(self.by_torch)
-        return self._compiled
+            self._compiled = torch.compile(self.traced(inputs))
+        return list(self._compiled(*inputs))
+
+    def traced(self, inputs: List[torch.Tensor]) -> torch.fx.GraphModule:
+        """The chain without M as a graph of its own, so that Dynamo counts each chain for itself."""
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        made: torch.fx.GraphModule = make_fx(lambda *values: self.by_torch(values, 0))(*inputs)
+        return made
 
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
         """The inputs with the extents and strides that the chain declares; copies where they lie otherwise."""
@@ -160,8 +169,11 @@ def _as_declared(x: torch.Tensor, shape: Tuple[int, ...], strides: Tuple[int, ..
         x = x.reshape(shape)
     if all(size == 1 or a == b for size, a, b in zip(shape, x.stride(), strides)):
         return x
-    copied = torch.empty_strided(shape, strides, dtype=x.dtype, device=x.device)
-    return copied.copy_(x)
+    return _copied(x, strides)
+
+
+def _copied(x: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
+    return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)
 
 
 def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
@@ -185,7 +197,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us
             counters.waiting += 1
             return it.by_torch(given, m)
         counters.refused += 1
-        return it.compiled()(given, m)
+        return it.without_plan(given, m)
 
 
 def _patience(how: str) -> Optional[float]:
@@ -198,7 +210,7 @@ def _launch(
     it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, device: torch.device, limit_us: float
 ) -> List[torch.Tensor]:
     outputs = _outputs(it.chain, m, device)
-    inputs = [x.clone() if x.data_ptr() % 16 else x for x in inputs]
+    inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
     addresses = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*[x.data_ptr() for x in (*inputs, *outputs)])
     stream = current_of_torch(device.index)
     workspace = 0

@@ -44,11 +44,11 @@ def compile_with(
 
 def interpret(graph_pass: SinterPass) -> Any:
     """What takes the place of Inductor's compiler for who looks at parts only: the pass, then the graph node by node."""
-    from torch._functorch.aot_autograd import make_boxed_func
-    from torch._inductor.compile_fx import view_to_reshape
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+    from torch._inductor.fx_passes.post_grad import view_to_reshape
 
     def compile_inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Any:
-        view_to_reshape(gm)
+        view_to_reshape(gm)  # type: ignore[no-untyped-call]
         graph_pass(gm.graph)
         gm.recompile()
         return make_boxed_func(gm.forward)

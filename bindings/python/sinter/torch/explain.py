@@ -136,7 +136,8 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
 
     torch._dynamo.reset()  # what was compiled before would not be seen
     with torch.no_grad():
-        torch.compile(model, backend=backend)(*positional, **named)
+        compiled: Any = torch.compile(model, backend=backend)
+        compiled(*positional, **named)
     torch._dynamo.reset()
     return Explanation(reports, chosen or "")
 
