@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import pathlib
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -14,8 +13,8 @@ from torch._inductor.pattern_matcher import stable_topological_sort
 
 from .._context import Context
 from .._error import Error
+from .._library import build_info
 from .._plan import Plan
-from .._version import __version__
 from ._arrays import HALVES, Refused, Rows
 from ._aten import TABLE
 from ._convert import Converted, Converter, target_of
@@ -23,11 +22,9 @@ from ._left import computes, kinds, why_left
 from ._gate import inductor_us, worth_a_try
 from ._partition import Kind, partition
 from ._replace import replace, results, slices_for_splits
-from ._run_chain import pack
+from ._run_chain import pack, warn_once
 from ._store import store
 from ._verify import BOUNDS
-
-logger = logging.getLogger("sinter")
 
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
 _SEARCH_SECONDS = 60.0
@@ -83,11 +80,18 @@ class SinterPass(CustomGraphPass):
         self.reports = reports
 
     def uuid(self) -> Any:
-        """Graphs of Inductor's cache are those of these files, this library and these options."""
-        digest = hashlib.sha256(repr((__version__, self.options)).encode())
+        """Graphs of Inductor's cache are those of these files, this library, its tuning set and these options."""
+        digest = hashlib.sha256(repr((build_info(), self.options, self._tuning())).encode())
         for path in sorted(pathlib.Path(__file__).parent.glob("_*.py")):
             digest.update(path.read_bytes())
         return digest.hexdigest()
+
+    def _tuning(self) -> str:
+        try:
+            on_gpu = self.options.target is None and torch.cuda.is_available()
+            return store.context(torch.cuda.current_device()).tuning_digest if on_gpu else ""
+        except Error:  # no Hopper: the pass leaves all
+            return ""
 
     def __call__(self, graph: torch.fx.Graph) -> None:
         try:
@@ -97,7 +101,8 @@ class SinterPass(CustomGraphPass):
         except Exception as error:  # whatever it is, the model runs
             if self.reports is not None:
                 raise
-            logger.warning("sinter: the graph is left to Inductor: %s: %s", type(error).__name__, error)
+            warn_once(f"the graph is left to Inductor: {type(error).__name__}: {error}")
+            stable_topological_sort(graph)  # no node is erased before all that reads it reads another
 
     def _take(self, graph: torch.fx.Graph) -> Report:
         report = Report()

@@ -192,7 +192,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us
                 return _launch(it, plan, given, m, device, limit_us)
         except Error as error:
             place = None
-            _warn_once(error)
+            warn_once(f"torch computes instead of a plan: {error}")
         if place is not None and place.refused is None:
             counters.waiting += 1
             return it.by_torch(given, m)
@@ -231,11 +231,11 @@ def _launch(
 _warned = False
 
 
-def _warn_once(error: BaseException) -> None:
+def warn_once(message: str) -> None:
+    """A line for whoever runs the model; the next faults are told at level debug."""
     global _warned
-    if not _warned:
-        _warned = True
-        logger.warning("sinter: torch computes instead of a plan: %s", error)
+    logger.log(logging.DEBUG if _warned else logging.WARNING, "sinter: %s", message)
+    _warned = True
 
 
 def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
