@@ -2,9 +2,12 @@
 
 import torch
 
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._inductor.fx_passes.post_grad import view_to_reshape
+
 from sinter.torch import _verify
 from sinter.torch._graph_pass import SinterPass
-from sinter.torch.backend import compile_with, interpret, split_options
+from sinter.torch.backend import compile_with, split_options
 
 
 def passed(model, options=None, dynamic=None):
@@ -13,8 +16,14 @@ def passed(model, options=None, dynamic=None):
     reports = []
     graph_pass = SinterPass(own, reports)
 
+    def run_graph(gm, example_inputs, **_):
+        view_to_reshape(gm)
+        graph_pass(gm.graph)
+        gm.recompile()
+        return make_boxed_func(gm.forward)
+
     def backend(gm, example_inputs):
-        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=interpret(graph_pass))
+        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=run_graph)
 
     torch._dynamo.reset()
     _verify.comparisons.clear()

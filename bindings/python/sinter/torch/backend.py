@@ -42,20 +42,6 @@ def compile_with(
     return compile_fx(gm, example_inputs, config_patches={**patches, "post_grad_custom_pre_pass": graph_pass}, **more)
 
 
-def interpret(graph_pass: SinterPass) -> Any:
-    """What takes the place of Inductor's compiler for who looks at parts only: the pass, then the graph node by node."""
-    from torch._functorch._aot_autograd.utils import make_boxed_func
-    from torch._inductor.fx_passes.post_grad import view_to_reshape
-
-    def compile_inner(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any) -> Any:
-        view_to_reshape(gm)  # type: ignore[no-untyped-call]
-        graph_pass(gm.graph)
-        gm.recompile()
-        return make_boxed_func(gm.forward)
-
-    return compile_inner
-
-
 def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tuple[Options, Dict[str, Any]]":
     """Sinter's options, checked, and Inductor's."""
     from torch._inductor import list_mode_options

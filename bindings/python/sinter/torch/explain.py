@@ -14,7 +14,7 @@ from .._error import invalid
 from ._convert import target_of
 from ._graph_pass import Options, Report, SinterPass, Taken
 from ._left import computes
-from .backend import compile_with, interpret
+from .backend import compile_with
 
 _DEFAULT_TARGET = "h200"  # of models on the CPU
 
@@ -114,9 +114,9 @@ pre{{background:#f6f6f6;padding:8px;overflow:auto}}svg{{max-width:100%}}</style>
 
 
 def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explanation:
-    """Plans a model's graphs as ``torch.compile(model, backend="sinter")`` would, without Inductor's own compilation.
+    """Plans a model's graphs as ``torch.compile(model, backend="sinter")`` would, and waits for all plans.
 
-    The model runs once, by torch's operators and the plans. Waits for all plans.
+    Inductor compiles nothing, and nothing is computed: where a graph breaks, what is behind it sees zeros.
 
     Args:
         model: a module or a function.
@@ -132,7 +132,7 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
     graph_pass = SinterPass(Options(prepare="block", target=chosen), reports)
 
     def backend(gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
-        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=interpret(graph_pass))
+        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=_planned(graph_pass))
 
     torch._dynamo.reset()  # what was compiled before would not be seen
     with torch.no_grad():
@@ -140,6 +140,38 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
         compiled(*positional, **named)
     torch._dynamo.reset()
     return Explanation(reports, chosen or "")
+
+
+def _planned(graph_pass: SinterPass) -> Any:
+    """What takes the place of Inductor's compiler: the pass, and a function that gives zeros as the graph's results."""
+    from torch._inductor.fx_passes.post_grad import view_to_reshape
+
+    def compile_inner(gm: torch.fx.GraphModule, example_inputs: Any, **_: Any) -> Any:
+        view_to_reshape(gm)  # type: ignore[no-untyped-call]
+        results = [_value(node) for node in next(n for n in gm.graph.nodes if n.op == "output").args[0]]
+        graph_pass(gm.graph)
+
+        def run(inputs: List[Any]) -> List[Any]:
+            inputs.clear()
+            return [_zeros(result) for result in results]
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    return compile_inner
+
+
+def _value(node: Any) -> Any:
+    return node.meta["val"] if isinstance(node, torch.fx.Node) else node
+
+
+def _zeros(value: Any) -> Any:
+    if isinstance(value, torch.SymInt):
+        return int(value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    size, stride = ([int(extent) for extent in extents] for extents in (value.shape, value.stride()))
+    return torch.empty_strided(size, stride, dtype=value.dtype, device=value.device).zero_()
 
 
 def _arguments(inputs: Any) -> "Tuple[Tuple[Any, ...], Dict[str, Any]]":
