@@ -220,6 +220,8 @@ def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
     b[0, 0] = 2
     assert torch.equal(torch.ops.sinter.compared(a, b, "part", 1e-4), b)
     assert not _verify.comparisons.pop().within
+    tiny = torch.full((4,), 1e-3)
+    assert _verify.difference(-tiny, tiny, 2e-2)[1] and not _verify.difference(-tiny, tiny, 1e-4)[1]
     nan = torch.full((2,), float("nan"))
     assert _verify.difference(nan, nan, 0)[1] and not _verify.difference(torch.ones(2), nan, 1)[1]
 

@@ -14,6 +14,8 @@ from ._partition import Kind
 _MOST_BATCHED = 1 << 14
 _MOST_RANK = 6
 
+#: Of operators that read no tensor, or only ask something of one.
+_NO_WORK = ("sym_", "split", "unbind", "_assert", "full", "iota", "scalar_tensor")
 _NOT_TAKEN = {
     "_scaled_dot_product": "attention",
     "flash_attention": "attention",
@@ -72,7 +74,7 @@ def computes(node: Any) -> bool:
     known = TABLE.get(name)
     if known is not None:
         return not known.moves and filled(node) is None
-    return name.startswith(("aten.", "prims.")) and not any(word in name for word in ("sym_", "split", "unbind", "_assert"))
+    return name.startswith(("aten.", "prims.")) and not any(word in name for word in _NO_WORK)
 
 
 def _named(name: str) -> str:

@@ -13,6 +13,9 @@ logger = logging.getLogger("sinter")
 
 #: Largest relative difference (Frobenius) by a part's narrowest type: what torch's own rounding between operators makes.
 BOUNDS: Dict[str, float] = {"bf16": 2e-2, "f16": 4e-3, "f32": 1e-4}
+#: Of the bound, what a difference may be whatever the result's size, as root mean square: rounding of operands near one leaves
+#: so much where they cancel, as in the mean of what a norm made.
+_ABSOLUTE_SHARE = 0.2
 #: Share of predicates and integers that may differ: those of values at an edge.
 _MOST_FLIPPED = 1e-3
 
@@ -41,7 +44,7 @@ def difference(result: torch.Tensor, expected: torch.Tensor, bound: float) -> "t
     a, b = a[finite], b[finite]
     apart, size = (a - b).norm().item(), b.norm().item()
     relative = apart / size if size else apart
-    return relative, relative <= bound
+    return relative, relative <= bound or apart <= _ABSOLUTE_SHARE * bound * a.numel() ** 0.5
 
 
 def _compared(result: torch.Tensor, expected: torch.Tensor, name: str, bound: float) -> torch.Tensor:
