@@ -15,7 +15,9 @@ _LEAST_FLOP = 1 << 24
 _LEAST_BYTES = 1 << 20
 _LEAST_OPS = 3
 #: Rows and columns of the results that a block of a library's product computes, of which the library takes the best.
-_TILES = ((128, 256), (128, 128), (128, 64))
+_TILES = ((128, 256), (128, 128), (128, 64), (64, 256), (64, 128))
+#: Blocks that may share the depth of a tile, where there are few tiles.
+_SPLITS = (1, 2, 4, 8)
 #: Of the tensor cores' rate and of the memory's, what the kernels that Inductor calls and writes reach on an H200: 700 of
 #: 950 TFLOP/s, 4.2 of 4.64 TB/s.
 _PRODUCT_SHARE = 0.74
@@ -89,11 +91,13 @@ def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -
     rate = _PRODUCT_SHARE * figures["tensor_flop_per_us"] / figures["sm_count"]
     depth = flop / (rows * columns)
 
-    def waves_us(tile: Tuple[int, int]) -> float:
-        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / tile[1])
-        return math.ceil(blocks / figures["sm_count"]) * tile[0] * tile[1] * depth / rate
+    def waves_us(tile: Tuple[int, int], split: int) -> float:
+        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / tile[1]) * split
+        if split > 1 and blocks > figures["sm_count"]:
+            return math.inf
+        return math.ceil(blocks / figures["sm_count"]) * tile[0] * tile[1] * depth / split / rate
 
-    return min(map(waves_us, _TILES))
+    return min(waves_us(tile, split) for tile in _TILES for split in _SPLITS)
 
 
 def _start_us(figures: Dict[str, float]) -> float:
