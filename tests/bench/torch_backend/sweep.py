@@ -109,7 +109,7 @@ def build(name):
                 setattr(given, field, value)
             except (AttributeError, NotImplementedError, TypeError):
                 pass
-    if getattr(given, "layer_types", None):
+    if getattr(given, "layer_types", None) and "layer_types" in vars(given):
         given.layer_types = given.layer_types[:2]
     model = getattr(transformers, f"{name}Model")(given)
     return model.eval().bfloat16(), (torch.randint(0, 500, (2, 16)),)
