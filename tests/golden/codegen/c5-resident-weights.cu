@@ -31,6 +31,8 @@ struct Config {
   using Result = BFloat16;
   using Bias = BFloat16;
   using Activation = Relu;
+  using Bias2 = BFloat16;
+  using Activation2 = Identity;
   static constexpr int kBlockM = 128, kBlockK = 64, kStages = 7, kCluster = 1;
   static constexpr int kWarpgroupsM = 2, kWarpgroupsN = 1;
   static constexpr int kSharers = 1;

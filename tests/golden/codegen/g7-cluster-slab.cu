@@ -20,6 +20,8 @@ struct Config {
   using Result = BFloat16;
   using Bias = BFloat16;
   using Activation = Relu;
+  using Bias2 = BFloat16;
+  using Activation2 = Identity;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 3, kCluster = 8;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 1;
   static constexpr int kSlabColumns = 384;

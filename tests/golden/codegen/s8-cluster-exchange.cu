@@ -31,6 +31,8 @@ struct Config {
   using Result = BFloat16;
   using Bias = BFloat16;
   using Activation = Silu;
+  using Bias2 = BFloat16;
+  using Activation2 = Identity;
   static constexpr int kBlockM = 16, kBlockK = 64, kStages = 2, kCluster = 16;
   static constexpr int kWarpgroupsM = 1, kWarpgroupsN = 2;
   static constexpr int kSharers = 1;
