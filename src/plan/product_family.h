@@ -28,8 +28,6 @@ class ProductKernels : public KernelFamily {
   std::string ScheduleText(const KernelSpec& spec) const override {
     return spec.schedule.ToString();
   }
-    return std::string(RowOf(spec.schedule).title);
-  }
 
   bool Equal(const KernelSpec& a, const KernelSpec& b) const override;
   std::string ScheduleBytes(const KernelSpec& spec) const override {

@@ -247,7 +247,7 @@ TEST_F(StandInTimes, OfProducts) {
     for (int which = 0; which < 2; ++which) {
       const auto time = TimeOf(bench::RunnableOf(ports().measurer.get(), c.chain,
                                                  which == 0 ? *own[i] : *chosen[i], c.m, **data),
-                               c.Calls());
+                               c.Calls(ports().model));
       ASSERT_OK(time);
       us[which] = *time;
     }
@@ -281,7 +281,7 @@ TEST_F(StandInTimes, OfGraphs) {
     for (int which = 0; which < 2; ++which) {
       const auto time = TimeOf(bench::RunnableOf(ports().measurer.get(),
                                                  which == 0 ? *own[i] : *chosen[i], c.m, buffers),
-                               c.Calls());
+                               c.Calls(ports().model));
       ASSERT_OK(time);
       us[which] = *time;
     }

@@ -77,9 +77,9 @@ TEST(ExplainFusion, CountsOfASliceWhatIsRead) {
 TEST(ExplainFusion, CountsOfATableWhatIdsName) {
   const FusionResult result =
       PlansOf(ParseProblem("gather rows=M table=50257 cols=768 ids=s64")->chain, 128);
-  const FusionPicture picture = ExplainFusion(result.chosen, H200());
-  EXPECT_EQ(BorderBytes(picture), 2 * 128 * 768 * 2 + 128 * 8);
-  EXPECT_EQ(picture.saved_bytes, 0);
+  const Explanation told = Explained(result.chosen);
+  EXPECT_EQ(BorderBytes(told), 2 * 128 * 768 * 2 + 128 * 8);
+  EXPECT_EQ(told.saved_bytes, 0);
 }
 
 TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
