@@ -337,7 +337,7 @@ SINTER_API sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x
  * Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out_text,
                                                sinter_error** error);
-/* What sinter_plan_explain says beyond _to_json: {"schema": 2, "kernels": [{"products",
+/* What sinter_plan_explain says beyond _to_json: {"schema": 3, "kernels": [{"products",
  * "hand_overs", "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}],
  * ..}], "runners_up", "model": {"note", "constants": [{"key", "value", "provenance", "source"}]}}.
  * docs/plan-formats.md says what the words mean. Thread-safe. */

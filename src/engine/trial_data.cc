@@ -71,7 +71,7 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
   return {0, ScaleOf(input, m)};
 }
 
-// By input: how many places there are where a gather reads it as ids; 0: none does.
+// By input: the fewest places that a gather which reads it as ids has; 0: none does.
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
@@ -80,8 +80,9 @@ std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
     while (IsView(chain.op(ids))) ids = chain.op(ids).operands[0];
     if (chain.op(ids).kind != OpKind::kInput) continue;
     const TensorType& x = chain.op(op.operands[0]).type;
-    places[static_cast<size_t>(chain.op(ids).input)] =
-        std::max<int64_t>(1, x.dims[static_cast<size_t>(op.axis)].At(m));
+    const int64_t all = std::max<int64_t>(1, x.dims[static_cast<size_t>(op.axis)].At(m));
+    int64_t& fewest = places[static_cast<size_t>(chain.op(ids).input)];
+    fewest = fewest == 0 ? all : std::min(fewest, all);
   }
   return places;
 }

@@ -185,7 +185,7 @@ std::string ExplanationJson(const Explanation& e) {
   for (const Candidate& c : e.plan.runners_up) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
-  Json json = {{"schema", 2},
+  Json json = {{"schema", 3},
                {"computes", e.computes},
                {"predicted_us", e.plan.PredictedUs()},
                {"measured_us", MeasuredUs(e.plan)},

@@ -163,7 +163,7 @@ std::string PlanJson(const Plan& p) {
   for (const Candidate& c : p.runners_up) {
     losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
-  const Json plan = {{"schema", 2},
+  const Json plan = {{"schema", 3},
                      {"name", std::string(p.name())},
                      {"digest", p.PlanDigest().Hex()},
                      {"bucket", p.bucket},

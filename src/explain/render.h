@@ -17,7 +17,7 @@ std::string SummaryText(const Explanation& explanation);
 // The first of these lines: those of the plan, without where it came from.
 std::string PlanText(const Explanation& explanation);
 
-// {"schema": 2, "kernels": [{"title", "formulas", "launch", "shared", "products", "window" (of
+// {"schema": 3, "kernels": [{"title", "formulas", "launch", "shared", "products", "window" (of
 // a convolution), "hand_overs", "intermediate_bytes" (c's bytes by level), "levels"}],
 // "runners_up", "fusion" (FusionJson, for plans with stitched kernels), "model":
 // {"name", "measured", "note", "constants"}}. The names are a stable format.

@@ -48,9 +48,20 @@ bool LongRowsInParts(NormalGraph& graph) {
       if (is_long || spread[static_cast<size_t>(*at)]) spread[static_cast<size_t>(operand)] = true;
     }
   }
+  // By value: whether such a reduction is part of it. A second reduction over the same rows, as of
+  // exp(x - max), is best in the kernel that holds the first one.
+  std::vector<bool> behind(static_cast<size_t>(graph.size()), false);
+  for (const ValueId id : order) {
+    for (const ValueId operand : graph.op(id).operands) {
+      const auto from = static_cast<size_t>(operand);
+      const bool kept = graph.op(operand).kind == OpKind::kReduce && spread[from];
+      if (kept || behind[from]) behind[static_cast<size_t>(id)] = true;
+    }
+  }
   return graph.Rewrite([&](ValueId id) {
     const Op whole = graph.op(id);
-    if (whole.kind != OpKind::kReduce || spread[static_cast<size_t>(id)]) return id;
+    const auto at = static_cast<size_t>(id);
+    if (whole.kind != OpKind::kReduce || spread[at] || behind[at]) return id;
     const TensorType from = graph.type(whole.operands[0]);
     const int rows = RowAxes(whole, from.rank());
     const std::optional<int64_t> all = CountOf(from.dims), kept = CountOf(whole.type.dims);

@@ -303,6 +303,8 @@ class Rows {
       return std::all_of(from.begin(), from.end() - static_cast<std::ptrdiff_t>(behind),
                          [](Dim dim) { return dim == One(); });
     }
+    // One id alone: the rows are the table's.
+    if (TakesRowsByIds(op) && graph_.type(op.operands[1]).dims.empty()) return false;
     for (size_t i = 0; i < op.operands.size(); ++i) {
       const ValueId operand = op.operands[i];
       if (op.kind == OpKind::kMatmul && i == 1) continue;

@@ -57,7 +57,8 @@ absl::StatusOr<Digest> ReadDigest(ByteReader& r) {
 }
 
 uint32_t WordOf(const KernelDecision& kernel) {
-  const uint32_t number = kernel.family == &StitchFamily() ? 0 : kernel.family->number();
+  const uint32_t number =
+      kernel.family->number() == StitchFamily().number() ? 0 : kernel.family->number();
   return number << kFamilyShift | kernel.family->ChoiceFlags(kernel) |
          (kernel.ops.turned ? kTurned : 0);
 }

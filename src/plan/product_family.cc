@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "src/base/status.h"
-#include "src/draw/units.h"
 #include "src/product/code/program_source.h"
 #include "src/product/role_shape.h"
 #include "src/product/search/search.h"
@@ -55,8 +54,12 @@ bool IsScale(Role role) {
 }
 
 absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
-  const RoleShape shape = ShapeOf(sequence, operand.role);
   const std::string name = NameOf(operand.role, sequence.size());
+  if (operand.role.product >= sequence.size()) {
+    return Refuse(name, "product", operand.role.product,
+                  absl::StrCat("is not one of the kernel's ", sequence.size()));
+  }
+  const RoleShape shape = ShapeOf(sequence, operand.role);
   const bool matrix = shape.rows > 0;
   if (IsScale(operand.role) && operand.row_stride != ScaleRowStride(sequence, operand.role)) {
     return Refuse(name, "row stride", operand.row_stride,

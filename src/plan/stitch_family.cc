@@ -45,7 +45,6 @@ StitchBinding StitchBindingOf(const KernelSpec& spec) {
           stitch.scratch_offset};
 }
 
-// "  reads #0 bf16[M,4096] ..", "  writes ..": one line each, for any number of operands.
 bool StitchKernels::Equal(const KernelSpec& a, const KernelSpec& b) const {
   if (a.stitch == nullptr || b.stitch == nullptr) return a.stitch == b.stitch;
   return *a.stitch == *b.stitch;

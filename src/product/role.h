@@ -44,7 +44,7 @@ struct Role {
     return kind == o.kind && product == o.product && leaf == o.leaf;
   }
   constexpr bool operator!=(const Role& o) const { return !(*this == o); }
-  // One number for each role, for keys in memory.
+  // One number for each role, for keys in memory and digests of plans: a new kind goes last.
   uint32_t Number() const { return kind | uint32_t{product} << 8 | uint32_t{leaf} << 16; }
 };
 

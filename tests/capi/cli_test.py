@@ -295,7 +295,7 @@ class Cli(unittest.TestCase):
 
     def test_plan_json_carries_the_explanation(self):
         plan = json.loads(self.sinter("plan", "--target", "h200", "--json", CHAIN).stdout)["explanation"]
-        self.assertEqual(plan["schema"], 2)
+        self.assertEqual(plan["schema"], 3)
         for kernel in plan["kernels"]:
             self.assertEqual([level["level"] for level in kernel["levels"]],
                              ["hbm", "l2", "intake", "shared", "tensor", "dsm", "fixed"])
@@ -664,7 +664,7 @@ class Cli(unittest.TestCase):
     def test_help_explains_commands_and_kinds(self):
         kinds = re.findall(r"^  (\w+) +\S", self.sinter("help").stdout.split("Kinds of chains")[1], re.M)
         self.assertIn("gemm_chain", kinds)
-        self.assertEqual(len(kinds), 26)
+        self.assertEqual(len(kinds), 27)
         for kind in kinds:
             text = self.sinter("help", kind).stdout
             self.assertTrue(text.startswith(kind + ": "), text)

@@ -73,7 +73,7 @@ CODE_FENCES = [
     # What is drawn and told, and planning, which gives each kernel its ops, tell families apart.
     (re.compile(r"\bstitch\s*[!=]=\s*nullptr|\bfamily\s*[!=]=\s*&\w+Family\("),
      ("src/plan/stitch_family.cc", "src/plan/decisions.cc",
-      "src/explain/", "src/standin/", "src/fusion/assembly.cc", "src/fusion/replacement.cc", "tests/"),
+      "src/explain/", "src/standin/", "src/fusion/loss_reason.cc", "src/fusion/assembly.cc", "src/fusion/replacement.cc", "tests/"),
      "ask the kernel's family, not which one it is: src/plan/family.h"),
 ]
 

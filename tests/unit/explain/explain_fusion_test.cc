@@ -273,7 +273,7 @@ TEST(ExplainFusion, DrawsTilesAndOpsOfAMixedPlanWithoutCuttingALabel) {
   Explanation e = Describe(plans.chosen, H200(), names);
   ExplainFusion(H200(), &e);
   const std::string svg = PlanSvg(e);
-  for (const char* part : {"class=\"tile c0", "class=\"op", "w1 = proj", "hidden (#"}) {
+  for (const char* part : {"class=\"tile c0", "class=\"op", "w = proj", "hidden (#"}) {
     EXPECT_THAT(svg, HasSubstr(part));
   }
   EXPECT_THAT(svg, HasSubstr(">" + name + " (broadcast)<"));

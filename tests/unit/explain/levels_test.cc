@@ -161,7 +161,7 @@ TEST(ExplanationJson, HoldsPicturesLevelsLosersAndConstants) {
   Plan plan = PlanOf(Grid(), Times(11, 7));
   plan.runners_up = {{"unfused", 13, "slow \xff"}};
   const auto json = nlohmann::json::parse(ExplanationJson(Describe(plan, H200())));
-  EXPECT_EQ(json["schema"], 2);
+  EXPECT_EQ(json["schema"], 3);
   EXPECT_EQ(json["kernels"][0]["levels"].size(), 7u);
   EXPECT_EQ(json["kernels"][0]["hand_overs"][0]["medium"], "L2");
   EXPECT_EQ(json["kernels"][0]["intermediate_bytes"]["L2"], 128 * 3072 * 2);

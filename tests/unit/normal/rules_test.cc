@@ -476,7 +476,30 @@ TEST(NormalForm, KeepsLongRowsWholeThatAreReadAgain) {
   const ValueId x = *b.Input({DType::kF32, {D(4), D(1 << 20)}});
   const ValueId largest = *b.Reduce(ReduceKind::kMax, x, {1}, true);
   const ValueId spread = *b.Broadcast(largest, {D(4), D(1 << 20)});
-  EXPECT_FALSE(Normal(b, {*b.Binary(BinaryKind::kSub, x, spread)})->changed());
+  const ValueId apart = *b.Binary(BinaryKind::kSub, x, spread);
+  EXPECT_FALSE(Normal(b, {apart})->changed());
+}
+
+// log(sum(exp(x - max))): one kernel holds both reductions.
+TEST(NormalForm, KeepsASecondReductionOverLongRowsWithTheFirst) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {D(4), D(1 << 20)}});
+  const ValueId largest = *b.Reduce(ReduceKind::kMax, x, {1}, true);
+  const ValueId spread = *b.Broadcast(largest, {D(4), D(1 << 20)});
+  const ValueId apart = *b.Unary(UnaryKind::kExp, *b.Binary(BinaryKind::kSub, x, spread));
+  const ValueId sum = *b.Reduce(ReduceKind::kSum, apart, {1}, true);
+  const ValueId out = *b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kLog, sum), largest);
+  EXPECT_EQ(Count(*Normal(b, {out})->chain, OpKind::kReduce), 2);
+}
+
+// One id takes rows of a table whose own M lies behind other axes.
+TEST(NormalForm, OfOneIdIsThere) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {D(4), D(8), kM, D(64)}});
+  const ValueId id = *b.Input({DType::kS32, {}});
+  const ValueId y = *b.Unary(UnaryKind::kRelu, *b.Gather(x, id, 0));
+  ASSERT_TRUE(b.Output(y).ok());
+  EXPECT_TRUE(NormalFormOf(std::make_shared<const Chain>(*b.Finish())).ok());
 }
 
 }  // namespace

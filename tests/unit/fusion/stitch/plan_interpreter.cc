@@ -181,7 +181,7 @@ class Machine {
 
   void Run() {
     for (const PlannedKernel& kernel : plan_.kernels) {
-      if (kernel.spec.family == &StitchFamily()) {
+      if (kernel.spec.stitch != nullptr) {
         RunStitch(*kernel.spec.stitch);
       } else {
         RunProducts(kernel.spec);
