@@ -244,9 +244,11 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
   options.producer = Producer();
   SINTER_ASSIGN_OR_RETURN(std::vector<PublicKey> keys, ReadPublicKeys(config.pack_keys));
   const bool local = config.cache_enabled && !config.cache_dir.empty();
-  if (local) options.local_root = Absolute(config.cache_dir);
+  if (local) {
+    SINTER_RETURN_IF_ERROR(CheckStoreName(config.cache_store));
+    options.local_root = Absolute(config.cache_dir);
+  }
   options.read_only = config.cache_read_only;
-  SINTER_RETURN_IF_ERROR(CheckStoreName(config.cache_store));
   if (config.cache_max_bytes != 0) options.local_bytes = config.cache_max_bytes;
   // A cache that was switched off on purpose is no cause for a warning.
   if (config.cache_enabled) {

@@ -180,6 +180,8 @@ TEST(WiringTest, AStoreThatThereIsNoLongerIsSaidWithTheWayOut) {
   config.cache_store = "drawer";
   const absl::Status unknown = WireCache(config, "", LogSink()).status();
   EXPECT_THAT(std::string(unknown.message()), testing::HasSubstr("must be tables"));
+  config.cache_enabled = false;  // what is not used cannot be wrong
+  EXPECT_TRUE(WireCache(config, "", LogSink()).ok());
 }
 
 // A good pack behind a bad folder serves, also who may not build; the folder stays as it is.
