@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "cache/store/table_check.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 
@@ -14,8 +15,6 @@ constexpr char kTailMagic[] = "SNTRPAK\n";
 constexpr uint64_t kMagicSize = 8;
 constexpr uint64_t kLeastEntryBytes = 2 + 32 + 8 + 32 + 8;
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // so that no sum overflows
-constexpr uint64_t kBlockTrailerBytes = 5;          // of a LevelDB block: compression type, CRC32C
-constexpr uint64_t kMostPackedRecord = uint64_t{256} << 20;
 // Bounds of a table's bytes behind its data blocks. Each record adds at most kMostIndexBytes: the
 // index entry's key, handle, lengths and restart point. The rest, such as the footer, is there
 // once.
@@ -49,7 +48,7 @@ absl::Status ReadEntry(ByteReader* in, PackEntry* entry) {
     return Bad(absl::StrCat("manifest: kind ", kind));
   }
   if (verified > 1) return Bad(absl::StrCat("manifest: verified ", verified));
-  if (entry->bytes <= kBlockTrailerBytes || entry->bytes > kMostPackedRecord) {
+  if (entry->bytes <= kBlockTrailerBytes || entry->bytes > kMostBlockBytes) {
     return Bad(absl::StrCat("manifest: a block of ", entry->bytes, " bytes"));
   }
   entry->kind = static_cast<RecordKind>(kind);

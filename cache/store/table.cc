@@ -11,13 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cache/store/table_check.h"
 #include "src/base/status.h"
 
 namespace sinter {
 namespace {
 
-constexpr uint64_t kFooterBytes = 48;
-constexpr size_t kLeastRead = 5;  // of a block: its compression type and its checksum
 // Sequence 1 (every key is written once) and the type of a value, as the end of an internal key.
 constexpr absl::string_view kInternalTrailer("\1\1\0\0\0\0\0\0", 8);
 
@@ -34,7 +33,9 @@ absl::Status ToStatus(const leveldb::Status& status) {
 
 leveldb::Status ToLevelDb(const absl::Status& status) {
   if (status.ok()) return leveldb::Status::OK();
-  const std::string text(status.message());
+  absl::string_view what = status.message();
+  absl::ConsumePrefix(&what, "table: ");  // ToStatus says it
+  const std::string text(what);
   return absl::IsDataLoss(status) ? leveldb::Status::Corruption(text)
                                   : leveldb::Status::IOError(text);
 }
@@ -136,62 +137,56 @@ class Builder {
   bool finishing_ = false;
 };
 
-// A table in memory. What it reads are slices of that memory, so values are never copied.
-class MemoryFile : public leveldb::RandomAccessFile {
+// A table as LevelDB reads it: the footer, then blocks, none of which it sees before CheckBlock.
+class CheckedFile : public leveldb::RandomAccessFile {
  public:
-  explicit MemoryFile(absl::string_view bytes) : bytes_(bytes) {}
-  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result, char*) const override {
-    if (n < kLeastRead || offset > bytes_.size() || n > bytes_.size() - offset) {
-      return leveldb::Status::Corruption("a block passes the end");
-    }
-    *result = ToSlice(bytes_.substr(offset, n));
-    return leveldb::Status::OK();
+  CheckedFile(uint64_t bytes, uint64_t index_at) : bytes_(bytes), index_at_(index_at) {}
+  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
+                       char* scratch) const override {
+    if (offset > bytes_ || n > bytes_ - offset) return ToLevelDb(Bad("a block passes the end"));
+    const absl::StatusOr<absl::string_view> read = Fetch(offset, n, scratch);
+    if (!read.ok()) return ToLevelDb(read.status());
+    *result = ToSlice(*read);
+    if (offset == bytes_ - kTableFooterBytes) return leveldb::Status::OK();
+    const BlockRole role = offset == index_at_ ? BlockRole::kIndex : BlockRole::kRecord;
+    return ToLevelDb(CheckBlock(*read, role, index_at_));
   }
 
  private:
+  // The bytes there, in `scratch` or wherever they stay as long as the file.
+  virtual absl::StatusOr<absl::string_view> Fetch(uint64_t offset, size_t n,
+                                                  char* scratch) const = 0;
+
+  const uint64_t bytes_, index_at_;
+};
+
+// In memory. What it reads are slices of that memory, so values are never copied.
+class MemoryFile : public CheckedFile {
+ public:
+  MemoryFile(absl::string_view bytes, uint64_t index_at)
+      : CheckedFile(bytes.size(), index_at), bytes_(bytes) {}
+
+ private:
+  absl::StatusOr<absl::string_view> Fetch(uint64_t offset, size_t n, char*) const override {
+    return bytes_.substr(offset, n);
+  }
+
   const absl::string_view bytes_;
 };
 
-class SourceFile : public leveldb::RandomAccessFile {
+class SourceFile : public CheckedFile {
  public:
-  SourceFile(TableReader::Source source, uint64_t bytes)
-      : source_(std::move(source)), bytes_(bytes) {}
-  leveldb::Status Read(uint64_t offset, size_t n, leveldb::Slice* result,
-                       char* scratch) const override {
-    if (n < kLeastRead || offset > bytes_ || n > bytes_ - offset) {
-      return leveldb::Status::Corruption("a block passes the end");
-    }
-    const absl::Status read = source_(offset, scratch, n);
-    if (read.ok()) *result = leveldb::Slice(scratch, n);
-    return ToLevelDb(read);
-  }
+  SourceFile(TableReader::Source source, uint64_t bytes, uint64_t index_at)
+      : CheckedFile(bytes, index_at), source_(std::move(source)) {}
 
  private:
+  absl::StatusOr<absl::string_view> Fetch(uint64_t offset, size_t n, char* scratch) const override {
+    SINTER_RETURN_IF_ERROR(source_(offset, scratch, n));
+    return absl::string_view(scratch, n);
+  }
+
   const TableReader::Source source_;
-  const uint64_t bytes_;
 };
-
-bool TakeVarint(absl::string_view* in, uint64_t* out) {
-  *out = 0;
-  for (int shift = 0; shift < 64 && !in->empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(in->front());
-    in->remove_prefix(1);
-    *out |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
-}
-
-// The footer has no checksum, and LevelDB makes room for the blocks that it names before it asks
-// whether the file is as large.
-absl::Status CheckFooter(absl::string_view footer, uint64_t file_bytes) {
-  for (const char* what : {"meta", "index"}) {
-    uint64_t offset = 0, size = 0;
-    if (!TakeVarint(&footer, &offset) || !TakeVarint(&footer, &size)) return Bad("footer");
-    if (size > file_bytes) return Bad(absl::StrCat("the ", what, " block passes the end"));
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<std::unique_ptr<leveldb::Table>> OpenTable(const leveldb::Options& options,
                                                           leveldb::RandomAccessFile* file,
@@ -205,11 +200,6 @@ leveldb::ReadOptions AskingChecksums() {
   leveldb::ReadOptions options;
   options.verify_checksums = true;
   return options;
-}
-
-bool LiesIn(absl::string_view part, absl::string_view whole) {
-  return part.data() >= whole.data() && part.data() <= whole.data() + whole.size() &&
-         part.size() <= static_cast<size_t>(whole.data() + whole.size() - part.data());
 }
 
 }  // namespace
@@ -229,10 +219,11 @@ absl::Status WriteTable(absl::string_view user_key, absl::string_view value,
 }
 
 absl::StatusOr<TableEntry> ReadTable(absl::string_view file) {
-  if (file.size() < kFooterBytes) return Bad(absl::StrCat(file.size(), " bytes"));
-  SINTER_RETURN_IF_ERROR(CheckFooter(file.substr(file.size() - kFooterBytes), file.size()));
+  if (file.size() < kTableFooterBytes) return Bad(absl::StrCat(file.size(), " bytes"));
+  SINTER_ASSIGN_OR_RETURN(const uint64_t index_at,
+                          CheckFooter(file.substr(file.size() - kTableFooterBytes), file.size()));
   const OneKeyOrder order;
-  MemoryFile memory(file);
+  MemoryFile memory(file, index_at);
   SINTER_ASSIGN_OR_RETURN(const auto table, OpenTable(TableOptions(&order), &memory, file.size()));
   const std::unique_ptr<leveldb::Iterator> at(table->NewIterator(AskingChecksums()));
   at->SeekToFirst();
@@ -241,7 +232,6 @@ absl::StatusOr<TableEntry> ReadTable(absl::string_view file) {
   absl::string_view key = ToView(at->key());
   if (!absl::ConsumeSuffix(&key, kInternalTrailer)) return Bad("entry key trailer");
   const TableEntry entry{std::string(key), ToView(at->value())};
-  if (!LiesIn(entry.value, file)) return Bad("a compressed block");
   at->Next();
   SINTER_RETURN_IF_ERROR(ToStatus(at->status()));
   if (at->Valid()) return Bad("more than one entry");
@@ -265,17 +255,19 @@ void TableWriter::Add(absl::string_view key, absl::string_view value) {
 void TableWriter::Finish() { parts_->builder.Finish(); }
 
 struct TableReader::Opened {
-  Opened(Source source, uint64_t bytes) : file(std::move(source), bytes) {}
+  Opened(Source source, uint64_t bytes, uint64_t index_at)
+      : file(std::move(source), bytes, index_at) {}
   SourceFile file;
   std::unique_ptr<leveldb::Table> table;
 };
 
 absl::StatusOr<TableReader> TableReader::Open(Source source, uint64_t table_bytes) {
-  if (table_bytes < kFooterBytes) return Bad(absl::StrCat(table_bytes, " bytes"));
-  char footer[kFooterBytes];
-  SINTER_RETURN_IF_ERROR(source(table_bytes - kFooterBytes, footer, sizeof(footer)));
-  SINTER_RETURN_IF_ERROR(CheckFooter(absl::string_view(footer, sizeof(footer)), table_bytes));
-  const auto opened = std::make_shared<Opened>(std::move(source), table_bytes);
+  if (table_bytes < kTableFooterBytes) return Bad(absl::StrCat(table_bytes, " bytes"));
+  char footer[kTableFooterBytes];
+  SINTER_RETURN_IF_ERROR(source(table_bytes - kTableFooterBytes, footer, sizeof(footer)));
+  SINTER_ASSIGN_OR_RETURN(const uint64_t index_at,
+                          CheckFooter(absl::string_view(footer, sizeof(footer)), table_bytes));
+  const auto opened = std::make_shared<Opened>(std::move(source), table_bytes, index_at);
   SINTER_ASSIGN_OR_RETURN(opened->table, OpenTable(TableOptions(leveldb::BytewiseComparator()),
                                                    &opened->file, table_bytes));
   TableReader reader;

@@ -2,10 +2,11 @@
 // Files are read and written by our own FileOps, so LevelDB's Env starts no thread here, counts no
 // open files, maps nothing and locks nothing, and all of it works in the child of a fork.
 //
-// Tables are uncompressed. LevelDB believes a block whose checksum holds; every checksum is asked,
-// or the caller vouches for the bytes (packs, by SHA-256). Bytes that no reader uses, such as the
-// meta block, are guarded by nobody. LevelDB is compiled without exceptions: when memory runs out
-// inside it, the std::bad_alloc passes through and what it held there is lost.
+// LevelDB believes a block whose checksum holds, so it sees none before table_check has found it in
+// the form that is written here; every checksum is asked, or the caller vouches for the bytes
+// (packs, by SHA-256). Bytes that no reader uses, such as the meta block, are guarded by nobody.
+// LevelDB is compiled without exceptions: when memory runs out inside it, the std::bad_alloc passes
+// through and what it held there is lost.
 #ifndef SINTER_CACHE_STORE_TABLE_H_
 #define SINTER_CACHE_STORE_TABLE_H_
 

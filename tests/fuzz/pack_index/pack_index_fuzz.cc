@@ -1,6 +1,5 @@
 // Fuzz target over the table of a pack as LevelDB reads it: footer, index, blocks. The input is a
-// table whose bytes nobody vouched for. In a pack its SHA-256 does, so what LevelDB would make of
-// damage under right checksums is not asked.
+// table whose bytes nobody vouched for.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -11,6 +11,7 @@
 #include "cache/store/quarantine.h"
 #include "cache/store/upkeep.h"
 #include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/forged_table.h"
 
 namespace sinter {
 namespace {
@@ -101,6 +102,31 @@ TEST(LocalStoreTest, AnUnverifiedKernelNeverReplacesAVerifiedOne) {
   EXPECT_EQ(Get(&store, kKernel, "k").payload, verified);
 }
 
+// Lengths that no memory holds, under right checksums: damage like any other, not a lack of memory
+// that would keep the file in its place for good.
+TEST(LocalStoreTest, AFileMadeByHandIsMovedAsideAndPublishedAgain) {
+  using cache_testing::Handle;
+  const std::string name =
+      absl::StrCat(TableUserKey(kKernel, Sha256("k")), absl::string_view("\1\1\0\0\0\0\0\0", 8));
+  const std::string block = cache_testing::Block(cache_testing::Entry(name, "value"), {0});
+  const std::string index =
+      cache_testing::IndexBlock({cache_testing::Entry(name, Handle(0, uint64_t{1} << 62))});
+  std::vector<std::string> files = {block + cache_testing::ForgedRest(block.size(), index)};
+  for (const auto& forged : cache_testing::ForgedBlocks(name)) {
+    files.push_back(cache_testing::ForgedTable({name}, {forged.bytes}));
+  }
+  for (const std::string& file : files) {
+    TempDir temp;
+    LocalStore store(OptionsFor(temp.path()));
+    ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
+    WriteFile(PathIn(temp.path(), kKernel, "k"), file);
+    EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kDamaged);
+    EXPECT_EQ(store.moved_aside(), 1u);
+    ASSERT_TRUE(Put(&store, kKernel, "k", "value").ok());
+    EXPECT_EQ(Get(&store, kKernel, "k").payload, "value");
+  }
+}
+
 TEST(LocalStoreTest, ADamagedFileIsMovedAsideAndPublishedAgain) {
   TempDir temp;
   LocalStore store(OptionsFor(temp.path()));
@@ -110,7 +136,7 @@ TEST(LocalStoreTest, ADamagedFileIsMovedAsideAndPublishedAgain) {
   const Lookup miss = Get(&store, kKernel, "k");
   EXPECT_EQ(miss.reason, MissReason::kDamaged);
   EXPECT_THAT(miss.detail, HasSubstr("obj/"));
-  EXPECT_THAT(miss.detail, HasSubstr("table: the index block passes the end"));
+  EXPECT_THAT(miss.detail, HasSubstr("table: the index does not end at the footer"));
   EXPECT_EQ(CountFiles(temp / "v1/bad"), 1);
   EXPECT_EQ(store.moved_aside(), 1u);
   EXPECT_EQ(Get(&store, kKernel, "k").reason, MissReason::kAbsent);

@@ -15,11 +15,19 @@
 
 #include "cache/store/local_store.h"
 #include "tests/unit/cache/cache_testing.h"
+#include "tests/unit/cache/forged_table.h"
 
 namespace sinter {
 namespace {
 
+using cache_testing::Block;
 using cache_testing::BuildTable;
+using cache_testing::Entry;
+using cache_testing::ForgedBlocks;
+using cache_testing::ForgedRest;
+using cache_testing::ForgedTable;
+using cache_testing::Handle;
+using cache_testing::IndexBlock;
 using cache_testing::PathIn;
 using cache_testing::RandomBytes;
 using cache_testing::TempDir;
@@ -126,6 +134,75 @@ TEST(TableTest, RefusesTablesOfOthers) {
   EXPECT_THAT(reading(ByLevelDb({{key, "1"}, {key + "2", "2"}}, leveldb::kNoCompression)),
               HasSubstr("more than one entry"));
   EXPECT_THAT(reading(ByLevelDb({}, leveldb::kNoCompression)), HasSubstr("no entry"));
+}
+
+// What the store's reader and the packs' say of a table whose checksums hold: the cause, or "".
+const std::string kInternalKey = std::string(kName) + std::string("\1\1\0\0\0\0\0\0", 8);
+absl::Status AsAFile(const std::string& table) { return ReadTable(table).status(); }
+absl::Status AsAPack(const std::string& table) {
+  const auto source = [&](uint64_t offset, char* to, size_t bytes) {
+    table.copy(to, bytes, offset);
+    return absl::OkStatus();
+  };
+  const auto reader = TableReader::Open(source, table.size());
+  return reader.ok() ? reader->Find(kInternalKey).status() : reader.status();
+}
+
+TEST(TableTest, ABlockThatOurWriterCannotHaveMadeIsDamage) {
+  const std::string key = kInternalKey;
+  for (const auto read : {AsAFile, AsAPack}) {
+    EXPECT_TRUE(read(ForgedTable({key}, {Block(Entry(key, "value"), {0})})).ok());
+    for (const auto& forged : ForgedBlocks(key)) {
+      const absl::Status status = read(ForgedTable({key}, {forged.bytes}));
+      EXPECT_TRUE(absl::IsDataLoss(status)) << forged.name << ": " << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(forged.finding)) << forged.name;
+    }
+  }
+}
+
+TEST(TableTest, AnIndexThatOurWriterCannotHaveMadeIsDamage) {
+  const std::string key = kInternalKey, block = Block(Entry(key, "value"), {0});
+  const uint64_t size = block.size() - 5;
+  const std::string right = Entry(key, Handle(0, size));
+  const struct {
+    const char* name;
+    std::string index;
+    const char* finding;
+  } cases[] = {
+      {"a block of 2^62 bytes", IndexBlock({Entry(key, Handle(0, uint64_t{1} << 62))}),
+       "names a block of"},
+      {"a block of 2^64 - 3 bytes", IndexBlock({Entry(key, Handle(0, 0 - uint64_t{3}))}),
+       "names a block of"},
+      {"a block at 2^62", IndexBlock({Entry(key, Handle(uint64_t{1} << 62, size))}), "adjoin"},
+      {"a block that holds the index", IndexBlock({Entry(key, Handle(0, size + 20))}),
+       "names a block of"},
+      {"a block named twice", IndexBlock({right, Entry(key + "2", Handle(0, size))}), "adjoin"},
+      {"bytes behind a handle", IndexBlock({Entry(key, Handle(0, size) + "x")}), "names no block"},
+      {"half a handle", IndexBlock({Entry(key, Handle(0, size).substr(0, 1))}), "names no block"},
+      {"a key of 4 GiB",
+       IndexBlock({cache_testing::ForgedEntry(0, 0xfffffff0u, 0x12, key + Handle(0, size))}),
+       "passes the block"},
+      {"snappy", Block(std::string("\xff\xff\xff\xff\x0f", 5), {0}, 1), "a compressed block"},
+      {"a restart between entries", Block(right, {1}), "a restart point"},
+      {"restarts that do not fit", std::string(4, '\xff') + std::string(5, '\0'), "restart points"},
+  };
+  for (const auto read : {AsAFile, AsAPack}) {
+    EXPECT_TRUE(read(block + ForgedRest(block.size(), IndexBlock({right}))).ok());
+    for (const auto& c : cases) {
+      const absl::Status status = read(block + ForgedRest(block.size(), c.index));
+      EXPECT_TRUE(absl::IsDataLoss(status)) << c.name << ": " << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(c.finding)) << c.name;
+    }
+  }
+}
+
+// Forty megabytes in two: nothing is unpacked to find out that it is no table of ours.
+TEST(TableTest, ACompressedTableIsRefusedAsItIs) {
+  const std::string packed =
+      ByLevelDb({{kInternalKey, std::string(40 << 20, 'x')}}, leveldb::kSnappyCompression);
+  ASSERT_LT(packed.size(), size_t{4} << 20);
+  EXPECT_THAT(std::string(AsAFile(packed).message()), HasSubstr("a compressed block"));
+  EXPECT_THAT(std::string(AsAPack(packed).message()), HasSubstr("a compressed block"));
 }
 
 int Threads() {

@@ -5,6 +5,7 @@
 
 #include "cache/pack/pack_reader.h"
 #include "cache/store/table.h"
+#include "tests/unit/cache/forged_table.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {
@@ -250,6 +251,47 @@ TEST_F(PackDamageTest, TheIndexOfAnotherTableLeadsToNothing) {
       if (!pack.ok()) break;
       const Lookup found = Get(**pack, record);
       EXPECT_TRUE(!found.hit || found.payload == record.payload) << c.name;
+    }
+  }
+}
+
+// One block made by hand, its checksum and every SHA-256 right, in a pack that is taken unsigned:
+// verifying names its record, and the others are served.
+TEST_F(PackDamageTest, ABlockMadeByHandIsDamageToItsRecordAlone) {
+  const PackTail tail = *DecodeTail(good_.substr(good_.size() - kPackTailBytes), good_.size());
+  const PackManifest manifest =
+      *DecodeManifest(good_.substr(tail.table_bytes, tail.manifest_bytes));
+  const PackEntry& victim = manifest.entries[1];
+  options_.keys.clear();
+  options_.allow_unsigned = true;
+  for (const auto& forged : cache_testing::ForgedBlocks(TableUserKey(victim.kind, victim.digest))) {
+    PackManifest changed = manifest;
+    std::vector<std::string> keys, blocks;
+    uint64_t offset = 0;
+    for (PackEntry& entry : changed.entries) {
+      keys.push_back(TableUserKey(entry.kind, entry.digest));
+      blocks.push_back(entry.digest == victim.digest ? forged.bytes
+                                                     : good_.substr(entry.offset, entry.bytes));
+      entry.offset = offset;
+      entry.bytes = blocks.back().size();
+      entry.block = Sha256(blocks.back());
+      offset += entry.bytes;
+    }
+    const std::string table = cache_testing::ForgedTable(keys, blocks);
+    changed.rest_bytes = table.size() - offset;
+    changed.rest = Sha256(absl::string_view(table).substr(offset));
+    const std::string body = EncodeManifest(changed);
+    options_.ops = std::make_shared<StringFile>(
+        absl::StrCat(table, body, EncodeTail({table.size(), body.size(), 0, Sha256(body)})));
+    const auto pack = PackReader::Open(options_);
+    ASSERT_TRUE(pack.ok()) << forged.name << ": " << pack.status();
+    const PackFindings found = VerifyPack(**pack);
+    ASSERT_EQ(found.unsound, 1u) << forged.name;
+    EXPECT_NE(found.findings[0].find(victim.digest.Hex()), std::string::npos) << found.findings[0];
+    EXPECT_NE(found.findings[0].find(forged.finding), std::string::npos) << found.findings[0];
+    for (const Record& record : records_) {
+      const bool its = Sha256(record.key) == victim.digest;
+      EXPECT_EQ(Get(**pack, record).hit, !its) << forged.name;
     }
   }
 }
