@@ -7,6 +7,7 @@
 #include <leveldb/table.h>
 #include <leveldb/table_builder.h>
 
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -253,6 +254,23 @@ void TableWriter::Add(absl::string_view key, absl::string_view value) {
 }
 
 void TableWriter::Finish() { parts_->builder.Finish(); }
+
+namespace {
+
+// LevelDB makes statics (its Env, its order of keys, how the processor computes checksums) when
+// they are first used, each behind a lock that the child of a fork finds held for good if a thread
+// of its parent was there just then. A table that nobody reads makes them as the library is loaded.
+[[maybe_unused]] const bool kStaticsAreMade = [] {
+  try {
+    std::string nobody_reads;
+    TableWriter(&nobody_reads).Finish();
+    return true;
+  } catch (const std::bad_alloc&) {  // then whoever has memory makes them
+    return false;
+  }
+}();
+
+}  // namespace
 
 struct TableReader::Opened {
   Opened(Source source, uint64_t bytes, uint64_t index_at)
