@@ -203,6 +203,15 @@ leveldb::ReadOptions AskingChecksums() {
   return options;
 }
 
+// Writing a table takes three times its value's memory. glibc's malloc gives what is free at the
+// end of the heap back to the kernel, which clears each page anew for the next put, once that is
+// more than twice the largest piece that was mapped and unmapped. A piece of four times the value,
+// of which no byte is touched, has it keep what a put takes, the value's own memory included.
+void HaveMallocKeep(uint64_t value_bytes) {
+  constexpr uint64_t kMostValue = uint64_t{1} << 20;  // more is not kept from the host process
+  if (value_bytes <= kMostValue) ::operator delete(::operator new(4 * value_bytes, std::nothrow));
+}
+
 }  // namespace
 
 std::string TableUserKey(RecordKind kind, const Digest& digest) {
@@ -211,6 +220,7 @@ std::string TableUserKey(RecordKind kind, const Digest& digest) {
 
 absl::Status WriteTable(absl::string_view user_key, absl::string_view value,
                         const TableSink& write) {
+  HaveMallocKeep(value.size());
   const OneKeyOrder order;
   SinkFile file(write);
   Builder builder(TableOptions(&order), &file);
