@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -155,6 +156,20 @@ def test_what_is_left_is_named():
     assert found["aten.index.Tensor"] == "rows by indices" and found["aten.cumsum.default"] == "a scan"
 
 
+def test_functions_that_jump_keep_their_values():
+    class Model(N.Module):
+        def forward(self, x):
+            y = x.float() * 2
+            return (y.log2().floor() + y.log10().floor() + y.erfc().log() + y.exp2().floor()).softmax(-1) * 3
+
+    with torch.no_grad():
+        x = torch.tensor([[4096.0, 4.0, 2.0, 5e8]])
+        x[0, 0] = 2.0
+        compiled, reports = passed(Model())
+        assert torch.equal(compiled(x), compiled(x))
+    assert {f"aten.{name}.default" for name in ("log2", "log10", "erfc", "exp2")} <= set(left(reports))
+
+
 def test_an_op_that_is_refused_leaves_the_others():
     class Model(N.Module):
         def forward(self, x, w):
@@ -213,6 +228,29 @@ def test_torch_computes_a_chain_as_the_reference_does():
             assert a.shape == b.shape and a.stride() == b.stride()
             assert _verify.difference(a, b, 2e-2)[1]
         assert all(map(torch.equal, carried.traced(inputs)(*inputs), carried.by_torch(inputs, part.m)))
+
+
+@pytest.fixture
+def refused(monkeypatch):
+    """A chain with a number whose plan is refused, and its input, as if on a GPU that captures while ``capturing`` says so."""
+
+    def place(*_):
+        return types.SimpleNamespace(plan=None, refused="predicted to lose", look=lambda seconds: None)
+
+    made = types.SimpleNamespace(capturing=True, x=torch.randn(8, 64))
+    b = sinter.Builder()
+    b.output(b.input("f32", [8, 64]) * 0.3 + 1.0)
+    made.chain = b.finish()
+    made.text = _run_chain.pack(made.chain)
+    made.run = lambda: _run_chain._run_cuda([made.x], 0, made.text, "", 0.0)[0]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
+    monkeypatch.setattr(_run_chain.Carried, "place", place)
+    return made
+
+
+def test_a_part_that_is_refused_under_capture_copies_nothing_from_the_host(refused, monkeypatch):
+    monkeypatch.setattr(torch, "tensor", lambda *_, **__: pytest.fail("a copy from the host while a stream captures"))
+    assert torch.allclose(refused.run(), refused.x * 0.3 + 1.0)
 
 
 def test_a_wrong_part_is_seen_and_torchs_result_is_taken():

@@ -107,7 +107,8 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
         shape = [-1 if i == op["axis"] else 1 for i in range(len(dims))]
         return torch.arange(dims[op["axis"]], device=device, dtype=_DTYPES[op["dtype"]]).reshape(shape).expand(dims)
     if kind == "scalar":
-        return torch.tensor(float(op["value"]), device=device, dtype=_DTYPES[op["dtype"]])
+        # Filled there: a copy from the host is refused while a stream captures.
+        return torch.full((), float(op["value"]), device=device, dtype=_DTYPES[op["dtype"]])
     if kind == "matmul":
         a = x[0].mT if op.get("transpose_a") else x[0]
         b = x[1].mT if op.get("transpose_b") else x[1]
