@@ -159,14 +159,13 @@ def test_what_is_left_is_named():
 def test_functions_that_jump_keep_their_values():
     class Model(N.Module):
         def forward(self, x):
-            y = x.float() * 2
-            return (y.log2().floor() + y.log10().floor() + y.erfc().log() + y.exp2().floor()).softmax(-1) * 3
+            return tuple(y * 3 + 1 for y in (x.log2().floor(), x.log10().floor(), (x / 2048).erfc().log(), (x / 1024).exp2().floor()))
 
+    x = torch.tensor([[8192.0, 1e9, 1000.0, 8.0]])
     with torch.no_grad():
-        x = torch.tensor([[4096.0, 4.0, 2.0, 5e8]])
-        x[0, 0] = 2.0
         compiled, reports = passed(Model())
-        assert torch.equal(compiled(x), compiled(x))
+        found = compiled(x)
+    assert all(torch.allclose(a, b, rtol=1e-6) for a, b in zip(found, Model()(x)))
     assert {f"aten.{name}.default" for name in ("log2", "log10", "erfc", "exp2")} <= set(left(reports))
 
 

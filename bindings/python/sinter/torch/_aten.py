@@ -135,10 +135,6 @@ def _of_predicates(f: Callable[..., Value], arguments: int) -> Handler:
     return convert
 
 
-def _logarithm(base: float) -> Callable[[Value], Value]:
-    return lambda x: log(x) * (1 / math.log(base))
-
-
 def _power(c: Converter, node: Any) -> Array:
     exponent = node.args[1]
     special: Dict[float, Callable[[Value], Value]] = {
@@ -173,17 +169,13 @@ for _name, _f in {
     "abs": abs,
     "relu": relu,
     "exp": exp,
-    "exp2": lambda x: exp(x * math.log(2)),
     "expm1": expm1,
     "log": log,
-    "log2": _logarithm(2),
-    "log10": _logarithm(10),
     "log1p": log1p,
     "sqrt": sqrt,
     "rsqrt": rsqrt,
     "tanh": tanh,
     "erf": erf,
-    "erfc": lambda x: 1 - erf(x),
     "sigmoid": sigmoid,
     "reciprocal": reciprocal,
     "square": square,
