@@ -31,10 +31,11 @@ _ACTIVATIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 _lib: Any = torch.library.Library("sinter", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
-def _tags() -> Tuple[Any, ...]:
-    """Inductor keeps the strides that the kernels were made for."""
+def _tags(captured: bool) -> Tuple[Any, ...]:
+    """Inductor keeps the strides that the kernels were made for, and captures none that says so."""
     strides = getattr(torch.Tag, "needs_exact_strides", None) or torch.Tag.needs_fixed_stride_order
-    return (torch.Tag.pt2_compliant_tag, strides)
+    unsafe = None if captured else getattr(torch.Tag, "cudagraph_unsafe", None)
+    return tuple(tag for tag in (torch.Tag.pt2_compliant_tag, strides, unsafe) if tag is not None)
 
 
 def chain_line(n: int, k: int, l: int, act: str, dtype: torch.dtype) -> str:
@@ -277,10 +278,10 @@ _OPERATORS: Operators = (
 )
 
 
-def register(operators: Operators) -> None:
-    """Defines operators of (name, schema, functions by dispatch key, "fake" among them)."""
+def register(operators: Operators, captured: bool = True) -> None:
+    """Defines operators of (name, schema, functions by dispatch key, "fake" among them). `captured`: CUDA graphs may hold them."""
     for name, schema, functions in operators:
-        _lib.define(name + schema, tags=_tags())
+        _lib.define(name + schema, tags=_tags(captured))
         for key, function in functions.items():
             if key == "fake":
                 torch.library.register_fake(f"sinter::{name}", function, lib=_lib)
