@@ -242,6 +242,8 @@ def refused(monkeypatch):
     made.chain = b.finish()
     made.text = _run_chain.pack(made.chain)
     made.run = lambda: _run_chain._run_cuda([made.x], 0, made.text, "", 0.0)[0]
+    made.right = lambda: torch.allclose(made.run(), made.x * 0.3 + 1.0)
+    _run_chain.carried.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
     monkeypatch.setattr(_run_chain.Carried, "place", place)
     return made
@@ -249,7 +251,42 @@ def refused(monkeypatch):
 
 def test_a_part_that_is_refused_under_capture_copies_nothing_from_the_host(refused, monkeypatch):
     monkeypatch.setattr(torch, "tensor", lambda *_, **__: pytest.fail("a copy from the host while a stream captures"))
-    assert torch.allclose(refused.run(), refused.x * 0.3 + 1.0)
+    assert refused.right()
+
+
+def test_a_refused_part_runs_inductors_code_also_under_capture(refused, monkeypatch):
+    it, calls = _run_chain.carried(refused.text), []
+    assert refused.right() and it._compiled is None, "nothing is compiled while a stream captures"
+    refused.capturing = False
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert refused.right()
+    code = it._compiled
+    monkeypatch.setattr(it, "_compiled", lambda *inputs: calls.append(1) or code(*inputs))
+    refused.capturing = True
+    assert refused.right() and calls == [1]
+
+
+@pytest.mark.parametrize("fails", ["compile", "run"])
+def test_a_fault_of_inductors_code_leaves_the_part_to_torchs_operators(refused, monkeypatch, caplog, fails):
+    def compile_graph(*_):
+        tried.append(1)
+        return (lambda *_: 1 / 0) if fails == "run" else 1 / 0
+
+    tried = []
+    monkeypatch.setattr(torch._inductor, "compile", compile_graph)
+    monkeypatch.setattr(_run_chain, "_warned", False)
+    refused.capturing = False
+    assert refused.right() and refused.right() and tried == [1]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_fault_of_the_library_leaves_the_call_to_torchs_operators(refused, monkeypatch):
+    def declared(*_):
+        raise sinter.Error(sinter.Status.INTERNAL, "out of order")
+
+    monkeypatch.setattr(_run_chain.Carried, "declared", declared)
+    refused.x = refused.x.reshape(4, 2, 64)  # as the graph has it: the chain has rows
+    assert torch.allclose(refused.run(), refused.x.reshape(8, 64) * 0.3 + 1.0)
 
 
 def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
@@ -257,6 +294,9 @@ def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
     b[0, 0] = 2
     assert torch.equal(torch.ops.sinter.compared(a, b, "part", 1e-4), b)
     assert not _verify.comparisons.pop().within
+    assert torch.ops.sinter.compared(a, b.T, "part", 1e-4).stride() == a.stride(), "as the graph was told"
+    assert torch.Tag.cudagraph_unsafe in torch.ops.sinter.compared.default.tags
+    assert torch.Tag.cudagraph_unsafe not in torch.ops.sinter.run_chain.default.tags
     tiny = torch.full((4,), 1e-3)
     assert _verify.difference(-tiny, tiny, 2e-2)[1] and not _verify.difference(-tiny, tiny, 1e-4)[1]
     nan = torch.full((2,), float("nan"))

@@ -46,7 +46,7 @@ _BINARY: Dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torch.Tensor]]":
-    """A function of the chain's inputs, as it declares them, and of M: its outputs, contiguous."""
+    """A function of the chain's inputs, with the extents it declares or their product, and of M: its outputs, contiguous."""
     document = json.loads(chain.to_json())
     ops, outputs, count = document["ops"], document["outputs"], len(document["inputs"])
     stored = [_DTYPES[entry["dtype"]] for entry in (*document["inputs"], *ops)]
@@ -55,21 +55,26 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         for i in op.get("in", ()):
             last[i] = op["id"]
     kept = {output["value"] for output in outputs}
+    declared = [entry["dims"] for entry in document["inputs"]]
 
     def run(inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
-        values: Dict[int, torch.Tensor] = dict(enumerate(inputs))
+        values: Dict[int, torch.Tensor] = {i: x.reshape(_extents(declared[i], m)) for i, x in enumerate(inputs)}
         device = inputs[0].device if count else torch.device("cpu")
         for op in ops:
             operands = [values[i] for i in op.get("in", ())]
             if op["op"] in ("matmul", "conv2d"):
                 operands = [x.to(stored[i]) for x, i in zip(operands, op["in"])]
-            values[op["id"]] = _compute(op, operands, [m if d == "M" else d for d in op["dims"]], device)
+            values[op["id"]] = _compute(op, operands, _extents(op["dims"], m), device)
             for i in op.get("in", ()):
                 if last[i] == op["id"] and i not in kept:
                     values.pop(i, None)
         return [values[output["value"]].to(stored[output["value"]]).contiguous().clone() for output in outputs]
 
     return run
+
+
+def _extents(dims: List[Any], m: int) -> List[int]:
+    return [m if size == "M" else size for size in dims]
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

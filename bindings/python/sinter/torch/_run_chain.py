@@ -127,7 +127,7 @@ class Carried:
         self.chain = chain
         self.by_torch = by_torch(chain)
         self._places: Dict[Tuple[int, int], _Place] = {}
-        self._compiled: Optional[Callable[..., Any]] = None
+        self._compiled: Any = None  # Inductor's code for the chain; False where there will be none
         self._lock = threading.Lock()
 
     def place(self, device: int, m: int, limit_us: float) -> _Place:
@@ -144,16 +144,31 @@ class Carried:
         return found
 
     def without_plan(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
-        """Where no plan will ever come: Inductor's code for the chain. Under capture, and where M may be any number, torch's
-        operators one by one."""
-        if self.chain.uses_m or torch.cuda.is_current_stream_capturing():
-            return self.by_torch(inputs, m)
-        if self._compiled is None:
-            self._compiled = torch.compile(self.traced(inputs))
-        return list(self._compiled(*inputs))
+        """Where no plan will ever come: Inductor's code for the chain, made at the first call. Torch's operators one by one where M
+        may be any number, where that code fails or cannot be made, and under capture before it is made."""
+        if self._compiled is None and not (self.chain.uses_m or torch.cuda.is_current_stream_capturing()):
+            self._try(lambda: self._compile(inputs))
+        code = self._compiled
+        results = self._try(lambda: list(code(*inputs))) if code else None
+        return self.by_torch(inputs, m) if results is None else results
+
+    def _compile(self, inputs: List[torch.Tensor]) -> None:
+        """Without Dynamo: it has no guards, and no stance or limit of the caller's forbids it."""
+        from torch._inductor import compile as compile_graph
+
+        self._compiled = compile_graph(self.traced(inputs), [*inputs], {"triton.cudagraphs": False})
+
+    def _try(self, made: Callable[[], Any]) -> Any:
+        """What `made` gives; None where it fails, and then no code of Inductor's is tried again."""
+        try:
+            return made()
+        except Exception as error:  # whatever it is, the model runs
+            self._compiled = False
+            warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
+            return None
 
     def traced(self, inputs: List[torch.Tensor]) -> torch.fx.GraphModule:
-        """The chain without M as a graph of its own, so that Dynamo counts each chain for itself."""
+        """The chain without M as a graph of its own."""
         from torch.fx.experimental.proxy_tensor import make_fx
 
         made: torch.fx.GraphModule = make_fx(lambda *values: self.by_torch(values, 0))(*inputs)
@@ -183,17 +198,19 @@ def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
 def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
     it = carried(chain)
     device = inputs[0].device
+    given = inputs
     with torch.no_grad():
-        given = it.declared(inputs, m)
         try:
+            given = it.declared(inputs, m)
             place = it.place(device.index, m, limit_us)
             plan = place.plan or place.look(_patience(how))
             if plan is not None:
                 return _launch(it, plan, given, m, device, limit_us)
         except Error as error:
-            place = None
             warn_once(f"torch computes instead of a plan: {error}")
-        if place is not None and place.refused is None:
+            counters.refused += 1
+            return it.by_torch(given, m)
+        if place.refused is None:
             counters.waiting += 1
             return it.by_torch(given, m)
         counters.refused += 1
