@@ -142,6 +142,20 @@ def test_an_error_of_the_library_names_the_graphs_node(modules):
     assert made.nodes[number] is product
 
 
+def test_what_a_handler_cannot_compute_names_its_node(modules):
+    x = Node("input", shape=(8, 1), dtype="torch.float32")
+    before = Node("aten.relu.default", x, shape=(8, 1), dtype="torch.float32")
+    variance = Node("aten.var.correction", before, [-1], shape=(8,), dtype="torch.float32")
+    power = Node("aten.pow.Tensor_Scalar", before, "two", shape=(8, 1), dtype="torch.float32")
+    for node, why in ((variance, "a variance of 1 values with correction 1"), (power, "could not convert")):
+        Node("outside", node)
+        with pytest.raises(modules._arrays.Refused, match=why) as refused:
+            convert(modules, [before, node])
+        assert refused.value.node is node
+        node.users.clear()
+        before.users.clear()
+
+
 def test_what_no_chain_holds_is_named(modules):
     why = modules._left.why_left
     x = Node("input")

@@ -430,6 +430,8 @@ def _variance(c: Converter, node: Any, with_mean: bool) -> Any:
     count = math.prod(x.value.shape[axis] for axis in axes)
     if count <= 0 or any(not isinstance(x.value.shape[a], int) or x.value.shape[a] < 0 for a in axes):
         raise Refused("it reduces over M")
+    if count <= correction:
+        raise Refused(f"a variance of {count} values with correction {correction}")
     keep = bool(node.kwargs.get("keepdim", False))
     wide = x.value.cast("f32")
     mean = wide.mean(axes, keepdims=True)

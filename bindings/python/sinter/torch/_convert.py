@@ -157,7 +157,7 @@ class Converter:
             self.values[node] = self._rounded(node, made) if isinstance(made, Array) else made
         except Refused as refused:
             raise Refused(refused.why, refused.node or node) from None
-        except (Error, TypeError) as error:
+        except (Error, TypeError, ValueError, ArithmeticError) as error:
             raise Refused(str(error), node) from None
 
     def _rounded(self, node: Any, array: Array) -> Array:
