@@ -311,6 +311,37 @@ def test_options_are_checked():
             split_options(None, bad)
 
 
+def test_a_pass_of_the_callers_own_runs_first():
+    from torch._inductor import config
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+    from sinter.torch._graph_pass import Options, SinterPass
+    from sinter.torch.backend import compile_with
+
+    class Halves(CustomGraphPass):
+        def __call__(self, graph):
+            for node in [node for node in graph.nodes if str(node.target) == "aten.mul.Tensor"]:
+                node.args = (node.args[0], 0.5)
+
+        def uuid(self):
+            return "halves"
+
+    def compiled(**patches):
+        torch._dynamo.reset()
+        own = SinterPass(Options(target="h200"), reports)
+        return torch.compile(model, backend=lambda gm, inputs: compile_with(own, gm, inputs, patches))
+
+    reports, model, x = [], N.Sequential(N.Softmax(-1)), torch.randn(512, 1024)
+    model.forward = lambda x: x.softmax(-1) * 3
+    with torch.no_grad(), config.patch(force_disable_caches=True):
+        assert torch.allclose(compiled(post_grad_custom_pre_pass=Halves())(x), x.softmax(-1) * 0.5)
+        with config.patch(post_grad_custom_pre_pass=Halves()):
+            assert torch.allclose(compiled()(x), x.softmax(-1) * 0.5)
+    assert len(reports) == 2 and all(report.taken for report in reports)
+    own = SinterPass(Options(target="h200"))
+    assert own.behind(None) is own and own.behind(Halves()).uuid() == (own.uuid(), "halves")
+    assert own.behind(lambda graph: None).uuid() is None, "nobody knows when that one changes"
+
+
 def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
     from sinter.torch import _graph_pass
 

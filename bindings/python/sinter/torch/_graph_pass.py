@@ -73,14 +73,32 @@ class Report:
 
 
 class SinterPass(CustomGraphPass):
-    """The pass. `reports`: where each graph's report goes, for who explains."""
+    """The pass. `reports`: where each graph's report goes, for who explains. `first`: a pass of the caller's, which runs before."""
 
-    def __init__(self, options: Options, reports: Optional[List[Report]] = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        reports: Optional[List[Report]] = None,
+        first: Optional[Callable[[torch.fx.Graph], Any]] = None,
+    ) -> None:
         self.options = options
         self.reports = reports
+        self.first = first
+
+    def behind(self, first: Optional[Callable[[torch.fx.Graph], Any]]) -> "SinterPass":
+        """This pass, behind `first` where there is one."""
+        return SinterPass(self.options, self.reports, first) if first is not None else self
 
     def uuid(self) -> Any:
-        """Graphs of Inductor's cache are those of these files, this library, its tuning set and these options."""
+        """Graphs of Inductor's cache are those of these files, this library, its tuning set, these options and the first pass.
+        None, which keeps them out of the cache, where that pass has none."""
+        own = self._digest()
+        if self.first is None:
+            return own
+        other = self.first.uuid() if isinstance(self.first, CustomGraphPass) else None
+        return None if other is None else (own, other)
+
+    def _digest(self) -> str:
         digest = hashlib.sha256(repr((build_info(), self.options, self._tuning())).encode())
         for path in sorted(pathlib.Path(__file__).parent.glob("_*.py")):
             digest.update(path.read_bytes())
@@ -94,6 +112,8 @@ class SinterPass(CustomGraphPass):
             return ""
 
     def __call__(self, graph: torch.fx.Graph) -> None:
+        if self.first is not None:
+            self.first(graph)
         try:
             report = self._take(graph)
             if self.reports is not None:

@@ -10,6 +10,7 @@ from .._error import invalid
 from ._graph_pass import Options, Report, SinterPass
 
 _PREPARE = ("background", "block")
+_PASS = "post_grad_custom_pre_pass"  # of Inductor's configuration
 
 
 def sinter_backend(
@@ -24,7 +25,7 @@ def sinter_backend(
     Args:
         mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
         options: ``prepare`` ("background" or "block"), ``verify`` (bool) and ``target`` (a chip, for tensors on the CPU) are
-            Sinter's; all others Inductor's.
+            Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's runs before Sinter's.
 
     Raises:
         Error: INVALID_ARGUMENT naming the option.
@@ -36,10 +37,19 @@ def sinter_backend(
 def compile_with(
     graph_pass: SinterPass, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], patches: Dict[str, Any], **more: Any
 ) -> Any:
-    """Inductor with `graph_pass` and `patches` of its configuration."""
-    from torch._inductor.compile_fx import compile_fx
+    """Inductor with `graph_pass` and `patches` of its configuration, behind the pass that these name in its place.
 
-    return compile_fx(gm, example_inputs, config_patches={**patches, "post_grad_custom_pre_pass": graph_pass}, **more)
+    Raises:
+        Error: INVALID_ARGUMENT for a pass that asks Inductor for more than the graph.
+    """
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.custom_graph_pass import CustomInferenceAwareGraphPass
+
+    first = patches.get(_PASS, getattr(config, _PASS))
+    if isinstance(first, CustomInferenceAwareGraphPass):
+        raise invalid(f"options: {_PASS} is a {type(first).__name__}, which asks whether the graph trains; sinter runs it with the graph alone")
+    return compile_fx(gm, example_inputs, config_patches={**patches, _PASS: graph_pass.behind(first)}, **more)
 
 
 def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tuple[Options, Dict[str, Any]]":
