@@ -289,6 +289,40 @@ def test_a_fault_of_the_library_leaves_the_call_to_torchs_operators(refused, mon
     assert torch.allclose(refused.run(), refused.x.reshape(8, 64) * 0.3 + 1.0)
 
 
+@pytest.mark.parametrize(
+    "code, builds, refused", [("RESOURCE_EXHAUSTED", 2, False), ("NO_LEGAL_PLAN", 1, True), ("COMPILE_FAILED", 5, True)]
+)
+def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, builds, refused):
+    def slot(chain, m):
+        made.append(m)
+        if code != "RESOURCE_EXHAUSTED" or len(made) == 1:
+            raise sinter.Error(sinter.Status[code], "not now")
+        return types.SimpleNamespace(generation=2, plan=lambda: plan)
+
+    made, plan = [], types.SimpleNamespace(predicted_us=1.0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
+    place = _run_chain._Place(0, None, 7, 0.0)
+    assert place.look(None) is None and place.look(None) is None and made == [7], "the next build is some seconds later"
+    monkeypatch.setattr(_run_chain, "_RETRY_SECONDS", 0.0)
+    place._not_before = 0.0
+    found = [place.look(None) for _ in range(6)]
+    assert len(made) == builds and (place.refused is not None) == refused and (found[-1] is None) == refused
+
+
+@pytest.mark.parametrize("drop", ["reset", "use", "fork"])
+def test_what_drops_plans_drops_those_of_compiled_graphs(drop):
+    from sinter.torch import _graph_pass
+
+    text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
+    before, target = _run_chain.carried(text), _graph_pass._target("h200")
+    assert _run_chain.carried(text) is before and _graph_pass._target("h200") is target
+    store = _run_chain.store
+    {"reset": sinter.torch.reset, "use": lambda: store.use(types.SimpleNamespace(device=0)), "fork": store.forget}[drop]()
+    assert _run_chain.carried(text) is not before and _graph_pass._target("h200") is not target
+    sinter.torch.reset()
+
+
 def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
     a, b = torch.ones(4, 4), torch.ones(4, 4)
     b[0, 0] = 2

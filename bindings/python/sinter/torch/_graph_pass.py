@@ -290,6 +290,7 @@ class _Asked:
 
 #: Builds that go on behind their passes, whose slots will find them.
 _building: List[Any] = []
+store.when_dropped(_building.clear)
 
 
 def _named_node(message: str, made: Converted) -> Any:
@@ -336,6 +337,7 @@ def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:
 
 
 _targets: Dict[str, Context] = {}
+store.when_dropped(_targets.clear)
 
 
 def _target(name: str) -> Context:

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import logging
 import threading
+import time
 import zlib
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -20,6 +21,7 @@ from .._library import call
 from .._plan import Plan
 from .._stream import current_of_torch
 from ._by_torch import by_torch
+from ._once import FINAL
 from ._ops import _grown, register
 from ._store import store
 
@@ -27,6 +29,8 @@ logger = logging.getLogger("sinter")
 
 _MOST_PLACES = 4096  # plans by rows of one chain, of which calls with other rows make more
 _CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
+_MOST_FAULTS = 5  # builds of a plan that fail for a reason that may pass, then it is refused
+_RETRY_SECONDS = 5.0  # to the next build, doubled by each
 _STAND_IN = 1  # the generation of a slot whose plan is the library's own kernels
 
 _dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s32": torch.int32, "pred": torch.bool}
@@ -73,6 +77,9 @@ def carried(text: str) -> "Carried":
     return Carried(Chain.from_json(zlib.decompress(base64.b85decode(text)).decode()))
 
 
+store.when_dropped(carried.cache_clear)
+
+
 class _Place:
     """The plan for some rows on some device: being built, there, or never to come. Any thread may ask."""
 
@@ -80,18 +87,21 @@ class _Place:
         self.plan: Optional[Plan] = None
         self.refused: Optional[str] = None
         self._limit_us = limit_us
+        self._make_slot: Callable[[], Any] = lambda: store.context(device).slot(chain, m)
         self._slot: Any = None
-        try:
-            self._slot = store.context(device).slot(chain, m)
-        except Error as error:
-            self._refuse(str(error))
+        self._faults = 0
+        self._not_before = 0.0
 
     def look(self, wait_seconds: Optional[float]) -> Optional[Plan]:
         """The plan where there is one now, or within so many seconds (-1: without limit)."""
         if self.plan is not None or self.refused is not None:
             return self.plan
-        slot = self._slot
         try:
+            slot = self._slot
+            if slot is None:
+                if time.monotonic() < self._not_before:
+                    return None
+                slot = self._slot = self._make_slot()
             if wait_seconds is not None:
                 slot.build.result(None if wait_seconds < 0 else wait_seconds)
             if slot.generation > _STAND_IN:
@@ -102,8 +112,18 @@ class _Place:
         except TimeoutError:
             return None
         except Error as error:
-            self._refuse(str(error))
+            self._fault(error)
         return self.plan
+
+    def _fault(self, error: Error) -> None:
+        """Refused where the next build would fail too; else there is another one later."""
+        self._slot = None
+        self._faults += 1
+        self._not_before = time.monotonic() + _RETRY_SECONDS * 2**self._faults
+        if error.code in FINAL or self._faults >= _MOST_FAULTS:
+            self._refuse(str(error))
+        else:
+            logger.info("sinter: torch computes a part of the graph for now: %s", error)
 
     def _keep(self, plan: Optional[Plan]) -> None:
         if plan is None:

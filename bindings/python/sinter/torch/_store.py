@@ -65,6 +65,11 @@ class Store:
         self._counters = Counters()
         self._devices: Dict[int, _Device] = {}
         self._warned = False
+        self._dropping: List[Callable[[], object]] = []
+
+    def when_dropped(self, f: Callable[[], object]) -> None:
+        """Has `f` called whenever plans are dropped: what holds others lets go of them."""
+        self._dropping.append(f)
 
     def context(self, device: int) -> Context:
         """The context of a device."""
@@ -75,6 +80,7 @@ class Store:
         if context.device is None:
             raise invalid("the context drives no GPU")
         self._devices[context.device] = _Device(self._counters, context)
+        self._drop()
 
     def counts(self) -> Counts:
         """What was prepared, failed, waited for, refused and taken."""
@@ -150,6 +156,11 @@ class Store:
     def forget(self) -> None:
         """Drops contexts, plans and counts. What is being prepared goes to who waits for it alone."""
         self._counters, self._devices, self._warned = Counters(), {}, False
+        self._drop()
+
+    def _drop(self) -> None:
+        for f in self._dropping:
+            f()
 
     def _on(self, device: int) -> _Device:
         found = self._devices.get(device)
