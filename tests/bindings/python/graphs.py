@@ -3,6 +3,7 @@
 import torch
 
 from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._inductor import config
 from torch._inductor.fx_passes.post_grad import view_to_reshape
 
 from sinter.torch import _verify
@@ -18,7 +19,7 @@ def passed(model, options=None, dynamic=None):
 
     def run_graph(gm, example_inputs, **_):
         view_to_reshape(gm)
-        graph_pass(gm.graph)
+        config.post_grad_custom_pre_pass(gm.graph)
         gm.recompile()
         return make_boxed_func(gm.forward)
 

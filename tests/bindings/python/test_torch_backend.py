@@ -196,6 +196,29 @@ def test_training_graphs():
         assert (a.float() - b.float()).norm() <= 5e-2 * b.float().norm()
 
 
+def test_weights_alone_are_constants():
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale, self.table = N.Parameter(torch.ones(64)), N.Buffer(torch.ones(64))
+
+        def forward(self, x, cache):
+            return (x * self.scale + cache).softmax(-1) * self.table
+
+    def constants(compiled, reports):
+        compiled(x, cache)
+        return [sorted(info.constant for info in chain.inputs()) for chain in [part.made.chain for part in reports[0].taken]]
+
+    model, x, cache = Model(), torch.randn(8, 64), torch.randn(8, 64)
+    torch._dynamo.mark_static_address(cache)
+    with torch.no_grad():
+        assert constants(*passed(model)) == [[False, False, True, True]]
+    compiled, reports = passed(model)
+    compiled(x, cache).sum().backward()
+    chains = [part.made.chain for report in reports for part in report.taken]
+    assert len(reports) == 2 and not any(info.constant for chain in chains for info in chain.inputs())
+
+
 def test_a_write_into_an_input():
     class Model(N.Module):
         def forward(self, x):
@@ -371,9 +394,9 @@ def test_a_pass_of_the_callers_own_runs_first():
         with config.patch(post_grad_custom_pre_pass=Halves()):
             assert torch.allclose(compiled()(x), x.softmax(-1) * 0.5)
     assert len(reports) == 2 and all(report.taken for report in reports)
-    own = SinterPass(Options(target="h200"))
-    assert own.behind(None) is own and own.behind(Halves()).uuid() == (own.uuid(), "halves")
-    assert own.behind(lambda graph: None).uuid() is None, "nobody knows when that one changes"
+    options = Options(target="h200")
+    assert SinterPass(options, first=Halves()).uuid() == (SinterPass(options).uuid(), "halves")
+    assert SinterPass(options, first=lambda graph: None).uuid() is None, "nobody knows when that one changes"
 
 
 def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):

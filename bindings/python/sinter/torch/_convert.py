@@ -18,6 +18,7 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
     "transpose": lambda x, *_: [x],
     "slice": lambda x, *_: [x],
     "unary": lambda kind, x: [x],
+    "activation": lambda kind, x: [x],
     "binary": lambda kind, a, b: [a, b],
     "compare": lambda kind, a, b: [a, b],
     "select": lambda c, a, b: [c, a, b],

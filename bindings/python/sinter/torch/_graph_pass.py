@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import pathlib
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+import time
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -27,7 +28,7 @@ from ._store import store
 from ._verify import BOUNDS
 
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
-_SEARCH_SECONDS = 60.0
+_SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
 
 
 class Options(NamedTuple):
@@ -73,21 +74,29 @@ class Report:
 
 
 class SinterPass(CustomGraphPass):
-    """The pass. `reports`: where each graph's report goes, for who explains. `first`: a pass of the caller's, which runs before."""
+    """The pass.
+
+    Args:
+        reports: where each graph's report goes, for who explains.
+        first: a pass of the caller's, which runs before.
+        weights: which of the model's inputs, as Dynamo counts them, are its parameters and buffers.
+    """
 
     def __init__(
         self,
         options: Options,
         reports: Optional[List[Report]] = None,
         first: Optional[Callable[[torch.fx.Graph], Any]] = None,
+        weights: FrozenSet[int] = frozenset(),
     ) -> None:
         self.options = options
         self.reports = reports
         self.first = first
+        self.weights = weights
 
-    def behind(self, first: Optional[Callable[[torch.fx.Graph], Any]]) -> "SinterPass":
-        """This pass, behind `first` where there is one."""
-        return SinterPass(self.options, self.reports, first) if first is not None else self
+    def of(self, gm: torch.fx.GraphModule, first: Optional[Callable[[torch.fx.Graph], Any]]) -> "SinterPass":
+        """The pass for Dynamo's graph `gm`, behind `first` where there is one."""
+        return SinterPass(self.options, self.reports, first, _weights_of(gm))
 
     def uuid(self) -> Any:
         """Graphs of Inductor's cache are those of these files, this library, its tuning set, these options and the first pass.
@@ -99,7 +108,7 @@ class SinterPass(CustomGraphPass):
         return None if other is None else (own, other)
 
     def _digest(self) -> str:
-        digest = hashlib.sha256(repr((build_info(), self.options, self._tuning())).encode())
+        digest = hashlib.sha256(repr((build_info(), self.options, self._tuning(), sorted(self.weights))).encode())
         for path in sorted(pathlib.Path(__file__).parent.glob("_*.py")):
             digest.update(path.read_bytes())
         return digest.hexdigest()
@@ -130,7 +139,7 @@ class SinterPass(CustomGraphPass):
         if not any(val.device.type == device for val in results(list(graph.nodes))):
             return report
         slices_for_splits(graph)
-        planner = _Planner(graph, self.options, device)
+        planner = _Planner(graph, self.options, device, self.weights)
         for part in planner.parts():
             name = f"part {len(report.taken)}"
             call = planner.replace(part, name)
@@ -161,16 +170,17 @@ class _Part(NamedTuple):
 class _Planner:
     """Finds the parts of one graph, and asks the library which it plans."""
 
-    def __init__(self, graph: torch.fx.Graph, options: Options, device: str) -> None:
+    def __init__(self, graph: torch.fx.Graph, options: Options, device: str, weights: FrozenSet[int]) -> None:
         self.graph = graph
         self.options = options
         self.nodes = list(graph.nodes)
         self.left: Dict[Any, str] = {}
         self._replaced: Dict[Any, Any] = {}
         self._device = device
-        self._weights = _weights(self.nodes)
+        self._constants = _constants(self.nodes, weights)
         self._hint_of = _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], _Asked] = {}
+        self._until = time.monotonic() + _SEARCH_SECONDS
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         index = shapes[0].device.index or 0
         self._context = store.context(index) if options.target is None else _target(options.target)
@@ -191,7 +201,7 @@ class _Planner:
                 waiting.extend((part, tries) for part in self._again(nodes))
                 continue
             try:
-                made = Converter(nodes, rows, TABLE, self._weights.__contains__).convert()
+                made = Converter(nodes, rows, TABLE, self._constants.__contains__).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
                 found.append(_Part(nodes, made, m, self._ask(made, m)))
             except Refused as refused:
@@ -243,7 +253,7 @@ class _Planner:
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
         if asked is None:
-            asked = self._asked[key] = _Asked(self._context, made, m, self.options)
+            asked = self._asked[key] = _Asked(self._context, made, m, self.options, self._until)
         if asked.refused is not None:
             raise Refused(asked.refused, _named_node(asked.refused, made))
         return asked
@@ -252,7 +262,7 @@ class _Planner:
 class _Asked:
     """A prepare whose search has ended: refused, or being built, or there."""
 
-    def __init__(self, context: Context, made: Converted, m: int, options: Options) -> None:
+    def __init__(self, context: Context, made: Converted, m: int, options: Options, until: float) -> None:
         self.refused: Optional[str] = None
         self._pending: Any = None
         searched = threading.Event()
@@ -264,7 +274,7 @@ class _Asked:
         try:
             self._pending = context.prepare_async(made.chain, m, progress=progress)
             self._pending.add_done_callback(searched.set)
-            searched.wait(_SEARCH_SECONDS)
+            searched.wait(max(0.0, until - time.monotonic()))
             if self._pending.done():
                 self._pending.result(0)
         except Error as error:
@@ -312,16 +322,28 @@ def _bound(nodes: Sequence[Any]) -> float:
     return max((BOUNDS[dtype] for dtype in narrow), default=BOUNDS["f32"])
 
 
-def _weights(nodes: Sequence[Any]) -> Set[Any]:
-    """Inputs of the graph that are the model's and that nothing here writes; none while it is trained."""
-    context = torch._guards.TracingContext.try_get()
-    metadata = context.fw_metadata if context is not None else None
-    if metadata is None or torch.is_grad_enabled():
+def _weights_of(gm: torch.fx.GraphModule) -> FrozenSet[int]:
+    """Places of the parameters and buffers among the inputs of Dynamo's graph. A tensor that the caller gives is none, also where
+    its address is marked as static: what lies there changes."""
+
+    def is_weight(node: Any) -> bool:
+        source = getattr(getattr(node, "_dynamo_source", None), "guard_source", None)
+        of_module = source is not None and (source.is_unspecialized_nn_module() or source.is_specialized_nn_module())
+        return of_module and bool(node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type"))
+
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    return frozenset(i for i, node in enumerate(inputs) if is_weight(node))
+
+
+def _constants(nodes: Sequence[Any], weights: FrozenSet[int]) -> Set[Any]:
+    """Inputs of the graph that are `weights` and that nothing here writes; none of a graph of training."""
+    if any("partitioner_tag" in node.meta for node in nodes):
         return set()
-    inputs = [node for node in nodes if node.op == "placeholder"]
+    from torch._functorch._aot_autograd.descriptors import PlainAOTInput
+
     written = {node.args[0] for node in nodes if target_of(node) == "aten.copy_.default"}
-    chosen = {inputs[i] for i in metadata.static_input_indices or () if i < len(inputs)}
-    return chosen - written
+    given = {node: node.meta.get("desc") for node in nodes if node.op == "placeholder"}
+    return {node for node, at in given.items() if isinstance(at, PlainAOTInput) and at.idx in weights} - written
 
 
 def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:

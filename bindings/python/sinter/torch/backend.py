@@ -49,7 +49,7 @@ def compile_with(
     first = patches.get(_PASS, getattr(config, _PASS))
     if isinstance(first, CustomInferenceAwareGraphPass):
         raise invalid(f"options: {_PASS} is a {type(first).__name__}, which asks whether the graph trains; sinter runs it with the graph alone")
-    return compile_fx(gm, example_inputs, config_patches={**patches, _PASS: graph_pass.behind(first)}, **more)
+    return compile_fx(gm, example_inputs, config_patches={**patches, _PASS: graph_pass.of(gm, first)}, **more)
 
 
 def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tuple[Options, Dict[str, Any]]":

@@ -132,7 +132,7 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
     graph_pass = SinterPass(Options(prepare="block", target=chosen), reports)
 
     def backend(gm: torch.fx.GraphModule, example_inputs: Any) -> Any:
-        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=_planned(graph_pass))
+        return compile_with(graph_pass, gm, example_inputs, {}, inner_compile=_planned)
 
     torch._dynamo.reset()  # what was compiled before would not be seen
     with torch.no_grad():
@@ -142,23 +142,22 @@ def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explana
     return Explanation(reports, chosen or "")
 
 
-def _planned(graph_pass: SinterPass) -> Any:
-    """What takes the place of Inductor's compiler: the pass, and a function that gives zeros as the graph's results."""
+def _planned(gm: torch.fx.GraphModule, example_inputs: Any, **_: Any) -> Any:
+    """What takes the place of Inductor's compiler: its pass, and a function that gives zeros as the graph's results."""
+    from torch._inductor import config
     from torch._inductor.fx_passes.post_grad import view_to_reshape
 
-    def compile_inner(gm: torch.fx.GraphModule, example_inputs: Any, **_: Any) -> Any:
-        view_to_reshape(gm)  # type: ignore[no-untyped-call]
-        results = [_value(node) for node in next(n for n in gm.graph.nodes if n.op == "output").args[0]]
-        graph_pass(gm.graph)
+    view_to_reshape(gm)  # type: ignore[no-untyped-call]
+    results = [_value(node) for node in next(n for n in gm.graph.nodes if n.op == "output").args[0]]
+    graph_pass: Any = config.post_grad_custom_pre_pass
+    graph_pass(gm.graph)
 
-        def run(inputs: List[Any]) -> List[Any]:
-            inputs.clear()
-            return [_zeros(result) for result in results]
+    def run(inputs: List[Any]) -> List[Any]:
+        inputs.clear()
+        return [_zeros(result) for result in results]
 
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
-
-    return compile_inner
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
 
 
 def _value(node: Any) -> Any:
