@@ -399,6 +399,59 @@ def test_a_pass_of_the_callers_own_runs_first():
     assert SinterPass(options, first=lambda graph: None).uuid() is None, "nobody knows when that one changes"
 
 
+def test_a_graph_on_several_gpus_is_left():
+    from sinter.torch._graph_pass import Options, SinterPass
+
+    graph = torch.fx.Graph()
+    with torch._subclasses.FakeTensorMode():
+        for i in range(2):
+            x = graph.placeholder(f"x{i}")
+            y = graph.call_function(torch.ops.aten.relu.default, (x,))
+            x.meta["val"] = y.meta["val"] = torch.empty(8, 64, device=f"cuda:{i}")
+    before, reports = str(graph), []
+    SinterPass(Options(), reports)(graph)
+    assert str(graph) == before and reports[0].left == [("aten.relu.default", "its graph is on several GPUs")] * 2
+
+
+def test_a_size_that_no_input_tells_leaves_the_graph_as_it_was(monkeypatch):
+    from sinter.torch import _replace
+    from sinter.torch._arrays import Refused
+
+    def leaving(graph, result, border, symbols):
+        if next(answers) == 0:
+            raise Refused("no input tells the size s9")
+        return own(graph, result, border, symbols)
+
+    class Model(N.Module):
+        def forward(self, x):
+            y = x.softmax(-1) * 3
+            return y, y.sum(-1) + 1
+
+    own, answers, x = _replace._leaving, iter((1, 0)), torch.randn(8, 64)
+    monkeypatch.setattr(_replace, "_leaving", leaving)
+    with torch.no_grad():
+        compiled, reports = passed(Model(), {"verify": False, "target": "h200"})
+        monkeypatch.setattr("sinter.torch._graph_pass.worth_a_try", lambda *_: True)
+        monkeypatch.setattr("sinter.torch._graph_pass.inductor_us", lambda *_: 1e9)
+        found = compiled(x)
+    assert not reports[0].taken and "no input tells the size s9" in set(left(reports).values())
+    assert all(torch.allclose(a, b) for a, b in zip(found, Model()(x)))
+
+
+def test_the_key_of_a_graph_is_of_all_files_and_of_the_targets_tuning(monkeypatch):
+    from sinter.torch import _graph_pass
+
+    def key():
+        return _graph_pass.SinterPass(_graph_pass.Options(target="h200")).uuid()
+
+    read, before = set(), key()
+    own = pathlib.Path.read_bytes
+    monkeypatch.setattr(pathlib.Path, "read_bytes", lambda path: read.add(path.name) or own(path))
+    assert key() == before and {"backend.py", "_aten.py", "_functions.py", "_builder.py"} <= read
+    monkeypatch.setattr(_graph_pass, "_target", lambda name: types.SimpleNamespace(tuning_digest="another"))
+    assert key() != before
+
+
 def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
     from sinter.torch import _graph_pass
 
@@ -409,6 +462,14 @@ def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
     before = str(graph)
     _graph_pass.SinterPass(_graph_pass.Options(target="h200"))(graph)
     assert str(graph) == before and "left to Inductor: ZeroDivisionError" in caplog.text
+
+
+def test_explain_stays_a_function_whatever_is_imported():
+    import importlib
+
+    importlib.import_module("sinter.torch._explain")
+    assert callable(sinter.torch.explain)
+    assert importlib.util.find_spec("sinter.torch.explain") is None, "a module of that name would take its place"
 
 
 def test_explain_says_what_is_taken_and_why_the_rest_is_left(tmp_path):

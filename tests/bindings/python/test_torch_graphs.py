@@ -1,6 +1,7 @@
 """The backend's parts that need no torch: partitions, arrays and the chains of nodes as torch.fx has them."""
 
 import importlib
+import json
 import pathlib
 import sys
 import types
@@ -140,6 +141,28 @@ def test_an_error_of_the_library_names_the_graphs_node(modules):
         context.prepare(made.chain)
     number = int(str(failure.value).split("op ")[1].split()[0])
     assert made.nodes[number] is product
+
+
+def test_an_error_behind_a_silu_names_the_graphs_node(modules):
+    x, w = Node("input", dtype="torch.float32"), Node("input", shape=(64, 64), dtype="torch.float32")
+    before = Node("aten.silu.default", Node("aten.neg.default", x, dtype="torch.float32"), dtype="torch.float32")
+    product = Node("aten.mm.default", before, w, dtype="torch.float32")
+    last = Node("aten.relu.default", product, dtype="torch.float32")
+    Node("outside", last)
+    made = convert(modules, [before.args[0], before, product, last])
+    with pytest.raises(sinter.Error) as failure:
+        sinter.Context(target="h200", cache_dir="").prepare(made.chain)
+    assert made.nodes[int(str(failure.value).split("op ")[1].split()[0])] is product
+
+
+@pytest.mark.parametrize("form", ["positional", "named"])
+def test_a_sum_with_a_factor(modules, form):
+    x = Node("input", dtype="torch.float32")
+    alpha = ((3,), {}) if form == "positional" else ((), {"alpha": 3})
+    y = Node("aten.sub.Scalar", x, 2, *alpha[0], dtype="torch.float32", **alpha[1])
+    Node("outside", y)
+    (number,) = [op["value"] for op in json.loads(convert(modules, [y]).chain.to_json())["ops"] if op["op"] == "scalar"]
+    assert float(number) == 2 * 3
 
 
 def test_what_a_handler_cannot_compute_names_its_node(modules):

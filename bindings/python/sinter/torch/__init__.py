@@ -48,8 +48,7 @@ def __getattr__(name: str) -> Any:
 
         return sinter_backend
     if name == "explain":
-        from .explain import explain
+        from ._explain import explain
 
-        globals()["explain"] = explain  # instead of the module of that name
         return explain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

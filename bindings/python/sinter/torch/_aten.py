@@ -23,7 +23,6 @@ from .._functions import (
     round as round_half_even,
     rsqrt,
     sigmoid,
-    silu,
     sin,
     sqrt,
     square,
@@ -108,7 +107,7 @@ def _unary(f: Callable[[Value], Value]) -> Handler:
 
 def _binary(f: Callable[[Any, Any], Value]) -> Handler:
     def convert(c: Converter, node: Any) -> Array:
-        alpha = node.kwargs.get("alpha", 1)
+        alpha = node.args[2] if len(node.args) > 2 else node.kwargs.get("alpha", 1)
         g = f if alpha == 1 else (lambda x, y: f(x, y * alpha))
         return _elementwise(c, node, g, node.args[:2], c.dtype(node))
 
@@ -184,7 +183,7 @@ for _name, _f in {
     "floor": floor,
     "ceil": ceil,
     "round": round_half_even,
-    "silu": silu,
+    "silu": lambda x: x * sigmoid(x),
 }.items():
     TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
 for _name, _g in {
@@ -199,7 +198,6 @@ for _name, _g in {
 }.items():
     for _form in ("Tensor", "Scalar", "default"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g))
-TABLE["aten.rsub.Scalar"] = TABLE["aten.rsub.Tensor"] = Row(_binary(lambda x, y: y - x))
 for _name, _g in {
     "eq": equal,
     "ne": not_equal,

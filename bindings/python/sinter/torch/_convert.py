@@ -10,15 +10,18 @@ from .._error import Error
 from .._shape import M
 from ._arrays import DTYPES, HALVES, Array, Refused, Rows, extent, of
 
-#: Operators of an op of the chain among the arguments of the call that adds it.
+#: Operands of an op of the chain among the arguments of the call that adds it. A call that adds several ops has no row: the
+#: library numbers all of them.
 _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
+    "input": lambda *_: [],
+    "scalar": lambda *_: [],
+    "iota": lambda *_: [],
     "cast": lambda x, *_: [x],
     "broadcast": lambda x, *_: [x],
     "reshape": lambda x, *_: [x],
     "transpose": lambda x, *_: [x],
     "slice": lambda x, *_: [x],
     "unary": lambda kind, x: [x],
-    "activation": lambda kind, x: [x],
     "binary": lambda kind, a, b: [a, b],
     "compare": lambda kind, a, b: [a, b],
     "select": lambda c, a, b: [c, a, b],
@@ -42,8 +45,7 @@ class _Recorder(Builder):
 
     def _add(self, kind: str, *arguments: Any) -> Value:
         value = super()._add(kind, *arguments)
-        operands = _OPERANDS.get(kind)
-        self.made[value._id] = (self.node, operands(*arguments) if operands else ())
+        self.made[value._id] = (self.node, _OPERANDS[kind](*arguments))
         return value
 
 

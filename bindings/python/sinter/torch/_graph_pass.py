@@ -109,14 +109,16 @@ class SinterPass(CustomGraphPass):
 
     def _digest(self) -> str:
         digest = hashlib.sha256(repr((build_info(), self.options, self._tuning(), sorted(self.weights))).encode())
-        for path in sorted(pathlib.Path(__file__).parent.glob("_*.py")):
+        here = pathlib.Path(__file__).parent
+        for path in sorted((*here.glob("*.py"), *here.parent.glob("*.py"))):
             digest.update(path.read_bytes())
         return digest.hexdigest()
 
     def _tuning(self) -> str:
         try:
-            on_gpu = self.options.target is None and torch.cuda.is_available()
-            return store.context(torch.cuda.current_device()).tuning_digest if on_gpu else ""
+            if self.options.target is not None:
+                return _target(self.options.target).tuning_digest
+            return store.context(torch.cuda.current_device()).tuning_digest if torch.cuda.is_available() else ""
         except Error:  # no Hopper: the pass leaves all
             return ""
 
@@ -136,7 +138,13 @@ class SinterPass(CustomGraphPass):
     def _take(self, graph: torch.fx.Graph) -> Report:
         report = Report()
         device = "cuda" if self.options.target is None else "cpu"
-        if not any(val.device.type == device for val in results(list(graph.nodes))):
+        nodes = list(graph.nodes)
+        devices = {val.device for val in results(nodes) if val.device.type == device}
+        if len(devices) > 1:
+            why = "its graph is on several GPUs"
+            report.left = [(target_of(node), why) for node in nodes if node.op == "call_function" and computes(node)]
+            report.nodes = len(report.left)
+        if len(devices) != 1:
             return report
         slices_for_splits(graph)
         planner = _Planner(graph, self.options, device, self.weights)

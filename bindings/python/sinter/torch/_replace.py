@@ -76,35 +76,56 @@ def replace(
         arguments: of the operator behind inputs and M.
         bound: with one, the part stays, and its results are compared with the operator's.
         name: of the part, in comparisons.
+
+    Raises:
+        Refused: for a size that no input tells; the graph is as before.
+    """
+    before = set(graph.nodes)
+    try:
+        call, leaving = _inserted(graph, part, made, arguments, replaced)
+    except Refused:
+        for node in reversed(list(graph.nodes)):
+            if node not in before:
+                graph.erase_node(node)
+        raise
+    inside = set(part)
+    for border, result in zip(made.outputs, leaving):
+        expected, own = border.node, result
+        if bound is not None:
+            with graph.inserting_after(result):
+                own = graph.call_function(torch.ops.sinter.compared.default, (result, expected, f"{name}.{expected.name}", bound))
+            own.meta["val"] = result.meta["val"]
+        expected.replace_all_uses_with(own, lambda user: user not in inside and user is not own)
+        replaced[expected] = own
+    if bound is None:
+        for node in reversed(part):
+            graph.erase_node(node)
+    return call
+
+
+def _inserted(
+    graph: torch.fx.Graph, part: Sequence[torch.fx.Node], made: Converted, arguments: Sequence[Any], replaced: Dict[Any, Any]
+) -> "tuple[torch.fx.Node, List[torch.fx.Node]]":
+    """The operator behind `part`, and its results as the graph had them, which nothing reads yet.
+
+    Raises:
+        Refused: for a size that no input tells; what was inserted so far stays.
     """
     symbols = Symbols(graph) if made.rows.symbol is not None else None
-    inside = set(part)
     with graph.inserting_after(part[-1]):
         anchor = graph.call_function(torch.ops.aten.alias.default, (part[-1],))  # all is inserted before it
     with graph.inserting_before(anchor):
         m = symbols.node(made.rows.symbol) if symbols is not None else 0
         inputs = [_entering(graph, border, replaced) for border in made.inputs]
         call = graph.call_function(torch.ops.sinter.run_chain.default, (inputs, m, *arguments))
-        call.meta["val"] = torch.ops.sinter.run_chain.default(
-            [node.meta["val"] for node in inputs], _size(m), *arguments
-        )
+        call.meta["val"] = torch.ops.sinter.run_chain.default([node.meta["val"] for node in inputs], _size(m), *arguments)
+        leaving = []
         for i, border in enumerate(made.outputs):
             result = graph.call_function(operator.getitem, (call, i))
             result.meta["val"] = call.meta["val"][i]
-            result = _leaving(graph, result, border, symbols)
-            expected = border.node
-            if bound is not None:
-                own = graph.call_function(torch.ops.sinter.compared.default, (result, expected, f"{name}.{expected.name}", bound))
-                own.meta["val"] = result.meta["val"]
-                result = own
-            skipped = (own, anchor) if bound is not None else (anchor,)
-            expected.replace_all_uses_with(result, lambda user: user not in inside and user not in skipped)
-            replaced[expected] = result
+            leaving.append(_leaving(graph, result, border, symbols))
     graph.erase_node(anchor)
-    if bound is None:
-        for node in reversed(part):
-            graph.erase_node(node)
-    return call
+    return call, leaving
 
 
 def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -> torch.fx.Node:

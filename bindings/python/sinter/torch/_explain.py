@@ -116,7 +116,8 @@ pre{{background:#f6f6f6;padding:8px;overflow:auto}}svg{{max-width:100%}}</style>
 def explain(model: Any, inputs: Any, *, target: Optional[str] = None) -> Explanation:
     """Plans a model's graphs as ``torch.compile(model, backend="sinter")`` would, and waits for all plans.
 
-    Inductor compiles nothing, and nothing is computed: where a graph breaks, what is behind it sees zeros.
+    Inductor compiles nothing, and nothing is computed: where a graph breaks, what is behind it sees zeros. What the process has compiled
+    so far is dropped, as by ``torch._dynamo.reset()``: every other compiled model is compiled anew at its next call.
 
     Args:
         model: a module or a function.
