@@ -1,0 +1,59 @@
+"""Rows of ATen operators that multiply matrices or correlate images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._builder import Value
+from .._operators import conv2d
+from ._arrays import Array, Refused, of
+from ._convert import Converter
+from ._row import row
+
+
+def _operand(c: Converter, node: Any) -> Array:
+    """An operand of a product, in the 16 bits that the graph gives it."""
+    x, dtype = c.array(node), c.dtype(node)
+    return x if str(x.value.dtype) == dtype else x.with_value(x.value.cast(dtype))
+
+
+def _matrix(x: Array) -> Value:
+    """With its last two axes in the graph's order; exchanging them costs a product nothing."""
+    rank = len(x.order)
+    exchanged = (*range(rank - 2), rank - 1, rank - 2)
+    return x.value.T if x.order == exchanged else x.plain
+
+
+def _product(c: Converter, node: Any, a: Any, b: Any) -> Value:
+    left, right = _operand(c, a), _operand(c, b)
+    return left.plain @ _matrix(right)
+
+
+@row("aten.mm.default", "aten.bmm.default", product=True)
+def _mm(c: Converter, node: Any) -> Array:
+    return of(_product(c, node, *node.args[:2]), c.dims(node)[1])
+
+
+@row("aten.addmm.default", "aten.baddbmm.default", product=True)
+def _addmm(c: Converter, node: Any) -> Array:
+    if node.kwargs.get("alpha", 1) != 1 or node.kwargs.get("beta", 1) != 1:
+        raise Refused("factors of a product")
+    bias = c.array(node.args[0])
+    return of(_product(c, node, *node.args[1:3]) + bias.plain, c.dims(node)[1])
+
+
+@row("aten.convolution.default", product=True)
+def _convolution(c: Converter, node: Any) -> Array:
+    x, w, bias, stride, padding, dilation = node.args[:6]
+    image, weight = _operand(c, x), _operand(c, w)
+    if image.folded:
+        raise Refused("its images are rows of M")
+    to_channels_last, back = (0, 2, 3, 1), (0, 3, 1, 2)
+
+    def move(a: Array) -> Value:
+        return a.value if a.order == back else a.plain.transpose(*to_channels_last)
+
+    y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)
+    if bias is not None:
+        y = y + c.array(bias).plain
+    return Array(y, back)

@@ -1,0 +1,145 @@
+"""Rows of ATen operators that compute nothing: views, copies, parts of tensors and tensors beside each other."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+from .._builder import Value
+from .._operators import concat
+from ._arrays import Array, Refused, extent, of, together
+from ._convert import Converter, target_of
+from ._row import elementwise, row
+
+
+@row("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default", moves=True)
+def _same(c: Converter, node: Any) -> Array:
+    return c.array(node.args[0])
+
+
+@row(
+    *("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten.unsqueeze.default"),
+    *("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default"),
+    view=True,
+    moves=True,
+)
+def _reshape(c: Converter, node: Any) -> Array:
+    x = c.array(node.args[0])
+    dims, folded = c.dims(node)
+    if x.dims == dims:
+        return x._replace(folded=folded)
+    kept = _without_ones(x, dims)
+    return of(x.plain.reshape(*dims), folded) if kept is None else kept._replace(folded=folded)
+
+
+def _without_ones(x: Array, dims: Tuple[Any, ...]) -> Optional[Array]:
+    """`x` with other axes of extent 1, where only those differ and the others lie in no plain order."""
+    wide = [size for size in x.dims if size != 1]
+    if x.in_order or wide != [size for size in dims if size != 1]:
+        return None
+    places = iter(sorted(range(len(wide)), key=[x.order[i] for i, size in enumerate(x.dims) if size != 1].__getitem__))
+    rank_of = {axis: place for place, axis in enumerate(places)}
+    counted, ones = 0, sum(size == 1 for size in dims)
+    order: List[int] = []
+    front = 0
+    for size in dims:
+        if size == 1:
+            order.append(front)
+            front += 1
+        else:
+            order.append(ones + rank_of[counted])
+            counted += 1
+    shape = [0] * len(dims)
+    for i, axis in enumerate(order):
+        shape[axis] = dims[i]
+    return Array(x.value.reshape(*shape), tuple(order))
+
+
+@row("aten.permute.default", "aten.transpose.int", "aten.t.default", view=True, moves=True)
+def _permute(c: Converter, node: Any) -> Array:
+    x, rank = c.array(node.args[0]), len(node.meta["val"].shape)
+    axes = list(range(rank))
+    if target_of(node) == "aten.permute.default":
+        axes = [axis % rank for axis in node.args[1]]
+    elif rank >= 2:
+        a, b = (0, 1) if target_of(node) == "aten.t.default" else (node.args[1] % rank, node.args[2] % rank)
+        axes[a], axes[b] = axes[b], axes[a]
+    if x.folded and axes[: x.folded] != list(range(x.folded)):
+        raise Refused("it moves an axis that is part of M")
+    skip = x.folded - 1 if x.folded else 0
+    kept = [0] + [axis - skip for axis in axes[x.folded :]] if x.folded else axes
+    return Array(x.value, tuple(x.order[axis] for axis in kept), x.folded)
+
+
+@row("aten.expand.default", view=True, moves=True)
+def _expand(c: Converter, node: Any) -> Array:
+    def f(x: Value) -> Value:
+        return x
+
+    return elementwise(c, node, f, node.args[:1])
+
+
+def _cut(c: Converter, node: Any, axis: int, part: slice) -> Array:
+    x = c.array(node.args[0])
+    rank = len(node.args[0].meta["val"].shape)
+    at = x.axis(axis, rank)
+    index = [slice(None)] * x.value.rank
+    index[at] = part
+    return x.with_value(x.value[tuple(index)])
+
+
+@row("aten.slice.Tensor", view=True, moves=True)
+def _slice(c: Converter, node: Any) -> Array:
+    given: List[Any] = [*node.args[1:], *(0, 0, None, 1)[len(node.args) - 1 :]]
+    axis, start, end, step = given
+    shape = node.args[0].meta["val"].shape
+    if any(not isinstance(a, (int, type(None))) for a in (start, end, step)):
+        raise Refused("its bounds are symbolic")
+    if shape[axis] == node.meta["val"].shape[axis]:
+        return c.array(node.args[0])
+    return _cut(c, node, axis, slice(start or 0, end, step))
+
+
+@row("aten.select.int", view=True, moves=True)
+def _select(c: Converter, node: Any) -> Array:
+    axis, index = node.args[1], node.args[2]
+    size = extent(node.args[0].meta["val"].shape[axis])
+    if not isinstance(index, int) or not isinstance(size, int):
+        raise Refused("its index or its extent is symbolic")
+    index %= size
+    dims, folded = c.dims(node)
+    return of(_cut(c, node, axis, slice(index, index + 1)).plain.reshape(*dims), folded)
+
+
+@row("aten.cat.default", moves=True)
+def _cat(c: Converter, node: Any) -> Array:
+    nodes = node.args[0]
+    axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    arrays = [c.array(item) for item in nodes]
+    rank, dtype = len(node.meta["val"].shape), c.dtype(node)
+    arrays = [a if str(a.value.dtype) == dtype else a.with_value(a.value.cast(dtype)) for a in arrays]
+    if len(arrays) == 1:
+        return arrays[0]
+    values, order = together(c.builder, arrays, len(arrays[0].dims))
+    at = Array(values[0], order, arrays[0].folded).axis(axis, rank)
+    while len(values) > 64:
+        values = [concat(values[i : i + 64], at) if len(values[i : i + 64]) > 1 else values[i] for i in range(0, len(values), 64)]
+    return Array(concat(values, at), order, arrays[0].folded)
+
+
+@row("aten.constant_pad_nd.default")
+def _pad(c: Converter, node: Any) -> Array:
+    x, pads = c.array(node.args[0]), node.args[1]
+    fill = float(node.args[2]) if len(node.args) > 2 else 0.0
+    rank, value = len(node.meta["val"].shape), x.value
+    for i in range(len(pads) // 2):
+        at = x.axis(rank - 1 - i, rank)
+        low, high = pads[2 * i], pads[2 * i + 1]
+        if low < 0 or high < 0:
+            raise Refused("it cuts instead of padding")
+        sides = []
+        for size in (low, high):
+            shape = [*value.shape[:at], size, *value.shape[at + 1 :]]
+            sides.append(c.builder.scalar(fill, value.dtype).broadcast_to(shape) if size else None)
+        parts = [part for part in (sides[0], value, sides[1]) if part is not None]
+        value = concat(parts, at) if len(parts) > 1 else value
+    return x.with_value(value)
