@@ -134,7 +134,7 @@ std::string ClusterText(const ProductsPicture& k) {
                   k.stages, " stages of ", SizeText(AsDouble(k.stage_bytes)), ", shared memory ",
                   SizeText(AsDouble(k.shared_bytes)), " to scale");
   for (const ProductPicture& p : k.products) {
-    const std::string& name = p.result.name;
+    const std::string name = p.result.Argument();
     if (p.clusters > 1) {
       absl::StrAppend(&text, "; partial sums of ", name, " from ", p.clusters,
                       " clusters are added through L2");

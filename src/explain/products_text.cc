@@ -43,7 +43,7 @@ std::string OperandsText(const std::vector<MatrixPicture>& operands) {
     const MatrixPicture& m = operands[i];
     const bool same = i + 1 < operands.size() && operands[i + 1].rows == m.rows &&
                       operands[i + 1].columns == m.columns && i > 0;
-    absl::StrAppend(&text, m.name, same ? " " : absl::StrCat(" ", m.rows, " x ", m.columns),
+    absl::StrAppend(&text, m.Argument(), same ? " " : absl::StrCat(" ", m.rows, " x ", m.columns),
                     same || i + 1 == operands.size() ? "" : ", ");
   }
   return text;
@@ -58,7 +58,7 @@ std::string LoadText(const ProductPicture& product) {
 std::vector<std::string> BoxLines(const ProductPicture& p) {
   const bool split = p.split_k > 1;
   std::vector<std::string> lines = {
-      absl::StrCat(p.result.name, "  ", p.result.rows, " x ", p.result.columns),
+      absl::StrCat(p.result.Argument(), "  ", p.result.rows, " x ", p.result.columns),
       absl::StrCat("tile ", p.tile_rows, " x ", p.tile_columns,
                    p.apart        ? ", gate or up"
                    : p.width == 2 ? ", gate and up"
