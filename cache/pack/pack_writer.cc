@@ -233,7 +233,7 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
 
 namespace {
 
-// What the store says about a record beside its payload, so that its envelope can be made again.
+// A record as the store describes it, without the payload. The pack makes its envelope from this.
 struct Known {
   bool in_store = false;
   int64_t created_unix_s = 0;

@@ -27,7 +27,7 @@ std::string LeaseName(absl::string_view name_space, RecordKind kind, const Diges
 // "<name_space>:v1:group:<group>".
 std::string GroupName(absl::string_view name_space, absl::string_view group);
 
-// Of a group: "k:<hex>".
+// The name of a record inside a group: "k:<hex>".
 std::string MemberName(RecordKind kind, const Digest& digest);
 // False for anything else. Members come from the other side.
 bool ParseMember(absl::string_view member, RecordKind* kind, Digest* digest);

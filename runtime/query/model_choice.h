@@ -1,4 +1,4 @@
-// What the driver says about a device, and which DeviceModel describes it.
+// DeviceInfo: a device as the driver describes it. ChooseModel: the DeviceModel for it.
 #ifndef SINTER_RUNTIME_QUERY_MODEL_CHOICE_H_
 #define SINTER_RUNTIME_QUERY_MODEL_CHOICE_H_
 
@@ -11,7 +11,7 @@
 
 namespace sinter {
 
-// What the driver says about a device, as plain data.
+// A device as the driver describes it.
 struct DeviceInfo {
   std::string name;  // "NVIDIA H200"
   int cc_major = 0;

@@ -6,7 +6,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/stitch/code/packed_source.h"
 #include "src/stitch/launch_check.h"
