@@ -9,6 +9,7 @@ from .._chain import Chain
 from .._error import Error
 from .._shape import M
 from ._arrays import DTYPES, HALVES, Array, Refused, Rows, extent, of
+from ._partition import depth_first
 
 #: Operands of an op of the chain among the arguments of the call that adds it. A call that adds several ops has no row: the
 #: library numbers all of them.
@@ -102,7 +103,8 @@ class Converter:
             raise Refused("it reads nothing", self.part[-1])
         borders = [self._declare(node) for node in outputs]
         numbers = [self.values[node].value._id for node in outputs]
-        order = _depth_first(numbers, self.builder.made)
+        made = self.builder.made
+        order = depth_first(numbers, lambda number: made[number][1])  # as the library numbers ops
         try:
             chain = self.builder.finish()
         except Error as error:
@@ -268,19 +270,3 @@ def _gaps(shape: Sequence[int], strides: Sequence[int]) -> Optional[List[int]]:
     if all(size == 1 or a == b for size, a, b in zip(shape, strides, tight)):
         return None
     return [b if size == 1 else a for size, a, b in zip(shape, strides, tight)]
-
-
-def _depth_first(outputs: Sequence[int], made: Dict[int, Tuple[Any, Sequence[int]]]) -> List[int]:
-    """Numbers of values as the library numbers ops: operands first, from the outputs."""
-    order: List[int] = []
-    seen = set()
-    stack: List[Tuple[int, bool]] = [(number, False) for number in reversed(outputs)]
-    while stack:
-        number, ready = stack.pop()
-        if ready:
-            order.append(number)
-        elif number not in seen:
-            seen.add(number)
-            stack.append((number, True))
-            stack.extend((operand, False) for operand in reversed(list(made[number][1])))
-    return order

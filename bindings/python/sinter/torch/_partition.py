@@ -82,21 +82,27 @@ def _bounded(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable
         yield sorted(piece, key=place.__getitem__)
 
 
+def depth_first(ends: Sequence[Any], read_by: Callable[[Any], Sequence[Any]]) -> List[Any]:
+    """What `ends` need, each once and behind all that `read_by` says it reads."""
+    order: List[Any] = []
+    seen = set()
+    stack = [(end, False) for end in reversed(ends)]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            order.append(item)
+        elif item not in seen:
+            seen.add(item)
+            stack.append((item, True))
+            stack.extend((operand, False) for operand in reversed(read_by(item)))
+    return order
+
+
 def _before_first_use(component: List[Any]) -> List[Any]:
     """The nodes in an order that is topological too, each close to the first that reads it."""
-    inside, done = set(component), set()
-    order: List[Any] = []
+    inside = set(component)
     ends = [node for node in component if not any(user in inside for user in node.users)]
-    stack = [(node, False) for node in reversed(ends)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            order.append(node)
-        elif node not in done:
-            done.add(node)
-            stack.append((node, True))
-            stack.extend((i, False) for i in reversed(node.all_input_nodes) if i in inside)
-    return order
+    return depth_first(ends, lambda node: [i for i in node.all_input_nodes if i in inside])
 
 
 def _pieces(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:
