@@ -9,6 +9,7 @@
 #include "src/base/status.h"
 #include "src/standin/row_ops.h"
 #include "src/standin/row_steps.h"
+#include "src/stitch/code/stitch_recipe.h"
 
 namespace sinter {
 namespace {
@@ -36,31 +37,18 @@ $1(const __grid_constant__ RowProgram program, $2, int m) {
 }  // namespace sinter
 )";
 
-ArgSlot Pointer(const StitchOperand& operand, int64_t row_bytes) {
-  ArgSlot slot;
-  slot.kind = ArgKind::kPointer;
-  slot.index = operand.buffer;
-  slot.offset_bytes = operand.offset_bytes;
-  if (operand.buffer != kWorkspaceBuffer) slot.int_value = row_bytes;
-  return slot;
-}
-
-int64_t RowBytes(const TensorType& type, const std::vector<Stride>& strides) {
-  return SymbolicAxis(type.dims) == 0 ? strides[0].value * SizeOf(type.dtype) : 0;
-}
-
 std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<StitchOperand>& operands) {
   std::vector<ArgSlot> slots;
   const auto inputs = static_cast<size_t>(body.num_inputs());
   for (size_t i = 0; i < operands.size() && i < kRowBuffers; ++i) {
     if (i < inputs) {
       const Op& op = body.input_op(static_cast<int>(i));
-      slots.push_back(Pointer(operands[i], RowBytes(op.type, op.strides)));
+      slots.push_back(PointerSlot(operands[i], RowBytesOf(op.type, op.strides)));
     } else {
       const int j = static_cast<int>(i - inputs);
-      slots.push_back(
-          Pointer(operands[i],
-                  RowBytes(body.output_type(j), body.outputs()[static_cast<size_t>(j)].strides)));
+      slots.push_back(PointerSlot(
+          operands[i],
+          RowBytesOf(body.output_type(j), body.outputs()[static_cast<size_t>(j)].strides)));
     }
   }
   slots.resize(kRowBuffers, slots.front());  // what the program does not name is not read

@@ -13,20 +13,6 @@ namespace {
 
 constexpr uint64_t kOperandAlignment = 16;  // bytes of the widest access
 
-ArgSlot Pointer(const StitchOperand& operand, int64_t row_bytes) {
-  ArgSlot slot;
-  slot.kind = ArgKind::kPointer;
-  slot.index = operand.buffer;
-  slot.offset_bytes = operand.offset_bytes;
-  // A looped launch advances the caller's buffers; the workspace is reused.
-  if (operand.buffer != kWorkspaceBuffer) slot.int_value = row_bytes;
-  return slot;
-}
-
-int64_t RowBytes(const TensorType& type, const std::vector<Stride>& strides) {
-  return SymbolicAxis(type.dims) == 0 ? strides[0].value * SizeOf(type.dtype) : 0;
-}
-
 absl::Status CheckOperands(const Chain& body, const std::vector<StitchOperand>& operands) {
   const size_t want = static_cast<size_t>(body.num_inputs() + body.num_outputs());
   if (operands.size() != want) {
@@ -44,13 +30,13 @@ absl::Status CheckOperands(const Chain& body, const std::vector<StitchOperand>& 
 std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<StitchOperand>& operands) {
   std::vector<ArgSlot> slots;
   for (int i = 0; i < body.num_inputs(); ++i) {
-    slots.push_back(Pointer(operands[static_cast<size_t>(i)],
-                            RowBytes(body.input_op(i).type, body.input_op(i).strides)));
+    slots.push_back(PointerSlot(operands[static_cast<size_t>(i)],
+                                RowBytesOf(body.input_op(i).type, body.input_op(i).strides)));
   }
   for (int i = 0; i < body.num_outputs(); ++i) {
-    slots.push_back(
-        Pointer(operands[static_cast<size_t>(body.num_inputs() + i)],
-                RowBytes(body.output_type(i), body.outputs()[static_cast<size_t>(i)].strides)));
+    slots.push_back(PointerSlot(
+        operands[static_cast<size_t>(body.num_inputs() + i)],
+        RowBytesOf(body.output_type(i), body.outputs()[static_cast<size_t>(i)].strides)));
   }
   return slots;
 }
@@ -75,6 +61,20 @@ absl::StatusOr<int64_t> SharedBytes(const StitchCode& code) {
 
 }  // namespace
 
+ArgSlot PointerSlot(const StitchOperand& operand, int64_t row_bytes) {
+  ArgSlot slot;
+  slot.kind = ArgKind::kPointer;
+  slot.index = operand.buffer;
+  slot.offset_bytes = operand.offset_bytes;
+  // A looped launch advances the caller's buffers; the workspace is reused.
+  if (operand.buffer != kWorkspaceBuffer) slot.int_value = row_bytes;
+  return slot;
+}
+
+int64_t RowBytesOf(const TensorType& type, const std::vector<Stride>& strides) {
+  return SymbolicAxis(type.dims) == 0 ? strides[0].value * SizeOf(type.dtype) : 0;
+}
+
 absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBinding& binding) {
   const StitchSchedule& s = code.schedule;
   SINTER_RETURN_IF_ERROR(CheckStitchFields(s));
@@ -90,8 +90,8 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBi
   recipe.cooperative = code.program != nullptr && code.program->phases.size() > 1;
   recipe.args = PointersOf(*code.body, binding.operands);
   if (recipe.cooperative) {
-    recipe.args.push_back(Pointer({kWorkspaceBuffer, binding.scratch_offset}, 0));
-    recipe.args.push_back(Pointer({kWorkspaceBuffer, binding.flags_offset}, 0));
+    recipe.args.push_back(PointerSlot({kWorkspaceBuffer, binding.scratch_offset}, 0));
+    recipe.args.push_back(PointerSlot({kWorkspaceBuffer, binding.flags_offset}, 0));
   }
   ArgSlot rows;
   rows.kind = ArgKind::kSymbolM;
