@@ -25,8 +25,8 @@ ValueId LinearFinder::SkipWidening(ValueId id) const {
     if (op.kind != OpKind::kCast) return id;
     const Op& of = graph_.op(op.operands[0]);
     const DType from = of.type.dtype, to = op.type.dtype;
-    const bool copy = from == to && to != DType::kF32 && of.kind == OpKind::kInput;
-    if (copy || (from != to && (to != DType::kF32 || !IsFloat(from)))) return id;
+    const bool widens = to == DType::kF32 && IsFloat(from);
+    if (!widens && !(from == to && of.kind == OpKind::kCast)) return id;
     id = op.operands[0];
   }
 }

@@ -71,8 +71,8 @@ int64_t ElementsInUnit(const StitchProgram& program, const std::vector<Dim>& dim
 DType HandedType(const Chain& body, ValueId id) {
   const Op& op = body.op(id);
   const DType own = op.type.dtype;
-  const bool rounded = op.kind == OpKind::kCast && body.op(op.operands[0]).type.dtype != own;
-  return op.kind == OpKind::kInput || rounded || !IsFloat(own) ? own : DType::kF32;
+  const bool stored_so = op.kind == OpKind::kInput || op.kind == OpKind::kCast;
+  return stored_so || !IsFloat(own) ? own : DType::kF32;
 }
 
 }  // namespace sinter

@@ -56,7 +56,8 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
       return OpClass::kView;
     case OpKind::kCast: {
       const DType from = chain.op(op.operands[0]).type.dtype;
-      return SizeOf(from) <= SizeOf(op.type.dtype) ? OpClass::kView : OpClass::kLight;
+      const bool rounds = IsFloat(from) && IsFloat(op.type.dtype) && op.type.dtype != DType::kF32;
+      return SizeOf(from) <= SizeOf(op.type.dtype) && !rounds ? OpClass::kView : OpClass::kLight;
     }
     case OpKind::kUnary:
     case OpKind::kBinary:

@@ -86,7 +86,8 @@ std::string ScalarText(const Op& scalar) {
 
 bool CastRounds(const Chain& body, const Op& cast) {
   const DType from = body.op(cast.operands[0]).type.dtype, to = cast.type.dtype;
-  return from != to && !(HoldsFloats(from) && to == DType::kF32);
+  if (from == to) return IsFloat(to) && to != DType::kF32;  // of what is computed in f32
+  return !(HoldsFloats(from) && to == DType::kF32);
 }
 
 std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,

@@ -28,7 +28,8 @@ std::string ScalarText(const Op& scalar);
 bool NeedsCodes(const Chain& body);
 // Whether it needs stitch/gather.cuh.
 bool Gathers(const Chain& body);
-// Whether the cast may change a value.
+// Whether the cast may change a value: also one to the type that a value of 16 bits already has,
+// which is computed in f32 and not rounded.
 bool CastRounds(const Chain& body, const Op& cast);
 // The expression of a unary, binary, compare, select or cast on the expressions `x` of its
 // operands, the first of which has the type `operand`. Arithmetic is in WordName's types.

@@ -220,6 +220,21 @@ TEST(StitchSource, PhasesMeetAtTheGridsBarrier) {
   EXPECT_GT(cooperative, 0u);
 }
 
+// A product of two bf16 numbers is computed in f32 and has the type bf16: a cast to that rounds it,
+// and a cast of what is rounded already is not there in the normal form.
+TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
+  ChainBuilder b;
+  const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(64)}};
+  const ValueId product = *b.Binary(BinaryKind::kMul, *b.Input(type), *b.Input(type));
+  const ValueId rounded = *b.Cast(product, DType::kBF16);
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, rounded, {1})).ok());
+  const Chain body = *b.Finish();
+  for (const RankedStitch& ranked : All(body, 128)) {
+    const std::string source = Generate(SpecOf(body, ranked.schedule), H200())->request.source;
+    EXPECT_NE(source.find("rounded<ElementBF16>"), std::string::npos) << source;
+  }
+}
+
 TEST(StitchSource, RefusesWhatHasNoPlace) {
   const Chain body = testing::FromText("softmax rows=M cols=64");
   const StitchSchedule best = All(body, 128).front().schedule;
