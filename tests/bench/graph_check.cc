@@ -84,6 +84,15 @@ absl::StatusOr<GraphExpected> GraphExpected::Make(const GraphCase& c,
   return expected;
 }
 
+absl::StatusOr<GraphExpected> GraphExpected::MakeExact(const GraphCase& c,
+                                                       const std::vector<std::string>& inputs) {
+  GraphExpected expected;
+  expected.how_ = "reference";
+  expected.bounds_.resize(static_cast<size_t>(c.chain.num_outputs()));
+  SINTER_ASSIGN_OR_RETURN(expected.values_, RunReferenceF64(c.chain, c.m, Pointers(inputs)));
+  return expected;
+}
+
 absl::Status GraphExpected::SetFromOutputs(const GraphCase& c,
                                            const std::vector<std::string>& outputs) {
   values_.clear();

@@ -26,6 +26,9 @@ class GraphExpected {
   static absl::StatusOr<GraphExpected> Make(const GraphCase& c,
                                             const std::vector<std::string>& inputs, uint64_t seed,
                                             int64_t full_elements = 50 * 1000 * 1000);
+  // Every bit of the reference: of graphs that are exact in f32.
+  static absl::StatusOr<GraphExpected> MakeExact(const GraphCase& c,
+                                                 const std::vector<std::string>& inputs);
   const std::string& how() const { return how_; }
   bool NeedsOutputs() const { return values_.empty(); }
   absl::Status SetFromOutputs(const GraphCase& c, const std::vector<std::string>& outputs);

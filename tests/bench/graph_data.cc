@@ -18,8 +18,16 @@ uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 
 absl::StatusOr<std::unique_ptr<GraphData>> GraphData::Make(Measurer* measurer, const Chain& chain,
                                                            int64_t m, uint64_t seed, int64_t sets) {
+  SINTER_ASSIGN_OR_RETURN(std::vector<std::string> inputs, RandomInputs(chain, m, seed));
+  return Make(measurer, chain, m, std::move(inputs), sets);
+}
+
+absl::StatusOr<std::unique_ptr<GraphData>> GraphData::Make(Measurer* measurer, const Chain& chain,
+                                                           int64_t m,
+                                                           std::vector<std::string> inputs,
+                                                           int64_t sets) {
   std::unique_ptr<GraphData> data(new GraphData(measurer, chain));
-  SINTER_ASSIGN_OR_RETURN(data->inputs_, RandomInputs(chain, m, seed));
+  data->inputs_ = std::move(inputs);
   SINTER_RETURN_IF_ERROR(data->Allocate(m, sets));
   return data;
 }

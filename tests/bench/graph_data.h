@@ -21,6 +21,9 @@ class GraphData {
   // `sets` at least 1. The measurer outlives the data.
   static absl::StatusOr<std::unique_ptr<GraphData>> Make(Measurer* measurer, const Chain& chain,
                                                          int64_t m, uint64_t seed, int64_t sets);
+  static absl::StatusOr<std::unique_ptr<GraphData>> Make(Measurer* measurer, const Chain& chain,
+                                                         int64_t m, std::vector<std::string> inputs,
+                                                         int64_t sets);
 
   const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
   size_t sets() const { return sets_; }

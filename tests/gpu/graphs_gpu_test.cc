@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/chain_json.h"
+#include "tests/bench/exact_graph.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/stitch_runs.h"
 #include "tests/support/random_graph.h"
@@ -36,21 +37,32 @@ class Graphs : public GpuTest {
     return StatusNumber(status) == static_cast<int32_t>(ErrorCode::kNoLegalPlan);
   }
 
+  struct Drawn {
+    GraphCase graph;
+    std::vector<std::string> inputs;  // of exact graphs
+  };
+
   template <typename Draw>
-  static void CheckAll(const char* name, int64_t count, const Draw& draw) {
-    const auto first = static_cast<uint64_t>(NumberOf("SINTER_GPU_SEED", kFirstSeed));
-    std::vector<GraphCase> cases;
-    std::vector<PlanJob> jobs;
+  static std::vector<Drawn> DrawAll(const char* name, int64_t count, const Draw& draw) {
+    std::vector<Drawn> all;
     for (int64_t i = 0; i < count; ++i) {
-      const uint64_t seed = first + static_cast<uint64_t>(i);
+      const uint64_t seed = FirstSeed() + static_cast<uint64_t>(i);
       Chain chain = draw(seed);
       const int64_t m = chain.UsesM() ? testing::RowsOfRandomGraph(seed) : 1;
-      cases.push_back({absl::StrCat(name, " ", seed), "", std::move(chain), m});
+      all.push_back({{absl::StrCat(name, " ", seed), "", std::move(chain), m}, {}});
     }
-    for (int64_t i = 0; i < count; ++i) {
-      const GraphCase& c = cases[static_cast<size_t>(i)];
-      const bool unfused = (first + static_cast<uint64_t>(i)) % kUnfusedEvery == 0;
-      jobs.push_back({&c.chain, c.m,
+    return all;
+  }
+
+  static uint64_t FirstSeed() {
+    return static_cast<uint64_t>(NumberOf("SINTER_GPU_SEED", kFirstSeed));
+  }
+
+  static void CheckAll(const char* name, const std::vector<Drawn>& cases) {
+    std::vector<PlanJob> jobs;
+    for (const Drawn& c : cases) {
+      const bool unfused = (FirstSeed() + jobs.size()) % kUnfusedEvery == 0;
+      jobs.push_back({&c.graph.chain, c.graph.m,
                       unfused ? PrepareOptions::Choice::kUnfused : PrepareOptions::Choice::kBest});
     }
     const auto plans = PrepareAll(engine(), jobs);
@@ -66,39 +78,59 @@ class Graphs : public GpuTest {
       if (plans[i].ok()) kernels += (*plans[i])->plan().kernels.size();
       if (status.ok()) continue;
       ++wrong;
-      ADD_FAILURE() << "WRONG " << cases[i].id << " at " << cases[i].m
-                    << " rows: " << status.message() << "\n"
-                    << ChainToJson(cases[i].chain);
+      const GraphCase& c = cases[i].graph;
+      ADD_FAILURE() << "WRONG " << c.id << " at " << c.m << " rows: " << status.message() << "\n"
+                    << ChainToJson(c.chain);
     }
     std::printf("%zu %s graphs from seed %llu on, %zu kernels: %d wrong, %d refused\n",
-                cases.size(), name, static_cast<unsigned long long>(first), kernels, wrong,
+                cases.size(), name, static_cast<unsigned long long>(FirstSeed()), kernels, wrong,
                 refused);
-    EXPECT_LE(refused, 1 + kMostRefused * static_cast<double>(count));
+    EXPECT_LE(refused, 1 + kMostRefused * static_cast<double>(cases.size()));
   }
 
-  static absl::Status Check(const GraphCase& c, const PreparedPlanPtr& plan) {
-    absl::StatusOr<std::unique_ptr<StitchRuns>> runs = StitchRuns::Make(ports(), c, 1);
+  static absl::Status Check(const Drawn& c, const PreparedPlanPtr& plan) {
+    absl::StatusOr<std::unique_ptr<StitchRuns>> runs =
+        c.inputs.empty() ? StitchRuns::Make(ports(), c.graph, 1)
+                         : StitchRuns::MakeExact(ports(), c.graph, c.inputs);
     return runs.ok() ? (*runs)->Check(plan, kRepeats) : runs.status();
   }
 };
 
 TEST_F(Graphs, OfEveryOpAndTypeAreRight) {
-  CheckAll("random", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
-           [](uint64_t seed) { return testing::MakeRandomGraph(seed); });
+  CheckAll("random", DrawAll("random", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
+                             [](uint64_t seed) { return testing::MakeRandomGraph(seed); }));
 }
 
 // Without a cast before their f32 outputs, which the bound of f32 holds: a value that lay in 16
 // bits between two kernels misses it a hundred times.
 TEST_F(Graphs, WithoutACastAreRightInF32) {
-  CheckAll("wide", NumberOf("SINTER_GPU_GRAPHS", kGraphs) / kWideShare + 1,
-           [](uint64_t seed) { return testing::MakeRandomWideGraph(seed); });
+  CheckAll("wide", DrawAll("wide", NumberOf("SINTER_GPU_GRAPHS", kGraphs) / kWideShare + 1,
+                           [](uint64_t seed) { return testing::MakeRandomWideGraph(seed); }));
 }
 
 // As frameworks write them: what the normal form changes runs on views of the caller's buffers, and
 // the reference on the caller's chain.
 TEST_F(Graphs, AsFrameworksWriteThemAreRight) {
-  CheckAll("rough", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
-           [](uint64_t seed) { return testing::MakeRoughChain(seed); });
+  CheckAll("rough", DrawAll("rough", NumberOf("SINTER_GPU_GRAPHS", kGraphs),
+                            [](uint64_t seed) { return testing::MakeRoughChain(seed); }));
+}
+
+// Of numbers that f32 holds exactly, with exact ops: an output has every bit of the reference's, so
+// that a rounding too many or too few is seen where bounds would let it through.
+TEST_F(Graphs, OfExactNumbersHaveEveryBit) {
+  std::vector<Drawn> exact;
+  const auto draw = [](uint64_t seed) {
+    const Chain chain =
+        seed % 2 == 0 ? testing::MakeRoughChain(seed) : testing::MakeRandomGraph(seed);
+    return *bench::WithExactOps(chain);
+  };
+  const int64_t count = NumberOf("SINTER_GPU_GRAPHS", kGraphs);
+  for (Drawn& c : DrawAll("exact", 2 * count, draw)) {
+    c.inputs = *bench::Quarters(c.graph.chain, c.graph.m, FirstSeed());
+    if (*bench::IsExactInF32(c.graph.chain, c.graph.m, c.inputs)) exact.push_back(std::move(c));
+  }
+  EXPECT_GE(static_cast<int64_t>(exact.size()), count / 2);
+  CheckAll("exact", exact);
 }
 
 }  // namespace

@@ -69,6 +69,15 @@ absl::StatusOr<std::unique_ptr<StitchRuns>> StitchRuns::Make(const Ports& ports,
   return runs;
 }
 
+absl::StatusOr<std::unique_ptr<StitchRuns>> StitchRuns::MakeExact(
+    const Ports& ports, const bench::GraphCase& c, const std::vector<std::string>& inputs) {
+  std::unique_ptr<StitchRuns> runs(new StitchRuns(ports, c));
+  SINTER_ASSIGN_OR_RETURN(runs->data_,
+                          bench::GraphData::Make(ports.measurer.get(), c.chain, c.m, inputs, 1));
+  SINTER_ASSIGN_OR_RETURN(runs->expected_, bench::GraphExpected::MakeExact(c, inputs));
+  return runs;
+}
+
 bool StitchRuns::HasAliases() const {
   for (const ChainOutput& out : case_.chain.outputs()) {
     if (out.alias_input >= 0) return true;

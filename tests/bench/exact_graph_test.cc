@@ -1,0 +1,59 @@
+#include "tests/bench/exact_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "src/chain/builder.h"
+#include "tests/support/constant_dim.h"
+#include "tests/support/random_graph.h"
+#include "tests/support/rough_chain.h"
+
+namespace sinter::bench {
+namespace {
+
+TEST(ExactGraph, MostRandomGraphsHaveAnExactForm) {
+  int exact = 0, rough = 0;
+  constexpr int kGraphs = 12;
+  for (uint64_t seed = 1; seed <= kGraphs; ++seed) {
+    for (const bool is_rough : {false, true}) {
+      const auto chain =
+          WithExactOps(is_rough ? testing::MakeRoughChain(seed) : testing::MakeRandomGraph(seed));
+      ASSERT_TRUE(chain.ok()) << seed << ": " << chain.status();
+      const int64_t m = chain->UsesM() ? testing::RowsOfRandomGraph(seed) : 1;
+      const auto inputs = *Quarters(*chain, m, seed);
+      const auto holds = IsExactInF32(*chain, m, inputs);
+      ASSERT_TRUE(holds.ok()) << seed << ": " << holds.status();
+      (is_rough ? rough : exact) += *holds ? 1 : 0;
+    }
+  }
+  EXPECT_GE(exact, kGraphs / 2);
+  EXPECT_GE(rough, kGraphs / 2);
+}
+
+// The rows' elements times 1 + scale, added up.
+Chain Spread(double scale, int64_t terms) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {C(2), C(terms)}});
+  const ValueId far = *b.Binary(BinaryKind::kMul, x, *b.Scalar(scale));
+  const ValueId both = *b.Binary(BinaryKind::kAdd, x, far);
+  EXPECT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, both, {1})).ok());
+  return *b.Finish();
+}
+
+TEST(ExactGraph, KnowsWhatF32DoesNotHold) {
+  const struct {
+    double scale;
+    int64_t terms;
+    bool exact;
+  } cases[] = {
+      {0x1p-10, 8, true},
+      {0x1p-23, 8, false},        // an element has more bits
+      {0x1p-10, 1 << 13, false},  // the sum of so many may
+  };
+  for (const auto& c : cases) {
+    const Chain chain = Spread(c.scale, c.terms);
+    EXPECT_EQ(*IsExactInF32(chain, 1, *Quarters(chain, 1, 3)), c.exact) << c.scale << c.terms;
+  }
+}
+
+}  // namespace
+}  // namespace sinter::bench
