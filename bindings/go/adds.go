@@ -93,6 +93,18 @@ func (b *Builder) Gather(x, ids Value, axis int) Value {
 	}, x, ids)
 }
 
+// Scatter: x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..], and x
+// elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's dtype, which is any but s64; ids
+// are s32 or s64, an input or computed. Of equal ids the last one in row-major order wins. An id that is negative or
+// not below the extent writes nothing. Where an output of the result may share x's buffer (sinter_output_options.alias)
+// and does at launch, only what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M,
+// and x's rows may.
+func (b *Builder) Scatter(x, ids, rows Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_scatter(p, x.id, ids.id, rows.id, out, failed)
+	}, x, ids, rows)
+}
+
 // Activate: an activation alone.
 func (b *Builder) Activate(activation Activation, x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {

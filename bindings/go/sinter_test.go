@@ -94,6 +94,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	h, c := b.LSTMCell(b.Concat(1, x, x, x, x), x)
 	codes, weights := b.Quantize(x, QuantizeOptions{}), b.Quantize(w, QuantizeOptions{})
 	sum := b.Mul(b.Add(x, x), two)
+	ids := b.Input(S64, []int64{M})
 	for _, part := range []Value{
 		b.Unary(UnaryExp, x),
 		b.Binary(BinaryMax, x, two),
@@ -105,7 +106,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 			Conv2DOptions{Filter: HWIO, Pads: [4]int{0, 0, 1, 1}}), []int64{0, 0, 0, 0}, pixels, nil), rows),
 		b.Reshape(b.Transpose(b.Reshape(x, []int64{M, 2, 4}), []int32{0, 2, 1}), rows),
 		b.Concat(1, left, right),
-		b.Gather(b.Constant(F32, []int64{9, 8}), b.Input(S64, []int64{M}), 0),
+		b.Gather(b.Constant(F32, []int64{9, 8}), ids, 0),
+		b.Scatter(x, ids, x),
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
 		b.Activate(GELUTanh, x),
 		b.Softplus(x),

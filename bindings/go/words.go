@@ -57,7 +57,7 @@ const (
 	E4M3 DType = C.SINTER_DTYPE_E4M3
 	// As e4m3: can only be cast, moved and multiplied.
 	S8 DType = C.SINTER_DTYPE_S8
-	// Of inputs that are the ids of a gather, and of views of them, alone.
+	// Of ids of gathers and scatters alone: inputs, and views of them.
 	S64 DType = C.SINTER_DTYPE_S64
 )
 

@@ -570,6 +570,18 @@ class ChainBuilder {
       return sinter_chain_add_gather(chain(), x.id(), ids.id(), axis, out, error);
     });
   }
+  // x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..],
+  // and x elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's
+  // dtype, which is any but s64; ids are s32 or s64, an input or computed. Of equal ids the last
+  // one in row-major order wins. An id that is negative or not below the extent writes nothing.
+  // Where an output of the result may share x's buffer (sinter_output_options.alias) and does at
+  // launch, only what is written is touched; else the rest is copied. An extent of ids may be
+  // SINTER_DIM_M, and x's rows may.
+  Value Scatter(Value x, Value ids, Value rows) {
+    return Add({x, ids, rows}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_scatter(chain(), x.id(), ids.id(), rows.id(), out, error);
+    });
+  }
   // An activation alone.
   Value Apply(Activation activation, Value x) {
     return Add({x}, [&](sinter_value* out, sinter_error** error) {

@@ -129,6 +129,16 @@ SINTER_API sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t c
 SINTER_API sinter_status sinter_chain_add_gather(sinter_chain* chain, sinter_value x,
                                                  sinter_value ids, int32_t axis,
                                                  sinter_value* out_value, sinter_error** error);
+/* x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..],
+ * and x elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's dtype,
+ * which is any but s64; ids are s32 or s64, an input or computed. Of equal ids the last one in
+ * row-major order wins. An id that is negative or not below the extent writes nothing. Where an
+ * output of the result may share x's buffer (sinter_output_options.alias) and does at launch, only
+ * what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M, and
+ * x's rows may. */
+SINTER_API sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_value x,
+                                                  sinter_value ids, sinter_value rows,
+                                                  sinter_value* out_value, sinter_error** error);
 
 enum { SINTER_REDUCE_KEEPDIMS = 1 };
 typedef struct sinter_reduce_options {

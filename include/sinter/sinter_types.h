@@ -90,7 +90,7 @@ enum {
    * and 0xff. Can only be cast, moved and multiplied; a cast to it saturates. */
   SINTER_DTYPE_E4M3 = 6,
   SINTER_DTYPE_S8 = 7, /* as e4m3: can only be cast, moved and multiplied */
-  SINTER_DTYPE_S64 = 8 /* of inputs that are the ids of a gather, and of views of them, alone */
+  SINTER_DTYPE_S64 = 8 /* of ids of gathers and scatters alone: inputs, and views of them */
 };
 
 /* Functions of one operand, element by element. */

@@ -207,6 +207,17 @@ sinter_status sinter_chain_add_gather(sinter_chain* chain, sinter_value x, sinte
   });
 }
 
+sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_value x, sinter_value ids,
+                                       sinter_value rows, sinter_value* out_value,
+                                       sinter_error** error) {
+  return capi::AddValue(chain, "scatter", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x), vids = add.Operand("ids", ids);
+    const ValueId vrows = add.Operand("rows", rows);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Scatter(vx, vids, vrows);
+  });
+}
+
 sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind, sinter_value a,
                                       uint32_t axis_count, const int32_t* axes,
                                       const sinter_reduce_options* options, sinter_value* out_value,

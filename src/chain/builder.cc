@@ -58,11 +58,11 @@ absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_vie
 absl::Status ChainBuilder::CheckIds(absl::string_view kind, const Op& op,
                                     const absl::StatusOr<TensorType>& type) const {
   constexpr const char* kWayOut =
-      "which only ids of a gather may be, as an input or a view of one: use s32";
+      "which only ids of a gather or scatter may be, as an input or a view of one: use s32";
   if (IsView(op)) return absl::OkStatus();
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (TypeOf(op.operands[i]).dtype != DType::kS64) continue;
-    if (op.kind == OpKind::kGather && i == 1) continue;
+    if ((op.kind == OpKind::kGather || op.kind == OpKind::kScatter) && i == 1) continue;
     return Error(kind, absl::StrCat("dtype of operand ", i, " is s64, ", kWayOut));
   }
   if (op.kind == OpKind::kInput || !type.ok() || type->dtype != DType::kS64) {
@@ -245,6 +245,14 @@ absl::StatusOr<ValueId> ChainBuilder::Gather(ValueId x, ValueId ids, int axis) {
   return Add("gather", std::move(op), std::move(type));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::Scatter(ValueId x, ValueId ids, ValueId rows) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "x", x));
+  SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "ids", ids));
+  SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "rows", rows));
+  return Add("scatter", MakeOp(OpKind::kScatter, {x, ids, rows}),
+             InferScatter(TypeOf(x), TypeOf(ids), TypeOf(rows)));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Reduce(ReduceKind kind, ValueId a,
                                              const std::vector<int32_t>& axes, bool keepdims) {
   if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("reduce", s.message());
@@ -310,8 +318,8 @@ absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
         absl::StrCat(where, ": value is ", value, ", must be one of the ", size(), " added"));
   }
   if (TypeOf(value).dtype == DType::kS64) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": value ", value, " is s64, which only ids of a gather may be"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": value ", value, " is s64, which only ids of a gather or scatter may be"));
   }
   ChainOutput out;
   out.value = value;

@@ -73,8 +73,11 @@ class ChainBuilder {
   absl::StatusOr<ValueId> Concat(absl::Span<const ValueId> operands, int axis);
   // ids s32, or s64: result[i.., j..] = x[ids[i..], j..] along axis 0, rows of x; along the last
   // axis, or -1, result[i.., t] = x[i.., ids[i.., t]]. An id outside of x gives zeros. Values of
-  // s64 are inputs and views of them, and nothing but ids.
+  // s64 are inputs and views of them, and nothing but ids of gathers and scatters.
   absl::StatusOr<ValueId> Gather(ValueId x, ValueId ids, int axis = 0);
+  // x with rows written over it: result[ids[i..], j..] = rows[i.., j..], of equal ids the last one
+  // in row-major order; an id outside of x writes nothing. rows of x's dtype, ids as of a gather.
+  absl::StatusOr<ValueId> Scatter(ValueId x, ValueId ids, ValueId rows);
   // `axes` distinct, any order, at least one; mean of integers is refused.
   absl::StatusOr<ValueId> Reduce(ReduceKind kind, ValueId a, const std::vector<int32_t>& axes,
                                  bool keepdims = false);

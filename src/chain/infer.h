@@ -55,6 +55,9 @@ absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, in
 // Rows of x (axis 0): ids' dims, then those of x behind its rows. Along the last axis of x: ids'
 // dims, which are x's but for that axis.
 absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& ids, int axis);
+// That of x; rows has ids' dims, then those of x behind its rows.
+absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& ids,
+                                        const TensorType& rows);
 // `axes` ascending.
 absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                                        const std::vector<int32_t>& axes, bool keepdims);

@@ -34,6 +34,11 @@ std::string Name(const Elements& e) {
   return text.substr(1, text.size() - 2);
 }
 
+absl::Status CheckIdsType(const TensorType& ids) {
+  if (ids.dtype == DType::kS32 || ids.dtype == DType::kS64) return absl::OkStatus();
+  return Bad("dtype of ids is ", NameOf(ids.dtype), ", must be s32 or s64: cast it to s32");
+}
+
 absl::Status CheckSliceAxis(size_t axis, Dim extent, int64_t start, Dim limit, int64_t step) {
   if (step < 1 || step > kMaxExtent) {
     return Bad("step ", axis, " is ", step, ", must be in [1, ", BoundText(kMaxExtent), "]");
@@ -133,9 +138,7 @@ absl::StatusOr<TensorType> InferConcat(absl::Span<const TensorType> operands, in
 }
 
 absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& ids, int axis) {
-  if (ids.dtype != DType::kS32 && ids.dtype != DType::kS64) {
-    return Bad("dtype of ids is ", NameOf(ids.dtype), ", must be s32 or s64: cast it to s32");
-  }
+  SINTER_RETURN_IF_ERROR(CheckIdsType(ids));
   const int last = x.rank() - 1;
   if (last < 0) return Bad("rank of x is 0, must be at least 1");
   if (axis != 0 && axis != last) {
@@ -162,6 +165,23 @@ absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& id
   }
   SINTER_RETURN_IF_ERROR(CheckType(result));
   return result;
+}
+
+absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& ids,
+                                        const TensorType& rows) {
+  SINTER_RETURN_IF_ERROR(CheckIdsType(ids));
+  if (x.rank() == 0) return Bad("rank of x is 0, must be at least 1");
+  if (rows.dtype != x.dtype) {
+    return Bad("dtype of rows is ", NameOf(rows.dtype), ", must be x's, ", NameOf(x.dtype),
+               ": cast them");
+  }
+  std::vector<Dim> dims = ids.dims;
+  dims.insert(dims.end(), x.dims.begin() + 1, x.dims.end());
+  if (rows.dims != dims) {
+    return Bad("dims of rows are ", ToString(absl::MakeConstSpan(rows.dims)), ", must be ",
+               ToString(absl::MakeConstSpan(dims)), ": those of ids, then x's behind its rows");
+  }
+  return x;
 }
 
 }  // namespace sinter

@@ -8,9 +8,9 @@ namespace {
 
 // Name i belongs to enum value i + 1.
 constexpr absl::string_view kOpKindNames[] = {
-    "input",   "scalar", "iota",   "matmul",    "unary",         "binary",
-    "compare", "select", "cast",   "broadcast", "transpose",     "reshape",
-    "slice",   "concat", "reduce", "conv2d",    "scaled_matmul", "gather"};
+    "input",  "scalar", "iota",          "matmul",    "unary",   "binary", "compare",
+    "select", "cast",   "broadcast",     "transpose", "reshape", "slice",  "concat",
+    "reduce", "conv2d", "scaled_matmul", "gather",    "scatter"};
 constexpr absl::string_view kUnaryKindNames[] = {
 #define SINTER_UNARY(number, Name, name, ...) #name,
 #include "src/chain/ops.def"

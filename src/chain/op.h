@@ -37,6 +37,7 @@ enum class OpKind : int32_t {
   kConv2d = 16,
   kScaledMatmul = 17,
   kGather = 18,
+  kScatter = 19,
 };
 
 enum class UnaryKind : int32_t {

@@ -249,6 +249,21 @@ absl::StatusOr<Chain> MakeGather(const FieldValues& v) {
   return b.Finish();
 }
 
+absl::StatusOr<Chain> MakeScatter(const FieldValues& v) {
+  ChainBuilder b;
+  const Dim table = Dim::Constant(v.Extent("table")), cols = Dim::Constant(v.Extent("cols"));
+  SINTER_ASSIGN_OR_RETURN(const DType dtype, ParseDType(v.Name("ids")));
+  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DTypeOf(v), {table, cols}}, {false, {}, "x"}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId ids, b.Input({dtype, {Dim::M()}}, {false, {}, "ids"}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId r,
+                          b.Input({DTypeOf(v), {Dim::M(), cols}}, {false, {}, "r"}));
+  SINTER_ASSIGN_OR_RETURN(const ValueId written, b.Scatter(x, ids, r));
+  OutputOptions options;
+  options.alias = x;
+  SINTER_RETURN_IF_ERROR(b.Output(written, options));
+  return b.Finish();
+}
+
 const FieldSpec kTable{"table", FieldType::kExtent, nullptr, "rows of the table"};
 const FieldSpec kIds{"ids", FieldType::kName, "s32", "type of the ids", "s32 s64"};
 const FieldSpec kHidden{"hidden", FieldType::kExtent, nullptr, "width of the state"};
@@ -384,6 +399,11 @@ std::vector<KindSpec> KindSpecs() {
       ScaledGatedFfnKind(),
       ScaledGemmChainKind(),
       ScaledMatmulKind(),
+      {"scatter",
+       {kRows, kTable, kCols, kIds, kDType},
+       MakeScatter,
+       "x with rows of r written where ids say, of equal ids the last one; may share x's buffer",
+       "x[table,cols] ids[rows] r[rows,cols]"},
       {"silu", {kRows, kCols, kDType}, MakeSilu, "x sigmoid(x)", "x[rows,cols]"},
       {"softmax",
        {kRows, kCols, kScale, kDType},

@@ -43,6 +43,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Concat(in, op.axis);
     case OpKind::kGather:
       return b.Gather(in[0], in[1], op.axis);
+    case OpKind::kScatter:
+      return b.Scatter(in[0], in[1], in[2]);
     case OpKind::kReduce:
       return b.Reduce(op.reduce, in[0], op.axes, op.keepdims);
   }
@@ -64,6 +66,7 @@ int OperandCount(OpKind kind) {
     case OpKind::kGather:
       return 2;
     case OpKind::kSelect:
+    case OpKind::kScatter:
       return 3;
     case OpKind::kScaledMatmul:
       return 4;

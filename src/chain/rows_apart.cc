@@ -45,6 +45,9 @@ absl::Status CheckRowsApart(const Chain& chain) {
           from.dims[0].symbolic) {
         return Refuse(id, op, absl::StrCat("takes rows from all of ", ToString(from)));
       }
+      if (op.kind == OpKind::kScatter) {
+        return Refuse(id, op, absl::StrCat("writes rows among all of ", ToString(op.type)));
+      }
       if (op.kind == OpKind::kReshape && ElementsBeforeM(from) != ElementsBeforeM(op.type)) {
         return Refuse(id, op,
                       absl::StrCat("moves M from ", ToString(from), " to ", ToString(op.type)));

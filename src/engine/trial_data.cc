@@ -71,16 +71,17 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
   return {0, ScaleOf(input, m)};
 }
 
-// By input: the fewest places that a gather which reads it as ids has; 0: none does.
+// By input: the fewest places that an op which reads it as ids has; 0: none does.
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
-    if (op.kind != OpKind::kGather) continue;
+    if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter) continue;
     ValueId ids = op.operands[1];
     while (IsView(chain.op(ids))) ids = chain.op(ids).operands[0];
     if (chain.op(ids).kind != OpKind::kInput) continue;
     const TensorType& x = chain.op(op.operands[0]).type;
-    const int64_t all = std::max<int64_t>(1, x.dims[static_cast<size_t>(op.axis)].At(m));
+    const int64_t all =
+        std::max<int64_t>(1, x.dims[static_cast<size_t>(std::max(op.axis, 0))].At(m));
     int64_t& fewest = places[static_cast<size_t>(chain.op(ids).input)];
     fewest = fewest == 0 ? all : std::min(fewest, all);
   }

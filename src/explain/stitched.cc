@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/fusion/stitch/stitch_graph.h"
+#include "src/stitch/in_place.h"
 #include "src/stitch/slots.h"
 
 namespace sinter {
@@ -96,10 +97,20 @@ class Teller {
     }
   }
 
-  // Ids name a part of an input: that part is at the border.
+  // Ids name a part of an input, or of what is written in place: that part is at the border.
   void CountWhatIdsName() {
-    for (const Op& op : spec_.body.ops()) {
-      if (op.kind != OpKind::kGather) continue;
+    for (int i = 0; i < spec_.body.num_outputs(); ++i) {
+      const ChainOutput& output = spec_.body.outputs()[static_cast<size_t>(i)];
+      if (!WritesInPlace(spec_.body, output)) continue;
+      const Op& rows = spec_.body.op(spec_.body.op(output.value).operands[2]);
+      const int64_t written = ElementsOf(rows, graph_.bucket()) * SizeOf(rows.type.dtype);
+      int64_t& bytes = out_.writes[static_cast<size_t>(i)].bytes;
+      out_.border_bytes -= std::max<int64_t>(0, bytes - written);
+      bytes = std::min(bytes, written);
+    }
+    for (ValueId id = 0; id < static_cast<ValueId>(spec_.body.ops().size()); ++id) {
+      const Op& op = spec_.body.op(id);
+      if (op.kind != OpKind::kGather && !WritesInPlace(spec_.body, id)) continue;
       ValueId x = op.operands[0];
       while (IsView(spec_.body.op(x)) || spec_.body.op(x).kind == OpKind::kCast) {
         x = spec_.body.op(x).operands[0];

@@ -121,8 +121,16 @@ class Rows {
     const Op& op = graph_.op(id);
     for (const ValueId operand : op.operands) Visit(operand, LeadOfOperand(op, operand, lead));
     for (const ValueId user : users_[At(id)]) {
+      if (graph_.op(user).kind == OpKind::kScatter) SpreadBeside(graph_.op(user), id, lead);
       Visit(user, LeadOfUser(graph_.op(user), id, lead));
     }
+  }
+
+  // A scatter's ids and what it writes have the same rows, which its result has not.
+  void SpreadBeside(const Op& scatter, ValueId id, int lead) {
+    if (id == scatter.operands[0] || lead > graph_.type(scatter.operands[1]).rank()) return;
+    Visit(scatter.operands[1], lead);
+    Visit(scatter.operands[2], lead);
   }
 
   // Rows of an operand of `op`, whose result has `lead` rows; -1 where they are others.
@@ -265,8 +273,18 @@ class Rows {
 
   ValueId WithOldOperands(ValueId id) {
     Op op = graph_.op(id);
-    for (ValueId& operand : op.operands) operand = Old(operand);
+    const bool relabelled = op.kind == OpKind::kScatter && IsRelabelledBeside(op);
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      op.operands[i] = relabelled && i > 0 ? now_[At(op.operands[i])] : Old(op.operands[i]);
+    }
     return op.operands == graph_.op(id).operands ? id : graph_.Add(std::move(op));
+  }
+
+  // Whether ids and what is written change alike.
+  bool IsRelabelledBeside(const Op& scatter) const {
+    const ValueId ids = scatter.operands[1], rows = scatter.operands[2];
+    return IsMember(ids) && IsMember(rows) && part_[At(ids)] == part_[At(rows)] &&
+           LeadOf(ids) == LeadOf(rows) && LeadOf(ids) <= graph_.type(ids).rank();
   }
 
   ValueId Relabelled(ValueId id) {

@@ -23,9 +23,10 @@ bool CountsRows(const Chain& body) {
   });
 }
 
-// Whether it takes rows by ids from all M of them.
+// Whether it takes rows by ids from all M of them, or writes them.
 bool TakesAnyRow(const Chain& body) {
   return std::any_of(body.ops().begin(), body.ops().end(), [&](const Op& op) {
+    if (op.kind == OpKind::kScatter) return true;
     return op.kind == OpKind::kGather && op.axis == 0 &&
            SymbolicAxis(body.op(op.operands[0]).type.dims) == 0;
   });

@@ -220,4 +220,22 @@ Tensor Gather(const View& x, const View& ids, int axis, int threads) {
   return result;
 }
 
+Tensor Scatter(const View& x, const View& ids, const View& rows, int threads) {
+  const Tensor given = Materialise(ids, threads);
+  Tensor result = Materialise(x, threads);
+  View part = rows;  // what one id writes
+  const auto lead = static_cast<std::ptrdiff_t>(ids.dims.size());
+  part.dims.assign(rows.dims.begin() + lead, rows.dims.end());
+  part.strides.assign(rows.strides.begin() + lead, rows.strides.end());
+  const std::vector<int64_t> strides = RowMajorStrides(part.dims);
+  for (int64_t i = 0; i < ids.Count(); ++i) {
+    const double id = (*given.owned)[static_cast<size_t>(i)];
+    if (!(id >= 0 && id < static_cast<double>(x.dims[0]))) continue;
+    const int64_t from = OffsetOf(i, rows.dims.data(), rows.strides.data(), static_cast<int>(lead));
+    CopyInto(part.Moved(from), result.owned->data() + static_cast<int64_t>(id) * part.Count(),
+             strides, threads);
+  }
+  return result;
+}
+
 }  // namespace sinter::reference

@@ -1,4 +1,4 @@
-// Elementwise ops, copies, gathers and iota over strided views.
+// Elementwise ops, copies, gathers, scatters and iota over strided views.
 #ifndef SINTER_SRC_REFERENCE_ELEMENTWISE_H_
 #define SINTER_SRC_REFERENCE_ELEMENTWISE_H_
 
@@ -26,6 +26,9 @@ Tensor Iota(const std::vector<int64_t>& dims, int axis, const std::vector<int64_
 
 // Rows of x by ids (axis 0), or elements of its last axis. An id outside of it gives zeros.
 Tensor Gather(const View& x, const View& ids, int axis, int threads);
+
+// x with rows written where ids say, one after the other. An id outside of it writes nothing.
+Tensor Scatter(const View& x, const View& ids, const View& rows, int threads);
 
 }  // namespace sinter::reference
 

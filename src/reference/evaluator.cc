@@ -105,6 +105,8 @@ class Evaluator {
         return Concat(op);
       case OpKind::kGather:
         return Gather(In(op, 0).view, In(op, 1).view, op.axis, pass_.threads);
+      case OpKind::kScatter:
+        return Scatter(In(op, 0).view, In(op, 1).view, In(op, 2).view, pass_.threads);
       default:
         return Map(op);
     }

@@ -36,6 +36,9 @@ bool Mixes(const Chain& chain, const Op& op) {
       return CountM(in) == 1 && ElementsBehindM(in) != ElementsBehindM(op.type.dims);
     case OpKind::kGather:
       return op.axis == 0 && in[0].symbolic;
+    case OpKind::kScatter:  // any row may be written
+      return std::any_of(op.operands.begin(), op.operands.end(),
+                         [&](ValueId operand) { return CountM(chain.op(operand).type.dims) > 0; });
     default:
       return false;
   }

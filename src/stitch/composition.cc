@@ -45,7 +45,7 @@ void MarkLoop(const Chain& body, const StitchProgram& program, const StitchSched
               const StitchLoop& loop, std::vector<Composition>& list) {
   std::set<ValueId> seen;
   for (const StitchRoot& root : loop.roots) {
-    const bool stored = root.kind == StitchRoot::kStore;
+    const bool stored = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kScatter;
     if (LoopSplit(schedule, loop) > 1) {
       MarkShared(body, program, WalkedValue(body, root), list, seen);
     }

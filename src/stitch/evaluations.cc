@@ -29,8 +29,14 @@ class Counter {
         PositionOfRoot(body_, program_, root, units_ ? unit_ : -1, element_, space_);
     if (!at.ok()) return;
     handing_ = root.kind == StitchRoot::kHand ? root.value : -1;
-    if (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand)
-      return Visit(root.value, *at);
+    if (root.kind == StitchRoot::kScatter) {
+      Visit(body_.op(root.value).operands[1],
+            PullPosition(body_, body_.op(root.value), 1, *at, space_));
+    }
+    if (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand ||
+        root.kind == StitchRoot::kScatter) {
+      return Visit(WalkedValue(body_, root), *at);
+    }
     result_.times[static_cast<size_t>(root.value)] += 1;
     Visit(body_.op(root.mean >= 0 ? root.mean : root.value).operands[0], *at);
   }

@@ -59,6 +59,7 @@ bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id) {
   const ReduceUse use = program.uses[static_cast<size_t>(id)];
   if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return false;
   if (op.kind == OpKind::kScalar || op.kind == OpKind::kIota) return false;
+  if (op.kind == OpKind::kScatter) return false;
   return program.owner >= 0 && CutUnits(program, op.type.dims).ok();
 }
 

@@ -37,8 +37,7 @@ class Reader {
 
   // Follows each root once, because every store asks for every root. Valid while the reader lives.
   absl::StatusOr<const Reads*> ReadsOf(const StitchRoot& root, bool flat) {
-    const auto [known, fresh] =
-        known_.try_emplace({flat, WalkedValue(body_, root) == root.value, root.value});
+    const auto [known, fresh] = known_.try_emplace({flat, root.kind, root.value});
     if (!fresh) return &known->second;
     SINTER_ASSIGN_OR_RETURN(const Position at, At(root, flat));
     reads_.clear();
@@ -46,6 +45,11 @@ class Reader {
     const int64_t elements = ElementsInUnit(program_, DimsOfRoot(body_, root)) * root.spread;
     loop_ = {flat ? -1 : unit_, element_, elements};
     Visit(WalkedValue(body_, root), at);
+    const Op& op = body_.op(root.value);
+    if (op.kind == OpKind::kScatter) {  // any ids
+      const ValueId ids = op.operands[1];
+      Visit(ids, PositionIn(body_.op(ids).type.dims, space_.AddLoop("k", 0, 3), space_));
+    }
     known->second = std::move(reads_);
     return &known->second;
   }
@@ -94,7 +98,7 @@ class Reader {
   const IndexVar unit_, element_;
   RootLoop loop_;
   Reads reads_;
-  std::map<std::tuple<bool, bool, ValueId>, Reads> known_;  // by flat, whether walked, value
+  std::map<std::tuple<bool, StitchRoot::Kind, ValueId>, Reads> known_;  // by flat, kind, value
   std::set<std::pair<ValueId, Position>> seen_;
 };
 
@@ -109,7 +113,7 @@ class Settler {
         const std::vector<StitchLoop> loops = Loops(phase, flat);
         for (const StitchLoop& loop : loops) {
           for (const StitchRoot& root : loop.roots) {
-            if (SharedInput(root) < 0) continue;
+            if (SharedInput(root) < 0 || loop.apart >= 0) continue;
             SINTER_RETURN_IF_ERROR(Settle(phase, flat, loop, root));
           }
         }
@@ -125,7 +129,7 @@ class Settler {
   }
 
   ValueId SharedInput(const StitchRoot& root) const {
-    if (root.kind != StitchRoot::kStore) return -1;
+    if (root.kind != StitchRoot::kStore && root.kind != StitchRoot::kScatter) return -1;
     const int32_t alias = body_.outputs()[static_cast<size_t>(root.output)].alias_input;
     return alias < 0 ? -1 : body_.input(alias);
   }
@@ -136,13 +140,20 @@ class Settler {
                      root.output, " shares the buffer of an input that is read after it"));
   }
 
+  // Whether `root` stores what scatter `store` leaves: no element of both is stored.
+  static bool IsLeftBy(const StitchRoot& store, const StitchRoot& root) {
+    return store.kind == StitchRoot::kScatter && root.kind == StitchRoot::kStore &&
+           root.output == store.output;
+  }
+
   // Whether `reader` reads `input`; refuses a read at another element than `stored`.
   absl::StatusOr<bool> ReadsThere(const StitchRoot& store, const Index& stored,
                                   const StitchRoot& reader, bool flat) {
     SINTER_ASSIGN_OR_RETURN(const Reads* reads, reader_.ReadsOf(reader, flat));
     const auto found = reads->find(SharedInput(store));
     if (found == reads->end()) return false;
-    if (found->second == std::set<Index>{stored}) return true;
+    const bool scatters = store.kind == StitchRoot::kScatter;
+    if (!scatters && found->second == std::set<Index>{stored}) return true;
     return Refuse(store);
   }
 
@@ -152,9 +163,11 @@ class Settler {
     for (size_t p = phase; p < program_.phases.size(); ++p) {
       for (const bool other_flat : {false, true}) {
         for (const StitchLoop& other : Loops(p, other_flat)) {
+          if (other.apart >= 0) continue;
           const bool same_threads =
               p == phase && other_flat == flat && other.elements == loop.elements;
           for (const StitchRoot& root : other.roots) {
+            if (IsLeftBy(store, root)) continue;
             SINTER_ASSIGN_OR_RETURN(const bool reads, ReadsThere(store, stored, root, other_flat));
             if (reads && !same_threads) return Refuse(store);
             if (reads) level = std::max(level, other.level);
@@ -227,6 +240,19 @@ class Settler {
 };
 
 }  // namespace
+
+bool WritesInPlace(const Chain& chain, const ChainOutput& output) {
+  const Op& op = chain.op(output.value);
+  return op.kind == OpKind::kScatter && output.alias_input >= 0 &&
+         chain.input(output.alias_input) == op.operands[0];
+}
+
+bool WritesInPlace(const Chain& chain, ValueId value) {
+  return chain.op(value).kind == OpKind::kScatter &&
+         std::any_of(chain.outputs().begin(), chain.outputs().end(), [&](const ChainOutput& out) {
+           return out.value == value && WritesInPlace(chain, out);
+         });
+}
 
 absl::Status SettleInPlace(const Chain& body, StitchProgram& program) {
   const auto shares = [](const ChainOutput& output) { return output.alias_input >= 0; };

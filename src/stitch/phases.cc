@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/stitch/hand_over.h"
+#include "src/stitch/in_place.h"
 #include "src/stitch/moments.h"
 #include "src/stitch/needs.h"
 
@@ -81,11 +82,10 @@ class Builder {
       if (use == ReduceUse::kColumn) column_phases_[root.value] = placed.phase;
     }
     for (int i = 0; i < body_.num_outputs(); ++i) {
-      const StitchRoot root{StitchRoot::kStore, body_.outputs()[static_cast<size_t>(i)].value, i};
-      const bool cut = program_.owner >= 0 && CutUnits(program_, DimsOfRoot(body_, root)).ok();
-      absl::StatusOr<Needs> needs = NeedsOf(root, cut);
-      SINTER_RETURN_IF_ERROR(needs.status());
-      stores_.push_back({root, cut, Place(*std::move(needs))});
+      const ValueId value = body_.outputs()[static_cast<size_t>(i)].value;
+      SINTER_RETURN_IF_ERROR(AddStore({StitchRoot::kStore, value, i}));
+      if (body_.op(value).kind != OpKind::kScatter) continue;
+      SINTER_RETURN_IF_ERROR(AddStore({StitchRoot::kScatter, value, i}));
     }
     const std::set<ValueId> taken = Taken();
     for (Store& store : stores_) {
@@ -93,6 +93,22 @@ class Builder {
       SINTER_RETURN_IF_ERROR(SpreadOverSegments(&store));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status AddStore(const StitchRoot& root) {
+    const bool cut = program_.owner >= 0 && ApartOf(root) < 0 &&
+                     CutUnits(program_, DimsOfRoot(body_, root)).ok();
+    absl::StatusOr<Needs> needs = NeedsOf(root, cut);
+    SINTER_RETURN_IF_ERROR(needs.status());
+    stores_.push_back({root, cut, Place(*std::move(needs))});
+    return absl::OkStatus();
+  }
+
+  // The output that a store of what a scatter leaves waits for to have a buffer of its own; -1.
+  int ApartOf(const StitchRoot& root) const {
+    if (root.kind != StitchRoot::kStore) return -1;
+    const ChainOutput& output = body_.outputs()[static_cast<size_t>(root.output)];
+    return WritesInPlace(body_, output) ? root.output : -1;
   }
 
   // The sub-roots that a root reads.
@@ -109,6 +125,7 @@ class Builder {
   // A result of one element a segment is stored by the lanes that have joined the segment for
   // another root, instead of by others that join it again.
   absl::Status SpreadOverSegments(Store* store) {
+    if (body_.op(store->root.value).kind == OpKind::kScatter) return absl::OkStatus();
     const Op& segment = body_.op(store->placed.needs.made_again);
     if (ElementsInUnit(program_, segment.type.dims) != LoopOf(store->root, true).elements) {
       return absl::OkStatus();
@@ -203,7 +220,7 @@ class Builder {
     std::vector<StitchLoop>& loops = cut ? to.loops : to.flat;
     for (StitchLoop& other : loops) {
       if (other.level != loop.level || other.elements != loop.elements ||
-          other.symbolic != loop.symbolic) {
+          other.symbolic != loop.symbolic || other.apart != loop.apart) {
         continue;
       }
       other.roots.push_back(root);
@@ -215,6 +232,7 @@ class Builder {
 
   StitchLoop LoopOf(const StitchRoot& root, bool cut) const {
     StitchLoop loop;
+    loop.apart = ApartOf(root);
     for (const Dim& dim : DimsOfRoot(body_, root)) {
       loop.symbolic |= dim.symbolic;
       if (!dim.symbolic) loop.elements *= dim.value;

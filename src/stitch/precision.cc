@@ -277,6 +277,7 @@ class Demands {
       case OpKind::kSlice:
       case OpKind::kConcat:
       case OpKind::kGather:
+      case OpKind::kScatter:
         return demand;
       case OpKind::kReduce:
         return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin ? demand : finer;

@@ -1,6 +1,7 @@
 #include "src/stitch/program.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -45,6 +46,52 @@ absl::Status CheckOps(const Chain& body) {
   return absl::OkStatus();
 }
 
+// Of the ops that give a scatter's ids, which each row computes again for all rows behind it.
+constexpr int kMostOpsOfIds = 8;
+
+absl::Status CheckIds(const Chain& body, ValueId scatter) {
+  std::set<ValueId> seen;
+  std::vector<ValueId> open = {body.op(scatter).operands[1]};
+  int ops = 0;
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!seen.insert(id).second) continue;
+    const Op& op = body.op(id);
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
+      return RefuseOp(scatter, body.op(scatter),
+                      "its ids are reduced in the kernel that writes it");
+    }
+    const bool free = IsView(op) || op.operands.empty() || op.kind == OpKind::kCast;
+    if (!free && ++ops > kMostOpsOfIds) {
+      return RefuseOp(scatter, body.op(scatter),
+                      absl::StrCat("its ids take more than ", kMostOpsOfIds,
+                                   " ops, which each row would compute for others"));
+    }
+    open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return absl::OkStatus();
+}
+
+// A scatter is written where ids say: who reads it needs it in memory.
+absl::Status CheckScatters(const Chain& body) {
+  std::set<ValueId> stored;
+  for (const ChainOutput& output : body.outputs()) stored.insert(output.value);
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.op(static_cast<ValueId>(id));
+    for (const ValueId operand : op.operands) {
+      if (body.op(operand).kind != OpKind::kScatter) continue;
+      return RefuseOp(operand, body.op(operand), "is read in the kernel that writes it");
+    }
+    if (op.kind != OpKind::kScatter) continue;
+    if (stored.count(static_cast<ValueId>(id)) == 0) {
+      return RefuseOp(static_cast<ValueId>(id), op, "is no output of the kernel that writes it");
+    }
+    SINTER_RETURN_IF_ERROR(CheckIds(body, static_cast<ValueId>(id)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
                        StitchProgram& program) {
   for (const ValueId id : handed) {
@@ -64,8 +111,10 @@ absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
 }  // namespace
 
 ValueId WalkedValue(const Chain& body, const StitchRoot& root) {
+  const Op& op = body.op(root.value);
+  if (root.kind == StitchRoot::kScatter) return op.operands[2];
   const bool itself = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand;
-  return itself ? root.value : body.op(root.value).operands[0];
+  return itself && op.kind != OpKind::kScatter ? root.value : op.operands[0];
 }
 
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root) {
@@ -87,6 +136,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   Step(PaceOf(budget), static_cast<int64_t>(body.ops().size()));
   SINTER_RETURN_IF_ERROR(CheckBodyOps(body));
   SINTER_RETURN_IF_ERROR(CheckOps(body));
+  SINTER_RETURN_IF_ERROR(CheckScatters(body));
   StitchProgram program;
   SINTER_RETURN_IF_ERROR(SetOwner(body, owner, program));
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));

@@ -24,9 +24,11 @@ namespace sinter {
 struct StitchBudget;  // body_work.h
 
 struct StitchRoot {
-  enum Kind : uint8_t { kStore, kRow, kColumn, kSegment, kHand } kind = kStore;
+  // A scatter is stored by two roots: kScatter walks the rows that it writes, kStore those that it
+  // leaves.
+  enum Kind : uint8_t { kStore, kRow, kColumn, kSegment, kHand, kScatter } kind = kStore;
   ValueId value = -1;  // the stored or handed-over value, or the reduction
-  int output = -1;     // kStore: index of the body's output
+  int output = -1;     // kStore, kScatter: index of the body's output
   ValueId mean = -1;   // kColumn: the mean computed along with a second moment (moments.h)
   int64_t spread = 1;  // kStore: elements of the loop for each element stored, those of a segment
   std::vector<ValueId> reads = {};  // rows, segments and handed-over values of its unit, ascending
@@ -39,6 +41,7 @@ struct StitchLoop {
   bool symbolic = false;  // without units: times M
   bool segments = false;  // in a phase where lanes hold segment results (segment.h)
   bool serial = false;    // lanes may share a thread's serial reductions (serial.h)
+  int apart = -1;         // runs only where this output is not stored over its input; -1: always
   std::vector<StitchRoot> roots;
 };
 
@@ -67,7 +70,8 @@ struct StitchProgram {
   int64_t visits = 0;               // of the walk that made the program (body_work.h)
 };
 
-// The value that a root's loop walks: the stored or handed-over value, or a reduction's operand.
+// The value that a root's loop walks: the stored or handed-over value, or a reduction's operand; of
+// a scatter the rows that it writes, or what it writes over.
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
 // Where a root stands at `element` of `unit`; `unit` below 0: in a flat loop. The error says why

@@ -88,16 +88,17 @@ Position PullReshape(const std::vector<Dim>& to, const std::vector<Dim>& from, c
   return result;
 }
 
-// Ids have the leading axes of what is gathered.
+// Ids have the leading axes of what is gathered, and of the rows that are scattered.
 Position PullIds(const TensorType& ids, const Position& at) {
   return Position(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(ids.dims.size()));
 }
 
 }  // namespace
 
-IndexVar ReadOfGather(const Chain& body, const Op& gather, const Position& at, IndexSpace& space) {
-  const Dim extent = body.op(gather.operands[0]).type.dims[static_cast<size_t>(gather.axis)];
-  const ValueId ids = gather.operands[1];
+IndexVar ReadOfIds(const Chain& body, const Op& op, const Position& at, IndexSpace& space) {
+  const auto axis = static_cast<size_t>(std::max(op.axis, 0));
+  const Dim extent = body.op(op.operands[0]).type.dims[axis];
+  const ValueId ids = op.operands[1];
   return space.Read(ids, PullIds(body.op(ids).type, at), extent.symbolic ? 0 : extent.value);
 }
 
@@ -133,10 +134,12 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
       if (number == 1) return PullIds(operand, at);
       const size_t behind = operand.dims.size() - static_cast<size_t>(op.axis) - 1;
       Position from(at.begin(), at.begin() + op.axis);
-      from.push_back(Index::Of(ReadOfGather(body, op, at, space)));
+      from.push_back(Index::Of(ReadOfIds(body, op, at, space)));
       from.insert(from.end(), at.end() - static_cast<std::ptrdiff_t>(behind), at.end());
       return from;
     }
+    case OpKind::kScatter:
+      return number == 1 ? PullIds(operand, at) : at;
     default:  // element-wise; an operand of rank 0 spreads
       return operand.dims.empty() ? Position() : at;
   }

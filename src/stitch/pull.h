@@ -15,11 +15,13 @@ using Position = std::vector<Index>;  // one index per axis of a value
 // The element of operand `number` that element `at` of `op` is computed from. For all kinds but
 // input, scalar, iota, reduce and matmul. For a concat: the element of that operand if `at` lies in
 // it. For what a gather takes: the element that its id names, or the first one where it names none.
+// For a scatter `at` is an element of its rows, for operand 0 of what it writes over.
 Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
                       IndexSpace& space);
 
-// The position along the gathered axis that a gather's id names at element `at` of its result.
-IndexVar ReadOfGather(const Chain& body, const Op& gather, const Position& at, IndexSpace& space);
+// The position that an id names, at element `at` of a gather's result or of a scatter's rows, along
+// the axis that is taken or written.
+IndexVar ReadOfIds(const Chain& body, const Op& op, const Position& at, IndexSpace& space);
 
 // For a reduction: the operand's element at loop `k`, which counts through the reduced axes, the
 // last one fastest.

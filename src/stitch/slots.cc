@@ -43,7 +43,8 @@ class Dominance {
     for (const StitchLoop& loop : phase.loops) {
       for (const StitchRoot& root : loop.roots) {
         roots.push_back(&root);
-        const bool leaves = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kColumn;
+        const bool leaves = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kColumn ||
+                            root.kind == StitchRoot::kScatter;
         if (!leaves) nodes_[root.value] = static_cast<int>(roots.size());
       }
     }

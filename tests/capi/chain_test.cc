@@ -78,6 +78,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
        }},
       {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
       {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
+      {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, a, o, e); }},
       {"reduce",
        [&](auto o, auto e) {
          return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
@@ -338,6 +339,10 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_gather(c, a, 99, 0, &out, e); }},
       {"op 3 (gather): dtype of ids is bf16, must be s32 or s64: cast it to s32",
        [&](auto e) { return sinter_chain_add_gather(c, w, a, 0, &out, e); }},
+      {"op 3 (scatter): rows is value 99",
+       [&](auto e) { return sinter_chain_add_scatter(c, a, a, 99, &out, e); }},
+      {"op 3 (scatter): dtype of ids is bf16, must be s32 or s64: cast it to s32",
+       [&](auto e) { return sinter_chain_add_scatter(c, w, a, a, &out, e); }},
       {"op 3 (concat): operands[1] is value 99",
        [&](auto e) { return sinter_chain_add_concat(c, 2, dangling, 0, &out, e); }},
       {"op 3 (concat): operands has 65 entries, at most 64",

@@ -30,6 +30,7 @@
 #include "tests/support/forced_hands.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing::stitch {
@@ -644,6 +645,77 @@ TEST_F(Stitch, GathersGiveZerosOutside) {
               << i << " " << j << " of " << m;
         }
       }
+    }
+  }
+}
+
+// Rows written by ids, in place and not: caches of every type, ids of both types, many of them
+// equal, computed, behind views.
+TEST_F(Stitch, Scatters) {
+  std::vector<GraphCase> cases;
+  for (testing::ScatterGraph& graph : testing::ScatterGraphs()) {
+    const bool rows = graph.chain.UsesM();
+    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 300} : std::vector<int64_t>{1}) {
+      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
+    }
+  }
+  const Chain caches = testing::CachesWrite(0, 16384, 8, 128);
+  const Chain narrow = testing::CacheWrite(0, 100, 3, DType::kF32, DType::kS64, true);
+  for (const int64_t m : {1, 128, 8192}) {
+    cases.push_back({absl::StrCat("of a layer ", m), "", caches, m});
+    cases.push_back({absl::StrCat("narrow ", m), "", narrow, m});
+  }
+  CheckBoth(cases);
+}
+
+// Of equal ids the last one wins, whatever the number of rows; ids far outside of a cache that ends
+// where its buffer does write nothing. In place the other rows are not touched, else copied.
+TEST_F(Stitch, ScattersWriteTheLastOfEqualIdsAndNothingOutside) {
+  constexpr int64_t kSlots = 5, kColumns = 24;
+  const std::vector<int64_t> some = {4, -1, int64_t{1} << 40, 0, 5, 4, -(int64_t{1} << 62), 3, 0};
+  std::vector<int64_t> ids;
+  for (int i = 0; i < 40; ++i) ids.insert(ids.end(), some.begin(), some.end());
+  const auto most = static_cast<int64_t>(ids.size());
+  const Chain chain =
+      testing::CacheWrite(0, kSlots, kColumns, DType::kF32, DType::kS64, /*in_place=*/true);
+  const auto plan = engine()->Prepare(chain, most, {});
+  ASSERT_OK(plan);
+  DeviceArena arena(ports().measurer.get());
+  constexpr uint64_t kBytes = kSlots * kColumns * sizeof(float);
+  const auto cache = arena.Allocate(kBytes), out = arena.Allocate(kBytes);
+  const auto places = arena.Allocate(ids.size() * sizeof(int64_t));
+  const auto rows = arena.Allocate(ids.size() * kColumns * sizeof(float));
+  const auto workspace = arena.Allocate(std::max<uint64_t>((*plan)->WorkspaceBytes(), 16));
+  ASSERT_OK(cache);
+  ASSERT_OK(out);
+  ASSERT_OK(places);
+  ASSERT_OK(rows);
+  ASSERT_OK(workspace);
+  std::vector<float> before(kSlots * kColumns), given(ids.size() * kColumns);
+  for (size_t i = 0; i < before.size(); ++i) before[i] = -static_cast<float>(i + 1);
+  for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<float>(i + 1);
+  ASSERT_OK(ports().measurer->Upload(*places, ids.data(), ids.size() * sizeof(int64_t)));
+  ASSERT_OK(ports().measurer->Upload(*rows, given.data(), given.size() * sizeof(float)));
+  for (const bool in_place : {true, false}) {
+    for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{6}, int64_t{37}, most}) {
+      ASSERT_OK(ports().measurer->Upload(*cache, before.data(), kBytes));
+      ASSERT_OK(ports().measurer->Fill(*out, 0x7b));
+      const DeviceBuffer& to = in_place ? *cache : *out;
+      const auto binding =
+          (*plan)->Bind({cache->ptr, places->ptr, rows->ptr, to.ptr}, workspace->ptr, false);
+      ASSERT_OK(binding);
+      ASSERT_OK(ports().measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
+        SINTER_RETURN_IF_ERROR((*plan)->InitWorkspace(workspace->ptr, workspace->bytes, stream));
+        return (*plan)->Launch(**binding, stream, m, false);
+      }));
+      std::vector<float> expected = before, got(before.size());
+      for (int64_t i = 0; i < m; ++i) {
+        const int64_t id = ids[static_cast<size_t>(i)];
+        if (id < 0 || id >= kSlots) continue;
+        std::copy_n(given.begin() + i * kColumns, kColumns, expected.begin() + id * kColumns);
+      }
+      ASSERT_OK(ports().measurer->Download(got.data(), to, kBytes));
+      EXPECT_EQ(got, expected) << m << (in_place ? " in place" : "");
     }
   }
 }

@@ -21,7 +21,8 @@ class GraphMaker : public StitchGraphMaker {
   GraphMaker(uint64_t seed, const RandomGraphOptions& options)
       : StitchGraphMaker(seed, options.max_elements),
         most_steps_(options.most_steps),
-        gathers_(seed % 4 == 1) {}
+        gathers_(seed % 4 == 1),
+        scatters_(seed % 8 == 3) {}
 
   Chain Make() {
     rows_ = Chance(50);
@@ -29,6 +30,7 @@ class GraphMaker : public StitchGraphMaker {
     const int64_t steps = random_.In(1, most_steps_);
     for (int64_t i = 0; i < steps && Ops() < kMaxOps - kReserve; ++i) AnyStep();
     if (gathers_) GatherStep();
+    if (scatters_) ScatterStep();
     Finish();
     return *builder_.Finish();
   }
@@ -246,6 +248,22 @@ class GraphMaker : public StitchGraphMaker {
          a.rounded, 0});
   }
 
+  // Rows by ids, some of which name nothing: a value over an input or a value, or an input over
+  // one.
+  void ScatterStep() {
+    const Item a = Take();
+    const Extents extents = ExtentsOf(a.id);
+    if (extents.empty()) return Put(a);
+    Extents other = extents;
+    other[0] = random_.In(1, 40);
+    const DType dtype = builder_.TypeOf(a.id).dtype;
+    const bool over = Chance(50);
+    const ValueId x = over ? a.id : RawInput(dtype, other);
+    const ValueId rows = over ? RawInput(dtype, other) : a.id;
+    const ValueId ids = Ids({over ? other[0] : extents[0]});
+    Put({Add(builder_.Scatter(x, ids, rows)), std::max(a.bound, 1.0), a.rounded, 0});
+  }
+
   ValueId Ids(const Extents& extents) {
     switch (random_.In(0, 2)) {
       case 0:
@@ -460,8 +478,9 @@ class GraphMaker : public StitchGraphMaker {
   }
 
   const int most_steps_;
-  const bool gathers_;  // every fourth graph takes by ids; the others are what they always were
-  bool rows_ = false;   // the graph has M
+  const bool gathers_;   // every fourth graph takes by ids; the others are what they always were
+  const bool scatters_;  // and every eighth writes by ids
+  bool rows_ = false;    // the graph has M
 };
 
 }  // namespace

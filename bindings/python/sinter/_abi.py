@@ -502,6 +502,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_chain_add_concat": (c_int32, (c_void_p, c_uint32, POINTER(c_int32), c_int32, POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_gather": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_scatter": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_reduce": (c_int32, (c_void_p, c_int32, c_int32, c_uint32, POINTER(c_int32),
         POINTER(ReduceOptions), POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_activation": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),

@@ -164,6 +164,13 @@ class Value:
         """Elements of the last axis: result[.., t] = self[.., ids[.., t]]; ids has the other extents of self."""
         return self.gather(ids, -1)
 
+    def scatter(self, ids: "Value", rows: "Value") -> "Value":
+        """``self`` with ``self[ids] = rows``, ids of s32 or s64: a cache write. Of equal ids the last one wins.
+
+        An id that is negative or not below the extent writes nothing.
+        """
+        return self.builder._add("scatter", self._number(), self.builder._own(ids), self.builder._own(rows))
+
     def __getitem__(self, index: Any) -> "Value":
         """Slices with constant bounds and positive steps, one an axis; ``...`` stands for whole axes."""
         return self.builder._slice(self, index if isinstance(index, tuple) else (index,))

@@ -6,7 +6,8 @@ from ._argument import integer
 from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
-    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "gather", "softplus", "swiglu", "rope", "gru_cell"]
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "gather", "scatter", "softplus", "swiglu", "rope",
+    "gru_cell"]
 
 
 def exp(x: Value) -> Value:
@@ -113,6 +114,17 @@ def gather(x: Value, ids: Value, axis: int) -> Value:
     elements are taken."""
     b = builder_of(x)
     return b._add("gather", b._own(x), b._own(ids), integer(axis, "axis", -(2**31), 2**31 - 1))
+
+
+def scatter(x: Value, ids: Value, rows: Value) -> Value:
+    """x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..], and x elsewhere;
+    index_copy. rows has ids' extents and those of x behind its rows, and x's dtype, which is any but s64; ids are s32
+    or s64, an input or computed. Of equal ids the last one in row-major order wins. An id that is negative or not below
+    the extent writes nothing. Where an output of the result may share x's buffer (sinter_output_options.alias) and does
+    at launch, only what is written is touched; else the rest is copied. An extent of ids may be SINTER_DIM_M, and x's
+    rows may."""
+    b = builder_of(x)
+    return b._add("scatter", b._own(x), b._own(ids), b._own(rows))
 
 
 def softplus(x: Value) -> Value:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/stitch/body_work.h"
+#include "src/stitch/in_place.h"
 
 namespace sinter {
 namespace {
@@ -15,6 +16,17 @@ constexpr int64_t kMostBranchesJoined = kMostBranches / 4;
 constexpr int64_t kMostBranchesOfASide = 2;
 
 }  // namespace
+
+// Whether `reader` is a scatter that computes `operand` again for each row, its ids, or whose
+// buffer is among what it would be computed from.
+bool Contraction::IsKeptFrom(ValueId reader, ValueId operand, const VertexReads& reads) const {
+  const Op& op = chain_.op(reader);
+  if (op.kind != OpKind::kScatter) return false;
+  if (op.operands[1] == operand) return true;
+  return WritesInPlace(chain_, reader) &&
+         std::any_of(reads.sources.begin(), reads.sources.end(),
+                     [&](const SourceRead& read) { return read.source == op.operands[0]; });
+}
 
 bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
   const OpClass op_class = ClassOf(chain_, value);
@@ -29,6 +41,7 @@ bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
   do {
     const std::vector<ValueId>& users = roles_.users[static_cast<size_t>(reader)];
     if (users.size() != 1) return false;
+    if (IsKeptFrom(users[0], reader, reads)) return false;
     reader = users[0];
     const bool side = chain_.op(reader).kind == OpKind::kConcat;
     if (branches > (side ? kMostBranchesOfASide : kMostBranchesJoined)) return false;

@@ -22,6 +22,7 @@ class Contraction {
   bool Joins(ValueId value, const VertexReads& reads) const;
 
  private:
+  bool IsKeptFrom(ValueId reader, ValueId operand, const VertexReads& reads) const;
   // Bytes moved to hand the operands to another kernel; inputs are in memory already.
   int64_t HandOverOf(const VertexReads& reads) const;
 

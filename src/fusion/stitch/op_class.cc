@@ -66,6 +66,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kSelect:
     case OpKind::kConcat:
     case OpKind::kGather:
+    case OpKind::kScatter:
       return OpClass::kLight;
   }
   return OpClass::kProduct;
@@ -98,6 +99,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
              : op.axis > 0
                  ? Prefix(dims, m, [&](size_t i) { return static_cast<int32_t>(i) == op.axis; })
                  : 1;
+    case OpKind::kScatter:  // parts are those of its rows
+      return slot == 0 ? 1 : ElementsOf(from, m);
     case OpKind::kConv2d:  // each image is a part
       return slot == 0 ? std::max<int64_t>(dims[0].At(m), 1) : 1;
     default:  // elementwise, reshape; a reduction has its operand's parts

@@ -123,6 +123,9 @@ class StitchGraphMaker {
   void Describe(ValueId value, StitchVertex* vertex) const {
     const Op& op = chain_.op(value);
     vertex->iteration = ElementsOf(op, graph_.bucket_);
+    if (op.kind == OpKind::kScatter) {
+      vertex->iteration = ElementsOf(chain_.op(op.operands[2]), graph_.bucket_);
+    }
     vertex->result_units = vertex->iteration;
     if (op.kind != OpKind::kReduce) return;
     vertex->iteration = ElementsOf(chain_.op(op.operands[0]), graph_.bucket_);

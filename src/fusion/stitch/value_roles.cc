@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/stitch/body_work.h"
+#include "src/stitch/in_place.h"
 
 namespace sinter {
 namespace {
@@ -61,6 +62,21 @@ void FindUsers(const Chain& chain, ValueRoles* roles) {
   }
 }
 
+// Values that a scatter in place writes, or that are its ids: computed by it, they might read what
+// it writes over.
+std::vector<bool> WrittenInPlace(const Chain& chain) {
+  std::vector<bool> written(chain.ops().size());
+  for (const ChainOutput& output : chain.outputs()) {
+    if (!WritesInPlace(chain, output)) continue;
+    for (size_t i = 1; i < chain.op(output.value).operands.size(); ++i) {
+      ValueId value = chain.op(output.value).operands[i];
+      while (IsView(chain.op(value))) value = chain.op(value).operands[0];
+      written[static_cast<size_t>(value)] = ClassOf(chain, value) == OpClass::kLight;
+    }
+  }
+  return written;
+}
+
 }  // namespace
 
 ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs) {
@@ -79,6 +95,7 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
     roles.stored_dtype[value] = chain.op(out.value).type.dtype;
   }
   FindUsers(chain, &roles);
+  const std::vector<bool> written = WrittenInPlace(chain);
   std::vector<Cone> cones;
   for (size_t i = 0; i < count; ++i) {
     const auto value = static_cast<ValueId>(i);
@@ -89,7 +106,9 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
       continue;
     }
     // A reader would write the sides of a concatenation wherever it reads them.
-    roles.inlined[i] = IsInlined(ClassOf(chain, value), cones.back()) &&
+    const bool scatter = chain.op(value).kind == OpKind::kScatter;
+    roles.stored[i] = roles.stored[i] || scatter;
+    roles.inlined[i] = !scatter && !written[i] && IsInlined(ClassOf(chain, value), cones.back()) &&
                        BranchesOf(chain.op(value)) <= kMostBranchesInlined;
     roles.vertex[i] = !roles.inlined[i] || roles.stored[i];
   }

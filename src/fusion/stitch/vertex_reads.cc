@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "src/fusion/stitch/op_class.h"
+#include "src/stitch/in_place.h"
 
 namespace sinter {
 namespace {
@@ -18,14 +19,19 @@ struct Need {
 // Visits users before operands: a value is complete when it is removed.
 using Needs = std::map<ValueId, Need, std::greater<ValueId>>;
 
-void AskOperands(const Chain& chain, const Op& op, const Need& need, int64_t bucket, Needs* needs) {
+void AskOperands(const Chain& chain, ValueId value, const Need& need, int64_t bucket,
+                 Needs* needs) {
+  const Op& op = chain.op(value);
+  const bool in_place = WritesInPlace(chain, value);
   for (size_t slot = 0; slot < op.operands.size(); ++slot) {
     const Op& operand = chain.op(op.operands[slot]);
     const int64_t all = ElementsOf(operand, bucket);
     const bool takes_all = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul ||
-                           op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kConv2d;
+                           op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kConv2d ||
+                           op.kind == OpKind::kScatter;
     Need& below = (*needs)[op.operands[slot]];
-    below.elements = std::min(all, below.elements + (takes_all ? all : need.elements));
+    const int64_t read = in_place && slot == 0 ? 0 : takes_all ? all : need.elements;
+    below.elements = std::min(all, below.elements + read);
     below.units = std::gcd(below.units, std::gcd(need.units, LocalUnits(chain, op, slot, bucket)));
   }
 }
@@ -52,7 +58,7 @@ VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
       continue;
     }
     if (value != root && listed[static_cast<size_t>(value)]) result.along.push_back(value);
-    AskOperands(chain, op, need, bucket, &needs);
+    AskOperands(chain, value, need, bucket, &needs);
   }
   return result;
 }

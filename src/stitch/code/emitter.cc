@@ -309,7 +309,7 @@ absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) 
   const std::string count = extent.symbolic ? "m" : absl::StrCat(extent.value);
   SINTER_ASSIGN_OR_RETURN(const Emitted ids,
                           Pull(op.operands[1], PullPosition(body_, op, 1, at, space())));
-  const IndexVar read = ReadOfGather(body_, op, at, space());
+  const IndexVar read = ReadOfIds(body_, op, at, space());
   const Emitted place =
       Declare("long long", absl::StrCat("place_of(", ids.Each(), ", ", count, ")"), ids.vector,
               ids.depth, ids.of_unit);

@@ -85,6 +85,7 @@ class StitchEmitter : public ScopedText {
 
   // Address of element `at` of a handed-over value. Precondition: the element is of this unit.
   absl::StatusOr<Index> HandedAddress(ValueId id, const Position& at, const HandedResult& result);
+  bool MovesWithUnit(const Index& index);
   // Address of element `at` of a tensor with `strides`.
   Index Address(const Position& at, const std::vector<Stride>& strides);
 
@@ -92,7 +93,6 @@ class StitchEmitter : public ScopedText {
   Position Canonical(const Position& at);
   absl::StatusOr<Emitted> Compute(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Load(ValueId id, const Position& at);
-  bool MovesWithUnit(const Index& index);
   // That of `id`, unless a part of it was handed over and is read instead.
   Compound Compounded(ValueId id) const;
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);

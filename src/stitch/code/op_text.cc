@@ -56,6 +56,11 @@ bool Gathers(const Chain& body) {
                      [](const Op& op) { return op.kind == OpKind::kGather; });
 }
 
+bool Scatters(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(),
+                     [](const Op& op) { return op.kind == OpKind::kScatter; });
+}
+
 const char* WordName(DType dtype) { return TextOf(dtype).word; }
 const char* StoredName(DType dtype) { return TextOf(dtype).stored; }
 const char* ElementTypeName(DType dtype) { return TextOf(dtype).element; }

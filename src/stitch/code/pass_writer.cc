@@ -8,6 +8,7 @@
 #include "src/stitch/code/column_text.h"
 #include "src/stitch/code/index_text.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/scatter_text.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/sizes.h"
 
@@ -135,6 +136,7 @@ absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, I
 absl::Status PassWriter::WriteRoot(const StitchRoot& root, const Position& at) {
   switch (root.kind) {
     case StitchRoot::kStore:
+    case StitchRoot::kScatter:
       return Store(root, at);
     case StitchRoot::kRow:
       return Row(root, at);
@@ -157,10 +159,18 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   const ChainOutput& output = code_.body->outputs()[static_cast<size_t>(root.output)];
   const DType dtype = code_.body->op(root.value).type.dtype;
   // The store rounds, so a cast before it is left out.
-  const bool rounds = RoundsAsStored(*code_.body, code_.body->op(root.value));
-  SINTER_ASSIGN_OR_RETURN(const Emitted value, rounds ? emitter_.PullOperand(root.value, at)
-                                                      : emitter_.Pull(root.value, at));
-  const Index address = emitter_.Address(at, output.strides);
+  const ValueId walked = WalkedValue(*code_.body, root);
+  const bool rounds = RoundsAsStored(*code_.body, code_.body->op(walked));
+  SINTER_ASSIGN_OR_RETURN(const Emitted value,
+                          rounds ? emitter_.PullOperand(walked, at) : emitter_.Pull(walked, at));
+  ScatterText::Place place{{}, at};
+  if (code_.body->op(root.value).kind == OpKind::kScatter) {
+    ScatterText scatter(*code_.body, emitter_);
+    SINTER_ASSIGN_OR_RETURN(place, root.kind == StitchRoot::kStore
+                                       ? scatter.Left(root.value, at)
+                                       : scatter.Written(root.value, at));
+  }
+  const Index address = emitter_.Address(place.at, output.strides);
   const int width = emitter_.width();
   const Along along = AlongVector(emitter_.space(), address, emitter_.element(), width);
   const std::string to = absl::StrCat("out", root.output), element = ElementTypeName(dtype);
@@ -168,12 +178,17 @@ absl::Status PassWriter::Store(const StitchRoot& root, const Position& at) {
   emitter_.Add(absl::StrCat(WordName(dtype), " ", words, "[", width, "];"));
   emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
   if (root.spread > 1) return StoreOfSegment(root, address, words);
-  const bool next = along == Along::kNext;
-  const std::string where =
-      IndexText(emitter_.space(), address, emitter_.element(), along == Along::kScattered);
-  emitter_.Add(next ? absl::StrCat("if (", Once(), ") store_pack<", element, ", ", width, ">(", to,
+  const bool next = along == Along::kNext && !place.stored.vector;
+  const std::string where = IndexText(emitter_.space(), address, emitter_.element(),
+                                      along == Along::kScattered || place.stored.vector);
+  std::string once = Once(), each;
+  if (place.stored.vector) each = absl::StrCat("if (", place.stored.Each(), ") ");
+  if (!place.stored.vector && !place.stored.name.empty()) {
+    absl::StrAppend(&once, " && ", place.stored.name);
+  }
+  emitter_.Add(next ? absl::StrCat("if (", once, ") store_pack<", element, ", ", width, ">(", to,
                                    " + ", where, ", ", words, ");")
-                    : absl::StrCat("if (", Once(), ") ", emitter_.EachText(), to, "[", where,
+                    : absl::StrCat("if (", once, ") ", emitter_.EachText(), each, to, "[", where,
                                    "] = ", element, "::stored(", words, "[e]);"));
   return absl::OkStatus();
 }

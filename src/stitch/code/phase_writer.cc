@@ -119,7 +119,13 @@ absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
   const absl::Status status = writer.Write(loop, shape, element, passes_++);
   const std::string inside = emitter_.CloseScope();
   SINTER_RETURN_IF_ERROR(status);
-  emitter_.Append(FlatLoopText(shape, inside));
+  if (loop.apart < 0) {
+    emitter_.Append(FlatLoopText(shape, inside));
+    return absl::OkStatus();
+  }
+  const int input = code_.body->outputs()[static_cast<size_t>(loop.apart)].alias_input;
+  emitter_.Append(absl::StrCat("  if (out", loop.apart, " != in", input, ") {\n",
+                               FlatLoopText(shape, inside), "  }\n"));
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 namespace sinter {
 
 const char* StitchHeader(const Chain& body) {
+  if (Scatters(body)) return "stitch/scatter.cuh";
   if (Gathers(body)) return "stitch/gather.cuh";
   return NeedsCodes(body) ? "stitch/codes.cuh" : "stitch/stitch.cuh";
 }

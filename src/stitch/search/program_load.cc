@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/stitch/columns.h"
+#include "src/stitch/in_place.h"
 #include "src/stitch/op_cost.h"
 #include "src/stitch/search/instruction_counts.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -16,6 +17,8 @@ namespace {
 
 // Words of a column in a part, as in src/device/stitch/moments.cuh.
 constexpr int kMomentWords = 4;
+// A load, its address, a comparison, its join.
+constexpr double kInstructionsOfAnId = 4;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -49,10 +52,14 @@ void Gather(const Chain& body, const StitchProgram& program, ValueId id, std::se
 double Elements(const Op& op, int64_t m) { return std::max(1.0, ElementsAt(op.type.dims, m)); }
 
 // By value: which part of its elements a kernel reads at most. Less than all only below what a
-// gather takes by ids, each of them once.
+// gather takes by ids, each of them once; nothing of what a scatter writes over in its place.
 std::vector<double> PartsRead(const Chain& body, int64_t m) {
   std::vector<double> parts(body.ops().size());
   for (const ChainOutput& output : body.outputs()) parts[static_cast<size_t>(output.value)] = 1;
+  std::set<ValueId> written;  // scatters in place
+  for (const ChainOutput& output : body.outputs()) {
+    if (WritesInPlace(body, output)) written.insert(output.value);
+  }
   for (size_t id = parts.size(); id-- > 0;) {
     const Op& op = body.op(static_cast<ValueId>(id));
     for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -60,6 +67,7 @@ std::vector<double> PartsRead(const Chain& body, int64_t m) {
       if (op.kind == OpKind::kGather && i == 0) {
         read *= Elements(op, m) / Elements(body.op(op.operands[0]), m);
       }
+      if (i == 0 && written.count(static_cast<ValueId>(id)) > 0) continue;
       double& part = parts[static_cast<size_t>(op.operands[i])];
       part = std::min(1.0, part + read);
     }
@@ -88,13 +96,35 @@ class LoadCounter {
       load_.input_bytes += BytesRead(body_.input(i));
     }
     for (int i = 0; i < body_.num_outputs(); ++i) {
-      load_.output_bytes += ElementsAt(body_.output_type(i).dims, m_) *
-                            static_cast<double>(SizeOf(body_.output_type(i).dtype));
+      load_.output_bytes +=
+          ElementsStored(i) * static_cast<double>(SizeOf(body_.output_type(i).dtype));
     }
     return load_;
   }
 
  private:
+  double ElementsStored(int output) const {
+    const bool rows = WritesInPlace(body_, body_.outputs()[static_cast<size_t>(output)]);
+    const ValueId value = body_.outputs()[static_cast<size_t>(output)].value;
+    const ValueId walked = rows ? body_.op(value).operands[2] : value;
+    return ElementsAt(body_.op(walked).type.dims, m_);
+  }
+
+  // Instructions of an element to ask whether a later row has its row's id, or any has its place:
+  // neighbouring lanes of a row share the search.
+  double InstructionsOfIds(const StitchRoot& root, int vector) const {
+    const Op& op = body_.op(root.value);
+    if (op.kind != OpKind::kScatter) return 0;
+    double row = 1;
+    for (size_t i = 1; i < op.type.dims.size(); ++i) {
+      row *= static_cast<double>(op.type.dims[i].At(m_));
+    }
+    const double lanes = std::clamp(row / vector, 1.0, 32.0);
+    const double ids = ElementsAt(body_.op(op.operands[1]).type.dims, m_) *
+                       (root.kind == StitchRoot::kScatter ? 0.5 : 1);
+    return kInstructionsOfAnId * ids / lanes / vector;
+  }
+
   double BytesRead(ValueId input) const {
     const Op& op = body_.op(input);
     return DistinctAt(op, m_) * parts_[static_cast<size_t>(input)] *
@@ -115,15 +145,19 @@ class LoadCounter {
   }
 
   void CountLoop(const StitchLoop& loop, bool units) {
+    if (loop.apart >= 0) return;  // the usual case is in place
     std::set<ValueId> ops;
-    double moments = 0;
+    double moments = 0, of_ids = 0;
+    const int vector = LoopVector(body_, schedule_, loop);
     for (const StitchRoot& root : loop.roots) {
       // A stored reduction has been computed by its own root.
       if (root.mean >= 0) {
         Gather(body_, program_, body_.op(root.mean).operands[0], ops);
         moments += 1;
       } else if (root.kind != StitchRoot::kStore || !IsJoined(program_, root.value)) {
-        Gather(body_, program_, root.value, ops);
+        const bool scatter = body_.op(root.value).kind == OpKind::kScatter;
+        Gather(body_, program_, scatter ? WalkedValue(body_, root) : root.value, ops);
+        of_ids += InstructionsOfIds(root, vector);
       }
       if (root.kind == StitchRoot::kColumn) {
         load_.column_words +=
@@ -133,9 +167,8 @@ class LoadCounter {
     double elements =
         static_cast<double>(loop.elements) * (loop.symbolic ? static_cast<double>(m_) : 1);
     if (units) elements *= static_cast<double>(WorkItems(program_, m_));
-    const int vector = LoopVector(body_, schedule_, loop);
     const Evaluations& own_times = times_.at(&loop);
-    double cost = double{kMemoryInstructions} / vector +
+    double cost = double{kMemoryInstructions} / vector + of_ids +
                   (kMomentInstructions + double{kMomentTurnInstructions} / vector) * moments;
     double special = 0;
     for (ValueId id : ops) {

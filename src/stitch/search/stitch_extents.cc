@@ -22,6 +22,7 @@ int64_t WorkItems(const StitchProgram& program, int64_t m) {
   int64_t items = 1;
   for (const StitchPhase& phase : program.phases) {
     for (const StitchLoop& loop : phase.flat) {
+      if (loop.apart >= 0) continue;
       items = std::max(items, loop.elements * (loop.symbolic ? m : 1));
     }
   }

@@ -89,7 +89,8 @@ void EveryAddReachesTheLibrary() {
   const auto left = b.Slice(x, {0, 0}, {sinter::kM, 4});
   const auto right = b.Slice(x, {0, 0}, {sinter::kM, 8}, {1, 2});
   sum = sum + b.Concat({left, right}, 1);
-  sum = sum + b.Gather(b.Constant(DType::kF32, {9, 8}), b.Input(DType::kS64, {sinter::kM}), 0);
+  const auto ids = b.Input(DType::kS64, {sinter::kM});
+  sum = b.Scatter(sum + b.Gather(b.Constant(DType::kF32, {9, 8}), ids, 0), ids, x);
   const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
   sum = sum + b.Broadcast(total, {sinter::kM, 8});
   sum = sum + b.Softplus(x) + b.Clamp(x, -1, 6);

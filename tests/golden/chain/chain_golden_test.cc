@@ -42,6 +42,9 @@ Chain EveryOp() {
   const ValueId doubled = *b.Concat({cut, cut}, 2);
   const ValueId turned = *b.Transpose(doubled, {1, 0, 2});
   const ValueId ids = *b.Input({DType::kS64, {Dim::M(), C(2)}}, {false, {}, "ids"});
+  const ValueId cache = *b.Input({DType::kBF16, {C(9), C(2)}}, {false, {}, "cache"});
+  const ValueId written = *b.Scatter(cache, *b.Input({DType::kS64, {C(3)}}, {false, {}, "slots"}),
+                                     *b.Input({DType::kBF16, {C(3), C(2)}}, {false, {}, "rows"}));
   const ValueId taken = *b.Gather(*b.Gather(w, ids), *b.Reshape(target, {Dim::M(), C(2), C(1)}), 2);
   const ValueId product = *b.Matmul(turned, w, false, true);
   const ValueId columnwise = *b.Reduce(ReduceKind::kMean, logits, {0, 1});
@@ -51,6 +54,7 @@ Chain EveryOp() {
   EXPECT_TRUE(b.Output(flat).ok());
   EXPECT_TRUE(b.Output(next, {{}, state}).ok());
   EXPECT_TRUE(b.Output(taken).ok());
+  EXPECT_TRUE(b.Output(written, {{}, cache}).ok());
   return *b.Finish();
 }
 

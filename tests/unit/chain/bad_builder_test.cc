@@ -411,31 +411,52 @@ const BadCall kBadGathers[] = {
        return b.Gather(turned, 2, -1).status();
      },
      "op 11 (gather): axis 1 of x is M, must be constant: only rows of M are gathered"},
+    {[](ChainBuilder& b) { return b.Scatter(1, 8, 10).status(); },
+     "op 10 (scatter): rows is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Scatter(1, 10, 0).status(); },
+     "op 10 (scatter): ids is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Scatter(-1, 8, 0).status(); },
+     "op 10 (scatter): x is value -1, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Scatter(1, 4, 0).status(); },
+     "op 10 (scatter): dtype of ids is f32, must be s32 or s64: cast it to s32"},
+    {[](ChainBuilder& b) { return b.Scatter(6, 8, 0).status(); },
+     "op 10 (scatter): rank of x is 0, must be at least 1"},
+    {[](ChainBuilder& b) { return b.Scatter(1, 8, 2).status(); },
+     "op 10 (scatter): dtype of rows is s32, must be x's, f32: cast them"},
+    {[](ChainBuilder& b) { return b.Scatter(0, 9, 0).status(); },
+     "op 10 (scatter): dims of rows are [M,8], must be [M,1,8]: those of ids, then x's behind its "
+     "rows"},
+    {[](ChainBuilder& b) { return b.Scatter(7, 8, 7).status(); },
+     "op 10 (scatter): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as "
+     "an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Gather(7, 8).status(); },
-     "op 10 (gather): dtype of operand 0 is s64, which only ids of a gather may be, as an input or "
-     "a view of one: use s32"},
+     "op 10 (gather): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as "
+     "an "
+     "input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Binary(kAdd, 7, 7).status(); },
-     "op 10 (add): dtype of operand 0 is s64, which only ids of a gather may be, as an input or a "
-     "view of one: use s32"},
+     "op 10 (add): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as an "
+     "input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Cast(9, DType::kS32).status(); },
-     "op 10 (cast): dtype of operand 0 is s64, which only ids of a gather may be, as an input or a "
-     "view of one: use s32"},
+     "op 10 (cast): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as an "
+     "input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Cast(8, DType::kS64).status(); },
-     "op 10 (cast): dtype is s64, which only ids of a gather may be, as an input or a view of one: "
-     "use s32"},
+     "op 10 (cast): dtype is s64, which only ids of a gather or scatter may be, as an input or a "
+     "view "
+     "of one: use s32"},
     {[](ChainBuilder& b) { return b.Scalar(3, DType::kS64).status(); },
-     "op 10 (scalar): dtype is s64, which only ids of a gather may be, as an input or a view of "
-     "one: use s32"},
+     "op 10 (scalar): dtype is s64, which only ids of a gather or scatter may be, as an input or a "
+     "view of one: use s32"},
     {[](ChainBuilder& b) {
        return b.Concat({9, 9}, 1).status();
      },
-     "op 10 (concat): dtype of operand 0 is s64, which only ids of a gather may be, as an input or "
-     "a view of one: use s32"},
+     "op 10 (concat): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as "
+     "an "
+     "input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Output(9); },
-     "output 0: value 9 is s64, which only ids of a gather may be"},
+     "output 0: value 9 is s64, which only ids of a gather or scatter may be"},
 };
 
-TEST(Builder, RefusesBadGathersAndOtherUsesOfTheirIds) {
+TEST(Builder, RefusesBadGathersAndScattersAndOtherUsesOfTheirIds) {
   for (const BadCall& bad : kBadGathers) {
     ChainBuilder b;
     AddValues(b);

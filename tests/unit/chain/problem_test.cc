@@ -124,6 +124,7 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
       {"lstm_cell rows=3 hidden=8", "lstm_cell rows=3 hidden=8 dtype=bf16"},
       {"gru_cell rows=3 hidden=8", "gru_cell rows=3 hidden=8 dtype=bf16"},
       {"gather rows=3 cols=8 table=9", "gather rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
+      {"scatter table=9 rows=3 cols=8", "scatter rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
   };
   for (const auto& c : cases) {
     const absl::StatusOr<Problem> problem = ParseProblem(c.in);
@@ -160,6 +161,7 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
       {"lstm_cell rows=1 hidden=8", {"gates", "c"}},
       {"gru_cell rows=1 hidden=8", {"xg", "hg", "h"}},
       {"gather rows=1 table=9 cols=8 ids=s64", {"x", "ids"}},
+      {"scatter rows=1 table=9 cols=8 ids=s64", {"x", "ids", "r"}},
   };
   for (const auto& c : cases) {
     const Chain chain = ParseProblem(c.line)->chain;

@@ -33,6 +33,22 @@ TEST(CheckRowsApart, NamesAReductionOverM) {
             "op 1 (reduce) takes all rows of input 0, f32[M,8], together");
 }
 
+// Over a constant number of rows, and over M of them.
+TEST(CheckRowsApart, NamesAScatterOfMRowsOrOverThem) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(9), Dim::Constant(8)}});
+  const ValueId rows = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M()}});
+  EXPECT_EQ(WhyNot(Finished(std::move(b), *b.Scatter(x, ids, rows))),
+            "op 3 (scatter) takes all rows of input 1, s32[M], together");
+  ChainBuilder over;
+  const ValueId all = *over.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
+  const ValueId some = *over.Input({DType::kS64, {Dim::Constant(3)}});
+  const ValueId r = *over.Input({DType::kF32, {Dim::Constant(3), Dim::Constant(8)}});
+  EXPECT_EQ(WhyNot(Finished(std::move(over), *over.Scatter(all, some, r))),
+            "op 3 (scatter) writes rows among all of f32[M,8]");
+}
+
 TEST(CheckRowsApart, NamesAGatherOfMRowsAndTakesOthers) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});

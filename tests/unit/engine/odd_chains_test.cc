@@ -184,6 +184,19 @@ TEST(OddChains, RowsThatIdsNameAmongMAreNotTakenPieceByPiece) {
   }
 }
 
+// Any row may be written, so that a piece would copy what it does not write over what others wrote.
+TEST(OddChains, RowsThatAreWrittenByIdsAreNotTakenPieceByPiece) {
+  for (const bool scatters : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(kBF16, {-1, 64}), cache = g.In(kBF16, {1000, 64});
+    const ValueId ids = g.In(DType::kS64, {-1});
+    const ValueId rows = g.Cast(g.Matmul(x, g.In(kBF16, {64, 64}, true)), kBF16);
+    g.Out(scatters ? *g.builder().Scatter(cache, ids, rows)
+                   : g.Cast(g.Add(rows, *g.builder().Gather(cache, ids)), kBF16));
+    EXPECT_EQ(MostRows(g.Finish()) == 8192, scatters);
+  }
+}
+
 TEST(OddChains, AnOutputWithoutMInItsPlaceIsMadeOnce) {
   for (const bool in_place : {true, false}) {
     testing::Graph g;

@@ -94,6 +94,8 @@ TEST(StandIns, RefuseWithTheReason) {
               ::testing::HasSubstr("no stand-in multiplies pixels of a convolution"));
   EXPECT_THAT(refusal("N softmax rows=16 cols=32768 scale=0.125 dtype=bf16"),
               ::testing::HasSubstr("no stand-in computes rows of 32768 elements"));
+  EXPECT_THAT(refusal("scatter rows=16 table=9 cols=64 ids=s64"),
+              ::testing::HasSubstr("(scatter): no stand-in"));
   EXPECT_THAT(refusal("gather rows=16 table=9 cols=64 ids=s64"),
               ::testing::HasSubstr("(gather): no stand-in computes what ids name"));
 }

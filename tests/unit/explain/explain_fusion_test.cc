@@ -82,6 +82,14 @@ TEST(ExplainFusion, CountsOfATableWhatIdsName) {
   EXPECT_EQ(told.saved_bytes, 0);
 }
 
+TEST(ExplainFusion, CountsOfACacheWhatIdsWrite) {
+  const FusionResult result =
+      PlansOf(ParseProblem("scatter rows=M table=50257 cols=768 ids=s64")->chain, 128);
+  const Explanation told = Explained(result.chosen);
+  EXPECT_EQ(BorderBytes(told), 2 * 128 * 768 * 2 + 128 * 8);
+  EXPECT_EQ(told.saved_bytes, 0);
+}
+
 TEST(ExplainFusion, TellsOfEveryHandOverBetweenKernelsWhyItIsOne) {
   int apart = 0;
   for (uint32_t seed = 0; seed < 8; ++seed) {

@@ -105,6 +105,26 @@ TEST(NormalForm, PutsMOfIdsFirst) {
   }
 }
 
+// So are ids of what is written, and the rows; what they are written over stays as it is.
+TEST(NormalForm, PutsMOfWrittenRowsFirst) {
+  for (const std::vector<Dim>& rows :
+       {std::vector<Dim>{D(1), kM}, {D(8), kM}, {D(2), kM, D(3)}, {kM, D(1)}}) {
+    for (const DType dtype : {DType::kS32, DType::kS64}) {
+      ChainBuilder b;
+      const ValueId cache = Input(b, {D(100), D(64)});
+      std::vector<Dim> dims = rows;
+      dims.push_back(D(64));
+      const ValueId r = *b.Cast(*b.Unary(UnaryKind::kRelu, Input(b, dims)), b.TypeOf(cache).dtype);
+      const FormPtr form = Normal(b, {*b.Scatter(cache, *b.Input({dtype, rows}), r)});
+      const Op& scatter = Only(*form->chain, OpKind::kScatter);
+      EXPECT_TRUE(form->chain->op(scatter.operands[1]).type.dims.front().symbolic)
+          << form->chain->ToString();
+      EXPECT_EQ(scatter.type.dims, (std::vector<Dim>{D(100), D(64)}));
+      EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+    }
+  }
+}
+
 TEST(NormalForm, PutsMOfTakenElementsFirst) {
   ChainBuilder b;
   const ValueId x = Input(b, {D(1), kM, D(64)});

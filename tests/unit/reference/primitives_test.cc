@@ -399,6 +399,39 @@ TEST(Gather, EqualsLoopsAndGivesZerosOutside) {
   }
 }
 
+// Rows by ids of both types into strided x: of equal ids the last one wins, those outside write
+// nothing.
+TEST(Scatter, EqualsLoopsAndWritesNothingOutside) {
+  constexpr int64_t kRows = 5, kColumns = 6, kIds = 8;
+  const std::vector<double> x = Random(DType::kBF16, kRows * 8, 1);
+  const std::vector<double> rows = Random(DType::kBF16, kIds * kColumns, 2);
+  for (const DType dtype : {DType::kS32, DType::kS64}) {
+    const std::vector<double> ids = {4, -1, 2, 5,
+                                     0, 2,  4, dtype == DType::kS32 ? 2147483647.0 : 1e12};
+    ChainBuilder b;
+    const ValueId over =
+        *b.Input({DType::kBF16, {C(kRows), C(kColumns)}}, {false, {{8, 0}, {1, 0}}, ""});
+    const ValueId which = *b.Input({dtype, {Dim::M(), C(2)}});
+    const ValueId r = *b.Input({DType::kBF16, {Dim::M(), C(2), C(kColumns)}});
+    ASSERT_TRUE(b.Output(*b.Scatter(over, which, r)).ok());
+    const Chain chain = *b.Finish();
+    EXPECT_FALSE(IsRowIndependent(chain));
+    std::vector<double> expected;
+    for (int64_t i = 0; i < kRows; ++i) {
+      for (int64_t j = 0; j < kColumns; ++j) expected.push_back(x[i * 8 + j]);
+    }
+    EXPECT_EQ(RunF64(chain, 0, {{x.begin(), x.end() - 2}, {}, {}})[0], expected);
+    for (int64_t i = 0; i < kIds; ++i) {
+      const double id = ids[static_cast<size_t>(i)];
+      if (id < 0 || id >= kRows) continue;
+      for (int64_t j = 0; j < kColumns; ++j) {
+        expected[static_cast<size_t>(id) * kColumns + j] = rows[i * kColumns + j];
+      }
+    }
+    EXPECT_EQ(RunF64(chain, kIds / 2, {{x.begin(), x.end() - 2}, ids, rows})[0], expected);
+  }
+}
+
 TEST(Gather, TakesElementsOfTheLastAxis) {
   constexpr int64_t kM = 3, kColumns = 4;
   const std::vector<double> x = Random(DType::kF32, kM * 2 * kColumns, 3);

@@ -2,6 +2,7 @@
 #include "src/stitch/program.h"
 
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -36,7 +37,7 @@ std::string Refusal(const Chain& body, ValueId owner) {
 
 // "0:row 1:store,row" of loops, by level.
 std::string LoopText(const std::vector<StitchLoop>& loops) {
-  const char* names[] = {"store", "row", "column"};
+  const char* names[] = {"store", "row", "column", "segment", "hand", "scatter"};
   std::string text;
   for (const StitchLoop& loop : loops) {
     absl::StrAppend(&text, text.empty() ? "" : " ", loop.level, "x", loop.elements);
@@ -309,6 +310,72 @@ TEST(StitchProgram, AnEarlierPhaseMayReadAllOfWhatIsStoredInPlace) {
   ASSERT_TRUE(body.b.Output(body.Sub(body.Reduce(x, {0}), x), {{}, x}).ok());
   const Chain chain = body.Finish({});
   EXPECT_EQ(Made(chain, OwnerCandidates(chain)[1]).phases.size(), 2u);
+}
+
+// A scatter walks the rows that it writes, and what it leaves in a loop of its own, which runs only
+// where that is not there already.
+TEST(StitchProgram, AScatterWritesItsRowsAndLeavesTheOthers) {
+  for (const bool in_place : {true, false}) {
+    Body body;
+    const ValueId x = body.In({9, 32}), ids = body.In({0}, DType::kS64), rows = body.In({0, 32});
+    const ValueId written =
+        body.Take(body.b.Scatter(x, ids, body.Sub(body.Reduce(rows, {1}), rows)));
+    ASSERT_TRUE(body.b.Output(written, {{}, in_place ? x : -1}).ok());
+    const Chain chain = body.Finish({});
+    const StitchProgram program = Made(chain, OwnerCandidates(chain)[1]);
+    ASSERT_EQ(program.phases.size(), 1u);
+    EXPECT_EQ(LoopText(program.phases[0].loops), "0x32:row 1x32:scatter");
+    EXPECT_EQ(LoopText(program.phases[0].flat), "0x288:store");
+    EXPECT_EQ(program.phases[0].flat[0].apart, in_place ? 0 : -1);
+  }
+}
+
+TEST(StitchProgram, RefusesScattersByName) {
+  const auto refusal = [](const std::function<void(Body&, ValueId, ValueId, ValueId)>& make) {
+    Body body;
+    const ValueId x = body.In({9, 9}), ids = body.In({9}, DType::kS32), rows = body.In({9, 9});
+    make(body, x, ids, rows);
+    return Refusal(body.Finish({}), -1);
+  };
+  const auto out = [](Body& body, ValueId value, ValueId over = -1) {
+    EXPECT_TRUE(body.b.Output(value, {{}, over}).ok());
+  };
+  EXPECT_EQ(refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
+              const ValueId written = body.Take(body.b.Scatter(x, ids, rows));
+              out(body, written);
+              out(body, body.Exp(written));
+            }),
+            "op 3 (scatter): is read in the kernel that writes it");
+  EXPECT_EQ(refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
+              const ValueId sum = body.Take(body.b.Reduce(
+                  ReduceKind::kMax, body.Take(body.b.Broadcast(ids, Body::Dims({9, 9}))), {0}));
+              out(body, body.Take(body.b.Scatter(x, sum, rows)));
+            }),
+            "op 4 (scatter): its ids are reduced in the kernel that writes it");
+  EXPECT_EQ(
+      refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
+        for (int i = 0; i < 9; ++i) ids = body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids));
+        out(body, body.Take(body.b.Scatter(x, ids, rows)));
+      }),
+      "op 12 (scatter): its ids take more than 8 ops, which each row would compute for others");
+  // In place nothing else of what it writes over is read: neither by what it writes nor by another.
+  const std::string read = "shares the buffer of an input that is read after it";
+  EXPECT_EQ(refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
+              const ValueId sum = body.Take(body.b.Binary(BinaryKind::kAdd, x, rows));
+              out(body, body.Take(body.b.Scatter(x, ids, sum)), x);
+            }),
+            "op 4 (scatter): output 0 " + read);
+  EXPECT_EQ(refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
+              out(body, body.Exp(x));
+              out(body, body.Take(body.b.Scatter(x, ids, rows)), x);
+            }),
+            "op 4 (scatter): output 1 " + read);
+  // Ids are read by all rows, so that nothing is stored over them.
+  EXPECT_EQ(refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
+              out(body, body.Take(body.b.Scatter(x, ids, rows)), x);
+              out(body, body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids)), ids);
+            }),
+            "op 4 (add): output 1 " + read);
 }
 
 // Every output is stored once and every reduction is made in each phase at most once, before what

@@ -263,6 +263,23 @@ TEST(PullPosition, AnySequenceOfMoves) {
 }
 
 // x[6, 4] by ids of [3, 5]: a row for each id, and from it the column of the element.
+// Rows [3, 5, 4] over x[6, 4]: the row's id, the row itself, and of x any element.
+TEST(PullPosition, OfAScatterIsThatOfItsRows) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::Constant(6), Dim::Constant(4)}});
+  const ValueId ids = *b.Input({DType::kS64, {Dim::Constant(3), Dim::Constant(5)}});
+  const ValueId rows =
+      *b.Input({DType::kF32, {Dim::Constant(3), Dim::Constant(5), Dim::Constant(4)}});
+  ASSERT_TRUE(b.Output(*b.Scatter(x, ids, rows)).ok());
+  const Chain chain = *b.Finish();
+  const Op& op = chain.op(chain.outputs()[0].value);
+  IndexSpace space;
+  const Position at = space.Box(space.AddLoop("i", 60, 0), {3, 5, 4});
+  EXPECT_EQ(PullPosition(chain, op, 1, at, space), Position(at.begin(), at.begin() + 2));
+  EXPECT_EQ(PullPosition(chain, op, 2, at, space), at);
+  EXPECT_EQ(space.var(ReadOfIds(chain, op, at, space)).extent, 6);
+}
+
 TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::Constant(6), Dim::Constant(4)}});
@@ -276,8 +293,8 @@ TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
   const Position at = PositionIn(op.type.dims, n, space);
   const Index of_ids =
       LinearIndex(chain.op(op.operands[1]).type.dims, PullPosition(chain, op, 1, at, space));
-  const IndexVar read = ReadOfGather(chain, op, at, space);
-  EXPECT_EQ(ReadOfGather(chain, op, at, space), read) << "one variable for one place";
+  const IndexVar read = ReadOfIds(chain, op, at, space);
+  EXPECT_EQ(ReadOfIds(chain, op, at, space), read) << "one variable for one place";
   const Position from = PullPosition(chain, op, 0, at, space);
   EXPECT_EQ(space.ReadsIn(from), std::vector<IndexVar>{read});
   EXPECT_TRUE(space.ReadsIn(at).empty());

@@ -18,6 +18,7 @@
 #include "tests/support/composed_graphs.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/scatter_graphs.h"
 #include "tests/support/stitch_bytes.h"
 #include "tests/unit/stitch/bodies.h"
 
@@ -96,6 +97,20 @@ TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
     if (++kept == 5) break;
   }
   EXPECT_EQ(kept, 5);
+}
+
+// In place what a scatter leaves is copied only where the buffers differ; else always.
+TEST(StitchSource, ScattersCopyWhatTheyLeaveWhereItIsNotThere) {
+  for (const bool in_place : {true, false}) {
+    const Chain body = testing::CacheWrite(0, 1000, 64, DType::kBF16, DType::kS64, in_place);
+    const auto kernel = Generate(SpecOf(body, All(body, 128).front().schedule), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const std::string& source = kernel->request.source;
+    EXPECT_EQ(Count(source, "if (out0 != in"), in_place ? 1u : 0u) << source;
+    EXPECT_EQ(Count(source, "is_last("), 1u);
+    EXPECT_EQ(Count(source, "!is_named("), 1u);
+    EXPECT_EQ(Count(source, "store_pack<ElementBF16, 8>(out0"), 2u) << source;
+  }
 }
 
 TEST(StitchSource, IsLaunchedAsItIsWritten) {

@@ -123,7 +123,7 @@ std::string Library(std::set<std::string>* functions) {
   for (auto& [name, bytes] : CopyDeviceHeaders()) headers[name] = bytes;
   std::set<std::string> added;
   std::string text;
-  AddHeader("stitch/gather.cuh", headers, &added, &text);
+  AddHeader("stitch/scatter.cuh", headers, &added, &text);
   return WithoutAsm(text, functions);
 }
 

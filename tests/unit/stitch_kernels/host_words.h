@@ -66,6 +66,14 @@ T __shfl_xor_sync(unsigned lanes, T value, int flip) {
   return stitch_host_words::Bits<T>(stitch_host_words::simulator->Exchange(
       stitch_host_words::Bits<uint32_t>(value), static_cast<uint32_t>(flip), lanes));
 }
+// No lanes run together: each searches alone.
+inline unsigned __activemask() { return 1u << threadIdx.x % 32; }
+template <class T>
+unsigned __match_any_sync(unsigned lanes, T) {
+  return lanes;
+}
+inline int __any_sync(unsigned, int here) { return here; }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline size_t __cvta_generic_to_shared(const void* p) {
   return static_cast<size_t>(static_cast<const unsigned char*>(p) - dynamic_shared);
 }

@@ -19,6 +19,7 @@
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/scatter_graphs.h"
 
 namespace sinter::stitch_host {
 namespace {
@@ -339,6 +340,10 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     cases.AddWide("taken", testing::TakenOfSoftmax(5, 40, 8), width);
   }
   cases.AddForced("taken", testing::TakenOfSoftmax(0, 24, 3), 13, 6);
+  for (const testing::ScatterGraph& graph : testing::ScatterGraphs()) {
+    cases.Add(graph.name, graph.chain, graph.m, 2);
+    cases.AddForced(graph.name, graph.chain, graph.m, 1);
+  }
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();
 }

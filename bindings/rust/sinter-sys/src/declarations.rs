@@ -324,6 +324,8 @@ functions! {
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_gather(chain: *mut sinter_chain, x: sinter_value, ids: sinter_value, axis: i32,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_scatter(chain: *mut sinter_chain, x: sinter_value, ids: sinter_value, rows: sinter_value,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_reduce(chain: *mut sinter_chain, kind: sinter_reduce, a: sinter_value, axis_count: u32,
         axes: *const i32, options: *const sinter_reduce_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;

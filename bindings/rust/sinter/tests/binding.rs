@@ -54,6 +54,7 @@ fn every_add_reaches_the_library() {
     let (codes, weights) = (x.quantize(&QuantizeOptions::default()), w.quantize(&QuantizeOptions::default()));
     let filter = b.constant(DType::BF16, &[1, 2, 2, 2]);
     let padded = Conv2dOptions { filter: Filter::HWIO, pads: [0, 0, 1, 1], ..Default::default() };
+    let ids = b.input(DType::S64, &[M]);
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
         -row.broadcast(&[M, 8]),
@@ -65,7 +66,8 @@ fn every_add_reaches_the_library() {
         half.reshape(&[M, 2, 2, 2]).conv2d(filter, &padded).slice(&[0, 0, 0, 0], &[M, 2, 2, 2]).reshape(&[M, 8]),
         x.reshape(&[M, 2, 4]).transpose(&[0, 2, 1]).reshape(&[M, 8]),
         b.concat(&[left, right], 1),
-        b.constant(DType::F32, &[9, 8]).gather(b.input(DType::S64, &[M]), 0),
+        b.constant(DType::F32, &[9, 8]).gather(ids, 0),
+        x.scatter(ids, x),
         x.reduce(Reduce::SUM, &[1], true).broadcast(&[M, 8]),
         x.softplus(),
         x.clamp(-1.0, f64::INFINITY),

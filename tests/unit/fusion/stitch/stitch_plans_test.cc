@@ -14,6 +14,7 @@
 #include "tests/support/composed_graphs.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -214,6 +215,29 @@ TEST(StitchPlans, OfGathersComputeThem) {
           << graph.name << " " << plan.name();
     }
   }
+}
+
+TEST(StitchPlans, OfScattersComputeThem) {
+  for (const testing::ScatterGraph& graph : testing::ScatterGraphs()) {
+    for (const Plan& plan : All(PlansOf(graph.chain, 32))) {
+      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
+          << graph.name << " " << plan.name();
+    }
+  }
+}
+
+// Keys are normed and cast, values scaled, and both written into their caches by one kernel, which
+// moves what is written, not the caches of 400 MB.
+TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
+  constexpr int64_t kM = 128, kHeads = 8, kDim = 128;
+  const Chain chain = testing::CachesWrite(0, 131072, kHeads, kDim);
+  const FusionResult result = PlansOf(chain, kM);
+  ASSERT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
+  const double rows = kM * kHeads * kDim;
+  const double bytes = result.chosen.kernels[0].prediction.hbm_bytes;
+  EXPECT_GE(bytes, 7 * rows);  // bf16 read and written, bf16 read, e4m3 written
+  EXPECT_LE(bytes, 7.5 * rows);
+  EXPECT_LT(result.chosen.PredictedUs(), 10);
 }
 
 // Words, their positions and the norm of both: one kernel, which reads the rows that ids name, not

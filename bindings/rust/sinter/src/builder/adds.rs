@@ -101,6 +101,19 @@ impl<'b> Value<'b> {
         })
     }
 
+    /// x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..], and x elsewhere;
+    /// index_copy. rows has ids' extents and those of x behind its rows, and x's dtype, which is any but s64; ids are
+    /// s32 or s64, an input or computed. Of equal ids the last one in row-major order wins. An id that is negative or
+    /// not below the extent writes nothing. Where an output of the result may share x's buffer
+    /// (sinter_output_options.alias) and does at launch, only what is written is touched; else the rest is copied. An
+    /// extent of ids may be SINTER_DIM_M, and x's rows may.
+    pub fn scatter(self, ids: Value<'b>, rows: Value<'b>) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(ids), Some(rows)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_scatter(chain, self.id, ids.id, rows.id, out, error)
+        })
+    }
+
     /// An activation alone.
     pub fn activation(self, activation: Activation) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
