@@ -106,6 +106,57 @@ def test_images_of_channels_last_keep_their_strides():
     assert "transpose" not in str(part), "a channels-last image is NHWC already"
 
 
+def normed(*modules):
+    """With batch norms that have learned something."""
+    model = half(*modules)
+    for norm in (module for module in model.modules() if isinstance(module, N.BatchNorm2d)):
+        for vector in (*norm.parameters(), norm.running_mean, norm.running_var):
+            vector.data.uniform_(0.5, 2)
+    return model
+
+
+def test_batch_norms_are_a_scale_and_a_shift_that_follow_the_weights():
+    model = normed(N.Conv2d(8, 16, 3), N.BatchNorm2d(16), N.ReLU(), N.Conv2d(16, 8, 1, bias=False), N.BatchNorm2d(8, affine=False))
+    x = torch.randn(2, 8, 8, 6).bfloat16()
+    with torch.no_grad():
+        compiled, reports = passed(model)
+        compiled(x)
+        model[1].running_var.add_(1)
+        model[1].weight.data.mul_(-2)
+        model[0].bias.data.add_(3)
+        assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+    (part,) = reports[0].taken
+    assert all(c.within for c in _verify.comparisons)
+    assert "sqrt" not in str(part.made.chain) and [i.shape for i in part.made.chain.inputs()].count((16, 1, 1)) == 2
+
+
+def test_a_scale_that_a_weight_is_already_stays_as_it_is():
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution, self.scale = N.Conv2d(8, 8, 1, bias=False), N.Parameter(torch.ones(8, 1, 1))
+
+        def forward(self, x):
+            return (self.convolution(x) * self.scale).relu()
+
+    _, reports = run(half(Model()), torch.randn(2, 8, 4, 4).bfloat16())
+    assert not any(why.startswith("made of weights") for why in left(reports).values())
+
+
+def test_images_lie_channels_last_between_parts_as_inductor_lays_them():
+    model = normed(N.Conv2d(8, 16, 3), N.BatchNorm2d(16), N.ReLU(), N.MaxPool2d(2), N.Conv2d(16, 8, 3), N.BatchNorm2d(8), N.ReLU())
+    _, reports = run(model, torch.randn(2, 8, 14, 14).bfloat16())
+    first, second = [part.made.chain for part in reports[0].taken]
+    assert second.inputs()[0].shape == (2, 6, 6, 16) and first.outputs()[0].shape == (2, 12, 12, 16)
+
+
+def test_a_graph_whose_images_cannot_be_laid_otherwise_stays_as_it_was(monkeypatch):
+    from sinter.torch import _layout
+
+    monkeypatch.setattr(_layout, "_as_it_was", lambda *_: 1 / 0)
+    run(normed(N.Conv2d(8, 16, 3), N.BatchNorm2d(16), N.ReLU()), torch.randn(2, 8, 8, 8).bfloat16())
+
+
 def test_equal_layers_have_equal_chains():
     _, reports = run(half(Heads(), Heads(), Heads(), Heads()), torch.randn(2, 6, 64).bfloat16())
     chains = [part.made.chain.digest for part in reports[0].taken]

@@ -208,3 +208,14 @@ def test_the_gate_counts_kernels_and_bytes(modules):
     assert gate.worth_a_try([product, bias, y]) and not gate.worth_a_try([product])
     small = Node("aten.relu.default", Node("aten.neg.default", Node("input")))
     assert not gate.worth_a_try([small.all_input_nodes[0], small])
+
+
+def test_the_gate_counts_copies_of_weights_that_lie_otherwise_than_images(modules):
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+
+    def us(image_last, weight_last):
+        image = Node("input", shape=(8, 64, 28, 28), strides=(50176, 1, 1792, 64) if image_last else None)
+        weight = Node("input", shape=(64, 64, 3, 3), strides=(576, 1, 192, 64) if weight_last else None)
+        return gate.inductor_us([Node("aten.convolution.default", image, weight, None, shape=(8, 64, 28, 28))], figures, int)
+
+    assert us(True, True) == us(False, False) < us(True, False)

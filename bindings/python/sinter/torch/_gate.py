@@ -78,10 +78,21 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
         if flop:
             moved = sum(_bytes(i, hint) for i in (node, *node.all_input_nodes))
             total += max(_product_us(node, flop, figures, hint), _memory_us(moved, figures)) + _start_us(figures)
+            if _copies_weight(node):
+                total += _memory_us(2 * _bytes(node.args[1], hint), figures) + _start_us(figures)
     for group in _memory_groups(nodes):
         if any(computes(node) for node in group):
             total += _memory_us(border_bytes(group, hint), figures) + _start_us(figures)
     return total
+
+
+def _copies_weight(node: Any) -> bool:
+    """Whether Inductor lays a convolution's weight channels last, as its image is, in each call."""
+    if "convolution" not in target_of(node):
+        return False
+    image, weight = (node.args[i].meta["val"] for i in range(2))
+    told = math.prod(weight.shape[2:]) != 1 and weight.shape[1] != 1  # else both orders are the same memory
+    return bool(told and image.stride()[1] == 1 != weight.stride()[1])
 
 
 def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:

@@ -18,7 +18,9 @@ from .._library import build_info
 from .._plan import Plan
 from ._arrays import HALVES, Refused, Rows
 from ._aten import TABLE
+from ._batch_norm import made_together, scales_and_shifts
 from ._convert import Converted, Converter, target_of
+from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
 from ._gate import inductor_us, worth_a_try
 from ._partition import Kind, partition
@@ -147,12 +149,17 @@ class SinterPass(CustomGraphPass):
         if len(devices) != 1:
             return report
         slices_for_splits(graph)
-        planner = _Planner(graph, self.options, device, self.weights)
+        lay_channels_last(graph)
+        constants = _constants(list(graph.nodes), self.weights)
+        vectors = scales_and_shifts(graph, constants)
+        planner = _Planner(graph, self.options, device, constants)
+        planner.left.update((node, "made of weights alone, for all parts at once") for node in vectors)
         for part in planner.parts():
             name = f"part {len(report.taken)}"
             call = planner.replace(part, name)
             if call is not None:
                 report.taken.append(Taken(name, part.made, part.nodes, part.m, part.limit_us, part.plan))
+        made_together(graph, vectors)
         left = planner.left
         report.nodes = sum(computes(node) for node in planner.nodes)
         taken = {node for part in report.taken for node in part.nodes}
@@ -178,14 +185,14 @@ class _Part(NamedTuple):
 class _Planner:
     """Finds the parts of one graph, and asks the library which it plans."""
 
-    def __init__(self, graph: torch.fx.Graph, options: Options, device: str, weights: FrozenSet[int]) -> None:
+    def __init__(self, graph: torch.fx.Graph, options: Options, device: str, constants: Set[Any]) -> None:
         self.graph = graph
         self.options = options
         self.nodes = list(graph.nodes)
         self.left: Dict[Any, str] = {}
         self._replaced: Dict[Any, Any] = {}
         self._device = device
-        self._constants = _constants(self.nodes, weights)
+        self._constants = constants
         self._hint_of = _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], _Asked] = {}
         self._until = time.monotonic() + _SEARCH_SECONDS

@@ -132,9 +132,9 @@ def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -
     """The border's value as the operator takes it: a view."""
     node: torch.fx.Node = replaced.get(border.node, border.node)
     for axis in border.repeated:
-        node = _call(graph, torch.ops.aten.slice.Tensor, node, axis, 0, 1)
+        node = add_call(graph, torch.ops.aten.slice.Tensor, node, axis, 0, 1)
     if border.order != tuple(range(len(border.order))):
-        node = _call(graph, torch.ops.aten.permute.default, node, list(border.order))
+        node = add_call(graph, torch.ops.aten.permute.default, node, list(border.order))
     return node
 
 
@@ -142,19 +142,19 @@ def _leaving(graph: torch.fx.Graph, node: torch.fx.Node, border: Border, symbols
     """The operator's result as the border's value: a view."""
     if border.order != tuple(range(len(border.order))):
         back = sorted(range(len(border.order)), key=lambda i: border.order[i])
-        node = _call(graph, torch.ops.aten.permute.default, node, back)
+        node = add_call(graph, torch.ops.aten.permute.default, node, back)
     want, have = border.node.meta["val"], node.meta["val"]
     if len(want.shape) != len(have.shape) or symbols is not None and [extent(s) for s in want.shape] != [extent(s) for s in have.shape]:
         assert symbols is not None
         sizes = [size if isinstance(size, int) else symbols.node(extent(size)) for size in want.shape]
-        node = _call(graph, torch.ops.aten.reshape.default, node, sizes)
+        node = add_call(graph, torch.ops.aten.reshape.default, node, sizes)
     return node
 
 
-def _call(graph: torch.fx.Graph, target: Any, node: torch.fx.Node, *arguments: Any) -> torch.fx.Node:
-    made = graph.call_function(target, (node, *arguments))
-    values = torch.utils._pytree.tree_map(lambda a: _size(a), list(arguments))
-    made.meta["val"] = target(node.meta["val"], *values)
+def add_call(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node:
+    """Calls an operator at the graph's insertion point, with its value."""
+    made = graph.call_function(target, arguments)
+    made.meta["val"] = target(*torch.utils._pytree.tree_map(_size, arguments))
     return made
 
 

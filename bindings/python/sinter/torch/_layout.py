@@ -1,0 +1,86 @@
+"""Images channels last where Inductor will lay them so, said before parts are found: a part then reads and gives them as they lie."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import torch
+
+from ._arrays import DTYPES, HALVES
+from ._convert import target_of
+
+_LAST = torch.channels_last
+
+
+def lay_channels_last(graph: torch.fx.Graph) -> None:
+    """Lays the images of a graph's convolutions channels last, and says so of all values behind them.
+
+    Inductor does it behind this pass, by the same verdict. The graph's results keep their strides. Where a value cannot be told, the
+    graph stays as it was.
+    """
+    if not _inductor_will(graph):
+        return
+    before: Dict[Any, Any] = {}
+    added: List[Any] = []
+    try:
+        for node in list(graph.nodes):
+            if _is_convolution(node) and not node.args[0].meta["val"].is_contiguous(memory_format=_LAST):
+                image = node.args[0]
+                with graph.inserting_before(node):
+                    laid = graph.call_function(torch.ops.aten.clone.default, (image,), {"memory_format": _LAST})
+                laid.meta["val"] = image.meta["val"].clone(memory_format=_LAST)
+                node.replace_input_with(image, laid)
+                added.append(laid)
+            if node.op == "call_function" and any(i in before or i in added for i in node.all_input_nodes):
+                made = _computed(node)
+                if _strides(made) != _strides(node.meta.get("val")):
+                    before[node], node.meta["val"] = node.meta["val"], made
+            if node.op == "output":
+                added += [_as_it_was(graph, node, result, before[result]) for result in set(node.all_input_nodes) & set(before)]
+    except Exception:  # an operator that fakes cannot tell
+        for node, val in before.items():
+            node.meta["val"] = val
+        for laid in added:
+            laid.replace_all_uses_with(laid.args[0])
+            graph.erase_node(laid)
+
+
+def _as_it_was(graph: torch.fx.Graph, output: Any, result: Any, val: Any) -> Any:
+    """A result of the graph with the strides that it had."""
+    if not val.is_contiguous():
+        raise ValueError("a result that is no row-major tensor")
+    with graph.inserting_before(output):
+        laid = graph.call_function(torch.ops.aten.clone.default, (result,), {"memory_format": torch.contiguous_format})
+    laid.meta["val"] = val
+    output.replace_input_with(result, laid)
+    return laid
+
+
+def _inductor_will(graph: torch.fx.Graph) -> bool:
+    from torch._inductor.graph import GraphLowering
+
+    images = [node.args[0].meta["val"] for node in graph.nodes if _is_convolution(node)]
+    if all(image.is_contiguous(memory_format=_LAST) for image in images):
+        return False
+    trained = any("partitioner_tag" in node.meta for node in graph.nodes)
+    strided = any("as_strided" in target_of(node) for node in graph.nodes)  # it reads memory, not values
+    if trained or strided or not any(DTYPES.get(str(image.dtype)) in HALVES for image in images):
+        return False
+    return GraphLowering.decide_layout_opt(graph.owning_module, is_inference=True)
+
+
+def _is_convolution(node: Any) -> bool:
+    return target_of(node) == "aten.convolution.default" and len(node.meta["val"].shape) == 4
+
+
+def _computed(node: Any) -> Any:
+    from torch._dispatch.python import enable_python_dispatcher
+
+    arguments, named = torch.fx.node.map_arg((node.args, node.kwargs), lambda i: i.meta["val"])
+    with enable_python_dispatcher():
+        return node.target(*arguments, **named)
+
+
+def _strides(val: Any) -> Any:
+    vals = val if isinstance(val, (list, tuple)) else [val]
+    return [v.stride() if isinstance(v, torch.Tensor) else None for v in vals]
