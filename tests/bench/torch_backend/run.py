@@ -1,103 +1,235 @@
 #!/usr/bin/env python3
 """Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then times in turns.
 
-    python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--layers N] [--max-autotune] [--parts] [--seconds S]
+    python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--depth N|full] [--budget SECONDS]
+                                             [--max-autotune] [--parts] [--cold] [--again]
 
-Each model runs in a process of its own under a time limit, and its figures are in OUT.json as soon as they are there; a model
-that is in it already is not run again, so that a run that was cut off goes on. PYTHONPATH holds bindings/python, LIBSINTER_PATH
-names the library. Exits 1 when a result is wrong.
+Runs what OUT.json does not hold yet, and ends before the budget does: call it again until it says that nothing is left. One process
+measures one model after another; where one takes the process down, the next has a new one. PYTHONPATH holds bindings/python,
+LIBSINTER_PATH names the library. Exits 1 when a result is wrong or a model failed.
 """
 
 import argparse
 import json
+import math
 import os
 import pathlib
+import queue
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
-MODEL_SECONDS = 150
-ROUNDS = 9
-REPLAY_MS = 20.0
+ROUNDS = 7
+REPLAY_MS = 8.0
+MODEL_SECONDS = 120  # that a model may take; four times as much with --max-autotune
+FIRST_SECONDS = 25  # that a model is expected to take before one was measured
+WIDE_ELEMENTS = 1_500_000_000  # of models that are held against float32, as float64 would take their memory
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--models", default="bert_base,decode_b32,prefill_512,vit_b16,resnet50")
-    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--models", default="", help="names, by default all")
+    parser.add_argument("--batches", default="1,serving")
+    parser.add_argument("--depth", default="4", help="layers of models that are stacks of equal ones; full: as published")
+    parser.add_argument("--budget", type=float, default=560, help="seconds")
     parser.add_argument("--max-autotune", action="store_true", help="Inductor in this mode too; takes minutes a model")
     parser.add_argument("--parts", action="store_true", help="time each distinct part beside Inductor's code for it")
-    parser.add_argument("--seconds", type=float, default=340, help="begin no model that might end later than this")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--cold", action="store_true", help="compile times without Triton's kernels of the contestant before")
+    parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        return print("RESULT " + json.dumps(measure(arguments.one, arguments)))
-    began = time.time()
+    if arguments.work:
+        return work(arguments)
+    until = time.time() + arguments.budget
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    for name in arguments.models.split(","):
-        left = arguments.seconds - (time.time() - began)
-        if "variants" in found.get(name, {}):
-            continue
-        if left < 20:
-            print(f"{name}: no time left; run the command again")
+    wanted = [key for key in keys(arguments) if arguments.again or key not in found]
+    left = run_all(wanted, arguments, until, found)
+    print(summary(found))
+    if left:
+        print(f"{len(left)} left; run the command again: {' '.join(left)}")
+    sys.exit(1 if any("error" in result or result.get("right") is False for result in found.values()) else 0)
+
+
+def keys(arguments):
+    """model@batch of everything that is asked for."""
+    names = arguments.models.split(",") if arguments.models else NAMES
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        sys.exit(f"no model {', '.join(unknown)}; there are {' '.join(NAMES)}")
+    return [f"{name}@{batch}" for name in names for batch in arguments.batches.split(",")]
+
+
+def run_all(wanted, arguments, until, found):
+    """Measures `wanted` into `found` and the file; what was not begun."""
+    longest, worker = FIRST_SECONDS, None
+    limit = MODEL_SECONDS * (4 if arguments.max_autotune else 1)
+    while wanted and until - time.time() > longest * 1.2 + 5:
+        if worker is None:
+            worker = Worker()
+        key, began = wanted[0], time.time()
+        result = worker.measure(key, min(limit, until - began - 3))
+        if result is None and until - time.time() < 5:  # not done: it is the first of the next call
             break
-        found[name] = in_a_process(name, min(left, MODEL_SECONDS * (4 if arguments.max_autotune else 1)))
+        wanted.pop(0)
+        found[key] = result or {"error": worker.told() or f"not done after {limit} s"}
+        found[key]["wall_s"] = round(time.time() - began, 1)
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
-        print(line(name, found[name]), flush=True)
-    wrong = [name for name, result in found.items() if not result.get("right", False)]
-    print(f"{len(found)} models, {len(wrong)} wrong or not measured: {' '.join(wrong)}")
-    sys.exit(1 if wrong else 0)
+        print(line(key, found[key]), flush=True)
+        if result is None:
+            worker.kill()
+            worker = None
+        elif "variants" in result:
+            longest = max(longest, found[key]["wall_s"])
+    if worker is not None:
+        worker.kill()
+    return wanted
 
 
-def in_a_process(name, seconds):
-    command = [sys.executable, __file__, *sys.argv[1:], "--one", name]
-    began = time.time()
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {seconds:.0f} s"}
-    told = [line for line in ended.stdout.splitlines() if line.startswith("RESULT ")]
-    if not told:
-        return {"error": ended.stderr[-1500:]}
-    return {**json.loads(told[-1][len("RESULT ") :]), "wall_s": round(time.time() - began, 1)}
+class Worker:
+    """A process that measures model after model: what imports torch, warms the compilers up and opens the GPU does so once."""
+
+    def __init__(self):
+        command = [sys.executable, __file__, *sys.argv[1:], "--work"]
+        self.errors = open(os.path.join(os.environ.get("TMPDIR", "/tmp"), f"torch_backend.{os.getpid()}.err"), "w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.results = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            if line.startswith("RESULT "):
+                self.results.put(json.loads(line[len("RESULT ") :]))
+        self.results.put(None)
+
+    def measure(self, key, seconds):
+        """The result; None where the process ended or did not answer in time."""
+        try:
+            self.process.stdin.write(key + "\n")
+            self.process.stdin.flush()
+            return self.results.get(timeout=max(seconds, 1))
+        except (queue.Empty, BrokenPipeError):
+            return None
+
+    def told(self):
+        self.errors.seek(0)
+        return self.errors.read()[-1500:].strip() if self.process.poll() is not None else ""
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
+        os.unlink(self.errors.name)
 
 
-def line(name, result):
-    if "error" in result:
-        return f"{name}: {result['error'].strip().splitlines()[-1]}"
-    times = ", ".join(f"{v} {w['us']:.1f} us (error {w['error']:.1e}, {w['kernels']} kernels)" for v, w in result["variants"].items())
-    return f"{name}: {times}; {result['taken']} parts; right: {result['right']}; {result['wall_s']} s"
+def line(key, result):
+    if "skipped" in result or "error" in result:
+        return f"{key}: " + (result.get("skipped") or result["error"].strip().splitlines()[-1])
+    times = ", ".join(
+        f"{v} {w['us']:.1f} us (error {w['error']:.1e}, {w['kernels']} kernels, {w['compile_s']} s)" for v, w in result["variants"].items()
+    )
+    return f"{key}: {times}; {result['taken']} parts; right: {result['right']}; {result['wall_s']} s of which {result['seconds']}"
 
 
-def measure(name, arguments):
-    """Everything of one model."""
+def ratio(result):
+    """Time of Inductor's better mode by Sinter's."""
+    times = {name: variant["us"] for name, variant in result["variants"].items()}
+    return min(times[name] for name in ("inductor", "max_autotune") if name in times) / times["sinter"]
+
+
+def summary(found):
+    measured = {key: result for key, result in found.items() if "variants" in result}
+    ratios = {key: ratio(result) for key, result in measured.items()}
+    told = [f"{len(found)} of {2 * len(NAMES)}: {len(measured)} measured, {sum('skipped' in r for r in found.values())} skipped"]
+    if ratios:
+        mean = math.exp(statistics.mean(map(math.log, ratios.values())))
+        least = sorted(ratios.items(), key=lambda item: item[1])[:3]
+        told.append(f"Inductor / Sinter {mean:.3f} in the geometric mean, least " + ", ".join(f"{k} {r:.2f}" for k, r in least))
+    wrong = [key for key, result in found.items() if "error" in result or result.get("right") is False]
+    told.append(f"{len(wrong)} wrong or failed: {' '.join(wrong)}" if wrong else "none wrong, none failed")
+    return "\n".join(told)
+
+
+def work(arguments):
+    """Measures the models whose names come by the standard input."""
+    import gc
+
     import torch
+    from torch._inductor.async_compile import AsyncCompile
 
+    AsyncCompile.warm_pool()  # its processes start while the first model is made
     sys.path.insert(0, os.path.dirname(__file__))
     from models import MODELS
 
-    torch.manual_seed(1)
-    model, inputs = MODELS[name](arguments.layers)
-    exact = model.eval().to("cuda", torch.float64)
-    wide = tuple(to(x, torch.float64) for x in inputs)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    for key in map(str.strip, sys.stdin):
+        name, _, batch = key.partition("@")
+        make, serving = MODELS[name]
+        try:
+            torch.manual_seed(1)
+            began = time.time()
+            layers = None if arguments.depth == "full" else int(arguments.depth)
+            with torch.no_grad(), torch.device("cuda"):
+                model, inputs = make(layers, serving if batch == "serving" else int(batch))
+            if getattr(make, "channels_last", False):
+                model = model.to(memory_format=torch.channels_last)
+            made = model, inputs
+        except (ImportError, AttributeError, TypeError) as error:  # the machine's packages have no such model
+            result = {"skipped": f"{type(error).__name__}: {error}"}
+        else:
+            try:
+                result = measure(*made, began, arguments)
+            except Exception as error:
+                result = {"error": f"{type(error).__name__}: {error}"[-1500:]}
+            del made, model, inputs
+        torch._dynamo.reset()
+        gc.collect()
+        torch.cuda.empty_cache()
+        print("RESULT " + json.dumps(result), flush=True)
+
+
+class Seconds:
+    """Where a model's time goes."""
+
+    def __init__(self, began):
+        self.at, self.told = began, {}
+
+    def mark(self, name):
+        now = time.time()
+        self.told[name] = round(self.told.get(name, 0) + now - self.at, 1)
+        self.at = now
+
+
+def measure(model, inputs, began, arguments):
+    """Everything of one model."""
+    import torch
+
+    seconds = Seconds(began)
+    seconds.mark("make")
+    wide = torch.float64 if sum(p.numel() for p in model.parameters()) < WIDE_ELEMENTS else torch.float32
+    exact = model.eval().to(wide)
     with torch.no_grad():
-        expected = exact(*wide).float()
+        expected = exact(*(to(x, wide) for x in inputs)).float()
     model = exact.to(torch.bfloat16)  # in place: one copy of the weights
     inputs = tuple(to(x, torch.bfloat16) for x in inputs)
-    del wide
+    seconds.mark("exact")
     variants, reports = variants_of(model, arguments)
-    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}, "layers": arguments.layers}
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}, "depth": arguments.depth}
+    result["held_against"] = str(wide).replace("torch.", "")
     graphs = {}
     with torch.no_grad():
         for variant, compiled in variants.items():
             torch._dynamo.reset()
+            torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
             began = time.time()
             y = compiled(*inputs)
             torch.cuda.synchronize()
             compile_s = time.time() - began
+            seconds.mark(variant)
             graphs[variant], captured = capture(compiled, inputs)
             graphs[variant].replay()
             result["variants"][variant] = {
@@ -105,10 +237,13 @@ def measure(name, arguments):
                 "error": relative(captured.float(), expected),
                 "first_error": relative(y.float(), expected),
                 "kernels": kernels(graphs[variant]),
-                "peak_mb": torch.cuda.max_memory_allocated() // 2**20,
+                "peak_mb": (torch.cuda.max_memory_allocated() - before) // 2**20,  # beside weights and inputs
+                "captured": isinstance(graphs[variant], torch.cuda.CUDAGraph),
             }
+            seconds.mark("capture")
     for variant, us in in_turns(graphs).items():
         result["variants"][variant]["us"] = us
+    seconds.mark("times")
     bound = 2 * result["variants"]["eager"]["error"] + 1e-3
     result["right"] = all(max(v["error"], v["first_error"]) <= bound for v in result["variants"].values())
     taken = [part for report in reports for part in report.taken]
@@ -120,45 +255,66 @@ def measure(name, arguments):
     result["left"] = sorted({f"{op}: {why}" for report in reports for op, why in report.left})
     if arguments.parts:
         result["timed_parts"] = timed_parts(taken)
+        seconds.mark("parts")
+    result["seconds"] = seconds.told
     return result
 
 
 def to(x, dtype):
-    return x.to("cuda", dtype) if x.is_floating_point() else x.cuda()
+    return x.to(dtype) if x.is_floating_point() else x
 
 
 def variants_of(model, arguments):
+    """Compiled by each contestant. Graphs come from no cache, as the pass must see them; Triton's kernels may, unless --cold."""
     import torch
+    from torch._inductor.compile_fx import compile_fx
+
     from sinter.torch._graph_pass import SinterPass
     from sinter.torch.backend import compile_with, split_options
 
     own, _ = split_options(None, {"prepare": "block"})
     reports = []
+    options = {"force_disable_caches": True} if arguments.cold else {"fx_graph_cache": False}
+    torch._functorch.config.enable_autograd_cache = False
 
     def sinter(gm, example_inputs):
-        return compile_with(SinterPass(own, reports), gm, example_inputs, {"force_disable_caches": True})
+        return compile_with(SinterPass(own, reports), gm, example_inputs, options)
 
-    variants = {"eager": model, "inductor": torch.compile(model)}
+    def inductor(**more):
+        return torch.compile(model, backend=lambda gm, example_inputs: compile_fx(gm, example_inputs, config_patches={**options, **more}))
+
+    variants = {"eager": model, "inductor": inductor()}
     if arguments.max_autotune:
-        variants["max_autotune"] = torch.compile(model, mode="max-autotune-no-cudagraphs")
+        variants["max_autotune"] = inductor(max_autotune=True, coordinate_descent_tuning=True)
     variants["sinter"] = torch.compile(model, backend=sinter)
     return variants, reports
 
 
+class Called:
+    """A model that no CUDA graph holds, as one."""
+
+    def __init__(self, f, inputs):
+        self.replay = lambda: f(*inputs)
+
+
 def capture(f, inputs):
-    """A CUDA graph of a call, and its result."""
+    """A CUDA graph of a call, and its result; where the model waits for the device, the call itself."""
     import torch
 
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):
+        for _ in range(2):
             f(*inputs)
     torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = f(*inputs)
+    try:
+        with torch.cuda.graph(graph):
+            result = f(*inputs)
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return Called(f, inputs), f(*inputs)
     return graph, result
 
 
@@ -207,12 +363,12 @@ def timed_parts(taken):
         it = _run_chain.carried(text)
         inputs = []
         for info in part.made.chain.inputs(part.m):
-            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain._dtypes[str(info.dtype)], device="cuda")
+            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain.DTYPES[str(info.dtype)], device="cuda")
             inputs.append(made.copy_(torch.randn(info.shape, device="cuda") / 16))
-        compiled = torch.compile(it.by_torch)
+        compiled = torch.compile(it.fallback.by_torch)
         with torch.no_grad():
             graphs = {
-                "sinter": capture(lambda *x: torch.ops.sinter.run_chain(list(x), part.m, text, "block", 0.0), inputs)[0],
+                "sinter": capture(lambda *x: torch.ops.sinter.run_chain(list(x), part.m, text, "block"), inputs)[0],
                 "inductor": capture(lambda *x: compiled(list(x), part.m), inputs)[0],
             }
         plan = part.plan and part.plan.predicted_us
@@ -223,6 +379,13 @@ def timed_parts(taken):
 def relative(result, expected):
     return ((result - expected).double().norm() / expected.double().norm()).item()
 
+
+#: As ``models.MODELS``, which imports torch.
+NAMES = [
+    part.split('"')[1]
+    for part in (pathlib.Path(__file__).parent / "models.py").read_text().split("MODELS = {")[1].splitlines()
+    if part.startswith('    "')
+]
 
 if __name__ == "__main__":
     main()
