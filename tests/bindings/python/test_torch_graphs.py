@@ -21,7 +21,7 @@ def modules():
         stand_in = types.ModuleType("sinter.torch")
         stand_in.__path__ = [str(pathlib.Path(sinter.__file__).parent / "torch")]
         sys.modules["sinter.torch"] = stand_in
-    names = ("_partition", "_arrays", "_convert", "_aten", "_gate", "_left")
+    names = ("_partition", "_arrays", "_convert", "_aten", "_gate", "_left", "_buckets")
     yield types.SimpleNamespace(**{name: importlib.import_module(f"sinter.torch.{name}") for name in names})
     if stand_in is not None:
         for name in [name for name in sys.modules if name.startswith("sinter.torch")]:
@@ -219,3 +219,53 @@ def test_the_gate_counts_copies_of_weights_that_lie_otherwise_than_images(module
         return gate.inductor_us([Node("aten.convolution.default", image, weight, None, shape=(8, 64, 28, 28))], figures, int)
 
     assert us(True, True) == us(False, False) < us(True, False)
+
+
+def test_buckets_are_the_librarys(modules):
+    source = (pathlib.Path(__file__).parents[3] / "src/base/dtype.cc").read_text()
+    told = source.split("kBuckets[] = {")[1].split("}")[0]
+    assert tuple(map(int, told.split(","))) == modules._buckets.BUCKETS
+    assert [modules._buckets.bucket(rows) for rows in (1, 2, 8, 9, 8192, 8193)] == [0, 1, 1, 2, 47, 48]
+
+
+def test_rows_by_ids_become_a_gather_and_cost_the_rows_that_are_read(modules):
+    table, ids = Node("input", shape=(30000, 64)), Node("input", shape=(8,), dtype="torch.int64")
+    rows = Node("aten.embedding.default", table, ids, shape=(8, 64))
+    y = Node("aten.relu.default", rows, shape=(8, 64))
+    Node("outside", y)
+    assert modules._left.why_left(rows, "cuda") is None
+    assert modules._left.why_left(Node("aten.add.Tensor", ids, ids, shape=(8,), dtype="torch.int64"), "cuda") == "dtype int64"
+    made = convert(modules, [rows, y])
+    assert [str(info.dtype) for info in made.chain.inputs()] == ["bf16", "s64"] and "gather" in str(made.chain)
+    assert modules._gate.border_bytes([rows, y], int) == 2 * 2 * 8 * 64 + 8 * ids.meta["val"].element_size()
+
+
+def test_a_strided_view_that_is_no_order_of_all_elements_is_refused(modules):
+    x = Node("input", shape=(8, 64))
+    for sizes, strides in (((4, 64), (64, 1)), ((8, 64), (1, 1))):
+        view = Node("aten.as_strided.default", x, list(sizes), list(strides), shape=sizes)
+        y = Node("aten.relu.default", view, shape=sizes)
+        Node("outside", y)
+        with pytest.raises(modules._arrays.Refused, match="no other order"):
+            convert(modules, [view, y])
+
+
+def test_products_of_codes_with_scales_of_rows(modules):
+    a, w = (Node("input", shape=shape, dtype="torch.float8_e4m3fn", strides=strides) for shape, strides in (((8, 256), None), ((256, 32), (1, 256))))
+    scales = [Node("input", shape=shape, dtype="torch.float32") for shape in ((8, 1), (1, 32))]
+    bias = Node("input", shape=(32,))
+    product = Node("aten._scaled_mm.default", a, w, *scales, bias, None, "torch.bfloat16", True, shape=(8, 32))
+    Node("outside", product)
+    assert modules._left.why_left(product, "cuda") is None
+    made = convert(modules, [product])
+    (scaled,) = [op for op in json.loads(made.chain.to_json())["ops"] if op["op"] == "scaled_matmul"]
+    assert "transpose" not in str(made.chain) and scaled.get("accumulate") == "fast"
+    sinter.Context(target="h200", cache_dir="").prepare(made.chain)
+    columns = Node("aten._scaled_mm.default", a, w, scales[1], scales[0], shape=(8, 32))
+    Node("outside", columns)
+    with pytest.raises(modules._arrays.Refused, match="a scale of extents"):
+        convert(modules, [columns])
+    figures = sinter.Context(target="h200", cache_dir="").describe()["model"]
+    large = [Node("input", shape=(8192, 8192)) for _ in range(2)]
+    codes, plain = (Node(name, *large, shape=(8192, 8192)) for name in ("aten._scaled_mm.default", "aten.mm.default"))
+    assert modules._gate.inductor_us([codes], figures, int) < 0.8 * modules._gate.inductor_us([plain], figures, int)

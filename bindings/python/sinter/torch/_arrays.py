@@ -9,13 +9,14 @@ from .._shape import M
 
 Number = Union[int, float]
 
-#: Element types of torch as a chain has them. s64 is none of them.
+#: Element types of torch as a chain has them. s64 is one of ids of rows alone.
 DTYPES: Dict[str, str] = {
     "torch.float32": "f32",
     "torch.float16": "f16",
     "torch.bfloat16": "bf16",
     "torch.int32": "s32",
     "torch.bool": "pred",
+    "torch.float8_e4m3fn": "e4m3",
 }
 HALVES = ("bf16", "f16")
 

@@ -12,13 +12,17 @@ import torch
 
 from .._chain import Chain
 
-_DTYPES = {
+DTYPES = {
     "f32": torch.float32,
     "f16": torch.float16,
     "bf16": torch.bfloat16,
     "s32": torch.int32,
     "pred": torch.bool,
+    "s64": torch.int64,
+    "e4m3": torch.float8_e4m3fn,
 }
+#: Ops whose result may be memory of their operand's.
+_VIEWS = ("broadcast", "reshape", "transpose", "slice", "cast")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 _UNARY: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -49,12 +53,14 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
     """A function of the chain's inputs, with the extents it declares or their product, and of M: its outputs, contiguous."""
     document = json.loads(chain.to_json())
     ops, outputs, count = document["ops"], document["outputs"], len(document["inputs"])
-    stored = [_DTYPES[entry["dtype"]] for entry in (*document["inputs"], *ops)]
+    stored = [DTYPES[entry["dtype"]] for entry in (*document["inputs"], *ops)]
+    made_of = {op["id"]: op["in"][0] for op in ops if op["op"] in _VIEWS}
     last: Dict[int, int] = {}
     for op in ops:
         for i in op.get("in", ()):
             last[i] = op["id"]
     kept = {output["value"] for output in outputs}
+    owned = _owned([output["value"] for output in outputs], made_of, count)
     declared = [entry["dims"] for entry in document["inputs"]]
 
     def run(inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
@@ -68,9 +74,22 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
             for i in op.get("in", ()):
                 if last[i] == op["id"] and i not in kept:
                     values.pop(i, None)
-        return [values[output["value"]].to(stored[output["value"]]).contiguous().clone() for output in outputs]
+        results = [values[output["value"]].to(stored[output["value"]]).contiguous() for output in outputs]
+        return [result if own else result.clone() for result, own in zip(results, owned)]
 
     return run
+
+
+def _owned(outputs: Sequence[int], made_of: Dict[int, int], inputs: int) -> List[bool]:
+    """Whether each output's memory can be that of no input and of no output before it."""
+    seen = set(range(inputs))
+    owned = []
+    for value in outputs:
+        while value in made_of:
+            value = made_of[value]
+        owned.append(value not in seen)
+        seen.add(value)
+    return owned
 
 
 def _extents(dims: List[Any], m: int) -> List[int]:
@@ -92,7 +111,7 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
     if kind == "select":
         return torch.where(x[0], _wide(x[1]), _wide(x[2]))
     if kind == "cast":
-        return _cast(x[0], _DTYPES[op["dtype"]])
+        return _cast(x[0], DTYPES[op["dtype"]])
     if kind == "broadcast":
         return x[0].expand(dims)
     if kind == "reshape":
@@ -110,16 +129,28 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
         return result.to(x[0].dtype) if x[0].dtype == torch.int32 else result
     if kind == "iota":
         shape = [-1 if i == op["axis"] else 1 for i in range(len(dims))]
-        return torch.arange(dims[op["axis"]], device=device, dtype=_DTYPES[op["dtype"]]).reshape(shape).expand(dims)
+        return torch.arange(dims[op["axis"]], device=device, dtype=DTYPES[op["dtype"]]).reshape(shape).expand(dims)
     if kind == "scalar":
         # Filled there: a copy from the host is refused while a stream captures.
-        return torch.full((), float(op["value"]), device=device, dtype=_DTYPES[op["dtype"]])
+        return torch.full((), float(op["value"]), device=device, dtype=DTYPES[op["dtype"]])
     if kind == "matmul":
         a = x[0].mT if op.get("transpose_a") else x[0]
         b = x[1].mT if op.get("transpose_b") else x[1]
         return torch.matmul(a, b)
+    if kind == "gather":
+        return _gather(x[0], x[1].long(), op["axis"])
+    if kind == "scaled_matmul":
+        return (x[0].float() @ x[1].float().mT) * x[2] * (x[3].mT if x[3].dim() else x[3])
     assert kind == "conv2d", kind
     return _convolve(op, x[0], x[1])
+
+
+def _gather(x: torch.Tensor, ids: torch.Tensor, axis: int) -> torch.Tensor:
+    """Zeros where an id is none of x."""
+    kept = ids.clamp(0, x.shape[axis] - 1)
+    found = x[kept] if axis == 0 else torch.gather(x, -1, kept)
+    there = (ids == kept).reshape([*ids.shape, *[1] * (found.dim() - ids.dim())])
+    return torch.where(there, found, torch.zeros((), dtype=x.dtype, device=x.device))
 
 
 def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -131,6 +162,8 @@ def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def _convolve(op: Dict[str, Any], x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     top, bottom, left, right = op.get("pads", (0, 0, 0, 0))
     filter = w.permute(3, 2, 0, 1) if op.get("filter") == "HWIO" else w.permute(0, 3, 1, 2)
-    image = torch.nn.functional.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom))
-    made = torch.nn.functional.conv2d(image, filter, None, tuple(op.get("strides", (1, 1))), 0, tuple(op.get("dilations", (1, 1))))
+    image, padding = x.permute(0, 3, 1, 2), (top, left)
+    if (top, left) != (bottom, right):
+        image, padding = torch.nn.functional.pad(image, (left, right, top, bottom)), (0, 0)
+    made = torch.nn.functional.conv2d(image, filter, None, tuple(op.get("strides", (1, 1))), padding, tuple(op.get("dilations", (1, 1))))
     return made.permute(0, 2, 3, 1)

@@ -29,8 +29,13 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
     "reduce": lambda kind, x, *_: [x],
     "matmul": lambda a, b, *_: [a, b],
     "conv2d": lambda x, w, *_: [x, w],
+    "gather": lambda x, ids, *_: [x, ids],
+    "scaled_matmul": lambda a, w, *_: [a.codes, w.codes, a.scale, w.scale],
     "concat": lambda count, values, *_: list(values)[:count],
 }
+
+
+_IDS = {"torch.int64": "s64"}
 
 
 class _Recorder(Builder):
@@ -132,6 +137,12 @@ class Converter:
             raise Refused("an operand is no tensor")
         return found
 
+    def ids(self, argument: Any) -> Array:
+        """The array of ids of rows, of 32 or 64 bits, which no other op reads in the part."""
+        if argument not in self.values:
+            self.values[argument] = self._leaf(argument, _IDS.get(str(argument.meta["val"].dtype)))
+        return self.array(argument)
+
     def dims(self, node: Any) -> Tuple[Tuple[Any, ...], int]:
         """Extents of a node's value in the chain, and how many axes are M."""
         return self.rows.fold(node.meta["val"].shape)
@@ -177,11 +188,11 @@ class Converter:
             array = array.with_value(array.value.cast(dtype))
         return array._replace(folded=folded)
 
-    def _leaf(self, node: Any) -> Array:
-        """A value from outside: a number that fills a tensor, or an input."""
-        number = filled(node)
+    def _leaf(self, node: Any, dtype: Optional[str] = None) -> Array:
+        """A value from outside: a number that fills a tensor, or an input. `dtype`: of the chain, where no other op may have it."""
+        number = filled(node) if dtype is None else None
         dims, folded = self.dims(node)
-        dtype = self.dtype(node)
+        dtype = dtype or self.dtype(node)
         if number is not None:
             scalar = self.builder.scalar(number, dtype)
             return of(scalar.broadcast_to(dims) if dims else scalar, folded)

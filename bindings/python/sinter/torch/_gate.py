@@ -32,6 +32,18 @@ def plain_hint(expression: Any) -> int:
     return int(expression)
 
 
+def hint_at(symbol: Any, rows: int) -> "Hint | None":
+    """Sizes where the product of symbols that is M is `rows`: one symbol takes all, as only their product counts. None where M is
+    no product of different symbols."""
+    factors = symbol.args if symbol.is_Mul else (symbol,)
+    symbols = [factor for factor in factors if factor.is_Symbol]
+    step = math.prod(int(factor) for factor in factors if factor.is_number)
+    if not symbols or len(symbols) + sum(bool(factor.is_number) for factor in factors) != len(factors):
+        return None
+    values = {**dict.fromkeys(symbols, 1), symbols[0]: math.ceil(rows / step)}
+    return lambda expression: int(expression.subs(values))
+
+
 def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = False) -> bool:
     """Whether a part may gain anything: two ops to fuse, and enough work that a launch is not all of it.
 
@@ -63,7 +75,15 @@ def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:
     inside = set(nodes)
     outside = {i for node in inside for i in node.all_input_nodes if i not in inside and filled(i) is None}
     leaving = [node for node in inside if any(user not in inside for user in node.users)]
-    return sum(_bytes(node, hint) for node in (*outside, *leaving))
+    return sum(_bytes(node, hint) for node in leaving) + sum(_entering_bytes(node, inside, hint) for node in outside)
+
+
+def _entering_bytes(node: Any, inside: Set[Any], hint: Hint) -> int:
+    """Of a table the rows that are read alone."""
+    readers = [user for user in node.users if user in inside]
+    if all(TABLE[target_of(user)].rows_by and user.args[0] is node for user in readers):
+        return min(_bytes(node, hint), sum(_bytes(user, hint) for user in readers))
+    return _bytes(node, hint)
 
 
 def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
@@ -100,7 +120,8 @@ def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -
     sizes = _sizes(node.meta["val"], hint)
     columns = sizes[1 if "convolution" in target_of(node) else -1]
     rows = math.prod(sizes) // columns
-    rate = _PRODUCT_SHARE * figures["tensor_flop_per_us"] / figures["sm_count"]
+    codes = "scaled" in target_of(node)
+    rate = _PRODUCT_SHARE * figures["tensor_fp8_flop_per_us" if codes else "tensor_flop_per_us"] / figures["sm_count"]
     depth = flop / (rows * columns)
 
     def waves_us(tile: Tuple[int, int], split: int) -> float:

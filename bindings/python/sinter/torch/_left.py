@@ -54,7 +54,13 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
         return None if TABLE.get(target_of(parent), row).several and why_left(parent, device) is None else "of what is left"
     if filled(node) is not None:
         return "a number"
-    for val in (*_tensors(node), *(val for i in node.all_input_nodes for val in _tensors(i))):
+    operands = node.all_input_nodes
+    if row.rows_by:
+        table, ids = node.args[:2]
+        if str(ids.meta["val"].dtype) not in ("torch.int64", "torch.int32"):
+            return f"ids of {ids.meta['val'].dtype}"
+        operands = [table]
+    for val in (*_tensors(node), *(val for i in operands for val in _tensors(i))):
         why = _why_not_tensor(val, device)
         if why is not None:
             return why
@@ -113,6 +119,8 @@ def _why_not_tensor(val: Any, device: Optional[str]) -> Optional[str]:
 def _why_not_product(node: Any, name: str) -> Optional[str]:
     first = 1 if "add" in name else 0
     a, b = (node.args[first + i].meta["val"] for i in range(2))
+    if name == "aten._scaled_mm.default":
+        return None if DTYPES[str(a.dtype)] == DTYPES[str(b.dtype)] == "e4m3" else f"a product of {a.dtype} and {b.dtype}"
     if DTYPES[str(a.dtype)] not in HALVES:
         return "a product of f32"
     if name.startswith("aten.convolution"):

@@ -6,6 +6,7 @@ from typing import Any
 
 from .._builder import Value
 from .._operators import conv2d
+from .._scaled import Scaled, scaled_matmul
 from ._arrays import Array, Refused, of
 from ._convert import Converter
 from ._row import row
@@ -57,3 +58,30 @@ def _convolution(c: Converter, node: Any) -> Array:
     if bias is not None:
         y = y + c.array(bias).plain
     return Array(y, back)
+
+
+@row("aten._scaled_mm.default", product=True)
+def _scaled_mm(c: Converter, node: Any) -> Array:
+    """a [m, k] @ w [k, n] of codes, each with a scale of all or of each row of a, each column of w."""
+    given = [*node.args, *(None,) * (8 - len(node.args))]
+    a, w, scale_a, scale_w = given[:4]
+    bias, scale_result, fast = (node.kwargs.get(name, given[at]) for name, at in (("bias", 4), ("scale_result", 5), ("use_fast_accum", 7)))
+    if scale_result is not None:
+        raise Refused("a scale of the result")
+    codes = c.array(w)
+    columns = codes.value if codes.order == (1, 0) else codes.plain.T
+    operands = Scaled(c.array(a).plain, _scale(c, scale_a, 0)), Scaled(columns, _scale(c, scale_w, 1))
+    y = scaled_matmul(*operands, accumulate="fast" if fast else "promoted")
+    if bias is not None:
+        y = y + c.array(bias).plain
+    return of(y, c.dims(node)[1])
+
+
+def _scale(c: Converter, node: Any, axis: int) -> Value:
+    """Of all, [], or of each row or column, [size, 1]."""
+    value, sizes = c.array(node).plain, c.array(node).dims
+    if all(size == 1 for size in sizes):
+        return value.reshape() if sizes else value
+    if len(sizes) != 2 or sizes[1 - axis] != 1:
+        raise Refused(f"a scale of extents {list(sizes)}")
+    return value if axis == 0 else value.reshape(sizes[1], 1)

@@ -20,6 +20,7 @@ class Row(NamedTuple):
         moves: no element of its result is new.
         product: it multiplies matrices or correlates images.
         several: its value is several tensors.
+        rows_by: it reads rows of its first argument by the ids of its second.
     """
 
     convert: Handler
@@ -27,6 +28,7 @@ class Row(NamedTuple):
     moves: bool = False
     product: bool = False
     several: bool = False
+    rows_by: bool = False
 
 
 TABLE: Dict[str, Row] = {}

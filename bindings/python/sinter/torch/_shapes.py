@@ -1,8 +1,9 @@
-"""Rows of ATen operators that compute nothing: views, copies, parts of tensors and tensors beside each other."""
+"""Rows of ATen operators that compute nothing: views, copies, parts of tensors, tensors beside each other, rows by ids."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+import math
+from typing import Any, List, Optional, Sequence, Tuple
 
 from .._builder import Value
 from .._operators import concat
@@ -11,7 +12,11 @@ from ._convert import Converter, target_of
 from ._row import elementwise, row
 
 
-@row("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default", moves=True)
+@row(
+    *("aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default"),
+    "prims.inductor_force_stride_order.default",
+    moves=True,
+)
 def _same(c: Converter, node: Any) -> Array:
     return c.array(node.args[0])
 
@@ -143,3 +148,38 @@ def _pad(c: Converter, node: Any) -> Array:
         parts = [part for part in (sides[0], value, sides[1]) if part is not None]
         value = concat(parts, at) if len(parts) > 1 else value
     return x.with_value(value)
+
+
+@row("aten.as_strided.default", view=True, moves=True)
+def _as_strided(c: Converter, node: Any) -> Array:
+    """All elements of a row-major tensor, in other axes."""
+    sizes, strides = list(node.args[1]), list(node.args[2])
+    offset = node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+    val = node.args[0].meta["val"]
+    if not all(isinstance(number, int) for number in (*sizes, *strides, *val.shape)):
+        raise Refused("its strides are symbolic")
+    order = sorted(range(len(sizes)), key=lambda i: (-strides[i], sizes[i] != 1))
+    laid = [sizes[i] for i in order]
+    whole = math.prod(laid) == math.prod(val.shape) and _row_major(laid, [strides[i] for i in order])
+    if offset or not whole or not _row_major(val.shape, val.stride()):
+        raise Refused("it is no other order of all elements")
+    value = c.array(node.args[0]).plain.reshape(*laid)
+    return Array(value, tuple(sorted(range(len(order)), key=lambda i: order[i])))
+
+
+def _row_major(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    step = 1
+    for size, stride in zip(reversed(sizes), reversed(strides)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+@row("aten.embedding.default", rows_by=True)
+def _embedding(c: Converter, node: Any) -> Array:
+    """Rows of a table. No id is negative."""
+    table, ids = c.array(node.args[0]), c.ids(node.args[1])
+    if table.folded:
+        raise Refused("its table has rows of M")
+    return of(table.plain.gather(ids.plain, 0), c.dims(node)[1])

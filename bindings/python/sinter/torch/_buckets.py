@@ -1,0 +1,17 @@
+"""Numbers of rows that a plan serves: the smallest bucket that holds them."""
+
+from __future__ import annotations
+
+import bisect
+
+#: As the library has them (src/base/dtype.cc); it makes plans for the last one loop over more rows.
+BUCKETS = (
+    *(1, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960, 1024, 1152, 1280),
+    *(1408, 1536, 1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328, 3584, 3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168),
+    *(7680, 8192),
+)
+
+
+def bucket(rows: int) -> int:
+    """Of a plan's bucket the place in ``BUCKETS``; ``len(BUCKETS)`` for more rows than the last."""
+    return bisect.bisect_left(BUCKETS, rows)
