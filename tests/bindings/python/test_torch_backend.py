@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _run_chain, _verify
+from sinter.torch import _run_chain, _verify, _warn
 from sinter.torch.backend import split_options
 
 from graphs import passed
@@ -157,6 +157,52 @@ def test_a_graph_whose_images_cannot_be_laid_otherwise_stays_as_it_was(monkeypat
     run(normed(N.Conv2d(8, 16, 3), N.BatchNorm2d(16), N.ReLU()), torch.randn(2, 8, 8, 8).bfloat16())
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_rows_of_tables_are_gathered(dynamic):
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.places, self.norm, self.out = N.Embedding(50, 64), N.Embedding(16, 64), N.LayerNorm(64), N.Linear(64, 64)
+
+        def forward(self, ids, at):
+            return self.out(self.norm(self.words(ids) + self.places(at)))
+
+    ids = torch.randint(0, 50, (3, 7))
+    torch.manual_seed(1)
+    _, reports = run(Model().eval().bfloat16(), ids, torch.arange(7).expand(3, 7).contiguous(), dynamic=dynamic)
+    (part,) = reports[0].taken
+    assert str(part.made.chain).count("gather") == 2
+
+
+def test_a_strided_view_of_all_elements_is_a_view():
+    class Model(N.Module):
+        def forward(self, x):
+            y = x.softmax(-1) * 2
+            return (y.as_strided((4, 8, 16), (16, 64, 1)) + 1).relu(), y.as_strided((4, 16), (64, 2)) * 3
+
+    with torch.no_grad():
+        compiled, reports = passed(Model())
+        found, expected = compiled(x := torch.randn(8, 64)), Model()(x)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(found, expected))
+    assert _verify.comparisons and all(c.within for c in _verify.comparisons)
+    assert "aten.as_strided.default" not in left(reports)
+
+
+def test_products_of_codes():
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.scale = (torch.randn(32, 64) * 8).to(torch.float8_e4m3fn), torch.tensor(0.7)
+
+        def forward(self, x):
+            scale = x.abs().amax().float().clamp(min=1e-10) / 448
+            codes = (x.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+            return torch._scaled_mm(codes, self.w.t(), scale, self.scale, out_dtype=torch.bfloat16).relu()
+
+    _, reports = run(Model(), torch.randn(16, 64).bfloat16())
+    assert any("scaled_matmul" in str(part.made.chain) for part in reports[0].taken)
+
+
 def test_equal_layers_have_equal_chains():
     _, reports = run(half(Heads(), Heads(), Heads(), Heads()), torch.randn(2, 6, 64).bfloat16())
     chains = [part.made.chain.digest for part in reports[0].taken]
@@ -294,13 +340,13 @@ def test_torch_computes_a_chain_as_the_reference_does():
         chain = part.made.chain
         inputs = []
         for info in chain.inputs(part.m):
-            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain._dtypes[str(info.dtype)])
+            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain.DTYPES[str(info.dtype)])
             inputs.append(made.copy_(torch.randn(info.shape) / 8))
         carried = _run_chain.carried(_run_chain.pack(chain))
-        for a, b in zip(carried.by_torch(inputs, part.m), _run_chain._by_reference(chain, inputs, part.m)):
+        for a, b in zip(carried.fallback.by_torch(inputs, part.m), _run_chain._by_reference(chain, inputs, part.m)):
             assert a.shape == b.shape and a.stride() == b.stride()
             assert _verify.difference(a, b, 2e-2)[1]
-        assert all(map(torch.equal, carried.traced(inputs)(*inputs), carried.by_torch(inputs, part.m)))
+        assert all(map(torch.equal, carried.fallback.traced(inputs)(*inputs), carried.fallback.by_torch(inputs, part.m)))
 
 
 @pytest.fixture
@@ -308,14 +354,14 @@ def refused(monkeypatch):
     """A chain with a number whose plan is refused, and its input, as if on a GPU that captures while ``capturing`` says so."""
 
     def place(*_):
-        return types.SimpleNamespace(plan=None, refused="predicted to lose", look=lambda seconds: None)
+        return types.SimpleNamespace(plan=None, refused=made.why, look=lambda seconds: None)
 
-    made = types.SimpleNamespace(capturing=True, x=torch.randn(8, 64))
+    made = types.SimpleNamespace(capturing=True, x=torch.randn(8, 64), why="predicted to lose")
     b = sinter.Builder()
     b.output(b.input("f32", [8, 64]) * 0.3 + 1.0)
     made.chain = b.finish()
     made.text = _run_chain.pack(made.chain)
-    made.run = lambda: _run_chain._run_cuda([made.x], 0, made.text, "", 0.0)[0]
+    made.run = lambda: _run_chain._run_cuda([made.x], 0, made.text, "")[0]
     made.right = lambda: torch.allclose(made.run(), made.x * 0.3 + 1.0)
     _run_chain.carried.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.capturing)
@@ -329,15 +375,64 @@ def test_a_part_that_is_refused_under_capture_copies_nothing_from_the_host(refus
 
 
 def test_a_refused_part_runs_inductors_code_also_under_capture(refused, monkeypatch):
-    it, calls = _run_chain.carried(refused.text), []
-    assert refused.right() and it._compiled is None, "nothing is compiled while a stream captures"
+    it, calls = _run_chain.carried(refused.text).fallback, []
+    assert refused.right() and it._code is None, "nothing is compiled while a stream captures"
     refused.capturing = False
     with torch.compiler.set_stance("fail_on_recompile"):
         assert refused.right()
-    code = it._compiled
-    monkeypatch.setattr(it, "_compiled", lambda *inputs: calls.append(1) or code(*inputs))
+    code = it._code
+    monkeypatch.setattr(it, "_code", lambda *inputs: calls.append(1) or code(*inputs))
     refused.capturing = True
     assert refused.right() and calls == [1]
+
+
+def test_a_part_whose_plan_is_not_there_runs_inductors_code_too(refused):
+    refused.why, refused.capturing = None, False
+    before = sinter.torch.graph_counts()
+    assert refused.right() and refused.right()
+    after, fallback = sinter.torch.graph_counts(), _run_chain.carried(refused.text).fallback
+    assert fallback._code and after.waiting == before.waiting + 2 and after.fallback_s > before.fallback_s
+
+
+def test_inductors_code_for_a_part_serves_any_rows(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    b = sinter.Builder()
+    x = b.input("f32", [sinter.M, 64])
+    b.output(sinter.softmax(x * 0.3 + 1.0))
+    b.output(x.reshape(sinter.M, 8, 8))
+    fallback = _run_chain.Carried(b.finish()).fallback
+    expected = lambda x: ((x * 0.3 + 1.0).softmax(-1), x.reshape(-1, 8, 8))
+    one = torch.randn(1, 64)
+    assert all(map(torch.allclose, fallback([one], 1), expected(one))) and fallback._code is None
+    calls = []
+    for rows in (7, 12, 2, 1, 4096):
+        x = torch.randn(rows, 64)
+        found = fallback([x], rows)
+        calls.append(fallback._code)
+        assert all(map(torch.allclose, found, expected(x)))
+        assert found[1].data_ptr() != x.data_ptr(), "an operator's result is no memory of its inputs"
+    assert calls[0] and all(code is calls[0] for code in calls), "one code for all"
+    assert fallback._serves(4096) and not fallback._serves(1)
+
+
+def test_plans_are_kept_by_buckets_of_rows_with_a_limit_each(monkeypatch):
+    b = sinter.Builder()
+    b.output(b.input("f32", [sinter.M, 64]) * 0.3)
+    from sinter.torch._buckets import BUCKETS
+
+    it = _run_chain.carried(_run_chain.pack(b.finish(), [float(rows) for rows in BUCKETS]))
+    asked = []
+
+    def slot(chain, m):
+        asked.append(m)
+        raise sinter.Error(sinter.Status.OUT_OF_RANGE, "it joins all rows")
+
+    monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
+    places = {m: it.place(0, m) for m in (1, 2, 8, 100, 128, 129, 8192, 8193, 20000)}
+    assert places[2] is places[8] and places[100] is places[128] and places[8193] is places[20000]
+    assert len(set(map(id, places.values()))) == 6
+    assert [places[m].limit_us for m in (2, 100, 8192, 20000)] == [8, 128, 8192, 8192]
+    assert places[20000].look(None) is None and places[20000].refused and asked == [8193]
 
 
 @pytest.mark.parametrize("fails", ["compile", "run"])
@@ -348,7 +443,7 @@ def test_a_fault_of_inductors_code_leaves_the_part_to_torchs_operators(refused, 
 
     tried = []
     monkeypatch.setattr(torch._inductor, "compile", compile_graph)
-    monkeypatch.setattr(_run_chain, "_warned", False)
+    monkeypatch.setattr(_warn, "_warned", False)
     refused.capturing = False
     assert refused.right() and refused.right() and tried == [1]
     assert "ZeroDivisionError" in caplog.text
@@ -507,7 +602,7 @@ def test_a_fault_of_the_pass_leaves_the_graph(monkeypatch, caplog):
     from sinter.torch import _graph_pass
 
     monkeypatch.setattr(_graph_pass._Planner, "parts", lambda self: 1 / 0)
-    monkeypatch.setattr(_run_chain, "_warned", False)
+    monkeypatch.setattr(_warn, "_warned", False)
     graph = torch.fx.symbolic_trace(N.ReLU()).graph
     next(iter(graph.nodes)).meta["val"] = torch.ones(2)
     before = str(graph)
@@ -550,7 +645,7 @@ def test_small_parts_are_left():
 def test_inputs_that_lie_otherwise_are_copied():
     text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
     x = torch.randn(64, 8).bfloat16().T
-    y = torch.ops.sinter.run_chain([x], 8, text, "reference", 0.0)[0]
+    y = torch.ops.sinter.run_chain([x], 8, text, "reference")[0]
     assert _verify.difference(y, x.softmax(-1), 2e-2)[1]
     assert torch.equal(_run_chain._copied(x, x.stride()), x) and _run_chain._copied(x, x.stride()).stride() == x.stride()
 

@@ -18,16 +18,18 @@ from .._library import build_info
 from .._plan import Plan
 from ._arrays import HALVES, Refused, Rows
 from ._aten import TABLE
+from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._convert import Converted, Converter, target_of
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._gate import inductor_us, worth_a_try
+from ._gate import hint_at, inductor_us, worth_a_try
 from ._partition import Kind, partition
 from ._replace import replace, results, slices_for_splits
-from ._run_chain import pack, warn_once
+from ._run_chain import pack
 from ._store import store
 from ._verify import BOUNDS
+from ._warn import warn_once
 
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
 _SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
@@ -195,6 +197,7 @@ class _Planner:
         self._constants = constants
         self._hint_of = _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], _Asked] = {}
+        self._limits: Dict[str, List[float]] = {}
         self._until = time.monotonic() + _SEARCH_SECONDS
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         index = shapes[0].device.index or 0
@@ -245,13 +248,25 @@ class _Planner:
         """Puts the operator in; None where the graph does not allow it."""
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
         bound = _bound(part.nodes) if self.options.verify else None
-        known = part.made.rows.symbol is None and not self.options.verify
-        arguments = (pack(part.made.chain), "" if how == "background" else how, part.limit_us if known else 0.0)
+        arguments = (pack(part.made.chain, self._limits_us(part)), "" if how == "background" else how)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
         except Refused as refused:
             self.left.update((node, refused.why) for node in part.nodes)
             return None
+
+    def _limits_us(self, part: _Part) -> List[float]:
+        """What a plan may be predicted to take: of a chain without M one number, else one for each bucket; none where any may."""
+        if self.options.verify:
+            return []
+        symbol = part.made.rows.symbol
+        if symbol is None:
+            return [part.limit_us]
+        digest = part.made.chain.digest
+        if digest not in self._limits:
+            hints = [hint_at(symbol, rows) for rows in BUCKETS]
+            self._limits[digest] = [inductor_us(part.nodes, self._figures, hint) for hint in hints if hint is not None]
+        return self._limits[digest]
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
         """The parts that are in `nodes` without those that are left by now."""

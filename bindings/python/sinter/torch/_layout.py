@@ -20,6 +20,8 @@ def lay_channels_last(graph: torch.fx.Graph) -> None:
     """
     if not _inductor_will(graph):
         return
+    from torch._inductor.inductor_prims import force_stride_order  # Inductor takes no heed of a clone's memory format
+
     before: Dict[Any, Any] = {}
     added: List[Any] = []
     try:
@@ -27,7 +29,7 @@ def lay_channels_last(graph: torch.fx.Graph) -> None:
             if _is_convolution(node) and not node.args[0].meta["val"].is_contiguous(memory_format=_LAST):
                 image = node.args[0]
                 with graph.inserting_before(node):
-                    laid = graph.call_function(torch.ops.aten.clone.default, (image,), {"memory_format": _LAST})
+                    laid = graph.call_function(force_stride_order, (image, image.meta["val"].clone(memory_format=_LAST).stride()))
                 laid.meta["val"] = image.meta["val"].clone(memory_format=_LAST)
                 node.replace_input_with(image, laid)
                 added.append(laid)

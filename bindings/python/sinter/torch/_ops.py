@@ -247,13 +247,13 @@ def _run_fake(inputs: List[torch.Tensor], key: str, pdl: bool = False) -> List[t
             break
     results = []
     for two, three in zip(chain.outputs(2), chain.outputs(3)):
-        shape = [_grown(a, b, rows) for a, b in zip(two.shape, three.shape)]
-        strides = [_grown(a, b, rows) for a, b in zip(two.strides, three.strides)]
+        shape = [grown(a, b, rows) for a, b in zip(two.shape, three.shape)]
+        strides = [grown(a, b, rows) for a, b in zip(two.strides, three.strides)]
         results.append(inputs[0].new_empty_strided(shape, strides, dtype=torch_dtype(two.dtype)))
     return results
 
 
-def _grown(two: int, three: int, rows: Any) -> Any:
+def grown(two: int, three: int, rows: Any) -> Any:
     """A factor times a power of M, at M = `rows`, of which its values at M = 2 and 3 tell."""
     power = 0
     while two * 3**power != three * 2**power:

@@ -1,12 +1,12 @@
 """The operator ``torch.ops.sinter.run_chain`` of compiled graphs: it carries its chain, so a graph of Inductor's cache runs in a
-new process; it never waits for a build, and torch computes where there is no plan."""
+new process; it never waits for a build, and runs Inductor's code for the chain meanwhile."""
 
 from __future__ import annotations
 
 import base64
 import ctypes
 import functools
-import logging
+import json
 import threading
 import time
 import zlib
@@ -20,20 +20,18 @@ from .._error import Error, Status
 from .._library import call
 from .._plan import Plan
 from .._stream import current_of_torch
-from ._by_torch import by_torch
+from ._buckets import bucket
+from ._by_torch import DTYPES
+from ._fallback import Fallback
 from ._once import FINAL
-from ._ops import _grown, register
+from ._ops import grown, register
 from ._store import store
+from ._warn import logger, warn_once
 
-logger = logging.getLogger("sinter")
-
-_MOST_PLACES = 4096  # plans by rows of one chain, of which calls with other rows make more
 _CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
 _MOST_FAULTS = 5  # builds of a plan that fail for a reason that may pass, then it is refused
 _RETRY_SECONDS = 5.0  # to the next build, doubled by each
 _STAND_IN = 1  # the generation of a slot whose plan is the library's own kernels
-
-_dtypes = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "s32": torch.int32, "pred": torch.bool}
 
 
 class Counts(NamedTuple):
@@ -41,21 +39,23 @@ class Counts(NamedTuple):
 
     Attributes:
         launches: partitions run by a plan.
-        waiting: run by torch while the plan was being built.
-        refused: run by torch because there is no plan, or none that is predicted to be faster.
+        waiting: run by Inductor's code, or torch's operators, while the plan was being built.
+        refused: run by them because there is no plan, or none that is predicted to be faster.
         saved_us: predicted time of Inductor's kernels less that of the plans, of all launches.
+        fallback_s: seconds that calls took to make Inductor's code for parts without a plan.
     """
 
     launches: int = 0
     waiting: int = 0
     refused: int = 0
     saved_us: float = 0.0
+    fallback_s: float = 0.0
 
 
 class _Counters:
     def __init__(self) -> None:
         self.launches = self.waiting = self.refused = 0
-        self.saved_us = 0.0
+        self.saved_us = self.fallback_s = 0.0
 
 
 counters = _Counters()
@@ -63,18 +63,20 @@ counters = _Counters()
 
 def graph_counts() -> Counts:
     """What compiled graphs ran since the start of the process. Counted without a lock: about right with several threads."""
-    return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us)
+    return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us, counters.fallback_s)
 
 
-def pack(chain: Chain) -> str:
-    """The chain as an argument of an operator: its JSON, compressed, because a call copies it."""
-    return base64.b85encode(zlib.compress(chain.to_json().encode(), 9)).decode()
+def pack(chain: Chain, limits_us: Sequence[float] = ()) -> str:
+    """What an operator carries: its chain's JSON and what plans may be predicted to take, compressed, because a call copies it."""
+    text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [*limits_us]}, separators=(",", ":"))
+    return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
 @functools.lru_cache(maxsize=4096)
 def carried(text: str) -> "Carried":
-    """What the process has of the chain that `text` packs."""
-    return Carried(Chain.from_json(zlib.decompress(base64.b85decode(text)).decode()))
+    """What the process has of what `text` packs."""
+    found = json.loads(zlib.decompress(base64.b85decode(text)))
+    return Carried(Chain.from_json(found["chain"]), found["limits_us"])
 
 
 store.when_dropped(carried.cache_clear)
@@ -86,7 +88,7 @@ class _Place:
     def __init__(self, device: int, chain: Chain, m: int, limit_us: float) -> None:
         self.plan: Optional[Plan] = None
         self.refused: Optional[str] = None
-        self._limit_us = limit_us
+        self.limit_us = limit_us
         self._make_slot: Callable[[], Any] = lambda: store.context(device).slot(chain, m)
         self._slot: Any = None
         self._faults = 0
@@ -120,7 +122,7 @@ class _Place:
         self._slot = None
         self._faults += 1
         self._not_before = time.monotonic() + _RETRY_SECONDS * 2**self._faults
-        if error.code in FINAL or self._faults >= _MOST_FAULTS:
+        if error.code in (*FINAL, Status.OUT_OF_RANGE) or self._faults >= _MOST_FAULTS:
             self._refuse(str(error))
         else:
             logger.info("sinter: torch computes a part of the graph for now: %s", error)
@@ -128,8 +130,8 @@ class _Place:
     def _keep(self, plan: Optional[Plan]) -> None:
         if plan is None:
             return
-        if 0 < self._limit_us < plan.predicted_us:
-            self._refuse(f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {self._limit_us:.1f} us")
+        if 0 < self.limit_us < plan.predicted_us:
+            self._refuse(f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {self.limit_us:.1f} us")
         else:
             if not torch.cuda.is_current_stream_capturing():
                 plan.context._workspaces.reserve()
@@ -141,58 +143,34 @@ class _Place:
 
 
 class Carried:
-    """A chain of a compiled graph, its plans by device and rows, and torch's functions for it. Thread-safe."""
+    """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
 
-    def __init__(self, chain: Chain) -> None:
+    `limits_us`: what a plan may be predicted to take: one number, or one for each of ``BUCKETS``; none where any will do.
+    """
+
+    def __init__(self, chain: Chain, limits_us: Sequence[float] = ()) -> None:
         self.chain = chain
-        self.by_torch = by_torch(chain)
+        self._limits_us = limits_us
+        self.fallback = Fallback(chain)
         self._places: Dict[Tuple[int, int], _Place] = {}
-        self._compiled: Any = None  # Inductor's code for the chain; False where there will be none
         self._lock = threading.Lock()
 
-    def place(self, device: int, m: int, limit_us: float) -> _Place:
-        """The plan's place for M = `m`."""
-        key = (device, m)
-        found = self._places.get(key)
+    def place(self, device: int, m: int) -> _Place:
+        """The place of the plan whose bucket holds M = `m`; above the last bucket there is one more."""
+        at = bucket(m) if self.chain.uses_m else 0
+        found = self._places.get((device, at))
         if found is None:
             with self._lock:
-                if len(self._places) >= _MOST_PLACES:
-                    self._places.clear()
-                found = self._places.get(key)
+                found = self._places.get((device, at))
                 if found is None:
-                    found = self._places[key] = _Place(device, self.chain, m, limit_us)
+                    limit = self._limits_us[min(at, len(self._limits_us) - 1)] if self._limits_us else 0.0
+                    found = self._places[device, at] = _Place(device, self.chain, m, limit)
         return found
 
-    def without_plan(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
-        """Where no plan will ever come: Inductor's code for the chain, made at the first call. Torch's operators one by one where M
-        may be any number, where that code fails or cannot be made, and under capture before it is made."""
-        if self._compiled is None and not (self.chain.uses_m or torch.cuda.is_current_stream_capturing()):
-            self._try(lambda: self._compile(inputs))
-        code = self._compiled
-        results = self._try(lambda: list(code(*inputs))) if code else None
-        return self.by_torch(inputs, m) if results is None else results
-
-    def _compile(self, inputs: List[torch.Tensor]) -> None:
-        """Without Dynamo: it has no guards, and no stance or limit of the caller's forbids it."""
-        from torch._inductor import compile as compile_graph
-
-        self._compiled = compile_graph(self.traced(inputs), [*inputs], {"triton.cudagraphs": False})
-
-    def _try(self, made: Callable[[], Any]) -> Any:
-        """What `made` gives; None where it fails, and then no code of Inductor's is tried again."""
-        try:
-            return made()
-        except Exception as error:  # whatever it is, the model runs
-            self._compiled = False
-            warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
-            return None
-
-    def traced(self, inputs: List[torch.Tensor]) -> torch.fx.GraphModule:
-        """The chain without M as a graph of its own."""
-        from torch.fx.experimental.proxy_tensor import make_fx
-
-        made: torch.fx.GraphModule = make_fx(lambda *values: self.by_torch(values, 0))(*inputs)
-        return made
+    def newly_compiled(self) -> float:
+        """Seconds that it took to make Inductor's code, told once."""
+        seconds, self.fallback.compile_seconds = self.fallback.compile_seconds, 0.0
+        return seconds
 
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
         """The inputs with the extents and strides that the chain declares; copies where they lie otherwise."""
@@ -212,29 +190,31 @@ def _copied(x: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
 
 
 def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
-    return [torch.empty_strided(o.shape, o.strides, dtype=_dtypes[str(o.dtype)], device=device) for o in chain.outputs(m)]
+    return [torch.empty_strided(o.shape, o.strides, dtype=DTYPES[str(o.dtype)], device=device) for o in chain.outputs(m)]
 
 
-def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
+def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
     it = carried(chain)
     device = inputs[0].device
     given = inputs
     with torch.no_grad():
         try:
             given = it.declared(inputs, m)
-            place = it.place(device.index, m, limit_us)
+            place = it.place(device.index, m)
             plan = place.plan or place.look(_patience(how))
             if plan is not None:
-                return _launch(it, plan, given, m, device, limit_us)
+                return _launch(it, plan, given, m, device, place.limit_us)
         except Error as error:
             warn_once(f"torch computes instead of a plan: {error}")
             counters.refused += 1
-            return it.by_torch(given, m)
+            return it.fallback.by_torch(given, m)
         if place.refused is None:
             counters.waiting += 1
-            return it.by_torch(given, m)
-        counters.refused += 1
-        return it.without_plan(given, m)
+        else:
+            counters.refused += 1
+        results = it.fallback(given, m)
+        counters.fallback_s += it.newly_compiled()
+        return results
 
 
 def _patience(how: str) -> Optional[float]:
@@ -265,21 +245,11 @@ def _launch(
     return outputs
 
 
-_warned = False
-
-
-def warn_once(message: str) -> None:
-    """A line for whoever runs the model; the next faults are told at level debug."""
-    global _warned
-    logger.log(logging.DEBUG if _warned else logging.WARNING, "sinter: %s", message)
-    _warned = True
-
-
-def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
+def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
     it = carried(chain)
     with torch.no_grad():
         given = it.declared(inputs, m)
-        return _by_reference(it.chain, given, m) if how == "reference" else it.by_torch(given, m)
+        return _by_reference(it.chain, given, m) if how == "reference" else it.fallback.by_torch(given, m)
 
 
 def _by_reference(chain: Chain, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
@@ -293,13 +263,13 @@ def _pointers(tensors: Sequence[torch.Tensor]) -> Any:
     return (ctypes.c_void_p * max(len(tensors), 1))(*[x.data_ptr() for x in tensors])
 
 
-def _run_fake(inputs: List[torch.Tensor], m: Any, chain: str, how: str, limit_us: float) -> List[torch.Tensor]:
+def _run_fake(inputs: List[torch.Tensor], m: Any, chain: str, how: str) -> List[torch.Tensor]:
     found = carried(chain).chain
     results = []
     for two, three in zip(found.outputs(2), found.outputs(3)):
-        shape = [_grown(a, b, m) for a, b in zip(two.shape, three.shape)]
-        strides = [_grown(a, b, m) for a, b in zip(two.strides, three.strides)]
-        results.append(inputs[0].new_empty_strided(shape, strides, dtype=_dtypes[str(two.dtype)]))
+        shape = [grown(a, b, m) for a, b in zip(two.shape, three.shape)]
+        strides = [grown(a, b, m) for a, b in zip(two.strides, three.strides)]
+        results.append(inputs[0].new_empty_strided(shape, strides, dtype=DTYPES[str(two.dtype)]))
     return results
 
 
@@ -307,7 +277,7 @@ register(
     (
         (
             "run_chain",
-            "(Tensor[] inputs, SymInt m, str chain, str how, float limit_us) -> Tensor[]",
+            "(Tensor[] inputs, SymInt m, str chain, str how) -> Tensor[]",
             {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
         ),
     )
