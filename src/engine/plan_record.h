@@ -18,7 +18,7 @@ namespace sinter {
 // Layout: u32 version, chain digest, i64 bucket, toolchain id, u64 considered, u64 legal, u8 tuned,
 // tuning, planned digest, u32 variants; each: decisions, what was replaced, u32 kernels, the digest
 // of each kernel's source.
-constexpr uint32_t kPlanRecordVersion = 6;
+constexpr uint32_t kPlanRecordVersion = 7;
 
 // Decisions, sources and `replaced` are stored; the rest is made from them (CompletePlanRecord).
 struct PlanVariant {

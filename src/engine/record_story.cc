@@ -27,7 +27,8 @@ std::string ListText(const std::vector<T>& list, size_t most, const char* separa
 
 std::string ProductsStory(const ProductSequence& s) {
   const MatrixProduct& first = s.front();
-  const bool pair = s.size() == 2 && !s[1].pair && !s[1].epilogue.Has(EpilogueOp::kActivate);
+  const bool pair =
+      s.size() == 2 && !s[1].pair && s[1].epilogue.activation() == Activation::kIdentity;
   std::string text;
   if (s.size() == 1 || pair) {
     const char* one = first.pair ? "gate_up" : "matmul";
@@ -49,9 +50,9 @@ std::string ProductsStory(const ProductSequence& s) {
     return std::any_of(s.products.begin(), s.products.end(),
                        [&](const MatrixProduct& p) { return has(p.epilogue); });
   };
-  if (any([](const EpilogueList& e) { return e.program() != nullptr; })) text += " program";
-  if (any([](const EpilogueList& e) { return e.has_bias(); })) text += " biased";
-  if (any([](const EpilogueList& e) { return e.has_residual(); })) text += " residual";
+  if (any([](const ProductEpilogue& e) { return e.program.written(); })) text += " program";
+  if (any([](const ProductEpilogue& e) { return e.bias.has_value(); })) text += " biased";
+  if (any([](const ProductEpilogue& e) { return e.has_residual(); })) text += " residual";
   if (s.scaled()) text += " scaled";
   return absl::StrCat(text, " layout=", NameOf(s.layout()), " dtype=", NameOf(s.element()));
 }

@@ -13,13 +13,11 @@ using Json = nlohmann::ordered_json;
 std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 
 void AddScaling(const MatrixProduct& p, int number, Json* json) {
-  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
-  if (p.epilogue.has_norm()) (*json)[absl::StrCat("norm", number)] = p.epilogue.eps();
-  if (p.epilogue.Has(EpilogueOp::kScale)) {
-    (*json)[absl::StrCat("scale", number)] = p.epilogue.scale();
-  }
-  if (factor != nullptr) {
-    (*json)[absl::StrCat("factor", number)] = Str(NameOf(factor->element));
+  const ProductEpilogue& e = p.epilogue;
+  if (e.norm.has_value()) (*json)[absl::StrCat("norm", number)] = *e.norm;
+  if (e.scale != 1) (*json)[absl::StrCat("scale", number)] = e.scale;
+  if (e.factor.has_value()) {
+    (*json)[absl::StrCat("factor", number)] = Str(NameOf(*e.factor));
   }
   if (p.HasColumnScales()) {
     (*json)[absl::StrCat("scale_w", number)] = Str(NameOf(p.weights.scales.element));
@@ -34,13 +32,13 @@ Json WindowJson(const PixelWindow& w) {
 
 Json SequenceJson(const ProductSequence& s) {
   const bool two = s.size() == 2;
-  const EpilogueList &first = s.front().epilogue, &last = s.back().epilogue;
+  const ProductEpilogue &first = s.front().epilogue, &last = s.back().epilogue;
   Json json = {{"kind", s.Kind()},
                {"products", s.size()},
                {"gated", s.front().pair},
                {"activation", Str(NameOf(first.activation()))},
-               {"bias1", first.has_bias()},
-               {"bias2", two && last.has_bias()},
+               {"bias1", first.bias.has_value()},
+               {"bias2", two && last.bias.has_value()},
                {"layout", Str(NameOf(s.layout()))},
                {"dtype", Str(NameOf(s.element()))},
                {"n", s.front().n},
@@ -54,14 +52,14 @@ Json SequenceJson(const ProductSequence& s) {
   if (s.front().accumulate == Accumulate::kFast) {
     json["accumulate"] = Str(NameOf(s.front().accumulate));
   }
-  if (last.quantize() != nullptr) json["quantize"] = ToString(*last.quantize());
+  if (last.quantize.has_value()) json["quantize"] = ToString(*last.quantize);
   for (int i = 0; i < s.size(); ++i) {
-    const EpilogueProgram* program = s[i].epilogue.program();
-    if (program != nullptr) json[absl::StrCat("program", i + 1)] = ToString(*program);
+    const EpilogueProgram& program = s[i].epilogue.program;
+    if (program.written()) json[absl::StrCat("program", i + 1)] = ToString(program);
   }
-  if (last.Has(EpilogueOp::kResidual)) {
-    json["residual"] = ResidualName(last);
-    if (last.Has(EpilogueOp::kActivateSum)) {
+  if (last.form().residual) {
+    json["residual"] = ResidualName(last.form());
+    if (last.sum_activation() != Activation::kIdentity) {
       json["sum_activation"] = Str(NameOf(last.sum_activation()));
     }
   }

@@ -48,14 +48,14 @@ std::string Dequantised(const Operand& operand, const std::string& name, const s
 
 // "0.125 factor (a w) + bias": rows times weights, scaled, with their bias. A norm of the rows
 // is "rsqrt(mean(a^2) + 1e-06) (a w)".
-std::string Term(const EpilogueList& e, absl::string_view rows, absl::string_view weights,
+std::string Term(const ProductEpilogue& e, absl::string_view rows, absl::string_view weights,
                  absl::string_view factor, absl::string_view bias) {
   std::string text = absl::StrCat(rows, " ", weights);
   if (e.scaled()) text = absl::StrCat("(", text, ")");
-  if (e.has_factor()) text = absl::StrCat(factor, " ", text);
-  if (e.has_norm()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", e.eps(), ") ", text);
-  if (e.Has(EpilogueOp::kScale)) text = absl::StrCat(e.scale(), " ", text);
-  if (e.has_bias()) absl::StrAppend(&text, " + ", bias);
+  if (e.factor.has_value()) text = absl::StrCat(factor, " ", text);
+  if (e.norm.has_value()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", *e.norm, ") ", text);
+  if (e.scale != 1) text = absl::StrCat(e.scale, " ", text);
+  if (e.bias.has_value()) absl::StrAppend(&text, " + ", bias);
   return text;
 }
 
@@ -65,14 +65,13 @@ std::string Activated(Activation activation, const std::string& term) {
 }
 
 // "out = round(..) + residual"
-std::string Formula(absl::string_view result, const EpilogueList& e, std::string text) {
-  if (e.Has(EpilogueOp::kRound)) text = absl::StrCat("round(", text, ")");
-  if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + residual");
-  if (e.program() != nullptr) {
-    text = absl::StrCat(sinter::ToString(*e.program()), " of y = ", text);
-  }
-  text = Activated(e.sum_activation(), text);
-  if (e.quantize() != nullptr) {
+std::string Formula(absl::string_view result, const ProductEpilogue& e, std::string text) {
+  const EpilogueForm form = e.form();
+  if (form.rounds) text = absl::StrCat("round(", text, ")");
+  if (form.residual) absl::StrAppend(&text, " + residual");
+  if (e.program.written()) text = absl::StrCat(sinter::ToString(e.program), " of y = ", text);
+  text = Activated(form.sum_activation, text);
+  if (e.quantize.has_value()) {
     text = absl::StrCat("codes((", text, ") / ", e.has_groups() ? "scale_out" : "given_scale", ")");
   }
   return absl::StrCat(result, " = ", text);
@@ -80,7 +79,7 @@ std::string Formula(absl::string_view result, const EpilogueList& e, std::string
 
 // Of the product `number` of `products`.
 std::string FormulaOf(const MatrixProduct& p, int number, int products) {
-  const EpilogueList& e = p.epilogue;
+  const ProductEpilogue& e = p.epilogue;
   const auto name = [&](Role::Kind kind) { return NameOf({kind, number}, products); };
   const std::string rows = number > 0 ? "c" : Dequantised(p.rows, "a", "scale_a");
   const std::string factor = name(Role::kFactor);
@@ -88,7 +87,7 @@ std::string FormulaOf(const MatrixProduct& p, int number, int products) {
   std::string text = Activated(e.activation(), Term(e, rows, weights, factor, name(Role::kBias)));
   if (p.pair) {
     const std::string up = Dequantised(p.weights, name(Role::kWUp), name(Role::kScaleUp));
-    absl::StrAppend(&text, e.program() != nullptr ? ", up = (" : " * (",
+    absl::StrAppend(&text, e.program.written() ? ", up = (" : " * (",
                     Term(e, rows, up, factor, name(Role::kBiasUp)), ")");
   }
   return Formula(number + 1 == products ? "out" : "c", e, text);

@@ -37,7 +37,7 @@ void AddOps(const Chain& body, Words* words) {
 
 // The weights by their names, if they have any, and what is done to the sums.
 void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
-  const EpilogueList& e = p.epilogue;
+  const ProductEpilogue& e = p.epilogue;
   if (p.rows.source == Source::kWindow) {
     words->emplace_back("convolution");
   } else {
@@ -47,20 +47,23 @@ void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
     }
     if (p.pair && words->back() == words->end()[-2]) words->pop_back();  // both of one weight
   }
-  if (e.has_norm()) words->emplace_back("norm of the rows");
-  if (e.Has(EpilogueOp::kScale)) words->emplace_back("scale");
-  if (e.has_factor()) words->emplace_back("row factor");
+  if (e.norm.has_value()) words->emplace_back("norm of the rows");
+  if (e.scale != 1) words->emplace_back("scale");
+  if (e.factor.has_value()) words->emplace_back("row factor");
   if (p.HasColumnScales()) words->emplace_back("column scale");
-  if (e.has_bias()) words->emplace_back("bias");
-  if (e.Has(EpilogueOp::kActivate)) words->emplace_back(NameOf(e.activation()));
-  if (e.program() != nullptr) {
+  if (e.bias.has_value()) words->emplace_back("bias");
+  const auto add_activation = [&](Activation activation) {
+    if (activation != Activation::kIdentity) words->emplace_back(NameOf(activation));
+  };
+  add_activation(e.activation());
+  if (e.program.written()) {
     Words ops;
-    AddOps(*e.program()->body, &ops);
+    AddOps(*e.program.body, &ops);
     words->insert(words->end(), ops.begin(), ops.end());
   }
-  if (e.Has(EpilogueOp::kResidual)) words->emplace_back("residual");
-  if (e.Has(EpilogueOp::kActivateSum)) words->emplace_back(NameOf(e.sum_activation()));
-  if (e.quantize() != nullptr) words->emplace_back("quantize");
+  if (e.form().residual) words->emplace_back("residual");
+  add_activation(e.sum_activation());
+  if (e.quantize.has_value()) words->emplace_back("quantize");
 }
 
 // "a, b and c", "a, b, c, d, e and 7 more".

@@ -113,19 +113,23 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
 std::string AbsorbedBy(const GraphRun& run) {
   std::vector<std::string> steps;
   for (const MatrixProduct& p : run.matched.sequence.products) {
-    const EpilogueList& e = p.epilogue;
+    const ProductEpilogue& e = p.epilogue;
     std::string text = p.pair ? "gated pair" : "product";
     if (p.accumulate == Accumulate::kFast) text += " of fast sums";
-    if (e.has_norm()) text += " * row norm";
-    if (e.Has(EpilogueOp::kScale)) absl::StrAppend(&text, " * ", e.scale());
-    if (e.has_factor()) absl::StrAppend(&text, " * row factor");
+    if (e.norm.has_value()) text += " * row norm";
+    if (e.scale != 1) absl::StrAppend(&text, " * ", e.scale);
+    if (e.factor.has_value()) absl::StrAppend(&text, " * row factor");
     if (p.HasColumnScales()) absl::StrAppend(&text, " * column scale");
-    if (e.has_bias()) absl::StrAppend(&text, " + bias");
-    if (e.Has(EpilogueOp::kActivate)) absl::StrAppend(&text, " + ", NameOf(e.activation()));
-    if (e.program() != nullptr) absl::StrAppend(&text, " + ", ToString(*e.program()));
-    if (e.Has(EpilogueOp::kResidual)) absl::StrAppend(&text, " + residual");
-    if (e.Has(EpilogueOp::kActivateSum)) absl::StrAppend(&text, " + ", NameOf(e.sum_activation()));
-    if (e.quantize() != nullptr) absl::StrAppend(&text, " + quantize");
+    if (e.bias.has_value()) absl::StrAppend(&text, " + bias");
+    if (e.program.written()) absl::StrAppend(&text, " + ", ToString(e.program));
+    const EpilogueForm form = e.form();
+    const auto activation = [&](Activation of) {
+      if (of != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(of));
+    };
+    activation(form.activation);
+    if (form.residual) text += " + residual";
+    activation(form.sum_activation);
+    if (e.quantize.has_value()) absl::StrAppend(&text, " + quantize");
     steps.push_back(std::move(text));
   }
   return absl::StrCat("op ", run.end, ": ", absl::StrJoin(steps, ", "));

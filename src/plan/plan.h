@@ -67,7 +67,7 @@ struct KernelOps {
 
 // What products take that may as well be another kernel's, where nobody else reads it.
 struct Absorbed {
-  bool norms = false;  // a factor that is the norm of a product's own rows (EpilogueOp::kNorm)
+  bool norms = false;  // a factor that is the norm of a product's own rows (ProductEpilogue::norm)
   bool groups = true;  // the quantiser of its result by groups of 128 columns
   // Only what the library's own kernels have a form of, where they can. Such plans are not
   // recorded.

@@ -68,6 +68,23 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
                        static_cast<int>(program.leaves[static_cast<size_t>(input)]));
 }
 
+absl::Status CheckStored(const EpilogueProgram& program, DType stored) {
+  const DType gives = program.body->output_type(0).dtype;
+  if (gives == stored) return absl::OkStatus();
+  return RefuseProgram("gives ", NameOf(gives), ", the result is ", NameOf(stored));
+}
+
+// Of a program with a form, which has no leaves and ops but those of the form.
+absl::Status CheckForm(const EpilogueProgram& program, DType result, DType stored, bool pair) {
+  for (int i = 0; i < program.body->num_inputs(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckLeaf(program, i, result));
+  }
+  SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
+  if (program.form->gate == pair) return absl::OkStatus();
+  return RefuseProgram(pair ? "reads no up, the product is a pair"
+                            : "reads up, the product is no pair");
+}
+
 absl::Status CheckBody(const Chain& body) {
   if (body.num_outputs() != 1)
     return RefuseProgram("has ", body.num_outputs(), " results, must have 1");
@@ -164,7 +181,10 @@ absl::StatusOr<EpilogueProgram> Function(const Chain& body, ValueId f, DType res
   SINTER_RETURN_IF_ERROR(builder.Output(value));
   SINTER_ASSIGN_OR_RETURN(Chain chain, builder.Finish());
   if (chain.num_inputs() != 1) return RefuseProgram("reads ", chain.num_inputs(), " values");
-  return EpilogueProgram{std::make_shared<const Chain>(std::move(chain)), {LeafKind::kValue}};
+  EpilogueProgram program;
+  program.body = std::make_shared<const Chain>(std::move(chain));
+  program.leaves = {LeafKind::kValue};
+  return program;
 }
 
 }  // namespace
@@ -276,8 +296,12 @@ EpilogueProgram OfGateAlone(const EpilogueProgram& program) {
 }
 
 absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair) {
-  if (!program.present()) return RefuseProgram("is missing");
+  const DType stored = IsCode(result) ? DType::kF32 : result;
+  if (!program.present()) {
+    return pair ? RefuseProgram("is missing, the product is a pair") : absl::OkStatus();
+  }
   const Chain& body = *program.body;
+  if (program.form.has_value()) return CheckForm(program, result, stored, pair);
   SINTER_RETURN_IF_ERROR(CheckBody(body));
   if (program.leaves.size() != static_cast<size_t>(body.num_inputs())) {
     return RefuseProgram("has ", program.leaves.size(), " leaves, its body ", body.num_inputs());
@@ -300,12 +324,10 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
     return RefuseProgram("reads ", has, " leaves of kind ", static_cast<int>(count.kind),
                          ", must be ", count.least, " to ", count.most);
   }
-  const DType stored = IsCode(result) ? DType::kF32 : result;
-  if (body.op(body.outputs()[0].value).kind != OpKind::kCast ||
-      body.output_type(0).dtype != stored) {
-    return RefuseProgram("gives ", NameOf(body.output_type(0).dtype), ", the result is ",
-                         NameOf(stored));
+  if (body.op(body.outputs()[0].value).kind != OpKind::kCast) {
+    return RefuseProgram("does not end in a cast to what is stored");
   }
+  SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
   return CutProgram(program).status();
 }
 
@@ -316,18 +338,17 @@ void WriteProgram(const EpilogueProgram& program, ByteWriter& w) {
 }
 
 absl::StatusOr<EpilogueProgram> ReadProgram(ByteReader& r) {
-  EpilogueProgram program;
-  const int leaves = r.U8();
-  for (int i = 0; i < leaves && r.ok(); ++i)
-    program.leaves.push_back(static_cast<LeafKind>(r.U8()));
+  std::vector<LeafKind> leaves(r.U8());
+  for (LeafKind& kind : leaves) kind = static_cast<LeafKind>(r.U8());
   absl::StatusOr<Chain> body = ChainFromCanonicalBytes(r.Bytes());
   if (!body.ok()) {
     return absl::DataLossError(absl::StrCat("program of an epilogue: ", body.status().message()));
   }
-  program.body = std::make_shared<const Chain>(*std::move(body));
-  if (program.leaves.size() == static_cast<size_t>(program.body->num_inputs())) return program;
-  return absl::DataLossError(absl::StrCat("program of an epilogue: ", program.leaves.size(),
-                                          " leaves, its body has ", program.body->num_inputs()));
+  if (leaves.size() == static_cast<size_t>(body->num_inputs())) {
+    return ProgramOf(std::make_shared<const Chain>(*std::move(body)), std::move(leaves));
+  }
+  return absl::DataLossError(absl::StrCat("program of an epilogue: ", leaves.size(),
+                                          " leaves, its body has ", body->num_inputs()));
 }
 
 }  // namespace sinter

@@ -1,16 +1,19 @@
 // EpilogueProgram: element-wise ops on a product's accumulators, behind its scales and biases.
-// Where the named steps of an epilogue do not say what a chain computes, a program does.
+// Of some of them, as an activation of a gate-up pair, the device library has a form by hand.
 #ifndef SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_
 #define SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
+#include "src/chain/activation.h"
 #include "src/chain/chain.h"
 
 namespace sinter {
@@ -30,14 +33,31 @@ constexpr int kMostProgramOps = 128;
 // Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
 constexpr int64_t kMostProgramBranches = 6;
 
-// Immutable and cheap to copy; any thread may read it.
+// What the device library has forms of: sum_activation(round(activation(y) * up) + r), or less.
+struct EpilogueForm {
+  Activation activation = Activation::kIdentity;
+  bool gate = false;      // times up, of a gate-up pair
+  bool rounds = false;    // to the result's element, before the matrix is added
+  bool residual = false;  // plus the matrix
+  Activation sum_activation = Activation::kIdentity;  // with a residual
+
+  bool operator==(const EpilogueForm& o) const { return Key() == o.Key(); }
+  bool operator<(const EpilogueForm& o) const { return Key() < o.Key(); }
+  std::tuple<Activation, bool, bool, bool, Activation> Key() const {
+    return {activation, gate, rounds, residual, sum_activation};
+  }
+};
+
+// Immutable and cheap to copy; any thread may read it. ProgramOf makes it.
 struct EpilogueProgram {
   // One element of the result: inputs and ops have the dims [2] or none. The only output is a cast
   // to what is stored, which the store rounds to. Null: there is no program.
   std::shared_ptr<const Chain> body;
-  std::vector<LeafKind> leaves;  // by input of the body
+  std::vector<LeafKind> leaves;      // by input of the body
+  std::optional<EpilogueForm> form;  // that follows from the body; none: code generation writes it
 
   bool present() const { return body != nullptr; }
+  bool written() const { return present() && !form.has_value(); }
   bool Reads(LeafKind kind) const;
   // The inputs of a kind, in the body's order.
   std::vector<int> InputsOf(LeafKind kind) const;
@@ -47,6 +67,13 @@ struct EpilogueProgram {
   DType TypeOf(int input) const { return body->input_op(input).type.dtype; }
   bool operator==(const EpilogueProgram& o) const;
 };
+
+// The program with this body. Where it has a form, whatever its spelling, the form's own program:
+// equal epilogues have equal bytes.
+EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves);
+// The program of a form whose result is stored as `result`, a floating type; none where the form
+// leaves accumulators as they are.
+EpilogueProgram ProgramOf(const EpilogueForm& form, DType result);
 
 // "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
 // columns, n1, n2, .. the numbers, r the matrix, s the rows. Without the last rounding.

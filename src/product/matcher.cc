@@ -6,9 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/composites.h"
 #include "src/chain/linear_finder.h"
-#include "src/chain/pattern.h"
 #include "src/chain/quantizer_finder.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/product/program_finder.h"
@@ -22,102 +20,8 @@ absl::Status Refuse(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-// act(x), or act(x) * y when gated, as a chain with those inputs. Made by the same composites that
-// users call.
-absl::StatusOr<Chain> StepPattern(bool gated, Activation act) {
-  ChainBuilder b;
-  const TensorType type{DType::kF32, {Dim::M(), Dim::Constant(2)}};
-  SINTER_ASSIGN_OR_RETURN(ValueId x, b.Input(type));
-  SINTER_ASSIGN_OR_RETURN(ValueId result, AddActivation(b, act, x));
-  if (gated) {
-    SINTER_ASSIGN_OR_RETURN(ValueId y, b.Input(type));
-    SINTER_ASSIGN_OR_RETURN(result, b.Binary(BinaryKind::kMul, result, y));
-  }
-  SINTER_RETURN_IF_ERROR(b.Output(result));
-  return b.Finish();
-}
-
-struct StepForm {
-  bool gated = false;
-  Activation act = Activation::kIdentity;
-  Chain pattern;
-};
-
-absl::StatusOr<std::vector<StepForm>> MakeStepForms() {
-  std::vector<StepForm> forms;
-  for (bool gated : {false, true}) {
-    for (Activation act : kActivations) {
-      SINTER_ASSIGN_OR_RETURN(Chain pattern, StepPattern(gated, act));
-      forms.push_back({gated, act, std::move(pattern)});
-    }
-  }
-  return forms;
-}
-
-// In the order in which they are tried. Made once, and never destroyed: threads of the library may
-// outlive static destructors.
-const absl::StatusOr<std::vector<StepForm>>& StepForms() {
-  static const auto* const forms = new absl::StatusOr<std::vector<StepForm>>(MakeStepForms());
-  return *forms;
-}
-
-// A matrix input that is added to a result.
-struct FoundResidual {
-  int input = -1;
-  bool rounds = false;                     // the chain rounds the result before the add
-  Activation act = Activation::kIdentity;  // of the sum
-};
-
-// A program in the place of activation, gate and residual, and the vectors of columns that it
-// reads.
-struct FoundEpilogue {
-  EpilogueProgram program;  // none: the steps that are found say all
-  std::vector<int> columns;
-  int row = -1;
-};
-
-// One product or gated pair, with its epilogue.
-struct FoundStep {
-  bool gated = false;
-  Activation act = Activation::kIdentity;
-  Linear main, up;
-};
-
-absl::StatusOr<FoundStep> FindStep(const Subgraph& graph, const LinearFinder& finder,
-                                   ValueId value) {
-  SINTER_RETURN_IF_ERROR(StepForms().status());
-  for (const StepForm& form : *StepForms()) {
-    FoundStep step{form.gated, form.act, {}, {}};
-    const auto accept = [&](const std::vector<ValueId>& values) {
-      if (!finder.LinearAt(values[0], &step.main)) return false;
-      if (!form.gated) return true;
-      return finder.LinearAt(values[1], &step.up) &&
-             finder.SkipWidening(step.up.x) == finder.SkipWidening(step.main.x);
-    };
-    if (MatchPattern(graph, value, form.pattern, accept)) return step;
-  }
-  return Refuse("op ", value, " (", NameOf(graph.op(value)),
-                ") is no activation of a product with a weight, nor a gated pair");
-}
-
-absl::Status CheckHalves(const FoundStep& found) {
-  const Linear &gate = found.main, &up = found.up;
-  if (gate.conv >= 0 || up.conv >= 0) return Refuse("a gated pair of convolutions");
-  if (up.layout != gate.layout) return Refuse("gate and up differ in layout");
-  if ((up.bias >= 0) != (gate.bias >= 0)) return Refuse("one of gate and up has a bias");
-  if (up.factor != gate.factor) return Refuse("gate and up differ in the factor of their rows");
-  if (up.scale_x != gate.scale_x) return Refuse("gate and up differ in the scale of their rows");
-  if ((up.codes >= 0) != (gate.codes >= 0)) return Refuse("one of gate and up has scales");
-  if ((up.columns >= 0) != (gate.columns >= 0)) {
-    return Refuse("one of gate and up has a scale of its columns");
-  }
-  if (up.norm_eps != gate.norm_eps) return Refuse("gate and up differ in the norm of their rows");
-  if (up.scale == gate.scale) return absl::OkStatus();
-  return Refuse("gate is scaled by ", gate.scale, ", up by ", up.scale);
-}
-
 // Kernels add s8 in s32 and go on in f32, as scaled_matmul does.
-absl::Status CheckSums(const Subgraph& graph, const FoundStep& found) {
+absl::Status CheckSums(const Subgraph& graph, const FoundProgram& found) {
   if (found.main.codes >= 0 || graph.op(found.main.x).type.dtype != DType::kS8) {
     return absl::OkStatus();
   }
@@ -126,19 +30,18 @@ absl::Status CheckSums(const Subgraph& graph, const FoundStep& found) {
       "with scales, by scaled_matmul");
 }
 
-ProductInputs InputsOf(const FoundStep& found, const FoundResidual& residual,
-                       const FoundEpilogue& epilogue, bool rounds) {
+ProductInputs InputsOf(const FoundProgram& found, bool rounds) {
   ProductInputs in;
-  in.leaves = epilogue.columns;
+  in.leaves = found.columns;
   in.weights = found.main.weight;
   in.weights_up = found.up.weight;
   in.bias = found.main.bias;
   in.bias_up = found.up.bias;
-  in.factor = epilogue.row >= 0 ? epilogue.row : found.main.factor;
+  in.factor = found.row >= 0 ? found.row : found.main.factor;
   in.scale_rows = found.main.scale_x;
   in.scale_weights = std::max(found.main.scale_w, found.main.columns);
   in.scale_up = std::max(found.up.scale_w, found.up.columns);
-  in.residual = residual.input;
+  in.residual = found.matrix;
   in.rounds = rounds;
   return in;
 }
@@ -177,13 +80,13 @@ absl::StatusOr<Scales> ScalesOf(const Subgraph& graph, const Op& product, size_t
                 weights ? "128 x 128" : "128 of a row");
 }
 
-absl::Status FillScales(const Subgraph& graph, const FoundStep& found, MatrixProduct* p) {
+absl::Status FillScales(const Subgraph& graph, const FoundProgram& found, MatrixProduct* p) {
   if (found.main.codes < 0) return absl::OkStatus();
   const Op& main = graph.op(found.main.codes);
   SINTER_ASSIGN_OR_RETURN(p->rows.scales, ScalesOf(graph, main, 0));
   SINTER_ASSIGN_OR_RETURN(p->weights.scales, ScalesOf(graph, main, 1));
   p->accumulate = main.accumulate;
-  if (!found.gated) return absl::OkStatus();
+  if (!found.pair) return absl::OkStatus();
   // Fast sums are a permission: a pair takes it where both halves give it.
   p->accumulate = std::min(p->accumulate, graph.op(found.up.codes).accumulate);
   SINTER_ASSIGN_OR_RETURN(const Scales up, ScalesOf(graph, graph.op(found.up.codes), 1));
@@ -191,51 +94,41 @@ absl::Status FillScales(const Subgraph& graph, const FoundStep& found, MatrixPro
   return Refuse("gate's scales are ", ToString(p->weights.scales), ", up's ", ToString(up));
 }
 
-// The elements are filled in later, from the chain's types.
-MatrixProduct ProductOf(const Subgraph& graph, const FoundStep& found,
-                        const FoundResidual& residual, const FoundEpilogue& epilogue) {
+// The elements of operands and result are filled in later, from the chain's types.
+MatrixProduct ProductOf(const Subgraph& graph, const FoundProgram& found) {
+  const Linear& main = found.main;
   MatrixProduct p;
-  if (found.main.conv >= 0) {
+  if (main.conv >= 0) {
     p.rows.source = Source::kWindow;
-    p.rows.window = WindowOf(graph, graph.op(found.main.conv));
+    p.rows.window = WindowOf(graph, graph.op(main.conv));
   }
-  p.pair = found.gated;
-  p.weights.layout = found.main.layout;
-  const auto scale = static_cast<float>(found.main.scale);
-  if (found.main.columns >= 0) p.weights.scales.kind = ScaleKind::kVector;
-  if (found.main.norm_eps >= 0) p.epilogue.Set(NormOf(static_cast<float>(found.main.norm_eps)));
-  if (scale != 1) p.epilogue.Set(ScaleBy(scale));
-  if (found.main.factor >= 0) p.epilogue.Set(StepOf(EpilogueOp::kFactor));
-  if (found.main.bias >= 0) p.epilogue.Set(StepOf(EpilogueOp::kBias));
-  if (epilogue.program.present()) {
-    p.epilogue.Set(Compute(epilogue.program));
-    return p;
-  }
-  if (found.act != Activation::kIdentity) p.epilogue.Set(Activate(found.act));
-  if (found.gated) p.epilogue.Set(StepOf(EpilogueOp::kGate));
-  if (residual.rounds) p.epilogue.Set(StepOf(EpilogueOp::kRound));
-  if (residual.input >= 0) p.epilogue.Set(StepOf(EpilogueOp::kResidual));
-  if (residual.act != Activation::kIdentity) {
-    p.epilogue.Set(Activate(residual.act, EpilogueOp::kActivateSum));
-  }
+  p.pair = found.pair;
+  p.weights.layout = main.layout;
+  if (main.columns >= 0) p.weights.scales.kind = ScaleKind::kVector;
+  ProductEpilogue& e = p.epilogue;
+  if (main.norm_eps >= 0) e.norm = static_cast<float>(main.norm_eps);
+  e.scale = static_cast<float>(main.scale);
+  if (main.factor >= 0) e.factor = graph.operand(main.factor).type.dtype;
+  if (main.bias >= 0) e.bias = graph.operand(main.bias).type.dtype;
+  e.program = found.program;
   return p;
 }
 
 absl::Status TakeQuantizer(const Subgraph& graph, const FoundQuantizer& found,
                            MatchedSequence* out) {
   const QuantizeSpec& spec = found.rule;
-  EpilogueStep step = StepOf(EpilogueOp::kQuantize);
+  QuantizeRule rule;
   if (spec.granularity == Granularity::kStatic) {
     int& scale = out->inputs.back().given_scale = graph.op(spec.scale).input;
     if (scale < 0)
       return Refuse("op ", spec.scale, " (", NameOf(graph.op(spec.scale)),
                     ") is the scale of codes and lies not in memory");
   } else {
-    step.rule = {kScaleBlock, static_cast<float>(spec.eps), static_cast<float>(spec.upper_bound),
-                 spec.ue8m0};
+    rule = {kScaleBlock, static_cast<float>(spec.eps), static_cast<float>(spec.upper_bound),
+            spec.ue8m0};
     out->limits = found.limits;
   }
-  out->sequence.products.back().epilogue.Set(step);
+  out->sequence.products.back().epilogue.quantize = rule;
   return absl::OkStatus();
 }
 
@@ -249,11 +142,10 @@ class Walker {
     bool rounds = true;  // the output rounds
     for (;;) {
       if (out_.size() == kMaxProducts) return Refuse("more than ", kMaxProducts, " products");
-      FoundStep found;
-      SINTER_RETURN_IF_ERROR(AddAt(value, rounds, &found));
-      out_.rows = finder_.InputAt(found.main.x);
+      SINTER_ASSIGN_OR_RETURN(const ValueId x, AddAt(value, rounds));
+      out_.rows = finder_.InputAt(x);
       if (out_.rows >= 0) break;
-      value = SkipRounding(found.main.x, &rounds);
+      value = SkipRounding(x, &rounds);
     }
     std::vector<MatrixProduct>& products = out_.sequence.products;
     std::reverse(products.begin(), products.end());
@@ -268,42 +160,22 @@ class Walker {
   }
 
  private:
-  // The product that ends at `value`: by the steps that kernels have forms of their own for, or
-  // else by a program.
-  absl::Status AddAt(ValueId value, bool rounds, FoundStep* step) {
-    FoundResidual residual;
-    const ValueId below = SkipActivatedResidual(value, &residual);
-    absl::StatusOr<FoundStep> found = FindStep(graph_, finder_, below);
-    const absl::Status by_steps = found.ok() ? Add(*found, residual, {}, rounds) : found.status();
-    if (by_steps.ok()) {
-      *step = *std::move(found);
-      return absl::OkStatus();
-    }
+  // Adds the product that ends at `value`, and returns its rows.
+  absl::StatusOr<ValueId> AddAt(ValueId value, bool rounds) {
     const DType result = out_.size() == 0 ? graph_.result_type().dtype : RowsElement();
-    absl::StatusOr<FoundProgram> whole =
-        FindProgram(graph_, finder_, value, IsCode(result) ? DType::kF32 : result);
-    if (!whole.ok()) return by_steps;
-    *step = {whole->pair, Activation::kIdentity, whole->main, whole->up};
-    FoundResidual matrix;
-    matrix.input = whole->matrix;
-    return Add(*step, matrix, {std::move(whole->program), std::move(whole->columns), whole->row},
-               rounds);
+    SINTER_ASSIGN_OR_RETURN(
+        const FoundProgram found,
+        FindProgram(graph_, finder_, value, IsCode(result) ? DType::kF32 : result));
+    SINTER_RETURN_IF_ERROR(CheckSums(graph_, found));
+    MatrixProduct product = ProductOf(graph_, found);
+    SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &product));
+    out_.sequence.products.push_back(std::move(product));
+    out_.inputs.push_back(InputsOf(found, rounds));
+    return found.main.x;
   }
 
   // Of what the product that was found last multiplies.
   DType RowsElement() const { return graph_.operand(out_.inputs.back().weights).type.dtype; }
-
-  // Adds nothing where it fails.
-  absl::Status Add(const FoundStep& found, const FoundResidual& residual,
-                   const FoundEpilogue& epilogue, bool rounds) {
-    if (found.gated) SINTER_RETURN_IF_ERROR(CheckHalves(found));
-    SINTER_RETURN_IF_ERROR(CheckSums(graph_, found));
-    MatrixProduct product = ProductOf(graph_, found, residual, epilogue);
-    SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &product));
-    out_.sequence.products.push_back(std::move(product));
-    out_.inputs.push_back(InputsOf(found, residual, epilogue, rounds));
-    return absl::OkStatus();
-  }
 
   // Skips the casts of an intermediate. `rounds`: whether one of them casts to the chain's dtype.
   ValueId SkipRounding(ValueId x, bool* rounds) const {
@@ -311,36 +183,6 @@ class Walker {
     *rounds =
         graph_.op(x).kind == OpKind::kCast && graph_.op(x).type.dtype == graph_.result_type().dtype;
     return *rounds ? finder_.SkipWidening(graph_.op(x).operands[0]) : x;
-  }
-
-  // If `value` adds a residual, records it and returns the result that it is added to; else
-  // `value`.
-  ValueId SkipResidual(ValueId value, FoundResidual* residual) const {
-    const Op& op = graph_.op(value);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return value;
-    for (int side : {1, 0}) {
-      residual->input = finder_.ResidualAt(op.operands[side], op);
-      if (residual->input >= 0) return SkipRounding(op.operands[1 - side], &residual->rounds);
-    }
-    return value;
-  }
-
-  // The same for an activation of such a sum too.
-  ValueId SkipActivatedResidual(ValueId value, FoundResidual* residual) const {
-    if (!StepForms().ok()) return value;
-    for (const StepForm& form : *StepForms()) {
-      if (form.gated) continue;
-      ValueId below = value;
-      const auto is_sum = [&](const std::vector<ValueId>& values) {
-        const ValueId sum = finder_.SkipWidening(values[0]);
-        below = SkipResidual(sum, residual);
-        return below != sum;
-      };
-      if (!MatchPattern(graph_, value, form.pattern, is_sum)) continue;
-      residual->act = form.act;
-      return below;
-    }
-    return value;
   }
 
   absl::Status CheckLayouts() const {
@@ -407,13 +249,6 @@ class Describer {
     p->result = last || IsCode(element_) ? result_ : element_;
     if (in.scale_weights >= 0) {
       p->weights.scales.element = graph_.operand(in.scale_weights).type.dtype;
-    }
-    for (EpilogueStep& step : p->epilogue.steps) {
-      if (step.op == EpilogueOp::kRound || step.op == EpilogueOp::kResidual) {
-        step.element = p->result;
-      }
-      if (step.op == EpilogueOp::kBias) step.element = graph_.operand(in.bias).type.dtype;
-      if (step.op == EpilogueOp::kFactor) step.element = graph_.operand(in.factor).type.dtype;
     }
   }
 

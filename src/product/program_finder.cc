@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
+#include "src/chain/op_traits.h"
 #include "src/chain/replay.h"
 
 namespace sinter {
@@ -29,6 +30,34 @@ bool AreHalves(const Linear& gate, const Linear& up) {
          (up.columns >= 0) == (gate.columns >= 0) && (up.codes >= 0) == (gate.codes >= 0);
 }
 
+// Whether the second half is the gate: a function of it is multiplied by the first. Where no half
+// multiplies a function of the other, the first is the gate.
+bool GateIsSecond(const Chain& body, const std::vector<LeafKind>& leaves) {
+  constexpr int kFirst = 1, kSecond = 2;
+  std::vector<int> made_of;  // by op
+  for (const Op& op : body.ops()) {
+    int of = 0;
+    if (op.kind == OpKind::kInput) {
+      const LeafKind kind = leaves[static_cast<size_t>(op.input)];
+      of = kind == LeafKind::kValue ? kFirst : kind == LeafKind::kUp ? kSecond : 0;
+    }
+    for (const ValueId operand : op.operands) of |= made_of[static_cast<size_t>(operand)];
+    made_of.push_back(of);
+  }
+  for (size_t id = made_of.size(); id-- > 0;) {
+    const Op& op = body.ops()[id];
+    if (!IsBinary(op, BinaryKind::kMul)) continue;
+    for (const size_t side : {size_t{1}, size_t{0}}) {
+      const int up = made_of[static_cast<size_t>(op.operands[side])];
+      const int of = made_of[static_cast<size_t>(op.operands[1 - side])];
+      if (body.op(op.operands[side]).kind != OpKind::kInput || up + of != kFirst + kSecond)
+        continue;
+      if (up > 0 && of > 0) return up == kFirst;
+    }
+  }
+  return false;
+}
+
 // Whether accumulators are multiplied by a number of their row or by a constant.
 bool IsScaled(const Linear& linear) {
   return linear.factor >= 0 || linear.norm_eps >= 0 || linear.scale != 1;
@@ -46,17 +75,17 @@ class ProgramWalk {
       bare_ = true;
       SINTER_RETURN_IF_ERROR(FindLinear());
     }
-    if (linear_.empty()) return Refuse(value_, "has no product below it");
+    if (linear_.empty()) return Refuse(value_, "has no product with a weight below it");
     if (linear_.size() > 2) return Refuse(value_, "has more than two products below it");
     FoundProgram found;
     found.pair = linear_.size() == 2;
-    const int gate = found.pair ? Gate() : 0;
-    found.main = Of(gate);
-    if (found.pair) found.up = Of(1 - gate);
-    if (found.pair && finder_.SkipWidening(found.main.x) != finder_.SkipWidening(found.up.x)) {
-      return Refuse(value_, "has products of different rows below it");
+    found.main = Of(0);
+    if (linear_[0].value == finder_.SkipWidening(value_)) return found;  // as it is
+    if (found.pair) {
+      found.up = Of(1);
+      SINTER_RETURN_IF_ERROR(CheckPair(found.main, found.up));
     }
-    SINTER_RETURN_IF_ERROR(Build(gate, &found));
+    SINTER_RETURN_IF_ERROR(Build(&found));
     return found;
   }
 
@@ -137,39 +166,43 @@ class ProgramWalk {
     return column < 0 ? -1 : finder_.FactorAt(column);
   }
 
-  // The half that is activated where the program ends in a multiplication by the other one, else
-  // that of the lower number.
-  int Gate() const {
-    ValueId end = value_;
-    while (graph_.op(end).kind == OpKind::kCast) end = graph_.op(end).operands[0];
-    const Op& op = graph_.op(end);
-    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul) return 0;
-    for (const ValueId side : op.operands) {
-      for (const int half : {1, 0}) {
-        const ValueId start = linear_[static_cast<size_t>(half)].value;
-        if (finder_.SkipWidening(side) == start) return 1 - half;
-      }
+  absl::Status CheckPair(const Linear& one, const Linear& other) const {
+    if (finder_.SkipWidening(one.x) != finder_.SkipWidening(other.x)) {
+      return Refuse(value_, "has products of different rows below it");
     }
-    return 0;
+    if (one.conv >= 0 || other.conv >= 0) return Refuse(value_, "has two convolutions below it");
+    if (one.layout != other.layout) {
+      return Refuse(value_, "has two products below it whose weights differ in layout");
+    }
+    if (AreHalves(one, other)) return absl::OkStatus();
+    return Refuse(value_, "has two products below it whose rows are scaled apart");
   }
 
-  absl::Status Build(int gate, FoundProgram* found) {
-    starts_[linear_[static_cast<size_t>(gate)].value] = LeafKind::kValue;
-    if (found->pair) starts_[linear_[static_cast<size_t>(1 - gate)].value] = LeafKind::kUp;
+  absl::Status Build(FoundProgram* found) {
+    starts_[linear_[0].value] = LeafKind::kValue;
+    if (found->pair) starts_[linear_[1].value] = LeafKind::kUp;
     SINTER_ASSIGN_OR_RETURN(ValueId made, Make(value_));
     SINTER_ASSIGN_OR_RETURN(made, builder_.Cast(made, result_));
     SINTER_RETURN_IF_ERROR(builder_.Output(made));
     SINTER_ASSIGN_OR_RETURN(Chain body, builder_.Finish());
+    std::vector<LeafKind> kinds;
     for (const int32_t input : body.InputOrder()) {
       const Leaf& leaf = leaves_[static_cast<size_t>(input)];
-      found->program.leaves.push_back(leaf.kind);
+      kinds.push_back(leaf.kind);
       if (leaf.kind == LeafKind::kColumn || leaf.kind == LeafKind::kNumber) {
         found->columns.push_back(leaf.number);
       }
       if (leaf.kind == LeafKind::kMatrix) found->matrix = leaf.number;
       if (leaf.kind == LeafKind::kRow) found->row = leaf.number;
     }
-    found->program.body = std::make_shared<const Chain>(std::move(body));
+    if (found->pair && GateIsSecond(body, kinds)) {
+      std::swap(found->main, found->up);
+      for (LeafKind& kind : kinds) {
+        if (kind <= LeafKind::kUp) kind = kind == LeafKind::kUp ? LeafKind::kValue : LeafKind::kUp;
+      }
+    }
+    found->program = ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
+    if (!found->program.written()) return absl::OkStatus();
     return CheckProgram(found->program, result_, found->pair);
   }
 

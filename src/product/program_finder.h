@@ -22,7 +22,7 @@ struct FoundProgram {
 
 // `value` as a program that is stored as `result`. What is linear in the product is left out of the
 // program where all of it can be: kernels have forms of their own for scales and biases.
-// INVALID_ARGUMENT names the op that is none.
+// None where the value is linear. INVALID_ARGUMENT names the op that is no part of one.
 absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
                                          ValueId value, DType result);
 

@@ -10,24 +10,18 @@ RoleShape WeightShape(const MatrixProduct& p) {
   return {oi ? p.n : p.k, oi ? p.k : p.n, false, p.weights.element};
 }
 
-DType ElementAt(const MatrixProduct& p, EpilogueOp op) {
-  const EpilogueStep* step = p.epilogue.Find(op);
-  return step == nullptr ? p.result : step->element;
-}
-
 // Leaf `number` of the program's vectors and numbers. One number is a vector of one column.
 RoleShape LeafShape(const MatrixProduct& p, size_t number) {
-  const EpilogueProgram* program = p.epilogue.program();
-  if (program == nullptr) return {};
-  const std::vector<int> inputs = program->ColumnLeaves();
+  const EpilogueProgram& program = p.epilogue.program;
+  const std::vector<int> inputs = program.ColumnLeaves();
   if (number >= inputs.size()) return {};
-  const bool one = program->leaves[static_cast<size_t>(inputs[number])] == LeafKind::kNumber;
-  return {0, one ? 1 : p.n, false, program->TypeOf(inputs[number])};
+  const bool one = program.leaves[static_cast<size_t>(inputs[number])] == LeafKind::kNumber;
+  return {0, one ? 1 : p.n, false, program.TypeOf(inputs[number])};
 }
 
 DType FactorElement(const MatrixProduct& p) {
-  if (!p.ReadsRow()) return ElementAt(p, EpilogueOp::kFactor);
-  return p.epilogue.program()->TypeOf(p.epilogue.program()->InputsOf(LeafKind::kRow)[0]);
+  if (!p.ReadsRow()) return p.epilogue.factor.value_or(p.result);
+  return p.epilogue.program.TypeOf(p.epilogue.program.InputsOf(LeafKind::kRow)[0]);
 }
 
 // One number is a vector of one column.
@@ -83,7 +77,7 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
       return WeightShape(own);
     case Role::kBias:
     case Role::kBiasUp:
-      return {0, own.n, false, ElementAt(own, EpilogueOp::kBias)};
+      return {0, own.n, false, own.epilogue.bias.value_or(own.result)};
     case Role::kFactor:
       return {rows, 1, true, FactorElement(own), per_m};
     case Role::kScaleW:
@@ -100,7 +94,7 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kOut:
       return {rows, last.n, true, last.result, per_m};
     case Role::kResidual:
-      return {rows, last.n, true, ElementAt(last, EpilogueOp::kResidual), per_m};
+      return {rows, last.n, true, last.result, per_m};
     case Role::kScaleOut:
       return {rows, last.n / kScaleBlock, true, DType::kF32, per_m};
     case Role::kGivenScale:

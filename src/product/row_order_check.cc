@@ -22,7 +22,7 @@ absl::Status CheckSteps(const MatrixProduct& p, const Schedule& s, absl::string_
 }  // namespace
 
 absl::Status CheckRowOrder(const ProductSequence& p, const Schedule& s) {
-  if (p.front().epilogue.has_norm()) return RefuseOrder("norm", 1, "is not 0");
+  if (p.front().epilogue.norm.has_value()) return RefuseOrder("norm", 1, "is not 0");
   if (s.swapped) return RefuseOrder("swapped", 1, "is not 0");
   if (s.first.split_k != 1) return RefuseOrder("first.split_k", s.first.split_k, "is not 1");
   const DataflowRow& row = RowOf(s);

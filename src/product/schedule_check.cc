@@ -90,9 +90,9 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
 constexpr int kManyRegisters = 16;
 bool HasSlowEpilogue(const ProductSequence& p) {
   return std::any_of(p.products.begin(), p.products.end(), [](const MatrixProduct& product) {
-    const EpilogueList& e = product.epilogue;
+    const ProductEpilogue& e = product.epilogue;
     return e.activation() == Activation::kGeluErf || e.sum_activation() == Activation::kGeluErf ||
-           (e.program() != nullptr && ScratchRegisters(*e.program()) >= kManyRegisters);
+           (e.program.written() && ScratchRegisters(e.program) >= kManyRegisters);
   });
 }
 
@@ -131,10 +131,10 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::st
   const bool blocks = p[0].HasBlockScales();
   const int64_t scales = !blocks ? 0 : s.swapped ? s.block_m / 4 : 2;
   const int64_t all = accumulators + accumulators / parts + scales;
-  const bool codes = p.back().epilogue.quantize() != nullptr;
+  const bool codes = p.back().epilogue.quantize.has_value();
   const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
                        : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
-                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.has_bias())
+                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.bias.has_value())
                            ? kMaxPromotedCodes
                        : s.swapped ? kMaxPromotedSwapped
                                    : kMaxPromoted;
@@ -233,7 +233,7 @@ absl::Status CheckShares(const ProductSequence& p, const Schedule& s) {
 
 // The consumers of one block see whole rows, and their factors fit behind the barriers.
 absl::Status CheckNorm(const ProductSequence& p, const Schedule& s) {
-  if (!p.front().epilogue.has_norm()) return absl::OkStatus();
+  if (!p.front().epilogue.norm.has_value()) return absl::OkStatus();
   if (s.first.split_k != 1) {
     return RefuseSchedule("first.split_k", s.first.split_k, "is not 1, with a norm of the rows");
   }

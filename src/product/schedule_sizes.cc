@@ -18,7 +18,7 @@ int64_t ReduceBytes(const Schedule& s, const ProductTile& tile, int ranks, int w
 
 // Results of a tile, f32, before they are codes: the rows that a block owns, 16 bytes more a row.
 int64_t StagedBytes(const MatrixProduct& p, const Schedule& s) {
-  if (p.epilogue.quantize() == nullptr) return 0;
+  if (!p.epilogue.quantize.has_value()) return 0;
   const int64_t owned = CeilDiv(s.block_m, s.first.split_k);
   return (s.swapped ? RoundUp(owned, 2) : owned) * 4 * (s.first.block_n + 4);
 }

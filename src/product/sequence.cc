@@ -14,32 +14,29 @@ namespace {
 
 // The parts of product `number`'s text besides its extents: " bias1=1 scale1=0.125 factor1=f32".
 std::string BiasText(const MatrixProduct& p, int number) {
-  return p.epilogue.has_bias() ? absl::StrCat(" bias", number, "=1") : "";
+  return p.epilogue.bias.has_value() ? absl::StrCat(" bias", number, "=1") : "";
 }
 
 std::string ScalingText(const MatrixProduct& p, int number) {
   std::string text;
-  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
-  if (p.epilogue.has_norm()) absl::StrAppend(&text, " norm", number, "=", p.epilogue.eps());
-  if (p.epilogue.Has(EpilogueOp::kScale)) {
-    absl::StrAppend(&text, " scale", number, "=", p.epilogue.scale());
-  }
-  if (factor != nullptr) absl::StrAppend(&text, " factor", number, "=", NameOf(factor->element));
+  const ProductEpilogue& e = p.epilogue;
+  if (e.norm.has_value()) absl::StrAppend(&text, " norm", number, "=", *e.norm);
+  if (e.scale != 1) absl::StrAppend(&text, " scale", number, "=", e.scale);
+  if (e.factor.has_value()) absl::StrAppend(&text, " factor", number, "=", NameOf(*e.factor));
   if (p.HasColumnScales()) {
     absl::StrAppend(&text, " scale_w", number, "=", NameOf(p.weights.scales.element));
   }
   return text;
 }
 
-// A bias that is not of the operands' element, and the program behind it.
+// A bias that is not of the operands' element, and the program behind it if it has no form.
 std::string ProgramText(const MatrixProduct& p, int number) {
   std::string text;
-  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
-  if (bias != nullptr && bias->element == DType::kF32 && !IsCode(p.rows.element)) {
+  if (p.epilogue.bias == DType::kF32 && !IsCode(p.rows.element)) {
     absl::StrAppend(&text, " bias", number, "_dtype=f32");
   }
-  if (p.epilogue.program() != nullptr) {
-    absl::StrAppend(&text, " program", number, "=", ToString(*p.epilogue.program()));
+  if (p.epilogue.program.written()) {
+    absl::StrAppend(&text, " program", number, "=", ToString(p.epilogue.program));
   }
   return text;
 }
@@ -50,11 +47,11 @@ std::string ScalesText(const MatrixProduct& p) {
   if (!IsCode(p.rows.element)) {
     return p.result == p.rows.element ? "" : absl::StrCat(" result=", NameOf(p.result));
   }
-  const QuantizeRule* rule = p.epilogue.quantize();
+  const std::optional<QuantizeRule>& rule = p.epilogue.quantize;
   return absl::StrCat(" scales=", ToString(p.rows.scales), ",", ToString(p.weights.scales),
                       p.accumulate == Accumulate::kFast ? " accumulate=fast" : "",
                       " result=", NameOf(p.result),
-                      rule == nullptr ? "" : absl::StrCat(" quantize=", ToString(*rule)));
+                      !rule.has_value() ? "" : absl::StrCat(" quantize=", ToString(*rule)));
 }
 
 std::string WindowText(const Operand& rows) {
@@ -67,9 +64,10 @@ std::string WindowText(const Operand& rows) {
 }
 
 std::string ResidualText(const MatrixProduct& last) {
-  if (!last.epilogue.Has(EpilogueOp::kResidual)) return "";
-  std::string text = absl::StrCat(" residual=", ResidualName(last.epilogue));
-  const Activation sum = last.epilogue.sum_activation();
+  const EpilogueForm form = last.epilogue.form();
+  if (!form.residual) return "";
+  std::string text = absl::StrCat(" residual=", ResidualName(form));
+  const Activation sum = form.sum_activation;
   if (sum != Activation::kIdentity) absl::StrAppend(&text, " sum_act=", NameOf(sum));
   return text;
 }
@@ -138,13 +136,12 @@ bool MatrixProduct::operator==(const MatrixProduct& o) const {
 }
 
 int MatrixProduct::Leaves() const {
-  const EpilogueProgram* program = epilogue.program();
-  return program == nullptr ? 0 : static_cast<int>(program->ColumnLeaves().size());
+  return static_cast<int>(epilogue.program.ColumnLeaves().size());
 }
 
 int MatrixProduct::ColumnTerms() const {
   const int of_each =
-      (weights.scales.kind == ScaleKind::kVector ? 1 : 0) + (epilogue.has_bias() ? 1 : 0);
+      (weights.scales.kind == ScaleKind::kVector ? 1 : 0) + (epilogue.bias.has_value() ? 1 : 0);
   return Width() * of_each + Leaves();
 }
 
@@ -203,23 +200,24 @@ std::string ProductSequence::ToString() const {
 
 bool HasPrograms(const ProductSequence& sequence) {
   return std::any_of(sequence.products.begin(), sequence.products.end(),
-                     [](const MatrixProduct& p) { return p.epilogue.program() != nullptr; });
+                     [](const MatrixProduct& p) { return p.epilogue.program.written(); });
 }
 
 bool HasNorm(const ProductSequence& sequence) {
   return std::any_of(sequence.products.begin(), sequence.products.end(),
-                     [](const MatrixProduct& p) { return p.epilogue.has_norm(); });
+                     [](const MatrixProduct& p) { return p.epilogue.norm.has_value(); });
 }
 
 bool CanPair(const ProductSequence& sequence, int first) {
   const MatrixProduct &one = sequence[first], &two = sequence[first + 1];
-  if (one.epilogue.has_residual() || one.epilogue.has_norm() || two.epilogue.has_norm()) {
+  if (one.epilogue.has_residual() || one.epilogue.norm.has_value() ||
+      two.epilogue.norm.has_value()) {
     return false;
   }
   if (two.result != one.rows.element && !IsCode(one.rows.element)) {
     return false;  // only a lone product stores f32
   }
-  return !two.pair && !two.epilogue.Has(EpilogueOp::kActivate);
+  return !two.pair && two.epilogue.activation() == Activation::kIdentity;
 }
 
 }  // namespace sinter

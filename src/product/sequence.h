@@ -29,15 +29,13 @@ struct MatrixProduct {
   int64_t n = 0, k = 0;  // columns of the result, and of the rows
   bool pair = false;     // two weight matrices of one shape: gate and up
   Operand rows, weights;
-  EpilogueList epilogue;                          // with kGate for a pair
+  ProductEpilogue epilogue;
   DType result = DType::kBF16;                    // element of the result, in memory or on chip
   Accumulate accumulate = Accumulate::kPromoted;  // kFast: of e4m3 operands alone
 
   int Width() const { return pair ? 2 : 1; }  // weight matrices
   // Whether the epilogue's program reads a number of each row.
-  bool ReadsRow() const {
-    return epilogue.program() != nullptr && epilogue.program()->Reads(LeafKind::kRow);
-  }
+  bool ReadsRow() const { return epilogue.program.Reads(LeafKind::kRow); }
   // Whether accumulators are multiplied before the bias, by the epilogue or by scales of operands,
   // or a program reads what they might be.
   bool scaled() const {
@@ -106,7 +104,7 @@ struct ProductSequence {
   bool operator==(const ProductSequence& o) const;
 };
 
-// Whether any product's epilogue is a program.
+// Whether any product's epilogue has a program that code generation writes.
 bool HasPrograms(const ProductSequence& sequence);
 
 // Whether any product computes the norm of its rows.
@@ -121,7 +119,7 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated but by a program, and neither computes its rows' norm.
+// second is neither a pair nor activated by a form, and neither computes its rows' norm.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

@@ -121,10 +121,10 @@ absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p)
                           ", with scales of blocks");
   }
   const int64_t columns = p.epilogue.has_groups() ? kScaleBlock : kCodesOfRow;
-  if (p.epilogue.quantize() != nullptr && p.n % columns != 0) {
+  if (p.epilogue.quantize.has_value() && p.n % columns != 0) {
     return RefuseSequence("n ", p.n, " is not a multiple of ", columns, ", of results in codes");
   }
-  if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.has_factor()) {
+  if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.factor.has_value()) {
     return RefuseSequence("factor is there, beside scales of the rows");
   }
   return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p)
 
 // Of a product that computes its rows' norm: all of a row passes through one block's ring.
 absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) {
-  if (!p.epilogue.has_norm()) return absl::OkStatus();
+  if (!p.epilogue.norm.has_value()) return absl::OkStatus();
   if (sequence.size() > 1) {
     return RefuseSequence("products: ", sequence.size(), " are not 1, of a norm of the rows");
   }
@@ -178,7 +178,7 @@ absl::Status CheckRowsOfWindow(const ProductSequence& sequence) {
 // A thread has a number of its row, and terms of a column as the fields of ColumnTerms (device
 // library).
 absl::Status CheckVectors(const MatrixProduct& p) {
-  if (p.epilogue.program() == nullptr) return absl::OkStatus();
+  if (!p.epilogue.program.written()) return absl::OkStatus();
   if (p.ReadsRow() && (p.epilogue.scaled() || p.rows.scales.kind != ScaleKind::kNone)) {
     return RefuseSequence("program reads a number of each row, beside a scale of the rows");
   }

@@ -1,6 +1,4 @@
 // Canonical bytes of sequences.
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
@@ -9,7 +7,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kCanonicalVersion = 4;
+constexpr uint8_t kCanonicalVersion = 5;
 constexpr uint8_t kPair = 1, kFastSums = 2;  // bits of a product's flags
 
 constexpr uint8_t kStridesFollow = 0x80;  // beside the kind
@@ -76,18 +74,19 @@ QuantizeRule ReadRule(ByteReader& r) {
 
 namespace {
 
-void WriteEpilogue(const EpilogueList& epilogue, ByteWriter& w) {
-  w.U32(static_cast<uint32_t>(epilogue.steps.size()));
-  for (const EpilogueStep& step : epilogue.steps) {
-    uint32_t scale;
-    std::memcpy(&scale, &step.scale, sizeof scale);
-    w.U8(static_cast<uint8_t>(step.op));
-    w.U32(scale);
-    w.U32(static_cast<uint32_t>(step.activation));
-    w.U32(static_cast<uint32_t>(step.element));
-    if (step.op == EpilogueOp::kQuantize) WriteRule(step.rule, w);
-    if (step.op == EpilogueOp::kProgram) WriteProgram(step.program, w);
-  }
+// Which parts of an epilogue follow.
+enum : uint8_t { kNorm = 1, kFactor = 2, kBias = 4, kProgram = 8, kQuantize = 16 };
+
+void WriteEpilogue(const ProductEpilogue& e, ByteWriter& w) {
+  w.U8((e.norm.has_value() ? kNorm : 0) | (e.factor.has_value() ? kFactor : 0) |
+       (e.bias.has_value() ? kBias : 0) | (e.program.present() ? kProgram : 0) |
+       (e.quantize.has_value() ? kQuantize : 0));
+  w.F64(e.scale);
+  if (e.norm.has_value()) w.F64(*e.norm);
+  if (e.factor.has_value()) w.U32(static_cast<uint32_t>(*e.factor));
+  if (e.bias.has_value()) w.U32(static_cast<uint32_t>(*e.bias));
+  if (e.program.present()) WriteProgram(e.program, w);
+  if (e.quantize.has_value()) WriteRule(*e.quantize, w);
 }
 
 absl::Status Lost(absl::string_view what) {
@@ -103,24 +102,16 @@ void ReadOperand(ByteReader& r, Operand& o) {
   if (o.source == Source::kWindow) ReadWindow(r, o.window);
 }
 
-// A bound above the number of ops: CheckEpilogue takes each at most once.
-constexpr uint32_t kMostSteps = 16;
-
-absl::Status ReadEpilogue(ByteReader& r, EpilogueList& epilogue) {
-  const uint32_t count = r.U32();
-  if (count > kMostSteps) return Lost(absl::StrCat(count, " steps of an epilogue"));
-  epilogue.steps.resize(count);
-  for (EpilogueStep& step : epilogue.steps) {
-    step.op = static_cast<EpilogueOp>(r.U8());
-    const uint32_t scale = r.U32();
-    std::memcpy(&step.scale, &scale, sizeof scale);
-    step.activation = static_cast<Activation>(r.U32());
-    step.element = static_cast<DType>(r.U32());
-    if (step.op == EpilogueOp::kQuantize) step.rule = ReadRule(r);
-    if (step.op == EpilogueOp::kProgram) {
-      SINTER_ASSIGN_OR_RETURN(step.program, ReadProgram(r));
-    }
+absl::Status ReadEpilogue(ByteReader& r, ProductEpilogue& e) {
+  const uint8_t parts = r.U8();
+  e.scale = static_cast<float>(r.F64());
+  if ((parts & kNorm) != 0) e.norm = static_cast<float>(r.F64());
+  if ((parts & kFactor) != 0) e.factor = static_cast<DType>(r.U32());
+  if ((parts & kBias) != 0) e.bias = static_cast<DType>(r.U32());
+  if ((parts & kProgram) != 0) {
+    SINTER_ASSIGN_OR_RETURN(e.program, ReadProgram(r));
   }
+  if ((parts & kQuantize) != 0) e.quantize = ReadRule(r);
   return absl::OkStatus();
 }
 

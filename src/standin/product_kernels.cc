@@ -79,12 +79,12 @@ absl::Status CheckOne(const MatrixProduct& p) {
   if (p.result == DType::kF32 && p.epilogue.has_residual()) {
     return Refuse("into f32 with a residual");
   }
-  if (p.epilogue.has_norm()) return Refuse("rows whose norm it would compute");
+  if (p.epilogue.norm.has_value()) return Refuse("rows whose norm it would compute");
   if (p.weights.scales.kind != ScaleKind::kNone) return Refuse("weights with scales");
-  if (p.epilogue.program() != nullptr) return Refuse("with a program behind the product");
-  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
-  if (bias != nullptr && bias->element != p.rows.element) {
-    return Refuse(absl::StrCat("with a bias of ", NameOf(bias->element)));
+  if (p.epilogue.program.written()) return Refuse("with a program behind the product");
+  const DType bias = p.epilogue.bias.value_or(p.rows.element);
+  if (bias != p.rows.element) {
+    return Refuse(absl::StrCat("with a bias of ", NameOf(bias)));
   }
   return absl::OkStatus();
 }
@@ -182,14 +182,13 @@ void VisitStandIns(const ProductSequence& sequence, const DeviceModel& model,
 
 uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool residual_aligned,
                       bool constant_weights) {
-  const EpilogueList& e = product.epilogue;
-  const EpilogueStep* factor = e.Find(EpilogueOp::kFactor);
-  const bool wide = factor != nullptr && factor->element == DType::kF32;
-  const bool bits[] = {e.has_bias(),
+  const ProductEpilogue& e = product.epilogue;
+  const bool wide = e.factor == DType::kF32;
+  const bool bits[] = {e.bias.has_value(),
                        e.has_residual(),
-                       factor != nullptr && !wide,
+                       e.factor.has_value() && !wide,
                        wide,
-                       e.Has(EpilogueOp::kRound),
+                       e.form().rounds,
                        out_aligned,
                        residual_aligned,
                        constant_weights};
@@ -223,7 +222,7 @@ absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const Produc
   recipe.args.push_back(ConstantSlot(p.k));
   ArgSlot scale;
   scale.kind = ArgKind::kFloat32;
-  scale.float_value = p.epilogue.scale();
+  scale.float_value = p.epilogue.scale;
   recipe.args.push_back(scale);
   recipe.args.push_back(ConstantSlot(flags));
   recipe.args.push_back(ConstantSlot(code.residual.stride));

@@ -145,7 +145,7 @@ class Builder {
     const Layout layout = v_.sequence.layout();
     const DType element = v_.sequence.element();
     const ProductInputs& in = v_.inputs.front();
-    const bool biased = first_.epilogue.has_bias();
+    const bool biased = first_.epilogue.bias.has_value();
     LtShape first{case_.m, width(), first_.k, layout, element, kLtEpilogueNone, 0};
     if (biased) {
       const std::string bias = first_.pair ? Input(in.bias) + Input(in.bias_up) : Input(in.bias);
@@ -167,7 +167,7 @@ class Builder {
                                  parts_->first_out, parts_->c));
     }
     if (v_.size() == 1) return absl::OkStatus();
-    const bool biased2 = last_.epilogue.has_bias();
+    const bool biased2 = last_.epilogue.bias.has_value();
     LtShape second{case_.m, last_.n, last_.k, layout, element, WithBias(kLtEpilogueNone, biased2),
                    0};
     if (biased2) {

@@ -205,15 +205,15 @@ class ProductsRun {
     return {&inputs_[input], stride, matched_.sequence.layout(), element_};
   }
   static double Norm(const MatrixProduct& p, const Matrix& x, int64_t row) {
-    if (!p.epilogue.has_norm()) return 1;
+    if (!p.epilogue.norm.has_value()) return 1;
     double squares = 0;
     for (int64_t i = 0; i < x.columns; ++i) squares += x.At(row, i) * x.At(row, i);
-    return 1 / std::sqrt(squares / static_cast<double>(x.columns) + p.epilogue.eps());
+    return 1 / std::sqrt(squares / static_cast<double>(x.columns) + *p.epilogue.norm);
   }
   double Scale(const MatrixProduct& p, const ProductInputs& in, int64_t row) const {
-    const double scale = p.epilogue.scale();
+    const double scale = p.epilogue.scale;
     if (in.factor < 0) return scale;
-    return scale * NumberAt(in.factor, row, p.epilogue.Find(EpilogueOp::kFactor)->element);
+    return scale * NumberAt(in.factor, row, *p.epilogue.factor);
   }
   double ColumnScale(const MatrixProduct& p, int input, int64_t column) const {
     return input < 0 ? 1 : NumberAt(input, column, p.weights.scales.element);
@@ -228,7 +228,7 @@ class ProductsRun {
   double Sum(const MatrixProduct& p, const ProductInputs& in, double value, int64_t row,
              int64_t column) const {
     if (in.residual < 0) return value;
-    if (p.epilogue.Has(EpilogueOp::kRound)) value = Round(value, element_);
+    if (p.epilogue.form().rounds) value = Round(value, element_);
     const int64_t at = row * in.residual_stride + column;
     return Activate(p.epilogue.sum_activation(),
                     value + ToDouble(At(inputs_[in.residual], at), element_));
@@ -258,8 +258,7 @@ bool TakesFfnReference(const ProductSequence& sequence) {
   if (SizeOf(sequence.element()) != 2 || HasPrograms(sequence)) return false;
   return std::all_of(sequence.products.begin(), sequence.products.end(),
                      [&](const MatrixProduct& p) {
-                       const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
-                       return bias == nullptr || bias->element == sequence.element();
+                       return p.epilogue.bias.value_or(sequence.element()) == sequence.element();
                      });
 }
 

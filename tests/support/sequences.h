@@ -2,11 +2,22 @@
 #ifndef SINTER_TESTS_SUPPORT_SEQUENCES_H_
 #define SINTER_TESTS_SUPPORT_SEQUENCES_H_
 
+#include <optional>
 #include <utility>
 
 #include "src/product/sequence.h"
 
 namespace sinter {
+
+// What the program of `p` is in the device library's words; a pair has its gate.
+inline void SetForm(MatrixProduct* p, EpilogueForm form) {
+  form.gate = p->pair;
+  p->epilogue.program = ProgramOf(form, IsCode(p->result) ? DType::kF32 : p->result);
+}
+// Where the program had a form for another result, or for a pair.
+inline void KeepForm(MatrixProduct* p) {
+  if (!p->epilogue.program.written()) SetForm(p, p->epilogue.form());
+}
 
 inline MatrixProduct MakeProduct(int64_t n, int64_t k,
                                  Activation activation = Activation::kIdentity, bool pair = false) {
@@ -14,8 +25,7 @@ inline MatrixProduct MakeProduct(int64_t n, int64_t k,
   p.n = n;
   p.k = k;
   p.pair = pair;
-  if (activation != Activation::kIdentity) p.epilogue.Set(Activate(activation));
-  if (pair) p.epilogue.Set(StepOf(EpilogueOp::kGate));
+  SetForm(&p, {activation});
   return p;
 }
 
@@ -40,13 +50,13 @@ inline ProductSequence SecondOf(const ProductSequence& s) { return s.Part(1, 1);
 
 inline void SetPair(ProductSequence* s, bool pair) {
   (*s)[0].pair = pair;
-  (*s)[0].epilogue.Remove(EpilogueOp::kGate);
-  if (pair) (*s)[0].epilogue.Set(StepOf(EpilogueOp::kGate));
+  KeepForm(&(*s)[0]);
 }
 
 inline void SetActivation(ProductSequence* s, Activation activation) {
-  (*s)[0].epilogue.Remove(EpilogueOp::kActivate);
-  if (activation != Activation::kIdentity) (*s)[0].epilogue.Set(Activate(activation));
+  EpilogueForm form = (*s)[0].epilogue.form();
+  form.activation = activation;
+  SetForm(&(*s)[0], form);
 }
 
 // Columns of product i's result, which are the K of the next.
@@ -64,11 +74,10 @@ inline void SetElement(ProductSequence* s, DType element) {
   for (MatrixProduct& p : s->products) {
     p.rows.element = p.weights.element = p.result = element;
     if (p.weights.scales.element != DType::kF32) p.weights.scales.element = element;
-    for (EpilogueStep& step : p.epilogue.steps) {
-      const bool typed = step.op == EpilogueOp::kBias || step.op == EpilogueOp::kRound ||
-                         step.op == EpilogueOp::kResidual || step.op == EpilogueOp::kFactor;
-      if (typed && step.element != DType::kF32) step.element = element;
+    for (std::optional<DType>* vector : {&p.epilogue.bias, &p.epilogue.factor}) {
+      if (vector->has_value() && *vector != DType::kF32) *vector = element;
     }
+    KeepForm(&p);
   }
 }
 
@@ -83,9 +92,10 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   };
   p.rows.scales = set(rows, 1);
   p.weights.scales = set(weights, 128);
-  for (EpilogueStep& step : p.epilogue.steps) {
-    if (step.element == codes) step.element = result;
+  for (std::optional<DType>* vector : {&p.epilogue.bias, &p.epilogue.factor}) {
+    if (*vector == codes) *vector = result;
   }
+  KeepForm(&p);
 }
 
 // Where the scales of a product that SetCodes made lie: those of rows column-major, M apart or
@@ -106,37 +116,34 @@ inline void SetScaleStrides(ProductSequence* s, int64_t rows) {
 inline void SetQuantized(ProductSequence* s, const QuantizeRule& rule) {
   MatrixProduct& p = s->products.back();
   p.result = DType::kE4M3;
-  EpilogueStep step = StepOf(EpilogueOp::kQuantize);
-  step.rule = rule;
-  p.epilogue.Set(step);
+  p.epilogue.quantize = rule;
+  KeepForm(&p);
 }
 
 inline void SetBias(ProductSequence* s, int i, bool bias = true) {
-  (*s)[i].epilogue.Remove(EpilogueOp::kBias);
-  if (bias) (*s)[i].epilogue.Set(StepOf(EpilogueOp::kBias, (*s)[i].result));
+  (*s)[i].epilogue.bias.reset();
+  if (bias) (*s)[i].epilogue.bias = (*s)[i].result;
 }
 
 inline void SetScale(ProductSequence* s, int i, float constant) {
-  (*s)[i].epilogue.Remove(EpilogueOp::kScale);
-  if (constant != 1) (*s)[i].epilogue.Set(ScaleBy(constant));
+  (*s)[i].epilogue.scale = constant;
 }
 
-inline void SetNorm(ProductSequence* s, int i, float eps) { (*s)[i].epilogue.Set(NormOf(eps)); }
+inline void SetNorm(ProductSequence* s, int i, float eps) { (*s)[i].epilogue.norm = eps; }
 
 // Whether rows of product i are multiplied by a number each, and how that lies in memory.
 enum class RowFactor { kNone, kF32, kElement };
 
 inline void SetFactor(ProductSequence* s, int i, RowFactor factor) {
   MatrixProduct& p = (*s)[i];
-  p.epilogue.Remove(EpilogueOp::kFactor);
+  p.epilogue.factor.reset();
   if (factor == RowFactor::kNone) return;
-  p.epilogue.Set(StepOf(EpilogueOp::kFactor, factor == RowFactor::kF32 ? DType::kF32 : p.result));
+  p.epilogue.factor = factor == RowFactor::kF32 ? DType::kF32 : p.result;
 }
 
 inline RowFactor FactorOf(const MatrixProduct& p) {
-  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
-  if (factor == nullptr) return RowFactor::kNone;
-  return factor->element == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
+  if (!p.epilogue.factor.has_value()) return RowFactor::kNone;
+  return p.epilogue.factor == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
 }
 
 // A scale of each column of product i's weights.
@@ -148,26 +155,23 @@ inline void SetColumnScale(ProductSequence* s, int i, DType element) {
 enum class Residual { kNone, kAdded, kAddedRounded };
 
 inline void SetResidual(ProductSequence* s, Residual residual) {
-  MatrixProduct& p = s->products.back();
-  p.epilogue.Remove(EpilogueOp::kRound);
-  p.epilogue.Remove(EpilogueOp::kResidual);
-  p.epilogue.Remove(EpilogueOp::kActivateSum);
-  if (residual == Residual::kNone) return;
-  p.epilogue.Set(StepOf(EpilogueOp::kResidual, p.result));
-  if (residual == Residual::kAddedRounded) p.epilogue.Set(StepOf(EpilogueOp::kRound, p.result));
+  EpilogueForm form = s->back().epilogue.form();
+  form.residual = residual != Residual::kNone;
+  form.rounds = residual == Residual::kAddedRounded;
+  form.sum_activation = Activation::kIdentity;
+  SetForm(&s->products.back(), form);
 }
 
 // Of the sum with the residual, which the last product has.
 inline void SetSumActivation(ProductSequence* s, Activation activation) {
-  EpilogueList& epilogue = s->products.back().epilogue;
-  epilogue.Remove(EpilogueOp::kActivateSum);
-  if (activation == Activation::kIdentity) return;
-  epilogue.Set(Activate(activation, EpilogueOp::kActivateSum));
+  EpilogueForm form = s->back().epilogue.form();
+  form.sum_activation = activation;
+  SetForm(&s->products.back(), form);
 }
 
 inline Residual ResidualOf(const ProductSequence& s) {
   if (!s.back().epilogue.has_residual()) return Residual::kNone;
-  return s.back().epilogue.Has(EpilogueOp::kRound) ? Residual::kAddedRounded : Residual::kAdded;
+  return s.back().epilogue.form().rounds ? Residual::kAddedRounded : Residual::kAdded;
 }
 
 }  // namespace sinter

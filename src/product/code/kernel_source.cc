@@ -107,7 +107,7 @@ std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSou
                           const char* suffix) {
   const ProgramSource::Part& part = program.parts[number];
   const MatrixProduct& product = p[number];
-  const bool f32 = product.result == DType::kF32 && product.epilogue.quantize() == nullptr;
+  const bool f32 = product.result == DType::kF32 && !product.epilogue.quantize.has_value();
   const std::string bias = part.leaves
                                ? absl::StrCat("LeavesOf<", part.name, ">")
                                : std::string(DeviceType(ShapeOf(p, {Role::kBias, number}).element));
@@ -118,7 +118,7 @@ std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSou
 }
 
 bool IsBiased(const ProductSequence& p, int number, const ProgramSource& program) {
-  return number < p.size() && p[number].epilogue.has_bias() && !program.parts[number].leaves;
+  return number < p.size() && p[number].epilogue.bias.has_value() && !program.parts[number].leaves;
 }
 
 std::string ConfigText(const ProductCode& code, const ElementRow& element,
@@ -127,7 +127,7 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   const Schedule& s = code.schedule;
   std::string text = "struct Config {\n";
   absl::StrAppend(&text, "  using Element = ", element.device_type, ";\n");
-  const bool codes = p.back().epilogue.quantize() != nullptr;  // of f32 results
+  const bool codes = p.back().epilogue.quantize.has_value();  // of f32 results
   absl::StrAppend(&text, "  using Result = ", DeviceType(codes ? DType::kF32 : p.back().result),
                   ";\n");
   absl::StrAppend(&text, EpilogueTypes(p, 0, program, ""));
@@ -146,9 +146,9 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
   absl::StrAppend(&text, "  static constexpr bool kBias1 = ", Bool(IsBiased(p, 0, program)),
                   ", kBias2 = ", Bool(IsBiased(p, 1, program)),
                   ", kOutAligned = ", Bool(code.out.aligned), ";\n");
-  if (p.front().epilogue.has_norm()) {
-    absl::StrAppend(
-        &text, "  static constexpr float kNormEps = ", FloatText(p.front().epilogue.eps()), ";\n");
+  const std::optional<float> norm = p.front().epilogue.norm;
+  if (norm.has_value()) {
+    absl::StrAppend(&text, "  static constexpr float kNormEps = ", FloatText(*norm), ";\n");
   }
   const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
   absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p[0], first, s.share));
@@ -163,15 +163,15 @@ std::string MapName(Role role) { return role == Role::kC ? "c_map" : FieldOf(rol
 std::string ResidualType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
   if (!last.epilogue.has_residual()) return "NoResidual";
-  if (last.epilogue.program() != nullptr) {
+  if (last.epilogue.program.written()) {
     return absl::StrCat("ProgramRows<Config::Result, ", last.n, ", ", Bool(code.residual.aligned),
                         ", Behind>");
   }
-  const Activation sum = last.epilogue.sum_activation();
+  const EpilogueForm form = last.epilogue.form();
+  const Activation sum = form.sum_activation;
   const std::string behind =
       sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum, false));
-  return absl::StrCat("ResidualRows<Config::Result, ", last.n, ", ",
-                      Bool(last.epilogue.Has(EpilogueOp::kRound)), ", ",
+  return absl::StrCat("ResidualRows<Config::Result, ", last.n, ", ", Bool(form.rounds), ", ",
                       Bool(code.residual.aligned), behind, ">");
 }
 
@@ -187,20 +187,20 @@ const char* TypeLikeOperands(const MatrixProduct& p) {
 }
 
 std::string RowScalingType(const MatrixProduct& p) {
-  const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
+  const std::optional<DType> factor = p.epilogue.factor;
   if (p.ReadsRow()) {
-    const EpilogueProgram& program = *p.epilogue.program();
+    const EpilogueProgram& program = p.epilogue.program;
     const DType element = program.TypeOf(program.InputsOf(LeafKind::kRow)[0]);
     return absl::StrCat("RowFactors<", DeviceType(element), ">");
   }
-  if (p.epilogue.has_norm()) return "RowNorms<Config>";
+  if (p.epilogue.norm.has_value()) return "RowNorms<Config>";
   if (p.rows.scales.kind == ScaleKind::kTensor) return "OneFactor<Float32>";
   if (p.rows.scales.kind == ScaleKind::kVector) {
     return absl::StrCat("RowFactors<Float32", StrideArgument(p.rows.scales), ">");
   }
-  if (factor == nullptr) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";
-  return factor->element == DType::kF32 ? "RowFactors<Float32>"
-                                        : absl::StrCat("RowFactors<", TypeLikeOperands(p), ">");
+  if (!factor.has_value()) return p.epilogue.scaled() ? "ConstantScale" : "NoScaling";
+  return factor == DType::kF32 ? "RowFactors<Float32>"
+                               : absl::StrCat("RowFactors<", TypeLikeOperands(p), ">");
 }
 
 std::string ScalingType(const MatrixProduct& p) {
@@ -232,8 +232,8 @@ std::string BlockScalesType(const MatrixProduct& p) {
 
 // Empty where results are no codes.
 std::string CodesType(const MatrixProduct& p) {
-  const QuantizeRule* rule = p.epilogue.quantize();
-  if (rule == nullptr) return "";
+  const std::optional<QuantizeRule>& rule = p.epilogue.quantize;
+  if (!rule.has_value()) return "";
   if (rule->columns == 0) return "GivenScale";
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
@@ -312,11 +312,10 @@ std::string EntryText(const ProductCode& code, const ProgramSource& program) {
   for (int i = 0; i < code.sequence.size(); ++i) {
     const MatrixProduct& p = code.sequence[i];
     if (!p.scaled()) continue;
-    fill.push_back(
-        absl::StrCat("  args.scale", i + 1, " = ", FloatText(p.epilogue.scale()), ";\n"));
+    fill.push_back(absl::StrCat("  args.scale", i + 1, " = ", FloatText(p.epilogue.scale), ";\n"));
   }
   if (code.sequence.back().HasGroups()) {
-    const QuantizeRule& rule = *code.sequence.back().epilogue.quantize();
+    const QuantizeRule& rule = *code.sequence.back().epilogue.quantize;
     const float bound = rule.bound == 0 ? std::numeric_limits<float>::max() : rule.bound;
     fill.push_back(absl::StrCat("  args.eps = ", FloatText(rule.eps),
                                 ";\n  args.bound = ", FloatText(bound), ";\n"));
@@ -344,17 +343,17 @@ KernelParameters ParametersOf(const ProductCode& code) {
   const bool writes_c = WritesC(code.schedule);
   KernelParameters list;
   list.maps = {Role::kA, Role::kW};
-  const EpilogueList &first = p.front().epilogue, &last = p.back().epilogue;
+  const ProductEpilogue &first = p.front().epilogue, &last = p.back().epilogue;
   const bool two = p.size() == 2;
   if (p.front().pair) list.maps.push_back(Role::kWUp);
   if (writes_c) list.maps.push_back(Role::kC);
   if (two) list.maps.push_back(Role(Role::kW, 1));
-  if (first.has_bias()) list.pointers.push_back(Role::kBias);
-  if (first.has_bias() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
-  if (two && last.has_bias()) list.pointers.push_back(Role(Role::kBias, 1));
+  if (first.bias.has_value()) list.pointers.push_back(Role::kBias);
+  if (first.bias.has_value() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
+  if (two && last.bias.has_value()) list.pointers.push_back(Role(Role::kBias, 1));
   if (last.has_residual()) list.pointers.push_back(Role::kResidual);
-  if (first.has_factor() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor);
-  if (two && (last.has_factor() || p.back().ReadsRow()))
+  if (first.factor.has_value() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor);
+  if (two && (last.factor.has_value() || p.back().ReadsRow()))
     list.pointers.push_back(Role(Role::kFactor, 1));
   if (Has(p.front().rows.scales)) list.pointers.push_back(Role::kScaleA);
   if (Has(p.front().weights.scales)) {
@@ -367,8 +366,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
       list.pointers.emplace_back(Role::kLeaf, product, i);
     }
   }
-  const QuantizeRule* codes = last.quantize();
-  if (codes != nullptr && codes->columns == 0) list.pointers.push_back(Role::kGivenScale);
+  if (last.quantize.has_value() && !last.has_groups()) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);
   if (last.has_groups()) list.pointers.push_back(Role::kScaleOut);
   if (writes_c) list.pointers.push_back(Role::kC);

@@ -92,10 +92,10 @@ struct Vector {
 // Those of product `number`: biases first, in the order of the kernel's parameters.
 std::vector<Vector> VectorsOf(const MatrixProduct& p, int number) {
   std::vector<Vector> list;
-  const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
-  if (bias != nullptr) list.push_back({FieldOf({Role::kBias, number}), bias->element, false, ""});
-  if (bias != nullptr && p.pair) list.push_back({FieldOf(Role::kBiasUp), bias->element, false, ""});
-  const EpilogueProgram& program = *p.epilogue.program();
+  const std::optional<DType> bias = p.epilogue.bias;
+  if (bias.has_value()) list.push_back({FieldOf({Role::kBias, number}), *bias, false, ""});
+  if (bias.has_value() && p.pair) list.push_back({FieldOf(Role::kBiasUp), *bias, false, ""});
+  const EpilogueProgram& program = p.epilogue.program;
   int leaf = 0;
   for (const int input : program.ColumnLeaves()) {
     const bool one = program.leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
@@ -135,7 +135,7 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
 // A program of gate and up, or with vectors, up to `value`, as a struct called `name`.
 std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name,
                            ValueId value) {
-  const EpilogueProgram& program = *p.epilogue.program();
+  const EpilogueProgram& program = p.epilogue.program;
   const std::vector<Vector> vectors = VectorsOf(p, number);
   const auto term = [&](const char* of, Role bias) {
     for (const Vector& v : vectors) {
@@ -184,7 +184,7 @@ std::string BehindText(const EpilogueProgram& program, ValueId value) {
 
 // Adds what product `number` computes before it reads a matrix.
 void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
-  const EpilogueProgram& program = *p.epilogue.program();
+  const EpilogueProgram& program = p.epilogue.program;
   ProgramSource::Part& part = source->parts[number];
   part.name = absl::StrCat("Program", number + 1);
   const ValueId value = CutProgram(program)->value;
@@ -208,12 +208,12 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
 ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
   ProgramSource source;
   for (int i = 0; i < sequence.size(); ++i) {
-    if (sequence[i].epilogue.program() != nullptr) AddPart(sequence[i], i, &source);
+    if (sequence[i].epilogue.program.written()) AddPart(sequence[i], i, &source);
   }
-  const EpilogueProgram* last = sequence.back().epilogue.program();
-  if (last != nullptr && last->Reads(LeafKind::kMatrix)) {
+  const EpilogueProgram& last = sequence.back().epilogue.program;
+  if (last.written() && last.Reads(LeafKind::kMatrix)) {
     source.behind = "Behind";
-    absl::StrAppend(&source.text, BehindText(*last, CutProgram(*last)->value));
+    absl::StrAppend(&source.text, BehindText(last, CutProgram(last)->value));
   }
   if (!source.text.empty()) source.text += "\n";
   return source;

@@ -119,7 +119,7 @@ void EnumerateProducts(const SpaceWalk& w) {
 
 // Results that become codes are written to shared memory and read again.
 double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& model) {
-  if (p.epilogue.quantize() == nullptr) return 0;
+  if (!p.epilogue.quantize.has_value()) return 0;
   const double bytes = int64_t{4} * s.block_m * s.first.block_n / s.first.split_k;
   return 2 * bytes / model.shared_bytes_per_us;
 }
@@ -130,7 +130,7 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const int64_t concurrent = std::min(s.grid, model.ResidentBlocks(s.cluster));
   const ProductLoad load = LoadOf(dims, p, s, s.first, concurrent, model);
   TimeLine line;
-  const double norm = p.front().epilogue.has_norm() ? kNormEndCycles / model.clock_mhz : 0;
+  const double norm = p.front().epilogue.norm.has_value() ? kNormEndCycles / model.clock_mhz : 0;
   const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);

@@ -38,9 +38,10 @@ double CyclesOf(Activation activation, const MatrixProduct& p, const DeviceModel
   return count.instructions + count.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
-double CyclesOf(const EpilogueProgram* program, const DeviceModel& model) {
-  if (program == nullptr) return 0;
-  const OpCost cost = CostOfProgram(*program);
+// Of a program that code generation writes.
+double CyclesOf(const EpilogueProgram& program, const DeviceModel& model) {
+  if (!program.written()) return 0;
+  const OpCost cost = CostOfProgram(program);
   return cost.issue + cost.special * model.lanes_per_sm / model.special_lanes_per_sm;
 }
 
@@ -80,7 +81,7 @@ double ComputeUs(const MatrixProduct& p, const Schedule& s, const ProductTile& t
                  const DeviceModel& model) {
   const double cycles = CyclesOf(p.epilogue.activation(), p, model) +
                         CyclesOf(p.epilogue.sum_activation(), p, model) +
-                        CyclesOf(p.epilogue.program(), model) + kTermInstructions * p.ColumnTerms();
+                        CyclesOf(p.epilogue.program, model) + kTermInstructions * p.ColumnTerms();
   return Values(s, tile) * cycles / model.clock_mhz;
 }
 

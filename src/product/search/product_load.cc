@@ -169,7 +169,7 @@ void AddTensorWork(const ProductDims& d, const ProductSequence& p, const Schedul
 
 // The squares of the rows that pass through the ring.
 void AddNorm(const ProductDims& d, const ProductSequence& p, const Schedule& s, ProductLoad* load) {
-  if (!p.front().epilogue.has_norm()) return;
+  if (!p.front().epilogue.norm.has_value()) return;
   const int64_t chunks = s.block_m * s.block_k * d.row_bytes / kChunkBytes;
   load->norm_slots =
       static_cast<double>(load->steps * CeilDiv(chunks, kSchedulerThreads)) * kSquareInstructions;

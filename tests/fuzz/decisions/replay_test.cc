@@ -69,7 +69,7 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
         Assembly(chain, of.bucket, model).Assemble(*decisions);
     fit += made.ok();
     norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
-             made->plan.kernels[0].spec.sequence[0].epilogue.has_norm();
+             made->plan.kernels[0].spec.sequence[0].epilogue.norm.has_value();
     for (int i = 0; i < 1000; ++i, ++executions) Replay(Mutate(seed, &random));
   }
   EXPECT_GE(files, 7);

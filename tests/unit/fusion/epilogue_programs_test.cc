@@ -111,7 +111,7 @@ TEST(EpiloguePrograms, AreMadeOfHeadersThatKeysKnow) {
     ASSERT_TRUE(plans.ok()) << plans.status();
     KernelSpec spec = plans->chosen.kernels[0].spec;
     EXPECT_NE(before(spec), behind(spec)) << c.name;
-    spec.sequence.products[0].epilogue.Remove(EpilogueOp::kProgram);
+    spec.sequence.products[0].epilogue.program = {};
     EXPECT_EQ(before(spec), behind(spec)) << c.name;
   }
 }

@@ -102,7 +102,7 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   EXPECT_EQ(Find(two, Role::kA)->row_stride, 3072);
   EXPECT_EQ(Find(two, Role::kW)->buffer, Find(fused, Role(Role::kW, 1))->buffer);
   EXPECT_EQ(Find(two, Role::kBias)->buffer, Find(fused, Role(Role::kBias, 1))->buffer);
-  EXPECT_TRUE(two.sequence[0].epilogue.has_bias());
+  EXPECT_TRUE(two.sequence[0].epilogue.bias.has_value());
   EXPECT_EQ(Find(two, Role::kOut)->buffer, 7);
   EXPECT_GE(Find(one, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
   EXPECT_GE(unfused.workspace_bytes, kWorkspaceFlagBytes + 128 * 3072 * 2);

@@ -91,7 +91,7 @@ TEST(ProductRuns, TakeTheQuantiserOfTheirResult) {
                                   ? QuantizeRule{128, static_cast<float>(spec.eps),
                                                  static_cast<float>(spec.upper_bound), spec.ue8m0}
                                   : QuantizeRule{};
-    EXPECT_TRUE(*pair.matched.sequence[0].epilogue.quantize() == want);
+    EXPECT_TRUE(*pair.matched.sequence[0].epilogue.quantize == want);
     const MatchedSequence& next = found.runs[1].matched;
     EXPECT_EQ(next.ValueOf(next.rows), pair.end);
     if (of_groups) {
@@ -175,7 +175,7 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
     ASSERT_EQ(found.runs.size(), 1u);
     const GraphRun& run = found.runs[0];
     EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
-    EXPECT_EQ(run.matched.sequence[0].epilogue.Has(EpilogueOp::kRound), rounds);
+    EXPECT_EQ(run.matched.sequence[0].epilogue.form().rounds, rounds);
     EXPECT_EQ(run.end, chain.outputs()[0].value);
     EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.inputs[0].residual)).kind, OpKind::kInput);
   }

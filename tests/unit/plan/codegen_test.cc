@@ -75,8 +75,11 @@ TEST(Generate, RefusesBadSpecsAndNamesTheField) {
       {"k", cluster, [](KernelSpec* s) { s->sequence[0].k = 7; }, "product 1: k 7"},
       {"l", cluster, [](KernelSpec* s) { s->sequence[1].n = 0; }, "product 2: n 0"},
       {"bucket", product, [](KernelSpec* s) { s->sequence.m = 0; }, "products: m 0"},
-      {"activation", grid, [](KernelSpec* s) { SetActivation(&s->sequence, Activation(9)); },
-       "product 1: activation 9"},
+      {"program of another result", grid,
+       [](KernelSpec* s) {
+         s->sequence[1].epilogue.program = ProgramOf({Activation::kRelu}, DType::kF32);
+       },
+       "product 2: program gives f32, the result is bf16"},
       {"layout", grid, [](KernelSpec* s) { SetLayout(&s->sequence, Layout(3)); },
        "product 1: layout 3"},
       {"dataflow", grid, [](KernelSpec* s) { s->schedule.dataflow = Dataflow(99); },
@@ -146,8 +149,11 @@ TEST(Generate, RefusesAResidualThatIsNone) {
        [](KernelSpec* s) { OperandOf(s, Role::kResidual)->offset_bytes = 5; },
        "operand residual: offset 5 is not a multiple of 2"},
       {"element", Dataflow::kGridExchange,
-       [](KernelSpec* s) { s->sequence[1].epilogue.steps.back().element = DType::kF32; },
-       "product 2: residual is f32, must be bf16"},
+       [](KernelSpec* s) {
+         ProductEpilogue& e = s->sequence[1].epilogue;
+         e.program = ProgramOf(e.form(), DType::kF32);
+       },
+       "product 2: program reads a matrix of f32, must be bf16"},
   };
   for (const Refusal& r : refusals) {
     KernelSpec spec =
@@ -181,7 +187,7 @@ TEST(Generate, RefusesAFactorThatIsNone) {
        [](KernelSpec* s) { OperandOf(s, Role::kFactor)->offset_bytes = 6; },
        "operand factor: offset 6 is not a multiple of 4"},
       {"element", Dataflow::kGridExchange,
-       [](KernelSpec* s) { s->sequence[1].epilogue.steps[0].element = DType::kF16; },
+       [](KernelSpec* s) { s->sequence[1].epilogue.factor = DType::kF16; },
        "product 2: factor is f16, must be f32 or bf16"},
       {"nothing left", Dataflow::kProduct, [](KernelSpec* s) { SetScale(&s->sequence, 0, 0); },
        "scale 0 is not finite, or 0"},

@@ -55,13 +55,13 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   bind(Role::kA, RowStride(p[0].rows, p[0].k));
   bind(Role::kW, io ? p[0].n : p[0].k);
   if (p[0].pair) bind(Role::kWUp, io ? p[0].n : p[0].k);
-  if (p[0].epilogue.has_bias()) bind(Role::kBias, 0);
-  if (p[0].epilogue.has_bias() && p[0].pair) bind(Role::kBiasUp, 0);
+  if (p[0].epilogue.bias.has_value()) bind(Role::kBias, 0);
+  if (p[0].epilogue.bias.has_value() && p[0].pair) bind(Role::kBiasUp, 0);
   if (two) bind(Role(Role::kW, 1), io ? p[1].n : p[0].n);
-  if (two && p[1].epilogue.has_bias()) bind(Role(Role::kBias, 1), 0);
+  if (two && p[1].epilogue.bias.has_value()) bind(Role(Role::kBias, 1), 0);
   if (p.back().epilogue.has_residual()) bind(Role::kResidual, p.back().n);
-  if (p[0].epilogue.has_factor() || p[0].ReadsRow()) bind(Role::kFactor, 1);
-  if (two && (p[1].epilogue.has_factor() || p[1].ReadsRow())) bind(Role(Role::kFactor, 1), 1);
+  if (p[0].epilogue.factor.has_value() || p[0].ReadsRow()) bind(Role::kFactor, 1);
+  if (two && (p[1].epilogue.factor.has_value() || p[1].ReadsRow())) bind(Role(Role::kFactor, 1), 1);
   const auto scaled = [](const Operand& o) { return o.scales.kind != ScaleKind::kNone; };
   const auto bind_scale = [&](Role role) { bind(role, ScaleRowStride(p, role)); };
   if (scaled(p[0].rows)) bind_scale(Role::kScaleA);
@@ -71,10 +71,10 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   for (int product = 0; product < p.size(); ++product) {
     for (int i = 0; i < p[product].Leaves(); ++i) bind({Role::kLeaf, product, i}, 0);
   }
-  const QuantizeRule* codes = p.back().epilogue.quantize();
-  if (codes != nullptr && codes->columns == 0) bind_scale(Role::kGivenScale);
+  const ProductEpilogue& last = p.back().epilogue;
+  if (last.quantize.has_value() && !last.has_groups()) bind_scale(Role::kGivenScale);
   bind(Role::kOut, p.back().n);
-  if (codes != nullptr && codes->columns > 0) bind_scale(Role::kScaleOut);
+  if (last.has_groups()) bind_scale(Role::kScaleOut);
   if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
   }

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/product/matcher.h"
 #include "src/product/program_cost.h"
 #include "tests/support/epilogue_chains.h"
@@ -21,8 +22,8 @@ constexpr testing::EpilogueTypes kTypes = {DType::kBF16, DType::kBF16, DType::kB
 std::string TextOf(const Chain& chain) {
   const auto matched = MatchProducts(chain, 32);
   if (!matched.ok()) return std::string(matched.status().message());
-  const EpilogueProgram* program = matched->sequence.front().epilogue.program();
-  return program == nullptr ? "none" : ToString(*program);
+  const EpilogueProgram& program = matched->sequence.front().epilogue.program;
+  return program.written() ? ToString(program) : "none";
 }
 
 std::string TextOf(const std::vector<testing::EpilogueChain>& list, const std::string& name) {
@@ -34,21 +35,21 @@ std::string TextOf(const std::vector<testing::EpilogueChain>& list, const std::s
 
 // A program of y, and of what `make` reads besides.
 template <typename Make>
-EpilogueProgram ProgramOf(const std::vector<LeafKind>& leaves, DType matrix, const Make& make) {
+EpilogueProgram Made(const std::vector<LeafKind>& leaves, DType matrix, const Make& make,
+                     DType result = DType::kBF16) {
   ChainBuilder b;
   std::vector<ValueId> in;
   for (const LeafKind kind : leaves) {
     const DType dtype = kind == LeafKind::kMatrix ? matrix : DType::kF32;
     in.push_back(*b.Input({dtype, {Dim::Constant(2)}}));
   }
-  EXPECT_TRUE(b.Output(*b.Cast(make(b, in), DType::kBF16)).ok());
+  EXPECT_TRUE(b.Output(*b.Cast(make(b, in), result)).ok());
   Chain body = *b.Finish();
-  EpilogueProgram program;
+  std::vector<LeafKind> kinds;
   for (const int32_t input : body.InputOrder()) {
-    program.leaves.push_back(leaves[static_cast<size_t>(input)]);
+    kinds.push_back(leaves[static_cast<size_t>(input)]);
   }
-  program.body = std::make_shared<const Chain>(std::move(body));
-  return program;
+  return ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
 }
 
 using In = const std::vector<ValueId>&;
@@ -80,8 +81,8 @@ TEST(EpilogueProgram, StandBehindEachOfTwoProducts) {
     if (c.name != "vectors_of_both") continue;
     EXPECT_EQ(matched->InputsOf(0).leaves.size(), 1u);
     EXPECT_EQ(matched->InputsOf(1).leaves.size(), 1u);
-    EXPECT_EQ(ToString(*matched->sequence[0].epilogue.program()), "mul(mul(relu(y),c1),s)");
-    EXPECT_EQ(ToString(*matched->sequence[1].epilogue.program()), "add(mul(mul(tanh(y),c1),s),r)");
+    EXPECT_EQ(ToString(matched->sequence[0].epilogue.program), "mul(mul(relu(y),c1),s)");
+    EXPECT_EQ(ToString(matched->sequence[1].epilogue.program), "add(mul(mul(tanh(y),c1),s),r)");
   }
 }
 
@@ -91,7 +92,7 @@ TEST(EpilogueProgram, OfAPairReadsBothHalves) {
   EXPECT_EQ(TextOf(list, "columns"), "mul(mul(tanh(y),c1),up)");
 }
 
-TEST(EpilogueProgram, IsNoneWhereTheStepsOfAnEpilogueSayIt) {
+TEST(EpilogueProgram, IsNotWrittenWhereTheDeviceLibraryHasAForm) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
   const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
@@ -100,9 +101,93 @@ TEST(EpilogueProgram, IsNoneWhereTheStepsOfAnEpilogueSayIt) {
   EXPECT_EQ(TextOf(*b.Finish()), "none");
 }
 
+std::vector<EpilogueForm> AllForms() {
+  std::vector<EpilogueForm> forms;
+  for (const Activation activation : kActivations) {
+    for (const bool gate : {false, true}) {
+      forms.push_back({activation, gate});
+      for (const bool rounds : {false, true}) {
+        for (const Activation sum : kActivations) {
+          forms.push_back({activation, gate, rounds, true, sum});
+        }
+      }
+    }
+  }
+  return forms;
+}
+
+// The form of a program follows from its ops alone, and its bytes lead back to it.
+TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
+  for (const DType result : {DType::kBF16, DType::kF16, DType::kF32}) {
+    for (const EpilogueForm& form : AllForms()) {
+      if (result == DType::kF32 && form.rounds) continue;  // rounds nothing
+      const EpilogueProgram program = ProgramOf(form, result);
+      if (form == EpilogueForm{}) {
+        EXPECT_FALSE(program.present());
+        continue;
+      }
+      SCOPED_TRACE(ToString(program));
+      const EpilogueProgram again = ProgramOf(program.body, program.leaves);
+      ASSERT_TRUE(again.form.has_value());
+      EXPECT_TRUE(*again.form == form);
+      const bool pair = form.gate;
+      EXPECT_EQ(CheckProgram(program, result, pair).ok(), result != DType::kF32 || !form.residual);
+      ByteWriter w;
+      WriteProgram(program, w);
+      const std::string bytes = w.Take();
+      ByteReader r(bytes);
+      const absl::StatusOr<EpilogueProgram> read = ReadProgram(r);
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_TRUE(*read == program);
+      EXPECT_TRUE(read->form == form);
+    }
+  }
+}
+
+// Sides of additions and products may be the other ones, and what is widened twice is the same.
+TEST(EpilogueForm, IsTheSameInEverySpelling) {
+  const auto spelled = Made(
+      {LeafKind::kMatrix, LeafKind::kUp, LeafKind::kValue}, DType::kF16,
+      [](ChainBuilder& b, In in) {
+        const ValueId y = *b.Binary(BinaryKind::kMul, in[1], *AddSilu(b, in[2]));
+        const ValueId wide = *b.Cast(*b.Cast(y, DType::kF16), DType::kF32);
+        const ValueId matrix = *b.Cast(*b.Cast(in[0], DType::kF32), DType::kF32);
+        return *b.Unary(UnaryKind::kRelu, *b.Binary(BinaryKind::kAdd, matrix, wide));
+      },
+      DType::kF16);
+  const EpilogueForm form = {Activation::kSilu, true, true, true, Activation::kRelu};
+  ASSERT_TRUE(spelled.form.has_value()) << ToString(spelled);
+  EXPECT_TRUE(*spelled.form == form);
+  EXPECT_TRUE(spelled == ProgramOf(form, DType::kF16));
+}
+
+TEST(EpilogueForm, IsNoneOfWhatDiffersByAnOpOrALeaf) {
+  const auto value = [](LeafKind other, const auto& make) {
+    return Made({LeafKind::kValue, other}, DType::kBF16, make).form.has_value();
+  };
+  const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
+  EXPECT_TRUE(value(LeafKind::kMatrix, sum));
+  EXPECT_FALSE(value(LeafKind::kColumn, sum));
+  EXPECT_FALSE(value(LeafKind::kUp, sum));
+  EXPECT_FALSE(value(LeafKind::kMatrix, [](ChainBuilder& b, In in) {  // rounded to another type
+    const ValueId narrow = *b.Cast(*b.Cast(in[0], DType::kF16), DType::kF32);
+    return *b.Binary(BinaryKind::kAdd, narrow, in[1]);
+  }));
+  EXPECT_FALSE(value(LeafKind::kUp, [](ChainBuilder& b, In in) {  // up is activated too
+    return *b.Unary(UnaryKind::kRelu, *b.Binary(BinaryKind::kMul, in[0], in[1]));
+  }));
+  EXPECT_FALSE(value(LeafKind::kUp, [](ChainBuilder& b, In in) {  // the gate is up's
+    return *b.Binary(BinaryKind::kMul, in[0], *AddSilu(b, in[1]));
+  }));
+  EXPECT_FALSE(value(LeafKind::kMatrix, [](ChainBuilder& b, In in) {  // added twice
+    const ValueId once = *b.Binary(BinaryKind::kAdd, in[0], in[1]);
+    return *b.Binary(BinaryKind::kAdd, once, in[1]);
+  }));
+}
+
 TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
   const auto one =
-      ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
+      Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
         const ValueId t = *b.Unary(UnaryKind::kTanh, in[0]);
         return *b.Binary(BinaryKind::kMul, t, in[1]);
       });
@@ -111,7 +196,7 @@ TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
   EXPECT_EQ(one.body->op(cut->value).unary, UnaryKind::kTanh);
   // Where two values of one meet it, all of them are computed behind that one.
   const auto both =
-      ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
+      Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
         const ValueId t = *b.Unary(UnaryKind::kTanh, in[0]);
         const ValueId p = *b.Binary(BinaryKind::kMul, t, in[1]);
         return *b.Binary(BinaryKind::kAdd, p, in[0]);
@@ -120,11 +205,11 @@ TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
   ASSERT_TRUE(cut_both.ok());
   EXPECT_EQ(both.body->op(cut_both->value).kind, OpKind::kInput);
   // A vector behind the matrix.
-  const auto behind = ProgramOf({LeafKind::kValue, LeafKind::kMatrix, LeafKind::kColumn},
-                                DType::kBF16, [](ChainBuilder& b, In in) {
-                                  const ValueId p = *b.Binary(BinaryKind::kMul, in[0], in[1]);
-                                  return *b.Binary(BinaryKind::kAdd, p, in[2]);
-                                });
+  const auto behind = Made({LeafKind::kValue, LeafKind::kMatrix, LeafKind::kColumn}, DType::kBF16,
+                           [](ChainBuilder& b, In in) {
+                             const ValueId p = *b.Binary(BinaryKind::kMul, in[0], in[1]);
+                             return *b.Binary(BinaryKind::kAdd, p, in[2]);
+                           });
   EXPECT_EQ(CutProgram(behind).status().message(),
             "program reads a matrix and more than one value that is made without it");
 }
@@ -132,7 +217,7 @@ TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
 // log(1 + y) is one function of y: the sum below it is handed on by nobody.
 TEST(EpilogueProgram, IsNotCutInsideOfACompound) {
   const auto program =
-      ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
+      Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
         const ValueId sum = *b.Binary(BinaryKind::kAdd, in[0], *b.Scalar(1, DType::kF32));
         const ValueId log = *b.Unary(UnaryKind::kLog, sum);
         return *b.Binary(BinaryKind::kAdd, *b.Binary(BinaryKind::kMul, log, in[1]), sum);
@@ -145,7 +230,7 @@ TEST(EpilogueProgram, IsNotCutInsideOfACompound) {
 // Values that are read once are made where they are read; those that are read again stay.
 TEST(EpilogueProgram, NeedsRegistersForValuesThatAreLiveAtOnce) {
   const auto values = [](int count, bool again) {
-    return ProgramOf({LeafKind::kValue}, DType::kBF16, [=](ChainBuilder& b, In in) {
+    return Made({LeafKind::kValue}, DType::kBF16, [=](ChainBuilder& b, In in) {
       std::vector<ValueId> values;
       for (int i = 0; i < count; ++i) {
         values.push_back(*b.Binary(BinaryKind::kMul, in[0], *b.Scalar(i + 2, DType::kF32)));
@@ -164,7 +249,7 @@ TEST(EpilogueProgram, NeedsRegistersForValuesThatAreLiveAtOnce) {
 }
 
 TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
-  const auto identity = [](ChainBuilder&, In in) { return in[0]; };
+  const auto tanh = [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); };
   const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
   const struct {
     EpilogueProgram program;
@@ -172,18 +257,18 @@ TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
     bool pair;
     const char* want;
   } kCases[] = {
-      {{}, DType::kBF16, false, "program is missing"},
-      {ProgramOf({LeafKind::kValue}, DType::kBF16, identity), DType::kF16, false,
+      {{}, DType::kBF16, true, "program is missing, the product is a pair"},
+      {Made({LeafKind::kValue}, DType::kBF16, tanh), DType::kF16, false,
        "program gives bf16, the result is f16"},
-      {ProgramOf({LeafKind::kValue}, DType::kBF16, identity), DType::kBF16, true,
+      {Made({LeafKind::kValue}, DType::kBF16, tanh), DType::kBF16, true,
        "program reads 0 leaves of kind 1, must be 1 to 1"},
-      {ProgramOf({LeafKind::kValue, LeafKind::kMatrix}, DType::kF32, sum), DType::kBF16, false,
+      {Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kF32, sum), DType::kBF16, false,
        "program reads a matrix of f32, must be bf16"},
-      {ProgramOf({LeafKind::kValue}, DType::kBF16,
-                 [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSin, in[0]); }),
+      {Made({LeafKind::kValue}, DType::kBF16,
+            [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSin, in[0]); }),
        DType::kBF16, false, "program has op 1 (sin, f32[2]), which no epilogue computes"},
-      {ProgramOf({LeafKind::kValue}, DType::kBF16,
-                 [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kPow, in[0], in[0]); }),
+      {Made({LeafKind::kValue}, DType::kBF16,
+            [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kPow, in[0], in[0]); }),
        DType::kBF16, false, "program has 8 branches for each value, at most 6"},
   };
   for (const auto& c : kCases) {
@@ -210,12 +295,10 @@ TEST(EpilogueProgram, ReadsBackFromItsBytes) {
 }
 
 TEST(EpilogueProgram, CostsWhatItsOpsCost) {
-  const auto tanh = ProgramOf({LeafKind::kValue}, DType::kBF16, [](ChainBuilder& b, In in) {
-    return *b.Unary(UnaryKind::kTanh, in[0]);
-  });
-  const auto root = ProgramOf({LeafKind::kValue}, DType::kBF16, [](ChainBuilder& b, In in) {
-    return *b.Unary(UnaryKind::kSqrt, in[0]);
-  });
+  const auto tanh = Made({LeafKind::kValue}, DType::kBF16,
+                         [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); });
+  const auto root = Made({LeafKind::kValue}, DType::kBF16,
+                         [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSqrt, in[0]); });
   EXPECT_EQ(CostOfProgram(tanh).special, 1);
   EXPECT_EQ(ScratchRegisters(tanh), 0);
   EXPECT_EQ(ScratchRegisters(root), kSlowPathRegisters);

@@ -43,7 +43,7 @@ TEST(MatchFfn, ReadsBackEverySpec) {
     EXPECT_EQ(first.epilogue.activation(), s.act);
     EXPECT_EQ(v->sequence.layout(), s.layout);
     EXPECT_EQ(v->sequence.element(), s.dtype);
-    EXPECT_EQ(first.epilogue.has_bias(), s.bias1);
+    EXPECT_EQ(first.epilogue.bias.has_value(), s.bias1);
     EXPECT_TRUE(v->m.symbolic);
     EXPECT_EQ(first.n, 24);
     EXPECT_EQ(first.k, 16);
@@ -51,7 +51,7 @@ TEST(MatchFfn, ReadsBackEverySpec) {
     EXPECT_TRUE(v->contiguous);
     EXPECT_TRUE(v->weights_constant);
     if (s.products == 1) continue;
-    EXPECT_EQ(last.epilogue.has_bias(), s.bias2);
+    EXPECT_EQ(last.epilogue.bias.has_value(), s.bias2);
     EXPECT_FALSE(v->inputs[0].rounds);
     EXPECT_TRUE(CanPair(v->sequence, 0));
   }
@@ -134,7 +134,7 @@ TEST(MatchFfn, ReadsBackResiduals) {
       EXPECT_EQ(in.residual_stride, last.n);
       EXPECT_TRUE(last.epilogue.has_residual());
       // A cast of f32 to f32 rounds nothing, and is seen as one that widens.
-      EXPECT_EQ(last.epilogue.Has(EpilogueOp::kRound), rounds && s.dtype != DType::kF32);
+      EXPECT_EQ(last.epilogue.form().rounds, rounds && s.dtype != DType::kF32);
       EXPECT_EQ(v->size(), s.products);
       EXPECT_EQ(v->sequence.front().epilogue.activation(), s.act);
       EXPECT_EQ(last.epilogue.sum_activation(), s.sum_act);
@@ -175,7 +175,7 @@ TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
          const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(4)}});
          ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kTanh, x)).ok());
        },
-       "op 1 (tanh) is no activation of a product with a weight, nor a gated pair"},
+       "op 1 (tanh) has no product with a weight below it"},
       {"an input",
        [](ChainBuilder& b) {
          ASSERT_TRUE(b.Output(*b.Input({DType::kF32, {C(2), C(4)}})).ok());
@@ -212,7 +212,7 @@ TEST(MatchFfn, RefusesOtherChainsWithTheReason) {
          const ValueId up = *AddLinear(b, gate, u, kNoValue, Layout::kOI);
          ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, gate, up)).ok());
        },
-       "op 7 (mul) is no activation of a product with a weight, nor a gated pair"},
+       "op 7 (mul) has products of different rows below it"},
   };
   for (const Refused& refused : cases) {
     ChainBuilder b;

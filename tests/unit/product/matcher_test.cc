@@ -53,7 +53,7 @@ TEST(MatchProducts, ReadsBackEverySpec) {
       const ProductSpec& want = spec.products[i];
       EXPECT_EQ(step.pair, want.gated);
       EXPECT_EQ(step.epilogue.activation(), want.act);
-      EXPECT_EQ(step.epilogue.has_bias(), want.bias);
+      EXPECT_EQ(step.epilogue.bias.has_value(), want.bias);
       EXPECT_EQ(step.n, want.n);
       EXPECT_EQ(step.k, k);
       EXPECT_EQ(in.rounds, i + 1 == spec.products.size());
@@ -139,7 +139,7 @@ TEST(MatchProducts, TakesProductsOfCodesWithTheirScales) {
     EXPECT_EQ(p.rows.element, DType::kE4M3);
     EXPECT_EQ(p.weights.element, DType::kE4M3);
     EXPECT_EQ(p.result, problem->chain.output_type(0).dtype);
-    EXPECT_EQ(p.epilogue.Find(EpilogueOp::kBias)->element, p.result);
+    EXPECT_EQ(*p.epilogue.bias, p.result);
     EXPECT_TRUE(p.rows.scales == c.rows) << ToString(p.rows.scales);
     EXPECT_TRUE(p.weights.scales == c.weights) << ToString(p.weights.scales);
     const ProductInputs& in = matched->InputsOf(0);
@@ -315,7 +315,7 @@ TEST(MatchProducts, SeesAResidualInEverySpelling) {
     ASSERT_EQ(matched->size(), 2) << c.what;
     EXPECT_FALSE(matched->sequence[0].epilogue.has_residual());
     EXPECT_EQ(chain.InputName(chain.InputOrder()[matched->inputs[1].residual]), "r") << c.what;
-    EXPECT_EQ(matched->sequence[1].epilogue.Has(EpilogueOp::kRound), c.rounds) << c.what;
+    EXPECT_EQ(matched->sequence[1].epilogue.form().rounds, c.rounds) << c.what;
     EXPECT_TRUE(matched->contiguous);
   }
 }
@@ -329,16 +329,16 @@ TEST(MatchProducts, AResidualHasRowsOfItsOwn) {
   EXPECT_EQ(matched.inputs[1].residual_stride, 19);
   EXPECT_FALSE(matched.contiguous);
   EXPECT_EQ(MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kF32)).status().message(),
-            "dtype of residual2 is f32, of a bf16");
+            "program reads a matrix of f32, must be bf16");
   EXPECT_EQ(MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{0, 0}, {1, 0}}))
                 .status()
                 .message(),
             "strides of residual2 are [0,1], must be [at least 16,1]");
 }
 
-// Whether the last product's epilogue is a program: what no step says.
+// Whether the last product's program is one that the device library has no form of.
 bool EndsInProgram(const absl::StatusOr<MatchedSequence>& matched) {
-  return matched.ok() && matched->sequence.back().epilogue.program() != nullptr;
+  return matched.ok() && matched->sequence.back().epilogue.program.written();
 }
 
 TEST(MatchProducts, AResidualThatIsAddedTwiceIsAPrograms) {
@@ -359,10 +359,10 @@ TEST(MatchProducts, SeesTheActivationOfASum) {
       const Chain chain = WithSum(activated);
       const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
       ASSERT_TRUE(matched.ok()) << NameOf(act) << " " << matched.status();
-      const EpilogueList& last = matched->sequence[1].epilogue;
+      const ProductEpilogue& last = matched->sequence[1].epilogue;
       EXPECT_EQ(last.sum_activation(), act);
       EXPECT_EQ(last.activation(), Activation::kIdentity);
-      EXPECT_EQ(last.Has(EpilogueOp::kRound), rounds);
+      EXPECT_EQ(last.form().rounds, rounds);
       EXPECT_EQ(chain.InputName(chain.InputOrder()[matched->inputs[1].residual]), "r");
       EXPECT_TRUE(CanPair(matched->sequence, 0)) << NameOf(act);
     }
@@ -468,10 +468,10 @@ TEST(MatchProducts, SeesScalarsAndAFactorOfRowsInEverySpelling) {
     const absl::StatusOr<MatchedSequence> matched = WithScale(c.scaled, {c.dtype, c.dims});
     ASSERT_TRUE(matched.ok()) << c.what << matched.status();
     const MatrixProduct& step = matched->sequence[0];
-    EXPECT_EQ(step.epilogue.scale(), c.scale) << c.what;
-    ASSERT_EQ(step.epilogue.has_factor(), c.factor) << c.what;
-    EXPECT_EQ(step.epilogue.Find(EpilogueOp::kFactor)->element, c.dtype) << c.what;
-    EXPECT_TRUE(step.epilogue.has_bias()) << c.what;
+    EXPECT_EQ(step.epilogue.scale, c.scale) << c.what;
+    ASSERT_EQ(step.epilogue.factor.has_value(), c.factor) << c.what;
+    EXPECT_EQ(*step.epilogue.factor, c.dtype) << c.what;
+    EXPECT_TRUE(step.epilogue.bias.has_value()) << c.what;
     EXPECT_EQ(step.epilogue.activation(), Activation::kRelu) << c.what;
     EXPECT_TRUE(matched->weights_constant) << c.what;
   }
@@ -527,8 +527,8 @@ TEST(MatchProducts, SeesAScaleOfColumnsInEverySpelling) {
     const MatrixProduct& p = matched->sequence[0];
     EXPECT_TRUE(p.weights.scales == (Scales{ScaleKind::kVector, 0, 0, c.dtype})) << c.what;
     EXPECT_EQ(matched->OperandAt(matched->inputs[0].scale_weights).type.dtype, c.dtype) << c.what;
-    EXPECT_FALSE(p.epilogue.has_factor()) << c.what;
-    EXPECT_TRUE(p.epilogue.has_bias()) << c.what;
+    EXPECT_FALSE(p.epilogue.factor.has_value()) << c.what;
+    EXPECT_TRUE(p.epilogue.bias.has_value()) << c.what;
     EXPECT_FALSE(matched->weights_constant) << c.what;
   }
 }
@@ -641,7 +641,7 @@ TEST(MatchProducts, ConvolutionsHaveScalesOfColumns) {
   const MatrixProduct& p = matched->sequence[0];
   EXPECT_TRUE(p.HasColumnScales());
   EXPECT_EQ(p.weights.scales.element, DType::kBF16);
-  EXPECT_TRUE(p.epilogue.has_bias() && p.epilogue.has_residual());
+  EXPECT_TRUE(p.epilogue.bias.has_value() && p.epilogue.has_residual());
   EXPECT_EQ(p.epilogue.sum_activation(), Activation::kRelu);
 }
 
@@ -658,8 +658,8 @@ TEST(MatchProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
     const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish());
     EXPECT_EQ(matched.ok(), !rounds) << "(a r) W rounds where (a W) r does not";
     if (!matched.ok()) continue;
-    EXPECT_EQ(matched->sequence[0].epilogue.scale(), 4);
-    EXPECT_TRUE(matched->sequence[0].epilogue.has_factor());
+    EXPECT_EQ(matched->sequence[0].epilogue.scale, 4);
+    EXPECT_TRUE(matched->sequence[0].epilogue.factor.has_value());
   }
 }
 
@@ -673,8 +673,8 @@ TEST(MatchProducts, AGatedPairHasOneScalingForBoth) {
   const Chain chain = *MakeFfnChain(spec);
   const MatchedSequence matched = *MatchProducts(chain, 64);
   EXPECT_NE(matched.inputs[0].factor, matched.inputs[1].factor);
-  EXPECT_TRUE(matched.sequence[0].epilogue.has_factor());
-  EXPECT_TRUE(matched.sequence[1].epilogue.has_factor());
+  EXPECT_TRUE(matched.sequence[0].epilogue.factor.has_value());
+  EXPECT_TRUE(matched.sequence[1].epilogue.factor.has_value());
   EXPECT_EQ(matched.sequence.ToString(),
             "gated_ffn m<=64 n=16 k=16 l=16 act=silu scale1=0.5 factor1=f32 factor2=f32 layout=oi "
             "dtype=bf16");
@@ -695,10 +695,48 @@ TEST(MatchProducts, HalvesThatAreScaledApartAreAPrograms) {
     ASSERT_TRUE(b.Output(*b.Cast(Mul(b, *AddSilu(b, gate), up), DType::kBF16)).ok());
     const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish());
     ASSERT_TRUE(EndsInProgram(matched)) << matched.status();
-    EXPECT_EQ(ToString(*matched->sequence[0].epilogue.program()),
+    EXPECT_EQ(ToString(matched->sequence[0].epilogue.program),
               both ? "t1=mul(mul(y,2),s);mul(mul(t1,sigmoid(t1)),mul(mul(up,3),s))"
                    : "t1=mul(mul(y,2),s);mul(mul(t1,sigmoid(t1)),mul(up,2))");
   }
+}
+
+// relu of one product times the other, plus a matrix; the first weight's is `first_is_gate` or up.
+Chain PairWithMatrix(bool first_is_gate, bool gate_is_left, Layout second = Layout::kOI) {
+  ChainBuilder b;
+  const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  std::vector<ValueId> halves;
+  for (const char* name : {"first", "second"}) {
+    const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}}, {true, {}, name});
+    halves.push_back(*b.Matmul(a, w, false, halves.empty() || second == Layout::kOI));
+  }
+  ValueId& gate = halves[first_is_gate ? 0 : 1];
+  gate = *b.Unary(UnaryKind::kRelu, gate);
+  const ValueId up = halves[first_is_gate ? 1 : 0];
+  const ValueId y = gate_is_left ? Mul(b, gate, up) : Mul(b, up, gate);
+  const ValueId r = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "r"});
+  EXPECT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, r, y), DType::kBF16)).ok());
+  return *b.Finish();
+}
+
+TEST(MatchProducts, TheGateOfAPairIsTheHalfThatIsActivatedWhereverItStands) {
+  for (const bool first : {false, true}) {
+    for (const bool left : {false, true}) {
+      const Chain chain = PairWithMatrix(first, left);
+      const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain);
+      ASSERT_TRUE(matched.ok()) << matched.status();
+      EXPECT_TRUE(matched->sequence[0].epilogue.form() ==
+                  (EpilogueForm{Activation::kRelu, true, false, true}));
+      const auto name = [&](int input) { return chain.InputName(chain.InputOrder()[input]); };
+      EXPECT_EQ(name(matched->inputs[0].weights), first ? "first" : "second");
+      EXPECT_EQ(name(matched->inputs[0].weights_up), first ? "second" : "first");
+    }
+  }
+  EXPECT_NE(MatchProducts(PairWithMatrix(true, true, Layout::kIO))
+                .status()
+                .message()
+                .find("has two products below it whose weights differ in layout"),
+            absl::string_view::npos);
 }
 
 TEST(MatchProducts, APairHasNothingBehindTheSecond) {
@@ -738,7 +776,7 @@ TEST(MatchProducts, RefusesWhatIsNoSequenceWithTheOp) {
       {"a residual", Broken([](ChainBuilder& b, ValueId first, ValueId second) {
          return *b.Binary(BinaryKind::kAdd, first, second);
        }),
-       "op 6 (add) is no activation of a product with a weight, nor a gated pair"},
+       "op 6 (add) has products of different rows below it"},
       {"a norm between products", Broken([](ChainBuilder& b, ValueId, ValueId second) {
          return *AddRmsNorm(b, second, 1e-6);
        }),

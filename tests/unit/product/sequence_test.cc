@@ -84,17 +84,10 @@ TEST(Sequence, TellsLongOnesAsLists) {
   EXPECT_EQ(CheckSequence(s).message(), "products: 3 are not 1 to 2");
 }
 
-TEST(Epilogue, KeepsItsOrderWhateverIsSetFirst) {
-  ProductSequence s = MakeSequence(8, MakeProduct(8, 8));
-  SetResidual(&s, Residual::kAddedRounded);
-  SetActivation(&s, Activation::kRelu);
-  SetScale(&s, 0, 2);
-  SetBias(&s, 0);
-  SetScale(&s, 0, 3);
-  std::string order;
-  for (const EpilogueStep& step : s[0].epilogue.steps) order += std::string(NameOf(step.op)) + " ";
-  EXPECT_EQ(order, "scale bias activation round residual ");
-  EXPECT_EQ(s[0].epilogue.scale(), 3);
+EpilogueForm WithMatrix(const MatrixProduct& p) {
+  EpilogueForm form = p.epilogue.form();
+  form.residual = true;
+  return form;
 }
 
 using Change = std::function<void(ProductSequence&)>;
@@ -160,13 +153,9 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
     Change change;
     const char* message;
   };
-  const auto steps = [](std::initializer_list<EpilogueStep> list) {
-    return [list = std::vector<EpilogueStep>(list)](ProductSequence& s) {
-      s[1].epilogue.steps = list;
-    };
+  const auto second = [](std::function<void(MatrixProduct&)> change) {
+    return [change](ProductSequence& s) { change(s[1]); };
   };
-  EpilogueStep typed = StepOf(EpilogueOp::kBias), gate = StepOf(EpilogueOp::kGate);
-  typed.scale = 2;
   const Case cases[] = {
       {[](ProductSequence& s) { s[0].k = 1020; }, "product 1: k 1020 is not a multiple of 8"},
       {[](ProductSequence& s) { SetColumns(&s, 0, 3071); }, "product 2: k 3071 is not a multiple"},
@@ -221,40 +210,33 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {[](ProductSequence& s) { s[0].rows.layout = Layout::kIO; },
        "product 1: layout of rows is io, must be oi"},
       {[](ProductSequence& s) { s[0].pair = false; },
-       "product 1: gate is there, the product is no pair"},
-      {[](ProductSequence& s) { s[0].epilogue.Remove(EpilogueOp::kGate); },
-       "product 1: gate is missing, the product is a pair"},
-      {steps({Activate(static_cast<Activation>(9))}), "product 2: activation 9 is not 1 to 4"},
-      {steps({ScaleBy(0)}), "product 2: scale 0 is not finite, or 0, or 1"},
-      {steps({ScaleBy(1)}), "product 2: scale 1 is not finite, or 0, or 1"},
-      {steps({ScaleBy(INFINITY)}), "product 2: scale inf is not finite"},
-      {steps({ScaleBy(NAN)}), "product 2: scale nan is not finite"},
-      {steps({StepOf(static_cast<EpilogueOp>(11))}), "product 2: epilogue op 11 is not 0 to 10"},
-      {steps({StepOf(EpilogueOp::kProgram)}), "product 2: program is missing"},
-      {steps({StepOf(EpilogueOp::kQuantize)}),
+       "product 1: program reads up, the product is no pair"},
+      {[](ProductSequence& s) { s[0].epilogue.program = {}; },
+       "product 1: program is missing, the product is a pair"},
+      {[](ProductSequence& s) {
+         s[0].epilogue.program = ProgramOf({Activation::kSilu}, DType::kBF16);
+       },
+       "product 1: program reads no up, the product is a pair"},
+      {[](ProductSequence& s) { SetScale(&s, 1, 0); }, "product 2: scale 0 is not finite, or 0"},
+      {[](ProductSequence& s) { SetScale(&s, 1, INFINITY); }, "product 2: scale inf is not finite"},
+      {[](ProductSequence& s) { SetScale(&s, 1, NAN); }, "product 2: scale nan is not finite"},
+      {second([](MatrixProduct& p) { p.epilogue.quantize = QuantizeRule{}; }),
        "product 2: quantize is there, the result is bf16, must be e4m3"},
-      {steps({NormOf(-1)}), "product 2: products: 2 are not 1, of a norm of the rows"},
-      {steps({StepOf(EpilogueOp::kBias), ScaleBy(2)}), "product 2: scale stands behind bias"},
-      {steps({StepOf(EpilogueOp::kBias), StepOf(EpilogueOp::kBias)}),
-       "product 2: bias stands behind bias"},
-      {steps({StepOf(EpilogueOp::kBias, DType::kF16)}),
+      {[](ProductSequence& s) { SetNorm(&s, 1, -1); },
+       "product 2: products: 2 are not 1, of a norm of the rows"},
+      {second([](MatrixProduct& p) { p.epilogue.bias = DType::kF16; }),
        "product 2: bias is f16, must be f32 or bf16"},
-      {steps({StepOf(EpilogueOp::kFactor, DType::kS32)}),
+      {second([](MatrixProduct& p) { p.epilogue.factor = DType::kS32; }),
        "product 2: factor is s32, must be f32 or bf16"},
-      {steps({StepOf(EpilogueOp::kRound)}), "product 2: round has no residual"},
-      {steps({Activate(Activation::kRelu, EpilogueOp::kActivateSum)}),
-       "product 2: activation of the sum has no residual"},
-      {steps({StepOf(EpilogueOp::kResidual),
-              Activate(static_cast<Activation>(9), EpilogueOp::kActivateSum)}),
-       "product 2: activation of the sum 9 is not 1 to 4"},
-      {steps(
-           {Activate(Activation::kRelu, EpilogueOp::kActivateSum), StepOf(EpilogueOp::kResidual)}),
-       "product 2: residual stands behind activation of the sum"},
-      {steps({typed}), "product 2: bias has a field that it does not use"},
-      {[&gate](ProductSequence& s) { s[1].pair = true, s[1].epilogue.steps = {gate}; },
+      {second([](MatrixProduct& p) {
+         p.epilogue.program = ProgramOf({Activation::kRelu}, DType::kF16);
+       }),
+       "product 2: program gives f16, the result is bf16"},
+      {second([](MatrixProduct& p) { p.pair = true, SetForm(&p, {}); }),
        "products: the first has a residual, or the second is a pair or activated"},
-      {steps({Activate(Activation::kRelu)}), "or the second is a pair or activated"},
-      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual)); },
+      {second([](MatrixProduct& p) { SetForm(&p, {Activation::kRelu}); }),
+       "or the second is a pair or activated"},
+      {[](ProductSequence& s) { s[0].epilogue.program = ProgramOf(WithMatrix(s[0]), s[0].result); },
        "products: the first has a residual"},
   };
   ASSERT_TRUE(CheckSequence(Gated()).ok()) << CheckSequence(Gated());
@@ -324,12 +306,13 @@ TEST(CheckSequence, TakesOneProductOfCodesWithWiderResults) {
   EXPECT_TRUE(CheckSequence(OfCodes()).ok()) << CheckSequence(OfCodes());
   ProductSequence s = OfCodes();
   s[0].result = DType::kBF16;
+  KeepForm(&s[0]);
   s[0].n = 77;
   s[0].k = 1040;
   s[0].rows.scales.kind = s[0].weights.scales.kind = ScaleKind::kNone;
-  s[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kF32));
-  s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32));
-  s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kBF16));
+  s[0].epilogue.bias = DType::kF32;
+  s[0].epilogue.factor = DType::kF32;
+  SetResidual(&s, Residual::kAdded);
   EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
 }
 
@@ -409,11 +392,11 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        "scales of rows are vector, must be none, tensor, vector or block 1x128"},
       {[](ProductSequence& s) { SetColumnScale(&s, 0, DType::kE4M3); },
        "scales of weights are vector of e4m3, must be none, tensor, vector or block 128x128"},
-      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kFactor, DType::kF32)); },
+      {[](ProductSequence& s) { s[0].epilogue.factor = DType::kF32; },
        "factor is there, beside scales of the rows"},
-      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kF32)); },
-       "residual is there, the result is f32"},
-      {[](ProductSequence& s) { s[0].epilogue.Set(StepOf(EpilogueOp::kBias, DType::kS32)); },
+      {[](ProductSequence& s) { SetResidual(&s, Residual::kAdded); },
+       "program reads a matrix, the result is f32: only one of 16 bits has one"},
+      {[](ProductSequence& s) { s[0].epilogue.bias = DType::kS32; },
        "bias is s32, must be f32, f16 or bf16"},
       {[](ProductSequence& s) {
          s.products.push_back(s[0]);
@@ -475,9 +458,9 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        "quantize bound 0.0001 is not 0, nor finite and at least eps 0.001"},
       {[](ProductSequence& s) {
          SetQuantized(&s, {128, 1, 0, false});
-         s[0].epilogue.Set(StepOf(EpilogueOp::kResidual, DType::kE4M3));
+         SetResidual(&s, Residual::kAdded);
        },
-       "residual is there, the result is codes"},
+       "program reads a matrix, the result is e4m3: only one of 16 bits has one"},
   };
   for (const Case& c : cases) {
     ProductSequence s = OfCodes();

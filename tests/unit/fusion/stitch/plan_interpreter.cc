@@ -62,12 +62,11 @@ class ProgramChain {
   Chain Make() {
     for (int i = 0; i < p_.size(); ++i) AddInputs(p_[i], i == 0, &products_[i]);
     for (int i = 0; i < p_.size(); ++i) {
-      const EpilogueProgram* program = p_[i].epilogue.program();
-      if (program == nullptr) continue;
-      for (const int input : program->ColumnLeaves()) {
-        const bool one = program->leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
-        products_[i].leaves.push_back(one ? *b_.Input({program->TypeOf(input), {}})
-                                          : Vector(program->TypeOf(input), p_[i].n));
+      const EpilogueProgram& program = p_[i].epilogue.program;
+      for (const int input : program.ColumnLeaves()) {
+        const bool one = program.leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
+        products_[i].leaves.push_back(one ? *b_.Input({program.TypeOf(input), {}})
+                                          : Vector(program.TypeOf(input), p_[i].n));
       }
     }
     if (p_.back().epilogue.has_residual()) matrix_ = Matrix(p_.back().result, p_.back().n);
@@ -103,13 +102,12 @@ class ProgramChain {
     if (first) a_ = Matrix(p.rows.element, p.k);
     in->w = Weights(p);
     if (p.pair) in->up = Weights(p);
-    const EpilogueStep* bias = p.epilogue.Find(EpilogueOp::kBias);
-    if (bias != nullptr) in->bias = Vector(bias->element, p.n);
-    if (bias != nullptr && p.pair) in->bias_up = Vector(bias->element, p.n);
-    const EpilogueStep* factor = p.epilogue.Find(EpilogueOp::kFactor);
-    if (factor != nullptr) in->factor = Matrix(factor->element, 1);
+    const std::optional<DType> bias = p.epilogue.bias;
+    if (bias.has_value()) in->bias = Vector(*bias, p.n);
+    if (bias.has_value() && p.pair) in->bias_up = Vector(*bias, p.n);
+    if (p.epilogue.factor.has_value()) in->factor = Matrix(*p.epilogue.factor, 1);
     if (p.ReadsRow()) {
-      const EpilogueProgram& program = *p.epilogue.program();
+      const EpilogueProgram& program = p.epilogue.program;
       in->row = Matrix(program.TypeOf(program.InputsOf(LeafKind::kRow)[0]), 1);
     }
     if (p.HasColumnScales()) in->columns = Vector(p.weights.scales.element, p.n);
@@ -123,30 +121,22 @@ class ProgramChain {
     };
     with(BinaryKind::kMul, in.factor);
     with(BinaryKind::kMul, up ? in.columns_up : in.columns);
-    if (p.epilogue.scale() != 1) {
-      y = *b_.Binary(BinaryKind::kMul, y, *b_.Scalar(p.epilogue.scale()));
+    if (p.epilogue.scale != 1) {
+      y = *b_.Binary(BinaryKind::kMul, y, *b_.Scalar(p.epilogue.scale));
     }
     with(BinaryKind::kAdd, up ? in.bias_up : in.bias);
     return y;
   }
 
-  ValueId BySteps(const MatrixProduct& p, const Inputs& in, ValueId rows, ValueId y) {
-    y = *AddActivation(b_, p.epilogue.activation(), y);
-    if (p.pair) y = *b_.Binary(BinaryKind::kMul, y, Linear(p, in, rows, true));
-    if (p.epilogue.Has(EpilogueOp::kRound)) y = *b_.Cast(y, p.result);
-    if (p.epilogue.Has(EpilogueOp::kResidual)) y = *b_.Binary(BinaryKind::kAdd, y, matrix_);
-    return *b_.Cast(*AddActivation(b_, p.epilogue.sum_activation(), y), p.result);
-  }
-
   ValueId Result(const MatrixProduct& p, const Inputs& in, ValueId rows) {
     const ValueId y = Linear(p, in, rows, false);
-    const EpilogueProgram* program = p.epilogue.program();
-    if (program == nullptr) return BySteps(p, in, rows, y);
+    const EpilogueProgram& program = p.epilogue.program;
+    if (!program.present()) return *b_.Cast(y, p.result);
     std::vector<ValueId> values;
     size_t column = 0;
-    for (const Op& op : program->body->ops()) {
+    for (const Op& op : program.body->ops()) {
       if (op.kind == OpKind::kInput) {
-        const LeafKind kind = program->leaves[static_cast<size_t>(op.input)];
+        const LeafKind kind = program.leaves[static_cast<size_t>(op.input)];
         values.push_back(kind == LeafKind::kValue    ? y
                          : kind == LeafKind::kUp     ? Linear(p, in, rows, true)
                          : kind == LeafKind::kMatrix ? matrix_
@@ -306,7 +296,7 @@ class Machine {
         sum += x * x;
       }
       norms.resize(norms.size() + 4);
-      Put(DType::kF32, 1 / std::sqrt(sum / static_cast<double>(p.k) + p.epilogue.eps()),
+      Put(DType::kF32, 1 / std::sqrt(sum / static_cast<double>(p.k) + *p.epilogue.norm),
           &norms[norms.size() - 4]);
     }
     return norms;
@@ -323,14 +313,14 @@ class Machine {
     ffn.act = p[0].epilogue.activation();
     ffn.layout = p.layout();
     ffn.dtype = p.element();
-    ffn.bias1 = p[0].epilogue.has_bias();
-    ffn.bias2 = p.size() == 2 && p.back().epilogue.has_bias();
+    ffn.bias1 = p[0].epilogue.bias.has_value();
+    ffn.bias2 = p.size() == 2 && p.back().epilogue.bias.has_value();
     ffn.residual = ResidualOf(p) != Residual::kNone;
     ffn.rounds_sum = ResidualOf(p) == Residual::kAddedRounded;
     ffn.sum_act = p.back().epilogue.sum_activation();
-    ffn.scale1 = p[0].epilogue.scale();
-    ffn.scale2 = p.size() == 2 ? p.back().epilogue.scale() : 1;
-    const bool norm = p[0].epilogue.has_norm();  // as a factor, computed here
+    ffn.scale1 = p[0].epilogue.scale;
+    ffn.scale2 = p.size() == 2 ? p.back().epilogue.scale : 1;
+    const bool norm = p[0].epilogue.norm.has_value();  // as a factor, computed here
     ffn.factor1 = norm || FactorOf(p[0]) != RowFactor::kNone;
     ffn.factor2 = p.size() == 2 && FactorOf(p.back()) != RowFactor::kNone;
     const bool f32 = norm || FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
@@ -338,11 +328,11 @@ class Machine {
     ffn.scale_w1 = p[0].HasColumnScales();
     ffn.scale_w2 = p.size() == 2 && p.back().HasColumnScales();
     ffn.scale_w_dtype = (ffn.scale_w1 ? p.front() : p.back()).weights.scales.element;
-    const auto by_steps = [&] {
+    const auto of_spec = [&] {
       const Chain rounded = *MakeFfnChain(ffn);
       return p.back().result == p.element() ? rounded : Unrounded(rounded);
     };
-    const Chain chain = HasPrograms(p) ? ProgramChain(p).Make() : by_steps();
+    const Chain chain = HasPrograms(p) ? ProgramChain(p).Make() : of_spec();
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
