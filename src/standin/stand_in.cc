@@ -15,23 +15,36 @@ namespace {
 
 int Products() { return static_cast<int>(ProductStandIns().size()); }
 
-absl::StatusOr<StandIn> RowsOf(const StitchSpec& spec) {
-  SINTER_ASSIGN_OR_RETURN(RowKernel kernel, MakeRowKernel(spec.body, spec.operands));
-  StandIn stand_in{Products() + kernel.index, std::move(kernel.recipe)};
-  stand_in.recipe.grid[0] = static_cast<uint32_t>(spec.schedule.grid);
-  return stand_in;
-}
+// What a stand-in answers beside its family: which of the library's kernels it is.
+class Ready {
+ public:
+  virtual const KernelFamily& family() const = 0;
+  virtual absl::StatusOr<StandIn> Of(const KernelSpec& spec) const = 0;
+  // Makes a planned kernel one of the library's.
+  virtual void Mark(int64_t bucket, KernelSpec* spec) const { spec->family = &family(); }
 
-absl::Status WriteStandIn(const KernelSpec& spec, CompileRequest* request) {
-  SINTER_ASSIGN_OR_RETURN(const StandIn stand_in, StandInOf(spec));
-  request->source = StandInSource(stand_in.index);
-  request->name = absl::StrCat(StandInName(stand_in.index), ".cu");
-  return absl::OkStatus();
-}
+ protected:
+  absl::Status Write(const KernelSpec& spec, CompileRequest* request) const {
+    SINTER_ASSIGN_OR_RETURN(const StandIn stand_in, Of(spec));
+    request->source = StandInSource(stand_in.index);
+    request->name = absl::StrCat(StandInName(stand_in.index), ".cu");
+    return absl::OkStatus();
+  }
+  ~Ready() = default;
+};
 
 // Kernels of products that come with the library.
-class StandInProducts final : public ProductKernels {
+class StandInProducts final : public ProductKernels, public Ready {
  public:
+  const KernelFamily& family() const override { return *this; }
+  absl::StatusOr<StandIn> Of(const KernelSpec& spec) const override {
+    SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+    StandIn stand_in;
+    SINTER_ASSIGN_OR_RETURN(stand_in.recipe, Recipe(spec, code));
+    stand_in.index = FindStandIn(spec.sequence, spec.schedule);
+    return stand_in;
+  }
+
   bool IsStandIn() const override { return true; }
   absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
                                          const DeviceModel&) const override {
@@ -39,7 +52,7 @@ class StandInProducts final : public ProductKernels {
   }
   absl::Status WriteRequest(const KernelSpec& spec, const KernelCode&,
                             CompileRequest* request) const override {
-    return WriteStandIn(spec, request);
+    return Write(spec, request);
   }
   std::string Entry(const KernelCode&) const override { return kStandInProductEntry; }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
@@ -49,22 +62,49 @@ class StandInProducts final : public ProductKernels {
 };
 
 // Kernels of rows that come with the library.
-class StandInRows final : public StitchKernels {
+class StandInRows final : public StitchKernels, public Ready {
  public:
+  const KernelFamily& family() const override { return *this; }
+  absl::StatusOr<StandIn> Of(const KernelSpec& spec) const override {
+    SINTER_ASSIGN_OR_RETURN(RowKernel kernel,
+                            MakeRowKernel(spec.stitch->body, spec.stitch->operands));
+    StandIn stand_in{Products() + kernel.index, std::move(kernel.recipe)};
+    stand_in.recipe.grid[0] = static_cast<uint32_t>(spec.stitch->schedule.grid);
+    return stand_in;
+  }
+  void Mark(int64_t bucket, KernelSpec* spec) const override {
+    Ready::Mark(bucket, spec);
+    auto rows = std::make_shared<StitchSpec>(*spec->stitch);
+    const absl::StatusOr<RowKernel> made = MakeRowKernel(rows->body, rows->operands);
+    if (made.ok()) rows->schedule.grid = RowBlocks(*made, bucket);
+    spec->stitch = std::move(rows);
+  }
+
   bool IsStandIn() const override { return true; }
   std::string ScheduleText(const KernelSpec& spec) const override {
     return absl::StrCat("rows grid", spec.stitch->schedule.grid);
   }
   absl::Status WriteRequest(const KernelSpec& spec, const KernelCode&,
                             CompileRequest* request) const override {
-    return WriteStandIn(spec, request);
+    return Write(spec, request);
   }
   std::string Entry(const KernelCode&) const override { return kRowKernelEntry; }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    SINTER_ASSIGN_OR_RETURN(StandIn stand_in, RowsOf(*spec.stitch));
+    SINTER_ASSIGN_OR_RETURN(StandIn stand_in, Of(spec));
     return std::move(stand_in.recipe);
   }
 };
+
+// The stand-ins of the kernel's family, which have its number; null where there are none.
+const Ready* ReadyOf(const KernelSpec& spec) {
+  static const StandInProducts products;
+  static const StandInRows rows;
+  for (const Ready* ready :
+       {static_cast<const Ready*>(&products), static_cast<const Ready*>(&rows)}) {
+    if (ready->family().number() == spec.family->number()) return ready;
+  }
+  return nullptr;
+}
 
 class Schedules final : public ReadyKernels {
  public:
@@ -74,13 +114,6 @@ class Schedules final : public ReadyKernels {
   }
   absl::Status Check(const Chain& body) const override { return CheckRowKernel(body); }
 };
-
-const KernelFamily* FamilyOf(const KernelSpec& spec) {
-  static const StandInProducts products;
-  static const StandInRows rows;
-  if (spec.stitch == nullptr) return &products;
-  return &rows;
-}
 
 }  // namespace
 
@@ -101,12 +134,10 @@ std::string StandInEntry(int index) {
 }
 
 absl::StatusOr<StandIn> StandInOf(const KernelSpec& spec) {
-  if (spec.stitch != nullptr) return RowsOf(*spec.stitch);
-  SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
-  StandIn stand_in;
-  SINTER_ASSIGN_OR_RETURN(stand_in.recipe, StandInRecipe(code.product, ProductBindingOf(spec)));
-  stand_in.index = FindStandIn(spec.sequence, spec.schedule);
-  return stand_in;
+  const Ready* const ready = ReadyOf(spec);
+  if (ready != nullptr) return ready->Of(spec);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the library comes without kernels of family ", spec.family->name()));
 }
 
 const ReadyKernels& StandInSchedules() {
@@ -116,12 +147,7 @@ const ReadyKernels& StandInSchedules() {
 
 void MarkStandIns(Plan* plan) {
   for (PlannedKernel& kernel : plan->kernels) {
-    kernel.spec.family = FamilyOf(kernel.spec);
-    if (kernel.spec.stitch == nullptr) continue;
-    auto rows = std::make_shared<StitchSpec>(*kernel.spec.stitch);
-    const absl::StatusOr<RowKernel> made = MakeRowKernel(rows->body, rows->operands);
-    if (made.ok()) rows->schedule.grid = RowBlocks(*made, plan->bucket);
-    kernel.spec.stitch = std::move(rows);
+    if (const Ready* const ready = ReadyOf(kernel.spec)) ready->Mark(plan->bucket, &kernel.spec);
   }
 }
 
