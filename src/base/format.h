@@ -1,4 +1,5 @@
-// FormatText: absl::StrFormat where memory may be out. Counted: a number of things.
+// FormatText: absl::StrFormat where memory may be out. Numbers of things, and amounts, for people:
+// three digits and a unit.
 #ifndef SINTER_SRC_BASE_FORMAT_H_
 #define SINTER_SRC_BASE_FORMAT_H_
 
@@ -27,6 +28,13 @@ inline std::string Counted(uint64_t count, absl::string_view noun) {
   if (noun.back() != 'y') return absl::StrCat(count, " ", noun, "s");
   return absl::StrCat(count, " ", noun.substr(0, noun.size() - 1), "ies");
 }
+
+// Sizes, in powers of 1024: "96 B", "48 KiB", "1.5 MiB".
+std::string SizeText(double bytes);
+// Amounts in powers of 1000: "862 kB", "19.5 MB"; "4.83 GFLOP" with "FLOP".
+std::string AmountText(double amount, const char* unit);
+// A rate given per microsecond: "4.55 TB/s" for 4.55e6 and "B".
+std::string RateText(double per_us, const char* unit);
 
 }  // namespace sinter
 

@@ -43,19 +43,23 @@ RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
 
 // LoadedPlan::without_rows: from the outputs back to what their values are made of.
 std::vector<size_t> KernelsWithoutRows(const Chain& chain, const Plan& plan) {
-  std::set<ConstantPlaces::Place> needed;
+  std::set<std::pair<int, uint64_t>> needed;  // buffers and offsets in them
   for (int i = 0; i < chain.num_outputs(); ++i) {
     if (SymbolicAxis(chain.output_type(i).dims) < 0) needed.insert({chain.num_inputs() + i, 0});
   }
   std::vector<size_t> kernels;
   for (size_t i = plan.kernels.size(); i-- > 0 && !needed.empty();) {
     const KernelSpec& spec = plan.kernels[i].spec;
-    const ConstantPlaces places = spec.family->PlacesOf(spec);
+    const std::vector<KernelBuffer> buffers = spec.family->Buffers(spec, plan.bucket);
     size_t made = 0;
-    for (const ConstantPlaces::Place& place : places.writes) made += needed.erase(place);
+    for (const KernelBuffer& at : buffers) {
+      if (at.write && !at.of_m) made += needed.erase({at.buffer, at.offset_bytes});
+    }
     if (made == 0) continue;
     kernels.push_back(i);
-    needed.insert(places.reads.begin(), places.reads.end());
+    for (const KernelBuffer& at : buffers) {
+      if (!at.write && !at.of_m) needed.insert({at.buffer, at.offset_bytes});
+    }
   }
   std::reverse(kernels.begin(), kernels.end());
   return kernels;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
-#include "src/draw/units.h"
 #include "src/explain/svg_parts.h"
 
 namespace sinter {

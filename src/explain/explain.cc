@@ -1,3 +1,4 @@
+// Describe: kernels by their families, and what follows from all of them together.
 #include "src/explain/explain.h"
 
 #include <algorithm>
@@ -9,93 +10,41 @@
 #include "absl/strings/str_join.h"
 #include "src/base/format.h"
 #include "src/base/launch_recipe.h"
-#include "src/draw/units.h"
-#include "src/explain/tensors.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
 
-using Lines = std::vector<std::pair<std::string, std::string>>;
+constexpr size_t kMostWords = 6;    // of a kernel
+constexpr size_t kMostKernels = 6;  // of a plan
 
-// "#0", "ws+65536"; with its rows' distance, if any: "/4096".
-std::string PlaceText(int buffer, uint64_t offset) {
-  const std::string place = buffer == kWorkspaceBuffer ? "ws" : absl::StrCat("#", buffer);
-  return offset > 0 ? absl::StrCat(place, "+", offset) : place;
-}
+using Words = std::vector<std::string>;
 
-std::string BindingText(const OperandBinding& b, int products, const BufferNames& names) {
-  const std::string& name = names.Of(b.buffer);
-  return absl::StrCat(NameOf(b.role, products), "=", PlaceText(b.buffer, b.offset_bytes),
-                      b.row_stride > 0 ? absl::StrCat("/", b.row_stride) : "",
-                      name.empty() ? "" : absl::StrCat(" (", name, ")"));
-}
-
-Lines LaunchLines(const KernelSpec& spec, const BufferNames& names) {
-  const Schedule& s = spec.schedule;
-  const ScheduleSizes z = SizesOf(spec.sequence, s);
-  const std::string clusters =
-      s.cluster > 1
-          ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
-          : "";
-  const auto binding = [&](std::string* out, const OperandBinding& b) {
-    *out += BindingText(b, spec.sequence.size(), names);
-  };
-  return {{"launch", absl::StrCat(Counted(s.grid, "block"), clusters, ", shared memory ",
-                                  SizeText(static_cast<double>(z.shared_bytes)), " (",
-                                  Counted(s.stages, "stage"), " of ",
-                                  SizeText(static_cast<double>(z.stage_bytes)), "), accumulators ",
-                                  z.accumulators)},
-          {"operands", absl::StrJoin(spec.operands, ", ", binding)}};
-}
-
-// One line each, for any number of operands.
-Lines StitchLines(const StitchSpec& spec, const BufferNames& names) {
-  std::vector<std::string> reads, writes;
-  const int inputs = spec.body.num_inputs();
-  for (int i = 0; i < static_cast<int>(spec.operands.size()); ++i) {
-    const StitchOperand& at = spec.operands[static_cast<size_t>(i)];
-    const TensorType& type =
-        i < inputs ? spec.body.input_op(i).type : spec.body.output_type(i - inputs);
-    const std::string place = at.buffer == kWorkspaceBuffer ? absl::StrCat("ws+", at.offset_bytes)
-                                                            : absl::StrCat("#", at.buffer);
-    (i < inputs ? reads : writes)
-        .push_back(absl::StrCat(WithName(place, names.Of(at.buffer)), " ", sinter::ToString(type)));
+// "a, b and c", "a, b, c, d, e and 7 more".
+std::string Listed(Words words) {
+  if (words.size() > kMostWords) {
+    const size_t more = words.size() - kMostWords + 1;
+    words.resize(kMostWords - 1);
+    words.push_back(absl::StrCat(more, " more"));
   }
-  return {{"reads", absl::StrJoin(reads, ", ")}, {"writes", absl::StrJoin(writes, ", ")}};
-}
-
-ExplainedKernel StoryOf(const PlannedKernel& kernel, const DeviceModel& model,
-                        const BufferNames& names) {
-  const KernelSpec& spec = kernel.spec;
-  ExplainedKernel story;
-  NameOps(spec, names, &story);
-  story.problem = ProblemText(spec);
-  story.schedule = ScheduleText(spec);
-  story.lines =
-      spec.stitch == nullptr ? LaunchLines(spec, names) : StitchLines(*spec.stitch, names);
-  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) {
-    story.products = PictureOf(spec, names);
-  }
-  story.levels = LevelsOf(kernel, {}, model);
-  return story;
+  if (words.size() < 2) return words.empty() ? "nothing" : words.front();
+  const std::string last = words.back();
+  words.pop_back();
+  return absl::StrCat(absl::StrJoin(words, ", "), " and ", last);
 }
 
 // Kernels with equal keys are told of once.
-std::string KeyOf(const PlannedKernel& kernel) {
-  const KernelSpec& spec = kernel.spec;
-  const std::string computed =
-      spec.stitch != nullptr
-          ? spec.stitch->body.CanonicalBytes()
-          : absl::StrCat(spec.sequence.Canonical(), spec.sequence.rows(), spec.constant_rows);
-  return absl::StrCat(NameOf(spec.family), computed, ScheduleBytes(spec),
+std::string KeyOf(const PlannedKernel& kernel, const KernelDescription& description) {
+  return absl::StrCat(NameOf(kernel.spec.family), description.alike, ScheduleBytes(kernel.spec),
                       FormatText("%a %a", kernel.prediction.total_us, kernel.measured_us));
 }
 
-std::vector<std::vector<int>> EqualKernels(const Plan& plan) {
+std::vector<std::vector<int>> EqualKernels(const Explanation& e) {
   std::vector<std::vector<int>> groups;
   std::map<std::string, size_t> known;
-  for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const auto [at, fresh] = known.try_emplace(KeyOf(plan.kernels[i]), groups.size());
+  for (size_t i = 0; i < e.kernels.size(); ++i) {
+    const auto [at, fresh] =
+        known.try_emplace(KeyOf(e.plan.kernels[i], e.kernels[i]), groups.size());
     if (fresh) groups.emplace_back();
     groups[at->second].push_back(static_cast<int>(i));
   }
@@ -105,62 +54,107 @@ std::vector<std::vector<int>> EqualKernels(const Plan& plan) {
 void AddBorders(const BufferNames& names, Explanation* out) {
   const PlanTensors tensors = TensorsOf(out->plan, names);
   for (size_t i = 0; i < out->kernels.size(); ++i) {
-    ExplainedKernel& story = out->kernels[i];
+    KernelDescription& kernel = out->kernels[i];
     for (const bool write : {false, true}) {
       for (int t : write ? tensors.kernels[i].writes : tensors.kernels[i].reads) {
         const PlanTensor& tensor = tensors.tensors[static_cast<size_t>(t)];
-        (write ? story.writes : story.reads)
+        (write ? kernel.writes : kernel.reads)
             .push_back(
                 {tensor.place, tensor.type, tensor.bytes, write ? -1 : tensor.writer, tensor.name});
-        story.border_bytes += tensor.bytes;
+        kernel.border_bytes += tensor.bytes;
       }
     }
   }
 }
 
+class Scanner {
+ public:
+  Scanner(const Plan& plan, const BufferNames& names) : plan_(plan), names_(names) {
+    result_.readers.resize(plan.kernels.size());
+  }
+
+  PlanTensors Run() {
+    for (const PlannedKernel& kernel : plan_.kernels) {
+      result_.kernels.emplace_back();
+      const std::vector<KernelBuffer> buffers =
+          kernel.spec.family->Buffers(kernel.spec, plan_.bucket);
+      for (const bool write : {false, true}) {
+        for (const KernelBuffer& at : buffers) {
+          if (at.write == write) Add(at);
+        }
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void Add(const KernelBuffer& at) {
+    const int kernel = static_cast<int>(result_.kernels.size()) - 1;
+    int& tensor = last_.try_emplace({at.buffer, at.offset_bytes}, -1).first->second;
+    if (at.write || tensor < 0) {
+      tensor = static_cast<int>(result_.tensors.size());
+      result_.tensors.push_back({at.Place(),
+                                 at.type,
+                                 names_.Of(at.buffer),
+                                 at.bytes,
+                                 at.write ? kernel : -1,
+                                 at.write && at.buffer != kWorkspaceBuffer,
+                                 {}});
+    }
+    KernelTensors& own = result_.kernels.back();
+    (at.write ? own.writes : own.reads).push_back(tensor);
+    if (at.write) return;
+    PlanTensor& read = result_.tensors[static_cast<size_t>(tensor)];
+    if (read.readers.empty() || read.readers.back() != kernel) read.readers.push_back(kernel);
+    if (read.writer >= 0) result_.readers[static_cast<size_t>(read.writer)].insert(kernel);
+  }
+
+  const Plan& plan_;
+  const BufferNames& names_;
+  PlanTensors result_;
+  std::map<std::pair<int, uint64_t>, int> last_;  // by place
+};
+
 }  // namespace
 
-const std::string& BufferNames::Of(int buffer) const {
-  static const std::string none;
-  const auto i = static_cast<size_t>(buffer);
-  return buffer >= 0 && i < names.size() ? names[i] : none;
+PlanTensors TensorsOf(const Plan& plan, const BufferNames& names) {
+  return Scanner(plan, names).Run();
 }
 
-std::string BufferNames::Given(const KernelSpec& spec, Role role) const {
-  for (const OperandBinding& b : spec.operands) {
-    const auto i = static_cast<size_t>(b.buffer);
-    if (b.role == role && b.buffer >= 0 && i < given.size() && given[i]) return names[i];
+std::string ComputesOf(const std::vector<KernelDescription>& kernels) {
+  Words order;
+  std::map<std::string, int> counts;
+  for (const KernelDescription& kernel : kernels) {
+    const std::string text = absl::StrCat(kernel.computes, kernel.shares ? " in one" : "");
+    if (++counts[text] == 1) order.push_back(text);
   }
-  return "";
-}
-
-std::string WithName(const std::string& place, const std::string& name) {
-  return name.empty() ? place : absl::StrCat(name, " (", place, ")");
-}
-
-std::string MatrixPicture::Label() const {
-  const std::string argument = Argument();
-  return name.empty() || name == argument ? argument : absl::StrCat(argument, " = ", name);
+  Words list;
+  for (const std::string& text : order) {
+    if (list.size() == kMostKernels && order.size() > kMostKernels + 1) {
+      list.push_back(absl::StrCat("and ", order.size() - kMostKernels, " other kinds"));
+      break;
+    }
+    list.push_back(counts[text] > 1 ? absl::StrCat(counts[text], " x ", text) : text);
+  }
+  return absl::StrCat(Counted(kernels.size(), "kernel"), ": ", absl::StrJoin(list, "; "));
 }
 
 Explanation Describe(const Plan& plan, const DeviceModel& model, const BufferNames& names) {
   Explanation out;
   out.plan = plan;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    out.kernels.push_back(StoryOf(kernel, model, names));
-    out.stitched |= kernel.spec.stitch != nullptr;
+  for (const PlannedKernel& planned : plan.kernels) {
+    const KernelFamily& family = *planned.spec.family;
+    KernelDescription kernel = family.Describe(planned, plan.bucket, model, names);
+    kernel.shares = kernel.words.size() > 1;
+    kernel.computes = Listed(kernel.words);
+    out.kernels.push_back(std::move(kernel));
+    out.has_ops |= family.BodyOf(planned.spec) != nullptr;
   }
   out.computes = ComputesOf(out.kernels);
-  out.equal = EqualKernels(plan);
+  out.equal = EqualKernels(out);
   AddBorders(names, &out);
   out.model = StoryOf(model);
   return out;
-}
-
-int ExplainedKernel::PartCount() const {
-  size_t count = 0;
-  for (const auto& alike : parts) count += alike.size();
-  return static_cast<int>(count);
 }
 
 std::vector<Explanation::Reason> Explanation::Reasons() const {

@@ -1,6 +1,7 @@
 // What the kernels of a plan fuse, and why there are not fewer.
+#include "src/explain/fusion.h"
+
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -8,17 +9,81 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "src/explain/explain.h"
-#include "src/explain/joined_body.h"
-#include "src/explain/stitched.h"
-#include "src/explain/tensors.h"
+#include "src/base/status.h"
+#include "src/chain/replay.h"
 #include "src/fusion/stitch/body_length.h"
 #include "src/fusion/stitch/delta_evaluator.h"
 #include "src/fusion/stitch/search_costs.h"
-#include "src/stitch/search/stitch_cost_model.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
+
+class Joiner {
+ public:
+  // Adds the ops of `named`; returns their values.
+  absl::StatusOr<std::vector<ValueId>> Add(const NamedBody& named) {
+    const Chain& body = *named.body;
+    std::vector<ValueId> ids;
+    for (Op op : body.ops()) {
+      if (op.kind == OpKind::kInput) {
+        SINTER_ASSIGN_OR_RETURN(const ValueId id,
+                                Input(op, named.tensors[static_cast<size_t>(op.input)]));
+        ids.push_back(id);
+        continue;
+      }
+      for (ValueId& operand : op.operands) operand = ids[static_cast<size_t>(operand)];
+      SINTER_ASSIGN_OR_RETURN(const ValueId id, Replay(builder_, op, false));
+      ids.push_back(id);
+    }
+    for (int i = 0; i < body.num_outputs(); ++i) {
+      const ValueId value = body.outputs()[static_cast<size_t>(i)].value;
+      made_[TensorOf(named, i)] = ids[static_cast<size_t>(value)];
+    }
+    return ids;
+  }
+
+  absl::Status AddOutputs(const NamedBody& named, const std::vector<ValueId>& ids,
+                          const std::set<int>* wanted) {
+    for (int i = 0; i < named.body->num_outputs(); ++i) {
+      if (wanted != nullptr && wanted->count(TensorOf(named, i)) == 0) continue;
+      const ChainOutput& out = named.body->outputs()[static_cast<size_t>(i)];
+      OutputOptions options;
+      options.strides = out.strides;
+      if (out.alias_input >= 0) {
+        const auto read = read_.find(named.tensors[static_cast<size_t>(out.alias_input)]);
+        if (read != read_.end()) options.alias = read->second;
+      }
+      SINTER_RETURN_IF_ERROR(builder_.Output(ids[static_cast<size_t>(out.value)], options));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Chain> Finish() { return builder_.Finish(); }
+
+ private:
+  static int TensorOf(const NamedBody& named, int output) {
+    return named.tensors[static_cast<size_t>(named.body->num_inputs() + output)];
+  }
+
+  absl::StatusOr<ValueId> Input(const Op& op, int tensor) {
+    for (const auto* known : {&made_, &read_}) {
+      const auto found = known->find(tensor);
+      if (found != known->end() && builder_.TypeOf(found->second) == op.type) return found->second;
+    }
+    InputOptions options;
+    options.constant = op.constant;
+    options.strides = op.strides;
+    SINTER_ASSIGN_OR_RETURN(const ValueId id, builder_.Input(op.type, options));
+    read_[tensor] = id;
+    return id;
+  }
+
+  ChainBuilder builder_;
+  std::map<int, ValueId> made_, read_;  // by tensor
+};
+
+const Chain* BodyOf(const PlannedKernel& kernel) { return kernel.spec.family->BodyOf(kernel.spec); }
 
 // By kernel: all kernels that need it.
 std::vector<NodeSet> NeededBy(const PlanTensors& tensors) {
@@ -44,8 +109,8 @@ class Judge {
         costs_(plan.bucket, model, BestOnly()) {}
 
   std::string WhyApart(int from, int to) {
-    const std::string products = WhyProducts(from, to);
-    if (!products.empty()) return products;
+    const std::string families = WhyFamilies(from, to);
+    if (!families.empty()) return families;
     for (int reader : tensors_.readers[static_cast<size_t>(from)]) {
       if (reader != to && after_[static_cast<size_t>(reader)].Contains(to)) {
         return "another kernel needs the first and feeds the second";
@@ -66,21 +131,17 @@ class Judge {
   }
 
   const PlannedKernel& kernel(int i) const { return plan_.kernels[static_cast<size_t>(i)]; }
-  bool IsProduct(int i) const { return kernel(i).spec.stitch == nullptr; }
 
-  std::string WhyProducts(int from, int to) const {
-    if (IsProduct(from) && IsProduct(to)) {
-      return "two products that one kernel does not make faster";
-    }
-    if (IsProduct(from)) {
-      return "a product's kernel takes element-wise ops of its result along, no other ops";
-    }
-    return IsProduct(to) ? "a product's kernel reads its operands from memory" : "";
+  std::string WhyFamilies(int from, int to) const {
+    const KernelFamily &first = *kernel(from).spec.family, &second = *kernel(to).spec.family;
+    if (&first == &second) return std::string(first.WhyApart().alike);
+    const absl::string_view why = first.WhyApart().reader;
+    return std::string(why.empty() ? second.WhyApart().writer : why);
   }
 
   NamedBody NamedBodyOf(int i) const {
     const KernelTensors& own = tensors_.kernels[static_cast<size_t>(i)];
-    NamedBody named{&kernel(i).spec.stitch->body, own.reads};
+    NamedBody named{BodyOf(kernel(i)), own.reads};
     named.tensors.insert(named.tensors.end(), own.writes.begin(), own.writes.end());
     return named;
   }
@@ -150,12 +211,12 @@ std::vector<ApartKernels> Apart(const Plan& plan, const PlanTensors& tensors,
                                 const DeviceModel& model) {
   std::vector<ApartKernels> list;
   Judge judge(plan, tensors, model);
-  const auto is_stitch = [&](int i) {
-    return plan.kernels[static_cast<size_t>(i)].spec.stitch != nullptr;
+  const auto has_body = [&](int i) {
+    return BodyOf(plan.kernels[static_cast<size_t>(i)]) != nullptr;
   };
   for (int from = 0; from + 1 < static_cast<int>(plan.kernels.size()); ++from) {
     std::set<int> others = tensors.readers[static_cast<size_t>(from)];
-    if (is_stitch(from) && is_stitch(from + 1)) others.insert(from + 1);
+    if (has_body(from) && has_body(from + 1)) others.insert(from + 1);
     for (int to : others) {
       list.push_back({from, to, HandedOver(tensors, from, to), judge.WhyApart(from, to)});
     }
@@ -163,35 +224,24 @@ std::vector<ApartKernels> Apart(const Plan& plan, const PlanTensors& tensors,
   return list;
 }
 
-// Empty where the model disagrees with the plan, as for a plan of another version.
-StitchTerms TermsOf(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model) {
-  constexpr double kRounding = 1e-9;
-  StitchTerms times;
-  if (kernel.spec.stitch == nullptr) return times;
-  StitchOverlap overlap;
-  const absl::StatusOr<Prediction> again = AccountOf(*kernel.spec.stitch, bucket, model, &overlap);
-  const double total = kernel.prediction.total_us;
-  times.known = again.ok() && std::abs(again->total_us - total) <= kRounding * total;
-  if (!times.known) return times;
-  times.issue_us = overlap.issue_us;
-  times.latency_us = overlap.latency_us;
-  times.together_us = overlap.together_us;
-  times.fixed_us = again->fixed_us;
-  return times;
-}
-
 }  // namespace
+
+absl::StatusOr<Chain> JoinBodies(const NamedBody& first, const NamedBody& second,
+                                 const std::set<int>& wanted) {
+  Joiner joiner;
+  SINTER_ASSIGN_OR_RETURN(const std::vector<ValueId> head, joiner.Add(first));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<ValueId> tail, joiner.Add(second));
+  SINTER_RETURN_IF_ERROR(joiner.AddOutputs(first, head, &wanted));
+  SINTER_RETURN_IF_ERROR(joiner.AddOutputs(second, tail, nullptr));
+  return joiner.Finish();
+}
 
 void ExplainFusion(const DeviceModel& model, Explanation* out) {
   const Plan& plan = out->plan;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const StitchSpec* stitch = plan.kernels[i].spec.stitch.get();
-    if (stitch == nullptr) continue;
-    ExplainedKernel& story = out->kernels[i];
-    AddOps(*stitch, plan.bucket, &story);
-    story.times = TermsOf(plan.kernels[i], plan.bucket, model);
-    story.levels = LevelsOf(plan.kernels[i], story.times, model);
-    out->saved_bytes += story.saved_bytes;
+    if (BodyOf(plan.kernels[i]) == nullptr) continue;
+    AddOps(plan.kernels[i].spec, plan.bucket, &out->kernels[i]);
+    out->saved_bytes += out->kernels[i].saved_bytes;
   }
   out->apart = Apart(plan, TensorsOf(plan), model);
 }

@@ -1,8 +1,10 @@
-// The explanation of a plan for tools. The field names are a stable format: see render.h.
+// A plan and its explanation for tools. The field names are stable formats: render.h,
+// docs/plan-formats.md.
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "src/explain/render.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
@@ -74,7 +76,7 @@ void AddPicture(const ProductsPicture& picture, Json* out) {
   for (const auto& [level, bytes] : picture.split) split[level] = bytes;
 }
 
-Json KernelJson(const ExplainedKernel& kernel, const PlannedKernel& planned) {
+Json KernelJson(const KernelDescription& kernel, const PlannedKernel& planned) {
   Json out = {{"computes", kernel.computes}};
   if (kernel.products.has_value()) AddPicture(*kernel.products, &out);
   Json levels = Json::array();
@@ -125,7 +127,7 @@ Json TensorsJson(const std::vector<TensorPicture>& tensors, bool read) {
   return list;
 }
 
-Json StoryJson(const ExplainedKernel& kernel) {
+Json OpsJson(const KernelDescription& kernel) {
   Json ops = Json::array(), parts = Json::array(), edges = Json::object();
   for (const OpPicture& op : kernel.ops) ops.push_back(OpJson(op));
   for (const auto& alike : kernel.parts) parts.push_back(alike);
@@ -157,7 +159,7 @@ Json StoryJson(const ExplainedKernel& kernel) {
 
 Json FusionOf(const Explanation& e) {
   Json kernels = Json::array(), apart = Json::array();
-  for (const ExplainedKernel& kernel : e.kernels) kernels.push_back(StoryJson(kernel));
+  for (const KernelDescription& kernel : e.kernels) kernels.push_back(OpsJson(kernel));
   for (const ApartKernels& pair : e.apart) {
     apart.push_back(
         {{"from", pair.from}, {"to", pair.to}, {"bytes", pair.bytes}, {"why", pair.why}});
@@ -166,6 +168,30 @@ Json FusionOf(const Explanation& e) {
           {"equal_kernels", e.equal},
           {"kernels", kernels},
           {"not_fused", apart}};
+}
+
+Json PredictionJson(const Prediction& p) {
+  return {{"total_us", p.total_us},   {"hbm_us", p.hbm_us},       {"l2_us", p.l2_us},
+          {"intake_us", p.intake_us}, {"shared_us", p.shared_us}, {"dsm_us", p.dsm_us},
+          {"tensor_us", p.tensor_us}, {"fixed_us", p.fixed_us},   {"hbm_bytes", p.hbm_bytes},
+          {"l2_bytes", p.l2_bytes},   {"dsm_bytes", p.dsm_bytes}, {"bound", p.bound}};
+}
+
+Json PlannedJson(const PlannedKernel& kernel) {
+  Json out = {{"family", Str(NameOf(kernel.spec.family))}};
+  kernel.spec.family->WriteJson(kernel.spec, &out);
+  out["predicted"] = PredictionJson(kernel.prediction);
+  out["measured_us"] = kernel.measured_us;
+  out["kernel_digest"] = kernel.kernel_digest.Hex();
+  return out;
+}
+
+Json RunnersUpJson(const Plan& plan) {
+  Json list = Json::array();
+  for (const Candidate& c : plan.runners_up) {
+    list.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
+  }
+  return list;
 }
 
 // Texts may quote damaged input: bytes that are not UTF-8 are replaced and do not throw.
@@ -178,22 +204,34 @@ std::string Dumped(const Json& json) {
 std::string FusionJson(const Explanation& e) { return Dumped(FusionOf(e)); }
 
 std::string ExplanationJson(const Explanation& e) {
-  Json kernels = Json::array(), losers = Json::array();
+  Json kernels = Json::array();
   for (size_t i = 0; i < e.kernels.size(); i++) {
     kernels.push_back(KernelJson(e.kernels[i], e.plan.kernels[i]));
-  }
-  for (const Candidate& c : e.plan.runners_up) {
-    losers.push_back({{"name", c.name}, {"predicted_us", c.predicted_us}, {"why_not", c.why_not}});
   }
   Json json = {{"schema", 3},
                {"computes", e.computes},
                {"predicted_us", e.plan.PredictedUs()},
                {"measured_us", MeasuredUs(e.plan)},
                {"kernels", kernels},
-               {"runners_up", losers},
+               {"runners_up", RunnersUpJson(e.plan)},
                {"model", ModelJson(e.model)}};
-  if (e.stitched) json["fusion"] = FusionOf(e);
+  if (e.has_ops) json["fusion"] = FusionOf(e);
   return Dumped(json);
+}
+
+std::string PlanJson(const Plan& p) {
+  Json kernels = Json::array();
+  for (const PlannedKernel& kernel : p.kernels) kernels.push_back(PlannedJson(kernel));
+  return Dumped({{"schema", 3},
+                 {"name", std::string(p.name())},
+                 {"digest", p.PlanDigest().Hex()},
+                 {"bucket", p.bucket},
+                 {"predicted_us", p.PredictedUs()},
+                 {"workspace_bytes", p.workspace_bytes},
+                 {"batch_invariant", p.IsBatchInvariant()},
+                 {"note", p.note},
+                 {"kernels", kernels},
+                 {"runners_up", RunnersUpJson(p)}});
 }
 
 }  // namespace sinter

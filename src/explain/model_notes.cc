@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/builtin_models.h"
-#include "src/draw/units.h"
+#include "src/base/format.h"
 #include "src/explain/explain.h"
 
 namespace sinter {

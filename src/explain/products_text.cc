@@ -4,7 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/draw/units.h"
+#include "src/base/format.h"
 #include "src/explain/render.h"
 
 namespace sinter {

@@ -41,7 +41,7 @@ std::string KernelText(const Explanation& explanation, size_t kernel);
 // products; no trailing blanks.
 std::string ProductsText(const ProductsPicture& products);
 // Parts, ops, compositions and bytes of a stitched kernel; "" for another.
-std::string FusionText(const ExplainedKernel& kernel);
+std::string FusionText(const KernelDescription& kernel);
 // Why kernels are not one; "" when nothing is handed over.
 std::string ApartText(const Explanation& explanation);
 // The first candidates, so that a plan fits a screen; "" for none.

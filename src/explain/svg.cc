@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
-#include "src/draw/units.h"
 #include "src/explain/render.h"
 #include "src/explain/svg_parts.h"
 
@@ -43,16 +42,14 @@ void DrawLevel(const LevelCost& level, double longest, Point at, Svg* svg) {
             absl::StrFormat("%.2f us%s", level.us, level.bound ? ", bound" : ""), "small");
 }
 
-double DrawLevels(const PlannedKernel& kernel, const std::vector<LevelCost>& levels, Point at,
-                  Svg* svg) {
+double DrawLevels(const KernelDescription& kernel, double predicted_us, Point at, Svg* svg) {
   double longest = 0, y = at.y + 20;
-  for (const LevelCost& level : levels) longest = std::max(longest, level.us);
+  for (const LevelCost& level : kernel.levels) longest = std::max(longest, level.us);
   svg->Text({at.x, at.y + 12},
             absl::StrFormat("predicted time of each level; %s%.2f us",
-                            kernel.spec.stitch == nullptr ? "in all " : "together + fixed = ",
-                            kernel.prediction.total_us),
+                            kernel.sum.empty() ? "in all " : kernel.sum + " = ", predicted_us),
             "h3");
-  for (const LevelCost& level : levels) {
+  for (const LevelCost& level : kernel.levels) {
     DrawLevel(level, longest, {at.x, y}, svg);
     y += kLevelHeight;
   }
@@ -164,28 +161,27 @@ class Drawing {
   double DrawGroup(size_t group, Point at, Svg* svg) const {
     const std::vector<int>& kernels = e_.equal[group];
     const auto first = static_cast<size_t>(kernels.front());
-    const PlannedKernel& kernel = e_.plan.kernels[first];
-    const ExplainedKernel& story = e_.kernels[first];
+    const KernelDescription& told = e_.kernels[first];
     double y = at.y + DrawKernelHead(kernels, at, svg);
-    y += DrawTensors("reads", story.reads, {at.x, y}, svg);
-    y += DrawTensors("writes", story.writes, {at.x, y}, svg);
+    y += DrawTensors("reads", told.reads, {at.x, y}, svg);
+    y += DrawTensors("writes", told.writes, {at.x, y}, svg);
     y += DrawReasons(static_cast<int>(group), {at.x, y}, svg) + 10;
-    if (story.products.has_value()) {
-      y += DrawProducts(*story.products, {at.x, y}, svg);
-      y += DrawWindows(*story.products, {at.x, y}, svg);
+    if (told.products.has_value()) {
+      y += DrawProducts(*told.products, {at.x, y}, svg);
+      y += DrawWindows(*told.products, {at.x, y}, svg);
       if (e_.equal.size() <= kMostWhole) {
-        y += DrawCluster(*story.products, {at.x, y}, svg);
-        y += DrawLaunch(*story.products, {at.x, y}, svg);
+        y += DrawCluster(*told.products, {at.x, y}, svg);
+        y += DrawLaunch(*told.products, {at.x, y}, svg);
       }
-    } else if (kernel.spec.stitch == nullptr) {
-      y += DrawLines("a schedule that cannot be drawn", {at.x, y}, "small", svg);
     }
+    y += DrawLines(told.not_drawn, {at.x, y}, "small", svg);
     Svg ops;
-    const double height = DrawOps(story, {0, y}, &ops);
-    DrawOps(story, {at.x, y}, svg);
+    const double height = DrawOps(told, {0, y}, &ops);
+    DrawOps(told, {at.x, y}, svg);
     const bool beside = height > 0 && ops.Right() <= kBeside;
     const Point below{at.x, y + height}, right{at.x + ops.Right() + 60, y};
-    const double levels = DrawLevels(kernel, story.levels, beside ? right : below, svg);
+    const double levels =
+        DrawLevels(told, e_.plan.kernels[first].prediction.total_us, beside ? right : below, svg);
     return y + (beside ? std::max(height, levels) : height + levels) - at.y;
   }
 
@@ -193,18 +189,14 @@ class Drawing {
   double DrawKernelHead(const std::vector<int>& kernels, Point at, Svg* svg) const {
     const auto first = static_cast<size_t>(kernels.front());
     const PlannedKernel& kernel = e_.plan.kernels[first];
-    const ExplainedKernel& story = e_.kernels[first];
+    const KernelDescription& told = e_.kernels[first];
     svg->Text({at.x, at.y + 14},
               absl::StrCat(kernels.size() > 1 ? "kernels " : "kernel ", KernelNumbers(kernels),
-                           kernels.size() > 1 ? "; the first: " : ": ", story.computes),
+                           kernels.size() > 1 ? "; the first: " : ": ", told.computes),
               "h2");
     double y = at.y + 20;
-    y += DrawLines(story.products.has_value() ? absl::StrCat(NameOf(kernel.spec.schedule.dataflow),
-                                                             ": ", story.products->title)
-                                              : "stitched",
-                   {at.x, y}, "small", svg);
-    y += DrawLines(absl::StrCat(story.problem, "   [", story.schedule, "]"), {at.x, y}, "small",
-                   svg);
+    y += DrawLines(told.kind, {at.x, y}, "small", svg);
+    y += DrawLines(absl::StrCat(told.problem, "   [", told.schedule, "]"), {at.x, y}, "small", svg);
     const double us = kernel.prediction.total_us;
     std::string text = absl::StrFormat("predicted %.2f us", us);
     if (kernels.size() > 1) {
@@ -214,11 +206,11 @@ class Drawing {
     if (kernel.measured_us > 0) {
       absl::StrAppendFormat(&text, ", measured %.2f us", kernel.measured_us);
     }
-    if (story.border_bytes > 0) {
-      absl::StrAppend(&text, "; ", Bytes(story.border_bytes), " read and written");
+    if (told.border_bytes > 0) {
+      absl::StrAppend(&text, "; ", Bytes(told.border_bytes), " read and written");
     }
-    if (story.saved_bytes > 0) {
-      absl::StrAppend(&text, ", ", Bytes(story.saved_bytes), " saved by fusion");
+    if (told.saved_bytes > 0) {
+      absl::StrAppend(&text, ", ", Bytes(told.saved_bytes), " saved by fusion");
     }
     return y + DrawLines(text, {at.x, y}, "strong", svg) + 4 - at.y;
   }
@@ -254,9 +246,9 @@ class Drawing {
   // Of the parts that were drawn.
   double DrawLegend(Point at) {
     bool products = false, ops = false;
-    for (const ExplainedKernel& story : e_.kernels) {
-      products |= story.products.has_value();
-      ops |= !story.ops.empty();
+    for (const KernelDescription& told : e_.kernels) {
+      products |= told.products.has_value();
+      ops |= !told.ops.empty();
     }
     double y = at.y;
     if (products) y += DrawProductLegend({at.x, y});

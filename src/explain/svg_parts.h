@@ -24,7 +24,7 @@ double DrawCluster(const ProductsPicture& picture, Point at, Svg* svg);
 // All blocks of the launch, clusters framed.
 double DrawLaunch(const ProductsPicture& picture, Point at, Svg* svg);
 // The ops of a stitched kernel in rows by depth.
-double DrawOps(const ExplainedKernel& kernel, Point at, Svg* svg);
+double DrawOps(const KernelDescription& kernel, Point at, Svg* svg);
 
 // Wraps text at `width`; only a longer word exceeds it. Draws nothing for "".
 double DrawLines(absl::string_view text, Point at, absl::string_view style, Svg* svg,

@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
 #include "src/base/printable.h"
-#include "src/draw/units.h"
 #include "src/explain/render.h"
 
 namespace sinter {
@@ -55,7 +54,7 @@ std::string HeadText(const Explanation& e) {
 
 // "kernel 0  chain  ..", then its schedule, launch and operands.
 std::string KernelHeadText(const Explanation& e, size_t i) {
-  const ExplainedKernel& kernel = e.kernels[i];
+  const KernelDescription& kernel = e.kernels[i];
   std::string out =
       absl::StrFormat("kernel %d  %s  %s\n  schedule   %s\n", i,
                       NameOf(e.plan.kernels[i].spec.family), kernel.problem, kernel.schedule);
@@ -84,14 +83,14 @@ std::string LevelTable(const std::vector<LevelCost>& levels) {
   return text;
 }
 
-std::string ReadText(const ExplainedKernel& kernel, const OpRead& read) {
+std::string ReadText(const KernelDescription& kernel, const OpRead& read) {
   const std::string views =
       read.through.empty() ? "" : absl::StrCat(" (", absl::StrJoin(read.through, ", "), ")");
   if (read.op < 0) return kernel.reads[static_cast<size_t>(read.tensor)].ShortName() + views;
   return absl::StrCat("%", read.op, views, " ", NameOf(read.by));
 }
 
-std::string OpLine(const ExplainedKernel& kernel, int index) {
+std::string OpLine(const KernelDescription& kernel, int index) {
   const OpPicture& op = kernel.ops[static_cast<size_t>(index)];
   std::string line = absl::StrFormat("    %%%-3d %-14s %-22s", index, op.name, op.type);
   std::vector<std::string> ends;
@@ -104,7 +103,7 @@ std::string OpLine(const ExplainedKernel& kernel, int index) {
   return Trimmed(line) + "\n";
 }
 
-std::string EdgesText(const ExplainedKernel& kernel) {
+std::string EdgesText(const KernelDescription& kernel) {
   std::vector<std::string> counts;
   for (int i = 0; i < kCompositions; ++i) {
     const int count = kernel.edges[static_cast<size_t>(i)];
@@ -113,7 +112,7 @@ std::string EdgesText(const ExplainedKernel& kernel) {
   return counts.empty() ? "no fused edges" : "fused edges: " + absl::StrJoin(counts, ", ");
 }
 
-std::string HandsText(const ExplainedKernel& kernel) {
+std::string HandsText(const KernelDescription& kernel) {
   std::vector<std::string> lines;
   for (const HandPicture& hand : kernel.hands) {
     lines.push_back(absl::StrCat(hand.value, ", ", Bytes(hand.bytes), " at ", hand.offset));
@@ -126,7 +125,7 @@ std::string HandsText(const ExplainedKernel& kernel) {
                       "\n");
 }
 
-std::string PartText(const ExplainedKernel& kernel, const std::vector<std::vector<int>>& alike) {
+std::string PartText(const KernelDescription& kernel, const std::vector<std::vector<int>>& alike) {
   std::string text;
   if (kernel.PartCount() > 1) {
     absl::StrAppend(&text, "   ", alike.size(),
@@ -187,7 +186,7 @@ std::string KernelsText(const Explanation& e) {
     absl::StrAppend(&text, "all kernels: ", MeasuredText(e.plan.PredictedUs(), MeasuredUs(e.plan)),
                     "\n");
   }
-  if (!e.stitched) return text;
+  if (!e.has_ops) return text;
   return absl::StrCat(text, "saved by fusion: ", Bytes(e.saved_bytes), "\n", ApartText(e));
 }
 
@@ -211,7 +210,7 @@ std::string MeasuredText(double predicted_us, double measured_us) {
   return text;
 }
 
-std::string FusionText(const ExplainedKernel& kernel) {
+std::string FusionText(const KernelDescription& kernel) {
   if (kernel.ops.empty()) return "";
   const int parts = kernel.PartCount();
   std::string text = absl::StrCat(
@@ -226,7 +225,7 @@ std::string FusionText(const ExplainedKernel& kernel) {
 }
 
 std::string KernelText(const Explanation& e, size_t i) {
-  const ExplainedKernel& kernel = e.kernels[i];
+  const KernelDescription& kernel = e.kernels[i];
   const PlannedKernel& planned = e.plan.kernels[i];
   std::string text = KernelHeadText(e, i);
   if (kernel.products.has_value()) {
@@ -235,7 +234,7 @@ std::string KernelText(const Explanation& e, size_t i) {
     if (!split.empty()) absl::StrAppend(&text, "  ", split, "\n");
   }
   return absl::StrCat(text, FusionText(kernel), LevelTable(kernel.levels), "  ",
-                      planned.spec.stitch != nullptr ? "together + fixed: " : "",
+                      kernel.sum.empty() ? "" : absl::StrCat(kernel.sum, ": "),
                       MeasuredText(planned.prediction.total_us, planned.measured_us), "; bound by ",
                       BoundText(planned.prediction), "\n");
 }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
-#include "src/draw/units.h"
+#include "src/plan/family.h"
 #include "src/plan/kernel_facts.h"
 #include "src/product/dataflow/dataflow.h"
 
@@ -236,12 +236,14 @@ GraphTimes TimesOfGraph(const Plan& plan) {
   return sum;
 }
 
-bool IsStitched(const Plan& plan) {
-  return std::any_of(plan.kernels.begin(), plan.kernels.end(),
-                     [](const PlannedKernel& kernel) { return kernel.spec.stitch != nullptr; });
+bool HasBodies(const Plan& plan) {
+  return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
+    return kernel.spec.family->BodyOf(kernel.spec) != nullptr;
+  });
 }
 
-// For plans with stitched kernels. Time beyond the levels is called "instructions and waits".
+// For plans with kernels whose ops are a graph. Time beyond the levels is called "instructions and
+// waits".
 std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen, double behind) {
   if (behind < kNothing) return "predicted less than 0.01 us slower";
   const GraphTimes a = TimesOfGraph(other), b = TimesOfGraph(chosen);
@@ -274,7 +276,7 @@ std::string WhyGraphNotChosen(const Plan& other, const Plan& chosen, double behi
 std::string WhyNotChosen(const Plan& other, const Plan& chosen, const DeviceModel& model) {
   const double behind = other.PredictedUs() - chosen.PredictedUs();
   if (!(behind > 0)) return "predicted equal, later in order";
-  if (IsStitched(other) || IsStitched(chosen)) return WhyGraphNotChosen(other, chosen, behind);
+  if (HasBodies(other) || HasBodies(chosen)) return WhyGraphNotChosen(other, chosen, behind);
   const PlanFacts a = FactsOf(other, model), b = FactsOf(chosen, model);
   std::string text = FormatText("predicted %.2f us slower", behind);
   const std::vector<Growth> grown = Growths(a, b);

@@ -1,6 +1,18 @@
 #include "src/plan/family.h"
+#include "src/plan/product_family.h"
+#include "src/plan/stitch_family.h"
 
 namespace sinter {
+
+const KernelFamily& ProductFamily() {
+  static const ProductKernels family;
+  return family;
+}
+
+const KernelFamily& StitchFamily() {
+  static const StitchKernels family;
+  return family;
+}
 
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =

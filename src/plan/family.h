@@ -4,6 +4,7 @@
 #define SINTER_SRC_PLAN_FAMILY_H_
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "src/base/device_model.h"
 #include "src/base/launch_recipe.h"
 #include "src/plan/decisions.h"
+#include "src/plan/description.h"
 #include "src/plan/kernel_code.h"
 #include "src/plan/plan.h"
 
@@ -30,10 +32,10 @@ struct KernelLaunch {
 
 constexpr uint32_t kChoiceFlags = 0xfffe;  // of a decision's word: flags that are its family's own
 
-// What a kernel reads and writes of values without M: buffers and offsets in them.
-struct ConstantPlaces {
-  using Place = std::pair<int, uint64_t>;
-  std::vector<Place> reads, writes;
+// Why a kernel of a family is not one with another kernel: of the same family, with one that reads
+// its results, with one whose results it reads. "": the two are joined and looked at.
+struct ApartReasons {
+  absl::string_view alike, reader, writer;
 };
 
 // One object for each family, in static storage, without state. Specs and codes that a family is
@@ -51,6 +53,24 @@ class KernelFamily {
   // One line each: the problem and the schedule.
   virtual std::string ProblemText(const KernelSpec& spec) const = 0;
   virtual std::string ScheduleText(const KernelSpec& spec) const = 0;
+  // Those of the caller and of the workspace that the kernel reads, and those that it writes, with
+  // their bytes in a plan for `bucket` rows.
+  virtual std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const = 0;
+  // All that is told of the kernel. Without an answer of the family: its lines, buffers and time.
+  virtual KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket,
+                                     const DeviceModel& model, const BufferNames& names) const;
+  // Adds the family's fields of a kernel in a plan's JSON (docs/plan-formats.md).
+  virtual void WriteJson(const KernelSpec&, nlohmann::ordered_json*) const {}
+  // The ops that the kernel computes, where they are a graph: each is told of. Else null.
+  virtual const Chain* BodyOf(const KernelSpec&) const { return nullptr; }
+  // By op of the body, through what its result reaches the ops that read it.
+  virtual absl::StatusOr<std::vector<Composition>> Compositions(const KernelSpec&) const {
+    return std::vector<Composition>();
+  }
+  virtual ApartReasons WhyApart() const {
+    return {"kernels that are never one", "a kernel that takes no other ops along",
+            "a kernel that takes no other ops along"};
+  }
 
   // ---- What is equal
   // Whether what only this family has is equal; operator== compares the rest.
@@ -72,7 +92,6 @@ class KernelFamily {
   virtual bool TakesAnyRows() const { return false; }
   // Whether pieces of the rows, taken one after another, would give other results.
   virtual bool MixesRows(const KernelSpec&) const { return false; }
-  virtual ConstantPlaces PlacesOf(const KernelSpec& spec) const = 0;
   // A line for each product, or one: equal where a row's bits are equal (row_order.h).
   virtual std::string RowOrder(const KernelSpec& spec) const = 0;
   // OK if rows of the kernel, which is batch-invariant, have the order that all buckets share; or

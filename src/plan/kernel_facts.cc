@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
+#include "src/base/format.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/product_load.h"
 
@@ -44,6 +46,51 @@ KernelFacts::Intake IntakeOf(const KernelFacts& f, double intake_us, const Devic
                                          : KernelFacts::Intake::kRing;
 }
 
+LevelCost IntakeCost(const Prediction& p, const KernelFacts& f, const DeviceModel& model) {
+  LevelCost cost{"intake", p.intake_us, AmountText(f.block_bytes, "B") + " a block",
+                 RateText(model.sm_intake_bytes_per_us, "B") + " an SM", "sm_intake_bytes_per_us"};
+  if (f.intake == KernelFacts::Intake::kStages) {
+    cost.amount = absl::StrCat(Counted(static_cast<uint64_t>(f.steps), "stage"), " a block");
+    cost.rate = absl::StrCat(model.stage_us, " us a stage");
+    cost.constant = "stage_us";
+  } else if (f.intake == KernelFacts::Intake::kRing) {
+    absl::StrAppend(&cost.amount, ", ", SizeText(f.bytes_in_flight), " in flight");
+    cost.rate = absl::StrCat(model.fill_us, " us a turn of the ring");
+    cost.constant = "fill_us";
+  }
+  return cost;
+}
+
+LevelCost SharedCost(const Prediction& p, const KernelFacts& f, const DeviceModel& model) {
+  return {"shared", p.shared_us, AmountText(f.shared_bytes, "B") + " a block",
+          RateText(model.shared_bytes_per_us, "B") + " an SM", "shared_bytes_per_us"};
+}
+
+LevelCost TensorCost(const Prediction& p, const KernelFacts& f, const DeviceModel& model) {
+  const double rate = model.tensor_flop_per_us / std::max(1, model.sm_count);
+  LevelCost cost{"tensor", p.tensor_us, AmountText(f.flop, "FLOP") + " a block",
+                 RateText(rate, "FLOP") + " an SM", "tensor_flop_per_us"};
+  if (f.warpgroups == 1) absl::StrAppend(&cost.rate, ", lone warpgroup");
+  return cost;
+}
+
+LevelCost DsmCost(const Prediction& p, int cluster, const DeviceModel& model) {
+  const int index = std::max(0, ClusterIndex(cluster));
+  LevelCost cost{"dsm", p.dsm_us, "", "", "dsm_bytes_per_us"};
+  if (p.dsm_bytes <= 0) return cost;
+  cost.amount = AmountText(p.dsm_bytes, "B");
+  cost.rate = absl::StrCat(RateText(model.dsm_bytes_per_us[static_cast<size_t>(index)], "B"),
+                           " in clusters of ", cluster);
+  return cost;
+}
+
+LevelCost FixedCost(const Prediction& p, const Schedule& s) {
+  const char* waits = RangesOf(s) > 1 ? "partial sums of out, " : WritesC(s) ? "hand-over, " : "";
+  return {"fixed", p.fixed_us, absl::StrCat("launch, fill, ", waits, "stores, drain"), "",
+          IsCooperative(s) ? "launch_us fill_us grid_barrier_us drain_us"
+                           : "launch_us fill_us drain_us"};
+}
+
 }  // namespace
 
 const std::array<LevelTerm, 7>& LevelTerms() {
@@ -71,6 +118,20 @@ KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model) {
   f.warpgroups = s.warpgroups_m * s.warpgroups_n;
   f.intake = IntakeOf(f, kernel.prediction.intake_us, model);
   return f;
+}
+
+std::vector<LevelCost> ProductLevels(const PlannedKernel& kernel, const DeviceModel& model) {
+  const Prediction& p = kernel.prediction;
+  const KernelFacts f = FactsOf(kernel, model);
+  const Schedule& s = kernel.spec.schedule;
+  std::vector<LevelCost> levels = {HbmCost(p, model),       L2Cost(p, model),
+                                   IntakeCost(p, f, model), SharedCost(p, f, model),
+                                   TensorCost(p, f, model), DsmCost(p, s.cluster, model),
+                                   FixedCost(p, s)};
+  for (LevelCost& level : levels) {
+    level.bound = level.level == p.bound;
+  }
+  return levels;
 }
 
 }  // namespace sinter

@@ -4,10 +4,10 @@
 #define SINTER_SRC_PLAN_KERNEL_FACTS_H_
 
 #include <array>
+#include <vector>
 
 #include "absl/strings/string_view.h"
-#include "src/base/device_model.h"
-#include "src/plan/plan.h"
+#include "src/plan/description.h"
 
 namespace sinter {
 
@@ -37,6 +37,10 @@ struct KernelFacts {
   Intake intake = Intake::kBandwidth;  // what limits the intake
 };
 KernelFacts FactsOf(const PlannedKernel& kernel, const DeviceModel& model);
+
+// One entry a level, in the order of LevelTerms(). Times are the prediction's; amounts follow from
+// the schedule.
+std::vector<LevelCost> ProductLevels(const PlannedKernel& kernel, const DeviceModel& model);
 
 }  // namespace sinter
 

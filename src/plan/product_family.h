@@ -1,47 +1,105 @@
-// ProductFamily: kernels of one or two products, or of a convolution.
+// ProductFamily: kernels of one or two products, or of a convolution. Each answer is declared and
+// given once, here; what is told of a kernel is in product_description.cc.
 #ifndef SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 #define SINTER_SRC_PLAN_PRODUCT_FAMILY_H_
 
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "src/base/status.h"
 #include "src/plan/family.h"
 #include "src/plan/row_order.h"
 #include "src/product/code/kernel_source.h"
 #include "src/product/code/product_code.h"
+#include "src/product/code/program_source.h"
 #include "src/product/code/recipe.h"
 #include "src/product/dataflow/dataflow.h"
+#include "src/product/paper/dataflow_analyzer.h"
+#include "src/product/role_shape.h"
 #include "src/product/row_order_check.h"
+#include "src/product/search/search.h"
 
 namespace sinter {
 
 constexpr int kProductsShift = 2;  // of a choice's flags: the number of products
 
 // Of a spec: what its launch needs besides its code.
-ProductBinding ProductBindingOf(const KernelSpec& spec);
+inline ProductBinding ProductBindingOf(const KernelSpec& spec) {
+  return {spec.operands,      spec.sequence.rows(), spec.sequence.rows_per_m,
+          spec.constant_rows, spec.schedule.grid,   spec.workspace_flags_offset};
+}
+
+// The picture of a kernel. Precondition: CheckScheduleFields(spec.sequence, spec.schedule) is OK.
+ProductsPicture PictureOf(const KernelSpec& spec, const BufferNames& names = {});
+
+// Bytes of the C that the second product of one row tile (or of one range of N, where clusters
+// share a row tile) reads, by the level that the cluster's first block reads them from: its own
+// shared memory, distributed shared memory (sent by peers), L2. All zero for one product. This is
+// the mapping of a reused tensor in FlashFuser's Algorithm 1 (dataflow_analyzer.h).
+LevelBytes IntermediateSplit(const ProductSequence& sequence, const Schedule& schedule);
 
 class ProductKernels : public KernelFamily {
  public:
   absl::string_view name() const override { return "product"; }
   uint8_t number() const override { return 0; }
-  std::string ProblemText(const KernelSpec& spec) const override;
+  std::string ProblemText(const KernelSpec& spec) const override {
+    const std::string text = spec.sequence.ToString();
+    return spec.constant_rows ? absl::StrReplaceAll(text, {{" m<=", " m="}}) : text;
+  }
   std::string ScheduleText(const KernelSpec& spec) const override {
     return spec.schedule.ToString();
   }
 
-  bool Equal(const KernelSpec& a, const KernelSpec& b) const override;
+  // product_description.cc
+  std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override;
+  KernelDescription Describe(const PlannedKernel& kernel, int64_t bucket, const DeviceModel& model,
+                             const BufferNames& names) const override;
+  void WriteJson(const KernelSpec& spec, nlohmann::ordered_json* out) const override;
+  ApartReasons WhyApart() const override {
+    return {"two products that one kernel does not make faster",
+            "a product's kernel takes element-wise ops of its result along, no other ops",
+            "a product's kernel reads its operands from memory"};
+  }
+
+  bool Equal(const KernelSpec& a, const KernelSpec& b) const override {
+    return std::tie(a.sequence, a.schedule, a.operands, a.constant_weights) ==
+           std::tie(b.sequence, b.schedule, b.operands, b.constant_weights);
+  }
   std::string ScheduleBytes(const KernelSpec& spec) const override {
     return spec.schedule.Canonical();
   }
-  void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override;
-  void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override;
+  void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override {
+    w.Bytes(spec.sequence.Canonical());
+    w.I64(spec.sequence.m);
+    w.U8(spec.constant_weights);
+    w.U8(spec.constant_rows);
+    w.U64(spec.operands.size());
+    for (const OperandBinding& operand : spec.operands) {
+      w.U32(operand.role.Number());
+      w.I64(operand.buffer);
+      w.U64(operand.offset_bytes);
+      w.I64(operand.row_stride);
+    }
+  }
+  void WriteSourceKey(const KernelSpec& spec, ByteWriter& w) const override {
+    w.Bytes(spec.sequence.Canonical());
+    w.U8(spec.constant_weights);
+    for (const OperandBinding& operand : spec.operands) {
+      w.U32(operand.role.Number());
+      w.I64(operand.row_stride);
+      w.U64(operand.offset_bytes % kVectorBytes);
+      w.U8(operand.buffer == kWorkspaceBuffer);
+    }
+  }
   std::string IdentityText(const KernelSpec& spec) const override {
     return spec.sequence.ToString();
   }
 
   bool UsesM(const KernelSpec& spec) const override { return !spec.constant_rows; }
   int64_t Rows(const KernelSpec& spec, int64_t) const override { return spec.sequence.rows(); }
-  ConstantPlaces PlacesOf(const KernelSpec& spec) const override;
   std::string RowOrder(const KernelSpec& spec) const override {
     return RowOrderOfProducts(spec.sequence, spec.schedule);
   }
@@ -49,13 +107,24 @@ class ProductKernels : public KernelFamily {
     return sinter::CheckRowOrder(spec.sequence, spec.schedule);
   }
 
-  absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode& code,
-                                     const DeviceModel& model, StitchBudget* budget) const override;
+  absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode&,
+                                     const DeviceModel& model, StitchBudget*) const override {
+    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
+    return KernelLaunch{IsCooperative(spec.schedule), 0};
+  }
   bool IsJoined(const KernelSpec& spec) const override { return spec.sequence.size() > 1; }
-  bool LeavesInWorkspace(const KernelSpec& spec) const override;
+  bool LeavesInWorkspace(const KernelSpec& spec) const override {
+    for (const OperandBinding& operand : spec.operands) {
+      if (IsResult(operand.role) && operand.buffer == kWorkspaceBuffer) return true;
+    }
+    return false;
+  }
 
-  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
-                                     const DeviceModel& model) const override;
+  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t,
+                                     const DeviceModel& model) const override {
+    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
+    return sinter::Predict(spec.sequence, spec.schedule, model);
+  }
   bool IsForTuning(const KernelSpec& spec) const override {
     return RowOf(spec.schedule).offered == Offered::kTuning;
   }
@@ -63,17 +132,55 @@ class ProductKernels : public KernelFamily {
     return IsCode(spec.sequence.element());
   }
 
-  absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const override;
+  absl::StatusOr<KernelCode> Code(const KernelSpec& spec) const override {
+    KernelCode code;
+    code.family = spec.family;
+    code.batch_invariant = spec.batch_invariant;
+    ProductCode& product = code.product;
+    product.sequence = spec.sequence;
+    product.sequence.m = 0;
+    if (spec.sequence.front().rows.source != Source::kWindow) {
+      product.sequence.rows_per_m = 1;  // the recipe tells a launch its rows
+    }
+    product.schedule = spec.schedule;
+    product.schedule.grid = 0;
+    product.constant_weights = spec.constant_weights;
+    product.out = RowLayoutOf(spec, Role::kOut);
+    product.residual = RowLayoutOf(spec, Role::kResidual);
+    return code;
+  }
   absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
-                                         const DeviceModel& model) const override;
+                                         const DeviceModel& model) const override {
+    SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
+    SINTER_ASSIGN_OR_RETURN(KernelCode code, Code(spec));
+    SINTER_RETURN_IF_ERROR(CheckOperands(spec, code));
+    return code;
+  }
   absl::Status WriteRequest(const KernelSpec& spec, const KernelCode& code,
-                            CompileRequest* request) const override;
+                            CompileRequest* request) const override {
+    SINTER_ASSIGN_OR_RETURN(request->source, KernelSource(code.product));
+    request->name = absl::StrCat(Entry(code), ".cu");
+    if (SizeOf(spec.sequence.element()) == 2) request->least_nvrtc = kLeastNvrtcOf16BitProducts;
+    return absl::OkStatus();
+  }
   std::string Entry(const KernelCode& code) const override {
     return EntryName(code.product.schedule);
   }
-  std::vector<std::string> Headers(const KernelSpec& spec) const override;
-  uint32_t CodeWord(const KernelCode& code) const override;
-  void WriteCode(const KernelCode& code, ByteWriter& w) const override;
+  std::vector<std::string> Headers(const KernelSpec& spec) const override {
+    std::vector<std::string> headers = {KernelHeader(spec.schedule)};
+    if (HasPrograms(spec.sequence)) headers.push_back(kProgramHeader);
+    return headers;
+  }
+  // Number 0 had no word of its own: a second product has one instead.
+  uint32_t CodeWord(const KernelCode& code) const override {
+    return code.product.sequence.size() == 2 ? kTwoProductsWord : kOneProductWord;
+  }
+  void WriteCode(const KernelCode& code, ByteWriter& w) const override {
+    w.Bytes(code.product.sequence.Canonical());
+    w.U8(code.product.constant_weights);
+    WriteLayout(code.product.out, w);
+    WriteLayout(code.product.residual, w);
+  }
   std::string CodeScheduleBytes(const KernelCode& code) const override {
     return code.product.schedule.Canonical();
   }
@@ -83,18 +190,137 @@ class ProductKernels : public KernelFamily {
   std::string CodeScheduleText(const KernelCode& code) const override {
     return code.product.schedule.ToString();
   }
-  absl::Status ReadCode(ByteReader& r, absl::string_view schedule, KernelCode* code) const override;
+  absl::Status ReadCode(ByteReader& r, absl::string_view schedule,
+                        KernelCode* code) const override {
+    ProductCode& product = code->product;
+    SINTER_ASSIGN_OR_RETURN(product.sequence, ProductSequence::FromCanonical(r.Bytes()));
+    const uint8_t constant = r.U8();
+    if (constant > 1) return LostCode("constant weights");
+    product.constant_weights = constant == 1;
+    SINTER_RETURN_IF_ERROR(ReadLayout(r, &product.out));
+    SINTER_RETURN_IF_ERROR(ReadLayout(r, &product.residual));
+    SINTER_ASSIGN_OR_RETURN(product.schedule, Schedule::FromCanonical(schedule));
+    return absl::OkStatus();
+  }
 
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec,
                                       const KernelCode& code) const override {
     return ProductRecipe(code.product, ProductBindingOf(spec));
   }
 
-  void Decide(const KernelSpec& spec, KernelDecision* decision) const override;
-  uint32_t ChoiceFlags(const KernelDecision& decision) const override;
-  void WriteChoice(const KernelDecision& decision, ByteWriter& w) const override;
-  absl::Status ReadChoice(uint32_t flags, ByteReader& r, KernelDecision* decision) const override;
-  bool SameSource(const KernelDecision& a, const KernelDecision& b) const override;
+  void Decide(const KernelSpec& spec, KernelDecision* decision) const override {
+    decision->products = spec.sequence.size();
+    decision->schedule = spec.schedule;
+  }
+  uint32_t ChoiceFlags(const KernelDecision& decision) const override {
+    return static_cast<uint32_t>(decision.products) << kProductsShift;
+  }
+  void WriteChoice(const KernelDecision& decision, ByteWriter& w) const override {
+    w.Bytes(decision.schedule.Canonical());
+  }
+  absl::Status ReadChoice(uint32_t flags, ByteReader& r, KernelDecision* decision) const override {
+    decision->products = static_cast<int>(flags >> kProductsShift);
+    if (decision->products > kMaxKernelProducts) {
+      return LostDecision(absl::StrCat("a kernel of ", decision->products, " products"));
+    }
+    if (decision->ops.turned || flags != ChoiceFlags(*decision)) {
+      return LostDecision("flags of a product");
+    }
+    SINTER_ASSIGN_OR_RETURN(decision->schedule, Schedule::FromCanonical(r.Bytes()));
+    return absl::OkStatus();
+  }
+  bool SameSource(const KernelDecision& a, const KernelDecision& b) const override {
+    Schedule x = a.schedule, y = b.schedule;
+    x.grid = y.grid = 0;
+    return x == y;
+  }
+
+ private:
+  static constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
+
+  // What NVRTC 12.4 to 12.8 make of a 16-bit product waits for each tensor core instruction (remark
+  // C7515); of 8-bit products it does not.
+  static constexpr int kLeastNvrtcOf16BitProducts = 1209;
+
+  // The layout of a matrix with the result's extents.
+  static RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
+    const OperandBinding* rows = FindOperand(spec.operands, role);
+    if (rows == nullptr || spec.sequence.products.empty()) return {};
+    const RoleShape shape = ShapeOf(spec.sequence, role);
+    const int64_t vector = kVectorBytes / SizeOf(shape.element);
+    return {rows->row_stride, shape.columns % vector == 0 && rows->row_stride % vector == 0 &&
+                                  rows->offset_bytes % kVectorBytes == 0};
+  }
+
+  static void WriteLayout(const RowLayout& layout, ByteWriter& w) {
+    w.I64(layout.stride);
+    w.U8(layout.aligned);
+  }
+
+  static absl::Status ReadLayout(ByteReader& r, RowLayout* layout) {
+    layout->stride = r.I64();
+    const uint8_t aligned = r.U8();
+    layout->aligned = aligned == 1;
+    return aligned > 1 ? LostCode("alignment") : absl::OkStatus();
+  }
+
+  static absl::Status Refuse(const std::string& operand, absl::string_view field, int64_t value,
+                             absl::string_view bound) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operand ", operand, ": ", field, " ", value, " ", bound));
+  }
+
+  static bool IsScale(Role role) {
+    return role == Role::kScaleA || role.kind == Role::kScaleW || role == Role::kScaleUp ||
+           role == Role::kScaleOut;
+  }
+
+  static absl::Status CheckOperand(const ProductSequence& sequence, const OperandBinding& operand) {
+    const std::string name = NameOf(operand.role, sequence.size());
+    if (operand.role.product >= sequence.size()) {
+      return Refuse(name, "product", operand.role.product,
+                    absl::StrCat("is not one of the kernel's ", sequence.size()));
+    }
+    const RoleShape shape = ShapeOf(sequence, operand.role);
+    const bool matrix = shape.rows > 0;
+    if (IsScale(operand.role) && operand.row_stride != ScaleRowStride(sequence, operand.role)) {
+      return Refuse(name, "row stride", operand.row_stride,
+                    absl::StrCat("is not ", ScaleRowStride(sequence, operand.role)));
+    }
+    if (matrix && !IsScale(operand.role) && operand.row_stride < shape.columns) {
+      return Refuse(name, "row stride", operand.row_stride,
+                    absl::StrCat("is below its ", shape.columns, " columns"));
+    }
+    const bool factor = operand.role.kind == Role::kFactor;
+    if ((factor || operand.role == Role::kC) && operand.row_stride != shape.columns) {
+      return Refuse(name, "row stride", operand.row_stride,
+                    absl::StrCat("is not ", factor ? "" : "n = ", shape.columns));
+    }
+    const auto size = static_cast<uint64_t>(SizeOf(shape.element));
+    if (operand.offset_bytes % size != 0) {
+      return Refuse(name, "offset", static_cast<int64_t>(operand.offset_bytes),
+                    absl::StrCat("is not a multiple of ", size));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckOperands(const KernelSpec& spec, const KernelCode& code) {
+    if (spec.workspace_flags_offset % 4 != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "workspace flags offset ", spec.workspace_flags_offset, " is not a multiple of 4"));
+    }
+    for (Role role : ParametersOf(code.product).pointers) {
+      if (FindOperand(spec.operands, role) != nullptr) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("kernel has no operand ", NameOf(role, spec.sequence.size())));
+    }
+    for (const OperandBinding& operand : spec.operands) {
+      SINTER_RETURN_IF_ERROR(CheckOperand(spec.sequence, operand));
+    }
+    return absl::OkStatus();
+  }
+
+  static bool IsResult(Role role) { return role == Role::kOut || role == Role::kScaleOut; }
 };
 
 }  // namespace sinter

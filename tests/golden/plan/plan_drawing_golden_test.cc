@@ -9,6 +9,8 @@
 #include "src/chain/problem.h"
 #include "src/explain/explain.h"
 #include "src/explain/render.h"
+#include "src/plan/product_family.h"
+#include "src/plan/stitch_family.h"
 #include "tests/support/golden_file.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -104,7 +106,7 @@ Plan StitchedPlan() {
 // With times and hand-overs that no model changes.
 Explanation StitchedPicture() {
   Explanation picture = Describe(StitchedPlan(), *BuiltinModel("h200"));
-  ExplainedKernel& soft = picture.kernels[0];
+  KernelDescription& soft = picture.kernels[0];
   soft.reads = {{"#0", "f32[M,64]", 262144, -1, "scores"}};
   soft.writes = {{"ws+65536", "f32[M,64]", 262144, -1, ""}};
   soft.ops = {
@@ -117,7 +119,7 @@ Explanation StitchedPicture() {
   soft.edges = {1, 1, 0, 0, 0};
   soft.border_bytes = 524288;
   soft.saved_bytes = 794624;
-  ExplainedKernel& packed = picture.kernels[2];
+  KernelDescription& packed = picture.kernels[2];
   packed.reads = {{"ws+65536", "f32[M,64]", 262144, 0, ""},
                   {"ws+131072", "f32[M,64]", 262144, 1, ""}};
   packed.writes = {{"#2", "f32[M,64]", 262144, -1, "output"}};
@@ -130,9 +132,9 @@ Explanation StitchedPicture() {
   packed.border_bytes = 786432;
   packed.saved_bytes = 1024;
   picture.kernels[1] = soft;
-  for (ExplainedKernel* kernel : {&soft, &packed}) {
+  for (KernelDescription* kernel : {&soft, &packed}) {
     const auto i = static_cast<size_t>(kernel - picture.kernels.data());
-    kernel->levels = LevelsOf(picture.plan.kernels[i], kernel->times, *BuiltinModel("h200"));
+    kernel->levels = StitchLevels(picture.plan.kernels[i], kernel->times, *BuiltinModel("h200"));
   }
   picture.apart = {{0, 1, 0, "one kernel is predicted to take 20.00 us, the two 15.00 us"},
                    {0, 2, 262144, "op 4 (reduce): is too long & <slow>"},
@@ -144,7 +146,7 @@ Explanation StitchedPicture() {
 TEST(StitchDrawing, MatchesTheFiles) {
   const Explanation picture = StitchedPicture();
   std::string text;
-  for (const ExplainedKernel& kernel : picture.kernels) text += FusionText(kernel);
+  for (const KernelDescription& kernel : picture.kernels) text += FusionText(kernel);
   ExpectFile("stitch.txt", text + ApartText(picture));
   ExpectFile("stitch.svg", PlanSvg(picture));
   ExpectFile("stitch.json", FusionJson(picture) + "\n");

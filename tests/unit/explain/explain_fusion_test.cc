@@ -12,9 +12,8 @@
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/explain/explain.h"
-#include "src/explain/joined_body.h"
+#include "src/explain/fusion.h"
 #include "src/explain/render.h"
-#include "src/explain/tensors.h"
 #include "src/fusion/fusion.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -46,7 +45,7 @@ Explanation Explained(const Plan& plan) {
 
 int64_t BorderBytes(const Explanation& picture) {
   int64_t bytes = 0;
-  for (const ExplainedKernel& kernel : picture.kernels) bytes += kernel.border_bytes;
+  for (const KernelDescription& kernel : picture.kernels) bytes += kernel.border_bytes;
   return bytes;
 }
 
@@ -192,7 +191,7 @@ TEST(ExplainFusion, TellsWhatIsHandedOverThroughSharedMemory) {
   plan.kernels[0].spec.stitch = spec;
   const Explanation picture = Explained(plan);
   ASSERT_EQ(picture.kernels.size(), 1u);
-  const ExplainedKernel& kernel = picture.kernels[0];
+  const KernelDescription& kernel = picture.kernels[0];
   EXPECT_EQ(kernel.edges[static_cast<size_t>(Composition::kBlock)], 3);
   ASSERT_EQ(kernel.hands.size(), 3u);
   EXPECT_EQ(kernel.hands[2].instead, 0);
@@ -230,7 +229,7 @@ TEST(ExplainFusion, EveryFormSaysTheSame) {
   ASSERT_EQ(json["kernels"].size(), plan.kernels.size());
   EXPECT_EQ(json["saved_bytes"], picture.saved_bytes);
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
-    const ExplainedKernel& kernel = picture.kernels[i];
+    const KernelDescription& kernel = picture.kernels[i];
     const std::string text = FusionText(kernel);
     for (int by = 0; by < kCompositions; ++by) {
       const std::string name(NameOf(Composition(by)));
@@ -292,7 +291,7 @@ TEST(ExplainFusion, HasNothingToSayOfProductsAlone) {
   const auto problem = ParseProblem("gated_ffn m=128 n=512 k=256 l=256 act=silu layout=oi");
   ASSERT_TRUE(problem.ok()) << problem.status();
   const Plan plan = PlansOf(problem->chain, 128).chosen;
-  EXPECT_FALSE(Explained(plan).stitched);
+  EXPECT_FALSE(Explained(plan).has_ops);
 }
 
 TEST(TensorsOf, GivesAPlaceInTheWorkspaceToOneTensorAfterAnother) {

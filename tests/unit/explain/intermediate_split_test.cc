@@ -1,7 +1,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "src/explain/explain.h"
+#include "src/plan/product_family.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
 

@@ -14,6 +14,7 @@
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"
+#include "tests/unit/plan/timed_plan.h"
 
 namespace sinter {
 namespace {
@@ -23,44 +24,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const DeviceModel& H200() {
-  static const DeviceModel model = *BuiltinModel("h200");
-  return model;
-}
-
-// A plan of one kernel whose times are given, level by level.
-Plan PlanOf(const Schedule& schedule, const Prediction& times) {
-  Plan plan;
-  plan.fused = true;
-  PlannedKernel kernel;
-  kernel.spec = SampleSpec(SampleS8(), schedule);
-  kernel.prediction = times;
-  plan.kernels = {kernel};
-  return plan;
-}
-
-Prediction Times(double total, double intake, double dsm = 1, double fixed = 4) {
-  Prediction p;
-  p.total_us = total;
-  p.hbm_us = 4;
-  p.intake_us = intake;
-  p.dsm_us = dsm;
-  p.fixed_us = fixed;
-  p.hbm_bytes = 19e6;
-  p.l2_bytes = 40e6;
-  p.dsm_bytes = 1e6;
-  p.bound = "intake";
-  return p;
-}
-
-Schedule Grid() { return SampleSchedule(SampleS8(), Dataflow::kGridExchange); }
-
 TEST(LevelsOf, NamesEachLevelOnceAndMarksTheBound) {
   for (Dataflow dataflow : DataflowsOf(SampleS8())) {
     PlannedKernel kernel;
     kernel.spec = SampleSpec(SampleS8(), dataflow);
     kernel.prediction = Predict(kernel.spec.sequence, kernel.spec.schedule, H200());
-    const std::vector<LevelCost> levels = LevelsOf(kernel, {}, H200());
+    const std::vector<LevelCost> levels = ProductLevels(kernel, H200());
     ASSERT_EQ(levels.size(), LevelTerms().size());
     for (size_t i = 0; i < levels.size(); i++) {
       EXPECT_EQ(levels[i].level, LevelTerms()[i].name);
@@ -76,7 +45,7 @@ TEST(LevelsOf, ConstantsAreFieldsOfTheModel) {
   const std::vector<ModelNote> notes = StoryOf(H200()).constants;
   PlannedKernel kernel;
   kernel.spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-  for (const LevelCost& level : LevelsOf(kernel, {}, H200())) {
+  for (const LevelCost& level : ProductLevels(kernel, H200())) {
     for (absl::string_view key : absl::StrSplit(level.constant, ' ')) {
       EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [&](const ModelNote& n) {
         return n.key == key;
@@ -128,12 +97,7 @@ TEST(MeasuredText, SetsPredictedBesideMeasured) {
 }
 
 TEST(KernelText, ShowsDrawingLevelsAndBound) {
-  PlannedKernel kernel;
-  kernel.spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
-  kernel.prediction = Times(11, 7);
-  Plan plan;
-  plan.kernels = {kernel};
-  const std::string text = KernelText(Describe(plan, H200()), 0);
+  const std::string text = KernelText(Describe(PlanOf(Grid(), Times(11, 7)), H200()), 0);
   EXPECT_THAT(text, HasSubstr("c through L2"));
   EXPECT_THAT(text, HasSubstr("  c of a row tile: 768 KiB L2\n"));
   EXPECT_THAT(text, HasSubstr("  hbm         4.00 |###########         | 19 MB"));

@@ -128,7 +128,7 @@ TEST(GraphDrawing, NoLinePassesABoxAndThePageHoldsEverything) {
     ASSERT_TRUE(found.ok()) << graph.name << found.status();
     Explanation picture = Describe(found->chosen, H200());
     ExplainFusion(H200(), &picture);
-    if (!picture.stitched) continue;
+    if (!picture.has_ops) continue;
     const Drawing drawing = Read(PlanSvg(picture));
     EXPECT_FALSE(drawing.ops.empty()) << graph.name;
     for (const auto& segment : drawing.segments) {

@@ -45,19 +45,38 @@ TEST(Words, WhatAProductsKernelTakesAlongIsListed) {
   ProductSequence p = FirstOf(SampleG7());
   SetBias(&p, 0);
   SetResidual(&p, Residual::kAdded);
-  ExplainedKernel kernel;
-  NameOps(SampleSpec(p, Dataflow::kProduct), {}, &kernel);
-  EXPECT_TRUE(kernel.shares);
-  EXPECT_THAT(kernel.computes, AllOf(HasSubstr("product, bias"), HasSubstr("residual")));
-  ExplainedKernel conv;
-  NameOps(SampleSpec(SampleProblem(SampleC6(), Dataflow::kProduct),
-                     SampleC6Schedule(Dataflow::kProduct)),
-          {}, &conv);
-  EXPECT_THAT(conv.computes, HasSubstr("convolution"));
+  PlannedKernel kernel, conv;
+  kernel.spec = SampleSpec(p, Dataflow::kProduct);
+  conv.spec = SampleSpec(SampleProblem(SampleC6(), Dataflow::kProduct),
+                         SampleC6Schedule(Dataflow::kProduct));
+  Plan plan;
+  plan.kernels = {kernel, conv};
+  const Explanation e = Describe(plan, H200());
+  EXPECT_TRUE(e.kernels[0].shares);
+  EXPECT_THAT(e.kernels[0].computes, AllOf(HasSubstr("product, bias"), HasSubstr("residual")));
+  EXPECT_THAT(e.kernels[1].computes, HasSubstr("convolution"));
+}
+
+TEST(Tensors, ScalesOfAQuantisedResultAreWritten) {
+  ProductSequence p = FirstOf(SampleG7());
+  QuantizeRule rule;
+  rule.columns = 128;
+  SetQuantized(&p, rule);
+  Plan plan;
+  plan.kernels.emplace_back();
+  plan.kernels[0].spec = SampleSpec(p, SampleSchedule(p, Dataflow::kProduct));
+  const std::vector<OperandBinding>& operands = plan.kernels[0].spec.operands;
+  ASSERT_EQ(operands.back().role, Role(Role::kScaleOut));
+  const PlanTensors tensors = TensorsOf(plan);
+  ASSERT_EQ(tensors.kernels[0].writes.size(), 2u);
+  EXPECT_EQ(tensors.kernels[0].reads.size(), operands.size() - 2);
+  const PlanTensor& scales = tensors.tensors[static_cast<size_t>(tensors.kernels[0].writes[1])];
+  EXPECT_EQ(scales.writer, 0);
+  EXPECT_TRUE(scales.given_out);
 }
 
 TEST(Words, KernelsThatComputeAlikeAreCounted) {
-  std::vector<ExplainedKernel> kernels(9);
+  std::vector<KernelDescription> kernels(9);
   for (size_t i = 0; i < kernels.size(); ++i) {
     kernels[i].computes = i < 2 ? "add and mul" : "sum " + std::to_string(i);
     kernels[i].shares = i < 2;

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/explain/explain.h"
+#include "src/explain/render.h"
 #include "src/plan/codegen.h"
 #include "src/plan/row_order.h"
 
@@ -38,6 +40,12 @@ class SumFamily final : public KernelFamily {
   std::string ScheduleText(const KernelSpec& spec) const override {
     return absl::StrCat("grid ", Of(spec.own).grid);
   }
+  std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
+    const SumOverRanks& sum = Of(spec.own);
+    const int64_t bytes = bucket * sum.columns * 2;
+    return {{sum.buffer, 0, "bf16[M,4096]", bytes, false, true},
+            {sum.buffer + 1, 0, "bf16[M,4096]", bytes, true, true}};
+  }
   bool Equal(const KernelSpec& a, const KernelSpec& b) const override {
     return ScheduleBytes(a) == ScheduleBytes(b) && ProblemText(a) == ProblemText(b);
   }
@@ -55,7 +63,6 @@ class SumFamily final : public KernelFamily {
   }
   bool UsesM(const KernelSpec&) const override { return true; }
   int64_t Rows(const KernelSpec&, int64_t bucket) const override { return bucket; }
-  ConstantPlaces PlacesOf(const KernelSpec&) const override { return {}; }
   std::string RowOrder(const KernelSpec& spec) const override {
     return absl::StrCat("ranks 0 to ", Of(spec.own).ranks - 1, "\n");
   }
@@ -195,6 +202,30 @@ TEST(AnotherFamily, IsDescribed) {
   const std::string text = PlanOf(SumOf(8)).ToText();
   EXPECT_THAT(text, HasSubstr("sum of 4 ranks, 4096 columns"));
   EXPECT_THAT(text, HasSubstr("grid 8"));
+}
+
+// Renderings know no family: a kernel of any is told of by text, JSON and drawing.
+TEST(AnotherFamily, IsToldOfByEveryRendering) {
+  Plan plan = PlanOf(SumOf(8));
+  plan.kernels.push_back(plan.kernels[0]);
+  plan.kernels[0].prediction.total_us = plan.kernels[1].prediction.total_us = 5;
+  plan.kernels[0].prediction.fixed_us = plan.kernels[1].prediction.fixed_us = 2;
+  plan.kernels[1].spec = SumOf(8, 4);
+  const DeviceModel model = *BuiltinModel("h200");
+  Explanation e = Describe(plan, model, {{"", "", "", "partial"}, {false, false, false, true}});
+  ExplainFusion(model, &e);
+  EXPECT_EQ(e.computes, "2 kernels: 2 x sum");
+  EXPECT_EQ(e.equal, (std::vector<std::vector<int>>{{0, 1}}));
+  EXPECT_EQ(e.kernels[0].border_bytes, 2 * 128 * 4096 * 2);
+  ASSERT_EQ(e.apart.size(), 1u);
+  EXPECT_EQ(e.apart[0].why, "kernels that are never one");
+  const std::string text = ExplanationText(e), svg = PlanSvg(e);
+  EXPECT_THAT(text, HasSubstr("reads      partial (#3) bf16[M,4096]"));
+  EXPECT_THAT(text, HasSubstr("together + fixed: predicted 5.00 us"));
+  EXPECT_THAT(svg, HasSubstr("together + fixed = 5.00 us"));
+  EXPECT_THAT(svg, HasSubstr("sum of 4 ranks, 4096 columns"));
+  EXPECT_THAT(ExplanationJson(e), HasSubstr("\"level\": \"together\""));
+  EXPECT_THAT(PlanJson(plan), HasSubstr("\"family\": \"sum\""));
 }
 
 // Records are of listed families: bytes of another one are damage, not a crash.

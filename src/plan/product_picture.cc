@@ -1,13 +1,13 @@
-// What a kernel of products does: tiles, hand-overs, shared memory, windows.
+// The picture of a kernel of products: tiles, hand-overs, shared memory, windows.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/ceil_div.h"
+#include "src/base/format.h"
 #include "src/base/launch_recipe.h"
-#include "src/draw/units.h"
-#include "src/explain/explain.h"
+#include "src/plan/product_family.h"
 #include "src/product/role_shape.h"
 
 namespace sinter {
@@ -220,6 +220,24 @@ std::string StepsText(const WindowPicture& p) {
   return text;
 }
 
+absl::string_view NameOf(MemoryLevel level) {
+  switch (level) {
+    case MemoryLevel::kRegister:
+      return NameOf(Medium::kRegister);
+    case MemoryLevel::kShared:
+      return NameOf(Medium::kShared);
+    case MemoryLevel::kDsm:
+      return NameOf(Medium::kDsm);
+    case MemoryLevel::kL2:
+      return NameOf(Medium::kL2);
+    case MemoryLevel::kGlobal:
+      return "global memory";
+    case MemoryLevel::kCount:
+      break;
+  }
+  return "invalid";
+}
+
 void FillSplit(const ProductSequence& p, const Schedule& s, ProductsPicture* out) {
   const LevelBytes split = IntermediateSplit(p, s);
   std::vector<std::string> parts;
@@ -249,24 +267,6 @@ LevelBytes IntermediateSplit(const ProductSequence& p, const Schedule& s) {
   if (RowOf(s).medium == Medium::kRegister) add(MemoryLevel::kRegister, p[0].n);
   if (WritesC(s)) add(MemoryLevel::kL2, p[0].n - kept);
   return split;
-}
-
-absl::string_view NameOf(MemoryLevel level) {
-  switch (level) {
-    case MemoryLevel::kRegister:
-      return NameOf(Medium::kRegister);
-    case MemoryLevel::kShared:
-      return NameOf(Medium::kShared);
-    case MemoryLevel::kDsm:
-      return NameOf(Medium::kDsm);
-    case MemoryLevel::kL2:
-      return NameOf(Medium::kL2);
-    case MemoryLevel::kGlobal:
-      return "global memory";
-    case MemoryLevel::kCount:
-      break;
-  }
-  return "invalid";
 }
 
 std::string ProductPicture::SplitText() const {

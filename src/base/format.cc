@@ -1,9 +1,8 @@
-#include "src/draw/units.h"
+#include "src/base/format.h"
 
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/format.h"
 
 namespace sinter {
 namespace {

@@ -1,14 +1,18 @@
-// JoinedBody: the body of one kernel in place of two.
-#ifndef SINTER_SRC_EXPLAIN_JOINED_BODY_H_
-#define SINTER_SRC_EXPLAIN_JOINED_BODY_H_
+// Parts of ExplainFusion.
+#ifndef SINTER_SRC_EXPLAIN_FUSION_H_
+#define SINTER_SRC_EXPLAIN_FUSION_H_
 
 #include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/stitch/spec.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
+
+// Adds the ops of the kernel's body, each of which would be a kernel of its own, to a description
+// that has the tensors at its border. None when the body makes no StitchGraph or no program.
+void AddOps(const KernelSpec& spec, int64_t bucket, KernelDescription* kernel);
 
 // A body, and the tensor of each of its inputs and outputs: equal numbers are one tensor in any
 // body.
@@ -25,4 +29,4 @@ absl::StatusOr<Chain> JoinBodies(const NamedBody& first, const NamedBody& second
 
 }  // namespace sinter
 
-#endif  // SINTER_SRC_EXPLAIN_JOINED_BODY_H_
+#endif  // SINTER_SRC_EXPLAIN_FUSION_H_

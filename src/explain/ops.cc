@@ -1,5 +1,4 @@
-#include "src/explain/stitched.h"
-
+// The ops that a kernel fuses.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -7,21 +6,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/explain/fusion.h"
 #include "src/fusion/stitch/stitch_graph.h"
+#include "src/plan/family.h"
 #include "src/stitch/in_place.h"
-#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {
 
 constexpr size_t kShownWay = 6;  // ops between a value and its reader
 
-// Fills in the ops of a stitched kernel.
+// Fills in the ops of a kernel.
 class Teller {
  public:
-  Teller(const StitchSpec& spec, const StitchGraph& graph, std::vector<Composition> compositions,
-         ExplainedKernel* out)
-      : spec_(spec), graph_(graph), compositions_(std::move(compositions)), out_(*out) {}
+  Teller(const Chain& body, const StitchGraph& graph, std::vector<Composition> compositions,
+         KernelDescription* out)
+      : body_(body), graph_(graph), compositions_(std::move(compositions)), out_(*out) {}
 
   void Tell() {
     for (int v = 0; v < graph_.size(); ++v) AddOp(v);
@@ -30,7 +30,7 @@ class Teller {
     CountWhatIdsName();
     AddSharedInputs();
     AddParts();
-    AddHands();
+    NameHands();
   }
 
  private:
@@ -44,7 +44,7 @@ class Teller {
     while (!open.empty()) {
       const auto [value, way] = *open.begin();  // users before operands
       open.erase(open.begin());
-      const Op& op = spec_.body.op(value);
+      const Op& op = body_.op(value);
       if (value != root && (op.kind == OpKind::kInput || !graph_.IsInlined(value))) {
         sources.emplace(value, way);
         continue;
@@ -57,14 +57,14 @@ class Teller {
   }
 
   void CountInlined() {
-    for (const Op& op : spec_.body.ops()) out_.inlined += op.kind != OpKind::kInput;
+    for (const Op& op : body_.ops()) out_.inlined += op.kind != OpKind::kInput;
     out_.inlined -= static_cast<int>(out_.ops.size());
   }
 
   // Vertices come after the vertices that they read.
   void AddOp(int v) {
     const StitchVertex& vertex = graph_.vertex(v);
-    const Op& root = spec_.body.op(vertex.root());
+    const Op& root = body_.op(vertex.root());
     const StitchTensor& result = graph_.tensor(vertex.tensor);
     OpPicture picture;
     picture.name = LabelOf(root);
@@ -77,7 +77,7 @@ class Teller {
       std::vector<std::string> through;
       if (way != ways.end()) through = way->second;
       if (tensor.vertex < 0) {
-        const int input = spec_.body.op(tensor.value).input;
+        const int input = body_.op(tensor.value).input;
         picture.reads.push_back({-1, input, Composition::kThread, through});
         input_bytes_[input] += read.bytes;
         continue;
@@ -91,31 +91,31 @@ class Teller {
   }
 
   void AddWrites() {
-    for (int i = 0; i < spec_.body.num_outputs(); ++i) {
-      const int v = graph_.VertexOf(spec_.body.outputs()[static_cast<size_t>(i)].value);
+    for (int i = 0; i < body_.num_outputs(); ++i) {
+      const int v = graph_.VertexOf(body_.outputs()[static_cast<size_t>(i)].value);
       if (v >= 0) op(v).writes.push_back(i);
     }
   }
 
   // Ids name a part of an input, or of what is written in place: that part is at the border.
   void CountWhatIdsName() {
-    for (int i = 0; i < spec_.body.num_outputs(); ++i) {
-      const ChainOutput& output = spec_.body.outputs()[static_cast<size_t>(i)];
-      if (!WritesInPlace(spec_.body, output)) continue;
-      const Op& rows = spec_.body.op(spec_.body.op(output.value).operands[2]);
+    for (int i = 0; i < body_.num_outputs(); ++i) {
+      const ChainOutput& output = body_.outputs()[static_cast<size_t>(i)];
+      if (!WritesInPlace(body_, output)) continue;
+      const Op& rows = body_.op(body_.op(output.value).operands[2]);
       const int64_t written = ElementsOf(rows, graph_.bucket()) * SizeOf(rows.type.dtype);
       int64_t& bytes = out_.writes[static_cast<size_t>(i)].bytes;
       out_.border_bytes -= std::max<int64_t>(0, bytes - written);
       bytes = std::min(bytes, written);
     }
-    for (ValueId id = 0; id < static_cast<ValueId>(spec_.body.ops().size()); ++id) {
-      const Op& op = spec_.body.op(id);
-      if (op.kind != OpKind::kGather && !WritesInPlace(spec_.body, id)) continue;
+    for (ValueId id = 0; id < static_cast<ValueId>(body_.ops().size()); ++id) {
+      const Op& op = body_.op(id);
+      if (op.kind != OpKind::kGather && !WritesInPlace(body_, id)) continue;
       ValueId x = op.operands[0];
-      while (IsView(spec_.body.op(x)) || spec_.body.op(x).kind == OpKind::kCast) {
-        x = spec_.body.op(x).operands[0];
+      while (IsView(body_.op(x)) || body_.op(x).kind == OpKind::kCast) {
+        x = body_.op(x).operands[0];
       }
-      const auto read = input_bytes_.find(spec_.body.op(x).input);
+      const auto read = input_bytes_.find(body_.op(x).input);
       if (read == input_bytes_.end()) continue;
       int64_t& bytes = out_.reads[static_cast<size_t>(read->first)].bytes;
       const int64_t less = std::max<int64_t>(0, bytes - read->second);
@@ -159,29 +159,12 @@ class Teller {
     }
   }
 
-  // Hand-overs of all phases, in the order in which they are written.
-  void AddHands() {
-    if (spec_.schedule.handed.empty()) return;
-    const absl::StatusOr<StitchProgram> program =
-        MakeStitchProgram(spec_.body, spec_.schedule.owner, spec_.schedule.handed);
-    if (!program.ok()) return;
-    const HandLayout layout = LayOutHands(spec_.body, *program, spec_.schedule);
-    for (size_t phase = 0; phase < layout.phases.size(); ++phase) {
-      const size_t first = out_.hands.size();
-      std::map<int, int> latest;  // by slot
-      for (size_t i = 0; i < layout.phases[phase].size(); ++i) {
-        const HandPlace& place = layout.phases[phase][i];
-        const int slot = program->phases[phase].hands[i].slot;
-        const auto old = latest.find(slot);
-        out_.hands.push_back({NameOfHanded(place.value), place.bytes, place.offset,
-                              old == latest.end() ? -1 : old->second});
-        latest[slot] = static_cast<int>(first + i);
-      }
-    }
+  void NameHands() {
+    for (HandPicture& hand : out_.hands) hand.value = NameOfHanded(hand.id);
   }
 
   std::string NameOfHanded(ValueId id) const {
-    const Op& op = spec_.body.op(id);
+    const Op& op = body_.op(id);
     const int vertex = graph_.VertexOf(id);
     if (op.input >= 0) return out_.reads[static_cast<size_t>(op.input)].ShortName();
     return vertex < 0 ? LabelOf(op) : absl::StrCat("%", vertex, " ", LabelOf(op));
@@ -202,42 +185,23 @@ class Teller {
     return shape;
   }
 
-  const StitchSpec& spec_;
+  const Chain& body_;
   const StitchGraph& graph_;
   const std::vector<Composition> compositions_;
-  ExplainedKernel& out_;
+  KernelDescription& out_;
   std::map<int, int64_t> input_bytes_;  // by input: bytes that its reading ops alone would read
   std::vector<int> parent_;
 };
 
-absl::StatusOr<std::vector<Composition>> CompositionsOfAlone(const Chain& body,
-                                                             const StitchSchedule& schedule) {
-  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
-                          MakeStitchProgram(body, schedule.owner, schedule.handed));
-  return CompositionsOf(body, program, schedule);
-}
-
-// By op of the body: its composition in its part.
-absl::StatusOr<std::vector<Composition>> CompositionsOfSpec(const StitchSpec& spec) {
-  if (spec.parts.empty()) return CompositionsOfAlone(spec.body, spec.schedule);
-  std::vector<Composition> all(spec.body.ops().size(), Composition::kThread);
-  for (const StitchPart& part : spec.parts) {
-    SINTER_ASSIGN_OR_RETURN(const PartBody own, ExtractPart(spec.body, part.outputs));
-    SINTER_ASSIGN_OR_RETURN(const std::vector<Composition> list,
-                            CompositionsOfAlone(own.body, part.schedule));
-    for (size_t i = 0; i < list.size(); ++i) all[static_cast<size_t>(own.ops[i])] = list[i];
-  }
-  return all;
-}
-
 }  // namespace
 
-void AddOps(const StitchSpec& spec, int64_t bucket, ExplainedKernel* story) {
-  const absl::StatusOr<std::vector<Composition>> by = CompositionsOfSpec(spec);
+void AddOps(const KernelSpec& spec, int64_t bucket, KernelDescription* kernel) {
+  const Chain& body = *spec.family->BodyOf(spec);
+  const absl::StatusOr<std::vector<Composition>> by = spec.family->Compositions(spec);
   StitchGraphOptions options;
   options.contract = false;
-  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(spec.body, bucket, {}, options);
-  if (by.ok() && graph.ok()) Teller(spec, *graph, *by, story).Tell();
+  const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(body, bucket, {}, options);
+  if (by.ok() && graph.ok()) Teller(body, *graph, *by, kernel).Tell();
 }
 
 }  // namespace sinter

@@ -1,0 +1,221 @@
+// What is told of a kernel of products.
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/base/format.h"
+#include "src/base/launch_recipe.h"
+#include "src/plan/kernel_facts.h"
+#include "src/plan/product_family.h"
+#include "src/product/role_shape.h"
+
+namespace sinter {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+// The ops of a product: the weights by their names, if they have any, and what is done to the sums.
+void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
+  const ProductEpilogue& e = p.epilogue;
+  if (p.rows.source == Source::kWindow) {
+    words->emplace_back("convolution");
+  } else {
+    const Words fallback = p.pair ? Words{"gate", "up"} : Words{"product"};
+    for (size_t i = 0; i < fallback.size(); ++i) {
+      words->push_back(i < weights.size() && !weights[i].empty() ? weights[i] : fallback[i]);
+    }
+    if (p.pair && words->back() == words->end()[-2]) words->pop_back();  // both of one weight
+  }
+  const auto add_activation = [&](Activation activation) {
+    if (activation != Activation::kIdentity) words->emplace_back(NameOf(activation));
+  };
+  if (e.norm.has_value()) words->emplace_back("norm of the rows");
+  if (e.scale != 1) words->emplace_back("scale");
+  if (e.factor.has_value()) words->emplace_back("row factor");
+  if (p.HasColumnScales()) words->emplace_back("column scale");
+  if (e.bias.has_value()) words->emplace_back("bias");
+  add_activation(e.activation());
+  if (e.program.written()) {
+    for (std::string& op : WordsOf(*e.program.body)) words->push_back(std::move(op));
+  }
+  if (e.form().residual) words->emplace_back("residual");
+  add_activation(e.sum_activation());
+  if (e.quantize.has_value()) words->emplace_back("quantize");
+}
+
+Words WordsOf(const KernelSpec& spec, const BufferNames& names) {
+  const auto name = [&](Role role) { return names.Given(spec, role); };
+  Words words;
+  for (int i = 0; i < spec.sequence.size(); ++i) {
+    AddProduct(spec.sequence[i],
+               i == 0 ? Words{name(Role::kW), name(Role::kWUp)} : Words{name({Role::kW, 1})},
+               &words);
+  }
+  return words;
+}
+
+// "#0", "ws+65536"; with its rows' distance, if any: "/4096".
+std::string PlaceText(int buffer, uint64_t offset) {
+  const std::string place = buffer == kWorkspaceBuffer ? "ws" : absl::StrCat("#", buffer);
+  return offset > 0 ? absl::StrCat(place, "+", offset) : place;
+}
+
+std::string BindingText(const OperandBinding& b, int products, const BufferNames& names) {
+  const std::string& name = names.Of(b.buffer);
+  return absl::StrCat(NameOf(b.role, products), "=", PlaceText(b.buffer, b.offset_bytes),
+                      b.row_stride > 0 ? absl::StrCat("/", b.row_stride) : "",
+                      name.empty() ? "" : absl::StrCat(" (", name, ")"));
+}
+
+std::vector<std::pair<std::string, std::string>> LaunchLines(const KernelSpec& spec,
+                                                             const BufferNames& names) {
+  const Schedule& s = spec.schedule;
+  const ScheduleSizes z = SizesOf(spec.sequence, s);
+  const std::string clusters =
+      s.cluster > 1
+          ? absl::StrCat(" in ", Counted(s.grid / s.cluster, "cluster"), " of ", s.cluster)
+          : "";
+  const auto binding = [&](std::string* out, const OperandBinding& b) {
+    *out += BindingText(b, spec.sequence.size(), names);
+  };
+  return {{"launch", absl::StrCat(Counted(s.grid, "block"), clusters, ", shared memory ",
+                                  SizeText(static_cast<double>(z.shared_bytes)), " (",
+                                  Counted(s.stages, "stage"), " of ",
+                                  SizeText(static_cast<double>(z.stage_bytes)), "), accumulators ",
+                                  z.accumulators)},
+          {"operands", absl::StrJoin(spec.operands, ", ", binding)}};
+}
+
+std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
+
+void AddScaling(const MatrixProduct& p, int number, Json* json) {
+  const ProductEpilogue& e = p.epilogue;
+  if (e.norm.has_value()) (*json)[absl::StrCat("norm", number)] = *e.norm;
+  if (e.scale != 1) (*json)[absl::StrCat("scale", number)] = e.scale;
+  if (e.factor.has_value()) {
+    (*json)[absl::StrCat("factor", number)] = Str(NameOf(*e.factor));
+  }
+  if (p.HasColumnScales()) {
+    (*json)[absl::StrCat("scale_w", number)] = Str(NameOf(p.weights.scales.element));
+  }
+}
+
+Json WindowJson(const PixelWindow& w) {
+  return {{"height", w.height}, {"width", w.width},          {"channels", w.channels},
+          {"taps", w.taps},     {"strides", w.conv.strides}, {"dilations", w.conv.dilations},
+          {"pads", w.conv.pads}};
+}
+
+Json SequenceJson(const ProductSequence& s) {
+  const bool two = s.size() == 2;
+  const ProductEpilogue &first = s.front().epilogue, &last = s.back().epilogue;
+  Json json = {{"kind", s.Kind()},
+               {"products", s.size()},
+               {"gated", s.front().pair},
+               {"activation", Str(NameOf(first.activation()))},
+               {"bias1", first.bias.has_value()},
+               {"bias2", two && last.bias.has_value()},
+               {"layout", Str(NameOf(s.layout()))},
+               {"dtype", Str(NameOf(s.element()))},
+               {"n", s.front().n},
+               {"k", s.front().k},
+               {"l", two ? s.back().n : 0},
+               {"bucket", s.m}};
+  for (int i = 0; i < s.size(); ++i) AddScaling(s[i], i + 1, &json);
+  const Operand& rows = s.front().rows;
+  if (s.rows_per_m != 1) json["rows_per_m"] = s.rows_per_m;
+  if (rows.source == Source::kWindow) json["window"] = WindowJson(rows.window);
+  if (s.front().accumulate == Accumulate::kFast) {
+    json["accumulate"] = Str(NameOf(s.front().accumulate));
+  }
+  if (last.quantize.has_value()) json["quantize"] = ToString(*last.quantize);
+  for (int i = 0; i < s.size(); ++i) {
+    const EpilogueProgram& program = s[i].epilogue.program;
+    if (program.written()) json[absl::StrCat("program", i + 1)] = ToString(program);
+  }
+  if (last.form().residual) {
+    json["residual"] = ResidualName(last.form());
+    if (last.sum_activation() != Activation::kIdentity) {
+      json["sum_activation"] = Str(NameOf(last.sum_activation()));
+    }
+  }
+  return json;
+}
+
+Json ScheduleJson(const Schedule& s) {
+  Json json = {{"dataflow", Str(NameOf(s.dataflow))},
+               {"block_m", s.block_m},
+               {"warpgroups_m", s.warpgroups_m},
+               {"warpgroups_n", s.warpgroups_n},
+               {"block_k", s.block_k},
+               {"stages", s.stages},
+               {"cluster", s.cluster},
+               {"share", Str(NameOf(s.share))},
+               {"grid", s.grid},
+               {"first", {{"block_n", s.first.block_n}, {"split_k", s.first.split_k}}},
+               {"second", {{"block_n", s.second.block_n}, {"split_k", s.second.split_k}}}};
+  const char* cut = RowOf(s).cut;
+  if (cut[0] != 0) json[cut] = s.cut;
+  if (s.swapped) json["swapped"] = true;
+  if (s.second_share != Share::kNone) json["second_share"] = Str(NameOf(s.second_share));
+  return json;
+}
+
+}  // namespace
+
+// kC and kParts stay inside a kernel and are no tensors of the plan.
+std::vector<KernelBuffer> ProductKernels::Buffers(const KernelSpec& spec, int64_t) const {
+  std::vector<KernelBuffer> list;
+  for (const OperandBinding& operand : spec.operands) {
+    if (operand.role == Role::kC || operand.role == Role::kPartialOut) continue;
+    const RoleShape shape = ShapeOf(spec.sequence, operand.role);
+    const bool of_m = shape.rows > 0 && shape.of_launch && !spec.constant_rows;
+    std::vector<Dim> dims = {Dim::Constant(shape.columns)};
+    if (shape.rows > 0) dims.insert(dims.begin(), of_m ? Dim::M() : Dim::Constant(shape.rows));
+    const int64_t bytes = std::max<int64_t>(shape.rows, 1) * shape.RowBytes();
+    list.push_back({operand.buffer, operand.offset_bytes, ToString(TensorType{shape.element, dims}),
+                    bytes, IsResult(operand.role), of_m});
+  }
+  return list;
+}
+
+KernelDescription ProductKernels::Describe(const PlannedKernel& kernel, int64_t,
+                                           const DeviceModel& model,
+                                           const BufferNames& names) const {
+  const KernelSpec& spec = kernel.spec;
+  KernelDescription out;
+  out.words = WordsOf(spec, names);
+  out.alike = absl::StrCat(spec.sequence.Canonical(), spec.sequence.rows(), spec.constant_rows);
+  out.kind = Str(NameOf(spec.schedule.dataflow));
+  out.problem = ProblemText(spec);
+  out.schedule = ScheduleText(spec);
+  out.lines = LaunchLines(spec, names);
+  out.levels = ProductLevels(kernel, model);
+  if (CheckScheduleFields(spec.sequence, spec.schedule).ok()) {
+    out.products = PictureOf(spec, names);
+    absl::StrAppend(&out.kind, ": ", out.products->title);
+  } else {
+    out.not_drawn = "a schedule that cannot be drawn";
+  }
+  return out;
+}
+
+void ProductKernels::WriteJson(const KernelSpec& spec, Json* out) const {
+  Json operands = Json::array();
+  for (const OperandBinding& b : spec.operands) {
+    operands.push_back({{"role", NameOf(b.role, spec.sequence.size())},
+                        {"buffer", b.buffer},
+                        {"offset_bytes", b.offset_bytes},
+                        {"row_stride", b.row_stride}});
+  }
+  out->update({{"sequence", SequenceJson(spec.sequence)},
+               {"schedule", ScheduleJson(spec.schedule)},
+               {"shared_bytes", SizesOf(spec.sequence, spec.schedule).shared_bytes},
+               {"operands", operands},
+               {"flags_offset_bytes", spec.workspace_flags_offset},
+               {"constant_weights", spec.constant_weights}});
+}
+
+}  // namespace sinter
