@@ -7,7 +7,7 @@ import ctypes
 import json
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _abi, _callbacks, _handle
 from ._argument import flag, instance, integer, number, sequence
@@ -18,6 +18,7 @@ from ._error import Error, invalid
 from ._handle import Closable
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, encode, is_open, library
 from ._nvrtc import find_nvrtc
+from ._plan import Plan
 from ._prepare import Many, Pending, Progress, prepare_options, under_way
 from ._slot import Slot
 from ._stats import Stats, read_stats
@@ -25,9 +26,6 @@ from ._stream import StreamLike
 from ._tuning import TuningSet
 from ._words import microseconds, named, rows_of
 from ._workspace import Workspaces
-
-if TYPE_CHECKING:
-    from ._plan import Plan
 
 PathLike = Union[str, "os.PathLike[str]"]
 Log = Callable[[int, str], Any]

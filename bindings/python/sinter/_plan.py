@@ -6,17 +6,19 @@ import ctypes
 import json
 import sys
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
 from . import _abi
 from ._argument import flag, instance, integer, sequence
 from ._buffers import Buffer, check, check_workspace, describe, is_torch, torch_dtype, torch_module
 from ._chain import Chain, TensorInfo
-from ._context import Context
 from ._error import Error, Status, invalid
 from ._handle import Handle
 from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error, text
 from ._stream import StreamLike, current, handle as stream_handle
+
+if TYPE_CHECKING:
+    from ._context import Context
 
 
 class Plan(Handle):
@@ -25,7 +27,7 @@ class Plan(Handle):
     __slots__ = ("context", "chain", "bucket", "workspace_size", "_buffer_count")
     _release_name = "sinter_plan_release"
 
-    def __init__(self, pointer: ctypes.c_void_p, context: Context, chain: Chain) -> None:
+    def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain) -> None:
         super().__init__(pointer, drives=context.has_device)
         lib = library()
         #: The context that made the plan.

@@ -15,12 +15,12 @@ from ._chain import Chain
 from ._error import Error, Status
 from ._handle import Closable
 from ._library import call, library, raise_error
+from ._plan import Plan
 from ._stream import StreamLike, handle as stream_handle
 from ._words import microseconds, named, seconds
 
 if TYPE_CHECKING:
     from ._context import Context
-    from ._plan import Plan
 
 Progress = Callable[[str, float], Any]
 
@@ -185,8 +185,6 @@ class Pending(Closable):
             return self._awaiting
 
     def _take(self, wait_us: int) -> "Optional[Plan]":
-        from ._plan import Plan
-
         was_done = self.done()
         pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
         with self._in_call() as pending:
@@ -226,8 +224,6 @@ class Many:
         self._failure: Optional[BaseException] = None
 
     def run(self) -> "List[Plan]":
-        from ._plan import Plan
-
         cancel = ctypes.c_void_p()
         call("sinter_cancel_create", ctypes.byref(cancel))
         self._options.cancel = cancel

@@ -11,11 +11,11 @@ from ._chain import Chain
 from ._error import Status
 from ._handle import Closable
 from ._library import call, library, raise_error
+from ._plan import Plan
 from ._prepare import Pending, Progress, under_way
 
 if TYPE_CHECKING:
     from ._context import Context
-    from ._plan import Plan
 
 
 class Slot(Closable):
@@ -67,8 +67,6 @@ class Slot(Closable):
         Raises:
             Error: the build's own, when it failed; FAILED_PRECONDITION in the child of a fork that left it behind.
         """
-        from ._plan import Plan
-
         pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
         with self._in_call() as slot:
             status = library().sinter_slot_acquire(slot, ctypes.byref(pointer), ctypes.byref(error))
@@ -87,8 +85,6 @@ class Slot(Closable):
             Error: INVALID_ARGUMENT for a plan of another chain, bucket or device; FAILED_PRECONDITION while the build
                 is under way.
         """
-        from ._plan import Plan
-
         plan = instance(plan, Plan, "plan")
         with self._in_call() as slot:
             call("sinter_slot_offer", slot, plan._get())

@@ -1,6 +1,8 @@
 """The ctypes declarations against the headers."""
 
+import ast
 import ctypes
+import graphlib
 import os
 import pathlib
 import shutil
@@ -39,6 +41,27 @@ def test_every_element_type_has_a_name():
 def test_functions_of_one_operand_are_exported():
     operators = {"neg", "abs", "not"}  # of Python
     assert all(hasattr(sinter, name) and name in sinter.__all__ for name in set(_abi.UNARY) - operators)
+
+
+def imports_of(file):
+    """The package's files that a file imports when it runs: also inside of functions, but not for types alone."""
+    found, open_nodes = set(), [ast.parse(file.read_text())]
+    while open_nodes:
+        node = open_nodes.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+        open_nodes += ast.iter_child_nodes(node)
+    return found
+
+
+def test_files_import_each_other_in_no_circle():
+    files = {file.stem: file for file in pathlib.Path(sinter.__file__).parent.glob("*.py")}
+    graph = {name: imports_of(file) & set(files) for name, file in files.items() if name != "__init__"}
+    assert len(graph) > 20 and "_handle" in graph["_plan"]
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # CycleError names the circle
+    assert order.index("_plan") < order.index("_context")
 
 
 def test_import_opens_no_driver_and_no_compiler():
