@@ -88,9 +88,10 @@ static void run(sinter_context* context, const sinter_chain* chain, const sinter
     check(sinter_x_device_alloc(context, sizes[i], &buffers[i], &error), error);
     check(sinter_x_device_fill(context, buffers[i], sizes[i], 0, &error), error);
   }
-  if (workspace_bytes > 0)
+  if (workspace_bytes > 0) {
     check(sinter_x_device_alloc(context, workspace_bytes, &workspace, &error), error);
-  check(sinter_x_run(context, plan, 1, &m, BUFFERS, buffers, workspace, &error), error);
+    check(sinter_x_device_fill(context, workspace, workspace_bytes, 0, &error), error);
+  }
   check(sinter_plan_bind(plan, BUFFERS, buffers, workspace, &binding, &error), error);
   check(sinter_x_time(context, 1, (const sinter_binding* const*)&binding, 1, &m, NULL, &us, &error),
         error);

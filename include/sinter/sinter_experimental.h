@@ -1,5 +1,6 @@
-/* Sinter's experimental ABI: may change in any minor version. What the `sinter` command, tests and
- * benches need beside sinter.h; conventions are sinter.h's. All since 0.1. */
+/* Sinter's experimental ABI: may change in any minor version. What bindings, tests and benches need
+ * beside sinter.h; conventions are sinter.h's. All since 0.1. Caches, packs, models and the
+ * environment are looked after by the command: sinter help. */
 #ifndef SINTER_SINTER_EXPERIMENTAL_H_
 #define SINTER_SINTER_EXPERIMENTAL_H_
 
@@ -13,27 +14,9 @@ extern "C" {
 
 /* Owned by the caller, immutable, thread-safe. */
 typedef struct sinter_x_text sinter_x_text;
-SINTER_API void sinter_x_text_retain(const sinter_x_text* text);
 SINTER_API void sinter_x_text_release(const sinter_x_text* text);
 /* Borrowed, NUL-terminated; "" for NULL. */
 SINTER_API const char* sinter_x_text_get(const sinter_x_text* text);
-/* Bytes without the NUL. */
-SINTER_API uint64_t sinter_x_text_size(const sinter_x_text* text);
-
-/* `text` as a terminal or a log may show it: control characters, marks that turn the direction of
- * text and bytes that are no UTF-8 escaped, line ends and tabs blanks, or left alone with the flag.
- * Errors and log messages are so already. Thread-safe. */
-#define SINTER_X_PRINTABLE_LINES 1u
-SINTER_API sinter_status sinter_x_printable(const char* text, uint32_t flags,
-                                            sinter_x_text** out_text, sinter_error** error);
-/* "500000000", "500MB", "2GiB", "64k": a size as the environment variables take it. Alone or before
- * iB, k M G T are powers of 1024, before B powers of 1000. Thread-safe. */
-SINTER_API sinter_status sinter_x_parse_bytes(const char* text, uint64_t* out_bytes,
-                                              sinter_error** error);
-/* Of `known`, one a line, the word that `word` was probably meant to be; "" for none. Thread-safe.
- */
-SINTER_API sinter_status sinter_x_nearest(const char* word, const char* known,
-                                          sinter_x_text** out_word, sinter_error** error);
 
 /* ---------------------------------------------------------------- Chains as text and JSON */
 
@@ -43,17 +26,6 @@ SINTER_API sinter_status sinter_x_nearest(const char* word, const char* known,
 SINTER_API sinter_status sinter_x_chain_from_text(const char* line, sinter_chain** out_chain,
                                                   int64_t* out_m, sinter_x_text** out_line,
                                                   sinter_error** error);
-/* The same for the line called `id` among many. SINTER_NOT_FOUND names the ids there are.
- * Thread-safe. */
-SINTER_API sinter_status sinter_x_chain_from_problems(const char* text, const char* id,
-                                                      sinter_chain** out_chain, int64_t* out_m,
-                                                      sinter_x_text** out_line,
-                                                      sinter_error** error);
-/* One canonical line per problem of `text`. Thread-safe. */
-SINTER_API sinter_status sinter_x_problems_list(const char* text, sinter_x_text** out_lines,
-                                                sinter_error** error);
-/* The kinds that the text form knows, one per line. Thread-safe. */
-SINTER_API sinter_status sinter_x_problem_kinds(sinter_x_text** out_kinds, sinter_error** error);
 /* A kind's keys with their bounds and defaults, for people; `kind` NULL: every kind with what it
  * computes, one a line. SINTER_INVALID_ARGUMENT names the kinds. Thread-safe. */
 SINTER_API sinter_status sinter_x_problem_help(const char* kind, sinter_x_text** out_text,
@@ -113,20 +85,8 @@ SINTER_API sinter_status sinter_x_device_alloc(sinter_context* context, uint64_t
 /* 0 is a no-op. `bytes` as allocated. */
 SINTER_API void sinter_x_device_free(sinter_context* context, sinter_device_ptr ptr,
                                      uint64_t bytes);
-SINTER_API sinter_status sinter_x_device_upload(sinter_context* context, sinter_device_ptr to,
-                                                const void* from, uint64_t bytes,
-                                                sinter_error** error);
-SINTER_API sinter_status sinter_x_device_download(sinter_context* context, void* to,
-                                                  sinter_device_ptr from, uint64_t bytes,
-                                                  sinter_error** error);
 SINTER_API sinter_status sinter_x_device_fill(sinter_context* context, sinter_device_ptr ptr,
                                               uint64_t bytes, uint8_t byte, sinter_error** error);
-/* Launches on an own stream and waits; a launch that faults is an error here. The workspace is
- * initialised first. */
-SINTER_API sinter_status sinter_x_run(sinter_context* context, const sinter_plan* plan,
-                                      uint32_t symbol_count, const int64_t* symbols,
-                                      uint32_t buffer_count, const sinter_device_ptr* buffers,
-                                      sinter_device_ptr workspace, sinter_error** error);
 
 typedef struct sinter_x_time_options {
   uint32_t struct_size;
@@ -148,55 +108,6 @@ SINTER_API sinter_status sinter_x_time(sinter_context* context, uint32_t count,
  * "model": {..}, "provenance": {key: "measured", ..}, "cache_dir", "library"}. Thread-safe. */
 SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context,
                                                    sinter_x_text** out_json, sinter_error** error);
-/* The context's device model in its text form: what a model file holds. Thread-safe. */
-SINTER_API sinter_status sinter_x_context_get_model(const sinter_context* context,
-                                                    sinter_x_text** out_text, sinter_error** error);
-/* What compiles kernels, "nvrtc-13.0-<ELF build id>"; opens it. SINTER_UNAVAILABLE without one.
- * Thread-safe. */
-SINTER_API sinter_status sinter_x_context_get_toolchain(const sinter_context* context,
-                                                        sinter_x_text** out_text,
-                                                        sinter_error** error);
-/* What a context would read of the process environment: {"variables": [{"name", "value", "error"}],
- * "warnings": [..]}. Every variable that the library reads; "value" "" is unset, secrets read
- * "(set)". "error": why sinter_context_create fails, "" when it is taken. "warnings": SINTER_*
- * names that nothing reads. Thread-safe. */
-SINTER_API sinter_status sinter_x_environment(sinter_x_text** out_json, sinter_error** error);
-/* Measures the context's GPU and gives the text of a model file: what probes can tell marked
- * [measured], the rest taken over from the nearest built-in model and marked so, "[fitted from
- * h200]". Takes some seconds and 24 MiB of device memory an SM; nothing else should run on the GPU.
- * SINTER_UNAVAILABLE without one, SINTER_ERROR_COMPILE_FAILED or SINTER_ERROR_DRIVER of a probe.
- * Thread-safe. */
-SINTER_API sinter_status sinter_x_measure_model(sinter_context* context, sinter_x_text** out_text,
-                                                sinter_error** error);
-/* Names of the built-in models, one per line. Thread-safe. */
-SINTER_API sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_error** error);
-/* The folder of the local tier; "" when there is none. Borrowed. Thread-safe. */
-SINTER_API const char* sinter_x_context_get_cache_dir(const sinter_context* context);
-
-/* The functions that look after the local tier: SINTER_PERMISSION_DENIED for a folder that was
- * refused, SINTER_UNAVAILABLE without a local tier. What waits to be written is written first.
- * "store" in what they report is "tables". Thread-safe. */
-
-/* Reads and checks every record of the local tier, changes nothing: {"dir", "store", "plans",
- * "kernels", "verified_kernels", "other_format", "bytes", "unsound", "quarantined", "temporary",
- * "findings": [..]}. */
-SINTER_API sinter_status sinter_x_cache_inspect(const sinter_context* context,
-                                                sinter_x_text** out_json, sinter_error** error);
-/* Every record: {"dir", "store", "records": [{"kind", "key", "bytes", "last_use", "sound",
- * "verified", "created", "arch", "producer", "what", "device", "m" where the chain uses it}]},
- * times in seconds of 1970. "sound" false: a lookup would not take it, and what follows is not
- * known. "what" is a plan's chain, or what a kernel computes and how; "device" a plan's model, a
- * kernel's arch. Reads every record. */
-SINTER_API sinter_status sinter_x_cache_list(const sinter_context* context,
-                                             sinter_x_text** out_json, sinter_error** error);
-/* Removes every record of the local tier; what was quarantined stays so: {"dir", "store",
- * "removed", "records", "bytes", "failed"}. With SINTER_X_CLEAR_DRY_RUN it says what it would
- * remove. SINTER_FAILED_PRECONDITION, with nothing removed, for a folder that holds what is not the
- * library's; SINTER_PERMISSION_DENIED for one with links, or that others may write. Follows no
- * link. */
-enum { SINTER_X_CLEAR_DRY_RUN = 1 };
-SINTER_API sinter_status sinter_x_cache_clear(sinter_context* context, uint32_t flags,
-                                              sinter_x_text** out_json, sinter_error** error);
 
 /* ---------------------------------------------------------------- A remote store of one's own
  * What the built-in Redis client does, as functions. Values are opaque; the library signs them
@@ -240,44 +151,6 @@ SINTER_API sinter_status sinter_x_context_create(const sinter_context_options* o
                                                  sinter_context** out_context,
                                                  sinter_error** error);
 
-/* ---------------------------------------------------------------- Packs: sealed, signed files of
- * many records. All block for as long as the disk takes, and are thread-safe. */
-
-enum {
-  SINTER_X_EXPORT_USED = 1,   /* only what this context looked up and found, or made */
-  SINTER_X_EXPORT_DRY_RUN = 2 /* read the key and look at the path; write nothing, count nothing */
-};
-typedef struct sinter_x_export_options {
-  uint32_t struct_size;
-  uint32_t flags;          /* SINTER_X_EXPORT_* */
-  const char* signing_key; /* PEM file of an Ed25519 private key; NULL: the pack is not signed */
-} sinter_x_export_options;
-/* What the local tier and the context's packs hold, as one pack at `path`, which is replaced
- * atomically: {"path", "plans", "kernels", "bytes", "skipped"}. Equal records make an equal file.
- * Skipped is what is damaged, and what this library cannot vouch for: a plan that does not fit its
- * chain, a kernel of another key, plans of other library versions.
- * SINTER_NOT_FOUND, SINTER_PERMISSION_DENIED, SINTER_INVALID_ARGUMENT: the key file.
- * SINTER_UNAVAILABLE: the disk. */
-SINTER_API sinter_status sinter_x_cache_export(sinter_context* context, const char* path,
-                                               const sinter_x_export_options* options,
-                                               sinter_x_text** out_json, sinter_error** error);
-/* A pack's sound records into the local tier: {"path", "stored", "refused"}. The pack must be
- * signed as the context's own must. */
-SINTER_API sinter_status sinter_x_cache_import(sinter_context* context, const char* path,
-                                               sinter_x_text** out_json, sinter_error** error);
-enum { SINTER_X_PACK_READ_ALL = 1 /* read and check every byte */ };
-/* {"path", "producer", "created", "bytes", "signed_by": [..], "plans", "kernels",
- * "verified_kernels", "records": [{"kind", "key", "bytes", "verified", "arch"}], "unsound",
- * "findings": [..]}. SINTER_PERMISSION_DENIED: signed by nobody trusted. SINTER_DATA_LOSS: damaged
- * so that nothing of it can be used. */
-SINTER_API sinter_status sinter_x_pack_inspect(sinter_context* context, const char* path,
-                                               uint32_t flags, sinter_x_text** out_json,
-                                               sinter_error** error);
-/* Removes what was longest unused from the local tier until `max_bytes` (1 or more) are kept, and
- * what killed writers left: {"busy", "records", "bytes", "evicted", "evicted_bytes", "orphans"}.
- * "busy": another process was at it, nothing was done. */
-SINTER_API sinter_status sinter_x_cache_trim(sinter_context* context, uint64_t max_bytes,
-                                             sinter_x_text** out_json, sinter_error** error);
 /* Returns once all records made so far are on disk, or were refused by it. Records are written
  * behind their makers: other contexts and processes on the folder find them from then on. The
  * trace that SINTER_TRACE asks for is written as far as it goes, too. */
@@ -325,24 +198,12 @@ typedef void (*sinter_x_function)(void);
  * again. Thread-safe. */
 SINTER_API sinter_status sinter_x_end_calls(sinter_x_function function, sinter_error** error);
 
-/* By which choice the plan is got: "unfused" is the plain plan (sinter_choice), "fused" any other,
- * "stand-in" one of the library's own kernels; borrowed; "" for NULL. Thread-safe. */
-SINTER_API const char* sinter_x_plan_get_name(const sinter_plan* plan);
-SINTER_API uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan);
-/* Modelled microseconds of the whole plan. Thread-safe. */
-SINTER_API double sinter_x_plan_get_predicted_us(const sinter_plan* plan);
 SINTER_API sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x_text** out_json,
                                                sinter_error** error);
 /* What sinter_plan_explain says in a few lines: schedules, times, where the kernels came from.
  * Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out_text,
                                                sinter_error** error);
-/* What sinter_plan_explain says beyond _to_json: {"schema": 3, "kernels": [{"products",
- * "hand_overs", "shared", "levels": [{"level", "us", "amount", "rate", "constants", "bound"}],
- * ..}], "runners_up", "model": {"note", "constants": [{"key", "value", "provenance", "source"}]}}.
- * docs/plan-formats.md says what the words mean. Thread-safe. */
-SINTER_API sinter_status sinter_x_plan_explain_json(const sinter_plan* plan,
-                                                    sinter_x_text** out_json, sinter_error** error);
 /* The plan drawn as a self-contained SVG document: products, tiles, hand-overs, the time of each
  * level. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_text** out_svg,
@@ -350,16 +211,6 @@ SINTER_API sinter_status sinter_x_plan_svg(const sinter_plan* plan, sinter_x_tex
 /* Generated CUDA C++ of one kernel. Thread-safe. */
 SINTER_API sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
                                                   sinter_x_text** out_source, sinter_error** error);
-/* FlashFuser's own search (arXiv 2512.12949) of a chain of two products at `m` rows: how many
- * points its space has after each rule, beside the paper's for GPT-6.7B with M = 256; the best
- * `top_k` (0: 11) by the slowest level of its Algorithm 1, and where that places what lies between
- * the products. As text, or as JSON when `json` is not 0. SINTER_INVALID_ARGUMENT when the chain is
- * no two products or an extent is no multiple of 16; SINTER_RESOURCE_EXHAUSTED when the space is
- * too large. Thread-safe. */
-SINTER_API sinter_status sinter_x_paper_search(const sinter_context* context,
-                                               const sinter_chain* chain, int64_t m, uint32_t top_k,
-                                               int32_t json, sinter_x_text** out_text,
-                                               sinter_error** error);
 /* sinter_tune with its report, which also comes with SINTER_FAILED_PRECONDITION. Thread-safe. */
 SINTER_API sinter_status sinter_x_tune(sinter_context* context, const sinter_chain* chain,
                                        int64_t m, const sinter_tune_options* options,

@@ -24,15 +24,10 @@ const char* sinter_error_get_compile_log(const sinter_error* error) {
   return capi::IsLive(error) ? error->compile_log.c_str() : "";
 }
 
-void sinter_x_text_retain(const sinter_x_text* text) { capi::RetainHandle(text); }
 void sinter_x_text_release(const sinter_x_text* text) { capi::ReleaseHandle(text); }
 
 const char* sinter_x_text_get(const sinter_x_text* text) {
   return capi::IsLive(text) ? text->text.c_str() : "";
-}
-
-uint64_t sinter_x_text_size(const sinter_x_text* text) {
-  return capi::IsLive(text) ? text->text.size() : 0;
 }
 
 }  // extern "C"

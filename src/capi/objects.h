@@ -97,6 +97,8 @@ absl::StatusOr<const Chain*> Finished(const sinter_chain* chain);
 // A finished chain as an object with one reference.
 sinter_chain* NewFinishedChain(Chain chain);
 sinter_x_text* NewText(std::string text);
+// The context's device and model as JSON (sinter_x_context_describe).
+std::string DescribeContext(const sinter_context& context);
 
 }  // namespace sinter::capi
 

@@ -1,7 +1,7 @@
 // sinter_x_*: chains as text and JSON.
 #include <cstring>
 
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
 #include "src/capi/text.h"
 #include "src/chain/chain_json.h"
@@ -24,20 +24,6 @@ absl::Status GiveProblem(Problem problem, sinter_chain** out_chain, int64_t* out
   return absl::OkStatus();
 }
 
-absl::StatusOr<Problem> FindProblem(const char* text, absl::string_view id) {
-  SINTER_ASSIGN_OR_RETURN(std::vector<Problem> problems, ParseProblems(text));
-  std::vector<std::string> ids;
-  for (Problem& problem : problems) {
-    if (problem.id == id) return std::move(problem);
-    if (!problem.id.empty()) ids.push_back(problem.id);
-  }
-  if (problems.empty()) return absl::NotFoundError("the text holds no problem");
-  return absl::NotFoundError(
-      absl::StrCat("no problem is called \"", id, "\"; ",
-                   ids.empty() ? absl::StrCat("none of the ", problems.size(), " has an id")
-                               : absl::StrCat("there are ", absl::StrJoin(ids, " "))));
-}
-
 }  // namespace
 }  // namespace sinter::capi
 
@@ -55,34 +41,10 @@ sinter_status sinter_x_chain_from_text(const char* line, sinter_chain** out_chai
   });
 }
 
-sinter_status sinter_x_chain_from_problems(const char* text, const char* id,
-                                           sinter_chain** out_chain, int64_t* out_m,
-                                           sinter_x_text** out_line, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(text, "text"));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(id, "id"));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_chain, "out_chain"));
-    SINTER_ASSIGN_OR_RETURN(sinter::Problem problem, capi::FindProblem(text, id));
-    return capi::GiveProblem(std::move(problem), out_chain, out_m, out_line);
-  });
-}
-
-sinter_status sinter_x_problems_list(const char* text, sinter_x_text** out_lines,
-                                     sinter_error** error) {
-  return capi::GiveText(out_lines, error, [&]() -> Text {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(text, "text"));
-    SINTER_ASSIGN_OR_RETURN(const auto problems, sinter::ParseProblems(text));
-    std::string lines;
-    for (const auto& problem : problems) lines += sinter::WriteProblem(problem) + "\n";
-    return lines;
-  });
-}
-
-sinter_status sinter_x_problem_kinds(sinter_x_text** out_kinds, sinter_error** error) {
-  return capi::GiveText(out_kinds, error, [&]() -> Text {
-    std::string kinds;
-    for (const std::string& kind : sinter::ProblemKinds()) kinds += kind + "\n";
-    return kinds;
+sinter_status sinter_x_problem_help(const char* kind, sinter_x_text** out_text,
+                                    sinter_error** error) {
+  return capi::GiveText(out_text, error, [&]() -> Text {
+    return kind == nullptr ? sinter::ProblemHelp() : sinter::ProblemHelp(kind);
   });
 }
 

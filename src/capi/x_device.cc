@@ -1,4 +1,4 @@
-// sinter_x_device_*, sinter_x_run, sinter_x_time: device memory and measuring.
+// sinter_x_device_*, sinter_x_time: device memory and measuring.
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
@@ -15,18 +15,6 @@ absl::StatusOr<Measurer*> MeasurerOf(const sinter_context* context) {
   const Ports& ports = context->engine->ports();
   if (ports.measurer != nullptr) return ports.measurer.get();
   return absl::UnavailableError(absl::StrCat("no GPU: ", ports.no_gpu_reason));
-}
-
-absl::Status RunOnce(const sinter_plan& plan, int64_t m, std::vector<DevicePtr> buffers,
-                     DevicePtr workspace, Measurer& measurer) {
-  SINTER_ASSIGN_OR_RETURN(const auto binding, plan.prepared->Bind(buffers, workspace));
-  return measurer.RunAndWait([&](StreamHandle stream) -> absl::Status {
-    const uint64_t bytes = plan.prepared->WorkspaceBytes();
-    if (bytes > 0) {
-      SINTER_RETURN_IF_ERROR(plan.prepared->InitWorkspace(workspace, bytes, stream));
-    }
-    return plan.prepared->Launch(*binding, stream, m, false);
-  });
 }
 
 absl::StatusOr<double> TimeBindings(Measurer& measurer,
@@ -78,54 +66,11 @@ void sinter_x_device_free(sinter_context* context, sinter_device_ptr ptr, uint64
   });
 }
 
-sinter_status sinter_x_device_upload(sinter_context* context, sinter_device_ptr to,
-                                     const void* from, uint64_t bytes, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(from, "from"));
-    SINTER_ASSIGN_OR_RETURN(sinter::Measurer * measurer, capi::MeasurerOf(context));
-    return measurer->Upload({to, bytes}, from, bytes);
-  });
-}
-
-sinter_status sinter_x_device_download(sinter_context* context, void* to, sinter_device_ptr from,
-                                       uint64_t bytes, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(to, "to"));
-    SINTER_ASSIGN_OR_RETURN(sinter::Measurer * measurer, capi::MeasurerOf(context));
-    return measurer->Download(to, {from, bytes}, bytes);
-  });
-}
-
 sinter_status sinter_x_device_fill(sinter_context* context, sinter_device_ptr ptr, uint64_t bytes,
                                    uint8_t byte, sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_ASSIGN_OR_RETURN(sinter::Measurer * measurer, capi::MeasurerOf(context));
     return measurer->Fill({ptr, bytes}, byte);
-  });
-}
-
-sinter_status sinter_x_run(sinter_context* context, const sinter_plan* plan, uint32_t symbol_count,
-                           const int64_t* symbols, uint32_t buffer_count,
-                           const sinter_device_ptr* buffers, sinter_device_ptr workspace,
-                           sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_ASSIGN_OR_RETURN(sinter::Measurer * measurer, capi::MeasurerOf(context));
-    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    SINTER_ASSIGN_OR_RETURN(const int64_t m, capi::SymbolM(plan->uses_m, symbol_count, symbols));
-    if (buffer_count != plan->buffers) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("buffer_count is ", buffer_count, ", the plan binds ", plan->buffers));
-    }
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(buffers, "buffers"));
-    return capi::RunOnce(*plan, m, {buffers, buffers + buffer_count}, workspace, *measurer);
-  });
-}
-
-sinter_status sinter_x_measure_model(sinter_context* context, sinter_x_text** out_text,
-                                     sinter_error** error) {
-  return capi::GiveText(out_text, error, [&]() -> absl::StatusOr<std::string> {
-    SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    return sinter::MeasureDevice(context->engine->ports());
   });
 }
 

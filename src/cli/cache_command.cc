@@ -4,6 +4,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "src/cli/cache_report.h"
 #include "src/cli/commands.h"
 #include "src/cli/pack_file.h"
 #include "src/cli/progress.h"
@@ -18,7 +19,7 @@ Outcome CacheDir(const Options& options, Session* session, std::string* dir) {
   args.target = "h200";  // the folder is the same with and without a GPU
   args.target_given = true;
   SINTER_CLI_TRY(OpenSession(args, session));
-  *dir = sinter_x_context_get_cache_dir(session->context.get());
+  *dir = CacheFolder(*session);
   return dir->empty() ? Usage(
                             "there is no cache folder: it is turned off, or neither "
                             "SINTER_CACHE_DIR nor HOME is set; give --cache-dir")
@@ -37,21 +38,13 @@ std::string Human(uint64_t bytes) {
   return text;
 }
 
-// What `call(sinter_context*, sinter_x_text**, sinter_error**)` says of the cache folder.
+// What `call(const Session&) -> absl::StatusOr<Json>` says of the cache folder.
 template <typename Call>
 Outcome AskLibrary(const Options& options, const Call& call, Json* json) {
   Session session;
-  std::string dir, text;
+  std::string dir;
   SINTER_CLI_TRY(CacheDir(options, &session, &dir));
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return call(session.context.get(), out, error);
-  }));
-  *json = Json::parse(text, nullptr, false);
-  return json->is_discarded() ? Failure("the library's cache report is not JSON") : Outcome{};
-}
-
-Outcome Inspect(const Options& options, Json* json) {
-  return AskLibrary(options, sinter_x_cache_inspect, json);
+  return Take(json, [&] { return call(session); });
 }
 
 void PrintCounts(const Json& report) {
@@ -165,7 +158,7 @@ Outcome VerifyPack(const Options& options) {
 Outcome CacheListCommand(const Options& options) {
   if (!options.pack.empty()) return ListPack(options);
   Json json;
-  SINTER_CLI_TRY(AskLibrary(options, sinter_x_cache_list, &json));
+  SINTER_CLI_TRY(AskLibrary(options, ListCache, &json));
   if (options.json) PrintJson(json);
   if (options.json) return {};
   for (const Json& record : json["records"])
@@ -177,7 +170,7 @@ Outcome CacheListCommand(const Options& options) {
 Outcome CacheStatCommand(const Options& options) {
   if (!options.pack.empty()) return StatPack(options);
   Json report;
-  SINTER_CLI_TRY(Inspect(options, &report));
+  SINTER_CLI_TRY(AskLibrary(options, InspectCache, &report));
   report.erase("findings");
   if (options.json) {
     PrintJson(report);
@@ -190,7 +183,7 @@ Outcome CacheStatCommand(const Options& options) {
 Outcome CacheVerifyCommand(const Options& options) {
   if (!options.pack.empty()) return VerifyPack(options);
   Json report;
-  SINTER_CLI_TRY(Inspect(options, &report));
+  SINTER_CLI_TRY(AskLibrary(options, InspectCache, &report));
   if (options.json) {
     PrintJson(report);
   } else {
@@ -208,13 +201,8 @@ Outcome CacheVerifyCommand(const Options& options) {
 
 Outcome CacheClearCommand(const Options& options) {
   Json json;
-  const uint32_t flags = options.yes ? 0 : SINTER_X_CLEAR_DRY_RUN;
   SINTER_CLI_TRY(AskLibrary(
-      options,
-      [&](sinter_context* context, sinter_x_text** out, sinter_error** error) {
-        return sinter_x_cache_clear(context, flags, out, error);
-      },
-      &json));
+      options, [&](const Session& session) { return ClearCache(session, !options.yes); }, &json));
   const uint64_t failed = json.value("failed", uint64_t{0});
   if (options.json) {
     json.erase("failed");

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
+#include "src/base/status.h"
+#include "src/chain/chain_json.h"
+#include "src/chain/problem.h"
 #include "src/cli/files.h"
 #include "src/cli/suggest.h"
 
@@ -12,70 +14,45 @@ namespace {
 
 bool IsJson(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
 
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 Outcome FromJson(const std::string& path, LoadedChain* out) {
   std::string json;
   SINTER_CLI_TRY(ReadFile(path, &json));
-  sinter_chain* chain = nullptr;
-  Outcome parsed = Abi(
-      [&](sinter_error** error) { return sinter_x_chain_from_json(json.c_str(), &chain, error); });
-  if (!parsed.ok()) return {parsed.exit, path + ": " + parsed.message};
-  out->chain.reset(chain);
-  out->m = -1;
-  return AbiText(&out->text, [&](sinter_x_text** text, sinter_error** error) {
-    return sinter_x_chain_to_text(chain, text, error);
+  const Outcome parsed = Take(&out->chain, [&]() -> absl::StatusOr<ChainPtr> {
+    SINTER_ASSIGN_OR_RETURN(Chain chain, ChainFromJson(json));
+    return ChainPtr(capi::NewFinishedChain(std::move(chain)));
   });
-}
-
-// The ids of a problem file's lines: a canonical line has one when it has a word before its kind.
-std::vector<std::string> IdsOf(const std::string& canonical, const std::string& kinds) {
-  const std::vector<std::string> known = Lines(kinds);
-  std::vector<std::string> ids;
-  for (const std::string& line : Lines(canonical)) {
-    const std::string word = line.substr(0, line.find(' '));
-    bool is_kind = false;
-    for (const std::string& kind : known) is_kind = is_kind || kind == word;
-    if (!is_kind) ids.push_back(word);
-  }
-  return ids;
-}
-
-Outcome ProblemIds(const std::string& text, std::vector<std::string>* ids, bool* any) {
-  std::string canonical, kinds;
-  SINTER_CLI_TRY(AbiText(&canonical, [&](sinter_x_text** lines, sinter_error** error) {
-    return sinter_x_problems_list(text.c_str(), lines, error);
-  }));
-  SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
-  *ids = IdsOf(canonical, kinds);
-  *any = !canonical.empty();
+  if (!parsed.ok()) return {parsed.exit, path + ": " + parsed.message};
+  out->m = -1;
+  out->text = out->chain->chain->ToString();
   return {};
+}
+
+void Keep(Problem problem, LoadedChain* out) {
+  out->m = problem.m.has_value() ? *problem.m : -1;
+  out->text = WriteProblem(problem) + "\n";
+  out->chain.reset(capi::NewFinishedChain(std::move(problem.chain)));
+}
+
+Outcome ReadProblems(const std::string& path, std::vector<Problem>* out) {
+  std::string file;
+  SINTER_CLI_TRY(ReadFile(path, &file));
+  const Outcome read = Take(out, [&] { return ParseProblems(file); });
+  if (!read.ok()) return {read.exit, path + ": " + read.message};
+  return out->empty() ? Usage(path + " holds no problem") : Outcome{};
 }
 
 Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain* out) {
-  std::string file;
-  SINTER_CLI_TRY(ReadFile(path, &file));
+  std::vector<Problem> problems;
+  SINTER_CLI_TRY(ReadProblems(path, &problems));
   std::vector<std::string> ids;
-  bool any = false;
-  const Outcome listed = ProblemIds(file, &ids, &any);
-  if (!listed.ok()) return {listed.exit, path + ": " + listed.message};
-  if (!any) return Usage(path + " holds no problem");
+  for (Problem& problem : problems) {
+    if (!id.empty() && problem.id == id) return Keep(std::move(problem), out), Outcome{};
+    if (!problem.id.empty()) ids.push_back(problem.id);
+  }
   if (ids.empty()) return Usage(path + ": none of its problems has an id, a word before the kind");
   if (id.empty()) return Usage(path + ": which problem? give one of " + Join(ids, " "));
-  sinter_chain* chain = nullptr;
-  sinter_x_text* line = nullptr;
-  Outcome found = Abi([&](sinter_error** error) {
-    return sinter_x_chain_from_problems(file.c_str(), id.c_str(), &chain, &out->m, &line, error);
-  });
-  if (!found.ok()) return {found.exit, path + ": " + found.message + DidYouMean(id, ids)};
-  out->chain.reset(chain);
-  out->text = std::string(sinter_x_text_get(TextPtr(line).get())) + "\n";
-  return {};
+  return Usage(path + ": no problem is called \"" + id + "\"; there are " + Join(ids, " ") +
+               DidYouMean(id, ids));
 }
 
 // Of a word alone, which may have been meant for a file.
@@ -86,25 +63,20 @@ Outcome NoSuchChain(const std::string& word, const Outcome& parsed) {
     return Usage(word +
                  ": no such file, and no kind of chain is called so (sinter help lists them)");
   }
-  std::string kinds;
-  SINTER_CLI_TRY(AbiText(&kinds, sinter_x_problem_kinds));
-  const bool kind = ("\n" + kinds).find("\n" + word + "\n") != std::string::npos;
+  const std::vector<std::string> kinds = ProblemKinds();
+  const bool kind = std::find(kinds.begin(), kinds.end(), word) != kinds.end();
   const bool meant = parsed.message.find("did you mean") != std::string::npos;
   if (kind || meant) return {parsed.exit, parsed.message + " (and no file is called so)"};
   return Usage(word + ": no kind of chain and no file is called so (sinter help lists the kinds)");
 }
 
 Outcome FromText(const std::string& words, LoadedChain* out) {
-  sinter_chain* chain = nullptr;
-  sinter_x_text* line = nullptr;
-  Outcome parsed = Abi([&](sinter_error** error) {
-    return sinter_x_chain_from_text(words.c_str(), &chain, &out->m, &line, error);
-  });
+  Problem problem;
+  const Outcome parsed = Take(&problem, [&] { return ParseProblem(words); });
   if (!parsed.ok()) {
     return words.find_first_of("= ") == std::string::npos ? NoSuchChain(words, parsed) : parsed;
   }
-  out->chain.reset(chain);
-  out->text = std::string(sinter_x_text_get(TextPtr(line).get())) + "\n";
+  Keep(std::move(problem), out);
   return {};
 }
 
@@ -187,19 +159,16 @@ std::string WholeFile(const ChainArgs& args) {
 
 Outcome FromWholeFile(const std::string& path, const ChainArgs& args,
                       std::vector<LoadedChain>* out) {
-  std::string file, canonical;
-  SINTER_CLI_TRY(ReadFile(path, &file));
-  const Outcome listed = AbiText(&canonical, [&](sinter_x_text** lines, sinter_error** error) {
-    return sinter_x_problems_list(file.c_str(), lines, error);
-  });
-  if (!listed.ok()) return {listed.exit, path + ": " + listed.message};
-  for (const std::string& line : Lines(canonical)) {
+  std::vector<Problem> problems;
+  SINTER_CLI_TRY(ReadProblems(path, &problems));
+  for (Problem& problem : problems) {
     out->emplace_back();
-    SINTER_CLI_TRY(FromText(line, &out->back()));
+    const std::string line = WriteProblem(problem);
+    Keep(std::move(problem), &out->back());
     const Outcome rows = FixRows(args, &out->back());
     if (!rows.ok()) return {rows.exit, path + ": " + line + ": " + rows.message};
   }
-  return out->empty() ? Usage(path + " holds no problem") : Outcome{};
+  return {};
 }
 
 }  // namespace

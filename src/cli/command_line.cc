@@ -43,7 +43,7 @@ CLI::Option* AddTarget(CLI::App* app, Options* options) {
       },
       "prepare for a model and use no GPU: a built-in one, or a model file (\"-\": standard "
       "input)");
-  target->type_name("TEXT:{" + Join(ModelNames(), ",") + ",PATH}");
+  target->type_name("TEXT:{" + Join(BuiltinModelNames(), ",") + ",PATH}");
   app->add_option_function<std::string>(
       "--tuning-set",
       [&args](const std::string& file) {

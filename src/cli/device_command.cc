@@ -7,19 +7,11 @@
 namespace sinter::cli {
 namespace {
 
-Outcome ModelText(const Session& session, std::string* out) {
-  return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
-    return sinter_x_context_get_model(session.context.get(), text, error);
-  });
-}
-
 // A device's figures, never those of a model that stands for one.
 Outcome Measure(const Session& session) {
   if (session.fell_back) return {kUnavailable, "--measure needs a GPU: " + session.no_gpu};
   std::string text;
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_measure_model(session.context.get(), out, error);
-  }));
+  SINTER_CLI_TRY(Take(&text, [&] { return MeasureDevice(session.context->engine->ports()); }));
   std::printf("%s", text.c_str());
   return {};
 }
@@ -30,15 +22,11 @@ Outcome DeviceCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(OpenSession(options.device, &session));
   if (options.measure) return Measure(session);
-  std::string text;
   if (options.json) {
-    SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-      return sinter_x_context_describe(session.context.get(), out, error);
-    }));
-    std::printf("%s", text.c_str());
+    std::printf("%s", capi::DescribeContext(*session.context).c_str());
     return {};
   }
-  SINTER_CLI_TRY(ModelText(session, &text));
+  const std::string text = session.context->engine->ports().model.ToText();
   if (options.model) {
     std::printf("%s", text.c_str());
     return {};
@@ -46,9 +34,7 @@ Outcome DeviceCommand(const Options& options) {
   std::printf("device: %s\n", Printable(session.device).c_str());
   const std::string no_gpu = NoGpuLine(session);
   if (!no_gpu.empty()) std::printf("no GPU: %s\n", Printable(session.no_gpu).c_str());
-  std::printf("cache:  %s\n\n%s",
-              Printable(sinter_x_context_get_cache_dir(session.context.get())).c_str(),
-              text.c_str());
+  std::printf("cache:  %s\n\n%s", Printable(CacheFolder(session)).c_str(), text.c_str());
   return {};
 }
 

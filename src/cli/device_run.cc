@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/ports.h"
+#include "src/base/status.h"
 #include "src/cli/progress.h"
 
 namespace sinter::cli {
@@ -35,6 +37,12 @@ class Arena {
   sinter_device_ptr base_ = 0;
   uint64_t bytes_ = 0;
 };
+
+// Runs `call() -> absl::Status`, with the ABI's errors.
+template <typename Call>
+Outcome Guarded(Call&& call) {
+  return Abi([&](sinter_error** error) { return capi::Guard(error, call); });
+}
 
 // Equal copies of all buffers of a chain, one set behind the other.
 struct Sets {
@@ -75,6 +83,7 @@ class DeviceRun {
   DeviceRun(const Session& session, const LoadedChain& chain, const sinter_plan* plan,
             HostData* data)
       : context_(session.context.get()),
+        measurer_(context_->engine->ports().measurer.get()),
         chain_(chain),
         plan_(plan),
         data_(data),
@@ -92,14 +101,11 @@ class DeviceRun {
 
   Outcome RunAndCheck(sinter_x_check* check) {
     const auto pointers = sets_.Pointers(buffers_.base(), 0);
-    SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-      return sinter_x_run(context_, plan_, symbols_, &chain_.m, Count(pointers), pointers.data(),
-                          workspace_.base(), error);
-    }));
+    SINTER_CLI_TRY(Guarded([&] { return RunOnce(pointers); }));
     for (size_t i = data_->inputs; i < pointers.size(); ++i) {
-      SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-        return sinter_x_device_download(context_, data_->buffers[i].data(), pointers[i],
-                                        data_->infos[i].bytes, error);
+      const uint64_t bytes = data_->infos[i].bytes;
+      SINTER_CLI_TRY(Guarded([&] {
+        return measurer_->Download(data_->buffers[i].data(), {pointers[i], bytes}, bytes);
       }));
     }
     return Compare(check);
@@ -138,21 +144,31 @@ class DeviceRun {
     for (size_t i = 0; i < pointers.size(); ++i) {
       const uint64_t bytes = data_->infos[i].bytes;
       if (bytes == 0) continue;
-      SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-        if (i >= data_->inputs) {
-          return sinter_x_device_fill(context_, pointers[i], bytes, 0xff, error);
-        }
-        return sinter_x_device_upload(context_, pointers[i], data_->buffers[i].data(), bytes,
-                                      error);
+      const DeviceBuffer at{pointers[i], bytes};
+      SINTER_CLI_TRY(Guarded([&] {
+        return i < data_->inputs ? measurer_->Upload(at, data_->buffers[i].data(), bytes)
+                                 : measurer_->Fill(at, 0xff);
       }));
     }
     return {};
   }
 
+  // On a stream of its own; a launch that faults is an error here.
+  absl::Status RunOnce(const std::vector<sinter_device_ptr>& pointers) const {
+    const PreparedPlan& plan = *plan_->prepared;
+    const DevicePtr workspace = workspace_.base();
+    SINTER_ASSIGN_OR_RETURN(const auto binding, plan.Bind(pointers, workspace));
+    return measurer_->RunAndWait([&](StreamHandle stream) -> absl::Status {
+      const uint64_t bytes = plan.WorkspaceBytes();
+      if (bytes > 0) SINTER_RETURN_IF_ERROR(plan.InitWorkspace(workspace, bytes, stream));
+      return plan.Launch(*binding, stream, chain_.m, false);
+    });
+  }
+
   Outcome Compare(sinter_x_check* check) {
     *check = sinter_x_check{};
     check->struct_size = sizeof(*check);
-    const double flops = sinter_x_chain_get_flops(chain_.chain.get(), chain_.m);
+    const double flops = chain_.chain->chain->MatmulFlops(chain_.m);
     const int64_t rows = flops > 5e10 ? 64 : 0;
     const auto inputs = data_->InputPointers();
     const auto outputs = data_->ConstOutputPointers();
@@ -165,6 +181,7 @@ class DeviceRun {
   }
 
   sinter_context* context_;
+  Measurer* const measurer_;  // of the context, which has a GPU
   const LoadedChain& chain_;
   const sinter_plan* plan_;
   HostData* data_;

@@ -25,7 +25,7 @@ using Findings = std::vector<Finding>;
 
 // Driver, GPU, model, compiler, cache, packs; a small chain prepared and, on a GPU, launched; the
 // library's warnings. A failure of one check is a finding, and the next is made. `variables` are
-// those of sinter_x_environment.
+// those of the environment: [{"name", "value", "error"}].
 void CheckContext(const Options& options, const Json& variables, Findings* findings);
 
 // ---- doctor_nvml.cc: what NVIDIA's management library tells

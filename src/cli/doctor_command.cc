@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "src/base/config.h"
 #include "src/cli/commands.h"
 #include "src/cli/doctor.h"
 #include "src/cli/handles.h"
@@ -14,15 +15,9 @@ namespace {
 
 Finding CheckLibrary() {
   Finding finding{"library", Health::kOk, sinter_build_info(), ""};
-  finding.found += "; " + Join(LoadedLibraries("libsinter"), ", ");
   const bool bare = LoadedLibraries("libabsl").empty() && LoadedLibraries("libleveldb").empty();
   finding.found += bare ? "; self-contained" : "; needs the system's Abseil and LevelDB";
   finding.found += std::string("; glibc ") + gnu_get_libc_version();
-  constexpr uint32_t kHeaders =
-      SINTER_VERSION_MAJOR * 10000 + SINTER_VERSION_MINOR * 100 + SINTER_VERSION_PATCH;
-  if (sinter_version() == kHeaders) return finding;
-  finding.health = Health::kWarn;
-  finding.way_out = "this command was built for another version: install both from one build";
   return finding;
 }
 
@@ -33,28 +28,35 @@ Finding CheckStandIns() {
   return {"stand-ins", Health::kOk, "none: the library was built without them", ""};
 }
 
+// Neither a secret itself nor a URL's password.
+std::string Shown(const EnvironmentVariable& variable) {
+  const std::string& value = variable.value;
+  if (value.empty()) return value;
+  if (variable.name == "SINTER_REMOTE_KEY" || variable.name == "SINTER_REMOTE_PASSWORD") {
+    return "(set)";
+  }
+  const size_t user = value.find("://"), at = value.rfind('@');
+  if (variable.name != "SINTER_REMOTE" || at == std::string::npos || user >= at) return value;
+  return value.substr(0, user) + "://(user)" + value.substr(at);
+}
+
 // A line for every variable that is refused or unknown, and one for all that are set. With a
 // refused one no context can be made, and nothing else is looked at.
-Outcome CheckEnvironment(Findings* findings, Json* variables) {
-  std::string text;
-  SINTER_CLI_TRY(AbiText(&text, sinter_x_environment));
-  const Json read = Json::parse(text);
-  *variables = read["variables"];
+void CheckEnvironment(Findings* findings, Json* variables) {
+  const EnvironmentReading reading = ReadEnvironment();
   std::vector<std::string> set;
-  for (const Json& variable : *variables) {
-    const std::string name = variable["name"], error = variable["error"];
-    if (variable["value"] != "" && name.rfind("SINTER_", 0) == 0) {
-      set.push_back(name + "=" + variable["value"].get<std::string>());
-    }
-    if (error.empty()) continue;
-    findings->push_back({"variable", Health::kFail, error, "correct or unset " + name});
+  for (const EnvironmentVariable& variable : reading.variables) {
+    const std::string &name = variable.name, shown = Shown(variable);
+    variables->push_back({{"name", name}, {"value", shown}, {"error", variable.error}});
+    if (!shown.empty() && name.rfind("SINTER_", 0) == 0) set.push_back(name + "=" + shown);
+    if (variable.error.empty()) continue;
+    findings->push_back({"variable", Health::kFail, variable.error, "correct or unset " + name});
   }
-  for (const Json& warning : read["warnings"]) {
+  for (const std::string& warning : reading.config.warnings) {
     findings->push_back({"variable", Health::kWarn, warning, "correct or unset it"});
   }
   findings->push_back(
       {"variables", Health::kOk, set.empty() ? "no SINTER_* is set" : Join(set, ", "), ""});
-  return {};
 }
 
 const char* NameOf(Health health) {
@@ -108,7 +110,7 @@ Outcome Ending(const Findings& findings) {
 Outcome DoctorCommand(const Options& options) {
   Findings findings = {CheckLibrary(), CheckStandIns()};
   Json variables = Json::array();
-  SINTER_CLI_TRY(CheckEnvironment(&findings, &variables));
+  CheckEnvironment(&findings, &variables);
   const bool refused = std::any_of(findings.begin(), findings.end(),
                                    [](const Finding& f) { return f.health == Health::kFail; });
   if (!refused) CheckContext(options, variables, &findings);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "src/cli/cache_report.h"
 #include "src/cli/device_run.h"
 #include "src/cli/doctor.h"
 #include "src/cli/suggest.h"
@@ -57,9 +58,8 @@ bool IsTooOldForProducts(const std::string& toolchain) {
 
 void CheckCompiler(const Session& session, const std::string& cuda, Findings* findings) {
   std::string toolchain;
-  const Outcome opened = AbiText(&toolchain, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_context_get_toolchain(session.context.get(), out, error);
-  });
+  const Outcome opened =
+      Take(&toolchain, [&] { return session.context->engine->ports().compiler->ToolchainId(); });
   if (!opened.ok()) {
     findings->push_back(
         Missing("compiler", opened.message, "serve from a pack (sinter warm --pack)"));
@@ -101,16 +101,15 @@ void CheckModelFile(const Session& session, const Json& variables, Findings* fin
   }
 }
 
-void CheckModel(const Session& session, const Json& description, Findings* findings) {
+void CheckModel(const Session& session, Findings* findings) {
+  const DeviceModel& model = session.context->engine->ports().model;
   size_t measured = 0;
-  for (const auto& [key, provenance] : description["provenance"].items()) {
-    measured += provenance == "measured" ? 1 : 0;
+  for (const auto& [key, provenance] : model.provenance) {
+    measured += provenance.ToText() == "measured" ? 1 : 0;
   }
   findings->push_back({session.has_gpu() ? "gpu" : "model", Health::kOk,
-                       session.device + "; model " +
-                           description["model"]["name"].get<std::string>() + ": " +
-                           std::to_string(measured) + " of " +
-                           std::to_string(description["provenance"].size()) + " figures measured",
+                       session.device + "; model " + model.name + ": " + std::to_string(measured) +
+                           " of " + std::to_string(model.provenance.size()) + " figures measured",
                        ""});
 }
 
@@ -136,7 +135,7 @@ Finding RecordsFinding(const Json& records) {
 }
 
 void CheckCache(const Session& session, const Json& variables, Findings* findings) {
-  const std::string folder = sinter_x_context_get_cache_dir(session.context.get());
+  const std::string folder = CacheFolder(session);
   if (folder.empty()) {
     findings->push_back(
         {"cache", Health::kWarn, "none on disk: every start compiles anew",
@@ -150,12 +149,10 @@ void CheckCache(const Session& session, const Json& variables, Findings* finding
   Finding at = CheckFolder(folder, read_only);
   at.check = "cache";
   findings->push_back(at);
-  std::string text;
-  const Outcome inspected = AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_inspect(session.context.get(), out, error);
-  });
+  Json records;
+  const Outcome inspected = Take(&records, [&] { return InspectCache(session); });
   findings->push_back(inspected.ok()
-                          ? RecordsFinding(Json::parse(text))
+                          ? RecordsFinding(records)
                           : Finding{"records", Health::kFail, inspected.message,
                                     "repair the folder, or name another with SINTER_CACHE_DIR"});
   const sinter_stats stats = StatsOf(session);
@@ -218,32 +215,21 @@ Outcome Prove(const Session& session, int device, Findings* findings) {
   return proof.has_gpu() ? RunProof(proof, chain, cold.plan.get(), findings) : Outcome{};
 }
 
-Outcome Describe(const Session& session, Json* out) {
-  std::string text;
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** json, sinter_error** error) {
-    return sinter_x_context_describe(session.context.get(), json, error);
-  }));
-  *out = Json::parse(text);
-  return {};
-}
-
 }  // namespace
 
 void CheckContext(const Options& options, const Json& variables, Findings* findings) {
   Session session;
   Log log;
-  Json description;
   DeviceArgs args = options.device;
   args.device_given = false;  // that there is none is a finding of its own
-  Outcome opened = OpenSession(args, &session, &log);
-  if (opened.ok()) opened = Describe(session, &description);
+  const Outcome opened = OpenSession(args, &session, &log);
   if (!opened.ok()) {
     findings->push_back({"context", Health::kFail, opened.message, "correct what it names"});
     return;
   }
-  const std::string cuda = description.value("driver", "");
+  const std::string cuda = session.context->engine->ports().driver_name;
   CheckDriver(session, cuda, findings);
-  CheckModel(session, description, findings);
+  CheckModel(session, findings);
   if (session.has_gpu()) CheckNvml(options.device.device, findings);
   CheckModelFile(session, variables, findings);
   CheckCompiler(session, cuda, findings);

@@ -1,12 +1,12 @@
-// Owning pointers to the ABI's objects.
+// Owning pointers to the ABI's objects, whose insides the rooms are asked with.
 #ifndef SINTER_SRC_CLI_HANDLES_H_
 #define SINTER_SRC_CLI_HANDLES_H_
 
 #include <memory>
 #include <string>
 
-#include "sinter/sinter.h"
-#include "sinter/sinter_experimental.h"
+#include "src/capi/firewall.h"
+#include "src/capi/objects.h"
 #include "src/cli/outcome.h"
 
 namespace sinter::cli {
@@ -24,16 +24,17 @@ using ChainPtr = std::unique_ptr<sinter_chain, Releaser<sinter_chain_release>>;
 using PlanPtr = std::unique_ptr<sinter_plan, Releaser<sinter_plan_release>>;
 using BindingPtr = std::unique_ptr<sinter_binding, Releaser<sinter_binding_release>>;
 using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
-using TextPtr = std::unique_ptr<sinter_x_text, Releaser<sinter_x_text_release>>;
 
-// Runs `call(sinter_x_text**, sinter_error**)` and copies its text.
-template <typename Call>
-Outcome AbiText(std::string* out, Call&& call) {
-  sinter_x_text* text = nullptr;
-  SINTER_CLI_TRY(Abi([&](sinter_error** error) { return call(&text, error); }));
-  const TextPtr owned(text);
-  *out = sinter_x_text_get(text);
-  return {};
+// Runs `make() -> absl::StatusOr<T>`, a call of the rooms behind the ABI, and keeps what it makes.
+// Its errors, and what it throws, end the command as those of the ABI do.
+template <typename T, typename Make>
+Outcome Take(T* out, Make&& make) {
+  return Abi([&](sinter_error** error) {
+    return capi::Guard(error, [&]() -> absl::Status {
+      SINTER_ASSIGN_OR_RETURN(*out, make());
+      return absl::OkStatus();
+    });
+  });
 }
 
 }  // namespace sinter::cli

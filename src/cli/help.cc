@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "src/cli/handles.h"
+#include "src/chain/problem.h"
 #include "src/cli/print.h"
 #include "src/cli/suggest.h"
 
@@ -28,12 +28,6 @@ class Formatter : public CLI::Formatter {
   }
 };
 
-Outcome KindHelp(const char* kind, std::string* out) {
-  return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
-    return sinter_x_problem_help(kind, text, error);
-  });
-}
-
 // The command that `topics` name, word by word; null when there is none.
 CLI::App* FindVerb(CLI::App* app, const std::vector<std::string>& topics) {
   for (const std::string& topic : topics) {
@@ -51,21 +45,10 @@ CLI::App* FindVerb(CLI::App* app, const std::vector<std::string>& topics) {
 
 std::shared_ptr<CLI::Formatter> HelpFormatter() { return std::make_shared<Formatter>(); }
 
-std::vector<std::string> KindNames() {
-  std::string names;
-  if (!AbiText(&names, sinter_x_problem_kinds).ok()) return {};
-  std::vector<std::string> kinds;
-  std::istringstream in(names);
-  for (std::string kind; in >> kind;) kinds.push_back(kind);
-  return kinds;
-}
-
 std::string HelpFooter() {
-  std::string text = "Kinds of chains (sinter help KIND explains one):\n", kinds;
-  if (KindHelp(nullptr, &kinds).ok()) {
-    std::istringstream in(kinds);
-    for (std::string line; std::getline(in, line);) text += "  " + line + "\n";
-  }
+  std::string text = "Kinds of chains (sinter help KIND explains one):\n";
+  std::istringstream in(ProblemHelp());
+  for (std::string line; std::getline(in, line);) text += "  " + line + "\n";
   return text + "\n" + kExitStatuses;
 }
 
@@ -77,12 +60,12 @@ Outcome Help(CLI::App* app, const std::vector<std::string>& topics) {
                 verb->get_formatter()->make_help(verb, name, CLI::AppFormatMode::Normal).c_str());
     return {};
   }
-  std::string text;
-  if (topics.size() == 1 && KindHelp(topics[0].c_str(), &text).ok()) {
-    std::printf("%s", Wrapped(text, kHelpColumns).c_str());
-    return {};
+  if (topics.size() == 1) {
+    const absl::StatusOr<std::string> kind = ProblemHelp(topics[0]);
+    if (kind.ok()) std::printf("%s", Wrapped(*kind, kHelpColumns).c_str());
+    if (kind.ok()) return {};
   }
-  std::vector<std::string> known = KindNames();
+  std::vector<std::string> known = ProblemKinds();
   for (const CLI::App* verb : app->get_subcommands({})) known.push_back(verb->get_name());
   const std::string topic = Join(topics, " ");
   return Usage("help: \"" + topic + "\" is neither a command nor a kind of chain" +

@@ -11,8 +11,6 @@
 
 namespace sinter::cli {
 
-// The kinds of chains that the text form knows.
-std::vector<std::string> KindNames();
 // Lists that fit a terminal.
 std::shared_ptr<CLI::Formatter> HelpFormatter();
 // Below the command's own help: kinds of chains, exit statuses.

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "src/cli/handles.h"
+#include "src/base/byte_size.h"
 #include "src/cli/suggest.h"
 
 namespace sinter::cli {
@@ -61,13 +61,10 @@ CLI::Validator Number(double low, double high) {
 CLI::Validator Bytes() {
   return Checked(
       [](std::string& text) {
-        uint64_t bytes = 0;
-        const Outcome parsed = Abi([&](sinter_error** error) {
-          return sinter_x_parse_bytes(text.c_str(), &bytes, error);
-        });
-        if (!parsed.ok()) return parsed.message;
-        if (bytes == 0) return "\"" + text + "\" is no size of at least 1 byte";
-        text = std::to_string(bytes);
+        const absl::StatusOr<uint64_t> bytes = ParseByteSize(text);
+        if (!bytes.ok()) return std::string(bytes.status().message());
+        if (*bytes == 0) return "\"" + text + "\" is no size of at least 1 byte";
+        text = std::to_string(*bytes);
         return std::string();
       },
       "SIZE");

@@ -15,7 +15,7 @@ namespace sinter::cli {
 CLI::Validator Integer(int64_t low, uint64_t high);
 // A finite number.
 CLI::Validator Number(double low, double high);
-// A size as the library reads it (sinter_x_parse_bytes), at least 1; replaced by its bytes.
+// A size as the library reads it (src/base/byte_size.h), at least 1; replaced by its bytes.
 CLI::Validator Bytes();
 // One of `words`.
 CLI::Validator OneOf(const std::vector<std::string>& words);

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "CLI/CLI.hpp"
+#include "src/chain/problem.h"
 #include "src/cli/command_line.h"
 #include "src/cli/commands.h"
 #include "src/cli/ending.h"
@@ -44,7 +45,7 @@ std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> known = NamesOf(at, option);
   if (option) return prefix + "unknown option \"" + word + "\"" + DidYouMean(word, known);
   if (known.empty()) return prefix + "unexpected argument \"" + word + "\"";
-  const std::vector<std::string> kinds = KindNames();
+  const std::vector<std::string> kinds = ProblemKinds();
   const bool kind = at == &app && std::find(kinds.begin(), kinds.end(), word) != kinds.end();
   return prefix + "unknown command \"" + word + "\"" +
          (kind ? ", a kind of chain: sinter run " + word + " .. (sinter help " + word + ")"

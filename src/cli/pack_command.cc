@@ -1,6 +1,7 @@
 // sinter cache export, import, trim, and ls, stat and verify of a pack file.
 #include <cstdio>
 
+#include "src/cli/cache_report.h"
 #include "src/cli/commands.h"
 #include "src/cli/pack_file.h"
 #include "src/cli/session.h"
@@ -21,24 +22,12 @@ std::string Some(const Json& json, const char* key, const char* noun) {
   return Counted(Count(json, key), noun);
 }
 
-// Runs `call(sinter_x_text**, sinter_error**)`, which reports in JSON.
-template <typename Call>
-Outcome ReadReport(Json* out, Call&& call) {
-  std::string text;
-  SINTER_CLI_TRY(AbiText(&text, call));
-  *out = Json::parse(text, nullptr, false);
-  return out->is_discarded() ? Failure("the library's report is not JSON") : Outcome{};
-}
-
 }  // namespace
 
 Outcome InspectPack(const Options& options, bool read_all, Json* report) {
   Session session;
   SINTER_CLI_TRY(OpenForRecords(options, &session));
-  return ReadReport(report, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_pack_inspect(session.context.get(), options.pack.c_str(),
-                                 read_all ? SINTER_X_PACK_READ_ALL : 0, out, error);
-  });
+  return Take(report, [&] { return DescribePack(session, options.pack, read_all); });
 }
 
 void PrintPack(const Json& pack) {
@@ -88,9 +77,7 @@ Outcome CacheImportCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(OpenForRecords(options, &session));
   Json report;
-  SINTER_CLI_TRY(ReadReport(&report, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_import(session.context.get(), options.pack.c_str(), out, error);
-  }));
+  SINTER_CLI_TRY(Take(&report, [&] { return ImportRecords(session, options.pack); }));
   if (options.json) {
     PrintJson(report);
   } else {
@@ -107,9 +94,7 @@ Outcome CacheTrimCommand(const Options& options) {
   Session session;
   SINTER_CLI_TRY(OpenForRecords(options, &session));
   Json report;
-  SINTER_CLI_TRY(ReadReport(&report, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_trim(session.context.get(), options.max_bytes, out, error);
-  }));
+  SINTER_CLI_TRY(Take(&report, [&] { return TrimCache(session, options.max_bytes); }));
   if (report.value("busy", false)) return Failure("another process is trimming the folder");
   if (options.json) {
     PrintJson(report);

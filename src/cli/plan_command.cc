@@ -1,103 +1,70 @@
 // sinter plan: what would run, and why.
 #include <cstdio>
 
+#include "src/chain/chain_json.h"
 #include "src/cli/commands.h"
 #include "src/cli/files.h"
 #include "src/cli/session.h"
+#include "src/explain/render.h"
 
 namespace sinter::cli {
 namespace {
 
-Outcome PrintSource(const sinter_plan* plan, int kernel) {
-  const auto count = static_cast<int>(sinter_x_plan_get_kernel_count(plan));
+Outcome PrintSource(const PreparedPlan& plan, int kernel) {
+  const auto count = static_cast<int>(plan.plan().kernels.size());
   if (kernel >= count) {
     return Usage("--kernel: \"" + std::to_string(kernel) + "\" is no integer from 0 to " +
                  std::to_string(count - 1) + ", the plan's last kernel");
   }
   for (int i = kernel < 0 ? 0 : kernel; i < (kernel < 0 ? count : kernel + 1); ++i) {
-    std::string source;
-    SINTER_CLI_TRY(AbiText(&source, [&](sinter_x_text** out, sinter_error** error) {
-      return sinter_x_plan_get_source(plan, static_cast<uint32_t>(i), out, error);
-    }));
-    std::printf("%s", source.c_str());
+    std::printf("%s", plan.SourceOf(i).c_str());
   }
   return {};
 }
 
-Outcome PrintPlanJson(const Session& session, const LoadedChain& chain, const Prepared& prepared) {
-  std::string text, chain_text, explanation;
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_plan_to_json(prepared.plan.get(), out, error);
-  }));
-  SINTER_CLI_TRY(AbiText(&chain_text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_chain_to_json(chain.chain.get(), out, error);
-  }));
-  SINTER_CLI_TRY(AbiText(&explanation, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_plan_explain_json(prepared.plan.get(), out, error);
-  }));
+void PrintPlanJson(const Session& session, const LoadedChain& chain, const Prepared& prepared) {
+  const PreparedPlan& plan = *prepared.plan->prepared;
   const Json json = {{"text", chain.text},
-                     {"chain", Json::parse(chain_text, nullptr, false)},
+                     {"chain", Json::parse(ChainToJson(*chain.chain->chain))},
                      {"m", chain.m},
                      {"device", session.device},
                      {"no_gpu", session.no_gpu},
                      {"digest", DigestHex(prepared.plan.get())},
-                     {"plan", Json::parse(text, nullptr, false)},
-                     {"explanation", Json::parse(explanation, nullptr, false)},
+                     {"plan", PlanDocument(plan.plan())},
+                     {"explanation", ExplanationDocument(plan.Explained())},
                      {"search_us", prepared.search_us},
                      {"compile_us", prepared.compile_us},
                      {"counters", CountersJson(StatsOf(session))}};
   PrintJson(json);
-  return {};
-}
-
-Outcome WriteSvg(const sinter_plan* plan, const std::string& path) {
-  std::string svg;
-  SINTER_CLI_TRY(AbiText(&svg, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_plan_svg(plan, out, error);
-  }));
-  return WriteFile(path, svg);
 }
 
 // What a screen has no room for: every plan that was not chosen, and the figures behind all times.
-Outcome PrintRest(const sinter_plan* plan) {
-  std::string text;
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_plan_explain_json(plan, out, error);
-  }));
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return Failure("the library's explanation is not JSON");
+void PrintRest(const Explanation& explanation) {
   std::string rest = "every runner-up:\n";
   int number = 0;
-  for (const Json& loser : json["runners_up"]) {
-    char head[32];
-    std::snprintf(head, sizeof(head), "%4d %8.2f us  ", ++number, loser.value("predicted_us", 0.0));
-    rest += head + PrintableAt(loser, "name") + "\n" + std::string(17, ' ') +
-            PrintableAt(loser, "why_not") + "\n";
+  for (const Candidate& other : explanation.plan.runners_up) {
+    rest += FormatText("%4d %8.2f us  ", ++number, other.predicted_us) + Printable(other.name) +
+            "\n" + std::string(17, ' ') + Printable(other.why_not) + "\n";
   }
-  const Json& model = json["model"];
-  rest += "constants of the device model " + PrintableAt(model, "name") +
-          (model.value("measured", false) ? ":\n" : " (scaled from another chip's):\n") + "  " +
-          PrintableAt(model, "note") + "\n";
-  for (const Json& constant : model["constants"]) {
-    char head[64];
-    std::snprintf(head, sizeof(head), "  %-26s  %-14s  ", PrintableAt(constant, "key").c_str(),
-                  PrintableAt(constant, "value").c_str());
-    rest +=
-        head + PrintableAt(constant, "provenance") + ": " + PrintableAt(constant, "source") + "\n";
+  const ModelStory& model = explanation.model;
+  rest += "constants of the device model " + Printable(model.name) +
+          (model.measured ? ":\n" : " (scaled from another chip's):\n") + "  " +
+          Printable(model.note) + "\n";
+  for (const ModelNote& note : model.constants) {
+    rest += FormatText("  %-26s  %-14s  ", Printable(note.key), Printable(note.value)) +
+            Printable(note.provenance) + ": " + Printable(note.source) + "\n";
   }
   std::printf("%s", Wrapped(rest, kMostColumns).c_str());
-  return {};
 }
 
 // Drawings and levels of one kernel or two fill a screen; of more, a few lines each do.
-Outcome PrintPlan(const sinter_plan* plan, bool whole) {
-  constexpr uint32_t kMostDrawn = 2;
-  const bool drawn = whole || sinter_x_plan_get_kernel_count(plan) <= kMostDrawn;
-  std::string explained;
-  SINTER_CLI_TRY(drawn ? Explain(plan, &explained) : Summary(plan, &explained));
-  std::printf("%s", Wrapped(explained, kMostColumns).c_str());
+void PrintPlan(const PreparedPlan& plan, bool whole) {
+  constexpr size_t kMostDrawn = 2;
+  const bool drawn = whole || plan.plan().kernels.size() <= kMostDrawn;
+  const std::string text = PrintableLines(drawn ? plan.Explain() : plan.Summary());
+  std::printf("%s", Wrapped(text, kMostColumns).c_str());
   if (!drawn) std::printf("sinter plan -v draws each kernel, and tells what lost and why\n");
-  return whole ? PrintRest(plan) : Outcome{};
+  if (whole) PrintRest(plan.Explained());
 }
 
 }  // namespace
@@ -114,12 +81,13 @@ Outcome PlanCommand(const Options& options) {
   SINTER_CLI_TRY(OpenSession(options.device, &session));
   Prepared prepared;
   SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
-  if (!options.svg.empty()) SINTER_CLI_TRY(WriteSvg(prepared.plan.get(), options.svg));
+  const PreparedPlan& plan = *prepared.plan->prepared;
+  if (!options.svg.empty()) SINTER_CLI_TRY(WriteFile(options.svg, plan.Svg()));
   if (svg_alone) return {};
-  if (options.source) return PrintSource(prepared.plan.get(), options.kernel);
-  if (options.json) return PrintPlanJson(session, chain, prepared);
+  if (options.source) return PrintSource(plan, options.kernel);
+  if (options.json) return PrintPlanJson(session, chain, prepared), Outcome{};
   std::printf("%s\n", chain.text.c_str());
-  SINTER_CLI_TRY(PrintPlan(prepared.plan.get(), options.device.verbose));
+  PrintPlan(plan, options.device.verbose);
   const std::string no_gpu = NoGpuLine(session);
   if (!no_gpu.empty()) std::printf("%s\n", no_gpu.c_str());
   std::printf("%s\n", CountersText(StatsOf(session)).c_str());

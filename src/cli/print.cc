@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <sstream>
 
-#include "src/cli/handles.h"
-
 namespace sinter::cli {
 namespace {
 
@@ -39,21 +37,6 @@ std::string Wrapped(const std::string& text, size_t columns) {
   std::string out;
   for (std::string line; std::getline(in, line);) out += Broken(line, columns) + "\n";
   return out;
-}
-
-std::string Counted(uint64_t count, const std::string& noun) {
-  const std::string number = std::to_string(count) + " ";
-  if (count == 1) return number + noun;
-  const bool y = noun.back() == 'y';
-  return number + (y ? noun.substr(0, noun.size() - 1) + "ies" : noun + "s");
-}
-
-std::string Printable(const std::string& text) {
-  std::string out;
-  const Outcome made = AbiText(&out, [&](sinter_x_text** printable, sinter_error** error) {
-    return sinter_x_printable(text.c_str(), 0, printable, error);
-  });
-  return made.ok() ? out : std::string();
 }
 
 std::string PrintableAt(const Json& json, const char* key) {

@@ -5,22 +5,20 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "src/base/format.h"
+#include "src/base/printable.h"
 
 namespace sinter::cli {
 
 using Json = nlohmann::ordered_json;
 
-// One line that steers no terminal (sinter_x_printable).
-std::string Printable(const std::string& text);
 // Member `key`, a string, as a terminal may show it; "" without one.
 std::string PrintableAt(const Json& json, const char* key);
-// One document on standard output, in ASCII: JSON's own escapes stand for everything else.
 // Lines of more than `columns` broken at blanks. What follows is indented as the first line's text,
 // or where it has two columns, as its second.
 std::string Wrapped(const std::string& text, size_t columns);
 constexpr size_t kHelpColumns = 100, kMostColumns = 120;
-// "1 kernel", "2 kernels", "1 entry", "0 entries".
-std::string Counted(uint64_t count, const std::string& noun);
+// One document on standard output, in ASCII: JSON's own escapes stand for everything else.
 void PrintJson(const Json& json);
 
 }  // namespace sinter::cli

@@ -62,7 +62,7 @@ Json VariantJson(const Variant& variant) {
 // The chosen plan, and for the comparison the other form where there is one.
 Outcome PrepareVariants(const Session& session, const LoadedChain& chain, const Options& options,
                         Prepared chosen, std::vector<Variant>* out) {
-  const std::string name = sinter_x_plan_get_name(chosen.plan.get());
+  const std::string name(chosen.plan->prepared->plan().name());
   out->push_back({name, std::move(chosen), {}});
   // A stand-in was given because nothing can be built.
   if (options.prepare.choice != "best" || name == "stand-in") return {};
@@ -198,18 +198,17 @@ Outcome RunCommand(const Options& options) {
   std::fflush(stdout);
   Prepared prepared;
   SINTER_CLI_TRY(Prepare(session, chain, options.prepare, &prepared));
-  std::string explained;
-  SINTER_CLI_TRY(Summary(prepared.plan.get(), &explained));
+  const std::string explained = PrintableLines(prepared.plan->prepared->Summary());
   Json json = {{"chain", chain.text},
                {"m", chain.m},
                {"device", session.device},
                {"gpu", session.has_gpu()},
                {"no_gpu", session.no_gpu},
                {"plan", explained},
-               {"chosen", sinter_x_plan_get_name(prepared.plan.get())},
+               {"chosen", std::string(prepared.plan->prepared->plan().name())},
                {"digest", DigestHex(prepared.plan.get())},
                {"bucket", sinter_plan_get_bucket(prepared.plan.get())},
-               {"predicted_us", sinter_x_plan_get_predicted_us(prepared.plan.get())},
+               {"predicted_us", prepared.plan->prepared->plan().PredictedUs()},
                {"search_us", prepared.search_us},
                {"compile_us", prepared.compile_us}};
   if (!options.json) PrintPlan(session, prepared, explained);

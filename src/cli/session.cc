@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <sstream>
 #include <vector>
 
 #include "src/cli/files.h"
@@ -54,21 +53,14 @@ Outcome Create(const DeviceArgs& args, const std::string& target, Log* log, Cont
   return {};
 }
 
-Outcome Describe(Session* session) {
-  std::string text;
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_context_describe(session->context.get(), out, error);
-  }));
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return Failure("the library's description is not JSON");
-  session->device = json.value("device", "");
-  if (session->device.empty()) session->device = json["model"].value("name", "");
-  if (session->no_gpu.empty()) session->no_gpu = json.value("reason", "");
-  return {};
+void Describe(Session* session) {
+  const Ports& ports = session->context->engine->ports();
+  session->device = ports.device_name.empty() ? ports.model.name : ports.device_name;
+  if (session->no_gpu.empty()) session->no_gpu = ports.no_gpu_reason;
 }
 
 bool IsModelName(const std::string& word) {
-  const std::vector<std::string> names = ModelNames();
+  const std::vector<std::string> names = BuiltinModelNames();
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
@@ -107,32 +99,26 @@ Outcome ToChoice(const std::string& name, sinter_choice* out) {
 
 }  // namespace
 
-std::vector<std::string> ModelNames() {
-  std::string lines;
-  if (!AbiText(&lines, sinter_x_model_names).ok()) return {};
-  std::istringstream in(lines);
-  std::vector<std::string> names;
-  for (std::string name; in >> name;) names.push_back(name);
-  return names;
-}
-
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
   if (args.target_given) {
     SINTER_CLI_TRY(CreateTarget(args, log, &out->context));
-    return Describe(out);
+  } else {
+    const Outcome gpu = Create(args, "", log, &out->context);
+    // A GPU that no kernel is made for counts as none.
+    const bool none = gpu.exit == kUnavailable || gpu.status == SINTER_FAILED_PRECONDITION;
+    if (!gpu.ok() && !none) return gpu;
+    if (!gpu.ok() && args.device_given) {
+      return {kUnavailable, "--device " + std::to_string(args.device) + ": " + gpu.message,
+              gpu.status};
+    }
+    if (!gpu.ok()) {
+      out->no_gpu = gpu.message;
+      out->fell_back = true;
+      SINTER_CLI_TRY(Create(args, kDefaultTarget, log, &out->context));
+    }
   }
-  const Outcome gpu = Create(args, "", log, &out->context);
-  if (gpu.ok()) return Describe(out);
-  // A GPU of another generation is none either.
-  if (gpu.exit != kUnavailable && gpu.status != SINTER_FAILED_PRECONDITION) return gpu;
-  if (args.device_given) {
-    return {kUnavailable, "--device " + std::to_string(args.device) + ": " + gpu.message,
-            gpu.status};
-  }
-  out->no_gpu = gpu.message;
-  out->fell_back = true;
-  SINTER_CLI_TRY(Create(args, kDefaultTarget, log, &out->context));
-  return Describe(out);
+  Describe(out);
+  return {};
 }
 
 Outcome CheckCacheFolder(const DeviceArgs& args) {
@@ -177,6 +163,11 @@ Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareA
   out->search_us = after.search_us - before.search_us;
   out->compile_us = after.compile_us - before.compile_us;
   return {};
+}
+
+std::string CacheFolder(const Session& session) {
+  const Config& config = session.context->config;
+  return config.cache_enabled ? config.cache_dir : "";
 }
 
 sinter_stats StatsOf(const Session& session) {
@@ -228,26 +219,6 @@ Json CountersJson(const sinter_stats& stats) {
           {"cache_puts", stats.cache_puts},
           {"cache_put_failures", stats.cache_put_failures},
           {"nvrtc_loaded", stats.nvrtc_loaded != 0}};
-}
-
-Outcome Explain(const sinter_plan* plan, std::string* out) {
-  size_t required = 0;
-  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-    return sinter_plan_explain(plan, 0, nullptr, &required, error);
-  }));
-  std::string text(required, '\0');
-  SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-    return sinter_plan_explain(plan, text.size(), text.data(), &required, error);
-  }));
-  text.resize(text.size() - 1);
-  *out = text;
-  return {};
-}
-
-Outcome Summary(const sinter_plan* plan, std::string* out) {
-  return AbiText(out, [&](sinter_x_text** text, sinter_error** error) {
-    return sinter_x_plan_summary(plan, text, error);
-  });
 }
 
 std::string DigestHex(const sinter_plan* plan) {

@@ -32,8 +32,6 @@ struct Session {
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log = nullptr);
 // A mistake where the folder of --cache-dir is not there: a command that looks into one makes none.
 Outcome CheckCacheFolder(const DeviceArgs& args);
-// The built-in device models.
-std::vector<std::string> ModelNames();
 // "no GPU was found: .."; "" when there is one or a target was asked for.
 std::string NoGpuLine(const Session& session);
 
@@ -46,11 +44,11 @@ Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out);
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
                 Prepared* out);
 
+// The folder of the local tier; "" where there is none.
+std::string CacheFolder(const Session& session);
 sinter_stats StatsOf(const Session& session);
 std::string CountersText(const sinter_stats& stats);
 Json CountersJson(const sinter_stats& stats);
-Outcome Explain(const sinter_plan* plan, std::string* out);
-Outcome Summary(const sinter_plan* plan, std::string* out);
 std::string Hex(const uint8_t (&digest)[32]);
 std::string DigestHex(const sinter_plan* plan);
 

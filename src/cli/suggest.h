@@ -5,13 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
+#include "src/base/nearest.h"
+
 namespace sinter::cli {
 
-// The nearest of `known`; "" when none is near enough to be meant.
-std::string Nearest(const std::string& word, const std::vector<std::string>& known);
 // "; did you mean \"run\"?" or "".
-std::string DidYouMean(const std::string& word, const std::vector<std::string>& known);
-std::string Join(const std::vector<std::string>& words, const std::string& separator);
+inline std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string nearest = Nearest(word, known);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+inline std::string Join(const std::vector<std::string>& words, const std::string& separator) {
+  return absl::StrJoin(words, separator);
+}
 
 }  // namespace sinter::cli
 

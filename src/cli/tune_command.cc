@@ -63,8 +63,9 @@ Outcome TuneOne(const Options& options, const Session& session, const LoadedChai
   Outcome outcome = Abi([&](sinter_error** error) {
     return sinter_x_tune(session.context.get(), chain.chain.get(), chain.m, &tune, &text, error);
   });
-  if (text != nullptr) *report = sinter_x_text_get(TextPtr(text).get());
+  if (text != nullptr) *report = text->text;
   if (!outcome.ok() && text != nullptr) outcome.exit = kFailed;
+  sinter_x_text_release(text);
   return outcome;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "src/cli/cache_report.h"
 #include "src/cli/files.h"
 #include "src/cli/progress.h"
 
@@ -81,26 +82,21 @@ Outcome PrepareAll(const Session& session, const Workload& workload, const Prepa
 Outcome CheckExport(const Session& session, const std::string& path,
                     const std::string& signing_key) {
   SINTER_CLI_TRY(CheckWritable(path));
-  sinter_x_export_options options = SINTER_INIT(sinter_x_export_options);
-  options.signing_key = signing_key.empty() ? nullptr : signing_key.c_str();
-  options.flags = SINTER_X_EXPORT_DRY_RUN;
-  std::string text;
-  return AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_export(session.context.get(), path.c_str(), &options, out, error);
-  });
+  ExportRequest request;
+  request.path = path;
+  request.signing_key = signing_key;
+  request.dry_run = true;
+  Json report;
+  return Take(&report, [&] { return ExportRecords(session, request); });
 }
 
 Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
                    bool used_only, Json* report) {
-  sinter_x_export_options options = SINTER_INIT(sinter_x_export_options);
-  options.signing_key = signing_key.empty() ? nullptr : signing_key.c_str();
-  if (used_only) options.flags |= SINTER_X_EXPORT_USED;
-  std::string text;
-  SINTER_CLI_TRY(AbiText(&text, [&](sinter_x_text** out, sinter_error** error) {
-    return sinter_x_cache_export(session.context.get(), path.c_str(), &options, out, error);
-  }));
-  *report = Json::parse(text, nullptr, false);
-  return report->is_discarded() ? Failure("the library's report is not JSON") : Outcome{};
+  ExportRequest request;
+  request.path = path;
+  request.signing_key = signing_key;
+  request.used_only = used_only;
+  return Take(report, [&] { return ExportRecords(session, request); });
 }
 
 std::string ExportText(const Json& report) {

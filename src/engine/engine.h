@@ -23,6 +23,7 @@
 namespace sinter {
 
 class CacheTools;
+struct Explanation;  // explain/explanation.h
 class TuningSet;
 struct TuningEntry;
 
@@ -111,10 +112,10 @@ class PreparedPlan {
   // runs, and differs.
   virtual Digest ChosenDigest() const { return plan().PlanDigest(); }
   virtual PlanUse Use() const = 0;
-  virtual std::string Explain() const = 0;      // plan, drawings, search, cache, what lost and why
-  virtual std::string Summary() const = 0;      // the same in a few lines
-  virtual std::string ExplainJson() const = 0;  // drawings, levels, losers, constants
-  virtual std::string Svg() const = 0;          // the drawings as one document
+  virtual std::string Explain() const = 0;    // plan, drawings, search, cache, what lost and why
+  virtual std::string Summary() const = 0;    // the same in a few lines
+  virtual Explanation Explained() const = 0;  // all of it as data (src/explain)
+  virtual std::string Svg() const = 0;        // the drawings as one document
   virtual std::string SourceOf(int kernel) const = 0;  // generated source, regenerated on demand
   virtual uint64_t WorkspaceBytes() const = 0;
   virtual absl::Status InitWorkspace(DevicePtr workspace, uint64_t bytes,

@@ -48,7 +48,7 @@ class PreparedPlanImpl : public PreparedPlan {
   }
   std::string Explain() const override { return ExplanationText(Explained(Detail::kWhole)); }
   std::string Summary() const override { return SummaryText(Explained(Detail::kSummary)); }
-  std::string ExplainJson() const override { return ExplanationJson(Explained(Detail::kWhole)); }
+  Explanation Explained() const override { return Explained(Detail::kWhole); }
   std::string Svg() const override { return PlanSvg(Explained(Detail::kWhole)); }
   uint64_t WorkspaceBytes() const override { return plan_->plan.workspace_bytes; }
 

@@ -203,7 +203,7 @@ std::string Dumped(const Json& json) {
 
 std::string FusionJson(const Explanation& e) { return Dumped(FusionOf(e)); }
 
-std::string ExplanationJson(const Explanation& e) {
+Json ExplanationDocument(const Explanation& e) {
   Json kernels = Json::array();
   for (size_t i = 0; i < e.kernels.size(); i++) {
     kernels.push_back(KernelJson(e.kernels[i], e.plan.kernels[i]));
@@ -216,22 +216,26 @@ std::string ExplanationJson(const Explanation& e) {
                {"runners_up", RunnersUpJson(e.plan)},
                {"model", ModelJson(e.model)}};
   if (e.has_ops) json["fusion"] = FusionOf(e);
-  return Dumped(json);
+  return json;
 }
 
-std::string PlanJson(const Plan& p) {
+std::string ExplanationJson(const Explanation& e) { return Dumped(ExplanationDocument(e)); }
+
+Json PlanDocument(const Plan& p) {
   Json kernels = Json::array();
   for (const PlannedKernel& kernel : p.kernels) kernels.push_back(PlannedJson(kernel));
-  return Dumped({{"schema", 3},
-                 {"name", std::string(p.name())},
-                 {"digest", p.PlanDigest().Hex()},
-                 {"bucket", p.bucket},
-                 {"predicted_us", p.PredictedUs()},
-                 {"workspace_bytes", p.workspace_bytes},
-                 {"batch_invariant", p.IsBatchInvariant()},
-                 {"note", p.note},
-                 {"kernels", kernels},
-                 {"runners_up", RunnersUpJson(p)}});
+  return {{"schema", 3},
+          {"name", std::string(p.name())},
+          {"digest", p.PlanDigest().Hex()},
+          {"bucket", p.bucket},
+          {"predicted_us", p.PredictedUs()},
+          {"workspace_bytes", p.workspace_bytes},
+          {"batch_invariant", p.IsBatchInvariant()},
+          {"note", p.note},
+          {"kernels", kernels},
+          {"runners_up", RunnersUpJson(p)}};
 }
+
+std::string PlanJson(const Plan& plan) { return Dumped(PlanDocument(plan)); }
 
 }  // namespace sinter

@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_EXPLAIN_RENDER_H_
 #define SINTER_SRC_EXPLAIN_RENDER_H_
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ std::string ExplanationJson(const Explanation& explanation);
 std::string FusionJson(const Explanation& explanation);
 // The plan itself, for tools: docs/plan-formats.md has the names.
 std::string PlanJson(const Plan& plan);
+// Both as values, for a document that holds them.
+nlohmann::ordered_json PlanDocument(const Plan& plan);
+nlohmann::ordered_json ExplanationDocument(const Explanation& explanation);
 
 // A self-contained SVG document, well-formed for any plan: equal kernels once, with their products
 // and tiles, one cluster with its exchanges, the launch, or their ops; hand-overs; the time of each

@@ -9,6 +9,7 @@
 
 #include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
+#include "src/explain/explanation.h"
 #include "src/reference/reference.h"
 #include "tests/bench/chain_data.h"
 #include "tests/support/constant_dim.h"
@@ -74,7 +75,7 @@ class HostPlan : public PreparedPlan {
   PlanUse Use() const override { return {}; }
   std::string Explain() const override { return ""; }
   std::string Summary() const override { return ""; }
-  std::string ExplainJson() const override { return ""; }
+  Explanation Explained() const override { return {}; }
   std::string Svg() const override { return ""; }
   std::string SourceOf(int) const override { return ""; }
   uint64_t WorkspaceBytes() const override { return 0; }

@@ -47,7 +47,7 @@ class Sinter:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
         self.library.sinter_error_get_message.restype = ctypes.c_char_p
-        self.library.sinter_x_plan_get_name.restype = ctypes.c_char_p
+        self.library.sinter_x_text_get.restype = ctypes.c_char_p
         self.library.sinter_plan_get_workspace_size.restype = ctypes.c_uint64
         self.context = self.made("sinter_context_create", None)
 
@@ -70,7 +70,7 @@ class Sinter:
         return self.made("sinter_prepare", self.context, chain, m, None), m
 
     def name_of(self, plan):
-        return self.library.sinter_x_plan_get_name(plan).decode()
+        return json.loads(self.library.sinter_x_text_get(self.made("sinter_x_plan_to_json", plan)))["name"]
 
     def bind(self, plan, pointers, workspace):
         buffers = (ctypes.c_uint64 * len(pointers))(*pointers)

@@ -41,7 +41,7 @@ TABLE = [
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
     ("src/engine", BELOW_ENGINE + ["src/device", "cache/key", "cache/record", "cache/store"]),
     ("src/capi", BELOW_ENGINE + ["src/engine", "include"]),
-    ("src/cli", ["include"]),
+    ("src/cli", BELOW_ENGINE + ["src/engine", "src/capi", "include"]),
     ("bindings", ["include"]),
     ("examples", ["include"]),
     ("tests", ["include", "src", "runtime", "cache", "tests"]),

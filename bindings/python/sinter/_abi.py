@@ -39,11 +39,6 @@ TUNE_BATCH_INVARIANT = 1
 TUNE_KEEP = 2
 LAUNCH_PDL = 1
 GRAPH_PDL = 1
-X_PRINTABLE_LINES = 1
-X_CLEAR_DRY_RUN = 1
-X_EXPORT_USED = 1
-X_EXPORT_DRY_RUN = 2
-X_PACK_READ_ALL = 1
 X_EVENT_LOOK_UP = 1
 X_EVENT_SEARCH = 2
 X_EVENT_COMPILE = 3
@@ -418,14 +413,6 @@ class XRemoteStore(_Sized):
     ]
 
 
-class XExportOptions(_Sized):
-    _fields_ = [
-        ("struct_size", c_uint32),
-        ("flags", c_uint32),
-        ("signing_key", c_char_p),
-    ]
-
-
 class XEvent(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -469,7 +456,6 @@ STRUCTS: Dict[str, type] = {
     "sinter_x_check": XCheck,
     "sinter_x_time_options": XTimeOptions,
     "sinter_x_remote_store": XRemoteStore,
-    "sinter_x_export_options": XExportOptions,
     "sinter_x_event": XEvent,
 }
 # Result and arguments of each function.
@@ -612,19 +598,10 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_graph_nodes_get": (c_void_p, (c_void_p, c_uint32)),
     "sinter_graph_nodes_update": (c_int32, (c_void_p, c_void_p, c_void_p, c_uint32, POINTER(c_int64),
         POINTER(c_void_p))),
-    "sinter_x_text_retain": (None, (c_void_p,)),
     "sinter_x_text_release": (None, (c_void_p,)),
     "sinter_x_text_get": (c_char_p, (c_void_p,)),
-    "sinter_x_text_size": (c_uint64, (c_void_p,)),
-    "sinter_x_printable": (c_int32, (c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_parse_bytes": (c_int32, (c_char_p, POINTER(c_uint64), POINTER(c_void_p))),
-    "sinter_x_nearest": (c_int32, (c_char_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_chain_from_text": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_int64), POINTER(c_void_p),
         POINTER(c_void_p))),
-    "sinter_x_chain_from_problems": (c_int32, (c_char_p, c_char_p, POINTER(c_void_p), POINTER(c_int64),
-        POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_problems_list": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_problem_kinds": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_problem_help": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_chain_from_json": (c_int32, (c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_chain_to_json": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
@@ -638,43 +615,19 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         c_int64, c_uint32, POINTER(XCheck), POINTER(c_void_p))),
     "sinter_x_device_alloc": (c_int32, (c_void_p, c_uint64, POINTER(c_uint64), POINTER(c_void_p))),
     "sinter_x_device_free": (None, (c_void_p, c_uint64, c_uint64)),
-    "sinter_x_device_upload": (c_int32, (c_void_p, c_uint64, c_void_p, c_uint64, POINTER(c_void_p))),
-    "sinter_x_device_download": (c_int32, (c_void_p, c_void_p, c_uint64, c_uint64, POINTER(c_void_p))),
     "sinter_x_device_fill": (c_int32, (c_void_p, c_uint64, c_uint64, c_uint8, POINTER(c_void_p))),
-    "sinter_x_run": (c_int32, (c_void_p, c_void_p, c_uint32, POINTER(c_int64), c_uint32, POINTER(c_uint64), c_uint64,
-        POINTER(c_void_p))),
     "sinter_x_time": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), c_uint32, POINTER(c_int64),
         POINTER(XTimeOptions), POINTER(c_double), POINTER(c_void_p))),
     "sinter_x_context_describe": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_context_get_model": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_context_get_toolchain": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_environment": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_measure_model": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_model_names": (c_int32, (POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_context_get_cache_dir": (c_char_p, (c_void_p,)),
-    "sinter_x_cache_inspect": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_cache_list": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_cache_clear": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_context_create": (c_int32, (POINTER(ContextOptions), POINTER(XRemoteStore), POINTER(c_void_p),
         POINTER(c_void_p))),
-    "sinter_x_cache_export": (c_int32, (c_void_p, c_char_p, POINTER(XExportOptions), POINTER(c_void_p),
-        POINTER(c_void_p))),
-    "sinter_x_cache_import": (c_int32, (c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_pack_inspect": (c_int32, (c_void_p, c_char_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_cache_trim": (c_int32, (c_void_p, c_uint64, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_cache_flush": (c_int32, (c_void_p, POINTER(c_void_p))),
     "sinter_x_context_on_event": (c_int32, (c_void_p, XEventCallback, c_void_p, POINTER(c_void_p))),
     "sinter_x_end_calls": (c_int32, (XFunction, POINTER(c_void_p))),
-    "sinter_x_plan_get_name": (c_char_p, (c_void_p,)),
-    "sinter_x_plan_get_kernel_count": (c_uint32, (c_void_p,)),
-    "sinter_x_plan_get_predicted_us": (c_double, (c_void_p,)),
     "sinter_x_plan_to_json": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_plan_summary": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_plan_explain_json": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_plan_svg": (c_int32, (c_void_p, POINTER(c_void_p), POINTER(c_void_p))),
     "sinter_x_plan_get_source": (c_int32, (c_void_p, c_uint32, POINTER(c_void_p), POINTER(c_void_p))),
-    "sinter_x_paper_search": (c_int32, (c_void_p, c_void_p, c_int64, c_uint32, c_int32, POINTER(c_void_p),
-        POINTER(c_void_p))),
     "sinter_x_tune": (c_int32, (c_void_p, c_void_p, c_int64, POINTER(TuneOptions), POINTER(c_void_p),
         POINTER(c_void_p))),
 }

@@ -14,7 +14,7 @@ from ._buffers import Buffer, check, check_workspace, describe, is_torch, torch_
 from ._chain import Chain, TensorInfo
 from ._error import Error, Status, invalid
 from ._handle import Handle
-from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error, text
+from ._library import call, call_for_digest, call_for_long_text, call_for_text, library, raise_error
 from ._stream import StreamLike, current, handle as stream_handle
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Plan(Handle):
     """A chain prepared for a bucket of rows, its kernels loaded. Immutable, thread-safe. Made by ``Context.prepare``."""
 
-    __slots__ = ("context", "chain", "bucket", "workspace_size", "_buffer_count")
+    __slots__ = ("context", "chain", "bucket", "workspace_size", "_buffer_count", "_facts")
     _release_name = "sinter_plan_release"
 
     def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain) -> None:
@@ -39,6 +39,7 @@ class Plan(Handle):
         #: Bytes of workspace that a launch needs; may be 0.
         self.workspace_size: int = lib.sinter_plan_get_workspace_size(pointer)
         self._buffer_count: int = lib.sinter_plan_get_buffer_count(pointer)
+        self._facts: Optional[Tuple[str, int, float]] = None
         context._workspaces.want(self.workspace_size)
 
     # ------------------------------------------------------------ Asking
@@ -51,17 +52,17 @@ class Plan(Handle):
     @property
     def name(self) -> str:
         """By which choice the plan is got: "unfused" is the plain plan, "fused" any other."""
-        return text(library().sinter_x_plan_get_name(self._get()))
+        return self._read_facts()[0]
 
     @property
     def kernel_count(self) -> int:
         """Kernels that a launch enqueues."""
-        return int(library().sinter_x_plan_get_kernel_count(self._get()))
+        return self._read_facts()[1]
 
     @property
     def predicted_us(self) -> float:
         """Modelled microseconds of the whole plan."""
-        return float(library().sinter_x_plan_get_predicted_us(self._get()))
+        return self._read_facts()[2]
 
     def explain(self) -> str:
         """The plan on one screen: drawings, times, and the best of what lost and why."""
@@ -82,6 +83,14 @@ class Plan(Handle):
         """The plan as data."""
         document: Dict[str, Any] = json.loads(call_for_text("sinter_x_plan_to_json", self._get()))
         return document
+
+    def _read_facts(self) -> Tuple[str, int, float]:
+        """Name, number of kernels and predicted microseconds, which a plan says once: it is immutable."""
+        self._get()
+        if self._facts is None:
+            plan = self.to_json()
+            self._facts = (plan["name"], len(plan["kernels"]), plan["predicted_us"])
+        return self._facts
 
     def source(self, kernel: int) -> str:
         """Generated CUDA C++ of one kernel.

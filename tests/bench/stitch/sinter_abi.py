@@ -3,6 +3,7 @@
 import ctypes
 import glob
 import importlib.util
+import json
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -62,10 +63,9 @@ class Library:
 
     def __init__(self, path=None):
         self.c = load(path or os.environ.get("SINTER_LIBRARY") or find_library())
-        for name in ("sinter_error_get_message", "sinter_x_text_get", "sinter_x_plan_get_name", "sinter_build_info"):
+        for name in ("sinter_error_get_message", "sinter_x_text_get", "sinter_build_info"):
             getattr(self.c, name).restype = ctypes.c_char_p
         self.c.sinter_plan_get_workspace_size.restype = ctypes.c_uint64
-        self.c.sinter_x_plan_get_predicted_us.restype = ctypes.c_double
 
     def call(self, name, *arguments):
         error = ctypes.c_void_p()
@@ -129,9 +129,8 @@ class Plan:
         options = ABI.PrepareOptions(choice=ABI.CHOICE[choice])
         self.handle = library.made("sinter_prepare", context, chain, ctypes.c_int64(m), ctypes.byref(options))
         self.workspace_bytes = library.c.sinter_plan_get_workspace_size(self.handle)
-        self.kernels = library.c.sinter_x_plan_get_kernel_count(self.handle)
-        self.predicted_us = library.c.sinter_x_plan_get_predicted_us(self.handle)
-        self.name = library.c.sinter_x_plan_get_name(self.handle).decode()
+        told = json.loads(library.c.sinter_x_text_get(library.made("sinter_x_plan_to_json", self.handle)))
+        self.kernels, self.predicted_us, self.name = len(told["kernels"]), told["predicted_us"], told["name"]
         self.uses_m = bool(library.c.sinter_chain_uses_m(chain))
 
     def init_workspace(self, pointer, stream):

@@ -20,6 +20,8 @@
 #include "cache/store/upkeep.h"
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
+#include "src/capi/objects.h"
+#include "src/engine/cache_tools.h"
 #include "tests/unit/cache/cache_testing.h"
 
 extern char** environ;
@@ -121,12 +123,14 @@ bool ExportPack(const std::string& dir, const std::string& path) {
   options.cache_dir = dir.c_str();
   sinter_context* context = nullptr;
   if (sinter_context_create(&options, &context, nullptr) != SINTER_OK) return false;
-  sinter_x_text* report = nullptr;
-  const sinter_status status =
-      sinter_x_cache_export(context, path.c_str(), nullptr, &report, nullptr);
-  sinter_x_text_release(report);
+  sinter::ExportRequest request;
+  request.path = path;
+  request.wanted = [&](auto kind, auto key, auto payload) {
+    return context->engine->CheckStored(kind, key, payload).ok();
+  };
+  const bool exported = context->engine->ports().cache_tools->Export(request).ok();
   sinter_context_release(context);
-  return status == SINTER_OK;
+  return exported;
 }
 
 // The best of `rounds` starts, by the time from exec to the last plan. `kernels`: of the plans.

@@ -12,10 +12,6 @@ pub type sinter_x_event_callback = Option<unsafe extern "C" fn(user_data: usize,
 pub type sinter_x_function = Option<unsafe extern "C" fn()>;
 
 constants! {
-    u32: SINTER_X_PRINTABLE_LINES = 1;
-    u32: SINTER_X_CLEAR_DRY_RUN = 1;
-    u32: SINTER_X_EXPORT_USED = 1, SINTER_X_EXPORT_DRY_RUN = 2;
-    u32: SINTER_X_PACK_READ_ALL = 1;
     sinter_x_event_kind: SINTER_X_EVENT_LOOK_UP = 1, SINTER_X_EVENT_SEARCH = 2, SINTER_X_EVENT_COMPILE = 3,
         SINTER_X_EVENT_LOAD = 4, SINTER_X_EVENT_UNLOAD = 5, SINTER_X_EVENT_TUNE = 6, SINTER_X_EVENT_FALLBACK = 7,
         SINTER_X_EVENT_UPGRADE = 8;
@@ -49,11 +45,6 @@ structs! {
         members: Option<unsafe extern "C" fn(user_data: usize, set: *const c_char, deadline_us: i64, give: sinter_x_give, to: usize) -> sinter_status>,
         destroy: Option<unsafe extern "C" fn(user_data: usize)>,
     }
-    sized sinter_x_export_options {
-        struct_size: u32,
-        flags: u32,
-        signing_key: *const c_char,
-    }
     sized sinter_x_event {
         struct_size: u32,
         kind: sinter_x_event_kind,
@@ -68,22 +59,10 @@ structs! {
     }
 }
 functions! {
-    sinter_x_text_retain(text: *const sinter_x_text);
     sinter_x_text_release(text: *const sinter_x_text);
     sinter_x_text_get(text: *const sinter_x_text) -> *const c_char;
-    sinter_x_text_size(text: *const sinter_x_text) -> u64;
-    sinter_x_printable(text: *const c_char, flags: u32, out_text: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_parse_bytes(text: *const c_char, out_bytes: *mut u64, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_nearest(word: *const c_char, known: *const c_char, out_word: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_chain_from_text(line: *const c_char, out_chain: *mut *mut sinter_chain, out_m: *mut i64,
         out_line: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_chain_from_problems(text: *const c_char, id: *const c_char, out_chain: *mut *mut sinter_chain,
-        out_m: *mut i64, out_line: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_problems_list(text: *const c_char, out_lines: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_problem_kinds(out_kinds: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_problem_help(kind: *const c_char, out_text: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_chain_from_json(json: *const c_char, out_chain: *mut *mut sinter_chain,
@@ -105,64 +84,27 @@ functions! {
     sinter_x_device_alloc(context: *mut sinter_context, bytes: u64, out_ptr: *mut sinter_device_ptr,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_device_free(context: *mut sinter_context, ptr: sinter_device_ptr, bytes: u64);
-    sinter_x_device_upload(context: *mut sinter_context, to: sinter_device_ptr, from: *const c_void, bytes: u64,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_device_download(context: *mut sinter_context, to: *mut c_void, from: sinter_device_ptr, bytes: u64,
-        error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_device_fill(context: *mut sinter_context, ptr: sinter_device_ptr, bytes: u64, byte: u8,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_run(context: *mut sinter_context, plan: *const sinter_plan, symbol_count: u32, symbols: *const i64,
-        buffer_count: u32, buffers: *const sinter_device_ptr, workspace: sinter_device_ptr,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_time(context: *mut sinter_context, count: u32, bindings: *const *const sinter_binding, symbol_count: u32,
         symbols: *const i64, options: *const sinter_x_time_options, out_us: *mut f64,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_describe(context: *const sinter_context, out_json: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_context_get_model(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_context_get_toolchain(context: *const sinter_context, out_text: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_environment(out_json: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_measure_model(context: *mut sinter_context, out_text: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_model_names(out_names: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_context_get_cache_dir(context: *const sinter_context) -> *const c_char;
-    sinter_x_cache_inspect(context: *const sinter_context, out_json: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_cache_list(context: *const sinter_context, out_json: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_cache_clear(context: *mut sinter_context, flags: u32, out_json: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_create(options: *const sinter_context_options, store: *const sinter_x_remote_store,
         out_context: *mut *mut sinter_context, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_cache_export(context: *mut sinter_context, path: *const c_char, options: *const sinter_x_export_options,
-        out_json: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_cache_import(context: *mut sinter_context, path: *const c_char, out_json: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_pack_inspect(context: *mut sinter_context, path: *const c_char, flags: u32,
-        out_json: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_cache_trim(context: *mut sinter_context, max_bytes: u64, out_json: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_cache_flush(context: *mut sinter_context, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_context_on_event(context: *mut sinter_context, callback: sinter_x_event_callback, user_data: usize,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_end_calls(function: sinter_x_function, error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_plan_get_name(plan: *const sinter_plan) -> *const c_char;
-    sinter_x_plan_get_kernel_count(plan: *const sinter_plan) -> u32;
-    sinter_x_plan_get_predicted_us(plan: *const sinter_plan) -> f64;
     sinter_x_plan_to_json(plan: *const sinter_plan, out_json: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_plan_summary(plan: *const sinter_plan, out_text: *mut *mut sinter_x_text,
-        error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_plan_explain_json(plan: *const sinter_plan, out_json: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_plan_svg(plan: *const sinter_plan, out_svg: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_plan_get_source(plan: *const sinter_plan, kernel: u32, out_source: *mut *mut sinter_x_text,
         error: *mut *mut sinter_error) -> sinter_status;
-    sinter_x_paper_search(context: *const sinter_context, chain: *const sinter_chain, m: i64, top_k: u32, json: i32,
-        out_text: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
     sinter_x_tune(context: *mut sinter_context, chain: *const sinter_chain, m: i64, options: *const sinter_tune_options,
         out_report: *mut *mut sinter_x_text, error: *mut *mut sinter_error) -> sinter_status;
 }

@@ -1,13 +1,16 @@
-// sinter_x_*: descriptions of contexts and plans.
-#include <cstdlib>
+// sinter_x_*: descriptions of contexts and plans; events; what is written, written now.
+#include <cstring>
+#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/base/printable.h"
+#include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/text.h"
+#include "src/engine/cache_tools.h"
 #include "src/explain/render.h"
 
 namespace capi = sinter::capi;
@@ -48,6 +51,27 @@ Json ProvenanceJson(const DeviceModel& model) {
   return object;
 }
 
+// Texts repeat what files and servers say: they are made printable, as those of the log are.
+void Deliver(sinter_x_event_callback callback, uintptr_t user_data, const LogSink& log,
+             const EngineEvent& from) {
+  const std::string subject = Printable(from.subject), reason = Printable(from.reason);
+  sinter_x_event event = SINTER_INIT(sinter_x_event);
+  event.kind = static_cast<sinter_x_event_kind>(from.kind);
+  event.bucket = from.bucket;
+  event.us = from.us;
+  event.bytes = from.bytes;
+  std::memcpy(event.chain_digest, from.chain.bytes.data(), sizeof(event.chain_digest));
+  std::memcpy(event.plan_digest, from.plan.bytes.data(), sizeof(event.plan_digest));
+  event.subject = subject.c_str();
+  event.tier = from.tier.c_str();
+  event.reason = reason.c_str();
+  const sinter_x_event* const told = &event;
+  const absl::Status called = CallOut("event", callback, user_data, told);
+  if (!called.ok()) log.Log(LogLevel::kError, called.message());
+}
+
+}  // namespace
+
 std::string DescribeContext(const sinter_context& context) {
   const Ports& ports = context.engine->ports();
   Json object;
@@ -62,31 +86,6 @@ std::string DescribeContext(const sinter_context& context) {
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Neither a secret itself nor a URL's password.
-std::string Shown(const EnvironmentVariable& variable) {
-  const std::string& value = variable.value;
-  if (value.empty()) return value;
-  if (variable.name == "SINTER_REMOTE_KEY" || variable.name == "SINTER_REMOTE_PASSWORD") {
-    return "(set)";
-  }
-  const size_t user = value.find("://"), at = value.rfind('@');
-  if (variable.name != "SINTER_REMOTE" || at == std::string::npos || user >= at) return value;
-  return value.substr(0, user) + "://(user)" + value.substr(at);
-}
-
-std::string DescribeEnvironment() {
-  const EnvironmentReading reading = ReadEnvironment();
-  Json object;
-  object["variables"] = Json::array();
-  for (const EnvironmentVariable& variable : reading.variables) {
-    object["variables"].push_back(
-        {{"name", variable.name}, {"value", Shown(variable)}, {"error", variable.error}});
-  }
-  object["warnings"] = reading.config.warnings;
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
 }  // namespace sinter::capi
 
 using Text = absl::StatusOr<std::string>;
@@ -101,50 +100,27 @@ sinter_status sinter_x_context_describe(const sinter_context* context, sinter_x_
   });
 }
 
-sinter_status sinter_x_context_get_model(const sinter_context* context, sinter_x_text** out_text,
-                                         sinter_error** error) {
-  return capi::GiveText(out_text, error, [&]() -> Text {
+sinter_status sinter_x_cache_flush(sinter_context* context, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    return context->engine->ports().model.ToText();
+    context->engine->WriteTraceNow();
+    sinter::CacheTools* const tools = context->engine->ports().cache_tools.get();
+    if (tools == nullptr) return absl::UnavailableError("the context's cache has no tools");
+    tools->Flush();
+    return absl::OkStatus();
   });
 }
 
-sinter_status sinter_x_context_get_toolchain(const sinter_context* context,
-                                             sinter_x_text** out_text, sinter_error** error) {
-  return capi::GiveText(out_text, error, [&]() -> Text {
+sinter_status sinter_x_context_on_event(sinter_context* context, sinter_x_event_callback callback,
+                                        uintptr_t user_data, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    return context->engine->ports().compiler->ToolchainId();
+    if (callback == nullptr) return absl::InvalidArgumentError("callback is null");
+    return context->engine->TellEvents(
+        [callback, user_data, log = context->log](const sinter::EngineEvent& event) {
+          capi::Deliver(callback, user_data, log, event);
+        });
   });
-}
-
-sinter_status sinter_x_environment(sinter_x_text** out_json, sinter_error** error) {
-  return capi::GiveText(out_json, error, [&]() -> Text { return capi::DescribeEnvironment(); });
-}
-
-sinter_status sinter_x_model_names(sinter_x_text** out_names, sinter_error** error) {
-  return capi::GiveText(out_names, error, [&]() -> Text {
-    std::string names;
-    for (const std::string& name : sinter::BuiltinModelNames()) names += name + "\n";
-    return names;
-  });
-}
-
-const char* sinter_x_context_get_cache_dir(const sinter_context* context) {
-  if (!capi::IsLive(context) || !context->config.cache_enabled) return "";
-  return context->config.cache_dir.c_str();
-}
-
-const char* sinter_x_plan_get_name(const sinter_plan* plan) {
-  return capi::IsLive(plan) ? plan->prepared->plan().name().data() : "";
-}
-
-uint32_t sinter_x_plan_get_kernel_count(const sinter_plan* plan) {
-  if (!capi::IsLive(plan)) return 0;
-  return static_cast<uint32_t>(plan->prepared->plan().kernels.size());
-}
-
-double sinter_x_plan_get_predicted_us(const sinter_plan* plan) {
-  return capi::IsLive(plan) ? plan->prepared->plan().PredictedUs() : 0;
 }
 
 sinter_status sinter_x_plan_to_json(const sinter_plan* plan, sinter_x_text** out_json,
@@ -160,14 +136,6 @@ sinter_status sinter_x_plan_summary(const sinter_plan* plan, sinter_x_text** out
   return capi::GiveText(out_text, error, [&]() -> Text {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
     return sinter::PrintableLines(plan->prepared->Summary());
-  });
-}
-
-sinter_status sinter_x_plan_explain_json(const sinter_plan* plan, sinter_x_text** out_json,
-                                         sinter_error** error) {
-  return capi::GiveText(out_json, error, [&]() -> Text {
-    SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    return plan->prepared->ExplainJson();
   });
 }
 

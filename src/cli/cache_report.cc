@@ -1,0 +1,138 @@
+#include "src/cli/cache_report.h"
+
+#include <utility>
+
+#include "src/base/status.h"
+
+namespace sinter::cli {
+namespace {
+
+absl::StatusOr<CacheTools*> Tools(const Session& session) {
+  CacheTools* tools = session.context->engine->ports().cache_tools.get();
+  if (tools != nullptr) return tools;
+  return absl::UnavailableError("the context's cache has no tools");
+}
+
+// Of a context that has a local tier.
+absl::StatusOr<CacheTools*> LocalTools(const Session& session) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  if (session.context->config.cache_enabled && !session.context->config.cache_dir.empty())
+    return tools;
+  return absl::UnavailableError("there is no local cache: it is turned off or has no folder");
+}
+
+// What the record is, behind what it is called.
+void AddStory(const RecordStory& story, Json* record) {
+  (*record)["what"] = story.what;
+  (*record)["device"] = story.device;
+  if (story.uses_m) (*record)["m"] = story.bucket;
+}
+
+Json PackJson(const PackDescription& pack) {
+  Json records = Json::array();
+  uint64_t plans = 0, kernels = 0, verified = 0;
+  for (const PackRecord& record : pack.records) {
+    const bool kernel = record.kind == RecordKind::kKernel;
+    ++(kernel ? kernels : plans);
+    verified += record.verified ? 1 : 0;
+    records.push_back({{"kind", kernel ? "kernel" : "plan"},
+                       {"key", record.key.Hex()},
+                       {"bytes", record.bytes},
+                       {"verified", record.verified},
+                       {"arch", record.arch}});
+    AddStory(record.story, &records.back());
+  }
+  return {
+      {"path", pack.path},       {"producer", pack.producer},    {"created", pack.created_unix_s},
+      {"bytes", pack.bytes},     {"signed_by", pack.signed_by},  {"plans", plans},
+      {"kernels", kernels},      {"verified_kernels", verified}, {"records", std::move(records)},
+      {"unsound", pack.unsound}, {"findings", pack.findings}};
+}
+
+}  // namespace
+
+absl::StatusOr<Json> InspectCache(const Session& session) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
+  SINTER_ASSIGN_OR_RETURN(const CacheReport report, tools->Inspect());
+  return Json{{"dir", session.context->config.cache_dir},
+              {"store", report.store},
+              {"plans", report.plans},
+              {"kernels", report.kernels},
+              {"verified_kernels", report.verified_kernels},
+              {"other_format", report.other_format},
+              {"bytes", report.bytes},
+              {"unsound", report.unsound},
+              {"quarantined", report.quarantined},
+              {"temporary", report.temporary},
+              {"findings", report.findings}};
+}
+
+absl::StatusOr<Json> ListCache(const Session& session) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
+  SINTER_ASSIGN_OR_RETURN(const CacheListing listing, tools->List());
+  Json records = Json::array();
+  for (const CacheRecord& record : listing.records) {
+    records.push_back({{"kind", record.kind == RecordKind::kKernel ? "kernel" : "plan"},
+                       {"key", record.key.Hex()},
+                       {"bytes", record.bytes},
+                       {"last_use", record.last_use_unix_s},
+                       {"sound", record.sound},
+                       {"verified", record.verified},
+                       {"created", record.created_unix_s},
+                       {"arch", record.arch},
+                       {"producer", record.producer}});
+    AddStory(record.story, &records.back());
+  }
+  return Json{{"dir", session.context->config.cache_dir},
+              {"store", listing.store},
+              {"records", std::move(records)}};
+}
+
+absl::StatusOr<Json> ClearCache(const Session& session, bool dry_run) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
+  SINTER_ASSIGN_OR_RETURN(const ClearResult result, tools->Clear(dry_run));
+  return Json{{"dir", session.context->config.cache_dir},
+              {"store", result.store},
+              {"removed", !dry_run},
+              {"records", result.records},
+              {"bytes", result.bytes},
+              {"failed", result.failed}};
+}
+
+absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  SINTER_ASSIGN_OR_RETURN(const TrimResult result, tools->Trim(max_bytes));
+  return Json{{"busy", result.busy},
+              {"records", result.records},
+              {"bytes", result.bytes},
+              {"evicted", result.evicted},
+              {"evicted_bytes", result.evicted_bytes},
+              {"orphans", result.orphans}};
+}
+
+absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
+    return session.context->engine->CheckStored(kind, key, payload).ok();
+  };
+  SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
+  return Json{{"path", request.path},
+              {"plans", result.plans},
+              {"kernels", result.kernels},
+              {"bytes", result.bytes},
+              {"skipped", result.skipped}};
+}
+
+absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  SINTER_ASSIGN_OR_RETURN(const ImportResult result, tools->Import(path));
+  return Json{{"path", path}, {"stored", result.stored}, {"refused", result.refused}};
+}
+
+absl::StatusOr<Json> DescribePack(const Session& session, const std::string& path, bool read_all) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  SINTER_ASSIGN_OR_RETURN(const PackDescription pack, tools->Describe(path, read_all));
+  return PackJson(pack);
+}
+
+}  // namespace sinter::cli
