@@ -7,7 +7,7 @@
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 #include "src/cli/files.h"
-#include "src/cli/suggest.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
 namespace {

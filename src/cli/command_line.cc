@@ -1,9 +1,8 @@
-#include "src/cli/command_line.h"
 
 #include "src/cli/commands.h"
 #include "src/cli/limits.h"
+#include "src/cli/print.h"
 #include "src/cli/session.h"
-#include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {

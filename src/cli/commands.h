@@ -1,7 +1,13 @@
-// The verbs. Each prints its result on standard output and returns how it ended.
+// The verbs. Each prints its result on standard output and returns how it ended. The command line:
+// their options, and what each may be; help.
 #ifndef SINTER_SRC_CLI_COMMANDS_H_
 #define SINTER_SRC_CLI_COMMANDS_H_
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
 
@@ -22,6 +28,19 @@ Outcome CacheTrimCommand(const Options& options);
 Outcome WarmCommand(const Options& options);
 Outcome DoctorCommand(const Options& options);
 Outcome VersionCommand(const Options& options);
+
+using Verb = Outcome (*)(const Options&);
+
+// Parsing fills `options` and sets `chosen` to the verb's function; null for `help`. Both outlive
+// `app`.
+void AddVerbs(CLI::App* app, Options* options, Verb* chosen);
+
+// Lists that fit a terminal.
+std::shared_ptr<CLI::Formatter> HelpFormatter();
+// Below the command's own help: kinds of chains, exit statuses.
+std::string HelpFooter();
+// `topics`: a command's words, or a kind of chain; none: everything in short.
+Outcome Help(CLI::App* app, const std::vector<std::string>& topics);
 
 }  // namespace sinter::cli
 

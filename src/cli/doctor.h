@@ -28,13 +28,13 @@ using Findings = std::vector<Finding>;
 // those of the environment: [{"name", "value", "error"}].
 void CheckContext(const Options& options, const Json& variables, Findings* findings);
 
-// ---- doctor_nvml.cc: what NVIDIA's management library tells
+// ---- doctor_machine.cc: what NVIDIA's management library tells
 
 // Whether the GPU is cut into parts, its persistence mode, and what holds its clocks down. For GPU
 // `ordinal` of the driver, which is open.
 void CheckNvml(int ordinal, Findings* findings);
 
-// ---- doctor_machine.cc: what the operating system tells, without the library
+// ---- doctor_machine.cc: what the operating system tells
 
 // Paths of the shared libraries in this process whose file name contains `part`.
 std::vector<std::string> LoadedLibraries(const std::string& part);

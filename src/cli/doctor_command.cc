@@ -8,7 +8,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/doctor.h"
 #include "src/cli/handles.h"
-#include "src/cli/suggest.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/cli/cache_report.h"
 #include "src/cli/device_run.h"
 #include "src/cli/doctor.h"
-#include "src/cli/suggest.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
 namespace {

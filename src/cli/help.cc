@@ -1,11 +1,9 @@
-#include "src/cli/help.h"
-
 #include <cstdio>
 #include <sstream>
 
 #include "src/chain/problem.h"
+#include "src/cli/commands.h"
 #include "src/cli/print.h"
-#include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/base/byte_size.h"
-#include "src/cli/suggest.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
 namespace {

@@ -5,12 +5,9 @@
 
 #include "CLI/CLI.hpp"
 #include "src/chain/problem.h"
-#include "src/cli/command_line.h"
 #include "src/cli/commands.h"
-#include "src/cli/ending.h"
-#include "src/cli/help.h"
+#include "src/cli/outcome.h"
 #include "src/cli/print.h"
-#include "src/cli/suggest.h"
 
 namespace sinter::cli {
 namespace {

@@ -1,4 +1,5 @@
-// Outcome: how a step of a command ended. The command's exit status and, on failure, its one line.
+// Outcome: how a step of a command ended. The command's exit status and, on failure, its one line;
+// how the command tells its end, whatever happened.
 #ifndef SINTER_SRC_CLI_OUTCOME_H_
 #define SINTER_SRC_CLI_OUTCOME_H_
 
@@ -49,6 +50,14 @@ Outcome Abi(Call&& call) {
     ::sinter::cli::Outcome sinter_cli_outcome = (expr);      \
     if (!sinter_cli_outcome.ok()) return sinter_cli_outcome; \
   } while (0)
+
+using Command = Outcome (*)(int argc, char** argv);
+
+// Runs `command` and returns its exit status. A failure is one line on standard error; with --json
+// among the arguments also {"error": {"message", "status", "exit"}} on standard output, unless the
+// command printed a document of its own. Nothing escapes that is thrown: it is a failure with
+// kUnavailable. Output that could not be written is a failure too.
+int RunToTheEnd(Command command, int argc, char** argv) noexcept;
 
 }  // namespace sinter::cli
 

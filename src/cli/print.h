@@ -3,9 +3,12 @@
 #define SINTER_SRC_CLI_PRINT_H_
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/format.h"
+#include "src/base/nearest.h"
 #include "src/base/printable.h"
 
 namespace sinter::cli {
@@ -20,6 +23,15 @@ std::string Wrapped(const std::string& text, size_t columns);
 constexpr size_t kHelpColumns = 100, kMostColumns = 120;
 // One document on standard output, in ASCII: JSON's own escapes stand for everything else.
 void PrintJson(const Json& json);
+
+// "; did you mean \"run\"?" or "".
+inline std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string nearest = Nearest(word, known);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+inline std::string Join(const std::vector<std::string>& words, const std::string& separator) {
+  return absl::StrJoin(words, separator);
+}
 
 }  // namespace sinter::cli
 

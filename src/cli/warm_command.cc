@@ -1,9 +1,14 @@
 // sinter warm: prepares a whole workload, on a machine without a GPU if need be, and packs it.
 // What is cached already is found, so that a warm-up that was stopped goes on where it was.
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
+#include "src/cli/cache_report.h"
 #include "src/cli/commands.h"
+#include "src/cli/files.h"
 #include "src/cli/memory.h"
+#include "src/cli/progress.h"
 #include "src/cli/session.h"
 #include "src/cli/workload.h"
 
@@ -39,6 +44,20 @@ Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) 
           {"counters", CountersJson(warm.stats)}};
 }
 
+// The bar of a batch: the library's stage begins with "done/all". On a narrow terminal it is short,
+// so that the words beside it stay.
+void ShowBar(uintptr_t user_data, const char* stage, double fraction) {
+  const int width = std::clamp(TerminalColumns() / 3, 4, 24);
+  const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width);
+  std::string bar = "[" + std::string(static_cast<size_t>(full), '#') +
+                    std::string(static_cast<size_t>(width - full), '.') + "] ";
+  reinterpret_cast<Progress*>(user_data)->Show(bar, stage, fraction);
+}
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int ExitOfStatus(sinter_status status) { return FromStatus(status, nullptr).exit; }
+
 }  // namespace
 
 Outcome WarmCommand(const Options& options) {
@@ -67,6 +86,87 @@ Outcome WarmCommand(const Options& options) {
        std::to_string(warm.failed.size()) + " of " + Counted(workload.items.size(), "plan") +
            " could not be prepared; first: " + warm.failed.front().chain + ": " + warm.message},
       options.json);
+}
+
+Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out) {
+  ChainArgs with_rows = args;
+  if (!rows.empty()) with_rows.m = rows.front();
+  SINTER_CLI_TRY(LoadChains(with_rows, &out->chains));
+  for (const LoadedChain& chain : out->chains) {
+    if (rows.empty() || !sinter_chain_uses_m(chain.chain.get())) {
+      out->items.push_back({&chain, chain.m});
+      continue;
+    }
+    for (const int64_t m : rows) out->items.push_back({&chain, m});
+  }
+  return {};
+}
+
+Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
+                   uint32_t jobs, WarmResult* out) {
+  const size_t count = workload.items.size();
+  std::vector<const sinter_chain*> chains;
+  std::vector<int64_t> ms;
+  for (const Workload::Item& item : workload.items) {
+    chains.push_back(item.chain->chain.get());
+    ms.push_back(item.m);
+  }
+  std::vector<sinter_plan*> plans(count);
+  std::vector<sinter_status> statuses(count, SINTER_UNKNOWN);
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  SINTER_CLI_TRY(PrepareOptions(args, &options));
+  options.threads = out->jobs = jobs;
+  options.progress = ShowBar;
+  const auto start = std::chrono::steady_clock::now();
+  Outcome outcome;
+  {
+    Progress progress;
+    options.progress_user_data = progress.user_data();
+    outcome = Abi([&](sinter_error** error) {
+      return sinter_prepare_many(session.context.get(), static_cast<uint32_t>(count), chains.data(),
+                                 ms.data(), &options, plans.data(), statuses.data(), error);
+    });
+  }
+  out->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out->stats = StatsOf(session);
+  out->message = outcome.message;
+  for (size_t i = 0; i < count; ++i) {
+    sinter_plan_release(plans[i]);
+    if (statuses[i] == SINTER_UNKNOWN) return outcome;  // refused as a whole
+    if (statuses[i] == SINTER_OK) continue;
+    out->failed.push_back(
+        {FirstLine(workload.items[i].chain->text) + " at m=" + std::to_string(ms[i]),
+         sinter_status_name(statuses[i]), ExitOfStatus(statuses[i])});
+  }
+  return {};
+}
+
+Outcome CheckExport(const Session& session, const std::string& path,
+                    const std::string& signing_key) {
+  SINTER_CLI_TRY(CheckWritable(path));
+  ExportRequest request;
+  request.path = path;
+  request.signing_key = signing_key;
+  request.dry_run = true;
+  Json report;
+  return Take(&report, [&] { return ExportRecords(session, request); });
+}
+
+Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
+                   bool used_only, Json* report) {
+  ExportRequest request;
+  request.path = path;
+  request.signing_key = signing_key;
+  request.used_only = used_only;
+  return Take(report, [&] { return ExportRecords(session, request); });
+}
+
+std::string ExportText(const Json& report) {
+  const auto count = [&](const char* key, const char* noun) {
+    return Counted(report.value(key, uint64_t{0}), noun);
+  };
+  return PrintableAt(report, "path") + ": " + count("plans", "plan") + ", " +
+         count("kernels", "kernel") + ", " + count("bytes", "byte");
 }
 
 }  // namespace sinter::cli
