@@ -11,9 +11,7 @@
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
 #include "src/capi/callout.h"
-#include "src/capi/create_context.h"
 #include "src/capi/firewall.h"
-#include "src/capi/metrics.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
 

@@ -1,6 +1,10 @@
-// Version, build and status names.
+// Version, build and status names; errors; texts and finished chains as objects.
 #include "sinter/sinter.h"
 #include "sinter_build_info.h"
+#include "src/base/status.h"
+#include "src/capi/objects.h"
+
+namespace capi = sinter::capi;
 
 extern "C" {
 
@@ -44,4 +48,53 @@ const char* sinter_status_name(sinter_status status) {
   }
 }
 
+void sinter_error_retain(const sinter_error* error) { capi::RetainHandle(error); }
+void sinter_error_release(const sinter_error* error) { capi::ReleaseHandle(error); }
+
+sinter_status sinter_error_get_code(const sinter_error* error) {
+  return capi::IsLive(error) ? error->code : SINTER_INVALID_ARGUMENT;
+}
+
+const char* sinter_error_get_message(const sinter_error* error) {
+  return capi::IsLive(error) ? error->message.c_str() : "";
+}
+
+int32_t sinter_error_get_driver_result(const sinter_error* error) {
+  return capi::IsLive(error) ? error->driver_result : 0;
+}
+
+const char* sinter_error_get_compile_log(const sinter_error* error) {
+  return capi::IsLive(error) ? error->compile_log.c_str() : "";
+}
+
+void sinter_x_text_release(const sinter_x_text* text) { capi::ReleaseHandle(text); }
+
+const char* sinter_x_text_get(const sinter_x_text* text) {
+  return capi::IsLive(text) ? text->text.c_str() : "";
+}
+
 }  // extern "C"
+
+namespace sinter::capi {
+
+absl::StatusOr<const Chain*> Finished(const sinter_chain* chain) {
+  SINTER_RETURN_IF_ERROR(Check(chain, "chain"));
+  if (!chain->chain.has_value()) {
+    return absl::FailedPreconditionError("chain is not finished: call sinter_chain_finish first");
+  }
+  return &*chain->chain;
+}
+
+sinter_chain* NewFinishedChain(Chain chain) {
+  auto object = std::make_unique<sinter_chain>();
+  object->chain.emplace(std::move(chain));
+  return object.release();
+}
+
+sinter_x_text* NewText(std::string text) {
+  auto object = std::make_unique<sinter_x_text>();
+  object->text = std::move(text);
+  return object.release();
+}
+
+}  // namespace sinter::capi

@@ -1,5 +1,4 @@
 // sinter_context_write_metrics: the counters as Prometheus text, format 0.0.4.
-#include "src/capi/metrics.h"
 
 #include <string>
 

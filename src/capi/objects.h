@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
@@ -16,7 +17,9 @@
 #include "src/base/fork_local.h"
 #include "src/base/log.h"
 #include "src/base/periodic_file.h"
+#include "src/base/remote_port.h"
 #include "src/capi/build_queue.h"
+#include "src/capi/firewall.h"
 #include "src/capi/handle.h"
 #include "src/chain/builder.h"
 #include "src/engine/engine.h"
@@ -99,6 +102,24 @@ sinter_chain* NewFinishedChain(Chain chain);
 sinter_x_text* NewText(std::string text);
 // The context's device and model as JSON (sinter_x_context_describe).
 std::string DescribeContext(const sinter_context& context);
+
+// Stores what `make() -> absl::StatusOr<std::string>` returns as a new text in `*out`.
+template <typename Make>
+sinter_status GiveText(sinter_x_text** out, sinter_error** error, Make&& make) noexcept {
+  return Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_text"));
+    SINTER_ASSIGN_OR_RETURN(std::string text, make());
+    *out = NewText(std::move(text));
+    return absl::OkStatus();
+  });
+}
+
+// One reference, the caller's. `remote` may be null.
+absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* given,
+                                              std::shared_ptr<RemoteBackend> remote);
+
+// Format 0.0.4; docs/serving.md lists them. Thread-safe.
+std::string MetricsOf(const Engine& engine);
 
 }  // namespace sinter::capi
 

@@ -7,9 +7,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "sinter/sinter.h"
 #include "src/base/status.h"
+#include "src/capi/handle.h"
 
 namespace sinter::capi {
 
@@ -41,6 +43,18 @@ absl::Status WriteStruct(const T& value, absl::string_view name, T* out) {
 
 // The two-call pattern of text.
 absl::Status CopyText(absl::string_view text, size_t capacity, char* buffer, size_t* required);
+
+// M of a launch. A chain without M runs as if M were 1.
+inline absl::StatusOr<int64_t> SymbolM(bool uses_m, uint32_t count, const int64_t* symbols) {
+  const uint32_t wanted = uses_m ? 1 : 0;
+  if (count != wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("symbol_count is ", count, ", the chain has ", wanted));
+  }
+  if (!uses_m) return int64_t{1};
+  if (symbols == nullptr) return absl::InvalidArgumentError("symbols is null");
+  return symbols[0];
+}
 
 }  // namespace sinter::capi
 

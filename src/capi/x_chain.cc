@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
-#include "src/capi/text.h"
+#include "src/capi/objects.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 

@@ -9,7 +9,6 @@
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/text.h"
 #include "src/engine/cache_tools.h"
 #include "src/explain/render.h"
 

@@ -2,8 +2,6 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
-#include "src/capi/symbols.h"
-#include "src/capi/text.h"
 
 namespace capi = sinter::capi;
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "src/capi/create_context.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
