@@ -1,9 +1,9 @@
-#include "src/reference/conv2d.h"
-
+// Direct convolution over strided views.
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "src/reference/evaluator.h"
 #include "src/reference/parallel.h"
 
 namespace sinter::reference {

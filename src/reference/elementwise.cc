@@ -1,10 +1,9 @@
-#include "src/reference/elementwise.h"
-
+// Elementwise ops, copies, gathers and iota over strided views.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
-#include "src/reference/functions.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/parallel.h"
 
 namespace sinter::reference {

@@ -3,12 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/reference/conv2d.h"
-#include "src/reference/elementwise.h"
-#include "src/reference/matmul.h"
-#include "src/reference/reduce.h"
-#include "src/reference/scaled_matmul.h"
-
 namespace sinter::reference {
 namespace {
 

@@ -2,9 +2,13 @@
 #ifndef SINTER_SRC_REFERENCE_EVALUATOR_H_
 #define SINTER_SRC_REFERENCE_EVALUATOR_H_
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "src/chain/chain.h"
+#include "src/chain/conv2d.h"
+#include "src/chain/op.h"
 #include "src/reference/tensor.h"
 
 namespace sinter::reference {
@@ -22,6 +26,77 @@ struct Pass {
 // The wanted outputs (others stay empty). Values live only as long as an op still needs them;
 // movements are views where strides can express them. A result may be a view of an input.
 std::vector<Tensor> Evaluate(const Pass& pass);
+
+// ---- Elementwise ops, copies, gathers and iota over strided views.
+
+// unary, binary, compare, select or cast. Operands of rank 0 spread; `dtypes` are the operands';
+// dims are the result's.
+Tensor Elementwise(const Op& op, const std::vector<DType>& dtypes, std::vector<View> operands,
+                   const std::vector<int64_t>& dims, int threads);
+
+// `from` written into `to`, whose element i lies at the row-major index i times `strides`.
+void CopyInto(const View& from, double* to, const std::vector<int64_t>& strides, int threads);
+
+// The view's elements, contiguous in f64.
+Tensor Materialise(const View& view, int threads);
+
+// result[..., i, ...] = index[i] along `axis`, or i where `index` is null.
+Tensor Iota(const std::vector<int64_t>& dims, int axis, const std::vector<int64_t>* index,
+            int threads);
+
+// Rows of x by ids (axis 0), or elements of its last axis. An id outside of it gives zeros.
+Tensor Gather(const View& x, const View& ids, int axis, int threads);
+
+// x with rows written where ids say, one after the other. An id outside of it writes nothing.
+Tensor Scatter(const View& x, const View& ids, const View& rows, int threads);
+
+// ---- Functions of ops.def that <cmath> has not, in float64.
+
+// As f32 has it: at least 2^-126, above 2^127 infinite.
+inline double CeilPow2(double x) {
+  if (std::isnan(x)) return x;
+  if (x <= 0x1p-126) return 0x1p-126;
+  if (x > 0x1p127) return std::numeric_limits<double>::infinity();
+  int exponent;
+  return std::frexp(x, &exponent) == 0.5 ? x : std::ldexp(1.0, exponent);
+}
+
+// Written so that neither end overflows.
+inline double Sigmoid(double x) {
+  if (x >= 0) return 1 / (1 + std::exp(-x));
+  const double e = std::exp(x);
+  return e / (1 + e);
+}
+
+// ---- Reductions over strided views.
+
+// Each result takes its elements in row-major order, one after the other; s32 sums wrap. An empty
+// sum is 0, an empty maximum the least value of the dtype, an empty mean NaN. The result has `dims`
+// (op.type's).
+Tensor Reduce(const Op& op, DType dtype, const View& in, const std::vector<int64_t>& dims,
+              int threads);
+
+// ---- Blocked float64 matrix product over strided views of any storage.
+
+// a [batch..., m, k] and b [batch..., k, n], already transposed by their strides; batch dims equal
+// or absent in one. Each element sums its products in ascending k, without fused multiply-add: the
+// same bits on every x86-64 machine and for every thread count.
+Tensor Matmul(const View& a, const View& b, int threads);
+
+// ---- Float64 product of two matrices with scales.
+
+// a [m, k] and w [n, k] with scales as src/chain/scaled_matmul.h has them. The products of each 128
+// of k (of all of k where no scale has groups) are summed in order, multiplied by both scales, and
+// added in order, without fused multiply-add: the same bits for every thread count.
+Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const View& scale_w,
+                    int threads);
+
+// ---- Direct float64 convolution over strided views of any storage.
+
+// x [batch, height, width, channels] with the filter `w`, both as InferConv2d takes them. Each
+// element sums its taps in order, and the channels of each in order, without fused multiply-add;
+// taps outside the image are left out. The same bits for every thread count.
+Tensor Convolve(const View& x, const View& w, const Conv2d& conv, int threads);
 
 }  // namespace sinter::reference
 

@@ -1,9 +1,9 @@
-#include "src/reference/reduce.h"
-
+// Reductions over strided views.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "src/reference/evaluator.h"
 #include "src/reference/parallel.h"
 
 namespace sinter::reference {

@@ -1,9 +1,8 @@
 // Convolutions against loops over a padded image.
-#include "src/reference/conv2d.h"
-
 #include <gtest/gtest.h>
 
 #include "src/chain/problem.h"
+#include "src/reference/evaluator.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "src/reference/matmul.h"
+#include "src/reference/evaluator.h"
 #include "src/reference/tensor.h"
 #include "tests/unit/reference/tensors.h"
 
