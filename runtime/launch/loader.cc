@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runtime/driver/scopes.h"
-#include "runtime/launch/graph_node.h"
 #include "runtime/launch/kernel.h"
 #include "src/base/status.h"
 

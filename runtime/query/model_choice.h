@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/driver/device.h"
+#include "runtime/measure/probes.h"
 #include "src/base/device_model.h"
 
 namespace sinter {
@@ -44,6 +45,16 @@ absl::StatusOr<ModelChoice> ChooseModel(const DeviceInfo& info);
 // none; FAILED_PRECONDITION naming the field when it is of another architecture, has another number
 // of SMs, or gives a block more shared memory.
 absl::StatusOr<DeviceModel> NamedModel(absl::string_view text, const DeviceInfo& info);
+
+// `nearest`, what ChooseModel says of the device, with the figures that were measured. The others
+// stay and say which model they are from; fitted ones are never measured, since what they make up
+// for is in no probe. Named "h200-measured". A pure function. INTERNAL naming the figure when a
+// probe makes no sense, such as one that took no longer for twice the work.
+absl::StatusOr<DeviceModel> MeasuredModel(const DeviceModel& nearest, const ProbeTimings& timings);
+
+// The model's text; behind each measured figure what `nearest` says.
+std::string MeasuredModelText(const DeviceModel& measured, const DeviceModel& nearest,
+                              const std::string& device);
 
 }  // namespace sinter
 

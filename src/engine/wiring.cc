@@ -10,7 +10,6 @@
 #include "runtime/measure/measurer.h"
 #include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
-#include "runtime/query/measured_model.h"
 #include "runtime/query/model_choice.h"
 #include "src/base/format.h"
 #include "src/base/key_file.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/chain/op.h"
-#include "src/reference/functions.h"
+#include "src/reference/evaluator.h"
 
 namespace sinter::testing {
 

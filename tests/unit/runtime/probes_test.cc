@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "runtime/launch/recipe_check.h"
 #include "runtime/measure/probe_sources.h"
-#include "runtime/query/measured_model.h"
+#include "runtime/query/model_choice.h"
 #include "src/base/device_model.h"
 
 namespace sinter {
