@@ -45,6 +45,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   strided.stride_height = 2;
   strided.pad_bottom = 1;
   const sinter_value pair[] = {a, a}, ids = Input(c, SINTER_DTYPE_S64, {SINTER_DIM_M, 2});
+  const sinter_value rows = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 2, 8});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
       {"scalar",
@@ -78,7 +79,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
        }},
       {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
       {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
-      {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, a, o, e); }},
+      {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, rows, o, e); }},
       {"reduce",
        [&](auto o, auto e) {
          return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);

@@ -422,7 +422,7 @@ const BadCall kBadGathers[] = {
     {[](ChainBuilder& b) { return b.Scatter(6, 8, 0).status(); },
      "op 10 (scatter): rank of x is 0, must be at least 1"},
     {[](ChainBuilder& b) { return b.Scatter(1, 8, 2).status(); },
-     "op 10 (scatter): dtype of rows is s32, must be x's, f32: cast them"},
+     "op 10 (scatter): dtype of rows is s32, must be x's, bf16: cast them"},
     {[](ChainBuilder& b) { return b.Scatter(0, 9, 0).status(); },
      "op 10 (scatter): dims of rows are [M,8], must be [M,1,8]: those of ids, then x's behind its "
      "rows"},

@@ -351,7 +351,7 @@ TEST(StitchProgram, RefusesScattersByName) {
                   ReduceKind::kMax, body.Take(body.b.Broadcast(ids, Body::Dims({9, 9}))), {0}));
               out(body, body.Take(body.b.Scatter(x, sum, rows)));
             }),
-            "op 4 (scatter): its ids are reduced in the kernel that writes it");
+            "op 5 (scatter): its ids are reduced in the kernel that writes it");
   EXPECT_EQ(
       refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
         for (int i = 0; i < 9; ++i) ids = body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids));

@@ -226,6 +226,29 @@ TEST(StitchPlans, OfScattersComputeThem) {
   }
 }
 
+// What a view of the cache shows cannot be written into it in place: rows would be read after others
+// had been written. With a buffer of its own it can.
+TEST(StitchPlans, AScatterOfAViewOfItsCacheIsRefusedInPlace) {
+  for (const bool in_place : {true, false}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kF32, {Dim::Constant(64), Dim::Constant(256)}});
+    const ValueId ids = *b.Input({DType::kS32, {Dim::Constant(8)}});
+    const ValueId rows = *b.Slice(x, {0, 0}, {Dim::Constant(8), Dim::Constant(256)});
+    OutputOptions options;
+    if (in_place) options.alias = x;
+    ASSERT_TRUE(b.Output(*b.Scatter(x, ids, rows), options).ok());
+    const Chain chain = *b.Finish();
+    const auto plans = PlanChain(chain, 1, H200(), {});
+    EXPECT_EQ(plans.ok(), !in_place) << plans.status();
+    if (plans.ok()) EXPECT_EQ(testing::WorstError(chain, plans->chosen, 1, 3), 0);
+    if (in_place) {
+      EXPECT_NE(plans.status().message().find("(scatter): output 0 shares the buffer of an input"),
+                std::string::npos)
+          << plans.status();
+    }
+  }
+}
+
 // Keys are normed and cast, values scaled, and both written into their caches by one kernel, which
 // moves what is written, not the caches of 400 MB.
 TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
