@@ -709,6 +709,26 @@ def test_compiled_models_of_many_sizes():
             near(compiled(x), model(x))
 
 
+def test_compiled_models_of_images():
+    for layout in (torch.channels_last, torch.contiguous_format):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        convolution = lambda inner: torch.nn.Conv2d(inner, 128, 3, padding=1, bias=False)
+        layers = (convolution(64), torch.nn.BatchNorm2d(128), torch.nn.ReLU(), torch.nn.MaxPool2d(2))
+        layers += (convolution(128), torch.nn.BatchNorm2d(128), torch.nn.ReLU())
+        model = torch.nn.Sequential(*layers).eval().cuda().bfloat16().to(memory_format=layout)
+        x = torch.randn(8, 64, 56, 56, device="cuda").bfloat16().contiguous(memory_format=layout)
+        compiled = torch.compile(model, backend=sinter.torch.sinter_backend, options={"prepare": "block"})
+        before = sinter.torch.graph_counts()
+        with torch.no_grad():
+            for _ in range(2):
+                result, expected = compiled(x), model(x)
+                near(result, expected)
+                assert result.stride() == expected.stride()
+                model[1].running_mean.add_(0.5)  # the weights may change
+        assert sinter.torch.graph_counts().launches > before.launches
+
+
 def test_compiled_models_are_verified():
     from sinter.torch import _verify
 

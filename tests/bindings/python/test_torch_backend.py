@@ -228,6 +228,29 @@ def test_a_marked_batch_and_a_batch_of_one():
     run(model, torch.randn(1, 1, 64).bfloat16())
 
 
+@pytest.mark.parametrize("marked", [False, True])
+def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
+    from sinter.torch import _graph_pass
+    from sinter.torch._buckets import BUCKETS
+
+    packed, own = [], _run_chain.pack
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+
+    model, x = half(Gated(256, 512)), torch.randn(3, 70, 256).bfloat16()
+    if marked:
+        torch._dynamo.mark_dynamic(x, 1)
+    with torch.no_grad():
+        compiled, reports = passed(model, {"verify": False}, None if marked else True)
+        for rows in (70, 9, 2000):
+            y = torch.randn(3, rows, 256).bfloat16() if rows != 70 else x
+            assert _verify.difference(compiled(y), model(y), 2e-2)[1]
+    assert len(reports) == 1, "other rows compile nothing in Inductor"
+    (part,) = reports[0].taken
+    (limits,) = packed
+    assert len(limits) == len(BUCKETS) and limits == sorted(limits) and limits[0] < limits[-1] / 2
+    assert limits[BUCKETS.index(224)] == pytest.approx(part.limit_us, rel=0.2)
+
+
 def test_f32_models_keep_their_products():
     torch.manual_seed(1)
     _, reports = run(N.Sequential(N.Linear(64, 64), N.GELU(), N.LayerNorm(64)).eval(), torch.randn(8, 64))
