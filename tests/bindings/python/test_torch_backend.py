@@ -417,6 +417,18 @@ def test_a_part_whose_plan_is_not_there_runs_inductors_code_too(refused):
     assert fallback._code and after.waiting == before.waiting + 2 and after.fallback_s > before.fallback_s
 
 
+@pytest.mark.parametrize("how, made", [("", [7]), ("block", [])])
+def test_a_part_for_any_rows_has_its_code_before_rows_without_a_plan_come(monkeypatch, how, made):
+    b, prepared, plan = sinter.Builder(), [], types.SimpleNamespace()
+    b.output(b.input("f32", [sinter.M, 64]) * 0.3)
+    text = _run_chain.pack(b.finish())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(_run_chain.Carried, "place", lambda *_: types.SimpleNamespace(plan=plan, limit_us=0.0))
+    monkeypatch.setattr(_run_chain, "_launch", lambda *_: [plan])
+    monkeypatch.setattr(_run_chain.carried(text).fallback, "prepare", lambda inputs, m: prepared.append(m))
+    assert _run_chain._run_cuda([torch.randn(7, 64)], 7, text, how) == [plan] and prepared == made
+
+
 def test_inductors_code_for_a_part_serves_any_rows(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     b = sinter.Builder()

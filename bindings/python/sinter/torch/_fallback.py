@@ -19,7 +19,7 @@ _MOST_ROWS_TOLD = 4096  # numbers of rows whose guards are remembered
 class Fallback:
     """A chain by torch, as a call. Thread-safe.
 
-    Inductor's code is made at the first call, for any M where the chain has one. Torch's operators compute one by one where that
+    Inductor's code is made at the first call, or before by ``prepare``, for any M where the chain has one. Torch's operators compute one by one where that
     code fails or cannot be made, for numbers of rows that it does not serve, while another thread makes it, and under capture
     before it is made.
     """
@@ -33,12 +33,16 @@ class Fallback:
         self._serves: Callable[[int], bool] = lambda m: True
         self._making = threading.Lock()
 
-    def __call__(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
+    def prepare(self, inputs: List[torch.Tensor], m: int) -> None:
+        """Makes Inductor's code where nobody has tried to."""
         if self._code is None and not torch.cuda.is_current_stream_capturing() and self._making.acquire(blocking=False):
             try:
                 self._make(inputs, m)
             finally:
                 self._making.release()
+
+    def __call__(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
+        self.prepare(inputs, m)
         code = self._code
         results = self._try(lambda: list(code(*inputs))) if code and self._serves(m) else None
         return self.by_torch(inputs, m) if results is None else results

@@ -152,6 +152,7 @@ class Carried:
         self.chain = chain
         self._limits_us = limits_us
         self.fallback = Fallback(chain)
+        self.any_rows = chain.uses_m
         self._places: Dict[Tuple[int, int], _Place] = {}
         self._lock = threading.Lock()
 
@@ -202,6 +203,9 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
             given = it.declared(inputs, m)
             place = it.place(device.index, m)
             plan = place.plan or place.look(_patience(how))
+            if it.any_rows and how != "block":  # rows of other buckets shall not wait for their code
+                it.fallback.prepare(given, m)
+                counters.fallback_s += it.newly_compiled()
             if plan is not None:
                 return _launch(it, plan, given, m, device, place.limit_us)
         except Error as error:
