@@ -178,12 +178,15 @@ def work(arguments):
             made = model, inputs
         except (ImportError, AttributeError, TypeError) as error:  # the machine's packages have no such model
             result = {"skipped": f"{type(error).__name__}: {error}"}
+        except Exception as error:
+            result = {"error": f"{type(error).__name__}: {error}"[-1500:]}
         else:
+            del model, inputs
             try:
                 result = measure(*made, began, arguments)
             except Exception as error:
                 result = {"error": f"{type(error).__name__}: {error}"[-1500:]}
-            del made, model, inputs
+            del made
         torch._dynamo.reset()
         gc.collect()
         torch.cuda.empty_cache()
