@@ -191,7 +191,8 @@ absl::Status EncodeTensorMap(const Driver& driver, const PreparedMap& map, int64
   std::copy(map.dims, map.dims + 5, dims);
   DevicePtr address = map.address;
   if (map.m_dim >= 0) {
-    dims[map.m_dim] = static_cast<cuuint64_t>(m);
+    // A map must have a row; a kernel that is launched without any loads none that exists.
+    dims[map.m_dim] = static_cast<cuuint64_t>(std::max<int64_t>(m, 1));
     address += map.m_stride * static_cast<uint64_t>(row_offset);
     if (address % kAlignment != 0) {
       return Bad("row offset ", row_offset, " puts a tensor at 0x", absl::Hex(address),

@@ -169,9 +169,9 @@ bool LinearFinder::ScaledAt(ValueId id, Linear* found) const {
            IsScale(found->scale);
   }
   if (product.kind != OpKind::kMatmul || !ProductAt(product, found)) return false;
-  TakeFactorOfRows(found, &norm);
+  if (!found->transposed) TakeFactorOfRows(found, &norm);  // its rows are the sums' terms
   if (norm.rows >= 0) {
-    if (norm.rows != SkipWidening(found->x)) return false;
+    if (found->transposed || norm.rows != SkipWidening(found->x)) return false;
     found->norm_eps = norm.eps;
   }
   return IsScale(found->scale);
@@ -223,9 +223,8 @@ bool LinearFinder::ScaledProductAt(ValueId id, Linear* found) const {
 bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
   const TensorType& x = graph_.op(op.operands[0]).type;
   ValueId weight = SkipWidening(op.operands[1]);
-  if (op.transpose_a || x.rank() != op.type.rank() || graph_.op(weight).type.rank() != 2) {
-    return false;
-  }
+  if (x.rank() != op.type.rank() || graph_.op(weight).type.rank() != 2) return false;
+  if (op.transpose_a && x.rank() != 2) return false;
   bool transposed = op.transpose_b;
   while (graph_.op(weight).kind == OpKind::kTranspose && graph_.op(weight).type.rank() == 2) {
     transposed ^= graph_.op(weight).axes[0] == 1;
@@ -239,6 +238,7 @@ bool LinearFinder::ProductAt(const Op& op, Linear* found) const {
   }
   if (graph_.op(weight).kind != OpKind::kInput) return false;
   found->x = op.operands[0];
+  found->transposed = op.transpose_a;
   found->weight = graph_.op(weight).input;
   found->layout = transposed ? Layout::kOI : Layout::kIO;
   return true;

@@ -16,6 +16,7 @@ struct Linear {
   ValueId x = -1;
   int weight = -1, bias = -1;
   Layout layout = Layout::kOI;
+  bool transposed = false;  // x is [k, rows]
   double scale = 1;
   int factor = -1;   // a number of each row
   int columns = -1;  // a number of each column

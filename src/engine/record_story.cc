@@ -35,7 +35,8 @@ std::string ProductsStory(const ProductSequence& s) {
     text = absl::StrCat(!pair        ? one
                         : first.pair ? "gated_ffn"
                                      : "gemm_chain",
-                        " n=", first.n, " k=", first.k, pair ? absl::StrCat(" l=", s[1].n) : "",
+                        " n=", first.n, " k=", first.k_is_m ? "M" : absl::StrCat(first.k),
+                        pair ? absl::StrCat(" l=", s[1].n) : "",
                         " act=", NameOf(first.epilogue.activation()));
   } else {
     const auto columns = [](const MatrixProduct& p) { return absl::StrCat(p.n); };
@@ -54,6 +55,7 @@ std::string ProductsStory(const ProductSequence& s) {
   if (any([](const ProductEpilogue& e) { return e.bias.has_value(); })) text += " biased";
   if (any([](const ProductEpilogue& e) { return e.has_residual(); })) text += " residual";
   if (s.scaled()) text += " scaled";
+  if (first.HasTransposedRows()) text += " rows=transposed";
   return absl::StrCat(text, " layout=", NameOf(s.layout()), " dtype=", NameOf(s.element()));
 }
 

@@ -395,6 +395,7 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
     if (chain.op(value).kind != OpKind::kInput) run.values.push_back(value);
   }
   run.end = chain.outputs()[0].value;
+  run.constant_rows = run.matched.sequence.front().HasTransposedRows();
   return run;
 }
 

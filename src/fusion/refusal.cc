@@ -83,20 +83,29 @@ class Product {
 
   std::string OfM() const {
     const std::vector<Dim>& dims = TypeOf(rows_).dims;
+    if (SumsOverM()) return "";
     for (const Dim& dim : TypeOf(weights_).dims) {
       if (!dim.symbolic) continue;
       return absl::StrCat(Typed(weights_),
-                          ", M may only count rows of the first operand: give the extent as a "
-                          "constant, in a chain for each");
+                          ", M may only count rows of the first operand, or what both operands "
+                          "have first and the product sums over, by transpose_a: give the extent "
+                          "as a constant, in a chain for each");
     }
     for (size_t i = 1; i < dims.size(); ++i) {
       if (!dims[i].symbolic) continue;
       return absl::StrCat(Typed(rows_), ", M must be the first dimension: ",
                           i + 1 < dims.size()
                               ? "give it with that dimension first, or all leading ones as M"
-                              : "what a product sums over has a constant extent");
+                              : "a product sums over M of [M, rows] and [M, n], by transpose_a");
     }
     return "";
+  }
+
+  // Whether it sums over M as kernels do: both matrices lie with M first.
+  bool SumsOverM() const {
+    const TensorType &a = TypeOf(op_.operands[0]), &b = TypeOf(op_.operands[1]);
+    return op_.kind == OpKind::kMatmul && op_.transpose_a && !op_.transpose_b && a.rank() == 2 &&
+           b.rank() == 2 && a.dims[0].symbolic && !a.dims[1].symbolic;
   }
 
   std::string OfRows() const {

@@ -128,7 +128,7 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
   SINTER_RETURN_IF_ERROR(CheckEnd(run.matched, end));
   SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, chain_, bucket_));
   ProductSequence& sequence = run.matched.sequence;
-  sequence.m = run.matched.m.At(bucket_);
+  run.matched.SetBucket(bucket_);
   for (int i = 0; i < sequence.size(); ++i) {
     SINTER_RETURN_IF_ERROR(CheckSequence(sequence.Part(i, 1)));
   }

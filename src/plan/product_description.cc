@@ -127,6 +127,8 @@ Json SequenceJson(const ProductSequence& s) {
   const Operand& rows = s.front().rows;
   if (s.rows_per_m != 1) json["rows_per_m"] = s.rows_per_m;
   if (rows.source == Source::kWindow) json["window"] = WindowJson(rows.window);
+  if (s.front().HasTransposedRows()) json["rows"] = "transposed";
+  if (s.front().k_is_m) json["k_is_m"] = true;
   if (s.front().accumulate == Accumulate::kFast) {
     json["accumulate"] = Str(NameOf(s.front().accumulate));
   }
@@ -171,7 +173,8 @@ std::vector<KernelBuffer> ProductKernels::Buffers(const KernelSpec& spec, int64_
   for (const OperandBinding& operand : spec.operands) {
     if (operand.role == Role::kC || operand.role == Role::kPartialOut) continue;
     const RoleShape shape = ShapeOf(spec.sequence, operand.role);
-    const bool of_m = shape.rows > 0 && shape.of_launch && !spec.constant_rows;
+    const bool rows_of_m = shape.rows > 0 && shape.of_launch && !spec.constant_rows;
+    const bool of_m = rows_of_m || shape.of_k;
     std::vector<Dim> dims = {Dim::Constant(shape.columns)};
     if (shape.rows > 0) dims.insert(dims.begin(), of_m ? Dim::M() : Dim::Constant(shape.rows));
     const int64_t bytes = std::max<int64_t>(shape.rows, 1) * shape.RowBytes();

@@ -98,8 +98,14 @@ class ProductKernels : public KernelFamily {
     return spec.sequence.ToString();
   }
 
-  bool UsesM(const KernelSpec& spec) const override { return !spec.constant_rows; }
+  bool UsesM(const KernelSpec& spec) const override {
+    return !spec.constant_rows || MixesRows(spec);
+  }
   int64_t Rows(const KernelSpec& spec, int64_t) const override { return spec.sequence.rows(); }
+  // A sum over M.
+  bool MixesRows(const KernelSpec& spec) const override {
+    return !spec.sequence.products.empty() && spec.sequence.front().k_is_m;
+  }
   std::string RowOrder(const KernelSpec& spec) const override {
     return RowOrderOfProducts(spec.sequence, spec.schedule);
   }

@@ -81,7 +81,8 @@ std::string Formula(absl::string_view result, const ProductEpilogue& e, std::str
 std::string FormulaOf(const MatrixProduct& p, int number, int products) {
   const ProductEpilogue& e = p.epilogue;
   const auto name = [&](Role::Kind kind) { return NameOf({kind, number}, products); };
-  const std::string rows = number > 0 ? "c" : Dequantised(p.rows, "a", "scale_a");
+  const std::string a = p.HasTransposedRows() ? "a^T" : "a";
+  const std::string rows = number > 0 ? "c" : Dequantised(p.rows, a, "scale_a");
   const std::string factor = name(Role::kFactor);
   const std::string weights = Dequantised(p.weights, name(Role::kW), name(Role::kScaleW));
   std::string text = Activated(e.activation(), Term(e, rows, weights, factor, name(Role::kBias)));
@@ -123,8 +124,10 @@ ProductPicture FirstProduct(const KernelSpec& spec, const DataflowRow& row) {
   ProductPicture product;
   product.formula = FormulaOf(p, 0, products);
   product.result = Matrix(spec, products == 2 ? Role::kC : Role::kOut, rows, p.n, p.ResultBytes());
-  product.operands = {Matrix(spec, Role::kA, rows, p.k, p.rows.bytes()),
-                      Weights(spec, Role::kW, p)};
+  const bool turned = p.HasTransposedRows();
+  product.operands = {
+      Matrix(spec, Role::kA, turned ? p.k : rows, turned ? rows : p.k, p.rows.bytes()),
+      Weights(spec, Role::kW, p)};
   const RoleShape stored = ShapeOf(spec.sequence, Role::kA);  // of a window: its pixels, once
   product.operands[0].bytes = stored.rows * stored.RowBytes();
   if (p.pair) product.operands.push_back(Weights(spec, Role::kWUp, p));

@@ -22,6 +22,12 @@ std::string RangesText(int64_t k, int block_k, int ranges) {
 // A product's line, as if it were alone in a kernel.
 std::string ProductLine(const ProductSequence& product, const Schedule& s,
                         const std::string& ranges) {
+  if (product.front().k_is_m) {  // as many steps as a launch has, whatever the bucket
+    ProductSequence any = product;
+    any[0].k = 1;
+    return absl::StrCat("product ", absl::BytesToHexString(any.Canonical()), " steps of M by ",
+                        s.first.split_k, s.swapped ? " swapped" : "", "\n");
+  }
   return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
                       RoundUp(product.front().StagedK(), s.block_k) / 16, " ranges ", ranges,
                       s.swapped ? " swapped" : "", "\n");

@@ -104,6 +104,7 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundProgram& found) {
   }
   p.pair = found.pair;
   p.weights.layout = main.layout;
+  if (main.transposed) p.rows.layout = Layout::kIO;
   if (main.columns >= 0) p.weights.scales.kind = ScaleKind::kVector;
   ProductEpilogue& e = p.epilogue;
   if (main.norm_eps >= 0) e.norm = static_cast<float>(main.norm_eps);
@@ -145,6 +146,10 @@ class Walker {
       SINTER_ASSIGN_OR_RETURN(const ValueId x, AddAt(value, rounds));
       out_.rows = finder_.InputAt(x);
       if (out_.rows >= 0) break;
+      if (out_.sequence.products.back().HasTransposedRows()) {
+        return Refuse("op ", x, " (", NameOf(graph_.op(x)),
+                      ") is transposed, so it must lie in memory");
+      }
       value = SkipRounding(x, &rounds);
     }
     std::vector<MatrixProduct>& products = out_.sequence.products;
@@ -208,15 +213,39 @@ class Describer {
   absl::Status Run() {
     const TensorType& a = graph_.operand(out_.rows).type;
     if (a.rank() < 2) return Refuse("a is ", ToString(a), ", its rank must be at least 2");
-    if (a.dims.back().symbolic) return Refuse("k is M, must be constant");
-    const Operand& rows = out_.sequence.front().rows;
+    const MatrixProduct& first = out_.sequence.front();
+    if (first.HasTransposedRows()) return RunTransposed(a);
+    if (a.dims.back().symbolic) {
+      return Refuse(
+          "k is M, of rows that are contiguous along it: kernels sum over M where both "
+          "operands have it first, [M, rows] and [M, n]");
+    }
+    const Operand& rows = first.rows;
     const bool window = rows.source == Source::kWindow;
     SINTER_ASSIGN_OR_RETURN(out_.sequence.rows_per_m, RowsPerM(a));
     if (window) out_.sequence.rows_per_m = rows.window.RowsPerM();
     out_.m = a.dims[0];
+    return RunFrom(a, window ? rows.window.Columns() : a.dims.back().value);
+  }
+
+ private:
+  // Of rows that lie as columns, [k, rows]: as many times a number as a sequence has.
+  absl::Status RunTransposed(const TensorType& a) {
+    if (a.dims[1].symbolic) {
+      return Refuse("rows are M and transposed, must be contiguous along k");
+    }
+    const int64_t rows = a.dims[1].value;
+    int64_t m = std::min(rows, kLargestBucket);
+    while (rows % m != 0) --m;
+    out_.sequence.rows_per_m = rows / m;
+    out_.m = Dim::Constant(m);
+    out_.sequence.products.front().k_is_m = a.dims[0].symbolic;
+    return RunFrom(a, a.dims[0].symbolic ? 0 : a.dims[0].value);
+  }
+
+  absl::Status RunFrom(const TensorType& a, int64_t k) {
     element_ = a.dtype;
     result_ = ResultType(element_, graph_.result_type().dtype);
-    int64_t k = window ? rows.window.Columns() : a.dims.back().value;
     for (int i = 0; i < out_.size(); ++i) {
       MatrixProduct& p = out_.sequence[i];
       p.k = k;
@@ -231,7 +260,6 @@ class Describer {
     return Operands();
   }
 
- private:
   // Rows at each index of the first axis.
   static absl::StatusOr<int64_t> RowsPerM(const TensorType& a) {
     int64_t rows = 1;
@@ -304,7 +332,8 @@ class Describer {
 
   absl::StatusOr<int64_t> OutFeatures(int product) const {
     const std::vector<Dim>& dims = graph_.operand(out_.InputsOf(product).weights).type.dims;
-    if (SymbolicAxis(dims) >= 0) return Refuse("a weight has dimension M");
+    const bool sums_over_m = out_.sequence[product].k_is_m;
+    if (SymbolicAxis(dims) >= (sums_over_m ? 1 : 0)) return Refuse("a weight has dimension M");
     if (IsOhwi(product)) return dims.front().value;
     if (out_.sequence.layout() == Layout::kIO) return dims.back().value;
     int64_t rows = 1;
@@ -479,6 +508,13 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph) {
   return matched;
 }
 
+void MatchedSequence::SetBucket(int64_t bucket) {
+  sequence.m = m.At(bucket);
+  for (MatrixProduct& product : sequence.products) {
+    if (product.k_is_m) product.k = bucket;
+  }
+}
+
 absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m, bool norms) {
   if (chain.num_outputs() != 1) {
     return Refuse("the chain has ", chain.num_outputs(), " outputs, must have 1");
@@ -487,7 +523,8 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m, boo
   if (chain.outputs()[0].alias_input >= 0) return Refuse("the output aliases an input");
   if (!norms && HasNorm(matched.sequence))
     return Refuse("the norm of its rows is another kernel's");
-  matched.sequence.m = m;
+  matched.SetBucket(m);
+  if (!matched.sequence.front().HasTransposedRows()) matched.sequence.m = m;
   return matched;
 }
 
@@ -495,6 +532,9 @@ absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, b
   SINTER_ASSIGN_OR_RETURN(MatchedSequence matched,
                           MatchProducts(chain, bucket, norms && chain.UsesM()));
   const ProductSequence& sequence = matched.sequence;
+  if (sequence.front().HasTransposedRows()) {
+    return absl::InvalidArgumentError("its rows are transposed");
+  }
   if (sequence.back().HasGroups()) {
     return absl::InvalidArgumentError("the result is codes whose scales are no output");
   }

@@ -37,7 +37,7 @@ struct ProductOperand {
 // type, unless rows and weights have 8 bits: the output, biases and a residual then have others. Of
 // 16 bits the output may be f32.
 struct MatchedSequence {
-  ProductSequence sequence;              // its m is set by the caller
+  ProductSequence sequence;              // its m is set by SetBucket
   Dim m;                                 // of the chain: the first dim of the rows
   std::vector<ProductOperand> operands;  // by number
   std::vector<ProductInputs> inputs;     // by product
@@ -48,6 +48,8 @@ struct MatchedSequence {
   bool contiguous = true;                      // every row stride equals the row length
   bool weights_constant = true;                // all weights and biases are marked constant
 
+  // Sets what of the sequence depends on the bucket: m, and a k that is M.
+  void SetBucket(int64_t bucket);
   int size() const { return sequence.size(); }
   const ProductInputs& InputsOf(int product) const { return inputs[static_cast<size_t>(product)]; }
   const ProductOperand& OperandAt(int number) const {
@@ -64,6 +66,7 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
 
 // A chain that is one sequence whose products kernels take, with its rows from the launch, M or
 // not; else why it is not. Norms of rows are taken with M alone: without it nobody tells the rows.
+// Transposed rows are not taken: their number is no launch's.
 // Codes by groups are not taken: their scales are another output. FixedRowsOf of the engine follows
 // it.
 absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms = false);

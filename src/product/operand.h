@@ -58,7 +58,9 @@ Scales ReadScales(ByteReader& r);
 
 struct Operand {
   DType element = DType::kBF16;
-  Layout layout = Layout::kOI;  // of weights; rows have kOI: both are contiguous along K
+  // kOI: contiguous along K. kIO: contiguous along the columns of weights, or along rows that are
+  // transposed.
+  Layout layout = Layout::kOI;
   Scales scales;
   Source source = Source::kBuffer;
   PixelWindow window;  // of kWindow

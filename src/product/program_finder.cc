@@ -174,6 +174,9 @@ class ProgramWalk {
     if (one.layout != other.layout) {
       return Refuse(value_, "has two products below it whose weights differ in layout");
     }
+    if (one.transposed != other.transposed) {
+      return Refuse(value_, "has two products below it, of which one has transposed rows");
+    }
     if (AreHalves(one, other)) return absl::OkStatus();
     return Refuse(value_, "has two products below it whose rows are scaled apart");
   }

@@ -7,7 +7,9 @@ namespace {
 
 RoleShape WeightShape(const MatrixProduct& p) {
   const bool oi = p.weights.layout == Layout::kOI;
-  return {oi ? p.n : p.k, oi ? p.k : p.n, false, p.weights.element};
+  RoleShape shape = {oi ? p.n : p.k, oi ? p.k : p.n, false, p.weights.element};
+  shape.of_k = p.k_is_m;
+  return shape;
 }
 
 // Leaf `number` of the program's vectors and numbers. One number is a vector of one column.
@@ -46,10 +48,15 @@ RoleShape WeightScaleShape(const MatrixProduct& p) {
   return shape;
 }
 
-// Pixels as they lie in memory, or rows.
+// Pixels as they lie in memory, or rows, which may lie as columns.
 RoleShape RowsShape(const ProductSequence& sequence) {
   const MatrixProduct& p = sequence.front();
   const PixelWindow& w = p.rows.window;
+  if (p.HasTransposedRows()) {
+    RoleShape shape = {p.k, sequence.rows(), false, p.rows.element};
+    shape.of_k = p.k_is_m;
+    return shape;
+  }
   if (p.rows.source != Source::kWindow) {
     return {sequence.rows(), p.k, true, p.rows.element, sequence.rows_per_m};
   }

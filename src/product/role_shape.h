@@ -17,6 +17,7 @@ struct RoleShape {
   int64_t rows_per_m = 1;     // of_launch: that many for each M
   int64_t column_stride = 1;  // elements between columns, for each M of a launch where `of_m`
   bool of_m = false;
+  bool of_k = false;  // one row for each K of the launch, which is its M; `rows` is the maximum
 
   int64_t RowBytes() const { return columns * SizeOf(element); }
 };

@@ -242,6 +242,14 @@ absl::Status CheckNorm(const ProductSequence& p, const Schedule& s) {
                         absl::StrCat("is above ", kMostNormRows, ", with a norm of the rows"));
 }
 
+// Transposed rows come in whole rows of the swizzle.
+absl::Status CheckTransposed(const ProductSequence& p, const Schedule& s) {
+  const int span = ElementOf(p.element()).swizzle_span;
+  if (!p.front().HasTransposedRows() || s.block_m % span == 0) return absl::OkStatus();
+  return RefuseSchedule("block_m", s.block_m,
+                        absl::StrCat("is not a multiple of ", span, ", with transposed rows"));
+}
+
 absl::Status CheckFamily(const ProductSequence& p, const Schedule& s) {
   const int dataflow = static_cast<int>(s.dataflow);
   if (RowOf(s).dataflow == Dataflow::kNone) {
@@ -280,6 +288,7 @@ absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
   if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   SINTER_RETURN_IF_ERROR(CheckNorm(p, s));
+  SINTER_RETURN_IF_ERROR(CheckTransposed(p, s));
   const ScheduleSizes z = SizesOf(p, s);
   SINTER_RETURN_IF_ERROR(RowOf(s).check(p, s, z));
   return CheckWork(s, z);

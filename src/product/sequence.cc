@@ -83,7 +83,7 @@ std::string HeadText(const ProductSequence& s) {
   const auto columns = [](std::string* out, const MatrixProduct& p) { absl::StrAppend(out, p.n); };
   absl::StrAppend(&text,
                   s.size() > 2 ? absl::StrJoin(s.products, ",", columns) : absl::StrCat(first.n),
-                  " k=", first.k);
+                  first.k_is_m ? " k<=" : " k=", first.k);
   if (s.size() == 2) absl::StrAppend(&text, " l=", s[1].n);
   const auto activation = [](std::string* out, const MatrixProduct& p) {
     absl::StrAppend(out, NameOf(p.epilogue.activation()));
@@ -131,8 +131,9 @@ std::string ToString(const Scales& scales) {
 }
 
 bool MatrixProduct::operator==(const MatrixProduct& o) const {
-  return std::tie(n, k, pair, rows, weights, epilogue, result, accumulate) ==
-         std::tie(o.n, o.k, o.pair, o.rows, o.weights, o.epilogue, o.result, o.accumulate);
+  return std::tie(n, k, k_is_m, pair, rows, weights, epilogue, result, accumulate) ==
+         std::tie(o.n, o.k, o.k_is_m, o.pair, o.rows, o.weights, o.epilogue, o.result,
+                  o.accumulate);
 }
 
 int MatrixProduct::Leaves() const {
@@ -193,6 +194,7 @@ std::string ProductSequence::ToString() const {
   for (int i = 0; i < size(); ++i) text += BiasText((*this)[i], i + 1);
   for (int i = 0; i < size(); ++i) text += ScalingText((*this)[i], i + 1);
   for (int i = 0; i < size(); ++i) text += ProgramText((*this)[i], i + 1);
+  if (front().HasTransposedRows()) text += " rows=transposed";
   return absl::StrCat(text, WindowText(front().rows), ResidualText(back()),
                       " layout=", NameOf(layout()), " dtype=", NameOf(element()),
                       ScalesText(front()));
@@ -214,6 +216,7 @@ bool CanPair(const ProductSequence& sequence, int first) {
       two.epilogue.norm.has_value()) {
     return false;
   }
+  if (one.HasTransposedRows()) return false;
   if (two.result != one.rows.element && !IsCode(one.rows.element)) {
     return false;  // only a lone product stores f32
   }

@@ -27,6 +27,7 @@ constexpr int64_t kLargestScaleStride = int64_t{1} << 24;
 // Rows times one weight matrix, or a gate-up pair of them.
 struct MatrixProduct {
   int64_t n = 0, k = 0;  // columns of the result, and of the rows
+  bool k_is_m = false;   // k is a launch's M, at most so many; of transposed rows
   bool pair = false;     // two weight matrices of one shape: gate and up
   Operand rows, weights;
   ProductEpilogue epilogue;
@@ -34,6 +35,8 @@ struct MatrixProduct {
   Accumulate accumulate = Accumulate::kPromoted;  // kFast: of e4m3 operands alone
 
   int Width() const { return pair ? 2 : 1; }  // weight matrices
+  // Whether the rows lie in memory as columns: [k, rows].
+  bool HasTransposedRows() const { return rows.layout == Layout::kIO; }
   // Whether the epilogue's program reads a number of each row.
   bool ReadsRow() const { return epilogue.program.Reads(LeafKind::kRow); }
   // Whether accumulators are multiplied before the bias, by the epilogue or by scales of operands,
@@ -111,7 +114,7 @@ bool HasPrograms(const ProductSequence& sequence);
 bool HasNorm(const ProductSequence& sequence);
 
 // OK, or why no kernel can take the whole sequence: sizes, elements, epilogues, and rows of a
-// multiple of 16 bytes, as tensor maps need (oi: k; io: k and n).
+// multiple of 16 bytes, as tensor maps need (oi: k; io: k, unless rows are transposed, and n).
 absl::Status CheckSequence(const ProductSequence& sequence);
 
 // Canonical bytes of a quantiser's rule.
@@ -119,7 +122,8 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated by a form, and neither computes its rows' norm.
+// second is neither a pair nor activated by a form, neither computes its rows' norm, and no rows are
+// transposed.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

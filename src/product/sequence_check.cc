@@ -147,6 +147,22 @@ absl::Status CheckNorm(const ProductSequence& sequence, const MatrixProduct& p) 
   return absl::OkStatus();
 }
 
+// Of rows that lie as columns, which wgmma reads from shared memory where they have 16 bits.
+absl::Status CheckTransposed(const ProductSequence& sequence, const MatrixProduct& p) {
+  if (p.k_is_m && (!p.HasTransposedRows() || p.weights.layout != Layout::kIO)) {
+    return RefuseSequence("k is M, of operands that are contiguous along k: transpose both");
+  }
+  if (!p.HasTransposedRows()) return absl::OkStatus();
+  if (sequence.size() > 1) {
+    return RefuseSequence("products: ", sequence.size(), " are not 1, of transposed rows");
+  }
+  if (ElementOf(p.rows.element).bytes != 2 || p.rows.source != Source::kBuffer) {
+    return RefuseSequence("rows are transposed, must be a matrix in memory of bf16 or f16");
+  }
+  if (p.epilogue.has_norm()) return RefuseSequence("norm is there, of transposed rows");
+  return absl::OkStatus();
+}
+
 absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout layout,
                           Source source, bool weights) {
   if (operand.layout != Layout::kOI && operand.layout != Layout::kIO) {
@@ -197,15 +213,18 @@ absl::Status CheckProduct(const ProductSequence& sequence, int i) {
   SINTER_RETURN_IF_ERROR(CheckResult(sequence, p.result, element));
   const bool window = i == 0 && p.rows.source == Source::kWindow;
   const Source source = i > 0 ? Source::kProduct : window ? Source::kWindow : Source::kBuffer;
-  SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, Layout::kOI, source, false));
+  const Layout of_rows = i == 0 ? p.rows.layout : Layout::kOI;
+  SINTER_RETURN_IF_ERROR(CheckOperand("rows", p.rows, of_rows, source, false));
   const Layout layout = i == 0 ? p.weights.layout : sequence.layout();
   SINTER_RETURN_IF_ERROR(CheckOperand("weights", p.weights, layout, Source::kBuffer, true));
   SINTER_RETURN_IF_ERROR(CheckCodes(sequence, p));
   SINTER_RETURN_IF_ERROR(CheckFast(p));
   SINTER_RETURN_IF_ERROR(CheckNorm(sequence, p));
+  SINTER_RETURN_IF_ERROR(CheckTransposed(sequence, p));
   if (window) SINTER_RETURN_IF_ERROR(CheckRowsOfWindow(sequence));
-  SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, ElementOf(p.weights.element).vector));
   const bool io = p.weights.layout == Layout::kIO;
+  const bool along_k = !io || !p.HasTransposedRows();  // whether rows of a matrix are
+  SINTER_RETURN_IF_ERROR(CheckExtent("k", p.k, along_k ? ElementOf(p.weights.element).vector : 0));
   SINTER_RETURN_IF_ERROR(CheckExtent("n", p.n, io ? ElementOf(p.weights.element).vector : 0));
   if (i > 0 && p.k != sequence[i - 1].n) {
     return RefuseSequence("k ", p.k, " is not the n ", sequence[i - 1].n, " of the product before");

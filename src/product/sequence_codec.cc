@@ -8,7 +8,7 @@ namespace sinter {
 namespace {
 
 constexpr uint8_t kCanonicalVersion = 5;
-constexpr uint8_t kPair = 1, kFastSums = 2;  // bits of a product's flags
+constexpr uint8_t kPair = 1, kFastSums = 2, kOfM = 4;  // bits of a product's flags
 
 constexpr uint8_t kStridesFollow = 0x80;  // beside the kind
 
@@ -121,6 +121,7 @@ absl::Status ReadProduct(ByteReader& r, MatrixProduct& p) {
   const uint8_t flags = r.U8();
   p.pair = (flags & kPair) != 0;
   if ((flags & kFastSums) != 0) p.accumulate = Accumulate::kFast;
+  p.k_is_m = (flags & kOfM) != 0;
   ReadOperand(r, p.rows);
   ReadOperand(r, p.weights);
   SINTER_RETURN_IF_ERROR(ReadEpilogue(r, p.epilogue));
@@ -157,7 +158,8 @@ std::string ProductSequence::Canonical() const {
   for (const MatrixProduct& p : products) {
     w.I64(p.n);
     w.I64(p.k);
-    w.U8((p.pair ? kPair : 0) | (p.accumulate == Accumulate::kFast ? kFastSums : 0));
+    w.U8((p.pair ? kPair : 0) | (p.accumulate == Accumulate::kFast ? kFastSums : 0) |
+         (p.k_is_m ? kOfM : 0));
     WriteOperand(p.rows, w);
     WriteOperand(p.weights, w);
     WriteEpilogue(p.epilogue, w);

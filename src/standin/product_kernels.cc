@@ -67,6 +67,7 @@ absl::Status CheckOne(const MatrixProduct& p) {
     return Refuse(absl::StrCat("operands of ", NameOf(p.rows.element), ", only bf16 and f16"));
   }
   if (p.rows.source == Source::kWindow) return Refuse("pixels of a convolution");
+  if (p.HasTransposedRows()) return Refuse("transposed rows");
   if (p.result != p.rows.element && p.result != DType::kF32) {
     return Refuse(
         absl::StrCat("into ", NameOf(p.result), ", only into its operands' element and f32"));

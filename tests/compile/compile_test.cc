@@ -227,6 +227,11 @@ TEST_F(CompileTest, WideTilesWhoseColumnsHaveTerms) {
   CompileAll(WideTileKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "wide tiles");
 }
 
+TEST_F(CompileTest, ProductsOfTransposedRows) {
+  CompileAll(TransposedKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))),
+             "transposed rows");
+}
+
 TEST_F(CompileTest, ProductsThatComputeTheNormOfTheirRows) {
   CompileAll(NormKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "norms of rows");
 }

@@ -415,6 +415,31 @@ std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count) {
   return Evenly(jobs.Take(), count);
 }
 
+std::vector<KernelJob> TransposedKernels(const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const bool k_is_m : {false, true}) {
+    for (const ProductSequence& chain : ResidualProblems()) {
+      ProductSequence p = FirstOf(chain);
+      p.m = 776;
+      p[0].k = k_is_m ? 4096 : 1000;
+      p[0].n = p[0].n / 4 + 8;
+      SetTransposedRows(&p, k_is_m);
+      SetBias(&p, 0, p[0].pair);
+      SetFactor(&p, 0, RowFactor::kF32);
+      SetResidual(&p, ResidualOf(chain));
+      for (const bool wide : {false, true}) {
+        if (wide) {  // as a gradient that is added to
+          if (p[0].pair) continue;
+          SetResidual(&p, Residual::kNone);
+          p[0].result = DType::kF32;
+        }
+        for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+      }
+    }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count) {
   JobList jobs(model);
   for (ProductSequence p : ResidualProblems()) {

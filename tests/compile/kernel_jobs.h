@@ -56,6 +56,9 @@ std::vector<KernelJob> ColumnScaleKernels(const DeviceModel& model, size_t count
 // Wide tiles, of two products and of each alone, of 8 and 16 bits, whose columns have a bias or a
 // scale: of each dataflow, tile and way to share one; at most `count`, evenly of all.
 std::vector<KernelJob> WideTileKernels(const DeviceModel& model, size_t count);
+// Products and gated pairs of transposed rows, of a known K and of one that is M, with weights of
+// both layouts and everything else that an epilogue has; of every kind as above.
+std::vector<KernelJob> TransposedKernels(const DeviceModel& model, size_t count);
 // Products that compute the norm of their rows; of every kind as above.
 std::vector<KernelJob> NormKernels(const DeviceModel& model, size_t count);
 // Products and gated pairs of e4m3 and s8 operands: every scale, promoted and fast sums, bf16, f16

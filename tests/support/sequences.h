@@ -69,6 +69,13 @@ inline void SetLayout(ProductSequence* s, Layout layout) {
   for (MatrixProduct& p : s->products) p.weights.layout = layout;
 }
 
+// Rows of a lone product that lie as columns, and of what k counts: up to so many rows of a launch.
+inline void SetTransposedRows(ProductSequence* s, bool k_is_m) {
+  (*s)[0].rows.layout = Layout::kIO;
+  (*s)[0].k_is_m = k_is_m;
+  if (k_is_m) SetLayout(s, Layout::kIO);
+}
+
 // Of all operands and results; factors of rows and scales of columns in f32 stay so.
 inline void SetElement(ProductSequence* s, DType element) {
   for (MatrixProduct& p : s->products) {

@@ -27,6 +27,7 @@ struct Arguments {
   float* partial_out;             // in the workspace, [block][block_m][block_n]
   u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
   int m;
+  int k;  // of products whose rows say that it is the launch's
   // Scales of operands, in f32. scale_a has one for each 128 of K of a row; those of weights have
   // one for all columns, one for each column, which may be of Result too, or one for each 128 of K
   // of 128 columns. Types say how they lie in memory.

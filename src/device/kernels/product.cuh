@@ -91,7 +91,7 @@ SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
   typename T::BlockType block;
-  const ProductUnits<Config> walk(block.rank, args.m);
+  const ProductUnits<Config> walk(block.rank, args.m, 0, args.k);
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();

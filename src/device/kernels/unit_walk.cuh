@@ -14,15 +14,16 @@ template <class Config, class P>
 struct UnitWalk {
   static constexpr int kBand = 16;
   static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, P::kRowsShare);
-  int step, m_units;
+  int step, m_units, k;
   int first;   // this cluster's first unit
   int pair;    // which of a unit's tiles
   int k_rank;  // among the ranks that share a tile's K
 
-  // `before`: units of the list before this product's.
-  SINTER_DEVICE UnitWalk(int cluster_rank, int m, int before = 0)
+  // `before`: units of the list before this product's. `k`: of a launch that says it.
+  SINTER_DEVICE UnitWalk(int cluster_rank, int m, int before = 0, int k = 0)
       : step(gridDim.x / Config::kCluster),
         m_units(ceil_div(m, Config::kBlockM * P::kWeightsShare)),
+        k(k),
         first((blockIdx.x / Config::kCluster + step - before % step) % step),
         pair(cluster_rank / P::kSplitK),
         k_rank(cluster_rank % P::kSplitK) {}
@@ -41,8 +42,8 @@ struct UnitWalk {
     return (tile * P::kRowsShare + (P::kRowsShare > 1 ? pair : 0)) * P::kBlockN;
   }
   // K blocks of this rank.
-  SINTER_DEVICE int begin() const { return P::first_block(k_rank); }
-  SINTER_DEVICE int end() const { return P::first_block(k_rank + 1); }
+  SINTER_DEVICE int begin() const { return P::first_block(k_rank, k); }
+  SINTER_DEVICE int end() const { return P::first_block(k_rank + 1, k); }
   SINTER_DEVICE PairLoads loads() const {
     return {pair, static_cast<u16>((1 | 1 << P::kSplitK) << k_rank)};
   }

@@ -16,6 +16,22 @@ SINTER_DEVICE u64 weights_descriptor(u32 address, int column) {
   return descriptor(address + k_major_step(P::kColumns, column, 0), kKMajorLeading, kKMajorStride);
 }
 
+// The same of its rows, from row `row` of the tile.
+template <class Config, class P>
+SINTER_DEVICE u64 rows_descriptor(u32 address, int row) {
+  if (P::Rows::kTransposed)
+    return descriptor(address + n_major_step<typename Config::Element>(Config::kBlockK, row, 0),
+                      n_major_leading(Config::kBlockK), kNMajorStride);
+  return descriptor(address + k_major_step(Config::kBlockM, row, 0), kKMajorLeading, kKMajorStride);
+}
+
+template <class Config, class P>
+SINTER_SHARED_CONSTEXPR int rows_step(int step) {
+  return (P::Rows::kTransposed ? n_major_step<typename Config::Element>(Config::kBlockK, 0, step)
+                               : k_major_step(Config::kBlockM, 0, step)) >>
+         4;
+}
+
 template <class Config, class P>
 SINTER_SHARED_CONSTEXPR int weights_step(int step) {
   return (Config::kWeightsTransposed
@@ -28,16 +44,16 @@ SINTER_SHARED_CONSTEXPR int weights_step(int step) {
 // the wgmmas; the caller commits them.
 template <class Config, class P>
 struct RowsByWeights {
-  using Mma = Wgmma<P::kMmaN, typename Config::Element, false, Config::kWeightsTransposed>;
+  using Mma =
+      Wgmma<P::kMmaN, typename Config::Element, P::Rows::kTransposed, Config::kWeightsTransposed>;
   static SINTER_DEVICE void issue(typename P::Sum (&accumulators)[P::kAccumulators], u32 rows,
                                   u32 weights, WarpgroupPlace place, bool more) {
-    const u64 a = descriptor(rows + k_major_step(Config::kBlockM, place.m * kWarpgroupRows, 0),
-                             kKMajorLeading, kKMajorStride);
+    const u64 a = rows_descriptor<Config, P>(rows, place.m * kWarpgroupRows);
     const u64 b = weights_descriptor<Config, P>(weights, place.n * P::kWarpN);
 #pragma unroll
     for (int step = 0; step < P::kSteps; ++step)
-      Mma::mma(accumulators, a + (k_major_step(Config::kBlockM, 0, step) >> 4),
-               b + weights_step<Config, P>(step), more || step != 0);
+      Mma::mma(accumulators, a + rows_step<Config, P>(step), b + weights_step<Config, P>(step),
+               more || step != 0);
   }
 };
 
@@ -45,11 +61,12 @@ struct RowsByWeights {
 // of the tile are its columns.
 template <class Config, class P>
 struct WeightsByRows {
-  using Mma = Wgmma<P::kMmaN, typename Config::Element, Config::kWeightsTransposed, false>;
+  using Mma =
+      Wgmma<P::kMmaN, typename Config::Element, Config::kWeightsTransposed, P::Rows::kTransposed>;
   using Set = typename P::Sum[P::kMmaN / 2];
   static SINTER_DEVICE void issue(typename P::Sum (&accumulators)[P::kAccumulators], u32 rows,
                                   u32 weights, WarpgroupPlace place, bool more) {
-    const u64 b = descriptor(rows, kKMajorLeading, kKMajorStride);
+    const u64 b = rows_descriptor<Config, P>(rows, 0);
 #pragma unroll
     for (int step = 0; step < P::kSteps; ++step) {
 #pragma unroll
@@ -57,8 +74,8 @@ struct WeightsByRows {
         const u64 a =
             weights_descriptor<Config, P>(weights, place.n * P::kWarpN + set * kWarpgroupRows);
         Mma::mma(reinterpret_cast<Set&>(accumulators[set * (P::kMmaN / 2)]),
-                 a + weights_step<Config, P>(step),
-                 b + (k_major_step(Config::kBlockM, 0, step) >> 4), more || step != 0);
+                 a + weights_step<Config, P>(step), b + rows_step<Config, P>(step),
+                 more || step != 0);
       }
     }
   }

@@ -181,6 +181,24 @@ SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, cons
   }
 }
 
+// Rows that are transposed, as N-major weights: [subtile of rows][K]. A pair shares boxes along K.
+template <class Config, class P, class RingType, class CursorType>
+SINTER_DEVICE void produce_transposed(const RingType& ring, CursorType& cursor,
+                                      const ProductMaps& maps, int row, int begin, int end,
+                                      PairLoads pair) {
+  constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
+  const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockK / kShare);
+#pragma unroll 1
+  for (int k = begin; k < end; ++k, cursor.advance()) {
+    mbarrier_wait(ring.empty(cursor.stage), cursor.parity ^ 1);
+#pragma unroll
+    for (int s = 0; s < Config::kBlockM / kSpan; ++s)
+      load_box<kShare>(ring.address(cursor.stage) + (s * Config::kBlockK + part) * kRowBytes,
+                       maps.rows, row + s * kSpan, k * Config::kBlockK + part,
+                       ring.full(cursor.stage), pair);
+  }
+}
+
 // Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them, a
 // block loads its half of the rows. kExpects: a stage has rows alone, so nobody else says how many
 // bytes it awaits.
@@ -189,6 +207,8 @@ SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const 
                                 int row, int begin, int end, PairLoads pair = {}) {
   if constexpr (P::Rows::kIsWindow) {
     produce_window<Config, P, kExpects>(ring, cursor, maps, row, begin, end, pair);
+  } else if constexpr (P::Rows::kTransposed) {
+    produce_transposed<Config, P>(ring, cursor, maps, row, begin, end, pair);
   } else {
     constexpr int kShare = P::kRowsShare, kSpan = Config::Element::kSwizzleSpan;
     const int part = kShare == 1 ? 0 : pair.half * (Config::kBlockM / kShare);

@@ -48,8 +48,8 @@ SINTER_SHARED_CONSTEXPR int k_major_step(int rows, int row, int step) {
 }
 constexpr unsigned kKMajorLeading = kVectorBytes, kKMajorStride = 8 * kRowBytes;
 
-// N-major weights (layout io): the contiguous dimension is N, tile rows are K, `block_k` of them to
-// a subtile. wgmma takes such operands of 16-bit types only.
+// N-major weights (layout io), and rows that are transposed: the contiguous dimension is N or M,
+// tile rows are K, `block_k` of them to a subtile. wgmma takes such operands of 16-bit types only.
 template <class Element>
 SINTER_SHARED_CONSTEXPR int n_major_step(int block_k, int column, int step) {
   return (column / Element::kSwizzleSpan) * block_k * kRowBytes +

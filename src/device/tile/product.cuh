@@ -7,7 +7,14 @@ namespace sinter {
 
 // Rows that lie in memory as they are multiplied.
 struct PlainRows {
-  static constexpr bool kIsWindow = false;
+  static constexpr bool kIsWindow = false, kTransposed = false, kKOfLaunch = false;
+};
+
+// Rows that lie in memory as columns: element (k, row), rows without gaps. kKOfLaunch_: K is an
+// argument of the launch, kK the most that it may be.
+template <bool kKOfLaunch_>
+struct TransposedRows {
+  static constexpr bool kIsWindow = false, kTransposed = true, kKOfLaunch = kKOfLaunch_;
 };
 
 // Rows of a convolution: for each of kPixelsY x kPixelsX result pixels of an image the pixels under
@@ -15,7 +22,7 @@ struct PlainRows {
 template <int kChannels_, int kPixelsY_, int kPixelsX_, int kTapsY_, int kTapsX_, int kStrideY_,
           int kStrideX_, int kDilationY_, int kDilationX_, int kPadTop_, int kPadLeft_>
 struct Window {
-  static constexpr bool kIsWindow = true;
+  static constexpr bool kIsWindow = true, kTransposed = false, kKOfLaunch = false;
   static constexpr int kChannels = kChannels_, kPixelsY = kPixelsY_, kPixelsX = kPixelsX_;
   static constexpr int kTapsY = kTapsY_, kTapsX = kTapsX_;
   static constexpr int kStrideY = kStrideY_, kStrideX = kStrideX_;
@@ -84,6 +91,10 @@ struct Product {
                 "N-major weights come in whole subtiles");
   static_assert(!Config::kWeightsTransposed || Element::kBytes == 2,
                 "wgmma takes N-major operands of 16-bit types only");
+  static_assert(!Rows::kTransposed || Config::kBlockM % Element::kSwizzleSpan == 0,
+                "transposed rows come in whole subtiles");
+  static_assert(!Rows::kTransposed || Element::kBytes == 2,
+                "wgmma takes M-major operands of 16-bit types only");
   static_assert(kMmaN <= 256, "wgmma N is at most 256");
   static_assert(Config::kSwapped || kMmaN % (8 * kParts) == 0, "parts are whole column groups");
   static_assert(!Config::kSwapped || (kHalf % kWarpgroupRows == 0 && Config::kWarpgroupsM == 1),
@@ -97,6 +108,13 @@ struct Product {
 
   // K blocks [first, last) of `rank` among kSplitK.
   static SINTER_SHARED_CONSTEXPR int first_block(int rank) { return kKBlocks * rank / kSplitK; }
+  // The same of a launch's `k`. Every rank has a block; what lies behind k is zeros. Without any k
+  // the blocks begin behind the one row that a tensor map must have.
+  static SINTER_SHARED_CONSTEXPR int first_block(int rank, int k) {
+    if (!Rows::kKOfLaunch) return first_block(rank);
+    const int blocks = ceil_div(k, Config::kBlockK);
+    return (blocks > kSplitK ? blocks : kSplitK) * rank / kSplitK + (k == 0 ? 1 : 0);
+  }
 };
 
 // Which 64 rows (all, with swapped operands) and which columns of a tile this warpgroup computes.

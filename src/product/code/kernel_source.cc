@@ -60,7 +60,8 @@ bool Transposed(const ProductCode& code) { return code.sequence.layout() == Layo
 // One specialisation for each N of a warpgroup's wgmma.
 std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   const Schedule& s = code.schedule;
-  if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), false) + "\n";
+  const bool rows = code.sequence.front().HasTransposedRows();
+  if (s.swapped) return WgmmaSource(s.block_m, element, Transposed(code), rows) + "\n";
   const int columns = FirstWidth(code.sequence, s) * s.first.block_n / s.warpgroups_n;
   std::set<int> widths = {columns / PromotedParts(element, s, columns)};
   std::string text;
@@ -69,13 +70,15 @@ std::string WgmmaWrappers(const ProductCode& code, const ElementRow& element) {
   else if (code.sequence.size() == 2)
     widths.insert(s.second.block_n / s.warpgroups_n);
   for (int n : widths)
-    absl::StrAppend(&text, WgmmaSource(n, element, false, Transposed(code)), "\n");
+    absl::StrAppend(&text, WgmmaSource(n, element, rows, Transposed(code)), "\n");
   return text;
 }
 
-// Template arguments of the window that the rows are read through: ", Window<..>".
-std::string WindowArgument(const Operand& rows) {
-  const PixelWindow& w = rows.window;
+// Template argument of rows that do not lie as they are multiplied: ", TransposedRows<..>", or the
+// window that they are read through: ", Window<..>".
+std::string RowsArgument(const MatrixProduct& p) {
+  if (p.HasTransposedRows()) return absl::StrCat(", TransposedRows<", Bool(p.k_is_m), ">");
+  const PixelWindow& w = p.rows.window;
   return absl::StrCat(", Window<", w.channels, ", ", w.Pixels(0), ", ", w.Pixels(1), ", ",
                       w.taps[0], ", ", w.taps[1], ", ", absl::StrJoin(w.conv.strides, ", "), ", ",
                       absl::StrJoin(w.conv.dilations, ", "), ", ", w.conv.pads[0], ", ",
@@ -84,11 +87,10 @@ std::string WindowArgument(const Operand& rows) {
 
 std::string ProductText(const char* name, int width, const MatrixProduct& p,
                         const ProductTile& tile, Share share) {
-  const bool window = p.rows.source == Source::kWindow;
-  std::string shares = share == Share::kNone && !window
-                           ? ""
-                           : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
-  if (window) shares += WindowArgument(p.rows);
+  const bool plain = p.rows.source != Source::kWindow && !p.HasTransposedRows();
+  std::string shares =
+      share == Share::kNone && plain ? "" : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
+  if (!plain) shares += RowsArgument(p);
   return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, p.n,
                           p.StagedK(), tile.block_n, tile.split_k, shares);
 }
@@ -321,6 +323,10 @@ std::string EntryText(const ProductCode& code, const ProgramSource& program) {
                                 ";\n  args.bound = ", FloatText(bound), ";\n"));
   }
   list.push_back("int m");
+  if (parameters.k) {
+    list.push_back("int k");
+    fill.push_back("  args.k = k;\n");
+  }
   return absl::Substitute(
       "extern \"C\" __global__ void __launch_bounds__($0, 1)\n$1($2) {\n  Arguments args = {};\n$3"
       "  args.out_stride = $4;\n  args.m = m;\n  $5<$6>(args);\n}\n",
@@ -372,6 +378,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (writes_c) list.pointers.push_back(Role::kC);
   if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);
   list.workspace = IsCooperative(code.schedule);
+  list.k = p.front().k_is_m;
   return list;
 }
 

@@ -24,6 +24,7 @@ struct KernelParameters {
   std::vector<Role> maps;      // tensor maps
   std::vector<Role> pointers;  // kC and kPartialOut lie in the workspace, written by plain stores
   bool workspace = false;      // the workspace header follows the pointers
+  bool k = false;              // K of the launch follows its rows
 };
 KernelParameters ParametersOf(const ProductCode& code);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMapAlignment = 16;
 
-// Rows of a weight matrix's TMA box. Where a pair of blocks shares a load, each block loads half.
+// Rows of a matrix's TMA box. Where a pair of blocks shares a load, each block loads half.
 uint32_t WeightBox(const ProductCode& code, const ProductTile& tile, Share share) {
   const Schedule& s = code.schedule;
   const bool io = code.sequence.layout() == Layout::kIO;
@@ -24,6 +24,9 @@ uint32_t BoxRows(const ProductCode& code, Role role) {
   const Schedule& s = code.schedule;
   switch (role.kind) {
     case Role::kA: {
+      if (code.sequence.front().HasTransposedRows()) {
+        return static_cast<uint32_t>(s.block_k / TilesN(s.share));
+      }
       const int lanes = RowOf(s).resident_bytes != nullptr ? s.warpgroups_m : 1;
       return static_cast<uint32_t>(s.block_m / TilesN(s.share) / lanes);
     }
@@ -97,7 +100,11 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   map.offset_bytes = operand->offset_bytes;
   map.dtype = shape.element;
   const Dim launch = binding.constant_rows ? Dim::Constant(binding.rows) : Dim::M();
-  map.dims = {Dim::Constant(shape.columns), shape.of_launch ? launch : Dim::Constant(shape.rows)};
+  // A code has no number of rows, which are the columns of rows that lie as columns.
+  const bool turned = role == Role::kA && code.sequence.front().HasTransposedRows();
+  const Dim of_k = shape.of_k ? Dim::M() : Dim::Constant(shape.rows);
+  map.dims = {Dim::Constant(turned ? binding.rows : shape.columns),
+              shape.of_launch ? launch : of_k};
   map.stride_bytes = {stride};
   map.box = {static_cast<uint32_t>(ElementOf(shape.element).swizzle_span), BoxRows(code, role)};
   map.swizzle = Swizzle::k128B;
@@ -177,6 +184,7 @@ absl::StatusOr<LaunchRecipe> ProductRecipe(const ProductCode& code, const Produc
     recipe.args.push_back(Slot(ArgKind::kPointer, kWorkspaceBuffer, binding.flags_offset));
   }
   recipe.args.push_back(RowsSlot(binding));
+  if (parameters.k) recipe.args.push_back(Slot(ArgKind::kSymbolM, 0, 0));
   return recipe;
 }
 

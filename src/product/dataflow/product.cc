@@ -80,15 +80,16 @@ void SwappedSplits(const SpaceWalk& w, Schedule s) {
 
 // Tries the fewest row tiles that cover the rows and a few more, all of equal height.
 void SwappedHeights(const SpaceWalk& w, Schedule s) {
-  const int64_t fewest = CeilDiv(w.p.rows(), 256);
+  const int64_t fewest = CeilDiv(w.p.rows(), 256), step = RowStep(w.p);
   for (int64_t tiles = fewest, last = 0; tiles < fewest + kSwappedHeights; tiles++) {
     const int64_t rows = CeilDiv(w.p.rows(), tiles);
-    if (RoundUp(rows, 8) == last) break;
-    last = RoundUp(rows, 8);
+    if (RoundUp(rows, step) == last) break;
+    last = RoundUp(rows, step);
     for (Share share : {Share::kNone, Share::kWeights, Share::kRows}) {
       if (share == Share::kWeights && tiles < 2) continue;
       s.share = share;
-      s.block_m = static_cast<int>(RoundUp(rows, share == Share::kRows ? 16 : 8));
+      s.block_m =
+          static_cast<int>(RoundUp(rows, std::max<int64_t>(share == Share::kRows ? 16 : 8, step)));
       SwappedSplits(w, s);
     }
   }

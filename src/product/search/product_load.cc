@@ -100,7 +100,7 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   load->rows = {
       d.rows_in_ring ? static_cast<double>(cut.column_units) * a_bytes : 0,
       static_cast<double>(std::clamp<int64_t>(at_once / cut.m_units, 1, cut.column_units)),
-      Straddling(pitch * d.row_bytes, model)};
+      Straddling((p.front().HasTransposedRows() ? p.rows() : pitch) * d.row_bytes, model)};
   load->total_bytes = load->weights.bytes + load->rows.bytes;
   load->intake_bytes =
       turns * (row_bytes * (1 + model.l2_straddle_loss * load->rows.straddling) +

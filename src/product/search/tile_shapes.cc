@@ -14,14 +14,14 @@ constexpr int kTurns = 4;               // numbers of tiles a group that widths 
 }  // namespace
 
 std::vector<RowShape> RowShapes(const ProductSequence& p) {
-  const int64_t most = std::min<int64_t>(128, RoundUp(p.rows(), 8));
+  const int64_t step = RowStep(p), most = std::min<int64_t>(128, RoundUp(p.rows(), step));
   std::vector<int64_t> rows = {8, 16, 32, 64, 128, most};
   if (p.rows() % 96 == 0) rows.push_back(96);
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   std::vector<RowShape> shapes;
   for (int64_t r : rows) {
-    if (r > most || (r < most && CeilDiv(p.rows(), r) > kMaxRowTiles)) continue;
+    if (r > most || r % step != 0 || (r < most && CeilDiv(p.rows(), r) > kMaxRowTiles)) continue;
     const int block_m = static_cast<int>(r);
     if (block_m > 64) {
       shapes.push_back({block_m, 2, 1});
@@ -35,6 +35,10 @@ std::vector<RowShape> RowShapes(const ProductSequence& p) {
   if (p.size() == 1 && RoundUp(p.rows(), kThree) < RoundUp(p.rows(), 128))
     shapes.push_back({kThree, 3, 1});
   return shapes;
+}
+
+int RowStep(const ProductSequence& p) {
+  return p.front().HasTransposedRows() ? ElementOf(p.element()).swizzle_span : 8;
 }
 
 int ColumnStep(const ProductSequence& p, const RowShape& r) {

@@ -18,6 +18,8 @@ struct RowShape {
 // The row shapes worth trying for a sequence's bucket, ascending.
 std::vector<RowShape> RowShapes(const ProductSequence& sequence);
 
+// The step of tile heights: transposed rows come in whole rows of the swizzle.
+int RowStep(const ProductSequence& sequence);
 // The step of tile widths.
 int ColumnStep(const ProductSequence& sequence, const RowShape& rows);
 

@@ -60,6 +60,43 @@ TYPED_TEST(Products, SecondIsExactFromTmaToTheStoredElement) {
   this->template ExpectAllTiles<typename TypeParam::Second>(TypeParam::kBlockM - 3);
 }
 
+// Rows that lie as columns, of a K that is known and of one that the launch says.
+using Columns = TransposedRows<false>;
+using ColumnsOfLaunch = TransposedRows<true>;
+using TransposedConfigs =
+    ::testing::Types<TestConfig<64, 64, 4, 1, 1, 1, true, 1, 72, 136, 64, 1, 64, 64, 1, 1, 1, false,
+                                Integer16, Columns>,
+                     TestConfig<128, 128, 2, 2, 2, 1, true, 2, 136, 300, 64, 2, 64, 64, 1, 1, 1,
+                                false, Integer16, Columns>,
+                     TestConfig<64, 64, 4, 4, 1, 2, false, 1, 72, 264, 48, 4, 64, 64, 1, 1, 1,
+                                false, Integer16, Columns>,
+                     TestConfig<192, 64, 3, 1, 3, 1, true, 1, 128, 100, 128, 1, 64, 64, 1, 1, 1,
+                                false, Integer16, ColumnsOfLaunch>,
+                     TestConfig<128, 64, 4, 4, 2, 1, true, 1, 136, 450, 128, 4, 64, 64, 1, 1, 1,
+                                false, Integer16, ColumnsOfLaunch>,
+                     Swapped<64, 64, 3, 1, 1, true, 1, 136, 130, 128, 1, 1, 1, Columns>,
+                     Swapped<128, 128, 2, 2, 2, false, 1, 131, 264, 128, 2, 1, 1, Columns>,
+                     Swapped<192, 64, 3, 2, 1, true, 2, 72, 321, 64, 2, 1, 1, ColumnsOfLaunch>>;
+template <class Config>
+class TransposedProducts : public Products<Config> {};
+TYPED_TEST_SUITE(TransposedProducts, TransposedConfigs);
+TYPED_TEST(TransposedProducts, AreExactFromTmaToTheStoredElement) {
+  this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
+}
+// Of fewer K than a step has, of fewer steps than ranks, of none: what is behind K adds nothing.
+TYPED_TEST(TransposedProducts, EndWhereTheLaunchsKEnds) {
+  using P = typename TypeParam::First;
+  if constexpr (P::Rows::kKOfLaunch) {
+    for (const int k : {0, 1, 63, 64, 65, P::kK - 1}) {
+      const int rows = TypeParam::kBlockM - 3;
+      Operands<TypeParam, P> operands(TestMatrix(rows, P::kK, 5), 6);
+      operands.EndAt(k);
+      this->template ExpectAllTiles<P>(operands, rows);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 template <class Config>
 class SharedLoads : public ::testing::Test {};
 using SharedConfigs =
@@ -72,7 +109,12 @@ using SharedConfigs =
                      TestConfig<64, 64, 4, 4, 1, 1, false, 1, 96, 264, 48, 2, 40, 40, 1, 2, 1>,
                      TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>,
                      Swapped<24, 64, 4, 2, 1, false, 2, 136, 136, 64, 1, 2, 1>,
-                     Swapped<48, 64, 4, 4, 2, false, 1, 136, 264, 128, 2, 1, 2>>;
+                     Swapped<48, 64, 4, 4, 2, false, 1, 136, 264, 128, 2, 1, 2>,
+                     TestConfig<128, 64, 4, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1,
+                                false, Integer16, Columns>,
+                     TestConfig<64, 128, 2, 4, 1, 1, true, 1, 136, 264, 64, 2, 72, 64, 1, 1, 2,
+                                false, Integer16, Columns>,
+                     Swapped<64, 64, 4, 4, 2, true, 1, 136, 264, 128, 2, 1, 2, Columns>>;
 TYPED_TEST_SUITE(SharedLoads, SharedConfigs);
 
 TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {

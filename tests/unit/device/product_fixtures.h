@@ -160,7 +160,8 @@ class Products : public ::testing::Test {
         std::vector<Accumulators<P>> ranks;
         for (int rank = 0; rank < P::kSplitK; ++rank) {
           machine.rank = rank;
-          const int begin = P::first_block(rank), end = P::first_block(rank + 1);
+          const int k = operands.rows.columns;
+          const int begin = P::first_block(rank, k), end = P::first_block(rank + 1, k);
           ranks.push_back(RunTile<Config, P, true>(operands, 0, row, column, begin, end));
           ExpectProduct<Config, P>(ranks.back(), operands, row, column, begin, end);
           if (::testing::Test::HasFatalFailure()) return;
@@ -192,10 +193,10 @@ class Products : public ::testing::Test {
 // wgm is 1: every warpgroup has all rows of a tile.
 template <int kBlockM, int kBlockK, int kStages, int kCluster, int kWarpgroups, bool kTransposed,
           int kWidth, int kN, int kK, int kBlockN, int kSplit, int kWeightsShare = 1,
-          int kRowsShare = 1>
+          int kRowsShare = 1, class Rows = PlainRows>
 using Swapped =
     TestConfig<kBlockM, kBlockK, kStages, kCluster, 1, kWarpgroups, kTransposed, kWidth, kN, kK,
-               kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, true>;
+               kBlockN, kSplit, kN, kBlockN, 1, kWeightsShare, kRowsShare, true, Integer16, Rows>;
 
 // Two blocks that load halves for each other: each ends up with the whole of its own tile, the
 // bytes that it expects arrive, and both multiply them right.

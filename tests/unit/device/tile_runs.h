@@ -48,8 +48,9 @@ const float (&AsArray(const std::array<float, kSize>& a))[kSize] {
 template <class Config, class P>
 struct Operands {
   Matrix rows, weights, up;
-  Images images;  // in whose place `rows` stand; of a convolution
-  Taps taps;      // in whose place `weights` stand; of one whose taps are padded
+  Matrix columns;  // the rows as they lie where they are transposed
+  Images images;   // in whose place `rows` stand; of a convolution
+  Taps taps;       // in whose place `weights` stand; of one whose taps are padded
   TensorMap rows_map, weights_map, up_map;
   Operands(Matrix a, uint32_t seed)
       : rows(std::move(a)),
@@ -60,6 +61,7 @@ struct Operands {
         up_map{&up} {
     rows.box_rows = Config::kBlockM / P::kRowsShare;
     rows.bytes = weights.bytes = up.bytes = Config::Element::kBytes;
+    if (P::Rows::kTransposed) Transpose();
   }
   Operands(Matrix a, Images pixels, uint32_t seed) : Operands(std::move(a), seed) {
     images = std::move(pixels);
@@ -72,6 +74,24 @@ struct Operands {
     weights_map = {nullptr, nullptr, &taps};
   }
   Operands(const Operands&) = delete;
+  void Transpose() {
+    columns = {rows.columns, rows.rows, Config::kBlockK / P::kRowsShare, 2, {}};
+    for (int k = 0; k < rows.columns; ++k) {
+      for (int row = 0; row < rows.rows; ++row) columns.data.push_back(rows.At(row, k));
+    }
+    rows_map = {&columns};
+  }
+  // Rows and weights that end behind `k`: the launch's K.
+  void EndAt(int k) {
+    Matrix shorter = TestMatrix(rows.rows, k, 9);
+    shorter.box_rows = rows.box_rows;
+    rows = std::move(shorter);
+    for (Matrix* w : {&weights, &up}) {
+      w->rows = k;
+      w->data.resize(static_cast<size_t>(k * w->columns));
+    }
+    Transpose();
+  }
   ProductMaps maps() const { return {&rows_map, &weights_map, P::kWidth == 2 ? &up_map : nullptr}; }
 };
 

@@ -273,6 +273,19 @@ TEST(OddChains, WithoutRowsOutputsWithoutMAreMadeAndNothingElse) {
   }
 }
 
+// A product that sums over M gives zeros without rows, and needs none of what has rows.
+TEST(OddChains, WithoutRowsSumsOverMAreMade) {
+  testing::Graph g;
+  const ValueId x = g.Un(UnaryKind::kRelu, g.In(kBF16, {-1, 64}));
+  const absl::StatusOr<ValueId> sum = g.builder().Matmul(x, g.In(kBF16, {-1, 32}), true, false);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  g.Out(g.Cast(*sum, kBF16));
+  size_t kernels = 0;
+  const std::vector<size_t> launched = LaunchedWithoutRows(g.Finish(), &kernels);
+  EXPECT_EQ(kernels, 2u);
+  EXPECT_EQ(launched, std::vector<size_t>{1});
+}
+
 // What only outputs of rows need is not made either.
 TEST(OddChains, WithoutRowsWhatOnlyRowsReadIsNotMade) {
   testing::Graph g;

@@ -107,11 +107,15 @@ TEST(Refusal, NamesTheInputsAndTheWayOut) {
        "first, "
        "or all leading ones as M"},
       {OfProduct(kBF16, {32, -1}, kBF16, {128, -1}),
-       "'proj' is bf16[128,M], M may only count rows of the first operand: give the extent as a "
-       "constant, in a chain for each"},
+       "'proj' is bf16[128,M], M may only count rows of the first operand, or what both operands "
+       "have "
+       "first and the product sums over, by transpose_a: give the extent as a constant, in a chain "
+       "for each"},
       {OfProduct(kBF16, {-1, 64}, kBF16, {-1, 64}),
-       "'proj' is bf16[M,64], M may only count rows of the first operand: give the extent as a "
-       "constant, in a chain for each"},
+       "'proj' is bf16[M,64], M may only count rows of the first operand, or what both operands "
+       "have "
+       "first and the product sums over, by transpose_a: give the extent as a constant, in a chain "
+       "for each"},
       {OfProduct(kS8, {-1, 64}, kS8, {128, 64}, DType::kS32),
        "a matmul of s8 gives s32, which no kernel of products stores: kernels multiply s8 with "
        "scales, by scaled_matmul"},

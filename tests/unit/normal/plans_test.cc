@@ -40,7 +40,7 @@ constexpr Row kRows[] = {
     {"rows_behind_batch", 32, 1, true},
     {"rows_transposed", 1, 2, true},
     {"rows_of_strided_batches", 1, 2, true},
-    {"weight_gradient", 1, 2, true},
+    {"weight_gradient", 1, 2, false},
     {"weight_gradient_of_computed", 1, 2, false},
     {"computed_weight", 1, 2, false},
     {"k_36", 32, 2, true},

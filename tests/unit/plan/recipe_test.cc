@@ -86,6 +86,29 @@ TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
   ExpectMap(r.tensor_maps[0], 0, Dim::Constant(1024), Dim::Constant(spec.sequence.m), 2048, 128);
 }
 
+// [K, rows] and [K, n], whose K may be the launch's M; boxes have K of a stage.
+TEST(Recipe, OfTransposedRowsLoadsThemInBlocksOfK) {
+  for (const bool over_m : {false, true}) {
+    ProductSequence p = MakeSequence(768, MakeProduct(256, 1024));
+    SetLayout(&p, Layout::kIO);
+    SetTransposedRows(&p, over_m);
+    KernelSpec spec = SampleSpec(p, SampleSchedule(p, Dataflow::kProduct));
+    spec.schedule.first.block_n = 64;
+    spec.schedule.grid = 48;
+    LaunchRecipe r = RecipeFor(spec);
+    const Dim k = over_m ? Dim::M() : Dim::Constant(1024);
+    ExpectMap(r.tensor_maps[0], 0, Dim::Constant(768), k, 1536, 128);
+    ExpectMap(r.tensor_maps[1], 1, Dim::Constant(256), k, 512, 128);
+    EXPECT_EQ(Args(r), over_m ? "map0 map1 ptr2+0  m" : "map0 map1 ptr2+0 ");
+    EXPECT_EQ(r.args[2].int_value, 0);
+    spec.schedule.share = Share::kRows;
+    spec.schedule.cluster = 4;
+    r = RecipeFor(spec);
+    EXPECT_THAT(r.tensor_maps[0].box, ElementsAre(64, 64));
+    EXPECT_THAT(r.tensor_maps[1].box, ElementsAre(64, 128));
+  }
+}
+
 TEST(Recipe, OfAGatedGridExchange) {
   const KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kGridExchange);
   const LaunchRecipe r = RecipeFor(spec);

@@ -89,6 +89,20 @@ TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
             }));
 }
 
+// A sum over M has as many steps as a launch has rows.
+TEST(RowOrder, OfASumOverMIsThatOfEveryBucket) {
+  const auto order = [](int64_t k, int split) {
+    ProductSequence p = MakeSequence(64, MakeProduct(64, k));
+    SetTransposedRows(&p, true);
+    Schedule s;
+    s.block_k = 64;
+    s.first = {64, split};
+    return RowOrder(SpecOf(p, s));
+  };
+  EXPECT_EQ(order(64, 1), order(4096, 1));
+  EXPECT_NE(order(4096, 1), order(4096, 2));
+}
+
 TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
   const std::function<void(ProductSequence&, Schedule&)> changes[] = {
       [](ProductSequence&, Schedule&) {},

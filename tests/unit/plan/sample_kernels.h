@@ -52,7 +52,8 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   const auto bind = [&spec](Role role, int64_t row_stride) {
     spec.operands.push_back({role, static_cast<int>(spec.operands.size()), 0, row_stride});
   };
-  bind(Role::kA, RowStride(p[0].rows, p[0].k));
+  spec.constant_rows = p[0].HasTransposedRows();
+  bind(Role::kA, p[0].HasTransposedRows() ? p.rows() : RowStride(p[0].rows, p[0].k));
   bind(Role::kW, io ? p[0].n : p[0].k);
   if (p[0].pair) bind(Role::kWUp, io ? p[0].n : p[0].k);
   if (p[0].epilogue.bias.has_value()) bind(Role::kBias, 0);

@@ -663,6 +663,84 @@ TEST(MatchProducts, AFactorOfUnroundedRowsIsOneOfTheProduct) {
   }
 }
 
+// Rows that lie as columns, of a number of tokens or of M of them.
+TEST(MatchProducts, TakesTransposedRows) {
+  for (const bool over_m : {false, true}) {
+    for (const int64_t rows : {40, 16384}) {
+      ChainBuilder b;
+      const Dim k = over_m ? Dim::M() : C(24);
+      const ValueId x =
+          *b.Input({DType::kBF16, {k, C(rows)}}, {false, {{2 * rows, 0}, {1, 0}}, ""});
+      const ValueId dy = *b.Input({DType::kBF16, {k, C(32)}});
+      ASSERT_TRUE(b.Output(*b.Cast(*b.Matmul(x, dy, true), DType::kBF16)).ok());
+      const Chain chain = *b.Finish();
+      const absl::StatusOr<MatchedSequence> matched = MatchProducts(chain, 512);
+      ASSERT_TRUE(matched.ok()) << matched.status();
+      const ProductSequence& sequence = matched->sequence;
+      EXPECT_EQ(sequence.rows(), rows);
+      EXPECT_EQ(sequence.m, std::min<int64_t>(rows, kLargestBucket));
+      EXPECT_EQ(matched->m, C(sequence.m));
+      EXPECT_TRUE(sequence[0].HasTransposedRows());
+      EXPECT_EQ(sequence[0].k_is_m, over_m);
+      EXPECT_EQ(sequence[0].k, over_m ? 512 : 24);
+      EXPECT_EQ(sequence[0].n, 32);
+      EXPECT_EQ(sequence.layout(), Layout::kIO);
+      EXPECT_EQ(matched->rows_stride, 2 * rows);
+      // Their number is no launch's.
+      EXPECT_EQ(MatchWhole(chain, 512).status().message(), "its rows are transposed");
+    }
+  }
+}
+
+// A factor of what is summed over is none of the result's rows; one of the result's rows is.
+TEST(MatchProducts, FactorsOfTransposedRowsAreOfTheResult) {
+  for (const bool before : {true, false}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, {C(16), C(16)}});
+    const ValueId r = *b.Input({DType::kF32, {C(16), C(1)}});
+    const ValueId w = *b.Input({DType::kBF16, {C(16), C(16)}});
+    const ValueId spread = *b.Broadcast(r, {C(16), C(16)});
+    const ValueId scaled = before ? Mul(b, *b.Cast(x, DType::kF32), spread) : x;
+    ValueId y = *b.Matmul(scaled, w, true);
+    if (!before) y = Mul(b, y, spread);
+    ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+    const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish());
+    EXPECT_EQ(matched.ok(), !before);
+    if (!before && matched.ok()) {
+      EXPECT_TRUE(matched->sequence[0].epilogue.has_factor());
+    }
+  }
+}
+
+TEST(MatchProducts, RefusesTransposedRowsThatItCannotRead) {
+  const auto refusal = [](const std::function<ValueId(ChainBuilder&)>& make) {
+    ChainBuilder b;
+    EXPECT_TRUE(b.Output(*b.Cast(make(b), DType::kBF16)).ok());
+    return std::string(MatchProducts(*b.Finish()).status().message());
+  };
+  const auto in = [](ChainBuilder& b, Dim rows, Dim columns) {
+    return *b.Input({DType::kBF16, {rows, columns}});
+  };
+  EXPECT_EQ(refusal([&](ChainBuilder& b) {
+              return *b.Matmul(in(b, C(16), Dim::M()), in(b, C(16), C(8)), true);
+            }),
+            "rows are M and transposed, must be contiguous along k");
+  EXPECT_EQ(refusal([&](ChainBuilder& b) {
+              return *b.Matmul(in(b, C(16), Dim::M()), in(b, Dim::M(), C(8)));
+            }),
+            "k is M, of rows that are contiguous along it: kernels sum over M where both operands "
+            "have it first, [M, rows] and [M, n]");
+  EXPECT_EQ(refusal([&](ChainBuilder& b) {
+              return *b.Matmul(in(b, Dim::M(), C(16)), in(b, C(8), Dim::M()), true, true);
+            }),
+            "a weight has dimension M");
+  EXPECT_EQ(refusal([&](ChainBuilder& b) {
+              const ValueId first = *b.Matmul(in(b, C(24), C(16)), in(b, C(16), C(8)));
+              return *b.Matmul(*b.Cast(first, DType::kBF16), in(b, C(24), C(8)), true);
+            }),
+            "op 3 (cast) is transposed, so it must lie in memory");
+}
+
 TEST(MatchProducts, AGatedPairHasOneScalingForBoth) {
   FfnSpec spec;
   spec.gated = true;

@@ -122,6 +122,26 @@ TEST(CheckSchedule, NormsOfRowsNeedWholeRowsOfFew) {
        {[](Schedule& c) { c.block_m = 56; }, "block_m 56 is above 48, with a norm of the rows"}});
 }
 
+TEST(CheckSchedule, TransposedRowsNeedTilesOfWholeSwizzledRows) {
+  ProductSequence p = FirstOf(SampleGated());
+  SetTransposedRows(&p, true);
+  Schedule s = SampleProduct(p, 64, 2);
+  s.block_m = 128;
+  ExpectRefused(p, s,
+                {{[](Schedule& c) { c.block_m = 96; },
+                  "block_m 96 is not a multiple of 64, with transposed rows"},
+                 {[](Schedule& c) { c.block_m = 32, c.warpgroups_m = 1; },
+                  "block_m 32 is not a multiple of 64, with transposed rows"}});
+  s.swapped = true;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.first.block_n = 128;
+  s.block_m = 64;
+  ExpectRefused(p, s,
+                {{[](Schedule& c) { c.block_m = 40; },
+                  "block_m 40 is not a multiple of 64, with transposed rows"}});
+}
+
 TEST(CheckSchedule, SwappedOperandsRefusalsNameFieldValueAndBound) {
   const ProductSequence p = SampleSwappedProblem();
   ExpectRefused(

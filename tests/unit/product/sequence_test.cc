@@ -128,6 +128,8 @@ const std::pair<const char*, Change> kChanges[] = {
     {"factor", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kF32); }},
     {"factor as element", [](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kElement); }},
     {"scale of the second", [](ProductSequence& s) { SetScale(&s, 1, 0.5f); }},
+    {"transposed rows", [](ProductSequence& s) { s[0].rows.layout = Layout::kIO; }},
+    {"a k that is M", [](ProductSequence& s) { s[0].k_is_m = true; }},
     {"norm", [](ProductSequence& s) { SetNorm(&s, 0, 1e-6f); }},
     {"another eps", [](ProductSequence& s) { SetNorm(&s, 0, 1e-5f); }},
     {"factor of the second", [](ProductSequence& s) { SetFactor(&s, 1, RowFactor::kF32); }},
@@ -208,7 +210,9 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
       {[](ProductSequence& s) { s[1].weights.layout = Layout::kIO; },
        "product 2: layout of weights is io, must be oi"},
       {[](ProductSequence& s) { s[0].rows.layout = Layout::kIO; },
-       "product 1: layout of rows is io, must be oi"},
+       "product 1: products: 2 are not 1, of transposed rows"},
+      {[](ProductSequence& s) { s[1].rows.layout = Layout::kIO; },
+       "product 2: layout of rows is io, must be oi"},
       {[](ProductSequence& s) { s[0].pair = false; },
        "product 1: program reads up, the product is no pair"},
       {[](ProductSequence& s) { s[0].epilogue.program = {}; },
@@ -247,6 +251,51 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
     EXPECT_FALSE(status.ok()) << c.message;
     EXPECT_NE(status.message().find(c.message), absl::string_view::npos) << status;
   }
+}
+
+TEST(Sequence, TransposedRowsAreOfOneProductInAKernel) {
+  ProductSequence s = Gated();
+  s[0].rows.layout = Layout::kIO;
+  EXPECT_FALSE(CanPair(s, 0));
+  ProductSequence one = s.Part(0, 1);
+  EXPECT_TRUE(CheckSequence(one).ok()) << CheckSequence(one);
+  EXPECT_EQ(one.ToString(),
+            "gated_product m<=128 n=3072 k=1024 act=silu rows=transposed layout=oi dtype=bf16");
+  SetTransposedRows(&one, true);
+  one[0].k = 1023;  // no rows of a matrix are along it
+  EXPECT_TRUE(CheckSequence(one).ok()) << CheckSequence(one);
+  EXPECT_EQ(one.ToString(),
+            "gated_product m<=128 n=3072 k<=1023 act=silu rows=transposed layout=io dtype=bf16");
+  const RoleShape a = ShapeOf(one, Role::kA), w = ShapeOf(one, Role::kW);
+  for (const RoleShape& shape : {a, w}) {
+    EXPECT_EQ(shape.rows, 1023);
+    EXPECT_TRUE(shape.of_k && !shape.of_launch);
+  }
+  EXPECT_EQ(a.columns, 128);
+  one.m = 0;
+  const absl::StatusOr<ProductSequence> back = ProductSequence::FromCanonical(one.Canonical());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(*back == one);
+  one.m = 128;
+  const auto refused = [&](const Change& change, absl::string_view why) {
+    ProductSequence changed = one;
+    change(changed);
+    EXPECT_EQ(CheckSequence(changed).message(), why);
+  };
+  refused([](ProductSequence& p) { SetLayout(&p, Layout::kOI); },
+          "k is M, of operands that are contiguous along k: transpose both");
+  refused([](ProductSequence& p) { p[0].rows.layout = Layout::kOI; },
+          "k is M, of operands that are contiguous along k: transpose both");
+  refused([](ProductSequence& p) { SetLayout(&p, Layout::kOI), p[0].k_is_m = false; },
+          "k 1023 is not a multiple of 8 (16-byte rows of tensor maps): pad it to 1024");
+  refused([](ProductSequence& p) { SetNorm(&p, 0, 1e-6f); }, "norm is there, of transposed rows");
+  refused(
+      [](ProductSequence& p) {
+        SetCodes(&p, DType::kBF16, ScaleKind::kTensor, ScaleKind::kTensor);
+        SetLayout(&p, Layout::kOI);
+        p[0].k_is_m = false;
+      },
+      "rows are transposed, must be a matrix in memory of bf16 or f16");
 }
 
 TEST(Sequence, NormsOfRowsAreOfOneProductInAKernel) {

@@ -242,6 +242,12 @@ TEST_F(LaunchTest, WithoutRowsAKernelThatReadsNoneIsLaunched) {
   EXPECT_EQ(fake.launches().size(), 1u);
 }
 
+// A map must have a row, which a kernel that is launched without any does not load.
+TEST_F(LaunchTest, WithoutRowsMapsHaveOne) {
+  const FakeLaunch launch = LaunchOnce(ExampleRecipe(), 0, 0, false);
+  EXPECT_EQ(DecodeFakeMap(launch.params[0]).dims[1], 1u);
+}
+
 TEST_F(LaunchTest, RefusesRowsThatNoKernelTakes) {
   const auto kernel = Load(ExampleRecipe());
   const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());

@@ -72,12 +72,15 @@ class Launch {
     return buffer == kWorkspaceBuffer ? std::max(rows, most) : rows;
   }
 
+  bool SumsOverM() const { return spec_.sequence.front().k_is_m; }
+
   std::string Products() {
     const absl::StatusOr<LaunchRecipe> recipe = RecipeOf(spec_);
     if (!recipe.ok()) return std::string(recipe.status().message());
     const std::string wrong = CheckChip(*recipe);
     if (!wrong.empty()) return wrong;
-    const ArgSlot& last = recipe->args.back();
+    // K of a sum over M follows the rows.
+    const ArgSlot& last = recipe->args[recipe->args.size() - (SumsOverM() ? 2 : 1)];
     rows_ = last.kind == ArgKind::kSymbolM ? m_ * recipe->rows_per_m : last.int_value;
     AddMaps(*recipe);
     AddPointers(*recipe);
@@ -88,7 +91,9 @@ class Launch {
     for (const TensorMapTemplate& map : recipe.tensor_maps) {
       const bool images = map.walk.has_value();
       const int64_t m = images ? m_ : m_ * recipe.rows_per_m;
-      const int64_t most = images ? spec_.sequence.m : spec_.sequence.rows();
+      const int64_t most = images        ? spec_.sequence.m
+                           : SumsOverM() ? spec_.sequence[0].k
+                                         : spec_.sequence.rows();
       Wide last = map.dims[0].At(m) - 1;
       last *= SizeOf(map.dtype);
       for (size_t i = 1; i < map.dims.size(); ++i) {
