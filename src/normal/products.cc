@@ -35,6 +35,61 @@ bool IsBatchOfOne(const std::vector<Dim>& dims) {
          std::all_of(dims.begin(), dims.end() - 2, [](Dim dim) { return dim == Dim::Constant(1); });
 }
 
+// Below the transposes of a matrix, each of which turns the flag.
+ValueId Straight(const NormalGraph& graph, ValueId w, bool* along_k) {
+  while (IsTurned(graph.op(w))) {
+    w = graph.op(w).operands[0];
+    *along_k = !*along_k;
+  }
+  return w;
+}
+
+// Whether kernels find `value` in memory as a matrix, without a copy.
+bool LiesAsMatrix(const NormalGraph& graph, ValueId value) {
+  ValueId base = -1;
+  NormalLayout layout;
+  if (!LayoutBelowViews(graph, value, &base, &layout)) return false;
+  const DType dtype = graph.type(value).dtype;
+  if (graph.op(base).kind != OpKind::kInput) return base == value;  // its kernel leaves no gaps
+  return IsMatrix(layout, dtype) && StartsAtVector(layout, dtype) &&
+         (base == value || !graph.IsWritten(base));
+}
+
+// Whether the product's kernel reads its rows as the columns of `x`, [k, rows]: where neither
+// operand is copied, and always where k is M.
+bool ReadsColumns(const NormalGraph& graph, const Op& product, ValueId x) {
+  bool along_k = product.transpose_b;
+  const ValueId w = Straight(graph, product.operands[1], &along_k);
+  const TensorType &a = graph.type(x), &b = graph.type(w);
+  if (a.rank() != 2 || !IsFloat(a.dtype) || SizeOf(a.dtype) != 2 || b.dtype != a.dtype) {
+    return false;
+  }
+  const Dim k = a.dims[0], rows = a.dims[1], n = product.type.dims.back();
+  if (rows.symbolic || n.symbolic) return false;
+  if (k.symbolic) return !along_k;
+  const int64_t vector = VectorOf(a.dtype);
+  if (rows.value % vector != 0 || n.value % vector != 0 || !LiesAsMatrix(graph, x)) return false;
+  return k.value % vector == 0 || (!along_k && LiesAsMatrix(graph, w));
+}
+
+// Says by transpose_a, and by no op, that rows are transposed where kernels read them so; else by
+// an op. True if it changed the product.
+bool TurnRows(NormalGraph& graph, Op* product) {
+  if (!IsRowProduct(graph, *product)) return false;
+  bool turned = product->transpose_a;
+  const ValueId x = Straight(graph, product->operands[0], &turned);
+  if (turned && ReadsColumns(graph, *product, x)) {
+    const bool changed = x != product->operands[0];
+    product->operands[0] = x;
+    product->transpose_a = true;
+    return changed;
+  }
+  if (!product->transpose_a) return false;
+  product->operands[0] = AddTurned(graph, product->operands[0]);
+  product->transpose_a = false;
+  return true;
+}
+
 // A product with one matrix that reads its rows as they lie.
 ValueId PlainProduct(NormalGraph& graph, ValueId id) {
   Op product = graph.op(id);
@@ -46,12 +101,8 @@ ValueId PlainProduct(NormalGraph& graph, ValueId id) {
     const size_t rank = graph.type(product.operands[0]).dims.size();
     product.type.dims.assign(whole.end() - static_cast<std::ptrdiff_t>(rank), whole.end());
   }
-  const bool turned = product.transpose_a && IsRowProduct(graph, product);
+  const bool turned = TurnRows(graph, &product);
   if (!batched && !turned) return id;
-  if (turned) {
-    product.operands[0] = AddTurned(graph, product.operands[0]);
-    product.transpose_a = false;
-  }
   const ValueId plain = graph.Add(std::move(product));
   return graph.type(plain).dims == whole ? plain : graph.AddView(OpKind::kReshape, plain, whole);
 }
@@ -91,7 +142,8 @@ class Copies {
   ValueId Product(ValueId id) {
     const Op& op = graph_.op(id);
     if (op.kind == OpKind::kConv2d) return Convolution(id);
-    if (!IsRowProduct(graph_, op) || op.transpose_a) return id;
+    if (!IsRowProduct(graph_, op)) return id;
+    if (op.transpose_a) return OfColumns(id);
     const ValueId x = op.operands[0], w = op.operands[1];
     const DType dtype = graph_.type(x).dtype;
     const Dim k = graph_.type(x).dims.back();
@@ -113,6 +165,34 @@ class Copies {
 
  private:
   bool UsesM(ValueId value) const { return SymbolicAxis(graph_.type(value).dims) >= 0; }
+
+  // A product whose rows are columns of its first operand. Where it sums over M, its own rows and
+  // columns are made multiples of 16 bytes.
+  ValueId OfColumns(ValueId id) {
+    Op product = graph_.op(id);
+    const std::vector<Dim> dims = product.type.dims;
+    const ValueId x = product.operands[0], w = product.operands[1];
+    if (!ReadsColumns(graph_, product, x)) return id;
+    bool along_k = product.transpose_b;
+    if (graph_.type(x).dims[0].symbolic) {
+      product.operands = {PaddedColumns(x), PaddedColumns(Straight(graph_, w, &along_k))};
+    } else {
+      product.operands = {Rows(x), Weight(w, &along_k)};
+    }
+    if (product.operands[0] == x && product.operands[1] == w) return id;
+    product.transpose_b = along_k;
+    product.type.dims = {graph_.type(product.operands[0]).dims[1],
+                         graph_.type(product.operands[1]).dims[along_k ? 0 : 1]};
+    const bool whole = product.type.dims == dims;
+    const ValueId padded = graph_.Add(std::move(product));
+    return whole ? padded : graph_.AddSlice(padded, {0, 0}, dims);
+  }
+
+  ValueId PaddedColumns(ValueId x) {
+    const int64_t columns = graph_.type(x).dims[1].value;
+    const int64_t missing = RoundUp(columns, VectorOf(graph_.type(x).dtype)) - columns;
+    return missing > 0 ? Padded(x, 1, missing) : Rows(x);
+  }
 
   // Zeros behind the elements of an axis.
   ValueId Padded(ValueId value, int axis, int64_t missing) {
@@ -144,19 +224,10 @@ class Copies {
     return Copied(x, "whose rows lie at several strides or at no multiples of 16 bytes");
   }
 
-  // Below the transposes of a matrix, each of which turns the flag.
-  ValueId Straight(ValueId w, bool* along_k) const {
-    while (IsTurned(graph_.op(w))) {
-      w = graph_.op(w).operands[0];
-      *along_k = !*along_k;
-    }
-    return w;
-  }
-
   // A weight whose rows are multiples of 16 bytes. `along_k`: its rows are along K, not along N.
   ValueId Weight(ValueId w, bool* along_k) {
     bool along = *along_k;
-    const ValueId straight = Straight(w, &along);
+    const ValueId straight = Straight(graph_, w, &along);
     const Op& op = graph_.op(straight);
     const int64_t vector = VectorOf(op.type.dtype);
     const bool input = op.kind == OpKind::kInput;
@@ -189,7 +260,7 @@ class Copies {
 
   // With zeros behind K, and rows along it.
   ValueId PaddedWeight(ValueId w, bool* along_k, int64_t missing) {
-    ValueId straight = Straight(w, along_k);
+    ValueId straight = Straight(graph_, w, along_k);
     const int64_t n = graph_.type(straight).dims[*along_k ? 0 : 1].value;
     if (!*along_k && n % VectorOf(graph_.type(straight).dtype) != 0) {
       straight = AddTurned(graph_, straight);

@@ -24,12 +24,14 @@ class Maker {
     int64_t k = extents[Draw(6)];
     std::vector<Dim> rows = Rows();
     ValueId x = FirstRows(rows, k);
+    const ValueId first = x;
     const uint64_t products = 1 + Draw(2);
     for (uint64_t i = 0; i < products; ++i) {
       x = Layer(x, &k);
       if (Draw(2) == 0) x = Regrouped(x);
       if (Draw(5) == 0) b_outputs_.push_back(x);
     }
+    if (seed_ % 5 == 3) AddGradient(first, x);
     Finish(x);
     return Take(b_.Finish());
   }
@@ -143,6 +145,15 @@ class Maker {
       w = Take(b_.Reshape(w, batched));
     }
     return Take(b_.Matmul(x, w, false, transposed));
+  }
+
+  // Another output, x^T y, where both have as many rows; the transpose by an op or by the product.
+  void AddGradient(ValueId x, ValueId y) {
+    const std::vector<Dim> dims = DimsOf(x);
+    if (dims.size() != 2 || DimsOf(y).size() != 2 || DimsOf(y)[0] != dims[0]) return;
+    const bool by_op = seed_ % 2 == 0;
+    const ValueId turned = by_op ? Take(b_.Transpose(x, {1, 0})) : x;
+    b_outputs_.push_back(Bf16(Take(b_.Matmul(turned, y, !by_op, false))));
   }
 
   ValueId Spread(ValueId vector, ValueId over) { return Take(b_.Broadcast(vector, DimsOf(over))); }

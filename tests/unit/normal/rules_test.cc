@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -204,15 +205,15 @@ TEST(NormalForm, MakesReshapedResultsOutputsOfTheProduct) {
   EXPECT_EQ(form->chain->output_type(0).dims, (std::vector<Dim>{kM, D(32)}));
 }
 
-TEST(NormalForm, TransposesRowsByAnOpAndMatricesByTheirLayout) {
+TEST(NormalForm, LeavesTransposedRowsToTheProductAndTransposesMatricesByTheirLayout) {
   ChainBuilder b;
   const ValueId x = Input(b, {D(64), D(40)});
   const ValueId w = Input(b, {D(64), D(32)}, true, {{1, 0}, {64, 0}});
   const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, true), DType::kBF16)});
   const Op& product = Only(*form->chain, OpKind::kMatmul);
-  EXPECT_FALSE(product.transpose_a);
+  EXPECT_TRUE(product.transpose_a);
   EXPECT_TRUE(product.transpose_b);
-  EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 1);
+  EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0);
   const Op& weight = form->chain->op(product.operands[1]);
   EXPECT_EQ(weight.type.dims, (std::vector<Dim>{D(32), D(64)}));
   EXPECT_EQ(weight.strides, (std::vector<Stride>{{64, 0}, {1, 0}}));
@@ -222,8 +223,58 @@ TEST(NormalForm, OfATransposedProductInABatchOfOneIsMadeAtOnce) {
   ChainBuilder b;
   const ValueId x = Input(b, {D(64), D(40)}), w = Input(b, {D(1), D(64), D(32)}, true);
   const FormPtr form = Normal(b, {*b.Cast(*b.Matmul(x, w, true), DType::kBF16)});
-  EXPECT_FALSE(Only(*form->chain, OpKind::kMatmul).transpose_a);
+  EXPECT_TRUE(Only(*form->chain, OpKind::kMatmul).transpose_a);
   EXPECT_FALSE((*NormalFormOf(form->chain))->changed());
+}
+
+// The transpose is the product's, also where an op says it, unless an operand is copied anyway:
+// rows of 36 elements, 20 columns, an odd K by a matrix along K; or where the rows lie along K.
+TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
+  struct Case {
+    int64_t k, rows, n;
+    bool by_op, along_k, taken;
+  };
+  for (const Case& c :
+       {Case{64, 40, 32, false, false, true}, Case{64, 40, 32, true, false, true},
+        Case{60, 40, 32, true, false, true}, Case{64, 40, 32, true, true, true},
+        Case{64, 36, 32, false, false, false}, Case{64, 40, 20, false, false, false},
+        Case{60, 40, 32, false, true, false}}) {
+    ChainBuilder b;
+    const ValueId x = Input(b, {D(c.k), D(c.rows)});
+    const ValueId turned = c.by_op ? *b.Transpose(x, {1, 0}) : x;
+    const ValueId w = c.along_k ? Input(b, {D(c.n), D(c.k)}) : Input(b, {D(c.k), D(c.n)});
+    const FormPtr form =
+        Normal(b, {*b.Cast(*b.Matmul(turned, w, !c.by_op, c.along_k), DType::kBF16)});
+    EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, c.taken) << form->chain->ToString();
+    EXPECT_EQ(Count(*form->chain, OpKind::kTranspose) == 0, c.taken) << form->chain->ToString();
+  }
+  ChainBuilder b;
+  const ValueId x = Input(b, {D(64), D(40)}, false, {{1, 0}, {64, 0}});
+  const FormPtr form =
+      Normal(b, {*b.Cast(*b.Matmul(x, Input(b, {D(64), D(32)}), true), DType::kBF16)});
+  EXPECT_FALSE(Only(*form->chain, OpKind::kMatmul).transpose_a);
+  EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0) << form->chain->ToString();
+}
+
+// A sum over M has zeros behind its rows and columns, which a slice of the result leaves out.
+TEST(NormalForm, PadsWhatASumOverMReads) {
+  for (const bool by_op : {false, true}) {
+    for (const auto& [rows, n, copies] :
+         {std::tuple<int64_t, int64_t, int>{40, 32, 0}, {36, 32, 1}, {40, 20, 1}, {36, 1, 2}}) {
+      ChainBuilder b;
+      const ValueId x = Input(b, {kM, D(rows)});
+      const ValueId turned = by_op ? *b.Transpose(x, {1, 0}) : x;
+      const ValueId sum = *b.Matmul(turned, Input(b, {kM, D(n)}), !by_op);
+      const FormPtr form = Normal(b, {*b.Cast(sum, DType::kBF16)});
+      const Op& product = Only(*form->chain, OpKind::kMatmul);
+      EXPECT_TRUE(product.transpose_a);
+      EXPECT_EQ(product.type.dims, (std::vector<Dim>{D(40), D(n <= 1 ? 8 : n <= 20 ? 24 : 32)}));
+      EXPECT_EQ(Count(*form->chain, OpKind::kConcat), copies) << form->chain->ToString();
+      EXPECT_EQ(Count(*form->chain, OpKind::kSlice), copies > 0 ? 1 : 0);
+      EXPECT_EQ(form->notes.size(), static_cast<size_t>(copies));
+      EXPECT_FALSE((*NormalFormOf(form->chain))->changed());
+    }
+  }
 }
 
 TEST(NormalForm, ReadsAWeightOfSeveralProductsThroughOneInput) {
