@@ -1,0 +1,356 @@
+// Products of transposed rows, as gradients of weights are: x^T dy. Sums over M at every kind of M,
+// with rows behind M that are NaN in both operands; over the space of schedules; of values that
+// other kernels compute; of rows and columns of any number; of a K that is known.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/buckets.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/engine/bound_plan.h"
+#include "src/engine/device_arena.h"
+#include "src/engine/trial_data.h"
+#include "src/engine/workspace.h"
+#include "src/reference/chain_bounds.h"
+#include "src/reference/reference.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
+
+namespace sinter::gpu_testing::transposed {
+namespace {
+
+constexpr int kPoison = 0xff;  // a NaN in every floating type
+constexpr uint64_t kGuardBytes = 8192;
+
+Dim D(int64_t extent) { return Dim::Constant(extent); }
+
+using Launch = std::function<absl::Status(StreamHandle, int64_t m)>;
+
+// A chain's buffers for `most` rows, and what its outputs must be. One thread.
+class Data {
+ public:
+  Data(const Ports& ports, Chain chain, int64_t most, uint64_t seed)
+      : ports_(ports),
+        chain_(std::make_shared<const Chain>(std::move(chain))),
+        arena_(ports.measurer.get()) {
+    inputs_ = RandomInputs(*chain_, most, seed).value();
+    for (const std::string& input : inputs_) {
+      buffers_.push_back(*arena_.Allocate(std::max<uint64_t>(input.size(), 16)));
+    }
+    for (int i = 0; i < chain_->num_outputs(); ++i) {
+      const auto bytes = static_cast<uint64_t>(*OutputBytes(*chain_, i, most));
+      buffers_.push_back(*arena_.Allocate(bytes + kGuardBytes));
+    }
+  }
+
+  const std::shared_ptr<const Chain>& chain() const { return chain_; }
+
+  absl::StatusOr<Launch> Bind(const PreparedPlanPtr& plan) {
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, Workspace(plan->WorkspaceBytes()));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
+      return plan->InitWorkspace(workspace.ptr, workspace.bytes, stream);
+    }));
+    std::vector<DevicePtr> caller = Pointers();
+    const std::vector<int32_t>& order = chain_->InputOrder();
+    for (size_t i = 0; i < order.size(); ++i) {
+      caller[static_cast<size_t>(order[i])] = buffers_[i].ptr;
+    }
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const PlanBinding> binding,
+                            plan->Bind(caller, workspace.ptr));
+    return Launch([plan, binding](StreamHandle stream, int64_t m) {
+      return plan->Launch(*binding, stream, m, false);
+    });
+  }
+
+  absl::StatusOr<Launch> Bind(const LoadedPlanPtr& plan) {
+    SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, Workspace(plan->plan.workspace_bytes));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->RunAndWait([&](StreamHandle stream) {
+      return ClearHeader(plan->plan, *ports_.loader, workspace.ptr, stream);
+    }));
+    SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
+                            BindPlan(plan, Pointers(), workspace.ptr));
+    return Launch(
+        [bound](StreamHandle stream, int64_t m) { return EnqueuePlan(*bound, stream, m, false); });
+  }
+
+  // Two runs at `m` rows: within the bounds, the same bytes, nothing written behind the outputs.
+  absl::Status Check(const Launch& launch, int64_t m) {
+    SINTER_RETURN_IF_ERROR(Fill(m));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> first, Run(launch, m));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> again, Run(launch, m));
+    if (first != again) return absl::DataLossError(absl::StrCat("m ", m, ": other bytes again"));
+    std::vector<const void*> inputs;
+    for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
+    SINTER_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> want,
+                            RunReferenceF64(*chain_, m, inputs));
+    for (int i = 0; i < chain_->num_outputs(); ++i) {
+      const std::string& bytes = first[static_cast<size_t>(i)];
+      SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(*chain_, i, m, bytes));
+      const ErrorMeasure errors =
+          Compare(got, want[static_cast<size_t>(i)], chain_->output_type(i).dtype);
+      if (!errors.Within(BoundsOf(*chain_, i))) {
+        return absl::DataLossError(
+            absl::StrCat("wrong at m ", m, ", output ", i, ": ", errors.ToString()));
+      }
+      for (size_t at = static_cast<size_t>(*OutputBytes(*chain_, i, m)); at < bytes.size(); ++at) {
+        if (static_cast<uint8_t>(bytes[at]) == kPoison) continue;
+        return absl::DataLossError(absl::StrCat("m ", m, ": byte ", at, " was written"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<DevicePtr> Pointers() const {
+    std::vector<DevicePtr> pointers;
+    for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
+    return pointers;
+  }
+
+  absl::StatusOr<DeviceBuffer> Workspace(uint64_t bytes) {
+    workspace_ = DeviceBuffer{};
+    if (bytes == 0) return workspace_;
+    SINTER_ASSIGN_OR_RETURN(workspace_, arena_.Allocate(bytes));
+    SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(workspace_, kPoison));
+    return workspace_;
+  }
+
+  // The first `m` rows of each input, NaN behind them.
+  absl::Status Fill(int64_t m) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      std::string bytes = inputs_[i];
+      const auto used = static_cast<size_t>(*InputBytes(*chain_, static_cast<int>(i), m));
+      std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(used), bytes.end(),
+                static_cast<char>(kPoison));
+      SINTER_RETURN_IF_ERROR(ports_.measurer->Upload(buffers_[i], bytes.data(), bytes.size()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::string>> Run(const Launch& launch, int64_t m) {
+    if (workspace_.bytes > kWorkspaceFlagBytes) {
+      SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(
+          {workspace_.ptr + kWorkspaceFlagBytes, workspace_.bytes - kWorkspaceFlagBytes}, kPoison));
+    }
+    for (size_t i = inputs_.size(); i < buffers_.size(); ++i) {
+      SINTER_RETURN_IF_ERROR(ports_.measurer->Fill(buffers_[i], kPoison));
+    }
+    SINTER_RETURN_IF_ERROR(
+        ports_.measurer->RunAndWait([&](StreamHandle stream) { return launch(stream, m); }));
+    std::vector<std::string> outputs;
+    for (size_t i = inputs_.size(); i < buffers_.size(); ++i) {
+      outputs.emplace_back(buffers_[i].bytes, '\0');
+      SINTER_RETURN_IF_ERROR(
+          ports_.measurer->Download(&outputs.back()[0], buffers_[i], buffers_[i].bytes));
+    }
+    return outputs;
+  }
+
+  const Ports& ports_;
+  const std::shared_ptr<const Chain> chain_;
+  DeviceArena arena_;
+  std::vector<std::string> inputs_;    // canonical
+  std::vector<DeviceBuffer> buffers_;  // canonical inputs, then outputs
+  DeviceBuffer workspace_;             // of the last binding
+};
+
+// x^T dy, [rows, n]. `k`: M, or a number of tokens.
+struct Gradient {
+  Dim k;
+  int64_t rows, n;
+  DType dtype = DType::kBF16;
+  bool f32 = false;       // the result
+  bool pair = false;      // silu(x^T dy) (x^T dz)
+  bool full = false;      // with a bias, a factor of each row and a residual
+  bool along_k = false;   // the second operand lies as [n, k]
+  bool computed = false;  // both are functions of inputs
+};
+
+Chain ChainOf(const Gradient& g) {
+  ChainBuilder b;
+  const auto matrix = [&](Dim first, Dim second) { return *b.Input({g.dtype, {first, second}}); };
+  const auto made = [&](ValueId value) {
+    if (!g.computed) return value;
+    const ValueId wide = *b.Cast(value, DType::kF32);
+    return *b.Cast(*b.Binary(BinaryKind::kAdd, *b.Unary(UnaryKind::kTanh, wide), *b.Scalar(0.25)),
+                   g.dtype);
+  };
+  const Dim n = D(g.n);
+  const ValueId x = made(matrix(g.k, D(g.rows)));
+  const auto product = [&] {
+    const ValueId dy = made(g.along_k ? matrix(n, g.k) : matrix(g.k, n));
+    return *b.Matmul(x, dy, true, g.along_k);
+  };
+  ValueId y = product();
+  const std::vector<Dim> dims = {D(g.rows), n};
+  if (g.full) {
+    const ValueId factor = *b.Input({DType::kF32, {D(g.rows), D(1)}});
+    y = *b.Binary(BinaryKind::kMul, y, *b.Broadcast(factor, dims));
+    const ValueId bias = *b.Cast(*b.Input({g.dtype, {n}}), DType::kF32);
+    y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(bias, dims));
+  }
+  if (g.pair) y = *b.Binary(BinaryKind::kMul, *AddActivation(b, Activation::kSilu, y), product());
+  if (g.full) {
+    const ValueId before = *b.Cast(*b.Input({g.dtype, dims}), DType::kF32);
+    y = *b.Binary(BinaryKind::kAdd, y, before);
+  }
+  EXPECT_OK(b.Output(g.f32 ? y : *b.Cast(y, g.dtype)));
+  return *b.Finish();
+}
+
+class Transposed : public GpuTest {
+ protected:
+  static constexpr int64_t kMost = 300;  // in a bucket of 512
+
+  // `count` schedules of each, at each of `numbers` of rows.
+  static void RunAll(const std::vector<Gradient>& gradients, size_t count, bool jitter,
+                     const std::vector<int64_t>& numbers) {
+    size_t ran = 0;
+    for (const Gradient& g : gradients) {
+      const int64_t bucket = BucketOf(kMost);
+      Data data(ports(), ChainOf(g), bucket, 47);
+      const std::vector<Plan> plans =
+          SpreadPlans(*data.chain(), bucket, ports().model, Dataflow::kProduct, count);
+      BuildOptions options;
+      options.codegen.jitter = jitter;
+      const auto built = BuildPlans(ports(), data.chain(), plans, options);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(plans[i].ToText());
+        if (jitter && !built[i].ok()) continue;
+        ASSERT_OK(built[i]);
+        const auto launch = data.Bind(*built[i]);
+        ASSERT_OK(launch);
+        for (const int64_t m : numbers) ASSERT_OK(data.Check(*launch, m));
+        ++ran;
+      }
+    }
+    std::printf("%zu schedules ran\n", ran);
+    EXPECT_GT(ran, 0u);
+  }
+
+  static std::vector<Gradient> OverM() {
+    return {{Dim::M(), 72, 136},
+            {Dim::M(), 264, 520, DType::kF16},
+            {Dim::M(), 200, 64, DType::kBF16, true},
+            {Dim::M(), 136, 264, DType::kBF16, false, true},
+            {Dim::M(), 328, 72, DType::kF16, false, false, true}};
+  }
+
+  // Planned, prepared and run by the engine.
+  static void RunPlanned(const Gradient& g, const std::vector<int64_t>& numbers, size_t most) {
+    const int64_t rows = *std::max_element(numbers.begin(), numbers.end());
+    Data data(ports(), ChainOf(g), g.k.symbolic ? BucketOf(rows) : 1, 53);
+    for (const auto choice : {PrepareOptions::Choice::kBest, PrepareOptions::Choice::kUnfused}) {
+      PrepareOptions options;
+      options.choice = choice;
+      const auto plan = engine()->Prepare(*data.chain(), g.k.symbolic ? rows : 1, options);
+      ASSERT_OK(plan);
+      SCOPED_TRACE((*plan)->plan().ToText());
+      if (most > 0) {
+        EXPECT_LE((*plan)->plan().kernels.size(), most);
+      }
+      const auto launch = data.Bind(*plan);
+      ASSERT_OK(launch);
+      for (const int64_t m : numbers) ASSERT_OK(data.Check(*launch, m));
+    }
+  }
+};
+
+TEST_F(Transposed, SumsOverMOfEverySchedule) {
+  RunAll(OverM(), 10, false, {1, 2, 7, 63, 64, 65, 128, 200, 300, 512});
+}
+TEST_F(Transposed, SumsOverMAtEveryM) {
+  std::vector<int64_t> numbers(kMost);
+  for (int64_t m = 1; m <= kMost; ++m) numbers[static_cast<size_t>(m - 1)] = m;
+  RunAll({{Dim::M(), 72, 136}}, 3, false, numbers);
+}
+TEST_F(Transposed, SumsOverMWithPauses) { RunAll(OverM(), 3, true, {1, 65, 300, 512}); }
+
+TEST_F(Transposed, OfAKnownK) {
+  RunAll({{D(1000), 264, 136},
+          {D(333), 72, 200, DType::kF16},
+          {D(520), 136, 131, DType::kBF16, false, false, false, true},
+          {D(264), 200, 264, DType::kBF16, false, true, false, true},
+          {D(100), 328, 72, DType::kF16, false, false, true},
+          {D(77), 64, 8, DType::kBF16, true}},
+         10, false, {1});
+}
+TEST_F(Transposed, OfAKnownKWithPauses) {
+  RunAll({{D(1000), 264, 136}, {D(520), 136, 131, DType::kBF16, false, false, false, true}}, 4,
+         true, {1});
+}
+
+// Both operands are other kernels' results: three kernels, or two that share a launch, and one.
+TEST_F(Transposed, OfComputedOperands) {
+  Gradient g{Dim::M(), 264, 136};
+  g.computed = true;
+  RunPlanned(g, {1, 64, 77, 300, 512}, 3);
+  g.k = D(1000);
+  RunPlanned(g, {1}, 3);
+}
+
+// Rows and columns that are no multiples of 8 go through copies with zeros behind them.
+TEST_F(Transposed, OfAnyNumberOfRowsAndColumns) {
+  std::mt19937 random(59);
+  for (int i = 0; i < 12; ++i) {
+    Gradient g{Dim::M(), 1 + static_cast<int64_t>(random() % 400),
+               1 + static_cast<int64_t>(random() % 400)};
+    g.dtype = random() % 2 == 0 ? DType::kBF16 : DType::kF16;
+    g.computed = random() % 2 == 0;
+    if (i % 3 == 2) g.k = D(1 + static_cast<int64_t>(random() % 700));
+    SCOPED_TRACE(absl::StrCat(g.rows, " x ", g.n));
+    RunPlanned(g, {1, 1 + static_cast<int64_t>(random() % 500), 511}, 0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(Transposed, LongSums) {
+  RunPlanned({Dim::M(), 768, 256}, {8192, 5000, 4097}, 1);
+  RunPlanned({Dim::M(), 64, 64}, {8192, 1}, 1);
+}
+
+// Of no rows the sum is zero, and the epilogue's ops are done.
+TEST_F(Transposed, OfNoRows) {
+  Gradient g{Dim::M(), 72, 136};
+  RunPlanned(g, {64, 0}, 1);
+  g.full = true;
+  RunPlanned(g, {64, 0}, 1);
+  g.full = false;
+  g.computed = true;
+  RunPlanned(g, {64, 0}, 3);
+}
+
+// dx = dy W, dW = x^T dy, db = sum(dy), for y = x W + b, with relu before it.
+TEST_F(Transposed, GradientsOfALinearLayer) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({dtype, {Dim::M(), D(136)}});
+    const ValueId y = *b.Input({dtype, {Dim::M(), D(264)}});
+    const ValueId above = *b.Input({dtype, {Dim::M(), D(264)}});
+    const ValueId w = *b.Input({dtype, {D(136), D(264)}});
+    const ValueId zero = *b.Scalar(0, dtype);
+    const ValueId dy = *b.Select(*b.Compare(CompareKind::kGt, y, zero), above, zero);
+    EXPECT_OK(b.Output(*b.Cast(*b.Matmul(dy, w, false, true), dtype)));
+    EXPECT_OK(b.Output(*b.Cast(*b.Matmul(x, dy, true, false), dtype)));
+    EXPECT_OK(b.Output(*b.Reduce(ReduceKind::kSum, *b.Cast(dy, DType::kF32), {0}, false)));
+    Data data(ports(), *b.Finish(), 512, 61);
+    PrepareOptions options;
+    const auto plan = engine()->Prepare(*data.chain(), 300, options);
+    ASSERT_OK(plan);
+    SCOPED_TRACE((*plan)->plan().ToText());
+    const auto launch = data.Bind(*plan);
+    ASSERT_OK(launch);
+    for (const int64_t m : {1, 64, 129, 300, 512}) ASSERT_OK(data.Check(*launch, m));
+  }
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing::transposed
