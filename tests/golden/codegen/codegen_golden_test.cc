@@ -104,6 +104,34 @@ TEST(CodegenGolden, Windows) {
                      SampleSpec(FirstOf(SampleC6(40)), SampleC6Schedule(Dataflow::kProduct)));
 }
 
+// Gradients of weights: the rows of a known number of tokens by weights along K, with swapped
+// operands; and a sum over M, split over four ranks.
+TEST(CodegenGolden, TransposedRows) {
+  ProductSequence p = MakeSequence(768, MakeProduct(3072, 1024));
+  SetTransposedRows(&p, false);
+  Schedule s;
+  s.block_m = 128;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.swapped = true;
+  s.block_k = 64;
+  s.stages = 6;
+  s.grid = 132;
+  s.first = {128, 1};
+  ExpectGoldenKernel("transposed-rows-product", SampleSpec(p, s));
+  SetTransposedRows(&p, true);
+  p[0].n = 768;
+  p[0].k = 8192;
+  p[0].result = DType::kF32;
+  s.swapped = false;
+  s.warpgroups_m = 2;
+  s.warpgroups_n = 1;
+  s.stages = 4;
+  s.cluster = 4;
+  s.first = {128, 4};
+  ExpectGoldenKernel("sum-over-m-product", SampleSpec(p, s));
+}
+
 // C5 of FlashFuser's convolutions for 8 images, and a gated pair in a cluster whose blocks take
 // their ranges in two chunks.
 TEST(CodegenGolden, WeightsThatStay) {
