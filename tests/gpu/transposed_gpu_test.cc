@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -87,15 +88,12 @@ class Data {
     SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> first, Run(launch, m));
     SINTER_ASSIGN_OR_RETURN(const std::vector<std::string> again, Run(launch, m));
     if (first != again) return absl::DataLossError(absl::StrCat("m ", m, ": other bytes again"));
-    std::vector<const void*> inputs;
-    for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
-    SINTER_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> want,
-                            RunReferenceF64(*chain_, m, inputs));
+    SINTER_ASSIGN_OR_RETURN(const Outputs* want, Reference(m));
     for (int i = 0; i < chain_->num_outputs(); ++i) {
       const std::string& bytes = first[static_cast<size_t>(i)];
       SINTER_ASSIGN_OR_RETURN(const std::vector<double> got, OutputValues(*chain_, i, m, bytes));
       const ErrorMeasure errors =
-          Compare(got, want[static_cast<size_t>(i)], chain_->output_type(i).dtype);
+          Compare(got, (*want)[static_cast<size_t>(i)], chain_->output_type(i).dtype);
       if (!errors.Within(BoundsOf(*chain_, i))) {
         return absl::DataLossError(
             absl::StrCat("wrong at m ", m, ", output ", i, ": ", errors.ToString()));
@@ -109,6 +107,18 @@ class Data {
   }
 
  private:
+  using Outputs = std::vector<std::vector<double>>;
+
+  // In float64, computed once.
+  absl::StatusOr<const Outputs*> Reference(int64_t m) {
+    const auto known = references_.find(m);
+    if (known != references_.end()) return &known->second;
+    std::vector<const void*> inputs;
+    for (const std::string& bytes : inputs_) inputs.push_back(bytes.data());
+    SINTER_ASSIGN_OR_RETURN(references_[m], RunReferenceF64(*chain_, m, inputs));
+    return &references_[m];
+  }
+
   std::vector<DevicePtr> Pointers() const {
     std::vector<DevicePtr> pointers;
     for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
@@ -157,9 +167,10 @@ class Data {
   const Ports& ports_;
   const std::shared_ptr<const Chain> chain_;
   DeviceArena arena_;
-  std::vector<std::string> inputs_;    // canonical
-  std::vector<DeviceBuffer> buffers_;  // canonical inputs, then outputs
-  DeviceBuffer workspace_;             // of the last binding
+  std::vector<std::string> inputs_;        // canonical
+  std::vector<DeviceBuffer> buffers_;      // canonical inputs, then outputs
+  std::map<int64_t, Outputs> references_;  // by m
+  DeviceBuffer workspace_;                 // of the last binding
 };
 
 // x^T dy, [rows, n]. `k`: M, or a number of tokens.
@@ -254,7 +265,7 @@ class Transposed : public GpuTest {
       const auto plan = engine()->Prepare(*data.chain(), g.k.symbolic ? rows : 1, options);
       ASSERT_OK(plan);
       SCOPED_TRACE((*plan)->plan().ToText());
-      if (most > 0) {
+      if (most > 0 && choice == PrepareOptions::Choice::kBest) {
         EXPECT_LE((*plan)->plan().kernels.size(), most);
       }
       const auto launch = data.Bind(*plan);
@@ -313,7 +324,7 @@ TEST_F(Transposed, OfAnyNumberOfRowsAndColumns) {
 }
 
 TEST_F(Transposed, LongSums) {
-  RunPlanned({Dim::M(), 768, 256}, {8192, 5000, 4097}, 1);
+  RunPlanned({Dim::M(), 264, 128}, {8192, 5000, 4097}, 1);
   RunPlanned({Dim::M(), 64, 64}, {8192, 1}, 1);
 }
 

@@ -127,6 +127,7 @@ TEST(CheckSchedule, TransposedRowsNeedTilesOfWholeSwizzledRows) {
   SetTransposedRows(&p, true);
   Schedule s = SampleProduct(p, 64, 2);
   s.block_m = 128;
+  s.stages = 2;
   ExpectRefused(p, s,
                 {{[](Schedule& c) { c.block_m = 96; },
                   "block_m 96 is not a multiple of 64, with transposed rows"},
