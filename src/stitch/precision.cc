@@ -54,7 +54,7 @@ bool IsBoundedByOne(const Chain& body, ValueId id) {
 // By op: whether no element is negative, whatever the inputs are.
 class Signs {
  public:
-  explicit Signs(const Chain& body) : body_(body) {
+  explicit Signs(const Chain& body) {
     for (const Op& op : body.ops()) not_negative_.push_back(NeverNegative(op));
   }
   bool NotNegative(ValueId id) const { return not_negative_[static_cast<size_t>(id)]; }
@@ -106,7 +106,6 @@ class Signs {
     return false;
   }
 
-  const Chain& body_;
   std::vector<bool> not_negative_;
 };
 
