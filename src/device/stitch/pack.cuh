@@ -155,10 +155,16 @@ SINTER_DEVICE void store_pack(typename Element::Stored* p,
   }
 }
 
-// Rounds a word to what `Element` can store.
+// Rounds a word to what `Element` can store. To f16 in the upper half of a pair: of the lower half
+// ptxas makes a conversion that it moves before the wait for a product's sums, where
+// it serialises wgmma (C7514) or spills.
 template <class Element>
 SINTER_DEVICE typename Element::Word rounded(typename Element::Word word) {
   return Element::word(Element::stored(word));
+}
+template <>
+SINTER_DEVICE float rounded<ElementF16>(float word) {
+  return ElementF16::high(ElementF16::pair(0.0f, word));
 }
 
 }  // namespace sinter
