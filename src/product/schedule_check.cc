@@ -21,6 +21,7 @@ constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
 constexpr int64_t kMaxSwappedAccumulators = 160;
+constexpr int64_t kMaxSwappedProgramOfOne = 120;  // accumulators and the terms of its columns
 constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
                   kMaxPromotedOfThree = 104, kMaxPromotedCodes = 176;
 constexpr int kMaxGrid = 1 << 24;
@@ -99,10 +100,16 @@ bool HasSlowEpilogue(const ProductSequence& p) {
 // Registers of a thread in a persistent kernel: 216 with two consumer warpgroups (232 with one
 // product), 152 with three. The erf form of GELU and the sum of eight ranks' parts need many of
 // them, so wider tiles spill. `last`: the product whose result a residual is added to.
-int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, bool last) {
+int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, int64_t accumulators,
+                        bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
   const bool erf = HasSlowEpilogue(p);
+  if (warpgroups < 2 && s.swapped && HasPrograms(p)) {
+    // A thread holds the terms of two columns of each set of 64.
+    const int64_t sets = accumulators / (s.block_m / 2);
+    return std::min(kMaxAccumulators, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
+  }
   if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.back().epilogue.has_residual();
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
@@ -186,7 +193,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
         absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
   const int64_t accumulators = AccumulatorsOf(s, tile, width);
-  const int64_t most = MaxAccumulators(p, s, p.size() == 1 || name == "second");
+  const int64_t most = MaxAccumulators(p, s, accumulators, p.size() == 1 || name == "second");
   if (accumulators > most) {
     return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
                           absl::StrCat("is above ", most, " registers a thread"));

@@ -2,7 +2,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/product/matcher.h"
 #include "src/product/schedule.h"
+#include "tests/support/epilogue_chains.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
 
@@ -63,6 +65,31 @@ TEST(CheckSchedule, ProductRefusalsNameFieldValueAndBound) {
        {[](Schedule& s) { s.share = Share::kRows; },
         "cluster 2 is not first.split_k 2 for each of 2 tiles"},
        {[](Schedule& s) { s.dataflow = Dataflow::kGridExchange; }, "cannot take 1 product"}});
+}
+
+// The registers of one warpgroup hold the sums and the terms of their columns, and a program's
+// values besides.
+TEST(CheckSchedule, SwappedTilesWithAProgramLeaveRegistersForIt) {
+  for (const bool biased : {false, true}) {
+    testing::EpilogueTypes types;
+    types.bias = DType::kF32;
+    const Chain chain =
+        biased ? testing::ProductEpilogues(types)[0].chain : testing::PairEpilogues(types)[1].chain;
+    const auto matched = MatchProducts(chain, 512);
+    ASSERT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
+    Schedule s;
+    s.dataflow = Dataflow::kProduct;
+    s.swapped = true;
+    s.block_m = biased ? 232 : 112;
+    s.block_k = 64;
+    s.stages = 3;
+    s.warpgroups_m = s.warpgroups_n = s.cluster = s.grid = 1;
+    s.first = {64, 1};
+    ExpectRefused(matched->sequence, s,
+                  {{[&](Schedule& wider) { wider.block_m = biased ? 240 : 128; },
+                    biased ? "first accumulators 120 is above 118 registers a thread"
+                           : "first accumulators 128 is above 120 registers a thread"}});
+  }
 }
 
 // wgmma has no other for integers.
