@@ -107,10 +107,11 @@ class CompileRun {
     std::sort(wall_ms_.begin(), wall_ms_.end());
     const double median = times_ms_[times_ms_.size() / 2];
     std::cout << absl::StrFormat(
-        "%s: %d kernels, processor time median %.0f ms, slowest %.0f ms (%s); elapsed median %.0f "
+        "%s: %d kernels and %d refused, processor time median %.0f ms, slowest %.0f ms (%s); "
+        "elapsed median %.0f "
         "ms, slowest %.0f ms; registers at most %d\n",
-        what, times_ms_.size(), median, times_ms_.back(), slowest_, wall_ms_[wall_ms_.size() / 2],
-        wall_ms_.back(), registers_);
+        what, times_ms_.size(), failures_.size(), median, times_ms_.back(), slowest_,
+        wall_ms_[wall_ms_.size() / 2], wall_ms_.back(), registers_);
     EXPECT_LT(median, kSlowestMs);
   }
 

@@ -111,6 +111,22 @@ ProductSequence RandomProblem(Random* random) {
   return p;
 }
 
+// Of a product, a pair or a convolution with a program behind it.
+ProductSequence RandomProgram(Random* random) {
+  constexpr int64_t kBuckets[] = {1, 8, 16, 32, 64, 128, 256, 512, 2048, 8192};
+  for (;;) {
+    const testing::EpilogueChain of =
+        testing::RandomEpilogue(static_cast<uint64_t>(random->In(0, int64_t{1} << 40)));
+    const auto matched = MatchProducts(of.chain, BucketOf(of.chain, kBuckets[random->In(0, 9)]));
+    if (matched.ok()) return matched->sequence;
+  }
+}
+
+// Half of them with what the steps of an epilogue say, half with programs.
+ProductSequence AnyProblem(Random* random) {
+  return random->Coin() ? RandomProblem(random) : RandomProgram(random);
+}
+
 // Up to `count` legal schedules, each as likely as the next (reservoir sampling, Vitter's R).
 std::vector<Schedule> RandomSchedules(const ProductSequence& p, const DeviceModel& model, int count,
                                       Random* random) {
@@ -546,7 +562,7 @@ std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int
   Random random(seed);
   JobList jobs(model);
   while (jobs.size() < static_cast<size_t>(count)) {
-    const ProductSequence p = RandomProblem(&random);
+    const ProductSequence p = AnyProblem(&random);
     const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, {});
     if (!found.ok()) continue;  // such as two products that share no kernel
     KernelSpec spec = SampleSpec(p, found->ranked.front().schedule);
@@ -560,7 +576,7 @@ std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, in
   Random random(seed);
   JobList jobs(model);
   while (jobs.size() < static_cast<size_t>(count)) {
-    const ProductSequence p = RandomProblem(&random);
+    const ProductSequence p = AnyProblem(&random);
     for (const Schedule& s : RandomSchedules(p, model, kSchedulesOfAProblem, &random)) {
       if (jobs.size() == static_cast<size_t>(count)) break;
       KernelSpec spec = SampleSpec(p, s);

@@ -80,7 +80,7 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
 
 // `count` legal schedules, drawn evenly from the spaces of random problems: every layout, dtype,
 // activation, bias, scaling and residual, ragged sizes, buckets from 1 to 512. A function of `seed`
-// alone.
+// alone. Every other one, as chance has it, with a program of random ops behind it.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
 
 // `count` kernels of such problems, each with the schedule that planning offers first.

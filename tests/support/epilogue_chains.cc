@@ -1,8 +1,11 @@
 #include "tests/support/epilogue_chains.h"
 
 #include <functional>
+#include <random>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "src/chain/builder.h"
 
 namespace sinter::testing {
@@ -169,7 +172,145 @@ Chain Pair(const EpilogueTypes& types, const EpilogueSizes& sizes, bool biased,
   return m.Finish(m.Product(m.Cast(c, types.dtype), sizes.l, sizes.n));
 }
 
+// Writes RandomEpilogue.
+class RandomMaker {
+ public:
+  explicit RandomMaker(uint64_t seed) : engine_(seed) {}
+
+  Chain Make() {
+    EpilogueTypes types;
+    types.dtype = Coin() ? DType::kBF16 : DType::kF16;
+    types.bias = Coin() ? types.dtype : DType::kF32;
+    types.result = In(0, 3) == 0 ? DType::kF32 : types.dtype;
+    if (In(0, 4) == 0) return OfPixels(types);
+    const EpilogueSizes sizes = {8 * In(1, 256), 8 * In(1, 128), 8};
+    Maker m(types, sizes);
+    const bool biased = Coin();
+    const ValueId x = m.Rows();
+    const auto product = [&] { return biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k); };
+    values_ = {product()};
+    const bool pair = In(0, 2) == 0;
+    if (pair) values_.push_back(product());
+    m_ = &m;
+    dims_ = {Dim::M(), Dim::Constant(sizes.n)};
+    const bool matrix = !pair && types.result != DType::kF32 && In(0, 3) == 0;
+    ValueId y = Ops();
+    if (pair) y = Any(values_[0], values_[1], y);
+    if (matrix) y = m.Bin(Coin() ? BinaryKind::kAdd : BinaryKind::kMul, y, m.Matrix());
+    return m.Finish(y);
+  }
+
+ private:
+  // std::uniform_int_distribution differs between standard libraries; this does not.
+  int64_t In(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool Coin() { return In(0, 1) == 1; }
+  template <class T>
+  T One(absl::Span<const T> of) {
+    return of[static_cast<size_t>(In(0, static_cast<int64_t>(of.size()) - 1))];
+  }
+
+  // So that nothing of a pair is left unread.
+  ValueId Any(ValueId gate, ValueId up, ValueId y) {
+    Maker& m = *m_;
+    return m.Mul(m.Add(y, m.Un(UnaryKind::kRelu, gate)), up);
+  }
+
+  Chain OfPixels(const EpilogueTypes& types) {
+    const int64_t n = 8 * In(1, 32), channels = 8 * In(1, 16), side = In(4, 28),
+                  taps = 2 * In(0, 1) + 1;
+    Maker m(types, {n, channels, 0});
+    ChainBuilder& b = m.builder();
+    const auto at = [](int64_t extent) { return Dim::Constant(extent); };
+    const ValueId x = b.Input({types.dtype, {Dim::M(), at(side), at(side), at(channels)}}).value();
+    const ValueId w =
+        b.Input({types.dtype, {at(n), at(taps), at(taps), at(channels)}}, {true, {}, ""}).value();
+    Conv2d conv;
+    const int64_t pad = taps / 2;
+    conv.pads = {pad, pad, pad, pad};
+    m_ = &m;
+    dims_ = {Dim::M(), at(side), at(side), at(n)};
+    ValueId y = b.Convolve(x, w, conv).value();
+    if (Coin()) y = m.Mul(y, Columns(types.bias));
+    if (Coin()) y = m.Add(y, Columns(types.bias));
+    values_ = {y};
+    return m.Finish(Ops());
+  }
+
+  ValueId Columns(DType dtype) {
+    ChainBuilder& b = m_->builder();
+    const ValueId v = b.Input({dtype, {dims_.back()}}, {true, {}, ""}).value();
+    return b.Broadcast(v, dims_).value();
+  }
+  ValueId Leaf() {
+    const DType dtype = Coin() ? m_->dtype() : DType::kF32;
+    const int64_t kind = In(0, dims_.size() > 2 ? 0 : 3);
+    return kind == 2 ? m_->OfRows(dtype) : kind == 3 ? m_->OneNumber(dtype) : Columns(dtype);
+  }
+
+  ValueId Ops() {
+    Maker& m = *m_;
+    const int64_t count = In(1, 8);
+    int64_t leaves = In(0, 2);
+    for (int64_t i = 0; i < count; ++i) {
+      // Each reads the newest value, so that all are read; another may be any.
+      const ValueId x = values_.back();
+      const auto value = [&] { return One(absl::MakeConstSpan(values_)); };
+      switch (In(0, 6)) {
+        case 0:
+        case 1:
+          values_.push_back(m.Un(One(Unary()), x));
+          break;
+        case 2:
+          values_.push_back(m.Bin(One(Binary()), x, value()));
+          break;
+        case 3:
+          values_.push_back(m.Bin(One(Binary()), x, 0.5 * static_cast<double>(In(1, 12))));
+          break;
+        case 4:
+          values_.push_back(m.Cast(x, m.dtype()));
+          break;
+        case 5:
+          values_.push_back(m.Where(m.Greater(x, 0.5), x, value()));
+          break;
+        default:
+          if (leaves-- > 0) values_.push_back(m.Mul(x, Leaf()));
+      }
+    }
+    return values_.back();
+  }
+
+  // Those that take floats and give floats.
+  static absl::Span<const UnaryKind> Unary() {
+    static const auto* const kinds = [] {
+      auto* list = new std::vector<UnaryKind>;
+      for (const UnaryKind kind : UnaryKinds()) {
+        ChainBuilder b;
+        const ValueId x = b.Input({DType::kF32, {Dim::Constant(8)}}).value();
+        if (b.Unary(kind, x).ok()) list->push_back(kind);  // not of predicates
+      }
+      return list;
+    }();
+    return *kinds;
+  }
+  static absl::Span<const BinaryKind> Binary() {
+    static constexpr BinaryKind kKinds[] = {BinaryKind::kAdd, BinaryKind::kSub, BinaryKind::kMul,
+                                            BinaryKind::kDiv, BinaryKind::kMax, BinaryKind::kMin};
+    return kKinds;
+  }
+
+  std::mt19937_64 engine_;
+  Maker* m_ = nullptr;
+  std::vector<Dim> dims_;  // of the result
+  std::vector<ValueId> values_;
+};
+
 }  // namespace
+
+EpilogueChain RandomEpilogue(uint64_t seed) {
+  return {absl::StrCat("random ", seed), RandomMaker(seed).Make()};
+}
 
 std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes) {

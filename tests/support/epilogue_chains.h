@@ -35,6 +35,10 @@ std::vector<EpilogueChain> OtherEpilogues();
 // Two products, or a pair and a product, which one kernel may take.
 std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types,
                                           const EpilogueSizes& sizes = {});
+// One product, a gated pair or a convolution of random sizes and types, and up to eight random ops
+// behind it: any unary or binary op, roundings, selections, vectors of columns and rows, numbers, a
+// matrix. A function of `seed`.
+EpilogueChain RandomEpilogue(uint64_t seed);
 
 }  // namespace sinter::testing
 
