@@ -91,8 +91,12 @@ std::string ScalarText(const Op& scalar) {
 
 bool CastRounds(const Chain& body, const Op& cast) {
   const DType from = body.op(cast.operands[0]).type.dtype, to = cast.type.dtype;
-  if (from == to) return IsFloat(to) && to != DType::kF32;  // of what is computed in f32
-  return !(HoldsFloats(from) && to == DType::kF32);
+  if (from != to) return !(HoldsFloats(from) && to == DType::kF32);
+  if (SizeOf(to) != 2) return false;
+  // A value of 16 bits that was computed is not rounded yet: its type is its least precision.
+  const Op* op = &body.op(cast.operands[0]);
+  while (IsView(*op)) op = &body.op(op->operands[0]);
+  return op->kind != OpKind::kInput && op->kind != OpKind::kScalar && op->kind != OpKind::kCast;
 }
 
 std::string OpText(const Op& op, DType operand, absl::Span<const std::string> x,

@@ -240,6 +240,47 @@ TEST(PlanChain, RunsScaledProductsOfS8) {
   }
 }
 
+// What is computed in 16 bits is rounded by no op but a cast, to the same type too.
+TEST(PlanChain, RoundsWhereAValueIsCastToItsOwnType) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    ChainBuilder b;
+    const TensorType type{dtype, {Dim::M(), Dim::Constant(512)}};
+    const ValueId x = *b.Input(type), y = *b.Input(type);
+    const ValueId rounded = *b.Cast(*b.Binary(BinaryKind::kMul, x, y), dtype);
+    ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, rounded, x), DType::kF32)).ok());
+    const auto result = PlanChain(*b.Finish(), 64, H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->chosen.kernels.size(), 1u);
+    const auto kernel = Generate(result->chosen.kernels[0].spec, H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const char* rounds = dtype == DType::kBF16 ? "rounded<ElementBF16>(" : "rounded<ElementF16>(";
+    EXPECT_NE(kernel->request.source.find(rounds), std::string::npos) << kernel->request.source;
+  }
+}
+
+TEST(PlanChain, MultipliesComputedRowsThatEndInACastToTheirOwnType) {
+  for (const DType result : {DType::kF32, DType::kBF16}) {
+    for (const bool shared : {false, true}) {
+      ChainBuilder b;
+      const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(512)}};
+      const ValueId g = *b.Input(type), n = *b.Input(type);
+      const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(128), Dim::Constant(512)}});
+      const ValueId rows = *b.Cast(*b.Binary(BinaryKind::kMul, g, n), DType::kBF16);
+      ValueId y = *b.Matmul(rows, w, false, true);
+      if (result != DType::kF32) y = *b.Cast(y, result);
+      ASSERT_TRUE(b.Output(y).ok());
+      if (shared) {
+        ASSERT_TRUE(b.Output(rows).ok());
+      }
+      const Chain chain = *b.Finish();
+      const auto planned = PlanChain(chain, 64, H200(), {});
+      ASSERT_TRUE(planned.ok()) << planned.status();
+      EXPECT_EQ(planned->chosen.kernels.size(), 2u) << planned->chosen.ToText();
+      EXPECT_TRUE(testing::Reassembled(planned->chosen, chain, H200()).ok());
+    }
+  }
+}
+
 TEST(PlanChain, RefusesS32SumsOfS8ByName) {
   ChainBuilder b;
   const TensorType type{DType::kS8, {Dim::Constant(256), Dim::Constant(256)}};
