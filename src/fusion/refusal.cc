@@ -1,8 +1,11 @@
 #include "src/fusion/refusal.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/ceil_div.h"
@@ -24,6 +27,54 @@ bool IsProduct(const Op& op) {
          op.kind == OpKind::kConv2d;
 }
 
+// The caller's names of the inputs that `id` is computed from, "'x' and 'w'"; "" where it has none.
+std::string InputsBelow(const Chain& chain, ValueId id) {
+  constexpr size_t kMostNames = 3;
+  std::vector<std::string> names;
+  std::set<ValueId> seen;
+  std::vector<ValueId> open = {id};
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    if (!seen.insert(value).second) continue;
+    const Op& op = chain.op(value);
+    if (op.kind == OpKind::kInput) names.push_back(NameOfValue(chain, value));
+    open.insert(open.end(), op.operands.rbegin(), op.operands.rend());
+  }
+  if (names.size() > kMostNames) {
+    const size_t more = names.size() - kMostNames + 1;
+    names.resize(kMostNames - 1);
+    names.push_back(absl::StrCat(more, " more"));
+  }
+  if (names.size() < 2) return names.empty() ? "" : names.front();
+  const std::string last = names.back();
+  names.pop_back();
+  return absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
+}
+
+// "'w'", or "op 3 (mul of 'w' and 'mask')".
+std::string NameWithInputs(const Chain& chain, ValueId id) {
+  const std::string name = NameOfValue(chain, id);
+  if (chain.op(id).kind == OpKind::kInput) return name;
+  const std::string inputs = InputsBelow(chain, id);
+  return inputs.empty() ? name : absl::StrCat(name.substr(0, name.size() - 1), " of ", inputs, ")");
+}
+
+// `why` with the inputs of the op that it begins with: "op 1 (exp): .." is of "op 1 (exp of 'x')".
+absl::Status WithInputs(const Chain& chain, const absl::Status& why) {
+  const absl::string_view message = why.message();
+  const size_t end = message.find(" (");
+  ValueId id = -1;
+  if (!absl::StartsWith(message, "op ") || end == message.npos ||
+      !absl::SimpleAtoi(message.substr(3, end - 3), &id) || id < 0 ||
+      id >= static_cast<ValueId>(chain.ops().size())) {
+    return why;
+  }
+  const std::string name = NameOfValue(chain, id);
+  if (!absl::StartsWith(message, name)) return why;
+  return {why.code(), absl::StrCat(NameWithInputs(chain, id), message.substr(name.size()))};
+}
+
 // One product and where its two operands come from.
 class Product {
  public:
@@ -33,7 +84,7 @@ class Product {
         head_(absl::StrCat("op ", id, " (", NameOf(op_), " of ")),
         rows_(Source(op_.operands[0])),
         weights_(Source(op_.operands[1])) {
-    absl::StrAppend(&head_, NameOfValue(chain, rows_), " and ", NameOfValue(chain, weights_),
+    absl::StrAppend(&head_, NameWithInputs(chain, rows_), " and ", NameWithInputs(chain, weights_),
                     "): ");
   }
 
@@ -112,8 +163,16 @@ class Product {
     for (const ValueId id : {rows_, weights_}) {
       const Op& op = chain_.op(id);
       const std::vector<Dim>& dims = op.type.dims;
-      if (op.kind != OpKind::kInput || dims.size() < 2) continue;
+      if (dims.size() < 2 || dims.back().symbolic) continue;
       const size_t last = dims.size() - 1;
+      if (op.kind != OpKind::kInput) {
+        const int64_t columns = dims[last].value, of16 = kRowAlignment / SizeOf(DType::kBF16);
+        if (columns % of16 == 0) continue;
+        return absl::StrCat(Typed(id), ", its rows have ", columns, " elements, which must be a ",
+                            "multiple of ", of16, " (", kRowAlignment,
+                            " bytes): pad its last dimension to ", RoundUp(columns, of16),
+                            ", by a wider operand of what computes it");
+      }
       if (op.strides[last] != Stride{1, 0}) {
         return absl::StrCat(Typed(id), " with strides ", ToString(absl::MakeConstSpan(op.strides)),
                             ", kernels read rows without gaps: copy it");
@@ -163,7 +222,7 @@ absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl
       ++more;
     }
   }
-  if (told.empty()) return why;
+  if (told.empty()) return WithInputs(chain, why);
   if (more > 0) told.push_back(absl::StrCat("and ", more, " more"));
   return absl::Status(why.code(), absl::StrJoin(told, "; "));
 }

@@ -10,7 +10,8 @@ namespace sinter {
 
 // `why`, or in its place what is the matter with the products that no kernel takes: each as "op 4
 // (matmul of 'x' and 'w'): 'x' is f32[M,64], .. : cast it to bf16", with the caller's names of the
-// inputs, "input 0" for those without one, and the way out. `products` are those of the chain.
+// inputs, "input 0" for those without one, and the way out. An operand that is computed is told
+// with the inputs below it. `products` are those of the chain.
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why);
 
 }  // namespace sinter

@@ -2,16 +2,23 @@
 // that the inputs were given, what is the matter, and the way out.
 #include "src/fusion/refusal.h"
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
+#include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
 
 namespace sinter {
 namespace {
@@ -131,7 +138,8 @@ TEST(Refusal, NamesAnOperandThatIsComputed) {
         d.Cast(d.Product(x, d.Take(d.b.Binary(BinaryKind::kMul, w, mask))))};
   });
   EXPECT_EQ(message,
-            "no kernel family takes this chain: op 4 (matmul of 'hidden' and op 3 (mul)): op 3 "
+            "no kernel family takes this chain: op 4 (matmul of 'hidden' and op 3 (mul of 'proj' "
+            "and 'mask')): op 3 "
             "(mul) is f32[128,64], kernels multiply bf16, f16, e4m3 and s8: give it as bf16");
 }
 
@@ -192,6 +200,130 @@ TEST(Refusal, OfBatchInvariantPlansHasThePrefixTheNamesAndTheWayOut) {
             "batch_invariant off, or prepare where a compiler is");
 }
 
+// A chain of a product or two of whatever types, extents, strides and views, which kernels may
+// refuse. Its inputs are called 'in0', 'in1', ..
+class Oddity {
+ public:
+  explicit Oddity(uint64_t seed) : engine_(seed) {}
+
+  // No chain where the builder takes none of these ops.
+  absl::StatusOr<Chain> Make() {
+    const int64_t rows = In(0, 3) > 0 ? -1 : 8 * In(1, 9), k = In(0, 3) > 0 ? 64 : In(1, 99);
+    std::vector<int64_t> dims = {rows, k};
+    if (In(0, 4) == 0) dims.insert(dims.begin() + In(0, 1), In(1, 4));
+    SINTER_ASSIGN_OR_RETURN(ValueId x, Operand(dims));
+    const int64_t n = In(0, 3) > 0 ? 128 : In(1, 99);
+    SINTER_ASSIGN_OR_RETURN(ValueId y, Product(x, n, k));
+    const int64_t more = In(0, 5);
+    if (more == 0) {
+      SINTER_ASSIGN_OR_RETURN(const ValueId up, Product(x, n, k));
+      SINTER_ASSIGN_OR_RETURN(y, b_.Binary(BinaryKind::kMul, y, up));
+    } else if (more == 1) {
+      SINTER_ASSIGN_OR_RETURN(y, b_.Unary(UnaryKind::kTanh, y));
+      SINTER_ASSIGN_OR_RETURN(y, Product(y, 64, n));
+    } else if (more == 2) {
+      SINTER_ASSIGN_OR_RETURN(y, b_.Reduce(ReduceKind::kMax, y, {0}, false));
+    }
+    if (Coin()) {
+      SINTER_ASSIGN_OR_RETURN(y, b_.Cast(y, Type()));
+    }
+    SINTER_RETURN_IF_ERROR(b_.Output(y));
+    if (In(0, 5) == 0) SINTER_RETURN_IF_ERROR(b_.Output(y));
+    return b_.Finish();
+  }
+
+ private:
+  int64_t In(int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(engine_() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool Coin() { return In(0, 1) == 1; }
+  DType Type() {
+    constexpr DType kTypes[] = {kBF16, kBF16, kBF16, kF16, kF32, kS8, DType::kE4M3};
+    return kTypes[In(0, 6)];
+  }
+
+  absl::StatusOr<ValueId> Input(const std::vector<int64_t>& extents, DType dtype) {
+    std::vector<Dim> dims;
+    for (const int64_t extent : extents) dims.push_back(Extent(extent));
+    std::vector<Stride> strides;
+    if (In(0, 9) == 0 && extents.size() == 2 && extents[1] > 0) {
+      const int64_t step = In(1, 2);
+      strides = {{extents[1] * step + In(0, 8), 0}, {step, 0}};
+    }
+    return b_.Input({dtype, dims}, {false, strides, absl::StrCat("in", inputs_++)});
+  }
+  // An input or what is computed of one or two.
+  absl::StatusOr<ValueId> Operand(const std::vector<int64_t>& dims) {
+    const DType dtype = Type();
+    SINTER_ASSIGN_OR_RETURN(ValueId x, Input(dims, dtype));
+    if (In(0, 3) == 0) {
+      SINTER_ASSIGN_OR_RETURN(const ValueId other, Input(dims, dtype));
+      SINTER_ASSIGN_OR_RETURN(x, b_.Binary(BinaryKind::kMul, x, other));
+    }
+    if (In(0, 3) == 0) return b_.Cast(x, Type());
+    return x;
+  }
+  absl::StatusOr<ValueId> Product(ValueId x, int64_t n, int64_t k) {
+    const bool transposed = Coin();
+    SINTER_ASSIGN_OR_RETURN(const ValueId w, Operand(transposed ? std::vector<int64_t>{n, k}
+                                                                : std::vector<int64_t>{k, n}));
+    return b_.Matmul(x, w, false, transposed);
+  }
+
+  std::mt19937_64 engine_;
+  ChainBuilder b_;
+  int inputs_ = 0;
+};
+
+// What is wrong with what a refusal says; "" for nothing.
+std::string FlawOf(const std::string& message) {
+  constexpr absl::string_view kPrefix = "no kernel family takes this chain: ";
+  if (!absl::StartsWith(message, kPrefix)) return "no prefix";
+  const absl::string_view rest = absl::string_view(message).substr(kPrefix.size());
+  if (absl::StrContains(rest, kPrefix)) return "two prefixes";
+  if (!absl::StrContains(rest, "'in")) return "no input by its name";
+  const auto says = [&](absl::string_view what) { return absl::StrContains(rest, what); };
+  const absl::string_view ways[] = {": pad ",
+                                    ": cast ",
+                                    ": give ",
+                                    ": copy ",
+                                    ": leave ",
+                                    ", cast ",
+                                    "by quantize",
+                                    "by scaled_matmul",
+                                    ": transpose ",
+                                    "the extent as a constant",
+                                    ": M must be the first dimension"};
+  if (!std::any_of(std::begin(ways), std::end(ways), says)) return "no way out";
+  for (const absl::string_view product : absl::StrSplit(rest, "; ")) {
+    const size_t end = product.find(" (");
+    if (!absl::StartsWith(product, "op ") || end == product.npos) continue;
+    const std::string op = absl::StrCat(product.substr(0, end), " (");
+    if (product.find(op, end) != product.npos) return absl::StrCat(op, "..) named twice");
+  }
+  return "";
+}
+
+// Of whatever chain, as the engine plans it: its normal form, in the caller's numbers.
+TEST(Refusal, HasPrefixNamesAndWayOutWhateverIsRefused) {
+  int planned = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
+    absl::StatusOr<Chain> made = Oddity(seed).Make();
+    if (!made.ok()) continue;
+    const auto chain = std::make_shared<const Chain>(*std::move(made));
+    const auto form = NormalFormOf(chain);
+    ASSERT_TRUE(form.ok()) << seed << ": " << form.status();
+    const absl::StatusOr<FusionResult> result =
+        PlanChain(*(*form)->chain, chain->UsesM() ? kRows : 1, *BuiltinModel("h200"), {});
+    result.ok() ? ++planned : ++refused;
+    if (result.ok()) continue;
+    const std::string message((*form)->InCallersNumbers(result.status()).message());
+    EXPECT_EQ(FlawOf(message), "") << seed << ": " << message << "\n" << chain->ToString();
+  }
+  EXPECT_GT(planned, 50);
+  EXPECT_GT(refused, 100);
+}
+
 // What sequences of one kernel cannot be is several kernels, not a refusal.
 TEST(Refusal, IsNoneForMixedLayoutsAndManyProducts) {
   Draft mixed, many;
@@ -217,10 +349,10 @@ TEST(Refusal, NamesAnOpOnceByTheChainsNumber) {
     const ValueId x = d.In("x", kBF16, {8, -1, 64});
     return std::vector<ValueId>{d.Take(d.b.Unary(UnaryKind::kExp, x))};
   });
-  EXPECT_EQ(
-      message,
-      "no kernel family takes this chain: op 1 (exp): its input: axis 1 is M, only axis 0 may "
-      "be: M must be the first dimension");
+  EXPECT_EQ(message,
+            "no kernel family takes this chain: op 1 (exp of 'x'): its input: axis 1 is M, only "
+            "axis 0 may "
+            "be: M must be the first dimension");
 }
 
 }  // namespace
