@@ -115,11 +115,22 @@ Digest Sha256Fallback(absl::string_view data) {
   return digest;
 }
 
+#ifdef SINTER_HAVE_LIBCRYPTO
+// Fetched once: EVP_sha256 has it looked up for each digest.
+const EVP_MD* Sha256Method() {
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+  static const EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  if (fetched != nullptr) return fetched;
+#endif
+  return EVP_sha256();
+}
+#endif
+
 Digest Sha256(absl::string_view data) {
 #ifdef SINTER_HAVE_LIBCRYPTO
   Digest digest;
   unsigned int size = 0;
-  if (EVP_Digest(data.data(), data.size(), digest.bytes.data(), &size, EVP_sha256(), nullptr) ==
+  if (EVP_Digest(data.data(), data.size(), digest.bytes.data(), &size, Sha256Method(), nullptr) ==
           1 &&
       size == digest.bytes.size()) {
     return digest;

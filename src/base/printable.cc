@@ -27,10 +27,21 @@ bool Misleads(uint32_t code) {
 
 bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
 
+// How many characters from text[at] on are ASCII that is printed as it is: nearly all are.
+size_t PlainLength(absl::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && text[end] >= 0x20 && text[end] < 0x7f) ++end;
+  return end - at;
+}
+
 std::string Escape(absl::string_view text, bool keep_lines) {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
+    const size_t plain = PlainLength(text, at);
+    out.append(text.data() + at, plain);
+    at += plain;
+    if (at == text.size()) break;
     const size_t length = Utf8Length(text, at);
     const uint32_t code = length == 0 ? ByteAt(text, at) : CodePoint(text, at, length);
     const bool blank = code == '\n' || code == '\t' || code == '\r';
