@@ -1,5 +1,6 @@
 // Replays the corpus and seeded mutations of it through the fuzz target, so that every build runs
 // some of it. SINTER_UPDATE_CORPUS=1 writes the corpus anew: decisions of each kind of each chain.
+// SINTER_TEST_INTENSITY=<mutations of a file> (1000).
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr char kCorpus[] = "tests/fuzz/decisions/corpus";  // the test runs in the root of the tree
 constexpr size_t kPlansOfAChain = 3;
+constexpr int kMutations = 1000;  // of a file
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -56,6 +58,8 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
   if (std::getenv("SINTER_UPDATE_CORPUS") != nullptr) WriteCorpus();
   const DeviceModel model = *BuiltinModel("h200");
   std::mt19937_64 random(5);
+  const char* intensity = std::getenv("SINTER_TEST_INTENSITY");
+  const int mutations = intensity == nullptr ? kMutations : std::atoi(intensity);
   int files = 0, fit = 0, norms = 0, executions = 0;
   for (const auto& file : std::filesystem::directory_iterator(kCorpus)) {
     const std::string seed = ReadFile(file.path());
@@ -70,7 +74,7 @@ TEST(DecisionsFuzzTest, TheCorpusAndMutationsAreHandled) {
     fit += made.ok();
     norms += made.ok() && made->plan.kernels[0].spec.sequence.size() == 1 &&
              made->plan.kernels[0].spec.sequence[0].epilogue.norm.has_value();
-    for (int i = 0; i < 1000; ++i, ++executions) Replay(Mutate(seed, &random));
+    for (int i = 0; i < mutations; ++i, ++executions) Replay(Mutate(seed, &random));
   }
   EXPECT_GE(files, 7);
   EXPECT_GE(fit, 7);  // so that what fits was followed
