@@ -159,34 +159,46 @@ class Product {
            b.rank() == 2 && a.dims[0].symbolic && !a.dims[1].symbolic;
   }
 
+  // Inputs first: to pad them is easier, and often does for what is computed of them.
   std::string OfRows() const {
-    for (const ValueId id : {rows_, weights_}) {
-      const Op& op = chain_.op(id);
-      const std::vector<Dim>& dims = op.type.dims;
-      if (dims.size() < 2 || dims.back().symbolic) continue;
-      const size_t last = dims.size() - 1;
-      if (op.kind != OpKind::kInput) {
-        const int64_t columns = dims[last].value, of16 = kRowAlignment / SizeOf(DType::kBF16);
-        if (columns % of16 == 0) continue;
-        return absl::StrCat(Typed(id), ", its rows have ", columns, " elements, which must be a ",
-                            "multiple of ", of16, " (", kRowAlignment,
-                            " bytes): pad its last dimension to ", RoundUp(columns, of16),
-                            ", by a wider operand of what computes it");
+    for (const bool input : {true, false}) {
+      for (const ValueId id : {rows_, weights_}) {
+        const std::vector<Dim>& dims = TypeOf(id).dims;
+        if (IsInput(id) != input || dims.size() < 2 || dims.back().symbolic) continue;
+        std::string trouble = input ? OfInput(chain_.op(id), id) : OfComputed(id);
+        if (!trouble.empty()) return trouble;
       }
-      if (op.strides[last] != Stride{1, 0}) {
-        return absl::StrCat(Typed(id), " with strides ", ToString(absl::MakeConstSpan(op.strides)),
-                            ", kernels read rows without gaps: copy it");
-      }
-      const int64_t vector = kRowAlignment / SizeOf(op.type.dtype);
-      const int64_t stride = op.strides[last - 1].value;
-      if (stride % vector == 0) continue;
-      const bool whole = stride == dims[last].value;
-      return absl::StrCat(Typed(id), ", its rows are ", stride, " elements apart, which must be a ",
-                          "multiple of ", vector, " (", kRowAlignment, " bytes): pad ",
-                          op_.kind == OpKind::kConv2d ? "the channels" : "its last dimension",
-                          whole ? "" : " in memory", " to ", RoundUp(stride, vector));
     }
     return "";
+  }
+
+  std::string OfInput(const Op& op, ValueId id) const {
+    const std::vector<Dim>& dims = op.type.dims;
+    const size_t last = dims.size() - 1;
+    if (op.strides[last] != Stride{1, 0}) {
+      return absl::StrCat(Typed(id), " with strides ", ToString(absl::MakeConstSpan(op.strides)),
+                          ", kernels read rows without gaps: copy it");
+    }
+    const int64_t vector = kRowAlignment / SizeOf(op.type.dtype);
+    const int64_t stride = op.strides[last - 1].value;
+    if (stride % vector == 0) return "";
+    const bool whole = stride == dims[last].value;
+    return absl::StrCat(Typed(id), ", its rows are ", stride, " elements apart, which must be a ",
+                        "multiple of ", vector, " (", kRowAlignment, " bytes): pad ",
+                        op_.kind == OpKind::kConv2d ? "the channels" : "its last dimension",
+                        whole ? "" : " in memory", " to ", RoundUp(stride, vector));
+  }
+
+  // It is handed over in the type of what it is multiplied with.
+  std::string OfComputed(ValueId id) const {
+    const DType dtype = TypeOf(id).dtype;
+    const int64_t vector = kRowAlignment / SizeOf(IsMultiplied(dtype) ? dtype : DType::kBF16);
+    const int64_t columns = TypeOf(id).dims.back().value;
+    if (columns % vector == 0) return "";
+    return absl::StrCat(Typed(id), ", its rows have ", columns, " elements, which must be a ",
+                        "multiple of ", vector, " (", kRowAlignment,
+                        " bytes): pad its last dimension to ", RoundUp(columns, vector),
+                        ", by a wider operand of what computes it");
   }
 
   const Chain& chain_;

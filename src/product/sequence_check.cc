@@ -159,7 +159,7 @@ absl::Status CheckTransposed(const ProductSequence& sequence, const MatrixProduc
   if (ElementOf(p.rows.element).bytes != 2 || p.rows.source != Source::kBuffer) {
     return RefuseSequence("rows are transposed, must be a matrix in memory of bf16 or f16");
   }
-  if (p.epilogue.has_norm()) return RefuseSequence("norm is there, of transposed rows");
+  if (p.epilogue.norm.has_value()) return RefuseSequence("norm is there, of transposed rows");
   return absl::OkStatus();
 }
 

@@ -707,7 +707,7 @@ TEST(MatchProducts, FactorsOfTransposedRowsAreOfTheResult) {
     const absl::StatusOr<MatchedSequence> matched = MatchProducts(*b.Finish());
     EXPECT_EQ(matched.ok(), !before);
     if (!before && matched.ok()) {
-      EXPECT_TRUE(matched->sequence[0].epilogue.has_factor());
+      EXPECT_TRUE(matched->sequence[0].epilogue.factor.has_value());
     }
   }
 }
