@@ -129,8 +129,6 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
         sizes = [extent(size) for size in (*a.shape[1:], b.shape[-1])]
         if any(not isinstance(size, int) for size in sizes) or math.prod(sizes) > _MOST_BATCHED:
             return "a batched product"
-    elif a.stride()[0] == 1 and extent(a.shape[1]) != 1 and extent(a.shape[0]) != 1:
-        return "a product of transposed rows"
     return None
 
 
