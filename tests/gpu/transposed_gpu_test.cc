@@ -219,7 +219,7 @@ Chain ChainOf(const Gradient& g) {
 
 class Transposed : public GpuTest {
  protected:
-  static constexpr int64_t kMost = 300;  // in a bucket of 512
+  static constexpr int64_t kMost = 512;  // a bucket
 
   // `count` schedules of each, at each of `numbers` of rows.
   static void RunAll(const std::vector<Gradient>& gradients, size_t count, bool jitter,
@@ -352,9 +352,9 @@ TEST_F(Transposed, GradientsOfALinearLayer) {
     EXPECT_OK(b.Output(*b.Cast(*b.Matmul(dy, w, false, true), dtype)));
     EXPECT_OK(b.Output(*b.Cast(*b.Matmul(x, dy, true, false), dtype)));
     EXPECT_OK(b.Output(*b.Reduce(ReduceKind::kSum, *b.Cast(dy, DType::kF32), {0}, false)));
-    Data data(ports(), *b.Finish(), 512, 61);
+    Data data(ports(), *b.Finish(), kMost, 61);
     PrepareOptions options;
-    const auto plan = engine()->Prepare(*data.chain(), 300, options);
+    const auto plan = engine()->Prepare(*data.chain(), kMost, options);
     ASSERT_OK(plan);
     SCOPED_TRACE((*plan)->plan().ToText());
     const auto launch = data.Bind(*plan);
