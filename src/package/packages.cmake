@@ -90,10 +90,10 @@ time.
   set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${control}/triggers)
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "libnvrtc13 | cuda-nvrtc-13-0")
-  foreach(component DEVELOPMENT COMMAND)
-    set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION})")
+  foreach(component LIBRARY COMMAND)  # both open NVRTC by its name
+    set(CPACK_DEBIAN_${component}_PACKAGE_SUGGESTS "libnvrtc13 | cuda-nvrtc-13-0")
   endforeach()
+  set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library} (= ${PROJECT_VERSION})")
 else()
   install(FILES ${sinter_license} ${sinter_notices} ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION share/doc/sinter COMPONENT library)
   install(FILES ${sinter_sbom} DESTINATION share/doc/sinter COMPONENT library OPTIONAL)
