@@ -701,6 +701,32 @@ def test_compiled_models_are_captured_by_hand():
             near(result, model(x))
 
 
+def test_a_refused_bucket_is_captured_before_and_after_its_code_ran():
+    from sinter.torch import _run_chain
+    from sinter.torch._buckets import BUCKETS
+
+    b = sinter.Builder()
+    b.output(sinter.softmax(b.input("f32", [sinter.M, 512]) * 0.3))
+    text = _run_chain.pack(b.finish(), [1e6 if rows <= 64 else 1e-3 for rows in BUCKETS])
+    run = lambda x: torch.ops.sinter.run_chain([x], x.shape[0], text, "")[0]
+    right = lambda y, x: torch.allclose(y, (x * 0.3).softmax(-1), rtol=1e-4, atol=1e-6)
+    few, many = torch.randn(64, 512, device="cuda"), torch.randn(300, 512, device="cuda")
+    before, it = sinter.torch.graph_counts().launches, _run_chain.carried(text)
+    assert it.place(0, 64).look(-1) is not None
+    assert right(run(few), few) and sinter.torch.graph_counts().launches == before + 1
+    fallback = it.fallback
+    assert fallback._code and not fallback._ran, "made for rows of other buckets, and not run"
+    code, calls = fallback._code, []
+    fallback._code = lambda *inputs: calls.append(1) or code(*inputs)
+    for count in (0, 2):
+        graph, result = captured(lambda: run(many), warm=count != 0)  # the first by torch's operators
+        many.copy_(torch.randn_like(many))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert fallback._code and len(calls) == count and right(result, many)
+    assert it.place(0, 300).refused
+
+
 def test_compiled_models_of_many_sizes():
     model, compiled, _ = compiled_layers(dynamic=True, options={"prepare": "block"})
     with torch.no_grad():

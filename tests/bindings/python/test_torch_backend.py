@@ -409,6 +409,25 @@ def test_a_refused_part_runs_inductors_code_also_under_capture(refused, monkeypa
     assert refused.right() and calls == [1]
 
 
+def test_code_of_inductors_that_never_ran_is_not_captured(refused, monkeypatch):
+    it, calls = _run_chain.carried(refused.text).fallback, []
+
+    def code(x):
+        calls.append(refused.capturing)
+        return [x * 0.3 + 1.0]
+
+    refused.capturing = False
+    monkeypatch.setattr(torch._inductor, "compile", lambda *_: code)
+    it.prepare([refused.x], 0)
+    assert it._code is code and not calls, "what prepares runs nothing"
+    refused.capturing = True
+    assert refused.right() and not calls
+    refused.capturing = False
+    assert refused.right() and calls == [False]
+    refused.capturing = True
+    assert refused.right() and calls == [False, True] and it._code is code
+
+
 def test_a_part_whose_plan_is_not_there_runs_inductors_code_too(refused):
     refused.why, refused.capturing = None, False
     before = sinter.torch.graph_counts()

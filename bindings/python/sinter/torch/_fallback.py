@@ -19,9 +19,10 @@ _MOST_ROWS_TOLD = 4096  # numbers of rows whose guards are remembered
 class Fallback:
     """A chain by torch, as a call. Thread-safe.
 
-    Inductor's code is made at the first call, or before by ``prepare``, for any M where the chain has one. Torch's operators compute one by one where that
-    code fails or cannot be made, for numbers of rows that it does not serve, while another thread makes it, and under capture
-    before it is made.
+    Inductor's code is made at the first call, or by ``prepare`` before it, for any M where the chain has one. Its first run tunes its
+    kernels, which waits for the device, so that a capture holds it only where a call before ran it. Torch's operators compute one by
+    one otherwise: where that code fails or cannot be made, for numbers of rows that it does not serve, and while this or another thread
+    compiles.
     """
 
     def __init__(self, chain: Chain) -> None:
@@ -31,10 +32,11 @@ class Fallback:
         self.compile_seconds = 0.0
         self._code: Any = None  # False where there will be none
         self._serves: Callable[[int], bool] = lambda m: True
+        self._ran = False  # outside a capture
         self._making = threading.Lock()
 
     def prepare(self, inputs: List[torch.Tensor], m: int) -> None:
-        """Makes Inductor's code where nobody has tried to."""
+        """Makes Inductor's code where nobody has tried to, and runs nothing; not under capture."""
         if self._code is None and not torch.cuda.is_current_stream_capturing() and self._making.acquire(blocking=False):
             try:
                 self._make(inputs, m)
@@ -43,9 +45,23 @@ class Fallback:
 
     def __call__(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
         self.prepare(inputs, m)
-        code = self._code
-        results = self._try(lambda: list(code(*inputs))) if code and self._serves(m) else None
+        results = self._run(inputs, m)
         return self.by_torch(inputs, m) if results is None else results
+
+    def _run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
+        """By Inductor's code; None where there is none for M = `m`, or none that a capture may hold."""
+        code, capturing = self._code, torch.cuda.is_current_stream_capturing()
+        if not code or capturing and not self._ran:
+            return None
+        try:
+            if not self._serves(m):
+                return None
+            results = list(code(*inputs))
+        except Exception as error:  # whatever it is, the model runs
+            self._give_up(error)
+            return None
+        self._ran = self._ran or not capturing
+        return results
 
     def traced(self, inputs: Sequence[torch.Tensor], m: Any = 0) -> torch.fx.GraphModule:
         """The chain as a graph of its own; with a symbol for M, if `m` is one."""
@@ -67,7 +83,10 @@ class Fallback:
         if self._code is not None or self.chain.uses_m and m < 2:  # torch's symbols begin at 2
             return
         began = time.monotonic()
-        self._try(lambda: self._compile_any(m, inputs[0].device) if self.chain.uses_m else self._compile(inputs))
+        try:
+            self._compile_any(m, inputs[0].device) if self.chain.uses_m else self._compile(inputs)
+        except Exception as error:  # whatever it is, the model runs
+            self._give_up(error)
         self.compile_seconds = time.monotonic() - began
 
     def _compile(self, inputs: List[torch.Tensor]) -> None:
@@ -114,14 +133,10 @@ class Fallback:
 
         self._serves, self._code = serves, code
 
-    def _try(self, made: Callable[[], Any]) -> Optional[Any]:
-        """What `made` gives; None where it fails, and then no code of Inductor's is tried again."""
-        try:
-            return made()
-        except Exception as error:  # whatever it is, the model runs
-            self._code = False
-            warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
-            return None
+    def _give_up(self, error: Exception) -> None:
+        """No code of Inductor's is tried again."""
+        self._code = False
+        warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
 
 
 def _compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
