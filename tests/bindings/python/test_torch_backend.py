@@ -503,6 +503,23 @@ def test_a_fault_of_inductors_code_leaves_the_part_to_torchs_operators(refused, 
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_want_of_memory_gives_up_no_code_and_a_guard_that_fails_leaves_the_call(refused, monkeypatch):
+    def code(x):
+        calls.append(1)
+        if len(calls) == 1:
+            raise torch.OutOfMemoryError("not now")
+        return [x * 0.3 + 1.0]
+
+    it, calls = _run_chain.carried(refused.text).fallback, []
+    refused.capturing = False
+    monkeypatch.setattr(torch._inductor, "compile", lambda *_: code)
+    with pytest.raises(torch.OutOfMemoryError):
+        refused.run()
+    assert refused.right() and calls == [1, 1] and it._code is code
+    it._serves = lambda m: 1 / 0
+    assert refused.right() and calls == [1, 1] and it._code is False
+
+
 def test_a_fault_of_the_library_leaves_the_call_to_torchs_operators(refused, monkeypatch):
     def declared(*_):
         raise sinter.Error(sinter.Status.INTERNAL, "out of order")

@@ -49,7 +49,11 @@ class Fallback:
         return self.by_torch(inputs, m) if results is None else results
 
     def _run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
-        """By Inductor's code; None where there is none for M = `m`, or none that a capture may hold."""
+        """By Inductor's code; None where there is none for M = `m`, or none that a capture may hold.
+
+        Raises:
+            torch.OutOfMemoryError: the code stays, as there may be memory at the next call.
+        """
         code, capturing = self._code, torch.cuda.is_current_stream_capturing()
         if not code or capturing and not self._ran:
             return None
@@ -57,6 +61,8 @@ class Fallback:
             if not self._serves(m):
                 return None
             results = list(code(*inputs))
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:  # whatever it is, the model runs
             self._give_up(error)
             return None
