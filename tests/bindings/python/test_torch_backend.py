@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import types
 
 import pytest
@@ -501,6 +502,33 @@ def test_a_fault_of_inductors_code_leaves_the_part_to_torchs_operators(refused, 
     refused.capturing = False
     assert refused.right() and refused.right() and tried == [1]
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_nothing_is_compiled_while_another_thread_compiles(refused, monkeypatch):
+    from torch._dynamo.convert_frame import compile_lock
+
+    def hold():
+        with compile_lock:
+            held.set()
+            done.wait(60)
+
+    def compile_graph(graph, inputs, patches):
+        told.append(patches)
+        return lambda x: [x * 0.3 + 1.0]
+
+    held, done, told = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(torch._inductor, "compile", compile_graph)
+    refused.capturing = False
+    other = threading.Thread(target=hold)
+    other.start()
+    try:
+        assert held.wait(60) and refused.right() and not told, "torch computes, and nobody waits"
+    finally:
+        done.set()
+        other.join()
+    assert refused.right() and told == [{"triton.cudagraphs": False, "post_grad_custom_pre_pass": None}]
+    assert compile_lock.acquire(blocking=False) is True
+    compile_lock.release()
 
 
 def test_want_of_memory_gives_up_no_code_and_a_guard_that_fails_leaves_the_call(refused, monkeypatch):

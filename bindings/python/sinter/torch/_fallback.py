@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -21,8 +20,8 @@ class Fallback:
 
     Inductor's code is made at the first call, or by ``prepare`` before it, for any M where the chain has one. Its first run tunes its
     kernels, which waits for the device, so that a capture holds it only where a call before ran it. Torch's operators compute one by
-    one otherwise: where that code fails or cannot be made, for numbers of rows that it does not serve, and while this or another thread
-    compiles.
+    one otherwise: where that code fails or cannot be made, for numbers of rows that it does not serve, and while another thread compiles
+    anything.
     """
 
     def __init__(self, chain: Chain) -> None:
@@ -33,15 +32,14 @@ class Fallback:
         self._code: Any = None  # False where there will be none
         self._serves: Callable[[int], bool] = lambda m: True
         self._ran = False  # outside a capture
-        self._making = threading.Lock()
 
     def prepare(self, inputs: List[torch.Tensor], m: int) -> None:
-        """Makes Inductor's code where nobody has tried to, and runs nothing; not under capture."""
-        if self._code is None and not torch.cuda.is_current_stream_capturing() and self._making.acquire(blocking=False):
+        """Makes Inductor's code where nobody has tried to, and runs nothing; not under capture, nor while another thread compiles."""
+        if self._code is None and not torch.cuda.is_current_stream_capturing() and _compiling().acquire(blocking=False):
             try:
                 self._make(inputs, m)
             finally:
-                self._making.release()
+                _compiling().release()
 
     def __call__(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
         self.prepare(inputs, m)
@@ -145,8 +143,16 @@ class Fallback:
         warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
 
 
+def _compiling() -> Any:
+    """Dynamo's lock, under which alone Inductor's configuration, which is the process's, may be patched."""
+    from torch._dynamo.convert_frame import compile_lock
+
+    return compile_lock
+
+
 def _compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
-    """Inductor's code. Without Dynamo: it has no guards, and no stance or limit of the caller's forbids it."""
+    """Inductor's code. Without Dynamo: it has no guards, and no stance or limit of the caller's forbids it. Without Sinter's pass, which
+    the process's configuration may name."""
     from torch._inductor import compile as compile_graph
 
-    return compile_graph(graph, [*inputs], {"triton.cudagraphs": False})
+    return compile_graph(graph, [*inputs], {"triton.cudagraphs": False, "post_grad_custom_pre_pass": None})
