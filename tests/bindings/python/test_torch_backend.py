@@ -189,6 +189,21 @@ def test_a_strided_view_of_all_elements_is_a_view():
     assert "aten.as_strided.default" not in left(reports)
 
 
+@pytest.mark.parametrize("offset, taken", [(None, True), (0, False), (256, True)])
+def test_a_strided_view_of_a_part_of_memory_begins_where_it_says(offset, taken):
+    class Model(N.Module):
+        def forward(self, x):
+            y = x.softmax(-1) * 2
+            return (y[4:].as_strided((4, 8, 8), (64, 1, 8), offset) + 1).sum(-1)
+
+    with torch.no_grad():
+        compiled, reports = passed(Model())
+        x = torch.randn(8, 64)
+        assert torch.allclose(compiled(x), Model()(x), atol=1e-5)
+    assert all(c.within for c in _verify.comparisons)
+    assert ("aten.as_strided.default" in [str(n.target) for p in reports[0].taken for n in p.nodes]) == taken
+
+
 def test_products_of_codes():
     class Model(N.Module):
         def __init__(self):

@@ -161,7 +161,10 @@ def _as_strided(c: Converter, node: Any) -> Array:
     order = sorted(range(len(sizes)), key=lambda i: (-strides[i], sizes[i] != 1))
     laid = [sizes[i] for i in order]
     whole = math.prod(laid) == math.prod(val.shape) and _row_major(laid, [strides[i] for i in order])
-    if offset or not whole or not _row_major(val.shape, val.stride()):
+    begin = val.storage_offset()
+    if offset is not None and not (isinstance(offset, int) and isinstance(begin, int) and offset == begin):
+        raise Refused("it begins elsewhere in memory than what it views")
+    if not whole or not _row_major(val.shape, val.stride()):
         raise Refused("it is no other order of all elements")
     value = c.array(node.args[0]).plain.reshape(*laid)
     return Array(value, tuple(sorted(range(len(order)), key=lambda i: order[i])))
