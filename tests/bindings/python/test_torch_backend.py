@@ -388,6 +388,14 @@ def test_torch_computes_a_chain_as_the_reference_does():
         assert all(map(torch.equal, carried.fallback.traced(inputs)(*inputs), carried.fallback.by_torch(inputs, part.m)))
 
 
+def test_what_no_code_holds_is_cast_to_the_largest():
+    b = sinter.Builder()
+    b.output(b.input("f32", [8]).cast("e4m3"))
+    chain, x = b.finish(), torch.tensor([1e9, -1e9, 464.0, 449.0, -448.0, float("inf"), float("nan"), 0.3])
+    (found,), (expected,) = _run_chain.Carried(chain).fallback.by_torch([x], 0), _run_chain._by_reference(chain, [x], 0)
+    assert torch.equal(found.float().nan_to_num(7), expected.float().nan_to_num(7)) and found.float()[:3].tolist() == [448, -448, 448]
+
+
 @pytest.fixture
 def refused(monkeypatch):
     """A chain with a number whose plan is refused, and its input, as if on a GPU that captures while ``capturing`` says so."""

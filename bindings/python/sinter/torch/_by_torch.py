@@ -156,6 +156,8 @@ def _gather(x: torch.Tensor, ids: torch.Tensor, axis: int) -> torch.Tensor:
 def _cast(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     if dtype == torch.int32 and x.dtype in _FLOATS:
         return x.double().nan_to_num(0, 2**31 - 1, -(2**31)).clamp(-(2**31), 2**31 - 1).to(dtype)
+    if dtype == torch.float8_e4m3fn and x.dtype != dtype:
+        return x.float().clamp(-448, 448).to(dtype)  # torch's own cast makes NaN of more
     return x.to(dtype)
 
 
