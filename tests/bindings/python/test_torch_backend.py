@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import types
+import weakref
 
 import pytest
 
@@ -599,6 +600,27 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, build
     place._not_before = 0.0
     found = [place.look(None) for _ in range(6)]
     assert len(made) == builds and (place.refused is not None) == refused and (found[-1] is None) == refused
+
+
+@pytest.mark.parametrize("limit_us, refused", [(0.5, True), (2.0, False)])
+def test_a_plan_that_is_decided_on_holds_no_slot(monkeypatch, limit_us, refused):
+    class Slot:
+        generation = 2
+
+        def plan(self):
+            return types.SimpleNamespace(predicted_us=1.0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
+
+    def slot(chain, m):
+        made.append(weakref.ref(found := Slot()))
+        return found
+
+    made = []
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
+    place = _run_chain._Place(0, None, 7, limit_us)
+    for _ in range(2):
+        assert (place.look(None) is None) == refused == (place.refused is not None)
+    assert len(made) == 1 and made[0]() is None
 
 
 @pytest.mark.parametrize("drop", ["reset", "use", "fork"])

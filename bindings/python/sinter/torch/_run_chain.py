@@ -136,9 +136,11 @@ class _Place:
             if not torch.cuda.is_current_stream_capturing():
                 plan.context._workspaces.reserve()
             self.plan = plan
+            self._slot = None
 
     def _refuse(self, why: str) -> None:
         self.refused = why
+        self._slot = None  # it would keep the plan loaded
         logger.info("sinter: torch computes a part of the graph: %s", why)
 
 
