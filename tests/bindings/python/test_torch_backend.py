@@ -132,6 +132,27 @@ def test_batch_norms_are_a_scale_and_a_shift_that_follow_the_weights():
     assert "sqrt" not in str(part.made.chain) and [i.shape for i in part.made.chain.inputs()].count((16, 1, 1)) == 2
 
 
+def test_what_a_part_reads_beside_a_batch_norm_is_not_copied(monkeypatch):
+    from sinter.torch import _graph_pass
+
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution, self.norm, self.table = N.Conv2d(8, 16, 3, bias=False), N.BatchNorm2d(16), N.Parameter(torch.rand(16, 64))
+
+        def forward(self, x):
+            return self.norm(self.convolution(x) * self.table[:, :1, None]).relu().mean((2, 3)) @ self.table
+
+    def made_together(graph, vectors):
+        own(graph, vectors)
+        copied.extend(node.meta["val"].shape for call in graph.find_nodes(op="call_function", target=many) for node in call.args[0])
+
+    own, copied, many = _graph_pass.made_together, [], torch.ops.aten._foreach_mul.Scalar
+    monkeypatch.setattr(_graph_pass, "made_together", made_together)
+    run(half(Model()), torch.randn(2, 8, 8, 6).bfloat16())
+    assert copied and set(copied) == {(16, 1, 1)}
+
+
 def test_a_scale_that_a_weight_is_already_stays_as_it_is():
     class Model(N.Module):
         def __init__(self):

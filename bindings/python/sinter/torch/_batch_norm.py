@@ -49,7 +49,7 @@ def scales_and_shifts(graph: torch.fx.Graph, constants: Set[Any]) -> Set[Any]:
     waiting = list(vectors)
     while waiting:  # and what only they read
         for operand in waiting.pop().all_input_nodes:
-            if operand in made and operand not in vectors:
+            if operand in made and operand not in constants and operand not in vectors and all(u in vectors for u in operand.users):
                 vectors.add(operand)
                 waiting.append(operand)
     return vectors
