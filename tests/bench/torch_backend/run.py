@@ -4,7 +4,8 @@
     python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--depth N|full] [--budget SECONDS]
                                              [--max-autotune] [--parts] [--cold] [--again]
 
-Runs what OUT.json does not hold yet, and ends before the budget does: call it again until it says that nothing is left. One process
+Runs what OUT.json does not hold yet of this depth, these modes, card and commit, and what failed; ends before the budget does: call it
+again until it says that nothing is left. One process
 measures one model after another; where one takes the process down, the next has a new one. PYTHONPATH holds bindings/python,
 LIBSINTER_PATH names the library. Exits 1 when a result is wrong or a model failed.
 """
@@ -20,6 +21,9 @@ import subprocess
 import sys
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import source_state
 
 ROUNDS = 7
 REPLAY_MS = 8.0
@@ -45,12 +49,34 @@ def main():
         return work(arguments)
     until = time.time() + arguments.budget
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    wanted = [key for key in keys(arguments) if arguments.again or key not in found]
+    arguments.by = measured_by(arguments)
+    wanted = [key for key in keys(arguments) if arguments.again or not held(found.get(key), arguments.by)]
+    wanted.sort(key=lambda key: key in found and "error" in found[key])  # what fails again takes no other's time
     left = run_all(wanted, arguments, until, found)
     print(summary(found))
     if left:
         print(f"{len(left)} left; run the command again: {' '.join(left)}")
     sys.exit(1 if any("error" in result or result.get("right") is False for result in found.values()) else 0)
+
+
+def measured_by(arguments):
+    """What a row must have been measured by to stand for another run."""
+    modes = {name: getattr(arguments, name) for name in ("depth", "max_autotune", "parts", "cold")}
+    return {**modes, "card": card(), **source_state.of_library()}
+
+
+def card():
+    """The GPU's name, without opening it."""
+    try:
+        told = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, timeout=60)
+        return told.stdout.splitlines()[0].strip()
+    except (OSError, IndexError, subprocess.TimeoutExpired):
+        return "unknown"
+
+
+def held(row, by):
+    """Whether `row` is a measurement by the same."""
+    return row is not None and "error" not in row and row.get("by") == by
 
 
 def keys(arguments):
@@ -75,7 +101,7 @@ def run_all(wanted, arguments, until, found):
             break
         wanted.pop(0)
         found[key] = result or {"error": worker.told() or f"not done after {limit} s"}
-        found[key]["wall_s"] = round(time.time() - began, 1)
+        found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
         print(line(key, found[key]), flush=True)
         if result is None:
@@ -219,7 +245,7 @@ def measure(model, inputs, began, arguments):
     inputs = tuple(to(x, torch.bfloat16) for x in inputs)
     seconds.mark("exact")
     variants, reports = variants_of(model, arguments)
-    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}, "depth": arguments.depth}
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}}
     result["held_against"] = str(wide).replace("torch.", "")
     graphs = {}
     with torch.no_grad():
