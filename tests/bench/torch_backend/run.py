@@ -390,10 +390,7 @@ def timed_parts(taken):
     for part in {p.made.chain.digest: p for p in taken}.values():
         text = _run_chain.pack(part.made.chain)
         it = _run_chain.carried(text)
-        inputs = []
-        for info in part.made.chain.inputs(part.m):
-            made = torch.empty_strided(info.shape, info.strides, dtype=_run_chain.DTYPES[str(info.dtype)], device="cuda")
-            inputs.append(made.copy_(torch.randn(info.shape, device="cuda") / 16))
+        inputs = drawn(part.made.chain, part.m, "cuda")
         compiled = torch.compile(it.fallback.by_torch)
         with torch.no_grad():
             graphs = {
@@ -403,6 +400,34 @@ def timed_parts(taken):
         plan = part.plan and part.plan.predicted_us
         found.append({"chain": part.made.chain.digest[:12], "predicted_us": plan, "limit_us": part.limit_us, **in_turns(graphs)})
     return found
+
+
+def drawn(chain, m, device):
+    """Inputs of a chain by chance; ids are below the extent that they are gathered from."""
+    import torch
+    from sinter.torch._run_chain import DTYPES
+
+    below, inputs = id_bounds(json.loads(chain.to_json()), m), []
+    for i, info in enumerate(chain.inputs(m)):
+        made = torch.empty_strided(info.shape, info.strides, dtype=DTYPES[str(info.dtype)], device=device)
+        number = made.is_floating_point()
+        values = torch.randn(info.shape, device=device) / 16 if number else torch.randint(below.get(i, 2), info.shape, device=device)
+        inputs.append(made.copy_(values))
+    return inputs
+
+
+def id_bounds(document, m):
+    """By input of a chain's document: the least extent that it is gathered from by."""
+    values = [*document["inputs"], *document["ops"]]
+    bounds = {}
+    for op in document["ops"]:
+        if op["op"] == "gather":
+            table, at = op["in"]
+            extent = values[table]["dims"][op["axis"]]
+            while values[at].get("op") in ("cast", "reshape", "broadcast", "transpose", "slice"):
+                at = values[at]["in"][0]
+            bounds[at] = min(m if extent == "M" else extent, bounds.get(at, 2**31 - 1))
+    return bounds
 
 
 def relative(result, expected):
