@@ -28,9 +28,10 @@ def lay_channels_last(graph: torch.fx.Graph) -> None:
         for node in list(graph.nodes):
             if _is_convolution(node) and not node.args[0].meta["val"].is_contiguous(memory_format=_LAST):
                 image = node.args[0]
+                val = image.meta["val"].clone(memory_format=_LAST)
                 with graph.inserting_before(node):
-                    laid = graph.call_function(force_stride_order, (image, image.meta["val"].clone(memory_format=_LAST).stride()))
-                laid.meta["val"] = image.meta["val"].clone(memory_format=_LAST)
+                    laid = graph.call_function(force_stride_order, (image, val.stride()))
+                laid.meta["val"] = val
                 node.replace_input_with(image, laid)
                 added.append(laid)
             if node.op == "call_function" and any(i in before or i in added for i in node.all_input_nodes):
@@ -38,7 +39,8 @@ def lay_channels_last(graph: torch.fx.Graph) -> None:
                 if _strides(made) != _strides(node.meta.get("val")):
                     before[node], node.meta["val"] = node.meta["val"], made
             if node.op == "output":
-                added += [_as_it_was(graph, node, result, before[result]) for result in set(node.all_input_nodes) & set(before)]
+                for result in [i for i in node.all_input_nodes if i in before]:
+                    added.append(_as_it_was(graph, node, result, before[result]))
     except Exception:  # an operator that fakes cannot tell
         for node, val in before.items():
             node.meta["val"] = val
