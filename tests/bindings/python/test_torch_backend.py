@@ -317,6 +317,28 @@ def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
     assert limits[BUCKETS.index(224)] == pytest.approx(part.limit_us, rel=0.2)
 
 
+def test_rows_of_squares_have_limits_too():
+    import sympy
+    from sinter.torch._gate import hint_at
+
+    a, b = sympy.symbols("a b", positive=True, integer=True)
+    for m, found in ((a, 1000), (3 * a * b, 1002), (a**2 * b, 1000), (a**2, 1024), (a * sympy.floor(a**2 / a), 1024), (a * (b + 1), 1000)):
+        assert hint_at(m, 1000)(m) == found
+    assert hint_at(a**2, 1000)(a) == 32 and hint_at(a**2, 1)(a) == 1 and hint_at(sympy.floor(a / 2), 1000) is None
+
+    limits, x = [], torch.randn(30, 30, 256).bfloat16()
+    model = half(Gated(256, 512))
+    with pytest.MonkeyPatch.context() as patch:
+        from sinter.torch import _graph_pass
+
+        own = _run_chain.pack
+        patch.setattr(_graph_pass, "pack", lambda chain, given: limits.append(given) or own(chain, given))
+        with torch.no_grad():
+            compiled, _ = passed(model, {"verify": False}, True)
+            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert limits and all(len(given) == len(_graph_pass.BUCKETS) and given == sorted(given) for given in limits), limits
+
+
 def test_f32_models_keep_their_products():
     torch.manual_seed(1)
     _, reports = run(N.Sequential(N.Linear(64, 64), N.GELU(), N.LayerNorm(64)).eval(), torch.randn(8, 64))

@@ -33,15 +33,23 @@ def plain_hint(expression: Any) -> int:
 
 
 def hint_at(symbol: Any, rows: int) -> "Hint | None":
-    """Sizes where the product of symbols that is M is `rows`: one symbol takes all, as only their product counts. None where M is
-    no product of different symbols."""
-    factors = symbol.args if symbol.is_Mul else (symbol,)
-    symbols = [factor for factor in factors if factor.is_Symbol]
-    step = math.prod(int(factor) for factor in factors if factor.is_number)
-    if not symbols or len(symbols) + sum(bool(factor.is_number) for factor in factors) != len(factors):
-        return None
-    values = {**dict.fromkeys(symbols, 1), symbols[0]: math.ceil(rows / step)}
-    return lambda expression: int(expression.subs(values))
+    """Sizes where the expression that is M is `rows`, or the least above that it takes: one symbol takes all and the others are 1, as
+    only M counts. None where no symbol up to `rows` makes it so large."""
+
+    def at(values: Dict[Any, int]) -> Hint:
+        return lambda expression: int(expression.subs(values))
+
+    found = []
+    for name in sorted(symbol.free_symbols, key=str):
+        values = dict.fromkeys(symbol.free_symbols, 1)
+        low, high = 1, rows
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if at({**values, name: middle})(symbol) >= rows else (middle + 1, high)
+        hint = at({**values, name: low})
+        if hint(symbol) >= rows:
+            found.append(hint)
+    return min(found, key=lambda hint: hint(symbol), default=None)
 
 
 def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = False) -> bool:

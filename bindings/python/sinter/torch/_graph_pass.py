@@ -264,8 +264,9 @@ class _Planner:
             return [part.limit_us]
         digest = part.made.chain.digest
         if digest not in self._limits:
-            hints = [hint_at(symbol, rows) for rows in BUCKETS]
-            self._limits[digest] = [inductor_us(part.nodes, self._figures, hint) for hint in hints if hint is not None]
+            hints = [hint for hint in (hint_at(symbol, rows) for rows in BUCKETS) if hint is not None]
+            some = len(hints) < len(BUCKETS)
+            self._limits[digest] = [] if some else [inductor_us(part.nodes, self._figures, hint) for hint in hints]
         return self._limits[digest]
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
