@@ -339,6 +339,26 @@ def test_rows_of_squares_have_limits_too():
     assert limits and all(len(given) == len(_graph_pass.BUCKETS) and given == sorted(given) for given in limits), limits
 
 
+def test_dw_and_db_of_a_computed_gradient_are_taken():
+    """As behind a linear layer: its weight's gradient is a product of transposed rows."""
+
+    class Model(N.Module):
+        def forward(self, x, y, g):
+            dy = (g.float() * (y > 0) * 0.5).bfloat16()
+            return x.t() @ dy, dy.sum(0)
+
+    torch.manual_seed(1)
+    x, y, g = (torch.randn(96, columns).bfloat16() for columns in (64, 128, 128))
+    with torch.no_grad():
+        compiled, reports = passed(Model())
+        found, expected = compiled(x, y, g), Model()(x, y, g)
+    assert "aten.mm.default" not in left(reports), left(reports)
+    taken = [str(node.target) for report in reports for part in report.taken for node in part.nodes]
+    assert {"aten.mm.default", "aten.sum.dim_IntList"} <= set(taken)
+    assert _verify.comparisons and all(c.within for c in _verify.comparisons)
+    assert all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
+
+
 def test_f32_models_keep_their_products():
     torch.manual_seed(1)
     _, reports = run(N.Sequential(N.Linear(64, 64), N.GELU(), N.LayerNorm(64)).eval(), torch.randn(8, 64))
