@@ -544,6 +544,15 @@ def test_code_of_inductors_that_never_ran_is_not_captured(refused, monkeypatch):
     assert refused.right() and calls == [False, True] and it._code is code
 
 
+def test_code_of_inductors_serves_the_device_that_it_was_made_for(refused, monkeypatch):
+    it, calls = _run_chain.carried(refused.text).fallback, []
+    refused.capturing = False
+    monkeypatch.setattr(torch._inductor, "compile", lambda *_: lambda x: calls.append(x) or [x * 0.3 + 1.0])
+    assert refused.right() and len(calls) == 1
+    it._device = torch.device("cuda:1")
+    assert refused.right() and len(calls) == 1
+
+
 def test_a_part_whose_plan_is_not_there_runs_inductors_code_too(refused):
     refused.why, refused.capturing = None, False
     before = sinter.torch.graph_counts()

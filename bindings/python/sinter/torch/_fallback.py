@@ -20,8 +20,8 @@ class Fallback:
 
     Inductor's code is made at the first call, or by ``prepare`` before it, for any M where the chain has one. Its first run tunes its
     kernels, which waits for the device, so that a capture holds it only where a call before ran it. Torch's operators compute one by
-    one otherwise: where that code fails or cannot be made, for numbers of rows that it does not serve, and while another thread compiles
-    anything.
+    one otherwise: where that code fails or cannot be made, for numbers of rows that it does not serve, on other devices than the first
+    call's, and while another thread compiles anything.
     """
 
     def __init__(self, chain: Chain) -> None:
@@ -30,6 +30,7 @@ class Fallback:
         #: That it took to make Inductor's code.
         self.compile_seconds = 0.0
         self._code: Any = None  # False where there will be none
+        self._device: Optional[torch.device] = None  # that the code is for
         self._serves: Callable[[int], bool] = lambda m: True
         self._ran = False  # outside a capture
 
@@ -47,13 +48,13 @@ class Fallback:
         return self.by_torch(inputs, m) if results is None else results
 
     def _run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
-        """By Inductor's code; None where there is none for M = `m`, or none that a capture may hold.
+        """By Inductor's code; None where there is none for M = `m` on this device, or none that a capture may hold.
 
         Raises:
             torch.OutOfMemoryError: the code stays, as there may be memory at the next call.
         """
         code, capturing = self._code, torch.cuda.is_current_stream_capturing()
-        if not code or capturing and not self._ran:
+        if not code or inputs[0].device != self._device or capturing and not self._ran:
             return None
         try:
             if not self._serves(m):
@@ -87,6 +88,7 @@ class Fallback:
         if self._code is not None or self.chain.uses_m and m < 2:  # torch's symbols begin at 2
             return
         began = time.monotonic()
+        self._device = inputs[0].device
         try:
             self._compile_any(m, inputs[0].device) if self.chain.uses_m else self._compile(inputs)
         except Exception as error:  # whatever it is, the model runs
