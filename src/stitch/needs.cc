@@ -61,6 +61,18 @@ class Walk {
     }
   }
 
+  // A scatter asks for the id of the row that it stores, and once more for any row's.
+  absl::Status VisitIds(const StitchRoot& root, const Position& at) {
+    const Op& op = body_.op(root.value);
+    const ValueId ids = op.operands[1];
+    if (root.kind == StitchRoot::kScatter) {
+      SINTER_RETURN_IF_ERROR(Visit(ids, PullPosition(body_, op, 1, at, space_)));
+    }
+    const BodyWork::Scope loop(&work_);
+    const IndexVar k = space_.AddLoop("k", 0, 3);
+    return Visit(ids, PositionIn(body_.op(ids).type.dims, k, space_));
+  }
+
   const Needs& needs() const { return needs_; }
 
  private:
@@ -128,6 +140,9 @@ absl::StatusOr<Needs> NeedsOf(const Chain& body, const StitchProgram& program,
                               BodyWork& work) {
   Walk walk(body, program, loop, columns, space, work);
   SINTER_RETURN_IF_ERROR(walk.Visit(WalkedValue(body, root), at));
+  if (body.op(root.value).kind == OpKind::kScatter) {
+    SINTER_RETURN_IF_ERROR(walk.VisitIds(root, at));
+  }
   return walk.needs();
 }
 

@@ -5,15 +5,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "src/base/codec.h"
 #include "src/chain/builder.h"
 #include "src/stitch/program.h"
 #include "src/stitch/spec.h"
 #include "tests/support/deep_graphs.h"
+#include "tests/unit/stitch/bodies.h"
 
 namespace sinter {
 namespace {
 
+using testing::Body;
 using testing::DeepGraph;
 using ::testing::HasSubstr;
 
@@ -79,6 +83,25 @@ TEST(BodyWork, RefusesManyOpsThatTakeACompilerLong) {
 TEST(BodyWork, RefusesPlacesThatTakeLongToWrite) {
   EXPECT_THAT(WhyNot(testing::MakeDeepGraph(DeepGraph::kTurns, 40, 4, 1)),
               HasSubstr("terms to write, at most 2500 are written"));
+}
+
+// Views cost the ids of a scatter no op, and each of them takes more terms than the last.
+TEST(BodyWork, RefusesIdsThatTakeLongToWrite) {
+  const auto refusal = [](int turns) {
+    Body body;
+    std::vector<int64_t> dims = {2, 3, 5, 7, 3, 2};
+    ValueId ids = body.In(dims, DType::kS32);
+    for (int i = 0; i < turns; ++i) {
+      ids = body.Take(body.b.Transpose(ids, {4, 2, 0, 5, 3, 1}));
+      std::rotate(dims.begin(), dims.begin() + 1 + i % 4, dims.end());
+      ids = body.Take(body.b.Reshape(ids, Body::Dims(dims)));
+    }
+    ids = body.Take(body.b.Reshape(ids, Body::Dims({1260})));
+    return WhyNot(
+        body.Finish({body.Take(body.b.Scatter(body.In({9, 4}), ids, body.In({1260, 4})))}));
+  };
+  EXPECT_EQ(refusal(2), "");
+  EXPECT_THAT(refusal(60), HasSubstr("terms to write, at most 2500 are written"));
 }
 
 TEST(BodyWork, RefusesDeepAndLongBodies) {

@@ -117,6 +117,20 @@ TEST(HandOver, IsRefusedWhereOtherUnitsRead) {
       << program.status();
 }
 
+// A scatter's rows ask for the ids of all behind them, which other units have.
+TEST(HandOver, IsRefusedWhereAScatterAsksForIdsOfOtherUnits) {
+  Body body;
+  const ValueId ids = body.In({8}, DType::kS32), rows = body.In({8, 16});
+  const ValueId twice = body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids));
+  const ValueId written = body.Take(body.b.Scatter(body.In({9, 16}), twice, rows));
+  const Chain chain = body.Finish({written, body.Reduce(rows, {1}, false)});
+  const ValueId owner = OwnerCandidates(chain)[1], handed = FirstOf(chain, OpKind::kBinary);
+  ASSERT_TRUE(MakeStitchProgram(chain, owner).ok());
+  const auto program = MakeStitchProgram(chain, owner, {handed});
+  EXPECT_NE(program.status().message().find("read by others"), absl::string_view::npos)
+      << program.status();
+}
+
 // What is handed over has been read before anyone stores.
 TEST(HandOver, LetsOutputsTakeTheirInputsPlace) {
   const Chain chain = HalvesRound(0, 16, true);
