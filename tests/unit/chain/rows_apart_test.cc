@@ -40,7 +40,7 @@ TEST(CheckRowsApart, NamesAScatterOfMRowsOrOverThem) {
   const ValueId rows = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
   const ValueId ids = *b.Input({DType::kS32, {Dim::M()}});
   EXPECT_EQ(WhyNot(Finished(std::move(b), *b.Scatter(x, ids, rows))),
-            "op 3 (scatter) takes all rows of input 1, s32[M], together");
+            "op 3 (scatter) takes all rows of input 2, s32[M], together");
   ChainBuilder over;
   const ValueId all = *over.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
   const ValueId some = *over.Input({DType::kS64, {Dim::Constant(3)}});

@@ -95,9 +95,10 @@ TEST(StandIns, RefuseWithTheReason) {
   EXPECT_THAT(refusal("N softmax rows=16 cols=32768 scale=0.125 dtype=bf16"),
               ::testing::HasSubstr("no stand-in computes rows of 32768 elements"));
   EXPECT_THAT(refusal("scatter rows=16 table=9 cols=64 ids=s64"),
-              ::testing::HasSubstr("(scatter): no stand-in"));
-  EXPECT_THAT(refusal("gather rows=16 table=9 cols=64 ids=s64"),
-              ::testing::HasSubstr("(gather): no stand-in computes what ids name"));
+              ::testing::HasSubstr("(scatter of 'x', 'ids' and 'r'): no stand-in"));
+  EXPECT_THAT(
+      refusal("gather rows=16 table=9 cols=64 ids=s64"),
+      ::testing::HasSubstr("(gather of 'x' and 'ids'): no stand-in computes what ids name"));
 }
 
 // act(x w + bias) of [M, 64] by [130, 64] transposed, in f32 or as bf16.
