@@ -32,6 +32,9 @@ bool IsExact(const Op& op, const std::vector<bool>& exact) {
     case OpKind::kConcat:
     case OpKind::kGather:
       return all(0);
+    case OpKind::kScatter:  // ids are no part of it
+      return exact[static_cast<size_t>(op.operands[0])] &&
+             exact[static_cast<size_t>(op.operands[2])];
     case OpKind::kUnary:
       return (op.unary == UnaryKind::kNeg || op.unary == UnaryKind::kAbs ||
               op.unary == UnaryKind::kRelu) &&

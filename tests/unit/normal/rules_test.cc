@@ -126,6 +126,17 @@ TEST(NormalForm, PutsMOfWrittenRowsFirst) {
   }
 }
 
+// A cast of it to its own dtype would copy the whole cache.
+TEST(NormalForm, LeavesOutCastsBehindWrittenRows) {
+  ChainBuilder b;
+  const ValueId cache = Input(b, {D(100), D(64)});
+  const ValueId ids = *b.Input({DType::kS32, {kM}});
+  const ValueId written = *b.Scatter(cache, ids, Input(b, {kM, D(64)}));
+  const ValueId wide = *b.Cast(written, DType::kF32);
+  const FormPtr form = Normal(b, {*b.Cast(wide, b.TypeOf(cache).dtype)});
+  EXPECT_EQ(Count(*form->chain, OpKind::kCast), 0) << form->chain->ToString();
+}
+
 TEST(NormalForm, PutsMOfTakenElementsFirst) {
   ChainBuilder b;
   const ValueId x = Input(b, {D(1), kM, D(64)});
