@@ -99,18 +99,21 @@ bool HasSlowEpilogue(const ProductSequence& p) {
 
 // Registers of a thread in a persistent kernel: 216 with two consumer warpgroups (232 with one
 // product), 152 with three. The erf form of GELU and the sum of eight ranks' parts need many of
-// them, so wider tiles spill. `last`: the product whose result a residual is added to.
+// them, so wider tiles spill. One swapped warpgroup with programs has a budget of its own beside
+// that: accumulators and the terms of their columns. `last`: the product whose result a residual is
+// added to.
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, int64_t accumulators,
                         bool last) {
   const int warpgroups = s.warpgroups_m * s.warpgroups_n;
   if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
   const bool erf = HasSlowEpilogue(p);
-  if (warpgroups < 2 && s.swapped && HasPrograms(p)) {
+  if (warpgroups < 2) {
+    const int64_t most = erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
+    if (!s.swapped || !HasPrograms(p)) return most;
     // A thread holds the terms of two columns of each set of 64.
     const int64_t sets = accumulators / (s.block_m / 2);
-    return std::min(kMaxAccumulators, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
+    return std::min(most, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
   }
-  if (warpgroups < 2) return erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
   const bool residual = p.back().epilogue.has_residual();
   if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;

@@ -92,6 +92,31 @@ TEST(CheckSchedule, SwappedTilesWithAProgramLeaveRegistersForIt) {
   }
 }
 
+// So do those whose programs are slow, of scaled products.
+TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
+  ChainBuilder b;
+  const auto in = [&](DType dtype, Dim rows, int64_t columns) {
+    return *b.Input({dtype, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""});
+  };
+  const Dim n = Dim::Constant(64);
+  const ValueId y = *b.ScaledMatmul(in(DType::kS8, Dim::M(), 256), in(DType::kS8, n, 256),
+                                    in(DType::kF32, Dim::M(), 1), in(DType::kF32, n, 1));
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kErf, y), DType::kBF16)).ok());
+  const auto matched = MatchProducts(*b.Finish(), 512);
+  ASSERT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.swapped = true;
+  s.block_m = 144;
+  s.block_k = 128;
+  s.stages = 3;
+  s.warpgroups_m = s.warpgroups_n = s.cluster = s.grid = 1;
+  s.first = {64, 1};
+  ExpectRefused(matched->sequence, s,
+                {{[](Schedule& wider) { wider.block_m = 160; },
+                  "first accumulators 80 is above 72 registers a thread"}});
+}
+
 // wgmma has no other for integers.
 TEST(CheckSchedule, TilesOfS8HaveMultiplesOf16ColumnsAbove32) {
   ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu));
