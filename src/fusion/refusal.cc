@@ -1,5 +1,6 @@
 #include "src/fusion/refusal.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,13 +28,14 @@ bool IsProduct(const Op& op) {
          op.kind == OpKind::kConv2d;
 }
 
-// The caller's names of the inputs that `id` is computed from, "'x' and 'w'"; "" where it has none.
+// The caller's names of the inputs that `id` is computed from, "'x' and 'w'"; "" where none is
+// found among the values next to it.
 std::string InputsBelow(const Chain& chain, ValueId id) {
-  constexpr size_t kMostNames = 3;
+  constexpr size_t kMostNames = 3, kMostValues = 1000;
   std::vector<std::string> names;
   std::set<ValueId> seen;
   std::vector<ValueId> open = {id};
-  while (!open.empty()) {
+  while (!open.empty() && seen.size() < kMostValues) {
     const ValueId value = open.back();
     open.pop_back();
     if (!seen.insert(value).second) continue;
@@ -41,12 +43,13 @@ std::string InputsBelow(const Chain& chain, ValueId id) {
     if (op.kind == OpKind::kInput) names.push_back(NameOfValue(chain, value));
     open.insert(open.end(), op.operands.rbegin(), op.operands.rend());
   }
-  if (names.size() > kMostNames) {
-    const size_t more = names.size() - kMostNames + 1;
-    names.resize(kMostNames - 1);
-    names.push_back(absl::StrCat(more, " more"));
+  if (names.empty()) return "";
+  if (!open.empty() || names.size() > kMostNames) {
+    const size_t told = std::min(names.size(), kMostNames - 1), more = names.size() - told;
+    names.resize(told);
+    names.push_back(open.empty() ? absl::StrCat(more, " more") : "more");
   }
-  if (names.size() < 2) return names.empty() ? "" : names.front();
+  if (names.size() == 1) return names.front();
   const std::string last = names.back();
   names.pop_back();
   return absl::StrCat(absl::StrJoin(names, ", "), " and ", last);
@@ -75,20 +78,31 @@ absl::Status WithInputs(const Chain& chain, const absl::Status& why) {
   return {why.code(), absl::StrCat(NameWithInputs(chain, id), message.substr(name.size()))};
 }
 
+// By value: what it shows, below views and casts that lose nothing.
+std::vector<ValueId> SourcesOf(const Chain& chain) {
+  std::vector<ValueId> sources;
+  for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
+    const bool view = ClassOf(chain, id) == OpClass::kView;
+    sources.push_back(view ? sources[static_cast<size_t>(chain.op(id).operands[0])] : id);
+  }
+  return sources;
+}
+
 // One product and where its two operands come from.
 class Product {
  public:
-  Product(const Chain& chain, ValueId id)
+  // `sources`: by value, of SourcesOf.
+  Product(const Chain& chain, ValueId id, const std::vector<ValueId>& sources)
       : chain_(chain),
+        id_(id),
         op_(chain.op(id)),
-        head_(absl::StrCat("op ", id, " (", NameOf(op_), " of ")),
-        rows_(Source(op_.operands[0])),
-        weights_(Source(op_.operands[1])) {
-    absl::StrAppend(&head_, NameWithInputs(chain, rows_), " and ", NameWithInputs(chain, weights_),
-                    "): ");
-  }
+        rows_(sources[static_cast<size_t>(op_.operands[0])]),
+        weights_(sources[static_cast<size_t>(op_.operands[1])]) {}
 
-  const std::string& head() const { return head_; }
+  std::string Head() const {
+    return absl::StrCat("op ", id_, " (", NameOf(op_), " of ", NameWithInputs(chain_, rows_),
+                        " and ", NameWithInputs(chain_, weights_), "): ");
+  }
 
   // What is the matter with it, and the way out; "" where that is not one of the usual things.
   std::string Trouble() const {
@@ -101,11 +115,6 @@ class Product {
   }
 
  private:
-  // What is multiplied, below views and casts that lose nothing.
-  ValueId Source(ValueId id) const {
-    while (ClassOf(chain_, id) == OpClass::kView) id = chain_.op(id).operands[0];
-    return id;
-  }
   const TensorType& TypeOf(ValueId id) const { return chain_.op(id).type; }
   bool IsInput(ValueId id) const { return chain_.op(id).kind == OpKind::kInput; }
   std::string Typed(ValueId id) const {
@@ -202,8 +211,8 @@ class Product {
   }
 
   const Chain& chain_;
+  const ValueId id_;
   const Op& op_;
-  std::string head_;
   const ValueId rows_, weights_;
 };
 
@@ -222,14 +231,15 @@ std::vector<ValueId> Suspects(const Chain& chain, const ProductRuns& products) {
 absl::Status Refusal(const Chain& chain, const ProductRuns& products, const absl::Status& why) {
   std::vector<std::string> told;
   size_t more = 0;
+  const std::vector<ValueId> sources = SourcesOf(chain);
   for (const ValueId id : Suspects(chain, products)) {
-    const Product product(chain, id);
+    const Product product(chain, id, sources);
     std::string trouble = product.Trouble();
     const auto refused = products.refused.find(id);
     if (trouble.empty() && refused != products.refused.end()) trouble = refused->second;
     if (trouble.empty()) continue;
     if (told.size() < kMostRefusedProducts) {
-      told.push_back(absl::StrCat(product.head(), trouble));
+      told.push_back(absl::StrCat(product.Head(), trouble));
     } else {
       ++more;
     }

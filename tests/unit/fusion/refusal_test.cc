@@ -3,6 +3,7 @@
 #include "src/fusion/refusal.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -341,6 +342,24 @@ TEST(Refusal, IsNoneForMixedLayoutsAndManyProducts) {
         PlanChain(*draft->b.Finish(), kRows, *BuiltinModel("h200"), {});
     EXPECT_TRUE(planned.ok()) << planned.status();
   }
+}
+
+// Each product of a chain has more inputs below it than the last.
+TEST(Refusal, OfVeryManyProductsTakesNoLongerForEach) {
+  constexpr int kProducts = 20000;
+  Draft d;
+  ValueId y = d.In("x", kBF16, {-1, 129});
+  const ValueId w = d.In("w", kBF16, {129, 129});
+  for (int i = 0; i < kProducts; ++i) y = d.Cast(d.Product(y, w));
+  ASSERT_TRUE(d.b.Output(y).ok());
+  const Chain chain = *d.b.Finish();
+  ProductRuns products;
+  products.all = true;
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status status = Refusal(chain, products, absl::UnimplementedError("none"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("op 2 (matmul of 'x' and 'w'): "), HasSubstr("; and 19997 more")));
 }
 
 // Of stitched kernels, whose bodies count their ops anew.
