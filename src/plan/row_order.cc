@@ -25,8 +25,9 @@ std::string ProductLine(const ProductSequence& product, const Schedule& s,
   if (product.front().k_is_m) {  // as many steps as a launch has, whatever the bucket
     ProductSequence any = product;
     any[0].k = 1;
+    const std::string blocks = s.first.split_k > 1 ? absl::StrCat(" of ", s.block_k) : "";
     return absl::StrCat("product ", absl::BytesToHexString(any.Canonical()), " steps of M by ",
-                        s.first.split_k, s.swapped ? " swapped" : "", "\n");
+                        s.first.split_k, blocks, s.swapped ? " swapped" : "", "\n");
   }
   return absl::StrCat("product ", absl::BytesToHexString(product.Canonical()), " steps ",
                       RoundUp(product.front().StagedK(), s.block_k) / 16, " ranges ", ranges,

@@ -91,16 +91,18 @@ TEST(RowOrder, TilesStagesPairsGridAndBucketAreNoPartOfIt) {
 
 // A sum over M has as many steps as a launch has rows.
 TEST(RowOrder, OfASumOverMIsThatOfEveryBucket) {
-  const auto order = [](int64_t k, int split) {
+  const auto order = [](int64_t k, int split, int block_k = 64) {
     ProductSequence p = MakeSequence(64, MakeProduct(64, k));
     SetTransposedRows(&p, true);
     Schedule s;
-    s.block_k = 64;
+    s.block_k = block_k;
     s.first = {64, split};
     return RowOrder(SpecOf(p, s));
   };
   EXPECT_EQ(order(64, 1), order(4096, 1));
   EXPECT_NE(order(4096, 1), order(4096, 2));
+  EXPECT_NE(order(4096, 2), order(4096, 2, 128)) << "ranges begin at whole blocks";
+  EXPECT_EQ(order(4096, 1), order(4096, 1, 128));
 }
 
 TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
