@@ -215,10 +215,14 @@ class StitchKernels : public KernelFamily {
     });
   }
 
-  // Whether it takes rows by ids from all M of them, or writes them.
+  // Whether it takes rows by ids from all M of them, or writes M rows or among them.
   static bool TakesAnyRow(const Chain& body) {
     return std::any_of(body.ops().begin(), body.ops().end(), [&](const Op& op) {
-      if (op.kind == OpKind::kScatter) return true;
+      if (op.kind == OpKind::kScatter) {
+        return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
+          return SymbolicAxis(body.op(operand).type.dims) >= 0;
+        });
+      }
       return op.kind == OpKind::kGather && op.axis == 0 &&
              SymbolicAxis(body.op(op.operands[0]).type.dims) == 0;
     });

@@ -7,8 +7,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/chain/builder.h"
 #include "src/chain/problem.h"
 #include "src/plan/decisions.h"
+#include "src/plan/family.h"
 #include "src/product/row_order_check.h"
 #include "src/stitch/program.h"
 #include "tests/support/sequences.h"
@@ -103,6 +105,23 @@ TEST(RowOrder, OfASumOverMIsThatOfEveryBucket) {
   EXPECT_NE(order(4096, 1), order(4096, 2));
   EXPECT_NE(order(4096, 2), order(4096, 2, 128)) << "ranges begin at whole blocks";
   EXPECT_EQ(order(4096, 1), order(4096, 1, 128));
+}
+
+// Pieces of M write different rows of a table; a table without M is the same for each.
+TEST(RowOrder, RowsMixWhereAScatterHasThem) {
+  for (const Dim rows : {Dim::M(), Dim::Constant(16)}) {
+    ChainBuilder b;
+    const ValueId table = *b.Input({DType::kF32, {Dim::Constant(9), Dim::Constant(8)}});
+    const ValueId ids = *b.Input({DType::kS32, {rows}});
+    const ValueId written = *b.Input({DType::kF32, {rows, Dim::Constant(8)}});
+    ASSERT_TRUE(b.Output(*b.Scatter(table, ids, written)).ok());
+    auto stitch = std::make_shared<StitchSpec>();
+    stitch->body = *b.Finish();
+    KernelSpec spec;
+    spec.family = &StitchFamily();
+    spec.stitch = std::move(stitch);
+    EXPECT_EQ(spec.family->MixesRows(spec), rows.symbolic);
+  }
 }
 
 TEST(RowOrder, RangesOfKPartsSwappedOperandsAndStepsBehindKAre) {
