@@ -17,7 +17,7 @@ namespace {
 
 // Words of a column in a part, as in src/device/stitch/moments.cuh.
 constexpr int kMomentWords = 4;
-// A load, its address, a comparison, its join.
+// A load, its address, a comparison, its join; what computes the id comes on top.
 constexpr double kInstructionsOfAnId = 4;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
@@ -122,7 +122,11 @@ class LoadCounter {
     const double lanes = std::clamp(row / vector, 1.0, 32.0);
     const double ids = ElementsAt(body_.op(op.operands[1]).type.dims, m_) *
                        (root.kind == StitchRoot::kScatter ? 0.5 : 1);
-    return kInstructionsOfAnId * ids / lanes / vector;
+    std::set<ValueId> cone;
+    Gather(body_, program_, op.operands[1], cone);
+    double each = kInstructionsOfAnId;
+    for (const ValueId id : cone) each += CostOfOp(body_, precisions_, id).issue;
+    return each * ids / lanes / vector;
   }
 
   double BytesRead(ValueId input) const {

@@ -386,6 +386,20 @@ TEST(StitchLoad, VectorsOverTwoRowsSaveNoInstructions) {
   EXPECT_GT(instructions(8), 1.2 * instructions(4));
 }
 
+// Each row computes the ids of others again.
+TEST(StitchLoad, CountsWhatComputesTheIdsOfAScatter) {
+  const auto instructions = [](int ops) {
+    testing::Body body;
+    ValueId ids = body.In({512}, DType::kS32);
+    for (int i = 0; i < ops; ++i) ids = body.Take(body.b.Binary(BinaryKind::kAdd, ids, ids));
+    const Chain chain =
+        body.Finish({body.Take(body.b.Scatter(body.In({64, 4}), ids, body.In({512, 4})))});
+    const StitchProgram program = *MakeStitchProgram(chain, -1);
+    return LoadOf(chain, program, StitchSchedule{}, 1, H200()).instructions;
+  };
+  EXPECT_GT(instructions(8), 2 * instructions(0));
+}
+
 TEST(StitchLoad, GrowsWithTheRows) {
   const Chain body = FromText("layernorm rows=M cols=512");
   const StitchProgram program = *MakeStitchProgram(body, OwnerCandidates(body)[1]);
