@@ -63,15 +63,20 @@ void FindUsers(const Chain& chain, ValueRoles* roles) {
 }
 
 // Values that a scatter in place writes, or that are its ids: computed by it, they might read what
-// it writes over.
+// it writes over. Views of that itself are copied by a kernel before it.
 std::vector<bool> WrittenInPlace(const Chain& chain) {
   std::vector<bool> written(chain.ops().size());
   for (const ChainOutput& output : chain.outputs()) {
     if (!WritesInPlace(chain, output)) continue;
-    for (size_t i = 1; i < chain.op(output.value).operands.size(); ++i) {
-      ValueId value = chain.op(output.value).operands[i];
-      while (IsView(chain.op(value))) value = chain.op(value).operands[0];
-      written[static_cast<size_t>(value)] = ClassOf(chain, value) == OpClass::kLight;
+    const Op& scatter = chain.op(output.value);
+    for (size_t i = 1; i < scatter.operands.size(); ++i) {
+      ValueId value = scatter.operands[i];
+      while (ClassOf(chain, value) == OpClass::kView) value = chain.op(value).operands[0];
+      if (value == scatter.operands[0]) {
+        written[static_cast<size_t>(scatter.operands[i])] = scatter.operands[i] != value;
+      } else if (ClassOf(chain, value) == OpClass::kLight) {
+        written[static_cast<size_t>(value)] = true;
+      }
     }
   }
   return written;
