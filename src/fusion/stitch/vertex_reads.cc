@@ -43,9 +43,11 @@ VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
   VertexReads result;
   Needs needs;
   const Op& top = chain.op(root);
+  const bool scatter = top.kind == OpKind::kScatter;  // walks its rows
+  const Op& walked = scatter ? chain.op(top.operands[2]) : top;
   const int64_t iteration =
-      ElementsOf(top.kind == OpKind::kReduce ? chain.op(top.operands[0]) : top, bucket);
-  needs[root] = {ElementsOf(top, bucket), iteration};
+      ElementsOf(top.kind == OpKind::kReduce ? chain.op(top.operands[0]) : walked, bucket);
+  needs[root] = {ElementsOf(walked, bucket), iteration};
   while (!needs.empty()) {
     const auto [value, need] = *needs.begin();
     needs.erase(needs.begin());
