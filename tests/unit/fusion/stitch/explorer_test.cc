@@ -46,6 +46,29 @@ NodeSet Everything(const StitchGraph& graph) {
   return all;
 }
 
+// However many slots it writes among.
+TEST(StitchGraph, PartsOfAScatterAreThoseOfItsRows) {
+  constexpr int64_t kRows = 125;
+  for (const int64_t slots : {131072, 131071}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kF32, {slots, 128});
+    const ValueId ids = g.In(DType::kS32, {-1}), rows = g.In(DType::kF32, {-1, 128});
+    const ValueId sum = *g.builder().Reduce(ReduceKind::kSum, rows, {1}, true);
+    const ValueId written = *g.builder().Scatter(x, ids, g.Mul(rows, g.Spread(sum, rows)));
+    g.Out(written);
+    const StitchGraph graph = GraphOf(g.Finish(), true, kRows);
+    const int vertex = graph.VertexOf(written), of_sum = graph.VertexOf(sum);
+    ASSERT_NE(vertex, of_sum);
+    int reads = 0;
+    for (const StitchRead& read : graph.vertex(vertex).reads) {
+      if (read.tensor != graph.vertex(of_sum).tensor) continue;
+      ++reads;
+      EXPECT_EQ(read.units, kRows) << slots;
+    }
+    EXPECT_EQ(reads, 1);
+  }
+}
+
 TEST(StitchGraph, ViewsScalarsAndTinyConesAreNoVertices) {
   testing::Graph g;
   const ValueId x = g.In(DType::kBF16, {4096, 1024});
