@@ -301,7 +301,8 @@ TEST(StitchProgram, RefusesAStoreInPlaceWhereOtherThreadsRead) {
   ASSERT_TRUE(body.b.Output(y, {{}, x}).ok());
   const Chain chain = body.Finish({body.Exp(turned)});
   EXPECT_EQ(Refusal(chain, -1),
-            "op 1 (exp): output 0 shares the buffer of an input that is read after it");
+            "op 1 (exp): output 0 shares the buffer of an input that is read after it: leave its "
+            "alias off");
 }
 
 TEST(StitchProgram, AnEarlierPhaseMayReadAllOfWhatIsStoredInPlace) {
@@ -359,7 +360,8 @@ TEST(StitchProgram, RefusesScattersByName) {
       }),
       "op 12 (scatter): its ids take more than 8 ops, which each row would compute for others");
   // In place nothing else of what it writes over is read: neither by what it writes nor by another.
-  const std::string read = "shares the buffer of an input that is read after it";
+  const std::string read =
+      "shares the buffer of an input that is read after it: leave its alias off";
   EXPECT_EQ(refusal([&](Body& body, ValueId x, ValueId ids, ValueId rows) {
               const ValueId sum = body.Take(body.b.Binary(BinaryKind::kAdd, x, rows));
               out(body, body.Take(body.b.Scatter(x, ids, sum)), x);
