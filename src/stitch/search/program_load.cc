@@ -18,7 +18,7 @@ namespace {
 // Words of a column in a part, as in src/device/stitch/moments.cuh.
 constexpr int kMomentWords = 4;
 // A load, its address, a comparison, its join; what computes the id comes on top.
-constexpr double kInstructionsOfAnId = 4;
+constexpr int kInstructionsOfAnId = 4;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -119,9 +119,9 @@ class LoadCounter {
     for (size_t i = 1; i < op.type.dims.size(); ++i) {
       row *= static_cast<double>(op.type.dims[i].At(m_));
     }
-    const double lanes = std::clamp(row / vector, 1.0, 32.0);
-    const double ids = ElementsAt(body_.op(op.operands[1]).type.dims, m_) *
-                       (root.kind == StitchRoot::kScatter ? 0.5 : 1);
+    const double lanes = std::clamp<double>(row / vector, 1, kWarpLanes);
+    const int share = root.kind == StitchRoot::kScatter ? 2 : 1;  // the later half alone
+    const double ids = ElementsAt(body_.op(op.operands[1]).type.dims, m_) / share;
     std::set<ValueId> cone;
     Gather(body_, program_, op.operands[1], cone);
     double each = kInstructionsOfAnId;

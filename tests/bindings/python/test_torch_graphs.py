@@ -47,7 +47,7 @@ class Node:
         size = 4 if dtype.endswith("32") else 2
         self.meta = {"val": types.SimpleNamespace(
             shape=shape, dtype=dtype, layout="torch.strided", stride=lambda: tuple(strides), element_size=lambda: size,
-            device=types.SimpleNamespace(type="cuda"))}
+            device=types.SimpleNamespace(type="cuda"), storage_offset=lambda: 0)}
 
 
 def kinds_of(modules, taken, views=(), several=()):
