@@ -26,7 +26,7 @@ from ._left import computes, kinds, why_left
 from ._gate import hint_at, inductor_us, worth_a_try
 from ._partition import Kind, partition
 from ._replace import replace, results, slices_for_splits
-from ._run_chain import pack
+from ._run_chain import WORTH, pack
 from ._store import store
 from ._verify import BOUNDS
 from ._warn import warn_once
@@ -237,7 +237,7 @@ class _Planner:
         """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
         limit = inductor_us(part.nodes, self._figures, self._hint_of)
         plan, why = part.asked.plan(wait=self.options.prepare == "block"), part.asked.refused
-        if plan is not None and plan.predicted_us > limit and not self.options.verify:
+        if plan is not None and plan.predicted_us > WORTH * limit and not self.options.verify:
             why = f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {limit:.1f} us"
         if why is not None:
             self.left.update((node, why) for node in part.nodes)

@@ -66,6 +66,10 @@ def graph_counts() -> Counts:
     return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us, counters.fallback_s)
 
 
+#: Of the time of Inductor's kernels, what a plan may be predicted to take: a gain of less is within the error of both predictions.
+WORTH = 0.97
+
+
 def pack(chain: Chain, limits_us: Sequence[float] = ()) -> str:
     """What an operator carries: its chain's JSON and what plans may be predicted to take, compressed, because a call copies it."""
     text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [*limits_us]}, separators=(",", ":"))
@@ -130,7 +134,7 @@ class _Place:
     def _keep(self, plan: Optional[Plan]) -> None:
         if plan is None:
             return
-        if 0 < self.limit_us < plan.predicted_us:
+        if 0 < WORTH * self.limit_us < plan.predicted_us:
             self._refuse(f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {self.limit_us:.1f} us")
         else:
             if not torch.cuda.is_current_stream_capturing():
