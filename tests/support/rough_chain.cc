@@ -48,7 +48,7 @@ class Maker {
     return *std::move(value);
   }
 
-  const std::vector<Dim>& DimsOf(ValueId id) { return b_.TypeOf(id).dims; }
+  std::vector<Dim> DimsOf(ValueId id) { return b_.TypeOf(id).dims; }
   ValueId Bf16(ValueId id) { return Take(b_.Cast(id, DType::kBF16)); }
   ValueId F32(ValueId id) { return Take(b_.Cast(id, DType::kF32)); }
   ValueId Input(std::vector<Dim> dims, bool constant, DType dtype = DType::kBF16) {
