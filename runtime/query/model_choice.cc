@@ -19,7 +19,8 @@
 namespace sinter {
 namespace {
 
-// Of what bulk copies push through distributed shared memory, what the st.async of kernels reach.
+// The st.async of kernels reach this share of the rate that bulk copies reach through distributed
+// shared memory.
 constexpr double kStoredShare = 0.9;
 
 // Four digits: more than repeat.

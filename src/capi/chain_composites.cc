@@ -17,7 +17,7 @@ Activation ActivationOf(Adder& add, sinter_activation value) {
   return static_cast<Activation>(value);
 }
 
-// Of the flags of a product of codes.
+// `flags` are those of a product of codes.
 Accumulate AccumulateOf(uint32_t flags) {
   return (flags & SINTER_ACCUMULATE_FAST) != 0 ? Accumulate::kFast : Accumulate::kPromoted;
 }

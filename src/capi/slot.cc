@@ -33,7 +33,8 @@ class SlotPlans {
 
   // A new reference to the current plan; null without one. Wait-free.
   sinter_plan* Acquire() const;
-  // Of the newest. Who sees one gets that plan, or a later one, where nothing waits for a switch.
+  // The newest plan's generation. Acquire then returns that plan or a later one, unless the slot is
+  // manual and the plan waits for a switch.
   uint64_t generation() const { return generation_; }
   bool manual() const { return manual_; }
   // Whether Add was called.

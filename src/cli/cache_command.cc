@@ -123,7 +123,7 @@ std::string Some(const Json& json, const char* key, const char* noun) {
   return Counted(Count(json, key), noun);
 }
 
-// What the library says about options.pack; with `read_all`, every byte is checked.
+// Describes the pack that options.pack names; checks every byte of it if `read_all`.
 Outcome InspectPack(const Options& options, bool read_all, Json* report) {
   Session session;
   SINTER_CLI_TRY(OpenForRecords(options, &session));

@@ -27,7 +27,7 @@ class Fallback:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.by_torch = by_torch(chain)
-        #: That it took to make Inductor's code.
+        #: Seconds that it took to make Inductor's code.
         self.compile_seconds = 0.0
         self._code: Any = None  # False where there will be none
         self._device: Optional[torch.device] = None  # that the code is for
