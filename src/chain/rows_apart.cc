@@ -27,6 +27,15 @@ absl::Status Refuse(ValueId id, const Op& op, const std::string& why) {
 
 }  // namespace
 
+bool MixesRowsByIds(const Chain& chain, const Op& op) {
+  const auto has_m = [&](ValueId operand) { return SymbolicDims(chain.op(operand).type) > 0; };
+  if (op.kind == OpKind::kScatter) {
+    return std::any_of(op.operands.begin(), op.operands.end(), has_m);
+  }
+  return op.kind == OpKind::kGather && op.axis == 0 &&
+         chain.op(op.operands[0]).type.dims[0].symbolic;
+}
+
 absl::Status CheckRowsApart(const Chain& chain) {
   for (ValueId id = 0; id < static_cast<ValueId>(chain.ops().size()); ++id) {
     const Op& op = chain.op(id);
@@ -41,12 +50,12 @@ absl::Status CheckRowsApart(const Chain& chain) {
                       absl::StrCat("takes all rows of ", NameOfValue(chain, operand), ", ",
                                    ToString(from), ", together"));
       }
-      if (op.kind == OpKind::kGather && operand == op.operands[0] && op.axis == 0 &&
-          from.dims[0].symbolic) {
-        return Refuse(id, op, absl::StrCat("takes rows from all of ", ToString(from)));
-      }
-      if (op.kind == OpKind::kScatter) {
-        return Refuse(id, op, absl::StrCat("writes rows among all of ", ToString(op.type)));
+      if (MixesRowsByIds(chain, op)) {
+        return Refuse(
+            id, op,
+            op.kind == OpKind::kGather
+                ? absl::StrCat("takes rows from all of ", ToString(chain.op(op.operands[0]).type))
+                : absl::StrCat("writes rows among all of ", ToString(op.type)));
       }
       if (op.kind == OpKind::kReshape && ElementsBeforeM(from) != ElementsBeforeM(op.type)) {
         return Refuse(id, op,

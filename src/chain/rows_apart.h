@@ -12,6 +12,9 @@ namespace sinter {
 // not: one that reduces over M, contracts it, or has M twice.
 absl::Status CheckRowsApart(const Chain& chain);
 
+// Whether `op` takes rows by ids from all M of them, or writes M rows or among them.
+bool MixesRowsByIds(const Chain& chain, const Op& op);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_CHAIN_ROWS_APART_H_

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/rows_apart.h"
 #include "src/plan/family.h"
 #include "src/stitch/code.h"
 #include "src/stitch/code/packed_source.h"
@@ -81,7 +82,11 @@ class StitchKernels : public KernelFamily {
   bool TakesAnyRows() const override { return true; }
   bool MixesRows(const KernelSpec& spec) const override {
     const StitchSpec& stitch = *spec.stitch;
-    if (CountsRows(stitch.body) || TakesAnyRow(stitch.body)) return true;
+    const Chain& body = stitch.body;
+    if (CountsRows(body) || std::any_of(body.ops().begin(), body.ops().end(),
+                                        [&](const Op& op) { return MixesRowsByIds(body, op); })) {
+      return true;
+    }
     const absl::StatusOr<StitchProgram> program =
         MakeStitchProgram(stitch.body, stitch.schedule.owner, stitch.schedule.handed);
     return program.ok() && program->units_symbolic && program->phases.size() > 1;
@@ -212,19 +217,6 @@ class StitchKernels : public KernelFamily {
   static bool CountsRows(const Chain& body) {
     return std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
       return op.kind == OpKind::kIota && op.type.dims[static_cast<size_t>(op.axis)].symbolic;
-    });
-  }
-
-  // Whether it takes rows by ids from all M of them, or writes M rows or among them.
-  static bool TakesAnyRow(const Chain& body) {
-    return std::any_of(body.ops().begin(), body.ops().end(), [&](const Op& op) {
-      if (op.kind == OpKind::kScatter) {
-        return std::any_of(op.operands.begin(), op.operands.end(), [&](ValueId operand) {
-          return SymbolicAxis(body.op(operand).type.dims) >= 0;
-        });
-      }
-      return op.kind == OpKind::kGather && op.axis == 0 &&
-             SymbolicAxis(body.op(op.operands[0]).type.dims) == 0;
     });
   }
 };

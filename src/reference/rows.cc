@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/rows_apart.h"
 
 namespace sinter::reference {
 namespace {
@@ -35,10 +36,8 @@ bool Mixes(const Chain& chain, const Op& op) {
     case OpKind::kReshape:
       return CountM(in) == 1 && ElementsBehindM(in) != ElementsBehindM(op.type.dims);
     case OpKind::kGather:
-      return op.axis == 0 && in[0].symbolic;
-    case OpKind::kScatter:  // any row may be written
-      return std::any_of(op.operands.begin(), op.operands.end(),
-                         [&](ValueId operand) { return CountM(chain.op(operand).type.dims) > 0; });
+    case OpKind::kScatter:
+      return MixesRowsByIds(chain, op);
     default:
       return false;
   }
