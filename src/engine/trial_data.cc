@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/random.h"
 #include "src/base/status.h"
 #include "src/reference/parallel.h"
 #include "src/reference/tensor.h"
@@ -13,21 +14,9 @@ namespace {
 
 constexpr int64_t kPeriod = 1048573;  // the largest prime below 2^20
 
-// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t Next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  float Symmetric() { return static_cast<float>(static_cast<int64_t>(Next()) >> 39) * 0x1p-24f; }
-
- private:
-  uint64_t state_;
-};
+float Symmetric(SplitMix64& random) {  // in [-1, 1)
+  return static_cast<float>(static_cast<int64_t>(random.Next()) >> 39) * 0x1p-24f;
+}
 
 // Floats are uniform in [offset - scale, offset + scale], integers are in [0, below).
 struct Range {
@@ -35,13 +24,13 @@ struct Range {
   int64_t below = 16;
 };
 
-double DrawValue(DType dtype, Range range, Random& random) {
+double DrawValue(DType dtype, Range range, SplitMix64& random) {
   if (dtype == DType::kS32 || dtype == DType::kS64) {
     return static_cast<double>(random.Next() % static_cast<uint64_t>(range.below));
   }
   if (dtype == DType::kPred) return static_cast<double>(random.Next() & 1);
-  if (dtype == DType::kS8) return random.Symmetric() * LargestOf(dtype);
-  return range.offset + random.Symmetric() * range.scale;
+  if (dtype == DType::kS8) return Symmetric(random) * LargestOf(dtype);
+  return range.offset + Symmetric(random) * range.scale;
 }
 
 // A sum of k products of uniform numbers has the scale of one factor when the other's variance is
@@ -88,7 +77,7 @@ std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   return places;
 }
 
-std::string Fill(DType dtype, Range range, int64_t bytes, Random& random) {
+std::string Fill(DType dtype, Range range, int64_t bytes, SplitMix64& random) {
   const int64_t elements = bytes / SizeOf(dtype);
   std::vector<double> values(static_cast<size_t>(std::min(elements, kPeriod)));
   for (double& value : values) value = DrawValue(dtype, range, random);
@@ -155,7 +144,7 @@ absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_
   for (int i = 0; i < chain.num_inputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, InputBytes(chain, i, m));
     const Op& input = chain.input_op(i);
-    Random random(seed + static_cast<uint64_t>(i) * 0x100000001b3u);
+    SplitMix64 random(seed + static_cast<uint64_t>(i) * 0x100000001b3u);
     Range range = RangeOf(input, m, products);
     if (places[static_cast<size_t>(i)] > 0) range.below = places[static_cast<size_t>(i)];
     inputs.push_back(Fill(input.type.dtype, range, bytes, random));
