@@ -1,0 +1,205 @@
+"""The layers that are measured: what each is in PyTorch, and its chain. Nothing here needs a GPU before `Case.make` is called."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Tuple
+
+PRODUCTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "problems", "layer_products.txt")
+ACTIVATIONS = ("identity", "gelu_erf", "gelu_tanh")
+
+
+@dataclass
+class Case:
+    """`make(torch)` gives one set of operands. `rotated(operands)` are those that rotate, so that they are cold; the others are few."""
+
+    group: str
+    id: str
+    rows: int
+    chain: Any  # text of a chain, or a function of the package `sinter` that builds it
+    make: Callable[[Any], Tuple[Any, ...]]
+    eager: Callable[..., Any]  # in bf16, as a model calls it
+    exact: Callable[..., Any]  # the same in the operands' type, which is float64
+    elements: int  # that a set holds, results included
+    peers: Tuple[str, ...] = ("eager", "compile")
+
+
+def cases(group: str) -> List[Case]:
+    return {"products": products, "rowwise": rowwise, "encoders": encoders}[group]()
+
+
+GROUPS = ("products", "rowwise", "encoders")
+
+
+def _random(torch: Any, *shape: int, scale: float = 1.0) -> Any:
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16) * scale
+
+
+# ---------------------------------------------------------------- Products with their bias and activation
+
+
+def read_products(path: str = PRODUCTS) -> List[Tuple[str, str, Dict[str, str]]]:
+    """(id, chain, its keys) of each line; other forms than these are refused, since the peers would compute something else."""
+    found = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.split("#")[0].split()
+            if not words:
+                continue
+            keys = dict(word.split("=") for word in words[2:])
+            if words[1] != "matmul" or keys.get("act", "identity") not in ACTIVATIONS or not set(keys) <= {"m", "n", "k", "act", "bias1"}:
+                raise ValueError(f"{words[0]}: only matmul with m, n, k, bias1 and act={'|'.join(ACTIVATIONS)} is measured here")
+            found.append((words[0], " ".join(words[1:]), keys))
+    return found
+
+
+def products() -> List[Case]:
+    return [_product(*line) for line in read_products()]
+
+
+def _product(name: str, chain: str, keys: Dict[str, str]) -> Case:
+    m, n, k = (int(keys[key]) for key in "mnk")
+    act, bias = keys.get("act", "identity"), keys.get("bias1") == "1"
+
+    def make(torch: Any) -> Tuple[Any, ...]:
+        return (_random(torch, m, k), _random(torch, n, k, scale=k**-0.5)) + ((_random(torch, n),) if bias else ())
+
+    def run(x: Any, w: Any, b: Any = None) -> Any:
+        from torch.nn import functional
+
+        y = functional.linear(x, w, b)
+        return y if act == "identity" else functional.gelu(y, approximate="tanh" if act == "gelu_tanh" else "none")
+
+    peers = ("eager",) if act == "identity" else ("eager", "compile") + (("epilogue",) if act == "gelu_tanh" and bias else ())
+    return Case("products", name, m, chain, make, run, run, m * k + n * k + m * n, peers)
+
+
+# ---------------------------------------------------------------- Rows: norms, activations, softmax
+
+NORMS = ((512, 768), (6304, 768), (32768, 768), (8192, 1024), (4096, 4096), (16384, 5120), (64, 8192), (2000, 1280), (10000, 640))
+SOFTMAX = ((1536, 128), (98304, 128), (12288, 197), (49152, 49), (12288, 1024), (128, 32000), (128, 151936), (40000, 256), (5000, 384))
+
+
+def rowwise() -> List[Case]:
+    found = []
+    for rows, columns in NORMS:
+        found += [_layernorm(rows, columns), _residual_rmsnorm(rows, columns), _bias_gelu_layernorm(rows, columns),
+                  _gelu(rows, 4 * columns), _swiglu(rows, 4 * columns)]
+    return found + [_softmax(rows, columns) for rows, columns in SOFTMAX]
+
+
+def _rows_case(kind: str, rows: int, columns: int, options: str, make: Callable, run: Callable, elements: int) -> Case:
+    return Case("rowwise", f"{kind}-{rows}-{columns}", rows, f"{kind} rows=M cols={columns}{options}", make, run, run, elements,
+                ("compile",))
+
+
+def _layernorm(rows: int, columns: int) -> Case:
+    def run(x: Any, gain: Any, bias: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.layer_norm(x, (columns,), gain, bias, 1e-5)
+
+    return _rows_case("layernorm", rows, columns, "", lambda t: (_random(t, rows, columns), _random(t, columns), _random(t, columns)),
+                      run, 2 * rows * columns)
+
+
+def _wide(x: Any) -> Any:
+    """bf16 as f32, as Inductor computes it; float64 stays."""
+    return x.float() if x.element_size() == 2 else x
+
+
+def _residual_rmsnorm(rows: int, columns: int) -> Case:
+    def run(x: Any, residual: Any, gain: Any) -> Any:
+        stream = _wide(x) + _wide(residual)
+        scale = (stream.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+        return stream.to(x.dtype), (stream * scale * _wide(gain)).to(x.dtype)
+
+    return _rows_case("residual_rmsnorm", rows, columns, "",
+                      lambda t: (_random(t, rows, columns), _random(t, rows, columns), _random(t, columns)), run, 4 * rows * columns)
+
+
+def _bias_gelu_layernorm(rows: int, columns: int) -> Case:
+    def run(x: Any, bias: Any, residual: Any, gain: Any, shift: Any) -> Any:
+        from torch.nn import functional
+
+        stream = functional.gelu(_wide(x) + _wide(bias)) + _wide(residual)
+        return functional.layer_norm(stream, (columns,), _wide(gain), _wide(shift), 1e-5).to(x.dtype)
+
+    def make(t: Any) -> Tuple[Any, ...]:
+        return (_random(t, rows, columns), _random(t, columns), _random(t, rows, columns), _random(t, columns), _random(t, columns))
+
+    return _rows_case("bias_gelu_residual_layernorm", rows, columns, " gelu=erf", make, run, 3 * rows * columns)
+
+
+def _gelu(rows: int, columns: int) -> Case:
+    def run(x: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.gelu(x)
+
+    return _rows_case("gelu", rows, columns, " form=erf", lambda t: (_random(t, rows, columns),), run, 2 * rows * columns)
+
+
+def _swiglu(rows: int, columns: int) -> Case:
+    def run(x: Any) -> Any:
+        from torch.nn import functional
+
+        return (functional.silu(_wide(x[:, :columns])) * _wide(x[:, columns:])).to(x.dtype)
+
+    return _rows_case("swiglu", rows, columns, "", lambda t: (_random(t, rows, 2 * columns),), run, 3 * rows * columns)
+
+
+def _softmax(rows: int, columns: int) -> Case:
+    def run(x: Any) -> Any:
+        return (_wide(x) * 0.125).softmax(-1).to(x.dtype)
+
+    return _rows_case("softmax", rows, columns, " scale=0.125", lambda t: (_random(t, rows, columns),), run, 2 * rows * columns)
+
+
+# ---------------------------------------------------------------- What lies between two attentions of an encoder
+
+ENCODERS = (("bert_base", 768, 3072), ("vit_b", 768, 3072), ("bert_large", 1024, 4096))  # hidden, inner
+ENCODER_ROWS = (128, 512, 1024, 1576, 4096, 8192)
+
+
+def encoders() -> List[Case]:
+    return [_encoder(name, hidden, inner, rows) for name, hidden, inner in ENCODERS for rows in ENCODER_ROWS]
+
+
+def _encoder(name: str, hidden: int, inner: int, rows: int) -> Case:
+    pre = name.startswith("vit")  # the norm stands before the FFN, and the sum goes on
+    eps = 1e-6 if pre else 1e-12
+
+    def run(a: Any, residual: Any, wo: Any, bo: Any, g1: Any, b1: Any, w1: Any, c1: Any, w2: Any, c2: Any, g2: Any, b2: Any,
+            wq: Any, bq: Any) -> Any:
+        from torch.nn import functional as f
+
+        stream = f.linear(a, wo, bo) + residual
+        x = f.layer_norm(stream, (hidden,), g1, b1, eps)
+        y = f.linear(f.gelu(f.linear(x, w1, c1)), w2, c2) + (stream if pre else x)
+        z = f.layer_norm(y, (hidden,), g2, b2, eps)
+        return (y if pre else z), f.linear(z, wq, bq)
+
+    def chain(sinter: Any) -> Any:
+        b = sinter.Builder()
+        a, residual = b.input("bf16", (sinter.M, hidden)), b.input("bf16", (sinter.M, hidden))
+        wo, bo, g1, b1, w1, c1, w2, c2, g2, b2, wq, bq = (b.constant("bf16", shape) for shape in _weights(hidden, inner))
+        stream = (a @ wo.T + bo + residual).cast("bf16")
+        x = sinter.layernorm(stream, g1, b1, eps=eps).cast("bf16")
+        h = sinter.gelu(x @ w1.T + c1, form="erf").cast("bf16")
+        y = (h @ w2.T + c2 + (stream if pre else x)).cast("bf16")
+        z = sinter.layernorm(y, g2, b2, eps=eps).cast("bf16")
+        return b.finish(y if pre else z, (z @ wq.T + bq).cast("bf16"))
+
+    def make(torch: Any) -> Tuple[Any, ...]:
+        weights = [_random(torch, *shape, scale=shape[-1] ** -0.5 if len(shape) == 2 else 0.1) for shape in _weights(hidden, inner)]
+        for gain in (2, 8):
+            weights[gain] += 1
+        return (_random(torch, rows, hidden), _random(torch, rows, hidden), *weights)
+
+    elements = sum(shape[0] * (shape[1] if len(shape) == 2 else 1) for shape in _weights(hidden, inner)) + rows * 3 * hidden
+    return Case("encoders", f"{name}-{rows}", rows, chain, make, run, run, elements)
+
+
+def _weights(hidden: int, inner: int) -> Tuple[Tuple[int, ...], ...]:
+    return ((hidden, hidden), (hidden,), (hidden,), (hidden,), (inner, hidden), (inner,), (hidden, inner), (hidden,), (hidden,), (hidden,),
+            (3 * hidden, hidden), (3 * hidden,))
