@@ -35,6 +35,7 @@ FILES = {
     "conv-8": "h200-2026-11-23-0326e66-conv-cudnn-b8.json",
     "conv-32": "h200-2026-11-24-a944c92-conv-turns-b32.json",
     "places": "h200-2026-11-22-graph-places.txt",
+    "layers": "h100-2026-11-26-225aecc-layers.json",
 }
 # The tuning sets that files were measured with; `Store.check` holds the digests against each other.
 SETS = {
@@ -162,7 +163,7 @@ QUANTITIES = {
     "torch": lambda row: row.get("torch_compile_us"),
     "xla": lambda row: row.get("xla_us"),
     "peer_with_launches": lambda row: least_of(row.get("torch_compile_us"), row.get("xla_wall_us")),
-    "peer_ratio": lambda row: row.get("better_peer_ratio"),
+    "peer_ratio": lambda row: first_of(row, "better_peer_ratio", "ratio"),
     "kernels": lambda row: row.get("kernels"),
     "xla_kernels": lambda row: row.get("xla_kernels"),
     "host": lambda row: row.get("host_us"),

@@ -21,7 +21,8 @@ def machine(store, key):
 
 
 def gpu(store, key):
-    return store.file(key)["machine"]["gpu"]
+    content = store.file(key)
+    return content.get("machine", content)["gpu"]
 
 
 def eager_error(store, key):
@@ -140,5 +141,5 @@ NAMES = {
     "dram_range": dram_range, "exact_dsm": exact_dsm, "place": place,
     "table_products": tables.products, "table_product_means": tables.product_means, "table_by_rows": tables.by_rows,
     "table_decode": tables.decode, "decode_least": tables.decode_least, "table_graphs": tables.graphs, "table_graph_means": tables.graph_means, "table_brute_force": tables.brute_force,
-    "table_summary": tables.summary,
+    "table_summary": tables.summary, "table_layers": tables.layers, "table_layers_summary": tables.layers_summary,
 }

@@ -122,6 +122,27 @@ def graph_means(store):
     return markdown(["geometric means"] + [name for name, _ in GRAPH_MEANS], lines)
 
 
+LAYER_GROUPS = {
+    "products": lambda row: f"M = {row['rows']:,}",
+    "rowwise": lambda row: row["id"].rsplit("-", 2)[0].replace("_", " "),
+    "encoders": lambda row: row["id"].rsplit("-", 1)[0].replace("_", " "),
+}
+
+
+def layers(store, group):
+    """Rows of one group by what they have in common: how many, the mean and the least of best peer / Sinter."""
+    parts = {}
+    for row in store.rows("layers", group):
+        parts.setdefault(LAYER_GROUPS[group](row), []).append(row)
+    names = sorted(parts, key=lambda name: min(row["rows"] for row in parts[name])) if group == "products" else list(parts)
+    lines = []
+    for name in names:
+        ratios = {row["id"]: quantity(row, "peer_ratio") for row in parts[name]}
+        least = min(ratios, key=ratios.get)
+        lines.append([name, str(len(ratios)), f"{geometric_mean(list(ratios.values())):.2f}", f"{ratios[least]:.2f}", least])
+    return markdown([group, "number", "best peer / us", "least", "of"], lines)
+
+
 def decode(store, *keys):
     """Whole decoding steps, of all files together."""
     return decode_results.table([row for key in keys for row in store.file(key)["rows"]])
@@ -180,6 +201,19 @@ def contestants_line(store, what, peer, keys, ours, others):
     return ratios_line(what, peer, ratios)
 
 
+def layers_line(store, what, peer, group):
+    return ratios_line(what, peer, quantities(store.rows("layers", group), "peer_ratio"))
+
+
+def layers_summary(store):
+    """The rows of the top README that are of an H100."""
+    head = ["on an H100, by prediction", "number", "peer", "peer / Sinter", "least"]
+    lines = [layers_line(store, "encoder layers, attention left out", "cuBLAS, `torch.compile`", "encoders"),
+             layers_line(store, "products with bias and GELU", "cuBLAS, `torch.compile`", "products"),
+             layers_line(store, "norms, softmax, GELU, SwiGLU", "`torch.compile`", "rowwise")]
+    return markdown(head, [line[:5] for line in lines])
+
+
 def summary(store):
     """The rows of the top README: models and servers, then chains."""
     best, framework = "cuBLASLt, PyTorch", "`torch.compile`, XLA"
@@ -187,7 +221,7 @@ def summary(store):
     head = ["what", "number", "peer", "peer / Sinter", "least", "limit / Sinter"]
     return markdown(head, [
         decode_line(store),
-        vllm_line(store, "steps of 8B models in vLLM, 1 to 32 sequences", "sinter"),
+        vllm_line(store, "steps of 8B models in vLLM", "sinter"),
         vllm_line(store, "the same, norms folded", "sinter-folded"),
         contestants_line(store, "fp8 FFN layers, 1 to 4096 rows", "DeepGEMM", ("deepgemm",), "sinter-block", ("deepgemm-block",)),
         contestants_line(store, "the same", "`torch._scaled_mm`", ("deepgemm",), "sinter-block", ("promoted-block",)),
@@ -197,7 +231,7 @@ def summary(store):
         summary_line(store, "gated FFNs, M = 128", "tables", "S", best, "best_peer/tuned", "tuned"),
         summary_line(store, f"Llama-3-8B's FFN, M = {span(store, 'batch', 'L', rows_of)}", "batch", "L",
                      "cuBLASLt", "cublaslt/tuned", "tuned"),
-        summary_line(store, "norms and softmax, with bias, GELU, mask, residual", "joined", "memory_chains", framework, "peer_ratio", "tuned"),
+        summary_line(store, "norms and softmax, fused with others", "joined", "memory_chains", framework, "peer_ratio", "tuned"),
         summary_line(store, f"graphs of {ops('stitch_graphs')}", "joined", "stitch_graphs", framework, "peer_ratio", "tuned"),
         summary_line(store, f"layers and training steps of {ops('large')}", "joined", "large", framework, "peer_ratio", "tuned"),
     ])
