@@ -208,6 +208,46 @@ TEST(StitchPlans, KernelsAreNoLongerThanCompilersTake) {
   }
 }
 
+// Sums over every element, and over M with others, in all blocks; up to 64 tensors side by side.
+TEST(StitchPlans, ReductionsOverEverythingTakeAsLongAsTheirBytes) {
+  struct Case {
+    std::vector<int64_t> dims;  // -1: M
+    std::vector<int32_t> axes;
+  };
+  constexpr int64_t kRows = 48, kManyRows = 8192;
+  const auto graph = [](const Case& c, const std::vector<ReduceKind>& kinds) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kF32, c.dims);
+    for (const ReduceKind kind : kinds) g.Out(*g.builder().Reduce(kind, x, c.axes));
+    return g.Finish();
+  };
+  const std::vector<Case> cases = {
+      {{-1}, {0}}, {{-1, 64}, {0, 1}}, {{-1, 16, 16}, {0, 2}}, {{40, 56}, {0, 1}}};
+  for (const Case& c : cases) {
+    const Chain chain = graph(c, {ReduceKind::kSum, ReduceKind::kMax});
+    for (const Plan& plan : All(PlansOf(chain, 64))) {
+      EXPECT_LT(testing::WorstError(chain, plan, kRows, 3), 1e-4) << plan.name();
+    }
+    EXPECT_LT(PlansOf(chain, kManyRows).chosen.PredictedUs(), 15) << chain.ToString();
+  }
+  const double bytes_us = 4096.0 * 4096 * 4 / H200().hbm_bytes_per_us;
+  const Chain large = graph({{4096, 4096}, {0, 1}}, {ReduceKind::kSum});
+  EXPECT_LT(PlansOf(large, 1).chosen.PredictedUs(), 2 * bytes_us);
+}
+
+TEST(StitchPlans, UpTo64TensorsLieSideBySideInOneKernel) {
+  for (const int count : {33, 64}) {
+    testing::Graph g;
+    std::vector<ValueId> parts;
+    for (int i = 0; i < count; ++i) parts.push_back(g.In(DType::kF32, {-1, 1 + i % 8}));
+    g.Out(*g.builder().Concat(parts, 1));
+    const Chain chain = g.Finish();
+    const Plan plan = PlansOf(chain, 64).chosen;
+    EXPECT_EQ(plan.kernels.size(), 1u) << count;
+    EXPECT_EQ(testing::WorstError(chain, plan, 48, 7), 0) << count;
+  }
+}
+
 TEST(StitchPlans, OfGathersComputeThem) {
   for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
     for (const Plan& plan : All(PlansOf(graph.chain, 32))) {
