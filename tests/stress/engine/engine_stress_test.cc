@@ -57,7 +57,7 @@ TEST(EngineStressTest, LaunchesFromManyThreadsShareOnePlan) {
       EXPECT_TRUE(plan->Launch(*bound, nullptr, thread, i % 2 == 0).ok());
     }
   });
-  EXPECT_EQ(engine->Stats().launches, 200u * kThreads);
+  EXPECT_EQ(engine->Stats().launches, 200u * (kThreads - 1));  // without rows nothing is launched
 }
 
 // One thread's random day.
