@@ -96,7 +96,8 @@ absl::Status CheckAskedRows(const LoadedPlan& plan, int64_t m) {
   return absl::OutOfRangeError(absl::StrCat(
       "m is ", m, ", must be at most ", plan.rows.most, ": ",
       mixes.empty() ? "the chain numbers its rows or adds to an output without M" : mixes,
-      ", so its kernels take all rows in one pass; give ", plan.rows.most, " rows at a time"));
+      ", so its kernels take all rows in one pass; give at most ", plan.rows.most,
+      " rows, and join what several passes give"));
 }
 
 int64_t FixedRowsOf(const Chain& chain) {
