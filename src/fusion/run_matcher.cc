@@ -77,7 +77,7 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
   const auto is_operand = [&](ValueId value) {
     if (value == a || chain_.op(value).kind == OpKind::kInput) return true;
     if (members.count(value) > 0) return false;
-    if (IsComputedWeight(value)) return true;
+    if (IsComputedWeight(value) || made_.count(value) > 0) return true;
     const OpClass op_class = ClassOf(chain_, value);
     return op_class != OpClass::kView && op_class != OpClass::kSource;
   };
@@ -122,6 +122,11 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
                                            ValueId end) const {
   SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
   SINTER_RETURN_IF_ERROR(CheckStored(end, ResultOf(end, dtype)));
+  for (const ValueId member : members) {
+    if (member == end || made_.count(member) > 0 || rounded_.count(member) == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("op ", member, " (", NameOf(chain_.op(member)),
+                                                   ") is read by another kernel"));
+  }
   GraphRun run;
   SINTER_ASSIGN_OR_RETURN(run.matched, MatchProducts(GraphOf(members, a, dtype, end)));
   SINTER_RETURN_IF_ERROR(CheckOperands(run.matched));
@@ -210,7 +215,11 @@ bool RunMatcher::RoundedAlike(ValueId value, DType dtype) const {
 
 void RunMatcher::Note(const GraphRun& run) {
   rounded_[run.end] = run.dtype();
-  if (run.scale >= 0) rounded_[run.scale] = DType::kF32;
+  made_.insert(run.end);
+  if (run.scale >= 0) {
+    made_.insert(run.scale);
+    rounded_[run.scale] = DType::kF32;
+  }
   for (const ProductOperand& operand : run.matched.operands) {
     rounded_[operand.value] = operand.type.dtype;
   }

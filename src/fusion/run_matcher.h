@@ -20,10 +20,11 @@ class RunMatcher {
   RunMatcher(const Chain& chain, int64_t bucket);
 
   // The run that computes `end` from the rows `a` by the products and ops `members`, and by views
-  // and constants that lead to them; all other values are operands. The result and computed rows
-  // are stored as `dtype`, the weights'; of codes, the result as the chain has it.
+  // and constants that lead to them; all other values are operands, and what a noted run stores.
+  // The result and computed rows are stored as `dtype`, the weights'; of codes, the result as the
+  // chain has it. No noted run may read a member but `end`.
   absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end) const;
-  // Fixes for later runs the dtypes in which this run stores and reads values.
+  // Fixes for later runs which values this run stores and reads, and their dtypes.
   void Note(const GraphRun& run);
   // Whether a run stores or reads it as `dtype`.
   bool IsRounded(ValueId value, DType dtype) const;
@@ -51,6 +52,7 @@ class RunMatcher {
   std::vector<std::vector<ValueId>> users_;
   Values weights_;                    // that are computed
   std::map<ValueId, DType> rounded_;  // the stored dtype of values that runs hand over or read
+  Values made_;                       // by noted runs
 };
 
 }  // namespace sinter

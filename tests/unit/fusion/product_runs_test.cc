@@ -218,6 +218,31 @@ TEST(ProductRuns, AddWhatOtherKernelsCompute) {
   ASSERT_TRUE(graph.ok()) << graph.status();
 }
 
+// h * z of two products of x whose layouts differ, so that no kernel has both; h is rounded and
+// widened. Whichever is found first, neither reads what the other keeps to itself.
+TEST(ProductRuns, ReadWhatOtherRunsStoreAloneBehindViews) {
+  for (const bool rounded_first : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(DType::kBF16, {-1, 64});
+    const ValueId y = Linear(&g, x, 128, 64, true, Activation::kIdentity);
+    const ValueId h = g.Cast(g.Cast(y, DType::kBF16), DType::kF32);
+    const ValueId z = g.Matmul(x, g.In(DType::kBF16, {64, 128}, true), false);
+    g.Out(g.Cast(rounded_first ? g.Mul(h, z) : g.Mul(z, h), DType::kBF16));
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 2u);
+    for (const GraphRun& run : found.runs) {
+      const GraphRun& other = &run == &found.runs[0] ? found.runs[1] : found.runs[0];
+      for (const ProductOperand& operand : run.matched.operands) {
+        EXPECT_TRUE(operand.value == other.end ||
+                    std::count(other.values.begin(), other.values.end(), operand.value) == 0)
+            << "op " << operand.value;
+      }
+    }
+    EXPECT_TRUE(StitchGraph::Make(chain, 32, found.runs, {}).ok());
+  }
+}
+
 // rsqrt(mean(x^2) + eps) of each row, [m, 1].
 ValueId Statistic(testing::Graph* g, ValueId x) {
   const ValueId wide = g->Cast(x, DType::kF32);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -87,7 +88,7 @@ TEST(StoredWidth, ChainsWithoutACastKeepF32BetweenTheirKernels) {
   EXPECT_GT(several, 40);
 }
 
-TEST(StoredWidth, RunsOfRandomGraphsStoreNoValueInFewerBits) {
+TEST(StoredWidth, RunsOfRandomGraphsReadWhatIsStoredInNoFewerBits) {
   int runs = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {
     const Chain chain = testing::MakeRandomGraph(seed);
@@ -103,6 +104,11 @@ TEST(StoredWidth, RunsOfRandomGraphsStoreNoValueInFewerBits) {
         for (const ProductOperand& operand : run.matched.operands) {
           EXPECT_FALSE(narrow(operand.value, operand.type.dtype))
               << seed << " op " << operand.value;
+          for (const GraphRun& other : found.runs) {
+            const bool inside = std::count(other.values.begin(), other.values.end(), operand.value);
+            EXPECT_TRUE(!inside || operand.value == other.end || operand.value == other.scale)
+                << seed << " op " << operand.value << " lies in no memory";
+          }
         }
       }
     }
