@@ -67,6 +67,7 @@ class Finder {
       absl::StatusOr<GraphRun> longer = Try(product, members, end);
       if (best.ok() && !longer.ok() && !MayLeadOn(members, end)) break;
       if (!longer.ok() || LosesStandIn(best, *longer)) continue;
+      if (best.ok() && OnlyWidens(end)) continue;
       best = std::move(longer);
       codes = Quantized(best);
     }
@@ -77,6 +78,12 @@ class Finder {
     if (codes.ok()) best = std::move(codes);
     for (ValueId value : best->values) claimed_[At(value)] = true;
     Append(*std::move(best));
+  }
+
+  // Whether readers of `end` can widen what is stored before it, in fewer bytes.
+  bool OnlyWidens(ValueId end) const {
+    return chain_.op(end).kind == OpKind::kCast && ClassOf(chain_, end) == OpClass::kView &&
+           !matcher_.IsOutput(end);
   }
 
   // Whether a stand-in takes `shorter` and none takes `longer`.

@@ -243,6 +243,18 @@ TEST(ProductRuns, ReadWhatOtherRunsStoreAloneBehindViews) {
   }
 }
 
+TEST(ProductRuns, StoreRoundedResultsBeforeTheyAreWidened) {
+  testing::Graph g;
+  const ValueId x = g.In(DType::kBF16, {-1, 64});
+  const ValueId rounded = g.Cast(Linear(&g, x, 128, 64, true, Activation::kIdentity), DType::kBF16);
+  const ValueId h = g.Cast(rounded, DType::kF32);
+  g.Out(g.Cast(g.Sub(h, g.Spread(g.Mean(h, 1), h)), DType::kBF16));
+  const ProductRuns found = FindProductRuns(g.Finish(), 32);
+  ASSERT_EQ(found.runs.size(), 1u);
+  EXPECT_EQ(found.runs[0].end, rounded);
+  EXPECT_EQ(found.runs[0].dtype(), DType::kBF16);
+}
+
 // rsqrt(mean(x^2) + eps) of each row, [m, 1].
 ValueId Statistic(testing::Graph* g, ValueId x) {
   const ValueId wide = g->Cast(x, DType::kF32);
