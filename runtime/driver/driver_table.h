@@ -95,8 +95,10 @@
   X(MemsetD8Async, "cuMemsetD8Async",                                                             \
     (CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream))
 
-// Newer functions (12.4; the last 12.3): null where the driver lacks them.
+// Newer functions (12.4; the last 12.3), and what can be done without: null where the driver lacks
+// them.
 #define SINTER_DRIVER_OPTIONAL(X)                                        \
+  X(MemGetInfo, "cuMemGetInfo_v2", (size_t * free, size_t * total))      \
   X(FuncLoad, "cuFuncLoad", (CUfunction function))                       \
   X(FuncGetParamInfo, "cuFuncGetParamInfo",                              \
     (CUfunction function, size_t index, size_t * offset, size_t * size)) \

@@ -19,18 +19,69 @@ absl::Status CheckRange(absl::string_view what, DeviceBuffer buffer, uint64_t by
       absl::StrCat(what, " of ", bytes, " bytes exceeds the buffer's ", buffer.bytes));
 }
 
+constexpr uint64_t kLeftBytes = uint64_t{1} << 30;  // of memory, to programs that serve
+
+// A stream, and events around what is timed on it.
+struct Stopwatch {
+  Stream stream;
+  Event start, stop;
+
+  absl::StatusOr<double> Time(const Driver& driver, const GraphExec& exec) const {
+    SINTER_RETURN_IF_ERROR(
+        driver.Check(driver->EventRecord(start.get(), stream.get()), "cuEventRecord"));
+    SINTER_RETURN_IF_ERROR(
+        driver.Check(driver->GraphLaunch(exec.get(), stream.get()), "cuGraphLaunch"));
+    SINTER_RETURN_IF_ERROR(
+        driver.Check(driver->EventRecord(stop.get(), stream.get()), "cuEventRecord"));
+    SINTER_RETURN_IF_ERROR(
+        driver.Check(driver->EventSynchronize(stop.get()), "cuEventSynchronize"));
+    float milliseconds = 0;
+    SINTER_RETURN_IF_ERROR(driver.Check(
+        driver->EventElapsedTime(&milliseconds, start.get(), stop.get()), "cuEventElapsedTime"));
+    return milliseconds * 1e3;
+  }
+};
+
+class DriverGraph : public TimedGraph {
+ public:
+  DriverGraph(const Device& device, const Stopwatch& watch, GraphExec exec)
+      : device_(device), watch_(watch), exec_(std::move(exec)) {}
+
+  absl::StatusOr<double> Replay() override {
+    DriverScope scope(device_);
+    SINTER_RETURN_IF_ERROR(scope.status());
+    return watch_.Time(device_.driver(), exec_);
+  }
+
+ private:
+  const Device& device_;
+  const Stopwatch& watch_;
+  const GraphExec exec_;
+};
+
 class DriverMeasurer : public Measurer {
  public:
-  DriverMeasurer(std::shared_ptr<const Device> device, Stream stream, Event start, Event stop)
+  DriverMeasurer(std::shared_ptr<const Device> device, Stopwatch watch, bool background)
       : device_(std::move(device)),
         driver_(device_->driver()),
-        stream_(std::move(stream)),
-        start_(std::move(start)),
-        stop_(std::move(stop)) {}
+        watch_(std::move(watch)),
+        background_(background) {}
+
+  static absl::StatusOr<std::unique_ptr<Measurer>> Make(std::shared_ptr<const Device> device,
+                                                        bool background) {
+    Stopwatch watch;
+    // The streams of programs have at least its priority: 0 is the lowest that there is.
+    SINTER_ASSIGN_OR_RETURN(watch.stream, MakeStream(device));
+    SINTER_ASSIGN_OR_RETURN(watch.start, MakeEvent(device));
+    SINTER_ASSIGN_OR_RETURN(watch.stop, MakeEvent(device));
+    return std::unique_ptr<Measurer>(
+        std::make_unique<DriverMeasurer>(std::move(device), std::move(watch), background));
+  }
 
   absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override {
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
+    if (background_) SINTER_RETURN_IF_ERROR(CheckLeft(bytes));
     CUdeviceptr pointer = 0;
     const absl::Status status =
         driver_.Check(driver_->MemAlloc(&pointer, std::max<uint64_t>(bytes, 1)), "cuMemAlloc");
@@ -78,24 +129,36 @@ class DriverMeasurer : public Measurer {
     }
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
-    SINTER_ASSIGN_OR_RETURN(const Graph graph, Capture(enqueue, calls));
-    SINTER_ASSIGN_OR_RETURN(const GraphExec exec, Instantiate(device_, graph));
-    SINTER_RETURN_IF_ERROR(Replay(exec).status());  // warm up: the first replay uploads the graph
+    SINTER_ASSIGN_OR_RETURN(const GraphExec exec, Instantiated(enqueue, calls));
+    SINTER_RETURN_IF_ERROR(watch_.Time(driver_, exec).status());  // warm up: uploads the graph
     std::vector<double> times;
     for (int i = 0; i < replays; ++i) {
-      SINTER_ASSIGN_OR_RETURN(const double us, Replay(exec));
+      SINTER_ASSIGN_OR_RETURN(const double us, watch_.Time(driver_, exec));
       times.push_back(us / calls);
     }
     return Median(std::move(times));
   }
 
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
+      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) override {
+    DriverScope scope(*device_);
+    SINTER_RETURN_IF_ERROR(scope.status());
+    SINTER_ASSIGN_OR_RETURN(GraphExec exec, Instantiated(enqueue, calls));
+    return std::unique_ptr<TimedGraph>(
+        std::make_unique<DriverGraph>(*device_, watch_, std::move(exec)));
+  }
+
+  absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() override {
+    return Make(device_, /*background=*/true);
+  }
+
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
-    const absl::Status enqueued = enqueue(stream_.get());
+    const absl::Status enqueued = enqueue(watch_.stream.get());
     // Also after a failure: part of the work may be running on memory that the caller frees next.
     const absl::Status finished =
-        driver_.Check(driver_->StreamSynchronize(stream_.get()), "cuStreamSynchronize");
+        driver_.Check(driver_->StreamSynchronize(watch_.stream.get()), "cuStreamSynchronize");
     return enqueued.ok() ? finished : enqueued;
   }
 
@@ -105,51 +168,47 @@ class DriverMeasurer : public Measurer {
   // The capture always ends, whatever `enqueue` says, so that the stream stays usable.
   absl::StatusOr<Graph> Capture(const std::function<absl::Status(StreamHandle, int)>& enqueue,
                                 int calls) {
-    SINTER_RETURN_IF_ERROR(
-        driver_.Check(driver_->StreamBeginCapture(stream_.get(), CU_STREAM_CAPTURE_MODE_RELAXED),
-                      "cuStreamBeginCapture"));
+    SINTER_RETURN_IF_ERROR(driver_.Check(
+        driver_->StreamBeginCapture(watch_.stream.get(), CU_STREAM_CAPTURE_MODE_RELAXED),
+        "cuStreamBeginCapture"));
     absl::Status status;
-    for (int i = 0; i < calls && status.ok(); ++i) status = enqueue(stream_.get(), i);
+    for (int i = 0; i < calls && status.ok(); ++i) status = enqueue(watch_.stream.get(), i);
     CUgraph raw = nullptr;
     const absl::Status ended =
-        driver_.Check(driver_->StreamEndCapture(stream_.get(), &raw), "cuStreamEndCapture");
+        driver_.Check(driver_->StreamEndCapture(watch_.stream.get(), &raw), "cuStreamEndCapture");
     Graph graph(device_, raw);
     if (!status.ok()) return status;
     if (!ended.ok()) return ended;
     return graph;
   }
 
-  absl::StatusOr<double> Replay(const GraphExec& exec) {
-    SINTER_RETURN_IF_ERROR(
-        driver_.Check(driver_->EventRecord(start_.get(), stream_.get()), "cuEventRecord"));
-    SINTER_RETURN_IF_ERROR(
-        driver_.Check(driver_->GraphLaunch(exec.get(), stream_.get()), "cuGraphLaunch"));
-    SINTER_RETURN_IF_ERROR(
-        driver_.Check(driver_->EventRecord(stop_.get(), stream_.get()), "cuEventRecord"));
-    SINTER_RETURN_IF_ERROR(
-        driver_.Check(driver_->EventSynchronize(stop_.get()), "cuEventSynchronize"));
-    float milliseconds = 0;
-    SINTER_RETURN_IF_ERROR(driver_.Check(
-        driver_->EventElapsedTime(&milliseconds, start_.get(), stop_.get()), "cuEventElapsedTime"));
-    return milliseconds * 1e3;
+  absl::StatusOr<GraphExec> Instantiated(
+      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) {
+    SINTER_ASSIGN_OR_RETURN(const Graph graph, Capture(enqueue, calls));
+    return Instantiate(device_, graph);
+  }
+
+  absl::Status CheckLeft(uint64_t bytes) const {
+    if (driver_->MemGetInfo == nullptr) return absl::OkStatus();
+    size_t free = 0, total = 0;
+    SINTER_RETURN_IF_ERROR(driver_.Check(driver_->MemGetInfo(&free, &total), "cuMemGetInfo"));
+    if (free >= kLeftBytes && free - kLeftBytes >= bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("allocating ", bytes, " bytes in the background: ", free,
+                     " are free, of which ", kLeftBytes, " are left to others"));
   }
 
   const std::shared_ptr<const Device> device_;
   const Driver& driver_;
-  const Stream stream_;
-  const Event start_;
-  const Event stop_;
+  const Stopwatch watch_;
+  const bool background_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Measurer>> MakeMeasurer(std::shared_ptr<const Device> device) {
   if (device == nullptr) return absl::InvalidArgumentError("a measurer needs a device");
-  SINTER_ASSIGN_OR_RETURN(Stream stream, MakeStream(device));
-  SINTER_ASSIGN_OR_RETURN(Event start, MakeEvent(device));
-  SINTER_ASSIGN_OR_RETURN(Event stop, MakeEvent(device));
-  return std::unique_ptr<Measurer>(std::make_unique<DriverMeasurer>(
-      std::move(device), std::move(stream), std::move(start), std::move(stop)));
+  return DriverMeasurer::Make(std::move(device), /*background=*/false);
 }
 
 }  // namespace sinter

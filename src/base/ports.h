@@ -205,6 +205,14 @@ struct DeviceBuffer {
   uint64_t bytes = 0;
 };
 
+// Calls that were captured once, to be replayed and timed. The measurer outlives it.
+class TimedGraph {
+ public:
+  virtual ~TimedGraph() = default;
+  // Microseconds of one replay of all calls. The first one uploads the graph.
+  virtual absl::StatusOr<double> Replay() = 0;
+};
+
 // Device memory and timing for tuning, self-check, the CLI and the bench. Slow path only.
 class Measurer {
  public:
@@ -218,8 +226,18 @@ class Measurer {
   // graph, `replays` replays.
   virtual absl::StatusOr<double> TimeGraph(
       const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls, int replays) = 0;
+  // `enqueue(stream, 0)` to `enqueue(stream, calls - 1)` as one graph.
+  virtual absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
+      const std::function<absl::Status(StreamHandle, int)>&, int /*calls*/) {
+    return absl::UnimplementedError("this measurer keeps no graphs");
+  }
   // Runs `enqueue` on an own stream and waits for it; a launch that faults is an error here.
   virtual absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) = 0;
+  // Another one, with a stream of its own, for work beside a program that serves: it allocates
+  // only what leaves a GiB of the device's memory free, RESOURCE_EXHAUSTED otherwise.
+  virtual absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() {
+    return absl::UnimplementedError("this measurer has none for the background");
+  }
 };
 
 }  // namespace sinter

@@ -124,6 +124,14 @@ CUresult FakeCalls::MemAlloc(CUdeviceptr* pointer, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult FakeCalls::MemGetInfo(size_t* free, size_t* total) {
+  *total = f.chips_.front().memory_bytes;
+  size_t taken = 0;
+  for (const auto& [pointer, bytes] : f.allocations_) taken += bytes;
+  *free = *total - std::min(*total, taken);
+  return CUDA_SUCCESS;
+}
+
 CUresult FakeCalls::MemFree(CUdeviceptr pointer) {
   if (f.allocations_.erase(pointer) == 0) return CUDA_ERROR_INVALID_VALUE;
   std::free(reinterpret_cast<void*>(static_cast<uintptr_t>(pointer)));

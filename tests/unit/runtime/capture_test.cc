@@ -70,6 +70,19 @@ TEST_F(CaptureTest, SlowCallsLeaveACaptureOfTheirOwnAndOfAnotherThreadValid) {
     ASSERT_TRUE(buffer.ok());
     EXPECT_TRUE((*measurer)->Fill(*buffer, 1).ok());
     (*measurer)->Free(*buffer);
+    const auto background = (*measurer)->MakeBackground();
+    ASSERT_TRUE(background.ok());
+    const auto taken = (*background)->Allocate(64);
+    ASSERT_TRUE(taken.ok());
+    EXPECT_TRUE((*background)->Upload(*taken, "x", 1).ok());
+    const auto graph =
+        (*background)
+            ->MakeGraph(
+                [&](StreamHandle on, int) { return loader->MemsetAsync(taken->ptr, 1, 64, on); },
+                2);
+    ASSERT_TRUE(graph.ok()) << Text(graph.status());
+    EXPECT_TRUE((*graph)->Replay().ok());
+    (*background)->Free(*taken);
     EXPECT_TRUE(Device::Open(*fake.Make(), 0).ok());
   };
   slow();

@@ -103,5 +103,33 @@ TEST_F(MeasureTest, AFaultIsAnErrorOfTheRunThatCausedIt) {
   EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+TEST_F(MeasureTest, AGraphIsReplayedAndTimedByItself) {
+  fake.launch_us = 7;
+  const auto launch = [&](StreamHandle stream, int) {
+    return kernel->Launch(*bound, stream, 4, 0, false);
+  };
+  {
+    const auto graph = measurer->MakeGraph(launch, 3);
+    ASSERT_TRUE(graph.ok()) << Text(graph.status());
+    EXPECT_EQ(fake.launches().size(), 3u);  // captured
+    EXPECT_NEAR((*graph)->Replay().value(), 21, 1e-6);
+    EXPECT_NEAR((*graph)->Replay().value(), 21, 1e-6);
+  }
+  EXPECT_EQ(fake.live().execs, 0);
+}
+
+TEST_F(MeasureTest, TheBackgroundLeavesMemoryToOthers) {
+  const auto background = measurer->MakeBackground();
+  ASSERT_TRUE(background.ok()) << Text(background.status());
+  const uint64_t all = FakeChip().memory_bytes;
+  const auto refused = (*background)->Allocate(all - (uint64_t{1} << 29));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Text(refused.status()), HasSubstr("are left to others"));
+  const auto taken = (*background)->Allocate(1 << 20);
+  ASSERT_TRUE(taken.ok());
+  (*background)->Free(*taken);
+  EXPECT_EQ(fake.live().allocations, 0);
+}
+
 }  // namespace
 }  // namespace sinter
