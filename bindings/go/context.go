@@ -44,6 +44,7 @@ type Options struct {
 	DenyToolchains     *string // NVRTC versions and build ids, separated by commas
 	ModuleCacheBytes   uint64
 	DeviceModel        *string // a file, as `sinter device --measure` prints one; "": the nearest built-in model
+	SlotMeasure        Switch  // slots measure what prediction chose, in the background
 }
 
 // String is a field of Options that is set.
@@ -119,6 +120,7 @@ func fill(options *C.sinter_context_options, given *Options, a *arena) {
 	options.deny_toolchains = a.optional("context.deny_toolchains", given.DenyToolchains)
 	options.module_cache_bytes = C.uint64_t(given.ModuleCacheBytes)
 	options.device_model = a.optional("context.device_model", given.DeviceModel)
+	options.slot_measure = C.sinter_switch(given.SlotMeasure)
 }
 
 // Close gives the context back once the calls that use it have returned; plans live on. A second Close does nothing.

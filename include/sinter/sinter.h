@@ -137,6 +137,11 @@ typedef struct sinter_context_options {
   const char* device_model;    /* SINTER_DEVICE_MODEL: model file of the GPU, as `sinter device
                                   --measure` prints one; "": the built-in model that is nearest. Not
                                   looked at with a target. Owner and access as of tuning_set */
+  /* SINTER_SLOT_MEASURE=1: slots measure what prediction chose against the two plans behind it and
+   * the plain one, on the GPU, in the background: see sinter_slot_create. The fastest is kept in
+   * the cache, and prepares of contexts with this option take it from there. With a tuning set,
+   * which then decides alone, it has no effect. */
+  sinter_switch slot_measure;
 } sinter_context_options;
 
 /* Opens `device`, or a target without one. The GPU's primary context is retained and never made
@@ -205,6 +210,11 @@ typedef struct sinter_stats {
   uint64_t modules_unloaded;    /* so far */
   uint64_t slots_building;      /* slots whose plan is being built, or queued for it */
   uint64_t slot_upgrades, slot_failures; /* plans that became current; builds that failed */
+  uint64_t slots_measuring;              /* plans that are being measured for slots */
+  uint64_t slot_measurements;            /* that were measured here */
+  uint64_t slot_measured_wins;           /* of them, where another than the predicted one won */
+  uint64_t slot_measurements_given_up;   /* no memory, a run of more than 150 us, no clear times, or
+                                            the slot was released; the predicted plan stays */
 } sinter_stats;
 
 /* Thread-safe. Since 0.1. */
@@ -316,14 +326,23 @@ SINTER_API int32_t sinter_pending_get_fd(const sinter_pending* pending);
 /* A slot always holds the best plan so far, for callers that must not wait. Nothing that a plan,
  * binding or graph holds ever changes: to take a better plan in, acquire it, bind, capture anew.
  * Generations: 0 is no plan; 1 stands in, with a digest of its own, current from the start; 2 is
- * the final plan, and each that is offered has one more. All are thread-safe. All since 0.1. */
+ * the final plan, and each that is offered or measured has one more. All are thread-safe. All
+ * since 0.1. */
 /* A plan then becomes current by sinter_slot_switch alone. Ranks all-reduce (min) generations
  * between two steps; at each new one from 2 on all switch, before the next plan is offered. */
 enum { SINTER_SLOT_MANUAL = 1 };
 /* Looks up as SINTER_PREPARE_NO_BUILD does, which must not be among `options`. A hit is current at
  * once. A miss starts one build in the background, on a thread of low priority; a context runs
  * SINTER_COMPILE_THREADS (2) of them at a time. Its end makes the plan current. A failure is kept,
- * and not tried again: create another slot. Options are the build's. Errors of sinter_prepare. */
+ * and not tried again: create another slot. Options are the build's. Errors of sinter_prepare.
+ * With sinter_context_options.slot_measure, and neither must-hit nor a tuning set, the plan is then
+ * measured, one of a context at a time: on random data and memory of its own (a third of a GB, or
+ * twice the constants), which is taken only while a GiB more is free, in slices of some 100 us, and
+ * for at most 2 % of the time, so that a chain of 50 us takes some seconds. What is kept in the
+ * cache is not measured again, there and in other processes. A plan that wins by 2 % in all rounds
+ * but one has the slot's next generation; in a manual slot it waits for sinter_slot_switch. Nothing
+ * comes of it where a plan was offered meanwhile. Ranks that must be equal compare
+ * sinter_plan_get_digest of what sinter_prepare then gives. */
 SINTER_API sinter_status sinter_slot_create(sinter_context* context, const sinter_chain* chain,
                                             int64_t m, const sinter_prepare_options* options,
                                             uint32_t flags, sinter_slot** out_slot,

@@ -190,6 +190,7 @@ EnvironmentReading ReadEnvironment() {
   config.pack_keys = env.Get("SINTER_PACK_KEYS");
   ReadRemote(env, &config);
   ReadFlag(env, "SINTER_PACKS_UNSIGNED", &config.allow_unsigned_packs);
+  ReadFlag(env, "SINTER_SLOT_MEASURE", &config.slot_measure);
   ReadFlag(env, "SINTER_STAND_INS", &config.stand_ins);
   ReadFlag(env, "SINTER_BATCH_INVARIANT", &config.batch_invariant);
   ReadFlag(env, "SINTER_VERIFY", &config.verify_first_use);

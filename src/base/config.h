@@ -42,6 +42,7 @@ struct Config {
   // SINTER_MODULE_CACHE_BYTES, a size: of cubins kept loaded, in use or not; 0: 1 GiB.
   uint64_t module_cache_bytes = 0;
   int compile_threads = 2;        // SINTER_COMPILE_THREADS: for builds in the background
+  bool slot_measure = false;      // SINTER_SLOT_MEASURE=1: slots measure what prediction chose
   bool stand_ins = true;          // SINTER_STAND_INS=0: stand-ins are not handed out
   bool batch_invariant = false;   // SINTER_BATCH_INVARIANT=1: as FusionOptions.batch_invariant
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the plain plan at its

@@ -67,6 +67,8 @@ absl::StatusOr<Config> MakeConfig(const sinter_context_options& options) {
       Override(options.batch_invariant, "context.batch_invariant", &config.batch_invariant));
   SINTER_RETURN_IF_ERROR(Override(options.verify, "context.verify", &config.verify_first_use));
   SINTER_RETURN_IF_ERROR(
+      Override(options.slot_measure, "context.slot_measure", &config.slot_measure));
+  SINTER_RETURN_IF_ERROR(
       Override(options.unsigned_packs, "context.unsigned_packs", &config.allow_unsigned_packs));
   SINTER_RETURN_IF_ERROR(
       Override(options.cache_read_only, "context.cache_read_only", &config.cache_read_only));
@@ -135,6 +137,7 @@ absl::StatusOr<sinter_context*> CreateContext(const sinter_context_options* give
   SINTER_ASSIGN_OR_RETURN(Ports ports, MakePorts(context->config, ordinal, target, sink));
   context->engine = Engine::Create(std::move(ports), context->config, sink);
   context->builds = std::make_shared<BuildQueue>(context->config.compile_threads);
+  context->measurements = std::make_shared<BuildQueue>(1);
   for (const std::string& warning : context->config.warnings) sink.Log(LogLevel::kWarn, warning);
   context->config.remote_backend = nullptr;  // the tiers hold it
   if (const std::string& file = context->config.metrics_file; !file.empty()) {
@@ -201,6 +204,10 @@ sinter_stats ToStats(const EngineStats& from) {
   to.slots_building = from.slots_building;
   to.slot_upgrades = from.slot_upgrades;
   to.slot_failures = from.slot_failures;
+  to.slots_measuring = from.slots_measuring;
+  to.slot_measurements = from.slot_measurements;
+  to.slot_measured_wins = from.slot_measured_wins;
+  to.slot_measurements_given_up = from.slot_measurements_given_up;
   FillCache(from.store, &to);
   return to;
 }

@@ -65,6 +65,11 @@ void WriteBuilding(const EngineStats& s, MetricsText& out) {
   out.Counter("slot_upgrades_total", "Plans built or offered that became a slot's.",
               s.slot_upgrades);
   out.Counter("slot_failures_total", "Builds of slots that failed.", s.slot_failures);
+  out.Gauge("slots_measuring", "Plans that are being measured for slots.", s.slots_measuring);
+  out.Counter("slot_measurements_total", "Plans measured for slots, by result.");
+  out.Sample("result=\"stands\"", s.slot_measurements - s.slot_measured_wins);
+  out.Sample("result=\"another\"", s.slot_measured_wins);
+  out.Sample("result=\"given_up\"", s.slot_measurements_given_up);
   out.Counter("tuned_plans_total", "Plans made as the tuning set says.", s.tuned_plans);
   out.Counter("tuned_refused_total", "Entries of the tuning set that could not be used.",
               s.tuned_refused);

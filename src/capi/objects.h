@@ -33,6 +33,7 @@ struct sinter_context : sinter::capi::Handle<sinter_context> {
   std::shared_ptr<sinter::Engine> engine;
   // Of slots; a pending may outlive the context.
   std::shared_ptr<sinter::capi::BuildQueue> builds;
+  std::shared_ptr<sinter::capi::BuildQueue> measurements;  // of their plans, one at a time
   std::unique_ptr<sinter::PeriodicFile> metrics;  // null: none is asked for; goes before the engine
 };
 

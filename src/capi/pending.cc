@@ -305,8 +305,9 @@ absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
   state->handle = pending.get();
   auto build = std::make_shared<PendingBuild>(state, context, chain, m, settings, std::move(end));
   if (settings.base.background) {
-    SINTER_ASSIGN_OR_RETURN(pending->ticket, context->builds->Push(std::move(build)));
-    pending->queue = context->builds;
+    const auto& queue = settings.base.measure ? context->measurements : context->builds;
+    SINTER_ASSIGN_OR_RETURN(pending->ticket, queue->Push(std::move(build)));
+    pending->queue = queue;
     return pending.release();
   }
   try {

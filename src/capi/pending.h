@@ -13,7 +13,8 @@ namespace sinter::capi {
 using PrepareEnd = std::function<void(sinter_plan* plan, sinter_status code, sinter_error* error)>;
 
 // A prepare under way, on a thread of its own; with settings.base.background it waits in the
-// context's queue. `end` may be empty. RESOURCE_EXHAUSTED: no thread could be started.
+// context's queue of builds or of measurements. `end` may be empty. RESOURCE_EXHAUSTED: no thread
+// could be started.
 absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
                                              const sinter_chain* chain, int64_t m,
                                              const PrepareSettings& settings, PrepareEnd end);

@@ -153,12 +153,58 @@ struct SlotState {
       return 0;
     });
   }
+  // `before` was measured beside others, of which `plan` is the fastest.
+  void EndMeasurement(const Digest& before, sinter_plan* plan) {
+    if (plans.generation() != SlotPlans::kFinal) return;  // another was offered
+    if (plan->prepared->plan().PlanDigest() != before) Add(plan);
+  }
 
   std::shared_ptr<Engine> engine;
   PlanUse use;  // of every plan that the slot may hold
   SlotPlans plans;
   sinter_error* error = nullptr;
   std::atomic<sinter_status> failed{SINTER_OK};
+  // The slot's; written before it is made or before its build ends. Null: nothing is measured.
+  sinter_pending* measurement = nullptr;
+};
+
+// What a slot does once its plan is there. Holds what that needs.
+class MeasureLater {
+ public:
+  MeasureLater(const sinter_context* context, const sinter_chain* chain, int64_t m,
+               PrepareSettings settings)
+      : context_(context), chain_(chain), m_(m), settings_(std::move(settings)) {
+    RetainHandle(context_);
+    RetainHandle(chain_);
+    settings_.base.background = settings_.base.measure = true;
+    settings_.base.progress = nullptr;
+    settings_.has_deadline = false;  // which is the build's
+  }
+  MeasureLater(const MeasureLater&) = delete;
+  MeasureLater& operator=(const MeasureLater&) = delete;
+  ~MeasureLater() {
+    ReleaseHandle(context_);
+    ReleaseHandle(chain_);
+  }
+
+  // Where there is no thread or no memory for it, the slot goes without.
+  void Start(const std::shared_ptr<SlotState>& state, const sinter_plan& plan) const {
+    GuardOr(0, [&] {
+      const auto end = [state, before = plan.prepared->plan().PlanDigest()](
+                           sinter_plan* measured, sinter_status code, sinter_error*) {
+        if (code == SINTER_OK) state->EndMeasurement(before, measured);
+      };
+      absl::StatusOr<sinter_pending*> begun = StartPrepare(context_, chain_, m_, settings_, end);
+      if (begun.ok()) state->measurement = *begun;
+      return 0;
+    });
+  }
+
+ private:
+  const sinter_context* const context_;
+  const sinter_chain* const chain_;
+  const int64_t m_;
+  PrepareSettings settings_;
 };
 
 }  // namespace sinter::capi
@@ -167,7 +213,10 @@ struct sinter_slot : sinter::capi::Handle<sinter_slot> {
   static constexpr uint32_t kMagic = 0x53536c6f;
   static constexpr char kTypeName[] = "sinter_slot";
   explicit sinter_slot(bool manual) : state(std::make_shared<capi::SlotState>(manual)) {}
-  ~sinter_slot() { sinter_pending_release(build); }
+  ~sinter_slot() {
+    sinter_pending_release(build);  // it may still begin to measure
+    sinter_pending_release(state->measurement);
+  }
 
   const std::shared_ptr<capi::SlotState> state;
   sinter_pending* build = nullptr;
@@ -209,6 +258,10 @@ absl::StatusOr<sinter_plan*> LookUp(const sinter_context& context, const Chain& 
 
 absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, int64_t m,
                       PrepareSettings settings, sinter_slot* slot) {
+  std::shared_ptr<const MeasureLater> later;  // null: the plan is not measured
+  if (context.engine->Measures(settings.base, /*now=*/true)) {
+    later = std::make_shared<const MeasureLater>(&context, chain, m, settings);
+  }
   SINTER_ASSIGN_OR_RETURN(sinter_plan* const hit, LookUp(context, *chain->chain, m, settings));
   const bool stands_in = hit != nullptr && hit->prepared->plan().IsStandIn();
   if (stands_in) slot->state->plans.AddStandIn(hit);
@@ -216,11 +269,14 @@ absl::Status FillSlot(const sinter_context& context, const sinter_chain* chain, 
   ReleaseHandle(hit);
   if (slot->state->plans.HasFinal()) {
     slot->build = EndedPrepare(hit);
+    if (later != nullptr) later->Start(slot->state, *hit);
     return absl::OkStatus();
   }
   settings.base.background = true;
-  const auto end = [state = slot->state](sinter_plan* plan, sinter_status code, sinter_error* why) {
+  const auto end = [state = slot->state, later](sinter_plan* plan, sinter_status code,
+                                                sinter_error* why) {
     state->EndBuild(plan, code, why);
+    if (later != nullptr && code == SINTER_OK) later->Start(state, *plan);
   };
   SINTER_ASSIGN_OR_RETURN(slot->build, StartPrepare(&context, chain, m, settings, end));
   context.engine->NoteSlot(SlotStep::kBuildBegun, nullptr, "");

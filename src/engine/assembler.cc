@@ -306,8 +306,9 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
   const TraceSpan span(core_->trace.get(), "verify");
   const LoadedPlanPtr unfused = candidate->plan.fused ? BuildUnfused(record, walk) : nullptr;
-  absl::StatusOr<std::unique_ptr<Verifier>> verifier = Verifier::Make(
-      core_.get(), walk.form->callers, candidate->plan.bucket, candidate->fixed_rows);
+  absl::StatusOr<std::unique_ptr<Verifier>> verifier =
+      Verifier::Make(core_.get(), walk.form->callers, candidate->plan.bucket, candidate->fixed_rows,
+                     core_->ports.measurer.get());
   absl::StatusOr<Verdict> verdict =
       verifier.ok() ? (*verifier)->Check(candidate, unfused) : verifier.status();
   if (!verdict.ok()) {

@@ -59,6 +59,8 @@ struct PlanningHooks {
   // The entry that `generate` gives to kernels of a code. Unset: entries of stored records are not
   // compared.
   std::function<std::string(const KernelCode&)> entry;
+  // Instead of sleeping so many microseconds between pieces of what is measured in the background.
+  std::function<void(double us)> pause;
   // Of the device headers that the source of a spec reaches (DeviceHeadersDigest of codegen.h).
   std::function<Digest(const KernelSpec&)> device_headers;
   RecordFormat format;  // tests stand in for another version of the library

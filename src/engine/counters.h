@@ -18,6 +18,8 @@ struct Counters {
   std::atomic<uint64_t> search_ns{0}, compile_ns{0};
   std::atomic<uint64_t> slot_builds_begun{0}, slot_builds_ended{0}, slot_failures{0},
       slot_upgrades{0};
+  std::atomic<uint64_t> slot_measurements_begun{0}, slot_measurements{0}, slot_measured_wins{0},
+      slot_measurements_given_up{0};
   std::atomic<uint64_t> compiles_begun{0};    // less kernels_compiled: under way
   std::atomic<uint64_t> denied{0};            // look-ups of kernels of a denied toolchain
   std::atomic<uint64_t> compile_saved_ns{0};  // of kernels that came from the cache

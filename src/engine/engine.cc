@@ -12,6 +12,7 @@
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/dump.h"
+#include "src/engine/measured_choice.h"
 #include "src/engine/prepared_plan.h"
 #include "src/engine/record_check.h"
 #include "src/engine/serial_measurer.h"
@@ -54,6 +55,7 @@ class EngineImpl : public Engine {
         kernels_(core_.get()),
         assembler_(core_, &plans_, &kernels_),
         tuner_(core_, &assembler_),
+        choices_(core_, &plans_, &tuner_),
         stand_ins_(core_, &assembler_) {}
   // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
   // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
@@ -78,7 +80,11 @@ class EngineImpl : public Engine {
       control.TellTo(&core_->events, chain.CanonicalDigest(), request.bucket);
     }
     const TraceSpan span(core_->trace.get(), "prepare", SpanDetail(request));
-    absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(request, OptionsFor(options), control);
+    if (options.measure) {
+      const TraceSpan measuring(core_->trace.get(), "measure", SpanDetail(request));
+      SINTER_RETURN_IF_ERROR(choices_.Measure(request, control));
+    }
+    absl::StatusOr<LoadedPlanPtr> loaded = GetChosen(request, options, control);
     if (MayStandIn(loaded.status(), options)) StandIn(request, control, &loaded);
     if (options.no_build && IsCacheMiss(loaded.status())) {
       return absl::NotFoundError(loaded.status().message());
@@ -94,19 +100,8 @@ class EngineImpl : public Engine {
     SINTER_RETURN_IF_ERROR(CheckM(m));
     const PlanRequest request = RequestFor(chain, m, options.batch_invariant);
     const TraceSpan span(core_->trace.get(), "tune", SpanDetail(request));
-    const EventClock clock;
-    absl::StatusOr<TuneResult> tuned = tuner_.Tune(request, options);
-    if (core_->events.Wanted()) {
-      EngineEvent event;
-      event.kind = EventKind::kTune;
-      event.subject = "plan";
-      event.chain = chain.CanonicalDigest();
-      event.bucket = request.bucket;
-      event.us = clock.us();
-      if (!tuned.ok()) event.reason = std::string(tuned.status().message());
-      core_->events.Tell(event);
-    }
-    return tuned;
+    return tuner_.Tune(request, options, BuildControl(options.deadline_us, nullptr, nullptr),
+                       core_->ports.measurer.get());
   }
 
   PlanUse UseFor(const Chain& chain, int64_t m, bool batch_invariant) const override {
@@ -117,6 +112,13 @@ class EngineImpl : public Engine {
     use.bucket = request.bucket;
     use.batch_invariant = request.batch_invariant;
     return use;
+  }
+
+  bool Measures(const PrepareOptions& options, bool now) const override {
+    const Config& config = core_->config;
+    if (!config.slot_measure || core_->ports.tuning != nullptr) return false;
+    if (options.choice != PrepareOptions::Choice::kBest) return false;
+    return !now || (core_->ports.measurer != nullptr && !options.must_hit && !config.must_hit);
   }
 
   EngineStats Stats() const override {
@@ -131,6 +133,11 @@ class EngineImpl : public Engine {
     stats.slots_building = UnderWay(c.slot_builds_begun, c.slot_builds_ended);
     stats.slot_upgrades = c.slot_upgrades;
     stats.slot_failures = c.slot_failures;
+    stats.slot_measurements = c.slot_measurements;
+    stats.slot_measured_wins = c.slot_measured_wins;
+    stats.slot_measurements_given_up = c.slot_measurements_given_up;
+    stats.slots_measuring = UnderWay(c.slot_measurements_begun,
+                                     stats.slot_measurements + stats.slot_measurements_given_up);
     stats.kernel_hits = c.kernel_hits;
     stats.kernels_loaded = c.kernels_loaded;
     stats.launches = c.launches;
@@ -244,6 +251,19 @@ class EngineImpl : public Engine {
     return result;
   }
 
+  // What was measured for the plan, if anything was and can be had, else what planning chooses.
+  absl::StatusOr<LoadedPlanPtr> GetChosen(const PlanRequest& request, const PrepareOptions& options,
+                                          const BuildControl& control) {
+    const AssembleOptions how = OptionsFor(options);
+    if (Measures(options, false)) {
+      PlanRequest measured = request;
+      measured.measured = true;
+      absl::StatusOr<LoadedPlanPtr> loaded = GetLoaded(measured, how, control);
+      if (loaded.ok() || !control.Check("look up").ok()) return loaded;
+    }
+    return GetLoaded(request, how, control);
+  }
+
   absl::StatusOr<LoadedPlanPtr> GetLoaded(const PlanRequest& request,
                                           const AssembleOptions& options,
                                           const BuildControl& control) {
@@ -286,6 +306,7 @@ class EngineImpl : public Engine {
   KernelBuilder kernels_;
   PlanAssembler assembler_;
   Tuner tuner_;
+  MeasuredChoices choices_;
   StandIns stand_ins_;
   SingleFlight<LoadedPlanPtr> flights_;
   WeakCache<LoadedPlan> live_;

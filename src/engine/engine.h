@@ -72,6 +72,10 @@ struct PrepareOptions {
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
   // Builds on the calling thread alone, and takes no stand-in.
   bool background = false;
+  // Measures first, where Measures() and nothing is kept for the plan yet: beside what serves, for
+  // some seconds. The plan is then the measured choice. RESOURCE_EXHAUSTED without memory for it,
+  // FAILED_PRECONDITION where a run takes too long or the times settle nothing.
+  bool measure = false;
 };
 
 struct EngineStats {
@@ -90,6 +94,10 @@ struct EngineStats {
   uint64_t compiles_in_flight = 0;
   uint64_t stand_ins = 0;  // plans of stand-ins that were handed out
   uint64_t slots_building = 0, slot_upgrades = 0, slot_failures = 0;
+  // Plans that are measured for slots now; that were, with which ones another than the predicted
+  // one won; measurements that were given up.
+  uint64_t slots_measuring = 0, slot_measurements = 0, slot_measured_wins = 0,
+           slot_measurements_given_up = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
   StoreStats store;
 };
@@ -152,6 +160,9 @@ struct TuneOptions {
   int top_k = 11;
   double switch_margin = 0.02;  // a measured choice beats the predicted one by this fraction
   bool batch_invariant = false;
+  // Only the best top_k and the plain plan, timed shortly. A plan beats the predicted choice only
+  // if it does so in all rounds but one, and nothing is chosen unless that was in turns.
+  bool brief = false;
   // An entry of it that can still be used is the result, and nothing is measured. Null: measure.
   std::shared_ptr<const TuningSet> keep;
 };
@@ -159,6 +170,7 @@ struct TuneOptions {
 struct TuneResult {
   std::string report;  // a table for people
   std::shared_ptr<const TuningEntry> entry;
+  bool predicted = false;  // the entry is of the plan that prediction chose
 };
 
 // What becomes of a slot, a place for the best plan so far, that missed when it was made.
@@ -183,6 +195,10 @@ class Engine {
                                           const TuneOptions& options) = 0;
   // What a plan that Prepare gives for these is used for.
   virtual PlanUse UseFor(const Chain& chain, int64_t m, bool batch_invariant) const = 0;
+  // Whether plans of such a prepare are chosen by what was measured for slots: the configuration
+  // asks for it, there is no tuning set, which would decide, and any plan may be chosen. With
+  // `now`, whether they may also be measured here: on a GPU, unless misses must not be built.
+  virtual bool Measures(const PrepareOptions& options, bool now) const = 0;
   virtual EngineStats Stats() const = 0;
   // Counted; a failure is logged with `why`.
   // `plan` is the slot's once there is one, else null.

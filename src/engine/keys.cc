@@ -19,6 +19,7 @@ constexpr uint32_t kSearchVersion = 10;
 
 constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
+constexpr uint64_t kFlagMeasured = 4;
 
 // The format field of a key names every layout that a reader of its record must know: versions of
 // the library that differ in one never meet under one name.
@@ -32,13 +33,15 @@ uint32_t PlanFormat(const RecordFormat& format) {
 
 uint64_t FlagsOf(const PlanRequest& request) {
   return (request.batch_invariant ? kFlagBatchInvariant : 0) |
-         (request.allow_cooperative ? 0 : kFlagNoCooperative);
+         (request.allow_cooperative ? 0 : kFlagNoCooperative) |
+         (request.measured ? kFlagMeasured : 0);
 }
 
 PlanRequest RequestOfFlags(uint64_t flags) {
   PlanRequest request;
   request.batch_invariant = (flags & kFlagBatchInvariant) != 0;
   request.allow_cooperative = (flags & kFlagNoCooperative) == 0;
+  request.measured = (flags & kFlagMeasured) != 0;
   return request;
 }
 

@@ -29,6 +29,9 @@ struct PlanRequest {
   int64_t bucket = 0;
   bool batch_invariant = false;
   bool allow_cooperative = true;  // false after the driver's residency check failed
+  // The plan that was measured to be the fastest for a slot (measured_choice.h), not the one that
+  // planning chooses. It is looked up and never searched for.
+  bool measured = false;
 };
 
 // The library_version field of this library's plan keys: the version, and where the tuning set has
@@ -38,7 +41,7 @@ std::string LibraryVersionOf(const PlanRequest& request, const EngineCore& core)
 // Whether a library_version field is one of this version's.
 bool IsOfThisVersion(absl::string_view library_version);
 
-// The flags of a plan key: 1 batch invariant, 2 no waiting across blocks.
+// The flags of a plan key: 1 batch invariant, 2 no waiting across blocks, 4 measured.
 uint64_t FlagsOf(const PlanRequest& request);
 // A request's flags by those of its key; nothing else of it.
 PlanRequest RequestOfFlags(uint64_t flags);

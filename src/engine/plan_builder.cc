@@ -64,8 +64,8 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
   Lookup found;
   SINTER_ASSIGN_OR_RETURN(std::shared_ptr<const PlanRecord> record,
                           Find(request, key, control, &found));
-  if (record == nullptr && on_miss != OnMiss::kBuild) {
-    Store* const nearest = on_miss == OnMiss::kRefuse ? &store : nullptr;
+  if (record == nullptr && (on_miss != OnMiss::kBuild || request.measured)) {
+    Store* const nearest = on_miss == OnMiss::kRefuse && !request.measured ? &store : nullptr;
     return MustHitError("plan", RecordKind::kPlan, key, found, nearest);
   }
   if (record == nullptr) {
@@ -75,7 +75,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
     if (!found.hit) {
       SINTER_ASSIGN_OR_RETURN(record, Find(request, key, control, &found));
     }
-    if (record == nullptr) return Search(request, key, control);
+    if (record == nullptr) return Search(request, key, nullptr, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
   if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(key, *record);
@@ -115,11 +115,19 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
   return result;
 }
 
+absl::Status PlanBuilder::KeepMeasured(const PlanRequest& request, const TuningEntry& entry,
+                                       const BuildControl& control) {
+  return Search(request, PlanKeyBytes(request, *core_), &entry, control).status();
+}
+
 absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const std::string& key,
+                                              const TuningEntry* measured,
                                               const BuildControl& control) {
   SINTER_RETURN_IF_ERROR(control.Enter("search", 0.1));
   SINTER_ASSIGN_OR_RETURN(FusionResult result, RunFusion(request, control));
-  TuningOutcome tuning = ApplyTuning(request, *core_, &result);
+  TuningOutcome tuning = measured == nullptr ? ApplyTuning(request, *core_, &result)
+                                             : ApplyEntry(*measured, request, *core_, &result);
+  if (measured != nullptr && !tuning.taken) return absl::FailedPreconditionError(tuning.words);
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
   record->chain = request.chain().CanonicalDigest();
   record->bucket = request.bucket;

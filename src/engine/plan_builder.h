@@ -40,6 +40,11 @@ class PlanBuilder {
   absl::StatusOr<FoundPlan> Get(const PlanRequest& request, OnMiss on_miss,
                                 const BuildControl& control);
 
+  // Publishes the plan of `entry`, which was measured for a request that is else the same, as that
+  // of `request`, whose `measured` is set. FAILED_PRECONDITION where the entry cannot be used.
+  absl::Status KeepMeasured(const PlanRequest& request, const TuningEntry& entry,
+                            const BuildControl& control);
+
   // Writes the record again with keys for this machine's compiler: one of its kernels had to be
   // built by it.
   void Renew(const PlanRequest& request, const PlanRecord& record);
@@ -55,8 +60,9 @@ class PlanBuilder {
  private:
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
                                      OnMiss on_miss, const BuildControl& control);
+  // `measured`: the choice, whatever prediction and the tuning set say; may be null.
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
-                                   const BuildControl& control);
+                                   const TuningEntry* measured, const BuildControl& control);
   Lookup LookUp(const std::string& key, const BuildControl& control);
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);
   // From the nearest tier whose record can be used, or null. `found`: the last answer that counts,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "cache/key/key.h"
 #include "src/base/device_model.h"
+#include "src/engine/keys.h"
 #include "src/plan/family.h"
 #include "src/product/matcher.h"
 
@@ -101,6 +102,7 @@ RecordStory PlanStory(absl::string_view bytes) {
   story.what = ChainStory(*chain);
   story.uses_m = chain->UsesM();
   story.bucket = key->bucket;
+  if (RequestOfFlags(key->flags).measured) absl::StrAppend(&story.what, ", measured for a slot");
   if (key->tuning_set != Digest()) {
     absl::StrAppend(&story.what, ", tuning set ", key->tuning_set.Hex().substr(0, 8));
   }

@@ -39,6 +39,10 @@ class SerialMeasurer : public Measurer {
     std::lock_guard<std::mutex> lock(mutex_);
     return inner_->RunAndWait(enqueue);
   }
+  absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return inner_->MakeBackground();
+  }
 
  private:
   std::mutex mutex_;

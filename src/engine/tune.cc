@@ -87,11 +87,12 @@ absl::Status Tuner::BuildOne(const Session& session, Trial& trial) {
 }
 
 void Tuner::Build(Session& session, size_t begin) {
-  ForEachIndex(static_cast<int>(session.trials.size() - begin), [&](int i) {
+  const auto build = [&](int i) {
     Trial& trial = session.trials[begin + static_cast<size_t>(i)];
     const absl::Status status = BuildOne(session, trial);
     if (!status.ok()) trial.state = std::string(status.message());
-  });
+  };
+  ForEachIndex(static_cast<int>(session.trials.size() - begin), build, session.control.threads());
   for (const Trial& trial : session.trials) {
     if (session.unfused == nullptr && !trial.plan.fused) session.unfused = trial.loaded;
   }
@@ -122,12 +123,27 @@ double Tuner::DecisiveUs(const Session& session, const Trial& trial) {
   return turns ? trial.in_turns_us : trial.measured_us;
 }
 
+// Whether the predicted choice was slower by the margin in all rounds but one.
+bool Tuner::WinsClearly(const Session& session, const Trial& trial) {
+  const std::vector<double>& first = session.trials.front().rounds;
+  const size_t rounds = std::min(trial.rounds.size(), first.size());
+  size_t won = 0;
+  for (size_t i = 0; i < rounds; ++i) {
+    if (trial.rounds[i] * (1 + session.options.switch_margin) < first[i]) ++won;
+  }
+  return won + 1 >= rounds;
+}
+
 Tuner::Trial* Tuner::Decide(Session& session) {
   for (;;) {
     std::vector<double> times;
     for (const Trial& trial : session.trials) times.push_back(DecisiveUs(session, trial));
-    const int best = ChooseMeasured(times, session.options.switch_margin);
+    int best = ChooseMeasured(times, session.options.switch_margin);
     if (best < 0) return nullptr;
+    if (session.options.brief && times.front() > 0 &&
+        !WinsClearly(session, session.trials[static_cast<size_t>(best)])) {
+      best = 0;
+    }
     Trial& trial = session.trials[static_cast<size_t>(best)];
     if (IsRight(session, trial) && PassesReference(session, trial)) return &trial;
   }
@@ -152,14 +168,11 @@ std::string Tuner::Report(const Session& session, const Trial* taken) const {
                     taken == nullptr ? -1 : static_cast<int>(taken - session.trials.data()));
 }
 
-absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOptions& options) {
-  if (core_->ports.loader == nullptr || core_->ports.measurer == nullptr) {
-    return absl::UnavailableError(core_->ports.no_gpu_reason);
-  }
-  Session session{request, options, BuildControl(options.deadline_us, nullptr, nullptr),
-                  {},      {},      nullptr,
-                  nullptr, nullptr, std::make_shared<KernelSources>(core_.get())};
-  SINTER_ASSIGN_OR_RETURN(FusionResult planned, PlanForTuning(request, options.top_k, *core_));
+absl::StatusOr<TuneResult> Tuner::Run(Session& session) {
+  const PlanRequest& request = session.request;
+  const TuneOptions& options = session.options;
+  SINTER_ASSIGN_OR_RETURN(FusionResult planned,
+                          PlanForTuning(request, options.top_k, session.control, *core_));
   const TuningEntry* known =
       options.keep == nullptr ? nullptr : options.keep->Find(TuningKeyOf(request, *core_));
   if (known != nullptr && PlanOfEntry(*known, request, planned, *core_).ok()) {
@@ -180,8 +193,31 @@ absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOpt
   result.report = Report(session, taken);
   if (taken != nullptr) {
     SINTER_ASSIGN_OR_RETURN(result.entry, MakeEntry(session, *taken));
+    result.predicted = taken == session.trials.data();
   }
   return result;
+}
+
+absl::StatusOr<TuneResult> Tuner::Tune(const PlanRequest& request, const TuneOptions& options,
+                                       const BuildControl& control, Measurer* measurer) {
+  if (core_->ports.loader == nullptr || measurer == nullptr) {
+    return absl::UnavailableError(core_->ports.no_gpu_reason);
+  }
+  const EventClock clock;
+  Session session{
+      request, options, control, measurer, {},
+      {},      nullptr, nullptr, nullptr,  std::make_shared<KernelSources>(core_.get())};
+  absl::StatusOr<TuneResult> tuned = Run(session);
+  if (!core_->events.Wanted()) return tuned;
+  EngineEvent event;
+  event.kind = EventKind::kTune;
+  event.subject = "plan";
+  event.chain = request.chain().CanonicalDigest();
+  event.bucket = request.bucket;
+  event.us = clock.us();
+  if (!tuned.ok()) event.reason = std::string(tuned.status().message());
+  core_->events.Tell(event);
+  return tuned;
 }
 
 }  // namespace sinter

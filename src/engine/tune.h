@@ -27,6 +27,7 @@ class Tuner {
   Tuner(std::shared_ptr<EngineCore> core, PlanAssembler* assembler)
       : core_(std::move(core)), assembler_(assembler) {}
 
+  // `control` ends it; it and `measurer`, where everything is run, outlive the call. Tells events.
   // Plans of the ranking are compiled at once, then timed one after the other: microseconds per run
   // inside a graph, constants rotating. Then each kernel of the fastest ones in turn tries the
   // other schedules of its ranking. The fastest of all and the predicted choice are timed again in
@@ -37,11 +38,13 @@ class Tuner {
   //
   // The entry is null when no plan could be measured; the report says why. UNAVAILABLE without a
   // GPU, DEADLINE_EXCEEDED when nothing was measured in time, errors of planning.
-  absl::StatusOr<TuneResult> Tune(const PlanRequest& request, const TuneOptions& options);
+  absl::StatusOr<TuneResult> Tune(const PlanRequest& request, const TuneOptions& options,
+                                  const BuildControl& control, Measurer* measurer);
 
  private:
   struct Trial;
   struct Session;
+  absl::StatusOr<TuneResult> Run(Session& session);
   void Build(Session& session, size_t begin);
   absl::Status BuildOne(const Session& session, Trial& trial);
   absl::Status Measure(Session& session);
@@ -52,9 +55,10 @@ class Tuner {
   absl::Status MeasureOne(Session& session, Trial& trial);
   bool IsRight(Session& session, Trial& trial);
   std::vector<Trial*> ShortList(Session& session);
-  void TimeShortList(Session& session);
+  absl::Status TimeShortList(Session& session);
+  static bool WinsClearly(const Session& session, const Trial& trial);
   static double DecisiveUs(const Session& session, const Trial& trial);
-  absl::StatusOr<double> Time(Session& session, const Trial& trial, int replays);
+  absl::StatusOr<double> Time(Session& session, Trial& trial, int replays);
   Trial* Decide(Session& session);
   bool PassesReference(Session& session, Trial& trial);
   absl::StatusOr<std::shared_ptr<const TuningEntry>> MakeEntry(const Session& session,

@@ -19,24 +19,29 @@ constexpr int kReplays = 15;
 constexpr size_t kShortList = 6;
 constexpr int kRounds = 7;
 constexpr double kTurnUs = 20e3;  // of one plan in one round
+constexpr int kBriefReplays = 2, kBriefRounds = 5;
 // A cut whose best plan takes longer than this times the fastest is not worth its kernels' times.
 constexpr double kNear = 1.15;
 
 }  // namespace
 
-absl::StatusOr<double> Tuner::Time(Session& session, const Trial& trial, int replays) {
-  SINTER_ASSIGN_OR_RETURN(const std::vector<std::shared_ptr<const BoundPlan>> bound,
-                          session.rotation->Bind(trial.loaded, *core_->ports.loader));
+absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) {
+  std::vector<std::shared_ptr<const BoundPlan>> bound = trial.bound;
+  if (bound.empty()) {
+    SINTER_ASSIGN_OR_RETURN(bound, session.rotation->Bind(trial.loaded, *core_->ports.loader));
+  }
+  if (session.options.brief) trial.bound = bound;
   const auto enqueue = [&](StreamHandle stream, int call) {
     return EnqueuePlan(*bound[static_cast<size_t>(call) % bound.size()], stream,
                        session.verifier->rows(), false);
   };
-  return core_->ports.measurer->TimeGraph(enqueue, std::max(kCalls, static_cast<int>(bound.size())),
-                                          replays);
+  return session.measurer->TimeGraph(enqueue, std::max(kCalls, static_cast<int>(bound.size())),
+                                     replays);
 }
 
 absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
-  SINTER_ASSIGN_OR_RETURN(trial.measured_us, Time(session, trial, kReplays));
+  const int replays = session.options.brief ? kBriefReplays : kReplays;
+  SINTER_ASSIGN_OR_RETURN(trial.measured_us, Time(session, trial, replays));
   trial.state = "not checked";
   return absl::OkStatus();
 }
@@ -145,13 +150,16 @@ absl::Status Tuner::Measure(Session& session) {
   SINTER_ASSIGN_OR_RETURN(
       session.verifier,
       Verifier::Make(core_.get(), session.request.form->callers, session.request.bucket,
-                     FixedRowsOf(session.request.planned())));
+                     FixedRowsOf(session.request.planned()), session.measurer));
   SINTER_ASSIGN_OR_RETURN(
       session.rotation,
-      Rotation::Make(core_->ports.measurer.get(), session.request.chain(), *session.verifier));
+      Rotation::Make(session.measurer, session.request.chain(), *session.verifier));
   SINTER_RETURN_IF_ERROR(MeasureFrom(session, 0));
-  SINTER_RETURN_IF_ERROR(TryKernels(session));
-  TimeShortList(session);
+  if (!session.options.brief) SINTER_RETURN_IF_ERROR(TryKernels(session));
+  const absl::Status in_turns = TimeShortList(session);
+  if (in_turns.ok() || session.options.brief) return in_turns;
+  core_->log.Log(LogLevel::kWarn,
+                 absl::StrCat("tuning decides by first times: ", in_turns.message()));
   return absl::OkStatus();
 }
 
@@ -171,23 +179,24 @@ std::vector<Tuner::Trial*> Tuner::ShortList(Session& session) {
 }
 
 // The short list in turns. Without a whole round, in time and without an error, the first times
-// decide.
-void Tuner::TimeShortList(Session& session) {
+// decide; a brief tuning is then given up.
+absl::Status Tuner::TimeShortList(Session& session) {
   const std::vector<Trial*> list = ShortList(session);
-  const auto time = [&](int i) {
-    const Trial& trial = *list[static_cast<size_t>(i)];
+  const bool brief = session.options.brief;
+  const auto time = [&](int i) -> absl::StatusOr<double> {
+    Trial& trial = *list[static_cast<size_t>(i)];
     const double replays = kTurnUs / (trial.measured_us * kCalls);
-    return Time(session, trial, std::clamp(static_cast<int>(replays), 3, kReplays));
+    const int most = brief ? kBriefReplays : std::clamp(static_cast<int>(replays), 3, kReplays);
+    SINTER_ASSIGN_OR_RETURN(const double us, Time(session, trial, most));
+    trial.rounds.push_back(us);
+    return us;
   };
-  const absl::StatusOr<std::vector<double>> times =
-      TimeInTurns(static_cast<int>(list.size()), kRounds, time,
-                  [&] { return session.control.Check("measuring").ok(); });
-  if (!times.ok()) {
-    core_->log.Log(LogLevel::kWarn,
-                   absl::StrCat("tuning decides by first times: ", times.status().message()));
-    return;
-  }
-  for (size_t i = 0; i < times->size(); ++i) list[i]->in_turns_us = (*times)[i];
+  SINTER_ASSIGN_OR_RETURN(
+      const std::vector<double> times,
+      TimeInTurns(static_cast<int>(list.size()), brief ? kBriefRounds : kRounds, time,
+                  [&] { return session.control.Check("measuring").ok(); }));
+  for (size_t i = 0; i < times.size(); ++i) list[i]->in_turns_us = times[i];
+  return brief ? session.control.Check("the choice was made") : absl::OkStatus();
 }
 
 }  // namespace sinter

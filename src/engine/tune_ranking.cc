@@ -38,8 +38,9 @@ void AddPlans(std::vector<Plan> more, FusionResult* planned) {
 }  // namespace
 
 absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
-                                           EngineCore& core) {
+                                           const BuildControl& control, EngineCore& core) {
   FusionOptions options;
+  options.keep_going = &control;
   options.batch_invariant = request.batch_invariant;
   options.top_k = top_k;
   core.counters.searched.fetch_add(1, std::memory_order_relaxed);

@@ -14,7 +14,8 @@ namespace sinter {
 
 // What planning offers, rankings `top_k` deep, and behind it what planning by prediction leaves
 // out: task lists, spatial gates, more kinds of stitched kernels. Counts a search.
-absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k, EngineCore& core);
+absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
+                                           const BuildControl& control, EngineCore& core);
 
 // Of a ranking whose first plan is the predicted choice, in its order: the best `top_k`; of each
 // cut and dataflow the best few that may be worth it, as models err by the dataflow; and the

@@ -18,9 +18,11 @@ namespace sinter {
 struct Tuner::Trial {
   explicit Trial(Plan p) : plan(std::move(p)) {}
   Plan plan;
-  LoadedPlanPtr loaded;    // null unless it was built and is resident
-  double measured_us = 0;  // 0: not measured
-  double in_turns_us = 0;  // 0: not on the short list
+  LoadedPlanPtr loaded;                                 // null unless it was built and is resident
+  std::vector<std::shared_ptr<const BoundPlan>> bound;  // of a brief tuning, once it was timed
+  double measured_us = 0;                               // 0: not measured
+  double in_turns_us = 0;                               // 0: not on the short list
+  std::vector<double> rounds;                           // what in_turns_us is the median of
   bool checked = false;
   Verdict verdict;
   std::string state;  // "ok", "not checked", or why there is no time
@@ -30,7 +32,8 @@ struct Tuner::Trial {
 struct Tuner::Session {
   const PlanRequest& request;
   const TuneOptions& options;
-  const BuildControl control;
+  const BuildControl& control;
+  Measurer* const measurer;
   std::vector<Plan> ranking;  // all that was planned, the predicted choice first
   std::vector<Trial> trials;
   LoadedPlanPtr unfused;  // null when it could not be built

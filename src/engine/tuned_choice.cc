@@ -128,22 +128,27 @@ absl::StatusOr<Plan> PlanOfEntry(const TuningEntry& entry, const PlanRequest& re
   return result;
 }
 
-TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result) {
-  if (core.ports.tuning == nullptr) return {};
-  const TuningEntry* entry = core.ports.tuning->Find(TuningKeyOf(request, core));
-  if (entry == nullptr) return {false, "no entry for this plan"};
-  absl::StatusOr<Plan> tuned = PlanOfEntry(*entry, request, *result, core);
+TuningOutcome ApplyEntry(const TuningEntry& entry, const PlanRequest& request, EngineCore& core,
+                         FusionResult* result) {
+  absl::StatusOr<Plan> tuned = PlanOfEntry(entry, request, *result, core);
   if (!tuned.ok()) {
     core.counters.tuned_refused.fetch_add(1, std::memory_order_relaxed);
     core.log.Log(LogLevel::kWarn,
-                 absl::StrCat("the tuning set's entry for chain ",
+                 absl::StrCat("the tuning entry for chain ",
                               request.chain().CanonicalDigest().Hex().substr(0, 16), " at m <= ",
                               request.bucket, " is not used: ", tuned.status().message()));
     return {false, absl::StrCat("entry not used: ", tuned.status().message())};
   }
   core.counters.tuned_plans.fetch_add(1, std::memory_order_relaxed);
-  PutInFront(*std::move(tuned), *entry, result);
-  return {true, InWords(*entry)};
+  PutInFront(*std::move(tuned), entry, result);
+  return {true, InWords(entry)};
+}
+
+TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result) {
+  if (core.ports.tuning == nullptr) return {};
+  const TuningEntry* entry = core.ports.tuning->Find(TuningKeyOf(request, core));
+  if (entry == nullptr) return {false, "no entry for this plan"};
+  return ApplyEntry(*entry, request, core, result);
 }
 
 }  // namespace sinter

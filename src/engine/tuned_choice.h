@@ -36,9 +36,14 @@ struct TuningOutcome {
   std::string words;  // what was done, and why; "" without a set
 };
 
-// Puts the plan that the engine's tuning set names in front of `result`; the predicted choice
-// becomes the first alternative. Leaves `result` alone without a set, without an entry, and for an
-// entry that cannot be used, which is counted and logged. Deterministic.
+// Puts the plan of `entry` in front of `result`; the predicted choice becomes the first
+// alternative. An entry that cannot be used is counted and logged, and leaves `result` alone.
+// Deterministic.
+TuningOutcome ApplyEntry(const TuningEntry& entry, const PlanRequest& request, EngineCore& core,
+                         FusionResult* result);
+
+// The same for the plan that the engine's tuning set names. Without a set or an entry `result` is
+// left alone.
 TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result);
 
 }  // namespace sinter

@@ -83,24 +83,27 @@ std::vector<double> PickRows(const std::vector<double>& values, const TensorType
 
 }  // namespace
 
-Verifier::Verifier(EngineCore* core, std::shared_ptr<const Chain> chain, int64_t rows)
+Verifier::Verifier(EngineCore* core, std::shared_ptr<const Chain> chain, int64_t rows,
+                   Measurer* measurer)
     : core_(core),
+      measurer_(measurer),
       chain_(std::move(chain)),
       rows_(rows),
       seed_(SeedOf(*chain_)),
-      arena_(core->ports.measurer.get()) {}
+      arena_(measurer) {}
 
 absl::StatusOr<std::unique_ptr<Verifier>> Verifier::Make(EngineCore* core,
                                                          std::shared_ptr<const Chain> chain,
-                                                         int64_t bucket, int64_t fixed_rows) {
-  if (core->ports.loader == nullptr || core->ports.measurer == nullptr) {
+                                                         int64_t bucket, int64_t fixed_rows,
+                                                         Measurer* measurer) {
+  if (core->ports.loader == nullptr || measurer == nullptr) {
     return absl::UnavailableError(core->ports.no_gpu_reason);
   }
   int64_t rows = fixed_rows;
   if (rows < 0) {
     SINTER_ASSIGN_OR_RETURN(rows, TrialRows(*chain, bucket));
   }
-  std::unique_ptr<Verifier> verifier(new Verifier(core, std::move(chain), rows));
+  std::unique_ptr<Verifier> verifier(new Verifier(core, std::move(chain), rows, measurer));
   SINTER_RETURN_IF_ERROR(verifier->Upload());
   return verifier;
 }
@@ -109,7 +112,7 @@ absl::Status Verifier::Upload() {
   SINTER_ASSIGN_OR_RETURN(inputs_, RandomInputs(*chain_, rows_, seed_));
   for (const std::string& input : inputs_) {
     SINTER_ASSIGN_OR_RETURN(const DeviceBuffer buffer, arena_.Allocate(input.size()));
-    SINTER_RETURN_IF_ERROR(core_->ports.measurer->Upload(buffer, input.data(), input.size()));
+    SINTER_RETURN_IF_ERROR(measurer_->Upload(buffer, input.data(), input.size()));
     buffers_.push_back(buffer);
   }
   for (int i = 0; i < chain_->num_outputs(); ++i) {
@@ -128,7 +131,7 @@ absl::StatusOr<Verifier::Outputs> Verifier::Download() {
     const DeviceBuffer& buffer = buffers_[static_cast<size_t>(chain_->num_inputs() + i)];
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, OutputBytes(*chain_, i, rows_));
     std::string host(static_cast<size_t>(bytes), '\0');
-    SINTER_RETURN_IF_ERROR(core_->ports.measurer->Download(&host[0], buffer, host.size()));
+    SINTER_RETURN_IF_ERROR(measurer_->Download(&host[0], buffer, host.size()));
     SINTER_ASSIGN_OR_RETURN(std::vector<double> values, OutputValues(*chain_, i, rows_, host));
     outputs.push_back(std::move(values));
   }
@@ -136,8 +139,8 @@ absl::StatusOr<Verifier::Outputs> Verifier::Download() {
 }
 
 absl::StatusOr<Verifier::Outputs> Verifier::Run(const LoadedPlanPtr& plan) {
-  Measurer& measurer = *core_->ports.measurer;
-  DeviceArena arena(&measurer);
+  Measurer& measurer = *measurer_;
+  DeviceArena arena(measurer_);
   SINTER_ASSIGN_OR_RETURN(const DeviceBuffer workspace, arena.Allocate(plan->plan.workspace_bytes));
   SINTER_RETURN_IF_ERROR(measurer.Fill(workspace, kPoison));
   for (int i = 0; i < chain_->num_outputs(); ++i) {

@@ -22,15 +22,16 @@ struct Verdict {
   absl::Status fault;  // of a run that cost the CUDA context; nothing runs behind it
 };
 
-// Inputs are made once, for as many plans as are checked. Needs a loader and a measurer. One
-// thread.
+// Inputs are made once, for as many plans as are checked. Needs a loader and a measurer, which
+// outlives it. One thread.
 class Verifier {
  public:
   // Rows are the bucket's top, fewer where an output would be very large. The seed follows from the
   // chain's digest.
   static absl::StatusOr<std::unique_ptr<Verifier>> Make(EngineCore* core,
                                                         std::shared_ptr<const Chain> chain,
-                                                        int64_t bucket, int64_t fixed_rows);
+                                                        int64_t bucket, int64_t fixed_rows,
+                                                        Measurer* measurer);
 
   // Compares all of `candidate`'s output with that of `unfused`, and where the two differ (or
   // `unfused` is null or the candidate itself) some rows with the reference, which decides. Outputs
@@ -47,7 +48,7 @@ class Verifier {
  private:
   using Outputs = std::vector<std::vector<double>>;  // one per output, contiguous
 
-  Verifier(EngineCore* core, std::shared_ptr<const Chain> chain, int64_t rows);
+  Verifier(EngineCore* core, std::shared_ptr<const Chain> chain, int64_t rows, Measurer* measurer);
   absl::Status Upload();
   absl::StatusOr<Outputs> Run(const LoadedPlanPtr& plan);
   absl::StatusOr<Outputs> Download();
@@ -55,6 +56,7 @@ class Verifier {
   absl::StatusOr<Verdict> JudgeByReference(const Outputs& got) const;
 
   EngineCore* const core_;
+  Measurer* const measurer_;
   const std::shared_ptr<const Chain> chain_;
   const int64_t rows_;
   const uint64_t seed_;

@@ -165,7 +165,7 @@ std::string OriginText(const PlanOrigin& o) {
       absl::StrCat("search: ", o.considered, " considered, ", o.legal, " legal, ",
                    o.from_cache ? "plan from the cache" : "searched now", "\ntuning: ");
   if (o.tuning_digest == Digest()) {
-    text += "none\n";
+    absl::StrAppend(&text, o.tuning.empty() ? "none" : Printable(o.tuning), "\n");
   } else {
     absl::StrAppend(&text, o.tuning_digest.Hex().substr(0, 16), ", ", Printable(o.tuning),
                     "\ndigest with the tuning set: ", o.agreed.Hex(), "\n");

@@ -286,6 +286,7 @@ class ContextOptions(_Sized):
         ("deny_toolchains", c_char_p),
         ("module_cache_bytes", c_uint64),
         ("device_model", c_char_p),
+        ("slot_measure", c_int32),
     ]
 
 
@@ -340,6 +341,10 @@ class Stats(_Sized):
         ("slots_building", c_uint64),
         ("slot_upgrades", c_uint64),
         ("slot_failures", c_uint64),
+        ("slots_measuring", c_uint64),
+        ("slot_measurements", c_uint64),
+        ("slot_measured_wins", c_uint64),
+        ("slot_measurements_given_up", c_uint64),
     ]
 
 

@@ -62,6 +62,7 @@ class Context(Closable):
         deny_toolchains: compilers whose kernels are refused.
         module_cache_bytes: cap on the code loaded on the GPU.
         device_model: model file of the GPU, as ``sinter device --measure`` prints one; "": the built-in model that is nearest.
+        measure: slots measure what prediction chose, in the background; prepares take what was measured from the cache.
 
     Raises:
         Error: UNAVAILABLE without a driver or such a GPU; FAILED_PRECONDITION for a GPU that is not sm_90;
@@ -102,6 +103,7 @@ class Context(Closable):
         deny_toolchains: Optional[str] = None,
         module_cache_bytes: int = 0,
         device_model: Optional[str] = None,
+        measure: Optional[bool] = None,
     ) -> None:
         if target is not None and device is not None:
             raise invalid(f"device is {device!r} beside a target, which uses no GPU: give one of them")
@@ -140,6 +142,7 @@ class Context(Closable):
             verify=verify,
             unsigned_packs=unsigned_packs,
             remote_publish=remote_publish,
+            slot_measure=measure,
         )
         _set_packs(options, packs)
         key = 0

@@ -62,6 +62,10 @@ class Stats:
     slots_building: int
     slot_upgrades: int
     slot_failures: int
+    slots_measuring: int
+    slot_measurements: int
+    slot_measured_wins: int
+    slot_measurements_given_up: int
 
 
 def read_stats(context: Any) -> Stats:

@@ -26,7 +26,8 @@ class ConfigTest : public ::testing::Test {
           "SINTER_DEVICE_MODEL",    "SINTER_DENY_TOOLCHAINS", "SINTER_MODULE_CACHE_BYTES",
           "SINTER_CACHE_MAX_BYTES", "SINTER_CACHE_MAXBYTES",  "SINTER_CAHCE",
           "SINTER_LIB_DIR",         "XDG_CACHE_HOME",         "HOME",
-          "SINTER_COMPILE_THREADS", "SINTER_METRICS_FILE",    "SINTER_STAND_INS"}) {
+          "SINTER_COMPILE_THREADS", "SINTER_METRICS_FILE",    "SINTER_STAND_INS",
+          "SINTER_SLOT_MEASURE"}) {
       unsetenv(name);
     }
   }
@@ -80,11 +81,13 @@ TEST_F(ConfigTest, EveryVariableIsRead) {
   Set("SINTER_MODULE_CACHE_BYTES", "1000000");
   Set("SINTER_COMPILE_THREADS", "7");
   Set("SINTER_STAND_INS", "0");
+  Set("SINTER_SLOT_MEASURE", "1");
   const Config config = ConfigFromEnvironment().value();
   EXPECT_EQ(config.deny_toolchains, "13.0,8f3a90c1d2");
   EXPECT_EQ(config.module_cache_bytes, 1000000u);
   EXPECT_EQ(config.compile_threads, 7);
   EXPECT_FALSE(config.stand_ins);
+  EXPECT_TRUE(config.slot_measure);
   EXPECT_FALSE(config.cache_enabled);
   EXPECT_TRUE(config.must_hit);
   EXPECT_TRUE(config.batch_invariant);

@@ -133,7 +133,7 @@ absl::StatusOr<FusionResult> FakePlan(FakeWorld& world, const Chain& chain, int6
   if (options.for_tuning && world.task_list_us > 0) {
     plans.push_back(FusedByList(bucket, world.task_list_us));
   }
-  double us = 20;
+  double us = world.unfused_us;
   for (const auto& stages : world.unfused_stages) {
     plans.push_back(Unfused(bucket, stages, us++, split));
   }
@@ -439,15 +439,39 @@ class FakeLoader : public Loader {
   FakeWorld* const world_;
 };
 
+class FakeTimedGraph : public TimedGraph {
+ public:
+  FakeTimedGraph(FakeWorld* world, double us) : world_(world), us_(us) {}
+  absl::StatusOr<double> Replay() override {
+    ++world_->timings;
+    world_->background_us = world_->background_us + us_;
+    return us_;
+  }
+
+ private:
+  FakeWorld* const world_;
+  const double us_;
+};
+
 class FakeMeasurer : public Measurer {
  public:
-  explicit FakeMeasurer(FakeWorld* world) : world_(world) {}
+  explicit FakeMeasurer(FakeWorld* world, bool background = false)
+      : world_(world), background_(background) {}
 
   absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override {
+    if (background_) {
+      if (world_->background_bytes + bytes > world_->most_background_bytes) {
+        return absl::ResourceExhaustedError("no memory in the background, on order");
+      }
+      world_->background_bytes += bytes;
+    }
     void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     return DeviceBuffer{reinterpret_cast<DevicePtr>(memory), bytes};
   }
-  void Free(DeviceBuffer buffer) override { std::free(reinterpret_cast<void*>(buffer.ptr)); }
+  void Free(DeviceBuffer buffer) override {
+    if (background_) world_->background_bytes -= buffer.bytes;
+    std::free(reinterpret_cast<void*>(buffer.ptr));
+  }
   // What is large is a rotation's copies, which no fake kernel reads.
   absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override {
     world_->uploaded += bytes;
@@ -465,16 +489,36 @@ class FakeMeasurer : public Measurer {
   }
   absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
                                    int calls, int) override {
+    if (world_->timings >= world_->most_timings) return absl::InternalError("not timed, on order");
+    SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(enqueue));
+    ++world_->timings;
+    world_->calls = calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(world_->ms_per_timing));
+    return us;
+  }
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
+      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) override {
+    SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(enqueue));
+    return std::unique_ptr<TimedGraph>(std::make_unique<FakeTimedGraph>(world_, us * calls));
+  }
+  absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() override {
+    ++world_->backgrounds;
+    return std::unique_ptr<Measurer>(std::make_unique<FakeMeasurer>(world_, true));
+  }
+  absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
+    SINTER_RETURN_IF_ERROR(enqueue(nullptr));
+    return world_->faulted ? FaultError() : absl::OkStatus();
+  }
+
+ private:
+  // By the names of what one call launches.
+  absl::StatusOr<double> TimeOf(const std::function<absl::Status(StreamHandle, int)>& enqueue) {
     size_t before;
     {
       std::lock_guard<std::mutex> lock(world_->mutex);
       before = world_->launches.size();
     }
-    if (world_->timings >= world_->most_timings) return absl::InternalError("not timed, on order");
     SINTER_RETURN_IF_ERROR(enqueue(nullptr, 0));
-    ++world_->timings;
-    world_->calls = calls;
-    std::this_thread::sleep_for(std::chrono::milliseconds(world_->ms_per_timing));
     std::lock_guard<std::mutex> lock(world_->mutex);
     double us = 0;
     for (size_t i = before; i < world_->launches.size(); ++i) {
@@ -483,13 +527,9 @@ class FakeMeasurer : public Measurer {
     }
     return us > 0 ? us : 11.5;
   }
-  absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
-    SINTER_RETURN_IF_ERROR(enqueue(nullptr));
-    return world_->faulted ? FaultError() : absl::OkStatus();
-  }
 
- private:
   FakeWorld* const world_;
+  const bool background_;
 };
 
 }  // namespace
@@ -580,6 +620,10 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   if (!device_headers) {
     hooks.device_headers = [this](const KernelSpec& spec) { return HeadersOf(spec); };
   }
+  hooks.pause = [this](double us) {
+    paused_us = paused_us + us;
+    if (on_pause) on_pause();
+  };
   hooks.format = format;
   LogSink sink(LogLevel::kDebug, [this](LogLevel, absl::string_view line) {
     std::lock_guard<std::mutex> lock(mutex);

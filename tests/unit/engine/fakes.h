@@ -70,7 +70,8 @@ struct FakeWorld {
   std::atomic<int> batch_invariant_plans{0};  // that were asked for
   double cluster_us = 12;                     // predicted; the other fused plan takes 10
   double task_list_us = 0;                    // of the one that tuning is offered; 0: none
-  // Stages of the first and the second kernel of each unfused plan; predicted to take 20, 21, ..
+  double unfused_us = 20;                     // predicted, of the first unfused plan
+  // Stages of the first and the second kernel of each unfused plan; each takes a microsecond more.
   // Kernels of another number than 2 have it in their names: "first3".
   std::vector<std::pair<int, int>> unfused_stages = {{2, 2}};
   bool code_per_bucket = false;  // fused plans of two powers of two share no kernel
@@ -121,6 +122,12 @@ struct FakeWorld {
   int ms_per_timing = 0;
   int most_timings = std::numeric_limits<int>::max();  // more fail
   std::atomic<int> timings{0}, calls{0};               // calls: of the last timing
+  // Of measurers for the background: how many there were, what was allocated and is not freed, what
+  // may be; how long graphs ran; and what is called with each of their pauses.
+  std::atomic<int> backgrounds{0};
+  std::atomic<uint64_t> background_bytes{0}, most_background_bytes{uint64_t{1} << 40};
+  std::atomic<double> background_us{0}, paused_us{0};
+  std::function<void()> on_pause;
   std::atomic<int> loads{0}, memsets{0}, ties{0};
   std::atomic<uint64_t> uploaded{0};  // bytes
   std::atomic<int> loaded{0};         // kernels that are alive

@@ -211,6 +211,7 @@ structs! {
         deny_toolchains: *const c_char,
         module_cache_bytes: u64,
         device_model: *const c_char,
+        slot_measure: sinter_switch,
     }
     sized sinter_stats {
         struct_size: u32,
@@ -262,6 +263,10 @@ structs! {
         slots_building: u64,
         slot_upgrades: u64,
         slot_failures: u64,
+        slots_measuring: u64,
+        slot_measurements: u64,
+        slot_measured_wins: u64,
+        slot_measurements_given_up: u64,
     }
     sized sinter_prepare_options {
         struct_size: u32,

@@ -53,6 +53,8 @@ pub struct ContextOptions {
     pub module_cache_bytes: u64,
     /// Model file of the GPU, as `sinter device --measure` prints one; "": the built-in model that is nearest.
     pub device_model: Option<String>,
+    /// Slots measure what prediction chose, in the background; prepares take what was measured from the cache.
+    pub slot_measure: Option<bool>,
 }
 
 fn switch(value: Option<bool>) -> sys::sinter_switch {
@@ -123,6 +125,7 @@ impl ContextOptions {
             deny_toolchains: texts.add("context.deny_toolchains", &self.deny_toolchains)?,
             module_cache_bytes: self.module_cache_bytes,
             device_model: texts.add("context.device_model", &self.device_model)?,
+            slot_measure: switch(self.slot_measure),
             ..Default::default()
         };
         f(&raw)

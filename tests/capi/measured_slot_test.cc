@@ -1,0 +1,150 @@
+// A slot that measures what prediction chose, over an engine whose GPU is a fake.
+#include <chrono>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "src/capi/build_queue.h"
+#include "src/capi/objects.h"
+#include "tests/capi/abi.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter_test {
+namespace {
+
+using sinter::testing::FakeWorld;
+using SlotPtr = std::unique_ptr<sinter_slot, Releaser<sinter_slot_release>>;
+using PendingPtr = std::unique_ptr<sinter_pending, Releaser<sinter_pending_release>>;
+
+class MeasuredSlot : public testing::Test {
+ protected:
+  void SetUp() override {
+    world_.times = {{"grid", 11}, {"cluster", 8}, {"first", 10}, {"second", 10}};
+    world_.on_pause = [this] {
+      paused_ = true;
+      while (!may_measure_) std::this_thread::yield();
+    };
+    sinter::Config config;
+    config.slot_measure = true;
+    context_.reset(new sinter_context);
+    context_->engine = world_.MakeEngine(config);
+    context_->builds = std::make_shared<sinter::capi::BuildQueue>(1);
+    context_->measurements = std::make_shared<sinter::capi::BuildQueue>(1);
+    chain_.reset(sinter::capi::NewFinishedChain(world_.chain));
+  }
+  // With its plan built.
+  SlotPtr Create(uint32_t flags = 0) {
+    sinter_slot* slot = nullptr;
+    Ok([&](auto e) {
+      return sinter_slot_create(context_.get(), chain_.get(), 16, nullptr, flags, &slot, e);
+    });
+    sinter_pending* build = nullptr;
+    Ok([&](auto e) { return sinter_slot_get_build(slot, &build, e); });
+    const PendingPtr owned(build);
+    sinter_plan* plan = nullptr;
+    Ok([&](auto e) { return sinter_pending_get(build, -1, &plan, e); });
+    sinter_plan_release(plan);
+    return SlotPtr(slot);
+  }
+  static std::string DataflowOf(const SlotPtr& slot) {
+    sinter_plan* plan = nullptr;
+    Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &plan, e); });
+    const PlanPtr owned(plan);
+    return std::string(NameOf(plan->prepared->plan().kernels[0].spec.schedule.dataflow));
+  }
+  template <typename Condition>
+  static bool Await(Condition&& holds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!holds() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return holds();
+  }
+  sinter_stats Stats() {
+    sinter_stats stats = SINTER_INIT(sinter_stats);
+    Ok([&](auto e) { return sinter_context_get_stats(context_.get(), &stats, e); });
+    return stats;
+  }
+
+  FakeWorld world_;
+  std::atomic<bool> may_measure_{true}, paused_{false};
+  ContextPtr context_;
+  ChainPtr chain_;
+};
+
+TEST_F(MeasuredSlot, TheWinnerIsTheNextGeneration) {
+  may_measure_ = false;
+  const SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return paused_.load(); }));
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+  EXPECT_EQ(DataflowOf(slot), "grid-exchange");
+  EXPECT_EQ(Stats().slots_measuring, 1u);
+  may_measure_ = true;
+  ASSERT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
+  EXPECT_EQ(DataflowOf(slot), "cluster-exchange");
+  EXPECT_EQ(Stats().slots_measuring, 0u);
+  EXPECT_EQ(Stats().slot_measurements, 1u);
+  EXPECT_EQ(Stats().slot_measured_wins, 1u);
+  // Another slot has it from the start, and measures nothing.
+  const SlotPtr second = Create();
+  EXPECT_EQ(sinter_slot_get_generation(second.get()), 2u);
+  EXPECT_EQ(DataflowOf(second), "cluster-exchange");
+}
+
+TEST_F(MeasuredSlot, AManualSlotWaitsForTheSwitch) {
+  const SlotPtr slot = Create(SINTER_SLOT_MANUAL);
+  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  ASSERT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
+  Ok([&](auto e) { return sinter_slot_switch(slot.get(), e); });
+  EXPECT_EQ(DataflowOf(slot), "cluster-exchange");
+}
+
+TEST_F(MeasuredSlot, KeepsItsPlanWherePredictionStands) {
+  world_.times["cluster"] = 11;
+  const SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return Stats().slot_measurements == 1; }));
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+  EXPECT_EQ(DataflowOf(slot), "grid-exchange");
+}
+
+TEST_F(MeasuredSlot, ItsReleaseEndsTheMeasuring) {
+  may_measure_ = false;
+  SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return paused_.load(); }));
+  std::thread release([&] { slot.reset(); });
+  may_measure_ = true;
+  release.join();
+  EXPECT_EQ(Stats().slots_measuring, 0u);
+  EXPECT_EQ(world_.background_bytes, 0u);
+}
+
+TEST_F(MeasuredSlot, ItsContextMayBeReleasedMeanwhile) {
+  may_measure_ = false;
+  const SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return paused_.load(); }));
+  context_.reset();
+  may_measure_ = true;
+  EXPECT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
+}
+
+TEST_F(MeasuredSlot, AnOfferedPlanStands) {
+  may_measure_ = false;
+  const SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return paused_.load(); }));
+  sinter_plan* offered = nullptr;
+  Ok([&](auto e) { return sinter_slot_acquire(slot.get(), &offered, e); });
+  const PlanPtr owned(offered);
+  Ok([&](auto e) { return sinter_slot_offer(slot.get(), offered, e); });
+  may_measure_ = true;
+  ASSERT_TRUE(Await([&] { return Stats().slot_measurements == 1; }));
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 3u);
+  EXPECT_EQ(DataflowOf(slot), "grid-exchange");
+}
+
+TEST_F(MeasuredSlot, WithoutMemoryItGoesOnWithItsPlan) {
+  world_.most_background_bytes = 0;
+  const SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return Stats().slot_measurements_given_up == 1; }));
+  EXPECT_EQ(sinter_slot_get_generation(slot.get()), 2u);
+  EXPECT_EQ(DataflowOf(slot), "grid-exchange");
+}
+
+}  // namespace
+}  // namespace sinter_test
