@@ -213,7 +213,7 @@ typedef struct sinter_stats {
   uint64_t slots_measuring;              /* plans that are being measured for slots */
   uint64_t slot_measurements;            /* that were measured here */
   uint64_t slot_measured_wins;           /* of them, where another than the predicted one won */
-  uint64_t slot_measurements_given_up;   /* no memory, a run of more than 150 us, no clear times, or
+  uint64_t slot_measurements_given_up;   /* no memory, a run of more than 120 us, no clear times, or
                                             the slot was released; the predicted plan stays */
 } sinter_stats;
 
@@ -337,7 +337,7 @@ enum { SINTER_SLOT_MANUAL = 1 };
  * and not tried again: create another slot. Options are the build's. Errors of sinter_prepare.
  * With sinter_context_options.slot_measure, and neither must-hit nor a tuning set, the plan is then
  * measured, one of a context at a time: on random data and memory of its own (a third of a GB, or
- * twice the constants), which is taken only while a GiB more is free, in slices of some 100 us, and
+ * twice the constants), which is taken only while a GiB more is free, in slices of some 50 us, and
  * for at most 2 % of the time, so that a chain of 50 us takes some seconds. What is kept in the
  * cache is not measured again, there and in other processes. A plan that wins by 2 % in all rounds
  * but one has the slot's next generation; in a manual slot it waits for sinter_slot_switch. Nothing

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPlans = 3;  // by prediction, beside the plain one
 // A run cannot be cut into slices, and what is served waits for it.
-constexpr double kLongestRunUs = 150;
+constexpr double kLongestRunUs = 120;
 
 }  // namespace
 

@@ -12,8 +12,8 @@
 namespace sinter {
 
 struct GpuShare {
-  double share = 0.02;    // of the time, that the GPU works for the measurer
-  double slice_us = 100;  // that the GPU works at a time, unless one call takes longer
+  double share = 0.02;   // of the time, that the GPU works for the measurer
+  double slice_us = 50;  // that the GPU works at a time, unless one call takes longer
   // Instead of sleeping so many microseconds.
   std::function<void(double us)> sleep;
 };

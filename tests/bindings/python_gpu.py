@@ -620,7 +620,7 @@ def test_a_slot_measures_beside_a_loop():
 
     context().tune(chain, m=16, top_k=3, timeout=60)  # compiles what is measured
     alone = steps(lambda: False)
-    with sinter.Context(measure=True, log_level="error") as measuring, measuring.slot(chain, m=16) as slot:
+    with sinter.Context(measure=True, log_level="error") as measuring, contextlib.closing(measuring.slot(chain, m=16)) as slot:
         ended = lambda: measuring.stats().slot_measurements + measuring.stats().slot_measurements_given_up
         until = time.monotonic() + 60
         while slot.generation < 2 and time.monotonic() < until:

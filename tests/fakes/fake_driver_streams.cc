@@ -1,4 +1,5 @@
 // The fake's streams, events and memory. Device memory is host memory.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

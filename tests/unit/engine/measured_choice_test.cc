@@ -142,9 +142,9 @@ TEST_F(MeasuredChoiceTest, AWrongPlanDoesNotWin) {
 
 TEST_F(MeasuredChoiceTest, ALongRunIsNotMeasured) {
   world.unfused_is_best = true;
-  world.unfused_us = 151;
+  world.unfused_us = 121;
   const auto engine = world.MakeEngine(config);
-  EXPECT_THAT(DataflowOf(*engine, true), HasSubstr("a run is predicted to take 151 us, must be"));
+  EXPECT_THAT(DataflowOf(*engine, true), HasSubstr("a run is predicted to take 121 us, must be"));
   EXPECT_EQ(world.backgrounds, 0);
   EXPECT_EQ(engine->Stats().slot_measurements_given_up, 1u);
 }

@@ -94,6 +94,7 @@ class PacedMeasurerTest : public ::testing::Test {
  protected:
   std::unique_ptr<PacedMeasurer> Make() {
     GpuShare share;
+    share.slice_us = 100;
     share.sleep = [this](double us) { world.slept_us += us; };
     return std::make_unique<PacedMeasurer>(std::make_unique<Inner>(&world), share, &wanted);
   }
