@@ -1,4 +1,7 @@
 // A slot that measures what prediction chose, over an engine whose GPU is a fake.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <thread>
 
@@ -120,6 +123,24 @@ TEST_F(MeasuredSlot, ItsContextMayBeReleasedMeanwhile) {
   const SlotPtr slot = Create();
   ASSERT_TRUE(Await([&] { return paused_.load(); }));
   context_.reset();
+  may_measure_ = true;
+  EXPECT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
+}
+
+TEST_F(MeasuredSlot, TheChildOfAForkLetsItGoWithoutWaiting) {
+  may_measure_ = false;
+  SlotPtr slot = Create();
+  ASSERT_TRUE(Await([&] { return paused_.load(); }));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const bool has = DataflowOf(slot) == "grid-exchange";
+    slot.reset();
+    _exit(has ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   may_measure_ = true;
   EXPECT_TRUE(Await([&] { return sinter_slot_get_generation(slot.get()) == 3; }));
 }

@@ -142,7 +142,7 @@ class Context(Closable):
             verify=verify,
             unsigned_packs=unsigned_packs,
             remote_publish=remote_publish,
-            slot_measure=measure,
+            slot_measure=None if measure is None else flag(measure, "measure"),
         )
         _set_packs(options, packs)
         key = 0

@@ -135,6 +135,15 @@ def test_a_slots_plan_comes_from_the_background(need_compiler):
         slot.close()
 
 
+def test_a_slot_without_a_gpu_measures_nothing(need_compiler):
+    with sinter.Context(target="h200", cache_dir="", measure=True) as context:
+        slot = context.slot(SMALL, m=8)
+        assert asyncio.run(slot.build._wait()).bucket == 8
+        slot.close()
+        stats = context.stats()
+        assert (stats.slots_measuring, stats.slot_measurements, stats.slot_measurements_given_up) == (0, 0, 0)
+
+
 def test_a_slots_failure_is_kept(need_compiler):
     with sinter.Context(target="h200", cache_dir="", must_hit=True, log_level="off") as context:
         slot = context.slot(SMALL, m=8)
@@ -503,6 +512,7 @@ FLAGS = {
     "batch_invariant of tune": lambda c, word: c.tune(SMALL, m=8, batch_invariant=word),
     "must_hit of many": lambda c, word: c.prepare_many([SMALL], [8], must_hit=word),
     "verify of a context": lambda c, word: sinter.Context(target="h200", verify=word),
+    "measure of a context": lambda c, word: sinter.Context(target="h200", measure=word),
 }
 
 

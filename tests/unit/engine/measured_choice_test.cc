@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
@@ -74,6 +77,38 @@ TEST_F(MeasuredChoiceTest, AnotherProcessTakesItWithoutMeasuring) {
   must_hit.must_hit = true;
   EXPECT_EQ(DataflowOf(*world.MakeEngine(must_hit), false), "cluster-exchange");
   EXPECT_EQ(DataflowOf(*world.MakeEngine(), false), "grid-exchange");  // which did not ask
+}
+
+TEST_F(MeasuredChoiceTest, OneProcessMeasuresWhileAnotherWaits) {
+  std::atomic<bool> waits{false}, paused{false};
+  world.on_pause = [&] {
+    paused = true;
+    while (!waits) std::this_thread::yield();
+  };
+  const auto first = world.MakeEngine(config), second = world.MakeEngine(config);
+  std::string of_first, of_second;
+  std::thread measuring([&] { of_first = DataflowOf(*first, true); });
+  while (!paused) std::this_thread::yield();
+  std::thread waiting([&] { of_second = DataflowOf(*second, true); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it comes to the lock
+  waits = true;
+  measuring.join();
+  waiting.join();
+  EXPECT_EQ(of_first, "cluster-exchange");
+  EXPECT_EQ(of_second, "cluster-exchange");
+  EXPECT_EQ(world.backgrounds, 1);
+}
+
+TEST_F(MeasuredChoiceTest, ItsRecordsAreSoundForExportsAndPacks) {
+  const auto engine = world.MakeEngine(config);
+  ASSERT_EQ(DataflowOf(*engine, true), "cluster-exchange");
+  int plans = 0;
+  for (const std::string& key : world.disk->Keys(RecordKind::kPlan)) {
+    const std::string record = world.disk->records[{RecordKind::kPlan, key}];
+    EXPECT_TRUE(engine->CheckStored(RecordKind::kPlan, key, record).ok());
+    ++plans;
+  }
+  EXPECT_EQ(plans, 2);  // as predicted, and as measured
 }
 
 TEST_F(MeasuredChoiceTest, WhatPredictionChoseIsKeptTooWhereItStands) {
