@@ -3,6 +3,7 @@
 #define SINTER_SRC_CHAIN_SUBGRAPH_H_
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "src/chain/chain.h"
@@ -23,6 +24,18 @@ class Subgraph {
   // Precondition: it is no operand yet.
   void AddOperand(ValueId value, DType dtype, std::vector<Stride> strides);
 
+  // A value that leads to the result lies in memory too, as `type` with `strides`.
+  void AddAux(ValueId value, const TensorType& type, std::vector<Stride> strides) {
+    aux_.push_back({value, type, std::move(strides)});
+  }
+
+  struct Aux {
+    ValueId value = -1;
+    TensorType type;
+    std::vector<Stride> strides;
+  };
+  const std::vector<Aux>& aux() const { return aux_; }
+
   ValueId result() const { return result_; }
   const TensorType& result_type() const { return type_; }
   const std::vector<Stride>& result_strides() const { return strides_; }
@@ -40,6 +53,7 @@ class Subgraph {
   const ValueId result_;
   const TensorType type_;
   const std::vector<Stride> strides_;
+  std::vector<Aux> aux_;
   std::vector<ValueId> operands_;
   std::map<ValueId, Op> own_;  // operands that were added, as inputs
 };

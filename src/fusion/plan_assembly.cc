@@ -143,6 +143,8 @@ class Assembler {
         return Locate(run.end);
       case RunOperand::Kind::kScales:
         return Locate(run.scale);
+      case RunOperand::Kind::kAux:
+        return Locate(run.aux[static_cast<size_t>(operand.number)]);
       case RunOperand::Kind::kWorkspace:
         break;
     }

@@ -59,13 +59,14 @@ class Finder {
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
 
   void FindOne(ValueId product) {
-    Values members = {product};
+    Values members = {product}, aux;
     ValueId end = product;
-    absl::StatusOr<GraphRun> best = Try(product, members, end);
+    absl::StatusOr<GraphRun> best = Try(product, members, end, aux);
     absl::StatusOr<GraphRun> codes = Quantized(best);
-    for (size_t step = 0; !codes.ok() && step < kMostTailSteps && Extend(&members, &end); ++step) {
-      absl::StatusOr<GraphRun> longer = Try(product, members, end);
-      if (best.ok() && !longer.ok() && !MayLeadOn(members, end)) break;
+    for (size_t step = 0; !codes.ok() && step < kMostTailSteps && Extend(&members, &end, &aux);
+         ++step) {
+      absl::StatusOr<GraphRun> longer = Try(product, members, end, aux);
+      if (best.ok() && !longer.ok() && aux.empty() && !MayLeadOn(members, end)) break;
       if (!longer.ok() || LosesStandIn(best, *longer)) continue;
       if (best.ok() && OnlyWidens(end)) continue;
       best = std::move(longer);
@@ -98,7 +99,7 @@ class Finder {
   }
   absl::StatusOr<GraphRun> Quantized(const GraphRun& run) const {
     const auto found = quantizers_.find(run.end);
-    if (found == quantizers_.end() || !IsCode(run.matched.sequence.element())) {
+    if (found == quantizers_.end() || !IsCode(run.matched.sequence.element()) || !run.aux.empty()) {
       return absl::NotFoundError("no quantiser of its result");
     }
     const ValueId codes = found->second.first;
@@ -178,9 +179,11 @@ class Finder {
     return op.kind == OpKind::kBinary && op.binary == BinaryKind::kAdd;
   }
 
-  // Moves `end` to the next op through which all its uses pass.
-  bool Extend(Values* members, ValueId* end) const {
-    if (matcher_.IsOutput(*end) || users_[At(*end)].empty()) return false;
+  // Moves `end` to the next op through which all its uses pass. Outputs that it leaves behind are
+  // added to `aux`.
+  bool Extend(Values* members, ValueId* end, Values* aux) const {
+    if (users_[At(*end)].empty()) return false;
+    if (matcher_.IsOutput(*end)) aux->insert(*end);
     Values pending = users_[At(*end)], added;
     for (;;) {
       const ValueId value = *pending.begin();
@@ -193,9 +196,10 @@ class Finder {
       if (pending.empty()) {
         members->insert(added.begin(), added.end());
         *end = value;
-        return members->size() <= kMostValues;
+        return members->size() <= kMostValues && aux->size() <= kMostAuxResults;
       }
-      if (matcher_.IsOutput(value) || added.size() > kMostValues) return false;
+      if (matcher_.IsOutput(value)) aux->insert(value);
+      if (aux->size() > kMostAuxResults || added.size() > kMostValues) return false;
       pending.insert(users_[At(value)].begin(), users_[At(value)].end());
     }
   }
@@ -207,8 +211,9 @@ class Finder {
   }
 
   // Adds the values that only members use, down to the rows `a`, `residual` and row factors: the
-  // other product of a gated pair, and the ops that scale the rows.
-  void Close(ValueId a, ValueId residual, Values* members) const {
+  // other product of a gated pair, and the ops that scale the rows. Where `aux` is not null, the
+  // other product may also be an output, which is added to `aux`.
+  void Close(ValueId a, ValueId residual, Values* members, Values* aux) const {
     std::vector<ValueId> open(members->begin(), members->end());
     while (!open.empty() && members->size() <= kMostValues) {
       const ValueId value = open.back();
@@ -223,9 +228,13 @@ class Finder {
           continue;
         }
         if (operand == a || operand == residual || !candidate || claimed_[At(operand)]) continue;
-        if (UsedOnlyByThroughViews(operand, *members) && members->insert(operand).second) {
-          open.push_back(operand);
+        const Values outputs = aux == nullptr ? Values() : OutputsOfHalf(operand, *members);
+        if (outputs.empty() && !UsedOnlyByThroughViews(operand, *members)) continue;
+        for (const ValueId output : outputs) {
+          aux->insert(output);
+          members->insert(output);
         }
+        if (members->insert(operand).second || !outputs.empty()) open.push_back(operand);
       }
     }
   }
@@ -255,8 +264,33 @@ class Finder {
            (operand == op.operands[2] || operand == op.operands[3]);
   }
 
+  // Whether `value` is a product, scaled and biased or not, perhaps rounded.
+  bool IsHalf(ValueId value) const {
+    const Op& op = chain_.op(value);
+    Linear found;
+    return linear_.LinearAt(SkipWidening(op.kind == OpKind::kCast ? op.operands[0] : value),
+                            &found);
+  }
+
+  // What the chain gives out of the half of a pair: itself, or its cast that nobody reads. Empty
+  // where others than members read it.
+  Values OutputsOfHalf(ValueId half, const Values& members) const {
+    if (!IsHalf(half)) return {};
+    Values outputs, with = members;
+    if (matcher_.IsOutput(half)) outputs.insert(half);
+    for (const ValueId user : users_[At(half)]) {
+      const bool stored = chain_.op(user).kind == OpKind::kCast && matcher_.IsOutput(user);
+      if (members.count(user) > 0 || !stored || !users_[At(user)].empty()) continue;
+      outputs.insert(user);
+      with.insert(user);
+    }
+    return ReadOnlyBy(half, with) ? outputs : Values();
+  }
+
   bool UsedOnlyByThroughViews(ValueId value, const Values& members) const {
-    if (matcher_.IsOutput(value)) return false;
+    return !matcher_.IsOutput(value) && ReadOnlyBy(value, members);
+  }
+  bool ReadOnlyBy(ValueId value, const Values& members) const {
     for (ValueId user : users_[At(value)]) {
       if (members.count(user) > 0) continue;
       if (ClassOf(chain_, user) != OpClass::kView || !UsedOnlyBy(user, members)) return false;
@@ -264,7 +298,8 @@ class Finder {
     return true;
   }
 
-  absl::StatusOr<GraphRun> Try(ValueId product, const Values& members, ValueId end) const {
+  absl::StatusOr<GraphRun> Try(ValueId product, const Values& members, ValueId end,
+                               const Values& aux) const {
     Step(pace_, static_cast<int64_t>(kMostValues));
     const Op& op = chain_.op(product);
     const ValueId weight = matcher_.WeightOf(product);
@@ -277,10 +312,10 @@ class Finder {
     const ValueId rows = SkipWidening(op.operands[0]);
     const ValueId unscaled = BelowFactor(rows, dtype);
     if (unscaled >= 0) {
-      absl::StatusOr<GraphRun> scaled = TryFrom(unscaled, dtype, members, end);
+      absl::StatusOr<GraphRun> scaled = TryFrom(unscaled, dtype, members, end, aux);
       if (scaled.ok()) return scaled;
     }
-    return TryFrom(rows, dtype, members, end);
+    return TryFrom(rows, dtype, members, end, aux);
   }
 
   // The value that `rows` are before their multiplication by a row factor, if it is stored as
@@ -294,24 +329,34 @@ class Finder {
     return stored ? rows : -1;
   }
 
-  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, const Values& members,
-                                   ValueId end) const {
-    absl::StatusOr<GraphRun> run = TryWith(ResidualOf(members), a, dtype, members, end);
+  absl::StatusOr<GraphRun> TryFrom(ValueId a, DType dtype, const Values& members, ValueId end,
+                                   const Values& aux) const {
+    absl::StatusOr<GraphRun> run = TryWith(ResidualOf(members), a, dtype, members, end, aux);
     if (run.ok()) return run;
     for (const ValueId matrix : MatricesOf(members, end)) {
       Step(pace_, static_cast<int64_t>(kMostValues));
-      absl::StatusOr<GraphRun> other = TryWith(matrix, a, dtype, members, end);
+      absl::StatusOr<GraphRun> other = TryWith(matrix, a, dtype, members, end, aux);
       if (other.ok()) return other;
     }
     return run;
   }
 
   // With `matrix` as an operand from another kernel, even if nobody else reads it.
-  absl::StatusOr<GraphRun> TryWith(ValueId matrix, ValueId a, DType dtype, Values members,
-                                   ValueId end) const {
-    Close(a, matrix, &members);
+  absl::StatusOr<GraphRun> TryWith(ValueId matrix, ValueId a, DType dtype, const Values& members,
+                                   ValueId end, const Values& aux) const {
+    Values halves = aux;
+    absl::StatusOr<GraphRun> pair = TryClosed(matrix, a, dtype, members, end, aux, &halves);
+    return pair.ok() ? pair : TryClosed(matrix, a, dtype, members, end, aux, nullptr);
+  }
+
+  // `halves`: null, or `aux`, to which the other half of a pair may be added.
+  absl::StatusOr<GraphRun> TryClosed(ValueId matrix, ValueId a, DType dtype, Values members,
+                                     ValueId end, const Values& aux, Values* halves) const {
+    Close(a, matrix, &members, halves);
+    const Values& stored = halves != nullptr ? *halves : aux;
+    if (halves != nullptr && stored.size() == aux.size()) return absl::NotFoundError("no half");
     if (absorbed_.norms) TakeNorm(a, &members);
-    return matcher_.Match(members, a, dtype, end);
+    return matcher_.Match(members, a, dtype, end, {stored.begin(), stored.end()});
   }
 
   // What members read of what other kernels compute, with the extents of `end`.
@@ -368,13 +413,14 @@ class Finder {
   absl::StatusOr<GraphRun> Join(const GraphRun& before, const GraphRun& run) const {
     const ValueId rows = run.matched.ValueOf(run.matched.rows);
     Values members(run.values.begin(), run.values.end());
-    if (rows != before.end || !UsedOnlyByThroughViews(rows, members)) {
+    if (rows != before.end || !before.aux.empty() || !UsedOnlyByThroughViews(rows, members)) {
       return absl::NotFoundError("not its rows");
     }
     members.insert(before.values.begin(), before.values.end());
     Ask(pace_);
     const ValueId a = before.matched.ValueOf(before.matched.rows);
-    SINTER_ASSIGN_OR_RETURN(GraphRun both, matcher_.Match(members, a, run.dtype(), run.end));
+    SINTER_ASSIGN_OR_RETURN(GraphRun both,
+                            matcher_.Match(members, a, run.dtype(), run.end, run.aux));
     if (both.matched.size() != before.matched.size() + run.matched.size()) {
       return absl::NotFoundError("not one sequence");
     }

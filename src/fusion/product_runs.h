@@ -18,9 +18,10 @@ namespace sinter {
 // Values of a chain that form a sequence of products.
 struct GraphRun {
   MatchedSequence matched;      // its m is the bucket, or the constant rows
-  std::vector<ValueId> values;  // ascending; only `end` and `scale` are used outside
+  std::vector<ValueId> values;  // ascending; only `end` and `scale` are read outside
   ValueId end = -1;             // its result
   ValueId scale = -1;           // the scales of a result in codes, which its kernel stores too
+  std::vector<ValueId> aux;     // outputs of the chain that its last kernel stores beside `end`
   bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
 
   DType dtype() const { return matched.sequence.back().result; }  // of `end` in memory
@@ -42,6 +43,8 @@ struct ProductRuns {
 // nobody else reads the scaled rows. A factor is an operand (an input or another kernel's result)
 // of f32 or the weights' dtype; a residual is one of the weights' dtype. A result may overwrite the
 // residual in memory, never data that other blocks read.
+// A value that the chain gives out and that only the run's ops read is an auxiliary result: what an
+// activation is made of, as a backward pass wants it, or both halves of a gate-up pair.
 // Products are joined in a run when nobody else reads the results between them. A result that
 // products alone read is handed over in their weights' dtype, rounded at most once; any other lies
 // in memory as the chain has it. `pace` may be null. Deterministic.

@@ -119,7 +119,7 @@ bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
 }
 
 absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DType dtype,
-                                           ValueId end) const {
+                                           ValueId end, const std::vector<ValueId>& aux) const {
   SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
   SINTER_RETURN_IF_ERROR(CheckStored(end, ResultOf(end, dtype)));
   for (const ValueId member : members) {
@@ -127,8 +127,13 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
     return absl::InvalidArgumentError(absl::StrCat("op ", member, " (", NameOf(chain_.op(member)),
                                                    ") is read by another kernel"));
   }
+  Subgraph graph = GraphOf(members, a, dtype, end);
+  for (const ValueId value : aux) {
+    SINTER_RETURN_IF_ERROR(CheckAux(value));
+    graph.AddAux(value, chain_.op(value).type, StridesInMemory(chain_, value));
+  }
   GraphRun run;
-  SINTER_ASSIGN_OR_RETURN(run.matched, MatchProducts(GraphOf(members, a, dtype, end)));
+  SINTER_ASSIGN_OR_RETURN(run.matched, MatchProducts(graph));
   SINTER_RETURN_IF_ERROR(CheckOperands(run.matched));
   SINTER_RETURN_IF_ERROR(CheckEnd(run.matched, end));
   SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, chain_, bucket_));
@@ -139,6 +144,7 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
   }
   run.values.assign(members.begin(), members.end());
   run.end = end;
+  run.aux = aux;
   run.constant_rows = !run.matched.m.symbolic;
   return run;
 }
@@ -190,6 +196,16 @@ absl::Status RunMatcher::CheckEnd(const MatchedSequence& matched, ValueId end) c
   return absl::OkStatus();
 }
 
+absl::Status RunMatcher::CheckAux(ValueId aux) const {
+  const auto given = std::count_if(chain_.outputs().begin(), chain_.outputs().end(),
+                                   [&](const ChainOutput& out) { return out.value == aux; });
+  const auto& out = chain_.outputs()[static_cast<size_t>(OutputOf(chain_, aux))];
+  if (given == 1 && out.alias_input < 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "op ", aux, " (", NameOf(chain_.op(aux)), ") is an auxiliary result, and given out ", given,
+      " times", out.alias_input < 0 ? "" : ", over an input"));
+}
+
 // Whether `value` may be stored as `dtype`. Only a cast rounds, but for what products alone read:
 // they multiply values of the weights' dtype. Readers of a view compute it for themselves.
 absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
@@ -219,6 +235,10 @@ void RunMatcher::Note(const GraphRun& run) {
   if (run.scale >= 0) {
     made_.insert(run.scale);
     rounded_[run.scale] = DType::kF32;
+  }
+  for (const ValueId value : run.aux) {
+    made_.insert(value);
+    rounded_[value] = run.dtype();
   }
   for (const ProductOperand& operand : run.matched.operands) {
     rounded_[operand.value] = operand.type.dtype;

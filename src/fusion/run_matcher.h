@@ -22,8 +22,10 @@ class RunMatcher {
   // The run that computes `end` from the rows `a` by the products and ops `members`, and by views
   // and constants that lead to them; all other values are operands, and what a noted run stores.
   // The result and computed rows are stored as `dtype`, the weights'; of codes, the result as the
-  // chain has it. No noted run may read a member but `end`.
-  absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end) const;
+  // chain has it. No noted run may read a member but `end`. `aux`: members that the chain gives
+  // out, and that only members read; each is stored as the result is.
+  absl::StatusOr<GraphRun> Match(const Values& members, ValueId a, DType dtype, ValueId end,
+                                 const std::vector<ValueId>& aux = {}) const;
   // Fixes for later runs which values this run stores and reads, and their dtypes.
   void Note(const GraphRun& run);
   // Whether a run stores or reads it as `dtype`.
@@ -45,6 +47,7 @@ class RunMatcher {
   bool RoundedAlike(ValueId value, DType dtype) const;
   absl::Status CheckOperands(const MatchedSequence& matched) const;
   absl::Status CheckEnd(const MatchedSequence& matched, ValueId end) const;
+  absl::Status CheckAux(ValueId aux) const;
 
   const Chain& chain_;
   const int64_t bucket_;

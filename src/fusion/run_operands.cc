@@ -76,6 +76,13 @@ class Lister {
     if (end.HasGroups()) {
       list_.push_back({Role::kScaleOut, RunOperand::Kind::kScales, -1, {}, end.n / kScaleBlock});
     }
+    for (int i = 0; i < end.AuxResults(); ++i) {
+      list_.push_back({Role(Role::kAux, 0, i),
+                       RunOperand::Kind::kAux,
+                       i,
+                       {},
+                       matched_.aux_strides[static_cast<size_t>(i)]});
+    }
     if (WritesC(schedule)) Result(Role::kC, segment.begin);
     if (RangesOf(schedule) > 1) Parts(segment, schedule);
     return std::move(list_);

@@ -27,13 +27,13 @@ struct WorkspaceRegion {
 WorkspaceRegion RegionOf(const ProductSequence& sequence, int product);
 
 // An operand of a kernel: one of the sequence's (`number` as in MatchedSequence::operands), the
-// run's result or its scales, or a place in the run's workspace.
+// run's result or its scales, an auxiliary result, or a place in the run's workspace.
 struct RunOperand {
-  enum class Kind { kOperand, kResult, kScales, kWorkspace };
+  enum class Kind { kOperand, kResult, kScales, kAux, kWorkspace };
 
   Role role = Role::kA;
   Kind kind = Kind::kOperand;
-  int number = -1;
+  int number = -1;  // of an operand or an auxiliary result
   WorkspaceRegion region;
   int64_t row_stride = 0;
 };

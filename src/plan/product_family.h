@@ -153,6 +153,9 @@ class ProductKernels : public KernelFamily {
     product.constant_weights = spec.constant_weights;
     product.out = RowLayoutOf(spec, Role::kOut);
     product.residual = RowLayoutOf(spec, Role::kResidual);
+    for (int i = 0; i < AuxResultsOf(spec.sequence); ++i) {
+      product.aux.push_back(RowLayoutOf(spec, {Role::kAux, 0, i}));
+    }
     return code;
   }
   absl::StatusOr<KernelCode> CheckedCode(const KernelSpec& spec,
@@ -186,6 +189,7 @@ class ProductKernels : public KernelFamily {
     w.U8(code.product.constant_weights);
     WriteLayout(code.product.out, w);
     WriteLayout(code.product.residual, w);
+    for (const RowLayout& layout : code.product.aux) WriteLayout(layout, w);
   }
   std::string CodeScheduleBytes(const KernelCode& code) const override {
     return code.product.schedule.Canonical();
@@ -205,6 +209,8 @@ class ProductKernels : public KernelFamily {
     product.constant_weights = constant == 1;
     SINTER_RETURN_IF_ERROR(ReadLayout(r, &product.out));
     SINTER_RETURN_IF_ERROR(ReadLayout(r, &product.residual));
+    product.aux.resize(static_cast<size_t>(AuxResultsOf(product.sequence)));
+    for (RowLayout& layout : product.aux) SINTER_RETURN_IF_ERROR(ReadLayout(r, &layout));
     SINTER_ASSIGN_OR_RETURN(product.schedule, Schedule::FromCanonical(schedule));
     return absl::OkStatus();
   }
@@ -326,7 +332,12 @@ class ProductKernels : public KernelFamily {
     return absl::OkStatus();
   }
 
-  static bool IsResult(Role role) { return role == Role::kOut || role == Role::kScaleOut; }
+  static int AuxResultsOf(const ProductSequence& sequence) {
+    return sequence.products.empty() ? 0 : sequence.back().AuxResults();
+  }
+  static bool IsResult(Role role) {
+    return role == Role::kOut || role == Role::kScaleOut || role.kind == Role::kAux;
+  }
 };
 
 }  // namespace sinter

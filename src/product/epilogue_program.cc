@@ -69,9 +69,12 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
 }
 
 absl::Status CheckStored(const EpilogueProgram& program, DType stored) {
-  const DType gives = program.body->output_type(0).dtype;
-  if (gives == stored) return absl::OkStatus();
-  return RefuseProgram("gives ", NameOf(gives), ", the result is ", NameOf(stored));
+  for (int i = 0; i < program.body->num_outputs(); ++i) {
+    const DType gives = program.body->output_type(i).dtype;
+    if (gives == stored) continue;
+    return RefuseProgram("gives ", NameOf(gives), ", the result is ", NameOf(stored));
+  }
+  return absl::OkStatus();
 }
 
 // Of a program with a form, which has no leaves and ops but those of the form.
@@ -86,8 +89,10 @@ absl::Status CheckForm(const EpilogueProgram& program, DType result, DType store
 }
 
 absl::Status CheckBody(const Chain& body) {
-  if (body.num_outputs() != 1)
-    return RefuseProgram("has ", body.num_outputs(), " results, must have 1");
+  if (body.num_outputs() < 1 || body.num_outputs() > 1 + kMostAuxResults) {
+    return RefuseProgram("has ", body.num_outputs(), " results, must have 1 to ",
+                         1 + kMostAuxResults);
+  }
   if (static_cast<int>(body.ops().size()) > kMostProgramOps) {
     return RefuseProgram("has ", body.ops().size(), " ops, at most ", kMostProgramOps);
   }
@@ -152,6 +157,25 @@ std::vector<bool> MadeOf(const EpilogueProgram& program, bool matrix) {
     made.push_back(is);
   }
   return made;
+}
+
+// Each result is a cast; auxiliary ones are made without the matrix, and results are not codes.
+absl::Status CheckResults(const EpilogueProgram& program, DType result) {
+  const Chain& body = *program.body;
+  for (const ChainOutput& out : body.outputs()) {
+    if (body.op(out.value).kind == OpKind::kCast) continue;
+    return RefuseProgram("does not end in a cast to what is stored");
+  }
+  if (program.aux_results() == 0) return absl::OkStatus();
+  if (IsCode(result)) {
+    return RefuseProgram("has ", body.num_outputs(), " results, must have 1 of ", NameOf(result));
+  }
+  const std::vector<bool> of_matrix = MadeOf(program, true);
+  for (int i = 1; i < body.num_outputs(); ++i) {
+    if (!of_matrix[IndexOf(body.outputs()[static_cast<size_t>(i)].value)]) continue;
+    return RefuseProgram("has auxiliary result ", i, ", which is made of a matrix");
+  }
+  return absl::OkStatus();
 }
 
 std::string OpName(const Op& op) {
@@ -248,7 +272,11 @@ std::string ToString(const EpilogueProgram& program) {
     }
     names.push_back(std::move(text));
   }
-  lines.push_back(names[IndexOf(body.op(body.outputs()[0].value).operands[0])]);
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    const ValueId value = body.outputs()[static_cast<size_t>(i)].value;
+    const std::string& made = names[IndexOf(body.op(value).operands[0])];
+    lines.push_back(absl::StrCat(i == 0 ? "" : "aux=", made));
+  }
   return absl::StrJoin(lines, ";");
 }
 
@@ -280,6 +308,7 @@ absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program) {
 
 EpilogueProgram OfGateAlone(const EpilogueProgram& program) {
   if (!program.present() || program.leaves.size() != 2 || !program.Reads(LeafKind::kUp)) return {};
+  if (program.aux_results() > 0) return {};
   const Chain& body = *program.body;
   ValueId product = body.outputs()[0].value;
   product = body.op(product).operands[0];
@@ -324,9 +353,7 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
     return RefuseProgram("reads ", has, " leaves of kind ", static_cast<int>(count.kind),
                          ", must be ", count.least, " to ", count.most);
   }
-  if (body.op(body.outputs()[0].value).kind != OpKind::kCast) {
-    return RefuseProgram("does not end in a cast to what is stored");
-  }
+  SINTER_RETURN_IF_ERROR(CheckResults(program, result));
   SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
   return CutProgram(program).status();
 }

@@ -30,6 +30,7 @@ enum class LeafKind : uint8_t {
 
 constexpr int kMostColumnLeaves = 4;  // vectors of columns and numbers
 constexpr int kMostProgramOps = 128;
+constexpr int kMostAuxResults = 2;  // both halves of a gate-up pair
 // Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
 constexpr int64_t kMostProgramBranches = 6;
 
@@ -50,14 +51,16 @@ struct EpilogueForm {
 
 // Immutable and cheap to copy; any thread may read it. ProgramOf makes it.
 struct EpilogueProgram {
-  // One element of the result: inputs and ops have the dims [2] or none. The only output is a cast
-  // to what is stored, which the store rounds to. Null: there is no program.
+  // One element of the result: inputs and ops have the dims [2] or none. Outputs are casts to what
+  // is stored, which the store rounds to: the result, and behind it auxiliary results, which are
+  // stored beside it, such as what was activated. Null: there is no program.
   std::shared_ptr<const Chain> body;
   std::vector<LeafKind> leaves;      // by input of the body
   std::optional<EpilogueForm> form;  // that follows from the body; none: code generation writes it
 
   bool present() const { return body != nullptr; }
   bool written() const { return present() && !form.has_value(); }
+  int aux_results() const { return present() ? body->num_outputs() - 1 : 0; }
   bool Reads(LeafKind kind) const;
   // The inputs of a kind, in the body's order.
   std::vector<int> InputsOf(LeafKind kind) const;
@@ -76,7 +79,8 @@ EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKin
 EpilogueProgram ProgramOf(const EpilogueForm& form, DType result);
 
 // "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
-// columns, n1, n2, .. the numbers, r the matrix, s the rows. Without the last rounding.
+// columns, n1, n2, .. the numbers, r the matrix, s the rows. Without the last rounding. Auxiliary
+// results stand behind it: "tanh(y);aux=y".
 std::string ToString(const EpilogueProgram& program);
 
 // Where a program is cut: a kernel computes what needs no matrix first, and hands one value to the

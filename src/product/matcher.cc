@@ -168,9 +168,9 @@ class Walker {
   // Adds the product that ends at `value`, and returns its rows.
   absl::StatusOr<ValueId> AddAt(ValueId value, bool rounds) {
     const DType result = out_.size() == 0 ? graph_.result_type().dtype : RowsElement();
-    SINTER_ASSIGN_OR_RETURN(
-        const FoundProgram found,
-        FindProgram(graph_, finder_, value, IsCode(result) ? DType::kF32 : result));
+    SINTER_ASSIGN_OR_RETURN(const FoundProgram found,
+                            FindProgram(graph_, finder_, value,
+                                        IsCode(result) ? DType::kF32 : result, out_.size() == 0));
     SINTER_RETURN_IF_ERROR(CheckSums(graph_, found));
     MatrixProduct product = ProductOf(graph_, found);
     SINTER_RETURN_IF_ERROR(FillScales(graph_, found, &product));
@@ -367,6 +367,16 @@ class Describer {
     SINTER_RETURN_IF_ERROR(Matrix(out_.rows, "a", &out_.rows_stride));
     for (int i = 0; i < out_.size(); ++i) {
       SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), i));
+    }
+    for (const Subgraph::Aux& aux : graph_.aux()) {
+      if (aux.type == graph_.result_type()) {
+        out_.aux_strides.push_back(0);
+        SINTER_RETURN_IF_ERROR(
+            RowStride("an auxiliary result", aux.type.dims, aux.strides, &out_.aux_strides.back()));
+        continue;
+      }
+      return Refuse("an auxiliary result is ", ToString(aux.type), ", the output is ",
+                    ToString(graph_.result_type()));
     }
     return RowStride("the output", graph_.result_type().dims, graph_.result_strides(),
                      &out_.output_stride);

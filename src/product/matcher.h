@@ -45,6 +45,7 @@ struct MatchedSequence {
   int rows = -1;        // number of the first product's rows
   int output = 0;       // index among the chain's outputs
   int64_t rows_stride = 0, output_stride = 0;  // in elements; the innermost stride is always 1
+  std::vector<int64_t> aux_strides;            // of the graph's auxiliary results
   bool contiguous = true;                      // every row stride equals the row length
   bool weights_constant = true;                // all weights and biases are marked constant
 

@@ -65,8 +65,13 @@ bool IsScaled(const Linear& linear) {
 
 class ProgramWalk {
  public:
-  ProgramWalk(const Subgraph& graph, const LinearFinder& finder, ValueId value, DType result)
-      : graph_(graph), finder_(finder), value_(value), result_(result) {}
+  ProgramWalk(const Subgraph& graph, const LinearFinder& finder, ValueId value, DType result,
+              bool aux)
+      : graph_(graph), finder_(finder), value_(value), result_(result) {
+    for (const Subgraph::Aux& of : graph.aux()) {
+      if (aux) aux_.push_back(of.value);
+    }
+  }
 
   absl::StatusOr<FoundProgram> Run() {
     SINTER_RETURN_IF_ERROR(FindLinear());
@@ -80,7 +85,7 @@ class ProgramWalk {
     FoundProgram found;
     found.pair = linear_.size() == 2;
     found.main = Of(0);
-    if (linear_[0].value == finder_.SkipWidening(value_)) return found;  // as it is
+    if (aux_.empty() && linear_[0].value == finder_.SkipWidening(value_)) return found;  // as it is
     if (found.pair) {
       found.up = Of(1);
       SINTER_RETURN_IF_ERROR(CheckPair(found.main, found.up));
@@ -111,6 +116,9 @@ class ProgramWalk {
       std::map<ValueId, Linear> starts;
       std::set<ValueId> seen;
       SINTER_RETURN_IF_ERROR(Collect(value_, passed, &seen, &starts));
+      for (const ValueId aux : aux_) {
+        SINTER_RETURN_IF_ERROR(Collect(Unrounded(aux), passed, &seen, &starts));
+      }
       std::map<int, std::vector<ValueId>> by_weight;
       for (const auto& [value, linear] : starts) by_weight[linear.weight].push_back(value);
       const size_t before = passed.size();
@@ -184,9 +192,15 @@ class ProgramWalk {
   absl::Status Build(FoundProgram* found) {
     starts_[linear_[0].value] = LeafKind::kValue;
     if (found->pair) starts_[linear_[1].value] = LeafKind::kUp;
-    SINTER_ASSIGN_OR_RETURN(ValueId made, Make(value_));
-    SINTER_ASSIGN_OR_RETURN(made, builder_.Cast(made, result_));
-    SINTER_RETURN_IF_ERROR(builder_.Output(made));
+    std::vector<ValueId> results(1);
+    for (const ValueId aux : aux_) {
+      SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(Unrounded(aux)));
+      SINTER_ASSIGN_OR_RETURN(results.emplace_back(), builder_.Cast(made, result_));
+      if (Unrounded(aux) != aux) made_[aux] = results.back();
+    }
+    SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(value_));
+    SINTER_ASSIGN_OR_RETURN(results.front(), builder_.Cast(made, result_));
+    for (const ValueId result : results) SINTER_RETURN_IF_ERROR(builder_.Output(result));
     SINTER_ASSIGN_OR_RETURN(Chain body, builder_.Finish());
     std::vector<LeafKind> kinds;
     for (const int32_t input : body.InputOrder()) {
@@ -207,6 +221,12 @@ class ProgramWalk {
     found->program = ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
     if (!found->program.written()) return absl::OkStatus();
     return CheckProgram(found->program, result_, found->pair);
+  }
+
+  // What the store rounds, where `aux` is a cast to what is stored.
+  ValueId Unrounded(ValueId aux) const {
+    const Op& op = graph_.op(aux);
+    return op.kind == OpKind::kCast && op.type.dtype == result_ ? op.operands[0] : aux;
   }
 
   absl::StatusOr<ValueId> Input(LeafKind kind, int number, DType dtype) {
@@ -264,6 +284,7 @@ class ProgramWalk {
   const LinearFinder& finder_;
   const ValueId value_;
   const DType result_;
+  std::vector<ValueId> aux_;  // auxiliary results
   bool reads_row_ = false;
   bool bare_ = false;  // programs begin at products themselves, without scales and biases
   std::vector<Start> linear_;
@@ -276,8 +297,8 @@ class ProgramWalk {
 }  // namespace
 
 absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
-                                         ValueId value, DType result) {
-  return ProgramWalk(graph, finder, value, result).Run();
+                                         ValueId value, DType result, bool aux) {
+  return ProgramWalk(graph, finder, value, result, aux).Run();
 }
 
 }  // namespace sinter

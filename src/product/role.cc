@@ -9,8 +9,9 @@ namespace {
 
 const char* BareName(Role::Kind kind) {
   constexpr const char* kNames[] = {
-      "w", "w_up",    "bias",     "bias_up", "factor",    "scale_w",     "scale_up", "leaf",
-      "a", "scale_a", "residual", "out",     "scale_out", "given_scale", "c",        "partial_out"};
+      "w",         "w_up",        "bias", "bias_up",     "factor",   "scale_w",
+      "scale_up",  "leaf",        "a",    "scale_a",     "residual", "out",
+      "scale_out", "given_scale", "c",    "partial_out", "aux"};
   return kNames[kind];
 }
 
@@ -23,6 +24,7 @@ bool IsNumbered(Role::Kind kind) {
 
 std::string NameOf(Role role, int products) {
   std::string name = BareName(role.kind);
+  if (role.kind == Role::kAux) absl::StrAppend(&name, role.leaf + 1);
   if (role.kind == Role::kLeaf) absl::StrAppend(&name, role.leaf + 1, products > 1 ? "_" : "");
   if (products > 1 && IsNumbered(role.kind)) absl::StrAppend(&name, role.product + 1);
   return name;

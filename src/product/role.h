@@ -30,6 +30,7 @@ struct Role {
     kGivenScale,  // the same of all of out
     kC,
     kPartialOut,  // f32 partial sums of out, where several clusters share a row tile
+    kAux,         // an auxiliary result of the last product's program
   };
 
   constexpr Role() = default;
@@ -38,7 +39,7 @@ struct Role {
 
   Kind kind = kA;
   uint8_t product = 0;  // of the kernel; 0 for what the kernel has one of
-  uint8_t leaf = 0;     // of kLeaf: its number among the program's
+  uint8_t leaf = 0;     // of kLeaf and kAux: its number among the program's
 
   constexpr bool operator==(const Role& o) const {
     return kind == o.kind && product == o.product && leaf == o.leaf;

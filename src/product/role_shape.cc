@@ -100,6 +100,7 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
       return {rows, first.n, true, first.result, per_m};
     case Role::kOut:
       return {rows, last.n, true, last.result, per_m};
+    case Role::kAux:
     case Role::kResidual:
       return {rows, last.n, true, last.result, per_m};
     case Role::kScaleOut:

@@ -115,7 +115,9 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, int64_t acc
     return std::min(most, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
   }
   const bool residual = p.back().epilogue.has_residual();
-  if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
+  // Of auxiliary results all accumulators are kept until the last one is stored.
+  const bool kept = residual || p.back().AuxResults() > 0;
+  if (warpgroups == 3 && kept) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;

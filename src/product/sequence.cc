@@ -216,7 +216,7 @@ bool CanPair(const ProductSequence& sequence, int first) {
       two.epilogue.norm.has_value()) {
     return false;
   }
-  if (one.HasTransposedRows()) return false;
+  if (one.HasTransposedRows() || one.AuxResults() + two.AuxResults() > 0) return false;
   if (two.result != one.rows.element && !IsCode(one.rows.element)) {
     return false;  // only a lone product stores f32
   }

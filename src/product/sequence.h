@@ -61,6 +61,7 @@ struct MatrixProduct {
   bool HasColumnFactors() const {
     return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
   }
+  int AuxResults() const { return epilogue.program.aux_results(); }
   int Leaves() const;  // vectors of columns and numbers that the program reads
   // Vectors of columns that the epilogue reads: scales, biases, a program's leaves.
   int ColumnTerms() const;
@@ -122,8 +123,8 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated by a form, neither computes its rows' norm, and no rows
-// are transposed.
+// second is neither a pair nor activated by a form, neither computes its rows' norm or stores
+// auxiliary results, and no rows are transposed.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

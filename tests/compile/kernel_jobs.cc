@@ -12,6 +12,7 @@
 #include "src/chain/buckets.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/product_runs.h"
 #include "src/product/matcher.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
@@ -117,8 +118,9 @@ ProductSequence RandomProgram(Random* random) {
   for (;;) {
     const testing::EpilogueChain of =
         testing::RandomEpilogue(static_cast<uint64_t>(random->In(0, int64_t{1} << 40)));
-    const auto matched = MatchProducts(of.chain, BucketOf(of.chain, kBuckets[random->In(0, 9)]));
-    if (matched.ok()) return matched->sequence;
+    const ProductRuns found =
+        FindProductRuns(of.chain, BucketOf(of.chain, kBuckets[random->In(0, 9)]));
+    if (!found.runs.empty()) return found.runs[0].matched.sequence;
   }
 }
 
@@ -211,6 +213,19 @@ std::vector<KernelJob> KernelsOfEachKind(const std::vector<ProductSequence>& pro
     for (const ProductSequence& q : {p, gated_product, SecondOf(p)}) {
       for (const Schedule& s : OneOfEachKind(q, model)) jobs.Add(SampleSpec(q, s));
     }
+  }
+  return Evenly(jobs.Take(), count);
+}
+
+// One of each kind of the first product of each chain, or of both where one kernel takes them.
+std::vector<KernelJob> KernelsOf(const std::vector<testing::EpilogueChain>& chains,
+                                 const DeviceModel& model, size_t count) {
+  JobList jobs(model);
+  for (const testing::EpilogueChain& c : chains) {
+    const ProductRuns found = FindProductRuns(c.chain, 512);
+    if (found.runs.empty()) continue;
+    const ProductSequence& p = found.runs[0].matched.sequence;
+    for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
   }
   return Evenly(jobs.Take(), count);
 }
@@ -333,7 +348,6 @@ std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count) {
 
 std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count) {
   constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
-  JobList jobs(model);
   const testing::EpilogueTypes f32_bias{DType::kBF16, DType::kF32, DType::kBF16};
   const testing::EpilogueTypes f32{DType::kF16, DType::kF16, DType::kF32};
   std::vector<testing::EpilogueChain> chains = testing::ProductEpilogues(f32_bias, kSizes);
@@ -343,14 +357,18 @@ std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count) {
         testing::OtherEpilogues()}) {
     chains.insert(chains.end(), more.begin(), more.end());
   }
-  for (const testing::EpilogueChain& c : chains) {
-    const auto matched = MatchProducts(c.chain, 512);
-    if (!matched.ok()) continue;
-    for (const Schedule& s : OneOfEachKind(matched->sequence, model)) {
-      jobs.Add(SampleSpec(matched->sequence, s));
-    }
+  return KernelsOf(chains, model, count);
+}
+
+std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count) {
+  constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
+  std::vector<testing::EpilogueChain> chains =
+      testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes);
+  for (const auto& more : {testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF32}, kSizes),
+                           testing::OtherEpilogues(true)}) {
+    chains.insert(chains.end(), more.begin(), more.end());
   }
-  return Evenly(jobs.Take(), count);
+  return KernelsOf(chains, model, count);
 }
 
 std::vector<KernelJob> ScaledKernels(const DeviceModel& model, size_t count) {

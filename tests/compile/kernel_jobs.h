@@ -44,6 +44,8 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
 // The same of epilogues that are programs.
 std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count);
+// And of those that store auxiliary results.
+std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count);
 
 // The same with products that are scaled by constants and factors of rows, with residuals and
 // without.

@@ -65,8 +65,11 @@ class Maker {
     const ValueId y = Product(rows, sizes_.n, sizes_.k);
     return Add(y, Vector(types_.bias));
   }
+  // As the chain gives it out.
+  ValueId Stored(ValueId x) { return types_.result == DType::kF32 ? x : Cast(x, types_.result); }
+  void Give(ValueId x) { b_.Output(x).IgnoreError(); }
   Chain Finish(ValueId y) {
-    if (!b_.Output(types_.result == DType::kF32 ? y : Cast(y, types_.result)).ok()) return {};
+    if (!b_.Output(Stored(y)).ok()) return {};
     return b_.Finish().value();
   }
 
@@ -197,7 +200,7 @@ class RandomMaker {
     ValueId y = Ops();
     if (pair) y = Any(values_[0], values_[1], y);
     if (matrix) y = m.Bin(Coin() ? BinaryKind::kAdd : BinaryKind::kMul, y, m.Matrix());
-    return m.Finish(y);
+    return Finish(y);
   }
 
  private:
@@ -235,7 +238,15 @@ class RandomMaker {
     if (Coin()) y = m.Mul(y, Columns(types.bias));
     if (Coin()) y = m.Add(y, Columns(types.bias));
     values_ = {y};
-    return m.Finish(Ops());
+    return Finish(Ops());
+  }
+
+  // Gives out another value too, one time in four: what is made of it, or of what it was.
+  Chain Finish(ValueId y) {
+    if (In(0, 3) > 0) return m_->Finish(y);
+    const ValueId aux = m_->Stored(One(absl::MakeConstSpan(values_)));
+    if (aux != y) m_->Give(aux);
+    return m_->Finish(y);
   }
 
   ValueId Columns(DType dtype) {
@@ -343,7 +354,64 @@ std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types, const Epilo
   return list;
 }
 
-std::vector<EpilogueChain> OtherEpilogues() {
+std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
+  std::vector<EpilogueChain> list;
+  // What is made of the rounded value, which the chain gives out first.
+  const auto add = [&](const char* name, ValueId (*make)(Maker & m, ValueId z),
+                       bool biased = true) {
+    Maker m(types, sizes);
+    const ValueId x = m.Rows();
+    const ValueId z = m.Stored(biased ? m.Biased(x) : m.Product(x, sizes.n, sizes.k));
+    const ValueId y = make(m, z);
+    m.Give(z);
+    list.push_back({name, m.Finish(y)});
+  };
+  const auto gelu = [](Maker& m, ValueId z) {
+    return m.Mul(z, m.Mul(m.Add(m.Un(UnaryKind::kErf, m.Mul(z, 0.70710678)), 1.0), 0.5));
+  };
+  add("gelu_erf", gelu);
+  add("relu", [](Maker& m, ValueId z) { return m.Un(UnaryKind::kRelu, z); });
+  add(
+      "tanh_without_a_bias", [](Maker& m, ValueId z) { return m.Un(UnaryKind::kTanh, z); }, false);
+  add("hardswish_with_leaves", [](Maker& m, ValueId z) {
+    return m.Add(m.Mul(HardSwish(m, z), m.Vector(DType::kF32)), m.Vector(m.dtype()));
+  });
+  add("times_rows", [](Maker& m, ValueId z) { return m.Mul(m.Sigmoid(z), m.OfRows(DType::kF32)); });
+  if (types.result != DType::kF32) {
+    add("quick_gelu_plus_a_matrix",
+        [](Maker& m, ValueId z) { return m.Add(QuickGelu(m, z), m.Matrix()); });
+  }
+  const auto pair = [&](const char* name, bool both) {
+    Maker m(types, sizes);
+    const ValueId x = m.Rows();
+    const ValueId gate = m.Stored(m.Biased(x)), up = m.Stored(m.Biased(x));
+    const ValueId y = m.Mul(m.Mul(gate, m.Sigmoid(gate)), up);
+    m.Give(gate);
+    if (both) m.Give(up);
+    list.push_back({name, m.Finish(y)});
+  };
+  {  // of what is not rounded
+    Maker m(types, sizes);
+    const ValueId x = m.Rows();
+    const ValueId gate = m.Product(x, sizes.n, sizes.k), up = m.Biased(x);
+    m.Give(m.Stored(gate));
+    const ValueId y = m.Stored(m.Mul(m.Un(UnaryKind::kTanh, gate), m.Sigmoid(up)));
+    m.Give(m.Stored(up));
+    list.push_back({"unrounded_pair", m.Finish(y)});
+  }
+  {
+    Maker m(types, sizes);
+    const ValueId z = m.Biased(m.Rows());
+    const ValueId y = m.Stored(QuickGelu(m, z));
+    m.Give(m.Stored(z));
+    list.push_back({"unrounded", m.Finish(y)});
+  }
+  pair("silu_of_gate_beside_gate", false);
+  pair("silu_of_gate_beside_both", true);
+  return list;
+}
+
+std::vector<EpilogueChain> OtherEpilogues(bool aux) {
   constexpr int64_t kN = 64, kK = 128;
   const auto dims = [](std::vector<int64_t> extents) {
     std::vector<Dim> list;
@@ -365,6 +433,7 @@ std::vector<EpilogueChain> OtherEpilogues() {
       return b.Broadcast(v, pixels).value();
     };
     y = m.Add(m.Mul(y, vector(DType::kF32)), vector(DType::kF32));
+    if (aux) m.Give(y = m.Stored(y));
     y = HardSwish(m, y);
     if (matrix) y = m.Add(y, b.Input({DType::kBF16, pixels}).value());
     list.push_back({matrix ? "convolution_plus_a_matrix" : "convolution", m.Finish(y)});
@@ -377,7 +446,9 @@ std::vector<EpilogueChain> OtherEpilogues() {
     const ValueId scale_a = b.Input({DType::kF32, dims({-1, 1})}).value();
     const ValueId scale_w = b.Input({DType::kF32, dims({kN, 1})}, {true, {}, ""}).value();
     const ValueId y = b.ScaledMatmul(a, w, scale_a, scale_w).value();
-    const ValueId t = m.Un(UnaryKind::kTanh, m.Add(y, m.Vector(DType::kBF16)));
+    ValueId z = m.Add(y, m.Vector(DType::kBF16));
+    if (aux) m.Give(z = m.Stored(z));
+    const ValueId t = m.Un(UnaryKind::kTanh, z);
     list.push_back(
         {codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Mul(t, m.Vector(DType::kF32)))});
   }

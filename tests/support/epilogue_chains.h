@@ -30,14 +30,19 @@ std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
 // Functions of gate and up.
 std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types,
                                          const EpilogueSizes& sizes = {});
-// Convolutions, and products of codes of 8 bits with scales of rows and columns.
-std::vector<EpilogueChain> OtherEpilogues();
+// Convolutions, and products of codes of 8 bits with scales of rows and columns. `aux`: the chain
+// gives out what was activated too.
+std::vector<EpilogueChain> OtherEpilogues(bool aux = false);
+// One product or a gated pair whose chain gives out what was activated too: of bf16,
+// f16 or f32, with leaves, beside a matrix, of a pair both halves; activated rounded or not.
+std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types,
+                                        const EpilogueSizes& sizes = {});
 // Two products, or a pair and a product, which one kernel may take.
 std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types,
                                           const EpilogueSizes& sizes = {});
 // One product, a gated pair or a convolution of random sizes and types, and up to eight random ops
 // behind it: any unary or binary op, roundings, selections, vectors of columns and rows, numbers, a
-// matrix. A function of `seed`.
+// matrix. Some give out another of their values too. A function of `seed`.
 EpilogueChain RandomEpilogue(uint64_t seed);
 
 }  // namespace sinter::testing

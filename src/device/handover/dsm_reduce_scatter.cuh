@@ -109,11 +109,13 @@ struct DsmReduceScatter {
 
   // The terms of the columns of `unit`, two by two: of eight columns, or of two where operands are
   // swapped.
-  template <class EpilogueType>
-  struct UnitTerms {
-    typename EpilogueType::TermPair pairs[Config::kSwapped ? 1 : 4];
+  template <class TermPair>
+  struct UnitTermsOf {
+    TermPair pairs[Config::kSwapped ? 1 : 4];
     SINTER_DEVICE ColumnTerms of(int i) const { return pairs[i / 2].of(i % 2); }
   };
+  template <class EpilogueType>
+  using UnitTerms = UnitTermsOf<typename EpilogueType::TermPair>;
   template <class EpilogueType>
   static SINTER_DEVICE UnitTerms<EpilogueType> terms_of(int unit, const EpilogueType& epilogue,
                                                         int column) {
@@ -200,12 +202,18 @@ struct DsmReduceScatter {
       const auto ahead = Parts::added_to(*this, first_unit(), added, row, column);
       mbarrier_wait(full, parity);
       Parts::sum(*this, epilogue, terms, writer, row, column, added, ahead);
+      store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
+        Parts::sum(*this, value, terms, aux, row, column, NoResidual{}, {});
+      });
     } else {
       send(d, place);
       const Word4 ahead =
           added_to(first_unit(), added, row, column);  // the accumulators are free now
       mbarrier_wait(full, parity);
       sum(epilogue, scale, terms, writer, row, column, added, ahead);
+      store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
+        sum(value, scale, terms, aux, row, column);
+      });
     }
     if (again) release();
     parity ^= 1;

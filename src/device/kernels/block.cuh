@@ -23,9 +23,11 @@ struct Arguments {
   long long residual_stride;      // elements between rows
   void* out;                      // [m, n] or [m, l]
   long long out_stride;           // elements between rows
-  void* c;                        // in the workspace
-  float* partial_out;             // in the workspace, [block][block_m][block_n]
-  u32* workspace;                 // header of the workspace: launch epoch, greetings, ready flags
+  void *aux1, *aux2;              // what is stored beside `out`, of its extents and element
+  long long aux1_stride, aux2_stride;
+  void* c;             // in the workspace
+  float* partial_out;  // in the workspace, [block][block_m][block_n]
+  u32* workspace;      // header of the workspace: launch epoch, greetings, ready flags
   int m;
   int k;  // of products whose rows say that it is the launch's
   // Scales of operands, in f32. scale_a has one for each 128 of K of a row; those of weights have
@@ -147,15 +149,26 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
     swapped.fetch();
     multiply(accumulators);
     swapped.write(accumulators);
+    store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
+      const NoResidual none;
+      swapped.of(value, aux, none).write(accumulators);
+    });
   } else {
     const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
     using Held = typename HeldOf<Config, P, Added>::Type;
-    HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>, Held::kByHalves>
+    constexpr int kTurns = Held::kByHalves ? 2 : 1;
+    HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>,
+              kTurns + kAuxOf<Writer>>
         terms(epilogue, column + place.n * P::kHalf, place.thread);
     Held held(added, row, column, place);
     multiply(accumulators);
     write_accumulators<Config, P>(accumulators, epilogue, terms, scaling, writer, row, column,
                                   place, held);
+    store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto number) {
+      NothingHeld<typename Config::Result> nothing(NoResidual{}, row, column, place);
+      write_accumulators<Config, P, kTurns + decltype(number)::kValue>(
+          accumulators, value, terms, scaling, aux, row, column, place, nothing);
+    });
   }
 }
 

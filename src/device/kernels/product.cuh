@@ -50,7 +50,8 @@ SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
     return {};
 }
 
-template <class Config, class Added, class Scaling, class Scales, class Codes, class BlockType>
+template <class Config, class Added, class Scaling, class Scales, class Codes, class Aux,
+          class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
                                    const ProductUnits<Config>& walk) {
   using P = typename Config::First;
@@ -77,7 +78,7 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
                           args.out_stride, again);
     }
   } else {
-    const auto writer = output_writer<Config, P>(args);
+    const auto writer = with_aux<Config, P>(output_writer<Config, P>(args), args, Aux{});
     for (int unit = walk.first; unit < walk.units(); unit += walk.step)
       consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
                                     epilogue, writer, walk.row(unit), walk.column(unit),
@@ -86,7 +87,7 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
 }
 
 template <class Config, class Added = NoResidual, class Scaling = NoScaling,
-          class Scales = NoBlockScales, class Codes = NoCodes>
+          class Scales = NoBlockScales, class Codes = NoCodes, class Aux = AuxResults<>>
 SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
@@ -116,8 +117,8 @@ SINTER_DEVICE void product(const Arguments& args) {
     become_consumer<Config, kProductProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    product_consume<Config, Added, Scaling, Scales, Codes>(args, block,
-                                                           block.base + T::Layout::kParts, walk);
+    product_consume<Config, Added, Scaling, Scales, Codes, Aux>(
+        args, block, block.base + T::Layout::kParts, walk);
   }
 }
 

@@ -226,8 +226,7 @@ SINTER_DEVICE void multiply_tile(float (&e)[ResidentWeightsTypes<Config>::Second
     const bool last = chunk + 1 == T::kChunks;
     typename T::CursorType stages = cursor;
     float d[First::kAccumulators];
-    HeldTerms<EpilogueType, FourTerms<First>, false> terms(epilogue, at.c_column(chunk),
-                                                           place.thread);
+    HeldTerms<EpilogueType, FourTerms<First>, 1> terms(epilogue, at.c_column(chunk), place.thread);
     mbarrier_wait(at.weights_full(chunk, 0), 0);
     accumulate_resident<typename T::Lane, First>(d, at.ring(), stages, at.weights(chunk, 0), place,
                                                  last);

@@ -58,9 +58,9 @@ struct TermWindow {
   static constexpr int kGroups = fit(kLeft, kLeft < 0 ? 0 : 4), kBefore = fit(kLeft - kFresh, 0);
 };
 
-// The terms of a thread's columns of a tile. They are used in fours of column groups, in order;
-// where kTwice, from the first again once they end.
-template <class EpilogueType, class Window, bool kTwice>
+// The terms of a thread's columns of a tile. They are used in fours of column groups, in order, and
+// from the first again once they end: kTurns times in all.
+template <class EpilogueType, class Window, int kTurns>
 class HeldTerms {
  public:
   // `first`: the first group's first column. Called before the product.
@@ -79,7 +79,7 @@ class HeldTerms {
   }
   // The four groups from the `use`-th on are not used any more: others take their place.
   SINTER_DEVICE void release(int use) {
-    if (kHeld < kAll && use + kHeld < (kTwice ? 2 : 1) * kAll) load(use + kHeld, use + kHeld + 4);
+    if (kHeld < kAll && use + kHeld < kTurns * kAll) load(use + kHeld, use + kHeld + 4);
   }
 
  private:

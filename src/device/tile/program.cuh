@@ -62,6 +62,11 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
     return Program::apply(scaled(x, scale, terms.factor),
                           P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
   }
+  template <class Value>
+  SINTER_DEVICE float aux(float x, float up, float scale, const ColumnTerms& terms) const {
+    return Value::apply(scaled(x, scale, terms.factor),
+                        P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
+  }
 
  private:
   static SINTER_DEVICE float scaled(float x, float scale, float factor) {

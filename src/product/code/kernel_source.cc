@@ -240,12 +240,21 @@ std::string CodesType(const MatrixProduct& p) {
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
 
+// "AuxResults<AuxResult<Aux1, true>>"; empty without auxiliary results.
+std::string AuxType(const ProductCode& code) {
+  std::vector<std::string> list;
+  for (const RowLayout& layout : code.aux) {
+    list.push_back(absl::StrCat("AuxResult<Aux", list.size() + 1, ", ", Bool(layout.aligned), ">"));
+  }
+  return list.empty() ? "" : absl::StrCat("AuxResults<", absl::StrJoin(list, ", "), ">");
+}
+
 // Template arguments of the kernel's function: the Config, the residual, the scaling of each
-// product, scales of blocks, codes. Unused ones at the end are left out.
+// product, scales of blocks, codes, auxiliary results. Unused ones at the end are left out.
 std::string FunctionArguments(const ProductCode& code) {
   const ProductSequence& p = code.sequence;
-  const std::string codes = CodesType(p.back());
-  const bool blocks = p.front().HasBlockScales() || !codes.empty();
+  const std::string codes = CodesType(p.back()), aux = AuxType(code);
+  const bool blocks = p.front().HasBlockScales() || !codes.empty() || !aux.empty();
   const bool scaled = p.scaled() || blocks;
   std::vector<std::string> list = {"Config"};
   if (p.back().epilogue.has_residual() || scaled) list.push_back(ResidualType(code));
@@ -254,7 +263,8 @@ std::string FunctionArguments(const ProductCode& code) {
   if (blocks) {
     list.push_back(p.front().HasBlockScales() ? BlockScalesType(p.front()) : "NoBlockScales");
   }
-  if (!codes.empty()) list.push_back(codes);
+  if (!codes.empty() || !aux.empty()) list.push_back(codes.empty() ? "NoCodes" : codes);
+  if (!aux.empty()) list.push_back(aux);
   return absl::StrJoin(list, ", ");
 }
 
@@ -267,7 +277,8 @@ std::string TypesArguments(const ProductCode& code) {
 std::string PointerType(const ProductCode& code, Role role) {
   if (role == Role::kPartialOut) return "float* ";
   const char* stored = StoredType(ShapeOf(code.sequence, role).element);
-  const bool written = role == Role::kOut || role == Role::kC || role == Role::kScaleOut;
+  const bool written =
+      role == Role::kOut || role == Role::kC || role == Role::kScaleOut || role.kind == Role::kAux;
   return absl::StrCat(written ? "" : "const ", stored, "* ");
 }
 
@@ -310,6 +321,9 @@ std::string EntryText(const ProductCode& code, const ProgramSource& program) {
   }
   if (code.sequence.back().epilogue.has_residual()) {
     fill.push_back(absl::StrCat("  args.residual_stride = ", code.residual.stride, ";\n"));
+  }
+  for (size_t i = 0; i < code.aux.size(); ++i) {
+    fill.push_back(absl::StrCat("  args.aux", i + 1, "_stride = ", code.aux[i].stride, ";\n"));
   }
   for (int i = 0; i < code.sequence.size(); ++i) {
     const MatrixProduct& p = code.sequence[i];
@@ -375,6 +389,7 @@ KernelParameters ParametersOf(const ProductCode& code) {
   if (last.quantize.has_value() && !last.has_groups()) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);
   if (last.has_groups()) list.pointers.push_back(Role::kScaleOut);
+  for (int i = 0; i < p.back().AuxResults(); ++i) list.pointers.emplace_back(Role::kAux, 0, i);
   if (writes_c) list.pointers.push_back(Role::kC);
   if (RangesOf(code.schedule) > 1) list.pointers.push_back(Role::kPartialOut);
   list.workspace = IsCooperative(code.schedule);

@@ -26,6 +26,7 @@ struct ProductCode {
   Schedule schedule;         // without a grid: grid is 0
   bool constant_weights = true;
   RowLayout out, residual;
+  std::vector<RowLayout> aux;  // of each auxiliary result
 };
 
 // What the launch needs besides the code.

@@ -132,26 +132,33 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
       pointers, pairs, words, loads, terms);
 }
 
-// A program of gate and up, or with vectors, up to `value`, as a struct called `name`.
-std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name,
-                           ValueId value) {
+// Names what a program reads where its struct has the vectors' terms.
+void NameLeaves(const MatrixProduct& p, int number, const std::vector<Vector>& vectors,
+                ProgramWriter* writer) {
   const EpilogueProgram& program = p.epilogue.program;
-  const std::vector<Vector> vectors = VectorsOf(p, number);
   const auto term = [&](const char* of, Role bias) {
     for (const Vector& v : vectors) {
       if (v.name == FieldOf(bias)) return absl::StrCat("(", of, " + terms.", v.term, ")");
     }
     return std::string(of);
   };
-  ProgramWriter writer(program);
-  writer.Name(LeafAt(program, LeafKind::kValue), term("y", {Role::kBias, number}));
-  if (p.pair) writer.Name(LeafAt(program, LeafKind::kUp), term("up", Role::kBiasUp));
-  if (p.ReadsRow()) writer.Name(LeafAt(program, LeafKind::kRow), "row");
+  writer->Name(LeafAt(program, LeafKind::kValue), term("y", {Role::kBias, number}));
+  if (p.pair) writer->Name(LeafAt(program, LeafKind::kUp), term("up", Role::kBiasUp));
+  if (p.ReadsRow()) writer->Name(LeafAt(program, LeafKind::kRow), "row");
   const std::vector<int> columns = program.ColumnLeaves();
   for (size_t i = 0; i < columns.size(); ++i) {
     const Vector& v = vectors[vectors.size() - columns.size() + i];
-    writer.Name(program.body->input(columns[i]), absl::StrCat("terms.", v.term));
+    writer->Name(program.body->input(columns[i]), absl::StrCat("terms.", v.term));
   }
+}
+
+// A program of gate and up, or with vectors, up to `value`, as a struct called `name`.
+std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name,
+                           ValueId value) {
+  const EpilogueProgram& program = p.epilogue.program;
+  const std::vector<Vector> vectors = VectorsOf(p, number);
+  ProgramWriter writer(program);
+  NameLeaves(p, number, vectors, &writer);
   return absl::StrCat("struct ", name, " {\n", LeavesText(vectors),
                       "  static constexpr int kScratch = ", ScratchRegisters(program),
                       ";\n  static constexpr bool kReadsRow = ", p.ReadsRow() ? "true" : "false",
@@ -180,6 +187,23 @@ std::string BehindText(const EpilogueProgram& program, ValueId value) {
   return absl::StrCat("struct Behind {\n  static SINTER_DEVICE float apply(float y, float r) {\n",
                       writer.Return(Unrounded(program, program.body->outputs()[0].value)),
                       "  }\n};\n");
+}
+
+// Auxiliary result `i` of product `number`, as a struct. `leaves`: as of the product's part.
+std::string AuxText(const MatrixProduct& p, int number, bool leaves, int i) {
+  const EpilogueProgram& program = p.epilogue.program;
+  const Chain& body = *program.body;
+  ProgramWriter writer(program);
+  if (leaves) {
+    NameLeaves(p, number, VectorsOf(p, number), &writer);
+  } else {
+    writer.Name(LeafAt(program, LeafKind::kValue), "y");
+  }
+  const ValueId value = body.op(body.outputs()[static_cast<size_t>(i + 1)].value).operands[0];
+  return absl::StrCat("struct Aux", i + 1,
+                      " {\n  static SINTER_DEVICE float apply(float y, float up, float row, "
+                      "const ColumnTerms& terms) {\n",
+                      writer.Return(value), "  }\n};\n");
 }
 
 // Adds what product `number` computes before it reads a matrix.
@@ -211,6 +235,10 @@ ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
     if (sequence[i].epilogue.program.written()) AddPart(sequence[i], i, &source);
   }
   const EpilogueProgram& last = sequence.back().epilogue.program;
+  const int end = sequence.size() - 1;
+  for (int i = 0; i < last.aux_results(); ++i) {
+    absl::StrAppend(&source.text, AuxText(sequence.back(), end, source.parts[end].leaves, i));
+  }
   if (last.written() && last.Reads(LeafKind::kMatrix)) {
     source.behind = "Behind";
     absl::StrAppend(&source.text, BehindText(last, CutProgram(last)->value));

@@ -87,7 +87,8 @@ double ComputeUs(const MatrixProduct& p, const Schedule& s, const ProductTile& t
 
 double EpilogueUs(const MatrixProduct& p, const Schedule& s, const ProductTile& tile,
                   const DeviceModel& model) {
-  return Values(s, tile) * model.epilogue_value_us + ComputeUs(p, s, tile, model);
+  return Values(s, tile) * (1 + p.AuxResults()) * model.epilogue_value_us +
+         ComputeUs(p, s, tile, model);
 }
 
 double StoreUs(const ProductDims& d, int64_t rows, const Schedule& s, const ProductTile& tile,

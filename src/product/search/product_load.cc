@@ -189,7 +189,7 @@ ProductDims DimsOf(const MatrixProduct& p) {
   d.width = p.Width();
   d.row_bytes = p.rows.bytes();
   d.weight_bytes = p.weights.bytes();
-  d.result_bytes = p.ResultBytes();
+  d.result_bytes = p.ResultBytes() * (1 + p.AuxResults());
   if (p.epilogue.has_residual()) d.residual_bytes = p.ResultBytes();
   if (p.HasColumnScales()) d.scale_bytes = SizeOf(p.weights.scales.element);
   return d;

@@ -19,9 +19,10 @@ struct ProductDims {
   double filled = 1;     // share of k that memory has; the rest are zeros behind a tap's channels
   int64_t pitch = 0;     // elements between what boxes begin at along K; 0: k
   int width = 1;         // weight matrices side by side
-  int64_t row_bytes = 0, weight_bytes = 0, result_bytes = 0;  // bytes of an element
-  int64_t residual_bytes = 0;  // bytes of an element of the residual; 0: none
-  int64_t scale_bytes = 0;     // of a column's scale, of weights of 16 bits; 0: none
+  int64_t row_bytes = 0, weight_bytes = 0;  // bytes of an element
+  int64_t result_bytes = 0;                 // the same, of all results
+  int64_t residual_bytes = 0;               // bytes of an element of the residual; 0: none
+  int64_t scale_bytes = 0;                  // of a column's scale, of weights of 16 bits; 0: none
   bool rows_in_ring =
       true;  // false: A is already in shared memory (second product, where a cluster owns its rows)
   int64_t rows_bytes = 0;      // of all rows as they lie in memory

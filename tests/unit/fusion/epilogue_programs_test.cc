@@ -69,6 +69,21 @@ TEST(EpiloguePrograms, TakeGateAndUp) {
   }
 }
 
+TEST(EpiloguePrograms, StoreWhatWasActivatedBesideTheResult) {
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const DType result : {dtype, DType::kF32}) {
+      for (const EpilogueChain& c : testing::AuxEpilogues({dtype, DType::kF32, result})) {
+        SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(dtype), " result ", NameOf(result)));
+        ExpectPlans(c.chain, 1);
+      }
+    }
+  }
+  for (const EpilogueChain& c : testing::OtherEpilogues(true)) {
+    SCOPED_TRACE(c.name);
+    ExpectPlans(c.chain, 1, false);
+  }
+}
+
 TEST(EpiloguePrograms, AreOneKernelWithAConvolutionOrAProductOfCodes) {
   for (const EpilogueChain& c : testing::OtherEpilogues()) {
     SCOPED_TRACE(c.name);

@@ -76,6 +76,7 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (last.quantize.has_value() && !last.has_groups()) bind_scale(Role::kGivenScale);
   bind(Role::kOut, p.back().n);
   if (last.has_groups()) bind_scale(Role::kScaleOut);
+  for (int i = 0; i < p.back().AuxResults(); ++i) bind({Role::kAux, 0, i}, p.back().n);
   if (WritesC(s)) {
     spec.operands.push_back({Role::kC, kWorkspaceBuffer, kWorkspaceFlagBytes, p[0].n});
   }

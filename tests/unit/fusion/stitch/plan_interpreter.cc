@@ -73,6 +73,7 @@ class ProgramChain {
     ValueId rows = a_;
     for (int i = 0; i < p_.size(); ++i) rows = Result(p_[i], products_[i], rows);
     EXPECT_TRUE(b_.Output(rows).ok());
+    for (const ValueId aux : aux_) EXPECT_TRUE(b_.Output(aux).ok());
     return *b_.Finish();
   }
 
@@ -150,12 +151,17 @@ class ProgramChain {
       EXPECT_TRUE(made.ok()) << made.status();
       values.push_back(*made);
     }
-    return values.back();
+    const std::vector<ChainOutput>& outputs = program.body->outputs();
+    for (size_t i = 1; i < outputs.size(); ++i) {
+      aux_.push_back(values[static_cast<size_t>(outputs[i].value)]);
+    }
+    return values[static_cast<size_t>(outputs[0].value)];
   }
 
   const ProductSequence& p_;
   ChainBuilder b_;
   ValueId a_ = -1, matrix_ = -1;
+  std::vector<ValueId> aux_;  // auxiliary results
   Inputs products_[2];
 };
 
@@ -336,7 +342,7 @@ class Machine {
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
-    OperandBinding result;
+    std::vector<OperandBinding> results;
     std::vector<Role> roles = {Role::kA,         Role::kW,           Role::kWUp,
                                Role::kBias,      Role::kBiasUp,      Role::kFactor,
                                Role::kScaleW,    Role::kScaleUp,     {Role::kW, 1},
@@ -346,15 +352,16 @@ class Machine {
         roles.emplace_back(Role::kLeaf, product, leaf);
       }
     }
-    roles.insert(roles.end(), {Role::kResidual, Role::kOut});
+    roles.insert(roles.end(),
+                 {Role::kResidual, Role::kOut, {Role::kAux, 0, 0}, {Role::kAux, 0, 1}});
     for (const Role role : roles) {
       if (norm && role == Role::kFactor) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
       }
       for (const OperandBinding& operand : spec.operands) {
         if (operand.role != role) continue;
-        if (role == Role::kOut) {
-          result = operand;
+        if (role == Role::kOut || role.kind == Role::kAux) {
+          results.push_back(operand);
           continue;
         }
         const auto caller = by_caller.size();
@@ -375,13 +382,18 @@ class Machine {
     }
     const TensorType& type = chain.output_type(0);
     const auto row = static_cast<size_t>(type.dims[1].value * SizeOf(type.dtype));
-    Bytes out(row * static_cast<size_t>(rows));
-    const absl::Status status = RunReference(chain, rows, ins, {out.data()});
+    std::vector<Bytes> outs(results.size(), Bytes(row * static_cast<size_t>(rows)));
+    std::vector<void*> into;
+    for (Bytes& out : outs) into.push_back(out.data());
+    const absl::Status status = RunReference(chain, rows, ins, into);
     EXPECT_TRUE(status.ok()) << status;
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto skip = static_cast<uint64_t>(r * result.row_stride * SizeOf(type.dtype));
-      std::memcpy(At(result.buffer, result.offset_bytes + skip, row),
-                  &out[static_cast<size_t>(r) * row], row);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const OperandBinding& result = results[i];
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto skip = static_cast<uint64_t>(r * result.row_stride * SizeOf(type.dtype));
+        std::memcpy(At(result.buffer, result.offset_bytes + skip, row),
+                    &outs[i][static_cast<size_t>(r) * row], row);
+      }
     }
   }
 
