@@ -69,6 +69,7 @@ class Finder {
       if (best.ok() && !longer.ok() && aux.empty() && !MayLeadOn(members, end)) break;
       if (!longer.ok() || LosesStandIn(best, *longer)) continue;
       if (best.ok() && OnlyWidens(end)) continue;
+      if (!longer->aux.empty() && LeadsOn(members, end)) continue;
       best = std::move(longer);
       codes = Quantized(best);
     }
@@ -85,6 +86,13 @@ class Finder {
   bool OnlyWidens(ValueId end) const {
     return chain_.op(end).kind == OpKind::kCast && ClassOf(chain_, end) == OpClass::kView &&
            !matcher_.IsOutput(end);
+  }
+
+  // Whether ops behind `end` are another kernel's that could take what comes before them too: then
+  // auxiliary results save no kernel.
+  bool LeadsOn(Values members, ValueId end) const {
+    Values aux;
+    return !matcher_.IsOutput(end) && Extend(&members, &end, &aux);
   }
 
   // Whether a stand-in takes `shorter` and none takes `longer`.

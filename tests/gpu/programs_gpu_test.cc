@@ -1,5 +1,5 @@
 // Programs in the epilogue: schedules over the whole space of a product, rows that end anywhere,
-// all against the float64 reference with poisoned outputs; NaN stays NaN.
+// auxiliary results, all against the float64 reference with poisoned outputs; NaN stays NaN.
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -8,8 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/buckets.h"
+#include "src/fusion/fusion.h"
+#include "tests/bench/graph_cases.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
+#include "tests/gpu/stitch_runs.h"
 #include "tests/support/epilogue_chains.h"
 
 namespace sinter::gpu_testing::programs {
@@ -92,6 +95,53 @@ TEST_F(Programs, ClusterExchange) {
 TEST_F(Programs, TaskList) {
   RunAll(testing::FusedEpilogues({DType::kBF16, DType::kBF16, DType::kBF16}, kSizes),
          Dataflow::kTaskList, 4);
+}
+
+// Of every row of M, the result and what it was made of; the plans that tuning would measure.
+constexpr int64_t kAuxRows[] = {1, 37, 128, 300, 1000};
+constexpr size_t kAuxPlans = 4;
+
+void CheckAux(const Ports& ports, const std::vector<EpilogueChain>& chains) {
+  size_t ran = 0;
+  for (const EpilogueChain& c : chains) {
+    for (const int64_t m : kAuxRows) {
+      SCOPED_TRACE(absl::StrCat(c.name, " m ", m));
+      FusionOptions options;
+      options.for_tuning = true;
+      const auto planned = PlanChain(c.chain, BucketOf(c.chain, m), ports.model, options);
+      ASSERT_OK(planned);
+      std::vector<Plan> plans = {planned->chosen};
+      for (const Plan& plan : planned->alternatives) {
+        if (plans.size() < kAuxPlans && plan.kernels.size() == 1) plans.push_back(plan);
+      }
+      EXPECT_EQ(planned->chosen.kernels.size(), 1u) << planned->chosen.ToText();
+      const bench::GraphCase graph{c.name, "", c.chain, m};
+      const auto data = StitchRuns::Make(ports, graph, 31);
+      ASSERT_OK(data);
+      const auto chain = std::make_shared<const Chain>(c.chain);
+      const auto built = BuildPlans(ports, chain, plans);
+      for (size_t i = 0; i < plans.size(); ++i) {
+        SCOPED_TRACE(plans[i].ToText());
+        ASSERT_OK(built[i]);
+        EXPECT_OK((*data)->Check(*built[i], 2));
+        ++ran;
+      }
+    }
+  }
+  std::printf("%zu plans ran\n", ran);
+}
+
+TEST_F(Programs, AuxiliaryResults) {
+  CheckAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes));
+}
+TEST_F(Programs, AuxiliaryResultsOfRaggedColumns) {
+  CheckAux(ports(), testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF16}, kRagged));
+}
+TEST_F(Programs, AuxiliaryResultsOfF32) {
+  CheckAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kF32}, kSizes));
+}
+TEST_F(Programs, AuxiliaryResultsOfConvolutionsAndProductsOfCodes) {
+  CheckAux(ports(), testing::OtherEpilogues(true));
 }
 
 // A NaN in a row makes all of its results NaN, and no other row's.

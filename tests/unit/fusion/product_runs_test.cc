@@ -41,6 +41,49 @@ TEST(ProductRuns, TakeBiasActivationAndTheCastThatRounds) {
   EXPECT_EQ(found.runs[0].matched.sequence.m, 32);
 }
 
+// z and act(z) are given out. What others than the activation read is no auxiliary result.
+TEST(ProductRuns, GiveOutWhatTheyActivate) {
+  for (const bool read_outside : {false, true}) {
+    testing::Graph g;
+    const ValueId z =
+        g.Cast(Linear(&g, g.In(DType::kBF16, {-1, 64}), 128, 64, true, Activation::kIdentity),
+               DType::kBF16);
+    const ValueId wide = g.Cast(z, DType::kF32);
+    g.Out(g.Cast(g.Un(UnaryKind::kTanh, wide), DType::kBF16));
+    g.Out(z);
+    if (read_outside) g.Out(g.Mean(wide, 1));
+    const Chain chain = g.Finish();
+    const ProductRuns found = FindProductRuns(chain, 32);
+    ASSERT_EQ(found.runs.size(), 1u);
+    const GraphRun& run = found.runs[0];
+    EXPECT_EQ(run.aux.size(), read_outside ? 0u : 1u);
+    EXPECT_EQ(run.end == chain.outputs()[0].value, !read_outside);
+    EXPECT_EQ(AbsorbedBy(run).substr(AbsorbedBy(run).find(':')),
+              read_outside ? ": product + bias"
+                           : ": product + bias + t1=to_bf16(y);tanh(to_f32(t1));aux=y")
+        << AbsorbedBy(run);
+  }
+}
+
+// A result in place of an input, given out twice or of another type is none either.
+TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
+  for (const int kind : {0, 1, 2}) {
+    testing::Graph g;
+    const ValueId old = g.In(DType::kBF16, {-1, 128});
+    const DType dtype = kind == 2 ? DType::kF32 : DType::kBF16;
+    const ValueId z =
+        Linear(&g, g.In(DType::kBF16, {-1, 64}), 128, 64, true, Activation::kIdentity);
+    const ValueId stored = kind == 2 ? z : g.Cast(z, dtype);
+    g.Out(g.Cast(g.Mul(g.Un(UnaryKind::kTanh, z), g.Cast(old, DType::kF32)), DType::kBF16));
+    OutputOptions options;
+    if (kind == 0) options.alias = old;
+    g.Out(stored, options);
+    if (kind == 1) g.Out(stored);
+    const ProductRuns found = FindProductRuns(g.Finish(), 32);
+    for (const GraphRun& run : found.runs) EXPECT_TRUE(run.aux.empty()) << kind;
+  }
+}
+
 // A gated pair of codes, its quantiser, and a product of its codes. `also`: who else uses what.
 enum class Also { kNobody, kResult, kScale, kOtherScale };
 Chain QuantizedPair(const QuantizeSpec& spec, Also also) {

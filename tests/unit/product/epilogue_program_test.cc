@@ -92,6 +92,63 @@ TEST(EpilogueProgram, OfAPairReadsBothHalves) {
   EXPECT_EQ(TextOf(list, "columns"), "mul(mul(tanh(y),c1),up)");
 }
 
+// What a chain gives out beside its result. A program whose results are y, tanh(y) and, where there
+// is a third, tanh(y) plus a matrix.
+EpilogueProgram Aux(DType first, DType second, bool of_matrix = false, int more = 0) {
+  ChainBuilder b;
+  const ValueId y = *b.Input({DType::kF32, {Dim::Constant(2)}});
+  ValueId t = *b.Unary(UnaryKind::kTanh, y);
+  std::vector<LeafKind> leaves = {LeafKind::kValue};
+  if (of_matrix) {
+    const ValueId r = *b.Input({DType::kBF16, {Dim::Constant(2)}});
+    leaves.push_back(LeafKind::kMatrix);
+    t = *b.Binary(BinaryKind::kAdd, t, *b.Cast(r, DType::kF32));
+  }
+  EXPECT_TRUE(b.Output(*b.Cast(y, first)).ok());
+  EXPECT_TRUE(b.Output(*b.Cast(t, second)).ok());
+  for (int i = 0; i < more; ++i) {
+    EXPECT_TRUE(
+        b.Output(*b.Cast(*b.Unary(UnaryKind::kNeg, t = *b.Unary(UnaryKind::kAbs, t)), second))
+            .ok());
+  }
+  Chain body = *b.Finish();
+  std::vector<LeafKind> kinds;
+  for (const int32_t input : body.InputOrder()) {
+    kinds.push_back(leaves[static_cast<size_t>(input)]);
+  }
+  return ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(kinds));
+}
+
+TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
+  const EpilogueProgram program = Aux(DType::kBF16, DType::kBF16);
+  EXPECT_TRUE(program.written());
+  EXPECT_EQ(program.aux_results(), 1);
+  EXPECT_EQ(ToString(program), "y;aux=tanh(y)");
+  EXPECT_TRUE(CheckProgram(program, DType::kBF16, false).ok());
+  EXPECT_TRUE(CheckProgram(Aux(DType::kBF16, DType::kBF16, false, 1), DType::kBF16, false).ok());
+  ByteWriter w;
+  WriteProgram(program, w);
+  const std::string bytes = w.Take();
+  ByteReader r(bytes);
+  const absl::StatusOr<EpilogueProgram> read = ReadProgram(r);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(*read == program);
+}
+
+TEST(EpilogueProgram, RefusesAuxiliaryResultsByName) {
+  const auto why = [](const EpilogueProgram& program, DType result) {
+    return std::string(CheckProgram(program, result, false).message());
+  };
+  EXPECT_EQ(why(Aux(DType::kBF16, DType::kF32), DType::kBF16),
+            "program gives f32, the result is bf16");
+  EXPECT_EQ(why(Aux(DType::kBF16, DType::kBF16, true), DType::kBF16),
+            "program has auxiliary result 1, which is made of a matrix");
+  EXPECT_EQ(why(Aux(DType::kBF16, DType::kBF16, false, 2), DType::kBF16),
+            "program has 4 results, must have 1 to 3");
+  EXPECT_EQ(why(Aux(DType::kF32, DType::kF32), DType::kE4M3),
+            "program has 2 results, must have 1 of e4m3");
+}
+
 TEST(EpilogueProgram, IsNotWrittenWhereTheDeviceLibraryHasAForm) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
