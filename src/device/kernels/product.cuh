@@ -18,7 +18,7 @@ struct ProductTypes {
 };
 
 template <class Config>
-using ProductUnits = UnitWalk<Config, typename Config::First>;
+using ProductUnits = UnitWalk<Config, typename Config::First, true>;
 
 template <class Config, class BlockType>
 SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block,

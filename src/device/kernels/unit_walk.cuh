@@ -10,9 +10,18 @@ namespace sinter {
 // with those of other products. Cluster c takes units c, c + clusters, c + 2 clusters, .. of the
 // whole list. Only rows that exist have units. Order: bands of kBand units along M, within a band M
 // fastest. So the units that run at one time form about a square, and share rows and weights in L2.
-template <class Config, class P>
+//
+// A launch deals blocks out to groups of SMs in turns, and L2 serves equal loads of a group at
+// about one time once. With kAlone, a product whose blocks have no cluster walks bands of
+// kDealtBand tiles, so that those of a group take the same rows, where no band reads weights from
+// HBM again: all units run at one time, or the weights stay in L2.
+template <class Config, class P, bool kAlone = false>
 struct UnitWalk {
-  static constexpr int kBand = 16;
+  static constexpr int kBand = 16, kDealtBand = 4;
+  static constexpr long long kKeptBytes = 16 << 20;  // of weights
+  static constexpr bool kDeals = kAlone && Config::kCluster == 1 && !P::Rows::kIsWindow;
+  static constexpr bool kKept =
+      static_cast<long long>(P::kWidth) * P::kN * P::kK * P::Element::kBytes <= kKeptBytes;
   static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, P::kRowsShare);
   int step, m_units, k;
   int first;   // this cluster's first unit
@@ -34,11 +43,11 @@ struct UnitWalk {
   SINTER_DEVICE int stages() const { return own() * (end() - begin()); }
   // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
   SINTER_DEVICE int row(int unit) const {
-    const int tile = band(unit) * kBand + within(unit) % height(unit);
+    const int tile = dealt() ? tile_row<kDealtBand>(unit) : tile_row<kBand>(unit);
     return (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
   }
   SINTER_DEVICE int column(int unit) const {
-    const int tile = within(unit) / height(unit);
+    const int tile = dealt() ? tile_column<kDealtBand>(unit) : tile_column<kBand>(unit);
     return (tile * P::kRowsShare + (P::kRowsShare > 1 ? pair : 0)) * P::kBlockN;
   }
   // K blocks of this rank.
@@ -49,11 +58,20 @@ struct UnitWalk {
   }
 
  private:
-  static SINTER_DEVICE int band(int unit) { return unit / (kBand * kColumnUnits); }
-  static SINTER_DEVICE int within(int unit) { return unit % (kBand * kColumnUnits); }
+  SINTER_DEVICE bool dealt() const { return kDeals && (kKept || units() <= step); }
+  template <int kOf>
+  SINTER_DEVICE int tile_row(int unit) const {
+    return unit / (kOf * kColumnUnits) * kOf + unit % (kOf * kColumnUnits) % height<kOf>(unit);
+  }
+  template <int kOf>
+  SINTER_DEVICE int tile_column(int unit) const {
+    return unit % (kOf * kColumnUnits) / height<kOf>(unit);
+  }
+  // Units along M of the band that `unit` is in.
+  template <int kOf>
   SINTER_DEVICE int height(int unit) const {
-    const int left = m_units - band(unit) * kBand;
-    return left < kBand ? left : kBand;
+    const int left = m_units - unit / (kOf * kColumnUnits) * kOf;
+    return left < kOf ? left : kOf;
   }
 };
 

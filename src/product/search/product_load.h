@@ -10,8 +10,9 @@
 
 namespace sinter {
 
-// M units of a band of the walk over units: UnitWalk::kBand of src/device/kernels.
-constexpr int64_t kBandUnits = 16;
+// M units of a band of the walk over units: UnitWalk::kBand of src/device/kernels. The others of
+// its constants: of a band that deals row tiles out, and bytes of weights that L2 keeps meanwhile.
+constexpr int64_t kBandUnits = 16, kDealtBandUnits = 4, kDealtWeightBytes = 16 << 20;
 
 struct ProductDims {
   int product = 0;       // of the kernel's: 0 or 1

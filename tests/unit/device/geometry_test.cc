@@ -254,8 +254,11 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
   gridDim.x = static_cast<unsigned>(clusters * Config::kCluster);
   for (int block = 0; block < clusters * Config::kCluster; ++block) {
     blockIdx.x = static_cast<unsigned>(block);
-    static_assert(ProductUnits<Config>::kBand == kBandUnits, "the cost model knows the bands");
-    const ProductUnits<Config> walk(block % Config::kCluster, m), leader(0, m);
+    using Walk = ProductUnits<Config>;
+    static_assert(Walk::kBand == kBandUnits && Walk::kDealtBand == kDealtBandUnits &&
+                      Walk::kKeptBytes == kDealtWeightBytes,
+                  "the cost model knows the bands");
+    const Walk walk(block % Config::kCluster, m), leader(0, m);
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
       const int row = walk.row(unit) / Config::kBlockM, column = walk.column(unit) / P::kBlockN;
@@ -274,6 +277,7 @@ template <class Config>
 class ProductWalk : public ::testing::Test {};
 using WalkConfigs =
     ::testing::Types<TestConfig<64, 64, 4, 1, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1>,
+                     TestConfig<64, 64, 4, 1, 1, 1, false, 1, 2000, 8192, 40, 1, 40, 40, 1>,
                      TestConfig<16, 64, 4, 4, 1, 1, false, 1, 200, 512, 24, 4, 40, 40, 1>,
                      TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 48, 1, 40, 40, 1, 2, 1>,
                      TestConfig<16, 64, 4, 2, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1, 1, 2>,
@@ -285,6 +289,33 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
   for (int clusters : {1, 3, 66})
     for (int m : {0, 1, 16, 17, 255, 256, 257, 1000})
       ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
+}
+
+// Row tiles that `blocks` take first, of 16 and of columns of `Config`, whose blocks have no
+// cluster.
+template <class Config>
+std::vector<int> FirstRowTiles(int blocks) {
+  std::vector<int> tiles;
+  gridDim.x = static_cast<unsigned>(blocks);
+  for (int block = 0; block < blocks; ++block) {
+    blockIdx.x = static_cast<unsigned>(block);
+    const ProductUnits<Config> walk(0, 16 * Config::kBlockM);
+    tiles.push_back(walk.row(walk.first) / Config::kBlockM);
+  }
+  return tiles;
+}
+
+// Four row tiles in turn, where L2 keeps the weights or all units run at once; else a whole band.
+TEST(ProductWalkOfBlocks, DealsRowTilesOut) {
+  using Small = TestConfig<64, 64, 4, 1, 1, 1, false, 1, 200, 128, 24, 1, 40, 40, 1>;
+  using Large = TestConfig<64, 64, 4, 1, 1, 1, false, 1, 2000, 8192, 40, 1, 40, 40, 1>;
+  constexpr int kLargeUnits = 16 * Large::First::kColumnTiles;
+  for (const auto& [tiles, in_turn] :
+       {std::pair(FirstRowTiles<Small>(132), 4), std::pair(FirstRowTiles<Large>(kLargeUnits), 4),
+        std::pair(FirstRowTiles<Large>(132), 16)}) {
+    for (int block = 0; block < 32; ++block)
+      EXPECT_EQ(tiles[static_cast<size_t>(block)], block % in_turn) << block;
+  }
 }
 
 // One list of both products on one grid: tiles of each are visited once, every cluster ends the
