@@ -17,6 +17,13 @@ constexpr int kSharedSplits[] = {1, 2, 4};  // with shared loads
 constexpr int kSwappedHeights = 6;          // tile heights tried with swapped operands
 constexpr int kNormEndCycles = 250;         // from the last sum of squares to the factor of a row
 
+// Of more rows than one tile has: shares of the levels' times (docs/lab/cost-model.md).
+constexpr int64_t kOneTileRows = 128;
+constexpr double kRingWrites = 0.5;  // of a ring's writes, beside operand reads of shared memory
+constexpr double kSplitL2 = 1.2;     // of L2, where neighbours take different parts of K
+constexpr double kMergedL2 = 0.3;    // of L2, where it serves equal loads of neighbours once
+constexpr int kOneBehind = 4;  // stages with which products stay in flight between two of them
+
 absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
   const int tiles = TilesOf(s.share);
   if (s.cluster == tiles * s.first.split_k) return absl::OkStatus();
@@ -125,6 +132,29 @@ double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& mo
   return 2 * bytes / model.shared_bytes_per_us;
 }
 
+// Whether blocks of one group of SMs take the same rows at one time: bands of the walk deal their
+// row tiles out evenly. What lies in two lines of L2 is not served once.
+bool LoadsMerge(const ProductSequence& p, const Schedule& s, const ProductLoad& load) {
+  const int64_t tiles = CeilDiv(p.rows(), s.block_m), rest = tiles % kDealtBandUnits;
+  const bool even = rest <= 1 || tiles == kDealtBandUnits / 2;
+  const double weights = load.weights.bytes / static_cast<double>(tiles);
+  const bool dealt = load.turns == 1 || weights <= kDealtWeightBytes;
+  const bool whole_lines = load.rows.straddling == 0 && load.weights.straddling == 0;
+  return s.cluster == 1 && even && dealt && whole_lines;
+}
+
+LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
+                        double stage_bytes, const DeviceModel& model) {
+  LevelTimes t = TimesOf(load, s, stage_bytes, model);
+  if (p.rows() <= kOneTileRows || load.windows || load.codes) return t;
+  const auto steps = static_cast<double>(load.steps);
+  t.shared -= (1 - kRingWrites) * steps * stage_bytes / model.shared_bytes_per_us;
+  t.tensor += steps * std::max(0, kOneBehind - s.stages) * model.lone_step_us;
+  if (s.first.split_k > 1) t.l2 *= kSplitL2;
+  if (LoadsMerge(p, s, load)) t.l2 *= kMergedL2;
+  return t;
+}
+
 Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
   const ScheduleSizes z = SizesOf(p, s);
   const ProductDims dims = FirstDims(p, s);
@@ -134,7 +164,7 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const double norm = p.front().epilogue.norm.has_value() ? kNormEndCycles / model.clock_mhz : 0;
   const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
-  line.Stream(TimesOf(load, s, static_cast<double>(z.stage_bytes), model), load);
+  line.Stream(ProductTimes(p, s, load, static_cast<double>(z.stage_bytes), model), load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));
   line.Fixed(model.drain_us);

@@ -303,6 +303,27 @@ TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
   EXPECT_EQ(Predict(p, s, model).hbm_bytes, 2 * weights + rows);
 }
 
+// A launch deals blocks out to groups of SMs, and L2 serves equal loads of a group at one time
+// once: of 16 row tiles in bands of 4, not where the last band has 3, nor of blocks that split K.
+TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
+  const auto l2_us_of_a_row = [](int64_t m, int split) {
+    ProductSequence p = MakeSequence(m, MakeProduct(1024, 4096));
+    Schedule s;
+    s.dataflow = Dataflow::kProduct;
+    s.block_m = 64;
+    s.warpgroups_m = 1;
+    s.block_k = 128;
+    s.stages = 4;
+    s.cluster = split;
+    s.first = {128, split};
+    s.grid = static_cast<int>(std::min<int64_t>(132 / split, SizesOf(p, s).units)) * split;
+    return Predict(p, s, *BuiltinModel("h200")).l2_us / static_cast<double>(m);
+  };
+  const double alike = l2_us_of_a_row(1024, 1);
+  EXPECT_LT(alike, 0.5 * l2_us_of_a_row(960, 1));
+  EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
+}
+
 // C of 51 MB stays in the clusters.
 TEST(CostModel, RowsThatAClusterKeepsDoNotComeFromHbm) {
   ProductSequence p = MakeSequence(32, MakeProduct(256, 64), 64);
