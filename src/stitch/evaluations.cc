@@ -35,6 +35,7 @@ class Counter {
     }
     if (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand ||
         root.kind == StitchRoot::kScatter) {
+      if (root.kind == StitchRoot::kStore) Store(root, *at);
       return Visit(WalkedValue(body_, root), *at);
     }
     result_.times[static_cast<size_t>(root.value)] += 1;
@@ -74,11 +75,56 @@ class Counter {
 
   void Read(ValueId id, const Op& op, const Position& at) {
     const Index address = AddressOf(at, op.strides, space_);
+    const int divisions = DivisionsIn(address);
+    std::array<double, 4>& all = result_.accesses[id];
+    std::array<double, 4>& divided = result_.divisions[id];
     int vector = 1;
-    for (double& accesses : result_.accesses[id]) {
-      accesses += TurnsAt(at) * AccessesOfVector(space_, address, element_, vector) / vector;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const double accesses =
+          TurnsAt(at) * AccessesOfVector(space_, address, element_, vector) / vector;
+      all[i] += accesses;
+      divided[i] += accesses * divisions;
       vector *= 2;
     }
+    MemoryTouch touch = TouchOf(address, SizeOf(op.type.dtype));
+    touch.input = id;
+    touch.times = TurnsAt(at);
+    touch.by_ids = !space_.ReadsIn(at).empty();
+    for (const auto& [k, count] : serials_) {
+      if (!space_.MovesWith(address, k)) continue;
+      const SectorDigits digits = DigitsOf(space_, address, k, count, touch.bytes);
+      touch.inner.insert(touch.inner.end(), digits.begin(), digits.end());
+    }
+    result_.touches.push_back(std::move(touch));
+  }
+
+  // Of what moves with the element.
+  int DivisionsIn(const Index& index) const {
+    int divisions = 0;
+    for (const auto& [v, factor] : index.terms()) {
+      const IndexSpace::Var& var = space_.var(v);
+      const bool divides =
+          var.kind == IndexSpace::Var::kQuotient || var.kind == IndexSpace::Var::kRemainder;
+      if (!divides || !space_.MovesWith(var.of, element_)) continue;
+      divisions += (var.divisor & (var.divisor - 1)) == 0 ? 0 : 1;
+      divisions += DivisionsIn(var.of);
+    }
+    return divisions;
+  }
+
+  void Store(const StitchRoot& root, const Position& at) {
+    const ChainOutput& output = body_.outputs()[static_cast<size_t>(root.output)];
+    const int64_t bytes = SizeOf(body_.op(root.value).type.dtype);
+    result_.touches.push_back(TouchOf(AddressOf(at, output.strides, space_), bytes));
+  }
+
+  MemoryTouch TouchOf(const Index& address, int64_t bytes) const {
+    MemoryTouch touch;
+    touch.bytes = bytes;
+    touch.first = space_.ValueAt(address, element_, 0);
+    touch.element = DigitsOf(space_, address, element_, space_.var(element_).extent, bytes);
+    if (units_) touch.unit = DigitsOf(space_, address, unit_, space_.var(unit_).extent, bytes);
+    return touch;
   }
 
   bool IsThere(const Op& op, ReduceUse use, const Position& at) {
@@ -95,6 +141,7 @@ class Counter {
     const double turns = TurnsAt(at) * static_cast<double>(std::max<int64_t>(count, 1));
     const IndexVar k = space_.AddLoop("k", count, static_cast<int>(turns_.size()));
     turns_.push_back(turns);
+    serials_.push_back({k, count});
     result_.times[static_cast<size_t>(id)] += turns;
     result_.steps += turns;
     if (op.kind == OpKind::kMatmul) {
@@ -113,6 +160,7 @@ class Counter {
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
   std::vector<double> turns_;  // by depth: for one element, including the loops around
+  std::vector<std::pair<IndexVar, int64_t>> serials_;  // counters of a thread's own reductions
   std::set<std::pair<ValueId, Position>> seen_;
   ValueId handing_ = -1;  // the root that hands it over
   Evaluations result_;
@@ -120,12 +168,24 @@ class Counter {
 
 }  // namespace
 
-double Evaluations::AccessesOf(ValueId input, int vector) const {
-  const auto found = accesses.find(input);
-  if (found == accesses.end()) return 0;
+namespace {
+
+double OfVector(const std::map<ValueId, std::array<double, 4>>& counts, ValueId input, int vector) {
+  const auto found = counts.find(input);
+  if (found == counts.end()) return 0;
   size_t place = 0;
   while (vector >> (place + 1) > 0 && place + 1 < found->second.size()) ++place;
   return found->second[place];
+}
+
+}  // namespace
+
+double Evaluations::AccessesOf(ValueId input, int vector) const {
+  return OfVector(accesses, input, vector);
+}
+
+double Evaluations::DivisionsOf(ValueId input, int vector) const {
+  return OfVector(divisions, input, vector);
 }
 
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,

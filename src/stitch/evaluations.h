@@ -10,6 +10,7 @@
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/stitch/program.h"
+#include "src/stitch/sectors.h"
 
 namespace sinter {
 
@@ -18,9 +19,13 @@ struct Evaluations {
   double steps = 0;           // of all serial reductions, one after another
   // By input: memory accesses for one element, in vectors of 1, 2, 4 and 8.
   std::map<ValueId, std::array<double, 4>> accesses;
+  // Quotients and remainders by no power of two in their addresses, likewise.
+  std::map<ValueId, std::array<double, 4>> divisions;
+  std::vector<MemoryTouch> touches;  // of inputs, each at each of its places, and of outputs
 
   // 0 for an input that is not read.
   double AccessesOf(ValueId input, int vector) const;
+  double DivisionsOf(ValueId input, int vector) const;
 };
 
 // A value that several ops read at one place is computed once. `units`: the loop is over units'

@@ -8,6 +8,10 @@ namespace sinter {
 
 // One load or store of device memory with its address; a vector is one access.
 constexpr int kMemoryInstructions = 8;
+// A division by a constant that is no power of two in an address: of a place in a unit, which has
+// 32 bits; of one among all elements, which has 64.
+constexpr int kDivisionInstructions = 8;
+constexpr int kLongDivisionInstructions = 40;
 // One shared memory access of a hand-over, and one of a pack's elements.
 constexpr int kHandInstructions = 3;
 constexpr int kPackInstructions = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "src/stitch/in_place.h"
 #include "src/stitch/op_cost.h"
 #include "src/stitch/search/instruction_counts.h"
+#include "src/stitch/search/sector_load.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/sizes.h"
 
@@ -129,10 +131,16 @@ class LoadCounter {
     return each * ids / lanes / vector;
   }
 
-  double BytesRead(ValueId input) const {
-    const Op& op = body_.op(input);
-    return DistinctAt(op, m_) * parts_[static_cast<size_t>(input)] *
-           static_cast<double>(SizeOf(op.type.dtype));
+  double BytesRead(ValueId input) {
+    const auto [known, fresh] = bytes_read_.try_emplace(input);
+    if (fresh) {
+      const Op& op = body_.op(input);
+      const double all = DistinctAt(op, m_) * static_cast<double>(SizeOf(op.type.dtype));
+      const std::optional<double> read = SectorBytesRead(program_, times_, input, m_);
+      known->second =
+          read.has_value() ? std::min(all, *read) : all * parts_[static_cast<size_t>(input)];
+    }
+    return known->second;
   }
 
   void CountPhase(const StitchPhase& phase) {
@@ -185,6 +193,8 @@ class LoadCounter {
       cost += times * own.issue;
       if (op.kind == OpKind::kInput) {
         cost += kMemoryInstructions * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
+        cost += (units ? kDivisionInstructions : kLongDivisionInstructions) *
+                own_times.DivisionsOf(id, vector);
       }
       special += times * own.special;
       if (op.kind == OpKind::kInput) CountRead(id, units, loop.level);
@@ -280,7 +290,8 @@ class LoadCounter {
   const LoopEvaluations& times_;
   const double alike_share_;
   const std::vector<Precision> precisions_;
-  const std::vector<double> parts_;  // of each value that are read
+  const std::vector<double> parts_;       // of each value that are read
+  std::map<ValueId, double> bytes_read_;  // of inputs
   StitchLoad load_;
   std::set<ValueId> read_, seen_;  // inputs: of this phase; of earlier phases
   std::set<ValueId> crossing_;     // read by units of several phases

@@ -8,6 +8,7 @@
 #include "src/model/four_norm.h"
 #include "src/stitch/search/column_cost.h"
 #include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {
@@ -63,6 +64,12 @@ double LateReadsUs(const StitchSchedule& s, const StitchLoad& load, const Spread
   return static_cast<double>(passes_turns - 1) * costs.read_us;
 }
 
+// The accesses of all threads that L1 and shared memory answer, as if on one SM.
+double CachePipeUs(const StitchLoad& load, const DeviceModel& model) {
+  const double sectors = load.strewn_bytes / kSectorBytes;
+  return std::max(load.shared_cycles + load.line_cycles, sectors * kSectorCycles) / model.clock_mhz;
+}
+
 // Time of one turn of a block that is alone on its SM: its reads, its instructions, its row
 // reductions.
 double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
@@ -77,7 +84,7 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
   const double issue =
       std::max({load.instructions * share / (model.lanes_per_sm * slots * costs.issue_share),
                 load.special * share / (model.special_lanes_per_sm * slots),
-                load.shared_cycles * share / model.clock_mhz});
+                CachePipeUs(load, model) * share});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
   // Persistent blocks are alone on their SM, and their groups do not wait for one another.
@@ -153,12 +160,12 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const
   StitchTimes times;
   Prediction& p = times.alone;
   p.hbm_bytes = load.input_bytes + load.output_bytes;
-  p.l2_bytes = load.again_bytes;
+  p.l2_bytes = load.again_bytes + load.strewn_bytes;
   p.hbm_us = HbmUs(p.hbm_bytes,
                    program.phases.size() > 1 ? share / model.stitch.few_sms_gain : share, model);
-  p.l2_us = p.l2_bytes / (model.l2_bytes_per_us * share);
-  times.issue_sm_us = std::max(IssueUs(load, model) * IdleLanes(body, program, s),
-                               load.shared_cycles / model.clock_mhz);
+  p.l2_us = load.again_bytes / (model.l2_bytes_per_us * share);
+  times.issue_sm_us =
+      std::max(IssueUs(load, model) * IdleLanes(body, program, s), CachePipeUs(load, model));
   const double issue = times.issue_sm_us / spread.busy;
   const double phases = static_cast<double>(program.phases.size());
   times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);

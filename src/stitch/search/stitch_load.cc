@@ -59,6 +59,9 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
       costs_(model.stitch),
       pace_(pace),
       times_(EvaluationsOfLoops(body, program.handed.empty() ? program : base_, pace)),
+      handed_times_(program.handed.empty() ? LoopEvaluations()
+                                           : EvaluationsOfLoops(body, program, pace)),
+      sectors_(body, program, program.handed.empty() ? times_ : handed_times_, m, model),
       meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
       serial_depth_(SerialDepthOf(body, program)) {}
 
@@ -83,6 +86,9 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
     AddHands(schedule, at->second);
   }
   StitchLoad load = at->second;
+  const StrewnLoad strewn = sectors_.Of(schedule);
+  load.strewn_bytes = strewn.bytes;
+  load.line_cycles = strewn.cycles;
   load.serial_depth = serial_depth_;
   load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;

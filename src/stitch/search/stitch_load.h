@@ -12,6 +12,7 @@
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
 #include "src/stitch/search/hand_load.h"
+#include "src/stitch/search/sector_load.h"
 
 namespace sinter {
 
@@ -20,7 +21,8 @@ constexpr int kTurnsAtOnce = 4;
 
 struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
-  double again_bytes = 0;     // read again by later passes, because they are not kept
+  double again_bytes = 0;  // read again by later passes, because they are not kept
+  double strewn_bytes = 0, line_cycles = 0;  // of accesses that do not lie side by side
   double crossing_bytes = 0;  // the part of again_bytes that crosses phases, which may be held
   int64_t crossing_element_bytes = 0;   // the same for one element of a unit
   double instructions = 0;              // of all threads, counted by thread
@@ -45,8 +47,6 @@ struct StitchLoad {
   double own_steps = 0, own_issue = 0;  // serial_steps, serial_issue where lanes may not share
 };
 
-using LoopEvaluations = std::map<const StitchLoop*, Evaluations>;
-
 // The loads of one program's schedules at `m` rows. Schedules that differ only in threads share
 // most of their load, which is counted once. Body, program, model and `pace` must outlive it. Not
 // thread-safe.
@@ -65,7 +65,9 @@ class LoadTable {
   const int64_t m_;
   const StitchConstants& costs_;
   Pace* const pace_;
-  const LoopEvaluations times_;
+  const LoopEvaluations times_;         // of the base's loops
+  const LoopEvaluations handed_times_;  // of the program's, with hand-overs
+  SectorLoad sectors_;
   std::map<std::tuple<int, bool, bool, bool>, StitchLoad>
       counted_;  // by what LoadOfProgram depends on
   // With hand-overs: by vector and kept values, of the base and of the program.

@@ -1,0 +1,52 @@
+// Sectors: what neighbouring threads move of memory beyond the elements they want. Memory comes in
+// sectors of 32 bytes, so a read of 2 bytes from each of 32 rows moves 1 KiB.
+#ifndef SINTER_SRC_STITCH_SECTORS_H_
+#define SINTER_SRC_STITCH_SECTORS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "src/chain/op.h"
+#include "src/stitch/index.h"
+
+namespace sinter {
+
+constexpr int64_t kSectorBytes = 32, kLineBytes = 128;  // of memory; of L1
+// Of an SM: to take in a sector whose line's others nobody wants. L1 takes one for each line that
+// an access of a warp touches.
+constexpr int64_t kSectorCycles = 2;
+
+// An address as a sum over the digits of a loop's counter, the fastest first: digit d of `extent`
+// values moves it by d * `step` bytes.
+struct SectorDigit {
+  int64_t extent = 1, step = 0;
+};
+using SectorDigits = std::vector<SectorDigit>;
+
+// A read or a write of memory in a loop over elements, one of `bytes` bytes for each element.
+struct MemoryTouch {
+  ValueId input = -1;  // -1: a store
+  int64_t bytes = 0;
+  int64_t first = 0;     // where element 0 of unit 0 lies
+  double times = 1;      // elements accessed for each element of the loop
+  bool by_ids = false;   // where it lies is read from memory
+  SectorDigits element;  // of the loop's counter
+  SectorDigits unit;     // of the number of the unit
+  SectorDigits inner;    // of the counters of a thread's own reductions
+};
+
+// How `address`, which counts elements of `bytes` bytes, moves with `loop`; `extent` 0: unbounded.
+SectorDigits DigitsOf(const IndexSpace& space, const Index& address, IndexVar loop, int64_t extent,
+                      int64_t bytes);
+
+// Those of the first `count` values of the counter.
+SectorDigits FirstOf(const SectorDigits& digits, int64_t count);
+// Those of every `count`-th value of the counter.
+SectorDigits EachOf(const SectorDigits& digits, int64_t count);
+
+// Parts of `granule` bytes that elements of `bytes` bytes at all values of `digits` lie in.
+double GranulesOf(SectorDigits digits, int64_t bytes, int64_t granule);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_STITCH_SECTORS_H_
