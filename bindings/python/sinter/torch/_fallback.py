@@ -24,11 +24,12 @@ class Fallback:
     call's, and while another thread compiles anything.
     """
 
+    #: Seconds that it took to make Inductor's code, of all chains. Added to under Dynamo's lock.
+    seconds = 0.0
+
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.by_torch = by_torch(chain)
-        #: Seconds that it took to make Inductor's code.
-        self.compile_seconds = 0.0
         self._code: Any = None  # False where there will be none
         self._device: Optional[torch.device] = None  # that the code is for
         self._serves: Callable[[int], bool] = lambda m: True
@@ -36,18 +37,18 @@ class Fallback:
 
     def prepare(self, inputs: List[torch.Tensor], m: int) -> None:
         """Makes Inductor's code where nobody has tried to, and runs nothing; not under capture, nor while another thread compiles."""
-        if self._code is None and not torch.cuda.is_current_stream_capturing() and _compiling().acquire(blocking=False):
+        if self._code is None and not torch.cuda.is_current_stream_capturing() and compiling().acquire(blocking=False):
             try:
-                self._make(inputs, m)
+                self.make(inputs, m)
             finally:
-                _compiling().release()
+                compiling().release()
 
     def __call__(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
         self.prepare(inputs, m)
-        results = self._run(inputs, m)
+        results = self.run(inputs, m)
         return self.by_torch(inputs, m) if results is None else results
 
-    def _run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
+    def run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
         """By Inductor's code; None where there is none for M = `m` on this device, or none that a capture may hold.
 
         Raises:
@@ -84,7 +85,8 @@ class Fallback:
             made = make_fx(f, tracing_mode="symbolic" if symbolic else "real")(*inputs)
         return torch.fx.GraphModule(made, made.graph)  # without the symbols' own, which no cache can keep
 
-    def _make(self, inputs: List[torch.Tensor], m: int) -> None:
+    def make(self, inputs: List[torch.Tensor], m: int) -> None:
+        """As ``prepare``, for who holds Dynamo's lock."""
         if self._code is not None or self.chain.uses_m and m < 2:  # torch's symbols begin at 2
             return
         began = time.monotonic()
@@ -93,7 +95,7 @@ class Fallback:
             self._compile_any(m, inputs[0].device) if self.chain.uses_m else self._compile(inputs)
         except Exception as error:  # whatever it is, the model runs
             self._give_up(error)
-        self.compile_seconds = time.monotonic() - began
+        Fallback.seconds += time.monotonic() - began
 
     def _compile(self, inputs: List[torch.Tensor]) -> None:
         self._code = _compiled(self.traced(inputs), inputs)
@@ -145,7 +147,7 @@ class Fallback:
         warn_once(f"torch's operators compute a part one by one: {type(error).__name__}: {error}")
 
 
-def _compiling() -> Any:
+def compiling() -> Any:
     """Dynamo's lock, under which alone Inductor's configuration, which is the process's, may be patched."""
     from torch._dynamo.convert_frame import compile_lock
 

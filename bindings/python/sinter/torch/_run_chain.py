@@ -55,7 +55,7 @@ class Counts(NamedTuple):
 class _Counters:
     def __init__(self) -> None:
         self.launches = self.waiting = self.refused = 0
-        self.saved_us = self.fallback_s = 0.0
+        self.saved_us = 0.0
 
 
 counters = _Counters()
@@ -63,7 +63,7 @@ counters = _Counters()
 
 def graph_counts() -> Counts:
     """What compiled graphs ran since the start of the process. Counted without a lock: about right with several threads."""
-    return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us, counters.fallback_s)
+    return Counts(counters.launches, counters.waiting, counters.refused, counters.saved_us, Fallback.seconds)
 
 
 #: Of the time of Inductor's kernels, what a plan may be predicted to take: a gain of less is within the error of both predictions.
@@ -174,11 +174,6 @@ class Carried:
                     found = self._places[device, at] = _Place(device, self.chain, m, limit)
         return found
 
-    def newly_compiled(self) -> float:
-        """Seconds that it took to make Inductor's code, told once."""
-        seconds, self.fallback.compile_seconds = self.fallback.compile_seconds, 0.0
-        return seconds
-
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
         """The inputs with the extents and strides that the chain declares; copies where they lie otherwise."""
         return [_as_declared(x, info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
@@ -211,9 +206,8 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
             plan = place.plan or place.look(_patience(how))
             if it.any_rows and how != "block":  # rows of other buckets shall not wait for their code
                 it.fallback.prepare(given, m)
-                counters.fallback_s += it.newly_compiled()
             if plan is not None:
-                return _launch(it, plan, given, m, device, place.limit_us)
+                return _launch(it, plan, given, m, place.limit_us)
         except Error as error:
             warn_once(f"torch computes instead of a plan: {error}")
             counters.refused += 1
@@ -222,9 +216,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
             counters.waiting += 1
         else:
             counters.refused += 1
-        results = it.fallback(given, m)
-        counters.fallback_s += it.newly_compiled()
-        return results
+        return it.fallback(given, m)
 
 
 def _patience(how: str) -> Optional[float]:
@@ -233,10 +225,17 @@ def _patience(how: str) -> Optional[float]:
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
 
 
-def _launch(
-    it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, device: torch.device, limit_us: float
-) -> List[torch.Tensor]:
-    outputs = _outputs(it.chain, m, device)
+def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: float) -> List[torch.Tensor]:
+    outputs = run_plan(it.chain, plan, inputs, m)
+    counters.launches += 1
+    counters.saved_us += max(0.0, limit_us - plan.predicted_us)
+    return outputs
+
+
+def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
+    """Enqueues a plan of `chain` on torch's current stream; its outputs, new memory."""
+    device = inputs[0].device
+    outputs = _outputs(chain, m, device)
     inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
     addresses = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*[x.data_ptr() for x in (*inputs, *outputs)])
     stream = current_of_torch(device.index)
@@ -250,8 +249,6 @@ def _launch(
         else:
             workspace = plan.context._workspaces.address(stream, plan.workspace_size)
     plan._launch(addresses, workspace, stream, m, False)
-    counters.launches += 1
-    counters.saved_us += max(0.0, limit_us - plan.predicted_us)
     return outputs
 
 
