@@ -705,6 +705,28 @@ def test_compiled_models_run_by_plans():
     assert after.launches > before.launches and after.waiting == before.waiting, after
 
 
+def test_compiled_models_are_measured():
+    from sinter.torch import _graph_pass, _measure
+
+    _measure._found.clear()
+    own, lost = _graph_pass._Planner._judged, []
+    _graph_pass._Planner._judged = lambda self, part: own(self, part) or lost.append(part.made.chain.digest)
+    model, compiled, x = compiled_layers(rows=96, options={"measure": True})
+    state = torch.cuda.get_rng_state()
+    before = sinter.torch.graph_counts()
+    try:
+        with torch.no_grad():
+            near(compiled(x), model(x))
+    finally:
+        _graph_pass._Planner._judged = own
+    after, found = sinter.torch.graph_counts(), _measure._found
+    print("\n".join(f"  {digest[:12]} {told}" for (digest, *_), told in found.items()))
+    assert found and all(told is not None and 1 < told.plan_us < 1e3 and 1 < told.inductor_us < 1e3 for told in found.values()), found
+    assert set(lost) == {digest for (digest, *_), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
+    assert (after.launches > before.launches) == (len(set(lost)) < len(found)) and after.waiting == before.waiting
+    assert torch.equal(torch.cuda.get_rng_state(), state), "the caller's random numbers are as without it"
+
+
 def test_compiled_models_do_not_wait_for_plans():
     model, compiled, x = compiled_layers(rows=448)
     before = sinter.torch.graph_counts()

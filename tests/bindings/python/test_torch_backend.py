@@ -753,7 +753,7 @@ def test_a_wrong_part_is_seen_and_torchs_result_is_taken():
 def test_options_are_checked():
     own, patches = split_options("reduce-overhead", {"prepare": "block", "epilogue_fusion": True})
     assert own.prepare == "block" and patches["triton.cudagraphs"] and patches["epilogue_fusion"]
-    for bad in ({"prepare": "never"}, {"verify": 1}, {"target": 3}):
+    for bad in ({"prepare": "never"}, {"verify": 1}, {"target": 3}, {"measure": "yes"}, {"measure": True, "target": "h200"}):
         with pytest.raises(sinter.Error, match="options: " + next(iter(bad))):
             split_options(None, bad)
 
@@ -879,6 +879,129 @@ def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
     monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 0.5)
     told = sinter.torch.explain(half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16())
     assert not told.taken and "Inductor's kernels 0.5 us" in str(told)
+
+
+def measured_by(monkeypatch, told, limit_us, model, x, dynamic=None):
+    """Reports and packed limits of a model whose parts are `told` to be measured so, with that estimate of Inductor's time."""
+    from sinter.torch import _explain, _graph_pass
+    from sinter.torch.backend import compile_with
+
+    reports, packed, own = [], [], _run_chain.pack
+    monkeypatch.setattr(_graph_pass._Planner, "_measured", lambda *_: told)
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: limit_us)
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+    graph_pass = _graph_pass.SinterPass(_graph_pass.Options("block", target="h200", measure=True), reports)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        backend = lambda gm, inputs: compile_with(graph_pass, gm, inputs, {}, inner_compile=_explain._planned)
+        torch.compile(model, backend=backend, dynamic=dynamic)(x)
+    return reports, packed
+
+
+@pytest.mark.parametrize(
+    "told, share, why",
+    [
+        ((10.0, 20.0), 0.9, None),  # predictions alone would refuse it
+        ((20.0, 20.1), 9.0, "measured 20.0 us, Inductor's code 20.1 us"),  # .. would take it
+        (None, 9.0, None),
+        (None, 0.9, "predicted"),
+        ((10.0, 20.0), 0.5, "predicted"),  # no use to measure
+    ],
+)
+def test_what_is_measured_decides_and_not_what_is_predicted(monkeypatch, told, share, why):
+    from sinter.torch import _graph_pass
+    from sinter.torch._measure import Measured
+
+    told = told and Measured(*told)
+    model, x = half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16()
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
+    limit_us = share * sinter.torch.explain(model, x).predicted_us
+    assert limit_us > 0
+    reports, packed = measured_by(monkeypatch, told, limit_us, model, x)
+    if why is not None:
+        assert not reports[0].taken and all(why in told for told in left(reports).values())
+        return
+    (part,) = reports[0].taken
+    assert part.limit_us == pytest.approx(2 * part.plan.predicted_us if told else limit_us)
+    assert packed == [[part.limit_us]], "what runs it asks for no more than that"
+
+
+def test_what_is_measured_scales_the_estimates_of_other_rows(monkeypatch):
+    from sinter.torch._measure import Measured
+
+    model, x = half(Gated(256, 512)), torch.randn(3, 70, 256).bfloat16()
+    reports, (limits,) = measured_by(monkeypatch, Measured(10.0, 30.0), 25.0, model, x, dynamic=True)
+    (part,) = reports[0].taken
+    assert limits == [pytest.approx(3 * part.plan.predicted_us)] * len(limits) and len(limits) > 1
+
+
+def test_inputs_to_measure_by_are_drawn_without_the_callers_random_numbers():
+    from sinter.torch import _measure
+
+    b = sinter.Builder()
+    table, ids, w = b.input("bf16", [7, 64]), b.input("s32", [1000]), b.input("bf16", [64, 64])
+    b.output(sinter.gather(table, ids, 0) @ w)
+    chain, before = b.finish(), torch.get_rng_state()
+    inputs = _measure.drawn(chain, 0, "cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert inputs[1].min() == 0 and inputs[1].max() == 6 and inputs[0].std() > 0
+    copies = _measure._copies(inputs, [2], 3 * inputs[2].nbytes)
+    assert len(copies) == 2 and all(copy[0] is inputs[0] and copy[2] is not inputs[2] and torch.equal(copy[2], inputs[2]) for copy in copies)
+    assert _measure._copies(inputs, [], 1e9) == [] and len(_measure._copies(inputs, [2], 1e12)) == _measure._MOST_COPIES - 1
+
+
+def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatch, caplog):
+    from sinter.torch import _measure
+
+    def fails(*_):
+        calls.append(threading.current_thread())
+        raise torch.OutOfMemoryError("no room")
+
+    calls, b = [], sinter.Builder()
+    b.output(b.input("f32", [8, 64]) * 0.3)
+    chain = b.finish()
+    monkeypatch.setattr(_measure, "_measure", fails)
+    assert [_measure.measured(chain, 0, None, 0, [], 5e7) for _ in range(2)] == [None, None]
+    assert len(calls) == 1 and calls[0] is not threading.current_thread() and "no room" in caplog.text
+    _measure._found.clear()
+
+
+def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatch):
+    from sinter.torch import _fallback, _graph_pass, _measure
+    from sinter.torch.backend import compile_with
+
+    def measure(self, part, plan):
+        def work():
+            chain, inputs = part.made.chain, _measure.drawn(part.made.chain, part.m, "cpu")
+            fallback = _fallback.Fallback(chain)
+            fallback.make(inputs, part.m)
+            (found,), (expected,) = fallback.run(inputs, part.m), fallback.by_torch(inputs, part.m)
+            assert fallback._code and _verify.difference(found, expected, 2e-2)[1]
+            return _measure.Measured(1.0, 2.0)
+
+        told.append(_measure._in_a_thread(work))
+        return told[-1]
+
+    told, model, x = [], half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(_graph_pass._Planner, "_measured", measure)
+    graph_pass = _graph_pass.SinterPass(_graph_pass.Options("block", target="h200", measure=True))
+    torch._dynamo.reset()
+    with torch.no_grad():
+        y = torch.compile(model, backend=lambda gm, inputs: compile_with(graph_pass, gm, inputs, {"fx_graph_cache": False}))(x)
+        assert _verify.difference(y, model(x), 2e-2)[1]
+    assert told == [(1.0, 2.0)]
+
+
+def test_values_that_nothing_in_a_graph_computes():
+    from sinter.torch._graph_pass import _given
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    view = graph.call_function(torch.ops.aten.view.default, (x, [4, 16]))
+    assert _given(x) and _given(view)
+    assert not _given(graph.call_function(torch.ops.aten.relu.default, (view,)))
+    assert not _given(graph.call_function(torch.ops.aten.topk.default, (x, 2)))
 
 
 def test_small_parts_are_left():

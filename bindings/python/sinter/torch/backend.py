@@ -24,8 +24,8 @@ def sinter_backend(
 
     Args:
         mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
-        options: ``prepare`` ("background" or "block"), ``verify`` (bool) and ``target`` (a chip, for tensors on the CPU) are
-            Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's runs before Sinter's.
+        options: ``prepare`` ("background" or "block"), ``verify`` and ``measure`` (bool) and ``target`` (a chip, for tensors on the
+            CPU) are Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's runs before Sinter's.
 
     Raises:
         Error: INVALID_ARGUMENT naming the option.
@@ -60,9 +60,12 @@ def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tu
     own = Options(**{name: given.pop(name) for name in Options._fields if name in given})
     if own.prepare not in _PREPARE:
         raise invalid(f"options: prepare is {own.prepare!r}; there are {' '.join(_PREPARE)}")
-    if not isinstance(own.verify, bool):
-        raise invalid(f"options: verify is {own.verify!r}, must be True or False")
+    for name in ("verify", "measure"):
+        if not isinstance(getattr(own, name), bool):
+            raise invalid(f"options: {name} is {getattr(own, name)!r}, must be True or False")
     if own.target is not None and not isinstance(own.target, str):
         raise invalid(f"options: target is {own.target!r}, must be the name of a chip, such as 'h200'")
+    if own.measure and own.target is not None:
+        raise invalid(f"options: measure is True and target is {own.target!r}: nothing runs on a chip that is not here; leave one of them out")
     patches = {**list_mode_options(mode)} if mode else {}
     return own, {**patches, **{name.replace("-", "_"): value for name, value in given.items()}}
