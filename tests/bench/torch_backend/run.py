@@ -2,7 +2,7 @@
 """Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then times in turns.
 
     python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--depth N|full] [--budget SECONDS]
-                                             [--max-autotune] [--parts] [--cold] [--again]
+                                             [--limit SECONDS] [--max-autotune] [--parts] [--measure] [--cold] [--again]
 
 Runs what OUT.json does not hold yet of this depth, these modes, card and commit, and what failed; ends before the budget does: call it
 again until it says that nothing is left. One process
@@ -27,7 +27,6 @@ import source_state
 
 ROUNDS = 7
 REPLAY_MS = 8.0
-MODEL_SECONDS = 120  # that a model may take; four times as much with --max-autotune
 FIRST_SECONDS = 25  # that a model is expected to take before one was measured
 WIDE_ELEMENTS = 1_500_000_000  # of models that are held against float32, as float64 would take their memory
 
@@ -39,8 +38,10 @@ def main():
     parser.add_argument("--batches", default="1,serving")
     parser.add_argument("--depth", default="4", help="layers of models that are stacks of equal ones; full: as published")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
+    parser.add_argument("--limit", type=float, default=240, help="seconds of a model; four times as many with --max-autotune")
     parser.add_argument("--max-autotune", action="store_true", help="Inductor in this mode too; takes minutes a model")
     parser.add_argument("--parts", action="store_true", help="time each distinct part beside Inductor's code for it")
+    parser.add_argument("--measure", action="store_true", help="the backend's option of that name: parts are measured, not estimated")
     parser.add_argument("--cold", action="store_true", help="compile times without Triton's kernels of the contestant before")
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
@@ -62,6 +63,8 @@ def main():
 def measured_by(arguments):
     """What a row must have been measured by to stand for another run."""
     modes = {name: getattr(arguments, name) for name in ("depth", "max_autotune", "parts", "cold")}
+    if arguments.measure:
+        modes["measure"] = True
     return {**modes, "card": card(), **source_state.of_library()}
 
 
@@ -91,7 +94,7 @@ def keys(arguments):
 def run_all(wanted, arguments, until, found):
     """Measures `wanted` into `found` and the file; what was not begun."""
     longest, worker = FIRST_SECONDS, None
-    limit = MODEL_SECONDS * (4 if arguments.max_autotune else 1)
+    limit = arguments.limit * (4 if arguments.max_autotune else 1)
     while wanted and until - time.time() > longest * 1.2 + 5:
         if worker is None:
             worker = Worker()
@@ -100,14 +103,14 @@ def run_all(wanted, arguments, until, found):
         if result is None and until - time.time() < 5:  # not done: it is the first of the next call
             break
         wanted.pop(0)
-        found[key] = result or {"error": worker.told() or f"not done after {limit} s"}
+        found[key] = result or {**worker.so_far, "error": worker.told() or f"not done after {limit:.0f} s"}
         found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
         print(line(key, found[key]), flush=True)
         if result is None:
             worker.kill()
             worker = None
-        elif "variants" in result:
+        elif "seconds" in result:
             longest = max(longest, found[key]["wall_s"])
     if worker is not None:
         worker.kill()
@@ -122,16 +125,20 @@ class Worker:
         self.errors = open(os.path.join(os.environ.get("TMPDIR", "/tmp"), f"torch_backend.{os.getpid()}.err"), "w+")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.results = queue.Queue()
+        self.so_far = {}
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
         for line in self.process.stdout:
             if line.startswith("RESULT "):
                 self.results.put(json.loads(line[len("RESULT ") :]))
+            elif line.startswith("SO FAR "):
+                self.so_far = json.loads(line[len("SO FAR ") :])
         self.results.put(None)
 
     def measure(self, key, seconds):
-        """The result; None where the process ended or did not answer in time."""
+        """The result; None where the process ended or did not answer in time, and what it had by then is in ``so_far``."""
+        self.so_far = {}
         try:
             self.process.stdin.write(key + "\n")
             self.process.stdin.flush()
@@ -151,7 +158,7 @@ class Worker:
 
 
 def line(key, result):
-    if "skipped" in result or "error" in result:
+    if "skipped" in result or "error" in result:  # of which some contestants may have been run
         return f"{key}: " + (result.get("skipped") or result["error"].strip().splitlines()[-1])
     times = ", ".join(
         f"{v} {w['us']:.1f} us (error {w['error']:.1e}, {w['kernels']} kernels, {w['compile_s']} s)" for v, w in result["variants"].items()
@@ -166,7 +173,7 @@ def ratio(result):
 
 
 def summary(found):
-    measured = {key: result for key, result in found.items() if "variants" in result}
+    measured = {key: result for key, result in found.items() if "variants" in result and "error" not in result}
     ratios = {key: ratio(result) for key, result in measured.items()}
     told = [f"{len(found)} of {2 * len(NAMES)}: {len(measured)} measured, {sum('skipped' in r for r in found.values())} skipped"]
     if ratios:
@@ -237,11 +244,8 @@ def measure(model, inputs, began, arguments):
 
     seconds = Seconds(began)
     seconds.mark("make")
-    wide = torch.float64 if sum(p.numel() for p in model.parameters()) < WIDE_ELEMENTS else torch.float32
-    exact = model.eval().to(wide)
-    with torch.no_grad():
-        expected = exact(*(to(x, wide) for x in inputs)).float()
-    model = exact.to(torch.bfloat16)  # in place: one copy of the weights
+    wide, expected = reference(model.eval(), inputs)
+    model = model.to(torch.bfloat16)  # in place: one copy of the weights
     inputs = tuple(to(x, torch.bfloat16) for x in inputs)
     seconds.mark("exact")
     variants, reports = variants_of(model, arguments)
@@ -270,6 +274,7 @@ def measure(model, inputs, began, arguments):
                 "captured": isinstance(graphs[variant], torch.cuda.CUDAGraph),
             }
             seconds.mark("capture")
+            print("SO FAR " + json.dumps({**result, "seconds_so_far": seconds.told}), flush=True)
     for variant, us in in_turns(graphs).items():
         result["variants"][variant]["us"] = us
     seconds.mark("times")
@@ -289,6 +294,20 @@ def measure(model, inputs, began, arguments):
     return result
 
 
+def reference(model, inputs):
+    """The type that the model's result is held against, and that result; float32 where a kernel has no float64."""
+    import torch
+
+    small = sum(p.numel() for p in model.parameters()) < WIDE_ELEMENTS
+    with torch.no_grad():
+        for wide in (torch.float64, torch.float32) if small else (torch.float32,):
+            try:
+                return wide, model.to(wide)(*(to(x, wide) for x in inputs)).float()
+            except RuntimeError as error:
+                if wide is torch.float32 or isinstance(error, torch.OutOfMemoryError):
+                    raise
+
+
 def to(x, dtype):
     return x.to(dtype) if x.is_floating_point() else x
 
@@ -301,7 +320,7 @@ def variants_of(model, arguments):
     from sinter.torch._graph_pass import SinterPass
     from sinter.torch.backend import compile_with, split_options
 
-    own, _ = split_options(None, {"prepare": "block"})
+    own, _ = split_options(None, {"prepare": "block", "measure": arguments.measure})
     reports = []
     options = {"force_disable_caches": True} if arguments.cold else {"fx_graph_cache": False}
     torch._functorch.config.enable_autograd_cache = False
@@ -385,6 +404,7 @@ def timed_parts(taken):
     """Each distinct part: its plan and Inductor's code for the same chain, in CUDA graphs, in turns."""
     import torch
     from sinter.torch import _run_chain
+    from sinter.torch._measure import drawn
 
     found = []
     for part in {p.made.chain.digest: p for p in taken}.values():
@@ -400,34 +420,6 @@ def timed_parts(taken):
         plan = part.plan and part.plan.predicted_us
         found.append({"chain": part.made.chain.digest[:12], "predicted_us": plan, "limit_us": part.limit_us, **in_turns(graphs)})
     return found
-
-
-def drawn(chain, m, device):
-    """Inputs of a chain by chance; ids are below the extent that they are gathered from."""
-    import torch
-    from sinter.torch._run_chain import DTYPES
-
-    below, inputs = id_bounds(json.loads(chain.to_json()), m), []
-    for i, info in enumerate(chain.inputs(m)):
-        made = torch.empty_strided(info.shape, info.strides, dtype=DTYPES[str(info.dtype)], device=device)
-        number = made.is_floating_point()
-        values = torch.randn(info.shape, device=device) / 16 if number else torch.randint(below.get(i, 2), info.shape, device=device)
-        inputs.append(made.copy_(values))
-    return inputs
-
-
-def id_bounds(document, m):
-    """By input of a chain's document: the least extent that it is gathered from by."""
-    values = [*document["inputs"], *document["ops"]]
-    bounds = {}
-    for op in document["ops"]:
-        if op["op"] == "gather":
-            table, at = op["in"]
-            extent = values[table]["dims"][op["axis"]]
-            while values[at].get("op") in ("cast", "reshape", "broadcast", "transpose", "slice"):
-                at = values[at]["in"][0]
-            bounds[at] = min(m if extent == "M" else extent, bounds.get(at, 2**31 - 1))
-    return bounds
 
 
 def relative(result, expected):
