@@ -245,7 +245,8 @@ MODELS = {
     "qwen3_moe": (language("Qwen3Moe", **EXPERTS), 4),
     "deepseek_v3": (language("DeepseekV3", **DEEPSEEK), 4),
     "mamba": (language("Mamba", 64), 4),
-    "mamba2": (language("Mamba2", 256, hidden_size=1024, num_heads=32, head_dim=64), 4),
+    # Inductor cannot compile scans of more than 128 values behind a broadcast (pytorch#180221), which chunks of 256 are.
+    "mamba2": (language("Mamba2", 256, hidden_size=1024, num_heads=32, head_dim=64, chunk_size=128), 4),
     "whisper_encoder": (whisper("encoder"), 8),
     "whisper_decoder": (whisper("decoder"), 8),
     "wav2vec2": (speech, 4),

@@ -103,7 +103,9 @@ def run_all(wanted, arguments, until, found):
         if result is None and until - time.time() < 5:  # not done: it is the first of the next call
             break
         wanted.pop(0)
-        found[key] = result or {**worker.so_far, "error": worker.told() or f"not done after {limit:.0f} s"}
+        found[key] = result or {"error": worker.told() or f"not done after {limit:.0f} s"}
+        if "error" in found[key]:
+            found[key] = {**worker.so_far, **found[key]}
         found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
         print(line(key, found[key]), flush=True)
