@@ -65,6 +65,19 @@ class Heads(N.Module):
         return x + self.out(y.transpose(1, 2).reshape(b, s, k))
 
 
+class Lines(N.Module):
+    """Convolutions along a line, then tokens, as speech encoders have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = N.Conv1d(8, 16, 3, padding=1), N.Conv1d(16, 32, 3, stride=2, padding=2, dilation=2, bias=False)
+        self.norm = N.LayerNorm(32)
+
+    def forward(self, x):
+        gelu = N.functional.gelu
+        return self.norm(gelu(self.second(gelu(self.first(x)))).permute(0, 2, 1))
+
+
 def run(model, *inputs, options=None, dynamic=None):
     """The compiled model's result, and reports; asserts that every part is right."""
     with torch.no_grad():
@@ -91,9 +104,10 @@ def left(reports):
         (half(Gated()), (2, 5, 64)),
         (half(Heads()), (2, 6, 64)),
         (half(N.Conv2d(8, 16, 3, padding=1, bias=False), N.BatchNorm2d(16), N.ReLU(), N.Conv2d(16, 8, 1)), (2, 8, 6, 6)),
+        (half(Lines()), (2, 8, 12)),
         (half(N.Softmax(-1), N.Hardswish(), N.Softplus()), (4, 64)),
     ],
-    ids=["mlp", "gelu_tanh", "gated", "heads", "convolutions", "rows"],
+    ids=["mlp", "gelu_tanh", "gated", "heads", "convolutions", "lines", "rows"],
 )
 def test_parts_are_right(model, shape):
     _, reports = run(model, torch.randn(shape).bfloat16())

@@ -138,6 +138,6 @@ def _why_not_convolution(node: Any, w: Any) -> Optional[str]:
         return "a transposed convolution"
     if groups != 1:
         return "a convolution in groups"
-    if len(w.shape) != 4:
+    if len(w.shape) not in (3, 4):
         return f"a convolution of {len(w.shape) - 2} axes"
     return None

@@ -49,12 +49,18 @@ def _convolution(c: Converter, node: Any) -> Array:
     image, weight = _operand(c, x), _operand(c, w)
     if image.folded:
         raise Refused("its images are rows of M")
-    to_channels_last, back = (0, 2, 3, 1), (0, 3, 1, 2)
+    line = len(image.order) == 3  # an image of one row
+    to_channels_last, back = ((0, 2, 1), (0, 2, 1)) if line else ((0, 2, 3, 1), (0, 3, 1, 2))
 
     def move(a: Array) -> Value:
-        return a.value if a.order == back else a.plain.transpose(*to_channels_last)
+        moved = a.value if a.order == back else a.plain.transpose(*to_channels_last)
+        return moved.reshape(moved.shape[0], 1, *moved.shape[1:]) if line else moved
 
+    first = ([1], [0], [1]) if line else ([], [], [])
+    stride, padding, dilation = ([*row, *given] for row, given in zip(first, (stride, padding, dilation)))
     y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)
+    if line:
+        y = y.reshape(y.shape[0], *y.shape[2:])
     if bias is not None:
         y = y + c.array(bias).plain
     return Array(y, back)
