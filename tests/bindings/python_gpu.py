@@ -720,9 +720,9 @@ def test_compiled_models_are_measured():
     finally:
         _graph_pass._Planner._judged = own
     after, found = sinter.torch.graph_counts(), _measure._found
-    print("\n".join(f"  {digest[:12]} {told}" for (digest, *_), told in found.items()))
+    print("\n".join(f"  {digest[:12]} {told}" for (digest, _), told in found.items()))
     assert found and all(told is not None and 1 < told.plan_us < 1e3 and 1 < told.inductor_us < 1e3 for told in found.values()), found
-    assert set(lost) == {digest for (digest, *_), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
+    assert set(lost) == {digest for (digest, _), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
     assert (after.launches > before.launches) == (len(set(lost)) < len(found)) and after.waiting == before.waiting
     assert torch.equal(torch.cuda.get_rng_state(), state), "the caller's random numbers are as without it"
 

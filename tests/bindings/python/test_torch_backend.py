@@ -705,7 +705,7 @@ def test_a_fault_that_may_pass_refuses_no_plan_for_good(monkeypatch, code, build
             raise sinter.Error(sinter.Status[code], "not now")
         return types.SimpleNamespace(generation=2, plan=lambda: plan)
 
-    made, plan = [], types.SimpleNamespace(predicted_us=1.0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
+    made, plan = [], types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
     place = _run_chain._Place(0, None, 7, 0.0)
@@ -722,7 +722,7 @@ def test_a_plan_that_is_decided_on_holds_no_slot(monkeypatch, limit_us, refused)
         generation = 2
 
         def plan(self):
-            return types.SimpleNamespace(predicted_us=1.0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
+            return types.SimpleNamespace(predicted_us=1.0, kernel_count=0, workspace_size=0, context=types.SimpleNamespace(_workspaces=types.SimpleNamespace(reserve=bool)))
 
     def slot(chain, m):
         made.append(weakref.ref(found := Slot()))
@@ -895,7 +895,7 @@ def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
     assert not told.taken and "Inductor's kernels 0.5 us" in str(told)
 
 
-def measured_by(monkeypatch, told, limit_us, model, x, dynamic=None):
+def measured_by(monkeypatch, told, limit_us, model, x):
     """Reports and packed limits of a model whose parts are `told` to be measured so, with that estimate of Inductor's time."""
     from sinter.torch import _explain, _graph_pass
     from sinter.torch.backend import compile_with
@@ -908,7 +908,7 @@ def measured_by(monkeypatch, told, limit_us, model, x, dynamic=None):
     torch._dynamo.reset()
     with torch.no_grad():
         backend = lambda gm, inputs: compile_with(graph_pass, gm, inputs, {}, inner_compile=_explain._planned)
-        torch.compile(model, backend=backend, dynamic=dynamic)(x)
+        torch.compile(model, backend=backend)(x)
     return reports, packed
 
 
@@ -929,24 +929,15 @@ def test_what_is_measured_decides_and_not_what_is_predicted(monkeypatch, told, s
     told = told and Measured(*told)
     model, x = half(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512)), torch.randn(512, 512).bfloat16()
     monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
-    limit_us = share * sinter.torch.explain(model, x).predicted_us
-    assert limit_us > 0
+    (part,) = sinter.torch.explain(model, x).taken
+    limit_us = share * _run_chain.expected_us(part.plan)
     reports, packed = measured_by(monkeypatch, told, limit_us, model, x)
     if why is not None:
         assert not reports[0].taken and all(why in told for told in left(reports).values())
         return
     (part,) = reports[0].taken
-    assert part.limit_us == pytest.approx(2 * part.plan.predicted_us if told else limit_us)
+    assert part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan) if told else limit_us)
     assert packed == [[part.limit_us]], "what runs it asks for no more than that"
-
-
-def test_what_is_measured_scales_the_estimates_of_other_rows(monkeypatch):
-    from sinter.torch._measure import Measured
-
-    model, x = half(Gated(256, 512)), torch.randn(3, 70, 256).bfloat16()
-    reports, (limits,) = measured_by(monkeypatch, Measured(10.0, 30.0), 25.0, model, x, dynamic=True)
-    (part,) = reports[0].taken
-    assert limits == [pytest.approx(3 * part.plan.predicted_us)] * len(limits) and len(limits) > 1
 
 
 def test_inputs_to_measure_by_are_drawn_without_the_callers_random_numbers():
@@ -959,9 +950,10 @@ def test_inputs_to_measure_by_are_drawn_without_the_callers_random_numbers():
     inputs = _measure.drawn(chain, 0, "cpu")
     assert torch.equal(torch.get_rng_state(), before)
     assert inputs[1].min() == 0 and inputs[1].max() == 6 and inputs[0].std() > 0
-    copies = _measure._copies(inputs, [2], 3 * inputs[2].nbytes)
+    side = _measure.Side(None, inputs, [2])
+    copies = _measure._copies(side, 3 * inputs[2].nbytes)
     assert len(copies) == 2 and all(copy[0] is inputs[0] and copy[2] is not inputs[2] and torch.equal(copy[2], inputs[2]) for copy in copies)
-    assert _measure._copies(inputs, [], 1e9) == [] and len(_measure._copies(inputs, [2], 1e12)) == _measure._MOST_COPIES - 1
+    assert _measure._copies(side._replace(weights=[]), 1e9) == [] and len(_measure._copies(side, 1e12)) == _measure._MOST_COPIES - 1
 
 
 def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatch, caplog):
@@ -971,32 +963,30 @@ def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatc
         calls.append(threading.current_thread())
         raise torch.OutOfMemoryError("no room")
 
-    calls, b = [], sinter.Builder()
-    b.output(b.input("f32", [8, 64]) * 0.3)
-    chain = b.finish()
+    calls, made = [], types.SimpleNamespace(chain=sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
     monkeypatch.setattr(_measure, "_measure", fails)
-    assert [_measure.measured(chain, 0, None, 0, [], 5e7) for _ in range(2)] == [None, None]
+    assert [_measure.measured([], made, None, 0, 5e7) for _ in range(2)] == [None, None]
     assert len(calls) == 1 and calls[0] is not threading.current_thread() and "no room" in caplog.text
     _measure._found.clear()
 
 
 def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatch):
-    from sinter.torch import _fallback, _graph_pass, _measure
+    from sinter.torch import _graph_pass, _measure
     from sinter.torch.backend import compile_with
 
     def measure(self, part, plan):
         def work():
-            chain, inputs = part.made.chain, _measure.drawn(part.made.chain, part.m, "cpu")
-            fallback = _fallback.Fallback(chain)
-            fallback.make(inputs, part.m)
-            (found,), (expected,) = fallback.run(inputs, part.m), fallback.by_torch(inputs, part.m)
-            assert fallback._code and _verify.difference(found, expected, 2e-2)[1]
+            graph, given = _measure.as_graph(part.nodes)
+            side = _measure.by_inductor(part.nodes, graph, given, torch.device("cpu"))
+            (found,), expected = side.call(side.inputs), graph(*side.inputs)
+            kinds.append((len(side.inputs), len(side.weights)))
+            assert _verify.difference(found, expected[0], 2e-2)[1] and found.stride() == expected[0].stride()
             return _measure.Measured(1.0, 2.0)
 
         told.append(_measure._in_a_thread(work))
         return told[-1]
 
-    told, model, x = [], half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
+    told, kinds, model, x = [], [], half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512)), torch.randn(128, 512).bfloat16()
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(_graph_pass._Planner, "_measured", measure)
     graph_pass = _graph_pass.SinterPass(_graph_pass.Options("block", target="h200", measure=True))
@@ -1005,17 +995,52 @@ def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatc
         y = torch.compile(model, backend=lambda gm, inputs: compile_with(graph_pass, gm, inputs, {"fx_graph_cache": False}))(x)
         assert _verify.difference(y, model(x), 2e-2)[1]
     assert told == [(1.0, 2.0)]
+    assert kinds == [(5, 5)], "x and the weights; each is an input of the graph"
+
+
+def test_a_part_with_symbols_is_not_measured(monkeypatch):
+    from sinter.torch import _graph_pass, _measure
+
+    own, seen = _graph_pass._Planner._judged, []
+    monkeypatch.setattr(_measure, "_measure", lambda *_: pytest.fail("it has no sizes to be measured at"))
+    judged = lambda self, part: seen.append(_measure.measured(part.nodes, part.made, None, 0, 5e7)) or own(self, part)
+    monkeypatch.setattr(_graph_pass._Planner, "_judged", judged)
+    run(half(N.Linear(64, 64), N.GELU()), torch.randn(12, 64).bfloat16(), dynamic=True)
+    assert seen == [None]
+
+
+def test_inputs_of_a_part_lie_as_they_do_in_the_graph():
+    from sinter.torch import _measure
+
+    graph = torch.fx.Graph()
+
+    def node(target, *args, val):
+        made = graph.placeholder(target) if isinstance(target, str) else graph.call_function(target, args)
+        made.meta["val"] = val
+        return made
+
+    table, ids = node("table", val=torch.empty(5, 64, dtype=torch.bfloat16)), node("ids", val=torch.empty(8, dtype=torch.int64))
+    rows = node(torch.ops.aten.embedding.default, table, ids, val=torch.empty(8, 64, dtype=torch.bfloat16))
+    wide = torch.empty(64, dtype=torch.bfloat16).expand(8, 64)
+    y = node(torch.ops.aten.add.Tensor, rows, node("bias", val=wide), val=torch.empty(8, 64, dtype=torch.bfloat16))
+    graph.output((y,))
+    made, given = _measure.as_graph([rows, y])
+    assert [i.name for i in given] == ["table", "ids", "bias"]
+    assert [_measure._below(i, [rows, y]) for i in given] == [2, 5, 2]
+    inputs = [_measure._like(i.meta["val"], torch.device("cpu"), _measure._below(i, [rows, y])) for i in given]
+    assert [x.stride() for x in inputs] == [(64, 1), (1,), (0, 1)] and 0 <= inputs[1].min() and inputs[1].max() == 4
+    assert torch.equal(made(*inputs)[0], inputs[0][inputs[1]] + inputs[2])
 
 
 def test_values_that_nothing_in_a_graph_computes():
-    from sinter.torch._graph_pass import _given
+    from sinter.torch._measure import is_given
 
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     view = graph.call_function(torch.ops.aten.view.default, (x, [4, 16]))
-    assert _given(x) and _given(view)
-    assert not _given(graph.call_function(torch.ops.aten.relu.default, (view,)))
-    assert not _given(graph.call_function(torch.ops.aten.topk.default, (x, 2)))
+    assert is_given(x) and is_given(view)
+    assert not is_given(graph.call_function(torch.ops.aten.relu.default, (view,)))
+    assert not is_given(graph.call_function(torch.ops.aten.topk.default, (x, 2)))
 
 
 def test_small_parts_are_left():

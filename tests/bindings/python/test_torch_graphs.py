@@ -203,11 +203,35 @@ def test_the_gate_counts_kernels_and_bytes(modules):
     assert gate.flop_of(product, int) == 2 * 1024**3
     assert gate.border_bytes([bias, y], int) == 2 * (2 * 1024**2 + 1024)
     one, two = (gate.inductor_us(part, figures, int) for part in ([product], [product, bias, y]))
-    start = figures["launch_us"] + figures["fill_us"] + figures["drain_us"]
-    assert start < one < two - start
+    assert gate._PRODUCT_START_US < one < two - gate._MEMORY_START_US
     assert gate.worth_a_try([product, bias, y]) and not gate.worth_a_try([product])
     small = Node("aten.relu.default", Node("aten.neg.default", Node("input")))
     assert not gate.worth_a_try([small.all_input_nodes[0], small])
+
+
+def test_no_kernel_of_inductors_reaches_over_a_product(modules):
+    gate = modules._gate
+    weight = lambda k, n: Node("input", shape=(k, n))
+    x = Node("aten.relu.default", Node("input", shape=(128, 64)), shape=(128, 64))
+    h = Node("aten.relu.default", Node("aten.mm.default", x, weight(64, 256), shape=(128, 256)), shape=(128, 256))
+    y = Node("aten.add.Tensor", Node("aten.mm.default", h, weight(256, 64), shape=(128, 64)), x, shape=(128, 64))
+    z = Node("aten.relu.default", y, shape=(128, 64))
+    Node("outside", z)
+    nodes = [x, h.args[0], h, y.args[0], y, z]
+    assert [set(group) for group in gate._memory_groups(nodes)] == [{x}, {h}, {y, z}], "the residual joins no kernels"
+
+
+@pytest.mark.parametrize(
+    "rows, columns, depth, us",  # bf16 by cuBLAS in a CUDA graph on an H100, weights from memory
+    [
+        (1, 1000, 768, 4.0), (128, 768, 768, 4.1), (128, 3072, 768, 5.3), (128, 768, 3072, 7.5), (512, 1024, 1024, 5.1),
+        (512, 1280, 5120, 18.9), (512, 4096, 14336, 84.0), (1500, 768, 768, 6.5), (2048, 4096, 1024, 26.4), (4096, 4096, 4096, 206.0),
+    ],
+)
+def test_the_gate_knows_what_products_take(modules, rows, columns, depth, us):
+    figures = sinter.Context(target="h100", cache_dir="").describe()["model"]
+    product = Node("aten.mm.default", Node("input", shape=(rows, depth)), Node("input", shape=(depth, columns)), shape=(rows, columns))
+    assert modules._gate.inductor_us([product], figures, int) == pytest.approx(us, rel=0.16)
 
 
 def test_the_gate_counts_copies_of_weights_that_lie_otherwise_than_images(modules):

@@ -39,16 +39,16 @@ class Fallback:
         """Makes Inductor's code where nobody has tried to, and runs nothing; not under capture, nor while another thread compiles."""
         if self._code is None and not torch.cuda.is_current_stream_capturing() and compiling().acquire(blocking=False):
             try:
-                self.make(inputs, m)
+                self._make(inputs, m)
             finally:
                 compiling().release()
 
     def __call__(self, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
         self.prepare(inputs, m)
-        results = self.run(inputs, m)
+        results = self._run(inputs, m)
         return self.by_torch(inputs, m) if results is None else results
 
-    def run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
+    def _run(self, inputs: List[torch.Tensor], m: int) -> Optional[List[torch.Tensor]]:
         """By Inductor's code; None where there is none for M = `m` on this device, or none that a capture may hold.
 
         Raises:
@@ -85,8 +85,7 @@ class Fallback:
             made = make_fx(f, tracing_mode="symbolic" if symbolic else "real")(*inputs)
         return torch.fx.GraphModule(made, made.graph)  # without the symbols' own, which no cache can keep
 
-    def make(self, inputs: List[torch.Tensor], m: int) -> None:
-        """As ``prepare``, for who holds Dynamo's lock."""
+    def _make(self, inputs: List[torch.Tensor], m: int) -> None:
         if self._code is not None or self.chain.uses_m and m < 2:  # torch's symbols begin at 2
             return
         began = time.monotonic()
@@ -98,7 +97,7 @@ class Fallback:
         Fallback.seconds += time.monotonic() - began
 
     def _compile(self, inputs: List[torch.Tensor]) -> None:
-        self._code = _compiled(self.traced(inputs), inputs)
+        self._code = compiled(self.traced(inputs), inputs)
 
     def _compile_any(self, m: int, device: torch.device) -> None:
         """For any M that the guards of the code take."""
@@ -124,7 +123,7 @@ class Fallback:
                 for two, three in zip(self.chain.inputs(2), self.chain.inputs(3))
             ]
         with tracing(TracingContext(mode)):
-            code = _compiled(self.traced(inputs, rows), inputs)
+            code = compiled(self.traced(inputs, rows), inputs)
         guards = [guard.expr for guard in symbols.guards]
         fixed = symbols.replacements.get(symbol)
         told: Dict[int, bool] = {}
@@ -154,7 +153,7 @@ def compiling() -> Any:
     return compile_lock
 
 
-def _compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+def compiled(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
     """Inductor's code. Without Dynamo: it has no guards, and no stance or limit of the caller's forbids it. Without Sinter's pass, which
     the process's configuration may name."""
     from torch._inductor import compile as compile_graph

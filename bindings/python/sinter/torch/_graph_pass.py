@@ -27,12 +27,13 @@ from ._gate import hint_at, inductor_us, worth_a_try
 from ._measure import Measured, measured
 from ._partition import Kind, partition
 from ._replace import replace, results, slices_for_splits
-from ._run_chain import WORTH, pack
+from ._run_chain import expected_us, pack
 from ._store import store
 from ._verify import BOUNDS
 from ._warn import warn_once
 
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
+_WORTH = 0.97  # of Inductor's measured time, what a plan may take: a part costs something at its border, too
 _HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan that is predicted to take more is not measured
 _SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
 
@@ -59,7 +60,7 @@ class Taken(NamedTuple):
     Attributes:
         nodes: of the graph, which are in it no longer.
         m: rows that it was planned for; 0 where the chain has no M.
-        limit_us: predicted time of the kernels that Inductor would run; of a part that was measured what stands to the plan's predicted
+        limit_us: predicted time of the kernels that Inductor would run; of a part that was measured what stands to the plan's expected
             time as Inductor's measured time to the plan's.
         plan: where it was there in time.
     """
@@ -187,7 +188,6 @@ class _Part(NamedTuple):
     asked: "_Asked"
     limit_us: float = 0.0
     plan: Optional[Plan] = None
-    scale: float = 1.0  # of limits, by what was measured
 
 
 class _Planner:
@@ -241,26 +241,26 @@ class _Planner:
 
     def _judged(self, part: _Part) -> Optional[_Part]:
         """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
-        limit, scale = inductor_us(part.nodes, self._figures, self._hint_of), 1.0
+        limit = inductor_us(part.nodes, self._figures, self._hint_of)
         plan, why = part.asked.plan(wait=self.options.measure or self.options.prepare == "block"), part.asked.refused
         if plan is not None and not self.options.verify:
-            told = self._measured(part, plan) if self.options.measure and plan.predicted_us < _HOPELESS * limit else None
+            expected = expected_us(plan)
+            told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
             if told is not None:
-                scale = plan.predicted_us / limit * told.inductor_us / told.plan_us
-                if told.plan_us > WORTH * told.inductor_us:
+                limit = expected * told.inductor_us / told.plan_us
+                if told.plan_us > _WORTH * told.inductor_us:
                     why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
-            elif plan.predicted_us > WORTH * limit:
-                why = f"predicted {plan.predicted_us:.1f} us, Inductor's kernels {limit:.1f} us"
+            elif expected > limit:
+                why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
         if why is not None:
             self.left.update((node, why) for node in part.nodes)
             return None
-        return part._replace(limit_us=limit * scale, plan=plan, scale=scale)
+        return part._replace(limit_us=limit, plan=plan)
 
     def _measured(self, part: _Part, plan: Plan) -> Optional[Measured]:
-        weights = [i for i, border in enumerate(part.made.inputs) if _given(border.node)]
         device = self._context.device
         assert device is not None  # options are checked
-        return measured(part.made.chain, part.m, plan, device, weights, self._figures["l2_bytes"])
+        return measured(part.nodes, part.made, plan, device, self._figures["l2_bytes"])
 
     def replace(self, part: _Part, name: str) -> Any:
         """Puts the operator in; None where the graph does not allow it."""
@@ -285,7 +285,7 @@ class _Planner:
             hints = [hint for hint in (hint_at(symbol, rows) for rows in BUCKETS) if hint is not None]
             some = len(hints) < len(BUCKETS)
             self._limits[digest] = [] if some else [inductor_us(part.nodes, self._figures, hint) for hint in hints]
-        return [part.scale * limit for limit in self._limits[digest]]
+        return self._limits[digest]
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
         """The parts that are in `nodes` without those that are left by now."""
@@ -350,16 +350,6 @@ class _Asked:
 #: Builds that go on behind their passes, whose slots will find them.
 _building: List[Any] = []
 store.when_dropped(_building.clear)
-
-
-def _given(node: Any) -> bool:
-    """Whether a value is an input of the graph, or a view of one."""
-    while node.op != "placeholder":
-        row = TABLE.get(target_of(node))
-        if row is None or not row.view:
-            return False
-        node = node.args[0]
-    return True
 
 
 def _named_node(message: str, made: Converted) -> Any:

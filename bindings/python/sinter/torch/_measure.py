@@ -1,4 +1,4 @@
-"""What a part takes on the GPU: by its plan, and by Inductor's code for the same chain."""
+"""What a part takes on the GPU: by its plan, and by Inductor's code for its nodes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import torch
 
 from .._chain import Chain
 from .._plan import Plan
+from ._aten import TABLE
 from ._by_torch import DTYPES
-from ._fallback import Fallback, compiling
+from ._convert import Converted, filled, target_of
+from ._fallback import compiled, compiling
 from ._run_chain import run_plan
 from ._store import store
 from ._warn import logger
@@ -30,23 +32,24 @@ class Measured(NamedTuple):
     inductor_us: float
 
 
-_found: Dict[Tuple[str, int, int], Optional[Measured]] = {}
+_found: Dict[Tuple[str, int], Optional[Measured]] = {}
 store.when_dropped(_found.clear)
 
 
-def measured(chain: Chain, m: int, plan: Plan, device: int, weights: Sequence[int], l2_bytes: float) -> Optional[Measured]:
-    """Both sides of a part, measured in turns, once a process for equal parts; None where one cannot be run, with a word in the log.
+def measured(nodes: Sequence[Any], made: Converted, plan: Plan, device: int, l2_bytes: float) -> Optional[Measured]:
+    """Both sides of a part, measured in turns, once a process for equal parts; None where one cannot be run, with a word in the log, and
+    for a part that has symbols.
 
-    Inductor's code is made first. Weights lie in memory so often that no call finds them in the L2 cache, as in a model of many layers;
-    other inputs are warm, as what ran before has just written them. May be called while Inductor compiles: another thread, with no state
-    of the compilation's, does the work.
-
-    Args:
-        weights: the inputs that nothing in the graph computes.
+    Inductor's code for the part's own `nodes` is made first. Weights lie in memory so often that no call finds them in the L2 cache, as in
+    a model of many layers; other inputs are warm, as what ran before has just written them. May be called while Inductor compiles: another
+    thread, with no state of the compilation's, does the work.
     """
-    key = (chain.digest, m, device)
+    found = as_graph(nodes)
+    if found is None:
+        return None
+    key = (made.chain.digest, device)
     if key not in _found:
-        _found[key] = _in_a_thread(lambda: _measure(chain, m, plan, device, weights, l2_bytes))
+        _found[key] = _in_a_thread(lambda: _measure(nodes, *found, made, plan, device, l2_bytes))
     return _found[key]
 
 
@@ -67,43 +70,119 @@ def _in_a_thread(work: Callable[[], Measured]) -> Optional[Measured]:
     return results[0] if results else None
 
 
-def _measure(chain: Chain, m: int, plan: Plan, device: int, weights: Sequence[int], l2_bytes: float) -> Measured:
+class Side(NamedTuple):
+    """One way to compute a part: a function of its inputs, inputs for it, and which of them nothing in the graph computes."""
+
+    call: Callable[[List[torch.Tensor]], Any]
+    inputs: List[torch.Tensor]
+    weights: List[int]
+
+
+def _measure(
+    nodes: Sequence[Any], graph: torch.fx.GraphModule, given: List[Any], made: Converted, plan: Plan, device: int, l2_bytes: float
+) -> Measured:
     with torch.cuda.device(device):
-        first = drawn(chain, m, f"cuda:{device}")
-        sets = [first, *_copies(first, weights, 2 * l2_bytes)]
-        fallback = Fallback(chain)
-        fallback.make(first, m)
-        if fallback.run(first, m) is None:
-            raise RuntimeError("Inductor makes no code for it")
-        sides: Tuple[Callable[[List[torch.Tensor]], Any], ...] = (
-            lambda inputs: run_plan(chain, plan, inputs, m),
-            lambda inputs: fallback.run(inputs, m),
-        )
-        plan_us, inductor_us = (us / len(sets) for us in in_turns([_captured(side, sets) for side in sides]))
-        return Measured(plan_us, inductor_us)
+        sides = [by_plan(made, plan, device), by_inductor(nodes, graph, given, torch.device("cuda", device))]
+        torch.cuda.synchronize()  # other streams read what was drawn
+        sets = [[side.inputs, *_copies(side, 2 * l2_bytes)] for side in sides]
+        graphs = [_captured(side.call, inputs) for side, inputs in zip(sides, sets)]
+        return Measured(*(us / len(inputs) for us, inputs in zip(in_turns(graphs), sets)))
 
 
-def _copies(inputs: List[torch.Tensor], weights: Sequence[int], wanted: float) -> List[List[torch.Tensor]]:
-    """`inputs` with other memory for `weights`, so often that all of them are `wanted` bytes."""
-    each = sum(inputs[i].nbytes for i in weights)
+def by_plan(made: Converted, plan: Plan, device: int) -> Side:
+    weights = [i for i, border in enumerate(made.inputs) if is_given(border.node)]
+    return Side(lambda inputs: run_plan(made.chain, plan, inputs, 0), drawn(made.chain, 0, f"cuda:{device}"), weights)
+
+
+def by_inductor(nodes: Sequence[Any], graph: torch.fx.GraphModule, given: List[Any], device: torch.device) -> Side:
+    """Inductor's code for `graph`, which ``as_graph`` made of `nodes`."""
+    inputs = [_like(node.meta["val"], device, _below(node, nodes)) for node in given]
+    code = compiled(graph, inputs)
+    return Side(lambda values: code(*values), inputs, [i for i, node in enumerate(given) if is_given(node)])
+
+
+def as_graph(nodes: Sequence[Any]) -> "Optional[Tuple[torch.fx.GraphModule, List[Any]]]":
+    """A part as a graph of its own, and the nodes that its inputs are; None where a size is a symbol."""
+    inside = set(nodes)
+    outside = dict.fromkeys(i for node in nodes for i in node.all_input_nodes if i not in inside)
+    numbers = [i for i in outside if filled(i) is not None and not i.all_input_nodes]
+    given = [i for i in outside if i not in numbers]
+    if not all(_is_plain(node) for node in (*nodes, *outside)):
+        return None
+    graph = torch.fx.Graph()
+    copies: Dict[Any, Any] = {node: graph.placeholder(f"x{i}") for i, node in enumerate(given)}
+    for node in (*numbers, *nodes):
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(copies[node] for node in nodes if any(user not in inside for user in node.users)))
+    return torch.fx.GraphModule(torch.nn.Module(), graph), given
+
+
+def _is_plain(node: Any) -> bool:
+    val = node.meta.get("val")
+    vals = val if isinstance(val, (list, tuple)) else [val]
+    return all(isinstance(v, torch.Tensor) and all(isinstance(size, int) for size in (*v.shape, *v.stride())) for v in vals)
+
+
+def is_given(node: Any) -> bool:
+    """Whether a value is an input of the graph, or a view of one."""
+    while node.op != "placeholder":
+        row = TABLE.get(target_of(node))
+        if row is None or not row.view:
+            return False
+        node = node.args[0]
+    return True
+
+
+def _below(node: Any, nodes: Sequence[Any]) -> int:
+    """What ids of `node` are below, of the tables whose rows they name in `nodes`."""
+    readers = [user for user in nodes if target_of(user) in TABLE and TABLE[target_of(user)].rows_by and _source(user.args[1]) is _source(node)]
+    return min((int(user.args[0].meta["val"].shape[0]) for user in readers), default=2)
+
+
+def _source(node: Any) -> Any:
+    while target_of(node) in TABLE and TABLE[target_of(node)].view:
+        node = node.args[0]
+    return node
+
+
+def _like(val: torch.Tensor, device: torch.device, below: int) -> torch.Tensor:
+    """A tensor that lies as `val` does, with values by chance."""
+    stored = [1 if stride == 0 else size for size, stride in zip(val.shape, val.stride())]
+    made = torch.empty_strided(stored, val.stride(), dtype=val.dtype, device=device)
+    return _by_chance(made, below, torch.Generator(device).manual_seed(1)).expand(val.shape)
+
+
+def _by_chance(x: torch.Tensor, below: int, generator: torch.Generator) -> torch.Tensor:
+    """Fills `x`; the caller's random numbers stay as they are."""
+    if x.is_floating_point():
+        return x.copy_(torch.randn(x.shape, device=x.device, generator=generator) / 16)
+    return x.copy_(torch.randint(below, x.shape, device=x.device, generator=generator))
+
+
+def _copies(side: Side, wanted: float) -> List[List[torch.Tensor]]:
+    """A side's inputs with other memory for the weights, so often that all of them are `wanted` bytes."""
+    each = sum(side.inputs[i].nbytes for i in side.weights)
     count = min(_MOST_COPIES, math.ceil(wanted / each)) - 1 if each else 0
-    made = [list(inputs) for _ in range(count)]
+    made = [list(side.inputs) for _ in range(count)]
     for copy in made:
-        for i in weights:
-            copy[i] = torch.empty_strided(inputs[i].shape, inputs[i].stride(), dtype=inputs[i].dtype, device=inputs[i].device).copy_(inputs[i])
+        for i in side.weights:
+            x = side.inputs[i]
+            copy[i] = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+            if 0 not in x.stride():
+                copy[i].copy_(x)
     return made
 
 
-def _captured(side: Callable[[List[torch.Tensor]], Any], sets: List[List[torch.Tensor]]) -> torch.cuda.CUDAGraph:
+def _captured(call: Callable[[List[torch.Tensor]], Any], sets: List[List[torch.Tensor]]) -> torch.cuda.CUDAGraph:
     """A graph of a call with each of `sets`."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        side(sets[0])  # loads and tunes what the first call does
+        call(sets[0])  # loads and tunes what the first call does
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
         try:
-            kept = [side(inputs) for inputs in sets]
+            kept = [call(inputs) for inputs in sets]
         finally:
             graph.capture_end()
     del kept
@@ -129,16 +208,12 @@ def timed(graph: Any, count: int) -> float:
 
 
 def drawn(chain: Chain, m: int, device: str) -> List[torch.Tensor]:
-    """Inputs of a chain by chance; ids are below the extent that they are gathered from. The caller's random numbers stay as they are."""
+    """Inputs of a chain by chance; ids are below the extent that they are gathered from."""
     below, inputs = id_bounds(json.loads(chain.to_json()), m), []
     generator = torch.Generator(device).manual_seed(1)
     for i, info in enumerate(chain.inputs(m)):
         made = torch.empty_strided(info.shape, info.strides, dtype=DTYPES[str(info.dtype)], device=device)
-        if made.is_floating_point():
-            values = torch.randn(info.shape, device=device, generator=generator) / 16
-        else:
-            values = torch.randint(below.get(i, 2), info.shape, device=device, generator=generator)
-        inputs.append(made.copy_(values))
+        inputs.append(_by_chance(made, below.get(i, 2), generator))
     return inputs
 
 
