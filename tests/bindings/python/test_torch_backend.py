@@ -494,6 +494,24 @@ def test_torch_computes_a_chain_as_the_reference_does():
         assert all(map(torch.equal, carried.fallback.traced(inputs)(*inputs), carried.fallback.by_torch(inputs, part.m)))
 
 
+def test_a_product_and_its_bias_are_one_operator_of_torchs():
+    b = sinter.Builder()
+    x, w, again = b.input("bf16", [8, 64]), b.input("bf16", [32, 64]), b.input("bf16", [16, 32])
+    h = sinter.relu(x @ w.T + b.input("bf16", [32])).cast("bf16")
+    y = b.input("bf16", [1, 16]) + h @ again.T
+    twice = h @ again.T
+    b.output(y.cast("bf16"))
+    b.output((twice + b.input("f32", [16])).cast("bf16"))  # it is no vector of the operands' type
+    b.output((twice * twice + b.input("bf16", [8, 16])).cast("bf16"))
+    chain = b.finish()
+    inputs = [torch.randn(info.shape).to(_run_chain.DTYPES[str(info.dtype)]) / 4 for info in chain.inputs()]
+    fallback = _run_chain.Carried(chain).fallback
+    calls = [str(node.target) for node in fallback.traced(inputs).graph.nodes if node.op == "call_function"]
+    assert calls.count("aten.addmm.default") == 2 and calls.count("aten.mm.default") == 1
+    for found, expected in zip(fallback.by_torch(inputs, 0), _run_chain._by_reference(chain, inputs, 0)):
+        assert _verify.difference(found, expected, 2e-2)[1]
+
+
 def test_what_no_code_holds_is_cast_to_the_largest():
     b = sinter.Builder()
     b.output(b.input("f32", [8]).cast("e4m3"))

@@ -52,8 +52,9 @@ _BINARY: Dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torch.Tensor]]":
     """A function of the chain's inputs, with the extents it declares or their product, and of M: its outputs, contiguous."""
     document = json.loads(chain.to_json())
-    ops, outputs, count = document["ops"], document["outputs"], len(document["inputs"])
-    stored = [DTYPES[entry["dtype"]] for entry in (*document["inputs"], *ops)]
+    outputs, count = document["outputs"], len(document["inputs"])
+    stored = [DTYPES[entry["dtype"]] for entry in (*document["inputs"], *document["ops"])]
+    ops = _with_biases(document)
     made_of = {op["id"]: op["in"][0] for op in ops if op["op"] in _VIEWS}
     last: Dict[int, int] = {}
     for op in ops:
@@ -68,7 +69,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         device = inputs[0].device if count else torch.device("cpu")
         for op in ops:
             operands = [values[i] for i in op.get("in", ())]
-            if op["op"] in ("matmul", "conv2d"):
+            if op["op"] in ("matmul", "addmm", "conv2d"):
                 operands = [x.to(stored[i]) for x, i in zip(operands, op["in"])]
             values[op["id"]] = _compute(op, operands, _extents(op["dims"], m), device)
             for i in op.get("in", ()):
@@ -78,6 +79,30 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         return [result if own else result.clone() for result, own in zip(results, owned)]
 
     return run
+
+
+def _with_biases(document: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """The ops, where a product of matrices and the sum with a vector of columns are one, as torch has them: Inductor makes a kernel of such a
+    sum alone."""
+    values = [*document["inputs"], *document["ops"]]
+    reads = [i for op in document["ops"] for i in op.get("in", ())] + [output["value"] for output in document["outputs"]]
+    gone, made = set(), {}
+    for op in document["ops"]:
+        if op["op"] != "binary" or op["kind"] != "add":
+            continue
+        for product, beside in (op["in"], op["in"][::-1]):
+            a, b = values[product], values[beside]
+            if a.get("op") != "matmul" or b.get("op") != "broadcast" or reads.count(product) != 1:
+                continue
+            vector, operands = values[b["in"][0]], [values[i] for i in a["in"]]
+            columns = [size for size in vector["dims"] if size != 1]
+            flat = len(vector["dims"]) < 2 or vector["dims"][:-1] == [1] * (len(vector["dims"]) - 1)
+            alike = vector["dtype"] == operands[0]["dtype"] == operands[1]["dtype"]
+            if flat and alike and columns == a["dims"][-1:] and all(len(x["dims"]) == 2 for x in operands) and op["dims"] == a["dims"]:
+                made[op["id"]] = {**a, "op": "addmm", "id": op["id"], "in": [*a["in"], b["in"][0]]}
+                gone.add(product)
+                break
+    return [made.get(op["id"], op) for op in document["ops"] if op["id"] not in gone]
 
 
 def _owned(outputs: Sequence[int], made_of: Dict[int, int], inputs: int) -> List[bool]:
@@ -133,10 +158,10 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
     if kind == "scalar":
         # Filled there: a copy from the host is refused while a stream captures.
         return torch.full((), float(op["value"]), device=device, dtype=DTYPES[op["dtype"]])
-    if kind == "matmul":
+    if kind in ("matmul", "addmm"):
         a = x[0].mT if op.get("transpose_a") else x[0]
         b = x[1].mT if op.get("transpose_b") else x[1]
-        return torch.matmul(a, b)
+        return torch.matmul(a, b) if kind == "matmul" else torch.addmm(x[2].reshape(-1), a, b)
     if kind == "gather":
         return _gather(x[0], x[1].long(), op["axis"])
     if kind == "scaled_matmul":
