@@ -20,6 +20,7 @@ constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
+constexpr int64_t kMaxAuxAccumulatorsOfPair = 96;
 constexpr int64_t kMaxSwappedAccumulators = 160;
 constexpr int64_t kMaxSwappedProgramOfOne = 120;  // accumulators and the terms of its columns
 constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
@@ -198,7 +199,9 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
         absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
   const int64_t accumulators = AccumulatorsOf(s, tile, width);
-  const int64_t most = MaxAccumulators(p, s, accumulators, p.size() == 1 || name == "second");
+  int64_t most = MaxAccumulators(p, s, accumulators, p.size() == 1 || name == "second");
+  const bool pair_with_aux = p.front().pair && p.front().AuxResults() > 0;
+  if (pair_with_aux) most = std::min(most, kMaxAuxAccumulatorsOfPair);
   if (accumulators > most) {
     return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
                           absl::StrCat("is above ", most, " registers a thread"));

@@ -281,6 +281,11 @@ TEST(CheckSchedule, ThreeWarpgroupsTakeNarrowTilesOfOneProduct) {
   SetResidual(&p, Residual::kNone);
   p[0].epilogue.program = ProgramOf(body, leaves);
   ExpectRefused(p, s, wide);
+  s.block_m = 128;
+  s.warpgroups_m = 2;
+  s.first.block_n = 96;
+  ExpectRefused(p, s,
+                {{[](Schedule& s) { s.first.block_n = 104; }, "accumulators 104 is above 96"}});
 }
 
 TEST(CheckSchedule, TaskListRefusalsNameFieldValueAndBound) {
