@@ -134,7 +134,7 @@ class EngineImpl : public Engine {
     stats.slot_upgrades = c.slot_upgrades;
     stats.slot_failures = c.slot_failures;
     stats.slot_measurements = c.slot_measurements;
-    stats.slot_measured_wins = c.slot_measured_wins;
+    stats.slot_measured_wins = std::min<uint64_t>(c.slot_measured_wins, stats.slot_measurements);
     stats.slot_measurements_given_up = c.slot_measurements_given_up;
     stats.slots_measuring = UnderWay(c.slot_measurements_begun,
                                      stats.slot_measurements + stats.slot_measurements_given_up);

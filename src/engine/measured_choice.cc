@@ -67,8 +67,9 @@ absl::Status MeasuredChoices::MeasureNow(const PlanRequest& request, const PlanR
     return absl::FailedPreconditionError("no candidate could be measured");
   }
   SINTER_RETURN_IF_ERROR(plans_->KeepMeasured(measured, *result.entry, control));
-  core_->counters.slot_measured_wins.fetch_add(result.predicted ? 0 : 1, std::memory_order_relaxed);
-  core_->counters.slot_measurements.fetch_add(1, std::memory_order_relaxed);
+  Counters& counters = core_->counters;
+  counters.slot_measurements.fetch_add(1, std::memory_order_relaxed);
+  counters.slot_measured_wins.fetch_add(result.predicted ? 0 : 1, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
