@@ -80,7 +80,10 @@ absl::StatusOr<Emitted> StitchEmitter::Pull(ValueId id, const Position& at) {
 }
 
 absl::StatusOr<Emitted> StitchEmitter::PullOperand(ValueId id, const Position& at) {
-  return Pull(body_.op(id).operands[0], at);
+  const ValueId operand = body_.op(id).operands[0];
+  const Position canonical = Canonical(at);
+  used_.reads[{operand, canonical}].insert({id, canonical});
+  return Pull(operand, at);
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {

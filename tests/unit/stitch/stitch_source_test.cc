@@ -139,6 +139,19 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
   }
 }
 
+// Here a mean reads the activated sum first; only cheap differences from it are read later.
+TEST(StitchSource, WhatAReductionReadsIsComputedOnceWhenValuesAreKept) {
+  const Chain body = testing::FromText("bias_gelu_residual_layernorm rows=M cols=1024 gelu=erf");
+  size_t kept = 0;
+  for (const RankedStitch& one : All(body, 8192)) {
+    if (!one.schedule.keep_values || one.schedule.owner < 0) continue;
+    const std::string source = Generate(SpecOf(body, one.schedule), H200())->request.source;
+    EXPECT_EQ(Count(source, "::erf("), 1u) << one.schedule.ToString();
+    ++kept;
+  }
+  EXPECT_GT(kept, 0u);
+}
+
 TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
   const Chain body = testing::FromText("softmax rows=M cols=1024");
   for (const RankedStitch& one : All(body, 8192)) {
