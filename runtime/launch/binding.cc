@@ -1,10 +1,12 @@
 #include "runtime/launch/binding.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/launch/recipe_check.h"
+#include "src/base/ceil_div.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -108,6 +110,7 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
   binding->pdl = recipe.pdl;
   size_t row_maps = 0;
   binding->rows_per_m = recipe.rows_per_m;
+  binding->grid_rows = recipe.grid_rows;
   for (size_t i = 0; i < recipe.tensor_maps.size(); ++i) {
     absl::StatusOr<BoundMap> map = BindMap(driver, recipe.tensor_maps[i], buffers);
     if (!map.ok()) return Annotate(map.status(), absl::StrCat("tensor map ", i));
@@ -125,6 +128,15 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
     binding->args.push_back(*arg);
   }
   return binding;
+}
+
+uint32_t BlocksFor(const Binding& bound, int64_t m) {
+  const int64_t blocks = bound.config.gridDimX, rows = bound.grid_rows;
+  if (rows == 0 || m <= rows) return bound.config.gridDimX;
+  const int64_t cluster = bound.has_cluster ? bound.cluster.value.clusterDim.x : 1;
+  const int64_t most = std::numeric_limits<int32_t>::max() / cluster;
+  // Kernels take further turns where even so many do not suffice.
+  return static_cast<uint32_t>(std::min(CeilDiv(blocks / cluster * m, rows), most) * cluster);
 }
 
 namespace {

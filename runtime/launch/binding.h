@@ -86,7 +86,7 @@ struct Binding : BoundKernel {
   bool has_cluster = false;
   bool cooperative = false;
   bool pdl = false;
-  int64_t rows_per_m = 1;
+  int64_t rows_per_m = 1, grid_rows = 0;
   std::vector<BoundArg> args;
   std::vector<BoundMap> maps;
   std::vector<std::string> bytes;
@@ -103,6 +103,9 @@ absl::StatusOr<std::unique_ptr<Binding>> MakeBinding(const Driver& driver, CUfun
 // Grid, block and shared memory of the recipe; no attributes.
 CUlaunchConfig ConfigOf(const LaunchRecipe& recipe);
 CUlaunchAttribute ClusterAttribute(const LaunchRecipe& recipe);
+
+// Blocks along x of a launch of `m` rows.
+uint32_t BlocksFor(const Binding& bound, int64_t m);
 
 // Borrows from the binding that filled it. Left unset but for what that binding needs.
 struct Frame {

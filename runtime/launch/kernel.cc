@@ -165,6 +165,7 @@ absl::Status Kernel::Launch(const BoundKernel& bound, StreamHandle stream, int64
   const absl::Status status = FillParams(driver, *binding, m, row_offset, &frame);
   if (!status.ok()) return Named(status);
   CUlaunchConfig config = binding->config;
+  config.gridDimX = BlocksFor(*binding, m);
   config.hStream = static_cast<CUstream>(stream);
   config.attrs = frame.attributes;
   config.numAttrs = FillAttributes(*binding, pdl_edge, frame.attributes);
@@ -215,9 +216,9 @@ absl::StatusOr<int> Kernel::MaxActiveClusters(const LaunchRecipe& recipe) const 
 
 // Both forms of a kernel node's parameters have these fields.
 template <typename Params>
-void SetParams(const Binding& bound, Frame* frame, Params* out) {
+void SetParams(const Binding& bound, int64_t m, Frame* frame, Params* out) {
   out->func = bound.function;
-  out->gridDimX = bound.config.gridDimX;
+  out->gridDimX = BlocksFor(bound, m);
   out->gridDimY = bound.config.gridDimY;
   out->gridDimZ = bound.config.gridDimZ;
   out->blockDimX = bound.config.blockDimX;
@@ -308,7 +309,7 @@ absl::StatusOr<GraphNodeHandle> AddKernelNode(const Device& device, const Bindin
   SINTER_RETURN_IF_ERROR(FillParams(driver, bound, m, row_offset, &frame));
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_KERNEL;
-  SetParams(bound, &frame, &params.kernel);
+  SetParams(bound, m, &frame, &params.kernel);
   SINTER_ASSIGN_OR_RETURN(const CUgraphNode node,
                           Add(driver, graph, edges, edges.programmatic && bound.pdl, &params));
   const absl::Status status = SetAttributes(driver, bound, node);
@@ -325,7 +326,7 @@ absl::Status UpdateKernelNode(const Device& device, const Binding& bound, GraphE
   Frame frame;
   SINTER_RETURN_IF_ERROR(FillParams(driver, bound, m, row_offset, &frame));
   CUDA_KERNEL_NODE_PARAMS params{};
-  SetParams(bound, &frame, &params);
+  SetParams(bound, m, &frame, &params);
   return driver.Check(driver->GraphExecKernelNodeSetParams(static_cast<CUgraphExec>(exec),
                                                            static_cast<CUgraphNode>(node), &params),
                       "cuGraphExecKernelNodeSetParams");

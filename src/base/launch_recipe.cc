@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormat = 3;
 
 // Bounds of the driver and of sm_90 that no recipe may pass (CUDA C Programming Guide, compute
 // capability 9.0; CUDA Driver API, cuTensorMapEncodeTiled).
@@ -225,8 +225,8 @@ bool ArgSlot::operator==(const ArgSlot& o) const {
 bool LaunchRecipe::operator==(const LaunchRecipe& o) const {
   return entry == o.entry && grid == o.grid && block == o.block && cluster == o.cluster &&
          shared_bytes == o.shared_bytes && cooperative == o.cooperative &&
-         rows_per_m == o.rows_per_m && pdl == o.pdl && tensor_maps == o.tensor_maps &&
-         args == o.args;
+         rows_per_m == o.rows_per_m && grid_rows == o.grid_rows && pdl == o.pdl &&
+         tensor_maps == o.tensor_maps && args == o.args;
 }
 
 std::string LaunchRecipe::Encode() const {
@@ -239,6 +239,7 @@ std::string LaunchRecipe::Encode() const {
   w.U32(shared_bytes);
   w.U8(cooperative ? 1 : 0);
   w.I64(rows_per_m);
+  w.I64(grid_rows);
   w.U8(pdl ? 1 : 0);
   w.U32(static_cast<uint32_t>(tensor_maps.size()));
   for (const TensorMapTemplate& map : tensor_maps) WriteMap(map, w);
@@ -258,6 +259,7 @@ absl::Status LaunchRecipe::Check() const {
   SINTER_RETURN_IF_ERROR(CheckShape(*this));
   SINTER_RETURN_IF_ERROR(
       CheckRange("rows_per_m", static_cast<uint64_t>(rows_per_m), 1, kMaxRowsPerM));
+  SINTER_RETURN_IF_ERROR(CheckRange("grid_rows", static_cast<uint64_t>(grid_rows), 0, kMaxExtent));
   return CheckLists(*this);
 }
 

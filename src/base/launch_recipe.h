@@ -72,6 +72,9 @@ struct LaunchRecipe {
   // What maps and arguments know as M is a launch's m times this, and row offsets likewise; but in
   // im2col maps M is m.
   int64_t rows_per_m = 1;
+  // A launch of more rows has more blocks in the same ratio, so that none takes another turn. 0:
+  // the grid is what it is.
+  int64_t grid_rows = 0;
   bool pdl = false;  // kernel executes griddepcontrol.wait: programmatic serialization is legal
   std::vector<TensorMapTemplate> tensor_maps;
   std::vector<ArgSlot> args;

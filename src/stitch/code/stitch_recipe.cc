@@ -59,6 +59,29 @@ absl::StatusOr<int64_t> SharedBytes(const StitchCode& code) {
   return StitchSharedBytes(*code.body, *code.program, code.schedule);
 }
 
+// LaunchRecipe::grid_rows: the rows that the grid takes in one turn, where it takes those of the
+// largest bucket; smaller ones are never launched with more rows than they have. Fewer rows: blocks
+// that stay were chosen. Blocks that meet cannot be more, parts of a packed kernel have their own.
+int64_t GridRows(const StitchCode& code, int64_t grid) {
+  if (code.program == nullptr || code.program->phases.size() > 1) return 0;
+  const StitchProgram& program = *code.program;
+  const StitchSchedule& s = code.schedule;
+  int64_t of_row = 0;  // units, or elements
+  if (program.owner >= 0) {
+    of_row = program.units_symbolic ? program.units : 0;
+  } else {
+    for (const StitchLoop& loop : program.phases.front().flat) {
+      if (loop.symbolic && loop.apart < 0) of_row = std::max(of_row, loop.elements);
+    }
+  }
+  if (of_row == 0) return 0;
+  const int64_t of_block = program.owner >= 0
+                               ? s.UnitsPerBlock()
+                               : int64_t{s.block_threads} * s.vector * s.chunks / s.split;
+  const int64_t rows = grid / s.cluster * of_block / of_row;
+  return rows >= kLargestBucket ? rows : 0;
+}
+
 }  // namespace
 
 ArgSlot PointerSlot(const StitchOperand& operand, int64_t row_bytes) {
@@ -85,6 +108,7 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBi
   recipe.block = {static_cast<uint32_t>(s.block_threads), 1, 1};
   recipe.cluster = {static_cast<uint32_t>(s.LaunchCluster()), 1, 1};
   recipe.pdl = true;
+  recipe.grid_rows = GridRows(code, binding.grid);
   SINTER_ASSIGN_OR_RETURN(const int64_t shared, SharedBytes(code));
   recipe.shared_bytes = static_cast<uint32_t>(shared);
   recipe.cooperative = code.program != nullptr && code.program->phases.size() > 1;

@@ -61,6 +61,7 @@ TEST(LaunchRecipe, EqualitySeesEveryField) {
       [](LaunchRecipe& r) { r.cooperative = false; },
       [](LaunchRecipe& r) { r.pdl = false; },
       [](LaunchRecipe& r) { r.rows_per_m = 2; },
+      [](LaunchRecipe& r) { r.grid_rows = 2; },
       [](LaunchRecipe& r) { r.tensor_maps.pop_back(); },
       [](LaunchRecipe& r) { r.tensor_maps[0].buffer = 0; },
       [](LaunchRecipe& r) { r.tensor_maps[0].offset_bytes = 0; },

@@ -1,6 +1,7 @@
 #include <elf.h>
 
 #include <cstddef>
+#include <limits>
 #include <thread>
 
 #include "runtime/launch/tensor_map.h"
@@ -103,6 +104,22 @@ TEST_F(LaunchTest, RowsPerMMultiplyMAndTheRowOffset) {
   EXPECT_TRUE(kernel->Launch(**bound, AStream(), most, 0, false).ok());
   EXPECT_THAT(Text(kernel->Launch(**bound, AStream(), most + 1, 0, false)),
               HasSubstr("must lie in 0..43826196"));
+}
+
+// Clusters stay whole; more blocks than a grid may have are left to the kernel's turns.
+TEST_F(LaunchTest, TheGridGrowsWithRowsBeyondItsOwn) {
+  LaunchRecipe recipe = ExampleRecipe();
+  recipe.grid = {120, 1, 1};
+  recipe.cluster = {4, 1, 1};
+  const auto blocks = [&](int64_t m) { return LaunchOnce(recipe, m, 0, false).config.gridDimX; };
+  EXPECT_EQ(blocks(9000), 120u);
+  recipe.grid_rows = 1000;
+  EXPECT_EQ(blocks(3), 120u);
+  EXPECT_EQ(blocks(1000), 120u);
+  EXPECT_EQ(blocks(1001), 124u);
+  EXPECT_EQ(blocks(9000), 9u * 120);
+  recipe.grid_rows = 1;
+  EXPECT_EQ(blocks(std::numeric_limits<int32_t>::max()), 0x7ffffffcu);
 }
 
 // An im2col map counts images where its kernel counts pixels of results.

@@ -125,6 +125,10 @@ TEST(StitchSource, IsLaunchedAsItIsWritten) {
       EXPECT_EQ(recipe.block[0], static_cast<uint32_t>(s.block_threads));
       EXPECT_EQ(recipe.cluster[0], static_cast<uint32_t>(s.cluster));
       EXPECT_FALSE(recipe.cooperative);
+      const int64_t rows = int64_t{s.grid} / s.cluster * s.UnitsPerBlock();
+      if (s.owner >= 0) {
+        EXPECT_EQ(recipe.grid_rows, rows < kLargestBucket ? 0 : rows);
+      }
       EXPECT_EQ(recipe.args.size(), static_cast<size_t>(body.num_inputs()) + 1 + 1);
       EXPECT_EQ(recipe.args.back().kind, ArgKind::kSymbolM);
       EXPECT_EQ(recipe.shared_bytes,
@@ -150,6 +154,20 @@ TEST(StitchSource, WhatAReductionReadsIsComputedOnceWhenValuesAreKept) {
     ++kept;
   }
   EXPECT_GT(kept, 0u);
+}
+
+// Launches of more rows than the largest bucket have more blocks of elements too.
+TEST(StitchSource, GridsOfElementsGrow) {
+  const Chain body = testing::FromText("swiglu rows=M cols=3000");
+  for (const int64_t bucket : {int64_t{512}, kLargestBucket}) {
+    for (const RankedStitch& one : All(body, bucket)) {
+      const StitchSchedule& s = one.schedule;
+      const int64_t tile = int64_t{s.block_threads} * s.vector * s.chunks / s.split;
+      const bool grows = bucket == kLargestBucket && s.grid * tile >= bucket * 3000;
+      EXPECT_EQ(Generate(SpecOf(body, s), H200())->recipe.grid_rows,
+                grows ? s.grid * tile / 3000 : 0);
+    }
+  }
 }
 
 TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
