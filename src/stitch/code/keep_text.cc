@@ -60,11 +60,11 @@ void KeepText::Preload(const Kept& kept, bool flat, size_t phase, int units, Bat
       const std::string leave = holds_.Leave(key, phase, name);
       if (!leave.empty()) absl::StrAppend(&leaves, "        ", leave, "\n");
     }
-    const auto around = [&](const std::string& text) {
-      return text.empty() ? "" : AroundElements(loop.shape, code_.schedule, text);
+    const auto around = [&](const std::string& text, Beyond beyond = Beyond::kNothing) {
+      return text.empty() ? "" : AroundElements(loop.shape, code_.schedule, text, beyond);
     };
     if (batch == nullptr) {
-      emitter_.Append(around(reads));
+      emitter_.Append(around(reads, flat ? Beyond::kLast : Beyond::kNothing));
     } else {
       absl::StrAppend(&batch->reads, around(reads));
     }

@@ -96,16 +96,22 @@ bool GroupsAreFull(const StitchProgram& program, const StitchSchedule& s, const 
   return units == 1 || (names.KnowCounts() && program.units % units == 0);
 }
 
-// A loop over units, one at a time; `full`: GroupsAreFull.
+// A loop over units, one at a time; `full`: GroupsAreFull. Groups of whole warps meet nobody else
+// there: those without a unit leave. Lanes of a warp stay together; and where values are kept,
+// reads that the compiler moves ahead take the registers.
 std::string AroundEach(const StitchSchedule& s, const std::string& first, const std::string& step,
                        bool counted, bool full, const std::string& inside) {
+  constexpr int kLanes = 32;  // of a warp
+  const bool apart = !full && s.unit_threads % kLanes == 0 && !s.keep_values;
+  const char* const unit = apart ? "u" : "base";
   const std::string loop =
-      absl::Substitute("$2  for (long long base = $0; base < units; base += $1$3) {\n", first, step,
-                       counted ? "  int round = 0;\n" : "", counted ? ", ++round" : "");
+      absl::Substitute("$2  for (long long $4 = $0$5; $4 < units; $4 += $1$3) {\n", first, step,
+                       counted ? "  int round = 0;\n" : "", counted ? ", ++round" : "", unit,
+                       apart ? OwnGroup(s) : "");
   const std::string mine = absl::StrCat("base", OwnGroup(s));
-  const std::string live =
-      full ? absl::StrCat("    constexpr bool live = true;\n    const long long u = ", mine, ";\n")
-           : absl::StrCat("    const long long mine = ", mine, ";\n", kLiveUnit);
+  std::string live = "    constexpr bool live = true;\n";
+  if (!apart && full) absl::StrAppend(&live, "    const long long u = ", mine, ";\n");
+  if (!apart && !full) live = absl::StrCat("    const long long mine = ", mine, ";\n", kLiveUnit);
   return absl::StrCat(loop, live, inside, "  }\n");
 }
 

@@ -74,17 +74,26 @@ bool IsWhole(const PassShape& shape, const StitchSchedule& s) {
 }
 
 std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
-                           const std::string& inside) {
+                           const std::string& inside, Beyond beyond) {
   const std::string unroll = shape.whole_unroll
                                  ? "    #pragma unroll\n"
                                  : absl::StrCat("    #pragma unroll ", kUnrolled, "\n");
   if (shape.flat) {
+    const std::string place =
+        absl::Substitute("base + (j * $0 + $1) * $2", s.block_threads / shape.split,
+                         Sharer("static_cast<int>(threadIdx.x)", shape.split), shape.width);
+    if (beyond == Beyond::kLast && !IsWhole(shape, s)) {
+      return absl::Substitute(
+          "$0    for (int j = 0; j < $1; ++j) {\n      const long long mine = $2;\n"
+          "      const long long n = mine < count ? mine : count - $3;\n      {\n$4      }\n    "
+          "}\n",
+          unroll, shape.turns, place, shape.width, inside);
+    }
     return absl::Substitute(
         "$0    for (int j = 0; j < $1; ++j) {\n"
-        "      const long long n = base + (j * $2 + $5) * $3;\n"
-        "      $6{\n$4      }\n    }\n",
-        unroll, shape.turns, s.block_threads / shape.split, shape.width, inside,
-        Sharer("static_cast<int>(threadIdx.x)", shape.split), Guard(shape, s));
+        "      const long long n = $2;\n"
+        "      $3{\n$4      }\n    }\n",
+        unroll, shape.turns, place, Guard(shape, s), inside);
   }
   const int sharers = s.unit_threads / shape.split;
   const std::string place =

@@ -32,10 +32,15 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
 // Whether every thread has an element in each of its turns, for any number of rows.
 bool IsWhole(const PassShape& shape, const StitchSchedule& schedule);
 
+// What a thread of a flat loop does in a turn in which it has no element: nothing, or the same as
+// for the last one, for reads that are not used then.
+enum class Beyond { kNothing, kLast };
+
 // "for (int j ..) { const int i = ..; if (i < n) {" and its closing text, around `inside`. A whole
-// pass has no condition: compilers move no read across one, and wait for reads inside.
+// pass has no condition, nor have reads ahead: compilers move no read across one, and wait for
+// reads inside.
 std::string AroundElements(const PassShape& shape, const StitchSchedule& schedule,
-                           const std::string& inside);
+                           const std::string& inside, Beyond beyond = Beyond::kNothing);
 
 class PassWriter {
  public:
