@@ -159,6 +159,7 @@ void StitchKernels::WriteJson(const KernelSpec& spec, Json* out) const {
                  {"keep_alike", s.keep_alike},
                  {"hold_bytes", s.hold_bytes},
                  {"handed", s.handed},
+                 {"staged", s.staged},
                  {"blocks_per_sm", s.blocks_per_sm},
                  {"grid", s.grid}}},
                {"operands", operands},

@@ -12,6 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr int kUnitDepth = 1, kElementDepth = 2;
+constexpr int64_t kPackBytes = 16;
 
 class Counter {
  public:
@@ -123,7 +124,13 @@ class Counter {
     touch.bytes = bytes;
     touch.first = space_.ValueAt(address, element_, 0);
     touch.element = DigitsOf(space_, address, element_, space_.var(element_).extent, bytes);
-    if (units_) touch.unit = DigitsOf(space_, address, unit_, space_.var(unit_).extent, bytes);
+    if (!units_) return touch;
+    touch.unit = DigitsOf(space_, address, unit_, space_.var(unit_).extent, bytes);
+    for (int wide = static_cast<int>(kPackBytes / bytes); wide > 1; wide /= 2) {
+      if (AlongVector(space_, address, unit_, wide) != Along::kNext) continue;
+      touch.wide = wide;
+      break;
+    }
     return touch;
   }
 

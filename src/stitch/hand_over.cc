@@ -60,7 +60,7 @@ bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id) {
   if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return false;
   if (op.kind == OpKind::kScalar || op.kind == OpKind::kIota) return false;
   if (op.kind == OpKind::kScatter) return false;
-  return program.owner >= 0 && CutUnits(program, op.type.dims).ok();
+  return program.owner >= 0 && program.tile.axis < 0 && CutUnits(program, op.type.dims).ok();
 }
 
 int64_t ElementsInUnit(const StitchProgram& program, const std::vector<Dim>& dims) {

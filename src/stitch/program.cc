@@ -11,6 +11,7 @@
 #include "src/stitch/phases.h"
 #include "src/stitch/serial.h"
 #include "src/stitch/slots.h"
+#include "src/stitch/staging.h"
 
 namespace sinter {
 namespace {
@@ -145,6 +146,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));
   MarkSerial(body, program);
   for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase, PaceOf(budget));
+  program.staged = StagedInputsOf(body, program, PaceOf(budget));
   return program;
 }
 

@@ -53,6 +53,21 @@ struct StitchHand {
   bool turned = false;        // some reader's lanes step from row to row, so rows are padded
 };
 
+// Units of a result without reductions: `columns` neighbouring elements of its last axis. Their
+// numbers count `axis` fastest. axis -1: no such units.
+struct UnitTile {
+  int axis = -1;
+  int64_t columns = 1;
+};
+
+// An input that a block may stage (staging.h): `wide` neighbouring units have neighbouring elements
+// of it.
+struct StagedInput {
+  ValueId value = -1;
+  int wide = 1;
+  int64_t elements = 1;  // of a unit
+};
+
 struct StitchPhase {
   std::vector<StitchLoop> loops;  // over a unit's elements, ascending levels
   std::vector<StitchLoop> flat;   // over all elements; threads share nothing
@@ -65,6 +80,9 @@ struct StitchProgram {
   int64_t units = 1;            // times M when symbolic
   bool units_symbolic = false;
   bool whole = false;               // units are parts of a reduction over everything (reduce_use.h)
+  UnitTile tile;                    // owner: OwnerOfTile
+  std::vector<Dim> tile_dims;       // of the result that is cut by `tile`
+  std::vector<StagedInput> staged;  // that a schedule may stage
   std::vector<ReduceUse> uses;      // by op
   std::vector<StitchPhase> phases;  // a grid barrier between two
   int64_t visits = 0;               // of the walk that made the program (body_work.h)

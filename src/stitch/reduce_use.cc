@@ -8,6 +8,7 @@
 #include "src/stitch/needs.h"
 #include "src/stitch/program.h"
 #include "src/stitch/segment.h"
+#include "src/stitch/staging.h"
 
 namespace sinter {
 namespace {
@@ -135,6 +136,8 @@ absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) 
   program.owner = owner;
   if (owner < 0) return absl::OkStatus();
   const auto count = static_cast<ValueId>(body.ops().size());
+  const UnitTile tile = TileOfOwner(owner, body.ops().size());
+  if (tile.axis >= 0) return SetTile(body, tile, program);
   program.whole = owner >= count && owner < 2 * count;
   if (program.whole) owner -= count;
   if (static_cast<size_t>(owner) >= body.ops().size() || body.op(owner).kind != OpKind::kReduce) {

@@ -12,7 +12,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 3, kVersionWithHanded = 4;
+constexpr uint32_t kVersion = 3, kVersionWithHanded = 4, kVersionStaged = 5;
 constexpr int kWarp = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
@@ -58,7 +58,7 @@ bool StitchSchedule::operator==(const StitchSchedule& o) const {
 
 std::string StitchSchedule::Canonical() const {
   ByteWriter w;
-  w.U32(handed.empty() ? kVersion : kVersionWithHanded);
+  w.U32(staged ? kVersionStaged : handed.empty() ? kVersion : kVersionWithHanded);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
                     int64_t{vector}, int64_t{chunks}, int64_t{column_cluster}, int64_t{join_all},
                     int64_t{split}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
@@ -87,6 +87,7 @@ std::string StitchSchedule::WorkText() const {
   if (keep_values) absl::StrAppend(&text, "+values");
   if (keep_alike) absl::StrAppend(&text, "+alike");
   if (hold_bytes > 0) absl::StrAppend(&text, " hold ", hold_bytes);
+  if (staged) absl::StrAppend(&text, " staged");
   if (!handed.empty()) absl::StrAppend(&text, " handed ", absl::StrJoin(handed, ","));
   return text;
 }
@@ -123,6 +124,10 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
     return Bound("hold_bytes", s.hold_bytes, "0 where a unit keeps no inputs");
   }
   SINTER_RETURN_IF_ERROR(CheckHanded(s));
+  if (s.staged && (s.owner < 0 || s.cluster > 1 || !s.handed.empty() || s.hold_bytes > 0)) {
+    return Bound("staged", 1,
+                 "0 without units, where a cluster has one, and with values handed over or held");
+  }
   if (s.blocks_per_sm < 1 || s.blocks_per_sm > kMaxBlocksPerSm) {
     return Bound("blocks_per_sm", s.blocks_per_sm, "1..32");
   }
@@ -135,7 +140,7 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
 absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
   const uint32_t version = r.U32();
-  if (version != kVersion && version != kVersionWithHanded) {
+  if (version != kVersion && version != kVersionWithHanded && version != kVersionStaged) {
     return absl::DataLossError(absl::StrCat("stitch schedule: version ", version));
   }
   StitchSchedule s;
@@ -152,6 +157,7 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   s.hold_bytes = static_cast<int>(r.I64());
   s.blocks_per_sm = static_cast<int>(r.I64());
   s.grid = static_cast<int>(r.I64());
+  s.staged = version == kVersionStaged;
   const uint32_t handed = version == kVersionWithHanded ? r.U32() : 0;
   if (handed > kMaxHanded) {
     return absl::DataLossError(absl::StrCat("stitch schedule: ", handed, " values handed over"));

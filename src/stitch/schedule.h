@@ -32,8 +32,9 @@ struct StitchSchedule {
   bool keep_inputs = false;  // inputs that a unit reads twice stay in registers
   bool keep_values = false;  // values expensive to recompute stay in registers too
   bool keep_alike = false;   // inputs that all units read alike stay in registers
-  int hold_bytes = 0;  // shared memory of a block that holds kept inputs for the next phase that
-                       // reads them: a multiple of 16
+  int hold_bytes = 0;   // shared memory of a block that holds kept inputs for the next phase that
+                        // reads them: a multiple of 16
+  bool staged = false;  // inputs that lie along the units come through shared memory (staging.h)
   std::vector<int32_t> handed;  // values that a unit's threads hand over through shared memory
                                 // (hand_over.h), ascending
   int blocks_per_sm = 1;        // occupancy that the launch bounds ask for: limits registers

@@ -20,6 +20,7 @@ constexpr int64_t kSectorCycles = 2;
 // values moves it by d * `step` bytes.
 struct SectorDigit {
   int64_t extent = 1, step = 0;
+  bool operator==(const SectorDigit& o) const { return extent == o.extent && step == o.step; }
 };
 using SectorDigits = std::vector<SectorDigit>;
 
@@ -30,9 +31,16 @@ struct MemoryTouch {
   int64_t first = 0;     // where element 0 of unit 0 lies
   double times = 1;      // elements accessed for each element of the loop
   bool by_ids = false;   // where it lies is read from memory
+  int wide = 1;          // neighbouring units that a pack of at most 16 bytes has one element of
   SectorDigits element;  // of the loop's counter
   SectorDigits unit;     // of the number of the unit
   SectorDigits inner;    // of the counters of a thread's own reductions
+
+  // Whether it reads the same elements.
+  bool operator==(const MemoryTouch& o) const {
+    return input == o.input && first == o.first && element == o.element && unit == o.unit &&
+           inner == o.inner;
+  }
 };
 
 // How `address`, which counts elements of `bytes` bytes, moves with `loop`; `extent` 0: unbounded.

@@ -5,6 +5,7 @@
 #include "src/base/ceil_div.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/slots.h"
+#include "src/stitch/staging.h"
 
 namespace sinter {
 namespace {
@@ -55,6 +56,7 @@ int64_t LoopTurns(const Chain& body, const StitchSchedule& schedule, const Stitc
 }
 
 int UnitsAtOnce(const Chain& body, const StitchSchedule& schedule, const StitchPhase& phase) {
+  if (schedule.staged) return 1;
   int64_t turns = 1;
   for (const StitchLoop& loop : phase.loops) {
     turns = std::max(turns, LoopTurns(body, schedule, loop));
@@ -95,6 +97,10 @@ int64_t HandsOffset(const Chain& body, const StitchProgram& program, const Stitc
 int64_t StitchSharedBytes(const Chain& body, const StitchProgram& program,
                           const StitchSchedule& s) {
   const int64_t others = HandsOffset(body, program, s);
+  const std::vector<StagedPlace> staged = LayOutStaged(body, program, s);
+  if (!staged.empty()) {
+    return RoundUp(others, kSharedAlignment) + staged.back().offset + staged.back().bytes;
+  }
   if (program.handed.empty()) return others;
   return RoundUp(others, kSharedAlignment) +
          LayOutHands(body, program, s).group_bytes * s.UnitsPerBlock();

@@ -5,12 +5,33 @@
 
 namespace sinter {
 
+namespace {
+
+UnitCut CutTile(const UnitTile& tile, const std::vector<Dim>& dims) {
+  UnitCut cut;
+  cut.axis = tile.axis;
+  for (size_t i = 0; i + 1 < dims.size(); ++i) {
+    if (static_cast<int>(i) != tile.axis)
+      cut.unit_dims.push_back(dims[i].symbolic ? 0 : dims[i].value);
+  }
+  cut.unit_dims.push_back(dims.back().value / tile.columns);
+  cut.unit_dims.push_back(dims[static_cast<size_t>(tile.axis)].value);
+  cut.element_dims = {tile.columns};
+  return cut;
+}
+
+}  // namespace
+
 absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims) {
   UnitCut cut;
   const auto refuse = [&] {
     return absl::FailedPreconditionError(absl::StrCat(
         ToString(dims), " is not ", program.units, program.units_symbolic ? "*M" : "", " units"));
   };
+  if (program.tile.axis >= 0) {
+    if (dims != program.tile_dims) return refuse();
+    return CutTile(program.tile, dims);
+  }
   int64_t left = program.units;
   size_t axis = 0;
   if (program.units_symbolic) {
@@ -42,6 +63,13 @@ absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector
 Position PositionIn(const UnitCut& cut, IndexVar unit, IndexVar element, IndexSpace& space) {
   Position at = space.Box(unit, cut.unit_dims);
   Position inside = space.Box(element, cut.element_dims);
+  if (cut.axis >= 0) {
+    const Index turned = at.back();
+    at.pop_back();
+    at.back() = at.back().Times(cut.element_dims[0]).Plus(inside[0]);
+    at.insert(at.begin() + cut.axis, turned);
+    return at;
+  }
   if (cut.across) {
     at.back() = at.back().Times(cut.element_dims[0]).Plus(inside[0]);
     inside.erase(inside.begin());

@@ -17,6 +17,8 @@ struct StitchProgram;
 struct UnitCut {
   std::vector<int64_t> unit_dims, element_dims;  // unit_dims[0] is 0 where it is M
   bool across = false;  // the last of unit_dims and the first of element_dims are one dim
+  int axis = -1;        // of a tile: the last of unit_dims is this dim; the one before it and
+                        // element_dims are the last dim
 };
 
 // The error message says why a value's dims cannot be cut.

@@ -108,6 +108,41 @@ SINTER_DEVICE typename Element::Stored* handed_at(unsigned char* place) {
   return reinterpret_cast<typename Element::Stored*>(place);
 }
 
+// An input of kUnits units of kElements elements that a block has staged in its shared memory.
+// Chunks of kChunk elements of a unit are exchanged by the number of its pack of kWide units, so
+// that neither packs of units nor packs of elements meet in a bank.
+template <int kUnits, int kElements, int kWide, int kChunk, int kMask>
+struct Staged {
+  static SINTER_DEVICE int place(int unit, int i) {
+    return unit * kElements + ((i / kChunk) ^ ((unit / kWide) & kMask)) * kChunk + i % kChunk;
+  }
+
+  // Packs of neighbouring units, several in flight: `from(u, i)` is the address of element i of
+  // unit u. Units from `units` on are left out.
+  template <class Element, int kThreads, class From>
+  static SINTER_DEVICE void fill(typename Element::Stored* to, long long base, long long units,
+                                 From&& from) {
+    constexpr int kAcross = kUnits / kWide, kPacks = kAcross * kElements, kAtOnce = 4;
+    for (int first = static_cast<int>(threadIdx.x); first < kPacks; first += kThreads * kAtOnce) {
+      Pack<Element, kWide> packs[kAtOnce];
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        const int n = first + b * kThreads;
+        const long long u = base + n % kAcross * kWide;
+        if (n < kPacks && u < units) packs[b] = load_pack<Element, kWide>(from(u, n / kAcross));
+      }
+#pragma unroll
+      for (int b = 0; b < kAtOnce; ++b) {
+        const int n = first + b * kThreads;
+        if (n >= kPacks) break;
+#pragma unroll
+        for (int e = 0; e < kWide; ++e)
+          to[place(n % kAcross * kWide + e, n / kAcross)] = packs[b].stored[e];
+      }
+    }
+  }
+};
+
 // Converts words to a pack.
 template <class Element, int kCount>
 SINTER_DEVICE Pack<Element, kCount> packed(const typename Element::Word (&words)[kCount]) {

@@ -129,6 +129,11 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
 
 bool StitchEmitter::MovesWithUnit(const Index& index) { return space().MovesWith(index, unit_); }
 
+std::map<ValueId, std::string> StitchEmitter::TakeStaged() {
+  staged_.clear();
+  return std::move(staged_from_);
+}
+
 absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const Index address = Address(at, op.strides);
@@ -136,6 +141,15 @@ absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
   const int depth = LoadDepth(address);
   const Along along = AlongVector(space(), address, element(), width());
   const std::string type = ElementTypeName(op.type.dtype);
+  const auto staged = staged_.find(id);
+  if (staged != staged_.end()) {
+    staged_from_[id] = IndexText(space(), address, element(), false);
+    return DeclarePack(
+        type, staged->second.first,
+        absl::StrCat(staged->second.place,
+                     IndexText(space(), Index::Of(element()), element(), false), ")"),
+        kElementDepth, true);
+  }
   if (along == Along::kUniform) {
     return Declare(WordName(op.type.dtype),
                    absl::StrCat(type, "::word(", base, "[",

@@ -31,6 +31,11 @@ struct HandedResult {
   std::vector<int64_t> strides;  // of the axes after the unit's
 };
 
+// Where a unit's threads find a staged input: `place`, behind which the first element follows.
+struct StagedResult {
+  std::string first, place;
+};
+
 // Values that outlive a pass, by the name of the array that holds them for every turn `j` of the
 // unit's threads: packs read from memory, values computed by the first pass that needs them.
 struct Kept {
@@ -76,6 +81,11 @@ class StitchEmitter : public ScopedText {
     segments_[{id, element}] = name;
   }
   void SetHanded(ValueId id, const HandedResult& result) { handed_[id] = result; }
+  // Sets the text that reads a staged input at the element where the pass stands.
+  void SetStaged(ValueId input, const StagedResult& result) { staged_[input] = result; }
+  // Forgets them; returns the addresses in memory of those that were read, of element `i` of unit
+  // `u`.
+  std::map<ValueId, std::string> TakeStaged();
   void SetColumn(ValueId column, const ColumnResults& results) { columns_[column] = results; }
 
   // Emits element `at` of `id`. FAILED_PRECONDITION when the pass's vectors cannot express it.
@@ -116,6 +126,8 @@ class StitchEmitter : public ScopedText {
   std::map<ValueId, ColumnResults> columns_;
   std::map<ValueId, HandedResult> handed_;  // by earlier passes of the unit
   std::map<std::pair<ValueId, IndexVar>, std::string> segments_;
+  std::map<ValueId, StagedResult> staged_;
+  std::map<ValueId, std::string> staged_from_;  // addresses in memory
   Kept kept_;
   std::set<ElementKey> computed_;  // keys of kept_.values that an earlier pass has filled
   Used used_;

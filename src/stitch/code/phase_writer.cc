@@ -31,6 +31,7 @@ PhaseWriter::PhaseWriter(const StitchCode& code, const StitchProgram& program,
       emitter_(*code.body, program),
       columns_(code, program),
       hands_(code, program),
+      staged_(code, program),
       keep_(code, program, loops_, emitter_) {}
 
 absl::StatusOr<std::string> PhaseWriter::Write() {
@@ -82,6 +83,7 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
     SINTER_RETURN_IF_ERROR(keep_.ComputeAlike(*used, kept));
   }
   emitter_.SetKept(kept);
+  staged_.Publish(emitter_);
   emitter_.OpenScope();
   BatchReads batch;
   const int at_once = UnitsAtOnce(*code_.body, s, phase);
@@ -96,7 +98,8 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
     status.Update(writer.Write(loop, shape, loops_.Of(shape, emitter_.space()), passes_++));
     hands_.Publish(number, i, emitter_);
   }
-  const std::string inside = emitter_.CloseScope();
+  const std::string passes = emitter_.CloseScope();
+  const std::string inside = absl::StrCat(staged_.Text(emitter_.TakeStaged()), passes);
   emitter_.ForgetRows();  // flat loops have no unit
   SINTER_RETURN_IF_ERROR(status);
   const HoldText& holds = keep_.holds();

@@ -14,6 +14,7 @@
 #include "src/stitch/code/hand_text.h"
 #include "src/stitch/code/keep_text.h"
 #include "src/stitch/code/kernel_frame.h"
+#include "src/stitch/code/staged_text.h"
 
 namespace sinter {
 
@@ -39,6 +40,7 @@ class PhaseWriter {
   StitchEmitter emitter_;
   const ColumnText columns_;
   const HandText hands_;
+  const StagedText staged_;
   ElementLoops loops_;
   KeepText keep_;
   std::vector<Used> uses_;

@@ -12,6 +12,8 @@ constexpr int kMemoryInstructions = 8;
 // 32 bits; of one among all elements, which has 64.
 constexpr int kDivisionInstructions = 8;
 constexpr int kLongDivisionInstructions = 40;
+// An element of a staged input, from its pack to shared memory.
+constexpr int kStagingInstructions = 4;
 // One shared memory access of a hand-over, and one of a pack's elements.
 constexpr int kHandInstructions = 3;
 constexpr int kPackInstructions = 1;

@@ -143,6 +143,12 @@ class LoadCounter {
     return known->second;
   }
 
+  bool IsStaged(ValueId input) const {
+    return schedule_.staged &&
+           std::any_of(program_.staged.begin(), program_.staged.end(),
+                       [&](const StagedInput& one) { return one.value == input; });
+  }
+
   void CountPhase(const StitchPhase& phase) {
     read_.clear();
     computed_.clear();
@@ -191,7 +197,10 @@ class LoadCounter {
       if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
       const double times = std::max(1.0, own_times.times[static_cast<size_t>(id)]);
       cost += times * own.issue;
-      if (op.kind == OpKind::kInput) {
+      if (op.kind == OpKind::kInput && units && IsStaged(id)) {
+        cost += static_cast<double>(kHandInstructions + kMemoryInstructions) / vector;
+        if (read_.count(id) == 0) cost += kStagingInstructions;
+      } else if (op.kind == OpKind::kInput) {
         cost += kMemoryInstructions * std::max(1.0 / vector, own_times.AccessesOf(id, vector));
         cost += (units ? kDivisionInstructions : kLongDivisionInstructions) *
                 own_times.DivisionsOf(id, vector);
@@ -258,7 +267,7 @@ class LoadCounter {
     const Op& op = body_.op(id);
     const double bytes = BytesRead(id);
     const bool again = read_.count(id) > 0 || seen_.count(id) > 0;
-    const bool kept = schedule_.keep_inputs && seen_.count(id) == 0;
+    const bool kept = (schedule_.keep_inputs && seen_.count(id) == 0) || (units && IsStaged(id));
     const bool alike = units && IsAlike(op, MainElements(program_), WorkItems(program_, m_));
     if (units && alike && !again) ++alike_;
     const bool of_any_unit = units && IsAlike(op, MainElements(program_), 2);
@@ -276,7 +285,7 @@ class LoadCounter {
       const int64_t size = by_ids ? kWordBytes : SizeOf(op.type.dtype);
       if (crossing_.insert(id).second) load_.crossing_element_bytes += size;
     }
-    if (units && !again && !alike) {
+    if (units && !again && !alike && !IsStaged(id)) {
       const double mine =
           bytes / static_cast<double>(std::max<int64_t>(1, WorkItems(program_, m_)));
       load_.unit_bytes += static_cast<int64_t>(mine);

@@ -102,11 +102,16 @@ std::optional<double> SectorBytesRead(const StitchProgram& program, const LoopEv
 
 SectorLoad::SectorLoad(const Chain& body, const StitchProgram& program,
                        const LoopEvaluations& times, int64_t m, const DeviceModel& model)
-    : body_(body), m_(m), units_(WorkItems(program, m)), model_(model) {
+    : body_(body), m_(m), units_(WorkItems(program, m)), model_(model), program_(program) {
+  std::set<ValueId> staged;
+  for (const StagedInput& input : program.staged) staged.insert(input.value);
   std::set<std::vector<int64_t>> seen;
   ForEachLoop(program, [&](const StitchLoop& loop, bool units) {
     Strewn strewn{&loop, units, {}, {}};
     for (const MemoryTouch& touch : times.at(&loop).touches) {
+      if (units && staged.count(touch.input) > 0) {
+        ++staged_.try_emplace(touch.input, touch, 0).first->second.second;
+      }
       if (LiesTogether(touch)) continue;
       const Box all{loop.elements, units_, InnerOf(touch)};
       const bool fresh = !units || touch.input < 0 || !touch.inner.empty() ||
@@ -118,22 +123,44 @@ SectorLoad::SectorLoad(const Chain& body, const StitchProgram& program,
 }
 
 StrewnLoad SectorLoad::Of(const StitchSchedule& s) {
-  if (strewn_.empty()) return {};
+  if (strewn_.empty() && !s.staged) return {};
   const auto [known, fresh] =
       known_.try_emplace({s.block_threads, s.unit_threads, s.vector, s.chunks, s.split,
-                          s.blocks_per_sm, s.keep_inputs});
+                          s.blocks_per_sm, s.keep_inputs, s.staged});
   if (!fresh) return known->second;
-  const auto add = [&](const Strewn& strewn, const std::vector<MemoryTouch>& touches) {
-    const StrewnLoad of = OfLoop(strewn, touches, s);
+  const auto add = [&](const StrewnLoad& of) {
     known->second.bytes += of.bytes;
     known->second.cycles += of.cycles;
+    known->second.shared_cycles += of.shared_cycles;
   };
   for (const Strewn& strewn : strewn_) {
-    add(strewn, strewn.touches);
+    add(OfLoop(strewn, strewn.touches, s));
     // Passes that are unrolled to keep inputs keep what they read one by one as well.
-    if (!s.keep_inputs) add(strewn, strewn.again);
+    if (!s.keep_inputs) add(OfLoop(strewn, strewn.again, s));
+  }
+  for (const StagedPlace& place : LayOutStaged(body_, program_, s)) {
+    if (staged_.count(place.input) > 0) add(OfStaged(place, s));
   }
   return known->second;
+}
+
+StrewnLoad SectorLoad::OfStaged(const StagedPlace& place, const StitchSchedule& s) const {
+  const auto& [touch, loops] = staged_.at(place.input);
+  const auto units = std::min<int64_t>(s.UnitsPerBlock(), units_);
+  const Box block{place.elements, units, 1};
+  const Box warp{std::max<int64_t>(1, kWarpLanes * place.wide / units), units, 1};
+  const double count = static_cast<double>(place.elements) * static_cast<double>(units_);
+  const auto granules = [&, &of = touch](const Box& box, int64_t bytes) {
+    return GranulesOf(DigitsIn(of, box), of.bytes, bytes) / CountOf(box);
+  };
+  StrewnLoad load;
+  load.bytes = granules(block, kSectorBytes) * kSectorBytes * count;
+  load.cycles = granules(warp, kLineBytes) * count;
+  const double packs = std::min<double>(kWarpLanes, static_cast<double>(units) / place.wide);
+  const double meeting = std::max(1.0, packs / (place.mask + 1));  // packs in one bank
+  load.shared_cycles = count * (meeting / kWarpLanes + loops * static_cast<double>(touch.bytes) /
+                                                           static_cast<double>(kLineBytes));
+  return load;
 }
 
 StrewnLoad SectorLoad::OfLoop(const Strewn& strewn, const std::vector<MemoryTouch>& touches,
@@ -160,10 +187,13 @@ StrewnLoad SectorLoad::OfLoop(const Strewn& strewn, const std::vector<MemoryTouc
     box.inner = std::min(box.inner, InnerOf(touch));
     return box;
   };
+  const auto apart = [&](const MemoryTouch& touch) {  // comes another way
+    return s.staged && strewn.units && staged_.count(touch.input) > 0;
+  };
   const auto fits = [&](const Box& box) {
     double bytes = 0;
     for (const MemoryTouch& touch : touches) {
-      if (touch.input < 0) continue;
+      if (touch.input < 0 || apart(touch)) continue;
       bytes += GranulesOf(DigitsIn(touch, of(touch, box)), touch.bytes, kLineBytes) * kLineBytes;
     }
     return bytes * s.blocks_per_sm <= static_cast<double>(model_.shared_bytes_per_sm);
@@ -171,6 +201,7 @@ StrewnLoad SectorLoad::OfLoop(const Strewn& strewn, const std::vector<MemoryTouc
   const Box& near = fits(whole) ? whole : fits(turn) ? turn : warp;
   StrewnLoad load;
   for (const MemoryTouch& touch : touches) {
+    if (apart(touch)) continue;
     const double count = touch.times * static_cast<double>(all) * static_cast<double>(units);
     const Box one = of(touch, warp);
     // L1 keeps nothing that is stored.

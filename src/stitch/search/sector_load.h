@@ -13,6 +13,7 @@
 #include "src/stitch/evaluations.h"
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
+#include "src/stitch/staging.h"
 
 namespace sinter {
 
@@ -24,8 +25,9 @@ std::optional<double> SectorBytesRead(const StitchProgram& program, const LoopEv
 
 // What accesses cost that do not lie side by side.
 struct StrewnLoad {
-  double bytes = 0;   // of sectors on their way between L2 and the SMs
-  double cycles = 0;  // of L1s, one for each line that an access of a warp touches
+  double bytes = 0;          // of sectors on their way between L2 and the SMs
+  double cycles = 0;         // of L1s, one for each line that an access of a warp touches
+  double shared_cycles = 0;  // of warps that write and read staged inputs
 };
 
 // Body, program and model must outlive it. Not thread-safe.
@@ -46,15 +48,20 @@ class SectorLoad {
     std::vector<MemoryTouch> touches, again;  // again: also in an earlier loop of a unit
   };
 
+  // Of a staged input's one read of memory, and of its ways through shared memory.
+  StrewnLoad OfStaged(const StagedPlace& place, const StitchSchedule& schedule) const;
   StrewnLoad OfLoop(const Strewn& strewn, const std::vector<MemoryTouch>& touches,
                     const StitchSchedule& schedule) const;
 
   const Chain& body_;
   const int64_t m_, units_;
   const DeviceModel& model_;
+  const StitchProgram& program_;
   std::vector<Strewn> strewn_;
-  // By threads of a block and of a unit, vector, chunks, split, blocks of an SM, kept inputs.
-  std::map<std::tuple<int, int, int, int, int, int, bool>, StrewnLoad> known_;
+  std::map<ValueId, std::pair<MemoryTouch, int>> staged_;  // with the loops that read it
+  // By threads of a block and of a unit, vector, chunks, split, blocks of an SM, kept and staged
+  // inputs.
+  std::map<std::tuple<int, int, int, int, int, int, bool, bool>, StrewnLoad> known_;
 };
 
 }  // namespace sinter

@@ -95,7 +95,8 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
                       (s.cluster > 1 ? model.cluster_barrier_us : 0);
   const double joins =
       std::max(0, load.levels - 1) * join +
-      load.meetings * (blocks_meet ? costs.block_meeting_us : costs.warp_meeting_us);
+      load.meetings * (blocks_meet ? costs.block_meeting_us : costs.warp_meeting_us) +
+      (s.staged ? 2 * costs.block_meeting_us : 0);
   const double again =
       s.keep_inputs || program.owner < 0
           ? 0

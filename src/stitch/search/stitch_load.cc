@@ -76,8 +76,9 @@ void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
 }
 
 StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
-  const auto [at, fresh] = counted_.try_emplace(
-      {schedule.vector, schedule.keep_inputs, schedule.keep_values, schedule.keep_alike});
+  const auto [at, fresh] =
+      counted_.try_emplace({schedule.vector, schedule.keep_inputs, schedule.keep_values,
+                            schedule.keep_alike, schedule.staged});
   if (fresh) Step(pace_, static_cast<int64_t>(body_.ops().size()));
   if (fresh && program_.handed.empty()) {
     at->second = LoadOfProgram(body_, program_, schedule, m_, times_, costs_);
@@ -89,6 +90,7 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   const StrewnLoad strewn = sectors_.Of(schedule);
   load.strewn_bytes = strewn.bytes;
   load.line_cycles = strewn.cycles;
+  load.shared_cycles += strewn.shared_cycles;
   load.serial_depth = serial_depth_;
   load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;

@@ -68,7 +68,7 @@ class LoadTable {
   const LoopEvaluations times_;         // of the base's loops
   const LoopEvaluations handed_times_;  // of the program's, with hand-overs
   SectorLoad sectors_;
-  std::map<std::tuple<int, bool, bool, bool>, StitchLoad>
+  std::map<std::tuple<int, bool, bool, bool, bool>, StitchLoad>
       counted_;  // by what LoadOfProgram depends on
   // With hand-overs: by vector and kept values, of the base and of the program.
   std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;

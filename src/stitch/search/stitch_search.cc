@@ -12,6 +12,7 @@
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_kinds.h"
 #include "src/stitch/search/stitch_space.h"
+#include "src/stitch/staging.h"
 
 namespace sinter {
 namespace {
@@ -55,7 +56,8 @@ absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
   for (const Owned& one : owned) best_us = std::min(best_us, one.best.total_us);
   std::vector<StitchProgram> programs;
   for (const Owned& one : owned) {
-    if (one.program.owner < 0 || one.best.bound == "hbm") continue;
+    const bool units = one.program.owner >= 0 && one.program.tile.axis < 0;
+    if (!units || one.best.bound == "hbm") continue;
     if (one.best.total_us > kMostBehind * best_us) continue;
     for (const std::vector<ValueId>& handed :
          HandChoices(body, one.program, model, options.budget)) {
@@ -79,12 +81,18 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
   std::vector<RankedStitch> ranked;
   absl::Status first_error;
   std::vector<Owned> owned;
-  for (ValueId owner : OwnerCandidates(body)) {
+  std::vector<ValueId> owners = OwnerCandidates(body);
+  for (size_t i = 0; i < owners.size(); ++i) {
+    const ValueId owner = owners[i];
     absl::StatusOr<StitchProgram> program = MakeStitchProgram(body, owner, {}, options.budget);
     if (absl::IsResourceExhausted(program.status())) return program.status();
     first_error.Update(program.status());
     if (!program.ok()) continue;
     SINTER_RETURN_IF_ERROR(Charge(*program, options));
+    if (owner < 0) {
+      const std::vector<ValueId> tiles = TileOwners(body, *program);
+      owners.insert(owners.end(), tiles.begin(), tiles.end());
+    }
     const size_t before = ranked.size();
     AddRanked(body, *program, bucket, model, options, &ranked);
     const auto best = std::min_element(

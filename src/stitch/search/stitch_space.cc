@@ -12,6 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr int kSmallBlock = 256;
+constexpr int kFewestStaged = 8, kMostStaged = 256;
 constexpr int kMostGroups = 15;         // named barriers of a block, less its own
 constexpr int64_t kMostTurns = 32;      // that are unrolled
 constexpr int64_t kMostSplitTurns = 2;  // of a pass whose elements lanes share
@@ -117,7 +118,8 @@ class StitchEnumerator {
 
   void Rows(StitchSchedule s) {
     for (int cluster : kClusterSizes) {
-      if (cluster > 1 && (!s.handed.empty() || program_.whole)) break;
+      const bool alone = !s.handed.empty() || program_.whole || program_.tile.axis >= 0;
+      if (cluster > 1 && alone) break;
       for (int unit : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
         if ((cluster > 1 && unit < 256) || unit < s.split) continue;
         s.cluster = cluster;
@@ -127,10 +129,22 @@ class StitchEnumerator {
           if (block < unit || (cluster > 1 && block != unit)) continue;
           if (!GroupsFit(unit, block)) continue;
           s.block_threads = block;
-          Keeps(s);
+          s.staged = false;
+          if (program_.tile.axis < 0) Keeps(s);
+          s.staged = true;
+          if (MayStage(s)) Keeps(s);
         }
       }
     }
+  }
+
+  // Units of a block that are neighbours in a staged input: enough for a sector, at most what
+  // shared memory holds.
+  bool MayStage(const StitchSchedule& s) const {
+    if (program_.staged.empty() || s.cluster > 1) return false;
+    const int units = s.UnitsPerBlock();
+    if (units < kFewestStaged || units > kMostStaged) return false;
+    return StitchSharedBytes(body_, program_, s) <= model_.shared_bytes_per_block;
   }
 
   void Keeps(StitchSchedule s) {
@@ -190,9 +204,9 @@ class StitchEnumerator {
     return true;
   }
 
-  // Blocks an SM by shared memory, with hand-overs.
+  // Blocks an SM by shared memory, with hand-overs or staged inputs.
   int RoomForHandOvers(const StitchSchedule& s) const {
-    if (s.handed.empty()) return model_.blocks_per_sm;
+    if (s.handed.empty() && !s.staged) return model_.blocks_per_sm;
     const int64_t shared = StitchSharedBytes(body_, program_, s) + model_.reserved_shared_bytes;
     return static_cast<int>(model_.shared_bytes_per_sm / shared);
   }

@@ -28,7 +28,7 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
     return values.begin()[random() % values.size()];
   };
   int valid = 0;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     StitchSchedule s;
     s.owner = one_of({-1, 0, 5, 63});
     s.block_threads = one_of({32, 128, 256, 512, 1024});
@@ -41,6 +41,7 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
     s.keep_inputs = one_of({0, 1}), s.keep_values = one_of({0, 1}), s.keep_alike = one_of({0, 1});
     s.blocks_per_sm = one_of({1, 2, 16, 32});
     s.grid = s.cluster * one_of({1, 7, 132, 65536});
+    s.staged = one_of({0, 0, 1});
     if (one_of({0, 0, 1}) == 1) s.handed = {one_of({0, 4}), 5, one_of({9, 63})};
     const absl::StatusOr<StitchSchedule> read = StitchSchedule::FromCanonical(s.Canonical());
     EXPECT_EQ(read.ok(), CheckStitchFields(s).ok());
@@ -53,13 +54,17 @@ TEST(StitchSchedule, ReadsBackWhatItWrites) {
 }
 
 // Kernels that hand nothing over keep the keys that they had.
-TEST(StitchSchedule, HasAnotherVersionOnlyWithHandOvers) {
+TEST(StitchSchedule, HasAnotherVersionOnlyWithHandOversAndStagedInputs) {
   StitchSchedule s = Sample();
   const std::string bytes = s.Canonical();
   EXPECT_EQ(bytes[0], 3);
   s.handed = {4};
   EXPECT_EQ(s.Canonical()[0], 4);
   EXPECT_EQ(s.Canonical().substr(4, bytes.size() - 4), bytes.substr(4));
+  s = Sample();
+  s.staged = true;
+  EXPECT_EQ(s.Canonical()[0], 5);
+  EXPECT_EQ(s.Canonical().substr(4), bytes.substr(4));
 }
 
 TEST(StitchSchedule, IsOneLineOfText) {
@@ -71,6 +76,9 @@ TEST(StitchSchedule, IsOneLineOfText) {
   StitchSchedule handing = Sample();
   handing.handed = {4, 9};
   EXPECT_EQ(handing.ToString(), "block 256 unit 64 vec 8 keep+alike handed 4,9 x4 grid 1056");
+  StitchSchedule staged = Sample();
+  staged.staged = true;
+  EXPECT_EQ(staged.ToString(), "block 256 unit 64 vec 8 keep+alike staged x4 grid 1056");
   StitchSchedule flat;
   flat.vector = 4, flat.chunks = 2, flat.grid = 12;
   EXPECT_EQ(flat.ToString(), "block 256 vec 4 chunks 2 x1 grid 12");
@@ -121,6 +129,8 @@ TEST(StitchSchedule, NamesTheFieldThatIsOutOfBounds) {
        [](StitchSchedule* s) { s->handed = {4}, s->cluster = 2, s->unit_threads = 256; }},
       {"count of handed is 1, must be 0",
        [](StitchSchedule* s) { s->handed = {4}, s->owner = -1; }},
+      {"staged is 1, must be 0", [](StitchSchedule* s) { s->staged = true, s->owner = -1; }},
+      {"staged is 1, must be 0", [](StitchSchedule* s) { s->staged = true, s->handed = {4}; }},
       {"blocks_per_sm is 0", [](StitchSchedule* s) { s->blocks_per_sm = 0; }},
       {"blocks_per_sm is 33", [](StitchSchedule* s) { s->blocks_per_sm = 33; }},
       {"grid is 0", [](StitchSchedule* s) { s->grid = 0; }},

@@ -104,6 +104,19 @@ class Cases {
     for (KernelCase& one : forced) cases_.push_back(std::move(one));
   }
 
+  // The best schedules that stage inputs, of each vector and of each number of units in a block.
+  void AddStaged(const std::string& name, const Chain& body, int64_t m) {
+    const auto ranked = RankedOf(body, m);
+    std::set<std::pair<int, int>> seen;
+    for (size_t i = 0; ranked.ok() && i < ranked->size(); ++i) {
+      const StitchSchedule& s = (*ranked)[i].schedule;
+      if (!s.staged || s.block_threads > kThreads) continue;
+      if (!seen.insert({s.vector, s.UnitsPerBlock()}).second) continue;
+      cases_.push_back({absl::StrCat(name, " ", s.WorkText()), SpecOf(body, s), m});
+      if (seen.size() == 5) return;
+    }
+  }
+
   // The first two packings with small blocks.
   void AddPacked(const std::string& name, const Chain& body, int64_t m) {
     PackedSearch search(std::max<int64_t>(m, 1), *BuiltinModel("h200"));
@@ -250,6 +263,55 @@ void AddNarrowColumnsAndShuffles(Cases* cases) {
   }
 }
 
+// Inputs that lie along the units: transposes in front of element-wise ops and of norms of rows, of
+// all sizes of elements, some beside one that lies along the rows.
+void AddStagedInputs(Cases* cases) {
+  struct Turned {
+    const char* name;
+    DType dtype;
+    std::vector<int64_t> dims;
+    std::vector<int32_t> axes;
+  };
+  const Turned all[] = {
+      {"turned bf16", DType::kBF16, {64, 128}, {1, 0}},
+      {"turned f32", DType::kF32, {48, 72}, {1, 0}},
+      {"turned s32", DType::kS32, {32, 40}, {1, 0}},
+      {"turned e4m3", DType::kE4M3, {64, 96}, {1, 0}},
+      {"channels last", DType::kBF16, {2, 32, 14, 14}, {0, 2, 3, 1}},
+      {"channels first", DType::kF16, {2, 14, 14, 24}, {0, 3, 1, 2}},
+      {"middle axes last", DType::kBF16, {3, 16, 5, 32}, {3, 0, 2, 1}},
+  };
+  for (const Turned& one : all) {
+    std::vector<Dim> dims;
+    for (const int64_t extent : one.dims) dims.push_back(Dim::Constant(extent));
+    ChainBuilder copy, fused;
+    const ValueId x = *copy.Input({one.dtype, dims});
+    if (!copy.Output(*copy.Transpose(x, one.axes)).ok()) continue;
+    cases->AddStaged(one.name, *copy.Finish(), 0);
+    if (!IsFloat(one.dtype)) continue;
+    const ValueId wide = *fused.Cast(*fused.Input({one.dtype, dims}), DType::kF32);
+    const ValueId turned = *fused.Transpose(*fused.Unary(UnaryKind::kTanh, wide), one.axes);
+    const ValueId beside = *fused.Input(fused.TypeOf(turned));
+    const ValueId sum = *fused.Binary(BinaryKind::kAdd, turned, beside);
+    if (!fused.Output(sum).ok() || !fused.Output(*fused.Cast(sum, DType::kBF16)).ok()) continue;
+    cases->AddStaged(absl::StrCat(one.name, " fused"), *fused.Finish(), 0);
+  }
+  // softmax(t) t of t[batch, tokens, channels] = x[batch, channels, tokens].
+  for (const int64_t channels : {32, 40, 96}) {
+    ChainBuilder b;
+    const std::vector<Dim> dims = {Dim::Constant(3), Dim::Constant(channels), Dim::Constant(48)};
+    const ValueId x = *b.Cast(*b.Input({DType::kBF16, dims}), DType::kF32);
+    const ValueId t = *b.Transpose(x, {0, 2, 1});
+    const std::vector<Dim> turned = b.TypeOf(t).dims;
+    const ValueId most = *b.Broadcast(*b.Reduce(ReduceKind::kMax, t, {2}, true), turned);
+    const ValueId e = *b.Unary(UnaryKind::kExp, *b.Binary(BinaryKind::kSub, t, most));
+    const ValueId sum = *b.Broadcast(*b.Reduce(ReduceKind::kSum, e, {2}, true), turned);
+    const ValueId y = *b.Binary(BinaryKind::kMul, *b.Binary(BinaryKind::kDiv, e, sum), t);
+    if (!b.Output(*b.Cast(y, DType::kBF16)).ok()) continue;
+    cases->AddStaged(absl::StrCat("rows of ", channels, " channels"), *b.Finish(), 0);
+  }
+}
+
 // Those that one stitched kernel takes.
 void AddGraphsOfEveryType(Cases* cases) {
   constexpr uint64_t kSeeds = 60;
@@ -305,6 +367,8 @@ std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
                : s.unit_threads == 32   ? "warp"
                : s.UnitsPerBlock() == 1 ? "block"
                                         : "warps");
+  if (s.staged) kinds.insert("staged");
+  if (program.ok() && program->tile.axis >= 0) kinds.insert("tiles");
   if (s.keep_inputs) kinds.insert("inputs");
   if (s.keep_values) kinds.insert("values");
   if (s.keep_alike) kinds.insert("alike");
@@ -331,6 +395,7 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   }
   AddForcedHands(options, &cases);
   AddNarrowColumnsAndShuffles(&cases);
+  AddStagedInputs(&cases);
   AddGraphsOfEveryType(&cases);
   for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
     cases.Add(graph.name, graph.chain, graph.m, 2);

@@ -249,7 +249,7 @@ TEST(StitchKernelCases, AreOfEveryKind) {
   }
   for (const char* kind :
        {"flat", "thread", "lanes", "warp", "warps", "block", "cluster", "inputs", "values", "alike",
-        "phases", "split", "hold", "segments", "gather", "join all", "hand"}) {
+        "phases", "split", "hold", "segments", "gather", "join all", "hand", "staged", "tiles"}) {
     std::printf("%s %d\n", kind, kinds[kind]);
     EXPECT_GT(kinds[kind], 0) << kind;
   }
