@@ -52,7 +52,7 @@ class Explanation(NamedTuple):
 
     @property
     def inductor_us(self) -> float:
-        """Predicted, at best, of what Inductor would run for the same ops."""
+        """Estimated, of what Inductor would run for the same ops."""
         return sum(part.limit_us for part in self.taken)
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Explanation(NamedTuple):
         share = f"{len(self.reports)} graphs, {nodes} ops that compute"
         if not self.taken:
             return f"{share}: none is taken"
-        times = f"predicted {self.predicted_us:.1f} us, Inductor's kernels {self.inductor_us:.1f} us at best"
+        times = f"predicted {self.predicted_us:.1f} us, Inductor's kernels {self.inductor_us:.1f} us"
         on = f"; planned for {self.target}" if self.target else ""
         return f"{share}, {taken} taken as {len(self.taken)} parts of {self.kernels} kernels: {times}{on}"
 
@@ -192,5 +192,5 @@ def _told(part: Taken) -> str:
     rows = f" at {part.m} rows" if part.m else ""
     if plan is None:
         return f"{_work(part)} ops{rows}: {told}"
-    times = f"{plan.predicted_us:.1f} us predicted, {part.limit_us:.1f} us at best by Inductor"
+    times = f"{plan.predicted_us:.1f} us predicted, {part.limit_us:.1f} us by Inductor"
     return f"{_work(part)} ops in {plan.kernel_count} kernels ({plan.name}){rows}, {times}: {told}"
