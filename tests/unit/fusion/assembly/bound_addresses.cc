@@ -124,6 +124,12 @@ class Launch {
               ((rows - 1) * NumberIn(source, "args.out_stride") + result) * SizeOf(p.back().result),
               true);
           break;
+        case Role::kAux:
+          Add(name, slot,
+              ((rows - 1) * NumberIn(source, absl::StrCat("args.", name, "_stride")) + result) *
+                  SizeOf(p.back().result),
+              true);
+          break;
         case Role::kResidual:
           Add(name, slot, ((rows - 1) * NumberIn(source, "args.residual_stride") + result) * 2,
               false);
