@@ -112,7 +112,8 @@ class Cases {
       const StitchSchedule& s = (*ranked)[i].schedule;
       if (!s.staged || s.block_threads > kThreads) continue;
       if (!seen.insert({s.vector, s.UnitsPerBlock()}).second) continue;
-      cases_.push_back({absl::StrCat(name, " ", s.WorkText()), SpecOf(body, s), m});
+      const std::string units = absl::StrCat(" ", s.UnitsPerBlock(), " units vec ", s.vector);
+      cases_.push_back({name + units, SpecOf(body, s), m});
       if (seen.size() == 5) return;
     }
   }
