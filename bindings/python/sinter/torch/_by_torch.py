@@ -6,7 +6,7 @@ Rounds where the chain casts; operands of products give results in their 16 bits
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, Set
 
 import torch
 
@@ -86,7 +86,8 @@ def _with_biases(document: Dict[str, Any]) -> List[Dict[str, Any]]:
     sum alone."""
     values = [*document["inputs"], *document["ops"]]
     reads = [i for op in document["ops"] for i in op.get("in", ())] + [output["value"] for output in document["outputs"]]
-    gone, made = set(), {}
+    gone: Set[int] = set()
+    made: Dict[int, Dict[str, Any]] = {}
     for op in document["ops"]:
         if op["op"] != "binary" or op["kind"] != "add":
             continue

@@ -47,9 +47,10 @@ def measured(nodes: Sequence[Any], made: Converted, plan: Plan, device: int, l2_
     found = as_graph(nodes)
     if found is None:
         return None
+    graph, given = found
     key = (made.chain.digest, device)
     if key not in _found:
-        _found[key] = _in_a_thread(lambda: _measure(nodes, *found, made, plan, device, l2_bytes))
+        _found[key] = _in_a_thread(lambda: _measure(nodes, graph, given, made, plan, device, l2_bytes))
     return _found[key]
 
 
