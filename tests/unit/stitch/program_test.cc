@@ -246,7 +246,10 @@ TEST(StitchProgram, RefusesARowThatOtherUnitsRead) {
 TEST(StitchProgram, RefusesOwnersThatAreNone) {
   const Chain body = FromText("softmax rows=M cols=64");
   EXPECT_EQ(Refusal(body, 0), "owner 0 is not a reduction");
-  EXPECT_EQ(Refusal(body, 1000), "owner 1000 is not a reduction");
+  const auto count = static_cast<ValueId>(body.ops().size());
+  EXPECT_EQ(Refusal(body, count + 1), "owner 1 is not a reduction");
+  EXPECT_NE(Refusal(body, 1000).find("(reduce): is not made in tiles of a result"),
+            std::string::npos);
 }
 
 TEST(StitchProgram, RefusesMorePhasesThanItMakes) {
