@@ -43,7 +43,7 @@ std::string DecisionBytes(const KernelSpec& spec) {
 KernelSpec StitchedSpec() {
   auto stitch = std::make_shared<StitchSpec>();
   stitch->body = ParseProblem("softmax rows=M cols=1024")->chain;
-  stitch->schedule = {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, {}, 4, 2048};
+  stitch->schedule = {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, false, {}, 4, 2048};
   stitch->operands = {{0, 0}, {1, 0}};
   KernelSpec spec;
   spec.family = &StitchFamily();

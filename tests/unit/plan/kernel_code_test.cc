@@ -68,7 +68,7 @@ KernelSpec Stitched(const char* line, StitchSchedule schedule) {
 
 KernelSpec Softmax() {
   return Stitched("softmax rows=M cols=1024",
-                  {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, {}, 4, 2048});
+                  {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, false, {}, 4, 2048});
 }
 
 void Change(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
