@@ -31,10 +31,8 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(4) alike19[j][e] = p20[e];
       }
     }
-  for (long long base = blockIdx.x * 2ll; base < units; base += gridDim.x * 2ll) {
-    const long long mine = base + static_cast<int>(threadIdx.x) / 64;
-    const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+  for (long long u = blockIdx.x * 2ll + static_cast<int>(threadIdx.x) / 64; u < units; u += gridDim.x * 2ll) {
+    constexpr bool live = true;
     Pack<ElementBF16, 4> kept16[4];
     #pragma unroll
     for (int j = 0; j < 4; ++j) {

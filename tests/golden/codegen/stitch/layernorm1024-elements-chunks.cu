@@ -22,8 +22,9 @@ sinter_stitch(const u16* __restrict__ in0,
     Pack<ElementBF16, 8> kept20[2];
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const long long n = base + (j * 128 + static_cast<int>(threadIdx.x)) * 8;
-      if (n < count) {
+      const long long mine = base + (j * 128 + static_cast<int>(threadIdx.x)) * 8;
+      const long long n = mine < count ? mine : count - 8;
+      {
         kept18[j] = load_pack<ElementBF16, 8>(in0 + (n));
         kept19[j] = load_pack<ElementBF16, 8>(in1 + (((n) % 1024)));
         kept20[j] = load_pack<ElementBF16, 8>(in2 + (((n) % 1024)));

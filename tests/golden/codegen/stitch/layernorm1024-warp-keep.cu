@@ -19,10 +19,8 @@ sinter_stitch(const u16* __restrict__ in0,
   const int t = static_cast<int>(threadIdx.x) % 32;
   const long long units = 1ll * m;
   {
-  for (long long base = blockIdx.x * 4ll; base < units; base += gridDim.x * 4ll) {
-    const long long mine = base + static_cast<int>(threadIdx.x) / 32;
-    const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+  for (long long u = blockIdx.x * 4ll + static_cast<int>(threadIdx.x) / 32; u < units; u += gridDim.x * 4ll) {
+    constexpr bool live = true;
     Pack<ElementBF16, 8> kept16[4];
     #pragma unroll
     for (int j = 0; j < 4; ++j) {

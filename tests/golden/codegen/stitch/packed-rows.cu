@@ -228,8 +228,9 @@ sinter_stitch(const float* __restrict__ operand0,
     Pack<ElementF32, 1> kept5[1];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 256 + static_cast<int>(threadIdx.x)) * 1;
-      if (n < count) {
+      const long long mine = base + (j * 256 + static_cast<int>(threadIdx.x)) * 1;
+      const long long n = mine < count ? mine : count - 1;
+      {
         kept5[j] = load_pack<ElementF32, 1>(in0 + (n));
       }
     }

@@ -829,8 +829,9 @@ sinter_stitch(const float* operand0,
     Pack<ElementF32, 1> kept14[1];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 128 + static_cast<int>(threadIdx.x)) * 1;
-      if (n < count) {
+      const long long mine = base + (j * 128 + static_cast<int>(threadIdx.x)) * 1;
+      const long long n = mine < count ? mine : count - 1;
+      {
         kept12[j] = load_pack<ElementF32, 1>(in0 + (n));
         kept13[j] = load_pack<ElementBF16, 1>(in1 + (n));
         kept14[j] = load_pack<ElementF32, 1>(in2 + (n));

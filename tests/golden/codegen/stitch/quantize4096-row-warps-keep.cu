@@ -18,10 +18,8 @@ sinter_stitch(const u16* __restrict__ in0,
   const int t = static_cast<int>(threadIdx.x) % 64;
   const long long units = 1ll * m;
   {
-  for (long long base = blockIdx.x * 2ll; base < units; base += gridDim.x * 2ll) {
-    const long long mine = base + static_cast<int>(threadIdx.x) / 64;
-    const bool live = mine < units;
-    const long long u = live ? mine : units - 1;
+  for (long long u = blockIdx.x * 2ll + static_cast<int>(threadIdx.x) / 64; u < units; u += gridDim.x * 2ll) {
+    constexpr bool live = true;
     Pack<ElementBF16, 8> kept10[8];
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
