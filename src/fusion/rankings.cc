@@ -11,10 +11,6 @@
 namespace sinter {
 namespace {
 
-// Whether the kernel may start while the one before it ends. A cooperative launch may not: it waits
-// until all earlier work has ended.
-bool HasProgrammaticEdge(const Schedule& schedule) { return !IsCooperative(schedule); }
-
 Segmentation AllApart(int products) {
   Segmentation segments;
   for (int i = 0; i < products; ++i) segments.push_back({i, 1});
@@ -22,20 +18,6 @@ Segmentation AllApart(int products) {
 }
 
 }  // namespace
-
-std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
-                                          const DeviceModel& model) {
-  for (RankedSchedule& r : ranked) {
-    if (HasProgrammaticEdge(r.schedule)) {
-      r.prediction = BehindProgrammaticEdge(r.prediction, model);
-    }
-  }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const RankedSchedule& a, const RankedSchedule& b) {
-                     return a.prediction.total_us < b.prediction.total_us;
-                   });
-  return ranked;
-}
 
 class Rankings::Maker {
  public:
@@ -67,15 +49,17 @@ class Rankings::Maker {
  private:
   absl::StatusOr<std::vector<RankedSchedule>> Rank(const Segment& segment) {
     const ProductSequence part = sequence_.Part(segment.begin, segment.count);
-    const std::string key = part.Canonical();
+    SearchOptions options = options_;
+    options.behind = behind_ || segment.begin > 0;
+    const auto key = std::make_pair(part.Canonical(), options.behind);
     auto known = searched_.find(key);
     if (known == searched_.end()) {
-      SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(part, model_, options_));
+      SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(part, model_, options));
       out_.considered_ += found.considered;
       out_.legal_ += found.legal;
       known = searched_.emplace(key, std::move(found.ranked)).first;
     }
-    return behind_ || segment.begin > 0 ? BehindAnother(known->second, model_) : known->second;
+    return known->second;
   }
 
   std::string WhyNoneCanPair() const {
@@ -102,7 +86,8 @@ class Rankings::Maker {
   const SearchOptions& options_;
   const bool behind_;
   Rankings& out_;
-  std::map<std::string, std::vector<RankedSchedule>> searched_;  // by canonical part
+  // By canonical part, and whether behind another kernel.
+  std::map<std::pair<std::string, bool>, std::vector<RankedSchedule>> searched_;
 };
 
 absl::StatusOr<Rankings> Rankings::Make(const ProductSequence& sequence, const DeviceModel& model,

@@ -18,11 +18,6 @@
 
 namespace sinter {
 
-// As kernels behind another one of their plan: those that a programmatic edge starts early are
-// predicted with it. Best first again.
-std::vector<RankedSchedule> BehindAnother(std::vector<RankedSchedule> ranked,
-                                          const DeviceModel& model);
-
 // Immutable once made. One thread makes it.
 class Rankings {
  public:

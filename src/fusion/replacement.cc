@@ -78,8 +78,9 @@ class Replacer {
   absl::StatusOr<KernelDecision> NextOfProducts(const GraphRun& run, KernelDecision kernel,
                                                 bool behind) {
     const ProductSequence part = run.matched.sequence.Part(kernel.ops.first, kernel.products);
-    SINTER_ASSIGN_OR_RETURN(SearchResult found, SearchSchedules(part, model_, search_));
-    if (behind) found.ranked = BehindAnother(std::move(found.ranked), model_);
+    SearchOptions options = search_;
+    options.behind = behind;
+    SINTER_ASSIGN_OR_RETURN(const SearchResult found, SearchSchedules(part, model_, options));
     for (const RankedSchedule& ranked : found.ranked) {
       kernel.schedule = ranked.schedule;
       kernel.prediction = ranked.prediction;

@@ -41,6 +41,7 @@ struct SearchOptions {
   bool tight_registers = false;
   bool kinds_first = false;      // the best of each kind first (stitch_kinds.h)
   bool batch_invariant = false;  // only schedules in the row order of all buckets (row_order.h)
+  bool behind = false;  // another kernel of the plan runs ahead, on a programmatic edge if it may
   const ReadyKernels* only = nullptr;  // these kernels alone, such as the library's own; null: any
   Pace* pace = nullptr;                // one step a visit; throws WorkStopped
   StitchBudget* budget = nullptr;  // planning work that stitched kernels may take; null: unbounded

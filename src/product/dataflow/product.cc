@@ -135,6 +135,7 @@ double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& mo
 // Whether blocks of one group of SMs take the same rows at one time: bands of the walk deal their
 // row tiles out evenly. What lies in two lines of L2 is not served once.
 bool LoadsMerge(const ProductSequence& p, const Schedule& s, const ProductLoad& load) {
+  if (p.rows() <= kOneTileRows || load.windows || load.codes) return false;
   const int64_t tiles = CeilDiv(p.rows(), s.block_m), rest = tiles % kDealtBandUnits;
   const bool even = rest <= 1 || tiles == kDealtBandUnits / 2;
   const double weights = load.weights.bytes / static_cast<double>(tiles);
@@ -151,8 +152,13 @@ LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const Produ
   t.shared -= (1 - kRingWrites) * steps * stage_bytes / model.shared_bytes_per_us;
   t.tensor += steps * std::max(0, kOneBehind - s.stages) * model.lone_step_us;
   if (s.first.split_k > 1) t.l2 *= kSplitL2;
-  if (LoadsMerge(p, s, load)) t.l2 *= kMergedL2;
   return t;
+}
+
+// Of blocks in step, of which L2 serves equal loads once.
+LevelTimes Merged(LevelTimes times) {
+  times.l2 *= kMergedL2;
+  return times;
 }
 
 Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
@@ -164,11 +170,15 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const double norm = p.front().epilogue.norm.has_value() ? kNormEndCycles / model.clock_mhz : 0;
   const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
-  line.Stream(ProductTimes(p, s, load, static_cast<double>(z.stage_bytes), model), load);
+  const LevelTimes apart = ProductTimes(p, s, load, static_cast<double>(z.stage_bytes), model);
+  const LevelTimes times = LoadsMerge(p, s, load) ? Merged(apart) : apart;
+  line.Stream(times, load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));
   line.Fixed(model.drain_us);
-  return line.Finish();
+  Prediction prediction = line.Finish();
+  prediction.out_of_step_us = Combine(apart) - Combine(times);
+  return prediction;
 }
 
 }  // namespace

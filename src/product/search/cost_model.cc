@@ -16,7 +16,8 @@ Prediction Predict(const ProductSequence& sequence, const Schedule& schedule,
 Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model) {
   const double saved = std::min(model.programmatic_edge_us, prediction.fixed_us);
   prediction.fixed_us -= saved;
-  prediction.total_us -= saved;
+  prediction.total_us += prediction.out_of_step_us - saved;
+  prediction.out_of_step_us = 0;
   prediction.bound = BoundOf(prediction);
   return prediction;
 }

@@ -40,6 +40,13 @@ class TopK {
   std::vector<Ranked> best_;
 };
 
+// In its place of a plan. A cooperative launch waits until all earlier work has ended.
+Prediction PredictInPlace(const ProductSequence& sequence, const Schedule& s,
+                          const DeviceModel& model, bool behind) {
+  const Prediction alone = Predict(sequence, s, model);
+  return behind && !IsCooperative(s) ? BehindProgrammaticEdge(alone, model) : alone;
+}
+
 }  // namespace
 
 absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
@@ -67,7 +74,7 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
     result.legal++;
     const Dataflow list = of_each ? s.dataflow : Dataflow::kNone;
     TopK& best = top.try_emplace(list, static_cast<size_t>(options.top_k)).first->second;
-    best.Offer(Predict(sequence, s, model).total_us, s);
+    best.Offer(PredictInPlace(sequence, s, model, options.behind).total_us, s);
   });
   if (result.legal == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -80,7 +87,8 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
   }
   std::sort(ranked.begin(), ranked.end());
   for (const Ranked& r : ranked) {
-    result.ranked.push_back({r.schedule, Predict(sequence, r.schedule, model)});
+    result.ranked.push_back(
+        {r.schedule, PredictInPlace(sequence, r.schedule, model, options.behind)});
   }
   const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
   result.search_us = spent.count();

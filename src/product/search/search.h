@@ -38,7 +38,7 @@ Prediction Predict(const ProductSequence& sequence, const Schedule& schedule,
                    const DeviceModel& model);
 
 // The prediction of a kernel that follows another in its plan: with a programmatic edge (PDL) it
-// starts while the other ends.
+// starts while the other ends, its blocks one by one on the SMs that get free.
 Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model);
 
 }  // namespace sinter

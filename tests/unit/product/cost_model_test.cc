@@ -324,6 +324,23 @@ TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
   EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
 }
 
+// A kernel behind another one starts block by block, so that neighbours are not in step: then pairs
+// of blocks that share their loads come first.
+TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
+  const DeviceModel& model = *BuiltinModel("h100");
+  const ProductSequence p = MakeSequence(1024, MakeProduct(1024, 4096));
+  SearchOptions options;
+  const SearchResult alone = *SearchSchedules(p, model, options);
+  options.behind = true;
+  const SearchResult behind = *SearchSchedules(p, model, options);
+  EXPECT_EQ(alone.ranked.front().schedule.cluster, 1);
+  EXPECT_EQ(behind.ranked.front().schedule.cluster, 2);
+  const Prediction& in_step = alone.ranked.front().prediction;
+  EXPECT_GT(in_step.out_of_step_us, 1);
+  EXPECT_DOUBLE_EQ(BehindProgrammaticEdge(in_step, model).total_us,
+                   in_step.total_us + in_step.out_of_step_us - model.programmatic_edge_us);
+}
+
 // C of 51 MB stays in the clusters.
 TEST(CostModel, RowsThatAClusterKeepsDoNotComeFromHbm) {
   ProductSequence p = MakeSequence(32, MakeProduct(256, 64), 64);
