@@ -73,7 +73,8 @@ ValueId RunMatcher::WeightOf(ValueId product) const {
   return reads && chain_.op(below).kind == OpKind::kInput ? below : weight;
 }
 
-Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const {
+Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, ValueId end,
+                             const std::vector<ValueId>& aux) const {
   const auto is_operand = [&](ValueId value) {
     if (value == a || chain_.op(value).kind == OpKind::kInput) return true;
     if (members.count(value) > 0) return false;
@@ -84,7 +85,8 @@ Subgraph RunMatcher::GraphOf(const Values& members, ValueId a, DType dtype, Valu
   Subgraph graph(chain_, end, {ResultOf(end, dtype), chain_.op(end).type.dims},
                  StridesInMemory(chain_, end));
   std::set<ValueId> seen;
-  std::vector<ValueId> open = {end};
+  std::vector<ValueId> open = aux;  // that may not lead to the end
+  open.push_back(end);
   while (!open.empty()) {
     const ValueId value = open.back();
     open.pop_back();
@@ -127,7 +129,7 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
     return absl::InvalidArgumentError(absl::StrCat("op ", member, " (", NameOf(chain_.op(member)),
                                                    ") is read by another kernel"));
   }
-  Subgraph graph = GraphOf(members, a, dtype, end);
+  Subgraph graph = GraphOf(members, a, dtype, end, aux);
   for (const ValueId value : aux) {
     SINTER_RETURN_IF_ERROR(CheckAux(value));
     graph.AddAux(value, chain_.op(value).type, StridesInMemory(chain_, value));

@@ -42,7 +42,8 @@ class RunMatcher {
   DType ResultOf(ValueId end, DType dtype) const;
   // Whether all that reads `value` multiplies it by weights of `dtype`, or casts it to `dtype`.
   bool OnlyMultiplied(ValueId value, DType dtype) const;
-  Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end) const;
+  Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end,
+                   const std::vector<ValueId>& aux) const;
   absl::Status CheckStored(ValueId value, DType dtype) const;
   bool RoundedAlike(ValueId value, DType dtype) const;
   absl::Status CheckOperands(const MatchedSequence& matched) const;

@@ -53,7 +53,7 @@ constexpr Row kRows[] = {
     {"gelu_by_products", 32, 1, false},
     {"attention_output_and_mlp", 8, 8, true},
     {"gate_and_up_of_one_weight", 32, 2, false},
-    {"scan_by_vectors", 1, 3, false},
+    {"scan_by_vectors", 1, 4, false},
     {"mlp_96", 1, 4, false},
 };
 
