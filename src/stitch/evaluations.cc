@@ -99,16 +99,21 @@ class Counter {
     result_.touches.push_back(std::move(touch));
   }
 
-  // Of what moves with the element.
+  // Of what moves with the element; each once.
   int DivisionsIn(const Index& index) const {
+    std::set<IndexVar> seen;
+    return DivisionsIn(index, &seen);
+  }
+  int DivisionsIn(const Index& index, std::set<IndexVar>* seen) const {
     int divisions = 0;
     for (const auto& [v, factor] : index.terms()) {
+      if (!seen->insert(v).second) continue;
       const IndexSpace::Var& var = space_.var(v);
       const bool divides =
           var.kind == IndexSpace::Var::kQuotient || var.kind == IndexSpace::Var::kRemainder;
       if (!divides || !space_.MovesWith(var.of, element_)) continue;
       divisions += (var.divisor & (var.divisor - 1)) == 0 ? 0 : 1;
-      divisions += DivisionsIn(var.of);
+      divisions += DivisionsIn(var.of, seen);
     }
     return divisions;
   }
@@ -155,9 +160,10 @@ class Counter {
       for (size_t i = 0; i < op.operands.size(); ++i) {
         Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
       }
-      return;
+    } else {
+      Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
     }
-    Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
+    serials_.pop_back();
   }
 
   const Chain& body_;
@@ -167,7 +173,8 @@ class Counter {
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
   std::vector<double> turns_;  // by depth: for one element, including the loops around
-  std::vector<std::pair<IndexVar, int64_t>> serials_;  // counters of a thread's own reductions
+  std::vector<std::pair<IndexVar, int64_t>>
+      serials_;  // counters of a thread's own reductions around
   std::set<std::pair<ValueId, Position>> seen_;
   ValueId handing_ = -1;  // the root that hands it over
   Evaluations result_;

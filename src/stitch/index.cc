@@ -172,13 +172,20 @@ int IndexSpace::Depth(const Index& index) const {
 }
 
 bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {
+  std::set<IndexVar> seen;
+  return Reaches(index, loop, &seen);
+}
+
+// Each variable once: many may be made of the same one.
+bool IndexSpace::Reaches(const Index& index, IndexVar loop, std::set<IndexVar>* seen) const {
   for (const auto& [var, factor] : index.terms()) {
     if (var == loop) return true;
+    if (!seen->insert(var).second) continue;
     const Var& v = vars_[var];
     const Index of = v.kind == Var::kDim ? Index::Of(boxes_[v.box].loop) : v.of;
-    if (MovesWith(of, loop)) return true;
+    if (Reaches(of, loop, seen)) return true;
     for (const Index& at : v.at) {
-      if (MovesWith(at, loop)) return true;
+      if (Reaches(at, loop, seen)) return true;
     }
   }
   return false;

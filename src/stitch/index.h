@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -106,6 +107,7 @@ class IndexSpace {
     Index quotient, remainder;
   };
 
+  bool Reaches(const Index& index, IndexVar loop, std::set<IndexVar>* seen) const;
   void AddReads(const Index& index, std::vector<IndexVar>* reads) const;
   IndexVar Intern(Var::Kind kind, const Index& of, int64_t divisor);
   Split SplitBy(const Index& index, int64_t divisor);

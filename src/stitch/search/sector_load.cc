@@ -10,6 +10,10 @@
 namespace sinter {
 namespace {
 
+// Of a loop that is looked at: each costs time for each schedule. A loop that has more, as products
+// of products have, is bound by its instructions.
+constexpr size_t kMostTouches = 256;
+
 // The elements and units, and values of the counters of a thread's own reductions, that threads
 // take together.
 struct Box {
@@ -118,7 +122,8 @@ SectorLoad::SectorLoad(const Chain& body, const StitchProgram& program,
                          seen.insert(PlacesOf(touch, DigitsIn(touch, all))).second;
       (fresh ? strewn.touches : strewn.again).push_back(touch);
     }
-    if (!strewn.touches.empty() || !strewn.again.empty()) strewn_.push_back(std::move(strewn));
+    const size_t count = strewn.touches.size() + strewn.again.size();
+    if (count > 0 && count <= kMostTouches) strewn_.push_back(std::move(strewn));
   });
 }
 
