@@ -324,21 +324,28 @@ TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
   EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
 }
 
-// A kernel behind another one starts block by block, so that neighbours are not in step: then pairs
-// of blocks that share their loads come first.
+// A kernel behind another one starts block by block, so that neighbours are not in step.
 TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
-  const DeviceModel& model = *BuiltinModel("h100");
+  const DeviceModel model = *BuiltinModel("h100");
   const ProductSequence p = MakeSequence(1024, MakeProduct(1024, 4096));
-  SearchOptions options;
-  const SearchResult alone = *SearchSchedules(p, model, options);
-  options.behind = true;
-  const SearchResult behind = *SearchSchedules(p, model, options);
-  EXPECT_EQ(alone.ranked.front().schedule.cluster, 1);
-  EXPECT_EQ(behind.ranked.front().schedule.cluster, 2);
-  const Prediction& in_step = alone.ranked.front().prediction;
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 64;
+  s.warpgroups_m = 1;
+  s.block_k = 128;
+  s.stages = 4;
+  s.first = {128, 1};
+  s.grid = static_cast<int>(SizesOf(p, s).units);
+  const Prediction in_step = Predict(p, s, model);
   EXPECT_GT(in_step.out_of_step_us, 1);
-  EXPECT_DOUBLE_EQ(BehindProgrammaticEdge(in_step, model).total_us,
+  const Prediction behind = BehindProgrammaticEdge(in_step, model);
+  EXPECT_DOUBLE_EQ(behind.total_us,
                    in_step.total_us + in_step.out_of_step_us - model.programmatic_edge_us);
+  EXPECT_EQ(behind.out_of_step_us, 0);
+  s.cluster = 2;
+  s.first.split_k = 2;
+  s.grid *= 2;
+  EXPECT_EQ(Predict(p, s, model).out_of_step_us, 0);
 }
 
 // C of 51 MB stays in the clusters.
