@@ -168,7 +168,8 @@ struct SlotState {
   sinter_pending* measurement = nullptr;
 };
 
-// What a slot does once its plan is there. Holds what that needs.
+// Starts the measurement of a slot once its plan is there. Holds the context and the chain until
+// then.
 class MeasureLater {
  public:
   MeasureLater(const sinter_context* context, const sinter_chain* chain, int64_t m,

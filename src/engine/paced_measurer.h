@@ -27,8 +27,8 @@ class PacedMeasurer : public Measurer {
   PacedMeasurer(std::unique_ptr<Measurer> inner, GpuShare share, const KeepGoing* keep_going);
   ~PacedMeasurer() override;
 
-  // What is freed is kept for the next that fits, until the end: freeing waits for all the work of
-  // the device.
+  // Free keeps the buffer, and Allocate gives it out again where it fits; the destructor frees all.
+  // The driver would wait for all work of the device at each free.
   absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override;
   void Free(DeviceBuffer buffer) override;
   absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override;

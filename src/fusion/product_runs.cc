@@ -280,8 +280,8 @@ class Finder {
                             &found);
   }
 
-  // What the chain gives out of the half of a pair: itself, or its cast that nobody reads. Empty
-  // where others than members read it.
+  // The outputs of the chain that store `half` of a pair: itself, or a cast of it that nobody
+  // reads. Empty if an op that is no member reads the half.
   Values OutputsOfHalf(ValueId half, const Values& members) const {
     if (!IsHalf(half)) return {};
     Values outputs, with = members;

@@ -180,10 +180,6 @@ class Counter {
   Evaluations result_;
 };
 
-}  // namespace
-
-namespace {
-
 double OfVector(const std::map<ValueId, std::array<double, 4>>& counts, ValueId input, int vector) {
   const auto found = counts.find(input);
   if (found == counts.end()) return 0;
