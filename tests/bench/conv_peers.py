@@ -18,6 +18,7 @@ that differs from float64 by more than bf16's bounds is not timed. The file is w
 import argparse
 import sys
 
+import rows_file
 import turns
 
 CONTESTANTS = "heuristics benchmark fused_relu linear linear_relu cudnn sinter unfused compile autotune_cudnn autotune".split()
@@ -295,7 +296,7 @@ def main():
         for key, row in rows.items():
             if "failed" in row:
                 print(f"  {key}: {row['failed']}", flush=True)
-        turns.write(arguments.out, result)
+        rows_file.write(arguments.out, result)
         del case
         torch.cuda.empty_cache()
     print(f"wrote {arguments.out}")

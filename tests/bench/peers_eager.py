@@ -18,6 +18,9 @@ import statistics
 import sys
 import time
 
+import rows_file
+import source_state
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LISTS = ["gemm_chains.txt", "gated_ffn.txt"]
 PAPER = {"G": 3.1}  # FlashFuser over PyTorch, GEMM chains; it prints no number for gated FFNs
@@ -199,25 +202,12 @@ def find_library():
     return "libsinter.so"
 
 
-def source_state():
-    root = os.path.dirname(os.path.dirname(HERE))
-    try:
-        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
-            words = file.read().split()
-        return {"commit": words[0], "dirty": words[1] != "clean"}
-    except (OSError, IndexError):
-        return {"commit": "unknown", "dirty": True}
-
-
 def write(path, torch, arguments, rows):
     result = {"machine": {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
                           "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())},
-              **source_state(), "calls": arguments.calls, "weights": "cold" if arguments.cold else "hot",
+              **source_state.of_tree(os.path.dirname(os.path.dirname(HERE))), "calls": arguments.calls, "weights": "cold" if arguments.cold else "hot",
               "rows": rows, "averages": averages(rows)}
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)
+    rows_file.write(path, result)
 
 
 def main():

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "src/base/status.h"
 
@@ -219,6 +220,27 @@ Results FromJson(const Json& json) {
   return results;
 }
 
+// JSON with each list's entries on a line of their own, so that a diff and an eye find a row.
+std::string RowALine(const Json& results) {
+  // Invalid UTF-8 can only come from outside (a CPU's name); it is replaced, not refused.
+  const auto line = [](const Json& value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const auto field = [&](std::string* out, const auto& item) {
+    absl::StrAppend(out, " ", line(item.key()), ": ");
+    const Json& value = item.value();
+    if (!value.is_array() || value.empty() || !value.front().is_structured()) {
+      absl::StrAppend(out, line(value));
+      return;
+    }
+    const auto row = [&](std::string* rows, const Json& entry) {
+      absl::StrAppend(rows, "  ", line(entry));
+    };
+    absl::StrAppend(out, "[\n", absl::StrJoin(value, ",\n", row), "\n ]");
+  };
+  return absl::StrCat("{\n", absl::StrJoin(results.items(), ",\n", field), "\n}\n");
+}
+
 }  // namespace
 
 absl::Status WriteResults(const Results& results, const std::string& file) {
@@ -227,8 +249,7 @@ absl::Status WriteResults(const Results& results, const std::string& file) {
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   const std::string part = absl::StrCat(file, ".part");
   std::ofstream stream(part);
-  // Invalid UTF-8 can only come from outside (a CPU's name); it is replaced, not refused.
-  stream << ToJson(results).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+  stream << RowALine(ToJson(results));
   stream.close();
   if (!stream) return absl::UnavailableError(absl::StrCat("cannot write '", part, "'"));
   std::filesystem::rename(part, path, error);

@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 
+import rows_file
 import turns
 from scaled_layers import LAYERS, MODELS
 
@@ -327,7 +328,7 @@ def main(arguments):
             for key, row in rows.items():
                 if "failed" in row:
                     print(f"  {key}: {row['failed']}", flush=True)
-            turns.write(options.out, result)
+            rows_file.write(options.out, result)
             del case
             torch.cuda.empty_cache()
     return 0

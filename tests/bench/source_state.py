@@ -1,6 +1,8 @@
 """What a results file says of the version that it was made of."""
 
+import os
 import re
+import subprocess
 
 
 def source_state(build_info):
@@ -16,3 +18,18 @@ def of_library():
     except ImportError:
         return source_state("")
     return source_state(sinter.build_info())
+
+
+def of_tree(root):
+    """The same of a checkout, or of a folder that `./dev bundle` made."""
+    try:
+        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
+            commit, state = file.read().split()[:2]
+        return {"commit": commit, "dirty": state != "clean"}
+    except (OSError, ValueError):
+        pass
+
+    def git(*arguments):
+        return subprocess.run(["git", "-C", root, *arguments], capture_output=True, text=True, check=False).stdout.strip()
+
+    return {"commit": git("rev-parse", "HEAD") or "unknown", "dirty": bool(git("status", "--porcelain"))}

@@ -1,8 +1,6 @@
 """Times contestants in turns: CUDA graphs that are replayed one after another, or calls back to back without a graph."""
 
 import contextlib
-import json
-import os
 import signal
 import statistics
 import time
@@ -109,10 +107,3 @@ def machine(torch):
     return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(), **source_state.of_library(),
             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-
-
-def write(path, result):
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)

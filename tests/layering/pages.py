@@ -6,7 +6,7 @@ A finding is
 - a README of a folder under src, runtime, cache, bindings or tests with more than 900 words;
 - a relative link to a file, or to a heading of a page, that does not exist;
 - a path in backticks (`path/like/this.cc`) that names no file, seen from the page's folder, one above it, or the root;
-- a results file in backticks (`h200-2026-11-22-2f5f10b.json`, or its end, `-2f5f10b.json`) that is not committed;
+- a results file in backticks (`h200-2026-11-22-2f5f10b.json`, or its end, `-2f5f10b.json`) that is neither committed nor in the archive;
 - a test in backticks (`search_test`, `search_test.cc`, `Search.TakesMilliseconds`) that is none.
 Folders whose name begins with `build` or `.`, `bundle`, `target` and the given build folders are not read.
 """
@@ -22,6 +22,7 @@ MOST_WORDS = 900
 # It names what was there at the time.
 NOT_CHECKED = ("CHANGELOG.md",)
 RESULTS = "tests/bench/results"
+ARCHIVE = RESULTS + "/archive.md"  # the table of what archive.tar.xz holds
 
 SUFFIXES = ("h", "c", "cc", "cu", "cuh", "in", "py", "rs", "go", "md", "txt", "json", "set", "model", "cmake", "map",
             "symbols", "svg", "yml")
@@ -85,6 +86,8 @@ class Tree:
         self.root = root
         self.files = files_of(root, skipped)
         self.results = [os.path.basename(path) for path in self.files if path.startswith(RESULTS + "/")]
+        if ARCHIVE in self.files:
+            self.results += re.findall(r"^\| (\S+\.\w+) \|", self.read(ARCHIVE), re.M)
         tests = [path for path in self.files if path.startswith("tests/")]
         sources = [os.path.splitext(os.path.basename(path)) for path in tests]
         self.test_files = {name for name, suffix in sources if suffix in (".cc", ".py")}

@@ -14,6 +14,7 @@ FILES = {
     "tests/unit/search/CMakeLists.txt": "sinter_test(plan_search_test SRCS search_test.cc)\n",
     "tests/bench/results/h200-2026-11-22-2f5f10b-graphs.json": "",
     "tests/bench/results/h200-2026-11-22-2f5f10b.json": "",
+    "tests/bench/results/archive.md": "| file | commit |\n|---|---|\n| h200-2026-11-21-18aafcd-dsm.json | 18aafcd8 |\n",
     "docs/lab/clusters.md": "# Clusters\n## What lost, and why\n",
 }
 
@@ -22,7 +23,7 @@ GOOD = [
     "`src/{search,search}/search.cc` and `src/search/*.cc`",
     "`search_test`, `search_test.cc`, `plan_search_test`, `Search.TakesMilliseconds` and `Slow.TakesLonger`",
     "`h200-2026-11-22-2f5f10b.json`, `tests/bench/results/h200-2026-11-22-2f5f10b-graphs.json`",
-    "`-2f5f10b{,-graphs}.json`",
+    "`-2f5f10b{,-graphs}.json`, and of the archive `h200-2026-11-21-18aafcd-dsm.json`",
     "[clusters](../../docs/lab/clusters.md), [lost](../../docs/lab/clusters.md#what-lost-and-why)",
     "[elsewhere](https://example.org/x.cc)",
     "```\n`src/search/none.cc`\n```",

@@ -19,6 +19,10 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.append(os.path.join(ROOT, "tests", "bench"))
+
+import rows_file  # noqa: E402
+
 IDS = [f"G{i}" for i in range(1, 11)] + [f"S{i}" for i in range(1, 9)]
 
 # field of the results, ncu's counter, bytes of one count
@@ -184,13 +188,6 @@ def reduction_text(rows):
     return "\n".join(lines)
 
 
-def write(path, head, rows):
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump({**head, "rows": rows}, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)
-
-
 def measure(arguments):
     counters = available(arguments.ncu)
     missing = [name for _, name, _ in COUNTERS if name not in [c[1] for c in counters]]
@@ -206,7 +203,7 @@ def measure(arguments):
             row["weight_bytes"] = weight_bytes(os.path.join(ROOT, "tests/bench/problems"), row["id"])
         rows += new
         print(f"{contestant}: {time.monotonic() - begin:.1f} s", flush=True)
-        write(arguments.out, head, rows)
+        rows_file.write(arguments.out, {**head, "rows": rows})
     return rows
 
 

@@ -6,7 +6,6 @@ in turns, and beside them cuBLAS with its own bias. Needs a GPU, PyTorch and the
 
 import argparse
 import datetime
-import json
 import os
 import statistics
 import sys
@@ -17,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+import rows_file  # noqa: E402
 from source_state import of_library  # noqa: E402
 
 ROWS = (512, 1024, 2048, 4096, 8192)
@@ -132,8 +132,7 @@ def main():
         found += [measure_convolution(plans, images, case) for images in IMAGES for case in CONVOLUTIONS]
     document = {"machine": {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}, "date": datetime.date.today().isoformat(),
                 **of_library(), "rows": found}
-    with open(options.out, "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1)
+    rows_file.write(options.out, document)
     for name in ("bias_over_plain", "scale_over_plain"):
         ratios = [row[name] for row in found if name in row]
         if ratios:

@@ -10,6 +10,7 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
+import rows_file  # noqa: E402
 from models import BYTES_PER_S, MODELS, SCALES  # noqa: E402
 from source_state import source_state  # noqa: E402
 from variants import weights_of  # noqa: E402
@@ -33,12 +34,7 @@ def row(model, rows, context, contestant, us, bare_us, **more):
 
 
 def write(path, machine, rows, failures):
-    """Replaces the file as a whole, so that a run that is ended leaves what it has measured."""
-    content = {"machine": machine, **source_state(machine["library"]), "rows": rows, "failures": failures}
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".part", path)
+    rows_file.write(path, {"machine": machine, **source_state(machine["library"]), "rows": rows, "failures": failures})
 
 
 def cases(rows):

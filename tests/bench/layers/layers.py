@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import cases as layers  # noqa: E402
+import rows_file  # noqa: E402
 import turns  # noqa: E402
 
 ROTATED = 240e6  # bytes
@@ -127,7 +128,7 @@ def main():
             row = measure(torch, case, plan)
         print(json.dumps(row), flush=True)
         result["rows"].append(row)
-        turns.write(str(options.out), result)
+        rows_file.write(str(options.out), result)
     print(summary(result["rows"]))
     if left:
         print(f"{left} left; run the command again")

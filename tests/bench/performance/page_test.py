@@ -3,10 +3,18 @@
 
 import contextlib
 import io
+import json
+import pathlib
+import re
+import sys
+import tarfile
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent))
 
 import page
 import prose
+import rows_file
 from figures import MissingFigure, Store, belongs, percentile, quantity
 
 
@@ -66,6 +74,22 @@ class Check(unittest.TestCase):
     def test_a_readme_without_marks_is_refused(self):
         with self.assertRaises(MissingFigure):
             page.with_table("# Sinter\n", "| |")
+
+
+class ResultsFiles(unittest.TestCase):
+    FOLDER = pathlib.Path(__file__).parent.parent / "results"
+
+    def test_have_a_row_a_line(self):
+        for path in self.FOLDER.glob("*.json"):
+            text = path.read_text(encoding="utf-8")
+            self.assertTrue(text == rows_file.text(json.loads(text)), path.name)
+
+    def test_of_the_archive_are_those_that_its_list_names(self):
+        with tarfile.open(self.FOLDER / "archive.tar.xz") as archive:
+            held = archive.getnames()
+        listed = re.findall(r"^\| (\S+\.\w+) \|", (self.FOLDER / "archive.md").read_text(encoding="utf-8"), re.M)
+        self.assertEqual(listed, held)
+        self.assertFalse([name for name in held if (self.FOLDER / name).exists()])
 
 
 if __name__ == "__main__":

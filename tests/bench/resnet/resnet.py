@@ -24,6 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 
 import network  # noqa: E402
+import rows_file  # noqa: E402
 import turns  # noqa: E402
 
 CONTESTANTS = ("eager", "folded", "cudnn", "layers", "blocks", "blocks_pdl", "stages", "stages_pdl", "autotune_cudnn", "autotune")
@@ -267,7 +268,7 @@ def main():
                 batch = Batch(torch, model, folded, size, context)
                 result["batches"].append({"batch": size, "contestants": batch.rows})
                 run_batch(torch, batch, arguments.contestants.split(","), arguments.limit,
-                          lambda: turns.write(arguments.out, result))
+                          lambda: rows_file.write(arguments.out, result))
     print(f"wrote {arguments.out}")
     failed = [row for entry in result["batches"] for row in entry["contestants"].values() if "failed" in row]
     return 1 if failed else 0

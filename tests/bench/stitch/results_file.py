@@ -3,9 +3,15 @@
 import json
 import os
 import statistics
-import subprocess
+import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+sys.path.append(os.path.dirname(HERE))
+
+import rows_file  # noqa: E402
+import source_state  # noqa: E402
+
 MODES = {"torch": "default", "torch_max": "max-autotune-no-cudagraphs"}
 
 
@@ -35,11 +41,7 @@ class Results:
         derive(row)
 
     def write(self):
-        content = {"machine": self.machine, **source_state(), "rows": list(self.rows.values())}
-        with open(self.path + ".part", "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-            file.write("\n")
-        os.replace(self.path + ".part", self.path)
+        rows_file.write(self.path, {"machine": self.machine, **source_state.of_tree(ROOT), "rows": list(self.rows.values())})
 
 
 def derive(row):
@@ -73,18 +75,6 @@ def better_peer_ratio(row):
     pairs = [(row["torch_compile_us"], row["sinter_us"]), (row["xla_us"], kernels_us(row))]
     ratios = [peer / sinter for peer, sinter in pairs if peer and sinter]
     return min(ratios) if len(ratios) == len([peer for peer, _ in pairs if peer]) and ratios else None
-
-
-def source_state():
-    root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-    try:
-        with open(os.path.join(root, "COMMIT"), encoding="utf-8") as file:
-            words = file.read().split()
-        return {"commit": words[0], "dirty": words[1] != "clean"}
-    except (OSError, IndexError):
-        pass
-    git = lambda *args: subprocess.run(["git", "-C", root, *args], capture_output=True, text=True, check=False).stdout.strip()
-    return {"commit": git("rev-parse", "HEAD") or "unknown", "dirty": bool(git("status", "--porcelain"))}
 
 
 def geometric_mean(values):

@@ -18,8 +18,9 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "decode"))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "decode"), os.path.dirname(HERE)]
 
+import rows_file  # noqa: E402
 from models import MODELS  # noqa: E402
 
 #: Contestants, and what is set in their environments: the plugins that vLLM loads, and whether it is asked to fold norms.
@@ -206,12 +207,6 @@ def ready(engines, seconds):
     return {engine: found[engine] for engine in engines if engine in found}, failed
 
 
-def write(path, result):
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
-
-
 def measure_model(name, folder, options, result):
     """Starts the engines of a model, adds to `result` what they measure, and ends them."""
     engines = [Engine(folder, MODELS[name], contestant, options) for contestant in options.contestants]
@@ -241,7 +236,7 @@ def main(arguments):
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models:
             measure_model(name, folder, options, result)
-            write(options.out, result)
+            rows_file.write(options.out, result)
     for why in result["failures"]:
         print("FAILED", why)
     return 1 if result["failures"] else 0
