@@ -2,15 +2,17 @@
 """Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then times in turns.
 
     python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--depth N|full] [--budget SECONDS]
-                                             [--limit SECONDS] [--max-autotune] [--parts] [--measure] [--cold] [--again]
+                                             [--limit SECONDS] [--jobs N] [--max-autotune] [--parts] [--measure] [--cold] [--again]
 
 Runs what OUT.json does not hold yet of this depth, these modes, card and commit, and what failed; ends before the budget does: call it
-again until it says that nothing is left. One process
-measures one model after another; where one takes the process down, the next has a new one. PYTHONPATH holds bindings/python,
+again until it says that nothing is left. A process
+measures one model after another; where one takes the process down, the next has a new one. Of several, one alone has the GPU at a
+time, and the others compile. PYTHONPATH holds bindings/python,
 LIBSINTER_PATH names the library. Exits 1 when a result is wrong or a model failed.
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -19,11 +21,13 @@ import queue
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import source_state
+from gpu_turn import GpuTurn
 
 ROUNDS = 7
 REPLAY_MS = 8.0
@@ -44,7 +48,8 @@ def main():
     parser.add_argument("--measure", action="store_true", help="the backend's option of that name: parts are measured, not estimated")
     parser.add_argument("--cold", action="store_true", help="compile times without Triton's kernels of the contestant before")
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--jobs", type=int, default=1, help="models at once, of which one has the GPU and the others compile")
+    parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         return work(arguments)
@@ -92,39 +97,56 @@ def keys(arguments):
 
 
 def run_all(wanted, arguments, until, found):
-    """Measures `wanted` into `found` and the file; what was not begun."""
-    longest, worker = FIRST_SECONDS, None
+    """Measures `wanted` into `found` and the file; what was not begun, and what no time was left for."""
+    waiting, unfinished, longest = list(wanted), [], [FIRST_SECONDS]
+    lock = threading.Lock()
+    with tempfile.NamedTemporaryFile() as turn:
+        threads = [
+            threading.Thread(target=run_some, args=(waiting, unfinished, longest, lock, turn.name, arguments, until, found))
+            for _ in range(max(1, min(arguments.jobs, len(wanted))))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return unfinished + waiting
+
+
+def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
+    """One process's share: measures the first of `waiting` until none is left, or no time."""
+    worker = None
     limit = arguments.limit * (4 if arguments.max_autotune else 1)
-    while wanted and until - time.time() > longest * 1.2 + 5:
-        if worker is None:
-            worker = Worker()
-        key, began = wanted[0], time.time()
+    while True:
+        with lock:
+            if not waiting or until - time.time() <= longest[0] * 1.2 + 5:
+                break
+            key, began = waiting.pop(0), time.time()
+        worker = worker or Worker(turn)
         result = worker.measure(key, min(limit, until - began - 3))
-        if result is None and until - time.time() < 5:  # not done: it is the first of the next call
-            break
-        wanted.pop(0)
-        found[key] = result or {"error": worker.told() or f"not done after {limit:.0f} s"}
-        if "error" in found[key]:
-            found[key] = {**worker.so_far, **found[key]}
-        found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
-        print(line(key, found[key]), flush=True)
+        with lock:
+            if result is None and until - time.time() < 5:  # not done: it is the first of the next call
+                unfinished.append(key)
+                break
+            found[key] = result or {"error": worker.told() or f"not done after {limit:.0f} s"}
+            if "error" in found[key]:
+                found[key] = {**worker.so_far, **found[key]}
+            found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
+            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            print(line(key, found[key]), flush=True)
+            longest[0] = max(longest[0], sum(found[key].get("seconds", {}).values()))
         if result is None:
             worker.kill()
             worker = None
-        elif "seconds" in result:
-            longest = max(longest, found[key]["wall_s"])
     if worker is not None:
         worker.kill()
-    return wanted
 
 
 class Worker:
     """A process that measures model after model: what imports torch, warms the compilers up and opens the GPU does so once."""
 
-    def __init__(self):
-        command = [sys.executable, __file__, *sys.argv[1:], "--work"]
-        self.errors = open(os.path.join(os.environ.get("TMPDIR", "/tmp"), f"torch_backend.{os.getpid()}.err"), "w+")
+    def __init__(self, turn):
+        command = [sys.executable, __file__, *sys.argv[1:], "--work", turn]
+        self.errors = tempfile.NamedTemporaryFile("w+", prefix="torch_backend.")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.results = queue.Queue()
         self.so_far = {}
@@ -149,6 +171,8 @@ class Worker:
             return None
 
     def told(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(1)  # where it has closed its output, it is about to end
         self.errors.seek(0)
         return self.errors.read()[-1500:].strip() if self.process.poll() is not None else ""
 
@@ -156,7 +180,6 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self.errors.close()
-        os.unlink(self.errors.name)
 
 
 def line(key, result):
@@ -194,17 +217,23 @@ def work(arguments):
     import torch
     from torch._inductor.async_compile import AsyncCompile
 
+    if arguments.jobs > 1:
+        torch._inductor.config.compile_threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     AsyncCompile.warm_pool()  # its processes start while the first model is made
     sys.path.insert(0, os.path.dirname(__file__))
     from models import MODELS
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    turn = GpuTurn(arguments.work)
+    with turn.shared():
+        warm_up()
     for key in map(str.strip, sys.stdin):
         name, _, batch = key.partition("@")
         make, serving = MODELS[name]
+        turn.take()
         try:
             torch.manual_seed(1)
-            began = time.time()
+            seconds = Seconds(turn)
             layers = None if arguments.depth == "full" else int(arguments.depth)
             with torch.no_grad(), torch.device("cuda"):
                 model, inputs = make(layers, serving if batch == "serving" else int(batch))
@@ -218,39 +247,57 @@ def work(arguments):
         else:
             del model, inputs
             try:
-                result = measure(*made, began, arguments)
+                result = measure(*made, seconds, arguments, turn)
             except Exception as error:
                 result = {"error": f"{type(error).__name__}: {error}"[-1500:]}
             del made
         torch._dynamo.reset()
         gc.collect()
         torch.cuda.empty_cache()
+        turn.give()
         print("RESULT " + json.dumps(result), flush=True)
 
 
 class Seconds:
-    """Where a model's time goes."""
+    """Where a model's time goes, without what it waits for the GPU."""
 
-    def __init__(self, began):
-        self.at, self.told = began, {}
+    def __init__(self, turn):
+        self.turn, self.told = turn, {}
+        self.at = self.now()
+
+    def now(self):
+        return time.time() - self.turn.waited
 
     def mark(self, name):
-        now = time.time()
-        self.told[name] = round(self.told.get(name, 0) + now - self.at, 1)
-        self.at = now
+        took = self.now() - self.at
+        self.told[name] = round(self.told.get(name, 0) + took, 1)
+        self.at += took
+        return took
 
 
-def measure(model, inputs, began, arguments):
-    """Everything of one model."""
+def warm_up():
+    """What the first model's calls would load."""
     import torch
 
-    seconds = Seconds(began)
+    x = torch.ones(1, 8, 64, 64, device="cuda", dtype=torch.bfloat16)
+    torch.nn.functional.scaled_dot_product_attention(x, x @ x, x)
+    torch.nn.functional.conv2d(x, x[0, :, None].expand(8, 8, 64, 64)[:, :, :3, :3])
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+        x.add_(1)
+        torch.cuda.synchronize()
+
+
+def measure(model, inputs, seconds, arguments, turn):
+    """Everything of one model, on a GPU that is ours but while it is compiled."""
+    import torch
+
     seconds.mark("make")
     wide, expected = reference(model.eval(), inputs)
     model = model.to(torch.bfloat16)  # in place: one copy of the weights
     inputs = tuple(to(x, torch.bfloat16) for x in inputs)
     seconds.mark("exact")
-    variants, reports = variants_of(model, arguments)
+    torch.cuda.empty_cache()
+    variants, reports = variants_of(model, arguments, turn)
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}}
     result["held_against"] = str(wide).replace("torch.", "")
     graphs = {}
@@ -260,11 +307,9 @@ def measure(model, inputs, began, arguments):
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
-            began = time.time()
             y = compiled(*inputs)
             torch.cuda.synchronize()
-            compile_s = time.time() - began
-            seconds.mark(variant)
+            compile_s = seconds.mark(variant)
             graphs[variant], captured = capture(compiled, inputs)
             graphs[variant].replay()
             result["variants"][variant] = {
@@ -314,7 +359,7 @@ def to(x, dtype):
     return x.to(dtype) if x.is_floating_point() else x
 
 
-def variants_of(model, arguments):
+def variants_of(model, arguments, turn):
     """Compiled by each contestant. Graphs come from no cache, as the pass must see them; Triton's kernels may, unless --cold."""
     import torch
     from torch._inductor.compile_fx import compile_fx
@@ -328,10 +373,15 @@ def variants_of(model, arguments):
     torch._functorch.config.enable_autograd_cache = False
 
     def sinter(gm, example_inputs):
-        return compile_with(SinterPass(own, reports), gm, example_inputs, options)
+        with turn.given():
+            return compile_with(SinterPass(own, reports), gm, example_inputs, options)
 
     def inductor(**more):
-        return torch.compile(model, backend=lambda gm, example_inputs: compile_fx(gm, example_inputs, config_patches={**options, **more}))
+        def backend(gm, example_inputs):
+            with turn.given():
+                return compile_fx(gm, example_inputs, config_patches={**options, **more})
+
+        return torch.compile(model, backend=backend)
 
     variants = {"eager": model, "inductor": inductor()}
     if arguments.max_autotune:
