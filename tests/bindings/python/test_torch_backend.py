@@ -65,6 +65,17 @@ class Heads(N.Module):
         return x + self.out(y.transpose(1, 2).reshape(b, s, k))
 
 
+class Patches(N.Module):
+    """Tokens of an image's patches, which leave a margin, as vision transformers have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.norm, self.out = N.Conv2d(3, 32, 16, stride=16), N.LayerNorm(32), N.Linear(32, 64)
+
+    def forward(self, x):
+        return self.out(self.norm(self.patches(x).flatten(2).transpose(1, 2)))
+
+
 class Lines(N.Module):
     """Convolutions along a line, then tokens, as speech encoders have them."""
 
@@ -105,9 +116,11 @@ def left(reports):
         (half(Heads()), (2, 6, 64)),
         (half(N.Conv2d(8, 16, 3, padding=1, bias=False), N.BatchNorm2d(16), N.ReLU(), N.Conv2d(16, 8, 1)), (2, 8, 6, 6)),
         (half(Lines()), (2, 8, 12)),
+        (half(Patches()), (2, 3, 40, 48)),
+        (half(Patches()).to(memory_format=torch.channels_last), (2, 3, 40, 48)),
         (half(N.Softmax(-1), N.Hardswish(), N.Softplus()), (4, 64)),
     ],
-    ids=["mlp", "gelu_tanh", "gated", "heads", "convolutions", "lines", "rows"],
+    ids=["mlp", "gelu_tanh", "gated", "heads", "convolutions", "lines", "patches", "patches_channels_last", "rows"],
 )
 def test_parts_are_right(model, shape):
     _, reports = run(model, torch.randn(shape).bfloat16())
@@ -415,7 +428,7 @@ def test_an_op_that_is_refused_leaves_the_others():
     class Model(N.Module):
         def forward(self, x, w):
             y = (x * 2).softmax(-1)
-            z = N.functional.conv2d(y, w, stride=16)  # no kernel has strides above 8
+            z = N.functional.conv2d(y, w, stride=16, padding=8)  # no kernel has strides above 8, and patches have no margins
             return (z.relu() + 1).softmax(-1), y
 
     with torch.no_grad():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from .._builder import Value
 from .._operators import conv2d
@@ -10,6 +10,9 @@ from .._scaled import Scaled, scaled_matmul
 from ._arrays import Array, Refused, of
 from ._convert import Converter
 from ._row import row
+
+
+_MOST_STRIDE = 8  # of a convolution's tensor maps
 
 
 def _operand(c: Converter, node: Any) -> Array:
@@ -58,12 +61,28 @@ def _convolution(c: Converter, node: Any) -> Array:
 
     first = ([1], [0], [1]) if line else ([], [], [])
     stride, padding, dilation = ([*row, *given] for row, given in zip(first, (stride, padding, dilation)))
-    y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)
+    taps = [*first[0], *w.meta["val"].shape[2:]]
+    if taps == stride and not any(padding) and all(step == 1 for step in dilation) and max(stride) > _MOST_STRIDE:
+        y = _of_patches(move(image), move(weight), stride, weight.order == back)
+    else:
+        y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)
     if line:
         y = y.reshape(y.shape[0], *y.shape[2:])
     if bias is not None:
         y = y + c.array(bias).plain
     return Array(y, back)
+
+
+def _of_patches(image: Value, weight: Value, sides: Sequence[int], channels_last: bool) -> Value:
+    """Pixels of a convolution whose windows do not overlap, which a product of patches computes. The image is copied once, to patches in
+    the order of the weight's memory. `image`: [n, h, w, c]; `weight`: [k, *sides, c]."""
+    n, c = image.shape[0], image.shape[3]
+    height, width = (size // side for size, side in zip(image.shape[1:3], sides))
+    whole = image[:, : height * sides[0], : width * sides[1], :]
+    patches = whole.reshape(n, height, sides[0], width, sides[1], c).transpose(*((0, 1, 3, 2, 4, 5) if channels_last else (0, 1, 3, 5, 2, 4)))
+    filters = weight if channels_last else weight.transpose(0, 3, 1, 2)
+    y = patches.reshape(n * height * width, sides[0] * sides[1] * c) @ filters.reshape(weight.shape[0], sides[0] * sides[1] * c).T
+    return y.reshape(n, height, width, weight.shape[0])
 
 
 @row("aten._scaled_mm.default", product=True)

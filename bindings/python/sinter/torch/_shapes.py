@@ -32,31 +32,41 @@ def _reshape(c: Converter, node: Any) -> Array:
     dims, folded = c.dims(node)
     if x.dims == dims:
         return x._replace(folded=folded)
-    kept = _without_ones(x, dims)
+    kept = None if x.in_order else _where_it_lies(x, dims)
     return of(x.plain.reshape(*dims), folded) if kept is None else kept._replace(folded=folded)
 
 
-def _without_ones(x: Array, dims: Tuple[Any, ...]) -> Optional[Array]:
-    """`x` with other axes of extent 1, where only those differ and the others lie in no plain order."""
-    wide = [size for size in x.dims if size != 1]
-    if x.in_order or wide != [size for size in dims if size != 1]:
+def _where_it_lies(x: Array, dims: Tuple[Any, ...]) -> Optional[Array]:
+    """`x` with the axes `dims`, and its elements where they are; None where axes become one that lie apart, or in another order."""
+    wide = sorted((axis for axis, size in zip(x.order, x.dims) if size != 1))
+    places = [wide.index(axis) for axis, size in zip(x.order, x.dims) if size != 1]
+    groups = _groups([size for size in x.dims if size != 1], [size for size in dims if size != 1])
+    if groups is None or any([places[i] for i in old] != list(range(places[old[0]], places[old[0]] + len(old))) for old, _ in groups):
         return None
-    places = iter(sorted(range(len(wide)), key=[x.order[i] for i, size in enumerate(x.dims) if size != 1].__getitem__))
-    rank_of = {axis: place for place, axis in enumerate(places)}
-    counted, ones = 0, sum(size == 1 for size in dims)
-    order: List[int] = []
-    front = 0
-    for size in dims:
-        if size == 1:
-            order.append(front)
-            front += 1
-        else:
-            order.append(ones + rank_of[counted])
-            counted += 1
-    shape = [0] * len(dims)
-    for i, axis in enumerate(order):
-        shape[axis] = dims[i]
-    return Array(x.value.reshape(*shape), tuple(order))
+    ones = sum(size == 1 for size in dims)
+    laid = [j for _, new in sorted(groups, key=lambda group: places[group[0][0]]) for j in new]  # the wide axes of `dims`, as they lie
+    at, front = iter(ones + laid.index(j) for j in range(len(laid))), iter(range(ones))
+    order = tuple(next(front) if size == 1 else next(at) for size in dims)
+    return Array(x.value.reshape(*[dims[order.index(i)] for i in range(len(dims))]), order)
+
+
+def _groups(old: Sequence[Any], new: Sequence[Any]) -> Optional[List[Tuple[List[int], List[int]]]]:
+    """Which axes become which in a reshape: the smallest groups of equal products. M becomes itself. None where there are none such."""
+    groups, i, j = [], 0, 0
+    while i < len(old) and j < len(new):
+        a, b, i, j = old[i], new[j], i + 1, j + 1
+        group = [i - 1], [j - 1]
+        while a != b:
+            if not (isinstance(a, int) and isinstance(b, int)) or (i if a < b else j) == len(old if a < b else new):
+                return None
+            if a < b:
+                a, i = a * old[i] if isinstance(old[i], int) else old[i], i + 1
+                group[0].append(i - 1)
+            else:
+                b, j = b * new[j] if isinstance(new[j], int) else new[j], j + 1
+                group[1].append(j - 1)
+        groups.append(group)
+    return groups if i == len(old) and j == len(new) else None
 
 
 @row("aten.permute.default", "aten.transpose.int", "aten.t.default", view=True, moves=True)
