@@ -803,6 +803,22 @@ def test_options_are_checked():
             split_options(None, bad)
 
 
+@pytest.mark.parametrize(
+    "mode, options, measure",
+    [
+        ("max-autotune", None, True),
+        ("max-autotune-no-cudagraphs", {}, True),
+        ("max-autotune", {"measure": False}, False),
+        ("max-autotune", {"target": "h200"}, False),
+        (None, {"max_autotune": True}, True),
+        ("reduce-overhead", None, False),
+        (None, None, False),
+    ],
+)
+def test_a_mode_that_tunes_measures_parts(mode, options, measure):
+    assert split_options(mode, options)[0].measure is measure
+
+
 def test_a_pass_of_the_callers_own_runs_first():
     from torch._inductor import config
     from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -926,21 +942,29 @@ def test_a_part_that_is_predicted_to_lose_is_left(monkeypatch):
     assert not told.taken and "Inductor's kernels 0.5 us" in str(told)
 
 
-def measured_by(monkeypatch, told, limit_us, model, x):
-    """Reports and packed limits of a model whose parts are `told` to be measured so, with that estimate of Inductor's time."""
+def planned_with(options, model, x, **more):
+    """Reports of a model whose graphs are planned and not run."""
     from sinter.torch import _explain, _graph_pass
     from sinter.torch.backend import compile_with
 
-    reports, packed, own = [], [], _run_chain.pack
-    monkeypatch.setattr(_graph_pass._Planner, "_measured", lambda *_: told)
-    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: limit_us)
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
-    graph_pass = _graph_pass.SinterPass(_graph_pass.Options("block", target="h200", measure=True), reports)
+    reports = []
+    graph_pass = _graph_pass.SinterPass(options, reports)
     torch._dynamo.reset()
     with torch.no_grad():
         backend = lambda gm, inputs: compile_with(graph_pass, gm, inputs, {}, inner_compile=_explain._planned)
-        torch.compile(model, backend=backend)(x)
-    return reports, packed
+        torch.compile(model, backend=backend, **more)(x)
+    return reports
+
+
+def measured_by(monkeypatch, told, limit_us, model, x):
+    """Reports and packed limits of a model whose parts are `told` to be measured so, with that estimate of Inductor's time."""
+    from sinter.torch import _graph_pass
+
+    packed, own = [], _run_chain.pack
+    monkeypatch.setattr(_graph_pass._Planner, "_measured", lambda *_: told)
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: limit_us)
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+    return planned_with(_graph_pass.Options("block", target="h200", measure=True), model, x), packed
 
 
 @pytest.mark.parametrize(
@@ -996,7 +1020,7 @@ def test_what_cannot_be_measured_is_told_once_and_left_to_predictions(monkeypatc
 
     calls, made = [], types.SimpleNamespace(chain=sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
     monkeypatch.setattr(_measure, "_measure", fails)
-    assert [_measure.measured([], made, None, 0, 5e7) for _ in range(2)] == [None, None]
+    assert [_measure.measured([], made, 8, None, 0, 5e7) for _ in range(2)] == [None, None]
     assert len(calls) == 1 and calls[0] is not threading.current_thread() and "no room" in caplog.text
     _measure._found.clear()
 
@@ -1029,15 +1053,37 @@ def test_code_to_measure_by_is_made_while_inductor_compiles_the_graph(monkeypatc
     assert kinds == [(5, 5)], "x and the weights; each is an input of the graph"
 
 
-def test_a_part_with_symbols_is_not_measured(monkeypatch):
+def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):
     from sinter.torch import _graph_pass, _measure
+    from sinter.torch._buckets import BUCKETS
 
-    own, seen = _graph_pass._Planner._judged, []
-    monkeypatch.setattr(_measure, "_measure", lambda *_: pytest.fail("it has no sizes to be measured at"))
-    judged = lambda self, part: seen.append(_measure.measured(part.nodes, part.made, None, 0, 5e7)) or own(self, part)
-    monkeypatch.setattr(_graph_pass._Planner, "_judged", judged)
-    run(half(N.Linear(64, 64), N.GELU()), torch.randn(12, 64).bfloat16(), dynamic=True)
-    assert seen == [None]
+    def measure(self, part, plan):
+        def work():
+            side = _measure.by_inductor_of_chain(part.made, part.m, "cpu")
+            (found,), (expected,) = side.call(side.inputs), _run_chain._by_reference(part.made.chain, side.inputs, part.m)
+            assert _verify.difference(found, expected, 2e-2)[1] and found.shape[0] == part.m
+            rows.append(part.m)
+            return _measure.Measured(1.0, 2.0)
+
+        return _measure._in_a_thread(work)
+
+    rows, packed, own, model = [], [], _run_chain.pack, half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512))
+    monkeypatch.setattr(_graph_pass._Planner, "_measured", measure)
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda nodes, figures, hint: 1e2)
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+    (part,) = planned_with(_graph_pass.Options("block", target="h200", measure=True), model, torch.randn(96, 512).bfloat16(), dynamic=True)[0].taken
+    assert rows == [96] and part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan))
+    assert packed == [pytest.approx([part.limit_us] * len(BUCKETS))], "estimates of other rows are as far off"
+
+
+def test_a_part_whose_symbols_are_not_m_is_not_measured(monkeypatch):
+    from sinter.torch import _measure
+
+    monkeypatch.setattr(_measure, "_in_a_thread", lambda *_: pytest.fail("it has no sizes to be measured at"))
+    monkeypatch.setattr(_measure, "as_graph", lambda nodes: None)
+    b = sinter.Builder()
+    b.output(sinter.relu(b.input("bf16", [8, 64])))
+    assert _measure.measured([], types.SimpleNamespace(chain=b.finish()), 0, None, 0, 5e7) is None
 
 
 def test_inputs_of_a_part_lie_as_they_do_in_the_graph():

@@ -204,6 +204,7 @@ class _Planner:
         self._hint_of = _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], _Asked] = {}
         self._limits: Dict[str, List[float]] = {}
+        self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
         self._until = time.monotonic() + _SEARCH_SECONDS
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         index = shapes[0].device.index or 0
@@ -247,7 +248,8 @@ class _Planner:
             expected = expected_us(plan)
             told = self._measured(part, plan) if self.options.measure and expected < _HOPELESS * limit else None
             if told is not None:
-                limit = expected * told.inductor_us / told.plan_us
+                estimated, limit = limit, expected * told.inductor_us / told.plan_us
+                self._shares[part.made.chain.digest] = limit / estimated
                 if told.plan_us > _WORTH * told.inductor_us:
                     why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
             elif expected > limit:
@@ -260,7 +262,7 @@ class _Planner:
     def _measured(self, part: _Part, plan: Plan) -> Optional[Measured]:
         device = self._context.device
         assert device is not None  # options are checked
-        return measured(part.nodes, part.made, plan, device, self._figures["l2_bytes"])
+        return measured(part.nodes, part.made, part.m, plan, device, self._figures["l2_bytes"])
 
     def replace(self, part: _Part, name: str) -> Any:
         """Puts the operator in; None where the graph does not allow it."""
@@ -283,8 +285,8 @@ class _Planner:
         digest = part.made.chain.digest
         if digest not in self._limits:
             hints = [hint for hint in (hint_at(symbol, rows) for rows in BUCKETS) if hint is not None]
-            some = len(hints) < len(BUCKETS)
-            self._limits[digest] = [] if some else [inductor_us(part.nodes, self._figures, hint) for hint in hints]
+            some, share = len(hints) < len(BUCKETS), self._shares.get(digest, 1.0)
+            self._limits[digest] = [] if some else [share * inductor_us(part.nodes, self._figures, hint) for hint in hints]
         return self._limits[digest]
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:

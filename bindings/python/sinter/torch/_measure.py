@@ -15,7 +15,7 @@ from .._plan import Plan
 from ._aten import TABLE
 from ._by_torch import DTYPES
 from ._convert import Converted, filled, target_of
-from ._fallback import compiled, compiling
+from ._fallback import Fallback, compiled, compiling
 from ._run_chain import run_plan
 from ._store import store
 from ._warn import logger
@@ -32,25 +32,31 @@ class Measured(NamedTuple):
     inductor_us: float
 
 
-_found: Dict[Tuple[str, int], Optional[Measured]] = {}
+#: By the chain's digest, M and the device.
+_found: Dict[Tuple[str, int, int], Optional[Measured]] = {}
 store.when_dropped(_found.clear)
 
 
-def measured(nodes: Sequence[Any], made: Converted, plan: Plan, device: int, l2_bytes: float) -> Optional[Measured]:
+def measured(nodes: Sequence[Any], made: Converted, m: int, plan: Plan, device: int, l2_bytes: float) -> Optional[Measured]:
     """Both sides of a part, measured in turns, once a process for equal parts; None where one cannot be run, with a word in the log, and
-    for a part that has symbols.
+    for a part that has symbols which are not M.
 
-    Inductor's code for the part's own `nodes` is made first. Weights lie in memory so often that no call finds them in the L2 cache, as in
+    Inductor's code for the part's own `nodes` is made first, with M for that of its chain at `m` rows. Weights lie in memory so often that no call finds them in the L2 cache, as in
     a model of many layers; other inputs are warm, as what ran before has just written them. May be called while Inductor compiles: another
     thread, with no state of the compilation's, does the work.
     """
-    found = as_graph(nodes)
-    if found is None:
+    found = None if made.chain.uses_m else as_graph(nodes)
+    if found is None and not made.chain.uses_m:
         return None
-    graph, given = found
-    key = (made.chain.digest, device)
+    key = (made.chain.digest, m, device)
     if key not in _found:
-        _found[key] = _in_a_thread(lambda: _measure(nodes, graph, given, made, plan, device, l2_bytes))
+
+        def by_torch() -> Side:
+            if found is None:
+                return by_inductor_of_chain(made, m, f"cuda:{device}")
+            return by_inductor(nodes, *found, torch.device("cuda", device))
+
+        _found[key] = _in_a_thread(lambda: _measure(by_torch, made, m, plan, device, l2_bytes))
     return _found[key]
 
 
@@ -79,20 +85,28 @@ class Side(NamedTuple):
     weights: List[int]
 
 
-def _measure(
-    nodes: Sequence[Any], graph: torch.fx.GraphModule, given: List[Any], made: Converted, plan: Plan, device: int, l2_bytes: float
-) -> Measured:
+def _measure(by_torch: Callable[[], Side], made: Converted, m: int, plan: Plan, device: int, l2_bytes: float) -> Measured:
     with torch.cuda.device(device):
-        sides = [by_plan(made, plan, device), by_inductor(nodes, graph, given, torch.device("cuda", device))]
+        sides = [by_plan(made, m, plan, device), by_torch()]
         torch.cuda.synchronize()  # other streams read what was drawn
         sets = [[side.inputs, *_copies(side, 2 * l2_bytes)] for side in sides]
         graphs = [_captured(side.call, inputs) for side, inputs in zip(sides, sets)]
         return Measured(*(us / len(inputs) for us, inputs in zip(in_turns(graphs), sets)))
 
 
-def by_plan(made: Converted, plan: Plan, device: int) -> Side:
-    weights = [i for i, border in enumerate(made.inputs) if is_given(border.node)]
-    return Side(lambda inputs: run_plan(made.chain, plan, inputs, 0), drawn(made.chain, 0, f"cuda:{device}"), weights)
+def by_plan(made: Converted, m: int, plan: Plan, device: int) -> Side:
+    return Side(lambda inputs: run_plan(made.chain, plan, inputs, m), drawn(made.chain, m, f"cuda:{device}"), _weights(made))
+
+
+def by_inductor_of_chain(made: Converted, m: int, device: str) -> Side:
+    """Inductor's code for a chain at `m` rows, as its fallback has it."""
+    inputs = drawn(made.chain, m, device)
+    code = compiled(Fallback(made.chain).traced(inputs, m), inputs)
+    return Side(lambda values: code(*values), inputs, _weights(made))
+
+
+def _weights(made: Converted) -> List[int]:
+    return [i for i, border in enumerate(made.inputs) if is_given(border.node)]
 
 
 def by_inductor(nodes: Sequence[Any], graph: torch.fx.GraphModule, given: List[Any], device: torch.device) -> Side:

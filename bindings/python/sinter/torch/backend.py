@@ -23,7 +23,8 @@ def sinter_backend(
     """Compiles a graph as Inductor does, with the parts that Sinter plans as its operators.
 
     Args:
-        mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
+        mode: of Inductor: "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs". What tunes Inductor's kernels also measures
+            parts, unless ``measure`` says otherwise.
         options: ``prepare`` ("background" or "block"), ``verify`` and ``measure`` (bool) and ``target`` (a chip, for tensors on the
             CPU) are Sinter's; all others Inductor's. A ``post_grad_custom_pre_pass`` of the caller's runs before Sinter's.
 
@@ -58,6 +59,9 @@ def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tu
 
     given = dict(options or {})
     own = Options(**{name: given.pop(name) for name in Options._fields if name in given})
+    patches = {**(list_mode_options(mode) if mode else {}), **{name.replace("-", "_"): value for name, value in given.items()}}
+    if patches.get("max_autotune") and own.target is None and "measure" not in (options or {}):
+        own = own._replace(measure=True)
     if own.prepare not in _PREPARE:
         raise invalid(f"options: prepare is {own.prepare!r}; there are {' '.join(_PREPARE)}")
     for name in ("verify", "measure"):
@@ -67,5 +71,4 @@ def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tu
         raise invalid(f"options: target is {own.target!r}, must be the name of a chip, such as 'h200'")
     if own.measure and own.target is not None:
         raise invalid(f"options: measure is True and target is {own.target!r}: nothing runs on a chip that is not here; leave one of them out")
-    patches = {**list_mode_options(mode)} if mode else {}
-    return own, {**patches, **{name.replace("-", "_"): value for name, value in given.items()}}
+    return own, patches
