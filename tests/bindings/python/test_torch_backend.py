@@ -819,6 +819,18 @@ def test_a_mode_that_tunes_measures_parts(mode, options, measure):
     assert split_options(mode, options)[0].measure is measure
 
 
+def test_a_variable_leaves_all_to_inductor(monkeypatch):
+    from torch._inductor import compile_fx
+
+    seen = []
+    monkeypatch.setattr(compile_fx, "compile_fx", lambda gm, inputs, config_patches: seen.append(config_patches) or gm.forward)
+    monkeypatch.setenv("SINTER_TORCH_COMPILE", "0")
+    torch._dynamo.reset()
+    options = {"prepare": "block", "epilogue_fusion": True}
+    torch.compile(half(N.Linear(64, 64)), backend=sinter.torch.sinter_backend, options=options)(torch.randn(8, 64).bfloat16())
+    assert seen == [{"epilogue_fusion": True}], "without the pass, and without options that Inductor does not know"
+
+
 def test_a_pass_of_the_callers_own_runs_first():
     from torch._inductor import config
     from torch._inductor.custom_graph_pass import CustomGraphPass

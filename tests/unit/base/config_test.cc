@@ -178,6 +178,7 @@ TEST_F(ConfigTest, AVariableThatNothingReadsIsNamedWithTheNearestOne) {
   Set("SINTER_LIB_DIR", "/opt/sinter/lib");
   Set("SINTER_PLUGINS", "1");
   Set("SINTER_VLLM_FOLD", "1");
+  Set("SINTER_TORCH_COMPILE", "0");
   EXPECT_THAT(ConfigFromEnvironment()->warnings,
               ::testing::ElementsAre("environment: no variable is called SINTER_CACHE_MAXBYTES; "
                                      "did you mean SINTER_CACHE_MAX_BYTES?"));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional, Sequence
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from .._error import invalid
 from ._graph_pass import Options, Report, SinterPass
 
+VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
 _PREPARE = ("background", "block")
 _PASS = "post_grad_custom_pre_pass"  # of Inductor's configuration
 
@@ -32,6 +34,10 @@ def sinter_backend(
         Error: INVALID_ARGUMENT naming the option.
     """
     own, patches = split_options(mode, options)
+    if os.environ.get(VARIABLE, "") == "0":
+        from torch._inductor.compile_fx import compile_fx
+
+        return compile_fx(gm, example_inputs, config_patches=patches)
     return compile_with(SinterPass(own), gm, example_inputs, patches)
 
 
