@@ -234,15 +234,16 @@ def test_the_gate_knows_what_products_take(modules, rows, columns, depth, us):
     assert modules._gate.inductor_us([product], figures, int) == pytest.approx(us, rel=0.16)
 
 
-def test_the_gate_counts_copies_of_weights_that_lie_otherwise_than_images(modules):
+def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
     gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
 
-    def us(image_last, weight_last):
-        image = Node("input", shape=(8, 64, 28, 28), strides=(50176, 1, 1792, 64) if image_last else None)
+    def us(image_last, weight_last, channels=64):
+        image = Node("input", shape=(8, channels, 28, 28), strides=(50176, 1, 1792, 64) if image_last else None)
         weight = Node("input", shape=(64, 64, 3, 3), strides=(576, 1, 192, 64) if weight_last else None)
         return gate.inductor_us([Node("aten.convolution.default", image, weight, None, shape=(8, 64, 28, 28))], figures, int)
 
-    assert us(True, True) == us(False, False) < us(True, False)
+    assert us(True, True) < us(True, False) < us(False, False), "the weight; image and result, too"
+    assert us(False, True, channels=1) == us(True, True, channels=1), "one channel lies either way"
 
 
 def test_buckets_are_the_librarys(modules):

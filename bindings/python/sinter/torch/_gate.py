@@ -107,8 +107,7 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
         flop = flop_of(node, hint)
         if flop:
             total += _product_us(node, flop, figures, hint)
-            if _copies_weight(node):
-                total += _memory_us(2 * _bytes(node.args[1], hint), figures)
+            total += sum(_memory_us(2 * _bytes(i, hint), figures) for i in _laid_otherwise(node))
     for group in _memory_groups(nodes):
         if any(computes(node) or _copies(node) for node in group):
             total += _memory_us(border_bytes(group, hint), figures)
@@ -117,18 +116,20 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
 
 def _copies(node: Any) -> bool:
     """Whether a node that computes nothing lays its value otherwise."""
-    if target_of(node) != "aten.clone.default":
+    if target_of(node) not in ("aten.clone.default", "prims.inductor_force_stride_order.default"):
         return False
     return bool(node.meta["val"].stride() != node.args[0].meta["val"].stride())
 
 
-def _copies_weight(node: Any) -> bool:
-    """Whether Inductor lays a convolution's weight channels last, as its image is, in each call."""
+def _laid_otherwise(node: Any) -> List[Any]:
+    """What is copied in each call around a convolution, whose kernels read and write pixels of all channels: its weight where that does not
+    lie so, and where the image does not, image and result, too."""
     if "convolution" not in target_of(node):
-        return False
+        return []
     image, weight = (node.args[i].meta["val"] for i in range(2))
+    plain = image.shape[1] != 1 and image.stride()[1] != 1
     told = math.prod(weight.shape[2:]) != 1 and weight.shape[1] != 1  # else both orders are the same memory
-    return bool(told and image.stride()[1] == 1 != weight.stride()[1])
+    return [*([node.args[1]] if told and weight.stride()[1] != 1 else []), *([node.args[0], node] if plain else [])]
 
 
 def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:
