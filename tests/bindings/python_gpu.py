@@ -705,13 +705,14 @@ def test_compiled_models_run_by_plans():
     assert after.launches > before.launches and after.waiting == before.waiting, after
 
 
-def test_compiled_models_are_measured():
+def measured_parts(**more):
+    """Compiles layers that are measured, and holds what became of them against what was found; M of each part."""
     from sinter.torch import _graph_pass, _measure
 
     _measure._found.clear()
     own, lost = _graph_pass._Planner._judged, []
     _graph_pass._Planner._judged = lambda self, part: own(self, part) or lost.append(part.made.chain.digest)
-    model, compiled, x = compiled_layers(rows=96, options={"measure": True})
+    model, compiled, x = compiled_layers(rows=96, options={"measure": True}, **more)
     state = torch.cuda.get_rng_state()
     before = sinter.torch.graph_counts()
     try:
@@ -720,11 +721,20 @@ def test_compiled_models_are_measured():
     finally:
         _graph_pass._Planner._judged = own
     after, found = sinter.torch.graph_counts(), _measure._found
-    print("\n".join(f"  {digest[:12]} {told}" for (digest, _), told in found.items()))
+    print("\n".join(f"  {digest[:12]} M = {m} {told}" for (digest, m, _), told in found.items()))
     assert found and all(told is not None and 1 < told.plan_us < 1e3 and 1 < told.inductor_us < 1e3 for told in found.values()), found
-    assert set(lost) == {digest for (digest, _), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
+    assert set(lost) == {digest for (digest, *_), told in found.items() if told.plan_us > 0.97 * told.inductor_us}
     assert (after.launches > before.launches) == (len(set(lost)) < len(found)) and after.waiting == before.waiting
     assert torch.equal(torch.cuda.get_rng_state(), state), "the caller's random numbers are as without it"
+    return {m for _, m, _ in found}
+
+
+def test_compiled_models_are_measured():
+    assert measured_parts() == {0}
+
+
+def test_compiled_models_with_m_are_measured_at_the_rows_of_the_call():
+    assert measured_parts(dynamic=True) == {96}
 
 
 def test_compiled_models_do_not_wait_for_plans():
