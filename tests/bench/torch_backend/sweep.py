@@ -13,6 +13,7 @@ import collections
 import itertools
 import multiprocessing
 import multiprocessing.connection
+import os
 import pathlib
 import random
 import re
@@ -81,6 +82,7 @@ class Running:
 
 
 def import_all():
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # whether there is a GPU: asked without opening it, as processes are forked
     import timm  # noqa: F401
     import torch._inductor.compile_fx  # noqa: F401
     import transformers  # noqa: F401
