@@ -6,10 +6,10 @@ import time
 
 
 class GpuTurn:
-    """The right to use the GPU, by a lock on a file. `path`: of the file."""
+    """The right to use the GPU, by a lock on a file. `path`: of the file; `finish`: waits for what was enqueued."""
 
-    def __init__(self, path):
-        self._file = open(path, "w")
+    def __init__(self, path, finish):
+        self._file, self._finish = open(path, "w"), finish
         self._mine = False
         self.waited = 0.0  # seconds, for others
 
@@ -24,9 +24,7 @@ class GpuTurn:
     def give(self):
         """Lets others have it, once what was enqueued is done."""
         if self._mine:
-            import torch
-
-            torch.cuda.synchronize()
+            self._finish()
             self._mine = False
             fcntl.flock(self._file, fcntl.LOCK_UN)
 

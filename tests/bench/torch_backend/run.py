@@ -224,7 +224,7 @@ def work(arguments):
     from models import MODELS
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    turn = GpuTurn(arguments.work)
+    turn = GpuTurn(arguments.work, torch.cuda.synchronize)
     with turn.shared():
         warm_up()
     for key in map(str.strip, sys.stdin):
