@@ -13,6 +13,7 @@ LIBSINTER_PATH names the library. Exits 1 when a result is wrong or a model fail
 
 import argparse
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -29,7 +30,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import source_state
 from gpu_turn import GpuTurn
 
-ROUNDS = 7
+ROUNDS = 6
 REPLAY_MS = 8.0
 FIRST_SECONDS = 25  # that a model is expected to take before one was measured
 WIDE_ELEMENTS = 1_500_000_000  # of models that are held against float32, as float64 would take their memory
@@ -276,14 +277,22 @@ class Seconds:
 
 
 def warm_up():
-    """What the first model's calls would load."""
+    """What the first model's making and calls would load."""
+    import timm  # noqa: F401
     import torch
+    import transformers  # noqa: F401
 
-    x = torch.ones(1, 8, 64, 64, device="cuda", dtype=torch.bfloat16)
-    torch.nn.functional.scaled_dot_product_attention(x, x @ x, x)
-    torch.nn.functional.conv2d(x, x[0, :, None].expand(8, 8, 64, 64)[:, :, :3, :3])
+    with torch.device("cuda"), torch.no_grad():
+        layer = torch.nn.TransformerEncoderLayer(64, 4, activation="gelu")
+        image = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval()
+        rows, ids = torch.nn.Embedding(16, 64), torch.randint(0, 16, (2, 16))
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            x = rows.to(dtype)(ids)
+            layer.to(dtype)(x).float().norm().item()
+            image.to(dtype)(torch.randn(1, 8, 16, 16).to(dtype))
+            torch.nn.functional.scaled_dot_product_attention(x, x, x)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
-        x.add_(1)
+        ids.add_(1)
         torch.cuda.synchronize()
 
 
@@ -307,7 +316,10 @@ def measure(model, inputs, seconds, arguments, turn):
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
+            if variant != "eager":
+                turn.give()  # while Dynamo reads the model; what compiles its graph takes it at its end
             y = compiled(*inputs)
+            turn.take()
             torch.cuda.synchronize()
             compile_s = seconds.mark(variant)
             graphs[variant], captured = capture(compiled, inputs)
@@ -429,14 +441,14 @@ def kernels(graph):
 
 
 def in_turns(graphs):
-    """Median microseconds of a replay of each graph, measured one after another in rounds."""
-    import torch
-
+    """Median microseconds of a replay of each graph, measured one after another in rounds; in every order, as what drew much power before
+    leaves a lower clock."""
     once = {name: timed(graph, 3) for name, graph in graphs.items()}
     times = {name: [] for name in graphs}
-    for _ in range(ROUNDS):
-        for name, graph in graphs.items():
-            times[name].append(timed(graph, max(3, int(REPLAY_MS * 1e3 / max(once[name], 1)))))
+    orders = list(itertools.permutations(graphs))
+    for i in range(max(1, round(ROUNDS / len(orders))) * len(orders)):
+        for name in orders[i % len(orders)]:
+            times[name].append(timed(graphs[name], max(3, int(REPLAY_MS * 1e3 / max(once[name], 1)))))
     return {name: statistics.median(each) for name, each in times.items()}
 
 
