@@ -1137,6 +1137,23 @@ def test_small_parts_are_left():
     assert not told.taken and "its part is too small" in str(told)
 
 
+def test_a_graph_that_says_another_type_than_it_has_is_right():
+    class Chosen(N.Module):
+        """Rows of the groups that are chosen, as routers of experts mask them. Inductor makes a select of integers of the scatter."""
+
+        def forward(self, x):
+            mask = torch.zeros_like(x).scatter_(1, torch.topk(x, 1, -1)[1], 1)
+            return (x * 2).masked_fill(~mask.bool(), float("-inf")).softmax(-1)
+
+    x = torch.randn(8, 64)
+    assert x.dtype == torch.float32
+    run(Chosen(), x)
+    text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=f32"))
+    whole = torch.arange(512).view(8, 64) % 5
+    (y,) = torch.ops.sinter.run_chain([whole], 8, text, "reference")
+    assert torch.allclose(y, whole.float().softmax(-1), atol=1e-6)
+
+
 def test_inputs_that_lie_otherwise_are_copied():
     text = _run_chain.pack(sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16"))
     x = torch.randn(64, 8).bfloat16().T

@@ -182,11 +182,14 @@ class Carried:
         return found
 
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
-        """The inputs with the extents and strides that the chain declares; copies where they lie otherwise."""
-        return [_as_declared(x, info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
+        """The inputs with the types, extents and strides that the chain declares; copies where they lie otherwise."""
+        return [_as_declared(x, DTYPES[str(info.dtype)], info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
 
 
-def _as_declared(x: torch.Tensor, shape: Tuple[int, ...], strides: Tuple[int, ...]) -> torch.Tensor:
+def _as_declared(x: torch.Tensor, dtype: torch.dtype, shape: Tuple[int, ...], strides: Tuple[int, ...]) -> torch.Tensor:
+    """Of another type is what Inductor made of a scatter into zeros: a select of integers, whose readers still say f32."""
+    if x.dtype != dtype:
+        x = x.to(dtype)
     if x.shape != shape:
         x = x.reshape(shape)
     if all(size == 1 or a == b for size, a, b in zip(shape, x.stride(), strides)):
