@@ -41,10 +41,11 @@ struct ProductRuns {
 // activation, the gate of a pair, a residual with a sum that the chain rounds.
 // A factor of the rows is treated as a factor of the result where nothing is rounded in between and
 // nobody else reads the scaled rows. A factor is an operand (an input or another kernel's result)
-// of f32 or the weights' dtype; a residual is one of the weights' dtype. A result may overwrite the
-// residual in memory, never data that other blocks read.
-// A value that the chain gives out and that only the run's ops read is an auxiliary result: what an
-// activation is made of, as a backward pass wants it, or both halves of a gate-up pair.
+// of f32 or the weights' dtype; a residual is one of any float. A result may overwrite the residual
+// in memory, never data that other blocks read.
+// A value of any float that the chain gives out and that only the run's ops read is an auxiliary
+// result: what an activation is made of, as a backward pass wants it, or both halves of a gate-up
+// pair.
 // Products are joined in a run when nobody else reads the results between them. A result that
 // products alone read is handed over in their weights' dtype, rounded at most once; any other lies
 // in memory as the chain has it. `pace` may be null. Deterministic.

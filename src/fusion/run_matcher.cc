@@ -240,7 +240,7 @@ void RunMatcher::Note(const GraphRun& run) {
   }
   for (const ValueId value : run.aux) {
     made_.insert(value);
-    rounded_[value] = run.dtype();
+    rounded_[value] = chain_.op(value).type.dtype;
   }
   for (const ProductOperand& operand : run.matched.operands) {
     rounded_[operand.value] = operand.type.dtype;

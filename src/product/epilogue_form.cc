@@ -127,6 +127,7 @@ class FormFinder {
       if (!IsLeaf(sum.operands[side], LeafKind::kMatrix)) continue;
       const int matrix = finder_.InputAt(sum.operands[side]);
       if (graph_.operand(matrix).type.dtype != end_.type.dtype) return false;
+      if (SizeOf(end_.type.dtype) != 2) return false;  // a matrix of 16 bits
       form->residual = true;
       ValueId below = finder_.SkipWidening(sum.operands[1 - side]);
       const Op& cast = graph_.op(below);
@@ -143,16 +144,6 @@ class FormFinder {
   const Op& end_;
 };
 
-std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<LeafKind>& leaves) {
-  const bool whole = body.num_outputs() == 1 &&
-                     leaves.size() == static_cast<size_t>(body.num_inputs()) &&
-                     body.ops().size() <= kMostProgramOps;
-  for (const LeafKind kind : leaves) {
-    if (kind != LeafKind::kValue && kind != LeafKind::kUp && kind != LeafKind::kMatrix) return {};
-  }
-  return whole ? FormFinder(body, leaves).Run() : std::nullopt;
-}
-
 // Of floats no op is refused.
 EpilogueProgram MakeProgram(const EpilogueForm& form, DType result) {
   std::vector<LeafKind> leaves;
@@ -167,6 +158,16 @@ EpilogueProgram MakeProgram(const EpilogueForm& form, DType result) {
 
 }  // namespace
 
+std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<LeafKind>& leaves) {
+  const bool whole = body.num_outputs() == 1 &&
+                     leaves.size() == static_cast<size_t>(body.num_inputs()) &&
+                     body.ops().size() <= kMostProgramOps;
+  for (const LeafKind kind : leaves) {
+    if (kind != LeafKind::kValue && kind != LeafKind::kUp && kind != LeafKind::kMatrix) return {};
+  }
+  return whole ? FormFinder(body, leaves).Run() : std::nullopt;
+}
+
 EpilogueProgram ProgramOf(const EpilogueForm& form, DType result) {
   if (form == EpilogueForm{}) return {};
   static std::mutex* const mutex = new std::mutex;
@@ -174,15 +175,6 @@ EpilogueProgram ProgramOf(const EpilogueForm& form, DType result) {
   const std::lock_guard<std::mutex> lock(*mutex);
   EpilogueProgram& program = (*known)[{form, result}];
   if (!program.present()) program = MakeProgram(form, result);
-  return program;
-}
-
-EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves) {
-  const std::optional<EpilogueForm> form = FormOfBody(*body, leaves);
-  if (form.has_value()) return ProgramOf(*form, body->output_type(0).dtype);
-  EpilogueProgram program;
-  program.body = std::move(body);
-  program.leaves = std::move(leaves);
   return program;
 }
 

@@ -57,12 +57,12 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
       return RefuseProgram("reads a vector or a number of ", NameOf(dtype),
                            ", must be f32, f16 or bf16");
     case LeafKind::kMatrix:
-      if (SizeOf(result) != 2) {
+      if (IsCode(result)) {
         return RefuseProgram("reads a matrix, the result is ", NameOf(result),
-                             ": only one of 16 bits has one");
+                             ": only one of f32, f16 or bf16 has one");
       }
-      if (dtype == result) return absl::OkStatus();
-      return RefuseProgram("reads a matrix of ", NameOf(dtype), ", must be ", NameOf(result));
+      if (IsFloat(dtype)) return absl::OkStatus();
+      return RefuseProgram("reads a matrix of ", NameOf(dtype), ", must be f32, f16 or bf16");
   }
   return RefuseProgram("reads a leaf of kind ",
                        static_cast<int>(program.leaves[static_cast<size_t>(input)]));
@@ -71,8 +71,10 @@ absl::Status CheckLeaf(const EpilogueProgram& program, int input, DType result) 
 absl::Status CheckStored(const EpilogueProgram& program, DType stored) {
   for (int i = 0; i < program.body->num_outputs(); ++i) {
     const DType gives = program.body->output_type(i).dtype;
-    if (gives == stored) continue;
-    return RefuseProgram("gives ", NameOf(gives), ", the result is ", NameOf(stored));
+    if (i == 0 ? gives == stored : IsFloat(gives)) continue;
+    if (i == 0) return RefuseProgram("gives ", NameOf(gives), ", the result is ", NameOf(stored));
+    return RefuseProgram("has auxiliary result ", i, " of ", NameOf(gives),
+                         ", must be f32, f16 or bf16");
   }
   return absl::OkStatus();
 }
@@ -159,23 +161,33 @@ std::vector<bool> MadeOf(const EpilogueProgram& program, bool matrix) {
   return made;
 }
 
-// Each result is a cast; auxiliary ones are made without the matrix, and results are not codes.
+// Each result is a cast; of several none is codes.
 absl::Status CheckResults(const EpilogueProgram& program, DType result) {
   const Chain& body = *program.body;
   for (const ChainOutput& out : body.outputs()) {
     if (body.op(out.value).kind == OpKind::kCast) continue;
     return RefuseProgram("does not end in a cast to what is stored");
   }
-  if (program.aux_results() == 0) return absl::OkStatus();
-  if (IsCode(result)) {
-    return RefuseProgram("has ", body.num_outputs(), " results, must have 1 of ", NameOf(result));
+  if (program.aux_results() == 0 || !IsCode(result)) return absl::OkStatus();
+  return RefuseProgram("has ", body.num_outputs(), " results, must have 1 of ", NameOf(result));
+}
+
+// Whether a kernel computes the program as one function. Of a body that CheckProgram refuses,
+// false.
+bool IsWhole(const EpilogueProgram& program) {
+  const Chain& body = *program.body;
+  if (program.leaves.size() != static_cast<size_t>(body.num_inputs()) || !CheckBody(body).ok()) {
+    return false;
   }
+  const DType result = body.output_type(0).dtype;
+  const bool matrix = program.Reads(LeafKind::kMatrix);
+  if (matrix && (SizeOf(result) != 2 || program.MatrixType() != result)) return true;
   const std::vector<bool> of_matrix = MadeOf(program, true);
-  for (int i = 1; i < body.num_outputs(); ++i) {
-    if (!of_matrix[IndexOf(body.outputs()[static_cast<size_t>(i)].value)]) continue;
-    return RefuseProgram("has auxiliary result ", i, ", which is made of a matrix");
+  for (int i = 0; i < program.aux_results(); ++i) {
+    const ValueId aux = body.outputs()[static_cast<size_t>(i + 1)].value;
+    if (program.AuxType(i) != result || of_matrix[IndexOf(aux)]) return true;
   }
-  return absl::OkStatus();
+  return matrix && !CutProgram(program).ok();
 }
 
 std::string OpName(const Op& op) {
@@ -354,8 +366,17 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
                          ", must be ", count.least, " to ", count.most);
   }
   SINTER_RETURN_IF_ERROR(CheckResults(program, result));
-  SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
-  return CutProgram(program).status();
+  return CheckStored(program, stored);
+}
+
+EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves) {
+  const std::optional<EpilogueForm> form = FormOfBody(*body, leaves);
+  if (form.has_value()) return ProgramOf(*form, body->output_type(0).dtype);
+  EpilogueProgram program;
+  program.body = std::move(body);
+  program.leaves = std::move(leaves);
+  program.whole = IsWhole(program);
+  return program;
 }
 
 void WriteProgram(const EpilogueProgram& program, ByteWriter& w) {

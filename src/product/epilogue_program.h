@@ -52,11 +52,15 @@ struct EpilogueForm {
 // Immutable and cheap to copy; any thread may read it. ProgramOf makes it.
 struct EpilogueProgram {
   // One element of the result: inputs and ops have the dims [2] or none. Outputs are casts to what
-  // is stored, which the store rounds to: the result, and behind it auxiliary results, which are
-  // stored beside it, such as what was activated. Null: there is no program.
+  // is stored, which the store rounds to: the result, and behind it auxiliary results of any float,
+  // which are stored beside it, such as what was activated. Null: there is no program.
   std::shared_ptr<const Chain> body;
   std::vector<LeafKind> leaves;      // by input of the body
   std::optional<EpilogueForm> form;  // that follows from the body; none: code generation writes it
+  // Follows too: a kernel computes all results in one function of the accumulators and the matrix,
+  // which is loaded as they lie. Else it is cut where the matrix is read (CutProgram), and results
+  // and matrix have one element of 16 bits, or there is no matrix.
+  bool whole = false;
 
   bool present() const { return body != nullptr; }
   bool written() const { return present() && !form.has_value(); }
@@ -68,14 +72,19 @@ struct EpilogueProgram {
   // i-th.
   std::vector<int> ColumnLeaves() const;
   DType TypeOf(int input) const { return body->input_op(input).type.dtype; }
+  // That of the matrix, which it reads.
+  DType MatrixType() const { return TypeOf(InputsOf(LeafKind::kMatrix)[0]); }
+  DType AuxType(int i) const { return body->output_type(i + 1).dtype; }
   bool operator==(const EpilogueProgram& o) const;
 };
 
+// The form that follows from a body: none where it has no such ops and leaves alone.
+std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<LeafKind>& leaves);
 // The program with this body. Where it has a form, whatever its spelling, the form's own program:
 // equal epilogues have equal bytes.
 EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves);
-// The program of a form whose result is stored as `result`, a floating type; none where the form
-// leaves accumulators as they are.
+// The program of a form whose result is stored as `result`, a floating type, with a residual one of
+// 16 bits; none where the form leaves accumulators as they are.
 EpilogueProgram ProgramOf(const EpilogueForm& form, DType result);
 
 // "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
@@ -89,7 +98,7 @@ struct ProgramCut {
   ValueId value = -1;        // that is handed over; the output where no matrix is read
   std::vector<bool> behind;  // by op: computed of that value and the matrix
 };
-// INVALID_ARGUMENT where more than one value would have to be handed over.
+// INVALID_ARGUMENT where more than one value would have to be handed over, as in whole programs.
 absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program);
 
 // Where the program of a gate-up pair is a function of gate times up, that function: a program of

@@ -369,7 +369,7 @@ class Describer {
       SINTER_RETURN_IF_ERROR(OperandsOf(absl::StrCat(i + 1), i));
     }
     for (const Subgraph::Aux& aux : graph_.aux()) {
-      if (aux.type == graph_.result_type()) {
+      if (aux.type.dims == graph_.result_type().dims && IsFloat(aux.type.dtype)) {
         out_.aux_strides.push_back(0);
         SINTER_RETURN_IF_ERROR(
             RowStride("an auxiliary result", aux.type.dims, aux.strides, &out_.aux_strides.back()));
@@ -433,9 +433,9 @@ class Describer {
 
   absl::Status Residual(int input, absl::string_view name, int64_t* ld) {
     if (input < 0) return absl::OkStatus();
-    const bool codes = result_ != element_;
-    SINTER_RETURN_IF_ERROR(CheckDType(input, name, result_, codes ? "the result" : "a"));
-    return Rows(input, name, ld);
+    const DType dtype = graph_.operand(input).type.dtype;
+    if (IsFloat(dtype)) return Rows(input, name, ld);
+    return Refuse("dtype of ", name, " is ", NameOf(dtype), ", must be f32, f16 or bf16");
   }
 
   absl::Status Rows(int input, absl::string_view name, int64_t* ld) {

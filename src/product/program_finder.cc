@@ -195,7 +195,8 @@ class ProgramWalk {
     std::vector<ValueId> results(1);
     for (const ValueId aux : aux_) {
       SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(Unrounded(aux)));
-      SINTER_ASSIGN_OR_RETURN(results.emplace_back(), builder_.Cast(made, result_));
+      SINTER_ASSIGN_OR_RETURN(results.emplace_back(),
+                              builder_.Cast(made, graph_.op(aux).type.dtype));
       if (Unrounded(aux) != aux) made_[aux] = results.back();
     }
     SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(value_));
@@ -223,10 +224,10 @@ class ProgramWalk {
     return CheckProgram(found->program, result_, found->pair);
   }
 
-  // What the store rounds, where `aux` is a cast to what is stored.
+  // What the store rounds, where `aux` is a cast.
   ValueId Unrounded(ValueId aux) const {
     const Op& op = graph_.op(aux);
-    return op.kind == OpKind::kCast && op.type.dtype == result_ ? op.operands[0] : aux;
+    return op.kind == OpKind::kCast ? op.operands[0] : aux;
   }
 
   absl::StatusOr<ValueId> Input(LeafKind kind, int number, DType dtype) {

@@ -22,8 +22,8 @@ struct FoundProgram {
 
 // `value` as a program that is stored as `result`. What is linear in the product is left out of the
 // program where all of it can be: kernels have forms of their own for scales and biases.
-// None where the value is linear. `aux`: the graph's auxiliary results are the program's, stored as
-// `result`. INVALID_ARGUMENT names the op that is no part of one.
+// None where the value is linear. `aux`: the graph's auxiliary results are the program's.
+// INVALID_ARGUMENT names the op that is no part of one.
 absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
                                          ValueId value, DType result, bool aux);
 

@@ -101,8 +101,10 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kOut:
       return {rows, last.n, true, last.result, per_m};
     case Role::kAux:
+      return {rows, last.n, true, last.epilogue.program.AuxType(role.leaf), per_m};
     case Role::kResidual:
-      return {rows, last.n, true, last.result, per_m};
+      if (!last.epilogue.has_residual()) return {};
+      return {rows, last.n, true, last.epilogue.program.MatrixType(), per_m};
     case Role::kScaleOut:
       return {rows, last.n / kScaleBlock, true, DType::kF32, per_m};
     case Role::kGivenScale:

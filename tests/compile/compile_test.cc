@@ -214,6 +214,10 @@ TEST_F(CompileTest, ProgramsInTheEpilogue) {
   CompileAll(ProgramKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "programs");
 }
 
+TEST_F(CompileTest, ProgramsInTheEpilogueWithMatricesOfAnyElement) {
+  CompileAll(MatrixKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "matrices");
+}
+
 TEST_F(CompileTest, ProgramsInTheEpilogueWithAuxiliaryResults) {
   CompileAll(AuxKernels(model_, static_cast<size_t>(SweepCount(kShortSweep))), "auxiliary results");
 }

@@ -360,12 +360,26 @@ std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count) {
   return KernelsOf(chains, model, count);
 }
 
+std::vector<KernelJob> MatrixKernels(const DeviceModel& model, size_t count) {
+  constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
+  std::vector<testing::EpilogueChain> chains;
+  for (const testing::EpilogueTypes& types : testing::kMatrixTypes) {
+    for (const auto& more :
+         {testing::MatrixEpilogues(types, kSizes), testing::FusedEpilogues(types, kSizes)}) {
+      chains.insert(chains.end(), more.begin(), more.end());
+    }
+  }
+  return KernelsOf(chains, model, count);
+}
+
 std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count) {
   constexpr testing::EpilogueSizes kSizes = {1024, 512, 520};
   std::vector<testing::EpilogueChain> chains =
       testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kBF16}, kSizes);
-  for (const auto& more : {testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF32}, kSizes),
-                           testing::OtherEpilogues(true)}) {
+  for (const auto& more :
+       {testing::AuxEpilogues({DType::kF16, DType::kF16, DType::kF32}, kSizes),
+        testing::AuxEpilogues({DType::kBF16, DType::kBF16, DType::kBF16, DType::kF32}, kSizes),
+        testing::OtherEpilogues(true)}) {
     chains.insert(chains.end(), more.begin(), more.end());
   }
   return KernelsOf(chains, model, count);

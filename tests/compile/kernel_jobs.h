@@ -44,6 +44,8 @@ std::vector<KernelJob> ProductsKernels(const DeviceModel& model);
 std::vector<KernelJob> ResidualKernels(const DeviceModel& model, size_t count);
 // The same of epilogues that are programs.
 std::vector<KernelJob> ProgramKernels(const DeviceModel& model, size_t count);
+// And of those that read a matrix of another element than the result, or of f32.
+std::vector<KernelJob> MatrixKernels(const DeviceModel& model, size_t count);
 // And of those that store auxiliary results.
 std::vector<KernelJob> AuxKernels(const DeviceModel& model, size_t count);
 

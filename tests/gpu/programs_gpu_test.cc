@@ -97,6 +97,23 @@ TEST_F(Programs, TaskList) {
          Dataflow::kTaskList, 4);
 }
 
+// Matrices of f32 beside operands of 16 bits and of 8, and of 16 bits beside results of f32.
+TEST_F(Programs, MatricesOfAnyElement) {
+  for (const testing::EpilogueTypes& types : testing::kMatrixTypes) {
+    RunAll(testing::MatrixEpilogues(types, kSizes), Dataflow::kProduct, 4);
+  }
+}
+TEST_F(Programs, MatricesOfAnyElementOfRaggedColumns) {
+  RunAll(testing::MatrixEpilogues(testing::kMatrixTypes[0], kRagged), Dataflow::kProduct, 4);
+  RunAll(testing::MatrixEpilogues(testing::kMatrixTypes[1], kRagged), Dataflow::kProduct, 4);
+}
+TEST_F(Programs, MatricesOfF32BehindTwoProducts) {
+  for (const Dataflow dataflow :
+       {Dataflow::kGridExchange, Dataflow::kClusterExchange, Dataflow::kTaskList}) {
+    RunAll(testing::FusedEpilogues(testing::kMatrixTypes[0], kSizes), dataflow, 3);
+  }
+}
+
 // Numbers of rows, and plans for each: the chosen one and others that tuning would measure.
 constexpr int64_t kAuxRows[] = {1, 37, 128, 300, 1000};
 constexpr size_t kAuxPlans = 3;
@@ -141,6 +158,9 @@ TEST_F(Programs, AuxiliaryResultsOfRaggedColumns) {
 }
 TEST_F(Programs, AuxiliaryResultsOfF32) {
   CheckAux(ports(), testing::AuxEpilogues({DType::kBF16, DType::kF32, DType::kF32}, kSizes));
+}
+TEST_F(Programs, AuxiliaryResultsBesideMatricesOfF32) {
+  CheckAux(ports(), testing::AuxEpilogues(testing::kMatrixTypes[0], kSizes));
 }
 TEST_F(Programs, AuxiliaryResultsOfConvolutionsAndProductsOfCodes) {
   CheckAux(ports(), testing::OtherEpilogues(true));

@@ -38,7 +38,7 @@ class Maker {
   }
 
   ValueId Rows() { return Matrix(types_.dtype, sizes_.k); }
-  ValueId Matrix() { return Matrix(types_.result, sizes_.n); }
+  ValueId Matrix() { return Matrix(types_.matrix.value_or(types_.result), sizes_.n); }
   ValueId Matrix(DType dtype, int64_t columns) {
     return b_.Input({dtype, {Dim::M(), Dim::Constant(columns)}}).value();
   }
@@ -185,6 +185,7 @@ class RandomMaker {
     types.dtype = Coin() ? DType::kBF16 : DType::kF16;
     types.bias = Coin() ? types.dtype : DType::kF32;
     types.result = In(0, 3) == 0 ? DType::kF32 : types.dtype;
+    if (Coin()) types.matrix = DType::kF32;
     if (In(0, 4) == 0) return OfPixels(types);
     const EpilogueSizes sizes = {8 * In(1, 256), 8 * In(1, 128), 8};
     Maker m(types, sizes);
@@ -196,7 +197,7 @@ class RandomMaker {
     if (pair) values_.push_back(product());
     m_ = &m;
     dims_ = {Dim::M(), Dim::Constant(sizes.n)};
-    const bool matrix = !pair && types.result != DType::kF32 && In(0, 3) == 0;
+    const bool matrix = In(0, 3) == 0;
     ValueId y = Ops();
     if (pair) y = Any(values_[0], values_[1], y);
     if (matrix) y = m.Bin(Coin() ? BinaryKind::kAdd : BinaryKind::kMul, y, m.Matrix());
@@ -327,9 +328,70 @@ std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes) {
   std::vector<EpilogueChain> list;
   for (const EpilogueRow& row : kEpilogues) {
-    if (row.matrix && types.result == DType::kF32) continue;  // a kernel of its own adds it
     Maker m(types, sizes);
     list.push_back({row.name, m.Finish(row.make(m, m.Biased(m.Rows())))});
+  }
+  return list;
+}
+
+std::vector<EpilogueChain> MatrixEpilogues(const EpilogueTypes& types, const EpilogueSizes& sizes) {
+  std::vector<EpilogueChain> list;
+  for (const EpilogueRow& row : kEpilogues) {
+    if (!row.matrix) continue;
+    Maker m(types, sizes);
+    list.push_back({row.name, m.Finish(row.make(m, m.Biased(m.Rows())))});
+  }
+  const auto add = [&](const char* name, const auto& make) {
+    Maker m(types, sizes);
+    list.push_back({name, m.Finish(make(m))});
+  };
+  add("sum", [&](Maker& m) {
+    const ValueId x = m.Rows();
+    return m.Add(m.Product(x, sizes.n, sizes.k), m.Matrix());
+  });
+  add("sum_of_what_is_rounded",
+      [](Maker& m) { return m.Add(m.Cast(m.Biased(m.Rows()), m.dtype()), m.Matrix()); });
+  add("silu_of_a_sum", [](Maker& m) {
+    const ValueId sum = m.Add(m.Biased(m.Rows()), m.Matrix());
+    return m.Mul(sum, m.Sigmoid(sum));
+  });
+  add("columns_behind_the_matrix",
+      [](Maker& m) { return m.Mul(m.Add(m.Biased(m.Rows()), m.Matrix()), m.Vector(DType::kF32)); });
+  add("pair_plus_a_matrix", [&](Maker& m) {
+    const ValueId x = m.Rows();
+    const ValueId gate = m.Product(x, sizes.n, sizes.k), up = m.Product(x, sizes.n, sizes.k);
+    return m.Add(m.Mul(m.Mul(gate, m.Sigmoid(gate)), up), m.Matrix());
+  });
+  const DType matrix = types.matrix.value_or(types.result);
+  constexpr int64_t kN = 64, kK = 128;
+  {
+    Maker m(types, {kN, kK, 0});
+    ChainBuilder& b = m.builder();
+    const auto pixels = [](int64_t channels) {
+      return std::vector<Dim>{Dim::M(), Dim::Constant(8), Dim::Constant(8),
+                              Dim::Constant(channels)};
+    };
+    const ValueId x = b.Input({types.dtype, pixels(16)}).value();
+    const TensorType filter{
+        types.dtype, {Dim::Constant(kN), Dim::Constant(3), Dim::Constant(3), Dim::Constant(16)}};
+    Conv2d conv;
+    conv.pads = {1, 1, 1, 1};
+    const ValueId y = b.Convolve(x, b.Input(filter, {true, {}, ""}).value(), conv).value();
+    const ValueId sum = m.Add(y, b.Input({matrix, pixels(kN)}).value());
+    list.push_back({"convolution", m.Finish(m.Un(UnaryKind::kRelu, sum))});
+  }
+  for (const DType codes : {DType::kE4M3, DType::kS8}) {
+    Maker m(types, {kN, kK, 0});
+    ChainBuilder& b = m.builder();
+    const auto input = [&](DType dtype, Dim rows, int64_t columns, bool constant) {
+      return b.Input({dtype, {rows, Dim::Constant(columns)}}, {constant, {}, ""}).value();
+    };
+    const ValueId a = input(codes, Dim::M(), kK, false);
+    const ValueId w = input(codes, Dim::Constant(kN), kK, true);
+    const ValueId scale_a = input(DType::kF32, Dim::M(), 1, false);
+    const ValueId scale_w = input(DType::kF32, Dim::Constant(kN), 1, true);
+    const ValueId y = b.ScaledMatmul(a, w, scale_a, scale_w).value();
+    list.push_back({codes == DType::kS8 ? "s8" : "e4m3", m.Finish(m.Add(y, m.Matrix()))});
   }
   return list;
 }
@@ -377,9 +439,21 @@ std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types, const Epilog
     return m.Add(m.Mul(HardSwish(m, z), m.Vector(DType::kF32)), m.Vector(m.dtype()));
   });
   add("times_rows", [](Maker& m, ValueId z) { return m.Mul(m.Sigmoid(z), m.OfRows(DType::kF32)); });
-  if (types.result != DType::kF32) {
-    add("quick_gelu_plus_a_matrix",
-        [](Maker& m, ValueId z) { return m.Add(QuickGelu(m, z), m.Matrix()); });
+  add("quick_gelu_plus_a_matrix",
+      [](Maker& m, ValueId z) { return m.Add(QuickGelu(m, z), m.Matrix()); });
+  {  // of a sum, which is stored, and what was summed
+    Maker m(types, sizes);
+    const ValueId y = m.Biased(m.Rows());
+    const ValueId sum = m.Stored(m.Add(y, m.Matrix()));
+    m.Give(sum);
+    list.push_back({"tanh_of_a_sum", m.Finish(m.Un(UnaryKind::kTanh, sum))});
+  }
+  {  // of another element than the result
+    Maker m(types, sizes);
+    const ValueId z = m.Biased(m.Rows());
+    const ValueId y = m.Stored(m.Un(UnaryKind::kTanh, z));
+    m.Give(types.result == DType::kF32 ? m.Cast(z, types.dtype) : z);
+    list.push_back({"tanh_of_another_element", m.Finish(y)});
   }
   const auto pair = [&](const char* name, bool both) {
     Maker m(types, sizes);
@@ -462,7 +536,7 @@ std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types, const Epil
     Maker m(types, sizes);
     const ValueId c = m.Cast(HardSwish(m, m.Biased(m.Rows())), types.dtype);
     ValueId y = m.Product(c, sizes.l, sizes.n);
-    if (matrix) y = m.Mul(m.Sigmoid(m.Matrix(types.result, sizes.l)), y);
+    if (matrix) y = m.Mul(m.Sigmoid(m.Matrix(types.matrix.value_or(types.result), sizes.l)), y);
     list.push_back({matrix ? "hardswish_times_a_matrix" : "hardswish", m.Finish(y)});
   }
   const OfPair columns = [](Maker& m, ValueId gate, ValueId up) {
@@ -477,7 +551,8 @@ std::vector<EpilogueChain> FusedEpilogues(const EpilogueTypes& types, const Epil
     const ValueId t = m.Un(UnaryKind::kTanh, m.Add(c, m.Vector(DType::kF32, sizes.l)));
     const ValueId e =
         m.Mul(m.Mul(t, m.Vector(types.dtype, sizes.l)), m.OfRows(types.dtype, sizes.l));
-    list.push_back({"vectors_of_both", m.Finish(m.Add(e, m.Matrix(types.result, sizes.l)))});
+    list.push_back({"vectors_of_both",
+                    m.Finish(m.Add(e, m.Matrix(types.matrix.value_or(types.result), sizes.l)))});
   }
   return list;
 }

@@ -3,6 +3,7 @@
 #define SINTER_TESTS_SUPPORT_EPILOGUE_CHAINS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,10 @@
 
 namespace sinter::testing {
 
-// Operands of `dtype`, results of `result`, biases of `bias`.
+// Operands of `dtype`, results of `result`, biases of `bias`, matrices as results or of `matrix`.
 struct EpilogueTypes {
   DType dtype = DType::kBF16, bias = DType::kBF16, result = DType::kBF16;
+  std::optional<DType> matrix = std::nullopt;
 };
 struct EpilogueSizes {
   int64_t n = 96, k = 64, l = 72;  // l: of a second product
@@ -27,14 +29,26 @@ struct EpilogueChain {
 // vectors of columns, a matrix.
 std::vector<EpilogueChain> ProductEpilogues(const EpilogueTypes& types,
                                             const EpilogueSizes& sizes = {});
+// One product, a pair, a convolution and products of codes of 8 bits with ops that read a matrix.
+std::vector<EpilogueChain> MatrixEpilogues(const EpilogueTypes& types,
+                                           const EpilogueSizes& sizes = {});
+// Elements of operands, biases, results and matrices, where results or matrices are not as the
+// operands.
+constexpr EpilogueTypes kMatrixTypes[] = {
+    {DType::kBF16, DType::kF32, DType::kBF16, DType::kF32},
+    {DType::kBF16, DType::kF32, DType::kF32, DType::kF32},
+    {DType::kF16, DType::kF16, DType::kF32, DType::kF16},
+    {DType::kF16, DType::kF16, DType::kF16, DType::kF32},
+};
 // Functions of gate and up.
 std::vector<EpilogueChain> PairEpilogues(const EpilogueTypes& types,
                                          const EpilogueSizes& sizes = {});
 // Convolutions, and products of codes of 8 bits with scales of rows and columns. `aux`: the chain
 // gives out what was activated too.
 std::vector<EpilogueChain> OtherEpilogues(bool aux = false);
-// One product or a gated pair whose chain gives out what was activated too: of bf16,
-// f16 or f32, with leaves, beside a matrix, of a pair both halves; activated rounded or not.
+// One product or a gated pair whose chain gives out what was activated too: of bf16, f16 or f32, of
+// the result's element or another, with leaves, before a matrix or behind it, of a pair both
+// halves; activated rounded or not.
 std::vector<EpilogueChain> AuxEpilogues(const EpilogueTypes& types,
                                         const EpilogueSizes& sizes = {});
 // Two products, or a pair and a product, which one kernel may take.

@@ -67,6 +67,13 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
     return Value::apply(scaled(x, scale, terms.factor),
                         P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
   }
+  // All results of a program that is one function, of an element `r` of the matrix too.
+  template <int kResults>
+  SINTER_DEVICE void results(float x, float up, float scale, const ColumnTerms& terms, float r,
+                             float (&of)[kResults]) const {
+    Program::apply(scaled(x, scale, terms.factor),
+                   P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms, r, of);
+  }
 
  private:
   static SINTER_DEVICE float scaled(float x, float scale, float factor) {

@@ -164,6 +164,11 @@ std::string MapName(Role role) { return role == Role::kC ? "c_map" : FieldOf(rol
 
 std::string ResidualType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
+  if (last.epilogue.program.whole) {
+    if (!last.epilogue.has_residual()) return "Beside<NoMatrix>";
+    return absl::StrCat("Beside<BesideMatrix<", DeviceType(last.epilogue.program.MatrixType()),
+                        ", ", last.n, ", ", Bool(code.residual.aligned), ">>");
+  }
   if (!last.epilogue.has_residual()) return "NoResidual";
   if (last.epilogue.program.written()) {
     return absl::StrCat("ProgramRows<Config::Result, ", last.n, ", ", Bool(code.residual.aligned),
@@ -240,13 +245,18 @@ std::string CodesType(const MatrixProduct& p) {
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
 
-// "AuxResults<AuxResult<Aux1, true>>"; empty without auxiliary results.
+// "AuxResults<AuxResult<Aux1, true>>", of a whole program "BesideResults<BesideResult<Float32,
+// true>>"; empty without auxiliary results.
 std::string AuxType(const ProductCode& code) {
+  const EpilogueProgram& program = code.sequence.back().epilogue.program;
+  const std::string name = program.whole ? "Beside" : "Aux";
   std::vector<std::string> list;
-  for (const RowLayout& layout : code.aux) {
-    list.push_back(absl::StrCat("AuxResult<Aux", list.size() + 1, ", ", Bool(layout.aligned), ">"));
+  for (size_t i = 0; i < code.aux.size(); ++i) {
+    const std::string what = program.whole ? DeviceType(program.AuxType(static_cast<int>(i)))
+                                           : absl::StrCat("Aux", i + 1);
+    list.push_back(absl::StrCat(name, "Result<", what, ", ", Bool(code.aux[i].aligned), ">"));
   }
-  return list.empty() ? "" : absl::StrCat("AuxResults<", absl::StrJoin(list, ", "), ">");
+  return list.empty() ? "" : absl::StrCat(name, "Results<", absl::StrJoin(list, ", "), ">");
 }
 
 // Template arguments of the kernel's function: the Config, the residual, the scaling of each

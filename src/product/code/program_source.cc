@@ -26,6 +26,15 @@ class ProgramWriter {
   // What stands for a leaf, or for a value that another function computed.
   void Name(ValueId id, std::string name) { names_[id] = std::move(name); }
 
+  // Statements that end in assignments of `values` to the elements of an array.
+  std::string Assign(const char* array, const std::vector<ValueId>& values) {
+    std::string ends;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::string name = TextOf(values[i]);
+      absl::StrAppend(&ends, "    ", array, "[", i, "] = ", name, ";\n");
+    }
+    return text_ + ends;
+  }
   // Statements that end in the return of `value`.
   std::string Return(ValueId value) {
     const std::string name = TextOf(value);
@@ -152,19 +161,38 @@ void NameLeaves(const MatrixProduct& p, int number, const std::vector<Vector>& v
   }
 }
 
-// A program of gate and up, or with vectors, up to `value`, as a struct called `name`.
+// The function of a program that is one: of all its results, which their stores round.
+std::string WholeText(const EpilogueProgram& program, ProgramWriter* writer) {
+  const Chain& body = *program.body;
+  if (program.Reads(LeafKind::kMatrix)) writer->Name(LeafAt(program, LeafKind::kMatrix), "r");
+  std::vector<ValueId> values;
+  for (const ChainOutput& out : body.outputs()) {
+    values.push_back(body.op(out.value).operands[0]);
+  }
+  return absl::StrCat(
+      "  static SINTER_DEVICE void apply(float y, float up, float row, const "
+      "ColumnTerms& terms, float r,\n                                  float (&of)[",
+      values.size(), "]) {\n", writer->Assign("of", values));
+}
+
+// A program of gate and up, or with vectors, up to `value`, or one that is one function, as a
+// struct called `name`.
 std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name,
                            ValueId value) {
   const EpilogueProgram& program = p.epilogue.program;
   const std::vector<Vector> vectors = VectorsOf(p, number);
   ProgramWriter writer(program);
   NameLeaves(p, number, vectors, &writer);
+  const std::string function =
+      program.whole ? WholeText(program, &writer)
+                    : absl::StrCat(
+                          "  static SINTER_DEVICE float apply(float y, float up, float "
+                          "row, const ColumnTerms& terms) {\n",
+                          writer.Return(Unrounded(program, value)));
   return absl::StrCat("struct ", name, " {\n", LeavesText(vectors),
                       "  static constexpr int kScratch = ", ScratchRegisters(program),
                       ";\n  static constexpr bool kReadsRow = ", p.ReadsRow() ? "true" : "false",
-                      ";\n  static SINTER_DEVICE float apply(float y, float up, float row, "
-                      "const ColumnTerms& terms) {\n",
-                      writer.Return(Unrounded(program, value)), "  }\n};\n");
+                      ";\n", function, "  }\n};\n");
 }
 
 // A program of one value, up to `value`, as a struct called `name`.
@@ -211,6 +239,12 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
   const EpilogueProgram& program = p.epilogue.program;
   ProgramSource::Part& part = source->parts[number];
   part.name = absl::StrCat("Program", number + 1);
+  if (program.whole) {
+    part.leaves = true;
+    part.activation = absl::StrCat("WithLeaves<", part.name, ">");
+    absl::StrAppend(&source->text, WithLeavesText(p, number, part.name, -1));
+    return;
+  }
   const ValueId value = CutProgram(program)->value;
   const EpilogueProgram of_gate = OfGateAlone(program);
   if (of_gate.present()) {
@@ -236,10 +270,10 @@ ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
   }
   const EpilogueProgram& last = sequence.back().epilogue.program;
   const int end = sequence.size() - 1;
-  for (int i = 0; i < last.aux_results(); ++i) {
+  for (int i = 0; !last.whole && i < last.aux_results(); ++i) {
     absl::StrAppend(&source.text, AuxText(sequence.back(), end, source.parts[end].leaves, i));
   }
-  if (last.written() && last.Reads(LeafKind::kMatrix)) {
+  if (last.written() && !last.whole && last.Reads(LeafKind::kMatrix)) {
     source.behind = "Behind";
     absl::StrAppend(&source.text, BehindText(last, CutProgram(last)->value));
   }

@@ -10,11 +10,11 @@ namespace sinter {
 
 // The parts of a kernel that say what its products' programs compute.
 struct ProgramSource {
-  // What a product's program computes before it reads a matrix.
+  // What a product's program computes before it reads a matrix, or all of a whole one.
   struct Part {
     std::string name;        // of its struct: "Program1"
     std::string activation;  // in Config; empty: none is computed
-    bool leaves = false;     // it reads gate and up, or vectors through the struct's Leaves
+    bool leaves = false;     // it is whole, or reads gate and up, or vectors: the struct has Leaves
   };
   std::string text;    // of its structs; empty without programs
   Part parts[2];       // by product

@@ -39,6 +39,10 @@ absl::Status CheckParts(const Schedule& s, const ScheduleSizes& z) {
 
 // Ranges are whole stages of the second product; none is empty.
 absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
+  if (p.back().epilogue.program.whole) {
+    return RefuseSchedule("ranges", s.cut,
+                          "are legal beside a matrix of the result's element alone");
+  }
   if (s.cut < 2 || s.cut > kMostFlaggedBlocks) {
     return RefuseSchedule("ranges", s.cut, absl::StrCat("is not in 2..", kMostFlaggedBlocks));
   }

@@ -189,8 +189,10 @@ ProductDims DimsOf(const MatrixProduct& p) {
   d.width = p.Width();
   d.row_bytes = p.rows.bytes();
   d.weight_bytes = p.weights.bytes();
-  d.result_bytes = p.ResultBytes() * (1 + p.AuxResults());
-  if (p.epilogue.has_residual()) d.residual_bytes = p.ResultBytes();
+  const EpilogueProgram& program = p.epilogue.program;
+  d.result_bytes = p.ResultBytes();
+  for (int i = 0; i < p.AuxResults(); ++i) d.result_bytes += SizeOf(program.AuxType(i));
+  if (p.epilogue.has_residual()) d.residual_bytes = SizeOf(program.MatrixType());
   if (p.HasColumnScales()) d.scale_bytes = SizeOf(p.weights.scales.element);
   return d;
 }

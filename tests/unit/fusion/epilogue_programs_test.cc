@@ -60,6 +60,18 @@ TEST(EpiloguePrograms, AreOneKernelWithTheirProduct) {
   }
 }
 
+// A residual in f32 among them, beside products of 16 bits and of codes, pairs and convolutions.
+TEST(EpiloguePrograms, ReadMatricesOfAnyElement) {
+  for (const testing::EpilogueTypes& types : testing::kMatrixTypes) {
+    for (const EpilogueChain& c : testing::MatrixEpilogues(types)) {
+      SCOPED_TRACE(absl::StrCat(c.name, " ", NameOf(types.dtype), " result ", NameOf(types.result),
+                                " matrix ", NameOf(*types.matrix)));
+      const bool interpreted = c.name != "convolution" && c.name != "e4m3" && c.name != "s8";
+      ExpectPlans(c.chain, 1, interpreted);
+    }
+  }
+}
+
 TEST(EpiloguePrograms, TakeGateAndUp) {
   for (const DType dtype : {DType::kBF16, DType::kF16}) {
     for (const EpilogueChain& c : testing::PairEpilogues({dtype, DType::kF32, dtype})) {
@@ -77,6 +89,10 @@ TEST(EpiloguePrograms, StoreWhatWasActivatedBesideTheResult) {
         ExpectPlans(c.chain, 1);
       }
     }
+  }
+  for (const EpilogueChain& c : testing::AuxEpilogues(testing::kMatrixTypes[0])) {
+    SCOPED_TRACE(absl::StrCat(c.name, " beside a matrix of f32"));
+    ExpectPlans(c.chain, 1);
   }
   for (const EpilogueChain& c : testing::OtherEpilogues(true)) {
     SCOPED_TRACE(c.name);

@@ -153,7 +153,7 @@ TEST(Generate, RefusesAResidualThatIsNone) {
          ProductEpilogue& e = s->sequence[1].epilogue;
          e.program = ProgramOf(e.form(), DType::kF32);
        },
-       "product 2: program reads a matrix of f32, must be bf16"},
+       "product 2: program gives f32, the result is bf16"},
   };
   for (const Refusal& r : refusals) {
     KernelSpec spec =

@@ -135,14 +135,61 @@ TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
   EXPECT_TRUE(*read == program);
 }
 
+// A kernel computes all of these at once: their matrix or an auxiliary result has another element
+// than the result, or what is stored beside it is made of the matrix.
+TEST(EpilogueProgram, IsWholeWhereElementsDifferOrAuxiliaryResultsReadTheMatrix) {
+  const auto sum = [](DType matrix, DType result) {
+    return Made(
+        {LeafKind::kValue, LeafKind::kMatrix}, matrix,
+        [](ChainBuilder& b, In in) {
+          const ValueId wide = *b.Cast(in[1], DType::kF32);
+          return *b.Unary(UnaryKind::kTanh, *b.Binary(BinaryKind::kAdd, in[0], wide));
+        },
+        result);
+  };
+  EXPECT_FALSE(sum(DType::kBF16, DType::kBF16).whole);
+  for (const DType matrix : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const DType result : {DType::kF32, DType::kF16, DType::kBF16}) {
+      const EpilogueProgram program = sum(matrix, result);
+      EXPECT_EQ(program.whole, matrix != result || result == DType::kF32);
+      EXPECT_TRUE(program.written());
+      EXPECT_TRUE(CheckProgram(program, result, false).ok());
+      EXPECT_EQ(program.MatrixType(), matrix);
+    }
+  }
+  EXPECT_FALSE(Aux(DType::kBF16, DType::kBF16).whole);
+  EXPECT_TRUE(Aux(DType::kBF16, DType::kF32).whole);
+  EXPECT_TRUE(Aux(DType::kBF16, DType::kBF16, true).whole);
+  EXPECT_EQ(Aux(DType::kBF16, DType::kF32).AuxType(0), DType::kF32);
+  EXPECT_TRUE(CheckProgram(Aux(DType::kBF16, DType::kF32, true), DType::kBF16, false).ok());
+}
+
+// A sum with a matrix of f32 has no form: forms have matrices of the result's 16 bits.
+TEST(EpilogueProgram, OfASumWithAMatrixOfF32IsWritten) {
+  const auto sum = [](DType matrix, DType result) {
+    return Made(
+        {LeafKind::kValue, LeafKind::kMatrix}, matrix,
+        [](ChainBuilder& b, In in) {
+          return *b.Binary(BinaryKind::kAdd, in[0], *b.Cast(in[1], DType::kF32));
+        },
+        result);
+  };
+  EXPECT_TRUE(sum(DType::kBF16, DType::kBF16).form.has_value());
+  for (const DType result : {DType::kF32, DType::kBF16}) {
+    const EpilogueProgram program = sum(DType::kF32, result);
+    EXPECT_TRUE(program.whole);
+    EXPECT_FALSE(program.form.has_value());
+    EXPECT_EQ(CheckProgram(program, DType::kE4M3, false).message(),
+              "program reads a matrix, the result is e4m3: only one of f32, f16 or bf16 has one");
+  }
+}
+
 TEST(EpilogueProgram, RefusesAuxiliaryResultsByName) {
   const auto why = [](const EpilogueProgram& program, DType result) {
     return std::string(CheckProgram(program, result, false).message());
   };
-  EXPECT_EQ(why(Aux(DType::kBF16, DType::kF32), DType::kBF16),
+  EXPECT_EQ(why(Aux(DType::kF32, DType::kBF16), DType::kBF16),
             "program gives f32, the result is bf16");
-  EXPECT_EQ(why(Aux(DType::kBF16, DType::kBF16, true), DType::kBF16),
-            "program has auxiliary result 1, which is made of a matrix");
   EXPECT_EQ(why(Aux(DType::kBF16, DType::kBF16, false, 2), DType::kBF16),
             "program has 4 results, must have 1 to 3");
   EXPECT_EQ(why(Aux(DType::kF32, DType::kF32), DType::kE4M3),
@@ -177,7 +224,7 @@ std::vector<EpilogueForm> AllForms() {
 TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
   for (const DType result : {DType::kBF16, DType::kF16, DType::kF32}) {
     for (const EpilogueForm& form : AllForms()) {
-      if (result == DType::kF32 && form.rounds) continue;  // rounds nothing
+      if (result == DType::kF32 && form.residual) continue;  // a form's has 16 bits
       const EpilogueProgram program = ProgramOf(form, result);
       if (form == EpilogueForm{}) {
         EXPECT_FALSE(program.present());
@@ -188,7 +235,7 @@ TEST(EpilogueForm, FollowsFromTheProgramThatItIsSpelledAs) {
       ASSERT_TRUE(again.form.has_value());
       EXPECT_TRUE(*again.form == form);
       const bool pair = form.gate;
-      EXPECT_EQ(CheckProgram(program, result, pair).ok(), result != DType::kF32 || !form.residual);
+      EXPECT_TRUE(CheckProgram(program, result, pair).ok());
       ByteWriter w;
       WriteProgram(program, w);
       const std::string bytes = w.Take();
@@ -269,6 +316,8 @@ TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
                            });
   EXPECT_EQ(CutProgram(behind).status().message(),
             "program reads a matrix and more than one value that is made without it");
+  EXPECT_TRUE(behind.whole);
+  EXPECT_FALSE(both.whole);
 }
 
 // log(1 + y) is one function of y: the sum below it is handed on by nobody.
@@ -307,7 +356,6 @@ TEST(EpilogueProgram, NeedsRegistersForValuesThatAreLiveAtOnce) {
 
 TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
   const auto tanh = [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); };
-  const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
   const struct {
     EpilogueProgram program;
     DType result;
@@ -319,8 +367,11 @@ TEST(EpilogueProgram, RefusalsNameWhatIsWrong) {
        "program gives bf16, the result is f16"},
       {Made({LeafKind::kValue}, DType::kBF16, tanh), DType::kBF16, true,
        "program reads 0 leaves of kind 1, must be 1 to 1"},
-      {Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kF32, sum), DType::kBF16, false,
-       "program reads a matrix of f32, must be bf16"},
+      {Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kPred,
+            [](ChainBuilder& b, In in) {
+              return *b.Binary(BinaryKind::kAdd, in[0], *b.Cast(in[1], DType::kF32));
+            }),
+       DType::kBF16, false, "program reads a matrix of pred, must be f32, f16 or bf16"},
       {Made({LeafKind::kValue}, DType::kBF16,
             [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kSin, in[0]); }),
        DType::kBF16, false, "program has op 1 (sin, f32[2]), which no epilogue computes"},

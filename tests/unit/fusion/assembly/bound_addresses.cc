@@ -127,11 +127,13 @@ class Launch {
         case Role::kAux:
           Add(name, slot,
               ((rows - 1) * NumberIn(source, absl::StrCat("args.", name, "_stride")) + result) *
-                  SizeOf(p.back().result),
+                  SizeOf(ShapeOf(p, role).element),
               true);
           break;
         case Role::kResidual:
-          Add(name, slot, ((rows - 1) * NumberIn(source, "args.residual_stride") + result) * 2,
+          Add(name, slot,
+              ((rows - 1) * NumberIn(source, "args.residual_stride") + result) *
+                  SizeOf(ShapeOf(p, role).element),
               false);
           break;
         case Role::kFactor: {

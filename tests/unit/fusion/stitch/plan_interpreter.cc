@@ -69,7 +69,9 @@ class ProgramChain {
                                           : Vector(program.TypeOf(input), p_[i].n));
       }
     }
-    if (p_.back().epilogue.has_residual()) matrix_ = Matrix(p_.back().result, p_.back().n);
+    if (p_.back().epilogue.has_residual()) {
+      matrix_ = Matrix(p_.back().epilogue.program.MatrixType(), p_.back().n);
+    }
     ValueId rows = a_;
     for (int i = 0; i < p_.size(); ++i) rows = Result(p_[i], products_[i], rows);
     EXPECT_TRUE(b_.Output(rows).ok());
@@ -380,17 +382,23 @@ class Machine {
     for (int32_t caller : chain.InputOrder()) {
       ins.push_back(by_caller[static_cast<size_t>(caller)].data());
     }
-    const TensorType& type = chain.output_type(0);
-    const auto row = static_cast<size_t>(type.dims[1].value * SizeOf(type.dtype));
-    std::vector<Bytes> outs(results.size(), Bytes(row * static_cast<size_t>(rows)));
+    const auto size_of = [&](size_t i) {
+      return SizeOf(chain.output_type(static_cast<int>(i)).dtype);
+    };
+    const int64_t columns = chain.output_type(0).dims[1].value;
+    std::vector<Bytes> outs;
+    for (size_t i = 0; i < results.size(); ++i) {
+      outs.emplace_back(static_cast<size_t>(rows * columns * size_of(i)));
+    }
     std::vector<void*> into;
     for (Bytes& out : outs) into.push_back(out.data());
     const absl::Status status = RunReference(chain, rows, ins, into);
     EXPECT_TRUE(status.ok()) << status;
     for (size_t i = 0; i < results.size(); ++i) {
       const OperandBinding& result = results[i];
+      const auto row = static_cast<size_t>(columns * size_of(i));
       for (int64_t r = 0; r < rows; ++r) {
-        const auto skip = static_cast<uint64_t>(r * result.row_stride * SizeOf(type.dtype));
+        const auto skip = static_cast<uint64_t>(r * result.row_stride * size_of(i));
         std::memcpy(At(result.buffer, result.offset_bytes + skip, row),
                     &outs[i][static_cast<size_t>(r) * row], row);
       }
