@@ -168,6 +168,26 @@ std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<Leaf
   return whole ? FormFinder(body, leaves).Run() : std::nullopt;
 }
 
+std::vector<FoundActivation> ActivationsIn(const Chain& body) {
+  const Subgraph graph(body);
+  std::vector<FoundActivation> found(body.ops().size());
+  for (size_t id = 0; id < found.size(); ++id) {
+    if (!IsBinary(body.ops()[id], BinaryKind::kMul)) continue;  // as all of them end
+    for (const Pattern& pattern : Patterns()) {
+      const Activation activation = pattern.activation;
+      if (pattern.gate || activation == Activation::kIdentity || activation == Activation::kRelu) {
+        continue;
+      }
+      const auto accept = [&](const std::vector<ValueId>& x) {
+        found[id] = {activation, x[0]};
+        return true;
+      };
+      if (MatchPattern(graph, static_cast<ValueId>(id), pattern.chain, accept)) break;
+    }
+  }
+  return found;
+}
+
 EpilogueProgram ProgramOf(const EpilogueForm& form, DType result) {
   if (form == EpilogueForm{}) return {};
   static std::mutex* const mutex = new std::mutex;

@@ -80,6 +80,13 @@ struct EpilogueProgram {
 
 // The form that follows from a body: none where it has no such ops and leaves alone.
 std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<LeafKind>& leaves);
+// By op: the SiLU or GELU that it is the result of, and of which value. Kernels compute it as forms
+// do, so that it has the same bits beside other ops.
+struct FoundActivation {
+  Activation activation = Activation::kIdentity;  // none
+  ValueId of = -1;
+};
+std::vector<FoundActivation> ActivationsIn(const Chain& body);
 // The program with this body. Where it has a form, whatever its spelling, the form's own program:
 // equal epilogues have equal bytes.
 EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves);

@@ -19,23 +19,6 @@
 namespace sinter {
 namespace {
 
-// `f32`: of a result that is stored in f32.
-const char* ActivationName(Activation activation, bool f32) {
-  switch (activation) {
-    case Activation::kIdentity:
-      return "Identity";
-    case Activation::kRelu:
-      return "Relu";
-    case Activation::kGeluTanh:
-      return f32 ? "GeluTanhF32" : "GeluTanh";
-    case Activation::kGeluErf:
-      return f32 ? "GeluErfF32" : "GeluErf";
-    case Activation::kSilu:
-      return f32 ? "SiluF32" : "Silu";
-  }
-  return "";
-}
-
 const char* Bool(bool b) { return b ? "true" : "false"; }
 
 // "grid_exchange", of grid-exchange: the kernel's function in the device library.

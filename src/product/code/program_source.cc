@@ -17,11 +17,29 @@ namespace {
 
 size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
 
+// By op: whether a result of f32 is made of it, with no rounding to 16 bits between.
+std::vector<bool> OfF32(const Chain& body) {
+  std::vector<bool> of(body.ops().size(), false);
+  for (int i = 0; i < body.num_outputs(); ++i) {
+    if (body.output_type(i).dtype == DType::kF32)
+      of[IndexOf(body.outputs()[IndexOf(i)].value)] = true;
+  }
+  for (size_t id = of.size(); id-- > 0;) {
+    const Op& op = body.ops()[id];
+    if (!of[id] || (op.kind == OpKind::kCast && SizeOf(op.type.dtype) == 2)) continue;
+    for (const ValueId operand : op.operands) of[IndexOf(operand)] = true;
+  }
+  return of;
+}
+
 // Writes ops of one program, by the functions that stitched kernels call.
 class ProgramWriter {
  public:
   explicit ProgramWriter(const EpilogueProgram& program)
-      : body_(*program.body), precisions_(PrecisionsOf(body_)) {}
+      : body_(*program.body),
+        precisions_(PrecisionsOf(body_)),
+        activations_(ActivationsIn(body_)),
+        of_f32_(OfF32(body_)) {}
 
   // What stands for a leaf, or for a value that another function computed.
   void Name(ValueId id, std::string name) { names_[id] = std::move(name); }
@@ -52,6 +70,11 @@ class ProgramWriter {
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kScalar) return ScalarText(op);
     if (op.kind == OpKind::kCast && !CastRounds(body_, op)) return TextOf(op.operands[0]);
+    const FoundActivation& activation = activations_[IndexOf(id)];
+    if (activation.activation != Activation::kIdentity) {
+      const char* name = ActivationName(activation.activation, of_f32_[IndexOf(id)]);
+      return Declared(id, absl::StrCat(name, "::apply(", TextOf(activation.of), ")"));
+    }
     const Compound compound = CompoundAt(body_, precisions_, id);
     if (compound.function != Compound::kNone) {
       const auto& [last, operand] = compound.path.back();
@@ -72,6 +95,8 @@ class ProgramWriter {
 
   const Chain& body_;
   const std::vector<Precision> precisions_;
+  const std::vector<FoundActivation> activations_;
+  const std::vector<bool> of_f32_;
   std::map<ValueId, std::string> names_;
   std::string text_;
 };
@@ -262,6 +287,22 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
 }
 
 }  // namespace
+
+const char* ActivationName(Activation activation, bool f32) {
+  switch (activation) {
+    case Activation::kIdentity:
+      return "Identity";
+    case Activation::kRelu:
+      return "Relu";
+    case Activation::kGeluTanh:
+      return f32 ? "GeluTanhF32" : "GeluTanh";
+    case Activation::kGeluErf:
+      return f32 ? "GeluErfF32" : "GeluErf";
+    case Activation::kSilu:
+      return f32 ? "SiluF32" : "Silu";
+  }
+  return "";
+}
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
   ProgramSource source;

@@ -22,6 +22,8 @@ struct ProgramSource {
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);
+// In the device library. `f32`: of a result that is stored in f32.
+const char* ActivationName(Activation activation, bool f32);
 // The header that a source with programs includes besides the dataflow's.
 inline constexpr char kProgramHeader[] = "kernels/program.cuh";
 

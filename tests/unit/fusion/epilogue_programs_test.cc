@@ -1,9 +1,12 @@
 // Element-wise ops behind a product are its kernel's, whatever they are: how many kernels a plan
 // has, and that they compute the chain.
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
 #include "tests/support/epilogue_chains.h"
@@ -70,6 +73,67 @@ TEST(EpiloguePrograms, ReadMatricesOfAnyElement) {
       ExpectPlans(c.chain, 1, interpreted);
     }
   }
+}
+
+// SiLU and GELU are the functions of the device library wherever a program has them: alone, which
+// is a form, beside other ops, and behind a matrix.
+TEST(EpiloguePrograms, HaveTheActivationsOfForms) {
+  const struct {
+    Activation activation;
+    const char *narrow, *f32;
+  } kCases[] = {{Activation::kSilu, "Silu", "SiluF32"},
+                {Activation::kGeluErf, "GeluErf", "GeluErfF32"},
+                {Activation::kGeluTanh, "GeluTanh", "GeluTanhF32"}};
+  const auto source_of = [](Activation activation, DType result, bool sum, bool columns) {
+    ChainBuilder b;
+    const std::vector<Dim> dims = {Dim::M(), Dim::Constant(96)};
+    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
+    const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
+    ValueId y = *b.Matmul(x, w, false, true);
+    if (sum) y = *b.Binary(BinaryKind::kAdd, y, *b.Input({DType::kF32, dims}));
+    y = *AddActivation(b, activation, y);
+    if (columns) {
+      const ValueId c = *b.Input({DType::kF32, {Dim::Constant(96)}});
+      y = *b.Binary(BinaryKind::kAdd, y, *b.Broadcast(c, dims));
+    }
+    EXPECT_TRUE(b.Output(result == DType::kF32 ? y : *b.Cast(y, result)).ok());
+    const auto plans = PlanChain(*b.Finish(), kM, testing::H200(), {});
+    EXPECT_TRUE(plans.ok()) << plans.status();
+    EXPECT_EQ(plans->chosen.kernels.size(), 1u) << plans->chosen.ToText();
+    return Generate(plans->chosen.kernels[0].spec, testing::H200())->request.source;
+  };
+  for (const auto& c : kCases) {
+    for (const DType result : {DType::kBF16, DType::kF32}) {
+      const std::string name = result == DType::kF32 ? c.f32 : c.narrow;
+      SCOPED_TRACE(name);
+      const std::string alone = source_of(c.activation, result, false, false);
+      EXPECT_NE(alone.find(absl::StrCat("using Activation = ", name, ";")), std::string::npos);
+      for (const bool sum : {false, true}) {
+        const std::string whole = source_of(c.activation, result, sum, true);
+        const std::string source = whole.substr(whole.find("struct Program1"));
+        EXPECT_NE(source.find(absl::StrCat(" = ", name, "::apply(")), std::string::npos) << source;
+        EXPECT_EQ(source.find("sigmoid"), std::string::npos) << source;
+        EXPECT_EQ(source.find("erf("), std::string::npos) << source;
+        EXPECT_EQ(source.find("tanh("), std::string::npos) << source;
+      }
+    }
+  }
+}
+
+// What an f32 result beside it is made of has no say in how exact it is.
+TEST(EpiloguePrograms, HaveTheActivationOfWhatIsStored) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(64)}});
+  const ValueId w = *b.Input({DType::kBF16, {Dim::Constant(96), Dim::Constant(64)}});
+  const ValueId h = *b.Matmul(x, w, false, true);
+  ASSERT_TRUE(b.Output(h).ok());
+  ASSERT_TRUE(b.Output(*b.Cast(*AddSilu(b, h), DType::kBF16)).ok());
+  const auto plans = PlanChain(*b.Finish(), kM, testing::H200(), {});
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  ASSERT_EQ(plans->chosen.kernels.size(), 1u) << plans->chosen.ToText();
+  const std::string source =
+      Generate(plans->chosen.kernels[0].spec, testing::H200())->request.source;
+  EXPECT_NE(source.find(" = Silu::apply("), std::string::npos) << source;
 }
 
 TEST(EpiloguePrograms, TakeGateAndUp) {
