@@ -101,6 +101,7 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kOut:
       return {rows, last.n, true, last.result, per_m};
     case Role::kAux:
+      if (role.leaf >= last.AuxResults()) return {};
       return {rows, last.n, true, last.epilogue.program.AuxType(role.leaf), per_m};
     case Role::kResidual:
       if (!last.epilogue.has_residual()) return {};
