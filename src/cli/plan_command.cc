@@ -82,7 +82,7 @@ absl::StatusOr<PaperReport> ReportOf(const Session& session, const LoadedChain& 
   }
   if (!CanPair(s, 0)) {
     return absl::InvalidArgumentError(
-        "paper search: the first product has a residual, or the second is gated or activated");
+        "paper search: the first product has a residual, or the second is gated");
   }
   const PaperProblem problem{matched.m.At(loaded.m), s[0].n, s[0].k, s[1].n};
   return MakePaperReport(problem, session.context->engine->ports().model,

@@ -68,7 +68,7 @@ class Rankings::Maker {
     const bool residual =
         std::any_of(products.begin(), products.end() - 1,
                     [](const MatrixProduct& p) { return p.epilogue.has_residual(); });
-    return absl::StrCat("products apart: each product behind the first is gated or activated",
+    return absl::StrCat("products apart: each product behind the first is gated",
                         residual ? ", or behind a residual" : "");
   }
 

@@ -220,7 +220,7 @@ bool CanPair(const ProductSequence& sequence, int first) {
   if (two.result != one.rows.element && !IsCode(one.rows.element)) {
     return false;  // only a lone product stores f32
   }
-  return !two.pair && two.epilogue.activation() == Activation::kIdentity;
+  return !two.pair;
 }
 
 }  // namespace sinter

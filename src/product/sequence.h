@@ -123,8 +123,8 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is neither a pair nor activated by a form, neither computes its rows' norm or stores
-// auxiliary results, and no rows are transposed.
+// second is no pair, neither computes its rows' norm or stores auxiliary results, and no rows are
+// transposed.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

@@ -252,7 +252,7 @@ absl::Status CheckSequence(const ProductSequence& s) {
     return s.size() == 1 ? status : RefuseSequence("product ", i + 1, ": ", status.message());
   }
   if (s.size() < 2 || CanPair(s, 0)) return absl::OkStatus();
-  return RefuseSequence("products: the first has a residual, or the second is a pair or activated");
+  return RefuseSequence("products: the first has a residual, or the second is a pair");
 }
 
 }  // namespace sinter

@@ -226,20 +226,19 @@ TEST(PlanProducts, NeighbouringResultsNeverShareARegion) {
   }
 }
 
-TEST(PlanProducts, GatedOrActivatedSecondProductsAreNoPairs) {
+TEST(PlanProducts, GatedSecondProductsAreNoPairs) {
   const MatchedSequence matched = *MatchProducts(
       ChainOf("products m=M k=64 n=64,64,64,64 act=relu,identity,relu,silu gated=0,0,0,1"));
   EXPECT_TRUE(CanPair(matched.sequence, 0));
-  EXPECT_FALSE(CanPair(matched.sequence, 1)) << "activated";
+  EXPECT_TRUE(CanPair(matched.sequence, 1)) << "activated";
   EXPECT_FALSE(CanPair(matched.sequence, 2)) << "gated";
   const auto unpaired =
-      PlanChain(ChainOf("products m=M k=512 n=512,512,512 act=relu"), 128, H200(), {});
+      PlanChain(ChainOf("products m=M k=512 n=512,512,512 act=relu gated=0,1,1"), 128, H200(), {});
   ASSERT_TRUE(unpaired.ok()) << unpaired.status();
   EXPECT_FALSE(unpaired->chosen.fused);
   EXPECT_EQ(unpaired->chosen.kernels.size(), 3u);
   EXPECT_EQ(unpaired->chosen.kernels[2].spec.sequence[0].epilogue.activation(), Activation::kRelu);
-  EXPECT_EQ(unpaired->chosen.note,
-            "products apart: each product behind the first is gated or activated");
+  EXPECT_EQ(unpaired->chosen.note, "products apart: each product behind the first is gated");
 }
 
 // Products of 512 columns; each one's result and its rows' sum is the next one's rows where
@@ -289,16 +288,26 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
   EXPECT_TRUE(paired);
   const auto none = PlanChain(WithResiduals({true, true}), 128, H200(), {});
   ASSERT_TRUE(none.ok()) << none.status();
-  EXPECT_EQ(
-      none->chosen.note,
-      "products apart: each product behind the first is gated or activated, or behind a residual");
+  EXPECT_EQ(none->chosen.note,
+            "products apart: each product behind the first is gated, or behind a residual");
 }
 
-TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndRunUnfused) {
-  const auto result = PlanChain(ChainOf("products m=M k=512 n=512,512 act=relu"), 16, H200(), {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_FALSE(result->chosen.fused);
-  EXPECT_EQ(result->chosen.kernels.size(), 2u);
+// Both are in one kernel, with the activation of each.
+TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndMayShareAKernel) {
+  for (const char* act : {"relu", "gelu_erf", "gelu_tanh", "silu"}) {
+    const auto result =
+        PlanChain(ChainOf(absl::StrCat("products m=M k=512 n=512,512 act=", act)), 16, H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    bool paired = false;
+    for (const Plan& plan : All(*result)) {
+      if (plan.kernels.size() != 1) continue;
+      paired = true;
+      const auto made = Generate(plan.kernels[0].spec, H200());
+      ASSERT_TRUE(made.ok()) << made.status();
+      EXPECT_EQ(made->request.source.find("using Activation2 = Identity"), std::string::npos);
+    }
+    EXPECT_TRUE(paired) << result->chosen.note;
+  }
 }
 
 TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
