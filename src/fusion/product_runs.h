@@ -38,7 +38,7 @@ struct ProductRuns {
 
 // A chain that is a sequence of products is one run. In other chains each product takes the longest
 // tail of ops that leaves a product step, with at most a cast: scalars, a row factor, a bias, an
-// activation, the gate of a pair, a residual with a sum that the chain rounds.
+// activation, the gate of a pair, a residual.
 // A factor of the rows is treated as a factor of the result where nothing is rounded in between and
 // nobody else reads the scaled rows. A factor is an operand (an input or another kernel's result)
 // of f32 or the weights' dtype; a residual is one of any float. A result may overwrite the residual

@@ -16,7 +16,8 @@ namespace {
 // Operands that some blocks may still read when another block stores its part of the result:
 // weights, biases, factors, the rows of a lone product, and pixels, which windows of other tiles
 // read too. With several products all blocks have read a tile's rows when the last product stores
-// it. A residual's element is read by the thread that stores there.
+// it. A residual's element is read by the thread that stores there, before it stores what is made
+// of it: a result beside others may be made without it.
 std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   std::vector<int> operands;
   const bool windows = matched.sequence.front().rows.source == Source::kWindow;
@@ -26,6 +27,7 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
                                      in.scale_rows, in.scale_weights, in.scale_up, in.given_scale});
     operands.insert(operands.end(), in.leaves.begin(), in.leaves.end());
   }
+  if (matched.sequence.back().AuxResults() > 0) operands.push_back(matched.inputs.back().residual);
   std::vector<ValueId> values;
   for (int operand : operands) {
     if (operand >= 0) values.push_back(matched.ValueOf(operand));
