@@ -182,12 +182,7 @@ bool IsWhole(const EpilogueProgram& program) {
   const DType result = body.output_type(0).dtype;
   const bool matrix = program.Reads(LeafKind::kMatrix);
   if (matrix && (SizeOf(result) != 2 || program.MatrixType() != result)) return true;
-  const std::vector<bool> of_matrix = MadeOf(program, true);
-  for (int i = 0; i < program.aux_results(); ++i) {
-    const ValueId aux = body.outputs()[static_cast<size_t>(i + 1)].value;
-    if (program.AuxType(i) != result || of_matrix[IndexOf(aux)]) return true;
-  }
-  return matrix && !CutProgram(program).ok();
+  return program.aux_results() > 0 || (matrix && !CutProgram(program).ok());
 }
 
 std::string OpName(const Op& op) {

@@ -58,8 +58,8 @@ struct EpilogueProgram {
   std::vector<LeafKind> leaves;      // by input of the body
   std::optional<EpilogueForm> form;  // that follows from the body; none: code generation writes it
   // Follows too: a kernel computes all results in one function of the accumulators and the matrix,
-  // which is loaded as they lie. Else it is cut where the matrix is read (CutProgram), and results
-  // and matrix have one element of 16 bits, or there is no matrix.
+  // which is loaded as they lie. Else there is one result, and the program is cut where it reads a
+  // matrix of the result's 16 bits, if it does (CutProgram).
   bool whole = false;
 
   bool present() const { return body != nullptr; }

@@ -20,7 +20,6 @@ constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
 constexpr int64_t kMaxManyPartsAccumulators = 112;
 constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
                   kMaxResidualAccumulatorsOfThree = 48;
-constexpr int64_t kMaxAuxAccumulatorsOfPair = 96;
 constexpr int64_t kMaxSwappedAccumulators = 160;
 constexpr int64_t kMaxSwappedProgramOfOne = 120;  // accumulators and the terms of its columns
 constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
@@ -116,9 +115,7 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, int64_t acc
     return std::min(most, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
   }
   const bool residual = p.back().epilogue.has_residual();
-  // Of auxiliary results all accumulators are kept until the last one is stored.
-  const bool kept = residual || p.back().AuxResults() > 0;
-  if (warpgroups == 3 && kept) return kMaxResidualAccumulatorsOfThree;
+  if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
   if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
   if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
   if (s.swapped) return kMaxSwappedAccumulators;
@@ -199,9 +196,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
         absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
   const int64_t accumulators = AccumulatorsOf(s, tile, width);
-  int64_t most = MaxAccumulators(p, s, accumulators, p.size() == 1 || name == "second");
-  const bool pair_with_aux = p.front().pair && p.front().AuxResults() > 0;
-  if (pair_with_aux) most = std::min(most, kMaxAuxAccumulatorsOfPair);
+  const int64_t most = MaxAccumulators(p, s, accumulators, p.size() == 1 || name == "second");
   if (accumulators > most) {
     return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
                           absl::StrCat("is above ", most, " registers a thread"));

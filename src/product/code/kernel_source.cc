@@ -228,18 +228,16 @@ std::string CodesType(const MatrixProduct& p) {
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
 
-// "AuxResults<AuxResult<Aux1, true>>", of a whole program "BesideResults<BesideResult<Float32,
-// true>>"; empty without auxiliary results.
+// "BesideResults<BesideResult<Float32, true>>"; empty without auxiliary results.
 std::string AuxType(const ProductCode& code) {
   const EpilogueProgram& program = code.sequence.back().epilogue.program;
-  const std::string name = program.whole ? "Beside" : "Aux";
   std::vector<std::string> list;
-  for (size_t i = 0; i < code.aux.size(); ++i) {
-    const std::string what = program.whole ? DeviceType(program.AuxType(static_cast<int>(i)))
-                                           : absl::StrCat("Aux", i + 1);
-    list.push_back(absl::StrCat(name, "Result<", what, ", ", Bool(code.aux[i].aligned), ">"));
+  for (const RowLayout& layout : code.aux) {
+    const DType type = program.AuxType(static_cast<int>(list.size()));
+    list.push_back(
+        absl::StrCat("BesideResult<", DeviceType(type), ", ", Bool(layout.aligned), ">"));
   }
-  return list.empty() ? "" : absl::StrCat(name, "Results<", absl::StrJoin(list, ", "), ">");
+  return list.empty() ? "" : absl::StrCat("BesideResults<", absl::StrJoin(list, ", "), ">");
 }
 
 // Template arguments of the kernel's function: the Config, the residual, the scaling of each

@@ -242,23 +242,6 @@ std::string BehindText(const EpilogueProgram& program, ValueId value) {
                       "  }\n};\n");
 }
 
-// Auxiliary result `i` of product `number`, as a struct. `leaves`: as of the product's part.
-std::string AuxText(const MatrixProduct& p, int number, bool leaves, int i) {
-  const EpilogueProgram& program = p.epilogue.program;
-  const Chain& body = *program.body;
-  ProgramWriter writer(program);
-  if (leaves) {
-    NameLeaves(p, number, VectorsOf(p, number), &writer);
-  } else {
-    writer.Name(LeafAt(program, LeafKind::kValue), "y");
-  }
-  const ValueId value = body.op(body.outputs()[static_cast<size_t>(i + 1)].value).operands[0];
-  return absl::StrCat("struct Aux", i + 1,
-                      " {\n  static SINTER_DEVICE float apply(float y, float up, float row, "
-                      "const ColumnTerms& terms) {\n",
-                      writer.Return(value), "  }\n};\n");
-}
-
 // Adds what product `number` computes before it reads a matrix.
 void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
   const EpilogueProgram& program = p.epilogue.program;
@@ -310,10 +293,6 @@ ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
     if (sequence[i].epilogue.program.written()) AddPart(sequence[i], i, &source);
   }
   const EpilogueProgram& last = sequence.back().epilogue.program;
-  const int end = sequence.size() - 1;
-  for (int i = 0; !last.whole && i < last.aux_results(); ++i) {
-    absl::StrAppend(&source.text, AuxText(sequence.back(), end, source.parts[end].leaves, i));
-  }
   if (last.written() && !last.whole && last.Reads(LeafKind::kMatrix)) {
     source.behind = "Behind";
     absl::StrAppend(&source.text, BehindText(last, CutProgram(last)->value));
