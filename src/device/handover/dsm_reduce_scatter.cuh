@@ -202,18 +202,12 @@ struct DsmReduceScatter {
       const auto ahead = Parts::added_to(*this, first_unit(), added, row, column);
       mbarrier_wait(full, parity);
       Parts::sum(*this, epilogue, terms, writer, row, column, added, ahead);
-      store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
-        Parts::sum(*this, value, terms, aux, row, column, NoResidual{}, {});
-      });
     } else {
       send(d, place);
       const Word4 ahead =
           added_to(first_unit(), added, row, column);  // the accumulators are free now
       mbarrier_wait(full, parity);
       sum(epilogue, scale, terms, writer, row, column, added, ahead);
-      store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
-        sum(value, scale, terms, aux, row, column);
-      });
     }
     if (again) release();
     parity ^= 1;

@@ -149,26 +149,16 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
     swapped.fetch();
     multiply(accumulators);
     swapped.write(accumulators);
-    store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
-      const NoResidual none;
-      swapped.of(value, aux, none).write(accumulators);
-    });
   } else {
     const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
     using Held = typename HeldOf<Config, P, Added>::Type;
-    constexpr int kTurns = Held::kByHalves ? 2 : 1;
     HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>,
-              kTurns + kAuxOf<Writer>>
+              Held::kByHalves ? 2 : 1>
         terms(epilogue, column + place.n * P::kHalf, place.thread);
     Held held(added, row, column, place);
     multiply(accumulators);
     write_accumulators<Config, P>(accumulators, epilogue, terms, scaling, writer, row, column,
                                   place, held);
-    store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto number) {
-      NothingHeld<typename Config::Result> nothing(NoResidual{}, row, column, place);
-      write_accumulators<Config, P, kTurns + decltype(number)::kValue>(
-          accumulators, value, terms, scaling, aux, row, column, place, nothing);
-    });
   }
 }
 

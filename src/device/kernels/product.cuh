@@ -87,7 +87,7 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
 }
 
 template <class Config, class Added = NoResidual, class Scaling = NoScaling,
-          class Scales = NoBlockScales, class Codes = NoCodes, class Aux = AuxResults<>>
+          class Scales = NoBlockScales, class Codes = NoCodes, class Aux = OneResult>
 SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;

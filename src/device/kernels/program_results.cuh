@@ -99,17 +99,21 @@ constexpr int kResultsOf = 1;
 template <class Writer, class Next>
 constexpr int kResultsOf<ThenWriter<Writer, Next>> = 1 + kResultsOf<Next>;
 
-// Calls act(writer, its element, AuxNumber<i>) for result i = 0, 1, ..
+template <int kNumber>
+struct ResultNumber {
+  static constexpr int kValue = kNumber;
+};
+// Calls act(writer, its element, ResultNumber<i>) for result i = 0, 1, ..
 template <int kNumber = 0, class Element, int kColumns, bool kAligned, class Act>
 SINTER_DEVICE void each_result(const GlobalWriter<Element, kColumns, kAligned>& writer,
                                const Act& act) {
-  act(writer, Element{}, AuxNumber<kNumber>{});
+  act(writer, Element{}, ResultNumber<kNumber>{});
 }
 template <int kNumber = 0, class Element, int kColumns, bool kAligned, class Next, class Act>
 SINTER_DEVICE void each_result(
     const ThenWriter<GlobalWriter<Element, kColumns, kAligned>, Next>& writer, const Act& act) {
   act(static_cast<const GlobalWriter<Element, kColumns, kAligned>&>(writer), Element{},
-      AuxNumber<kNumber>{});
+      ResultNumber<kNumber>{});
   each_result<kNumber + 1>(writer.next, act);
 }
 

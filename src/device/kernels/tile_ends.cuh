@@ -58,32 +58,11 @@ SINTER_DEVICE auto output_writer(const Arguments& args) {
       static_cast<typename Result::Stored*>(args.out), args.out_stride, args.m};
 }
 
-// An auxiliary result of a kernel: `Value`, a generated function of the accumulators. kAligned: as
-// Config::kOutAligned.
-template <class Value_, bool kAligned_>
-struct AuxResult {
-  using Value = Value_;
-  static constexpr bool kAligned = kAligned_;
-};
-// All of a kernel's.
-template <class... Results>
-struct AuxResults {};
-
+// For a kernel without auxiliary results (kernels/program_results.cuh).
+struct OneResult {};
 template <class Config, class P, class Writer>
-SINTER_DEVICE Writer with_aux(const Writer& writer, const Arguments&, AuxResults<>) {
+SINTER_DEVICE Writer with_aux(const Writer& writer, const Arguments&, OneResult) {
   return writer;
-}
-template <class Config, class P, class Writer, class First, class... Rest>
-SINTER_DEVICE auto with_aux(const Writer& writer, const Arguments& args,
-                            AuxResults<First, Rest...>) {
-  static_assert(sizeof...(Rest) <= 1, "Arguments have two");
-  using Result = typename Config::Result;
-  using AuxWriter = GlobalWriter<Result, P::kN, First::kAligned>;
-  constexpr bool kFirst = kAuxOf<Writer> == 0;
-  const AuxWriter aux{static_cast<typename Result::Stored*>(kFirst ? args.aux1 : args.aux2),
-                      kFirst ? args.aux1_stride : args.aux2_stride, args.m};
-  return with_aux<Config, P>(WithAux<Writer, AuxWriter, typename First::Value>(writer, aux), args,
-                             AuxResults<Rest...>{});
 }
 
 // A tile of the second product whose K one block has alone: `multiply` fills the accumulators.

@@ -87,12 +87,6 @@ struct Epilogue {
   SINTER_DEVICE float linear(float x, float scale, const ColumnTerms& terms) const {
     return scaled(x, scale, terms.factor, terms.bias);
   }
-  // An auxiliary result (WithAux), of one weight matrix.
-  template <class Value>
-  SINTER_DEVICE float aux(float x, float, float scale, const ColumnTerms& terms) const {
-    static_assert(P::kWidth == 1, "a generated program has both halves of a pair");
-    return Value::apply(linear(x, scale, terms), 0.0f, scale, terms);
-  }
   // Results are ReLUs, which rounding can compute.
   static constexpr bool kEndsInRelu = P::kWidth == 1 && kIsRelu<Activation>;
 
@@ -162,63 +156,17 @@ struct GlobalWriter<Float32, kColumns, kAligned> {
   }
 };
 
-// Writes a kernel's result as `Writer` does, and an auxiliary result besides, such as what was
-// activated: `Value`, a generated function of the accumulators, through a GlobalWriter of its own.
-// For several, Writer is a WithAux too.
-template <class Writer, class AuxWriter, class Value>
-struct WithAux : Writer {
-  AuxWriter aux;
-  SINTER_DEVICE WithAux(const Writer& writer, const AuxWriter& aux) : Writer(writer), aux(aux) {}
-};
-// Auxiliary results that a writer stores.
-template <class Writer>
-constexpr int kAuxOf = 0;
-template <class Writer, class AuxWriter, class Value>
-constexpr int kAuxOf<WithAux<Writer, AuxWriter, Value>> = 1 + kAuxOf<Writer>;
-
-// Stands in for an epilogue whose result is an auxiliary one.
-template <class EpilogueType, class Value>
-struct AuxEpilogue {
-  using Scaling = typename EpilogueType::Scaling;
-  using TermPair = typename EpilogueType::TermPair;
-  static constexpr int kTermWords = EpilogueType::kTermWords;
-  static constexpr bool kEndsInRelu = false;
-  const EpilogueType& of;
-  const Scaling& scaling;
-
-  SINTER_DEVICE TermPair terms(int column) const { return of.terms(column); }
-  SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
-    return of.template aux<Value>(x, up, scale, terms);
-  }
-};
-
-// Calls store(epilogue, writer, integer constant i) for auxiliary result i = 0, 1, .. of `writer`.
-template <int kNumber>
-struct AuxNumber {
-  static constexpr int kValue = kNumber;
-};
-template <class EpilogueType, class Writer, class Store>
-SINTER_DEVICE void store_aux(const EpilogueType&, const Writer&, const Store&) {}
-template <class EpilogueType, class Writer, class AuxWriter, class Value, class Store>
-SINTER_DEVICE void store_aux(const EpilogueType& epilogue,
-                             const WithAux<Writer, AuxWriter, Value>& writer, const Store& store) {
-  store_aux(epilogue, static_cast<const Writer&>(writer), store);
-  store(AuxEpilogue<EpilogueType, Value>{epilogue, epilogue.scaling}, writer.aux,
-        AuxNumber<kAuxOf<Writer>>{});
-}
-
 // Applies `epilogue` and `scaling` to a warpgroup's accumulators, adds the residual that is `held`,
 // and writes the result to the matrix. The tile begins at `row` and `column`. Where a residual is
-// loaded by halves, all upper rows are stored first. kTurn: how often the terms were used before.
-template <class Config, class P, int kTurn = 0, class EpilogueType, class Terms, class Writer,
-          class Held>
+// loaded by halves, all upper rows are stored first.
+template <class Config, class P, class EpilogueType, class Terms, class Writer, class Held>
 SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
                                       const EpilogueType& epilogue, Terms& terms,
                                       const HeldScaling<typename EpilogueType::Scaling>& scaling,
                                       const Writer& writer, int row, int column,
                                       WarpgroupPlace place, Held& held) {
   jitter();
-  if constexpr (kTurn == 0) terms.complete();
+  terms.complete();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
   column += place.n * P::kHalf;
   // Four lanes have 32 bytes of f32 side by side; of fewer bytes they exchange columns first.
@@ -229,7 +177,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
   for (int pass = 0; pass < kPasses; ++pass) {
 #pragma unroll
     for (int begin = 0; begin < P::kGroups; begin += 4) {
-      const int use = (kTurn + pass) * round_up(P::kGroups, 4) + begin;
+      const int use = pass * round_up(P::kGroups, 4) + begin;
 #pragma unroll
       for (int half = pass; half < (kPasses == 2 ? pass + 1 : 2); ++half) {
         const int tile_row = first_row + 8 * half;

@@ -62,11 +62,6 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
     return Program::apply(scaled(x, scale, terms.factor),
                           P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
   }
-  template <class Value>
-  SINTER_DEVICE float aux(float x, float up, float scale, const ColumnTerms& terms) const {
-    return Value::apply(scaled(x, scale, terms.factor),
-                        P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
-  }
   // All results of a program that is one function, of an element `r` of the matrix too.
   template <int kResults>
   SINTER_DEVICE void results(float x, float up, float scale, const ColumnTerms& terms, float r,

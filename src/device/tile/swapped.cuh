@@ -49,31 +49,6 @@ class SwappedWriter {
     }
   }
 
-  // The same with the terms of `like`.
-  template <class OtherEpilogue, class OtherWriter, class OtherAdded>
-  SINTER_DEVICE SwappedWriter(
-      const SwappedWriter<Config, P, OtherEpilogue, OtherWriter, OtherAdded>& like,
-      const EpilogueType& epilogue, const Writer& writer, const Added& added)
-      : epilogue_(epilogue),
-        writer_(writer),
-        added_(added),
-        place_(like.place_),
-        row_(like.row_),
-        column_(like.column_),
-        quad_(like.quad_) {
-    if constexpr (EpilogueType::kTermWords > 0) {
-#pragma unroll
-      for (int set = 0; set < kSets; ++set)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) terms_[set][half] = like.terms_[set][half];
-    }
-  }
-  // Of an auxiliary result, which has no residual.
-  template <class Value, class AuxWriter>
-  SINTER_DEVICE auto of(const Value& value, const AuxWriter& writer, const NoResidual& none) const {
-    return SwappedWriter<Config, P, Value, AuxWriter, NoResidual>(*this, value, writer, none);
-  }
-
   // Prefetches the residual into L2. Called before the product.
   SINTER_DEVICE void fetch() const {
     if constexpr (Added::kPresent) {

@@ -15,7 +15,7 @@ struct ResidualCase {
   }
   u16* result() { return out.empty() ? residual.data() : out.data(); }
   int stride;
-  std::vector<u16> residual, before, aux,
+  std::vector<u16> residual, before,
       out;  // out is empty where the result takes the residual's place
 };
 
@@ -35,39 +35,8 @@ struct ScaledCase {
   static constexpr float kConstant = 2;
   std::vector<u16> elements, of_columns, of_up;
   std::vector<float> singles;
-  std::vector<u16> out, aux;
+  std::vector<u16> out;
 };
-
-constexpr int kAuxGap = 3;  // between rows of auxiliary results
-
-// Stores auxiliary results too.
-template <class P, class Writer>
-auto WithAuxOf(const Writer& writer, std::vector<u16>* aux, int m) {
-  using AuxWriter = GlobalWriter<Integer16, P::kN, false>;
-  aux->resize(static_cast<size_t>((m + 1) * (P::kN + kAuxGap)), kPoison);
-  return WithAux<Writer, AuxWriter, TestAux>(writer, AuxWriter{aux->data(), P::kN + kAuxGap, m});
-}
-
-// Every one of m rows is right, and nothing else was written. gate(row, column), up(row, column):
-// what sums are multiplied by.
-template <class Config, class P, class Gate, class Up>
-void ExpectAux(const Operands<Config, P>& operands, const std::vector<u16>& bias,
-               const std::vector<u16>& aux, int m, const Gate& gate, const Up& up) {
-  for (size_t at = 0; at < aux.size(); ++at) {
-    const int row = static_cast<int>(at) / (P::kN + kAuxGap);
-    const int column = static_cast<int>(at) % (P::kN + kAuxGap);
-    if (row >= m || column >= P::kN) {
-      ASSERT_EQ(aux[at], kPoison) << "a write outside the matrix";
-      continue;
-    }
-    float y =
-        gate(row, column) * Dot<Config>(operands.rows, operands.weights, row, column, 0, P::kK);
-    y += Integer16::unpack(bias[static_cast<size_t>(column)]);
-    if (P::kWidth == 2)
-      y += up(row, column) * Dot<Config>(operands.rows, operands.up, row, column, 0, P::kK);
-    ASSERT_EQ(Integer16::unpack(aux[at]), Fold::apply(y)) << row << ", " << column;
-  }
-}
 
 template <class Config>
 class Products : public ::testing::Test {
@@ -93,8 +62,7 @@ class Products : public ::testing::Test {
   void StoreScaledBy(const Scaling& scaling, const std::vector<Accumulators<P>>& ranks,
                      const std::vector<u16>& bias, int row, int column, int m, ScaledCase* c) {
     const TestEpilogue<P, Scaling> epilogue{{bias.data(), bias.data(), scaling}};
-    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> out{c->out.data(), P::kN, m};
-    const auto writer = WithAuxOf<P>(out, &c->aux, m);
+    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{c->out.data(), P::kN, m};
     if constexpr (P::kSplitK > 1)
       ReduceTile<Config, P>(ranks, epilogue, writer, row, column);
     else
@@ -120,16 +88,6 @@ class Products : public ::testing::Test {
                   (Finished<Config, P>(operands, bias, row, at % P::kN, gate, up)))
             << row << ", " << at % P::kN;
       }
-      const auto scale = [&](int row) {
-        const auto r = static_cast<size_t>(row);
-        return i != 1 ? c.elements[r] : ScaledCase::kConstant * c.singles[r];
-      };
-      const auto times = [&](const std::vector<u16>& columns) {
-        return [&](int row, int column) {
-          return i == 2 ? scale(row) * columns[static_cast<size_t>(column)] : scale(row);
-        };
-      };
-      ExpectAux<Config, P>(operands, bias, c.aux, m, times(c.of_columns), times(c.of_up));
     }
     scaled_.clear();
   }
@@ -155,8 +113,7 @@ class Products : public ::testing::Test {
   template <class P, bool kAligned, class SumActivation = Identity>
   void StoreWith(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
                  int row, int column, int m, ResidualCase* c) {
-    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> out{c->result(), P::kN, m};
-    const auto writer = WithAuxOf<P>(out, &c->aux, m);
+    const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{c->result(), P::kN, m};
     using Added = ResidualRows<Integer16, P::kN, false, kAligned, SumActivation>;
     const Added added = Added::of(c->residual.data(), c->stride, m);
     if constexpr (P::kSplitK > 1)
@@ -217,10 +174,6 @@ class Products : public ::testing::Test {
         StoreWithResiduals<P>(ranks, epilogue, row, column, m);
         StoreScaled<P>(ranks, bias, row, column, m);
       }
-    }
-    const auto one = [](int, int) { return 1.0f; };
-    for (const ResidualCase& c : cases_) {
-      ExpectAux<Config, P>(operands, bias, c.aux, m, one, one);
     }
     ExpectResidualsAdded<P>(out, m);
     ExpectScaled<P>(operands, bias, m);

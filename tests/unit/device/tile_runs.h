@@ -196,16 +196,6 @@ struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
     const float reduced = static_cast<float>(static_cast<int>(up * of_up + terms.bias_up) % 7);
     return Library::apply(x, (reduced - terms.bias_up) / of_up, scale, terms);
   }
-  template <class Value>
-  float aux(float x, float up, float scale, const ColumnTerms& terms) const {
-    const float of_up = P::kWidth == 2 ? up * scale * terms.factor_up : 0;
-    return Value::apply(Library::linear(x, scale, terms), of_up, scale, terms);
-  }
-};
-
-// An auxiliary result: what is activated, and of a pair up without its bias.
-struct TestAux {
-  static float apply(float y, float up, float, const ColumnTerms&) { return Fold::apply(y + up); }
 };
 
 inline std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
@@ -217,17 +207,11 @@ void WriteOwn(const float (&d)[P::kAccumulators], const EpilogueType& epilogue,
               const Added& added = {}) {
   using Held = typename HeldOf<Config, P, Added>::Type;
   const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
-  constexpr int kTurns = Held::kByHalves ? 2 : 1;
   HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>,
-            kTurns + kAuxOf<Writer>>
+            Held::kByHalves ? 2 : 1>
       terms(epilogue, column + place.n * P::kHalf, place.thread);
   Held held(added, row, column, place);
   write_accumulators<Config, P>(d, epilogue, terms, scaling, writer, row, column, place, held);
-  store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto number) {
-    NothingHeld<typename Config::Result> nothing(NoResidual{}, row, column, place);
-    write_accumulators<Config, P, kTurns + decltype(number)::kValue>(d, value, terms, scaling, aux,
-                                                                     row, column, place, nothing);
-  });
 }
 
 template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
@@ -244,10 +228,6 @@ void WriteTile(const Accumulators<P>& accumulators, const EpilogueType& epilogue
                                                                             row, column, place);
         swapped.fetch();
         swapped.write(d);
-        store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
-          const NoResidual none;
-          swapped.of(value, aux, none).write(d);
-        });
         return;
       }
       WriteOwn<Config, P>(d, epilogue, writer, row, column, place, added);
@@ -284,20 +264,12 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const EpilogueType& e
         const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
         Parts::sum(reduce, epilogue, reduce.terms_of(reduce.first_unit(), epilogue, column), writer,
                    row, column, added, ahead);
-        store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
-          Parts::sum(reduce, value, reduce.terms_of(reduce.first_unit(), epilogue, column), aux,
-                     row, column, NoResidual{}, {});
-        });
         continue;
       }
       if constexpr (Added::kPresent) reduce.fetch(added, row, column);
       reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row),
                  reduce.terms_of(reduce.first_unit(), epilogue, column), writer, row, column, added,
                  reduce.added_to(reduce.first_unit(), added, row, column));
-      store_aux(epilogue, writer, [&](const auto& value, const auto& aux, auto) {
-        reduce.sum(value, reduce.scale_of(reduce.first_unit(), epilogue, row),
-                   reduce.terms_of(reduce.first_unit(), epilogue, column), aux, row, column);
-      });
     }
   }
 }
