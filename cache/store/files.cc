@@ -15,7 +15,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "src/base/file_size_signal.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 

@@ -1,7 +1,7 @@
 #include "runtime/driver/device.h"
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/scopes.h"
+#include "runtime/driver/handles.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/regular_file.h"
 #include "src/base/status.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {

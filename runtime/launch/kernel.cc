@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/handles.h"
-#include "runtime/driver/scopes.h"
 #include "runtime/launch/binding.h"
 #include "runtime/launch/recipe_check.h"
 #include "src/base/cubin_check.h"

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/driver/scopes.h"
+#include "runtime/driver/handles.h"
 #include "runtime/launch/kernel.h"
 #include "src/base/status.h"
 

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/handles.h"
-#include "runtime/driver/scopes.h"
 #include "src/base/median.h"
 #include "src/base/status.h"
 

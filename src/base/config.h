@@ -20,7 +20,7 @@ struct Config {
                                  // $HOME/.cache/sinter; "" = no local tier
   bool cache_enabled = true;     // SINTER_CACHE=off
   std::string cache_store;       // SINTER_CACHE_STORE=tables; "": the same
-  uint64_t cache_max_bytes = 0;  // SINTER_CACHE_MAX_BYTES, a size (byte_size.h); 0: 2 GiB
+  uint64_t cache_max_bytes = 0;  // SINTER_CACHE_MAX_BYTES, a size (format.h); 0: 2 GiB
   bool cache_read_only = false;  // SINTER_CACHE=read-only: the local tier is not written
   bool must_hit = false;         // SINTER_MUST_HIT=1
   bool must_hit_verified =

@@ -1,11 +1,12 @@
-// FormatText: absl::StrFormat where memory may be out. Numbers of things, and amounts, for people:
-// three digits and a unit.
+// Text of numbers: absl::StrFormat where memory may be out; amounts for people, three digits and a
+// unit; floats of generated code; byte sizes.
 #ifndef SINTER_SRC_BASE_FORMAT_H_
 #define SINTER_SRC_BASE_FORMAT_H_
 
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -35,6 +36,16 @@ std::string SizeText(double bytes);
 std::string AmountText(double amount, const char* unit);
 // A rate given per microsecond: "4.55 TB/s" for 4.55e6 and "B".
 std::string RateText(double per_us, const char* unit);
+
+// An f32 literal of CUDA C++ that reads back exactly; infinities by their bits.
+std::string FloatText(double value);
+
+// Byte sizes as people write them: the one reader of options and environment variables.
+
+// "500000000", "500MB", "2GiB", "64k": decimal digits, then nothing, B, or k M G T alone or before
+// iB (powers of 1024) or B (powers of 1000, as disks are sold). Upper or lower case; one blank may
+// stand between. INVALID_ARGUMENT showing the text; OUT_OF_RANGE beyond 2^64 - 1.
+absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 
 }  // namespace sinter
 

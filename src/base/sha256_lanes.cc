@@ -1,6 +1,5 @@
-#include "src/base/sha256_lanes.h"
-
 #include "src/base/sha256_rounds.h"
+#include "src/base/tree_digest.h"
 
 #if defined(__x86_64__)
 #if !defined(__clang__)

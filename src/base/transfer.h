@@ -1,7 +1,10 @@
-// Reading and writing until everything is through, however the kernel splits it.
+// Reading and writing files until everything is through, however the kernel splits it; what ends a
+// write, and what must not be opened.
 #ifndef SINTER_SRC_BASE_TRANSFER_H_
 #define SINTER_SRC_BASE_TRANSFER_H_
 
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cerrno>
@@ -34,6 +37,27 @@ bool ReadAll(int fd, std::string* bytes);
 
 // False, with errno when the system call failed, unless all of `bytes` was written.
 bool WriteAll(int fd, absl::string_view bytes);
+
+// The kernel sends SIGXFSZ, which ends the process by default. While one lives, the thread does not
+// get it; one that came is taken away at its end.
+class FileSizeSignal {
+ public:
+  FileSizeSignal();
+  ~FileSizeSignal();
+  FileSizeSignal(const FileSizeSignal&) = delete;
+  FileSizeSignal& operator=(const FileSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool blocked_ = false;  // by this
+};
+
+// Whether a folder, device or pipe has the name, or is behind a link of that name. To open a pipe
+// would block.
+inline bool IsNoRegularFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+}
 
 }  // namespace sinter
 

@@ -1,6 +1,6 @@
 #include "src/capi/adder.h"
 
-#include "src/chain/bound_text.h"
+#include "src/chain/tensor_type.h"
 
 namespace sinter::capi {
 namespace {

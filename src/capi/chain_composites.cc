@@ -1,7 +1,6 @@
 // sinter_chain_add_*: the composites.
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
-#include "src/chain/accumulate.h"
 #include "src/chain/activation.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"

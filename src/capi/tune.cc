@@ -9,7 +9,6 @@
 #include "src/capi/objects.h"
 #include "src/capi/prepare.h"
 #include "src/capi/structs.h"
-#include "src/engine/tuning_file.h"
 #include "src/engine/tuning_set.h"
 
 namespace capi = sinter::capi;

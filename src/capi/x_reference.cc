@@ -5,7 +5,6 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"
-#include "src/reference/chain_bounds.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 

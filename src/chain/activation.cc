@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "src/chain/other_names.h"
-#include "src/chain/problem_words.h"
 
 namespace sinter {
 

@@ -1,4 +1,5 @@
-// Activation and Layout: the two choices that name an FFN beside its sizes.
+// The choices that composites are named by beside their sizes: activation, layout of a weight, how
+// precisely sums of e4m3 codes are kept, which elements share a scale.
 #ifndef SINTER_SRC_CHAIN_ACTIVATION_H_
 #define SINTER_SRC_CHAIN_ACTIVATION_H_
 
@@ -28,6 +29,28 @@ absl::string_view NameOf(Activation act);  // "identity", "relu", "gelu_tanh", "
 absl::string_view NameOf(Layout layout);   // "oi", "io"
 absl::StatusOr<Activation> ParseActivation(absl::string_view name);
 absl::StatusOr<Layout> ParseLayout(absl::string_view name);
+
+// Numbers are part of the canonical form: never reused.
+enum class Accumulate : int32_t {
+  kPromoted = 0,  // sums of 128 of k are added in f32
+  kFast = 1,      // kernels may keep all of k in the tensor cores' coarser sums
+};
+
+absl::string_view NameOf(Accumulate accumulate);  // "promoted", "fast"
+absl::StatusOr<Accumulate> ParseAccumulate(absl::string_view name);
+bool IsValid(Accumulate accumulate);
+
+// Numbers are part of the C ABI: never reused.
+enum class Granularity : int32_t {
+  kTensor = 1,
+  kRow = 2,
+  kGroup = 3,   // 128 elements of a row
+  kStatic = 4,  // the tensor, by a scale that is given
+};
+
+absl::string_view NameOf(Granularity granularity);  // "tensor", "row", "group", "static"
+absl::StatusOr<Granularity> ParseGranularity(absl::string_view name);
+bool IsValid(Granularity granularity);
 
 }  // namespace sinter
 

@@ -80,6 +80,9 @@ class Chain {
 // error.
 absl::StatusOr<Chain> ChainFromCanonicalBytes(absl::string_view bytes);
 
+// "'hidden'" where the caller named an input, else "input 2"; "op 3 (matmul)".
+std::string NameOfValue(const Chain& chain, ValueId id);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_CHAIN_CHAIN_H_

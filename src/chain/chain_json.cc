@@ -12,7 +12,6 @@
 #include "nlohmann/json.hpp"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
-#include "src/chain/json_object.h"
 #include "src/chain/json_stream.h"
 #include "src/chain/replay.h"
 
@@ -205,7 +204,7 @@ absl::Status ReadOutput(const JsonObject& in, WrittenOutput* output) {
 }
 
 // The file, element by element.
-class Reader : public JsonConsumer {
+class ChainReader : public JsonConsumer {
  public:
   absl::StatusOr<bool> TakesArray(const std::string& key) override {
     seen_.insert(key);
@@ -293,7 +292,7 @@ class Reader : public JsonConsumer {
 }  // namespace
 
 absl::StatusOr<Chain> ChainFromJson(absl::string_view text) {
-  Reader reader;
+  ChainReader reader;
   SINTER_RETURN_IF_ERROR(StreamJson(text, JsonBounds(), &reader));
   return reader.Build();
 }

@@ -5,7 +5,6 @@
 #define SINTER_SRC_CHAIN_DEFAULTS_H_
 
 #include "src/chain/activation.h"
-#include "src/chain/granularity.h"
 
 namespace sinter {
 

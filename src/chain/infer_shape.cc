@@ -1,8 +1,8 @@
 // Result types of the ops that only move elements.
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/bound_text.h"
 #include "src/chain/infer.h"
+#include "src/chain/tensor_type.h"
 
 namespace sinter {
 namespace {

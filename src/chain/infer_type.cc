@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/bound_text.h"
 #include "src/chain/infer.h"
+#include "src/chain/tensor_type.h"
 
 namespace sinter {
 namespace {

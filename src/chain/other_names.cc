@@ -6,7 +6,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/nearest.h"
-#include "src/chain/problem_words.h"
 
 namespace sinter {
 namespace {

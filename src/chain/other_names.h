@@ -1,4 +1,5 @@
-// What people also call kinds of chains, keys and activations: suggestions in errors.
+// Names of choices in texts, and what people also call kinds of chains, keys and activations:
+// suggestions in errors.
 #ifndef SINTER_SRC_CHAIN_OTHER_NAMES_H_
 #define SINTER_SRC_CHAIN_OTHER_NAMES_H_
 
@@ -17,6 +18,9 @@ std::string KnownAs(absl::string_view word, const std::vector<std::string>& know
 // Of a word that stands where a kind of chain belongs: ", an activation: matmul .. act=silu". ""
 // for what is no activation.
 std::string ActivationHint(absl::string_view word);
+
+constexpr char kActivationWords[] = "identity relu gelu_tanh gelu_erf silu";
+constexpr char kDTypeWords[] = "f32 f16 bf16";
 
 }  // namespace sinter
 

@@ -13,9 +13,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
-#include "src/chain/bound_text.h"
 #include "src/chain/other_names.h"
 #include "src/chain/problem_kinds.h"
+#include "src/chain/tensor_type.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/chain/problem_conv.h"
-
 #include "absl/strings/numbers.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
-#include "src/chain/problem_words.h"
+#include "src/chain/other_names.h"
+#include "src/chain/problem_kinds.h"
 
 namespace sinter {
 namespace {
@@ -91,8 +90,6 @@ const FieldSpec kOut2{"oc2", FieldType::kExtent, nullptr, "channels of the secon
 const FieldSpec kTaps{"k", FieldType::kPair, nullptr, "taps of the filter"};
 const FieldSpec kTaps1{"k1", FieldType::kPair, nullptr, "taps of the first filter"};
 const FieldSpec kTaps2{"k2", FieldType::kPair, nullptr, "taps of the second filter"};
-const FieldSpec kAct{"act", FieldType::kName, kDefaultActivation.text, "activation",
-                     kActivationWords};
 const FieldSpec kStride{"stride", FieldType::kPair, "1", "pixels from one result to the next"};
 const FieldSpec kDilation{"dilation", FieldType::kPair, "1", "pixels from one tap to the next"};
 const FieldSpec kPad{"pad", FieldType::kPads, "same",
@@ -107,8 +104,8 @@ const FieldSpec kFormat{"format", FieldType::kName,
 const FieldSpec kGroups{"groups", FieldType::kName, "1", "of channels", "1"};
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypeWords};
 const FieldSpec kBias{"bias", FieldType::kFlag, "0", "whether it has one"};
-const FieldSpec kBias1{"bias1", FieldType::kFlag, "0", "whether the first has one"};
-const FieldSpec kBias2{"bias2", FieldType::kFlag, "0", "whether the second has one"};
+const FieldSpec kFirstBias{"bias1", FieldType::kFlag, "0", "whether the first has one"};
+const FieldSpec kSecondBias{"bias2", FieldType::kFlag, "0", "whether the second has one"};
 const FieldSpec kScale{"scale", FieldType::kFlag, "0",
                        "whether each channel has a factor (a folded batch norm)"};
 const FieldSpec kResidual{"residual", FieldType::kName, "none",
@@ -118,8 +115,8 @@ const FieldSpec kResidual{"residual", FieldType::kName, "none",
 
 KindSpec ConvKind() {
   return {"conv",
-          {kBatch, kIn, kHeight, kWidth, kOut, kTaps, kAct, kStride, kPad, kDilation, kScale, kBias,
-           kResidual, kWeights, kFormat, kGroups, kDType},
+          {kBatch, kIn, kHeight, kWidth, kOut, kTaps, kOptionalAct, kStride, kPad, kDilation,
+           kScale, kBias, kResidual, kWeights, kFormat, kGroups, kDType},
           MakeConv,
           "act(s * conv(x, w) + b + r), or with residual=behind r outside of act",
           "x[b,h,w,ic] w*, with scale s*[oc], with bias b*[oc], with residual r as the result"};
@@ -127,8 +124,8 @@ KindSpec ConvKind() {
 
 KindSpec ConvChainKind() {
   return {"conv_chain",
-          {kBatch, kIn, kHeight, kWidth, kOut1, kOut2, kTaps1, kTaps2, kAct, kStride, kPad,
-           kDilation, kWeights, kFormat, kGroups, kDType, kBias1, kBias2},
+          {kBatch, kIn, kHeight, kWidth, kOut1, kOut2, kTaps1, kTaps2, kOptionalAct, kStride, kPad,
+           kDilation, kWeights, kFormat, kGroups, kDType, kFirstBias, kSecondBias},
           MakeConvPair,
           "conv(c, w2) + bias2 with c = act(conv(x, w1) + bias1); the second of stride 1, pad same",
           "x[b,h,w,ic] w1*, with bias1=1 bias1*[oc1], w2*, with bias2=1 bias2*[oc2]"};

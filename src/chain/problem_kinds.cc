@@ -9,10 +9,7 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
-#include "src/chain/problem_conv.h"
-#include "src/chain/problem_fields.h"
-#include "src/chain/problem_scaled.h"
-#include "src/chain/problem_words.h"
+#include "src/chain/other_names.h"
 
 namespace sinter {
 namespace {

@@ -12,6 +12,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "src/chain/chain.h"
+#include "src/chain/defaults.h"
+#include "src/chain/other_names.h"
 
 namespace sinter {
 
@@ -66,6 +68,31 @@ struct KindSpec {
 
 // Sorted by name.
 std::vector<KindSpec> KindSpecs();
+
+inline constexpr FieldSpec kM{"m", FieldType::kRows, nullptr, "rows of a"};
+inline constexpr FieldSpec kRows{"rows", FieldType::kRows, nullptr, "rows of x"};
+inline constexpr FieldSpec kCols{"cols", FieldType::kExtent, nullptr, "columns"};
+inline constexpr FieldSpec kN{"n", FieldType::kExtent, nullptr, "columns of the first product"};
+inline constexpr FieldSpec kK{"k", FieldType::kExtent, nullptr, "columns of a"};
+inline constexpr FieldSpec kL{"l", FieldType::kExtent, nullptr, "columns of the second product"};
+inline constexpr FieldSpec kAct{"act", FieldType::kName, nullptr, "activation", kActivationWords};
+inline constexpr FieldSpec kOptionalAct{"act", FieldType::kName, kDefaultActivation.text,
+                                        "activation", kActivationWords};
+inline constexpr FieldSpec kRmsEps{"eps", FieldType::kNumber, kDefaultRmsNormEps.text,
+                                   "added to the mean square"};
+inline constexpr FieldSpec kBias1{"bias1", FieldType::kFlag, "0",
+                                  "whether the first product has one"};
+inline constexpr FieldSpec kBias2{"bias2", FieldType::kFlag, "0",
+                                  "whether the second product has one"};
+
+KindSpec ConvKind();       // "conv"
+KindSpec ConvChainKind();  // "conv_chain"
+
+KindSpec QuantizeKind();
+KindSpec RmsNormQuantizeKind();
+KindSpec ScaledGatedFfnKind();
+KindSpec ScaledGemmChainKind();
+KindSpec ScaledMatmulKind();
 
 }  // namespace sinter
 

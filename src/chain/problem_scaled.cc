@@ -1,5 +1,3 @@
-#include "src/chain/problem_scaled.h"
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,8 +5,8 @@
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
-#include "src/chain/problem_fields.h"
-#include "src/chain/problem_words.h"
+#include "src/chain/other_names.h"
+#include "src/chain/problem_kinds.h"
 #include "src/chain/scaled_matmul.h"
 
 namespace sinter {

@@ -2,8 +2,8 @@
 
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
-#include "src/chain/pattern.h"
 #include "src/chain/scaled_matmul.h"
+#include "src/chain/subgraph.h"
 
 namespace sinter {
 namespace {

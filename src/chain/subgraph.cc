@@ -2,7 +2,63 @@
 
 #include <utility>
 
+#include "src/chain/op_traits.h"
+
 namespace sinter {
+namespace {
+
+bool SameButForOperands(const Op& a, const Op& b) {
+  return a.kind == b.kind && a.unary == b.unary && a.binary == b.binary && a.compare == b.compare &&
+         a.reduce == b.reduce && a.transpose_a == b.transpose_a && a.transpose_b == b.transpose_b &&
+         a.keepdims == b.keepdims && a.axis == b.axis && a.scalar == b.scalar && a.axes == b.axes &&
+         a.starts == b.starts && a.steps == b.steps && a.conv == b.conv &&
+         a.operands.size() == b.operands.size();
+}
+
+bool Commutes(const Op& op) { return op.kind == OpKind::kBinary && TraitsOf(op.binary).commutes; }
+
+class Matcher {
+ public:
+  using Pair = std::pair<ValueId, ValueId>;  // (of the graph, of the pattern)
+  Matcher(const Subgraph& graph, const Chain& pattern,
+          const std::function<bool(const std::vector<ValueId>&)>& accept)
+      : graph_(graph), pattern_(pattern), accept_(accept), bound_(pattern.num_inputs(), -1) {}
+
+  // Whether all of `pending` can hold together. Backtracks over the operand order of commuting ops.
+  bool Match(std::vector<Pair> pending) {
+    if (pending.empty()) return accept_(bound_);
+    const auto [value, wanted] = pending.back();
+    pending.pop_back();
+    const Op& want = pattern_.op(wanted);
+    if (want.kind == OpKind::kInput) return MatchInput(value, want.input, std::move(pending));
+    const Op& have = graph_.op(value);
+    if (!SameButForOperands(have, want)) return false;
+    const size_t rest = pending.size();
+    for (size_t i = 0; i < want.operands.size(); ++i) {
+      pending.emplace_back(have.operands[i], want.operands[i]);
+    }
+    if (Match(pending)) return true;
+    if (!Commutes(want)) return false;
+    std::swap(pending[rest].first, pending[rest + 1].first);
+    return Match(std::move(pending));
+  }
+
+ private:
+  bool MatchInput(ValueId value, int input, std::vector<Pair> pending) {
+    if (bound_[input] >= 0) return bound_[input] == value && Match(std::move(pending));
+    bound_[input] = value;
+    if (Match(std::move(pending))) return true;
+    bound_[input] = -1;
+    return false;
+  }
+
+  const Subgraph& graph_;
+  const Chain& pattern_;
+  const std::function<bool(const std::vector<ValueId>&)>& accept_;
+  std::vector<ValueId> bound_;
+};
+
+}  // namespace
 
 Subgraph::Subgraph(const Chain& chain)
     : Subgraph(chain, chain.outputs()[0].value, chain.output_type(0), chain.outputs()[0].strides) {
@@ -22,6 +78,11 @@ void Subgraph::AddOperand(ValueId value, DType dtype, std::vector<Stride> stride
   input.strides = std::move(strides);
   operands_.push_back(value);
   own_.emplace(value, std::move(input));
+}
+
+bool MatchPattern(const Subgraph& graph, ValueId value, const Chain& pattern,
+                  const std::function<bool(const std::vector<ValueId>&)>& accept) {
+  return Matcher(graph, pattern, accept).Match({{value, pattern.outputs()[0].value}});
 }
 
 }  // namespace sinter

@@ -1,7 +1,9 @@
 // Subgraph: one value of a chain, and the ops that lead to it from operands that lie in memory.
+// MatchPattern: whether it computes what a small chain says.
 #ifndef SINTER_SRC_CHAIN_SUBGRAPH_H_
 #define SINTER_SRC_CHAIN_SUBGRAPH_H_
 
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -57,6 +59,13 @@ class Subgraph {
   std::vector<ValueId> operands_;
   std::map<ValueId, Op> own_;  // operands that were added, as inputs
 };
+
+// Tries every way in which `value` of `graph` is the first output of `pattern`, with pattern's
+// canonical input i bound to values[i], until `accept(values)` says yes; returns whether it did.
+// Compares op kinds, attributes and scalars, not dims and dtypes; add, mul, max and min match with
+// their operands swapped too. Patterns are small: the search is exhaustive.
+bool MatchPattern(const Subgraph& graph, ValueId value, const Chain& pattern,
+                  const std::function<bool(const std::vector<ValueId>& values)>& accept);
 
 }  // namespace sinter
 

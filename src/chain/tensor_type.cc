@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/chain/bound_text.h"
 
 namespace sinter {
 namespace {

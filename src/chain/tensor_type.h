@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "src/base/dtype.h"
 
@@ -48,6 +49,16 @@ absl::StatusOr<int64_t> ElementCount(absl::Span<const Dim> dims, int64_t m);
 // above.
 absl::StatusOr<int64_t> BufferBytes(const TensorType& type, absl::Span<const Stride> strides,
                                     int64_t m);
+
+// "2^31 - 1", "2^40"; below 2^20 its digits.
+inline std::string BoundText(int64_t bound) {
+  for (int bits = 20; bits < 63; ++bits) {
+    const int64_t power = int64_t{1} << bits;
+    if (bound == power) return absl::StrCat("2^", bits);
+    if (bound == power - 1) return absl::StrCat("2^", bits, " - 1");
+  }
+  return absl::StrCat(bound);
+}
 
 }  // namespace sinter
 

@@ -6,7 +6,7 @@
 
 #include "src/cli/cache_report.h"
 #include "src/cli/commands.h"
-#include "src/cli/progress.h"
+#include "src/cli/print.h"
 #include "src/cli/session.h"
 #include "src/cli/workload.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "src/cli/handles.h"
 #include "src/cli/options.h"
+#include "src/cli/outcome.h"
 
 namespace sinter::cli {
 

@@ -9,8 +9,8 @@
 #include "src/base/ports.h"
 #include "src/base/random.h"
 #include "src/base/status.h"
-#include "src/cli/memory.h"
-#include "src/cli/progress.h"
+#include "src/cli/limits.h"
+#include "src/cli/print.h"
 #include "src/reference/tensor.h"
 
 namespace sinter::cli {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/cli/chain_source.h"
-#include "src/cli/handles.h"
+#include "src/cli/outcome.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {

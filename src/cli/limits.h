@@ -15,7 +15,7 @@ namespace sinter::cli {
 CLI::Validator Integer(int64_t low, uint64_t high);
 // A finite number.
 CLI::Validator Number(double low, double high);
-// A size as the library reads it (src/base/byte_size.h), at least 1; replaced by its bytes.
+// A size as the library reads it (src/base/format.h), at least 1; replaced by its bytes.
 CLI::Validator Bytes();
 // One of `words`.
 CLI::Validator OneOf(const std::vector<std::string>& words);
@@ -28,6 +28,16 @@ constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1;
 
 // At least 1 of a number above 0, which is no limit to the library.
 int64_t MicrosecondsOf(double seconds);
+
+// What a compilation may need at its worst.
+constexpr uint64_t kBytesPerJob = uint64_t{768} << 20;
+
+// Bytes that may still be used: the kernel's estimate, and what the control group leaves, the less.
+// 0 when neither can be read.
+uint64_t FreeMemory();
+
+// One a processor, fewer if memory is short, at least one.
+uint32_t JobsThatFit();
 
 }  // namespace sinter::cli
 

@@ -1,8 +1,15 @@
-// What the command prints that came from outside: files, records, servers, the command line.
+// What the command prints that came from outside: files, records, servers, the command line; and
+// its progress.
 #ifndef SINTER_SRC_CLI_PRINT_H_
 #define SINTER_SRC_CLI_PRINT_H_
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_join.h"
@@ -32,6 +39,57 @@ inline std::string DidYouMean(const std::string& word, const std::vector<std::st
 inline std::string Join(const std::vector<std::string>& words, const std::string& separator) {
   return absl::StrJoin(words, separator);
 }
+
+// Columns of the terminal behind standard error, 80 where it does not say. Terminals change in
+// size: asked for each line.
+int TerminalColumns();
+// `text`, ASCII, in at most `columns`: its middle gives way to "..", so that how far it is and what
+// it does now both stay.
+std::string Fitted(const std::string& text, int columns);
+
+// Writes to standard error, and only when that is a terminal. The line is wiped at the end.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // "37 % bar stage": where the terminal is too narrow, the stage is shortened.
+  void Show(const std::string& bar, const std::string& stage, double fraction);
+  // "stage: 12 s", of work that does not tell how far it is.
+  void ShowElapsed(const std::string& stage);
+  bool on_terminal() const { return terminal_; }
+  // As a sinter_progress_callback; user_data is the Progress.
+  static void Callback(uintptr_t user_data, const char* stage, double fraction);
+  uintptr_t user_data() { return reinterpret_cast<uintptr_t>(this); }
+
+ private:
+  bool IsDue() const;  // on a terminal, and after the first second
+  void Write(const std::string& line);
+
+  const bool terminal_;
+  const std::chrono::steady_clock::time_point start_;
+  std::mutex mutex_;  // one line at a time
+  bool shown_ = false;
+};
+
+// Shows the time that `stage` has taken, each second while it lives. Without a terminal it does
+// nothing.
+class Elapsed {
+ public:
+  explicit Elapsed(std::string stage);
+  ~Elapsed();
+  Elapsed(const Elapsed&) = delete;
+  Elapsed& operator=(const Elapsed&) = delete;
+
+ private:
+  Progress progress_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
 
 }  // namespace sinter::cli
 

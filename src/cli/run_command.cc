@@ -5,7 +5,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/device_run.h"
-#include "src/cli/progress.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "src/cli/files.h"
 #include "src/cli/limits.h"
-#include "src/cli/progress.h"
+#include "src/cli/print.h"
 
 namespace sinter::cli {
 namespace {

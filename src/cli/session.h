@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "src/cli/chain_source.h"
-#include "src/cli/handles.h"
 #include "src/cli/options.h"
+#include "src/cli/outcome.h"
 #include "src/cli/print.h"
 
 namespace sinter::cli {

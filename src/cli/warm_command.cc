@@ -7,8 +7,8 @@
 #include "src/cli/cache_report.h"
 #include "src/cli/commands.h"
 #include "src/cli/files.h"
-#include "src/cli/memory.h"
-#include "src/cli/progress.h"
+#include "src/cli/limits.h"
+#include "src/cli/print.h"
 #include "src/cli/session.h"
 #include "src/cli/workload.h"
 

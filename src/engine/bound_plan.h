@@ -1,4 +1,5 @@
-// BoundPlan: a loaded plan and the buffers it works on; how it is enqueued.
+// BoundPlan: a loaded plan and the buffers it works on; how it is enqueued, on a stream or as nodes
+// of a graph; what a workspace must be.
 #ifndef SINTER_SRC_ENGINE_BOUND_PLAN_H_
 #define SINTER_SRC_ENGINE_BOUND_PLAN_H_
 
@@ -7,9 +8,12 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "src/base/ports.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/plan/plan.h"
 
 namespace sinter {
 
@@ -80,6 +84,26 @@ std::string LaunchedName(const LoadedPlan& plan, size_t kernel);
 // kernel may start while its predecessor on the stream ends; inside the plan every kernel that can
 // does. m = 0 enqueues what outputs without M need. Allocates nothing, waits for nothing.
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge);
+
+// As PreparedPlan::AddToGraph and UpdateInGraph; `m` has passed CheckRows. `edges.programmatic` is
+// of the first node; inside the plan the edges are those of a launch.
+absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,
+                                       NodeEdges edges, int64_t m);
+// Where a node fails, those before it have the new arguments.
+absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const BoundPlan& bound,
+                             int64_t m);
+
+constexpr uint64_t kWorkspaceAlignment = 128;  // bytes
+
+// INVALID_ARGUMENT naming what is wrong with a workspace that a caller gave; `bytes` is what the
+// caller has.
+absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t bytes);
+
+// Enqueues the clearing of the header: launch epoch and ready flags, shared by all plans that use
+// the workspace in turn. They carry the epoch of a launch, so this is needed once, not per launch.
+// The caller has checked the workspace.
+absl::Status ClearHeader(const Plan& plan, Loader& loader, DevicePtr workspace,
+                         StreamHandle stream);
 
 }  // namespace sinter
 

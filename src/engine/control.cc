@@ -1,6 +1,7 @@
 #include "src/engine/control.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,9 @@ namespace {
 // A cancel flag cannot wake a sleeper: waits look at it this often.
 constexpr std::chrono::milliseconds kPollPause(5);
 constexpr std::chrono::seconds kLongestSleep(1);
+
+constexpr int64_t kSliceUs = 50 * 1000;
+constexpr int64_t kBudgetUs = 60 * 1000 * 1000;
 
 }  // namespace
 
@@ -69,6 +73,24 @@ BuildControl::Clock::time_point BuildControl::NextPoll() const {
   const Clock::time_point now = Clock::now();
   if (cancel_ != nullptr) return std::min(deadline_, now + kPollPause);
   return std::min(deadline_, now + kLongestSleep);
+}
+
+absl::StatusOr<std::shared_ptr<void>> AwaitBuildLock(Store& store, RecordKind kind,
+                                                     const std::string& key,
+                                                     const BuildControl& control, Trace* trace) {
+  const TraceSpan span(trace, "wait for lock");
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point give_up = Clock::now() + std::chrono::microseconds(kBudgetUs);
+  for (;;) {
+    SINTER_RETURN_IF_ERROR(control.Check("the build lock was free"));
+    const int64_t slice = control.RemainingUs(kSliceUs);
+    const Clock::time_point start = Clock::now();
+    std::shared_ptr<void> lock = store.LockForBuild(kind, key, slice);
+    const Clock::time_point end = Clock::now();
+    // A null handle long before its budget passed: this store cannot lock at all.
+    const bool unlockable = end - start < std::chrono::microseconds(slice / 2);
+    if (lock != nullptr || unlockable || end >= give_up) return lock;
+  }
 }
 
 }  // namespace sinter

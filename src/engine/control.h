@@ -8,12 +8,16 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/digest.h"
 #include "src/base/keep_going.h"
+#include "src/base/ports.h"
+#include "src/base/trace.h"
 #include "src/engine/events.h"
 
 namespace sinter {
@@ -77,6 +81,16 @@ class BuildControl : public KeepGoing {
   Digest chain_;
   int64_t bucket_ = 0;
 };
+
+// Single flight across processes: waiting for the store's lock without going deaf to cancel and
+// deadline.
+
+// Waits until this process may build `key`, for a minute at most: after that, or where nothing can
+// be locked, the handle is null and the build goes ahead, since a lost lock costs one duplicate
+// build. CANCELLED or DEADLINE_EXCEEDED.
+absl::StatusOr<std::shared_ptr<void>> AwaitBuildLock(Store& store, RecordKind kind,
+                                                     const std::string& key,
+                                                     const BuildControl& control, Trace* trace);
 
 }  // namespace sinter
 

@@ -4,7 +4,10 @@
 #define SINTER_SRC_ENGINE_DUMP_H_
 
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/engine/core.h"
 #include "src/engine/loaded_plan.h"
@@ -18,6 +21,42 @@ void DumpPlan(const EngineCore& core, const LoadedPlan& plan);
 // <dir>/refused-<name>.cu and .log: a kernel that the compiler refused.
 void DumpRefusedKernel(const EngineCore& core, absl::string_view name, absl::string_view source,
                        absl::string_view log);
+
+// DumpFolder: a folder for files that people look at, in a place that others may write to, such as
+// /tmp. No link is followed and nothing is overwritten that an earlier dump did not write.
+
+// Owns a descriptor. Never blocks on what is planted in the folder. Not thread-safe.
+class DumpFolder {
+ public:
+  // Makes what is missing of `path`, mode 0700. PERMISSION_DENIED naming the folder on the way that
+  // is a link, belongs to somebody else, or may be written by everybody (above the last one: unless
+  // it is sticky). UNAVAILABLE when the system refuses.
+  static absl::StatusOr<DumpFolder> Open(const std::string& path);
+  // A folder of one dump in this one, marked as such when it is made.
+  absl::StatusOr<DumpFolder> Sub(const std::string& name) const;
+
+  // Mode 0600. A file that is there is overwritten in a folder that a dump made, if it is a regular
+  // file of ours with one name; otherwise ALREADY_EXISTS, and it is as it was. INVALID_ARGUMENT for
+  // a name with other characters than letters, digits, '-', '_' and '.'.
+  absl::Status Write(absl::string_view name, absl::string_view text) const;
+
+  DumpFolder(DumpFolder&& o) noexcept
+      : fd_(std::exchange(o.fd_, -1)), path_(std::move(o.path_)), ours_(o.ours_) {}
+  DumpFolder& operator=(DumpFolder&&) = delete;
+  DumpFolder(const DumpFolder&) = delete;
+  DumpFolder& operator=(const DumpFolder&) = delete;
+  ~DumpFolder();
+
+ private:
+  DumpFolder(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  // The folder `name` in `in`, opened, made if it is missing (`made`).
+  static absl::StatusOr<DumpFolder> Step(int in, const std::string& name, std::string path,
+                                         bool last, bool* made);
+
+  int fd_;
+  std::string path_;  // for messages
+  bool ours_ = false;
+};
 
 }  // namespace sinter
 

@@ -1,13 +1,14 @@
 #include "src/engine/engine.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
-#include "src/chain/bound_text.h"
 #include "src/chain/buckets.h"
+#include "src/chain/tensor_type.h"
 #include "src/engine/assembler.h"
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
@@ -15,12 +16,23 @@
 #include "src/engine/measured_choice.h"
 #include "src/engine/prepared_plan.h"
 #include "src/engine/record_check.h"
-#include "src/engine/serial_measurer.h"
 #include "src/engine/stand_ins.h"
 #include "src/engine/tune.h"
 
 namespace sinter {
 namespace {
+
+absl::Status Differs(absl::string_view field, absl::string_view given, absl::string_view wanted) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the plan's ", field, " is ", given, ", must be ", wanted));
+}
+
+std::string Short(const Digest& digest) { return digest.Hex().substr(0, 16); }
+
+std::string DeviceText(const PlanUse& use) {
+  if (!use.launches) return absl::StrCat("none (target chip ", Short(use.chip), ")");
+  return absl::StrCat(use.ordinal, " (chip ", Short(use.chip), ")");
+}
 
 absl::Status CheckM(int64_t m) {
   if (m >= 0 && m <= kMaxExtent) return absl::OkStatus();
@@ -313,6 +325,24 @@ class EngineImpl : public Engine {
 };
 
 }  // namespace
+
+absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given) {
+  if (given.chain != wanted.chain) {
+    return Differs("chain", Short(given.chain), Short(wanted.chain));
+  }
+  if (given.input_order != wanted.input_order) {
+    return Differs("order of inputs", "another chain's", "that of the slot's chain");
+  }
+  if (given.bucket != wanted.bucket) {
+    return Differs("bucket", absl::StrCat(given.bucket), absl::StrCat(wanted.bucket));
+  }
+  const std::string device = DeviceText(given), wanted_device = DeviceText(wanted);
+  if (device != wanted_device) return Differs("device", device, wanted_device);
+  if (wanted.batch_invariant && !given.batch_invariant) {
+    return Differs("batch_invariant", "false", "true");
+  }
+  return absl::OkStatus();
+}
 
 std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink log,
                                      PlanningHooks hooks) {

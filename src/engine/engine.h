@@ -10,17 +10,35 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/base/config.h"
 #include "src/base/device_model.h"
+#include "src/base/digest.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
 #include "src/chain/chain.h"
 #include "src/engine/events.h"
-#include "src/engine/plan_use.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
+
+// PlanUse: what the callers of a plan rely on, whatever its kernels are.
+
+// A value.
+struct PlanUse {
+  Digest chain;                      // canonical
+  std::vector<int32_t> input_order;  // Chain::InputOrder of the caller's chain
+  int64_t bucket = 0;
+  bool batch_invariant = false;  // of a plan: it is; of what is wanted: it must be
+  Digest chip;                   // ChipDigest
+  int ordinal = -1;              // of the GPU; -1: none, or a test's
+  bool launches = false;         // has a GPU
+};
+
+// OK when a plan of `given` may take the place of one made for `wanted`; else INVALID_ARGUMENT
+// naming the first thing that differs.
+absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given);
 
 class CacheTools;
 struct Explanation;  // explain/explanation.h

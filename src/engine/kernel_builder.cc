@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/base/toolchain.h"
-#include "src/engine/build_lock.h"
+#include "src/engine/control.h"
 #include "src/engine/dump.h"
 #include "src/engine/keys.h"
 #include "src/engine/record_check.h"

@@ -14,8 +14,8 @@
 #include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/kernel_sources.h"
+#include "src/engine/module_cache.h"
 #include "src/engine/single_flight.h"
-#include "src/engine/weak_cache.h"
 #include "src/plan/plan.h"
 
 namespace sinter {

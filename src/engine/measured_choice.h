@@ -2,9 +2,13 @@
 #ifndef SINTER_SRC_ENGINE_MEASURED_CHOICE_H_
 #define SINTER_SRC_ENGINE_MEASURED_CHOICE_H_
 
+#include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
+#include "src/base/keep_going.h"
+#include "src/base/ports.h"
 #include "src/engine/core.h"
 #include "src/engine/plan_builder.h"
 #include "src/engine/tune.h"
@@ -33,6 +37,54 @@ class MeasuredChoices {
   const std::shared_ptr<EngineCore> core_;
   PlanBuilder* const plans_;
   Tuner* const tuner_;
+};
+
+// Thread-safe. Self-checks, tuning and the caller's own measuring share one device; calls wait for
+// one another. What is enqueued inside TimeGraph and RunAndWait must not call the measurer. Null
+// gives null.
+std::unique_ptr<Measurer> MakeSerialMeasurer(std::unique_ptr<Measurer> inner);
+
+// PacedMeasurer: a measurer beside a program that serves: short pieces, long pauses.
+
+struct GpuShare {
+  double share = 0.02;   // of the time, that the GPU works for the measurer
+  double slice_us = 50;  // that the GPU works at a time, unless one call takes longer
+  // Instead of sleeping so many microseconds.
+  std::function<void(double us)> sleep;
+};
+
+// One thread. After each piece of work it pauses, so that what it had of the GPU is within the
+// share of the time; the GPU's other work waits for one piece at most. Errors are those of `inner`,
+// and what `keep_going` says: it is asked before each piece and in pauses.
+class PacedMeasurer : public Measurer {
+ public:
+  // `keep_going` outlives it.
+  PacedMeasurer(std::unique_ptr<Measurer> inner, GpuShare share, const KeepGoing* keep_going);
+  ~PacedMeasurer() override;
+
+  // Free keeps the buffer, and Allocate gives it out again where it fits; the destructor frees all.
+  // The driver would wait for all work of the device at each free.
+  absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override;
+  void Free(DeviceBuffer buffer) override;
+  absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override;
+  absl::Status Download(void* to, DeviceBuffer from, uint64_t bytes) override;
+  absl::Status Fill(DeviceBuffer buffer, uint8_t byte) override;
+  // In graphs of as many calls as a slice has time for, the first 16 of them. The lower quartile of
+  // their times: what runs beside a slice makes it longer, never shorter.
+  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
+                                   int calls, int replays) override;
+  absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override;
+
+ private:
+  // Runs a piece, which keeps the GPU for at most `most_us`.
+  absl::Status Run(double most_us, const std::function<absl::Status()>& piece);
+  absl::StatusOr<double> Replay(TimedGraph& graph);
+  absl::Status Rest(double busy_us);
+
+  const std::unique_ptr<Measurer> inner_;
+  const GpuShare share_;
+  const KeepGoing* const keep_going_;
+  std::vector<DeviceBuffer> kept_;
 };
 
 }  // namespace sinter

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
-#include "src/engine/build_lock.h"
+#include "src/engine/control.h"
 #include "src/engine/record_check.h"
 #include "src/engine/tuned_choice.h"
 

@@ -8,8 +8,6 @@
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/explain.h"
-#include "src/engine/graph_nodes.h"
-#include "src/engine/workspace.h"
 #include "src/explain/render.h"
 #include "src/normal/normal_form.h"
 

@@ -5,6 +5,7 @@
 #define SINTER_SRC_ENGINE_ROTATION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,15 @@ class Rotation {
   DeviceArena arena_;
   std::vector<std::vector<DevicePtr>> sets_;  // canonical order, inputs then outputs
 };
+
+// Median of `rounds` times of each of `count` things: each round times every one once, one right
+// behind the other. A GPU that comes from idling runs above the clock that its power limit allows,
+// and under load its clock wanders for seconds: what is timed by itself shows when it was timed,
+// in turns all see the same. Errors are `time`'s. Empty when `go_on` was false before the first
+// round was over; later ends what rounds there are.
+absl::StatusOr<std::vector<double>> TimeInTurns(
+    int count, int rounds, const std::function<absl::StatusOr<double>(int)>& time,
+    const std::function<bool()>& go_on = [] { return true; });
 
 }  // namespace sinter
 

@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "src/base/status.h"
 #include "src/engine/parallel.h"
-#include "src/engine/rank_correlation.h"
 #include "src/engine/tune_ranking.h"
 #include "src/engine/tune_session.h"
 #include "src/engine/tuned_choice.h"

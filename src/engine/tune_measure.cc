@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/kernel_swaps.h"
-#include "src/engine/time_in_turns.h"
+#include "src/engine/rotation.h"
+#include "src/engine/tune_ranking.h"
 #include "src/engine/tune_session.h"
 #include "src/plan/family.h"
 

@@ -1,11 +1,14 @@
 #include "src/engine/tune_ranking.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "src/base/status.h"
-#include "src/engine/kernel_swaps.h"
 #include "src/engine/plan_builder.h"
 #include "src/engine/plan_record.h"
 #include "src/plan/family.h"
@@ -33,6 +36,26 @@ void AddPlans(std::vector<Plan> more, FusionResult* planned) {
       planned->alternatives.push_back(std::move(plan));
     }
   }
+}
+
+bool ComputesTheSame(const PlannedKernel& a, const PlannedKernel& b) {
+  return a.spec.family == b.spec.family && a.ops == b.ops &&
+         a.spec.sequence.size() == b.spec.sequence.size();
+}
+
+std::vector<double> Ranks(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t i, size_t j) { return values[i] < values[j]; });
+  std::vector<double> ranks(values.size());
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin;
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    const double mean = (static_cast<double>(begin) + static_cast<double>(end) - 1) / 2;
+    for (size_t i = begin; i < end; ++i) ranks[order[i]] = mean;
+    begin = end;
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -66,6 +89,46 @@ std::vector<Plan> PlansToTry(const std::vector<Plan>& ranking, int top_k) {
     tried.push_back(plan);
   }
   return tried;
+}
+
+bool SameCut(const Plan& a, const Plan& b) {
+  return a.bucket == b.bucket && a.absorbed == b.absorbed && a.kernels.size() == b.kernels.size() &&
+         std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), ComputesTheSame);
+}
+
+bool SameDataflows(const Plan& a, const Plan& b) {
+  return SameCut(a, b) && std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(),
+                                     [](const PlannedKernel& x, const PlannedKernel& y) {
+                                       return x.spec.schedule.dataflow == y.spec.schedule.dataflow;
+                                     });
+}
+
+std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel,
+                                   const std::vector<Plan>& ranking, size_t limit) {
+  std::set<std::string> seen = {ScheduleBytes(plan.kernels[kernel].spec)};
+  const Decisions own = DecisionsOf(plan);
+  std::vector<Decisions> swaps;
+  size_t considered = 0;
+  for (const Plan& other : ranking) {
+    if (!SameCut(plan, other)) continue;
+    if (considered++ == limit) break;
+    if (!seen.insert(ScheduleBytes(other.kernels[kernel].spec)).second) continue;
+    swaps.push_back(own);
+    swaps.back().kernels[kernel] = DecisionsOf(other).kernels[kernel];
+  }
+  return swaps;
+}
+
+double RankCorrelation(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> x = Ranks(a), y = Ranks(b);
+  const double mean = (static_cast<double>(x.size()) - 1) / 2;
+  double xy = 0, xx = 0, yy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - mean) * (y[i] - mean);
+    xx += (x[i] - mean) * (x[i] - mean);
+    yy += (y[i] - mean) * (y[i] - mean);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
 }
 
 }  // namespace sinter

@@ -5,10 +5,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "src/base/digest.h"
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
 #include "src/engine/tuning_set.h"
 #include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
 
 namespace sinter {
 
@@ -45,6 +47,15 @@ TuningOutcome ApplyEntry(const TuningEntry& entry, const PlanRequest& request, E
 // The same for the plan that the engine's tuning set names. Without a set or an entry `result` is
 // left alone.
 TuningOutcome ApplyTuning(const PlanRequest& request, EngineCore& core, FusionResult* result);
+
+// KernelIdentity: what makes two generated kernels the same kernel, whatever library version made
+// them.
+
+// SHA-256 of what the compiler reads of the source and of the headers that it includes, in its
+// order, the options, the arch, and the launch: rows, schedule with its grid, and recipe of `spec`,
+// which `kernel` was generated from. The compiler itself is no part of it. Names of headers,
+// comments, indentation and empty lines may change, and so may a header that is not included.
+Digest KernelIdentity(const KernelSpec& spec, const GeneratedKernel& kernel);
 
 }  // namespace sinter
 

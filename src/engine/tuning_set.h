@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
@@ -73,6 +74,19 @@ class TuningSet {
  private:
   std::map<TuningKey, TuningEntry> entries_;
 };
+
+// Tuning sets as files: read once when a context is made, written once when a tuning is done.
+
+constexpr uint64_t kMaxTuningFile = uint64_t{64} << 20;  // bytes
+
+// INVALID_ARGUMENT with the path and the reason when the file is missing, unreadable, no regular
+// file, owned by another user than we or root, writable by group or others, above kMaxTuningFile,
+// damaged, or of another format: whoever names a set wants that set.
+absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path);
+
+// A new file beside `path`, then renamed over it: a reader sees the old set or the new one.
+// INVALID_ARGUMENT with the path and the reason.
+absl::Status WriteTuningFile(const TuningSet& set, const std::string& path);
 
 }  // namespace sinter
 

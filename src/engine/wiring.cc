@@ -1,4 +1,4 @@
-// MakePorts: where the engine is plugged into a device and a compiler. wiring_cache.cc does the
+// Where the engine is plugged into the planner, a device and a compiler. wiring_cache.cc does the
 // same for the cache.
 #include <utility>
 
@@ -16,8 +16,15 @@
 #include "src/base/nearest.h"
 #include "src/base/status.h"
 #include "src/engine/cache_tools.h"
+#include "src/engine/core.h"
 #include "src/engine/engine.h"
-#include "src/engine/tuning_file.h"
+#include "src/engine/tuning_set.h"
+#include "src/explain/explain.h"
+#include "src/fusion/fusion.h"
+#include "src/fusion/replacement.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/codegen.h"
+#include "src/plan/family.h"
 #include "src/standin/embedded_code.h"
 
 namespace sinter {
@@ -128,6 +135,23 @@ absl::StatusOr<std::string> MeasureDevice(const Ports& ports) {
   SINTER_ASSIGN_OR_RETURN(const DeviceModel measured, MeasuredModel(ports.model, timings));
   return MeasuredModelText(measured, ports.model,
                            absl::StrCat(ports.device_name, ", driver for ", ports.driver_name));
+}
+
+// On the real planner and the real code generator.
+std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSink log) {
+  PlanningHooks hooks;
+  hooks.normal = NormalFormOf;
+  hooks.plan = PlanChain;
+  hooks.explain = ExplainFusion;
+  hooks.assembly = MakePlanAssembly;
+  hooks.replace = ReplaceKernels;
+  hooks.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+    return Generate(spec, model);
+  };
+  hooks.recipe = [](const KernelSpec& spec) { return RecipeOf(spec); };
+  hooks.entry = [](const KernelCode& code) { return code.family->Entry(code); };
+  hooks.device_headers = DeviceHeadersDigest(DeviceHeaderMap());
+  return CreateEngine(std::move(ports), config, std::move(log), std::move(hooks));
 }
 
 }  // namespace sinter

@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/replay.h"
-#include "src/fusion/stitch/body_length.h"
+#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/delta_evaluator.h"
-#include "src/fusion/stitch/search_costs.h"
+#include "src/fusion/stitch/latency_evaluator.h"
 #include "src/plan/family.h"
 
 namespace sinter {

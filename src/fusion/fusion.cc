@@ -5,8 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/buckets.h"
-#include "src/chain/rows_apart.h"
-#include "src/fusion/planner.h"
 
 namespace sinter {
 namespace {

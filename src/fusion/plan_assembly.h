@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/fusion/product_runs.h"
-#include "src/fusion/segments.h"
+#include "src/fusion/rankings.h"
 #include "src/fusion/stitch/kernel_choice.h"
 #include "src/plan/plan.h"
 #include "src/product/search/search.h"
@@ -34,6 +34,26 @@ Plan AssemblePlan(const Chain& chain, int64_t bucket, const std::vector<PlanStep
 // For a chain that is `matched`, at its m: one kernel for each segment, with its schedule.
 Plan MakePlan(const Chain& chain, const MatchedSequence& matched, const Segmentation& segments,
               const std::vector<RankedSchedule>& ranked);
+
+// WorkspaceLayout: places of tensors between kernels. Tensors that are not needed at the same time
+// may share a place.
+
+struct WorkspaceItem {
+  uint64_t bytes = 0;
+  int first = 0, last = 0;  // first and last kernel of its lifetime
+};
+
+struct WorkspaceLayout {
+  std::vector<uint64_t> offsets;  // of the items, in order
+  uint64_t end = 0;               // end of the last item; 0 without items
+};
+
+constexpr uint64_t kPlaceAlignment = 1024;
+
+// Greedy best-fit: the largest item first (then the earliest, then the first in the list), each in
+// the smallest gap between items of overlapping lifetimes that holds it, else after them. Offsets
+// are multiples of kPlaceAlignment, from kWorkspaceFlagBytes on. Empty items take no place.
+WorkspaceLayout LayOutWorkspace(const std::vector<WorkspaceItem>& items);
 
 }  // namespace sinter
 

@@ -1,5 +1,3 @@
-#include "src/fusion/planner.h"
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -9,19 +7,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/plan_choice.h"
 #include "src/fusion/plan_note.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
-#include "src/fusion/refusal.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/explorer.h"
-#include "src/fusion/stitch/search_costs.h"
+#include "src/fusion/stitch/latency_evaluator.h"
 #include "src/plan/family.h"
 #include "src/standin/product_kernels.h"
 #include "src/standin/stand_in.h"
-#include "src/stitch/search/stitch_at_bucket.h"
+#include "src/stitch/search/stitch_search.h"
 
 namespace sinter {
 namespace {

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "src/base/status.h"
-#include "src/fusion/chain_parts.h"
+#include "src/fusion/assembly.h"
 #include "src/fusion/rankings.h"
-#include "src/fusion/refuse_fit.h"
 #include "src/plan/family.h"
 #include "src/product/search/search.h"
 #include "src/stitch/body_work.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/fusion/segments.h"
+#include "src/fusion/rankings.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
 

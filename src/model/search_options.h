@@ -39,7 +39,7 @@ struct SearchOptions {
   // registers allow, down to the registers kept. Some such kernels spill, others are faster than
   // estimated.
   bool tight_registers = false;
-  bool kinds_first = false;      // the best of each kind first (stitch_kinds.h)
+  bool kinds_first = false;      // the best of each kind first (stitch_search.h)
   bool batch_invariant = false;  // only schedules in the row order of all buckets (row_order.h)
   bool behind = false;  // another kernel of the plan runs ahead, on a programmatic edge if it may
   const ReadyKernels* only = nullptr;  // these kernels alone, such as the library's own; null: any

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "src/plan/plan.h"
 #include "src/product/code/product_code.h"
-#include "src/stitch/code.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/format.h"
 #include "src/base/launch_recipe.h"
-#include "src/plan/kernel_facts.h"
+#include "src/plan/description.h"
 #include "src/plan/product_family.h"
 #include "src/product/role_shape.h"
 

@@ -12,14 +12,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/chain/rows_apart.h"
+#include "src/chain/buckets.h"
 #include "src/plan/family.h"
-#include "src/stitch/code.h"
-#include "src/stitch/code/packed_source.h"
 #include "src/stitch/code/stitch_recipe.h"
 #include "src/stitch/code/stitch_source.h"
 #include "src/stitch/launch_check.h"
 #include "src/stitch/search/stitch_cost_model.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

@@ -8,7 +8,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/op_traits.h"
-#include "src/chain/pattern.h"
+#include "src/chain/subgraph.h"
 #include "src/product/epilogue_program.h"
 
 namespace sinter {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/base/float_text.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"

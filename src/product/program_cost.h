@@ -3,7 +3,7 @@
 #define SINTER_SRC_PRODUCT_PROGRAM_COST_H_
 
 #include "src/product/epilogue_program.h"
-#include "src/stitch/op_cost.h"
+#include "src/stitch/body_work.h"
 
 namespace sinter {
 

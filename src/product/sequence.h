@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/codec.h"
-#include "src/chain/accumulate.h"
+#include "src/chain/activation.h"
 #include "src/product/epilogue.h"
 #include "src/product/operand.h"
 

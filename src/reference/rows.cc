@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "src/chain/rows_apart.h"
+#include "src/chain/buckets.h"
 
 namespace sinter::reference {
 namespace {

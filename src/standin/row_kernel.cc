@@ -7,8 +7,8 @@
 #include "absl/strings/substitute.h"
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
-#include "src/standin/row_ops.h"
 #include "src/standin/row_steps.h"
+#include "src/standin/row_values.h"
 #include "src/stitch/code/stitch_recipe.h"
 
 namespace sinter {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
-#include "src/standin/row_ops.h"
+#include "src/standin/row_values.h"
 
 namespace sinter {
 namespace {

@@ -4,10 +4,12 @@
 #define SINTER_SRC_STANDIN_ROW_VALUES_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/chain/chain.h"
+#include "src/chain/op.h"
 #include "src/device/stitch/row_format.cuh"
 #include "src/standin/row_places.h"
 
@@ -42,6 +44,20 @@ struct RowValues {
 
 // FAILED_PRECONDITION naming the op that is not of rows.
 absl::StatusOr<RowValues> ReadRows(const Chain& body);
+
+// What the row program calls a chain's element-wise ops, and their functions as its kernels have
+// them.
+
+constexpr RowOp RowOpOf(UnaryKind kind) {
+  return static_cast<RowOp>(kRowUnary + static_cast<int>(kind));
+}
+constexpr RowOp RowOpOf(BinaryKind kind) {
+  return static_cast<RowOp>(kRowBinary + static_cast<int>(kind));
+}
+bool RowsHave(UnaryKind kind);
+
+// The struct RowOps of stitch/row_program.cuh, of all ops that rows have.
+std::string RowOpsSource();
 
 }  // namespace sinter
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/stitch/precision.h"
 #include "src/stitch/pull.h"
 
 namespace sinter {
@@ -125,6 +126,17 @@ class BodyWork {
   int64_t places_ = 0, visits_ = 0, branches_ = 0;
   double steps_ = 1;  // product of the open loops' iterations
 };
+
+// The cost of one op for one element of a thread: issue slots and special function instructions.
+
+struct OpCost {
+  double issue = 0;
+  double special = 0;
+};
+
+// Shape ops cost nothing, nor does what is computed as a part of a Compound; reads and writes are
+// not counted. `precisions` are PrecisionsOf(body).
+OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, ValueId id);
 
 }  // namespace sinter
 

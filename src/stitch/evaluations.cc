@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "src/stitch/along.h"
 #include "src/stitch/pull.h"
+#include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
 
 namespace sinter {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/hand_over.h"
+#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

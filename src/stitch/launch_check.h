@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/device_model.h"
-#include "src/stitch/code.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

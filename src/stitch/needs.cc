@@ -6,9 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/hand_over.h"
 #include "src/stitch/segment.h"
-#include "src/stitch/serial.h"
+#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

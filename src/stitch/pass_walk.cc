@@ -5,8 +5,8 @@
 #include <set>
 #include <vector>
 
-#include "src/stitch/hand_over.h"
 #include "src/stitch/segment.h"
+#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

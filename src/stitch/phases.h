@@ -15,6 +15,13 @@ namespace sinter {
 // be null.
 absl::Status MakePhases(const Chain& body, StitchProgram& program, StitchBudget* budget);
 
+// Moments: a second moment of columns about the mean of the same elements (a variance) is computed
+// in one pass with that mean, instead of in a later phase.
+
+// The column mean for which column reduction `id` is the second moment: `id` sums (or averages) the
+// squares of x - mean(x), element by element. -1: none.
+ValueId MeanOfMoment(const Chain& body, const StitchProgram& program, ValueId id);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_STITCH_PHASES_H_

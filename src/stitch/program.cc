@@ -5,11 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/hand_over.h"
 #include "src/stitch/in_place.h"
 #include "src/stitch/needs.h"
 #include "src/stitch/phases.h"
-#include "src/stitch/serial.h"
+#include "src/stitch/segment.h"
 #include "src/stitch/slots.h"
 #include "src/stitch/staging.h"
 

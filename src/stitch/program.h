@@ -17,7 +17,6 @@
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/stitch/reduce_use.h"
-#include "src/stitch/unit_cut.h"
 
 namespace sinter {
 
@@ -29,7 +28,7 @@ struct StitchRoot {
   enum Kind : uint8_t { kStore, kRow, kColumn, kSegment, kHand, kScatter } kind = kStore;
   ValueId value = -1;  // the stored or handed-over value, or the reduction
   int output = -1;     // kStore, kScatter: index of the body's output
-  ValueId mean = -1;   // kColumn: the mean computed along with a second moment (moments.h)
+  ValueId mean = -1;   // kColumn: the mean computed along with a second moment (phases.h)
   int64_t spread = 1;  // kStore: elements of the loop for each element stored, those of a segment
   std::vector<ValueId> reads = {};  // rows, segments and handed-over values of its unit, ascending
 };
@@ -40,12 +39,12 @@ struct StitchLoop {
   int64_t elements = 1;   // of a unit; without units: of all, not counting M
   bool symbolic = false;  // without units: times M
   bool segments = false;  // in a phase where lanes hold segment results (segment.h)
-  bool serial = false;    // lanes may share a thread's serial reductions (serial.h)
+  bool serial = false;    // lanes may share a thread's serial reductions (segment.h)
   int apart = -1;         // runs only where this output is not stored over its input; -1: always
   std::vector<StitchRoot> roots;
 };
 
-// A value that a unit's threads hand over (hand_over.h) in one phase.
+// A value that a unit's threads hand over (slots.h) in one phase.
 struct StitchHand {
   ValueId value = -1;
   size_t made = 0, last = 0;  // the loop that leaves it, and the last loop that takes it
@@ -79,7 +78,7 @@ struct StitchProgram {
   std::vector<ValueId> handed;  // values that units hand over, ascending
   int64_t units = 1;            // times M when symbolic
   bool units_symbolic = false;
-  bool whole = false;               // units are parts of a reduction over everything (reduce_use.h)
+  bool whole = false;               // units are parts of a reduction over everything (phases.h)
   UnitTile tile;                    // owner: OwnerOfTile
   std::vector<Dim> tile_dims;       // of the result that is cut by `tile`
   std::vector<StagedInput> staged;  // that a schedule may stage

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
+#include "src/stitch/program.h"
 
 namespace sinter {
 
@@ -36,7 +37,7 @@ struct StitchSchedule {
                         // reads them: a multiple of 16
   bool staged = false;  // inputs that lie along the units come through shared memory (staging.h)
   std::vector<int32_t> handed;  // values that a unit's threads hand over through shared memory
-                                // (hand_over.h), ascending
+                                // (slots.h), ascending
   int blocks_per_sm = 1;        // occupancy that the launch bounds ask for: limits registers
   int grid = 1;                 // blocks of the launch, a multiple of LaunchCluster()
 
@@ -55,6 +56,24 @@ struct StitchSchedule {
 
 // OK, or the field that is out of its bounds.
 absl::Status CheckStitchFields(const StitchSchedule& schedule);
+
+// Composition: how a result reaches the ops of its kernel that use it.
+
+// FusionStitching's thread, warp and block composition, and those of a cluster and of the grid.
+// Kernel packing joins parts without a hand-over.
+enum class Composition : uint8_t {
+  kThread = 0,   // in registers, or recomputed by the reader
+  kWarp = 1,     // shuffles
+  kBlock = 2,    // shared memory
+  kCluster = 3,  // distributed shared memory
+  kGrid = 4,     // through L2, after a grid barrier
+};
+constexpr int kCompositions = 5;
+absl::string_view NameOf(Composition composition);  // "thread", ..
+
+// By op of the body: the widest composition through which its result is read.
+std::vector<Composition> CompositionsOf(const Chain& body, const StitchProgram& program,
+                                        const StitchSchedule& schedule);
 
 }  // namespace sinter
 

@@ -1,8 +1,11 @@
 #include "src/stitch/sectors.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <numeric>
 #include <set>
+#include <vector>
 
 #include "src/base/ceil_div.h"
 
@@ -48,6 +51,64 @@ class Breaks {
   const IndexVar loop_;
   std::set<int64_t> breaks_ = {1};
 };
+
+constexpr int kLanes = 32, kBanks = 32;
+constexpr int64_t kBankWordBytes = 4, kBankAccessBytes = 16;
+
+// Cycles of lanes begin..end - 1, each with `words` words side by side: the load of the fullest
+// bank. A word that several lanes read counts once.
+int64_t CyclesOf(const std::vector<int64_t>& first_words, size_t begin, size_t end, int64_t words) {
+  std::array<int64_t, kBanks> fill{};
+  std::vector<int64_t> all;
+  for (size_t lane = begin; lane < end; ++lane) {
+    for (int64_t w = 0; w < words; ++w) all.push_back(first_words[lane] + w);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  for (const int64_t word : all) ++fill[static_cast<size_t>(((word % kBanks) + kBanks) % kBanks)];
+  return *std::max_element(fill.begin(), fill.end());
+}
+
+// How a value moves along a vector: `slope` is its step from element to element; `aligned`: at the
+// first element it is a multiple of the width.
+struct Motion {
+  enum Slope { kZero, kOne, kUnknown } slope = kZero;
+  bool aligned = true;
+};
+
+Motion MotionOf(const IndexSpace& space, const Index& index, IndexVar element, int width);
+
+Motion MotionOfVar(const IndexSpace& space, IndexVar v, IndexVar element, int width) {
+  const IndexSpace::Var& var = space.var(v);
+  if (v == element) return {Motion::kOne, true};
+  if (var.kind == IndexSpace::Var::kLoop) return {Motion::kZero, false};
+  for (const Index& index : var.at) {  // what is read from memory there may be anything
+    if (MotionOf(space, index, element, width).slope != Motion::kZero) {
+      return {Motion::kUnknown, false};
+    }
+  }
+  if (var.kind == IndexSpace::Var::kRead) return {Motion::kZero, false};
+  const Motion of = MotionOf(space, var.of, element, width);
+  if (of.slope == Motion::kZero) return {Motion::kZero, false};
+  if (of.slope != Motion::kOne || !of.aligned || var.divisor % width != 0) {
+    return {Motion::kUnknown, false};
+  }
+  if (var.kind == IndexSpace::Var::kQuotient) return {Motion::kZero, false};
+  return {Motion::kOne, true};
+}
+
+Motion MotionOf(const IndexSpace& space, const Index& index, IndexVar element, int width) {
+  Motion sum;
+  sum.aligned = index.offset() % width == 0;
+  for (const auto& [v, factor] : index.terms()) {
+    const Motion one = MotionOfVar(space, v, element, width);
+    sum.aligned &= one.aligned || factor % width == 0;
+    if (one.slope == Motion::kZero) continue;
+    const bool first = one.slope == Motion::kOne && factor == 1 && sum.slope == Motion::kZero;
+    sum.slope = first ? Motion::kOne : Motion::kUnknown;
+  }
+  return sum;
+}
 
 }  // namespace
 
@@ -115,6 +176,54 @@ double GranulesOf(SectorDigits digits, int64_t bytes, int64_t granule) {
   const double each = static_cast<double>(run + granule - std::min(apart, run)) / granule;
   const double whole = static_cast<double>(CeilDiv(run, granule));
   return before * static_cast<double>(last.extent) * (apart == granule ? whole : each);
+}
+
+BankAccess BankCycles(IndexSpace& space, const Index& at, IndexVar element, int width,
+                      int64_t bytes) {
+  const Index place = space.Canonical(at);
+  std::vector<std::vector<int64_t>> places(static_cast<size_t>(width));
+  bool beside = true;  // a vector's elements are side by side and aligned
+  for (int64_t lane = 0; lane < kLanes; ++lane) {
+    for (size_t e = 0; e < places.size(); ++e) {
+      const auto i = lane * width + static_cast<int64_t>(e);
+      places[e].push_back(space.ValueAt(place, element, i));
+      beside &= places[e].back() == places[0].back() + static_cast<int64_t>(e);
+    }
+    beside &= places[0].back() % width == 0;
+  }
+  BankAccess total;
+  const int64_t run =
+      beside ? std::min(kBankAccessBytes, width * bytes) : bytes;  // bytes an access
+  const int64_t words = std::max<int64_t>(1, run / kBankWordBytes);
+  const auto lanes = static_cast<size_t>(kLanes / words);
+  for (size_t e = 0; e < places.size(); e += static_cast<size_t>(run / bytes)) {
+    ++total.accesses;
+    std::vector<int64_t> first_words;
+    for (const int64_t p : places[e]) first_words.push_back(p * bytes / kBankWordBytes);
+    for (size_t lane = 0; lane < kLanes; lane += lanes) {
+      total.cycles += CyclesOf(first_words, lane, lane + lanes, words);
+    }
+  }
+  return total;
+}
+
+Along AlongVector(const IndexSpace& space, const Index& index, IndexVar element, int width) {
+  const Motion motion = MotionOf(space, index, element, width);
+  if (motion.slope == Motion::kZero) return Along::kUniform;
+  return motion.slope == Motion::kOne && motion.aligned ? Along::kNext : Along::kScattered;
+}
+
+int AccessesOfVector(const IndexSpace& space, const Index& address, IndexVar element, int width) {
+  if (AlongVector(space, address, element, width) != Along::kScattered) return 1;
+  std::set<int64_t> different;
+  for (int e = 0; e < width; ++e) different.insert(space.ValueAt(address, element, e));
+  return static_cast<int>(different.size());
+}
+
+Index AddressOf(const Position& at, const std::vector<Stride>& strides, IndexSpace& space) {
+  Index address;
+  for (size_t i = 0; i < at.size(); ++i) address = address.Plus(at[i].Times(strides[i].value));
+  return space.Canonical(address);
 }
 
 }  // namespace sinter

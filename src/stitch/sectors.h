@@ -8,6 +8,7 @@
 
 #include "src/chain/op.h"
 #include "src/stitch/index.h"
+#include "src/stitch/pull.h"
 
 namespace sinter {
 
@@ -54,6 +55,38 @@ SectorDigits EachOf(const SectorDigits& digits, int64_t count);
 
 // Parts of `granule` bytes that elements of `bytes` bytes at all values of `digits` lie in.
 double GranulesOf(SectorDigits digits, int64_t bytes, int64_t granule);
+
+// Bank conflicts: cycles of shared memory for the accesses of a warp.
+
+struct BankAccess {
+  int64_t cycles = 0;    // of the warp
+  int64_t accesses = 0;  // of each lane
+};
+
+// For a warp whose lanes take `width` neighbouring elements of loop `element` each; `at` counts
+// elements of `bytes` in shared memory. All other loop variables are 0. A whole vector whose
+// elements lie side by side is one access.
+BankAccess BankCycles(IndexSpace& space, const Index& at, IndexVar element, int width,
+                      int64_t bytes);
+
+// Along a vector: how addresses move from one element to the next, and how many accesses reading
+// them takes.
+
+// How an index moves along a vector of `width` elements, the first at a multiple of `width` of loop
+// variable `element`.
+enum class Along {
+  kUniform,  // the same for all elements
+  kNext,     // one more for each element, and a multiple of width at the first
+  kScattered,
+};
+Along AlongVector(const IndexSpace& space, const Index& index, IndexVar element, int width);
+
+// Memory accesses for a vector: one, or where the addresses are scattered one for each different
+// address, judged by the loop's first vector.
+int AccessesOfVector(const IndexSpace& space, const Index& address, IndexVar element, int width);
+
+// The address of an element in a tensor with these strides; canonical.
+Index AddressOf(const Position& at, const std::vector<Stride>& strides, IndexSpace& space);
 
 }  // namespace sinter
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "src/chain/chain.h"
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
@@ -26,6 +27,21 @@ int SegmentLanes(const Chain& body, const StitchSchedule& schedule, const Op& op
 
 // Whether lanes can join every segment of the program.
 bool SegmentsFit(const Chain& body, const StitchProgram& program, const StitchSchedule& schedule);
+
+// Serial: reductions and products that each reading thread (or its few lanes, see schedule.h's
+// split) computes for itself.
+
+// Most elements (or factors) of a serial reduction.
+constexpr int64_t kMostSerial = 4096;
+
+// Whether a product is fine-grained (FusionStitching 2019), so that a stitched kernel may compute
+// it: batch dims in both operands, at most kMostSerial factors an element and 2^20 multiply-adds a
+// batch. Others have kernels of their own.
+bool IsFineGrained(const Chain& body, const Op& matmul);
+
+// Sets StitchLoop::serial: lanes may share an element's serial reductions. Not where a thread must
+// own its elements: with column reductions, and where outputs share inputs' buffers.
+void MarkSerial(const Chain& body, StitchProgram& program);
 
 }  // namespace sinter
 

@@ -1,14 +1,14 @@
 #include "src/stitch/slots.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "src/base/ceil_div.h"
-#include "src/stitch/bank_cycles.h"
-#include "src/stitch/dominance.h"
-#include "src/stitch/hand_over.h"
 #include "src/stitch/pass_walk.h"
+#include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {
@@ -122,6 +122,43 @@ bool IsTurned(const Chain& body, const StitchProgram& program, const StitchPhase
   return plain > kWorthTurning * padded;
 }
 
+// Reachable nodes in post-order (successors first, except along cycles). Uses an explicit stack.
+std::vector<int> PostOrder(const std::vector<std::vector<int>>& successors) {
+  std::vector<int> order;
+  std::vector<bool> seen(successors.size());
+  std::vector<std::pair<int, size_t>> stack = {{0, 0}};
+  seen[0] = true;
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    const std::vector<int>& to = successors[static_cast<size_t>(node)];
+    if (next == to.size()) {
+      order.push_back(node);
+      stack.pop_back();
+      continue;
+    }
+    const int child = to[next++];
+    if (seen[static_cast<size_t>(child)]) continue;
+    seen[static_cast<size_t>(child)] = true;
+    stack.push_back({child, 0});
+  }
+  return order;
+}
+
+bool IsHanded(const StitchProgram& program, ValueId id) {
+  return std::binary_search(program.handed.begin(), program.handed.end(), id);
+}
+
+// Whether the value is read at the element where the reader stands, which the same thread computes.
+bool IsOwn(const Chain& body, const StitchProgram& program, ValueId id, const Position& at,
+           const RootLoop& reader, IndexSpace& space) {
+  const std::vector<Dim>& dims = body.op(id).type.dims;
+  if (reader.elements != ElementsInUnit(program, dims)) return false;
+  const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);
+  if (!cut.ok()) return false;
+  const Position own = PositionIn(*cut, reader.unit, reader.element, space);
+  return space.Canonical(LinearIndex(dims, at)) == space.Canonical(LinearIndex(dims, own));
+}
+
 }  // namespace
 
 void AssignSlots(const Chain& body, const StitchProgram& program, StitchPhase& phase, Pace* pace) {
@@ -214,6 +251,103 @@ HandLayout LayOutHands(const Chain& body, const StitchProgram& program,
     layout.group_bytes = std::max(layout.group_bytes, end);
   }
   return layout;
+}
+
+std::vector<int> ImmediateDominators(const std::vector<std::vector<int>>& successors) {
+  const std::vector<int> order = PostOrder(successors);
+  std::vector<int> number(successors.size(), -1);
+  for (size_t i = 0; i < order.size(); ++i)
+    number[static_cast<size_t>(order[i])] = static_cast<int>(i);
+  std::vector<std::vector<int>> predecessors(successors.size());
+  for (const int node : order) {
+    for (const int to : successors[static_cast<size_t>(node)]) {
+      predecessors[static_cast<size_t>(to)].push_back(node);
+    }
+  }
+  std::vector<int> immediate(successors.size(), -1);
+  immediate[0] = 0;
+  // The nearest common dominator of `a` and `b`.
+  const auto meet = [&](int a, int b) {
+    while (a != b) {
+      int& lower = number[static_cast<size_t>(a)] < number[static_cast<size_t>(b)] ? a : b;
+      lower = immediate[static_cast<size_t>(lower)];
+    }
+    return a;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = order.size() - 1; i-- > 0;) {  // the entry is last
+      const int node = order[i];
+      int best = -1;
+      for (const int from : predecessors[static_cast<size_t>(node)]) {
+        if (immediate[static_cast<size_t>(from)] < 0) continue;
+        best = best < 0 ? from : meet(from, best);
+      }
+      changed |= immediate[static_cast<size_t>(node)] != best;
+      immediate[static_cast<size_t>(node)] = best;
+    }
+  }
+  return immediate;
+}
+
+bool Dominates(const std::vector<int>& immediate, int over, int node) {
+  if (immediate[static_cast<size_t>(node)] < 0) return false;
+  while (node != over && node != 0) node = immediate[static_cast<size_t>(node)];
+  return node == over;
+}
+
+// Compares axis by axis, not by a linear index: beyond a concat's border an axis may be negative
+// (nothing is read there), while the unit's axes are still known.
+std::optional<Position> PlaceInUnit(const StitchProgram& program, const std::vector<Dim>& dims,
+                                    const Position& at, IndexVar unit, IndexSpace& space) {
+  const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);
+  if (!cut.ok()) return std::nullopt;
+  const size_t units = cut->unit_dims.size();
+  Position place(at.begin() + static_cast<std::ptrdiff_t>(units), at.end());
+  Position of_unit(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(units));
+  if (cut->across) {
+    const int64_t inner = cut->element_dims[0];
+    place.insert(place.begin(), space.Remainder(of_unit.back(), inner));
+    of_unit.back() = space.Quotient(of_unit.back(), inner);
+  }
+  Index linear;
+  for (size_t i = 0; i < units; ++i) {
+    linear = linear.Times(cut->unit_dims[i]).Plus(of_unit[i]);
+  }
+  linear = space.Canonical(linear);
+  if (linear == Index::Of(unit) || (linear == Index() && space.var(unit).extent == 1)) return place;
+  return std::nullopt;
+}
+
+HandRead ReadOfHanded(const Chain& body, const StitchProgram& program, ValueId id,
+                      const Position& at, const RootLoop& reader, IndexSpace& space) {
+  if (reader.unit < 0 || !IsHanded(program, id)) return HandRead::kNone;
+  if (IsOwn(body, program, id, at, reader, space)) return HandRead::kOwn;
+  const bool inside =
+      PlaceInUnit(program, body.op(id).type.dims, at, reader.unit, space).has_value();
+  return inside ? HandRead::kTaken : HandRead::kOutside;
+}
+
+bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id) {
+  const Op& op = body.op(id);
+  const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return false;
+  if (op.kind == OpKind::kScalar || op.kind == OpKind::kIota) return false;
+  if (op.kind == OpKind::kScatter) return false;
+  return program.owner >= 0 && program.tile.axis < 0 && CutUnits(program, op.type.dims).ok();
+}
+
+int64_t ElementsInUnit(const StitchProgram& program, const std::vector<Dim>& dims) {
+  int64_t elements = 1;
+  for (const Dim& dim : dims) elements *= dim.symbolic ? 1 : dim.value;
+  return elements / program.units;
+}
+
+DType HandedType(const Chain& body, ValueId id) {
+  const Op& op = body.op(id);
+  const DType own = op.type.dtype;
+  const bool stored_so = op.kind == OpKind::kInput || op.kind == OpKind::kCast;
+  return stored_so || !IsFloat(own) ? own : DType::kF32;
 }
 
 }  // namespace sinter

@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostColumns = 1 << 12, kAlignment = 16, kBankBytes = 128;
+constexpr int64_t kMostColumns = 1 << 12, kStagedAlignment = 16, kBankBytes = 128;
 constexpr int64_t kMostOfUnit = 256, kFewestOfUnit = 16;  // columns of units that are tried
 
 bool Shares(const Chain& body) {
@@ -180,11 +180,11 @@ std::vector<StagedPlace> LayOutStaged(const Chain& body, const StitchProgram& pr
     const int64_t size = SizeOf(place.dtype);
     place.elements = input.elements;
     place.wide = PowerIn(s.UnitsPerBlock(), input.wide);
-    place.chunk = PowerIn(place.elements, std::max<int64_t>(kAlignment / size, s.vector));
+    place.chunk = PowerIn(place.elements, std::max<int64_t>(kStagedAlignment / size, s.vector));
     const int64_t chunks = place.elements / place.chunk;
     place.mask = PowerIn(chunks, std::max<int64_t>(1, kBankBytes / (place.chunk * size))) - 1;
     place.offset = offset;
-    place.bytes = RoundUp(s.UnitsPerBlock() * place.elements * size, kAlignment);
+    place.bytes = RoundUp(s.UnitsPerBlock() * place.elements * size, kStagedAlignment);
     offset += place.bytes;
     places.push_back(place);
   }

@@ -2,7 +2,7 @@
 
 #include "src/base/status.h"
 #include "src/engine/trial_data.h"
-#include "src/reference/chain_bounds.h"
+#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/ffn_reference.h"
 

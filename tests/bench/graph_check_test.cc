@@ -4,7 +4,7 @@
 
 #include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
-#include "src/reference/chain_bounds.h"
+#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 #include "tests/bench/rounded_reference.h"

@@ -12,7 +12,6 @@
 #include "src/base/median.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
-#include "src/engine/workspace.h"
 
 namespace sinter::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/engine/kernel_identity.h"
+#include "src/engine/tuned_choice.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/codegen.h"
 #include "src/plan/plan.h"

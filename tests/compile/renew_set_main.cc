@@ -9,7 +9,7 @@
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
-#include "src/engine/tuning_file.h"
+#include "src/engine/tuning_set.h"
 #include "tests/compile/renew_set.h"
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"

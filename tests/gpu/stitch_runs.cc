@@ -9,7 +9,6 @@
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/device_arena.h"
-#include "src/engine/workspace.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include "runtime/driver/handles.h"
-#include "runtime/driver/scopes.h"
 #include "src/base/status.h"
 #include "tests/gpu/gpu_fixture.h"
 

@@ -18,7 +18,7 @@ import sys
 
 from check_includes import without_comments_and_strings
 
-FOLDERS = ("src/model", "src/product", "src/stitch", "src/plan/kernel_facts.cc", "src/plan/stitch_description.cc", "src/fusion", "src/explain/fusion.cc")
+FOLDERS = ("src/model", "src/product", "src/stitch", "src/plan/description.cc", "src/plan/stitch_description.cc", "src/fusion", "src/explain/fusion.cc")
 MODEL = "src/base/models/h200.model"
 BYTES = "bytes of an element, or a factor of two that the formula has"
 
@@ -32,16 +32,16 @@ ALLOWED = {
     ("src/stitch/search/stitch_search.cc", "kMostBehind"): "which programs are tried",
     ("src/stitch/search/packed_search.cc", "kAsGood"): "a tie-break between sums that are nearly equal",
     ("src/stitch/search/packed_search.cc", "1.01"): "kAsGood",
-    ("src/fusion/loss_reason.cc", "kWorthNaming"): "what a report names",
-    ("src/fusion/loss_reason.cc", "0.25"): "kWorthNaming",
-    ("src/fusion/loss_reason.cc", "kNothing"): "what prints as 0.01 us",
-    ("src/fusion/loss_reason.cc", "0.005"): "kNothing",
-    ("src/plan/kernel_facts.cc", "kRounding"): "rounding errors",
-    ("src/plan/kernel_facts.cc", "1.001"): "kRounding",
+    ("src/fusion/plan_choice.cc", "kWorthNaming"): "what a report names",
+    ("src/fusion/plan_choice.cc", "0.25"): "kWorthNaming",
+    ("src/fusion/plan_choice.cc", "kNothing"): "what prints as 0.01 us",
+    ("src/fusion/plan_choice.cc", "0.005"): "kNothing",
+    ("src/plan/description.cc", "kRounding"): "rounding errors",
+    ("src/plan/description.cc", "1.001"): "kRounding",
     ("src/plan/stitch_description.cc", "kRounding"): "rounding errors",
     ("src/plan/stitch_description.cc", "1e-9"): "kRounding",
-    ("src/fusion/stitch/part_moves.cc", "kLeastGain"): "rounding errors of equal sums",
-    ("src/fusion/stitch/part_moves.cc", "1e-6"): "kLeastGain",
+    ("src/fusion/stitch/remote_fusion.cc", "kLeastMoveGain"): "rounding errors of equal sums",
+    ("src/fusion/stitch/remote_fusion.cc", "1e-6"): "kLeastMoveGain",
     ("src/fusion/stitch/remote_fusion.cc", "kLeastGain"): "rounding errors of equal sums",
     ("src/fusion/stitch/remote_fusion.cc", "1e-9"): "kLeastGain",
     ("src/fusion/stitch/kernel_choice.cc", "kSlow"): "which kernels are looked at again",
@@ -65,8 +65,8 @@ ALLOWED = {
     ("src/stitch/body_work.h", "1e12"): "kMostSteps",
     ("src/stitch/slots.cc", "kWorthTurning"): "which places are turned: part of a kernel's code, which knows no model",
     ("src/stitch/slots.cc", "1.5"): "kWorthTurning",
-    ("src/stitch/code/keeping.cc", "kDearIssue"): "what source keeps in registers: part of a kernel's code, which knows no model",
-    ("src/stitch/code/keeping.cc", "kSpecialIssue"): "the same",
+    ("src/stitch/code/keep_text.cc", "kDearIssue"): "what source keeps in registers: part of a kernel's code, which knows no model",
+    ("src/stitch/code/keep_text.cc", "kSpecialIssue"): "the same",
     ("src/product/paper/paper_report.cc", "2.75e13"): "printed beside ours: the paper's count",
     ("src/product/paper/paper_report.cc", "1.14e8"): "printed beside ours: the paper's count",
     ("src/product/paper/paper_report.cc", "2.47e7"): "printed beside ours: the paper's count",
@@ -79,8 +79,8 @@ ALLOWED = {
     ("src/product/search/fixed_costs.cc", "2.0"): BYTES,
     ("src/product/search/fixed_costs.cc", "4.0"): BYTES,
     ("src/product/search/product_load.cc", "2.0"): BYTES,
-    ("src/product/paper/dsm_comm.cc", "2.0"): BYTES,
-    ("src/product/paper/dsm_comm.cc", "4.0"): BYTES,
+    ("src/product/paper/paper_space.cc", "2.0"): BYTES,
+    ("src/product/paper/paper_space.cc", "4.0"): BYTES,
 }
 
 FREE = {0.0, 1.0}

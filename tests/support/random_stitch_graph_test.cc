@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/replay.h"
-#include "src/reference/chain_bounds.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"

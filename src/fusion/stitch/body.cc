@@ -1,9 +1,11 @@
 #include "src/fusion/stitch/body.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
@@ -181,6 +183,9 @@ class Extractor {
   std::vector<ValueId> order_, callers_inputs_;
 };
 
+// Without reductions the ops are written out for each output.
+constexpr int64_t kMostWritten = 4400, kMostFlatWritten = 2000;
+
 }  // namespace
 
 int OutputOf(const Chain& chain, ValueId value) {
@@ -201,6 +206,20 @@ std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value) {
 absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
                                        bool turn_reductions) {
   return Extractor(graph, vertices, turn_reductions).Run();
+}
+
+absl::Status CheckBodyLength(const Chain& body) {
+  int64_t concatenations = 0;
+  bool reduces = false;
+  for (const Op& op : body.ops()) {
+    concatenations += op.kind == OpKind::kConcat;
+    reduces |= op.kind == OpKind::kReduce;
+  }
+  const auto ops = static_cast<int64_t>(body.ops().size());
+  const int64_t most = reduces ? kMostWritten : kMostFlatWritten;
+  if (ops * (1 + concatenations) <= most) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(ops, " ops around ", concatenations,
+                                                    " concatenations take a compiler too long"));
 }
 
 }  // namespace sinter

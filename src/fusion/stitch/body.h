@@ -4,7 +4,9 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "src/chain/chain.h"
 #include "src/fusion/stitch/stitch_graph.h"
 
 namespace sinter {
@@ -36,6 +38,10 @@ absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& 
 std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);
 // The first output of the chain with `value`; -1.
 int OutputOf(const Chain& chain, ValueId value);
+
+// FAILED_PRECONDITION when the ops of a body, counted again for each concatenation, would take a
+// compiler more than a second or two.
+absl::Status CheckBodyLength(const Chain& body);
 
 }  // namespace sinter
 

@@ -3,9 +3,10 @@
 #include <utility>
 
 #include "src/base/status.h"
-#include "src/fusion/stitch/body_length.h"
+#include "src/fusion/stitch/body.h"
 
 namespace sinter {
+
 absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph,
                                                         const NodeSet& vertices) {
   SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph, vertices));
@@ -38,6 +39,27 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const NodeSet& vertices,
   if (!known->second.ok()) return known->second.status();
   return CostedKernel{vertices, std::make_shared<const StitchBody>(std::move(body)), *known->second,
                       false};
+}
+
+absl::StatusOr<double> SearchCosts::LatencyUs(const Chain& body) {
+  Ask(options_.pace);
+  ++bodies_;
+  SINTER_ASSIGN_OR_RETURN(std::vector<RankedStitch> ranked,
+                          SearchStitch(body, bucket_, model_, options_));
+  if (ranked.empty()) return absl::FailedPreconditionError("no schedule is legal");
+  const double us = ranked.front().prediction.total_us;
+  rankings_[body.CanonicalDigest()] = std::move(ranked);
+  return us;
+}
+
+absl::StatusOr<double> SearchCosts::PackedUs(const Chain& body) {
+  ++bodies_;
+  Ask(options_.pace);
+  std::vector<RankedStitch> packings = packed_.Of(body);
+  if (packings.empty()) return absl::FailedPreconditionError("no parts that can be packed");
+  const double us = packings.front().prediction.total_us;
+  packings_[body.CanonicalDigest()] = std::move(packings);
+  return us;
 }
 
 }  // namespace sinter

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/chain/op_traits.h"
-#include "src/stitch/serial.h"
+#include "src/stitch/segment.h"
 
 namespace sinter {
 namespace {

@@ -1,18 +1,34 @@
 #include "src/fusion/stitch/stitch_graph.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <queue>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/fusion/stitch/contraction.h"
 #include "src/fusion/stitch/value_roles.h"
-#include "src/fusion/stitch/vertex_reads.h"
 
 namespace sinter {
+namespace {
+
+absl::Status SharedBufferError(const Chain& chain) {
+  for (size_t i = 0; i < chain.outputs().size(); ++i) {
+    const ChainOutput& out = chain.outputs()[i];
+    if (out.alias_input < 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("output ", i, " (op ", out.value, ", ", NameOf(chain.op(out.value)),
+                     ") shares the buffer of input ", out.alias_input, ", which is read after it"));
+  }
+  return absl::InternalError("the graph has a cycle");
+}
+
+constexpr size_t kNearReaders = 4;
+
+}  // namespace
 
 class StitchGraphMaker {
  public:
@@ -260,21 +276,6 @@ class StitchGraphMaker {
   ValueId endless_ = -1;
 };
 
-namespace {
-
-absl::Status SharedBufferError(const Chain& chain) {
-  for (size_t i = 0; i < chain.outputs().size(); ++i) {
-    const ChainOutput& out = chain.outputs()[i];
-    if (out.alias_input < 0) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("output ", i, " (op ", out.value, ", ", NameOf(chain.op(out.value)),
-                     ") shares the buffer of input ", out.alias_input, ", which is read after it"));
-  }
-  return absl::InternalError("the graph has a cycle");
-}
-
-}  // namespace
-
 absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket,
                                               const std::vector<GraphRun>& runs,
                                               const StitchGraphOptions& options) {
@@ -293,6 +294,32 @@ absl::StatusOr<StitchGraph> StitchGraph::Make(const Chain& chain, int64_t bucket
                                                       kMaxVertices, " are planned together"));
   }
   return SharedBufferError(chain);
+}
+
+std::vector<std::vector<int>> NeighboursOf(const StitchGraph& graph) {
+  std::vector<std::set<int>> sets(static_cast<size_t>(graph.size()));
+  const auto link = [&](int a, int b) {
+    if (graph.vertex(a).opaque || graph.vertex(b).opaque) return;
+    sets[static_cast<size_t>(a)].insert(b);
+    sets[static_cast<size_t>(b)].insert(a);
+  };
+  for (int v = 0; v < graph.size(); ++v) {
+    for (int c : graph.vertex(v).consumers) link(v, c);
+  }
+  for (int t = 0; t < graph.num_tensors(); ++t) {
+    std::vector<int> readers;
+    for (int v : graph.tensor(t).consumers) {
+      if (!graph.vertex(v).opaque) readers.push_back(v);
+    }
+    for (size_t i = 0; i < readers.size(); ++i) {
+      for (size_t j = i + 1; j < readers.size() && j <= i + kNearReaders; ++j) {
+        link(readers[i], readers[j]);
+      }
+    }
+  }
+  std::vector<std::vector<int>> lists;
+  for (const std::set<int>& set : sets) lists.emplace_back(set.begin(), set.end());
+  return lists;
 }
 
 }  // namespace sinter

@@ -1,7 +1,11 @@
 #include "src/fusion/stitch/value_roles.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
 
+#include "src/fusion/stitch/op_class.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/in_place.h"
 
@@ -82,6 +86,38 @@ std::vector<bool> WrittenInPlace(const Chain& chain) {
   return written;
 }
 
+struct Need {
+  int64_t elements = 0;
+  int64_t units = 0;  // 0: none yet; gcd(0, x) is x
+};
+
+// Visits users before operands: a value is complete when it is removed.
+using Needs = std::map<ValueId, Need, std::greater<ValueId>>;
+
+void AskOperands(const Chain& chain, ValueId value, const Need& need, int64_t bucket,
+                 Needs* needs) {
+  const Op& op = chain.op(value);
+  const bool in_place = WritesInPlace(chain, value);
+  for (size_t slot = 0; slot < op.operands.size(); ++slot) {
+    const Op& operand = chain.op(op.operands[slot]);
+    const int64_t all = ElementsOf(operand, bucket);
+    const bool takes_all = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul ||
+                           op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kConv2d ||
+                           op.kind == OpKind::kScatter;
+    Need& below = (*needs)[op.operands[slot]];
+    const int64_t read = in_place && slot == 0 ? 0 : takes_all ? all : need.elements;
+    below.elements = std::min(all, below.elements + read);
+    below.units = std::gcd(below.units, std::gcd(need.units, LocalUnits(chain, op, slot, bucket)));
+  }
+}
+
+// Ops of one vertex: a kernel follows consecutive ops by recursion (kMostBodyDepth).
+constexpr size_t kMostContracted = 512;
+// Branches in the source of what joins an op, so that its vertex is never refused for them. A
+// concatenation has up to 64 operands.
+constexpr int64_t kMostBranchesJoined = kMostBranches / 4;
+constexpr int64_t kMostBranchesOfASide = 2;
+
 }  // namespace
 
 ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRun>& runs) {
@@ -118,6 +154,85 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
     roles.vertex[i] = !roles.inlined[i] || roles.stored[i];
   }
   return roles;
+}
+
+VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
+                    const std::vector<bool>& through, const std::vector<bool>& listed) {
+  VertexReads result;
+  Needs needs;
+  const Op& top = chain.op(root);
+  const bool scatter = top.kind == OpKind::kScatter;  // walks its rows
+  const Op& walked = scatter ? chain.op(top.operands[2]) : top;
+  const int64_t iteration =
+      ElementsOf(top.kind == OpKind::kReduce ? chain.op(top.operands[0]) : walked, bucket);
+  needs[root] = {ElementsOf(walked, bucket), iteration};
+  while (!needs.empty()) {
+    const auto [value, need] = *needs.begin();
+    needs.erase(needs.begin());
+    ++result.visits;
+    const Op& op = chain.op(value);
+    const bool source =
+        op.kind == OpKind::kInput || (value != root && !through[static_cast<size_t>(value)]);
+    if (source) {
+      result.sources.push_back({value, need.elements, need.units});
+      continue;
+    }
+    if (value != root && listed[static_cast<size_t>(value)]) result.along.push_back(value);
+    AskOperands(chain, value, need, bucket, &needs);
+  }
+  return result;
+}
+
+// Whether `reader` is a scatter that computes `operand` again for each row, its ids, or whose
+// buffer is among what it would be computed from.
+bool Contraction::IsKeptFrom(ValueId reader, ValueId operand, const VertexReads& reads) const {
+  const Op& op = chain_.op(reader);
+  if (op.kind != OpKind::kScatter) return false;
+  if (op.operands[1] == operand) return true;
+  return WritesInPlace(chain_, reader) &&
+         std::any_of(reads.sources.begin(), reads.sources.end(),
+                     [&](const SourceRead& read) { return read.source == op.operands[0]; });
+}
+
+bool Contraction::Joins(ValueId value, const VertexReads& reads) const {
+  const OpClass op_class = ClassOf(chain_, value);
+  if (op_class != OpClass::kLight && op_class != OpClass::kExpensive) return false;
+  if (roles_.stored[static_cast<size_t>(value)]) return false;
+  if (reads.along.size() >= kMostContracted) return false;
+  int64_t branches = BranchesOf(chain_.op(value));
+  for (const ValueId along : reads.along) branches += BranchesOf(chain_.op(along));
+  const int64_t elements = ElementsOf(chain_.op(value), bucket_);
+  int64_t most = elements;
+  ValueId reader = value;
+  do {
+    const std::vector<ValueId>& users = roles_.users[static_cast<size_t>(reader)];
+    if (users.size() != 1) return false;
+    if (IsKeptFrom(users[0], reader, reads)) return false;
+    reader = users[0];
+    const bool side = chain_.op(reader).kind == OpKind::kConcat;
+    if (branches > (side ? kMostBranchesOfASide : kMostBranchesJoined)) return false;
+    if (ClassOf(chain_, reader) != OpClass::kReduction) {
+      most = std::max(most, ElementsOf(chain_.op(reader), bucket_));
+    }
+  } while (roles_.inlined[static_cast<size_t>(reader)] &&
+           !roles_.stored[static_cast<size_t>(reader)]);
+  const bool stored_view = roles_.inlined[static_cast<size_t>(reader)];
+  if (stored_view ? !roles_.users[static_cast<size_t>(reader)].empty() : !contract_) return false;
+  if (roles_.run[static_cast<size_t>(reader)] >= 0) return false;
+  if (ClassOf(chain_, reader) == OpClass::kProduct) return false;
+  if (op_class == OpClass::kExpensive && most > elements) return false;
+  return 4 * HandOverOf(reads) <=
+         9 * elements * SizeOf(roles_.stored_dtype[static_cast<size_t>(value)]);
+}
+
+int64_t Contraction::HandOverOf(const VertexReads& reads) const {
+  int64_t bytes = 0;
+  for (const SourceRead& read : reads.sources) {
+    const bool input = chain_.op(read.source).kind == OpKind::kInput;
+    const int64_t size = SizeOf(roles_.stored_dtype[static_cast<size_t>(read.source)]);
+    bytes += read.elements * size * (input ? 1 : 2);
+  }
+  return bytes;
 }
 
 }  // namespace sinter

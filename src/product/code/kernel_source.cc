@@ -10,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/substitute.h"
-#include "src/base/float_text.h"
+#include "src/base/format.h"
 #include "src/product/code/program_source.h"
 #include "src/product/code/wgmma_source.h"
 #include "src/product/dataflow/dataflow.h"

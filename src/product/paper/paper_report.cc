@@ -1,5 +1,6 @@
 #include "src/product/paper/paper_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -94,6 +95,23 @@ Json PointJson(const PaperCandidate& candidate, const DataflowReport& dataflow) 
 }
 
 }  // namespace
+
+PaperSearchResult PaperSearch(const PaperProblem& problem, const DeviceModel& model, size_t top_k) {
+  PaperSearchResult result;
+  PaperSpace(problem, model, RuleSet::All()).ForEach([&](const PaperPoint& point) {
+    result.survivors++;
+    if (!Realisable(problem, point)) return;
+    result.realisable++;
+    const double cost = MinimaxCost(AnalyzeDataflow(problem, point, model), point, model);
+    if (result.best.size() == top_k && !(top_k > 0 && cost < result.best.back().cost_us)) return;
+    const auto at = std::upper_bound(
+        result.best.begin(), result.best.end(), cost,
+        [](double c, const PaperCandidate& candidate) { return c < candidate.cost_us; });
+    result.best.insert(at, {point, cost});
+    if (result.best.size() > top_k) result.best.pop_back();
+  });
+  return result;
+}
 
 absl::StatusOr<PaperReport> MakePaperReport(const PaperProblem& problem, const DeviceModel& model,
                                             size_t top_k) {

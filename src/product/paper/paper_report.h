@@ -10,9 +10,23 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/product/paper/paper_search.h"
+#include "src/product/paper/dataflow_analyzer.h"
 
 namespace sinter {
+
+struct PaperCandidate {
+  PaperPoint point;
+  double cost_us = 0;
+};
+
+struct PaperSearchResult {
+  std::vector<PaperCandidate>
+      best;                 // at most K, cheapest first; of equal costs the one enumerated first
+  uint64_t survivors = 0;   // after the five rules
+  uint64_t realisable = 0;  // survivors that the primitives can carry out
+};
+
+PaperSearchResult PaperSearch(const PaperProblem& problem, const DeviceModel& model, size_t top_k);
 
 constexpr int kPaperRules = 5;
 constexpr uint32_t kPaperTopK = 11;  // the number that the paper compiles and times

@@ -48,6 +48,18 @@ bool KeptFits(const PaperProblem& p, const PaperPoint& x, int64_t cluster_bytes)
 
 }  // namespace
 
+double AllExchangeBytes(const ClusterShape& c, const BlockTile& t) {
+  return 4.0 * static_cast<double>(c.m * c.n * 2 * (c.k - 1) * t.m * t.n);
+}
+
+double ShuffleRingBytes(const ClusterShape& c, const BlockTile& t) {
+  return 2.0 * static_cast<double>(c.Blocks() * (c.Shuffle() - 1) * t.m * t.n);
+}
+
+double ReduceScatterBytes(const ClusterShape& c, const BlockTile& t) {
+  return 4.0 * static_cast<double>(c.m * c.l * (c.Reduce() - 1) * t.m * t.l);
+}
+
 int LoopSchedule::Position(LoopDim d) const {
   for (int i = 0; i < temporal; i++) {
     if (order[static_cast<size_t>(i)] == d) return i;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "src/stitch/code.h"
 #include "src/stitch/code/pass_writer.h"
 #include "src/stitch/columns.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "src/base/status.h"
-#include "src/stitch/along.h"
-#include "src/stitch/code/index_text.h"
 #include "src/stitch/code/op_text.h"
-#include "src/stitch/hand_over.h"
+#include "src/stitch/code/scoped_text.h"
+#include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
+#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

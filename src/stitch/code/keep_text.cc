@@ -1,15 +1,154 @@
 #include "src/stitch/code/keep_text.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/stitch/code/index_text.h"
-#include "src/stitch/code/keeping.h"
+#include "src/stitch/body_work.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/scoped_text.h"
+#include "src/stitch/sizes.h"
 
 namespace sinter {
+namespace {
+
+constexpr double kDearIssue = 5;     // issue slots of an element from which a value is kept
+constexpr double kSpecialIssue = 4;  // issue slots of one special function instruction
+
+class Keeper {
+ public:
+  Keeper(const Chain& body, const Used& used)
+      : body_(body), used_(used), precisions_(PrecisionsOf(body)) {
+    for (const auto& [operand, readers] : used.reads) {
+      if (used.values.count(operand) == 0) continue;
+      for (const ElementKey& reader : readers) operands_[reader].push_back(operand);
+    }
+  }
+
+  std::vector<ElementKey> Choose() {
+    std::vector<ElementKey> kept;
+    for (const auto& [key, passes] : used_.values) {
+      if (passes.size() < 2 || !IsFrontier(key)) continue;
+      if (CostOf(key) < kDearIssue) continue;
+      kept_.insert(key);
+      costs_.clear();
+      kept.push_back(key);
+    }
+    return kept;
+  }
+
+ private:
+  bool IsShared(const ElementKey& key) const {
+    const auto passes = used_.values.find(key);
+    return passes != used_.values.end() && passes->second.size() > 1;
+  }
+
+  // Whether a value that only one pass computes, or a root, reads it.
+  bool IsFrontier(const ElementKey& key) const {
+    const auto readers = used_.reads.find(key);
+    if (readers == used_.reads.end()) return true;
+    return std::any_of(readers->second.begin(), readers->second.end(),
+                       [&](const ElementKey& reader) { return !IsShared(reader); });
+  }
+
+  // Includes the cost of all operands that are not kept; an operand read twice counts twice.
+  double CostOf(const ElementKey& key) {
+    const auto known = costs_.find(key);
+    if (known != costs_.end()) return known->second;
+    const OpCost own = CostOfOp(body_, precisions_, key.first);
+    double cost = own.issue + kSpecialIssue * own.special;
+    for (const ElementKey& operand : operands_[key]) {
+      if (kept_.count(operand) == 0) cost += CostOf(operand);
+    }
+    return costs_[key] = cost;
+  }
+
+  const Chain& body_;
+  const Used& used_;
+  const std::vector<Precision> precisions_;
+  std::map<ElementKey, std::vector<ElementKey>> operands_;
+  std::map<ElementKey, double> costs_;
+  std::set<ElementKey> kept_;
+};
+
+}  // namespace
+
+bool Walks(const IndexSpace& space, const ElementKey& key, IndexVar var) {
+  return std::any_of(key.second.begin(), key.second.end(),
+                     [&](const Index& index) { return space.MovesWith(index, var); });
+}
+
+int64_t HoldText::RoundBytes(const ElementKey& key, const PassShape& shape) const {
+  const int64_t pack = shape.width * SizeOf(code_.body->op(key.first).type.dtype);
+  return pack * shape.turns * code_.schedule.block_threads;
+}
+
+void HoldText::Choose(const std::vector<std::vector<ElementKey>>& keys, const ElementLoops& loops,
+                      const IndexSpace& space) {
+  if (code_.schedule.hold_bytes == 0) return;
+  for (size_t phase = 0; phase < keys.size(); ++phase) {
+    for (const ElementKey& key : keys[phase]) {
+      Held& held = held_.insert({key, {phase, phase, {}, 0}}).first->second;
+      held.last = phase;
+    }
+  }
+  int64_t round_bytes = 0;
+  for (auto it = held_.begin(); it != held_.end();) {
+    const auto loop = std::find_if(loops.all().begin(), loops.all().end(),
+                                   [&, key = it->first](const ElementLoop& one) {
+                                     return !one.shape.flat && Walks(space, key, one.var);
+                                   });
+    if (it->second.first == it->second.last || loop == loops.all().end()) {
+      it = held_.erase(it);
+      continue;
+    }
+    it->second.shape = loop->shape;
+    round_bytes += RoundBytes(it->first, loop->shape);
+    ++it;
+  }
+  if (held_.empty()) return;
+  rounds_ = code_.schedule.hold_bytes / round_bytes;
+  if (!program_.units_symbolic) {
+    const int64_t needed = UnitRounds(program_, code_.schedule, 1);
+    whole_ = rounds_ >= needed;
+    rounds_ = std::min(rounds_, needed);
+  }
+  if (rounds_ == 0) held_.clear();
+  int64_t offset = 0;
+  for (auto& [key, held] : held_) {
+    held.offset = offset;
+    offset += rounds_ * RoundBytes(key, held.shape);
+  }
+}
+
+bool HoldText::Counts(size_t phase) const {
+  return std::any_of(held_.begin(), held_.end(), [&](const auto& one) {
+    return one.second.first <= phase && phase <= one.second.last;
+  });
+}
+
+std::string HoldText::Place(const Held& held) const {
+  return absl::Substitute("dynamic_shared + $0, (round * $1 + j) * $2 + threadIdx.x", held.offset,
+                          held.shape.turns, code_.schedule.block_threads);
+}
+
+std::string HoldText::Leave(const ElementKey& key, size_t phase, const std::string& name) const {
+  const auto held = held_.find(key);
+  if (held == held_.end() || held->second.first != phase) return "";
+  return absl::StrCat(whole_ ? "if (live) " : absl::StrCat("if (round < ", rounds_, ") "),
+                      "hold_pack(", Place(held->second), ", ", name, "[j]);");
+}
+
+std::string HoldText::Take(const ElementKey& key, size_t phase, const std::string& read) const {
+  const auto held = held_.find(key);
+  if (held == held_.end() || held->second.first == phase) return read;
+  const std::string taken = absl::Substitute("take_pack<$0, $1>($2)",
+                                             ElementTypeName(code_.body->op(key.first).type.dtype),
+                                             held->second.shape.width, Place(held->second));
+  return whole_ ? taken : absl::StrCat("round < ", rounds_, " ? ", taken, "\n            : ", read);
+}
 
 Kept KeepText::Choose(const Used& used, bool inputs, bool values) {
   Kept kept;
@@ -139,6 +278,10 @@ std::string KeepText::PackRead(const ElementKey& key, const Op& input, const Ele
 bool KeepText::OfUnit(const ElementKey& key) {
   return emitter_.space().MovesWith(emitter_.Address(key.second, code_.body->op(key.first).strides),
                                     emitter_.unit());
+}
+
+std::vector<ElementKey> ValuesWorthKeeping(const Chain& body, const Used& used) {
+  return Keeper(body, used).Choose();
 }
 
 }  // namespace sinter

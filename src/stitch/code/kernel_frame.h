@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "src/stitch/code.h"
 #include "src/stitch/program.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

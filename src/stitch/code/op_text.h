@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/types/span.h"
-#include "src/base/float_text.h"
+#include "src/base/format.h"
 #include "src/chain/chain.h"
 #include "src/stitch/precision.h"
 

@@ -4,11 +4,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
-#include "src/stitch/along.h"
 #include "src/stitch/code/column_text.h"
-#include "src/stitch/code/index_text.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/scatter_text.h"
+#include "src/stitch/code/scoped_text.h"
+#include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/sizes.h"
 
@@ -17,13 +17,25 @@ namespace {
 
 constexpr int kUnrolled = 4;  // turns, where no value is kept for each turn
 
-}  // namespace
-
-namespace {
-
 bool RoundsAsStored(const Chain& body, const Op& op) {
   const bool narrow = HoldsFloats(op.type.dtype) && op.type.dtype != DType::kF32;
   return op.kind == OpKind::kCast && narrow && IsFloat(body.op(op.operands[0]).type.dtype);
+}
+
+// The number of the group of `split` lanes that thread `t` of a block or unit belongs to.
+std::string Sharer(const char* thread, int split) {
+  return split == 1 ? thread : absl::StrCat(thread, " / ", split);
+}
+
+// Elements of one turn of all threads in a pass: a block's threads, or a unit's.
+int64_t TurnElements(const PassShape& shape, const StitchSchedule& s) {
+  const int64_t threads = shape.flat ? s.block_threads : int64_t{s.unit_threads} * s.cluster;
+  return threads / shape.split * shape.width;
+}
+
+std::string Guard(const PassShape& shape, const StitchSchedule& s) {
+  if (IsWhole(shape, s)) return "";
+  return shape.flat ? "if (n < count) " : absl::StrCat("if (i < ", shape.elements, ") ");
 }
 
 }  // namespace
@@ -48,26 +60,6 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
                        schedule.keep_values || schedule.keep_alike;
   return shape;
 }
-
-namespace {
-
-// The number of the group of `split` lanes that thread `t` of a block or unit belongs to.
-std::string Sharer(const char* thread, int split) {
-  return split == 1 ? thread : absl::StrCat(thread, " / ", split);
-}
-
-// Elements of one turn of all threads in a pass: a block's threads, or a unit's.
-int64_t TurnElements(const PassShape& shape, const StitchSchedule& s) {
-  const int64_t threads = shape.flat ? s.block_threads : int64_t{s.unit_threads} * s.cluster;
-  return threads / shape.split * shape.width;
-}
-
-std::string Guard(const PassShape& shape, const StitchSchedule& s) {
-  if (IsWhole(shape, s)) return "";
-  return shape.flat ? "if (n < count) " : absl::StrCat("if (i < ", shape.elements, ") ");
-}
-
-}  // namespace
 
 bool IsWhole(const PassShape& shape, const StitchSchedule& s) {
   return shape.known && shape.elements % (shape.turns * TurnElements(shape, s)) == 0;
@@ -332,6 +324,20 @@ void PassWriter::JoinRows(const StitchLoop& loop) {
     }
     emitter_.SetRow(root.value, RowName(root.value));
   }
+}
+
+IndexVar ElementLoops::Of(const PassShape& shape, IndexSpace& space) {
+  for (const ElementLoop& known : loops_) {
+    if (known.shape.flat == shape.flat && known.shape.elements == shape.elements &&
+        known.shape.width == shape.width && known.shape.symbolic == shape.symbolic &&
+        known.shape.split == shape.split) {
+      return known.var;
+    }
+  }
+  const IndexVar var =
+      space.AddLoop(shape.flat ? "n" : "i", shape.symbolic ? 0 : shape.elements, kElementDepth);
+  loops_.push_back({shape, var});
+  return var;
 }
 
 }  // namespace sinter

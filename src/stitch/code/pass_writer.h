@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/stitch/code.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/hand_text.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 
@@ -83,6 +83,26 @@ std::string ColumnName(ValueId id);
 std::string SegmentName(ValueId id);
 // Name of the count of units in a thread's column moments.
 std::string SeenName(ValueId id);
+
+// ElementLoops: the loop variables of a kernel's passes. Passes of one shape share a variable, so
+// an element that several of them read has one name.
+
+// A shape of pass and its loop variable.
+struct ElementLoop {
+  PassShape shape;
+  IndexVar var;
+};
+
+class ElementLoops {
+ public:
+  // The variable of passes of `shape`; makes one in `space` if there is none.
+  IndexVar Of(const PassShape& shape, IndexSpace& space);
+  // In the order of creation.
+  const std::vector<ElementLoop>& all() const { return loops_; }
+
+ private:
+  std::vector<ElementLoop> loops_;
+};
 
 }  // namespace sinter
 

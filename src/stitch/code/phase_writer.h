@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/stitch/code.h"
 #include "src/stitch/code/column_text.h"
-#include "src/stitch/code/element_loops.h"
 #include "src/stitch/code/emitter.h"
 #include "src/stitch/code/hand_text.h"
 #include "src/stitch/code/keep_text.h"
 #include "src/stitch/code/kernel_frame.h"
-#include "src/stitch/code/staged_text.h"
+#include "src/stitch/code/pass_writer.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/stitch/along.h"
 #include "src/stitch/code/emitter.h"
-#include "src/stitch/code/index_text.h"
+#include "src/stitch/code/scoped_text.h"
 #include "src/stitch/program.h"
+#include "src/stitch/sectors.h"
 
 namespace sinter {
 

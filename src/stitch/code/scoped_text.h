@@ -85,6 +85,10 @@ class ScopedText {
   int width_ = 1, names_ = 0;
 };
 
+// `index` as a C++ expression. Precondition: its variables are canonical. With `each`, loop
+// variable `element` is written as `element + e`. Variables that may exceed 2^31 have 64 bits.
+std::string IndexText(const IndexSpace& space, const Index& index, IndexVar element, bool each);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_STITCH_CODE_SCOPED_TEXT_H_

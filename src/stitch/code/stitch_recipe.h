@@ -4,7 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/launch_recipe.h"
-#include "src/stitch/code.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/stitch/code.h"
+#include "src/stitch/spec.h"
 
 namespace sinter {
 
@@ -17,6 +17,13 @@ const char* StitchHeader(const Chain& body);
 // barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the
 // body. Precondition: the code is not packed.
 absl::StatusOr<std::string> StitchSource(const StitchCode& code);
+
+// CUDA C++ of a packed kernel: a range of blocks for each part. Parts that differ only in pointers
+// and sizes share one text; each range of blocks takes its own pointers and sizes.
+
+// Parameters: the body's inputs, its outputs, m. Precondition: CheckParts.
+// FAILED_PRECONDITION when a part's vectors cannot express it.
+absl::StatusOr<std::string> PackedSource(const StitchCode& code);
 
 }  // namespace sinter
 

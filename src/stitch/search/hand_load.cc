@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "src/stitch/along.h"
-#include "src/stitch/bank_cycles.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/hand_over.h"
-#include "src/stitch/op_cost.h"
 #include "src/stitch/pass_walk.h"
-#include "src/stitch/search/instruction_counts.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/search/stitch_load.h"
+#include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"
 #include "src/stitch/slots.h"
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <vector>
 
+#include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/in_place.h"
-#include "src/stitch/op_cost.h"
-#include "src/stitch/search/instruction_counts.h"
+#include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/sector_load.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/sizes.h"

@@ -58,6 +58,13 @@ Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per
 absl::StatusOr<Prediction> AccountOf(const StitchSpec& spec, int64_t bucket,
                                      const DeviceModel& model, StitchOverlap* overlap);
 
+// The cost of a stitched kernel's column reductions after their units: write parts, barrier, join
+// parts.
+
+// All phases together, in microseconds; 0 without column reductions.
+double ColumnJoinsUs(const StitchSchedule& schedule, const StitchLoad& load,
+                     const DeviceModel& model);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_STITCH_SEARCH_STITCH_COST_MODEL_H_

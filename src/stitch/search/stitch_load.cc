@@ -6,7 +6,7 @@
 
 #include "src/base/ceil_div.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/search/instruction_counts.h"
+#include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/program_load.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/sizes.h"

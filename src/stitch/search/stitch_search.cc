@@ -1,16 +1,21 @@
 #include "src/stitch/search/stitch_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "src/base/ceil_div.h"
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/stitch_cost_model.h"
-#include "src/stitch/search/stitch_kinds.h"
+#include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/search/stitch_space.h"
 #include "src/stitch/staging.h"
 
@@ -72,6 +77,23 @@ absl::StatusOr<std::vector<StitchProgram>> HandingOver(const Chain& body,
   return programs;
 }
 
+// The schedule's bytes without the grid, the amount that is held, and whether values that all units
+// read alike are kept.
+std::string KindOf(StitchSchedule s) {
+  s.grid = s.LaunchCluster();
+  s.hold_bytes = std::min(s.hold_bytes, 16);
+  s.keep_alike = false;
+  return s.Canonical();
+}
+
+constexpr int64_t kMostBlocks = 1 << 19;
+
+// Units (elements without units) that a block, or a cluster that shares a unit, takes in one turn.
+int64_t ItemsPerTurn(const StitchSchedule& s) {
+  if (s.owner >= 0) return s.UnitsPerBlock();
+  return int64_t{s.block_threads} * s.vector * s.chunks / s.split;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_t bucket,
@@ -119,6 +141,39 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
   const size_t kept = std::min<size_t>(ranked.size(), static_cast<size_t>(options.top_k));
   ranked.resize(kept);
   return ranked;
+}
+
+void PutKindsFirst(std::vector<RankedStitch>* ranked) {
+  std::set<std::string> kinds;
+  std::vector<RankedStitch> first, others;
+  for (RankedStitch& one : *ranked) {
+    const bool fresh = kinds.insert(KindOf(one.schedule)).second;
+    (fresh ? first : others).push_back(std::move(one));
+  }
+  std::move(others.begin(), others.end(), std::back_inserter(first));
+  *ranked = std::move(first);
+}
+
+absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& schedule,
+                                      int64_t bucket, const DeviceModel& model) {
+  SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
+                          MakeStitchProgram(body, schedule.owner, schedule.handed));
+  if (program.phases.size() > 1) return absl::FailedPreconditionError("its blocks meet");
+  const int64_t items = std::max<int64_t>(1, WorkItems(program, bucket));
+  const int64_t wanted = CeilDiv(items, ItemsPerTurn(schedule)) * schedule.cluster;
+  const int64_t resident =
+      int64_t{model.ResidentBlocks(schedule.LaunchCluster())} * schedule.blocks_per_sm;
+  std::optional<RankedStitch> best;
+  for (const int64_t grid : {std::min(wanted, kMostBlocks), std::min(wanted, resident)}) {
+    StitchSchedule s = schedule;
+    s.grid = static_cast<int>(std::max<int64_t>(1, grid / s.cluster) * s.cluster);
+    const StitchLoad load = LoadOf(body, program, s, bucket, model);
+    const Prediction prediction = TimesOfStitch(body, program, s, load, bucket, model).alone;
+    if (!best.has_value() || prediction.total_us < best->prediction.total_us) {
+      best = RankedStitch{s, prediction, {}, 0};
+    }
+  }
+  return *best;
 }
 
 }  // namespace sinter

@@ -29,6 +29,19 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
                                                        const DeviceModel& model,
                                                        const SearchOptions& options);
 
+// Kinds of stitched kernels. Neighbours in a ranking differ in a knob of little effect; tuning
+// wants to measure schedules that differ in kind.
+
+// Moves the best of each kind to the front: how units are shared, vectors, blocks an SM, what is
+// kept, held and handed over, how columns are joined. Both parts keep their order.
+void PutKindsFirst(std::vector<RankedStitch>* ranked);
+
+// `schedule` with the grid for `bucket` rows: a block for each turn of the work, or the resident
+// blocks, whichever is predicted faster. Nothing else changes. FAILED_PRECONDITION when the body
+// cannot be computed with it, or when its blocks wait for one another. Thread-safe.
+absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& schedule,
+                                      int64_t bucket, const DeviceModel& model);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_STITCH_SEARCH_STITCH_SEARCH_H_

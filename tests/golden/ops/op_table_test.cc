@@ -23,8 +23,8 @@
 #include "src/chain/builder.h"
 #include "src/chain/op_traits.h"
 #include "src/reference/reference.h"
+#include "src/stitch/body_work.h"
 #include "src/stitch/code/op_text.h"
-#include "src/stitch/op_cost.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/op_functions.h"
 

@@ -1,10 +1,9 @@
-#include "src/base/byte_size.h"
-
 #include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {

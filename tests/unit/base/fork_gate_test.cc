@@ -1,7 +1,7 @@
-#include "src/base/fork_gate.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+
+#include "src/base/fork_local.h"
 
 namespace sinter {
 namespace {

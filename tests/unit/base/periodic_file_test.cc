@@ -1,4 +1,3 @@
-#include "src/base/periodic_file.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
-#include "src/chain/rows_apart.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "src/chain/buckets.h"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
 

@@ -1,4 +1,6 @@
 // Where a dump writes: never through a link, never over what no dump wrote, never into a fifo.
+#include "src/engine/dump.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "src/engine/dump_files.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -1,7 +1,6 @@
-#include "src/engine/kernel_identity.h"
-
 #include <gtest/gtest.h>
 
+#include "src/engine/tuned_choice.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

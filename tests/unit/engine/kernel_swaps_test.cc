@@ -1,8 +1,7 @@
-#include "src/engine/kernel_swaps.h"
-
 #include <gtest/gtest.h>
 
 #include "src/chain/builder.h"
+#include "src/engine/tune_ranking.h"
 #include "src/stitch/spec.h"
 #include "tests/support/sequences.h"
 

@@ -1,10 +1,10 @@
-#include "src/engine/paced_measurer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+
+#include "src/engine/measured_choice.h"
 
 namespace sinter {
 namespace {

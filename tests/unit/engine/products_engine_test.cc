@@ -18,7 +18,7 @@
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
 #include "src/product/role_shape.h"
-#include "src/reference/chain_bounds.h"
+#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"

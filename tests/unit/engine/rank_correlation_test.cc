@@ -1,6 +1,6 @@
-#include "src/engine/rank_correlation.h"
-
 #include <gtest/gtest.h>
+
+#include "src/engine/tune_ranking.h"
 
 namespace sinter {
 namespace {

@@ -16,7 +16,7 @@
 #include "src/engine/trial_data.h"
 #include "src/fusion/fusion.h"
 #include "src/plan/codegen.h"
-#include "src/reference/chain_bounds.h"
+#include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "src/standin/product_kernels.h"
 #include "src/standin/row_kernel.h"

@@ -1,6 +1,6 @@
-#include "src/engine/time_in_turns.h"
-
 #include <gtest/gtest.h>
+
+#include "src/engine/rotation.h"
 
 namespace sinter {
 namespace {

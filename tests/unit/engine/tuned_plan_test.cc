@@ -9,7 +9,7 @@
 
 #include "src/engine/plan_record.h"
 #include "src/engine/tuned_choice.h"
-#include "src/engine/tuning_file.h"
+#include "src/engine/tuning_set.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/engine/fakes.h"
 

@@ -13,7 +13,6 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "src/engine/tuning_file.h"
 
 namespace sinter {
 namespace {

@@ -1,8 +1,8 @@
-#include "src/engine/weak_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "src/engine/module_cache.h"
 
 namespace sinter {
 namespace {

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "src/explain/explain.h"
 #include "src/explain/render.h"
-#include "src/plan/kernel_facts.h"
+#include "src/plan/description.h"
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"

@@ -1,6 +1,4 @@
 // Why a candidate lost, in the cost model's terms.
-#include "src/fusion/loss_reason.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/fusion/plan_choice.h"
 #include "src/product/search/search.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_kernels.h"

@@ -1,7 +1,5 @@
 // What a first user is told of a chain that no kernels take: one prefix, the op once, the names
 // that the inputs were given, what is the matter, and the way out.
-#include "src/fusion/refusal.h"
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -19,6 +17,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/plan_note.h"
 #include "src/normal/normal_form.h"
 
 namespace sinter {

@@ -1,12 +1,11 @@
 // BestSegmentations against all segmentations, written out.
-#include "src/fusion/segments.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <random>
 
 #include "gtest/gtest.h"
+#include "src/fusion/rankings.h"
 
 namespace sinter {
 namespace {

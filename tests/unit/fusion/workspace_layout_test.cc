@@ -1,9 +1,8 @@
 // Workspace: nothing that lives at the same time overlaps; places are shared where they can be.
-#include "src/fusion/workspace_layout.h"
-
 #include <random>
 
 #include "gtest/gtest.h"
+#include "src/fusion/plan_assembly.h"
 #include "src/product/schedule.h"
 
 namespace sinter {
@@ -13,7 +12,7 @@ TEST(WorkspaceLayout, BeginsBehindTheFlagsAndIsAligned) {
   const WorkspaceLayout layout = LayOutWorkspace({{100, 0, 1}, {5000, 1, 2}});
   for (uint64_t offset : layout.offsets) {
     EXPECT_GE(offset, kWorkspaceFlagBytes);
-    EXPECT_EQ(offset % kWorkspaceAlignment, 0u);
+    EXPECT_EQ(offset % kPlaceAlignment, 0u);
   }
   EXPECT_EQ(layout.end, kWorkspaceFlagBytes + 5 * 1024 + 1024);
 }

@@ -17,7 +17,7 @@
 #include "src/chain/buckets.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
-#include "src/engine/rank_correlation.h"
+#include "src/engine/tune_ranking.h"
 #include "src/fusion/fusion.h"
 #include "src/product/search/space.h"
 #include "src/stitch/search/stitch_cost_model.h"

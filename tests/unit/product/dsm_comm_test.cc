@@ -1,4 +1,3 @@
-#include "src/product/paper/dsm_comm.h"
 
 #include "gtest/gtest.h"
 #include "src/product/paper/paper_space.h"

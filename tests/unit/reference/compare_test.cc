@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
-#include "src/reference/chain_bounds.h"
 #include "tests/unit/reference/tensors.h"
 
 namespace sinter {

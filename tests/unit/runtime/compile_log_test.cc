@@ -1,5 +1,5 @@
 #include "gtest/gtest.h"
-#include "runtime/nvrtc/program.h"
+#include "runtime/nvrtc/nvrtc_library.h"
 
 namespace sinter {
 namespace {

@@ -3,7 +3,6 @@
 #include <thread>
 
 #include "runtime/driver/handles.h"
-#include "runtime/driver/scopes.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

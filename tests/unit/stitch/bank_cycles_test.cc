@@ -1,7 +1,6 @@
 // Bank conflicts of accesses whose cycles are known by hand.
-#include "src/stitch/bank_cycles.h"
-
 #include "gtest/gtest.h"
+#include "src/stitch/sectors.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,8 @@
 // Which composition a schedule means for a body's hand-overs.
-#include "src/stitch/composition.h"
-
 #include <algorithm>
 
 #include "gtest/gtest.h"
+#include "src/stitch/schedule.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 

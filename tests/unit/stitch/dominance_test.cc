@@ -1,9 +1,8 @@
 // Dominators: small graphs by hand, random ones against their definition.
-#include "src/stitch/dominance.h"
-
 #include <random>
 
 #include "gtest/gtest.h"
+#include "src/stitch/slots.h"
 
 namespace sinter {
 namespace {

@@ -1,10 +1,9 @@
 // Hand-over: where an element lies in its unit, what may be handed over, what programs make of it.
-#include "src/stitch/hand_over.h"
-
 #include <algorithm>
 
 #include "gtest/gtest.h"
-#include "src/stitch/composition.h"
+#include "src/stitch/schedule.h"
+#include "src/stitch/slots.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 

@@ -1,8 +1,7 @@
 // Second moments that are made along with their means: which are, and which only look like it.
-#include "src/stitch/moments.h"
-
 #include "gtest/gtest.h"
-#include "src/stitch/composition.h"
+#include "src/stitch/phases.h"
+#include "src/stitch/schedule.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
 #include "src/reference/reference.h"
-#include "src/stitch/along.h"
 #include "src/stitch/program.h"
+#include "src/stitch/sectors.h"
 #include "tests/unit/stitch/evaluate.h"
 
 namespace sinter {

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "src/fusion/stitch/candidates.h"
+#include "src/fusion/stitch/pattern.h"
 
 namespace sinter::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/engine/record_story.h"
+#include "src/engine/cache_tools.h"
 
 #include <algorithm>
 #include <map>
