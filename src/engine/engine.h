@@ -173,14 +173,22 @@ class PlanBinding {
   virtual ~PlanBinding() = default;
 };
 
+// How plans are timed.
+struct TuneProtocol {
+  int replays = 15;          // of a plan's graph at a time, at most
+  int rounds = 7;            // of the fastest, in turns
+  bool swap_kernels = true;  // kernels of near plans take one another's schedules
+  // Only times in turns decide, and a plan beats the predicted choice only if it does so in all
+  // rounds but one.
+  bool only_in_turns = false;
+};
+
 struct TuneOptions {
   int64_t deadline_us = 0;  // 0: none. What was measured by then decides
   int top_k = 11;
   double switch_margin = 0.02;  // a measured choice beats the predicted one by this fraction
   bool batch_invariant = false;
-  // Only the best top_k and the plain plan, timed shortly. A plan beats the predicted choice only
-  // if it does so in all rounds but one, and nothing is chosen unless that was in turns.
-  bool brief = false;
+  TuneProtocol protocol;
   // An entry of it that can still be used is the result, and nothing is measured. Null: measure.
   std::shared_ptr<const TuningSet> keep;
 };

@@ -18,6 +18,7 @@ namespace {
 constexpr int kPlans = 3;  // by prediction, beside the plain one
 // A run cannot be cut into slices, and what is served waits for it.
 constexpr double kLongestRunUs = 120;
+constexpr TuneProtocol kBesideServing{2, 5, false, true};
 
 class SerialMeasurer : public Measurer {
  public:
@@ -117,7 +118,7 @@ absl::Status MeasuredChoices::MeasureNow(const PlanRequest& request, const PlanR
   PacedMeasurer paced(std::move(background), std::move(share), &control);
   TuneOptions options;
   options.top_k = kPlans;
-  options.brief = true;
+  options.protocol = kBesideServing;
   options.batch_invariant = request.batch_invariant;
   SINTER_ASSIGN_OR_RETURN(const TuneResult result, tuner_->Tune(request, options, control, &paced));
   SINTER_RETURN_IF_ERROR(control.Check("the choice was kept"));

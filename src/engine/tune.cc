@@ -139,7 +139,7 @@ Tuner::Trial* Tuner::Decide(Session& session) {
     for (const Trial& trial : session.trials) times.push_back(DecisiveUs(session, trial));
     int best = ChooseMeasured(times, session.options.switch_margin);
     if (best < 0) return nullptr;
-    if (session.options.brief && times.front() > 0 &&
+    if (session.options.protocol.only_in_turns && times.front() > 0 &&
         !WinsClearly(session, session.trials[static_cast<size_t>(best)])) {
       best = 0;
     }

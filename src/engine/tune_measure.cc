@@ -14,12 +14,9 @@ namespace sinter {
 namespace {
 
 constexpr int kCalls = 20;
-constexpr int kReplays = 15;
 // The fastest so many, and the predicted choice, are timed again, in turns.
 constexpr size_t kShortList = 6;
-constexpr int kRounds = 7;
 constexpr double kTurnUs = 20e3;  // of one plan in one round
-constexpr int kBriefReplays = 2, kBriefRounds = 5;
 // A cut whose best plan takes longer than this times the fastest is not worth its kernels' times.
 constexpr double kNear = 1.15;
 
@@ -30,7 +27,7 @@ absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) 
   if (bound.empty()) {
     SINTER_ASSIGN_OR_RETURN(bound, session.rotation->Bind(trial.loaded, *core_->ports.loader));
   }
-  if (session.options.brief) trial.bound = bound;
+  if (session.options.protocol.only_in_turns) trial.bound = bound;
   const auto enqueue = [&](StreamHandle stream, int call) {
     return EnqueuePlan(*bound[static_cast<size_t>(call) % bound.size()], stream,
                        session.verifier->rows(), false);
@@ -40,8 +37,8 @@ absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) 
 }
 
 absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
-  const int replays = session.options.brief ? kBriefReplays : kReplays;
-  SINTER_ASSIGN_OR_RETURN(trial.measured_us, Time(session, trial, replays));
+  SINTER_ASSIGN_OR_RETURN(trial.measured_us,
+                          Time(session, trial, session.options.protocol.replays));
   trial.state = "not checked";
   return absl::OkStatus();
 }
@@ -155,9 +152,9 @@ absl::Status Tuner::Measure(Session& session) {
       session.rotation,
       Rotation::Make(session.measurer, session.request.chain(), *session.verifier));
   SINTER_RETURN_IF_ERROR(MeasureFrom(session, 0));
-  if (!session.options.brief) SINTER_RETURN_IF_ERROR(TryKernels(session));
+  if (session.options.protocol.swap_kernels) SINTER_RETURN_IF_ERROR(TryKernels(session));
   const absl::Status in_turns = TimeShortList(session);
-  if (in_turns.ok() || session.options.brief) return in_turns;
+  if (in_turns.ok() || session.options.protocol.only_in_turns) return in_turns;
   core_->log.Log(LogLevel::kWarn,
                  absl::StrCat("tuning decides by first times: ", in_turns.message()));
   return absl::OkStatus();
@@ -179,24 +176,24 @@ std::vector<Tuner::Trial*> Tuner::ShortList(Session& session) {
 }
 
 // The short list in turns. Without a whole round, in time and without an error, the first times
-// decide; a brief tuning is then given up.
+// decide, or where they may not, the tuning is given up.
 absl::Status Tuner::TimeShortList(Session& session) {
   const std::vector<Trial*> list = ShortList(session);
-  const bool brief = session.options.brief;
+  const TuneProtocol& protocol = session.options.protocol;
   const auto time = [&](int i) -> absl::StatusOr<double> {
     Trial& trial = *list[static_cast<size_t>(i)];
     const double replays = kTurnUs / (trial.measured_us * kCalls);
-    const int most = brief ? kBriefReplays : std::clamp(static_cast<int>(replays), 3, kReplays);
-    SINTER_ASSIGN_OR_RETURN(const double us, Time(session, trial, most));
+    SINTER_ASSIGN_OR_RETURN(
+        const double us,
+        Time(session, trial, std::min(std::max(static_cast<int>(replays), 3), protocol.replays)));
     trial.rounds.push_back(us);
     return us;
   };
-  SINTER_ASSIGN_OR_RETURN(
-      const std::vector<double> times,
-      TimeInTurns(static_cast<int>(list.size()), brief ? kBriefRounds : kRounds, time,
-                  [&] { return session.control.Check("measuring").ok(); }));
+  SINTER_ASSIGN_OR_RETURN(const std::vector<double> times,
+                          TimeInTurns(static_cast<int>(list.size()), protocol.rounds, time,
+                                      [&] { return session.control.Check("measuring").ok(); }));
   for (size_t i = 0; i < times.size(); ++i) list[i]->in_turns_us = times[i];
-  return brief ? session.control.Check("the choice was made") : absl::OkStatus();
+  return protocol.only_in_turns ? session.control.Check("the choice was made") : absl::OkStatus();
 }
 
 }  // namespace sinter

@@ -19,7 +19,7 @@ struct Tuner::Trial {
   explicit Trial(Plan p) : plan(std::move(p)) {}
   Plan plan;
   LoadedPlanPtr loaded;                                 // null unless it was built and is resident
-  std::vector<std::shared_ptr<const BoundPlan>> bound;  // of a brief tuning, once it was timed
+  std::vector<std::shared_ptr<const BoundPlan>> bound;  // where only times in turns decide
   double measured_us = 0;                               // 0: not measured
   double in_turns_us = 0;                               // 0: not on the short list
   std::vector<double> rounds;                           // what in_turns_us is the median of
