@@ -60,8 +60,8 @@ struct PlanRecordLimits {
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
                                             const PlanRecordLimits& limits = {});
 
-// Why a plan that is predicted to be faster than a tuned one does not run.
-constexpr absl::string_view kTunedAway = "predicted faster; the tuning set takes another";
+// Why a plan does not run that is predicted to be faster than what a tuning set or a slot measured.
+constexpr absl::string_view kTunedAway = "predicted faster; the measured choice takes its place";
 
 }  // namespace sinter
 
