@@ -74,8 +74,8 @@ std::vector<Segmentation> BestSegmentations(int products, const SegmentCost& cos
 class Rankings::Maker {
  public:
   Maker(const ProductSequence& sequence, const DeviceModel& model, const SearchOptions& options,
-        bool behind, Rankings* out)
-      : sequence_(sequence), model_(model), options_(options), behind_(behind), out_(*out) {}
+        Rankings* out)
+      : sequence_(sequence), model_(model), options_(options), out_(*out) {}
 
   absl::Status Run() {
     for (int i = 0; i < sequence_.size(); ++i) {
@@ -102,7 +102,7 @@ class Rankings::Maker {
   absl::StatusOr<std::vector<RankedSchedule>> Rank(const Segment& segment) {
     const ProductSequence part = sequence_.Part(segment.begin, segment.count);
     SearchOptions options = options_;
-    options.behind = behind_ || segment.begin > 0;
+    options.behind |= segment.begin > 0;
     const auto key = std::make_pair(part.Canonical(), options.behind);
     auto known = searched_.find(key);
     if (known == searched_.end()) {
@@ -136,16 +136,15 @@ class Rankings::Maker {
   const ProductSequence& sequence_;
   const DeviceModel& model_;
   const SearchOptions& options_;
-  const bool behind_;
   Rankings& out_;
   // By canonical part, and whether behind another kernel.
   std::map<std::pair<std::string, bool>, std::vector<RankedSchedule>> searched_;
 };
 
 absl::StatusOr<Rankings> Rankings::Make(const ProductSequence& sequence, const DeviceModel& model,
-                                        const SearchOptions& options, bool behind) {
+                                        const SearchOptions& options) {
   Rankings rankings;
-  SINTER_RETURN_IF_ERROR(Maker(sequence, model, options, behind, &rankings).Run());
+  SINTER_RETURN_IF_ERROR(Maker(sequence, model, options, &rankings).Run());
   return rankings;
 }
 
@@ -184,7 +183,9 @@ absl::StatusOr<const RankedRun*> RunRankings::Of(const GraphRun& run, bool behin
   const auto key = std::make_tuple(sequence.Canonical(), sequence.m, behind);
   auto known = known_.find(key);
   if (known == known_.end()) {
-    SINTER_ASSIGN_OR_RETURN(Rankings made, Rankings::Make(sequence, model_, options_, behind));
+    SearchOptions options = options_;
+    options.behind = behind;
+    SINTER_ASSIGN_OR_RETURN(Rankings made, Rankings::Make(sequence, model_, options));
     RankedRun ranked{std::move(made), {}, AllApart(sequence.size())};
     ranked.cuts = BestSegmentations(
         sequence.size(), [&](const Segment& s) { return ranked.rankings.CostOf(s); },

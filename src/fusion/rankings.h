@@ -46,11 +46,11 @@ std::vector<Segmentation> BestSegmentations(int products, const SegmentCost& cos
 // Immutable once made. One thread makes it.
 class Rankings {
  public:
-  // Searches each product alone and each pair that a chain kernel takes; equal ones once. `behind`:
-  // another kernel of the plan stands before the first product, too.
+  // Searches each product alone and each pair that a chain kernel takes; equal ones once.
+  // `options.behind` is of the first product.
   // INVALID_ARGUMENT or FAILED_PRECONDITION naming the product that no kernel takes alone.
   static absl::StatusOr<Rankings> Make(const ProductSequence& sequence, const DeviceModel& model,
-                                       const SearchOptions& options, bool behind = false);
+                                       const SearchOptions& options);
 
   // Best first for the segment's position: kernels after another are predicted with a programmatic
   // edge, if they have one. Empty when no kernel takes the segment.
