@@ -21,6 +21,7 @@
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/sequences.h"
+#include "tests/support/stitch_schedules.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -43,7 +44,7 @@ std::string DecisionBytes(const KernelSpec& spec) {
 KernelSpec StitchedSpec() {
   auto stitch = std::make_shared<StitchSpec>();
   stitch->body = ParseProblem("softmax rows=M cols=1024")->chain;
-  stitch->schedule = {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, false, {}, 4, 2048};
+  stitch->schedule = testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048");
   stitch->operands = {{0, 0}, {1, 0}};
   KernelSpec spec;
   spec.family = &StitchFamily();

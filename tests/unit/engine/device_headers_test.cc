@@ -13,6 +13,7 @@
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
 #include "src/plan/codegen.h"
+#include "tests/support/stitch_schedules.h"
 #include "tests/unit/engine/fakes.h"
 #include "tests/unit/plan/sample_kernels.h"
 
@@ -46,10 +47,10 @@ std::map<std::string, KernelSpec> Samples() {
   }
   all["stitch softmax"] =
       StitchedSpec("softmax rows=M cols=1024",
-                   {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, false, {}, 4, 2048});
-  all["stitch layernorm"] = StitchedSpec(
-      "layernorm rows=M cols=1024",
-      {-1, 128, 128, 1, 8, 2, 1, false, 1, false, false, false, 0, false, {}, 5, 4096});
+                   testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
+  all["stitch layernorm"] =
+      StitchedSpec("layernorm rows=M cols=1024",
+                   testing::ScheduleOf(-1, "block 128 vec 8 chunks 2 x5 grid 4096"));
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 #include "tests/support/sequences.h"
+#include "tests/support/stitch_schedules.h"
 #include "tests/unit/plan/sample_kernels.h"
 
 namespace sinter {
@@ -68,7 +69,7 @@ KernelSpec Stitched(const char* line, StitchSchedule schedule) {
 
 KernelSpec Softmax() {
   return Stitched("softmax rows=M cols=1024",
-                  {2, 128, 32, 1, 8, 1, 1, false, 1, true, false, false, 0, false, {}, 4, 2048});
+                  testing::ScheduleOf(2, "block 128 unit 32 vec 8 keep x4 grid 2048"));
 }
 
 void Change(KernelSpec& spec, const std::function<void(StitchSpec&)>& change) {
