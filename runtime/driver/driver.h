@@ -71,6 +71,7 @@
   X(EventRecord, "cuEventRecord", (CUevent event, CUstream stream))                               \
   X(EventSynchronize, "cuEventSynchronize", (CUevent event))                                      \
   X(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, CUevent from, CUevent to))      \
+  X(GraphCreate, "cuGraphCreate", (CUgraph * graph, unsigned int flags))                          \
   X(GraphDestroy, "cuGraphDestroy", (CUgraph graph))                                              \
   X(GraphInstantiate, "cuGraphInstantiateWithFlags",                                              \
     (CUgraphExec * exec, CUgraph graph, unsigned long long flags))                                \

@@ -120,29 +120,28 @@ class DriverMeasurer : public Measurer {
     });
   }
 
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int calls, int replays) override {
-    if (calls < 1 || replays < 1) {
+  absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) override {
+    if (count < 1 || replays < 1) {
       return absl::InvalidArgumentError(
-          absl::StrCat("timing needs at least one call and replay, not ", calls, " and ", replays));
+          absl::StrCat("timing needs at least one call and replay, not ", count, " and ", replays));
     }
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
-    SINTER_ASSIGN_OR_RETURN(const GraphExec exec, Instantiated(enqueue, calls));
+    SINTER_ASSIGN_OR_RETURN(const GraphExec exec, Instantiated(calls, count));
     SINTER_RETURN_IF_ERROR(watch_.Time(driver_, exec).status());  // warm up: uploads the graph
     std::vector<double> times;
     for (int i = 0; i < replays; ++i) {
       SINTER_ASSIGN_OR_RETURN(const double us, watch_.Time(driver_, exec));
-      times.push_back(us / calls);
+      times.push_back(us / count);
     }
     return Median(std::move(times));
   }
 
-  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
-      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) override {
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& calls,
+                                                        int count) override {
     DriverScope scope(*device_);
     SINTER_RETURN_IF_ERROR(scope.status());
-    SINTER_ASSIGN_OR_RETURN(GraphExec exec, Instantiated(enqueue, calls));
+    SINTER_ASSIGN_OR_RETURN(GraphExec exec, Instantiated(calls, count));
     return std::unique_ptr<TimedGraph>(
         std::make_unique<DriverGraph>(*device_, watch_, std::move(exec)));
   }
@@ -165,25 +164,38 @@ class DriverMeasurer : public Measurer {
   static CUstream Of(StreamHandle stream) { return static_cast<CUstream>(stream); }
 
   // The capture always ends, whatever `enqueue` says, so that the stream stays usable.
-  absl::StatusOr<Graph> Capture(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                int calls) {
+  absl::Status Capture(const GraphCalls& calls, int count, Graph* graph) {
     SINTER_RETURN_IF_ERROR(driver_.Check(
         driver_->StreamBeginCapture(watch_.stream.get(), CU_STREAM_CAPTURE_MODE_RELAXED),
         "cuStreamBeginCapture"));
     absl::Status status;
-    for (int i = 0; i < calls && status.ok(); ++i) status = enqueue(watch_.stream.get(), i);
+    for (int i = 0; i < count && status.ok(); ++i) status = calls.enqueue(watch_.stream.get(), i);
     CUgraph raw = nullptr;
     const absl::Status ended =
         driver_.Check(driver_->StreamEndCapture(watch_.stream.get(), &raw), "cuStreamEndCapture");
-    Graph graph(device_, raw);
-    if (!status.ok()) return status;
-    if (!ended.ok()) return ended;
-    return graph;
+    *graph = Graph(device_, raw);
+    return status.ok() ? ended : status;
   }
 
-  absl::StatusOr<GraphExec> Instantiated(
-      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) {
-    SINTER_ASSIGN_OR_RETURN(const Graph graph, Capture(enqueue, calls));
+  absl::Status AddNodes(const GraphCalls& calls, int count, Graph* graph) {
+    CUgraph raw = nullptr;
+    SINTER_RETURN_IF_ERROR(driver_.Check(driver_->GraphCreate(&raw, 0), "cuGraphCreate"));
+    *graph = Graph(device_, raw);
+    NodeEdges edges;
+    for (int i = 0; i < count; ++i) {
+      SINTER_ASSIGN_OR_RETURN(edges, calls.add(raw, edges, i));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<GraphExec> Instantiated(const GraphCalls& calls, int count) {
+    const bool nodes = calls.add != nullptr && driver_->GraphAddNode != nullptr;
+    if (!nodes && background_) {
+      return absl::UnimplementedError(
+          "timing in the background needs cuGraphAddNode_v2, which came with CUDA 12.3");
+    }
+    Graph graph;
+    SINTER_RETURN_IF_ERROR(nodes ? AddNodes(calls, count, &graph) : Capture(calls, count, &graph));
     return Instantiate(device_, graph);
   }
 

@@ -198,7 +198,7 @@ absl::StatusOr<double> ProbeRunner::TimeUs(const ProbeLaunch& launch) {
     }
     return kernel->Launch(*bound, stream, 1, 0, false);
   };
-  absl::StatusOr<double> us = measurer_->TimeGraph(enqueue, launch.calls, kReplays);
+  absl::StatusOr<double> us = measurer_->TimeGraph({enqueue}, launch.calls, kReplays);
   return us.ok() ? us : Annotate(us.status(), launch.entry);
 }
 

@@ -205,7 +205,16 @@ struct DeviceBuffer {
   uint64_t bytes = 0;
 };
 
-// Calls that were captured once, to be replayed and timed. The measurer outlives it.
+// Calls that a measurer makes one graph of.
+struct GraphCalls {
+  // Call i, on a stream that captures.
+  std::function<absl::Status(StreamHandle, int)> enqueue;
+  // The same as nodes behind `edges`; returns the edges of what comes behind them. Preferred: while
+  // a stream of a context captures, whoever waits for the context fails and breaks the capture.
+  std::function<absl::StatusOr<NodeEdges>(GraphHandle, const NodeEdges& edges, int)> add;
+};
+
+// A graph of calls, to be replayed and timed. The measurer outlives it.
 class TimedGraph {
  public:
   virtual ~TimedGraph() = default;
@@ -222,19 +231,17 @@ class Measurer {
   virtual absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) = 0;
   virtual absl::Status Download(void* to, DeviceBuffer from, uint64_t bytes) = 0;
   virtual absl::Status Fill(DeviceBuffer buffer, uint8_t byte) = 0;
-  // Median microseconds of one call of `enqueue(stream, i)`: `calls` of them captured into one
-  // graph, `replays` replays.
-  virtual absl::StatusOr<double> TimeGraph(
-      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls, int replays) = 0;
-  // `enqueue(stream, 0)` to `enqueue(stream, calls - 1)` as one graph.
-  virtual absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
-      const std::function<absl::Status(StreamHandle, int)>&, int /*calls*/) {
+  // Median microseconds of one of the calls 0 to `count` - 1 of one graph, of `replays` replays.
+  virtual absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) = 0;
+  // The calls 0 to `count` - 1 as one graph.
+  virtual absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls&, int /*count*/) {
     return absl::UnimplementedError("this measurer keeps no graphs");
   }
   // Runs `enqueue` on an own stream and waits for it; a launch that faults is an error here.
   virtual absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) = 0;
   // Another one, with a stream of its own, for work beside a program that serves: it allocates
-  // only what leaves a GiB of the device's memory free, RESOURCE_EXHAUSTED otherwise.
+  // only what leaves a GiB of the device's memory free, RESOURCE_EXHAUSTED otherwise, and captures
+  // nothing: UNIMPLEMENTED where calls cannot be added as nodes.
   virtual absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() {
     return absl::UnimplementedError("this measurer has none for the background");
   }

@@ -26,7 +26,7 @@ absl::StatusOr<double> TimeBindings(Measurer& measurer,
   const int calls = options.calls == 0 ? 20 : static_cast<int>(std::min(options.calls, 10000u));
   const int replays =
       options.replays == 0 ? 15 : static_cast<int>(std::min(options.replays, 10000u));
-  return measurer.TimeGraph(enqueue, calls, replays);
+  return measurer.TimeGraph({enqueue}, calls, replays);
 }
 
 absl::StatusOr<std::vector<const sinter_binding*>> ReadBindings(

@@ -44,10 +44,9 @@ class SerialMeasurer : public Measurer {
     std::lock_guard<std::mutex> lock(mutex_);
     return inner_->Fill(buffer, byte);
   }
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int calls, int replays) override {
+  absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    return inner_->TimeGraph(enqueue, calls, replays);
+    return inner_->TimeGraph(calls, count, replays);
   }
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -219,17 +218,21 @@ absl::StatusOr<double> PacedMeasurer::Replay(TimedGraph& graph) {
   return us;
 }
 
-absl::StatusOr<double> PacedMeasurer::TimeGraph(
-    const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls, int replays) {
-  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<TimedGraph> one, inner_->MakeGraph(enqueue, 1));
+absl::StatusOr<double> PacedMeasurer::TimeGraph(const GraphCalls& calls, int count,
+                                                int replays) {
+  SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<TimedGraph> one, inner_->MakeGraph(calls, 1));
   SINTER_RETURN_IF_ERROR(Replay(*one).status());
   SINTER_ASSIGN_OR_RETURN(const double one_us, Replay(*one));
   const double most = share_.slice_us / std::max(one_us, 1e-3);
-  const int slice = static_cast<int>(std::clamp<double>(most, 1, calls));
+  const int slice = static_cast<int>(std::clamp<double>(most, 1, count));
   std::vector<std::unique_ptr<TimedGraph>> graphs;
-  for (int at = 0; at + slice <= calls && static_cast<int>(graphs.size()) < kMostGraphs;
+  for (int at = 0; at + slice <= count && static_cast<int>(graphs.size()) < kMostGraphs;
        at += slice) {
-    const auto from = [&](StreamHandle stream, int i) { return enqueue(stream, at + i); };
+    const GraphCalls from{
+        [&](StreamHandle stream, int i) { return calls.enqueue(stream, at + i); },
+        [&](GraphHandle graph, const NodeEdges& edges, int i) {
+          return calls.add(graph, edges, at + i);
+        }};
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<TimedGraph> graph, inner_->MakeGraph(from, slice));
     graphs.push_back(std::move(graph));
   }

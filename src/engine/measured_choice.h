@@ -71,8 +71,7 @@ class PacedMeasurer : public Measurer {
   absl::Status Fill(DeviceBuffer buffer, uint8_t byte) override;
   // In graphs of as many calls as a slice has time for, the first 16 of them. The lower quartile of
   // their times: what runs beside a slice makes it longer, never shorter.
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int calls, int replays) override;
+  absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) override;
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override;
 
  private:

@@ -28,11 +28,18 @@ absl::StatusOr<double> Tuner::Time(Session& session, Trial& trial, int replays) 
     SINTER_ASSIGN_OR_RETURN(bound, session.rotation->Bind(trial.loaded, *core_->ports.loader));
   }
   if (session.options.protocol.only_in_turns) trial.bound = bound;
-  const auto enqueue = [&](StreamHandle stream, int call) {
-    return EnqueuePlan(*bound[static_cast<size_t>(call) % bound.size()], stream,
-                       session.verifier->rows(), false);
+  const auto of = [&](int call) -> const BoundPlan& {
+    return *bound[static_cast<size_t>(call) % bound.size()];
   };
-  return session.measurer->TimeGraph(enqueue, std::max(kCalls, static_cast<int>(bound.size())),
+  const int64_t rows = session.verifier->rows();
+  const GraphCalls calls{
+      [&](StreamHandle stream, int call) { return EnqueuePlan(of(call), stream, rows, false); },
+      [&](GraphHandle graph, const NodeEdges& edges, int call) -> absl::StatusOr<NodeEdges> {
+        SINTER_ASSIGN_OR_RETURN(const PlanNodes nodes,
+                                AddPlanNodes(of(call), *core_->ports.loader, graph, edges, rows));
+        return NodeEdges{{nodes.nodes.back()}};
+      }};
+  return session.measurer->TimeGraph(calls, std::max(kCalls, static_cast<int>(bound.size())),
                                      replays);
 }
 

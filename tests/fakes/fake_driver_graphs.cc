@@ -163,6 +163,13 @@ CUresult FakeCalls::GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode n
 
 // ---------------------------------------------------------------- graphs and user objects
 
+CUresult FakeCalls::GraphCreate(CUgraph* graph, unsigned int) {
+  const uintptr_t id = f.next_handle_++;
+  f.graphs_[id] = {};
+  *graph = HandleOf<CUgraph>(id);
+  return CUDA_SUCCESS;
+}
+
 CUresult FakeCalls::GraphInstantiate(CUgraphExec* exec, CUgraph graph, unsigned long long) {
   const auto found = f.graphs_.find(IdOf(graph));
   if (found == f.graphs_.end()) return CUDA_ERROR_INVALID_HANDLE;

@@ -487,18 +487,17 @@ class FakeMeasurer : public Measurer {
     std::memset(reinterpret_cast<void*>(buffer.ptr), byte, buffer.bytes);
     return absl::OkStatus();
   }
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int calls, int) override {
+  absl::StatusOr<double> TimeGraph(const GraphCalls& of, int calls, int) override {
     if (world_->timings >= world_->most_timings) return absl::InternalError("not timed, on order");
-    SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(enqueue));
+    SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(of.enqueue));
     ++world_->timings;
     world_->calls = calls;
     std::this_thread::sleep_for(std::chrono::milliseconds(world_->ms_per_timing));
     return us;
   }
-  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
-      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) override {
-    SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(enqueue));
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of,
+                                                        int calls) override {
+    SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(of.enqueue));
     return std::unique_ptr<TimedGraph>(std::make_unique<FakeTimedGraph>(world_, us * calls));
   }
   absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() override {

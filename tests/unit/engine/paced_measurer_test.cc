@@ -61,15 +61,14 @@ class Inner : public Measurer {
     world_->copied.push_back(buffer.bytes);
     return absl::OkStatus();
   }
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>&, int,
-                                   int) override {
+  absl::StatusOr<double> TimeGraph(const GraphCalls&, int, int) override {
     return absl::InternalError("all calls at once");
   }
-  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(
-      const std::function<absl::Status(StreamHandle, int)>& enqueue, int calls) override {
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of,
+                                                        int calls) override {
     world_->graphs.emplace_back();
     for (int i = 0; i < calls; ++i) {
-      const absl::Status status = enqueue(nullptr, i);
+      const absl::Status status = of.enqueue(nullptr, i);
       if (!status.ok()) return status;
     }
     return std::unique_ptr<TimedGraph>(std::make_unique<Graph>(world_, world_->graphs.size() - 1));
@@ -100,10 +99,10 @@ class PacedMeasurerTest : public ::testing::Test {
   }
   absl::StatusOr<double> Time(int calls, int replays) {
     return Make()->TimeGraph(
-        [this](StreamHandle, int i) {
+        {[this](StreamHandle, int i) {
           world.graphs.back().push_back(i);
           return absl::OkStatus();
-        },
+        }},
         calls, replays);
   }
 

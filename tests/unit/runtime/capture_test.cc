@@ -78,7 +78,12 @@ TEST_F(CaptureTest, SlowCallsLeaveACaptureOfTheirOwnAndOfAnotherThreadValid) {
     const auto graph =
         (*background)
             ->MakeGraph(
-                [&](StreamHandle on, int) { return loader->MemsetAsync(taken->ptr, 1, 64, on); },
+                {nullptr,
+                 [&](GraphHandle of, const NodeEdges& edges, int) -> absl::StatusOr<NodeEdges> {
+                   SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node,
+                                           loader->AddEmptyNode(of, edges));
+                   return NodeEdges{{node}};
+                 }},
                 2);
     ASSERT_TRUE(graph.ok()) << Text(graph.status());
     EXPECT_TRUE((*graph)->Replay().ok());

@@ -58,7 +58,7 @@ absl::Status LiveOnce(const FakeDriver& fake) {
     SINTER_RETURN_IF_ERROR(loader->TieToCapture(stream, kernel));
     return kernel->Launch(*bound, stream, 5, 0, true);
   };
-  SINTER_RETURN_IF_ERROR(measurer->TimeGraph(enqueue, 2, 2).status());
+  SINTER_RETURN_IF_ERROR(measurer->TimeGraph({enqueue}, 2, 2).status());
   return measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
     SINTER_RETURN_IF_ERROR(loader->IsCapturing(stream).status());
     SINTER_RETURN_IF_ERROR(loader->MemsetAsync(buffer.ptr, 1, 16, stream));

@@ -51,12 +51,11 @@ TEST_F(MeasureTest, AnEmptyBufferIsABuffer) {
 TEST_F(MeasureTest, TimesOneCallOfAGraphOfMany) {
   fake.launch_us = 7;
   std::vector<int> indices;
-  const auto us = measurer->TimeGraph(
-      [&](StreamHandle stream, int i) {
-        indices.push_back(i);
-        return kernel->Launch(*bound, stream, 4, 0, false);
-      },
-      20, 15);
+  const auto us = measurer->TimeGraph({[&](StreamHandle stream, int i) {
+                                        indices.push_back(i);
+                                        return kernel->Launch(*bound, stream, 4, 0, false);
+                                      }},
+                                      20, 15);
   ASSERT_TRUE(us.ok()) << Text(us.status());
   EXPECT_NEAR(*us, 7.0, 1e-4);
   EXPECT_EQ(indices.size(), 20u);
@@ -72,16 +71,16 @@ TEST_F(MeasureTest, TheMedianIgnoresAnOutlier) {
     return CUDA_SUCCESS;
   };
   const auto us = measurer->TimeGraph(
-      [&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }, 1, 9);
+      {[&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }}, 1, 9);
   ASSERT_TRUE(us.ok());
   EXPECT_NEAR(*us, 6.0, 1e-4);
 }
 
 TEST_F(MeasureTest, AFailingEnqueueEndsTheCaptureAndIsReported) {
   const auto us = measurer->TimeGraph(
-      [&](StreamHandle, int i) {
+      {[&](StreamHandle, int i) {
         return i == 1 ? absl::InternalError("no more") : absl::OkStatus();
-      },
+      }},
       3, 3);
   EXPECT_THAT(Text(us.status()), HasSubstr("no more"));
   EXPECT_EQ(fake.live().graphs, 0);
@@ -89,7 +88,7 @@ TEST_F(MeasureTest, AFailingEnqueueEndsTheCaptureAndIsReported) {
 }
 
 TEST_F(MeasureTest, RefusesToTimeNothing) {
-  const auto nothing = [](StreamHandle, int) { return absl::OkStatus(); };
+  const GraphCalls nothing{[](StreamHandle, int) { return absl::OkStatus(); }};
   EXPECT_EQ(measurer->TimeGraph(nothing, 0, 5).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(measurer->TimeGraph(nothing, 5, 0).status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -103,11 +102,39 @@ TEST_F(MeasureTest, AFaultIsAnErrorOfTheRunThatCausedIt) {
   EXPECT_EQ(DriverResultOf(status), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+// What one call of `kernel` adds.
+GraphCalls NodesOf(const LoadedKernel& kernel, const BoundKernel& bound) {
+  return {[](StreamHandle, int) { return absl::InternalError("captured"); },
+          [&](GraphHandle graph, const NodeEdges& edges, int) -> absl::StatusOr<NodeEdges> {
+            SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node,
+                                    kernel.AddNode(bound, graph, edges, 4, 0));
+            return NodeEdges{{node}};
+          }};
+}
+
+// A capture would make whoever waits for the context meanwhile fail.
+TEST_F(MeasureTest, CallsThatCanBeNodesAreNotCaptured) {
+  fake.launch_us = 7;
+  const auto us = measurer->TimeGraph(NodesOf(*kernel, *bound), 20, 3);
+  ASSERT_TRUE(us.ok()) << Text(us.status());
+  EXPECT_NEAR(*us, 7.0, 1e-4);
+  EXPECT_EQ(fake.live().graphs + fake.live().execs, 0);
+}
+
+TEST_F(MeasureTest, InTheBackgroundNothingIsCaptured) {
+  const auto background = measurer->MakeBackground();
+  ASSERT_TRUE(background.ok());
+  const GraphCalls captured{[](StreamHandle, int) { return absl::OkStatus(); }};
+  EXPECT_EQ((*background)->MakeGraph(captured, 1).status().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE((*background)->MakeGraph(NodesOf(*kernel, *bound), 1).ok());
+}
+
 TEST_F(MeasureTest, AGraphIsReplayedAndTimedByItself) {
   fake.launch_us = 7;
-  const auto launch = [&](StreamHandle stream, int) {
+  const GraphCalls launch{[&](StreamHandle stream, int) {
     return kernel->Launch(*bound, stream, 4, 0, false);
-  };
+  }};
   {
     const auto graph = measurer->MakeGraph(launch, 3);
     ASSERT_TRUE(graph.ok()) << Text(graph.status());

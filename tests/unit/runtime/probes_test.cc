@@ -161,11 +161,10 @@ class ChipPorts : public Compiler, public Loader, public Measurer {
   absl::Status Upload(DeviceBuffer, const void*, uint64_t) override { return absl::OkStatus(); }
   absl::Status Download(void*, DeviceBuffer, uint64_t) override { return absl::OkStatus(); }
   absl::Status Fill(DeviceBuffer, uint8_t) override { return absl::OkStatus(); }
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int calls, int) override {
+  absl::StatusOr<double> TimeGraph(const GraphCalls& of, int calls, int) override {
     const double before = chip_->now_us;
     for (int i = 0; i < calls; ++i) {
-      const absl::Status status = enqueue(nullptr, i);
+      const absl::Status status = of.enqueue(nullptr, i);
       if (!status.ok()) return status;
     }
     return (chip_->now_us - before) / calls;
