@@ -35,10 +35,11 @@ bool MixesRows(const Chain& chain, const Plan& plan) {
 }
 
 RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
-  const bool any = plan.kernels.size() == 1 && plan.kernels.front().spec.family->TakesAnyRows();
+  const KernelSpec& first = plan.kernels.front().spec;
+  const int64_t lone = plan.kernels.size() == 1 ? first.family->RowsAtOnce(first) : 0;
   const int64_t largest = LargestBucketOf(chain);
-  const bool open = plan.bucket == largest && (any || !MixesRows(chain, plan));
-  return {any ? kMaxExtent : largest, open ? kMaxExtent : plan.bucket};
+  const bool open = plan.bucket == largest && (lone == kMaxExtent || !MixesRows(chain, plan));
+  return {std::max(lone, largest), open ? kMaxExtent : plan.bucket};
 }
 
 // LoadedPlan::without_rows: from the outputs back to what their values are made of.

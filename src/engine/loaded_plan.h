@@ -30,8 +30,8 @@ std::string TextOf(const PassedOver& other);  // "predicted slower"
 
 // Rows that launches of a plan take.
 struct RowLimits {
-  // In one pass through the plan's kernels: a single stitch kernel walks any number; the rows of
-  // others lie in tensor maps and in a workspace made for the plan's bucket.
+  // In one pass through the plan's kernels: a lone one may take more than the largest bucket; the
+  // rows of others lie in a workspace made for the plan's bucket.
   int64_t at_once = 0;
   int64_t most = 0;  // in all passes of a launch
 };

@@ -235,7 +235,7 @@ class Assembly::Maker {
   // A lone kernel may be launched with more rows than its workspace is laid out for.
   static absl::Status CheckLone(const Plan& plan) {
     const KernelSpec& first = plan.kernels.front().spec;
-    if (plan.kernels.size() > 1 || !first.family->TakesAnyRows()) return absl::OkStatus();
+    if (plan.kernels.size() > 1 || first.family->RowsAtOnce(first) == 0) return absl::OkStatus();
     if (!first.family->LeavesInWorkspace(first)) return absl::OkStatus();
     return RefuseFit("a result is left in the workspace to no kernel");
   }

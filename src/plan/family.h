@@ -88,8 +88,9 @@ class KernelFamily {
   virtual bool UsesM(const KernelSpec& spec) const = 0;
   // The most rows of a launch in a plan for `bucket` rows.
   virtual int64_t Rows(const KernelSpec& spec, int64_t bucket) const = 0;
-  // Whether a kernel that is alone in its plan takes more rows than the plan's bucket.
-  virtual bool TakesAnyRows() const { return false; }
+  // The most rows that a kernel takes in one launch where it is alone in its plan and the plan is
+  // for the largest bucket; 0: that bucket.
+  virtual int64_t RowsAtOnce(const KernelSpec&) const { return 0; }
   // Whether pieces of the rows, taken one after another, would give other results.
   virtual bool MixesRows(const KernelSpec&) const { return false; }
   // A line for each product, or one: equal where a row's bits are equal (row_order.h).

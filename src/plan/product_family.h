@@ -25,6 +25,9 @@
 namespace sinter {
 
 constexpr int kProductsShift = 2;  // of a choice's flags: the number of products
+// In one launch of one product, which walks over its tiles: numbers of tiles and of ring stages
+// are ints.
+constexpr int64_t kProductRowsAtOnce = int64_t{1} << 24;
 
 // Of a spec: what its launch needs besides its code.
 inline ProductBinding ProductBindingOf(const KernelSpec& spec) {
@@ -102,6 +105,12 @@ class ProductKernels : public KernelFamily {
     return !spec.constant_rows || MixesRows(spec);
   }
   int64_t Rows(const KernelSpec& spec, int64_t) const override { return spec.sequence.rows(); }
+  int64_t RowsAtOnce(const KernelSpec& spec) const override {
+    const ProductSequence& p = spec.sequence;
+    const bool walks = spec.schedule.dataflow == Dataflow::kProduct && p.rows_per_m == 1;
+    const bool own_rows = !spec.constant_rows && !p.front().HasTransposedRows();
+    return walks && own_rows && !MixesRows(spec) ? kProductRowsAtOnce : 0;
+  }
   // A sum over M.
   bool MixesRows(const KernelSpec& spec) const override {
     return !spec.sequence.products.empty() && spec.sequence.front().k_is_m;

@@ -78,7 +78,7 @@ class StitchKernels : public KernelFamily {
 
   bool UsesM(const KernelSpec& spec) const override { return spec.stitch->body.UsesM(); }
   int64_t Rows(const KernelSpec&, int64_t bucket) const override { return bucket; }
-  bool TakesAnyRows() const override { return true; }
+  int64_t RowsAtOnce(const KernelSpec&) const override { return kMaxExtent; }
   bool MixesRows(const KernelSpec& spec) const override {
     const StitchSpec& stitch = *spec.stitch;
     const Chain& body = stitch.body;

@@ -6,12 +6,15 @@
 
 #include "src/base/status.h"
 #include "src/chain/builder.h"
+#include "src/chain/problem.h"
 #include "src/engine/trial_data.h"
+#include "src/fusion/fusion.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::FakeBuffers;
 using testing::FakeWorld;
 using ::testing::HasSubstr;
@@ -182,6 +185,31 @@ TEST(LaunchTest, MoreRowsThanTheLargestBucketGoInPieces) {
     EXPECT_EQ(ready.world.launches[i].row_offset, static_cast<int64_t>(i) * kLargestBucket);
     EXPECT_FALSE(ready.world.launches[i].pdl_edge);
   }
+}
+
+// The rows of one product lie in its buffers alone, and its kernel walks over as many tiles.
+TEST(LaunchTest, AProductAloneTakesMoreRowsThanTheLargestBucketAtOnce) {
+  FakeWorld world;
+  world.plan = PlanChain;
+  world.compute = false;
+  const auto engine = world.MakeEngine();
+  const Chain chain = ParseProblem("matmul m=M n=64 k=64 bias1=1").value().chain;
+  const auto launched = [&](int64_t bucket, int64_t m) {
+    const auto plan = engine->Prepare(chain, bucket, {}).value();
+    const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+    world.launches.clear();
+    EXPECT_TRUE(plan->Launch(*bound, nullptr, m, false).ok());
+    std::vector<int64_t> rows;
+    for (const auto& launch : world.launches) rows.push_back(launch.m);
+    return rows;
+  };
+  EXPECT_THAT(launched(kLargestBucket, 3 * kLargestBucket + 5),
+              ElementsAre(3 * kLargestBucket + 5));
+  constexpr int64_t kMost = int64_t{1} << 24;
+  EXPECT_THAT(launched(kLargestBucket, kMost + 3), ElementsAre(kMost, 3));
+  const auto small = engine->Prepare(chain, 16, {}).value();
+  EXPECT_TRUE(absl::IsOutOfRange(
+      small->Launch(*small->Bind({16, 16, 16, 16}, 128).value(), nullptr, 17, false)));
 }
 
 TEST(LaunchTest, EdgesInsideThePlanAreProgrammaticAndTheFirstIsTheCallersChoice) {
