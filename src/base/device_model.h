@@ -54,6 +54,12 @@ struct DeviceModel {
   double l2_rows_reader_gain = 0;
   double l2_window_bytes_per_us = 0;  // the same of rows that im2col loads take, with one reader
   double l2_straddle_loss = 0;  // what a 128-byte row of a box costs more that lies in two lines
+  // Of one product of more than 128 rows: shares of L2's time where it serves equal loads of
+  // neighbours once, and where neighbours take different parts of K; share of a ring's writes that
+  // counts beside operand reads of shared memory.
+  double l2_merged_share = 0;
+  double l2_split_share = 0;
+  double ring_write_share = 0;
   double sm_intake_bytes_per_us = 0;         // L2 or HBM to one SM
   double shared_bytes_per_us = 0;            // shared memory of one SM, operand reads
   std::array<double, 5> dsm_bytes_per_us{};  // whole chip, by cluster size

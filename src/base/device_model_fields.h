@@ -79,6 +79,9 @@ void VisitFields(Model& model, Visitor&& visit) {
   visit("l2_rows_reader_gain", model.l2_rows_reader_gain, 0, 10);
   visit("l2_window_bytes_per_us", model.l2_window_bytes_per_us, 1, 1e12);
   visit("l2_straddle_loss", model.l2_straddle_loss, 0, 10);
+  visit("l2_merged_share", model.l2_merged_share, 0.01, 1);
+  visit("l2_split_share", model.l2_split_share, 1, 10);
+  visit("ring_write_share", model.ring_write_share, 0, 1);
   visit("sm_intake_bytes_per_us", model.sm_intake_bytes_per_us, 1, 1e12);
   visit("shared_bytes_per_us", model.shared_bytes_per_us, 1, 1e12);
   visit("dsm_bytes_per_us", model.dsm_bytes_per_us, 1, 1e12);

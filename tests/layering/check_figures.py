@@ -53,12 +53,6 @@ ALLOWED = {
     ("src/fusion/stitch/delta_evaluator.h", "1e30"): "kIllegal",
     ("src/stitch/search/stitch_extents.cc", "1e9"): "stands for a symbolic dimension",
     ("src/stitch/search/stitch_cost_model.cc", "0.5"): "the mean of the last round's part",
-    ("src/product/dataflow/product.cc", "kRingWrites"): "a share that fits both chips alike; it belongs in the model",
-    ("src/product/dataflow/product.cc", "kSplitL2"): "the same",
-    ("src/product/dataflow/product.cc", "kMergedL2"): "the same",
-    ("src/product/dataflow/product.cc", "0.5"): "kRingWrites",
-    ("src/product/dataflow/product.cc", "1.2"): "kSplitL2",
-    ("src/product/dataflow/product.cc", "0.3"): "kMergedL2",
     # The paper's counts.
     ("src/product/sequence.cc", "2.0"): BYTES,
     ("src/stitch/body_work.h", "kMostSteps"): "a bound of what planning may take",

@@ -17,11 +17,7 @@ constexpr int kSharedSplits[] = {1, 2, 4};  // with shared loads
 constexpr int kSwappedHeights = 6;          // tile heights tried with swapped operands
 constexpr int kNormEndCycles = 250;         // from the last sum of squares to the factor of a row
 
-// Of more rows than one tile has: shares of the levels' times (docs/lab/cost-model.md).
 constexpr int64_t kOneTileRows = 128;
-constexpr double kRingWrites = 0.5;  // of a ring's writes, beside operand reads of shared memory
-constexpr double kSplitL2 = 1.2;     // of L2, where neighbours take different parts of K
-constexpr double kMergedL2 = 0.3;    // of L2, where it serves equal loads of neighbours once
 constexpr int kOneBehind = 4;  // stages with which products stay in flight between two of them
 
 absl::Status CheckProduct(const ProductSequence&, const Schedule& s, const ScheduleSizes&) {
@@ -149,15 +145,15 @@ LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const Produ
   LevelTimes t = TimesOf(load, s, stage_bytes, model);
   if (p.rows() <= kOneTileRows || load.windows || load.codes) return t;
   const auto steps = static_cast<double>(load.steps);
-  t.shared -= (1 - kRingWrites) * steps * stage_bytes / model.shared_bytes_per_us;
+  t.shared -= (1 - model.ring_write_share) * steps * stage_bytes / model.shared_bytes_per_us;
   t.tensor += steps * std::max(0, kOneBehind - s.stages) * model.lone_step_us;
-  if (s.first.split_k > 1) t.l2 *= kSplitL2;
+  if (s.first.split_k > 1) t.l2 *= model.l2_split_share;
   return t;
 }
 
 // Of blocks in step, of which L2 serves equal loads once.
-LevelTimes Merged(LevelTimes times) {
-  times.l2 *= kMergedL2;
+LevelTimes Merged(LevelTimes times, const DeviceModel& model) {
+  times.l2 *= model.l2_merged_share;
   return times;
 }
 
@@ -171,7 +167,7 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   const LevelTimes apart = ProductTimes(p, s, load, static_cast<double>(z.stage_bytes), model);
-  const LevelTimes times = LoadsMerge(p, s, load) ? Merged(apart) : apart;
+  const LevelTimes times = LoadsMerge(p, s, load) ? Merged(apart, model) : apart;
   line.Stream(times, load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));

@@ -95,7 +95,7 @@ TEST(BuiltinModels, SayOfEachFigureWhereItComesFrom) {
   }
   EXPECT_EQ(count[Origin::kArchitecture], 13);
   EXPECT_EQ(count[Origin::kMeasured], 14);
-  EXPECT_EQ(count[Origin::kFitted], 50);
+  EXPECT_EQ(count[Origin::kFitted], 53);
   const DeviceModel h100 = *BuiltinModel("h100");
   EXPECT_EQ(h100.provenance.size(), H200().provenance.size());
   for (const auto& [key, provenance] : h100.provenance) {
@@ -145,7 +145,7 @@ TEST(DeviceModel, EveryMissingKeyIsAnErrorNamingIt) {
     begin = end;
     ++keys;
   }
-  EXPECT_EQ(keys, 80);
+  EXPECT_EQ(keys, 83);
 }
 
 TEST(DeviceModel, BadTextIsAnErrorNamingFieldValueAndBound) {
