@@ -221,7 +221,8 @@ TEST(Probes, MeasureWhatAChipIsMadeOf) {
       {model->tensor_flop_per_us, chip.model.tensor_flop_per_us},
       {model->launch_us, chip.model.launch_us},
       {model->fill_us, nearest.fill_us},
-      {model->programmatic_edge_us, nearest.programmatic_edge_us},
+      {model->programmatic_edge_us - model->launch_us,
+       nearest.programmatic_edge_us - nearest.launch_us},
       {model->cluster_barrier_us, chip.model.cluster_barrier_us},
       {model->grid_barrier_us, chip.model.grid_barrier_us}};
   for (size_t i = 0; i < kClusterSizes.size(); ++i) {
