@@ -17,12 +17,13 @@ struct ProductTypes {
   using BlockType = Block<Config, Layout>;
 };
 
-template <class Config>
-using ProductUnits = UnitWalk<Config, typename Config::First, true>;
+// A residual may lie where the result goes: rows that are computed twice would add it twice.
+template <class Config, class Added = NoResidual>
+using ProductUnits = UnitWalk<Config, typename Config::First, true, !Added::kPresent>;
 
-template <class Config, class BlockType>
+template <class Config, class BlockType, class Walk>
 SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block,
-                                   const ProductUnits<Config>& walk) {
+                                   const Walk& walk) {
   typename BlockType::CursorType cursor;
   const ProductMaps maps{nullptr, args.w1, args.w_up};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
@@ -30,9 +31,8 @@ SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block
         block.ring, cursor, maps, walk.column(unit), walk.begin(), walk.end(), walk.loads());
 }
 
-template <class Config, class BlockType>
-SINTER_DEVICE void product_rows(const Arguments& args, const BlockType& block,
-                                const ProductUnits<Config>& walk) {
+template <class Config, class BlockType, class Walk>
+SINTER_DEVICE void product_rows(const Arguments& args, const BlockType& block, const Walk& walk) {
   typename BlockType::CursorType cursor;
   const ProductMaps maps{args.a, nullptr, nullptr};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
@@ -53,7 +53,7 @@ SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
 template <class Config, class Added, class Scaling, class Scales, class Codes, class Aux,
           class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                   const ProductUnits<Config>& walk) {
+                                   const ProductUnits<Config, Added>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
   cursor.pair_first = walk.k_rank;
@@ -92,7 +92,7 @@ SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
   typename T::BlockType block;
-  const ProductUnits<Config> walk(block.rank, args.m, 0, args.k);
+  const ProductUnits<Config, Added> walk(block.rank, args.m, 0, args.k);
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();

@@ -15,15 +15,20 @@ namespace sinter {
 // about one time once. With kAlone, a product whose blocks have no cluster walks bands of
 // kDealtBand tiles, so that those of a group take the same rows, where no band reads weights from
 // HBM again: all units run at one time, or the weights stay in L2.
-template <class Config, class P, bool kAlone = false>
+//
+// Rows of a box that do not exist cost L2 as much as others do, and more where a whole wave waits
+// for them. With kOverlaps the last tile begins earlier instead, at a multiple of 8 rows, and
+// computes some rows once more: with the same bits, as nothing that is written is read.
+template <class Config, class P, bool kAlone = false, bool kOverlaps_ = false>
 struct UnitWalk {
   static constexpr int kBand = 16, kDealtBand = 4;
   static constexpr long long kKeptBytes = 16 << 20;  // of weights
   static constexpr bool kDeals = kAlone && Config::kCluster == 1 && !P::Rows::kIsWindow;
+  static constexpr bool kOverlaps = kOverlaps_ && !P::Rows::kIsWindow && !P::Rows::kTransposed;
   static constexpr bool kKept =
       static_cast<long long>(P::kWidth) * P::kN * P::kK * P::Element::kBytes <= kKeptBytes;
   static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, P::kRowsShare);
-  int step, m_units, k;
+  int step, m, m_units, k;
   int first;   // this cluster's first unit
   int pair;    // which of a unit's tiles
   int k_rank;  // among the ranks that share a tile's K
@@ -31,6 +36,7 @@ struct UnitWalk {
   // `before`: units of the list before this product's. `k`: of a launch that says it.
   SINTER_DEVICE UnitWalk(int cluster_rank, int m, int before = 0, int k = 0)
       : step(gridDim.x / Config::kCluster),
+        m(m),
         m_units(ceil_div(m, Config::kBlockM * P::kWeightsShare)),
         k(k),
         first((blockIdx.x / Config::kCluster + step - before % step) % step),
@@ -42,9 +48,12 @@ struct UnitWalk {
   // Ring stages that this block needs for them.
   SINTER_DEVICE int stages() const { return own() * (end() - begin()); }
   // First row and first column of this block's tile of `unit`; either may lie outside the matrix.
+  // An overlapping tile's rows may also be its neighbour's.
   SINTER_DEVICE int row(int unit) const {
     const int tile = dealt() ? tile_row<kDealtBand>(unit) : tile_row<kBand>(unit);
-    return (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
+    const int row = (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
+    const int last = (m - Config::kBlockM + 7) / 8 * 8;
+    return kOverlaps && last > 0 && row > last && row < m ? last : row;
   }
   SINTER_DEVICE int column(int unit) const {
     const int tile = dealt() ? tile_column<kDealtBand>(unit) : tile_column<kBand>(unit);

@@ -261,8 +261,10 @@ void ExpectProductWalkCoversTiles(int clusters, int m) {
     const Walk walk(block % Config::kCluster, m), leader(0, m);
     int taken = 0;
     for (int unit = walk.first; unit < walk.units(); unit += walk.step, ++taken) {
-      const int row = walk.row(unit) / Config::kBlockM, column = walk.column(unit) / P::kBlockN;
-      EXPECT_EQ(row, leader.row(unit) / Config::kBlockM + (P::kWeightsShare - 1) * walk.pair);
+      const int row = ceil_div(walk.row(unit), Config::kBlockM);
+      const int column = walk.column(unit) / P::kBlockN;
+      EXPECT_EQ(row,
+                ceil_div(leader.row(unit), Config::kBlockM) + (P::kWeightsShare - 1) * walk.pair);
       EXPECT_EQ(column, leader.column(unit) / P::kBlockN + (P::kRowsShare - 1) * walk.pair);
       if (row < row_tiles && column < P::kColumnTiles) visits.insert({column, row, walk.k_rank});
     }
@@ -289,6 +291,34 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
   for (int clusters : {1, 3, 66})
     for (int m : {0, 1, 16, 17, 255, 256, 257, 1000})
       ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
+}
+
+// The last tile overlaps its neighbour instead of rows that do not exist, but where a residual
+// would be added twice.
+struct AnyResidual {
+  static constexpr bool kPresent = true;
+};
+TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
+  constexpr int kRows = TypeParam::kBlockM;
+  gridDim.x = static_cast<unsigned>(TypeParam::kCluster);
+  for (int m : {1, kRows, kRows + 1, 3 * kRows - 7, 3 * kRows - 8, 3 * kRows - 9}) {
+    for (unsigned block = 0; block < gridDim.x; ++block) {
+      blockIdx.x = block;
+      const int rank = static_cast<int>(block);
+      const ProductUnits<TypeParam> walk(rank, m);
+      const ProductUnits<TypeParam, AnyResidual> apart(rank, m);
+      for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
+        const int row = walk.row(unit), tile = apart.row(unit);
+        EXPECT_EQ(tile % kRows, 0);
+        if (tile + kRows <= m || tile >= m || m <= kRows) {
+          EXPECT_EQ(row, tile) << m;
+        } else {
+          EXPECT_EQ(row, (m - kRows + 7) / 8 * 8) << m;
+          EXPECT_LE(row, tile) << m;
+        }
+      }
+    }
+  }
 }
 
 // Row tiles that `blocks` take first, of 16 and of columns of `Config`, whose blocks have no
