@@ -460,6 +460,46 @@ def test_folded_norms_of_a_layer():
         sinter.torch.reset()
 
 
+def test_rows_of_prefill():
+    """Torch's kernels until plans made in the background are there; these then, in memory of the call, in graphs too."""
+    from sinter.torch import _between_op, _store, servers
+
+    weight = lambda *shape: (torch.randn(shape, device="cuda") / shape[-1] ** 0.5).bfloat16()
+    weights = [weight(1024, 2048), weight(1024), weight(2 * 3072, 1024), weight(1024, 3072), weight(1024), weight(4096, 1024)]
+    rows_of = {rows: (weight(rows, 2048), weight(rows, 1024)) for rows in (512, 513, 640, 900, 1024, 1025)}
+    step = lambda rows: torch.ops.sinter.between_attentions(*rows_of[rows], weights, 1e-6)
+
+    def right(found, rows):
+        for one, other in zip(found, _between_op._between_by_torch(*rows_of[rows], weights, 1e-6)):
+            check(one, other.double(), 2e-2, 0.2)
+
+    sinter.torch.reset()
+    servers.set_up(None, [512], rows=1024)
+    try:
+        right(step(512), 512)
+        made, kept = _store.store.context(0), _store.store.context(0)._workspaces.bytes()
+        begin = time.monotonic()
+        while sinter.torch.counts().prepared < 5:
+            assert not sinter.torch.counts().failed and time.monotonic() < begin + 60
+            right(step(900), 900)
+        for rows in rows_of:
+            before = made.stats().launches
+            right(step(rows), rows)
+            assert made.stats().launches - before == (rows <= 1024)
+        graphs = {rows: captured(lambda: step(rows), warm=False) for rows in (640, 900)}
+        for found in graphs.values():
+            for one in found[1]:
+                one.fill_(float("nan"))
+        for rows, (graph, found) in graphs.items():
+            junk = torch.full((1 << 24,), float("nan"), device="cuda")  # where a workspace was
+            del junk
+            graph.replay()
+            right(found, rows)
+        assert made._workspaces.bytes() == kept
+    finally:
+        sinter.torch.reset()
+
+
 def test_operators_that_inductor_expands():
     """Rows beyond every plan: nothing of Sinter is left in the compiled graph, and the result is the same."""
     from sinter.torch import servers

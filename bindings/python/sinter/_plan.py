@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class Plan(Handle):
     """A chain prepared for a bucket of rows, its kernels loaded. Immutable, thread-safe. Made by ``Context.prepare``."""
 
-    __slots__ = ("context", "chain", "bucket", "workspace_size", "_buffer_count", "_facts")
+    __slots__ = ("context", "chain", "bucket", "workspace_size", "shares_workspace", "_buffer_count", "_facts")
     _release_name = "sinter_plan_release"
 
-    def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain) -> None:
+    def __init__(self, pointer: ctypes.c_void_p, context: "Context", chain: Chain, shares_workspace: bool = True) -> None:
         super().__init__(pointer, drives=context.has_device)
         lib = library()
         #: The context that made the plan.
@@ -38,9 +38,12 @@ class Plan(Handle):
         self.bucket: int = lib.sinter_plan_get_bucket(pointer)
         #: Bytes of workspace that a launch needs; may be 0.
         self.workspace_size: int = lib.sinter_plan_get_workspace_size(pointer)
+        #: Whether the context keeps workspaces that are large enough for it.
+        self.shares_workspace = shares_workspace
         self._buffer_count: int = lib.sinter_plan_get_buffer_count(pointer)
         self._facts: Optional[Tuple[str, int, float]] = None
-        context._workspaces.want(self.workspace_size)
+        if shares_workspace:
+            context._workspaces.want(self.workspace_size)
 
     # ------------------------------------------------------------ Asking
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ._context import Context
 
 
+#: The generation of a slot whose plan is the library's own kernels.
+STAND_IN = 1
+
+
 class Slot(Closable):
     """A place that always holds the best plan so far, for callers that must not wait; ``Context.slot`` makes one.
 
@@ -67,11 +71,15 @@ class Slot(Closable):
         Raises:
             Error: the build's own, when it failed; FAILED_PRECONDITION in the child of a fork that left it behind.
         """
+        return self._plan(shares_workspace=True)
+
+    def _plan(self, shares_workspace: bool) -> "Optional[Plan]":
+        """`shares_workspace`: as of ``Plan``."""
         pointer, error = ctypes.c_void_p(), ctypes.c_void_p()
         with self._in_call() as slot:
             status = library().sinter_slot_acquire(slot, ctypes.byref(pointer), ctypes.byref(error))
         if status == 0:
-            return Plan(pointer, self.context, self.chain)
+            return Plan(pointer, self.context, self.chain, shares_workspace)
         if status == Status.NOT_FOUND:
             library().sinter_error_release(error)
             return None

@@ -127,12 +127,14 @@ class Layer(torch.nn.Module):
 class Model(torch.nn.Module):
     """What is taken of LlamaModel and Qwen2Model."""
 
+    endpoints = (8192,)
+
     def __init__(self, mlp, count=3, **options):
         super().__init__()
         torch.manual_seed(5)
         self.layers = torch.nn.ModuleList([Layer(mlp, **options) for _ in range(count)])
         self.norm = RMSNorm(64)
-        config = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40], compile_ranges_endpoints=[8192])
+        config = types.SimpleNamespace(cudagraph_capture_sizes=[1, 2, 40], compile_ranges_endpoints=[*self.endpoints])
         load = types.SimpleNamespace(load_format="auto")
         self.vllm_config = types.SimpleNamespace(compilation_config=config, load_config=load, additional_config={})
 
@@ -444,7 +446,8 @@ def test_a_taken_model_is_one_line_and_counted(vllm, caplog):
             for _ in range(2):
                 model(torch.arange(2), torch.randn(2, 64).bfloat16())
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
-        assert lines == [f"sinter: active in vLLM's LlamaModel: {text}, for up to 48 rows"]
+        later = "up to 8192 as plans get ready in the background"
+        assert lines == [f"sinter: active in vLLM's LlamaModel: {text}, for up to 48 rows; {later}"]
         assert sinter.torch.counts().layers == len(model.layers)
     assert sinter_vllm.LOGGER.startswith("vllm.")  # vLLM sets up the loggers below its own
 
@@ -501,7 +504,8 @@ def test_sglangs_taken_mlps_are_a_line_a_shape_and_counted(sglang, caplog, monke
             for _ in range(2):
                 forward(mlp, torch.ones(3, 64).bfloat16(), None)
     lines = [record.getMessage() for record in caplog.records]
-    assert lines == [f"sinter: active in SGLang's Mlp of 64 x {n}, for up to 512 rows" for n in (128, 64)]
+    rows = "for up to 512 rows; up to 8192 as plans get ready in the background"
+    assert lines == [f"sinter: active in SGLang's Mlp of 64 x {n}, {rows}" for n in (128, 64)]
     assert sinter.torch.counts().layers == 3
 
 

@@ -22,6 +22,12 @@ from test_plugins import PLUGINS, Mlp, Model, clean, close, own_and_taken, sglan
 from test_torch import layer_tensors
 
 PLANNED = 48  # what 40 captured rows are prepared for
+MOST = 640  # rows that plans are made for in the background
+
+
+@pytest.fixture(autouse=True)
+def most_rows(monkeypatch):
+    monkeypatch.setenv("SINTER_PREFILL_ROWS", str(MOST))
 
 
 class Ops(TorchDispatchMode):
@@ -47,7 +53,7 @@ def inputs(rows):
 def test_more_rows_than_are_planned_take_vllms_modules(vllm):
     for kind, mlp in vllm.models:
         _, _, taken = own_and_taken(vllm, kind, mlp)
-        for rows, operators in ((PLANNED, 3), (PLANNED + 1, 0)):
+        for rows, operators in ((PLANNED, 3), (PLANNED + 1, 3), (MOST, 3), (MOST + 1, 0)):
             with Ops() as ops:
                 result = taken(*inputs(rows))
             assert len(ops.sinters()) == operators
@@ -68,9 +74,9 @@ def test_mlps_of_more_rows_are_vllms(vllm):
 
     sinter_vllm.register()
     mlp = vllm.LlamaMLP()
-    mlp(torch.ones(servers.SIZES[-1] + 1, 64).bfloat16())
+    mlp(torch.ones(MOST + 1, 64).bfloat16())
     assert mlp.own_calls == 1
-    mlp(torch.ones(servers.SIZES[-1], 64).bfloat16())
+    mlp(torch.ones(MOST, 64).bfloat16())
     assert mlp.own_calls == 1
 
 
@@ -81,7 +87,7 @@ def test_sglangs_mlps_of_more_rows_are_its_own(sglang, monkeypatch):
     sinter_sglang.register()
     forward = sglang.registry.apply("sglang.srt.models.llama.LlamaMLP.forward", lambda self, x: self.own(x))
     mlp = Mlp()
-    for rows, calls in ((servers.SIZES[-1], 0), (servers.SIZES[-1] + 1, 1)):
+    for rows, calls in ((MOST, 0), (MOST + 1, 1)):
         forward(mlp, torch.ones(rows, 64).bfloat16())
         assert mlp.own_calls == calls
 
@@ -99,13 +105,13 @@ def test_plans_are_prepared_though_the_first_rows_are_too_many(vllm, sglang, mon
     kind, mlp = vllm.models[0]
     model = kind(mlp)
     model.aux_hidden_state_layers = (1,)  # not linked
-    model(*inputs(PLANNED + 1))
+    model(*inputs(MOST + 1))
     assert seen == [(256, 64)] * 3
     sinter_sglang.register()
     forward = sglang.registry.apply("sglang.srt.models.llama.LlamaMLP.forward", lambda self, x: self.own(x))
     for one in (Mlp(), Mlp(bias=True)):
         for _ in range(2):
-            forward(one, torch.ones(servers.SIZES[-1] + 1, 64).bfloat16())
+            forward(one, torch.ones(MOST + 1, 64).bfloat16())
     assert len(seen) == 4
     monkeypatch.undo()
     monkeypatch.setattr(_store.store, "settings", _store.Settings((8, 512), "torch"))
@@ -151,7 +157,7 @@ def test_a_graph_above_all_plans_holds_vllms_operators(vllm, folded, monkeypatch
     kind, mlp = vllm.models[0]
     own, _, taken = own_and_taken(vllm, kind, mlp)
     assert hasattr(taken, "sinter_folded") == folded
-    for compile_range, operators in (((1, PLANNED), 2), ((PLANNED + 1, 8192), 0)):
+    for compile_range, operators in (((1, MOST), 2), ((MOST + 1, 2 * MOST), 0)):
         with torch.no_grad():
             step, graphs = compiled(vllm, taken.forward, compile_range)
             for rows in (compile_range[0] + 5, compile_range[0] + 9):
@@ -167,7 +173,7 @@ def test_a_graph_of_an_mlp_is_expanded(vllm):
 
     sinter_vllm.register()
     mlp = vllm.LlamaMLP()
-    for compile_range, operators in (((1, 512), 1), ((513, 8192), 0)):
+    for compile_range, operators in (((1, MOST), 1), ((MOST + 1, 2 * MOST), 0)):
         step, graphs = compiled(vllm, mlp, compile_range)
         x = torch.randn(compile_range[0] + 3, 64).bfloat16()
         assert close(step(x), mlp.own(x)) and sum("gated_mlp" in call for call in calls(graphs[0])) == operators
@@ -183,8 +189,8 @@ def test_vllms_norm_is_left_to_its_lowering(vllm):
         kind, mlp = vllm.models[0]
         _, _, taken = own_and_taken(vllm, kind, mlp)
         with torch.no_grad():
-            step, graphs = compiled(vllm, taken.forward, (PLANNED + 1, 8192))
-            assert close(step(*inputs(60)), Model.__call__(plain(kind, mlp), *inputs(60)))
+            step, graphs = compiled(vllm, taken.forward, (MOST + 1, 2 * MOST))
+            assert close(step(*inputs(MOST + 60)), Model.__call__(plain(kind, mlp), *inputs(MOST + 60)))
         assert sum("fused_add_rms_norm" in call for call in calls(graphs[0])) == 4
     finally:
         library._destroy()
@@ -194,11 +200,11 @@ def test_inductor_takes_what_is_expanded(vllm):
     import sinter_vllm
 
     sinter_vllm.register()
-    mlp, manager = vllm.LlamaMLP(), vllm.PassManager((513, 8192))
+    mlp, manager = vllm.LlamaMLP(), vllm.PassManager((MOST + 1, 2 * MOST))
     manager.configure(None)
     torch._dynamo.reset()
     with torch.no_grad(), torch._inductor.config.patch(post_grad_custom_post_pass=manager, fx_graph_cache=False):
-        step, x = torch.compile(mlp, fullgraph=True, dynamic=True), torch.randn(600, 64).bfloat16()
+        step, x = torch.compile(mlp, fullgraph=True, dynamic=True), torch.randn(MOST + 600, 64).bfloat16()
         result, (code,) = torch._inductor.utils.run_and_get_code(step, x)
     assert "sinter" not in code.replace("sinter_vllm", "") and close(result, mlp.own(x))
 
@@ -212,18 +218,28 @@ def test_vllms_own_passes_take_the_expansion():
     assert found.stdout.endswith("passed\n"), found.stderr[-2000:]
 
 
-def test_vllm_compiles_a_range_for_the_plans(vllm):
+@pytest.mark.parametrize("asked, end", [("", 8192), ("0", PLANNED), ("48", PLANNED), ("511", 448), ("2048", 2048)])
+@pytest.mark.parametrize("most", [8192, 16384])
+def test_vllm_compiles_a_range_for_the_plans(vllm, monkeypatch, asked, end, most):
+    monkeypatch.setenv("SINTER_PREFILL_ROWS", asked)
     kind, mlp = vllm.models[0]
+    monkeypatch.setattr(kind, "endpoints", [most])
     _, _, taken = own_and_taken(vllm, kind, mlp)
     config = taken.vllm_config
-    assert config.compilation_config.compile_ranges_endpoints == [PLANNED, 8192]
-    assert config.additional_config == {"sinter": f"up to {PLANNED} rows"}
+    assert config.compilation_config.compile_ranges_endpoints == sorted({end, most})
+    assert config.additional_config == {"sinter": f"up to {end} rows"}
+
+
+def test_an_endpoint_is_added_where_plans_end(vllm):
     import sinter_vllm._prefill as prefill
 
     for endpoints, rows, wanted in (([32], 48, [32]), (None, 48, None), ([64, 8192], 64, [64, 8192]), ([8192], 0, [8192])):
         config = types.SimpleNamespace(compile_ranges_endpoints=endpoints)
         prefill.end_range(config, rows)
         assert config.compile_ranges_endpoints == wanted
+    import sinter_vllm
+
+    sinter_vllm.register()
     manager = vllm.PassManager((1, 48))
     manager.configure(None)
     assert len(manager.passes) == 1 and f"sinter {sinter.__version__}" in manager.uuid()

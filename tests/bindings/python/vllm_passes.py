@@ -5,6 +5,7 @@
 PYTHONPATH holds bindings/python and the plugin.
 """
 
+import os
 import sys
 
 import torch
@@ -53,6 +54,7 @@ def main():
     type(current_platform).get_device_capability = classmethod(lambda *_, **__: DeviceCapability(9, 0))
     FixFunctionalizationPass.__call__ = lambda self, graph: None
     sinter_vllm.register()
+    os.environ[servers.PREFILL_VARIABLE] = "0"
     servers.set_up(None, (1, 8, PLANNED))
     config = VllmConfig(device_config=DeviceConfig(device="cpu"))
     last = max(config.compilation_config.compile_ranges_endpoints)

@@ -70,16 +70,27 @@ def _between_cpu(
 
 def _between_by_torch(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float) -> _Result:
     o, norm, gate_up, down, next_norm, next = weights
-    linear, rms_norm, fused = torch.nn.functional.linear, torch.nn.functional.rms_norm, store.settings.silu_and_mul
-    stream = stream + linear(attended, o)
-    both = linear(rms_norm(stream, norm.shape, norm, eps), gate_up)
-    if fused is not None and both.is_cuda:
+    """By the kernels of the server's own where it has them."""
+    linear, settings, on_gpu = torch.nn.functional.linear, store.settings, stream.is_cuda
+    fused, add_norm = (settings.silu_and_mul, settings.add_norm) if on_gpu else (None, None)
+    if add_norm is None:
+        add_norm = _add_norm
+    else:
+        stream = stream.clone()  # the caller's stays as it is
+    x, stream = add_norm(linear(attended, o), stream, norm, eps)
+    both = linear(x, gate_up)
+    if fused is not None:
         inner = fused(both)
     else:
         gate, up = both.chunk(2, dim=-1)
         inner = torch.nn.functional.silu(gate) * up
-    stream = stream + linear(inner, down)
-    return stream, linear(rms_norm(stream, next_norm.shape, next_norm, eps), next)
+    x, stream = add_norm(linear(inner, down), stream, next_norm, eps)
+    return stream, linear(x, next)
+
+
+def _add_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> _Result:
+    total = residual + x
+    return torch.nn.functional.rms_norm(total, weight.shape, weight, eps), total
 
 
 def _between_fake(

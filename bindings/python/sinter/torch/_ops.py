@@ -15,6 +15,7 @@ from .._argument import instance
 from .._buffers import contiguous
 from .._chain import Chain
 from .._error import Error, Status, invalid
+from .._library import call
 from .._plan import Plan
 from .._stream import current_of_torch
 from ._store import chains, store
@@ -114,8 +115,21 @@ def launch(plan: Plan, addresses: Tuple[int, ...], rows: int, device: int, pdl: 
         if address % 16:
             raise invalid(f"buffer {i} is at address {address:#x}, which is not aligned to 16 bytes")
     stream = current_of_torch(device)
-    workspace = plan.context._workspaces.address(stream, plan.workspace_size)
+    space = None
+    if plan.shares_workspace:
+        workspace = plan.context._workspaces.address(stream, plan.workspace_size)
+    else:
+        space = workspace_of_call(plan, stream, device)
+        workspace = space.data_ptr()
     plan._launch((ctypes.c_uint64 * len(addresses))(*addresses), workspace, stream, rows, pdl)
+
+
+def workspace_of_call(plan: Plan, stream: int, device: int) -> torch.Tensor:
+    """A workspace from torch's memory, which is torch's again behind the launch. Its zeros are written at each launch, or replay."""
+    space = torch.empty(plan.workspace_size, dtype=torch.uint8, device=torch.device("cuda", device))
+    if plan.workspace_size:
+        call("sinter_plan_init_workspace", plan._get(), space.data_ptr(), plan.workspace_size, stream or None)
+    return space
 
 
 def _gated_mlp_cuda(x: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor, act: str = "silu") -> torch.Tensor:

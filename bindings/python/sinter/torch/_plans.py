@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import bisect
 import threading
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from .._error import Error
 from .._plan import Plan
+from ._later import Later
 
 
 class Plans:
@@ -20,6 +21,8 @@ class Plans:
         self.sizes: Tuple[int, ...] = ()
         #: Why there are no plans.
         self.refused: Optional[Error] = None
+        #: Plans for more rows.
+        self.later: Optional[Later] = None
         self._lock = threading.Lock()
 
     def add(self, sizes: Sequence[int], plans: Sequence[Plan]) -> None:
@@ -28,12 +31,22 @@ class Plans:
             self.by_rows.update(zip(sizes, plans))
             self.sizes = tuple(sorted({*self.sizes, *sizes}))
 
+    def build_later(self, make: Callable[[], Later]) -> None:
+        """Starts what ``make`` makes, once."""
+        with self._lock:
+            if self.later is None:
+                self.later = make()
+
     def find(self, rows: int) -> Optional[Plan]:
-        """The plan for `rows`, or for the smallest size above."""
+        """The plan for `rows`, or for the smallest size above, where it is there."""
         found = self.by_rows.get(rows)
         if found is None:
             sizes = self.sizes
             at = bisect.bisect_left(sizes, rows)
             if at < len(sizes):
                 found = self.by_rows[rows] = self.by_rows[sizes[at]]
+            elif self.later is not None:
+                found = self.later.find(rows)
+                if found is not None:
+                    self.by_rows[rows] = found
         return found

@@ -19,19 +19,19 @@ from .._chain import Chain
 from .._error import Error, Status
 from .._library import call
 from .._plan import Plan
+from .._slot import STAND_IN
 from .._stream import current_of_torch
 from ._buckets import bucket
 from ._by_torch import DTYPES
 from ._fallback import Fallback
 from ._once import FINAL
-from ._ops import grown, register
+from ._ops import grown, register, workspace_of_call
 from ._store import store
 from ._warn import logger, warn_once
 
 _CAPTURE_SECONDS = 300.0  # to wait for a build under capture, where what runs now runs for good
 _MOST_FAULTS = 5  # builds of a plan that fail for a reason that may pass, then it is refused
 _RETRY_SECONDS = 5.0  # to the next build, doubled by each
-_STAND_IN = 1  # the generation of a slot whose plan is the library's own kernels
 
 
 class Counts(NamedTuple):
@@ -117,7 +117,7 @@ class _Place:
                 slot = self._slot = self._make_slot()
             if wait_seconds is not None:
                 slot.build.result(None if wait_seconds < 0 else wait_seconds)
-            if slot.generation > _STAND_IN:
+            if slot.generation > STAND_IN:
                 self._keep(slot.plan())
             elif slot.build.done():
                 slot.build.result(0)
@@ -251,11 +251,9 @@ def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int) -> Li
     stream = current_of_torch(device.index)
     workspace = 0
     if plan.workspace_size:
-        if torch.cuda.is_current_stream_capturing():
-            # Of the graph's own pool: graphs of one stream may be replayed at once. Its first bytes are zeroed at each replay.
-            space = torch.empty(plan.workspace_size, dtype=torch.uint8, device=device)
+        if torch.cuda.is_current_stream_capturing():  # of the graph's own pool: graphs of one stream may be replayed at once
+            space = workspace_of_call(plan, stream, device.index)
             workspace = space.data_ptr()
-            call("sinter_plan_init_workspace", plan._get(), workspace, plan.workspace_size, stream or None)
         else:
             workspace = plan.context._workspaces.address(stream, plan.workspace_size)
     plan._launch(addresses, workspace, stream, m, False)

@@ -13,6 +13,7 @@ from .._chain import Chain, ChainLike
 from .._context import Context
 from .._error import Error, Status, invalid
 from .._plan import Plan
+from ._later import Later
 from ._once import FINAL, Counters, Counts, Once, anew
 from ._plans import Plans
 
@@ -30,6 +31,12 @@ class Settings(NamedTuple):
     sizes: Tuple[int, ...] = ()
     on_miss: str = "prepare"
     silu_and_mul: Optional[Callable[[torch.Tensor], torch.Tensor]] = None
+    #: (x, residual, weight, eps) -> (the norm of their sum, their sum), which may take the memory of x and residual.
+    add_norm: Optional[Callable[..., Tuple[torch.Tensor, torch.Tensor]]] = None
+    #: Numbers of rows above ``sizes`` whose plans are built in the background, while torch computes.
+    later: Tuple[int, ...] = ()
+    #: The logger that is told of them.
+    log: str = "sinter"
 
 
 class _Device:
@@ -102,8 +109,15 @@ class Store:
         if found is not None:
             return found
         if self.settings.on_miss == "torch" and plans.sizes and rows > plans.sizes[-1]:
-            return None  # prefill, call after call
+            return plans.find(rows)  # prefill, call after call
         return self._find_slowly(device, line, rows, plans)
+
+    def settle(self) -> None:
+        """Drops the numbers of rows above those that any plan comes for: under must-hit, what no cache has."""
+        found = [plans.later for on in self._devices.values() for plans in on.by_line.values() if plans.later is not None]
+        if found:
+            largest = max(later.largest() for later in found)
+            self.settings = self.settings._replace(later=tuple(size for size in self.settings.later if size <= largest))
 
     def find_chain(self, device: int, chain: Chain, key: str, rows: int) -> Plan:
         """The plan of any chain for `rows` rows, prepared at the first call.
@@ -183,6 +197,8 @@ class Store:
         try:
             if settings.sizes and not plans.sizes:
                 self.prepare(on.context(device), [line], settings.sizes)
+                if settings.later:
+                    plans.build_later(lambda: self._later(on.context(device), line, settings))
                 found = plans.find(rows)
                 if found is not None:
                     return found
@@ -196,6 +212,10 @@ class Store:
                 plans.refused = anew(error)
             self._refused(error)
             return None
+
+    def _later(self, context: Context, line: str, settings: Settings) -> Later:
+        chain = _chain(line)
+        return Later(lambda size: context.slot(chain, size), settings.later, self._counters, settings.log)
 
     def _refused(self, error: Error) -> None:
         """Raises `error`, or says once that torch computes."""

@@ -6,6 +6,7 @@ A server's MLP has ``gate_up_proj``, one matrix [2 n, k] with gate above up, and
 
 from __future__ import annotations
 
+import bisect
 import logging
 import os
 import re
@@ -23,6 +24,8 @@ from ._ops import chain_line
 from ._store import chains, configure, logger, sizes_of, store
 
 __all__ = [
+    "PREFILL_SIZES",
+    "PREFILL_VARIABLE",
     "Pair",
     "SIZES",
     "VARIABLE",
@@ -32,12 +35,14 @@ __all__ = [
     "folding_pays",
     "folds",
     "largest",
+    "most_rows",
     "planned",
     "prepare_config",
     "reason_against",
     "reason_against_linear",
     "see_mlp",
     "set_up",
+    "settle",
     "sizes_for",
     "stay_away",
     "switched_off",
@@ -49,8 +54,18 @@ __all__ = [
 #: The tops of the buckets up to 512 rows, which is what servers capture graphs for; more rows are prefill.
 SIZES: Tuple[int, ...] = (1, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 
+#: Of the buckets above those that prefill has plans for: up to what a server prefills at once.
+PREFILL_SIZES: Tuple[int, ...] = (
+    *(640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192),
+)
+
+_ALL_SIZES = (*SIZES, *PREFILL_SIZES)
+
 #: 0 leaves servers alone, whichever plugins are installed.
 VARIABLE = "SINTER_PLUGINS"
+
+#: The most rows that plans are made for.
+PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -100,13 +115,36 @@ def _reason_against_weights(gate_up: torch.Tensor, down: torch.Tensor) -> str:
 
 
 def takes(rows: int) -> bool:
-    """Whether plans are prepared for so many rows. More are a server's own to compute, outside of any operator."""
+    """Whether operators take so many rows: by a plan, or by the server's kernels while it is built. More are a server's own to
+    compute, outside of any operator."""
     return rows <= largest()
 
 
 def largest() -> int:
-    """The most rows that plans are prepared for."""
-    return max(store.settings.sizes, default=0)
+    """The most rows that operators take."""
+    return max((*store.settings.sizes, *store.settings.later), default=0)
+
+
+def settle() -> None:
+    """Gives up rows that no plan will come for: behind the preparing of a model's layers, ahead of what is compiled for them."""
+    store.settle()
+
+
+def most_rows() -> int:
+    """What SINTER_PREFILL_ROWS says, else the largest of ``PREFILL_SIZES``.
+
+    Raises:
+        Error: INVALID_ARGUMENT for another value than a number of rows.
+    """
+    text = os.environ.get(PREFILL_VARIABLE, "")
+    if not text:
+        return PREFILL_SIZES[-1]
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= PREFILL_SIZES[-1]):
+        raise invalid(
+            f"{PREFILL_VARIABLE} is {text[:32]!r}: the most rows that the servers' plugins make plans for are 0 to "
+            f"{PREFILL_SIZES[-1]}, {SIZES[-1]} or less leave prefill to the server; unset it for {PREFILL_SIZES[-1]}"
+        )
+    return int(text)
 
 
 def folding_pays(weights: Sequence[torch.Tensor], eps: float) -> bool:
@@ -149,7 +187,7 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
 
 
 def prepare_config(
-    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = SIZES, *, folded: bool = False
+    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = _ALL_SIZES, *, folded: bool = False
 ) -> Dict[Tuple[str, int], str]:
     """Prepares what the plugins ask for of a model of Llama's form, so that a machine without a GPU fills a cache for those that serve.
 
@@ -192,13 +230,36 @@ def version_of(text: str) -> Tuple[int, int]:
 
 
 def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
-    """Of ``SIZES`` those that serve the numbers of rows that a server captures; all for none."""
-    return tuple(sorted({min(top for top in SIZES if top >= rows) for rows in captured if rows <= SIZES[-1]})) or SIZES
+    """Of all sizes those that serve the numbers of rows that a server captures; ``SIZES`` for none."""
+    most = max(most_rows(), SIZES[-1])
+    return tuple(sorted({min(top for top in _ALL_SIZES if top >= rows) for rows in captured if rows <= most})) or SIZES
 
 
-def set_up(silu_and_mul: "Callable[[torch.Tensor], torch.Tensor] | None", sizes: Sequence[int] = SIZES) -> None:
-    """Operators that prepare `sizes` when they first see a layer, and leave more rows to torch."""
+def set_up(
+    silu_and_mul: "Callable[[torch.Tensor], torch.Tensor] | None",
+    sizes: Sequence[int] = SIZES,
+    *,
+    rows: int = PREFILL_SIZES[-1],
+    add_norm: "Callable[..., Tuple[torch.Tensor, torch.Tensor]] | None" = None,
+    log: str = "sinter",
+) -> None:
+    """Operators that prepare `sizes` when they first see a layer, and plans for more rows in the background from then on. Until
+    they are there, and for still more rows, the server's kernels compute.
+
+    Args:
+        silu_and_mul: of a [rows, 2 n] tensor, the server's.
+        rows: the most that the server computes at once.
+        add_norm: (x, residual, weight, eps) -> (the norm of their sum, their sum), the server's; x and residual may be overwritten.
+        log: the logger that is told of plans made in the background.
+
+    Raises:
+        Error: INVALID_ARGUMENT for what SINTER_PREFILL_ROWS says.
+    """
+    most = most_rows()
     configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
+    above = [size for size in _ALL_SIZES if size > max(sizes)]
+    later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
+    store.settings = store.settings._replace(add_norm=add_norm, later=later, log=log)
 
 
 def switched_off() -> str:
@@ -219,7 +280,9 @@ def take(log: str, what: str, layers: int) -> None:
         what: the model and what is taken of it.
     """
     count(layers)
-    logging.getLogger(log).info("sinter: active in %s, for up to %d rows", what, largest())
+    sizes, later = store.settings.sizes, store.settings.later
+    more = f"; up to {later[-1]} as plans get ready in the background" if later else ""
+    logging.getLogger(log).info("sinter: active in %s, for up to %d rows%s", what, max(sizes, default=0), more)
 
 
 def stay_away(server: str, reason: str) -> None:

@@ -1,10 +1,11 @@
 """SGLang's gated MLPs by Sinter: the entry point ``sglang.srt.plugins``.
 
-``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry. A
-layer that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps SGLang's path, and so does
-everything on a chip other than Hopper, with an SGLang outside of the versions named here, or that is asked for
-deterministic inference: a plan depends on the number of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at
-the first forward. What is taken is one line of information for MLPs of one shape. Nothing here opens the driver.
+``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry. A layer
+that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a
+chip other than Hopper, with an SGLang outside of the versions named here, or that is asked for deterministic inference: a
+plan depends on the number of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward,
+those of prefill in the background from then on. What is taken is one line of information for MLPs of one shape. Nothing
+here opens the driver.
 """
 
 from __future__ import annotations

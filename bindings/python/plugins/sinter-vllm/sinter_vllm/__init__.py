@@ -4,9 +4,10 @@
 between two attentions becomes one plan (`_layers`) where no layer is quantised, biased, split over GPUs or wrapped by LoRA.
 Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
-prepared in vLLM's first dummy run, before its memory is measured; more rows than they serve are vLLM's own (`_prefill`). Norms
-are folded where that is asked for (`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. What is taken is one line of
-information a model. Nothing here opens the driver: vLLM forks its workers after this ran.
+prepared in vLLM's first dummy run, before its memory is measured, those of prefill in the background from then on, while
+vLLM's kernels compute; more rows than they serve are vLLM's own (`_prefill`). Norms are folded where that is asked for
+(`_norms`). SINTER_PLUGINS=0 leaves everything to vLLM. What is taken is one line of information a model. Nothing here opens
+the driver: vLLM forks its workers after this ran.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def register() -> None:
     if reason:
         servers.stay_away("vLLM", reason)
         return
-    servers.set_up(_silu_and_mul())
+    servers.set_up(_silu_and_mul(), add_norm=_add_norm(), log=LOGGER)
     for take, classes in ((_replace, _CLASSES), (_watch, _MODELS)):
         for module, name in classes:
             try:
@@ -133,25 +134,34 @@ def _watch(model: type, servers: Any) -> None:
 
 
 def _look_at(model: Any, servers: Any) -> None:
-    from . import _layers, _norms, _prefill
+    from . import _prefill
 
     config = model.vllm_config.compilation_config
-    servers.set_up(_silu_and_mul(), servers.sizes_for(config.cudagraph_capture_sizes or ()))
+    sizes = servers.sizes_for(config.cudagraph_capture_sizes or ())
+    rows = max(getattr(config, "compile_ranges_endpoints", None) or servers.PREFILL_SIZES[-1:])
+    servers.set_up(_silu_and_mul(), sizes, rows=rows, add_norm=_add_norm(), log=LOGGER)
+    if not _take_layers(model, servers):
+        _see_mlps(model, servers)
     _prefill.end_range(config, servers.largest())
+
+
+def _take_layers(model: Any, servers: Any) -> bool:
+    """Whether all that lies between two attentions is taken; links the layers then."""
+    from . import _layers, _norms
+
     try:
         reason = _layers.reason_against(model, servers)
     except AttributeError as error:  # built otherwise than the versions that this was written for
         reason = str(error)
     if reason:
         servers.stay_away("a model of vLLM", reason)
-        _see_mlps(model, servers)
-        return
+        return False
     layers = list(model.layers)
     # Weights change only when all plans are there.
     folded = _norms.folds(model, layers, servers) and _layers.planned(layers, True, servers)
     if not folded and not _layers.planned(layers, False, servers):
-        _see_mlps(model, servers)
-        return  # the reason is logged
+        return False  # the reason is logged
+    servers.settle()
     if folded:
         _norms.fold(model, layers, servers)
     _layers.replace(type(layers[0]), servers)
@@ -159,6 +169,7 @@ def _look_at(model: Any, servers: Any) -> None:
     what = f"vLLM's {type(model).__name__}: {len(layers)} layers from attention to attention{', norms folded' if folded else ''}"
     servers.take(LOGGER, what, len(layers))
     _name_in_config(model.vllm_config, f"up to {servers.largest()} rows{', folded' if folded else ''}")
+    return True
 
 
 def _see_mlps(model: Any, servers: Any) -> None:
@@ -170,6 +181,7 @@ def _see_mlps(model: Any, servers: Any) -> None:
                 servers.see_mlp(module.gate_up_proj.weight, module.down_proj.weight)
                 taken += 1
     if taken:
+        servers.settle()
         servers.take(LOGGER, f"vLLM's {type(model).__name__}: {taken} gated MLPs", taken)
 
 
@@ -199,7 +211,7 @@ def _name_in_cache() -> None:
 
 
 def _silu_and_mul() -> Optional[Callable[[Any], Any]]:
-    """vLLM's fused activation, for rows that no plan is prepared for."""
+    """vLLM's fused activation, for rows whose plan is not there."""
     import torch
 
     if not hasattr(torch.ops._C, "silu_and_mul"):
@@ -209,5 +221,19 @@ def _silu_and_mul() -> Optional[Callable[[Any], Any]]:
         out = both.new_empty((*both.shape[:-1], both.shape[-1] // 2))
         torch.ops._C.silu_and_mul(out, both)
         return out
+
+    return fused
+
+
+def _add_norm() -> Optional[Callable[..., Any]]:
+    """vLLM's fused norm of a sum, for rows whose plan is not there."""
+    import torch
+
+    if not hasattr(torch.ops._C, "fused_add_rms_norm"):
+        return None
+
+    def fused(x: Any, residual: Any, weight: Any, eps: float) -> Any:
+        torch.ops._C.fused_add_rms_norm(x, residual, weight, eps)
+        return x, residual
 
     return fused

@@ -3,7 +3,7 @@
 The layers of a model are linked when it is first called, behind the loading of weights and of LoRA adapters. A linked layer
 computes from its attention's result to the next layer's queries, keys and values, so what goes from layer to layer is these
 and the residual stream. The first layer's queries, keys and values, and the last layer's MLP, are vLLM's own. So is a layer
-of more rows than plans are prepared for: compiled as `_prefill` says, or else by the modules themselves.
+of more rows than plans are made for: compiled as `_prefill` says, or else by the modules themselves.
 """
 
 from __future__ import annotations
