@@ -46,7 +46,7 @@ def test_context_tells_of_itself(context):
 
 def test_equal_chains_share_a_plan(context, plan):
     before = context.stats()
-    again = context.prepare(sinter.Chain.of(S8), m=100)
+    again = context.prepare(sinter.Chain.of(S8), m=120)
     after = context.stats()
     assert again.digest == plan.digest and after.searched == before.searched and after.plan_hits == before.plan_hits + 1
     assert context.prepare(S8, m=0).bucket <= 8
@@ -229,7 +229,7 @@ def test_awaiting_runs_no_callback(need_compiler):
 
 def test_awaiting_needs_no_descriptor_and_no_loop_that_watches_one(need_compiler, monkeypatch):
     async def run(context):
-        plans = await asyncio.gather(*[context.prepare_async(SMALL, m=m)._wait() for m in (8, 100)])
+        plans = await asyncio.gather(*[context.prepare_async(SMALL, m=m)._wait() for m in (8, 120)])
         assert plans[0].bucket == 8 and plans[1].bucket == 128
 
     def refuse(*_):

@@ -652,10 +652,10 @@ def test_plans_are_kept_by_buckets_of_rows_with_a_limit_each(monkeypatch):
         raise sinter.Error(sinter.Status.OUT_OF_RANGE, "it joins all rows")
 
     monkeypatch.setattr(_run_chain.store, "context", lambda device: types.SimpleNamespace(slot=slot))
-    places = {m: it.place(0, m) for m in (1, 2, 8, 100, 128, 129, 8192, 8193, 20000)}
-    assert places[2] is places[8] and places[100] is places[128] and places[8193] is places[20000]
+    places = {m: it.place(0, m) for m in (1, 2, 8, 120, 128, 129, 8192, 8193, 20000)}
+    assert places[2] is places[8] and places[120] is places[128] and places[8193] is places[20000]
     assert len(set(map(id, places.values()))) == 6
-    assert [places[m].limit_us for m in (2, 100, 8192, 20000)] == [8, 128, 8192, 8192]
+    assert [places[m].limit_us for m in (2, 120, 8192, 20000)] == [8, 128, 8192, 8192]
     assert places[20000].look(None) is None and places[20000].refused and asked == [8193]
 
 

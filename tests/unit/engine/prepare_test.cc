@@ -317,7 +317,7 @@ TEST(PrepareTest, RowsOutOfRangeAreRefused) {
 TEST(PrepareTest, AChainWithoutMIsPlannedForItsOwnRows) {
   FakeWorld world;
   world.chain = testing::TestChain(100);
-  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 1, {}).value()->plan().bucket, 128);
+  EXPECT_EQ(world.MakeEngine()->Prepare(world.chain, 1, {}).value()->plan().bucket, 112);
 }
 
 TEST(PrepareTest, ExplainSaysWhereEverythingCameFrom) {
