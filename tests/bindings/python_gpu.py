@@ -468,6 +468,7 @@ def test_rows_of_prefill():
     weights = [weight(1024, 2048), weight(1024), weight(2 * 3072, 1024), weight(1024, 3072), weight(1024), weight(4096, 1024)]
     rows_of = {rows: (weight(rows, 2048), weight(rows, 1024)) for rows in (512, 513, 640, 900, 1024, 1025)}
     step = lambda rows: torch.ops.sinter.between_attentions(*rows_of[rows], weights, 1e-6)
+    folded = [torch.ones_like(weight) if weight.dim() == 1 else weight for weight in weights]
 
     def right(found, rows):
         for one, other in zip(found, _between_op._between_by_torch(*rows_of[rows], weights, 1e-6)):
@@ -479,13 +480,22 @@ def test_rows_of_prefill():
         right(step(512), 512)
         made, kept = _store.store.context(0), _store.store.context(0)._workspaces.bytes()
         begin = time.monotonic()
-        while sinter.torch.counts().prepared < 5:
+        while sinter.torch.counts().prepared < 1 + len(_store.store.settings.later):
             assert not sinter.torch.counts().failed and time.monotonic() < begin + 60
             right(step(900), 900)
         for rows in rows_of:
             before = made.stats().launches
             right(step(rows), rows)
             assert made.stats().launches - before == (rows <= 1024)
+        few = torch.ops.sinter.between_attentions(*rows_of[900], folded, 1e-6)
+        torch.ops.sinter.between_attentions(*rows_of[512], folded, 1e-6, True)
+        while sinter.torch.counts().prepared < 2 * (1 + len(_store.store.settings.later)):
+            assert not sinter.torch.counts().failed and time.monotonic() < begin + 120
+            time.sleep(0.05)
+        before = made.stats().launches
+        for one, other in zip(torch.ops.sinter.between_attentions(*rows_of[900], folded, 1e-6, True), few):
+            check(one, other.double(), 2e-2, 0.2)
+        assert made.stats().launches == before + 1
         graphs = {rows: captured(lambda: step(rows), warm=False) for rows in (640, 900)}
         for found in graphs.values():
             for one in found[1]:

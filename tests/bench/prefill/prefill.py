@@ -5,7 +5,6 @@ Usage: prefill.py --out FILE.json [--models A,B] [--rows 512,2048] ..    needs P
 """
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -14,6 +13,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", "decode"), os.path.join(HERE, "..")]
 
+import rows_file  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
@@ -284,9 +284,7 @@ def main(arguments):
                 result["failures"].append(f"{model.name}: {type(error).__name__}: {error}")
                 print("FAILED", result["failures"][-1], flush=True)
             torch.cuda.empty_cache()
-            with open(options.out, "w", encoding="utf-8") as file:
-                json.dump(result, file, indent=1)
-                file.write("\n")
+            rows_file.write(options.out, result)
     return 1 if result["failures"] else 0
 
 

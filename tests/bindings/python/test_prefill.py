@@ -227,17 +227,17 @@ def plain(monkeypatch):
 @pytest.mark.parametrize(
     "asked, sizes, rows, first, last",
     [
-        ("", servers.SIZES, 8192, 640, 8192),
-        ("", servers.SIZES, 2048, 640, 2048),
-        ("", servers.SIZES, 2050, 640, 2560),
-        ("", servers.SIZES, 16384, 640, 8192),
+        ("", servers.SIZES, 8192, 576, 8192),
+        ("", servers.SIZES, 2048, 576, 2048),
+        ("", servers.SIZES, 2050, 576, 2304),
+        ("", servers.SIZES, 16384, 576, 8192),
         ("", (1, 8, 48), 2048, 64, 2048),
-        ("", (1, 8, 48, 1024), 8192, 1280, 8192),
-        ("4096", servers.SIZES, 8192, 640, 4096),
-        ("1000", servers.SIZES, 8192, 640, 896),
+        ("", (1, 8, 48, 1024), 8192, 1152, 8192),
+        ("4096", servers.SIZES, 8192, 576, 4096),
+        ("1000", servers.SIZES, 8192, 576, 960),
         ("512", servers.SIZES, 8192, None, None),
         ("0", (1, 8, 48), 8192, None, None),
-        ("", servers.SIZES, 512, 640, 640),
+        ("", servers.SIZES, 512, 576, 576),
     ],
 )
 def test_sizes_of_prefill(plain, monkeypatch, asked, sizes, rows, first, last):
@@ -258,12 +258,7 @@ def test_another_number_of_rows_is_refused(plain, monkeypatch, text):
 
 def test_captured_sizes_above_512_are_prepared_ahead(plain, monkeypatch):
     assert servers.sizes_for([1, 40, 512, 600, 1000]) == (1, 48, 512, 640, 1024)
+    assert servers.sizes_for([72, 104]) == (80, 112)
     assert servers.sizes_for([]) == servers.sizes_for([10**6]) == servers.SIZES
     monkeypatch.setenv(servers.PREFILL_VARIABLE, "0")
     assert servers.sizes_for([1, 40, 512, 600, 1000]) == (1, 48, 512)
-
-
-def test_sizes_are_tops_of_buckets():
-    from sinter.torch._buckets import BUCKETS
-
-    assert {*servers.SIZES, *servers.PREFILL_SIZES} <= {*BUCKETS} and servers.PREFILL_SIZES[-1] == BUCKETS[-1]

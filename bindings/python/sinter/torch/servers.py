@@ -18,6 +18,7 @@ from .._argument import instance
 from .._context import Context
 from .._error import Error, invalid
 from ._between_op import between_key
+from ._buckets import BUCKETS
 from ._expand import expand
 from ._fold import Pair, fold, folds
 from ._ops import chain_line
@@ -52,14 +53,12 @@ __all__ = [
 ]
 
 #: The tops of the buckets up to 512 rows, which is what servers capture graphs for; more rows are prefill.
-SIZES: Tuple[int, ...] = (1, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
+SIZES: Tuple[int, ...] = BUCKETS[: BUCKETS.index(512) + 1]
 
-#: Of the buckets above those that prefill has plans for: up to what a server prefills at once.
-PREFILL_SIZES: Tuple[int, ...] = (
-    *(640, 768, 896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192),
-)
+#: Those above, for prefill, up to what a server computes at once. All of them: at 1,100 rows a
+#: plan made for 1,280 is slower than cuBLAS's products.
+PREFILL_SIZES: Tuple[int, ...] = BUCKETS[len(SIZES) :]
 
-_ALL_SIZES = (*SIZES, *PREFILL_SIZES)
 
 #: 0 leaves servers alone, whichever plugins are installed.
 VARIABLE = "SINTER_PLUGINS"
@@ -187,7 +186,7 @@ def see_mlp(gate_up: torch.Tensor, down: torch.Tensor) -> None:
 
 
 def prepare_config(
-    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = _ALL_SIZES, *, folded: bool = False
+    config: Mapping[str, Any], context: Context, sizes: Sequence[int] = BUCKETS, *, folded: bool = False
 ) -> Dict[Tuple[str, int], str]:
     """Prepares what the plugins ask for of a model of Llama's form, so that a machine without a GPU fills a cache for those that serve.
 
@@ -232,7 +231,7 @@ def version_of(text: str) -> Tuple[int, int]:
 def sizes_for(captured: Sequence[int]) -> Tuple[int, ...]:
     """Of all sizes those that serve the numbers of rows that a server captures; ``SIZES`` for none."""
     most = max(most_rows(), SIZES[-1])
-    return tuple(sorted({min(top for top in _ALL_SIZES if top >= rows) for rows in captured if rows <= most})) or SIZES
+    return tuple(sorted({min(top for top in BUCKETS if top >= rows) for rows in captured if rows <= most})) or SIZES
 
 
 def set_up(
@@ -257,7 +256,7 @@ def set_up(
     """
     most = most_rows()
     configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
-    above = [size for size in _ALL_SIZES if size > max(sizes)]
+    above = [size for size in BUCKETS if size > max(sizes)]
     later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
     store.settings = store.settings._replace(add_norm=add_norm, later=later, log=log)
 
