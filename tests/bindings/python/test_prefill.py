@@ -138,6 +138,14 @@ def test_rows_that_no_cache_has_are_given_up(store, serving, misses, left):
     assert store.settings.later == left
 
 
+def test_without_any_plan_all_rows_are_given_up(store, serving):
+    context = serving()
+    context.fails = sinter.Error(sinter.Status.NO_LEGAL_PLAN, "no")
+    assert store.find(0, LINE, 8) is None
+    store.settle()
+    assert store.settings.later == () and store.settings.sizes == (8, 32)
+
+
 # ---------------------------------------------------------------- A real plan of a slot
 
 

@@ -113,10 +113,11 @@ class Store:
         return self._find_slowly(device, line, rows, plans)
 
     def settle(self) -> None:
-        """Drops the numbers of rows above those that any plan comes for: under must-hit, what no cache has."""
-        found = [plans.later for on in self._devices.values() for plans in on.by_line.values() if plans.later is not None]
-        if found:
-            largest = max(later.largest() for later in found)
+        """Drops the numbers of rows above those that any plan comes for, once a chain was seen: under must-hit what no cache has,
+        all where no chain has plans."""
+        seen = [plans for on in self._devices.values() for plans in on.by_line.values()]
+        if seen:
+            largest = max((plans.later.largest() for plans in seen if plans.later is not None), default=0)
             self.settings = self.settings._replace(later=tuple(size for size in self.settings.later if size <= largest))
 
     def find_chain(self, device: int, chain: Chain, key: str, rows: int) -> Plan:
