@@ -133,10 +133,11 @@ StrewnLoad SectorLoad::Of(const StitchSchedule& s) {
       known_.try_emplace({s.block_threads, s.unit_threads, s.vector, s.chunks, s.split,
                           s.blocks_per_sm, s.keep_inputs, s.staged});
   if (!fresh) return known->second;
-  const auto add = [&](const StrewnLoad& of) {
-    known->second.bytes += of.bytes;
-    known->second.cycles += of.cycles;
-    known->second.shared_cycles += of.shared_cycles;
+  StrewnLoad& load = known->second;
+  const auto add = [&load](const StrewnLoad& of) {
+    load.bytes += of.bytes;
+    load.cycles += of.cycles;
+    load.shared_cycles += of.shared_cycles;
   };
   for (const Strewn& strewn : strewn_) {
     add(OfLoop(strewn, strewn.touches, s));
@@ -146,7 +147,7 @@ StrewnLoad SectorLoad::Of(const StitchSchedule& s) {
   for (const StagedPlace& place : LayOutStaged(body_, program_, s)) {
     if (staged_.count(place.input) > 0) add(OfStaged(place, s));
   }
-  return known->second;
+  return load;
 }
 
 StrewnLoad SectorLoad::OfStaged(const StagedPlace& place, const StitchSchedule& s) const {
