@@ -29,6 +29,7 @@
 #include "src/device/device_library.h"
 #include "src/product/element.h"
 #include "src/standin/stand_in.h"
+#include "tests/compile/compile_threads.h"
 #include "tests/compile/kernel_jobs.h"
 #include "tests/support/header_folder.h"
 #include "tests/support/machine_code.h"
@@ -37,7 +38,6 @@
 namespace sinter {
 namespace {
 
-constexpr int kThreads = 2;
 constexpr int kShortSweep = 4, kLongSweep = 500, kLongFirst = 2000;
 constexpr double kSlowestMs = 3000;  // far above what one takes: machines that build at the same
                                      // time must not fail the test
@@ -92,11 +92,11 @@ class CompileRun {
     EXPECT_FALSE(old_headers_.empty()) << "no header below " << folder;
   }
 
-  // Compiles all jobs on kThreads threads; each failure is a test failure with its reason.
+  // Compiles all jobs on several threads; each failure is a test failure with its reason.
   void Compile(const std::vector<KernelJob>& jobs, const DeviceModel& model) {
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
+    for (int t = 0; t < CompileThreads(); ++t) {
       threads.emplace_back([&] {
         for (size_t i = next++; i < jobs.size(); i = next++) CompileOne(jobs[i], model);
       });

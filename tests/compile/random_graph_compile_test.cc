@@ -22,6 +22,7 @@
 #include "src/chain/chain_json.h"
 #include "src/chain/replay.h"
 #include "src/engine/engine.h"
+#include "tests/compile/compile_threads.h"
 #include "tests/support/deep_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"
@@ -29,7 +30,6 @@
 namespace sinter {
 namespace {
 
-constexpr int kThreads = 2;
 constexpr int kFewGraphs = 100, kManyGraphs = 2000;
 constexpr uint64_t kWideEvery = 8, kUnfusedEvery = 5;  // of the seeds
 constexpr double kMostRefused = 0.25;
@@ -149,7 +149,7 @@ class RandomGraphCompile : public ::testing::Test {
     const std::clock_t start = std::clock();
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
+    for (int t = 0; t < CompileThreads(); ++t) {
       threads.emplace_back([&] {
         for (size_t i = next++; i < jobs.size(); i = next++) Check(jobs[i]);
       });

@@ -28,6 +28,7 @@
 #include "src/plan/codegen.h"
 #include "src/stitch/search/stitch_search.h"
 #include "src/stitch/spec.h"
+#include "tests/compile/compile_threads.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/forced_hands.h"
 #include "tests/support/random_stitch_graph.h"
@@ -35,7 +36,6 @@
 namespace sinter {
 namespace {
 
-constexpr int kThreads = 2;
 constexpr uint64_t kFewGraphs = 15;
 constexpr int kFewHandOvers = 16;
 constexpr int64_t kElements = 1 << 20;  // of a random graph's values: vectors and clusters are used
@@ -138,7 +138,7 @@ class StitchCompile : public ::testing::Test {
   void CompileAll() {
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t) {
+    for (int t = 0; t < CompileThreads(); ++t) {
       threads.emplace_back([&] {
         for (size_t i = next++; i < jobs_.size(); i = next++) CompileOne(jobs_[i]);
       });
