@@ -83,6 +83,7 @@ bool View::IsContiguous() const {
 
 View View::Moved(int64_t elements) const {
   View result = *this;
+  if (data == nullptr) return result;  // of no elements
   result.data = static_cast<const char*>(data) + elements * BytesOf(storage);
   return result;
 }

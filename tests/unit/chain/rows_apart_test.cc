@@ -38,13 +38,15 @@ TEST(CheckRowsApart, NamesAScatterOfMRowsOrOverThem) {
   const ValueId x = *b.Input({DType::kF32, {Dim::Constant(9), Dim::Constant(8)}});
   const ValueId rows = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
   const ValueId ids = *b.Input({DType::kS32, {Dim::M()}});
-  EXPECT_EQ(WhyNot(Finished(std::move(b), *b.Scatter(x, ids, rows))),
+  const ValueId written = *b.Scatter(x, ids, rows);
+  EXPECT_EQ(WhyNot(Finished(std::move(b), written)),
             "op 3 (scatter) takes all rows of input 2, s32[M], together");
   ChainBuilder over;
   const ValueId all = *over.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
   const ValueId some = *over.Input({DType::kS64, {Dim::Constant(3)}});
   const ValueId r = *over.Input({DType::kF32, {Dim::Constant(3), Dim::Constant(8)}});
-  EXPECT_EQ(WhyNot(Finished(std::move(over), *over.Scatter(all, some, r))),
+  const ValueId among_all = *over.Scatter(all, some, r);
+  EXPECT_EQ(WhyNot(Finished(std::move(over), among_all)),
             "op 3 (scatter) writes rows among all of f32[M,8]");
 }
 
@@ -52,8 +54,8 @@ TEST(CheckRowsApart, NamesAGatherOfMRowsAndTakesOthers) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(8)}});
   const ValueId ids = *b.Input({DType::kS32, {Dim::M()}});
-  EXPECT_EQ(WhyNot(Finished(std::move(b), *b.Gather(x, ids))),
-            "op 2 (gather) takes rows from all of f32[M,8]");
+  const ValueId taken = *b.Gather(x, ids);
+  EXPECT_EQ(WhyNot(Finished(std::move(b), taken)), "op 2 (gather) takes rows from all of f32[M,8]");
   ChainBuilder apart;
   const ValueId table = *apart.Input({DType::kF32, {Dim::Constant(9), Dim::Constant(8)}});
   const ValueId rows = *apart.Gather(table, *apart.Input({DType::kS64, {Dim::M()}}));

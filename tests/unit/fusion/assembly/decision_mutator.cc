@@ -27,30 +27,31 @@ class Mutator {
   // Near what it was, or far.
   template <typename T>
   void Change(T* value) {
+    const auto was = static_cast<uint64_t>(*value);  // sums of it wrap
     switch (Below(9)) {
       case 0:
-        *value = static_cast<T>(*value + 1);
+        *value = static_cast<T>(was + 1);
         return;
       case 1:
-        *value = static_cast<T>(*value - 1);
+        *value = static_cast<T>(was - 1);
         return;
       case 2:
-        *value = static_cast<T>(*value * 2);
+        *value = static_cast<T>(was * 2);
         return;
       case 3:
         *value = static_cast<T>(*value / 2);
         return;
       case 4:
-        *value = static_cast<T>(*value ^ (uint64_t{1} << Below(41)));
+        *value = static_cast<T>(was ^ (uint64_t{1} << Below(41)));
         return;
       case 5:
         *value = static_cast<T>(0);
         return;
       case 6:
-        *value = static_cast<T>(*value + 64 * (Below(65) - 32));
+        *value = static_cast<T>(was + static_cast<uint64_t>(64 * (Below(65) - 32)));
         return;
       case 7:
-        *value = static_cast<T>(*value + 1024 * (Below(65) - 32));
+        *value = static_cast<T>(was + static_cast<uint64_t>(1024 * (Below(65) - 32)));
         return;
       default:
         *value = static_cast<T>(random_() >> Below(64));

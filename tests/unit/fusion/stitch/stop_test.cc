@@ -84,8 +84,8 @@ std::vector<int64_t> Sizes(int count) {
   return sizes;
 }
 
-// Half of what a caller is promised. ThreadSanitizer takes some ten times as long.
-#if defined(__SANITIZE_THREAD__)
+// Half of what a caller is promised. Sanitizers take some ten times as long.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kLongestMs = 500;
 #else
 constexpr int kLongestMs = 50;
