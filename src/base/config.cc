@@ -26,7 +26,7 @@ constexpr size_t kMostWarnings = 16;
 constexpr absl::string_view kTestPrefix = "SINTER_TEST_";  // read by tests alone
 // Read by others: the build of bindings/rust, the servers' plugins.
 constexpr absl::string_view kOthers[] = {"SINTER_LIB_DIR", "SINTER_PLUGINS", "SINTER_PREFILL_ROWS",
-                                          "SINTER_TORCH_COMPILE", "SINTER_VLLM_FOLD"};
+                                         "SINTER_TORCH_COMPILE", "SINTER_VLLM_FOLD"};
 constexpr size_t kShownName = 64;
 
 // The process environment, and which names were asked for: every other one with our prefix is a

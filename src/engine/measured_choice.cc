@@ -218,8 +218,7 @@ absl::StatusOr<double> PacedMeasurer::Replay(TimedGraph& graph) {
   return us;
 }
 
-absl::StatusOr<double> PacedMeasurer::TimeGraph(const GraphCalls& calls, int count,
-                                                int replays) {
+absl::StatusOr<double> PacedMeasurer::TimeGraph(const GraphCalls& calls, int count, int replays) {
   SINTER_ASSIGN_OR_RETURN(const std::unique_ptr<TimedGraph> one, inner_->MakeGraph(calls, 1));
   SINTER_RETURN_IF_ERROR(Replay(*one).status());
   SINTER_ASSIGN_OR_RETURN(const double one_us, Replay(*one));
@@ -228,11 +227,10 @@ absl::StatusOr<double> PacedMeasurer::TimeGraph(const GraphCalls& calls, int cou
   std::vector<std::unique_ptr<TimedGraph>> graphs;
   for (int at = 0; at + slice <= count && static_cast<int>(graphs.size()) < kMostGraphs;
        at += slice) {
-    const GraphCalls from{
-        [&](StreamHandle stream, int i) { return calls.enqueue(stream, at + i); },
-        [&](GraphHandle graph, const NodeEdges& edges, int i) {
-          return calls.add(graph, edges, at + i);
-        }};
+    const GraphCalls from{[&](StreamHandle stream, int i) { return calls.enqueue(stream, at + i); },
+                          [&](GraphHandle graph, const NodeEdges& edges, int i) {
+                            return calls.add(graph, edges, at + i);
+                          }};
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<TimedGraph> graph, inner_->MakeGraph(from, slice));
     graphs.push_back(std::move(graph));
   }

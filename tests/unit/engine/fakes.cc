@@ -495,8 +495,7 @@ class FakeMeasurer : public Measurer {
     std::this_thread::sleep_for(std::chrono::milliseconds(world_->ms_per_timing));
     return us;
   }
-  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of,
-                                                        int calls) override {
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of, int calls) override {
     SINTER_ASSIGN_OR_RETURN(const double us, TimeOf(of.enqueue));
     return std::unique_ptr<TimedGraph>(std::make_unique<FakeTimedGraph>(world_, us * calls));
   }

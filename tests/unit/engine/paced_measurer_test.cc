@@ -64,8 +64,7 @@ class Inner : public Measurer {
   absl::StatusOr<double> TimeGraph(const GraphCalls&, int, int) override {
     return absl::InternalError("all calls at once");
   }
-  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of,
-                                                        int calls) override {
+  absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of, int calls) override {
     world_->graphs.emplace_back();
     for (int i = 0; i < calls; ++i) {
       const absl::Status status = of.enqueue(nullptr, i);
@@ -98,12 +97,11 @@ class PacedMeasurerTest : public ::testing::Test {
     return std::make_unique<PacedMeasurer>(std::make_unique<Inner>(&world), share, &wanted);
   }
   absl::StatusOr<double> Time(int calls, int replays) {
-    return Make()->TimeGraph(
-        {[this](StreamHandle, int i) {
-          world.graphs.back().push_back(i);
-          return absl::OkStatus();
-        }},
-        calls, replays);
+    return Make()->TimeGraph({[this](StreamHandle, int i) {
+                               world.graphs.back().push_back(i);
+                               return absl::OkStatus();
+                             }},
+                             calls, replays);
   }
 
   World world;

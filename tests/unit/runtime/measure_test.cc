@@ -71,17 +71,18 @@ TEST_F(MeasureTest, TheMedianIgnoresAnOutlier) {
     return CUDA_SUCCESS;
   };
   const auto us = measurer->TimeGraph(
-      {[&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }}, 1, 9);
+      {[&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }}, 1,
+      9);
   ASSERT_TRUE(us.ok());
   EXPECT_NEAR(*us, 6.0, 1e-4);
 }
 
 TEST_F(MeasureTest, AFailingEnqueueEndsTheCaptureAndIsReported) {
-  const auto us = measurer->TimeGraph(
-      {[&](StreamHandle, int i) {
-        return i == 1 ? absl::InternalError("no more") : absl::OkStatus();
-      }},
-      3, 3);
+  const auto us =
+      measurer->TimeGraph({[&](StreamHandle, int i) {
+                            return i == 1 ? absl::InternalError("no more") : absl::OkStatus();
+                          }},
+                          3, 3);
   EXPECT_THAT(Text(us.status()), HasSubstr("no more"));
   EXPECT_EQ(fake.live().graphs, 0);
   EXPECT_TRUE(measurer->RunAndWait([](StreamHandle) { return absl::OkStatus(); }).ok());
@@ -132,9 +133,8 @@ TEST_F(MeasureTest, InTheBackgroundNothingIsCaptured) {
 
 TEST_F(MeasureTest, AGraphIsReplayedAndTimedByItself) {
   fake.launch_us = 7;
-  const GraphCalls launch{[&](StreamHandle stream, int) {
-    return kernel->Launch(*bound, stream, 4, 0, false);
-  }};
+  const GraphCalls launch{
+      [&](StreamHandle stream, int) { return kernel->Launch(*bound, stream, 4, 0, false); }};
   {
     const auto graph = measurer->MakeGraph(launch, 3);
     ASSERT_TRUE(graph.ok()) << Text(graph.status());
