@@ -195,8 +195,9 @@ class Evaluator {
     int64_t start = 0;
     for (ValueId operand : op.operands) {
       const View& view = values_[operand].view;
-      CopyInto(view, result.owned->data() + start * result.view.strides[op.axis],
-               result.view.strides, pass_.threads);
+      auto* to = result.owned->data();
+      if (to != nullptr) to += start * result.view.strides[op.axis];  // null of no elements
+      CopyInto(view, to, result.view.strides, pass_.threads);
       start += view.dims[op.axis];
     }
     return result;

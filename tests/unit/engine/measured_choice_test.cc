@@ -213,8 +213,8 @@ TEST_F(MeasuredChoiceTest, MustHitAndAMissingGpuMeasureNothing) {
 }
 
 TEST_F(MeasuredChoiceTest, ItIsAnEvent) {
+  int tunings = 0;  // outlives the engine, which tells events as it ends
   const auto engine = world.MakeEngine(config);
-  int tunings = 0;
   ASSERT_TRUE(engine
                   ->TellEvents([&](const EngineEvent& event) {
                     tunings += event.kind == EventKind::kTune ? 1 : 0;
