@@ -211,7 +211,7 @@ struct GraphCalls {
   std::function<absl::Status(StreamHandle, int)> enqueue;
   // The same as nodes behind `edges`; returns the edges of what comes behind them. Preferred: while
   // a stream of a context captures, whoever waits for the context fails and breaks the capture.
-  std::function<absl::StatusOr<NodeEdges>(GraphHandle, const NodeEdges& edges, int)> add;
+  std::function<absl::StatusOr<NodeEdges>(GraphHandle, const NodeEdges& edges, int)> add = nullptr;
 };
 
 // A graph of calls, to be replayed and timed. The measurer outlives it.
