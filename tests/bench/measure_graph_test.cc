@@ -39,11 +39,10 @@ class HostMeasurer : public Measurer {
     return absl::OkStatus();
   }
   // 10 us for each kernel of the call.
-  absl::StatusOr<double> TimeGraph(const std::function<absl::Status(StreamHandle, int)>& enqueue,
-                                   int calls, int) override {
+  absl::StatusOr<double> TimeGraph(const GraphCalls& of, int calls, int) override {
     launches = 0;
     for (int i = 0; i < calls; ++i) {
-      if (absl::Status status = enqueue(nullptr, i); !status.ok()) return status;
+      if (absl::Status status = of.enqueue(nullptr, i); !status.ok()) return status;
     }
     timed_calls = calls;
     return 10.0 * launches / calls;

@@ -97,11 +97,11 @@ int CallsOf(const Runnable& runnable, const TimingOptions& options) {
 absl::StatusOr<double> TimeInGraph(Measurer* measurer, const Runnable& runnable,
                                    const TimingOptions& options) {
   const size_t sets = options.cold ? runnable.sets : 1;
-  return measurer->TimeGraph(
-      [&](StreamHandle stream, int call) {
-        return runnable.enqueue(stream, static_cast<size_t>(call) % sets, options.pdl);
-      },
-      CallsOf(runnable, options), options.replays);
+  return measurer->TimeGraph({[&](StreamHandle stream, int call) {
+                               return runnable.enqueue(stream, static_cast<size_t>(call) % sets,
+                                                       options.pdl);
+                             }},
+                             CallsOf(runnable, options), options.replays);
 }
 
 absl::StatusOr<double> HostUs(Measurer* measurer, const Runnable& runnable, int kernels) {
