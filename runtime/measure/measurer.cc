@@ -147,6 +147,7 @@ class DriverMeasurer : public Measurer {
   }
 
   absl::StatusOr<std::unique_ptr<Measurer>> MakeBackground() override {
+    if (driver_->GraphAddNode == nullptr) return CapturesNothing();
     return Make(device_, /*background=*/true);
   }
 
@@ -190,13 +191,16 @@ class DriverMeasurer : public Measurer {
 
   absl::StatusOr<GraphExec> Instantiated(const GraphCalls& calls, int count) {
     const bool nodes = calls.add != nullptr && driver_->GraphAddNode != nullptr;
-    if (!nodes && background_) {
-      return absl::UnimplementedError(
-          "timing in the background needs cuGraphAddNode_v2, which came with CUDA 12.3");
-    }
+    if (!nodes && background_) return CapturesNothing();
     Graph graph;
     SINTER_RETURN_IF_ERROR(nodes ? AddNodes(calls, count, &graph) : Capture(calls, count, &graph));
     return Instantiate(device_, graph);
+  }
+
+  static absl::Status CapturesNothing() {
+    return absl::UnimplementedError(
+        "timing in the background needs calls as nodes, and cuGraphAddNode_v2, which came with "
+        "CUDA 12.3");
   }
 
   absl::Status CheckLeft(uint64_t bytes) const {

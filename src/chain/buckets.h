@@ -13,7 +13,7 @@ namespace sinter {
 // pixels and more. A pass is never cut inside an index of M.
 constexpr int64_t kMostRowsOfPass = int64_t{1} << 17;
 
-// The largest bucket of plans of the chain; longer launches are passes of it. kLargestBucket, or
+// The largest bucket of plans of the chain, which take any number of rows. kLargestBucket, or
 // less where products have many rows for each index of M.
 int64_t LargestBucketOf(const Chain& chain);
 // The smallest bucket that holds m, the largest of the chain where none does.

@@ -108,7 +108,7 @@ absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
       absl::StrCat("m is ", m, ", must be in [0, ", BoundText(plan.rows.most), "] for this plan"));
 }
 
-int64_t PassesFor(const LoadedPlan& plan, int64_t m) {
+int64_t BucketsFilled(const LoadedPlan& plan, int64_t m) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
   const int64_t pass = std::min(plan.rows.at_once, kLargestBucket);
   return (rows + pass - 1) / pass;

@@ -37,8 +37,8 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
 // chain without M ignores it.
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
 
-// How often the plan's kernels run for `m` rows.
-int64_t PassesFor(const LoadedPlan& plan, int64_t m);
+// How many of the plan's bucket `m` rows fill, which predicted times are of.
+int64_t BucketsFilled(const LoadedPlan& plan, int64_t m);
 
 // One launch of a kernel of a plan.
 struct PlanLaunch {
@@ -80,7 +80,7 @@ absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Ste
 // For errors: "kernel 1 (sinter_stitch) of plan 'fused' 0123456789abcdef".
 std::string LaunchedName(const LoadedPlan& plan, size_t kernel);
 
-// Enqueues `m` rows, in pieces of the largest bucket when there are more. `pdl_edge`: the first
+// Enqueues `m` rows, in passes of at most as many as the plan takes at once. `pdl_edge`: the first
 // kernel may start while its predecessor on the stream ends; inside the plan every kernel that can
 // does. m = 0 enqueues what outputs without M need. Allocates nothing, waits for nothing.
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge);

@@ -227,8 +227,7 @@ absl::StatusOr<double> PacedMeasurer::TimeGraph(const GraphCalls& calls, int cou
   std::vector<std::unique_ptr<TimedGraph>> graphs;
   for (int at = 0; at + slice <= count && static_cast<int>(graphs.size()) < kMostGraphs;
        at += slice) {
-    const GraphCalls from{[&](StreamHandle stream, int i) { return calls.enqueue(stream, at + i); },
-                          [&](GraphHandle graph, const NodeEdges& edges, int i) {
+    const GraphCalls from{nullptr, [&](GraphHandle graph, const NodeEdges& edges, int i) {
                             return calls.add(graph, edges, at + i);
                           }};
     SINTER_ASSIGN_OR_RETURN(std::unique_ptr<TimedGraph> graph, inner_->MakeGraph(from, slice));

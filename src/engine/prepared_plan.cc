@@ -87,7 +87,7 @@ class PreparedPlanImpl : public PreparedPlan {
     if (m == 0 && plan_->without_rows.empty()) return absl::OkStatus();  // nothing was enqueued
     core_->counters.last_launched.store(short_digest_, std::memory_order_relaxed);
     core_->counters.launches.fetch_add(1, std::memory_order_relaxed);
-    const auto passes = static_cast<uint64_t>(PassesFor(*plan_, m));
+    const auto passes = static_cast<uint64_t>(BucketsFilled(*plan_, m));
     core_->counters.gpu_saved_ns.fetch_add(passes * plan_->saved_ns_per_pass,
                                            std::memory_order_relaxed);
     return core_->ports.loader->TieToCapture(stream, plan_);

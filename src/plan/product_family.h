@@ -108,7 +108,8 @@ class ProductKernels : public KernelFamily {
   int64_t RowsAtOnce(const KernelSpec& spec) const override {
     const ProductSequence& p = spec.sequence;
     const bool walks = spec.schedule.dataflow == Dataflow::kProduct && p.rows_per_m == 1;
-    const bool own_rows = !spec.constant_rows && !p.front().HasTransposedRows();
+    const bool own_rows = !spec.constant_rows && p.front().rows.source == Source::kBuffer &&
+                          !p.front().HasTransposedRows();
     return walks && own_rows && !MixesRows(spec) ? kProductRowsAtOnce : 0;
   }
   // A sum over M.

@@ -72,8 +72,8 @@ std::string ResidualText(const MatrixProduct& last) {
   return text;
 }
 
-// "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n and act are
-// lists.
+// "gated_ffn m<=128 n=3072 k=1024 l=1024 act=silu"; for more than two products the n are a list,
+// and act where a product behind the first is activated.
 std::string HeadText(const ProductSequence& s) {
   const MatrixProduct& first = s.front();
   std::string text(s.Kind());
@@ -89,8 +89,9 @@ std::string HeadText(const ProductSequence& s) {
     absl::StrAppend(out, NameOf(p.epilogue.activation()));
   };
   absl::StrAppend(&text, " act=",
-                  s.size() > 2 ? absl::StrJoin(s.products, ",", activation)
-                               : std::string(NameOf(first.epilogue.activation())));
+                  s.size() > 2 || s.products.back().epilogue.activation() != Activation::kIdentity
+                      ? absl::StrJoin(s.products, ",", activation)
+                      : std::string(NameOf(first.epilogue.activation())));
   return text;
 }
 

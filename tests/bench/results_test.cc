@@ -55,7 +55,7 @@ TEST(ResultsTest, RowsComeBackAsTheyWereWritten) {
   EXPECT_EQ(read->graphs[0].chosen_us, 170.5);
   EXPECT_EQ(read->graphs[0].untuned_us, 180.5);
   EXPECT_FALSE(read->graphs[0].unfused_us.has_value());
-  EXPECT_THAT(TextOf(file), HasSubstr("\"kind\": \"rank\""));
+  EXPECT_THAT(TextOf(file), HasSubstr("\"kind\":\"rank\""));
   EXPECT_THAT(TextOf(file), Not(HasSubstr("\"sweep\"")));
   std::remove(file.c_str());
 }

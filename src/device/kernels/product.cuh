@@ -17,9 +17,11 @@ struct ProductTypes {
   using BlockType = Block<Config, Layout>;
 };
 
-// A residual may lie where the result goes: rows that are computed twice would add it twice.
-template <class Config, class Added = NoResidual>
-using ProductUnits = UnitWalk<Config, typename Config::First, true, !Added::kPresent>;
+// A residual may lie where the result goes: rows that are computed twice would add it twice. Norms
+// of rows are kept by the row modulo kBlockM.
+template <class Config, class Added = NoResidual, class Scaling = NoScaling>
+using ProductUnits =
+    UnitWalk<Config, typename Config::First, true, !Added::kPresent && !kTakesNorms<Scaling>>;
 
 template <class Config, class BlockType, class Walk>
 SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block,
@@ -53,7 +55,7 @@ SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
 template <class Config, class Added, class Scaling, class Scales, class Codes, class Aux,
           class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                   const ProductUnits<Config, Added>& walk) {
+                                   const ProductUnits<Config, Added, Scaling>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
   cursor.pair_first = walk.k_rank;
@@ -92,7 +94,7 @@ SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
   typename T::BlockType block;
-  const ProductUnits<Config, Added> walk(block.rank, args.m, 0, args.k);
+  const ProductUnits<Config, Added, Scaling> walk(block.rank, args.m, 0, args.k);
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();

@@ -276,8 +276,7 @@ class SwappedWriter<Config, P, EpilogueType, Writer, Beside<Matrix>> {
       u32 words[kResults][4];
 #pragma unroll
       for (int of = step; of < step + 2 && of < kSteps && of / kPadded == step / kPadded; ++of) {
-        if (of % kPadded >= kGroups) continue;
-        write_step(d, of, held[of % kAhead], words);
+        if (of % kPadded < kGroups) write_step(d, of, held[of % kAhead], words);
         if (of + kAhead < kSteps) held[of % kAhead] = load(of + kAhead);
       }
       write_words(step / kPadded, step % kPadded, words);

@@ -18,7 +18,8 @@ namespace sinter {
 //
 // Rows of a box that do not exist cost L2 as much as others do, and more where a whole wave waits
 // for them. With kOverlaps the last tile begins earlier instead, at a multiple of 8 rows, and
-// computes some rows once more: with the same bits, as nothing that is written is read.
+// computes some rows once more, with the same bits. That needs a kernel that reads nothing that it
+// writes, and keeps nothing of a row by where it lies in the matrix.
 template <class Config, class P, bool kAlone = false, bool kOverlaps_ = false>
 struct UnitWalk {
   static constexpr int kBand = 16, kDealtBand = 4;

@@ -41,7 +41,8 @@ absl::Status CheckParts(const Schedule& s, const ScheduleSizes& z) {
 absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
   if (p.back().epilogue.program.whole) {
     return RefuseSchedule("ranges", s.cut,
-                          "are legal beside a matrix of the result's element alone");
+                          "are not possible where the epilogue computes the sum and its matrix in "
+                          "one function: take cluster-exchange");
   }
   if (s.cut < 2 || s.cut > kMostFlaggedBlocks) {
     return RefuseSchedule("ranges", s.cut, absl::StrCat("is not in 2..", kMostFlaggedBlocks));

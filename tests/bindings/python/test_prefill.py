@@ -138,6 +138,14 @@ def test_rows_that_no_cache_has_are_given_up(store, serving, misses, left):
     assert store.settings.later == left
 
 
+def test_what_no_cache_has_is_known_at_once(store, monkeypatch):
+    monkeypatch.setenv("SINTER_MUST_HIT", "1")
+    with sinter.Context(target="h200", cache_dir="", must_hit=True) as context:
+        for _ in range(10):
+            later = store._later(context, S8, _store.Settings((8,), "torch", later=(640, 1024, 8192), log="server"))
+            assert later.largest() == 0
+
+
 def test_without_any_plan_all_rows_are_given_up(store, serving):
     context = serving()
     context.fails = sinter.Error(sinter.Status.NO_LEGAL_PLAN, "no")
@@ -245,7 +253,8 @@ def plain(monkeypatch):
         ("1000", servers.SIZES, 8192, 576, 960),
         ("512", servers.SIZES, 8192, None, None),
         ("0", (1, 8, 48), 8192, None, None),
-        ("", servers.SIZES, 512, 576, 576),
+        ("512", (1, 8, 48), 8192, None, None),
+        ("", servers.SIZES, 512, None, None),
     ],
 )
 def test_sizes_of_prefill(plain, monkeypatch, asked, sizes, rows, first, last):

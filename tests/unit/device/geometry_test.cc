@@ -293,6 +293,12 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
       ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
 }
 
+// Norms of rows are looked up by the row modulo kBlockM.
+TYPED_TEST(ProductWalk, DoesNotOverlapWhereNormsAreTaken) {
+  using Norms = ProductUnits<TypeParam, NoResidual, RowNorms<TypeParam>>;
+  EXPECT_FALSE(Norms::kOverlaps);
+}
+
 // The last tile overlaps its neighbour instead of rows that do not exist, but where a residual
 // would be added twice.
 struct AnyResidual {

@@ -218,6 +218,9 @@ TEST(ProgramResults, OfSwappedOperandsAreInTheirPlaces) {
   CheckRows<Tile<24, 1, 1, 1, 96, 64, 1, true>>();
   CheckRows<Tile<32, 1, 2, 1, 131, 256, 1, true>>();
   CheckRows<Tile<8, 1, 1, 2, 80, 64, 1, true>>();
+  // Two sets of an odd number of groups: the loads ahead go from one set into the next.
+  CheckRows<Tile<40, 1, 1, 1, 128, 128, 1, true>>();
+  CheckRows<Tile<56, 1, 1, 2, 128, 128, 1, true>>();
 }
 TEST(ProgramResults, OfRanksThatShareKAreInTheirPlaces) {
   CheckRows<Tile<64, 1, 1, 1, 96, 32, 4, false>>();

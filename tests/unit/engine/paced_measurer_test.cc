@@ -25,6 +25,10 @@ struct World {
   double slept_us = 0;
 };
 
+GraphNodeHandle HandleOf(int call) {
+  return reinterpret_cast<GraphNodeHandle>(static_cast<uintptr_t>(call) + 1);
+}
+
 class Graph : public TimedGraph {
  public:
   Graph(World* world, size_t index) : world_(world), index_(index) {}
@@ -66,9 +70,9 @@ class Inner : public Measurer {
   }
   absl::StatusOr<std::unique_ptr<TimedGraph>> MakeGraph(const GraphCalls& of, int calls) override {
     world_->graphs.emplace_back();
+    NodeEdges edges;
     for (int i = 0; i < calls; ++i) {
-      const absl::Status status = of.enqueue(nullptr, i);
-      if (!status.ok()) return status;
+      SINTER_ASSIGN_OR_RETURN(edges, of.add(nullptr, edges, i));
     }
     return std::unique_ptr<TimedGraph>(std::make_unique<Graph>(world_, world_->graphs.size() - 1));
   }
@@ -97,11 +101,17 @@ class PacedMeasurerTest : public ::testing::Test {
     return std::make_unique<PacedMeasurer>(std::make_unique<Inner>(&world), share, &wanted);
   }
   absl::StatusOr<double> Time(int calls, int replays) {
-    return Make()->TimeGraph({[this](StreamHandle, int i) {
-                               world.graphs.back().push_back(i);
-                               return absl::OkStatus();
-                             }},
-                             calls, replays);
+    const auto add = [this](GraphHandle, const NodeEdges& edges,
+                            int i) -> absl::StatusOr<NodeEdges> {
+      std::vector<int>& graph = world.graphs.back();
+      // Each call stands behind the one before it, whose number its edge is here.
+      const std::vector<GraphNodeHandle> before = {graph.empty() ? nullptr
+                                                                 : HandleOf(graph.back())};
+      EXPECT_EQ(edges.from, graph.empty() ? std::vector<GraphNodeHandle>() : before);
+      graph.push_back(i);
+      return NodeEdges{{HandleOf(i)}};
+    };
+    return Make()->TimeGraph({nullptr, add}, calls, replays);
   }
 
   World world;

@@ -133,7 +133,7 @@ class SpecRun {
       for (int64_t column = 0; column < n; ++column) {
         const double scale = Scale(weight, r);
         double x = Sum(rows + r * stride, k, weight, bias, column, scale);
-        if (first) x = Activate(p_.front().epilogue.activation(), x);
+        x = Activate((first ? p_.front() : p_.back()).epilogue.activation(), x);
         if (first && p_.front().pair) {
           x *= Sum(rows + r * stride, k, Role::kWUp, Role::kBiasUp, column, scale);
         }

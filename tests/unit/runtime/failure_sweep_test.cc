@@ -59,6 +59,13 @@ absl::Status LiveOnce(const FakeDriver& fake) {
     return kernel->Launch(*bound, stream, 5, 0, true);
   };
   SINTER_RETURN_IF_ERROR(measurer->TimeGraph({enqueue}, 2, 2).status());
+  const auto add = [&](GraphHandle graph, const NodeEdges& edges,
+                       int) -> absl::StatusOr<NodeEdges> {
+    SINTER_ASSIGN_OR_RETURN(const GraphNodeHandle node,
+                            kernel->AddNode(*bound, graph, edges, 5, 0));
+    return NodeEdges{{node}};
+  };
+  SINTER_RETURN_IF_ERROR(measurer->TimeGraph({nullptr, add}, 2, 2).status());
   return measurer->RunAndWait([&](StreamHandle stream) -> absl::Status {
     SINTER_RETURN_IF_ERROR(loader->IsCapturing(stream).status());
     SINTER_RETURN_IF_ERROR(loader->MemsetAsync(buffer.ptr, 1, 16, stream));

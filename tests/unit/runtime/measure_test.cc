@@ -131,6 +131,21 @@ TEST_F(MeasureTest, InTheBackgroundNothingIsCaptured) {
   EXPECT_TRUE((*background)->MakeGraph(NodesOf(*kernel, *bound), 1).ok());
 }
 
+TEST_F(MeasureTest, ADriverThatMakesNoNodesMeasuresNothingInTheBackground) {
+  DriverTable old = fake.Table();
+  old.GraphAddNode = nullptr;
+  const auto opened = Device::Open(*Driver::FromTable(old), 0);
+  ASSERT_TRUE(opened.ok()) << Text(opened.status());
+  const auto foreground = MakeMeasurer(*opened);
+  ASSERT_TRUE(foreground.ok());
+  const absl::Status status = (*foreground)->MakeBackground().status();
+  EXPECT_TRUE(absl::IsUnimplemented(status));
+  EXPECT_THAT(Text(status), HasSubstr("cuGraphAddNode_v2, which came with CUDA 12.3"));
+  GraphCalls either = NodesOf(*kernel, *bound);
+  either.enqueue = [](StreamHandle, int) { return absl::OkStatus(); };
+  EXPECT_TRUE((*foreground)->TimeGraph(either, 2, 2).ok());  // captured
+}
+
 TEST_F(MeasureTest, AGraphIsReplayedAndTimedByItself) {
   fake.launch_us = 7;
   const GraphCalls launch{

@@ -69,8 +69,8 @@ def _between_cpu(
 
 
 def _between_by_torch(attended: torch.Tensor, stream: torch.Tensor, weights: List[torch.Tensor], eps: float) -> _Result:
-    o, norm, gate_up, down, next_norm, next = weights
     """By the kernels of the server's own where it has them."""
+    o, norm, gate_up, down, next_norm, next = weights
     linear, settings, on_gpu = torch.nn.functional.linear, store.settings, stream.is_cuda
     fused, add_norm = (settings.silu_and_mul, settings.add_norm) if on_gpu else (None, None)
     if add_norm is None:

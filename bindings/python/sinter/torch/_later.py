@@ -59,6 +59,7 @@ class Later:
             self._end(size, error)
             return
         self._plans[size] = plan
+        del self._slots[size]  # nobody would take what it goes on to measure
         self._end(size, None)
 
     def _end(self, size: int, error: Optional[Error]) -> None:

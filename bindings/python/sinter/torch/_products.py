@@ -81,7 +81,7 @@ def _of_patches(image: Value, weight: Value, sides: Sequence[int], channels_last
     whole = image[:, : height * sides[0], : width * sides[1], :]
     patches = whole.reshape(n, height, sides[0], width, sides[1], c).transpose(*((0, 1, 3, 2, 4, 5) if channels_last else (0, 1, 3, 5, 2, 4)))
     filters = weight if channels_last else weight.transpose(0, 3, 1, 2)
-    y = patches.reshape(n * height * width, sides[0] * sides[1] * c) @ filters.reshape(weight.shape[0], sides[0] * sides[1] * c).T
+    y = patches.reshape(n, height * width, sides[0] * sides[1] * c) @ filters.reshape(weight.shape[0], sides[0] * sides[1] * c).T
     return y.reshape(n, height, width, weight.shape[0])
 
 

@@ -256,8 +256,10 @@ def set_up(
     """
     most = most_rows()
     configure(sizes=sizes, on_miss="torch", silu_and_mul=silu_and_mul)
-    above = [size for size in BUCKETS if size > max(sizes)]
-    later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
+    later: Tuple[int, ...] = ()
+    if rows > max(sizes) and most > SIZES[-1]:
+        above = [size for size in BUCKETS if size > max(sizes)]
+        later = tuple(size for size in above[: bisect.bisect_left(above, rows) + 1] if size <= most)
     store.settings = store.settings._replace(add_norm=add_norm, later=later, log=log)
 
 

@@ -340,7 +340,8 @@ class Machine {
       const Chain rounded = *MakeFfnChain(ffn);
       return p.back().result == p.element() ? rounded : Unrounded(rounded);
     };
-    const Chain chain = HasPrograms(p) ? ProgramChain(p).Make() : of_spec();
+    const bool second = p.size() == 2 && p[1].epilogue.activation() != Activation::kIdentity;
+    const Chain chain = HasPrograms(p) || second ? ProgramChain(p).Make() : of_spec();
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
