@@ -193,7 +193,7 @@ TEST(HeaderBounds, Buckets) {
     if (made.empty() || made.back() != bucket) made.push_back(bucket);
   }
   EXPECT_EQ(told, made);
-  EXPECT_EQ(Bound("; above ", " the largest bucket loops"), sinter::kLargestBucket);
+  EXPECT_EQ(Bound("; above ", " the largest bucket takes them"), sinter::kLargestBucket);
 }
 
 TEST(HeaderBounds, DefaultsOfTuning) {
