@@ -526,10 +526,10 @@ class Cli(unittest.TestCase):
         self.fails("--model excludes --measure", "device", "--measure", "--model")
 
     def test_figures_say_where_they_come_from(self):
-        self.assertRegex(self.sinter("device", "--target", "h100").stdout, r"\nfill_us = [\d.]+ \[measured from h200\]\n")
+        self.assertRegex(self.sinter("device", "--target", "h100").stdout, r"\nlaunch_us = [\d.]+ \[measured from h200\]\n")
         described = json.loads(self.sinter("device", "--target", "h100", "--json").stdout)
         self.assertEqual(set(described["model"]) - set(described["provenance"]), {"name", "arch", "measured"})
-        self.assertEqual(described["model"]["launch_us"], 0.89)
+        self.assertEqual(described["model"]["launch_us"], 0.62)
         plan = self.sinter("plan", "-v", "--target", "h200", CHAIN).stdout
         self.assertRegex(plan, r"stitch_read_us +0.5 us +fitted: 650 schedules")
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
@@ -101,8 +100,7 @@ TEST(BuiltinModels, SayOfEachFigureWhereItComesFrom) {
   EXPECT_EQ(h100.provenance.size(), H200().provenance.size());
   for (const auto& [key, provenance] : h100.provenance) {
     EXPECT_EQ(provenance.origin, H200().provenance.at(key).origin) << key;
-    const bool own = key == "launch_us" || absl::EndsWith(key, "_barrier_us");
-    EXPECT_EQ(provenance.from.empty(), own || provenance.origin == Origin::kArchitecture) << key;
+    EXPECT_EQ(provenance.from.empty(), provenance.origin == Origin::kArchitecture) << key;
   }
 }
 

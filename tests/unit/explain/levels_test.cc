@@ -68,7 +68,7 @@ TEST(ModelNotes, QuoteTheModelFilesComments) {
   EXPECT_EQ(SourceOf(h100, "stage_us"), SourceOf(H200(), "stage_us")) << "taken over as it is";
   EXPECT_THAT(SourceOf(h100, "stitch_step_us"),
               AllOf(HasSubstr("times the clock ratio"), HasSubstr("; there: 650 schedules")));
-  EXPECT_THAT(StoryOf(*BuiltinModel("h100")).note, HasSubstr("Figures of the h200 model"));
+  EXPECT_THAT(StoryOf(*BuiltinModel("h100")).note, HasSubstr("Of no card: figures of the h200"));
 }
 
 TEST(ModelNotes, EveryFigureOfTheMeasuredModelHasACommentOfItsOwn) {
