@@ -488,7 +488,9 @@ def test_rows_of_prefill():
             right(step(rows), rows)
             assert made.stats().launches - before == (rows <= 1024)
         few = torch.ops.sinter.between_attentions(*rows_of[900], folded, 1e-6)
+        assert made._workspaces.bytes() == kept
         torch.ops.sinter.between_attentions(*rows_of[512], folded, 1e-6, True)
+        kept = made._workspaces.bytes()  # a prepare makes one for the next stream
         while sinter.torch.counts().prepared < 2 * (1 + len(_store.store.settings.later)):
             assert not sinter.torch.counts().failed and time.monotonic() < begin + 120
             time.sleep(0.05)
