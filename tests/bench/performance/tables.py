@@ -129,10 +129,15 @@ LAYER_GROUPS = {
 }
 
 
+def rows_of_layers(store, group):
+    """Encoder layers were measured again since."""
+    return store.rows("encoders" if group == "encoders" else "layers", group)
+
+
 def layers(store, group):
     """Rows of one group by what they have in common: how many, the mean and the least of best peer / Sinter."""
     parts = {}
-    for row in store.rows("layers", group):
+    for row in rows_of_layers(store, group):
         parts.setdefault(LAYER_GROUPS[group](row), []).append(row)
     names = sorted(parts, key=lambda name: min(row["rows"] for row in parts[name])) if group == "products" else list(parts)
     lines = []
@@ -202,7 +207,7 @@ def contestants_line(store, what, peer, keys, ours, others):
 
 
 def layers_line(store, what, peer, group):
-    return ratios_line(what, peer, quantities(store.rows("layers", group), "peer_ratio"))
+    return ratios_line(what, peer, quantities(rows_of_layers(store, group), "peer_ratio"))
 
 
 def layers_summary(store):
