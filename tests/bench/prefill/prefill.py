@@ -206,6 +206,8 @@ def prompts_of(model, weights, rows, stream, compiled, options):
         eager = prompt(between)
     stream.synchronize()
     error, own = (relative_error(eager, logits[name]) for name in ("plugin", "compile"))
+    if not error <= own * SLACK:
+        raise RuntimeError(f"{model.name}, prompt of {rows} rows: error {error}, torch.compile's {own}")
     rows_found = []
     launched = {name: lambda contestant=contestant: prompt(contestant) for name, contestant in contestants.items()}
     for what, works in (
