@@ -29,7 +29,7 @@ constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1;
 // At least 1 of a number above 0, which is no limit to the library.
 int64_t MicrosecondsOf(double seconds);
 
-// What a compilation may need at its worst.
+// The most host memory that one compilation takes.
 constexpr uint64_t kBytesPerJob = uint64_t{768} << 20;
 
 // Bytes that may still be used: the kernel's estimate, and what the control group leaves, the less.

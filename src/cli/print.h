@@ -1,5 +1,5 @@
-// What the command prints that came from outside: files, records, servers, the command line; and
-// its progress.
+// The command prints text from files, records, servers and the command line so that no control
+// character reaches the terminal; and it prints its progress.
 #ifndef SINTER_SRC_CLI_PRINT_H_
 #define SINTER_SRC_CLI_PRINT_H_
 

@@ -109,8 +109,8 @@ std::string WithoutComments(absl::string_view text) {
   return plain;
 }
 
-// What the compiler reads of a text: each header where it is first included. Headers that were read
-// lose their bytes in `unread`.
+// Appends to `read` what the compiler reads of `text`, with each header where it is first included.
+// A header that was read has no bytes in `unread` any more.
 void AppendRead(absl::string_view text, HeaderMap* unread, std::string* read) {
   for (absl::string_view line : absl::StrSplit(WithoutComments(text), '\n')) {
     line = absl::StripAsciiWhitespace(line);

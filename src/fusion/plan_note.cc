@@ -168,7 +168,7 @@ class Product {
                         " and ", NameWithInputs(chain_, weights_), "): ");
   }
 
-  // What is the matter with it, and the way out; "" where that is not one of the usual things.
+  // Returns why no kernel takes the product, and the way out; "" for a reason that no rule knows.
   std::string Trouble() const {
     for (std::string (Product::*rule)() const :
          {&Product::OfTypes, &Product::OfM, &Product::OfRows}) {

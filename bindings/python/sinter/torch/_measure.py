@@ -38,12 +38,12 @@ store.when_dropped(_found.clear)
 
 
 def measured(nodes: Sequence[Any], made: Converted, m: int, plan: Plan, device: int, l2_bytes: float) -> Optional[Measured]:
-    """Both sides of a part, measured in turns, once a process for equal parts; None where one cannot be run, with a word in the log, and
-    for a part that has symbols which are not M.
+    """Both sides of a part, measured in turns, once a process for equal parts; None where one cannot be run, with a word in the log,
+    and for a part that has symbols which are not M.
 
-    Inductor's code for the part's own `nodes` is made first, with M for that of its chain at `m` rows. Weights lie in memory so often that no call finds them in the L2 cache, as in
-    a model of many layers; other inputs are warm, as what ran before has just written them. May be called while Inductor compiles: another
-    thread, with no state of the compilation's, does the work.
+    Inductor's code is made first: for the part's own `nodes`, or, for a part with M, for its chain at `m` rows. Weights lie in memory so
+    often that no call finds them in the L2 cache, as in a model of many layers; other inputs are warm, as what ran before has just
+    written them. May be called while Inductor compiles: another thread, with no state of the compilation's, does the work.
     """
     found = None if made.chain.uses_m else as_graph(nodes)
     if found is None and not made.chain.uses_m:
