@@ -117,6 +117,12 @@ constexpr int64_t AccumulatorsOf(const Schedule& s, const ProductTile& tile, int
   return int64_t{width} * tile.block_n / s.warpgroups_n / 2;
 }
 
+// Whether the tensor map of weights permutes their rows, so that a thread's accumulators are eight
+// neighbouring columns (device library, tile/layout.cuh): in kernels of one product, which stores
+// values of 16 bits.
+constexpr int kPermutedRows = 32;
+bool PermutesColumns(const ProductSequence& sequence, const Schedule& schedule);
+
 // Sizes that follow from a sequence and a schedule. The device library computes the same sizes;
 // generated source asserts that they agree.
 struct ScheduleSizes {

@@ -27,7 +27,27 @@ int64_t Units(int64_t row_tiles, int64_t columns, const ProductTile& tile, Share
   return CeilDiv(row_tiles, TilesM(share)) * CeilDiv(CeilDiv(columns, tile.block_n), TilesN(share));
 }
 
+// Whether all that a kernel stores, and reads beside its accumulators, has 16 bits a value.
+bool KeepsTo16Bits(const MatrixProduct& p) {
+  const EpilogueProgram& program = p.epilogue.program;
+  if (SizeOf(p.result) != 2 || p.epilogue.quantize.has_value()) return false;
+  for (int i = 0; i < p.AuxResults(); ++i)
+    if (SizeOf(program.AuxType(i)) != 2) return false;
+  return !program.whole || !p.epilogue.has_residual() || SizeOf(program.MatrixType()) == 2;
+}
+
 }  // namespace
+
+bool PermutesColumns(const ProductSequence& sequence, const Schedule& s) {
+  const MatrixProduct& p = sequence.front();
+  if (s.dataflow != Dataflow::kProduct || s.swapped || s.first.split_k != 1) return false;
+  if (sequence.layout() != Layout::kOI || !KeepsTo16Bits(p)) return false;
+  const Operand& rows = p.rows;
+  const bool counts_taps =
+      rows.source == Source::kWindow && rows.window.StagedTap() != rows.window.channels;
+  const int box = s.first.block_n / s.warpgroups_n / TilesM(s.share);
+  return !counts_taps && p.n % kPermutedRows == 0 && box % kPermutedRows == 0;
+}
 
 ScheduleSizes SizesOf(const ProductSequence& sequence, const Schedule& s) {
   if (sequence.products.empty()) return {};

@@ -181,7 +181,7 @@ class HeldMatrix {
       const int g = step / 2 * 4 + i;
       if (g < P::kGroups)
         held_[step % kHeld][i] =
-            matrix_.pair(row_of(step % 2), column_ + accumulator_column(place_.thread, g));
+            matrix_.pair(row_of(step % 2), column_ + P::pair_column(place_.thread, g));
     }
   }
 
@@ -228,13 +228,13 @@ SINTER_DEVICE void write_results(const float (&d)[P::kAccumulators], const Epilo
               words[kNumber][g - begin] = both;
               return;
             }
-          if (exists) to.pair(row + tile_row, column + accumulator_column(place.thread, g), both);
+          if (exists) to.pair(row + tile_row, column + P::pair_column(place.thread, g), both);
         });
       }
       if (begin + 4 <= P::kGroups)
         each_result(writer, [&](const auto& to, auto element, auto number) {
           if constexpr (decltype(element)::kBytes == 2) {
-            const Word4 v = quad_transpose(words[decltype(number)::kValue]);
+            const Word4 v = as_stored<P>(words[decltype(number)::kValue]);
             if (exists) to.group(row + tile_row, column + 8 * (begin + place.thread % 4), v);
           }
         });

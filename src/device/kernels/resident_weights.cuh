@@ -36,6 +36,7 @@ struct ConsumerGroup<LaneConfig<Config>> {
 // Sums of both products leave few registers to terms: none are held before a product.
 template <class P>
 struct FourTerms {
+  using Columns = P;
   static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 0;
 };
 template <class Config, class P, class EpilogueType, bool kResidual>

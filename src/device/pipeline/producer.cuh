@@ -33,6 +33,15 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, int x, int y,
   else
     tma_load_shared(destination, map, x, y, full, pair.blocks);
 }
+// The same of a place in a map of other dimensions.
+template <int kShare, class Place>
+SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, Place at, u32 full,
+                            PairLoads pair) {
+  if constexpr (kShare == 1)
+    tma_load(destination, map, at, full);
+  else
+    tma_load_shared(destination, map, at, full, pair.blocks);
+}
 
 // Which channels of which tap subtile `subtile` along K has. Taps have whole subtiles.
 template <class Config, class P>
@@ -52,10 +61,7 @@ SINTER_DEVICE void load_tap(u32 destination, const TensorMap* map, TapChannels<C
                             int skip, int column, u32 full, PairLoads pair) {
   const TapPlace place = Config::kWeightsTransposed ? TapPlace{column, at.channel + skip, at.tap}
                                                     : TapPlace{at.channel + skip, at.tap, column};
-  if constexpr (P::kWeightsShare == 1)
-    tma_load(destination, map, place, full);
-  else
-    tma_load_shared(destination, map, place, full, pair.blocks);
+  load_box<P::kWeightsShare>(destination, map, place, full, pair);
 }
 
 // load_weights() where taps are padded. A box has channels of one tap.
@@ -116,8 +122,12 @@ SINTER_DEVICE void load_weights(const ProductMaps& maps, u32 address, u32 full, 
 #pragma unroll
         for (int s = 0; s < P::kSubtiles; ++s) {
           const int y = part * (P::kHalf / kShare);
-          load_box<kShare>(address + (s * P::kColumns + row + y) * kRowBytes, map, k + s * kSpan,
-                           x + y, full, pair);
+          const u32 to = address + (s * P::kColumns + row + y) * kRowBytes;
+          if constexpr (P::kPermuted)
+            load_box<kShare>(to, map, PermutedPlace{k + s * kSpan, (x + y) / kPermutedSet}, full,
+                             pair);
+          else
+            load_box<kShare>(to, map, k + s * kSpan, x + y, full, pair);
         }
       }
     }

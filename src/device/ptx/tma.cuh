@@ -45,6 +45,27 @@ SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, TapPla
       : "memory");
 }
 
+// The same of weights whose rows are permuted within each 32 (tile/layout.cuh): columns of K from
+// `x`, and sets of 32 rows from `set`.
+struct PermutedPlace {
+  int x, set;
+};
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, PermutedPlace at, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %3, %3, %4}], [%5];" ::"r"(destination),
+      "l"(map), "r"(at.x), "r"(0), "r"(at.set), "r"(barrier)
+      : "memory");
+}
+SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, PermutedPlace at,
+                                   u32 barrier, u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %3, %3, %4}], [%5], %6;" ::"r"(destination),
+      "l"(map), "r"(at.x), "r"(0), "r"(at.set), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
 // Where a load in im2col mode begins: the pixel under the first tap of the first of its rows, and
 // the image that has it.
 struct WindowStart {

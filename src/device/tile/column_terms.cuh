@@ -31,11 +31,11 @@ struct AnyType {
 };
 
 // Registers for addresses, loops, and what most epilogues compute with; more in kernels of two
-// products.
-template <class Config, class Second = void>
-constexpr int kReservedRegisters = 44;
-template <class Config>
-constexpr int kReservedRegisters<Config, typename AnyType<typename Config::Second>::Void> = 64;
+// products, fewer where lanes exchange nothing.
+template <class Config, class P, class Second = void>
+constexpr int kReservedRegisters = P::kPermuted ? 24 : 44;
+template <class Config, class P>
+constexpr int kReservedRegisters<Config, P, typename AnyType<typename Config::Second>::Void> = 64;
 
 // How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
 // that sums and a residual leave. Fewer than all are a window that moves while groups are stored.
@@ -43,12 +43,13 @@ constexpr int kReservedRegisters<Config, typename AnyType<typename Config::Secon
 // whose sums may need registers to be promoted.
 template <class Config, class P, class EpilogueType, bool kResidual>
 struct TermWindow {
+  using Columns = P;
   static constexpr int kAll = round_up(P::kGroups, 4);
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
   static constexpr int kAdded = kResidual ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
-  static constexpr int kLeft =
-      kRegisters - kReservedRegisters<Config> - EpilogueType::kScratch - P::kAccumulators - kAdded;
+  static constexpr int kLeft = kRegisters - kReservedRegisters<Config, P> - EpilogueType::kScratch -
+                               P::kAccumulators - kAdded;
   static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;
   static constexpr int fit(int registers, int least) {
     constexpr int kWords = EpilogueType::kTermWords > 0 ? EpilogueType::kTermWords : 1;
@@ -65,7 +66,7 @@ class HeldTerms {
  public:
   // `first`: the first group's first column. Called before the product.
   SINTER_DEVICE HeldTerms(const EpilogueType& epilogue, int first, int thread)
-      : epilogue_(epilogue), column_(first + accumulator_column(thread, 0)) {
+      : epilogue_(epilogue), column_(first + Columns::pair_column(thread, 0)) {
     load(0, kBefore);
   }
   // Called behind the product, before terms are used.
@@ -73,7 +74,7 @@ class HeldTerms {
   // Of the group that is the `use`-th to be used: a thread has two columns of it.
   SINTER_DEVICE typename EpilogueType::TermPair of(int use) const {
     if constexpr (kPresent && kHeld == 0)
-      return epilogue_.terms(column_ + 8 * (use % kAll));
+      return epilogue_.terms(column_ + Columns::pair_column(0, use % kAll));
     else
       return held_[use % kSlots];
   }
@@ -83,6 +84,7 @@ class HeldTerms {
   }
 
  private:
+  using Columns = typename Window::Columns;
   static constexpr bool kPresent = EpilogueType::kTermWords > 0;
   static constexpr int kAll = Window::kAll, kHeld = Window::kGroups, kBefore = Window::kBefore;
   static constexpr int kSlots = kPresent && kHeld > 0 ? kHeld : 1;
@@ -93,7 +95,7 @@ class HeldTerms {
       if (begin >= end) return;
 #pragma unroll
       for (int use = begin; use < end; ++use)
-        held_[use % kSlots] = epilogue_.terms(column_ + 8 * (use % kAll));
+        held_[use % kSlots] = epilogue_.terms(column_ + Columns::pair_column(0, use % kAll));
       asm volatile("" ::: "memory");  // not to be loaded where they are used
     }
   }

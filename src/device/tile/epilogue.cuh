@@ -199,7 +199,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
             const int g = begin;
             const Word4 r = held.quad(g / 4);
             const u32 w[4] = {pair(g, r.x), pair(g + 1, r.y), pair(g + 2, r.z), pair(g + 3, r.w)};
-            const Word4 v = quad_transpose(w);
+            const Word4 v = as_stored<P>(w);
             if (exists) writer.group(row + tile_row, column + 8 * (g + place.thread % 4), v);
             continue;
           }
@@ -207,7 +207,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
 #pragma unroll
         for (int g = begin; g < begin + 4 && g < P::kGroups; ++g) {
           const auto w = pair(g, held.pair(g - kQuads));
-          if (exists) writer.pair(row + tile_row, column + accumulator_column(place.thread, g), w);
+          if (exists) writer.pair(row + tile_row, column + P::pair_column(place.thread, g), w);
         }
       }
       terms.release(use);

@@ -69,6 +69,15 @@ SINTER_SHARED_CONSTEXPR int accumulator_column(int thread, int group) {
   return 8 * group + 2 * (thread % 4);
 }
 
+// The column of the pair that a thread has of column group `group`, where weights lie permuted in
+// shared memory: of each 32 rows of K-major weights, row 8 g + 2 q + i is row 8 q + 2 g + i of the
+// matrix. So what a thread has of four groups is eight neighbouring columns, which it loads and
+// stores without an exchange among lanes.
+constexpr int kPermutedSet = 32;
+SINTER_SHARED_CONSTEXPR int permuted_column(int thread, int group) {
+  return group / 4 * kPermutedSet + 8 * (thread % 4) + 2 * (group % 4);
+}
+
 // f32 parts that `sources` ranks send to the owner of a row: [source][column group][row of owner][8
 // columns].
 SINTER_SHARED_CONSTEXPR int part_offset(int source, int groups, int group, int owner_rows, int row,

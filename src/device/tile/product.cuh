@@ -53,9 +53,11 @@ constexpr int promoted_parts(bool swapped, int sets, int mma_n) {
 // with neighbouring tiles each load one half of the weights, or rows, for both: Config::kSharers is
 // then 2, and those blocks are half a cluster apart. Rows_: how the rows lie in memory.
 // Config::kSwapped: the weights are the 64 rows of wgmma and the rows its columns; a warpgroup has
-// kSets of such products side by side.
+// kSets of such products side by side. kPermuted_: the tensor map of K-major weights permutes their
+// rows (tile/layout.cuh).
 template <class Config, int kWidth_, int kN_, int kK_, int kBlockN_, int kSplitK_,
-          int kWeightsShare_ = 1, int kRowsShare_ = 1, class Rows_ = PlainRows>
+          int kWeightsShare_ = 1, int kRowsShare_ = 1, class Rows_ = PlainRows,
+          bool kPermuted_ = false>
 struct Product {
   using Element = typename Config::Element;
   using Sum = typename Element::Sum;
@@ -76,6 +78,7 @@ struct Product {
   static constexpr int kKBlocks = ceil_div(kK, Config::kBlockK);
   static constexpr int kColumnTiles = ceil_div(kN, kBlockN);
   static constexpr int kSubtiles = Config::kBlockK / Element::kSwizzleSpan;  // along K
+  static constexpr bool kPermuted = kPermuted_;
   static constexpr bool kPadsTaps = pads_taps<Rows, Element::kSwizzleSpan>();
   static constexpr int kSteps = Config::kBlockK / Element::kWgmmaK;  // wgmmas along K
   static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * Element::kBytes;
@@ -105,6 +108,18 @@ struct Product {
                 "each load begins where a swizzle pattern does");
   static_assert(Config::kBlockM % (8 * kRowsShare) == 0,
                 "each load begins where a swizzle pattern does");
+
+  static_assert(!kPermuted || (kN % kPermutedSet == 0 &&
+                               kHalf / kWeightsShare % kPermutedSet == 0 && !kPadsTaps),
+                "each box, and the matrix, has whole sets of permuted rows");
+  static_assert(!kPermuted || (!Config::kSwapped && !Config::kWeightsTransposed && kSplitK == 1),
+                "a thread stores its own accumulators, in the order of the weights' rows");
+
+  // First of the two columns that a thread has of column group `group`, from those of the
+  // warpgroup. With several weight matrices: of each.
+  static SINTER_SHARED_CONSTEXPR int pair_column(int thread, int group) {
+    return kPermuted ? permuted_column(thread, group) : accumulator_column(thread, group);
+  }
 
   // K blocks [first, last) of `rank` among kSplitK.
   static SINTER_SHARED_CONSTEXPR int first_block(int rank) { return kKBlocks * rank / kSplitK; }

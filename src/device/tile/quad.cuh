@@ -17,4 +17,14 @@ SINTER_DEVICE Word4 quad_transpose(const u32 (&w)[4]) {
   return high ? Word4{t0, t1, a2, a3} : Word4{a0, a1, t0, t1};
 }
 
+// Words of four neighbouring column groups of a row as memory has them, of accumulators, or the
+// other way round: lane q has the eight columns of group q there. Permuted columns lie alike.
+template <class P>
+SINTER_DEVICE Word4 as_stored(const u32 (&w)[4]) {
+  if constexpr (P::kPermuted)
+    return Word4{w[0], w[1], w[2], w[3]};
+  else
+    return quad_transpose(w);
+}
+
 }  // namespace sinter

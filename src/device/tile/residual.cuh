@@ -107,7 +107,7 @@ class HeldResidual {
   SINTER_DEVICE Word4 quad(int q) const {
     const Word4& v = quads_[at_][q];
     const u32 w[4] = {v.x, v.y, v.z, v.w};
-    return quad_transpose(w);
+    return as_stored<P>(w);
   }
   // The word of the g-th of the groups behind the last four.
   SINTER_DEVICE u32 pair(int g) const { return rest_[at_][g]; }
@@ -129,8 +129,7 @@ class HeldResidual {
     for (int q = 0; q < kQuads; ++q) quads_[into][q] = added_.group(row, column_of(q));
 #pragma unroll
     for (int g = 0; g < kRest; ++g)
-      rest_[into][g] =
-          added_.pair(row, column_ + accumulator_column(place_.thread, 4 * kQuads + g));
+      rest_[into][g] = added_.pair(row, column_ + P::pair_column(place_.thread, 4 * kQuads + g));
   }
   SINTER_DEVICE void fetch(int half) const {
 #pragma unroll

@@ -69,11 +69,13 @@ std::string RowsArgument(const MatrixProduct& p) {
 }
 
 std::string ProductText(const char* name, int width, const MatrixProduct& p,
-                        const ProductTile& tile, Share share) {
+                        const ProductTile& tile, Share share, bool permuted) {
   const bool plain = p.rows.source != Source::kWindow && !p.HasTransposedRows();
-  std::string shares =
-      share == Share::kNone && plain ? "" : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
+  std::string shares = share == Share::kNone && plain && !permuted
+                           ? ""
+                           : absl::StrCat(", ", TilesM(share), ", ", TilesN(share));
   if (!plain) shares += RowsArgument(p);
+  if (permuted) shares += plain ? ", PlainRows, true" : ", true";
   return absl::Substitute("  using $0 = Product<Config, $1, $2, $3, $4, $5$6>;\n", name, width, p.n,
                           p.StagedK(), tile.block_n, tile.split_k, shares);
 }
@@ -136,9 +138,10 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
     absl::StrAppend(&text, "  static constexpr float kNormEps = ", FloatText(*norm), ";\n");
   }
   const ProductTile first = {s.first.block_n, s.first.split_k * GateRanks(s)};
-  absl::StrAppend(&text, ProductText("First", FirstWidth(p, s), p[0], first, s.share));
+  absl::StrAppend(
+      &text, ProductText("First", FirstWidth(p, s), p[0], first, s.share, PermutesColumns(p, s)));
   if (p.size() == 2)
-    absl::StrAppend(&text, ProductText("Second", 1, p[1], s.second, s.second_share));
+    absl::StrAppend(&text, ProductText("Second", 1, p[1], s.second, s.second_share, false));
   return absl::StrCat(text, "};\n");
 }
 

@@ -77,6 +77,17 @@ void CountTaps(const PixelWindow& window, Layout layout, TensorMapTemplate* map)
   }
 }
 
+// Makes a map of weights one that permutes each 32 of their rows: row r of the matrix is the sum of
+// 32 b + 8 q + 2 g + i, and a box has i first, then q, g and b.
+void PermuteRows(TensorMapTemplate* map) {
+  const uint64_t row = map->stride_bytes[0];
+  const int64_t sets = map->dims[1].value / kPermutedRows;
+  map->dims = {map->dims[0], Dim::Constant(2), Dim::Constant(4), Dim::Constant(4),
+               Dim::Constant(sets)};
+  map->stride_bytes = {row, 8 * row, 2 * row, kPermutedRows * row};
+  map->box = {map->box[0], 2, 4, 4, map->box[1] / kPermutedRows};
+}
+
 absl::StatusOr<const OperandBinding*> Bound(const ProductCode& code, const ProductBinding& binding,
                                             Role role) {
   const OperandBinding* operand = FindOperand(binding.operands, role);
@@ -108,6 +119,8 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   map.stride_bytes = {stride};
   map.box = {static_cast<uint32_t>(ElementOf(shape.element).swizzle_span), BoxRows(code, role)};
   map.swizzle = Swizzle::k128B;
+  const bool weights = role == Role::kW || role == Role::kWUp;
+  if (weights && PermutesColumns(code.sequence, code.schedule)) PermuteRows(&map);
   const Operand& rows = code.sequence.front().rows;
   if (rows.source != Source::kWindow) return map;
   if (role == Role::kA) WalkPixels(rows.window, binding, &map);

@@ -298,5 +298,21 @@ TEST(PartOffset, GivesEveryPartAPlaceOfItsOwnInsideTheBuffer) {
   }
 }
 
+// The map's box has rows r = 2 i', q', g', sets as its dimensions say; wgmma's column is the row of
+// the box; a thread's pairs of four groups are then eight neighbouring rows of the matrix.
+TEST(PermutedColumn, IsTheRowThatTheBoxHasThere) {
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int group = 0; group < 32; ++group) {
+      const int box_row = accumulator_column(thread, group);
+      const int set = box_row / 32, g = box_row % 32 / 8, q = box_row % 8 / 2;
+      EXPECT_EQ(permuted_column(thread, group), 32 * set + 8 * q + 2 * g);
+      if (group % 4 != 0)
+        EXPECT_EQ(permuted_column(thread, group), permuted_column(thread, group - 1) + 2);
+      else
+        EXPECT_EQ(permuted_column(thread, group) % 8, 0) << "16 bytes of 16-bit elements";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sinter

@@ -40,8 +40,13 @@ struct CountingEpilogue {
     return column;
   }
 };
-template <int kAll_, int kGroups_, int kBefore_>
+template <int kAll_, int kGroups_, int kBefore_, bool kPermuted = false>
 struct TestWindow {
+  struct Columns {
+    static constexpr int pair_column(int thread, int group) {
+      return kPermuted ? permuted_column(thread, group) : accumulator_column(thread, group);
+    }
+  };
   static constexpr int kAll = kAll_, kGroups = kGroups_, kBefore = kBefore_;
 };
 
@@ -57,7 +62,7 @@ void ExpectEveryGroup() {
   constexpr int kUses = kTurns * Window::kAll;
   for (int use = 0; use < kUses; use += 4) {
     for (int g = use; g < use + 4; ++g) {
-      EXPECT_EQ(terms.of(g), kFirst + accumulator_column(kThread, g % Window::kAll)) << g;
+      EXPECT_EQ(terms.of(g), kFirst + Window::Columns::pair_column(kThread, g % Window::kAll)) << g;
     }
     terms.release(use);
   }
@@ -72,6 +77,7 @@ TEST(ColumnTerms, AThreadHoldsWhatItUsesNext) {
   ExpectEveryGroup<TestWindow<16, 12, 4>, 2>();
   ExpectEveryGroup<TestWindow<32, 20, 0>, 1>();
   ExpectEveryGroup<TestWindow<24, 16, 8>, 3>();
+  ExpectEveryGroup<TestWindow<16, 12, 4, true>, 1>();
   ExpectEveryGroup<TestWindow<24, 0, 0>, 2>();  // loaded where they are used
 }
 

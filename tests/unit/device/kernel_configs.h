@@ -23,7 +23,7 @@ template <int kBlockM_, int kBlockK_, int kStages_, int kCluster_, int kWarpgrou
           int kWarpgroupsN_, bool kTransposed_, int kWidth_, int kN_, int kK_, int kBlockN1_,
           int kSplit1_, int kL_, int kBlockN2_, int kSplit2_, int kWeightsShare_ = 1,
           int kRowsShare_ = 1, bool kSwapped_ = false, class Element_ = Integer16,
-          class Rows_ = PlainRows>
+          class Rows_ = PlainRows, bool kPermuted_ = false>
 struct TestConfig {
   using Element = Element_;
   using Result = Integer16;
@@ -36,7 +36,7 @@ struct TestConfig {
   static constexpr bool kWeightsTransposed = kTransposed_, kSwapped = kSwapped_;
   static constexpr float kNormEps = 0.25f;
   using First = Product<TestConfig, kWidth_, kN_, kK_, kBlockN1_, kSplit1_, kWeightsShare_,
-                        kRowsShare_, Rows_>;
+                        kRowsShare_, Rows_, kPermuted_>;
   using Second = Product<TestConfig, 1, kL_, kN_, kBlockN2_, kSplit2_>;
 };
 

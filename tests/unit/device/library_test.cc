@@ -79,6 +79,24 @@ TYPED_TEST(TransposedProducts, AreExactFromTmaToTheStoredElement) {
   this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
 }
 
+// Weights whose rows lie permuted.
+template <int kBlockM, int kBlockK, int kWarpgroupsM, int kWarpgroupsN, int kWidth, int kN, int kK,
+          int kBlockN, int kWeightsShare = 1, int kRowsShare = 1>
+using Permuted = TestConfig<kBlockM, kBlockK, 3, kWeightsShare * kRowsShare, kWarpgroupsM,
+                            kWarpgroupsN, false, kWidth, kN, kK, kBlockN, 1, 64, 64, 1,
+                            kWeightsShare, kRowsShare, false, Integer16, PlainRows, true>;
+using PermutedConfigs =
+    ::testing::Types<Permuted<128, 64, 2, 1, 1, 96, 136, 64>,
+                     Permuted<64, 128, 1, 1, 1, 160, 72, 128>,
+                     Permuted<24, 64, 1, 2, 2, 96, 72, 64>, Permuted<192, 64, 3, 1, 1, 32, 64, 32>,
+                     Permuted<128, 64, 2, 1, 2, 64, 200, 32>>;
+template <class Config>
+class PermutedProducts : public Products<Config> {};
+TYPED_TEST_SUITE(PermutedProducts, PermutedConfigs);
+TYPED_TEST(PermutedProducts, AreExactFromTmaToTheStoredElement) {
+  this->template ExpectAllTiles<typename TypeParam::First>(TypeParam::kBlockM + 5);
+}
+
 // Of all K, of fewer steps than ranks, of a part of a step, of none: what is behind K adds nothing.
 using LaunchConfigs =
     ::testing::Types<TestConfig<192, 64, 3, 1, 3, 1, true, 1, 128, 100, 128, 1, 64, 64, 1, 1, 1,
@@ -111,6 +129,8 @@ using SharedConfigs =
                      TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>,
                      TestConfig<64, 64, 4, 4, 1, 1, false, 1, 96, 264, 48, 2, 40, 40, 1, 2, 1>,
                      TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>,
+                     Permuted<64, 64, 1, 1, 1, 96, 136, 64, 2, 1>,
+                     Permuted<128, 64, 2, 1, 2, 160, 72, 64, 1, 2>,
                      Swapped<24, 64, 4, 2, 1, false, 2, 136, 136, 64, 1, 2, 1>,
                      Swapped<48, 64, 4, 4, 2, false, 1, 136, 264, 128, 2, 1, 2>,
                      TestConfig<128, 64, 4, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1,

@@ -110,9 +110,13 @@ class Machine {
   }
   const std::map<uint32_t, Bytes>& barriers() const { return barriers_; }
 
-  void LoadBox(uint32_t destination, const Matrix& matrix, int x, int y, uint32_t barrier) {
+  // kPermuted: the map has dimensions of 2, 4 and 4 rows, 1, 8 and 2 rows apart, and sets of 32.
+  template <bool kPermuted = false>
+  void LoadBox(uint32_t destination, const Matrix& matrix, int x, int first, uint32_t barrier) {
     if (destination % 1024 != 0) Fail("a swizzled box begins on 1024 bytes", destination);
     for (int r = 0; r < matrix.box_rows; ++r) {
+      const int set = r / 32 * 32, of_set = r % 2 + 8 * (r / 2 % 4) + 2 * (r / 8 % 4);
+      const int y = first - r + (kPermuted ? set + of_set : r);
       for (int c = 0; c < kBoxBytes / matrix.bytes; ++c) {
         const uint32_t at = TmaAddress(destination, r, c, matrix.bytes);
         const uint16_t element = matrix.At(y + r, x + c);

@@ -144,7 +144,10 @@ template <class Config, class P>
 TilePlace PlaceInTile(WarpgroupPlace place, int i) {
   if (!Config::kSwapped) {
     const auto at = hardware::AccumulatorPlace(place.thread, i);
-    return {place.m * 64 + at.row, place.n * P::kHalf + at.column % P::kHalf,
+    const int half = at.column % P::kHalf;
+    // A box's row of a set of 32, as the map of permuted weights says: pairs, then fours of pairs.
+    const int in_set = half / 32 * 32 + half % 2 + 8 * (half / 2 % 4) + 2 * (half / 8 % 4);
+    return {place.m * 64 + at.row, place.n * P::kHalf + (P::kPermuted ? in_set : half),
             at.column >= P::kHalf};
   }
   const auto at = hardware::AccumulatorPlace(place.thread, i % (P::kMmaN / 2));

@@ -75,6 +75,53 @@ TEST(Recipe, HalvesTheBoxesThatPairsShare) {
   EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 64));  // half of K's 128
 }
 
+// Where a thread stores its accumulators in 16 bits, sets of 32 rows of weights are permuted:
+// row 32 b + 8 q + 2 g + i of the matrix is row 32 b + 8 g + 2 q + i of the box.
+TEST(Recipe, PermutesRowsOfWeightsThatComeInSetsOf32) {
+  KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+  spec.schedule.cluster = 1;
+  spec.schedule.first = {64, 1};
+  ASSERT_TRUE(PermutesColumns(spec.sequence, spec.schedule));
+  LaunchRecipe r = RecipeFor(spec);
+  for (int i : {1, 2}) {
+    const TensorMapTemplate& map = r.tensor_maps[static_cast<size_t>(i)];
+    EXPECT_THAT(map.dims, ElementsAre(Dim::Constant(1024), Dim::Constant(2), Dim::Constant(4),
+                                      Dim::Constant(4), Dim::Constant(96)));
+    EXPECT_THAT(map.stride_bytes, ElementsAre(2048, 8 * 2048, 2 * 2048, 32 * 2048));
+    EXPECT_THAT(map.box, ElementsAre(64, 2, 4, 4, 2));
+  }
+  EXPECT_EQ(r.tensor_maps[0].dims.size(), 2u) << "rows lie as they are";
+  spec.schedule.cluster = 2;
+  spec.schedule.share = Share::kWeights;
+  EXPECT_THAT(RecipeFor(spec).tensor_maps[1].box, ElementsAre(64, 2, 4, 4, 1));
+}
+
+TEST(Recipe, LeavesOtherWeightsAsTheyLie) {
+  const KernelSpec good = [] {
+    KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
+    spec.schedule.cluster = 1;
+    spec.schedule.first = {64, 1};
+    return spec;
+  }();
+  const auto permutes = [&](const auto& change) {
+    KernelSpec spec = good;
+    change(&spec.sequence, &spec.schedule);
+    return PermutesColumns(spec.sequence, spec.schedule);
+  };
+  EXPECT_TRUE(permutes([](ProductSequence*, Schedule*) {}));
+  EXPECT_FALSE(permutes([](ProductSequence* p, Schedule*) { p->products[0].n = 3080; }));
+  EXPECT_FALSE(
+      permutes([](ProductSequence* p, Schedule*) { p->products[0].result = DType::kF32; }));
+  EXPECT_FALSE(permutes([](ProductSequence* p, Schedule*) { SetLayout(p, Layout::kIO); }));
+  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) { s->first.block_n = 48; }));
+  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) { s->first.split_k = 2; }));
+  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) { s->swapped = true; }));
+  EXPECT_FALSE(permutes([](ProductSequence*, Schedule* s) {
+    s->share = Share::kWeights;
+    s->first.block_n = 96;
+  }));
+}
+
 TEST(Recipe, OfConstantRowsHasThemInsteadOfTheLaunchs) {
   KernelSpec spec = SampleSpec(SampleS8(), Dataflow::kProduct);
   spec.constant_rows = true;

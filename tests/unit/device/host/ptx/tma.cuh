@@ -16,6 +16,20 @@ inline void tma_load_shared(u32 destination, const TensorMap* map, int x, int y,
   }
 }
 
+struct PermutedPlace {
+  int x, set;
+};
+inline void tma_load(u32 destination, const TensorMap* map, PermutedPlace at, u32 barrier) {
+  hardware::machine.LoadBox<true>(destination, *map->matrix, at.x, 32 * at.set, barrier);
+}
+inline void tma_load_shared(u32 destination, const TensorMap* map, PermutedPlace at, u32 barrier,
+                            u16 blocks) {
+  for (u32 rank = 0; rank < 16; ++rank) {
+    if ((blocks >> rank & 1) == 0) continue;
+    tma_load(map_to_rank(destination, rank), map, at, map_to_rank(barrier, rank));
+  }
+}
+
 struct TapPlace {
   int x, y, z;
 };
