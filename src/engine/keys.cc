@@ -15,7 +15,7 @@ namespace sinter {
 namespace {
 
 // Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
-constexpr uint32_t kSearchVersion = 12;
+constexpr uint32_t kSearchVersion = 13;
 
 constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;

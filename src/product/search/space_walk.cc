@@ -7,7 +7,8 @@ namespace {
 
 constexpr int kMaxStages = 16;
 
-// The most stages that fit, but no more than there are to load.
+// The most stages that fit, but no more than a block loads: where it walks several tiles, its
+// producers run ahead into the next ones.
 void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
   s->stages = 0;
   const ScheduleSizes z = SizesOf(p, *s);
@@ -15,7 +16,9 @@ void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
   const int64_t fit = free > 0 && z.stage_bytes > 0 ? free / z.stage_bytes : 0;
   const int64_t steps =
       CeilDiv(p[0].StagedK(), s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
-  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps));
+  const int64_t clusters = std::max(1, model.ResidentBlocks(s->cluster) / s->cluster);
+  const int64_t tiles = std::max<int64_t>(1, CeilDiv(z.units, clusters));
+  const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps * tiles));
   s->stages = static_cast<int>(std::min(fit, want));
 }
 
