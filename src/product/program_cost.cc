@@ -1,8 +1,10 @@
 #include "src/product/program_cost.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "src/stitch/precision.h"
 
 namespace sinter {
@@ -21,16 +23,18 @@ OpCost CostOfProgram(const EpilogueProgram& program) {
 
 namespace {
 
-bool HasSlowPaths(const EpilogueProgram& program) {
+// How many different functions with slow paths it calls.
+int SlowFunctions(const EpilogueProgram& program) {
   const std::vector<Precision> precisions = PrecisionsOf(*program.body);
+  std::set<absl::string_view> names;
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
     const Op& op = program.body->ops()[id];
     const Compound compound = CompoundAt(*program.body, precisions, static_cast<ValueId>(id));
-    if (compound.function == Compound::kLog1p) return true;
+    if (compound.function == Compound::kLog1p) names.insert(TraitsOf(UnaryKind::kLog1p).name);
     const bool computes = op.kind == OpKind::kUnary || op.kind == OpKind::kBinary;
-    if (computes && FormOf(TraitsOf(op), precisions[id]).slow) return true;
+    if (computes && FormOf(TraitsOf(op), precisions[id]).slow) names.insert(TraitsOf(op).name);
   }
-  return false;
+  return static_cast<int>(names.size());
 }
 
 // Most values of one element that are live at once, without its leaves and constants: computed and
@@ -57,8 +61,13 @@ int LiveValues(const Chain& body) {
 int ScratchRegisters(const EpilogueProgram& program) {
   constexpr int kColumns = 2;     // that a thread computes together
   constexpr int kLiveAnyway = 6;  // values of a column for which registers are kept
+  // Of functions with slow paths the compiler holds constants and values of all kinds. Two kinds
+  // need no more than one: 104 sums beside a residual fit; of three, 64 did not.
+  constexpr int kKindsTogether = 2, kKindRegisters = 48;
   const int more = kColumns * std::max(0, LiveValues(*program.body) - kLiveAnyway);
-  return more + (HasSlowPaths(program) ? kSlowPathRegisters : 0);
+  const int slow = SlowFunctions(program);
+  if (slow == 0) return more;
+  return more + kSlowPathRegisters + kKindRegisters * std::max(0, slow - kKindsTogether);
 }
 
 }  // namespace sinter

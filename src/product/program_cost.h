@@ -11,7 +11,7 @@ OpCost CostOfProgram(const EpilogueProgram& program);
 // Registers that a thread computes it with, beside those that every kernel keeps for an epilogue:
 // for functions with slow paths, and for values that are live at the same time.
 int ScratchRegisters(const EpilogueProgram& program);
-// Of a program whose functions have slow paths.
+// Of a program with one or two kinds of functions with slow paths.
 constexpr int kSlowPathRegisters = 64;
 
 }  // namespace sinter

@@ -5,7 +5,7 @@
 #include "src/base/ceil_div.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/dataflow.h"
-#include "src/product/program_cost.h"
+#include "src/product/registers.h"
 #include "src/product/schedule_refusal.h"
 
 namespace sinter {
@@ -14,16 +14,6 @@ namespace {
 constexpr int kWarpgroupRows = 64,
               kColumnStep = 8;  // a warpgroup's rows in a wgmma, and the step of its N
 constexpr int kMaxBox = 256;    // extent of one dimension of a TMA box
-constexpr int64_t kMaxAccumulators = 128;
-constexpr int64_t kMaxErfAccumulators = 104, kMaxScaledErfAccumulators = 88,
-                  kMaxScaledErfAccumulatorsOfOne = 72;
-constexpr int64_t kMaxManyPartsAccumulators = 112;
-constexpr int64_t kMaxAccumulatorsOfThree = 72, kMaxErfAccumulatorsOfThree = 56,
-                  kMaxResidualAccumulatorsOfThree = 48;
-constexpr int64_t kMaxSwappedAccumulators = 160;
-constexpr int64_t kMaxSwappedProgramOfOne = 120;  // accumulators and the terms of its columns
-constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
-                  kMaxPromotedOfThree = 104, kMaxPromotedCodes = 176;
 constexpr int kMaxGrid = 1 << 24;
 constexpr int kMaxStages = 32;
 
@@ -87,72 +77,6 @@ absl::Status CheckRing(const ProductSequence& p, const Schedule& s) {
   return absl::OkStatus();
 }
 
-// Whether any product's epilogue needs many registers besides, as GELU by erf.
-constexpr int kManyRegisters = 16;
-bool HasSlowEpilogue(const ProductSequence& p) {
-  return std::any_of(p.products.begin(), p.products.end(), [](const MatrixProduct& product) {
-    const ProductEpilogue& e = product.epilogue;
-    return e.activation() == Activation::kGeluErf || e.sum_activation() == Activation::kGeluErf ||
-           (e.program.written() && ScratchRegisters(e.program) >= kManyRegisters);
-  });
-}
-
-// Registers of a thread in a persistent kernel: 216 with two consumer warpgroups (232 with one
-// product), 152 with three. The erf form of GELU and the sum of eight ranks' parts need many of
-// them, so wider tiles spill. One swapped warpgroup with programs has a budget of its own beside
-// that: accumulators and the terms of their columns. `last`: the product whose result a residual is
-// added to.
-int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, int64_t accumulators,
-                        bool last) {
-  const int warpgroups = s.warpgroups_m * s.warpgroups_n;
-  if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
-  const bool erf = HasSlowEpilogue(p);
-  if (warpgroups < 2) {
-    const int64_t most = erf && p.scaled() ? kMaxScaledErfAccumulatorsOfOne : kMaxAccumulators;
-    if (!s.swapped || !HasPrograms(p)) return most;
-    // A thread holds the terms of two columns of each set of 64.
-    const int64_t sets = accumulators / (s.block_m / 2);
-    return std::min(most, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
-  }
-  const bool residual = p.back().epilogue.has_residual();
-  if (warpgroups == 3 && residual) return kMaxResidualAccumulatorsOfThree;
-  if (warpgroups == 3) return erf ? kMaxErfAccumulatorsOfThree : kMaxAccumulatorsOfThree;
-  if (erf) return p.scaled() ? kMaxScaledErfAccumulators : kMaxErfAccumulators;
-  if (s.swapped) return kMaxSwappedAccumulators;
-  if (p.size() == 1) return kMaxAccumulators;
-  // A residual takes registers too: with eight ranks in the second product, or with scaled
-  // products, fewer accumulators fit.
-  const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
-  const int64_t most = many ? kMaxManyPartsAccumulators : kMaxAccumulators;
-  return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
-}
-
-// Promoted sums need registers for those of one part besides.
-absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, absl::string_view name,
-                           int64_t accumulators) {
-  const ElementRow element = ElementOf(p.front());
-  const int columns = static_cast<int>(2 * accumulators);
-  const int parts = PromotedParts(element, s, columns);
-  if (!element.promoted) return absl::OkStatus();
-  if (!s.swapped && columns % (kColumnStep * parts) != 0) {
-    return RefuseSchedule(absl::StrCat(name, ".block_n"), columns,
-                          "columns of a warpgroup are no two halves of whole column groups");
-  }
-  const bool blocks = p[0].HasBlockScales();
-  const int64_t scales = !blocks ? 0 : s.swapped ? s.block_m / 4 : 2;
-  const int64_t all = accumulators + accumulators / parts + scales;
-  const bool codes = p.back().epilogue.quantize.has_value();
-  const int64_t most = s.warpgroups_m * s.warpgroups_n == 3 ? kMaxPromotedOfThree
-                       : p.back().epilogue.has_residual()   ? kMaxPromotedResidual
-                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.bias.has_value())
-                           ? kMaxPromotedCodes
-                       : s.swapped ? kMaxPromotedSwapped
-                                   : kMaxPromoted;
-  if (all <= most) return absl::OkStatus();
-  return RefuseSchedule(absl::StrCat(name, " promoted accumulators"), all,
-                        absl::StrCat("is above ", most, " registers a thread"));
-}
-
 // The N of a warpgroup's wgmma.
 absl::Status CheckColumns(const ProductSequence& p, const Schedule& s, absl::string_view name,
                           int64_t accumulators) {
@@ -185,7 +109,8 @@ absl::Status CheckGroups(const ProductSequence& p, const ProductTile& tile) {
 
 // Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
 absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
-                       const ProductTile& tile, int width, int64_t k) {
+                       const MatrixProduct& product, const ProductTile& tile, int width,
+                       int64_t k) {
   const int step = p.layout() == Layout::kIO ? ElementOf(p.element()).swizzle_span
                    : s.swapped               ? kWarpgroupRows
                                              : kColumnStep;
@@ -196,13 +121,10 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
         absl::StrCat("is not a multiple of ", step, " per warpgroup in 1..", box));
   }
   const int64_t accumulators = AccumulatorsOf(s, tile, width);
-  const int64_t most = MaxAccumulators(p, s, accumulators, p.size() == 1 || name == "second");
-  if (accumulators > most) {
-    return RefuseSchedule(absl::StrCat(name, " accumulators"), accumulators,
-                          absl::StrCat("is above ", most, " registers a thread"));
-  }
+  const TileOf of{name, product, tile, width, accumulators};
+  SINTER_RETURN_IF_ERROR(CheckAccumulators(p, s, of));
   SINTER_RETURN_IF_ERROR(CheckColumns(p, s, name, accumulators));
-  SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, name, accumulators));
+  SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, of));
   SINTER_RETURN_IF_ERROR(CheckBlocks(p, s, tile));
   SINTER_RETURN_IF_ERROR(CheckGroups(p, tile));
   if (!IsClusterSize(tile.split_k)) {
@@ -294,8 +216,8 @@ absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
   SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
   SINTER_RETURN_IF_ERROR(CheckRing(p, s));
-  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", s.first, FirstWidth(p, s), p[0].StagedK()));
-  if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", s.second, 1, p[0].n));
+  SINTER_RETURN_IF_ERROR(CheckTile(p, s, "first", p[0], s.first, FirstWidth(p, s), p[0].StagedK()));
+  if (p.size() == 2) SINTER_RETURN_IF_ERROR(CheckTile(p, s, "second", p[1], s.second, 1, p[0].n));
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   SINTER_RETURN_IF_ERROR(CheckNorm(p, s));
   SINTER_RETURN_IF_ERROR(CheckTransposed(p, s));

@@ -412,5 +412,21 @@ TEST(EpilogueProgram, CostsWhatItsOpsCost) {
   EXPECT_EQ(ScratchRegisters(root), kSlowPathRegisters);
 }
 
+// Of one kind, of two and of each further one.
+TEST(EpilogueProgram, NeedsRegistersForKindsOfSlowFunctions) {
+  const auto scratch = [](const std::vector<UnaryKind>& kinds) {
+    return ScratchRegisters(Made({LeafKind::kValue}, DType::kF32, [&](ChainBuilder& b, In in) {
+      ValueId y = in[0];
+      for (const UnaryKind kind : kinds) y = *b.Unary(kind, y);
+      return y;
+    }));
+  };
+  EXPECT_EQ(scratch({UnaryKind::kErf, UnaryKind::kErf, UnaryKind::kErf}), kSlowPathRegisters);
+  EXPECT_EQ(scratch({UnaryKind::kErf, UnaryKind::kTanh}), kSlowPathRegisters);
+  const int three = scratch({UnaryKind::kErf, UnaryKind::kTanh, UnaryKind::kSqrt});
+  EXPECT_GT(three, kSlowPathRegisters);
+  EXPECT_GT(scratch({UnaryKind::kErf, UnaryKind::kTanh, UnaryKind::kSqrt, UnaryKind::kLog}), three);
+}
+
 }  // namespace
 }  // namespace sinter

@@ -119,6 +119,74 @@ TEST(CheckSchedule, SwappedTilesWithASlowProgramBehindScalesAreNarrower) {
                   "first accumulators 80 is above 72 registers a thread"}});
 }
 
+// Three kinds of functions with slow paths need registers that a residual takes: the compiler
+// spilled 12 bytes of 64 sums.
+TEST(CheckSchedule, ManySlowFunctionsBesideAResidualTakeNarrowerTiles) {
+  const auto schedule_of = [](int block_n) {
+    Schedule s;
+    s.dataflow = Dataflow::kProduct;
+    s.block_m = 128;
+    s.warpgroups_m = 2;
+    s.block_k = 64;
+    s.stages = 4;
+    s.cluster = s.grid = 1;
+    s.first = {block_n, 1};
+    return s;
+  };
+  const auto sequence_of = [](int functions, bool residual) {
+    ChainBuilder b;
+    const auto in = [&](Dim rows, int64_t columns) {
+      return *b.Input({DType::kF16, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""});
+    };
+    ValueId y = *b.Matmul(in(Dim::M(), 1000), in(Dim::Constant(256), 1000), false, true);
+    const UnaryKind kinds[] = {UnaryKind::kTanh, UnaryKind::kErf, UnaryKind::kLog1p};
+    for (int i = 3 - functions; i < 3; ++i) y = *b.Unary(kinds[i], y);
+    if (residual) y = *b.Binary(BinaryKind::kAdd, y, *b.Cast(in(Dim::M(), 256), DType::kF32));
+    EXPECT_TRUE(b.Output(*b.Cast(y, DType::kF16)).ok());
+    const auto matched = MatchProducts(*b.Finish(), 8192);
+    EXPECT_TRUE(matched.ok() && HasPrograms(matched->sequence)) << matched.status();
+    return matched->sequence;
+  };
+  ExpectRefused(sequence_of(3, true), schedule_of(120),
+                {{[](Schedule& wider) { wider.first.block_n = 128; },
+                  "first accumulators 64 is above 60 registers a thread"}});
+  const DeviceModel model = *BuiltinModel("h200");
+  EXPECT_TRUE(CheckSchedule(sequence_of(3, false), schedule_of(208), model).ok());
+  EXPECT_TRUE(CheckSchedule(sequence_of(2, true), schedule_of(208), model).ok());
+}
+
+// Where ranks share K, a thread holds the terms of eight columns while it promotes sums, and scales
+// of blocks for two groups of K: 16 and 8 registers beside 192 spilled.
+TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
+  ProductSequence p = MakeSequence(16, MakeProduct(2043, 4224, Activation::kSilu, true));
+  SetCodes(&p, DType::kF32, ScaleKind::kBlock, ScaleKind::kBlock);
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 8;
+  s.warpgroups_m = 1;
+  s.warpgroups_n = 2;
+  s.block_k = 128;
+  s.stages = 3;
+  s.share = Share::kWeights;
+  s.cluster = 8;
+  s.grid = 64;
+  s.first = {256, 4};
+  const DeviceModel model = *BuiltinModel("h200");
+  EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
+  SetBias(&p, 0);
+  EXPECT_EQ(CheckSchedule(p, s, model).message(),
+            "schedule: first promoted accumulators, scales and terms 216 is above 212 registers a "
+            "thread");
+  Schedule one = s;  // warpgroup, whose threads have 255
+  one.warpgroups_n = 1;
+  one.first.block_n = 128;
+  EXPECT_TRUE(CheckSchedule(p, one, model).ok()) << CheckSchedule(p, one, model);
+  s.cluster = 2;
+  s.grid = 16;
+  s.first.split_k = 1;  // whose terms are loaded behind the product
+  EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
+}
+
 // wgmma has no other for integers.
 TEST(CheckSchedule, TilesOfS8HaveMultiplesOf16ColumnsAbove32) {
   ProductSequence p = MakeSequence(64, MakeProduct(3072, 1024, Activation::kSilu));

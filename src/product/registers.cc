@@ -1,0 +1,166 @@
+#include "src/product/registers.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/product/dataflow/dataflow.h"
+#include "src/product/program_cost.h"
+#include "src/product/schedule_refusal.h"
+
+namespace sinter {
+namespace {
+
+// The most sums that N = 256 of a wgmma gives; with swapped operands several stand side by side.
+constexpr int64_t kMaxAccumulators = 128, kMaxSwappedAccumulators = 160;
+
+// Of two consumer warpgroups, and of one. The compiler's registers are no sum of parts, so bounds
+// are what the sweeps of tests/compile found: in each, some kernel of wider tiles spilled. Slow: a
+// function with slow paths is computed, or many values are live at once. Many parts: those of eight
+// ranks are summed.
+constexpr int64_t kMaxSlow = 104, kMaxScaledSlow = 88, kMaxScaledSlowOfOne = 72,
+                  kMaxManyParts = 112;
+// One swapped warpgroup with programs: sums, and the terms of two columns of each set of 64.
+constexpr int64_t kMaxSwappedProgramOfOne = 120;
+// Of three.
+constexpr int64_t kMaxOfThree = 72, kMaxSlowOfThree = 56, kMaxResidualOfThree = 48;
+
+// Promoted sums: they, those of one part, and the scales of blocks.
+constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
+                  kMaxPromotedOfThree = 104, kMaxPromotedCodes = 176;
+
+// What addresses and loops take: a kernel with nothing beside 128 sums has 154. Of promoted sums,
+// with all that a thread holds meanwhile where ranks share K: 212 of 232 fit, 216 spilled, and 228
+// of 255 fit.
+constexpr int64_t kReserved = 28, kReservedPromoted = 20;
+constexpr int kManyRegisters = 16;
+
+int Warpgroups(const Schedule& s) { return s.warpgroups_m * s.warpgroups_n; }
+
+// Of a consumer thread: what is left of the 65,536 of an SM when producers have theirs
+// (kernels/block.cuh).
+int64_t RegistersOf(const Schedule& s) {
+  const int consumers = Warpgroups(s);
+  if (consumers < 2) return 255;
+  const int64_t producer = RowOf(s).products == 1 ? 40 : 72;
+  const int64_t at_launch = 65536 / (128 * (consumers + 1)) / 8 * 8;
+  return (at_launch * (consumers + 1) - producer) / consumers / 8 * 8;
+}
+
+int64_t Scratch(const ProductEpilogue& e) {
+  return e.program.written() ? ScratchRegisters(e.program) : 0;
+}
+
+// Whether any product's epilogue needs many registers besides, as GELU by erf.
+bool HasSlowEpilogue(const ProductSequence& p) {
+  return std::any_of(p.products.begin(), p.products.end(), [](const MatrixProduct& product) {
+    const ProductEpilogue& e = product.epilogue;
+    return e.activation() == Activation::kGeluErf || e.sum_activation() == Activation::kGeluErf ||
+           Scratch(e) >= kManyRegisters;
+  });
+}
+
+// Words of the residual that are loaded before the product and held until its end: of both rows of
+// a thread, of wide tiles of one. Where ranks share K or operands are swapped, it is loaded later.
+int64_t HeldResidual(const Schedule& s, const TileOf& of) {
+  if (!of.product.epilogue.has_residual() || s.swapped || of.tile.split_k > 1) return 0;
+  const int64_t groups = of.accumulators / of.width / 4;
+  return groups > 16 ? groups : 2 * groups;
+}
+
+// Of slow programs, which compute all that is stored beside a residual: its words, and as much
+// scratch as the program needs.
+int64_t MaxBesideResidual(const Schedule& s, const TileOf& of, int64_t most) {
+  const int64_t scratch = Scratch(of.product.epilogue), held = HeldResidual(s, of);
+  if (scratch < kSlowPathRegisters || held == 0) return most;
+  if (Warpgroups(s) == 3) return most - (scratch - kSlowPathRegisters);
+  return std::min(most, RegistersOf(s) - kReserved - scratch - held);
+}
+
+int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of) {
+  const int warpgroups = Warpgroups(s);
+  if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
+  const bool slow = HasSlowEpilogue(p);
+  if (warpgroups < 2) {
+    const int64_t most = slow && p.scaled() ? kMaxScaledSlowOfOne : kMaxAccumulators;
+    if (!s.swapped || !HasPrograms(p)) return most;
+    const int64_t sets = of.accumulators / (s.block_m / 2);
+    return std::min(most, kMaxSwappedProgramOfOne - 2 * sets * p.front().ColumnTerms());
+  }
+  const bool residual = p.back().epilogue.has_residual();
+  if (warpgroups == 3 && residual) return kMaxResidualOfThree;
+  if (warpgroups == 3) return slow ? kMaxSlowOfThree : kMaxOfThree;
+  if (slow) return p.scaled() ? kMaxScaledSlow : kMaxSlow;
+  if (s.swapped) return kMaxSwappedAccumulators;
+  if (p.size() == 1) return kMaxAccumulators;
+  // A residual takes registers too: with eight ranks in the second product, or with scaled
+  // products, fewer accumulators fit.
+  const bool many = s.first.split_k >= 8 || (residual && (p.scaled() || s.second.split_k >= 8));
+  const int64_t most = many ? kMaxManyParts : kMaxAccumulators;
+  const bool last = &of.product == &p.back();
+  return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
+}
+
+// Registers that the terms of eight columns of a row take, which a thread loads before the product
+// where ranks share K.
+int64_t TermsOfEight(const MatrixProduct& p) {
+  const auto words = [](DType element) { return element == DType::kF32 ? 2 : 1; };
+  const ProductEpilogue& e = p.epilogue;
+  int64_t pair = p.HasColumnFactors() ? p.Width() * words(p.weights.scales.element) : 0;
+  if (e.bias.has_value()) pair += p.Width() * words(*e.bias);
+  for (const int input : e.program.ColumnLeaves()) pair += words(e.program.TypeOf(input));
+  return 4 * pair;
+}
+
+// Of scales of blocks, of the group of K that is summed and of the next one: two rows of a thread,
+// and the blocks of its columns.
+int64_t BlockScalesAhead(const Schedule& s, const TileOf& of) {
+  const MatrixProduct& p = of.product;
+  int64_t scales = p.rows.scales.kind == ScaleKind::kBlock ? 2 : 0;
+  if (p.weights.scales.kind == ScaleKind::kBlock) {
+    scales += of.width * std::max<int64_t>(1, of.tile.block_n / s.warpgroups_n / kScaleBlock);
+  }
+  return 2 * scales;
+}
+
+absl::Status RefuseSums(absl::string_view what, const TileOf& of, int64_t value, int64_t most) {
+  return RefuseSchedule(absl::StrCat(of.name, " ", what), value,
+                        absl::StrCat("is above ", most, " registers a thread"));
+}
+
+}  // namespace
+
+absl::Status CheckAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of) {
+  int64_t most = MaxAccumulators(p, s, of);
+  if (!RowOf(s).cluster_owns_rows) most = MaxBesideResidual(s, of, most);
+  if (of.accumulators <= most) return absl::OkStatus();
+  return RefuseSums("accumulators", of, of.accumulators, most);
+}
+
+absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const TileOf& of) {
+  const ElementRow element = ElementOf(p.front());
+  if (!element.promoted) return absl::OkStatus();
+  constexpr int kColumnStep = 8;  // of the N of a wgmma
+  const int columns = static_cast<int>(2 * of.accumulators);
+  const int parts = PromotedParts(element, s, columns);
+  if (!s.swapped && columns % (kColumnStep * parts) != 0) {
+    return RefuseSchedule(absl::StrCat(of.name, ".block_n"), columns,
+                          "columns of a warpgroup are no two halves of whole column groups");
+  }
+  const int64_t sums = of.accumulators + of.accumulators / parts;
+  const int64_t scales = !p[0].HasBlockScales() ? 0 : s.swapped ? s.block_m / 4 : 2;
+  const bool codes = p.back().epilogue.quantize.has_value();
+  const int64_t most = Warpgroups(s) == 3                 ? kMaxPromotedOfThree
+                       : p.back().epilogue.has_residual() ? kMaxPromotedResidual
+                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.bias.has_value())
+                           ? kMaxPromotedCodes
+                       : s.swapped ? kMaxPromotedSwapped
+                                   : kMaxPromoted;
+  if (sums + scales > most) return RefuseSums("promoted accumulators", of, sums + scales, most);
+  if (s.swapped || of.tile.split_k == 1) return absl::OkStatus();
+  const int64_t held = sums + BlockScalesAhead(s, of) + TermsOfEight(of.product);
+  const int64_t left = RegistersOf(s) - kReservedPromoted;
+  if (held <= left) return absl::OkStatus();
+  return RefuseSums("promoted accumulators, scales and terms", of, held, left);
+}
+
+}  // namespace sinter
