@@ -124,6 +124,32 @@ ProductSequence RandomProgram(Random* random) {
   }
 }
 
+// A product or a pair of codes: every scale, promoted, fast and exact sums, every result.
+ProductSequence RandomCodes(Random* random) {
+  constexpr int64_t kBuckets[] = {1, 8, 16, 32, 64, 128, 256, 512, 2048};
+  constexpr DType kResults[] = {DType::kF32, DType::kBF16, DType::kF16};
+  const bool blocks = random->Coin(), quantized = random->In(0, 3) == 0;
+  const auto kind = [&] {
+    if (blocks && random->Coin()) return ScaleKind::kBlock;
+    return random->Coin() ? ScaleKind::kTensor : ScaleKind::kVector;
+  };
+  const int64_t n = 128 * random->In(1, 48), k = 128 * random->In(1, 48);
+  ProductSequence p = MakeSequence(kBuckets[random->In(0, 8)],
+                                   MakeProduct(quantized ? n : n - random->In(0, 9), k,
+                                               kActivations[random->In(0, 4)], random->Coin()));
+  const ScaleKind rows = blocks ? ScaleKind::kBlock : kind();
+  const DType codes = blocks || random->Coin() ? DType::kE4M3 : DType::kS8;
+  SetCodes(&p, kResults[random->In(0, 2)], rows, kind(), codes);
+  SetBias(&p, 0, random->Coin());
+  if (quantized) {
+    SetQuantized(&p, random->Coin() ? QuantizeRule{} : QuantizeRule{128, 1e-10f, 0, false});
+  } else if (p[0].result != DType::kF32) {
+    SetResidual(&p, static_cast<Residual>(random->In(0, 2)));
+  }
+  if (!blocks && codes == DType::kE4M3 && random->Coin()) p[0].accumulate = Accumulate::kFast;
+  return p;
+}
+
 // Half of them with what the steps of an epilogue say, half with programs.
 ProductSequence AnyProblem(Random* random) {
   return random->Coin() ? RandomProblem(random) : RandomProgram(random);
@@ -591,14 +617,15 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
 }
 
 std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int count) {
-  Random random(seed);
+  Random random(seed), of_codes(seed);
   JobList jobs(model);
   while (jobs.size() < static_cast<size_t>(count)) {
-    const ProductSequence p = AnyProblem(&random);
+    const bool codes = jobs.size() % 4 == 3;
+    const ProductSequence p = codes ? RandomCodes(&of_codes) : AnyProblem(&random);
     const absl::StatusOr<SearchResult> found = SearchSchedules(p, model, {});
     if (!found.ok()) continue;  // such as two products that share no kernel
     KernelSpec spec = SampleSpec(p, found->ranked.front().schedule);
-    spec.constant_weights = random.Coin();
+    spec.constant_weights = (codes ? of_codes : random).Coin();
     jobs.Add(spec);
   }
   return jobs.Take();

@@ -87,7 +87,8 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count);
 // alone. Every other one, as chance has it, with a program of random ops behind it.
 std::vector<KernelJob> RandomKernels(const DeviceModel& model, uint64_t seed, int count);
 
-// `count` kernels of such problems, each with the schedule that planning offers first.
+// `count` kernels, each with the schedule that planning offers first: three of four of such
+// problems, the fourth a product or a pair of codes with every scale, sum and result.
 std::vector<KernelJob> FirstKernels(const DeviceModel& model, uint64_t seed, int count);
 
 }  // namespace sinter
