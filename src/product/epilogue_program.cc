@@ -11,7 +11,6 @@
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
 #include "src/stitch/body_work.h"
-#include "src/stitch/precision.h"
 
 namespace sinter {
 namespace {
@@ -117,50 +116,6 @@ absl::Status CheckBody(const Chain& body) {
   return absl::OkStatus();
 }
 
-// Values that a Compound behind them passes over (precision.h): nobody hands them on.
-std::vector<bool> InsideCompounds(const Chain& body) {
-  const std::vector<Precision> precisions = PrecisionsOf(body);
-  std::vector<bool> inside(body.ops().size(), false);
-  for (size_t id = 0; id < inside.size(); ++id) {
-    const Compound found = CompoundAt(body, precisions, static_cast<ValueId>(id));
-    for (size_t i = 1; i < found.path.size(); ++i) inside[IndexOf(found.path[i].first)] = true;
-  }
-  return inside;
-}
-
-// Whether each path from the result to a leaf that is no matrix passes through `value`.
-bool Dominates(const EpilogueProgram& program, ValueId value) {
-  const Chain& body = *program.body;
-  std::vector<bool> seen(body.ops().size(), false);
-  std::vector<ValueId> open = {body.outputs()[0].value};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (id == value || seen[IndexOf(id)]) continue;
-    seen[IndexOf(id)] = true;
-    const Op& op = body.op(id);
-    if (op.kind == OpKind::kInput &&
-        program.leaves[static_cast<size_t>(op.input)] != LeafKind::kMatrix) {
-      return false;
-    }
-    open.insert(open.end(), op.operands.begin(), op.operands.end());
-  }
-  return true;
-}
-
-// By op: whether it is made of a leaf that is a matrix, or of one that is none.
-std::vector<bool> MadeOf(const EpilogueProgram& program, bool matrix) {
-  const Chain& body = *program.body;
-  std::vector<bool> made;
-  for (const Op& op : body.ops()) {
-    bool is = op.kind == OpKind::kInput &&
-              (program.leaves[static_cast<size_t>(op.input)] == LeafKind::kMatrix) == matrix;
-    for (const ValueId operand : op.operands) is = is || made[IndexOf(operand)];
-    made.push_back(is);
-  }
-  return made;
-}
-
 // Each result is a cast; of several none is codes.
 absl::Status CheckResults(const EpilogueProgram& program, DType result) {
   const Chain& body = *program.body;
@@ -170,19 +125,6 @@ absl::Status CheckResults(const EpilogueProgram& program, DType result) {
   }
   if (program.aux_results() == 0 || !IsCode(result)) return absl::OkStatus();
   return RefuseProgram("has ", body.num_outputs(), " results, must have 1 of ", NameOf(result));
-}
-
-// Whether a kernel computes the program as one function. Of a body that CheckProgram refuses,
-// false.
-bool IsWhole(const EpilogueProgram& program) {
-  const Chain& body = *program.body;
-  if (program.leaves.size() != static_cast<size_t>(body.num_inputs()) || !CheckBody(body).ok()) {
-    return false;
-  }
-  const DType result = body.output_type(0).dtype;
-  const bool matrix = program.Reads(LeafKind::kMatrix);
-  if (matrix && (SizeOf(result) != 2 || program.MatrixType() != result)) return true;
-  return program.aux_results() > 0 || (matrix && !CutProgram(program).ok());
 }
 
 std::string OpName(const Op& op) {
@@ -287,32 +229,6 @@ std::string ToString(const EpilogueProgram& program) {
   return absl::StrJoin(lines, ";");
 }
 
-absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program) {
-  const Chain& body = *program.body;
-  const ValueId output = body.outputs()[0].value;
-  ProgramCut cut{output, std::vector<bool>(body.ops().size(), false)};
-  if (!program.Reads(LeafKind::kMatrix)) return cut;
-  const std::vector<bool> of_matrix = MadeOf(program, true), of_others = MadeOf(program, false);
-  const std::vector<bool> inside = InsideCompounds(body);
-  for (cut.value = output; cut.value >= 0; --cut.value) {
-    const bool alone = of_others[IndexOf(cut.value)] && !of_matrix[IndexOf(cut.value)] &&
-                       !inside[IndexOf(cut.value)] && IsFloat(body.op(cut.value).type.dtype);
-    if (alone && Dominates(program, cut.value)) break;
-  }
-  if (cut.value < 0) {
-    return RefuseProgram("reads a matrix and more than one value that is made without it");
-  }
-  std::vector<ValueId> open = {output};
-  while (!open.empty()) {
-    const ValueId id = open.back();
-    open.pop_back();
-    if (id == cut.value || cut.behind[IndexOf(id)]) continue;
-    cut.behind[IndexOf(id)] = true;
-    open.insert(open.end(), body.op(id).operands.begin(), body.op(id).operands.end());
-  }
-  return cut;
-}
-
 EpilogueProgram OfGateAlone(const EpilogueProgram& program) {
   if (!program.present() || program.leaves.size() != 2 || !program.Reads(LeafKind::kUp)) return {};
   if (program.aux_results() > 0) return {};
@@ -370,7 +286,6 @@ EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKin
   EpilogueProgram program;
   program.body = std::move(body);
   program.leaves = std::move(leaves);
-  program.whole = IsWhole(program);
   return program;
 }
 

@@ -57,14 +57,12 @@ struct EpilogueProgram {
   std::shared_ptr<const Chain> body;
   std::vector<LeafKind> leaves;      // by input of the body
   std::optional<EpilogueForm> form;  // that follows from the body; none: code generation writes it
-  // Follows too: a kernel computes all results in one function of the accumulators and the matrix,
-  // which is loaded as they lie. Else there is one result, and the program is cut where it reads a
-  // matrix of the result's 16 bits, if it does (CutProgram).
-  bool whole = false;
 
   bool present() const { return body != nullptr; }
   bool written() const { return present() && !form.has_value(); }
   int aux_results() const { return present() ? body->num_outputs() - 1 : 0; }
+  // Whether a kernel computes all results in one function of the accumulators and the matrix.
+  bool whole() const { return written() && (Reads(LeafKind::kMatrix) || aux_results() > 0); }
   bool Reads(LeafKind kind) const;
   // The inputs of a kind, in the body's order.
   std::vector<int> InputsOf(LeafKind kind) const;
@@ -98,15 +96,6 @@ EpilogueProgram ProgramOf(const EpilogueForm& form, DType result);
 // columns, n1, n2, .. the numbers, r the matrix, s the rows. Without the last rounding. Auxiliary
 // results stand behind it: "tanh(y);aux=y".
 std::string ToString(const EpilogueProgram& program);
-
-// Where a program is cut: a kernel computes what needs no matrix first, and hands one value to the
-// rest, which reads the matrix.
-struct ProgramCut {
-  ValueId value = -1;        // that is handed over; the output where no matrix is read
-  std::vector<bool> behind;  // by op: computed of that value and the matrix
-};
-// INVALID_ARGUMENT where more than one value would have to be handed over, as in whole programs.
-absl::StatusOr<ProgramCut> CutProgram(const EpilogueProgram& program);
 
 // Where the program of a gate-up pair is a function of gate times up, that function: a program of
 // its value. Else none.

@@ -6,7 +6,7 @@
 #pragma once
 #include "handover/dsm_reduce_scatter_swapped.cuh"
 #include "ptx/mbarrier.cuh"
-#include "tile/epilogue.cuh"
+#include "tile/results.cuh"
 
 namespace sinter {
 
@@ -80,25 +80,30 @@ struct DsmReduceScatter {
   // The first unit of a thread; it then takes every kThreads-th. A unit is a column group of a row.
   static SINTER_DEVICE int first_unit() { return ConsumerGroup<Config>::thread(); }
 
-  // The residual of the eight columns of `unit`; zero behind the last unit, and for rows that the
-  // tile does not have.
-  template <class Added>
-  SINTER_DEVICE Word4 added_to(int unit, const Added& added, int row, int column) const {
-    if constexpr (Added::kPresent) {
+  // The matrix beside the eight columns of `unit`; zeros behind the last unit, and for rows that
+  // the tile does not have.
+  template <class Matrix>
+  struct Elements {
+    typename Matrix::Pair pairs[4];
+  };
+  template <class Matrix>
+  SINTER_DEVICE Elements<Matrix> beside(int unit, const Matrix& matrix, int row, int column) const {
+    Elements<Matrix> elements = {};
+    if constexpr (Matrix::kPresent) {
       const int tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
       if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
-        return added.group(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+        matrix.eight(row + tile_row, column + 8 * (unit / P::kOwnerRows), elements.pairs);
     }
-    return Word4{0, 0, 0, 0};
+    return elements;
   }
 
-  // Asks L2 for what this thread will add first. Before the product: HBM is further away than the
-  // parts of peers.
-  template <class Added>
-  SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
+  // Asks L2 for what this thread reads first of the matrix. Before the product: HBM is further away
+  // than the parts of peers.
+  template <class Matrix>
+  SINTER_DEVICE void fetch(const Matrix& matrix, int row, int column) const {
     const int unit = first_unit(), tile_row = rank * P::kOwnerRows + unit % P::kOwnerRows;
     if (unit < P::kOwnerRows * P::kTileGroups && tile_row < Config::kBlockM)
-      added.fetch(row + tile_row, column + 8 * (unit / P::kOwnerRows));
+      matrix.fetch(row + tile_row, column + 8 * (unit / P::kOwnerRows));
   }
 
   // What the row of `unit` is multiplied by. Of units that do not exist, that of some row.
@@ -133,18 +138,20 @@ struct DsmReduceScatter {
     return terms;
   }
 
-  // `next_scale`, `next_terms`, `ahead`: what this thread's first unit is multiplied by and what is
-  // added to it, on their way. The next unit's are asked for before a unit is stored.
-  template <class EpilogueType, class Writer, class Added = NoResidual>
+  // `next_scale`, `next_terms`, `ahead`: what this thread's first unit is multiplied by and what
+  // the matrix has beside it, on their way. The next unit's are asked for before a unit is stored.
+  template <class EpilogueType, class Writer, class Matrix>
   SINTER_DEVICE void sum(const EpilogueType& epilogue, float next_scale,
                          UnitTerms<EpilogueType> next_terms, const Writer& writer, int row,
-                         int column, const Added& added = {}, Word4 ahead = {}) const {
+                         int column, const Matrix& matrix, Elements<Matrix> ahead) const {
+    using Of = typename Matrix::Element;
+    using Results = ResultPairs<EpilogueType, Matrix, Writer>;
     jitter();
     for (int unit = first_unit(); unit < P::kOwnerRows * P::kTileGroups; unit += kThreads) {
-      const Word4 r = ahead;
+      const Elements<Matrix> elements = ahead;
       const float scale = next_scale;
       const UnitTerms<EpilogueType> terms = next_terms;
-      ahead = added_to(unit + kThreads, added, row, column);
+      ahead = beside(unit + kThreads, matrix, row, column);
       next_scale = scale_of(unit + kThreads, epilogue, row);
       next_terms = terms_of(unit + kThreads, epilogue, column);
       const int group = unit / P::kOwnerRows, owner_row = unit % P::kOwnerRows,
@@ -157,25 +164,24 @@ struct DsmReduceScatter {
         if (P::kWidth == 2) add_group(up, source, group + P::kTileGroups, owner_row);
       }
       const int c = column + 8 * group;
+      const auto pair = [&](int i) {
+        const auto of = elements.pairs[i / 2];
+        return Results(epilogue, {x[i], up[i], scale}, terms.of(i), Of::low(of),
+                       {x[i + 1], up[i + 1], scale}, terms.of(i + 1), Of::high(of));
+      };
+      const Results results[4] = {pair(0), pair(2), pair(4), pair(6)};
+      each_result(writer, [&](const auto& to, auto element, auto number) {
+        if constexpr (decltype(element)::kBytes == 4) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) x[i] = epilogue.apply(x[i], up[i], scale, terms.of(i));
-      if constexpr (Config::Result::kBytes == 4) {
-#pragma unroll
-        for (int i = 0; i < 8; i += 2) writer.pair(row + tile_row, c + i, {x[i], x[i + 1]});
-      } else {
-        writer.group(row + tile_row, c,
-                     Word4{rounded<Added>(x[0], x[1], r.x), rounded<Added>(x[2], x[3], r.y),
-                           rounded<Added>(x[4], x[5], r.z), rounded<Added>(x[6], x[7], r.w)});
-      }
+          for (int i = 0; i < 4; ++i)
+            to.pair(row + tile_row, c + 2 * i, results[i].of(element, number));
+        } else {
+          to.group(row + tile_row, c,
+                   Word4{results[0].of(element, number), results[1].of(element, number),
+                         results[2].of(element, number), results[3].of(element, number)});
+        }
+      });
     }
-  }
-
-  template <class Added>
-  static SINTER_DEVICE typename Config::Result::Pair rounded(float low, float high, u32 r) {
-    if constexpr (Added::kPresent)
-      return Added::add(low, high, r);
-    else
-      return Config::Result::pack(low, high);
   }
 
   SINTER_DEVICE void add_group(float (&x)[8], int source, int group, int owner_row) const {
@@ -187,27 +193,26 @@ struct DsmReduceScatter {
 
   // Sends this warpgroup's accumulators, then sums and writes the rows that this block owns. All
   // consumer threads. `again`: another tile follows, so the senders are told that the parts are
-  // free. `scale`, `terms`: of this thread's first unit. The residual `added` is loaded while the
-  // parts travel.
-  template <class EpilogueType, class Writer, class Added = NoResidual>
+  // free. `scale`, `terms`: of this thread's first unit. The matrix is loaded while the parts
+  // travel.
+  template <class EpilogueType, class Writer, class Matrix>
   SINTER_DEVICE void run(const float (&d)[P::kAccumulators], WarpgroupPlace place,
                          const EpilogueType& epilogue, float scale,
                          const UnitTerms<EpilogueType>& terms, const Writer& writer, int row,
-                         int column, bool again, const Added& added = {}) {
+                         int column, bool again, const Matrix& matrix) {
     if (ConsumerGroup<Config>::is_first()) mbarrier_arrive_expect(full, expected_bytes());
     mbarrier_wait(empty, primed ? parity ^ 1 : parity);
     if constexpr (Config::kSwapped) {
       using Parts = SwappedParts<Config, P>;
       Parts::send(*this, d, place);
-      const auto ahead = Parts::added_to(*this, first_unit(), added, row, column);
+      const auto ahead = Parts::beside(*this, first_unit(), matrix, row, column);
       mbarrier_wait(full, parity);
-      Parts::sum(*this, epilogue, terms, writer, row, column, added, ahead);
+      Parts::sum(*this, epilogue, terms, writer, row, column, matrix, ahead);
     } else {
       send(d, place);
-      const Word4 ahead =
-          added_to(first_unit(), added, row, column);  // the accumulators are free now
+      const auto ahead = beside(first_unit(), matrix, row, column);  // accumulators are free now
       mbarrier_wait(full, parity);
-      sum(epilogue, scale, terms, writer, row, column, added, ahead);
+      sum(epilogue, scale, terms, writer, row, column, matrix, ahead);
     }
     if (again) release();
     parity ^= 1;

@@ -38,9 +38,10 @@ struct SwappedParts {
     }
   }
 
-  // The residual of two columns of two rows.
-  struct Words {
-    u32 upper = 0, lower = 0;
+  // The matrix beside two columns of two rows.
+  template <class Matrix>
+  struct Elements {
+    typename Matrix::Pair upper, lower;
   };
   // Of `unit`: its first row in the tile, and its first column.
   template <class Reduce>
@@ -53,28 +54,30 @@ struct SwappedParts {
     return unit < kUnits && row_of(reduce, unit) < Config::kBlockM;
   }
 
-  template <class Reduce, class Added>
-  static SINTER_DEVICE Words added_to(const Reduce& reduce, int unit, const Added& added, int row,
-                                      int column) {
-    if constexpr (Added::kPresent) {
+  template <class Reduce, class Matrix>
+  static SINTER_DEVICE Elements<Matrix> beside(const Reduce& reduce, int unit, const Matrix& matrix,
+                                               int row, int column) {
+    if constexpr (Matrix::kPresent) {
       if (exists(reduce, unit)) {
         const int r = row + row_of(reduce, unit), c = column + column_of(unit);
-        return {added.pair(r, c), added.pair(r + 1, c)};
+        return {matrix.pair(r, c), matrix.pair(r + 1, c)};
       }
     }
     return {};
   }
 
-  // The next unit's residual and terms are loaded before a unit is stored.
-  template <class Reduce, class EpilogueType, class Terms, class Writer, class Added>
+  // The next unit's elements and terms are loaded before a unit is stored.
+  template <class Reduce, class EpilogueType, class Terms, class Writer, class Matrix>
   static SINTER_DEVICE void sum(const Reduce& reduce, const EpilogueType& epilogue,
                                 Terms next_terms, const Writer& writer, int row, int column,
-                                const Added& added, Words ahead) {
+                                const Matrix& matrix, Elements<Matrix> ahead) {
+    using Of = typename Matrix::Element;
+    using Results = ResultPairs<EpilogueType, Matrix, Writer>;
     jitter();
     for (int unit = reduce.first_unit(); exists(reduce, unit); unit += kThreads) {
-      const Words words = ahead;
+      const Elements<Matrix> elements = ahead;
       const ColumnTerms left = next_terms.of(0), right = next_terms.of(1);
-      ahead = added_to(reduce, unit + kThreads, added, row, column);
+      ahead = beside(reduce, unit + kThreads, matrix, row, column);
       if (kThreads % kColumnPairs != 0)
         next_terms = reduce.terms_of(unit + kThreads, epilogue, column);
       Float4 x = {}, up = {};
@@ -83,12 +86,15 @@ struct SwappedParts {
         if (P::kWidth == 2) add(&up, reduce.parts, source, unit, P::kBlockN);
       }
       const int r = row + row_of(reduce, unit), c = column + column_of(unit);
-      const float upper = epilogue.scaling.at(r), lower = epilogue.scaling.at(r + 1);
-      const float y[4] = {
-          epilogue.apply(x.x, up.x, upper, left), epilogue.apply(x.y, up.y, lower, left),
-          epilogue.apply(x.z, up.z, upper, right), epilogue.apply(x.w, up.w, lower, right)};
-      writer.pair(r, c, Reduce::template rounded<Added>(y[0], y[2], words.upper));
-      writer.pair(r + 1, c, Reduce::template rounded<Added>(y[1], y[3], words.lower));
+      const float of_upper = epilogue.scaling.at(r), of_lower = epilogue.scaling.at(r + 1);
+      const Results upper(epilogue, {x.x, up.x, of_upper}, left, Of::low(elements.upper),
+                          {x.z, up.z, of_upper}, right, Of::high(elements.upper));
+      const Results lower(epilogue, {x.y, up.y, of_lower}, left, Of::low(elements.lower),
+                          {x.w, up.w, of_lower}, right, Of::high(elements.lower));
+      each_result(writer, [&](const auto& to, auto element, auto number) {
+        to.pair(r, c, upper.of(element, number));
+        to.pair(r + 1, c, lower.of(element, number));
+      });
     }
   }
 

@@ -14,10 +14,11 @@ namespace sinter {
 // each block's `full`.
 template <class Config, int kColumns>
 struct DsmShuffle {
+  using Element = typename Config::Element;
   u32 exchange;  // shared address of this block's buffer
   u32 full;      // barrier: one arrival of its own block, and kBytes of remote stores
   static constexpr u32 kBytes =
-      Config::kCluster > 1 ? Config::kBlockM* kColumns* Config::Element::kBytes : 0;
+      Config::kCluster > 1 ? Config::kBlockM* kColumns* Element::kBytes : 0;
 
   SINTER_DEVICE void group(int row, int column, Word4 v) const { to_all(row, column, v); }
   SINTER_DEVICE void pair(int row, int column, u32 v) const { to_all(row, column, v); }
@@ -26,8 +27,7 @@ struct DsmShuffle {
   template <class Value>
   SINTER_DEVICE void to_all(int row, int column, Value v) const {
     if (column >= kColumns) return;
-    const u32 at =
-        exchange + swizzled_offset<typename Config::Element>(Config::kBlockM, row, column);
+    const u32 at = exchange + swizzled_offset<Element>(Config::kBlockM, row, column);
     if constexpr (Config::kCluster == 1) {  // st.async is illegal outside a cluster launch
       store_shared(at, v);
       return;

@@ -7,7 +7,7 @@
 // flags.
 #pragma once
 #include "ptx/bulk.cuh"
-#include "tile/epilogue.cuh"
+#include "tile/results.cuh"
 
 namespace sinter {
 
@@ -58,21 +58,21 @@ struct InterClusterReduce {
               share_bytes(), full);
   }
 
-  // Prefetches into L2 the residual that this thread adds first.
-  template <class Added>
-  SINTER_DEVICE void fetch(const Added& added, int row, int column) const {
-    if constexpr (Added::kPresent) {
+  // Prefetches into L2 what this thread reads first of the matrix.
+  template <class Matrix>
+  SINTER_DEVICE void fetch(const Matrix& matrix, int row, int column) const {
+    if constexpr (Matrix::kPresent) {
       const int unit = first_unit(part) + static_cast<int>(threadIdx.x) - 128;
       if (unit < first_unit(part + 1))
-        added.fetch(row + unit / kRowUnits, column + unit % kRowUnits * 4);
+        matrix.fetch(row + unit / kRowUnits, column + unit % kRowUnits * 4);
     }
   }
 
   // Sums and stores this block's share of the tile that begins at (row, column), once all parts are
   // taken. All consumer threads.
-  template <class EpilogueType, class Writer, class Added>
+  template <class EpilogueType, class Writer, class Matrix>
   SINTER_DEVICE void sum(const EpilogueType& epilogue, const Writer& writer, int row, int column,
-                         const Added& added) const {
+                         const Matrix& matrix) const {
     jitter();
     const int first = first_unit(part), count = first_unit(part + 1) - first;
     for (int i = static_cast<int>(threadIdx.x) - 128; i < count; i += kThreads) {
@@ -86,21 +86,19 @@ struct InterClusterReduce {
         x = {x.x + v.x, x.y + v.y, x.z + v.z, x.w + v.w};
       }
       const float scale = epilogue.scaling.at(r);
-      const auto finished = [&](float value, int i) {
-        return epilogue.apply(value, 0, scale, (i < 2 ? left : right).of(i % 2));
+      const auto store = [&](int c, const auto& terms, float low, float high) {
+        typename Matrix::Pair of = {};
+        if constexpr (Matrix::kPresent) of = matrix.pair(r, c);
+        const ResultPairs<EpilogueType, Matrix, Writer> results(
+            epilogue, {low, 0, scale}, terms.of(0), Matrix::Element::low(of), {high, 0, scale},
+            terms.of(1), Matrix::Element::high(of));
+        each_result(writer, [&](const auto& to, auto element, auto number) {
+          to.pair(r, c, results.of(element, number));
+        });
       };
-      writer.pair(r, c, rounded(finished(x.x, 0), finished(x.y, 1), added, r, c));
-      writer.pair(r, c + 2, rounded(finished(x.z, 2), finished(x.w, 3), added, r, c + 2));
+      store(c, left, x.x, x.y);
+      store(c + 2, right, x.z, x.w);
     }
-  }
-
- private:
-  template <class Added>
-  static SINTER_DEVICE u32 rounded(float low, float high, const Added& added, int row, int column) {
-    if constexpr (Added::kPresent)
-      return Added::add(low, high, added.pair(row, column));
-    else
-      return Config::Element::pack(low, high);
   }
 };
 

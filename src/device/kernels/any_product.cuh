@@ -128,6 +128,7 @@ struct AnyRows {
 template <class Element>
 struct AnyAdded {
   static constexpr bool kPresent = true;
+  using Pair = u32;
   using Stored = typename Element::Stored;
   AnyRows<Element> from;
   u32 flags;
@@ -193,16 +194,17 @@ template <class Config, class P>
 struct AnyEnd {
   using Element = typename Config::Element;
   using Parts = SwappedParts<Config, P>;
+  using Beside = typename Parts::template Elements<AnyAdded<Element>>;
   DsmReduceScatter<Config, P> reduce;
   AnyEpilogue<P, Element> epilogue;
   AnyRows<Element> writer;
   AnyAdded<Element> added;
 
   // `ahead`: what is added to this thread's first unit, on its way.
-  SINTER_DEVICE void sum(int row, int column, typename Parts::Words ahead) const {
+  SINTER_DEVICE void sum(int row, int column, Beside ahead) const {
     for (int unit = reduce.first_unit(); Parts::exists(reduce, unit); unit += Parts::kThreads) {
-      const typename Parts::Words words = ahead;
-      ahead = Parts::added_to(reduce, unit + Parts::kThreads, added, row, column);
+      const Beside beside = ahead;
+      ahead = Parts::beside(reduce, unit + Parts::kThreads, added, row, column);
       Float4 x = {}, up = {};
       for (int source = 0; source < P::kSplitK; ++source) {
         Parts::add(&x, reduce.parts, source, unit, 0);
@@ -211,9 +213,9 @@ struct AnyEnd {
       const int r = row + Parts::row_of(reduce, unit), c = column + Parts::column_of(unit);
       const float upper = epilogue.scaling.at(r), lower = epilogue.scaling.at(r + 1);
       store(r, c, epilogue.apply(x.x, up.x, c, upper), epilogue.apply(x.z, up.z, c + 1, upper),
-            words.upper);
+            beside.upper);
       store(r + 1, c, epilogue.apply(x.y, up.y, c, lower), epilogue.apply(x.w, up.w, c + 1, lower),
-            words.lower);
+            beside.lower);
     }
   }
   // Two results side by side, with what lies at their place of the residual.
@@ -249,7 +251,7 @@ struct AnyEnd {
                                int column) const {
     named_barrier(1, Parts::kThreads);  // the last tile's parts have been read
     keep(d, place);
-    const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+    const auto ahead = Parts::beside(reduce, reduce.first_unit(), added, row, column);
     named_barrier(1, Parts::kThreads);
     sum(row, column, ahead);
   }
@@ -260,7 +262,7 @@ struct AnyEnd {
     if (threadIdx.x == 128) mbarrier_arrive_expect(reduce.full, reduce.expected_bytes());
     mbarrier_wait(reduce.empty, reduce.parity ^ 1);
     Parts::send(reduce, d, place);
-    const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+    const auto ahead = Parts::beside(reduce, reduce.first_unit(), added, row, column);
     mbarrier_wait(reduce.full, reduce.parity);
     sum(row, column, ahead);
     if (again) reduce.release();

@@ -6,7 +6,7 @@
 #include "pipeline/producer.cuh"
 #include "tile/block_scales.cuh"
 #include "tile/codes.cuh"
-#include "tile/epilogue.cuh"
+#include "tile/results.cuh"
 #include "tile/row_norms.cuh"
 #include "tile/swapped.cuh"
 
@@ -128,34 +128,31 @@ struct Block {
 };
 
 // One product of a tile. `multiply` fills the accumulators. Where K is split, the ranks that share
-// it sum their parts. The thread that stores a result scales it, adds the residual `added` and
-// writes it through `writer`.
+// it sum their parts. The thread that stores results through `writer` loads `matrix` beside them.
 template <class Config, class P, class Multiply, class Reduce, class EpilogueType, class Writer,
-          class Added>
+          class Matrix>
 SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace place,
                                       Reduce& reduce, const EpilogueType& epilogue,
                                       const Writer& writer, int row, int column, bool again,
-                                      const Added& added) {
+                                      const Matrix& matrix) {
   float accumulators[P::kAccumulators];
   if constexpr (P::kSplitK > 1) {
-    if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+    if constexpr (Matrix::kPresent) reduce.fetch(matrix, row, column);
     const float scale = reduce.scale_of(reduce.first_unit(), epilogue, row);
     const auto terms = reduce.terms_of(reduce.first_unit(), epilogue, column);
     multiply(accumulators);
-    reduce.run(accumulators, place, epilogue, scale, terms, writer, row, column, again, added);
+    reduce.run(accumulators, place, epilogue, scale, terms, writer, row, column, again, matrix);
   } else if constexpr (Config::kSwapped) {
-    const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
-                                                                        row, column, place);
+    const SwappedWriter<Config, P, EpilogueType, Writer, Matrix> swapped(epilogue, writer, matrix,
+                                                                         row, column, place);
     swapped.fetch();
     multiply(accumulators);
     swapped.write(accumulators);
   } else {
     const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
-    using Held = typename HeldOf<Config, P, Added>::Type;
-    HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>,
-              Held::kByHalves ? 2 : 1>
-        terms(epilogue, column + place.n * P::kHalf, place.thread);
-    Held held(added, row, column, place);
+    HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Matrix::kPresent>> terms(
+        epilogue, column + place.n * P::kHalf, place.thread);
+    HeldMatrix<Config, P, Matrix> held(matrix, row, column, place);
     multiply(accumulators);
     write_accumulators<Config, P>(accumulators, epilogue, terms, scaling, writer, row, column,
                                   place, held);
@@ -164,11 +161,11 @@ SINTER_DEVICE void multiply_and_write(const Multiply& multiply, WarpgroupPlace p
 
 // The same for a product over the next `k_blocks` stages of the ring.
 template <class Config, class P, bool kRowsInRing, class BlockType, class Reduce,
-          class EpilogueType, class Writer, class Added = NoResidual, class Scales = NoBlockScales>
+          class EpilogueType, class Writer, class Matrix = NoMatrix, class Scales = NoBlockScales>
 SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::CursorType& cursor,
                                 u32 rows, int k_blocks, WarpgroupPlace place, Reduce& reduce,
                                 const EpilogueType& epilogue, const Writer& writer, int row,
-                                int column, bool again, const Added& added = {},
+                                int column, bool again, const Matrix& matrix = {},
                                 const Scales& scales = {}) {
   const auto multiply = [&](float(&accumulators)[P::kAccumulators]) {
     if constexpr (P::Element::kPromoted) {
@@ -187,7 +184,7 @@ SINTER_DEVICE void consume_tile(const BlockType& block, typename BlockType::Curs
     }
   };
   multiply_and_write<Config, P>(multiply, place, reduce, epilogue, writer, row, column, again,
-                                added);
+                                matrix);
 }
 
 }  // namespace sinter

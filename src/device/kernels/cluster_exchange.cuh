@@ -36,7 +36,7 @@ SINTER_DEVICE void clear_exchange_tail(u32 exchange) {
   fence_proxy_async_shared();
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void cluster_exchange(const Arguments& args) {
   using T = ClusterExchangeTypes<Config>;
@@ -86,7 +86,7 @@ SINTER_DEVICE void cluster_exchange(const Arguments& args) {
     const auto multiply = [&](float(&e)[Second::kAccumulators]) {
       accumulate<Config, Second, false>(e, block.ring, cursor, exchange, Second::kKBlocks, place);
     };
-    finish_second<Config, Added, Scaling2>(args, multiply, place, row, e_column);
+    finish_second<Config, Matrix, Scaling2>(args, multiply, place, row, e_column);
   }
 }
 

@@ -61,6 +61,7 @@ struct ClusterPlace {
 // N are zero: the weights there are zero, and zero times a NaN would be a NaN.
 template <class Config>
 struct RangeWriter {
+  using Element = typename Config::Element;
   using T = ClusterRangesTypes<Config>;
   DsmShuffle<Config, T::kColumns> slab;
   int first;
@@ -113,7 +114,7 @@ SINTER_DEVICE void take_parts(const Arguments& args, const BlockType& block,
     parts.take(i, block.own_barrier(kTaken));
 }
 
-template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+template <class Config, class Matrix, class Scaling1, class Scaling2, class BlockType>
 SINTER_DEVICE void cluster_ranges_consume(const Arguments& args, const BlockType& block,
                                           const ClusterPlace<Config>& at, u32 exchange,
                                           u32 exchange_full) {
@@ -122,7 +123,7 @@ SINTER_DEVICE void cluster_ranges_consume(const Arguments& args, const BlockType
   using Second = typename T::Second;
   typename BlockType::CursorType cursor;
   const WarpgroupPlace place = block.place();
-  const Added added = Added::of(args.residual, args.residual_stride, args.m);
+  const Matrix matrix = Matrix::of(args.residual, args.residual_stride, args.m);
   const auto parts = parts_of(args, at, block.base);
   int no_reduction = 0;
   const RangeWriter<Config> slab{{exchange, exchange_full}, at.first_column()};
@@ -130,17 +131,17 @@ SINTER_DEVICE void cluster_ranges_consume(const Arguments& args, const BlockType
                                     first_epilogue<Config, Scaling1>(args, at.row), slab, 0,
                                     at.c_column(), false);
   dsm_shuffle_wait<Config>(exchange_full);
-  parts.fetch(added, at.row, at.e_column());
+  parts.fetch(matrix, at.row, at.e_column());
   float e[Second::kAccumulators];
   accumulate<Config, Second, false>(e, block.ring, cursor, exchange, at.end() - at.begin(), place);
   parts.give(e, place);
   tell_part<Config>(block, args.workspace);
   mbarrier_wait(block.own_barrier(kTaken), 0);
   parts.sum(second_epilogue<Config, Scaling2>(args), output_writer<Config>(args), at.row,
-            at.e_column(), added);
+            at.e_column(), matrix);
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void cluster_ranges(const Arguments& args) {
   using T = ClusterRangesTypes<Config>;
@@ -186,8 +187,8 @@ SINTER_DEVICE void cluster_ranges(const Arguments& args) {
     wait_for_predecessors();
     block.join();
     if (works)
-      cluster_ranges_consume<Config, Added, Scaling1, Scaling2>(args, block, at, exchange,
-                                                                exchange_full);
+      cluster_ranges_consume<Config, Matrix, Scaling1, Scaling2>(args, block, at, exchange,
+                                                                 exchange_full);
   }
 }
 

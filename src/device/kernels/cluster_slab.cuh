@@ -32,21 +32,18 @@ struct ClusterSlabTypes {
 // Rows are counted from the tile's first.
 template <class Config>
 struct SlabWriter {
+  using Element = typename Config::Element;
   static constexpr int kSlab = Config::kSlabColumns;
   DsmShuffle<Config, kSlab> slab;
   CWriter<Config> rest;
 
-  SINTER_DEVICE void group(int row, int column, Word4 v) const { put(row, column, v); }
-  SINTER_DEVICE void pair(int row, int column, u32 v) const { put(row, column, v); }
-
- private:
-  SINTER_DEVICE void put(int row, int column, Word4 v) const {
+  SINTER_DEVICE void group(int row, int column, Word4 v) const {
     if (column < kSlab)
       slab.group(row, column, v);
     else
       rest.group(row, column, v);
   }
-  SINTER_DEVICE void put(int row, int column, u32 v) const {
+  SINTER_DEVICE void pair(int row, int column, u32 v) const {
     if (column < kSlab)
       slab.pair(row, column, v);
     else
@@ -91,7 +88,7 @@ SINTER_DEVICE void cluster_slab_weights(const Arguments& args, const BlockType& 
   }
 }
 
-template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+template <class Config, class Matrix, class Scaling1, class Scaling2, class BlockType>
 SINTER_DEVICE void cluster_slab_consume(const Arguments& args, const BlockType& block, int row,
                                         u32 exchange, u32 exchange_full) {
   using T = ClusterSlabTypes<Config>;
@@ -115,10 +112,10 @@ SINTER_DEVICE void cluster_slab_consume(const Arguments& args, const BlockType& 
     accumulate<Config, Second, true, true>(e, block.ring, cursor, 0, Second::kKBlocks - T::kKept,
                                            place);
   };
-  finish_second<Config, Added, Scaling2>(args, multiply, place, row, e_column);
+  finish_second<Config, Matrix, Scaling2>(args, multiply, place, row, e_column);
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void cluster_slab(const Arguments& args) {
   using T = ClusterSlabTypes<Config>;
@@ -153,8 +150,8 @@ SINTER_DEVICE void cluster_slab(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    cluster_slab_consume<Config, Added, Scaling1, Scaling2>(args, block, row, exchange,
-                                                            exchange_full);
+    cluster_slab_consume<Config, Matrix, Scaling1, Scaling2>(args, block, row, exchange,
+                                                             exchange_full);
   }
 }
 

@@ -78,7 +78,7 @@ SINTER_DEVICE void grid_exchange_rows(const Arguments& args, const BlockType& bl
   }
 }
 
-template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+template <class Config, class Matrix, class Scaling1, class Scaling2, class BlockType>
 SINTER_DEVICE void grid_exchange_consume(const Arguments& args, const BlockType& block, u32 parts,
                                          int row_tiles) {
   using First = typename Config::First;
@@ -111,15 +111,15 @@ SINTER_DEVICE void grid_exchange_consume(const Arguments& args, const BlockType&
     if (two.group < two.tiles()) reduce2.release();
   const auto epilogue2 = second_epilogue<Config, Scaling2>(args);
   const auto out = output_writer<Config>(args);
-  const Added added = Added::of(args.residual, args.residual_stride, args.m);
+  const Matrix matrix = Matrix::of(args.residual, args.residual_stride, args.m);
   for (int tile = two.group; tile < two.tiles(); tile += two.groups)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,
                                        epilogue2, out, two.row_tile(tile) * Config::kBlockM,
                                        two.column_tile(tile) * Second::kBlockN,
-                                       tile + two.groups < two.tiles(), added);
+                                       tile + two.groups < two.tiles(), matrix);
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void grid_exchange(const Arguments& args) {
   using T = GridExchangeTypes<Config>;
@@ -148,7 +148,7 @@ SINTER_DEVICE void grid_exchange(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    grid_exchange_consume<Config, Added, Scaling1, Scaling2>(
+    grid_exchange_consume<Config, Matrix, Scaling1, Scaling2>(
         args, block, block.base + T::Layout::kParts, row_tiles);
   }
 }

@@ -19,9 +19,9 @@ struct ProductTypes {
 
 // A residual may lie where the result goes: rows that are computed twice would add it twice. Norms
 // of rows are kept by the row modulo kBlockM.
-template <class Config, class Added = NoResidual, class Scaling = NoScaling>
+template <class Config, class Matrix = NoMatrix, class Scaling = NoScaling>
 using ProductUnits =
-    UnitWalk<Config, typename Config::First, true, !Added::kPresent && !kTakesNorms<Scaling>>;
+    UnitWalk<Config, typename Config::First, true, !Matrix::kPresent && !kTakesNorms<Scaling>>;
 
 template <class Config, class BlockType, class Walk>
 SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block,
@@ -52,10 +52,10 @@ SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
     return {};
 }
 
-template <class Config, class Added, class Scaling, class Scales, class Codes, class Aux,
+template <class Config, class Matrix, class Scaling, class Scales, class Codes, class Aux,
           class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                   const ProductUnits<Config, Added, Scaling>& walk) {
+                                   const ProductUnits<Config, Matrix, Scaling>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
   cursor.pair_first = walk.k_rank;
@@ -65,7 +65,7 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
   auto epilogue = first_epilogue<Config, Scaling>(args);
   if constexpr (kTakesNorms<Scaling>) epilogue.scaling.squares = block.squares_at();
-  const Added added = Added::of(args.residual, args.residual_stride, args.m);
+  const Matrix matrix = Matrix::of(args.residual, args.residual_stride, args.m);
   const Scales scales = block_scales<Config, Scales>(args, walk.begin());
   if constexpr (Codes::kPresent) {
     for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
@@ -75,7 +75,7 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
       const StagedResults<P> staged{parts + P::kPartBytes, first, column,
                                     (behind < args.m ? behind : args.m) - first};
       consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
-                                    epilogue, staged, row, column, again, added, scales);
+                                    epilogue, staged, row, column, again, matrix, scales);
       store_codes<Config>(staged, Codes::of(args), static_cast<unsigned char*>(args.out),
                           args.out_stride, again);
     }
@@ -84,17 +84,17 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
     for (int unit = walk.first; unit < walk.units(); unit += walk.step)
       consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
                                     epilogue, writer, walk.row(unit), walk.column(unit),
-                                    unit + walk.step < walk.units(), added, scales);
+                                    unit + walk.step < walk.units(), matrix, scales);
   }
 }
 
-template <class Config, class Added = NoResidual, class Scaling = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling = NoScaling,
           class Scales = NoBlockScales, class Codes = NoCodes, class Aux = OneResult>
 SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
   typename T::BlockType block;
-  const ProductUnits<Config, Added, Scaling> walk(block.rank, args.m, 0, args.k);
+  const ProductUnits<Config, Matrix, Scaling> walk(block.rank, args.m, 0, args.k);
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();
@@ -119,7 +119,7 @@ SINTER_DEVICE void product(const Arguments& args) {
     become_consumer<Config, kProductProducerRegisters>();
     wait_for_predecessors();
     block.join();
-    product_consume<Config, Added, Scaling, Scales, Codes, Aux>(
+    product_consume<Config, Matrix, Scaling, Scales, Codes, Aux>(
         args, block, block.base + T::Layout::kParts, walk);
   }
 }

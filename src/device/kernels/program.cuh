@@ -2,6 +2,6 @@
 // program: the arithmetic of stitched kernels, so that a value has the same bits whichever kernel
 // computes it.
 #pragma once
-#include "kernels/program_results.cuh"
 #include "stitch/math.cuh"
 #include "stitch/pack.cuh"
+#include "tile/program.cuh"

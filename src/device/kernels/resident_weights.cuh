@@ -39,8 +39,8 @@ struct FourTerms {
   using Columns = P;
   static constexpr int kAll = round_up(P::kGroups, 4), kGroups = 4, kBefore = 0;
 };
-template <class Config, class P, class EpilogueType, bool kResidual>
-struct TermWindow<LaneConfig<Config>, P, EpilogueType, kResidual> : FourTerms<P> {};
+template <class Config, class P, class EpilogueType, bool kMatrix>
+struct TermWindow<LaneConfig<Config>, P, EpilogueType, kMatrix> : FourTerms<P> {};
 
 template <class Config>
 struct ResidentWeightsTypes {
@@ -227,7 +227,7 @@ SINTER_DEVICE void multiply_tile(float (&e)[ResidentWeightsTypes<Config>::Second
     const bool last = chunk + 1 == T::kChunks;
     typename T::CursorType stages = cursor;
     float d[First::kAccumulators];
-    HeldTerms<EpilogueType, FourTerms<First>, 1> terms(epilogue, at.c_column(chunk), place.thread);
+    HeldTerms<EpilogueType, FourTerms<First>> terms(epilogue, at.c_column(chunk), place.thread);
     mbarrier_wait(at.weights_full(chunk, 0), 0);
     accumulate_resident<typename T::Lane, First>(d, at.ring(), stages, at.weights(chunk, 0), place,
                                                  last);
@@ -240,7 +240,7 @@ SINTER_DEVICE void multiply_tile(float (&e)[ResidentWeightsTypes<Config>::Second
   }
 }
 
-template <class Config, class Added, class Scaling1, class Scaling2>
+template <class Config, class Matrix, class Scaling1, class Scaling2>
 SINTER_DEVICE void consume_lane(const Arguments& args, const ResidentPlace<Config>& at) {
   using T = ResidentWeightsTypes<Config>;
   using Lane = typename T::Lane;
@@ -252,17 +252,17 @@ SINTER_DEVICE void consume_lane(const Arguments& args, const ResidentPlace<Confi
   const auto epilogue = first_epilogue<Lane, Scaling1>(args);
   const auto last_epilogue = second_epilogue<Lane, Scaling2>(args);
   const auto writer = output_writer<Lane>(args);
-  const Added added = Added::of(args.residual, args.residual_stride, args.m);
+  const Matrix matrix = Matrix::of(args.residual, args.residual_stride, args.m);
   for (int row = at.first_row(); row < args.m; row += at.step()) {
     const auto multiply = [&](float(&e)[Second::kAccumulators]) {
       multiply_tile<Config, Scaling1>(e, cursor, at, epilogue, row, place);
     };
     multiply_and_write<Lane, Second>(multiply, place, reduce, last_epilogue, writer, row, 0,
-                                     row + at.step() < args.m, added);
+                                     row + at.step() < args.m, matrix);
   }
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void resident_weights(const Arguments& args) {
   using T = ResidentWeightsTypes<Config>;
@@ -289,7 +289,7 @@ SINTER_DEVICE void resident_weights(const Arguments& args) {
     wait_for_predecessors();
     block.join();
     at.lane = warp / 4 - 1;
-    consume_lane<Config, Added, Scaling1, Scaling2>(args, at);
+    consume_lane<Config, Matrix, Scaling1, Scaling2>(args, at);
   }
 }
 

@@ -26,7 +26,7 @@ struct GatedColumns {
   static constexpr int kN = P::kN, kWidth = 2;
 };
 
-template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+template <class Config, class Matrix, class Scaling1, class Scaling2, class BlockType>
 SINTER_DEVICE void spatial_gate_consume(const Arguments& args, const BlockType& block, int row,
                                         u32 parts, u32 exchange, u32 exchange_full) {
   using First = typename Config::First;
@@ -44,10 +44,10 @@ SINTER_DEVICE void spatial_gate_consume(const Arguments& args, const BlockType& 
   const auto multiply = [&](float(&e)[Second::kAccumulators]) {
     accumulate<Config, Second, false>(e, block.ring, cursor, exchange, Second::kKBlocks, place);
   };
-  finish_second<Config, Added, Scaling2>(args, multiply, place, row, e_column);
+  finish_second<Config, Matrix, Scaling2>(args, multiply, place, row, e_column);
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void spatial_gate(const Arguments& args) {
   using T = SpatialGateTypes<Config>;
@@ -90,7 +90,7 @@ SINTER_DEVICE void spatial_gate(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    spatial_gate_consume<Config, Added, Scaling1, Scaling2>(
+    spatial_gate_consume<Config, Matrix, Scaling1, Scaling2>(
         args, block, row, block.base + T::Layout::kParts, exchange, exchange_full);
   }
 }

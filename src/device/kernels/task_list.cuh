@@ -127,7 +127,7 @@ SINTER_DEVICE void task_list_flags(const Arguments& args, const BlockType& block
   }
 }
 
-template <class Config, class Added, class Scaling1, class Scaling2, class BlockType>
+template <class Config, class Matrix, class Scaling1, class Scaling2, class BlockType>
 SINTER_DEVICE void task_list_consume(const Arguments& args, const BlockType& block, u32 parts,
                                      const TaskWalk<Config>& walk) {
   using First = typename Config::First;
@@ -161,14 +161,14 @@ SINTER_DEVICE void task_list_consume(const Arguments& args, const BlockType& blo
     if (two.own() > 0) reduce2.release();
   const auto epilogue2 = second_epilogue<Config, Scaling2>(args);
   const auto out = output_writer<Config>(args);
-  const Added added = Added::of(args.residual, args.residual_stride, args.m);
+  const Matrix matrix = Matrix::of(args.residual, args.residual_stride, args.m);
   for (int unit = two.first; unit < two.units(); unit += two.step)
     consume_tile<Config, Second, true>(block, cursor, 0, two.end() - two.begin(), place, reduce2,
                                        epilogue2, out, two.row(unit), two.column(unit),
-                                       unit + two.step < two.units(), added);
+                                       unit + two.step < two.units(), matrix);
 }
 
-template <class Config, class Added = NoResidual, class Scaling1 = NoScaling,
+template <class Config, class Matrix = NoMatrix, class Scaling1 = NoScaling,
           class Scaling2 = NoScaling>
 SINTER_DEVICE void task_list(const Arguments& args) {
   using T = TaskListTypes<Config>;
@@ -200,8 +200,8 @@ SINTER_DEVICE void task_list(const Arguments& args) {
     become_consumer<Config>();
     wait_for_predecessors();
     block.join();
-    task_list_consume<Config, Added, Scaling1, Scaling2>(args, block,
-                                                         block.base + T::Layout::kParts, walk);
+    task_list_consume<Config, Matrix, Scaling1, Scaling2>(args, block,
+                                                          block.base + T::Layout::kParts, walk);
   }
 }
 

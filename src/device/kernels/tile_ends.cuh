@@ -58,22 +58,48 @@ SINTER_DEVICE auto output_writer(const Arguments& args) {
       static_cast<typename Result::Stored*>(args.out), args.out_stride, args.m};
 }
 
-// For a kernel without auxiliary results (kernels/program_results.cuh).
+// For a kernel without auxiliary results.
 struct OneResult {};
 template <class Config, class P, class Writer>
 SINTER_DEVICE Writer with_aux(const Writer& writer, const Arguments&, OneResult) {
   return writer;
 }
 
+// An auxiliary result of `Element`, and all of a kernel's.
+template <class Element_, bool kAligned_>
+struct AuxResult {
+  using Element = Element_;
+  static constexpr bool kAligned = kAligned_;
+};
+template <class... Results>
+struct AuxResults {};
+
+// The writers of a kernel's result, or of an auxiliary one, and of auxiliary results from the
+// kNumber-th on.
+template <class Config, class P, int kNumber = 0, class Writer, class First, class... Rest>
+SINTER_DEVICE auto with_aux(const Writer& writer, const Arguments& args,
+                            AuxResults<First, Rest...>) {
+  static_assert(kNumber + sizeof...(Rest) <= 1, "Arguments have two");
+  using Element = typename First::Element;
+  const GlobalWriter<Element, P::kN, First::kAligned> next{
+      static_cast<typename Element::Stored*>(kNumber == 0 ? args.aux1 : args.aux2),
+      kNumber == 0 ? args.aux1_stride : args.aux2_stride, args.m};
+  if constexpr (sizeof...(Rest) == 0) {
+    return ThenWriter(writer, next);
+  } else {
+    return ThenWriter(writer, with_aux<Config, P, kNumber + 1>(next, args, AuxResults<Rest...>{}));
+  }
+}
+
 // A tile of the second product whose K one block has alone: `multiply` fills the accumulators.
-template <class Config, class Added, class Scaling, class Multiply>
+template <class Config, class Matrix, class Scaling, class Multiply>
 SINTER_DEVICE void finish_second(const Arguments& args, const Multiply& multiply,
                                  WarpgroupPlace place, int row, int column) {
   int no_reduction = 0;
   multiply_and_write<Config, typename Config::Second>(
       multiply, place, no_reduction, second_epilogue<Config, Scaling>(args),
       output_writer<Config>(args), row, column, false,
-      Added::of(args.residual, args.residual_stride, args.m));
+      Matrix::of(args.residual, args.residual_stride, args.m));
 }
 
 }  // namespace sinter

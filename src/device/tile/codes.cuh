@@ -21,6 +21,7 @@ struct NoCodes {
 // The rows of a tile that a block owns, in shared memory. Stands in for a GlobalWriter of f32.
 template <class P>
 struct StagedResults {
+  using Element = Float32;
   static constexpr int kStride = 4 * (P::kBlockN + 4);  // so that rows begin in different banks
   u32 address;
   int row, column;  // of the matrix, of the first result

@@ -38,18 +38,18 @@ template <class Config, class P>
 constexpr int kReservedRegisters<Config, P, typename AnyType<typename Config::Second>::Void> = 64;
 
 // How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
-// that sums and a residual leave. Fewer than all are a window that moves while groups are stored.
+// that sums and a matrix leave. Fewer than all are a window that moves while groups are stored.
 // None: terms are loaded where they are used. kBefore: those that are loaded before the product,
 // whose sums may need registers to be promoted.
-template <class Config, class P, class EpilogueType, bool kResidual>
+template <class Config, class P, class EpilogueType, bool kMatrix>
 struct TermWindow {
   using Columns = P;
   static constexpr int kAll = round_up(P::kGroups, 4);
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
-  static constexpr int kAdded = kResidual ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
-  static constexpr int kLeft = kRegisters - kReservedRegisters<Config, P> - EpilogueType::kScratch -
-                               P::kAccumulators - kAdded;
+  static constexpr int kAdded = kMatrix ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
+  static constexpr int kLeft =
+      kRegisters - kReservedRegisters<Config, P> - EpilogueType::kScratch - P::kAccumulators - kAdded;
   static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;
   static constexpr int fit(int registers, int least) {
     constexpr int kWords = EpilogueType::kTermWords > 0 ? EpilogueType::kTermWords : 1;
@@ -59,9 +59,8 @@ struct TermWindow {
   static constexpr int kGroups = fit(kLeft, kLeft < 0 ? 0 : 4), kBefore = fit(kLeft - kFresh, 0);
 };
 
-// The terms of a thread's columns of a tile. They are used in fours of column groups, in order, and
-// from the first again once they end: kTurns times in all.
-template <class EpilogueType, class Window, int kTurns>
+// The terms of a thread's columns of a tile. They are used in fours of column groups, in order.
+template <class EpilogueType, class Window>
 class HeldTerms {
  public:
   // `first`: the first group's first column. Called before the product.
@@ -71,16 +70,16 @@ class HeldTerms {
   }
   // Called behind the product, before terms are used.
   SINTER_DEVICE void complete() { load(kBefore, kHeld); }
-  // Of the group that is the `use`-th to be used: a thread has two columns of it.
-  SINTER_DEVICE typename EpilogueType::TermPair of(int use) const {
+  // Of group g: a thread has two columns of it.
+  SINTER_DEVICE typename EpilogueType::TermPair of(int g) const {
     if constexpr (kPresent && kHeld == 0)
-      return epilogue_.terms(column_ + Columns::pair_column(0, use % kAll));
+      return epilogue_.terms(column_ + Columns::pair_column(0, g));
     else
-      return held_[use % kSlots];
+      return held_[g % kSlots];
   }
-  // The four groups from the `use`-th on are not used any more: others take their place.
-  SINTER_DEVICE void release(int use) {
-    if (kHeld < kAll && use + kHeld < kTurns * kAll) load(use + kHeld, use + kHeld + 4);
+  // The four groups from g on are not used any more: others take their place.
+  SINTER_DEVICE void release(int g) {
+    if (g + kHeld < kAll) load(g + kHeld, g + kHeld + 4);
   }
 
  private:
@@ -89,13 +88,13 @@ class HeldTerms {
   static constexpr int kAll = Window::kAll, kHeld = Window::kGroups, kBefore = Window::kBefore;
   static constexpr int kSlots = kPresent && kHeld > 0 ? kHeld : 1;
 
-  // The uses [begin, end).
+  // Of the groups [begin, end).
   SINTER_DEVICE void load(int begin, int end) {
     if constexpr (kPresent && kHeld > 0) {
       if (begin >= end) return;
 #pragma unroll
-      for (int use = begin; use < end; ++use)
-        held_[use % kSlots] = epilogue_.terms(column_ + Columns::pair_column(0, use % kAll));
+      for (int g = begin; g < end; ++g)
+        held_[g % kSlots] = epilogue_.terms(column_ + Columns::pair_column(0, g));
       asm volatile("" ::: "memory");  // not to be loaded where they are used
     }
   }

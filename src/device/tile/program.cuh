@@ -10,7 +10,9 @@ namespace sinter {
 //   Pair                  elements of two neighbouring columns of each
 //   kScratch              registers that it computes with, beside a few
 //   kReadsRow             what Scaling has of a row is an operand of its own
-//   load<kCount>(leaves, column), terms(pair, i), apply(y, up, row, terms)
+//   kWhole                it computes all results in one function, of the matrix too
+//   load<kCount>(leaves, column), terms(pair, i)
+//   apply(y, up, row, terms), or, of a whole one, apply(y, up, row, terms, element, results)
 // and uses those fields of ColumnTerms that factors of columns leave.
 template <class Program>
 struct WithLeaves {};
@@ -45,7 +47,7 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
   static constexpr int kTermWords =
       Program::kWords +
       (Scaling::kColumns ? P::kWidth * int{sizeof(typename Scaling::Factor::Pair)} / 4 : 0);
-  static constexpr bool kEndsInRelu = false;
+  static constexpr bool kWhole = Program::kWhole, kEndsInRelu = false;
 
   SINTER_DEVICE TermPair terms(int column) const {
     TermPair terms;
@@ -62,12 +64,12 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
     return Program::apply(scaled(x, scale, terms.factor),
                           P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms);
   }
-  // All results of a program that is one function, of an element `r` of the matrix too.
   template <int kResults>
-  SINTER_DEVICE void results(float x, float up, float scale, const ColumnTerms& terms, float r,
-                             float (&of)[kResults]) const {
+  SINTER_DEVICE void results(float x, float up, float scale, const ColumnTerms& terms,
+                             float element, float (&results)[kResults]) const {
     Program::apply(scaled(x, scale, terms.factor),
-                   P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms, r, of);
+                   P::kWidth == 2 ? scaled(up, scale, terms.factor_up) : 0.0f, scale, terms,
+                   element, results);
   }
 
  private:
@@ -75,21 +77,6 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
     if (Scaling::kPresent && !Program::kReadsRow) x *= scale;
     if (Scaling::kColumns) x *= factor;
     return x;
-  }
-};
-
-// As ResidualRows, but `Program` computes the result of what a product gives and an element of the
-// matrix, and the result is rounded once.
-template <class Element, int kColumns, bool kAligned, class Program>
-struct ProgramRows : ResidualRows<Element, kColumns, false, kAligned> {
-  using Rows = ResidualRows<Element, kColumns, false, kAligned>;
-  SINTER_DEVICE explicit ProgramRows(const Rows& rows) : Rows(rows) {}
-  static SINTER_DEVICE ProgramRows of(const void* data, long long stride, int rows) {
-    return ProgramRows(Rows::of(data, stride, rows));
-  }
-  static SINTER_DEVICE u32 add(float low, float high, u32 r) {
-    return Element::pack(Program::apply(low, Element::low(r)),
-                         Program::apply(high, Element::high(r)));
   }
 };
 

@@ -3,7 +3,7 @@
 // of them are transposed and stored as in other products, 16 bytes of a row at a time.
 #pragma once
 #include "ptx/matrix.cuh"
-#include "tile/epilogue.cuh"
+#include "tile/results.cuh"
 
 namespace sinter {
 
@@ -23,16 +23,16 @@ struct SwappedPlace {
   }
 };
 
-// Applies `epilogue` to one warpgroup's accumulators, adds the residual and writes the result. The
-// tile begins at `row` and `column` of the matrix.
-template <class Config, class P, class EpilogueType, class Writer, class Added>
+// Stores the results of one warpgroup's accumulators. The tile begins at `row` and `column` of the
+// result. A warp takes 16 rows of its 16 columns of a set at a time: a unit.
+template <class Config, class P, class EpilogueType, class Writer, class Matrix>
 class SwappedWriter {
  public:
   SINTER_DEVICE SwappedWriter(const EpilogueType& epilogue, const Writer& writer,
-                              const Added& added, int row, int column, WarpgroupPlace place)
+                              const Matrix& matrix, int row, int column, WarpgroupPlace place)
       : epilogue_(epilogue),
         writer_(writer),
-        added_(added),
+        matrix_(matrix),
         place_(place),
         row_(row),
         column_(column),
@@ -49,116 +49,146 @@ class SwappedWriter {
     }
   }
 
-  // Prefetches the residual into L2. Called before the product.
+  // Prefetches the matrix into L2. Called before the product.
   SINTER_DEVICE void fetch() const {
-    if constexpr (Added::kPresent) {
+    if constexpr (Matrix::kPresent) {
 #pragma unroll
-      for (int set = 0; set < kSets; ++set)
-#pragma unroll
-        for (int g = 0; g < kGroups; g += 2) added_.fetch(stored_row(g), stored_column(set));
+      for (int unit = 0; unit < kUnits; ++unit)
+        matrix_.fetch(stored_row(group_of(unit)), stored_column(unit / kSetUnits));
     }
   }
 
   SINTER_DEVICE void write(const float (&d)[P::kAccumulators]) const {
     jitter();
+    Elements ahead[kAhead];
 #pragma unroll
-    for (int set = 0; set < kSets; ++set) {
-      if constexpr (Config::Result::kBytes == 4) {
-        write_elements(d, set);
-      } else {
+    for (int unit = 0; unit < kAhead && unit < kUnits; ++unit) load(unit, ahead[unit]);
 #pragma unroll
-        for (int g = 0; g + 1 < kGroups; g += 2) write_quad(d, set, g);
-        if (kGroups % 2 == 1) write_pairs(d, set, kGroups - 1);
-      }
+    for (int unit = 0; unit < kUnits; ++unit) {
+      u32 words[kResultsOf<Writer>][4];
+      write_unit(d, unit, ahead[unit % kAhead], words);
+      if (unit + kAhead < kUnits) load(unit + kAhead, ahead[unit % kAhead]);
+      write_words(unit, words);
     }
   }
 
  private:
-  template <class, class, class, class, class>
-  friend class SwappedWriter;
-
+  using Of = typename Matrix::Element;
   static constexpr int kGroups = Config::kBlockM / 8;      // of 8 rows
   static constexpr int kSets = P::kHalf / kWarpgroupRows;  // of one weight matrix
-  static constexpr int kUp = kSets * Config::kBlockM / 2;  // from gate to up
+  static constexpr int kUp = P::kWidth == 2 ? kSets * Config::kBlockM / 2 : 0;  // from gate to up
+  static constexpr int kSetUnits = ceil_div(kGroups, 2), kUnits = kSets * kSetUnits;
+  static constexpr int kAhead = P::kAccumulators > 96 ? 1 : 2;  // units whose elements are loaded
+
+  // A unit's first row group, and whether it is the last one alone.
+  static SINTER_DEVICE int group_of(int unit) { return unit % kSetUnits * 2; }
+  static SINTER_DEVICE bool is_half(int unit) { return group_of(unit) + 1 == kGroups; }
 
   // Lane q of a quad stores the 16 bytes of row group q / 2 from column 8 (q % 2).
   SINTER_DEVICE int stored_row(int g) const { return row_ + 8 * (g + quad_ / 2) + place_.stored; }
   SINTER_DEVICE int stored_column(int set) const {
     return column_ + place_.first + kWarpgroupRows * set + 8 * (quad_ % 2);
   }
-
+  // What it stores of a half unit: two columns, and two 8 columns further.
+  SINTER_DEVICE int half_row(int g) const { return row_ + 8 * g + place_.stored; }
+  SINTER_DEVICE int half_column(int set) const {
+    return column_ + place_.first + kWarpgroupRows * set + 2 * quad_;
+  }
+  // Of accumulators: pairs of rows of one column.
+  SINTER_DEVICE int result_row(int g) const { return row_ + 8 * g + place_.row; }
   SINTER_DEVICE int result_column(int set, int half) const {
     return column_ + place_.column + kWarpgroupRows * set + 8 * half;
   }
 
-  // Two results of one column, in rows 2 (lane % 4) and the next of row group g.
-  struct Results {
-    int row, column;
-    float low, high;
+  // The matrix beside a unit's accumulators. Of 16 bits it is loaded as results are stored, and
+  // turned when it is used; else as accumulators lie: part i is rows of group i / 2, half i % 2.
+  union Elements {
+    typename Matrix::Pair words[4];
+    FloatPair pairs[4];
+    SINTER_DEVICE Elements() {}
   };
-  SINTER_DEVICE Results results(const float (&d)[P::kAccumulators], int set, int g,
-                                int half) const {
-    const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;
-    const int up = P::kWidth == 2 ? kUp : 0;
-    const int row = row_ + 8 * g + place_.row;
-    const ColumnTerms& terms = terms_[set][half];
-    return {row, result_column(set, half),
-            epilogue_.apply(d[i], d[i + up], epilogue_.scaling.at(row), terms),
-            epilogue_.apply(d[i + 1], d[i + 1 + up], epilogue_.scaling.at(row + 1), terms)};
-  }
-
-  // The same with the residual `added`, rounded.
-  SINTER_DEVICE u32 word(const float (&d)[P::kAccumulators], int set, int g, int half,
-                         u32 added) const {
-    const Results y = results(d, set, g, half);
-    if constexpr (Added::kPresent)
-      return Added::add(y.low, y.high, transpose_8x8(added));
-    else
-      return Config::Result::pack(y.low, y.high);
-  }
-
-  // Of f32, eight lanes have 32 bytes of a row side by side.
-  SINTER_DEVICE void write_elements(const float (&d)[P::kAccumulators], int set) const {
+  SINTER_DEVICE void load(int unit, Elements& elements) const {
+    if constexpr (Matrix::kPresent) {
+      const int set = unit / kSetUnits, g = group_of(unit);
+      if constexpr (Matrix::kQuads) {
+        if (is_half(unit)) {
+          elements.words[0] = matrix_.pair(half_row(g), half_column(set));
+          elements.words[1] = matrix_.pair(half_row(g), half_column(set) + 8);
+        } else {
+          matrix_.eight(stored_row(g), stored_column(set), elements.words);
+        }
+      } else {
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Results y = results(d, set, g, half);
-        writer_.element(y.row, y.column, y.low);
-        writer_.element(y.row + 1, y.column, y.high);
+        for (int i = 0; i < (is_half(unit) ? 2 : 4); ++i) {
+          const int row = result_row(g + i / 2), column = result_column(set, i % 2);
+          elements.pairs[i] = {matrix_.one(row, column), matrix_.one(row + 1, column)};
+        }
       }
     }
   }
-
-  SINTER_DEVICE void write_quad(const float (&d)[P::kAccumulators], int set, int g) const {
-    u32 r[4] = {};
-    if constexpr (Added::kPresent) {
-      const Word4 v = added_.group(stored_row(g), stored_column(set));
-      const u32 loaded[4] = {v.x, v.y, v.z, v.w};
-      const Word4 t = quad_transpose(loaded);
-      r[0] = t.x, r[1] = t.y, r[2] = t.z, r[3] = t.w;
-    }
-    u32 w[4];
+  static SINTER_DEVICE void turn(int unit, const Elements& elements, FloatPair (&pairs)[4]) {
+    if constexpr (Matrix::kQuads) {
+      u32 words[4] = {elements.words[0], elements.words[1]};
+      if (!is_half(unit)) {
+        const Word4 v = quad_transpose(elements.words);
+        words[0] = v.x, words[1] = v.y, words[2] = v.z, words[3] = v.w;
+      }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) w[i] = transpose_8x8(word(d, set, g + i / 2, i % 2, r[i]));
-    writer_.group(stored_row(g), stored_column(set), quad_transpose(w));
+      for (int i = 0; i < (is_half(unit) ? 2 : 4); ++i) {
+        const u32 word = transpose_8x8(words[i]);
+        pairs[i] = {Of::low(word), Of::high(word)};
+      }
+    } else if constexpr (Matrix::kPresent) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) pairs[i] = elements.pairs[i];
+    }
   }
 
-  // The last row group where their number is odd.
-  SINTER_DEVICE void write_pairs(const float (&d)[P::kAccumulators], int set, int g) const {
-    const int row = row_ + 8 * g + place_.stored;
+  // Of f32, eight lanes have 32 bytes of a row side by side. Results of 16 bits are `words`.
+  SINTER_DEVICE void write_unit(const float (&d)[P::kAccumulators], int unit,
+                                const Elements& elements,
+                                u32 (&words)[kResultsOf<Writer>][4]) const {
+    const int set = unit / kSetUnits;
+    FloatPair beside[4] = {};
+    turn(unit, elements, beside);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int column = column_ + place_.first + kWarpgroupRows * set + 8 * half + 2 * quad_;
-      u32 r = 0;
-      if constexpr (Added::kPresent) r = added_.pair(row, column);
-      writer_.pair(row, column, transpose_8x8(word(d, set, g, half, r)));
+    for (int part = 0; part < (is_half(unit) ? 2 : 4); ++part) {
+      const int g = group_of(unit) + part / 2, half = part % 2;
+      const int i = set * (Config::kBlockM / 2) + 4 * g + 2 * half;
+      const int row = result_row(g), column = result_column(set, half);
+      const ColumnTerms& terms = terms_[set][half];
+      const ResultPairs<EpilogueType, Matrix, Writer> results(
+          epilogue_, {d[i], d[i + kUp], epilogue_.scaling.at(row)}, terms, beside[part].low,
+          {d[i + 1], d[i + 1 + kUp], epilogue_.scaling.at(row + 1)}, terms, beside[part].high);
+      each_result(writer_, [&](const auto& to, auto element, auto number) {
+        const auto both = results.of(element, number);
+        if constexpr (decltype(element)::kBytes == 4) {
+          to.element(row, column, both.low);
+          to.element(row + 1, column, both.high);
+        } else {
+          words[decltype(number)::kValue][part] = transpose_8x8(both);
+        }
+      });
     }
+  }
+  SINTER_DEVICE void write_words(int unit, const u32 (&words)[kResultsOf<Writer>][4]) const {
+    const int set = unit / kSetUnits, g = group_of(unit);
+    each_result(writer_, [&](const auto& to, auto element, auto number) {
+      constexpr int kNumber = decltype(number)::kValue;
+      if constexpr (decltype(element)::kBytes == 2) {
+        if (!is_half(unit)) {
+          to.group(stored_row(g), stored_column(set), quad_transpose(words[kNumber]));
+          return;
+        }
+        to.pair(half_row(g), half_column(set), words[kNumber][0]);
+        to.pair(half_row(g), half_column(set) + 8, words[kNumber][1]);
+      }
+    });
   }
 
   const EpilogueType& epilogue_;
   const Writer& writer_;
-  const Added& added_;
+  const Matrix& matrix_;
   const SwappedPlace<P> place_;
   const int row_, column_, quad_;
   ColumnTerms terms_[kSets][2];  // of this thread's columns

@@ -148,24 +148,18 @@ std::string ConfigText(const ProductCode& code, const ElementRow& element,
 // Of a tensor map. C has a pointer too.
 std::string MapName(Role role) { return role == Role::kC ? "c_map" : FieldOf(role); }
 
-std::string ResidualType(const ProductCode& code) {
+std::string MatrixType(const ProductCode& code) {
   const MatrixProduct& last = code.sequence.back();
-  if (last.epilogue.program.whole) {
-    if (!last.epilogue.has_residual()) return "Beside<NoMatrix>";
-    return absl::StrCat("Beside<BesideMatrix<", DeviceType(last.epilogue.program.MatrixType()),
-                        ", ", last.n, ", ", Bool(code.residual.aligned), ">>");
-  }
-  if (!last.epilogue.has_residual()) return "NoResidual";
-  if (last.epilogue.program.written()) {
-    return absl::StrCat("ProgramRows<Config::Result, ", last.n, ", ", Bool(code.residual.aligned),
-                        ", Behind>");
-  }
+  const EpilogueProgram& program = last.epilogue.program;
+  if (!last.epilogue.has_residual()) return "NoMatrix";
+  const std::string leaf = absl::StrCat("MatrixLeaf<", DeviceType(program.MatrixType()), ", ",
+                                        last.n, ", ", Bool(code.residual.aligned));
+  if (program.written()) return leaf + ">";
   const EpilogueForm form = last.epilogue.form();
   const Activation sum = form.sum_activation;
-  const std::string behind =
+  const std::string activation =
       sum == Activation::kIdentity ? "" : absl::StrCat(", ", ActivationName(sum, false));
-  return absl::StrCat("ResidualRows<Config::Result, ", last.n, ", ", Bool(form.rounds), ", ",
-                      Bool(code.residual.aligned), behind, ">");
+  return absl::StrCat(leaf, ", AddMatrix<", Bool(form.rounds), activation, ">>");
 }
 
 // Template argument of factors that lie apart: ", 4".
@@ -231,19 +225,18 @@ std::string CodesType(const MatrixProduct& p) {
   return absl::StrCat("GroupScales<", Bool(rule->ue8m0), ">");
 }
 
-// "BesideResults<BesideResult<Float32, true>>"; empty without auxiliary results.
+// "AuxResults<AuxResult<Float32, true>>"; empty without auxiliary results.
 std::string AuxType(const ProductCode& code) {
   const EpilogueProgram& program = code.sequence.back().epilogue.program;
   std::vector<std::string> list;
   for (const RowLayout& layout : code.aux) {
     const DType type = program.AuxType(static_cast<int>(list.size()));
-    list.push_back(
-        absl::StrCat("BesideResult<", DeviceType(type), ", ", Bool(layout.aligned), ">"));
+    list.push_back(absl::StrCat("AuxResult<", DeviceType(type), ", ", Bool(layout.aligned), ">"));
   }
-  return list.empty() ? "" : absl::StrCat("BesideResults<", absl::StrJoin(list, ", "), ">");
+  return list.empty() ? "" : absl::StrCat("AuxResults<", absl::StrJoin(list, ", "), ">");
 }
 
-// Template arguments of the kernel's function: the Config, the residual, the scaling of each
+// Template arguments of the kernel's function: the Config, the matrix, the scaling of each
 // product, scales of blocks, codes, auxiliary results. Unused ones at the end are left out.
 std::string FunctionArguments(const ProductCode& code) {
   const ProductSequence& p = code.sequence;
@@ -251,7 +244,7 @@ std::string FunctionArguments(const ProductCode& code) {
   const bool blocks = p.front().HasBlockScales() || !codes.empty() || !aux.empty();
   const bool scaled = p.scaled() || blocks;
   std::vector<std::string> list = {"Config"};
-  if (p.back().epilogue.has_residual() || scaled) list.push_back(ResidualType(code));
+  if (p.back().epilogue.has_residual() || scaled) list.push_back(MatrixType(code));
   if (scaled) list.emplace_back(ScalingType(p.front()));
   if (p.size() == 2 && p.back().scaled()) list.emplace_back(ScalingType(p.back()));
   if (blocks) {

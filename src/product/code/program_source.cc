@@ -102,9 +102,9 @@ class ProgramWriter {
 };
 
 // The store rounds to the type that the last cast names.
-ValueId Unrounded(const EpilogueProgram& program, ValueId value) {
+ValueId Unrounded(const EpilogueProgram& program) {
   const Chain& body = *program.body;
-  return value == body.outputs()[0].value ? body.op(value).operands[0] : value;
+  return body.op(body.outputs()[0].value).operands[0];
 }
 
 ValueId LeafAt(const EpilogueProgram& program, LeafKind kind) {
@@ -186,7 +186,7 @@ void NameLeaves(const MatrixProduct& p, int number, const std::vector<Vector>& v
   }
 }
 
-// The function of a program that is one: of all its results, which their stores round.
+// The function of a whole program: of all its results, which their stores round.
 std::string WholeText(const EpilogueProgram& program, ProgramWriter* writer) {
   const Chain& body = *program.body;
   if (program.Reads(LeafKind::kMatrix)) writer->Name(LeafAt(program, LeafKind::kMatrix), "r");
@@ -200,73 +200,49 @@ std::string WholeText(const EpilogueProgram& program, ProgramWriter* writer) {
       values.size(), "]) {\n", writer->Assign("of", values));
 }
 
-// A program of gate and up, or with vectors, up to `value`, or one that is one function, as a
-// struct called `name`.
-std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name,
-                           ValueId value) {
+// A program of gate and up, or with vectors, or a whole one, as a struct called `name`.
+std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name) {
   const EpilogueProgram& program = p.epilogue.program;
   const std::vector<Vector> vectors = VectorsOf(p, number);
   ProgramWriter writer(program);
   NameLeaves(p, number, vectors, &writer);
   const std::string function =
-      program.whole ? WholeText(program, &writer)
-                    : absl::StrCat(
-                          "  static SINTER_DEVICE float apply(float y, float up, float "
-                          "row, const ColumnTerms& terms) {\n",
-                          writer.Return(Unrounded(program, value)));
+      program.whole() ? WholeText(program, &writer)
+                      : absl::StrCat(
+                            "  static SINTER_DEVICE float apply(float y, float up, float "
+                            "row, const ColumnTerms& terms) {\n",
+                            writer.Return(Unrounded(program)));
   return absl::StrCat("struct ", name, " {\n", LeavesText(vectors),
                       "  static constexpr int kScratch = ", ScratchRegisters(program),
                       ";\n  static constexpr bool kReadsRow = ", p.ReadsRow() ? "true" : "false",
-                      ";\n", function, "  }\n};\n");
+                      ", kWhole = ", program.whole() ? "true" : "false", ";\n", function,
+                      "  }\n};\n");
 }
 
-// A program of one value, up to `value`, as a struct called `name`.
-std::string OfValueText(const EpilogueProgram& program, const std::string& name, ValueId value) {
+// A program of one value, as a struct called `name`.
+std::string OfValueText(const EpilogueProgram& program, const std::string& name) {
   ProgramWriter writer(program);
   writer.Name(LeafAt(program, LeafKind::kValue), "y");
   const int scratch = ScratchRegisters(program);
   return absl::StrCat("struct ", name, " {\n  static SINTER_DEVICE float apply(float y) {\n",
-                      writer.Return(Unrounded(program, value)), "  }\n};\n",
+                      writer.Return(Unrounded(program)), "  }\n};\n",
                       scratch == 0 ? ""
                                    : absl::StrCat("template <>\nconstexpr int kScratchOf<", name,
                                                   "> = ", scratch, ";\n"));
 }
 
-// What is computed of `value` and the matrix.
-std::string BehindText(const EpilogueProgram& program, ValueId value) {
-  ProgramWriter writer(program);
-  writer.Name(LeafAt(program, LeafKind::kMatrix), "r");
-  writer.Name(value, "y");
-  return absl::StrCat("struct Behind {\n  static SINTER_DEVICE float apply(float y, float r) {\n",
-                      writer.Return(Unrounded(program, program.body->outputs()[0].value)),
-                      "  }\n};\n");
-}
-
-// Adds what product `number` computes before it reads a matrix.
+// Adds what product `number` computes.
 void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
   const EpilogueProgram& program = p.epilogue.program;
   ProgramSource::Part& part = source->parts[number];
   part.name = absl::StrCat("Program", number + 1);
-  if (program.whole) {
-    part.leaves = true;
-    part.activation = absl::StrCat("WithLeaves<", part.name, ">");
-    absl::StrAppend(&source->text, WithLeavesText(p, number, part.name, -1));
-    return;
-  }
-  const ValueId value = CutProgram(program)->value;
   const EpilogueProgram of_gate = OfGateAlone(program);
-  if (of_gate.present()) {
-    absl::StrAppend(&source->text,
-                    OfValueText(of_gate, part.name, of_gate.body->outputs()[0].value));
-  } else if (!program.ColumnLeaves().empty() || p.ReadsRow() || p.pair) {
-    part.leaves = true;
-    absl::StrAppend(&source->text, WithLeavesText(p, number, part.name, value));
-  } else if (value != LeafAt(program, LeafKind::kValue)) {
-    absl::StrAppend(&source->text, OfValueText(program, part.name, value));
-  } else {
-    return;
-  }
+  part.leaves = program.whole() ||
+                (!of_gate.present() && (!program.ColumnLeaves().empty() || p.ReadsRow() || p.pair));
   part.activation = part.leaves ? absl::StrCat("WithLeaves<", part.name, ">") : part.name;
+  absl::StrAppend(&source->text,
+                  part.leaves ? WithLeavesText(p, number, part.name)
+                              : OfValueText(of_gate.present() ? of_gate : program, part.name));
 }
 
 }  // namespace
@@ -291,11 +267,6 @@ ProgramSource ProgramSourceOf(const ProductSequence& sequence) {
   ProgramSource source;
   for (int i = 0; i < sequence.size(); ++i) {
     if (sequence[i].epilogue.program.written()) AddPart(sequence[i], i, &source);
-  }
-  const EpilogueProgram& last = sequence.back().epilogue.program;
-  if (last.written() && !last.whole && last.Reads(LeafKind::kMatrix)) {
-    source.behind = "Behind";
-    absl::StrAppend(&source.text, BehindText(last, CutProgram(last)->value));
   }
   if (!source.text.empty()) source.text += "\n";
   return source;

@@ -10,15 +10,13 @@ namespace sinter {
 
 // The parts of a kernel that say what its products' programs compute.
 struct ProgramSource {
-  // What a product's program computes before it reads a matrix, or all of a whole one.
   struct Part {
     std::string name;        // of its struct: "Program1"
-    std::string activation;  // in Config; empty: none is computed
+    std::string activation;  // in Config; empty without a program
     bool leaves = false;     // it is whole, or reads gate and up, or vectors: the struct has Leaves
   };
-  std::string text;    // of its structs; empty without programs
-  Part parts[2];       // by product
-  std::string behind;  // the struct that computes with the matrix; empty without one
+  std::string text;  // of its structs; empty without programs
+  Part parts[2];     // by product
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);

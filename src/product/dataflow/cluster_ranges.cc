@@ -39,10 +39,10 @@ absl::Status CheckParts(const Schedule& s, const ScheduleSizes& z) {
 
 // Ranges are whole stages of the second product; none is empty.
 absl::Status CheckRanges(const ProductSequence& p, const Schedule& s, const ScheduleSizes& z) {
-  if (p.back().epilogue.program.whole) {
+  if (p.back().AuxResults() > 0) {
     return RefuseSchedule("ranges", s.cut,
-                          "are not possible where the epilogue computes the sum and its matrix in "
-                          "one function: take cluster-exchange");
+                          "are not possible where the epilogue stores auxiliary results: take "
+                          "cluster-exchange");
   }
   if (s.cut < 2 || s.cut > kMostFlaggedBlocks) {
     return RefuseSchedule("ranges", s.cut, absl::StrCat("is not in 2..", kMostFlaggedBlocks));

@@ -61,7 +61,7 @@ sinter_cluster_exchange(const __grid_constant__ TensorMap a,
   args.residual_stride = 512;
   args.out_stride = 512;
   args.m = m;
-  cluster_exchange<Config, ResidualRows<Config::Result, 512, false, true, Relu>>(args);
+  cluster_exchange<Config, MatrixLeaf<BFloat16, 512, true, AddMatrix<false, Relu>>>(args);
 }
 
 }  // namespace sinter

@@ -45,7 +45,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.residual_stride = 512;
   args.out_stride = 512;
   args.m = m;
-  product<Config, ResidualRows<Config::Result, 512, false, true, Relu>>(args);
+  product<Config, MatrixLeaf<BFloat16, 512, true, AddMatrix<false, Relu>>>(args);
 }
 
 }  // namespace sinter

@@ -66,7 +66,7 @@ sinter_cluster_exchange(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 512;
   args.m = m;
-  cluster_exchange<Config, NoResidual, ColumnFactors<NoScaling, false, Config::Result>, ColumnFactors<NoScaling, false, Config::Result>>(args);
+  cluster_exchange<Config, NoMatrix, ColumnFactors<NoScaling, false, Config::Result>, ColumnFactors<NoScaling, false, Config::Result>>(args);
 }
 
 }  // namespace sinter

@@ -45,7 +45,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.scale1 = 0x1p+0f;
   args.out_stride = 128;
   args.m = m;
-  product<Config, NoResidual, ColumnFactors<NoScaling, false, Config::Result>>(args);
+  product<Config, NoMatrix, ColumnFactors<NoScaling, false, Config::Result>>(args);
 }
 
 }  // namespace sinter

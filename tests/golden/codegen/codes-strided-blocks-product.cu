@@ -49,7 +49,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.scale1 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  product<Config, NoResidual, NoScaling, BlockScales<true, true, Strided<1, 1, true>, Strided<5, 1>>>(args);
+  product<Config, NoMatrix, NoScaling, BlockScales<true, true, Strided<1, 1, true>, Strided<5, 1>>>(args);
 }
 
 }  // namespace sinter

@@ -45,7 +45,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.scale1 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  product<Config, NoResidual, ColumnFactors<RowFactors<Float32, 2>, false, Float32, 2>>(args);
+  product<Config, NoMatrix, ColumnFactors<RowFactors<Float32, 2>, false, Float32, 2>>(args);
 }
 
 }  // namespace sinter

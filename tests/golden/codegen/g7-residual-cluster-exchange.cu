@@ -48,7 +48,7 @@ sinter_cluster_exchange(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  cluster_exchange<Config, ResidualRows<Config::Result, 768, true, true>>(args);
+  cluster_exchange<Config, MatrixLeaf<BFloat16, 768, true, AddMatrix<true>>>(args);
 }
 
 }  // namespace sinter

@@ -63,7 +63,7 @@ sinter_cluster_ranges(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  cluster_ranges<Config, ResidualRows<Config::Result, 768, true, true>>(args);
+  cluster_ranges<Config, MatrixLeaf<BFloat16, 768, true, AddMatrix<true>>>(args);
 }
 
 }  // namespace sinter

@@ -53,7 +53,7 @@ sinter_cluster_slab(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  cluster_slab<Config, ResidualRows<Config::Result, 768, true, true>>(args);
+  cluster_slab<Config, MatrixLeaf<BFloat16, 768, true, AddMatrix<true>>>(args);
 }
 
 }  // namespace sinter

@@ -65,7 +65,7 @@ sinter_grid_exchange(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  grid_exchange<Config, ResidualRows<Config::Result, 768, true, true>>(args);
+  grid_exchange<Config, MatrixLeaf<BFloat16, 768, true, AddMatrix<true>>>(args);
 }
 
 }  // namespace sinter

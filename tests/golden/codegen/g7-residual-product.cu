@@ -43,7 +43,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  product<Config, ResidualRows<Config::Result, 768, true, true>>(args);
+  product<Config, MatrixLeaf<BFloat16, 768, true, AddMatrix<true>>>(args);
 }
 
 }  // namespace sinter

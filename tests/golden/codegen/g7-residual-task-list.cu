@@ -65,7 +65,7 @@ sinter_task_list(const __grid_constant__ TensorMap a,
   args.residual_stride = 768;
   args.out_stride = 768;
   args.m = m;
-  task_list<Config, ResidualRows<Config::Result, 768, true, true>>(args);
+  task_list<Config, MatrixLeaf<BFloat16, 768, true, AddMatrix<true>>>(args);
 }
 
 }  // namespace sinter

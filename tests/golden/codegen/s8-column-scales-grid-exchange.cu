@@ -74,7 +74,7 @@ sinter_grid_exchange(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  grid_exchange<Config, NoResidual, ColumnFactors<RowFactors<Float32>, false>, ColumnFactors<NoScaling, false>>(args);
+  grid_exchange<Config, NoMatrix, ColumnFactors<RowFactors<Float32>, false>, ColumnFactors<NoScaling, false>>(args);
 }
 
 }  // namespace sinter

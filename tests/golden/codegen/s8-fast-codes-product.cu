@@ -49,7 +49,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.scale1 = 0x1p+0f;
   args.out_stride = 3072;
   args.m = m;
-  product<Config, NoResidual, ColumnFactors<RowFactors<Float32>, false>>(args);
+  product<Config, NoMatrix, ColumnFactors<RowFactors<Float32>, false>>(args);
 }
 
 }  // namespace sinter

@@ -64,7 +64,7 @@ sinter_cluster_exchange(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  cluster_exchange<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
+  cluster_exchange<Config, NoMatrix, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

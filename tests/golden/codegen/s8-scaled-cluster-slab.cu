@@ -69,7 +69,7 @@ sinter_cluster_slab(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  cluster_slab<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
+  cluster_slab<Config, NoMatrix, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

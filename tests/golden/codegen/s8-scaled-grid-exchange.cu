@@ -70,7 +70,7 @@ sinter_grid_exchange(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  grid_exchange<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
+  grid_exchange<Config, NoMatrix, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

@@ -45,7 +45,7 @@ sinter_product(const __grid_constant__ TensorMap a,
   args.scale1 = 0x1p-3f;
   args.out_stride = 3072;
   args.m = m;
-  product<Config, NoResidual, RowFactors<Float32>>(args);
+  product<Config, NoMatrix, RowFactors<Float32>>(args);
 }
 
 }  // namespace sinter

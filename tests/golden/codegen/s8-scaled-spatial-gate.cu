@@ -64,7 +64,7 @@ sinter_spatial_gate(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  spatial_gate<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
+  spatial_gate<Config, NoMatrix, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

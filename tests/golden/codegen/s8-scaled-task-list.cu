@@ -70,7 +70,7 @@ sinter_task_list(const __grid_constant__ TensorMap a,
   args.scale2 = 0x1p+0f;
   args.out_stride = 1024;
   args.m = m;
-  task_list<Config, NoResidual, RowFactors<Float32>, RowFactors<Config::Result>>(args);
+  task_list<Config, NoMatrix, RowFactors<Float32>, RowFactors<Config::Result>>(args);
 }
 
 }  // namespace sinter

@@ -67,8 +67,8 @@ class Clusters : public ::testing::Test {
   }
 
   // Takes, sums and stores every block's share of the rows from `row`.
-  template <class Writer, class Added, class Scaling = NoScaling>
-  void SumAll(std::vector<float>* scratch, const Writer& writer, const Added& added,
+  template <class Writer, class Matrix, class Scaling = NoScaling>
+  void SumAll(std::vector<float>* scratch, const Writer& writer, const Matrix& matrix,
               const Scaling& scaling = {}) {
     const Epilogue<Second, Integer16, Fold, false, Scaling> epilogue{nullptr, nullptr, scaling};
     for (int block = 0; block < kBlocks; ++block) {
@@ -78,8 +78,8 @@ class Clusters : public ::testing::Test {
       for (int i = 0; i < T::kClusters; ++i) parts.take(i, kBarrier);
       for (int t = 0; t < kThreads; ++t) {
         threadIdx.x = 128 + static_cast<unsigned>(t);
-        parts.fetch(added, at.row, at.e_column());
-        parts.sum(epilogue, writer, at.row, at.e_column(), added);
+        parts.fetch(matrix, at.row, at.e_column());
+        parts.sum(epilogue, writer, at.row, at.e_column(), matrix);
       }
     }
     for (const auto& [barrier, bytes] : machine.barriers())
@@ -171,22 +171,29 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
   std::vector<u16> residual = TestMatrix(m, Second::kN, 33).data;
   constexpr bool kAligned = Second::kN % 8 == 0;
   this->SumAll(&scratch, GlobalWriter<Integer16, Second::kN, kAligned>{out.data(), Second::kN, m},
-               NoResidual());
-  using Added = ResidualRows<Integer16, Second::kN, false, kAligned, Fold>;
+               NoMatrix());
+  using Beside = MatrixLeaf<Integer16, Second::kN, kAligned, AddMatrix<false, Fold>>;
   this->SumAll(&scratch, GlobalWriter<Integer16, Second::kN, kAligned>{sum.data(), Second::kN, m},
-               Added::of(residual.data(), Second::kN, m));
+               Beside::of(residual.data(), Second::kN, m));
+  std::vector<u16> of_wide(static_cast<size_t>(elements), kPoison);
+  std::vector<float> wide;
+  for (int i = 0; i < m * Second::kN; ++i) wide.push_back(static_cast<float>(i % 11));
+  this->SumAll(&scratch,
+               GlobalWriter<Integer16, Second::kN, kAligned>{of_wide.data(), Second::kN, m},
+               MatrixLeaf<Float32, Second::kN, kAligned>::of(wide.data(), Second::kN, m));
   std::vector<u16> scaled(static_cast<size_t>(elements), kPoison);
   std::vector<float> factors;
   for (int row = 0; row < m; ++row) factors.push_back(static_cast<float>(1 + row % 3));
   this->SumAll(&scratch,
                GlobalWriter<Integer16, Second::kN, kAligned>{scaled.data(), Second::kN, m},
-               NoResidual(), RowFactors<Float32>::of(factors.data(), 2, m));
+               NoMatrix(), RowFactors<Float32>::of(factors.data(), 2, m));
   for (int i = 0; i < elements; ++i) {
     const auto at = static_cast<size_t>(i);
     if (i >= m * Second::kN) {
       ASSERT_EQ(scaled[at], kPoison) << "a write past m";
       ASSERT_EQ(out[at], kPoison) << "a write past m";
       ASSERT_EQ(sum[at], kPoison) << "a write past m";
+      ASSERT_EQ(of_wide[at], kPoison) << "a write past m";
       continue;
     }
     const int row = i / Second::kN, column = i % Second::kN;
@@ -198,6 +205,7 @@ TYPED_TEST(Clusters, PartsAddUpToTheProduct) {
     ASSERT_EQ(Integer16::unpack(out[at]), want) << row << ", " << column;
     ASSERT_EQ(Integer16::unpack(sum[at]), Fold::apply(want + Integer16::unpack(residual[at])))
         << row << ", " << column;
+    ASSERT_EQ(Integer16::unpack(of_wide[at]), want + wide[at]) << row << ", " << column;
   }
 }
 

@@ -51,34 +51,31 @@ struct TestWindow {
 };
 
 // Uses all groups as write_accumulators does.
-template <class Window, int kTurns>
+template <class Window>
 void ExpectEveryGroup() {
   std::vector<int> loads;
   const CountingEpilogue epilogue{&loads};
   constexpr int kFirst = 64, kThread = 3;
-  HeldTerms<CountingEpilogue, Window, kTurns> terms(epilogue, kFirst, kThread);
+  HeldTerms<CountingEpilogue, Window> terms(epilogue, kFirst, kThread);
   EXPECT_EQ(loads.size(), static_cast<size_t>(Window::kBefore)) << "before the product";
   terms.complete();
-  constexpr int kUses = kTurns * Window::kAll;
-  for (int use = 0; use < kUses; use += 4) {
-    for (int g = use; g < use + 4; ++g) {
-      EXPECT_EQ(terms.of(g), kFirst + Window::Columns::pair_column(kThread, g % Window::kAll)) << g;
+  for (int begin = 0; begin < Window::kAll; begin += 4) {
+    for (int g = begin; g < begin + 4; ++g) {
+      EXPECT_EQ(terms.of(g), kFirst + Window::Columns::pair_column(kThread, g)) << g;
     }
-    terms.release(use);
+    terms.release(begin);
   }
-  const size_t passes = Window::kGroups < Window::kAll ? kTurns : 1;
-  EXPECT_EQ(loads.size(), passes * Window::kAll) << "each is asked for once a pass";
+  EXPECT_EQ(loads.size(), static_cast<size_t>(Window::kAll)) << "each is asked for once";
 }
 
 TEST(ColumnTerms, AThreadHoldsWhatItUsesNext) {
-  ExpectEveryGroup<TestWindow<8, 8, 8>, 1>();
-  ExpectEveryGroup<TestWindow<8, 8, 8>, 2>();
-  ExpectEveryGroup<TestWindow<16, 4, 4>, 1>();
-  ExpectEveryGroup<TestWindow<16, 12, 4>, 2>();
-  ExpectEveryGroup<TestWindow<32, 20, 0>, 1>();
-  ExpectEveryGroup<TestWindow<24, 16, 8>, 3>();
-  ExpectEveryGroup<TestWindow<16, 12, 4, true>, 1>();
-  ExpectEveryGroup<TestWindow<24, 0, 0>, 2>();  // loaded where they are used
+  ExpectEveryGroup<TestWindow<8, 8, 8>>();
+  ExpectEveryGroup<TestWindow<16, 4, 4>>();
+  ExpectEveryGroup<TestWindow<16, 12, 4>>();
+  ExpectEveryGroup<TestWindow<32, 20, 0>>();
+  ExpectEveryGroup<TestWindow<24, 16, 8>>();
+  ExpectEveryGroup<TestWindow<16, 12, 4, true>>();
+  ExpectEveryGroup<TestWindow<24, 0, 0>>();  // loaded where they are used
 }
 
 }  // namespace

@@ -295,7 +295,7 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
 
 // Norms of rows are looked up by the row modulo kBlockM.
 TYPED_TEST(ProductWalk, DoesNotOverlapWhereNormsAreTaken) {
-  using Norms = ProductUnits<TypeParam, NoResidual, RowNorms<TypeParam>>;
+  using Norms = ProductUnits<TypeParam, NoMatrix, RowNorms<TypeParam>>;
   EXPECT_FALSE(Norms::kOverlaps);
 }
 

@@ -252,38 +252,44 @@ TEST(QuadTranspose, GivesEachLaneOneGroup) {
   }
 }
 
-TEST(ResidualRows, ReadsNothingOutsideTheMatrix) {
-  constexpr int kColumns = 11, kRows = 3, kStride = 13;
-  std::vector<u16> data(kStride * (kRows - 1) + kColumns);
-  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<u16>(i + 1);
-  const auto rows =
-      ResidualRows<Integer16, kColumns, false, false>::of(data.data(), kStride, kRows);
-  for (int row = 0; row < 6; ++row) {
+template <class Element, int kColumns, class Stored>
+void ExpectNothingReadOutside(int stride, int rows) {
+  std::vector<Stored> data(static_cast<size_t>(stride * (rows - 1) + kColumns));
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<Stored>(i + 1);
+  const auto matrix = MatrixLeaf<Element, kColumns, false>::of(data.data(), stride, rows);
+  for (int row = 0; row < rows + 3; ++row) {
     for (int column = 0; column < 24; column += 8) {
-      const Word4 v = rows.group(row, column);
-      const u32 words[4] = {v.x, v.y, v.z, v.w};
+      typename Element::Pair pairs[4];
+      matrix.eight(row, column, pairs);
       for (int i = 0; i < 8; ++i) {
-        const bool inside = row < kRows && column + i < kColumns;
-        EXPECT_EQ(words[i / 2] >> 16 * (i % 2) & 0xFFFF,
-                  inside ? static_cast<u32>(row * kStride + column + i + 1) : 0u);
+        const bool inside = row < rows && column + i < kColumns;
+        const float wanted = inside ? static_cast<float>(row * stride + column + i + 1) : 0;
+        EXPECT_EQ(i % 2 == 0 ? Element::low(pairs[i / 2]) : Element::high(pairs[i / 2]), wanted);
+        EXPECT_EQ(matrix.one(row, column + i), wanted);
       }
     }
   }
 }
 
-TEST(ResidualRows, RoundTheResultFirstWhereTheChainDoes) {
-  using Plain = ResidualRows<Integer16, 8, false, true>;
-  using Rounded = ResidualRows<Integer16, 8, true, true>;
-  const u32 r = Integer16::pack(3, 10);  // Integer16 rounds toward zero
-  EXPECT_EQ(Plain::add(-0.5f, 1.75f, r), Integer16::pack(2, 11));
-  EXPECT_EQ(Rounded::add(-0.5f, 1.75f, r), Integer16::pack(3, 11));
+TEST(MatrixLeaf, ReadsNothingOutsideTheMatrix) {
+  ExpectNothingReadOutside<Integer16, 11, u16>(13, 3);
+  ExpectNothingReadOutside<Float32, 11, float>(11, 3);
 }
 
-TEST(ResidualRows, ActivateTheSum) {
-  using Activated = ResidualRows<Integer16, 8, false, true, Relu>;
-  const u32 r = Integer16::pack(3, 10);
-  EXPECT_EQ(Activated::add(-5, -9, r), Integer16::pack(0, 1));
-  EXPECT_EQ(Activated::add(5, -11, r), Integer16::pack(8, 0));
+template <class Rule>
+u32 Added(float low, float high) {  // to 3 and 10
+  Rule::template add<Integer16>(low, high, 3, 10);
+  return Integer16::pack(low, high);
+}
+
+TEST(AddMatrix, RoundsTheResultFirstWhereTheChainDoes) {  // Integer16 rounds toward zero
+  EXPECT_EQ(Added<AddMatrix<false>>(-0.5f, 1.75f), Integer16::pack(2, 11));
+  EXPECT_EQ(Added<AddMatrix<true>>(-0.5f, 1.75f), Integer16::pack(3, 11));
+}
+
+TEST(AddMatrix, ActivatesTheSum) {
+  EXPECT_EQ((Added<AddMatrix<false, Relu>>(-5, -9)), Integer16::pack(0, 1));
+  EXPECT_EQ((Added<AddMatrix<false, Relu>>(5, -11)), Integer16::pack(8, 0));
 }
 
 TEST(GlobalWriter, WritesNothingOutsideTheMatrix) {

@@ -114,12 +114,12 @@ class Products : public ::testing::Test {
   void StoreWith(const std::vector<Accumulators<P>>& ranks, const TestEpilogue<P>& epilogue,
                  int row, int column, int m, ResidualCase* c) {
     const GlobalWriter<Integer16, P::kN, P::kN % 8 == 0> writer{c->result(), P::kN, m};
-    using Added = ResidualRows<Integer16, P::kN, false, kAligned, SumActivation>;
-    const Added added = Added::of(c->residual.data(), c->stride, m);
+    using Matrix = MatrixLeaf<Integer16, P::kN, kAligned, AddMatrix<false, SumActivation>>;
+    const Matrix matrix = Matrix::of(c->residual.data(), c->stride, m);
     if constexpr (P::kSplitK > 1)
-      ReduceTile<Config, P>(ranks, epilogue, writer, row, column, added);
+      ReduceTile<Config, P>(ranks, epilogue, writer, row, column, matrix);
     else
-      WriteTile<Config, P>(ranks[0], epilogue, writer, row, column, added);
+      WriteTile<Config, P>(ranks[0], epilogue, writer, row, column, matrix);
   }
 
   // Every case's result is of `plain` and its residual, and nothing was written past m.

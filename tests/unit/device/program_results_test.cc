@@ -1,12 +1,12 @@
 // Whole programs: a tile's results of several types, and the matrix that they are made of, in every
 // layout of accumulators.
-#include "kernels/program_results.cuh"
-
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/block.cuh"
 #include "tests/unit/device/tile_runs.h"
+#include "tile/program.cuh"
 
 namespace sinter {
 namespace {
@@ -31,7 +31,7 @@ struct TestProgram {
     Float32::Pair bias1;
   };
   static constexpr int kWords = 2, kScratch = 0;
-  static constexpr bool kReadsRow = false;
+  static constexpr bool kReadsRow = false, kWhole = true;
   template <int kCount>
   static Pair load(const Leaves& leaves, int column) {
     return {load_pair<Float32, kCount, 1>(leaves.bias1, column)};
@@ -117,8 +117,7 @@ void Check(int rows) {
   Stored<First> first(rows, columns);
   Stored<Second> second(rows, columns);
   Stored<Float32> third(rows, columns);
-  using Matrix = BesideMatrix<Of, P::kN, P::kN % 8 == 0>;
-  const auto matrix = Beside<Matrix>::of(of.data(), columns, rows);
+  const auto matrix = MatrixLeaf<Of, P::kN, P::kN % 8 == 0>::of(of.data(), columns, rows);
   const GlobalWriter<Float32, P::kN, false> to_third{third.data.data(), third.stride, rows};
   const GlobalWriter<Second, P::kN, false> to_second{second.data.data(), second.stride, rows};
   const GlobalWriter<First, P::kN, false> to_first{first.data.data(), first.stride, rows};
@@ -172,11 +171,15 @@ void Check(int rows) {
             threadIdx.x = 128 + static_cast<unsigned>(t);
             const auto reduce = reduce_of(rank);
             const auto terms = reduce.terms_of(reduce.first_unit(), epilogue, column);
-            if constexpr (Config::kSwapped)
-              sum_swapped_results(reduce, epilogue, terms, writer, row, column, matrix);
-            else
-              sum_results(reduce, epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row),
-                          terms, writer, row, column, matrix);
+            if constexpr (Config::kSwapped) {
+              using Parts = SwappedParts<Config, P>;
+              Parts::sum(reduce, epilogue, terms, writer, row, column, matrix,
+                         Parts::beside(reduce, reduce.first_unit(), matrix, row, column));
+            } else {
+              reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row), terms,
+                         writer, row, column, matrix,
+                         reduce.beside(reduce.first_unit(), matrix, row, column));
+            }
           }
         }
       }
@@ -227,26 +230,6 @@ TEST(ProgramResults, OfRanksThatShareKAreInTheirPlaces) {
   CheckRows<Tile<40, 1, 1, 2, 61, 24, 2, false>>();
   CheckRows<Tile<24, 1, 1, 1, 100, 64, 4, true>>();
   CheckRows<Tile<16, 1, 1, 2, 131, 64, 2, true>>();
-}
-
-TEST(ProgramResults, ReadNothingOutsideTheMatrix) {
-  constexpr int kColumns = 11, kRows = 3;
-  std::vector<float> data(kColumns * kRows);
-  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i + 1);
-  const auto matrix =
-      Beside<BesideMatrix<Float32, kColumns, false>>::of(data.data(), kColumns, kRows);
-  for (int row = 0; row < 6; ++row) {
-    for (int column = 0; column < 24; column += 8) {
-      FloatPair pairs[4];
-      matrix.eight(row, column, pairs);
-      for (int i = 0; i < 8; ++i) {
-        const bool inside = row < kRows && column + i < kColumns;
-        const float wanted = inside ? static_cast<float>(row * kColumns + column + i + 1) : 0;
-        EXPECT_EQ(i % 2 == 0 ? pairs[i / 2].low : pairs[i / 2].high, wanted);
-        EXPECT_EQ(matrix.one(row, column + i), wanted);
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Programs: an epilogue hands its generated program the accumulators, the number of their row and
-// the terms of their columns; the program's rest gets what a matrix has.
+// the terms of their columns.
 #include "tile/program.cuh"
 
 #include <array>
@@ -29,7 +29,7 @@ struct TestProgram {
     Integer16::Pair leaf1;
   };
   static constexpr int kWords = 3, kScratch = 64;
-  static constexpr bool kReadsRow = kRow;
+  static constexpr bool kReadsRow = kRow, kWhole = false;
   template <int kCount>
   static Pair load(const Leaves& leaves, int column) {
     return {load_pair<Float32, kCount, 1>(leaves.bias1, column),
@@ -102,19 +102,6 @@ TEST(Programs, OfAPairHaveBothHalvesScaled) {
     const float up = static_cast<float>(1000 * 4 * (5 + c));
     EXPECT_EQ((At<TestProgram<false>, Scaling, 2>(v, scaling, 0, c, 100, 4)), gate + up) << c;
   }
-}
-
-struct TestBehind {
-  static float apply(float y, float r) { return y * r + 1; }
-};
-
-TEST(Programs, WithAMatrixHaveItsElements) {
-  const std::array<u16, 6> matrix = {1, 2, 3, 4, 5, 6};  // two rows of three columns
-  using Rows = ProgramRows<Integer16, 3, false, TestBehind>;
-  const Rows rows = Rows::of(matrix.data(), 3, 2);
-  EXPECT_EQ(Rows::add(10, 20, rows.pair(1, 0)), Integer16::pack(41, 101));
-  EXPECT_EQ(Rows::add(10, 20, rows.pair(0, 2)), Integer16::pack(31, 1));  // behind the columns
-  EXPECT_EQ(Rows::add(10, 20, rows.pair(2, 0)), Integer16::pack(1, 1));   // behind the rows
 }
 
 }  // namespace

@@ -204,22 +204,20 @@ struct TestEpilogue : Epilogue<P, Integer16, Fold, true, Scaling> {
 inline std::vector<u16> TestBias(int columns) { return TestMatrix(1, columns, 77).data; }
 
 // What a thread does with its accumulators `d` once they are done.
-template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
+template <class Config, class P, class EpilogueType, class Writer, class Matrix = NoMatrix>
 void WriteOwn(const float (&d)[P::kAccumulators], const EpilogueType& epilogue,
               const Writer& writer, int row, int column, WarpgroupPlace place,
-              const Added& added = {}) {
-  using Held = typename HeldOf<Config, P, Added>::Type;
+              const Matrix& matrix = {}) {
   const HeldScaling<typename EpilogueType::Scaling> scaling(epilogue.scaling, row, place);
-  HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Added::kPresent>,
-            Held::kByHalves ? 2 : 1>
-      terms(epilogue, column + place.n * P::kHalf, place.thread);
-  Held held(added, row, column, place);
+  HeldTerms<EpilogueType, TermWindow<Config, P, EpilogueType, Matrix::kPresent>> terms(
+      epilogue, column + place.n * P::kHalf, place.thread);
+  HeldMatrix<Config, P, Matrix> held(matrix, row, column, place);
   write_accumulators<Config, P>(d, epilogue, terms, scaling, writer, row, column, place, held);
 }
 
-template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
+template <class Config, class P, class EpilogueType, class Writer, class Matrix = NoMatrix>
 void WriteTile(const Accumulators<P>& accumulators, const EpilogueType& epilogue,
-               const Writer& writer, int row, int column, const Added& added = {}) {
+               const Writer& writer, int row, int column, const Matrix& matrix = {}) {
   for (int warp = 0; warp < kConsumers<Config> / 32; ++warp) {
     machine.RunWarp([&](int lane) {
       const int t = warp * 32 + lane;
@@ -227,21 +225,21 @@ void WriteTile(const Accumulators<P>& accumulators, const EpilogueType& epilogue
       const auto& d = AsArray(accumulators[static_cast<size_t>(t)]);
       const WarpgroupPlace place = PlaceOf<Config>(t);
       if constexpr (Config::kSwapped) {
-        const SwappedWriter<Config, P, EpilogueType, Writer, Added> swapped(epilogue, writer, added,
-                                                                            row, column, place);
+        const SwappedWriter<Config, P, EpilogueType, Writer, Matrix> swapped(
+            epilogue, writer, matrix, row, column, place);
         swapped.fetch();
         swapped.write(d);
         return;
       }
-      WriteOwn<Config, P>(d, epilogue, writer, row, column, place, added);
+      WriteOwn<Config, P>(d, epilogue, writer, row, column, place, matrix);
     });
   }
 }
 
 // Sums the ranks' accumulators through their shared memory and writes every rank's rows.
-template <class Config, class P, class EpilogueType, class Writer, class Added = NoResidual>
+template <class Config, class P, class EpilogueType, class Writer, class Matrix = NoMatrix>
 void ReduceTile(const std::vector<Accumulators<P>>& ranks, const EpilogueType& epilogue,
-                const Writer& writer, int row, int column, const Added& added = {}) {
+                const Writer& writer, int row, int column, const Matrix& matrix = {}) {
   const auto reduce_of = [&](int rank) {
     return DsmReduceScatter<Config, P>{kBase, kOwnBarriers, kOwnBarriers + 8, 0, rank, true};
   };
@@ -264,15 +262,15 @@ void ReduceTile(const std::vector<Accumulators<P>>& ranks, const EpilogueType& e
       const auto reduce = reduce_of(rank);
       if constexpr (Config::kSwapped) {
         using Parts = SwappedParts<Config, P>;
-        const auto ahead = Parts::added_to(reduce, reduce.first_unit(), added, row, column);
+        const auto ahead = Parts::beside(reduce, reduce.first_unit(), matrix, row, column);
         Parts::sum(reduce, epilogue, reduce.terms_of(reduce.first_unit(), epilogue, column), writer,
-                   row, column, added, ahead);
+                   row, column, matrix, ahead);
         continue;
       }
-      if constexpr (Added::kPresent) reduce.fetch(added, row, column);
+      if constexpr (Matrix::kPresent) reduce.fetch(matrix, row, column);
       reduce.sum(epilogue, reduce.scale_of(reduce.first_unit(), epilogue, row),
-                 reduce.terms_of(reduce.first_unit(), epilogue, column), writer, row, column, added,
-                 reduce.added_to(reduce.first_unit(), added, row, column));
+                 reduce.terms_of(reduce.first_unit(), epilogue, column), writer, row, column,
+                 matrix, reduce.beside(reduce.first_unit(), matrix, row, column));
     }
   }
 }

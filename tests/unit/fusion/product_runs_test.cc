@@ -273,7 +273,7 @@ TEST(ProductRuns, OfAPairAddAMatrixToEitherHalf) {
   const ProductRuns found = FindProductRuns(g.Finish(), 32);
   ASSERT_EQ(found.runs.size(), 1u);
   EXPECT_TRUE(found.runs[0].matched.sequence[0].pair);
-  EXPECT_TRUE(found.runs[0].matched.sequence[0].epilogue.program.whole);
+  EXPECT_TRUE(found.runs[0].matched.sequence[0].epilogue.program.whole());
 }
 
 // h * z of two products of x whose layouts differ, so that no kernel has both; h is rounded and

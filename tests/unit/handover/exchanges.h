@@ -65,6 +65,7 @@ struct Sums {
     float at(int) const { return 1; }
   } scaling;
   static constexpr int kTermWords = 0;
+  static constexpr bool kWhole = false, kEndsInRelu = false;
   struct TermPair {
     ColumnTerms of(int) const { return {}; }
   };
@@ -77,6 +78,7 @@ struct Sums {
 // Compares what is stored. Rows of round r begin at r * kBlockM.
 template <class Config, int kWidth>
 struct Comparer {
+  using Element = Integer16;
   Outcome* outcome;
   int ranks;  // with a gate apart: half of them have it
   bool apart = false;
@@ -174,7 +176,7 @@ struct ReduceScatterRun {
       const float scale = reduce.scale_of(reduce.first_unit(), Sums(), row);
       const auto terms = reduce.terms_of(reduce.first_unit(), Sums(), 0);
       reduce.run(d, Config::Place(), Sums(), scale, terms, writer, row, 0, i + 1 < kTiles,
-                 NoResidual());
+                 NoMatrix());
     }
   }
 };
@@ -281,7 +283,7 @@ struct InterClusterRun {
     }
     mbarrier_wait(kTaken, 0);
     const Comparer<Config, 1> writer{outcome, kParts};
-    parts.sum(Sums(), writer, simulator->Rank() * Config::kBlockM, 0, NoResidual());
+    parts.sum(Sums(), writer, simulator->Rank() * Config::kBlockM, 0, NoMatrix());
   }
 };
 

@@ -135,9 +135,8 @@ TEST(EpilogueProgram, MayHaveAuxiliaryResults) {
   EXPECT_TRUE(*read == program);
 }
 
-// A kernel computes all of these at once: their matrix has another element than the result, or they
-// have several results.
-TEST(EpilogueProgram, IsWholeWhereTheMatrixHasAnotherElementOrResultsAreSeveral) {
+// A kernel computes all of these at once: they read a matrix, or have several results.
+TEST(EpilogueProgram, IsWholeWhereItReadsAMatrixOrHasSeveralResults) {
   const auto sum = [](DType matrix, DType result) {
     return Made(
         {LeafKind::kValue, LeafKind::kMatrix}, matrix,
@@ -147,19 +146,19 @@ TEST(EpilogueProgram, IsWholeWhereTheMatrixHasAnotherElementOrResultsAreSeveral)
         },
         result);
   };
-  EXPECT_FALSE(sum(DType::kBF16, DType::kBF16).whole);
+  EXPECT_FALSE(ProgramOf(EpilogueForm{Activation::kRelu}, DType::kBF16).whole());
   for (const DType matrix : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const DType result : {DType::kF32, DType::kF16, DType::kBF16}) {
       const EpilogueProgram program = sum(matrix, result);
-      EXPECT_EQ(program.whole, matrix != result || result == DType::kF32);
+      EXPECT_TRUE(program.whole());
       EXPECT_TRUE(program.written());
       EXPECT_TRUE(CheckProgram(program, result, false).ok());
       EXPECT_EQ(program.MatrixType(), matrix);
     }
   }
-  EXPECT_TRUE(Aux(DType::kBF16, DType::kBF16).whole);
-  EXPECT_TRUE(Aux(DType::kBF16, DType::kF32).whole);
-  EXPECT_TRUE(Aux(DType::kBF16, DType::kBF16, true).whole);
+  EXPECT_TRUE(Aux(DType::kBF16, DType::kBF16).whole());
+  EXPECT_TRUE(Aux(DType::kBF16, DType::kF32).whole());
+  EXPECT_TRUE(Aux(DType::kBF16, DType::kBF16, true).whole());
   EXPECT_EQ(Aux(DType::kBF16, DType::kF32).AuxType(0), DType::kF32);
   EXPECT_TRUE(CheckProgram(Aux(DType::kBF16, DType::kF32, true), DType::kBF16, false).ok());
 }
@@ -177,7 +176,7 @@ TEST(EpilogueProgram, OfASumWithAMatrixOfF32IsWritten) {
   EXPECT_TRUE(sum(DType::kBF16, DType::kBF16).form.has_value());
   for (const DType result : {DType::kF32, DType::kBF16}) {
     const EpilogueProgram program = sum(DType::kF32, result);
-    EXPECT_TRUE(program.whole);
+    EXPECT_TRUE(program.whole());
     EXPECT_FALSE(program.form.has_value());
     EXPECT_EQ(CheckProgram(program, DType::kE4M3, false).message(),
               "program reads a matrix, the result is e4m3: only one of f32, f16 or bf16 has one");
@@ -287,50 +286,6 @@ TEST(EpilogueForm, IsNoneOfWhatDiffersByAnOpOrALeaf) {
     const ValueId once = *b.Binary(BinaryKind::kAdd, in[0], in[1]);
     return *b.Binary(BinaryKind::kAdd, once, in[1]);
   }));
-}
-
-TEST(EpilogueProgram, IsCutAtTheOneValueThatMeetsTheMatrix) {
-  const auto one =
-      Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
-        const ValueId t = *b.Unary(UnaryKind::kTanh, in[0]);
-        return *b.Binary(BinaryKind::kMul, t, in[1]);
-      });
-  const auto cut = CutProgram(one);
-  ASSERT_TRUE(cut.ok());
-  EXPECT_EQ(one.body->op(cut->value).unary, UnaryKind::kTanh);
-  // Where two values of one meet it, all of them are computed behind that one.
-  const auto both =
-      Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
-        const ValueId t = *b.Unary(UnaryKind::kTanh, in[0]);
-        const ValueId p = *b.Binary(BinaryKind::kMul, t, in[1]);
-        return *b.Binary(BinaryKind::kAdd, p, in[0]);
-      });
-  const auto cut_both = CutProgram(both);
-  ASSERT_TRUE(cut_both.ok());
-  EXPECT_EQ(both.body->op(cut_both->value).kind, OpKind::kInput);
-  // A vector behind the matrix.
-  const auto behind = Made({LeafKind::kValue, LeafKind::kMatrix, LeafKind::kColumn}, DType::kBF16,
-                           [](ChainBuilder& b, In in) {
-                             const ValueId p = *b.Binary(BinaryKind::kMul, in[0], in[1]);
-                             return *b.Binary(BinaryKind::kAdd, p, in[2]);
-                           });
-  EXPECT_EQ(CutProgram(behind).status().message(),
-            "program reads a matrix and more than one value that is made without it");
-  EXPECT_TRUE(behind.whole);
-  EXPECT_FALSE(both.whole);
-}
-
-// log(1 + y) is one function of y: the sum below it is handed on by nobody.
-TEST(EpilogueProgram, IsNotCutInsideOfACompound) {
-  const auto program =
-      Made({LeafKind::kValue, LeafKind::kMatrix}, DType::kBF16, [](ChainBuilder& b, In in) {
-        const ValueId sum = *b.Binary(BinaryKind::kAdd, in[0], *b.Scalar(1, DType::kF32));
-        const ValueId log = *b.Unary(UnaryKind::kLog, sum);
-        return *b.Binary(BinaryKind::kAdd, *b.Binary(BinaryKind::kMul, log, in[1]), sum);
-      });
-  const absl::StatusOr<ProgramCut> cut = CutProgram(program);
-  ASSERT_TRUE(cut.ok()) << cut.status();
-  EXPECT_EQ(program.body->op(cut->value).kind, OpKind::kInput);
 }
 
 // Values that are read once are made where they are read; those that are read again stay.

@@ -134,7 +134,7 @@ TEST(MatchFfn, ReadsBackResiduals) {
       EXPECT_EQ(in.residual_stride, last.n);
       EXPECT_TRUE(last.epilogue.has_residual());
       EXPECT_EQ(v->size(), s.products);
-      EXPECT_EQ(last.epilogue.program.whole, s.dtype == DType::kF32);
+      EXPECT_EQ(last.epilogue.program.whole(), s.dtype == DType::kF32);
       if (s.dtype == DType::kF32) continue;  // forms have sums of 16 bits
       EXPECT_EQ(last.epilogue.form().rounds, rounds);
       EXPECT_EQ(v->sequence.front().epilogue.activation(), s.act);

@@ -330,7 +330,7 @@ TEST(MatchProducts, AResidualHasRowsOfItsOwn) {
   EXPECT_FALSE(matched.contiguous);
   const auto of_f32 = MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kF32));
   ASSERT_TRUE(of_f32.ok()) << of_f32.status();
-  EXPECT_TRUE(of_f32->sequence[1].epilogue.program.whole);
+  EXPECT_TRUE(of_f32->sequence[1].epilogue.program.whole());
   EXPECT_EQ(MatchProducts(WithSum(sum, {Dim::M(), C(16)}, DType::kBF16, {{0, 0}, {1, 0}}))
                 .status()
                 .message(),
