@@ -17,11 +17,15 @@ struct ProductTypes {
   using BlockType = Block<Config, Layout>;
 };
 
-// A residual may lie where the result goes: rows that are computed twice would add it twice. Norms
-// of rows are kept by the row modulo kBlockM.
-template <class Config, class Matrix = NoMatrix, class Scaling = NoScaling>
-using ProductUnits =
-    UnitWalk<Config, typename Config::First, true, !Matrix::kPresent && !kTakesNorms<Scaling>>;
+template <class Config>
+using ProductUnits = UnitWalk<Config, typename Config::First, true, true>;
+
+// Whether no result lies where the matrix does. One that does begins where the matrix begins.
+template <class Matrix>
+SINTER_DEVICE bool lies_apart(const Arguments& args) {
+  const void* const matrix = args.residual;
+  return !Matrix::kPresent || (matrix != args.out && matrix != args.aux1 && matrix != args.aux2);
+}
 
 template <class Config, class BlockType, class Walk>
 SINTER_DEVICE void product_weights(const Arguments& args, const BlockType& block,
@@ -55,7 +59,7 @@ SINTER_DEVICE Scales block_scales(const Arguments& args, int begin) {
 template <class Config, class Matrix, class Scaling, class Scales, class Codes, class Aux,
           class BlockType>
 SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block, u32 parts,
-                                   const ProductUnits<Config, Matrix, Scaling>& walk) {
+                                   const ProductUnits<Config>& walk) {
   using P = typename Config::First;
   typename BlockType::CursorType cursor;
   cursor.pair_first = walk.k_rank;
@@ -65,11 +69,16 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
       parts, block.own_barrier(0), block.own_barrier(1), walk.pair * P::kSplitK, walk.k_rank, true};
   auto epilogue = first_epilogue<Config, Scaling>(args);
   if constexpr (kTakesNorms<Scaling>) epilogue.scaling.squares = block.squares_at();
+  const auto first_row = [&](int unit) {
+    const int row = walk.row(unit);
+    if constexpr (kTakesNorms<Scaling>) epilogue.scaling.first = row;
+    return row;
+  };
   const Matrix matrix = Matrix::of(args.residual, args.residual_stride, args.m);
   const Scales scales = block_scales<Config, Scales>(args, walk.begin());
   if constexpr (Codes::kPresent) {
     for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
-      const int row = walk.row(unit), column = walk.column(unit), behind = row + Config::kBlockM;
+      const int row = first_row(unit), column = walk.column(unit), behind = row + Config::kBlockM;
       const bool again = unit + walk.step < walk.units();
       const int first = row + walk.k_rank * P::kOwnerRows;
       const StagedResults<P> staged{parts + P::kPartBytes, first, column,
@@ -83,7 +92,7 @@ SINTER_DEVICE void product_consume(const Arguments& args, const BlockType& block
     const auto writer = with_aux<Config, P>(output_writer<Config, P>(args), args, Aux{});
     for (int unit = walk.first; unit < walk.units(); unit += walk.step)
       consume_tile<Config, P, true>(block, cursor, 0, walk.end() - walk.begin(), place, reduce,
-                                    epilogue, writer, walk.row(unit), walk.column(unit),
+                                    epilogue, writer, first_row(unit), walk.column(unit),
                                     unit + walk.step < walk.units(), matrix, scales);
   }
 }
@@ -94,7 +103,7 @@ SINTER_DEVICE void product(const Arguments& args) {
   using T = ProductTypes<Config, Codes>;
   using P = typename T::P;
   typename T::BlockType block;
-  const ProductUnits<Config, Matrix, Scaling> walk(block.rank, args.m, 0, args.k);
+  const ProductUnits<Config> walk(block.rank, args.m, 0, args.k, lies_apart<Matrix>(args));
   launch_dependents();
   if (walk.own() == 0) {  // the same for all blocks of the cluster
     wait_for_predecessors();

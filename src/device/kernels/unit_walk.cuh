@@ -18,8 +18,8 @@ namespace sinter {
 //
 // Rows of a box that do not exist cost L2 as much as others do, and more where a whole wave waits
 // for them. With kOverlaps the last tile begins earlier instead, at a multiple of 8 rows, and
-// computes some rows once more, with the same bits. That needs a kernel that reads nothing that it
-// writes, and keeps nothing of a row by where it lies in the matrix.
+// computes some rows once more, with the same bits. That needs a launch that reads nothing that it
+// writes: a matrix that is added in place would be added twice.
 template <class Config, class P, bool kAlone = false, bool kOverlaps_ = false>
 struct UnitWalk {
   static constexpr int kBand = 16, kDealtBand = 4;
@@ -30,16 +30,18 @@ struct UnitWalk {
       static_cast<long long>(P::kWidth) * P::kN * P::kK * P::Element::kBytes <= kKeptBytes;
   static constexpr int kColumnUnits = ceil_div(P::kColumnTiles, P::kRowsShare);
   int step, m, m_units, k;
+  bool apart;  // nothing is read that is written
   int first;   // this cluster's first unit
   int pair;    // which of a unit's tiles
   int k_rank;  // among the ranks that share a tile's K
 
   // `before`: units of the list before this product's. `k`: of a launch that says it.
-  SINTER_DEVICE UnitWalk(int cluster_rank, int m, int before = 0, int k = 0)
+  SINTER_DEVICE UnitWalk(int cluster_rank, int m, int before = 0, int k = 0, bool apart = true)
       : step(gridDim.x / Config::kCluster),
         m(m),
         m_units(ceil_div(m, Config::kBlockM * P::kWeightsShare)),
         k(k),
+        apart(apart),
         first((blockIdx.x / Config::kCluster + step - before % step) % step),
         pair(cluster_rank / P::kSplitK),
         k_rank(cluster_rank % P::kSplitK) {}
@@ -54,7 +56,7 @@ struct UnitWalk {
     const int tile = dealt() ? tile_row<kDealtBand>(unit) : tile_row<kBand>(unit);
     const int row = (tile * P::kWeightsShare + (P::kWeightsShare > 1 ? pair : 0)) * Config::kBlockM;
     const int last = (m - Config::kBlockM + 7) / 8 * 8;
-    return kOverlaps && last > 0 && row > last && row < m ? last : row;
+    return kOverlaps && apart && last > 0 && row > last && row < m ? last : row;
   }
   SINTER_DEVICE int column(int unit) const {
     const int tile = dealt() ? tile_column<kDealtBand>(unit) : tile_column<kBand>(unit);

@@ -21,7 +21,8 @@ struct RowNorms {
   static constexpr bool kPresent = true, kColumns = false;
   using Factor = Float32;
   float constant;
-  u32 squares;  // shared address
+  u32 squares;    // shared address
+  int first = 0;  // the tile's first row
 
   static SINTER_DEVICE RowNorms of(const void*, float constant, int, int = 0) {
     return {constant, 0};
@@ -31,7 +32,7 @@ struct RowNorms {
     float sum = 0;
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s) {
-      const int slot = s * Config::kBlockM + row % Config::kBlockM;
+      const int slot = s * Config::kBlockM + (row - first) % Config::kBlockM;
       sum += __uint_as_float(load_shared_word(squares + 4 * slot));
     }
     return constant * rsqrt_approx(sum * (1.0f / P::kK) + Config::kNormEps);

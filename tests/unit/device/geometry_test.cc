@@ -293,17 +293,25 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
       ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
 }
 
-// Norms of rows are looked up by the row modulo kBlockM.
-TYPED_TEST(ProductWalk, DoesNotOverlapWhereNormsAreTaken) {
-  using Norms = ProductUnits<TypeParam, NoMatrix, RowNorms<TypeParam>>;
-  EXPECT_FALSE(Norms::kOverlaps);
-}
-
-// The last tile overlaps its neighbour instead of rows that do not exist, but where a residual
-// would be added twice.
-struct AnyResidual {
+// A matrix that lies where a result goes would be added twice to the rows of two tiles.
+struct AnyMatrix {
   static constexpr bool kPresent = true;
 };
+TEST(LiesApart, KnowsAMatrixInPlace) {
+  char buffers[3];
+  Arguments args = {};
+  args.residual = &buffers[0], args.out = &buffers[1], args.aux1 = &buffers[2];
+  EXPECT_TRUE(lies_apart<AnyMatrix>(args));
+  args.aux1 = &buffers[0];
+  EXPECT_FALSE(lies_apart<AnyMatrix>(args));
+  args.aux1 = nullptr, args.aux2 = &buffers[0];
+  EXPECT_FALSE(lies_apart<AnyMatrix>(args));
+  args.aux2 = nullptr, args.out = &buffers[0];
+  EXPECT_FALSE(lies_apart<AnyMatrix>(args));
+  EXPECT_TRUE(lies_apart<NoMatrix>(args));
+}
+
+// The last tile overlaps its neighbour instead of rows that do not exist.
 TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
   constexpr int kRows = TypeParam::kBlockM;
   gridDim.x = static_cast<unsigned>(TypeParam::kCluster);
@@ -312,9 +320,9 @@ TYPED_TEST(ProductWalk, EndsWithTheLastRow) {
       blockIdx.x = block;
       const int rank = static_cast<int>(block);
       const ProductUnits<TypeParam> walk(rank, m);
-      const ProductUnits<TypeParam, AnyResidual> apart(rank, m);
+      const ProductUnits<TypeParam> in_place(rank, m, 0, 0, false);
       for (int unit = walk.first; unit < walk.units(); unit += walk.step) {
-        const int row = walk.row(unit), tile = apart.row(unit);
+        const int row = walk.row(unit), tile = in_place.row(unit);
         EXPECT_EQ(tile % kRows, 0);
         if (tile + kRows <= m || tile >= m || m <= kRows) {
           EXPECT_EQ(row, tile) << m;
