@@ -83,7 +83,7 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
   const double issue =
       std::max({load.instructions * share / (model.lanes_per_sm * slots * costs.issue_share),
                 load.special * share / (model.special_lanes_per_sm * slots),
-                CachePipeUs(load, model) * share});
+                CachePipeUs(load, model) * share / s.cluster});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
   // Persistent blocks are alone on their SM, and their groups do not wait for one another.

@@ -87,6 +87,20 @@ TEST(StitchSearch, ReducesEverythingByAllBlocks) {
   }
 }
 
+// Each block of a cluster reads its part of a unit through the L1 of its own SM: rows of a
+// transpose in 16-element pieces take twice their bytes, not the time of one L1.
+TEST(StitchSearch, AClusterReadsThroughAllItsL1s) {
+  ChainBuilder b;
+  const std::vector<Dim> dims = {Dim::Constant(65536), Dim::Constant(16), Dim::Constant(16)};
+  const ValueId x = *b.Transpose(*b.Input({DType::kF32, dims}), {1, 0, 2});
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, x, {1, 2})).ok());
+  const auto ranked = All(*b.Finish(), 1);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  const Prediction& best = ranked->front().prediction;
+  EXPECT_GT(ranked->front().schedule.cluster, 1);
+  EXPECT_LT(best.total_us, 2 * best.hbm_bytes / H200().hbm_bytes_per_us);
+}
+
 // A concat's branches are read one at a time, however many there are.
 TEST(StitchSearch, JoinsAsManyOperandsAsAConcatMayHave) {
   for (const int count : {32, 33, 64}) {
