@@ -115,8 +115,9 @@ std::string AroundEach(const StitchSchedule& s, const std::string& first, const 
   return absl::StrCat(loop, live, inside, "  }\n");
 }
 
-// A loop over whole batches; units that are not live fill the last one. A loop that ended inside a
-// batch would issue the rest of its reads one after another.
+// A loop over whole batches; units that are not live fill the reads of the last one. A loop that
+// ended inside a batch would issue the rest of its reads one after another. Nothing is computed
+// where no unit of the block is live.
 std::string AroundBatches(const StitchSchedule& s, int at_once, const std::string& first,
                           const std::string& step, const Rounds& rounds, const BatchReads& batch,
                           const std::string& inside) {
@@ -126,17 +127,22 @@ std::string AroundBatches(const StitchSchedule& s, int at_once, const std::strin
     round = absl::Substitute("    const int round = turn + q < $0 ? turn + q : $1;\n", rounds.most,
                              rounds.most - 1);
   }
+  const auto around = [&](const std::string& units) {
+    return absl::Substitute(
+        "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6  }\n",
+        rounds.counted ? "  int turn = 0;\n" : "", first, step, at_once,
+        rounds.counted ? absl::StrCat(", turn += ", at_once) : "", batch.packs, units);
+  };
   const auto each = [&](const std::string& text) {
     return absl::Substitute(
         "  #pragma unroll\n  for (int q = 0; q < $0; ++q) {\n"
         "    const long long mine = base + q * ($1)$2;\n$3$4$5$6  }\n",
         at_once, step, OwnGroup(s), kLiveUnit, round, batch.names, text);
   };
-  return absl::Substitute(
-      "$0  for (long long base = $1; base < units; base += ($2) * $3$4) {\n$5$6$7  }\n",
-      rounds.counted ? "  int turn = 0;\n" : "", first, step, at_once,
-      rounds.counted ? absl::StrCat(", turn += ", at_once) : "", batch.packs,
-      batch.reads.empty() ? "" : each(batch.reads), each(inside));
+  if (batch.reads.empty()) return around(each(inside));
+  const std::string where_live =
+      absl::Substitute("    if (base + q * ($0) < units) {\n$1    }\n", step, inside);
+  return around(absl::StrCat(each(batch.reads), each(where_live)));
 }
 
 }  // namespace

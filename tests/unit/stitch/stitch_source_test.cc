@@ -226,6 +226,20 @@ TEST(StitchSource, NoGroupAsksForAUnitThatIsAlwaysThere) {
   EXPECT_GT(grouped, 0u);
 }
 
+// The last batch of units is read whole; what lies behind the last unit of a block is not computed.
+TEST(StitchSource, ABatchComputesNothingBehindTheLastUnit) {
+  testing::Body body;
+  const Chain chain = body.Finish({body.Reduce(body.In({25600, 256}), {0})});
+  size_t batches = 0;
+  for (const RankedStitch& one : All(chain, 1)) {
+    const std::string source = Generate(SpecOf(chain, one.schedule), H200())->request.source;
+    const size_t batch = Count(source, "for (int q = 0;") / 2;  // reads, then what is computed
+    EXPECT_EQ(Count(source, "if (base + q * "), batch) << one.schedule.ToString();
+    batches += batch;
+  }
+  EXPECT_GT(batches, 0u);
+}
+
 // Their text is that of parts whose numbers of elements divide otherwise.
 TEST(StitchSource, PackedPartsAskForEachElement) {
   const Chain body = testing::IndependentUpdates({1 << 15, 1 << 16});

@@ -53,6 +53,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept15 = kept15s[q];
+    if (base + q * (gridDim.x * 8ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 64 + t) * 4;
@@ -68,6 +69,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const float s16 = live ? reciprocal_approx(seen6) : 0.0f;
       SINTER_EACH(4) column6[j][e].take(live ? kept15[j][e] : column6[j][e].mean, s16);
       }
+    }
     }
   }
   }
@@ -133,6 +135,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept17 = kept17s[q];
+    if (base + q * (gridDim.x * 8ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 64 + t) * 4;
@@ -151,6 +154,7 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(4) w33[e] = v32[e];
       if (live) store_pack<ElementBF16, 4>(out2 + (u * 256 + i), w33);
       }
+    }
     }
   }
   }

@@ -55,6 +55,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q;
     auto& kept15 = kept15s[q];
+    if (base + q * (gridDim.x / 2) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 2 + rank) * 256 + t) * 2;
@@ -70,6 +71,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const float s16 = live ? reciprocal_approx(seen6) : 0.0f;
       SINTER_EACH(2) column6[j][e].take(live ? kept15[j][e] : column6[j][e].mean, s16);
       }
+    }
     }
   }
   }
@@ -132,6 +134,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q;
     auto& kept17 = kept17s[q];
+    if (base + q * (gridDim.x / 2) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 2 + rank) * 256 + t) * 2;
@@ -150,6 +153,7 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(2) w33[e] = v32[e];
       if (live) store_pack<ElementBF16, 2>(out2 + (u * 1024 + i), w33);
       }
+    }
     }
   }
   }

@@ -53,6 +53,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept19 = kept19s[q];
+    if (base + q * (gridDim.x * 8ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 32 + t) * 8;
@@ -68,6 +69,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const float s20 = live ? reciprocal_approx(seen6) : 0.0f;
       SINTER_EACH(8) column6[j][e].take(live ? kept19[j][e] : column6[j][e].mean, s20);
       }
+    }
     }
   }
   }
@@ -132,6 +134,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 27 ? turn + q : 26;
     auto& kept21 = kept21s[q];
+    if (base + q * (gridDim.x * 8ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 32 + t) * 8;
@@ -150,6 +153,7 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(8) w37[e] = v36[e];
       if (live) store_pack<ElementBF16, 8>(out2 + (u * 256 + i), w37);
       }
+    }
     }
   }
   }

@@ -53,6 +53,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 24 ? turn + q : 23;
     auto& kept15 = kept15s[q];
+    if (base + q * (gridDim.x * 8ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 32 + t) * 8;
@@ -68,6 +69,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const float s16 = live ? reciprocal_approx(seen6) : 0.0f;
       SINTER_EACH(8) column6[j][e].take(live ? kept15[j][e] : column6[j][e].mean, s16);
       }
+    }
     }
   }
   }
@@ -129,6 +131,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const long long u = live ? mine : units - 1;
     const int round = turn + q < 24 ? turn + q : 23;
     auto& kept17 = kept17s[q];
+    if (base + q * (gridDim.x * 8ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 32 + t) * 8;
@@ -147,6 +150,7 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(8) w33[e] = v32[e];
       if (live) store_pack<ElementBF16, 8>(out2 + (u * 256 + i), w33);
       }
+    }
     }
   }
   }

@@ -53,6 +53,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const int round = turn + q < 2 ? turn + q : 1;
     auto& kept11 = kept11s[q];
     auto& kept12 = kept12s[q];
+    if (base + q * (gridDim.x * 64ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
@@ -70,6 +71,7 @@ sinter_stitch(const u16* __restrict__ in0,
       const float s14 = mean_share(units);
       if (live) SINTER_EACH(1) column7[j][e] = fmaf(v13[e], s14, column7[j][e]);
       }
+    }
     }
   }
   }
@@ -114,6 +116,7 @@ sinter_stitch(const u16* __restrict__ in0,
     const int round = turn + q < 2 ? turn + q : 1;
     auto& kept15 = kept15s[q];
     auto& kept16 = kept16s[q];
+    if (base + q * (gridDim.x * 64ll) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = (j * 2 + t) * 1;
@@ -129,6 +132,7 @@ sinter_stitch(const u16* __restrict__ in0,
       SINTER_EACH(1) w21[e] = v20[e];
       if (live) store_pack<ElementF16, 1>(out0 + (u * 2 + i), w21);
       }
+    }
     }
   }
   }

@@ -63,6 +63,7 @@ sinter_stitch(const float* __restrict__ in0,
     auto& kept59 = kept59s[q];
     auto& kept60 = kept60s[q];
     auto& kept61 = kept61s[q];
+    if (base + q * (gridDim.x / 4) < units) {
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const int i = ((j * 4 + rank) * 512 + t) * 1;
@@ -148,6 +149,7 @@ sinter_stitch(const float* __restrict__ in0,
       SINTER_EACH(1) w94[e] = v93[e];
       if (live) store_pack<ElementF16, 1>(out1 + (u * 1146 + i), w94);
       }
+    }
     }
   }
   }
