@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
+#include "src/fusion/stitch/straight_reductions.h"
 
 namespace sinter {
 namespace {
@@ -36,6 +38,15 @@ class Extractor {
     for (int32_t caller : result_.body.InputOrder()) {
       result_.inputs.push_back(callers_inputs_[static_cast<size_t>(caller)]);
     }
+    if (turn_reductions_) return std::move(result_);
+    SINTER_ASSIGN_OR_RETURN(std::optional<Chain> straight, WithStraightReductions(result_.body));
+    if (!straight.has_value()) return std::move(result_);
+    result_.body = *std::move(straight);
+    std::vector<ValueId> inputs;
+    for (int32_t before : result_.body.InputOrder()) {
+      inputs.push_back(result_.inputs[static_cast<size_t>(before)]);
+    }
+    result_.inputs = std::move(inputs);
     return std::move(result_);
   }
 

@@ -29,8 +29,9 @@ struct StitchBody {
 // by ascending value: every output of the chain among the members, with its strides, and with its
 // alias if the body reads that input; and, contiguous, every other value that an outside vertex
 // reads or that must be stored. Equal patterns of equal graphs give equal canonical bytes.
-// `turn_reductions`: a reduction over middle axes reads its operand through a transpose that puts
-// them last, so that its kept axes are units of rows.
+// Reductions of transposes are over the axes from before (straight_reductions.h). With
+// `turn_reductions` they stand as they are, and a reduction over middle axes reads its operand
+// through a transpose that puts them last, so that its kept axes are units of rows.
 absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
                                        bool turn_reductions = false);
 

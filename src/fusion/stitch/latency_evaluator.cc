@@ -12,12 +12,13 @@ absl::StatusOr<CostedKernel> LatencyEvaluator::Evaluate(const StitchGraph& graph
   SINTER_ASSIGN_OR_RETURN(StitchBody body, ExtractBody(graph, vertices));
   const Digest digest = body.body.CanonicalDigest();
   absl::StatusOr<CostedKernel> kernel = Evaluate(vertices, std::move(body), digest);
-  if (kernel.ok() || absl::IsResourceExhausted(kernel.status())) return kernel;
+  if (absl::IsResourceExhausted(kernel.status())) return kernel;
   SINTER_ASSIGN_OR_RETURN(StitchBody turned, ExtractBody(graph, vertices, true));
   const Digest other = turned.body.CanonicalDigest();
   if (other == digest) return kernel;
   absl::StatusOr<CostedKernel> second = Evaluate(vertices, std::move(turned), other);
-  return second.ok() ? second : kernel;
+  const bool faster = second.ok() && (!kernel.ok() || second->us < kernel->us);
+  return faster ? second : kernel;
 }
 
 absl::StatusOr<CostedKernel> LatencyEvaluator::EvaluatePacked(const StitchGraph& graph,

@@ -41,8 +41,8 @@ class LatencyEvaluator {
  public:
   explicit LatencyEvaluator(StitchCosts* costs) : costs_(costs) {}
 
-  // A refused body is tried once more with transposed reductions (ExtractBody); the error is that
-  // of the first try.
+  // The faster of the body and the one with turned reductions (ExtractBody); where both are refused
+  // the error is the first one's.
   absl::StatusOr<CostedKernel> Evaluate(const StitchGraph& graph, const NodeSet& vertices);
   // The kernel that packs the parts of `vertices`; each part may have a kernel's length.
   absl::StatusOr<CostedKernel> EvaluatePacked(const StitchGraph& graph, const NodeSet& vertices);

@@ -293,6 +293,63 @@ TEST(StitchPlans, AScatterOfAViewOfItsCacheIsCopiedFirstInPlace) {
   }
 }
 
+// The reduced axes of the only reduction of a plan of one kernel.
+std::vector<int32_t> ReducedAxes(const Plan& plan) {
+  EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+  for (const Op& op : plan.kernels[0].spec.stitch->body.ops()) {
+    if (op.kind == OpKind::kReduce) return op.axes;
+  }
+  return {};
+}
+
+// Columns of a tensor in memory, whose transpose is reduced through other ops: as columns, not as
+// rows whose elements lie apart.
+TEST(StitchPlans, ReduceATransposeAsItsOperandLies) {
+  testing::Graph g;
+  const ValueId x = g.Cast(g.In(DType::kBF16, {640, 303, 37}), DType::kF32);
+  const ValueId turned = *g.builder().Transpose(x, {2, 1, 0});
+  g.Out(*g.builder().Reduce(ReduceKind::kMin, g.Un(UnaryKind::kErf, turned), {1, 2}));
+  EXPECT_EQ(ReducedAxes(PlansOf(g.Finish(), 1).chosen), (std::vector<int32_t>{0, 1}));
+}
+
+// Kept axes in another order, results that are spread again or stored beside their transpose, an
+// operand that no transpose leads to, and the row of a transpose that a transpose undoes.
+TEST(StitchPlans, ReductionsOfTransposesComputeThem) {
+  for (const std::vector<int32_t>& order :
+       {std::vector<int32_t>{2, 1, 0}, {1, 2, 0}, {0, 2, 1}, {2, 0, 1}}) {
+    for (const std::vector<int32_t>& axes : {std::vector<int32_t>{2}, {0, 2}, {1}, {1, 2}}) {
+      testing::Graph g;
+      ChainBuilder& b = g.builder();
+      const ValueId x = g.Cast(g.In(DType::kBF16, {24, 5, 18}), DType::kF32);
+      const ValueId turned = *b.Transpose(x, order);
+      const ValueId other = *b.Broadcast(g.In(DType::kF32, {1}), b.TypeOf(turned).dims);
+      const ValueId sum = g.Mul(g.Un(UnaryKind::kTanh, turned), other);
+      const ValueId largest = *b.Reduce(ReduceKind::kMax, sum, axes, true);
+      const ValueId exp =
+          g.Un(UnaryKind::kExp, g.Sub(sum, *b.Broadcast(largest, b.TypeOf(sum).dims)));
+      const ValueId total = *b.Reduce(ReduceKind::kSum, exp, axes);
+      g.Out(g.Mul(exp, exp));
+      g.Out(total);
+      g.Out(*b.Reduce(ReduceKind::kMean, *b.Transpose(exp, {2, 1, 0}), {2}));
+      const Chain chain = g.Finish();
+      for (const Plan& plan : All(PlansOf(chain, 1))) {
+        EXPECT_LT(testing::WorstError(chain, plan, 1, 5), 1e-5) << plan.ToText();
+      }
+    }
+  }
+}
+
+// One thread could sum the 2,368 elements of a result. Rows of a transpose are faster.
+TEST(StitchPlans, ReduceMiddleAxesTheFasterWay) {
+  testing::Graph g;
+  const ValueId x = g.Cast(g.In(DType::kBF16, {64, 5, 56, 37}), DType::kF32);
+  g.Out(*g.builder().Reduce(ReduceKind::kMean, x, {0, 3}));
+  const Chain chain = g.Finish();
+  const FusionResult result = PlansOf(chain, 1);
+  EXPECT_TRUE(result.chosen.kernels[0].ops.turned) << result.chosen.ToText();
+  EXPECT_LT(result.chosen.PredictedUs(), 6) << result.chosen.ToText();
+}
+
 // Keys are normed and cast, values scaled, and both written into their caches by one kernel, which
 // moves what is written, not the caches of 400 MB. How many slots they have is all the same.
 TEST(StitchPlans, AWriteIntoCachesIsOneKernelWithWhatItWrites) {
