@@ -105,7 +105,8 @@ SINTER_API sinter_status sinter_x_time(sinter_context* context, uint32_t count,
 /* ---------------------------------------------------------------- Description */
 
 /* The context's device and model as JSON: {"device", "gpu", "driver": "CUDA 13.0", "reason",
- * "model": {..}, "provenance": {key: "measured", ..}, "cache_dir", "library"}. Thread-safe. */
+ * "model": {..}, "provenance": {key: "measured", ..}, "cache_dir", "must_hit", "library"}.
+ * Thread-safe. */
 SINTER_API sinter_status sinter_x_context_describe(const sinter_context* context,
                                                    sinter_x_text** out_json, sinter_error** error);
 

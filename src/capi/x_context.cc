@@ -80,6 +80,7 @@ std::string DescribeContext(const sinter_context& context) {
   object["driver"] = ports.driver_name;
   object["reason"] = ports.no_gpu_reason;
   object["cache_dir"] = context.config.cache_enabled ? context.config.cache_dir : "";
+  object["must_hit"] = context.config.must_hit;
   object["model"] = ModelJson(ports.model);
   object["provenance"] = ProvenanceJson(ports.model);
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -761,6 +761,26 @@ TEST(ContextAbi, OptionsWinOverTheEnvironment) {
   unsetenv("SINTER_CACHE_DIR");
 }
 
+TEST(ContextAbi, ADescriptionSaysWhetherAMissIsAnError) {
+  const auto told = [](sinter_switch must_hit) {
+    sinter_context_options options = SINTER_INIT(sinter_context_options);
+    options.target = "h200";
+    options.must_hit = must_hit;
+    sinter_context* context = nullptr;
+    Ok([&](auto e) { return sinter_context_create(&options, &context, e); });
+    const ContextPtr owned(context);
+    sinter_x_text* json = nullptr;
+    Ok([&](auto e) { return sinter_x_context_describe(context, &json, e); });
+    return std::string(sinter_x_text_get(TextPtr(json).get()));
+  };
+  EXPECT_THAT(told(SINTER_SWITCH_DEFAULT), HasSubstr("\"must_hit\": false"));
+  EXPECT_THAT(told(SINTER_SWITCH_ON), HasSubstr("\"must_hit\": true"));
+  ASSERT_EQ(setenv("SINTER_MUST_HIT", "1", 1), 0);
+  EXPECT_THAT(told(SINTER_SWITCH_DEFAULT), HasSubstr("\"must_hit\": true"));
+  EXPECT_THAT(told(SINTER_SWITCH_OFF), HasSubstr("\"must_hit\": false"));
+  unsetenv("SINTER_MUST_HIT");
+}
+
 TEST(ContextAbi, BadOptionsAreNamed) {
   sinter_context* context = nullptr;
   const auto create = [&](const sinter_context_options& options) {

@@ -409,10 +409,15 @@ class Context(Closable):
             return call_for_long_text("sinter_context_write_metrics", context)
 
     def describe(self) -> Dict[str, Any]:
-        """Device, its model with every constant, cache folder and library."""
+        """Device, its model with every constant, cache folder, must-hit and library."""
         with self._in_call() as context:
             described: Dict[str, Any] = json.loads(call_for_text("sinter_x_context_describe", context))
         return described
+
+    @property
+    def must_hit(self) -> bool:
+        """Whether a cache miss is an error: by the argument, else by SINTER_MUST_HIT."""
+        return bool(self.describe()["must_hit"])
 
     @property
     def tuning_digest(self) -> str:

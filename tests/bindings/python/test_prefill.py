@@ -46,11 +46,15 @@ class SlotContext(FakeContext):
 
     def __init__(self, there=(), misses=()):
         super().__init__()
-        self.slots, self.there, self.misses = {}, there, misses
+        self.slots, self.there, self.misses, self.must_hit = {}, there, misses, bool(misses)
 
-    def slot(self, chain, size):
+    def prepare(self, chain, size):
+        assert self.must_hit
         if size in self.misses:
             raise sinter.Error(sinter.Status.CACHE_MISS, f"no record for {size} rows")
+
+    def slot(self, chain, size):
+        assert size not in self.misses
         self.slots[size] = FakeSlot(self, size, size in self.there)
         return self.slots[size]
 
@@ -138,12 +142,18 @@ def test_rows_that_no_cache_has_are_given_up(store, serving, misses, left):
     assert store.settings.later == left
 
 
-def test_what_no_cache_has_is_known_at_once(store, monkeypatch):
-    monkeypatch.setenv("SINTER_MUST_HIT", "1")
-    with sinter.Context(target="h200", cache_dir="", must_hit=True) as context:
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_what_no_cache_has_is_known_at_once_and_warned_of_by_nobody(store, monkeypatch, tmp_path, by):
+    if by == "environment":
+        monkeypatch.setenv("SINTER_MUST_HIT", "1")
+    lines, must_hit = [], True if by == "argument" else None
+    options = dict(cache_dir=str(tmp_path), must_hit=must_hit, log=lambda *line: lines.append(line), log_level="warn")
+    with sinter.Context(target="h200", **options) as context:
+        assert context.must_hit
         for _ in range(10):
             later = store._later(context, S8, _store.Settings((8,), "torch", later=(640, 1024, 8192), log="server"))
             assert later.largest() == 0
+    assert not lines
 
 
 def test_without_any_plan_all_rows_are_given_up(store, serving):

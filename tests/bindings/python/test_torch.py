@@ -434,6 +434,7 @@ class FakeContext:
     """Counts what is prepared."""
 
     device = 0
+    must_hit = False
     _get = lambda self: None
     _workspaces = type("W", (), {"reserve": lambda self: None})()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -217,17 +216,12 @@ class Store:
             return None
 
     def _later(self, context: Context, line: str, settings: Settings) -> Later:
-        chain = _chain(line)
-        # Then a build is a look-up, and ``settle`` must know what no cache has.
-        looks_up_alone = os.environ.get("SINTER_MUST_HIT", "") not in ("", "0")
+        chain, must_hit = _chain(line), context.must_hit
 
         def make(size: int) -> Slot:
-            slot = context.slot(chain, size)
-            if looks_up_alone:
-                ended = threading.Event()
-                slot.build.add_done_callback(ended.set)
-                ended.wait()
-            return slot
+            if must_hit:  # a slot would be told of a miss later, and ``settle`` must know now what no cache has
+                context.prepare(chain, size)
+            return context.slot(chain, size)
 
         return Later(make, settings.later, self._counters, settings.log)
 
