@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import threading
 import time
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -17,10 +16,12 @@ from .._error import Error
 from .._library import build_info
 from .._plan import Plan
 from ._arrays import HALVES, Refused, Rows
+from ._asked import Asked
 from ._aten import TABLE
 from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._convert import Converted, Converter, target_of
+from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
 from ._gate import hint_at, inductor_us, worth_a_try
@@ -157,6 +158,7 @@ class SinterPass(CustomGraphPass):
         if len(devices) != 1:
             return report
         slices_for_splits(graph)
+        tell_parts(graph)
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)
         vectors = scales_and_shifts(graph, constants)
@@ -185,7 +187,7 @@ class _Part(NamedTuple):
     nodes: List[Any]
     made: Converted
     m: int
-    asked: "_Asked"
+    asked: "Asked"
     limit_us: float = 0.0
     plan: Optional[Plan] = None
 
@@ -202,7 +204,7 @@ class _Planner:
         self._device = device
         self._constants = constants
         self._hint_of = _hint_of(results(self.nodes))
-        self._asked: Dict[Tuple[str, int], _Asked] = {}
+        self._asked: Dict[Tuple[str, int], Asked] = {}
         self._limits: Dict[str, List[float]] = {}
         self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
         self._until = time.monotonic() + _SEARCH_SECONDS
@@ -295,7 +297,7 @@ class _Planner:
         base = kinds(self._device, self.left)
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
 
-    def _ask(self, made: Converted, m: int) -> "_Asked":
+    def _ask(self, made: Converted, m: int) -> "Asked":
         """Whether the library plans the chain; the build goes on behind the answer.
 
         Raises:
@@ -304,54 +306,11 @@ class _Planner:
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
         if asked is None:
-            asked = self._asked[key] = _Asked(self._context, made, m, self.options, self._until)
+            only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
+            asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until)
         if asked.refused is not None:
             raise Refused(asked.refused, _named_node(asked.refused, made))
         return asked
-
-
-class _Asked:
-    """A prepare whose search has ended: refused, or being built, or there."""
-
-    def __init__(self, context: Context, made: Converted, m: int, options: Options, until: float) -> None:
-        self.refused: Optional[str] = None
-        self._pending: Any = None
-        searched = threading.Event()
-
-        def progress(stage: str, fraction: float) -> None:
-            if stage not in ("look up", "search"):
-                searched.set()
-
-        try:
-            self._pending = context.prepare_async(made.chain, m, progress=progress)
-            self._pending.add_done_callback(searched.set)
-            searched.wait(max(0.0, until - time.monotonic()))
-            if self._pending.done():
-                self._pending.result(0)
-        except Error as error:
-            self.refused = str(error)
-            return
-        if options.target is not None and options.prepare == "background":
-            self._pending.close()  # it cannot be launched here
-            self._pending = None
-        else:
-            _building[:] = [pending for pending in _building if not pending.done()] + [self._pending]
-
-    def plan(self, wait: bool) -> Optional[Plan]:
-        """The plan where it is there, or once it is; None while it is being built, or with ``refused``."""
-        if self._pending is None or not (wait or self._pending.done()):
-            return None
-        try:
-            made: Plan = self._pending.result()
-            return made
-        except Error as error:
-            self.refused = str(error)
-            return None
-
-
-#: Builds that go on behind their passes, whose slots will find them.
-_building: List[Any] = []
-store.when_dropped(_building.clear)
 
 
 def _named_node(message: str, made: Converted) -> Any:
@@ -387,14 +346,15 @@ def _weights_of(gm: torch.fx.GraphModule) -> FrozenSet[int]:
 
 
 def _constants(nodes: Sequence[Any], weights: FrozenSet[int]) -> Set[Any]:
-    """Inputs of the graph that are `weights` and that nothing here writes; none of a graph of training."""
+    """Inputs of the graph that are `weights` and that nothing here writes, and what Inductor froze; none of a graph of training."""
     if any("partitioner_tag" in node.meta for node in nodes):
         return set()
     from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 
     written = {node.args[0] for node in nodes if target_of(node) == "aten.copy_.default"}
     given = {node: node.meta.get("desc") for node in nodes if node.op == "placeholder"}
-    return {node for node, at in given.items() if isinstance(at, PlainAOTInput) and at.idx in weights} - written
+    frozen = {node for node in nodes if node.op == "get_attr" and isinstance(node.meta.get("val"), torch.Tensor)}
+    return ({node for node, at in given.items() if isinstance(at, PlainAOTInput) and at.idx in weights} | frozen) - written
 
 
 def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:

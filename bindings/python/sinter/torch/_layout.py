@@ -34,19 +34,40 @@ def lay_channels_last(graph: torch.fx.Graph) -> None:
                 laid.meta["val"] = val
                 node.replace_input_with(image, laid)
                 added.append(laid)
-            if node.op == "call_function" and any(i in before or i in added for i in node.all_input_nodes):
-                made = _computed(node)
-                if _strides(made) != _strides(node.meta.get("val")):
-                    before[node], node.meta["val"] = node.meta["val"], made
-            if node.op == "output":
-                for result in [i for i in node.all_input_nodes if i in before]:
-                    added.append(_as_it_was(graph, node, result, before[result]))
+            _tell(graph, node, before, added)
     except Exception:  # an operator that fakes cannot tell
-        for node, val in before.items():
-            node.meta["val"] = val
-        for laid in added:
-            laid.replace_all_uses_with(laid.args[0])
-            graph.erase_node(laid)
+        _take_back(graph, before, added)
+
+
+def tell_strides(graph: torch.fx.Graph, laid: List[Any]) -> None:
+    """Says of all values behind `laid` how they lie now. The graph's results keep their strides. Where a value cannot be told, what the
+    graph says stays as it was."""
+    before: Dict[Any, Any] = {node: node.meta["val"] for node in laid}
+    added: List[Any] = []
+    try:
+        for node in list(graph.nodes) if laid else ():
+            _tell(graph, node, before, added)
+    except Exception:  # an operator that fakes cannot tell
+        _take_back(graph, before, added)
+
+
+def _tell(graph: torch.fx.Graph, node: Any, before: Dict[Any, Any], added: List[Any]) -> None:
+    """Says how the value of `node` lies behind others. `before`: what was said of values that lie otherwise by now."""
+    if node.op == "call_function" and any(i in before or i in added for i in node.all_input_nodes):
+        made = _computed(node)
+        if _strides(made) != _strides(node.meta.get("val")):
+            before[node], node.meta["val"] = node.meta["val"], made
+    if node.op == "output":
+        for result in [i for i in node.all_input_nodes if i in before and _strides(before[i]) != _strides(i.meta["val"])]:
+            added.append(_as_it_was(graph, node, result, before[result]))
+
+
+def _take_back(graph: torch.fx.Graph, before: Dict[Any, Any], added: List[Any]) -> None:
+    for node, val in before.items():
+        node.meta["val"] = val
+    for laid in added:
+        laid.replace_all_uses_with(laid.args[0])
+        graph.erase_node(laid)
 
 
 def _as_it_was(graph: torch.fx.Graph, output: Any, result: Any, val: Any) -> Any:

@@ -190,7 +190,7 @@ def _copies(side: Side, wanted: float) -> List[List[torch.Tensor]]:
 
 def _captured(call: Callable[[List[torch.Tensor]], Any], sets: List[List[torch.Tensor]]) -> torch.cuda.CUDAGraph:
     """A graph of a call with each of `sets`."""
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         call(sets[0])  # loads and tunes what the first call does
         stream.synchronize()
@@ -213,7 +213,7 @@ def in_turns(graphs: Sequence[Any]) -> List[float]:
 
 def timed(graph: Any, count: int) -> float:
     """Microseconds of one of `count` replays."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     begin.record()
     for _ in range(count):
         graph.replay()

@@ -9,6 +9,7 @@ import torch
 
 from .._error import invalid
 from ._graph_pass import Options, Report, SinterPass
+from ._joined import joining
 
 VARIABLE = "SINTER_TORCH_COMPILE"  # "0": Inductor alone, in a process that cannot be changed otherwise
 _PREPARE = ("background", "block")
@@ -50,8 +51,10 @@ def compile_with(
         Error: INVALID_ARGUMENT for a pass that asks Inductor for more than the graph.
     """
     from torch._inductor import config, custom_graph_pass
-    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+    if patches.get("freezing", config.freezing):
+        more["inner_compile"] = joining(more.get("inner_compile", compile_fx_inner))
     first = patches.get(_PASS, getattr(config, _PASS))
     asks_more = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)  # not every build of torch has it
     if asks_more is not None and isinstance(first, asks_more):

@@ -1,0 +1,130 @@
+"""Products of one value by several frozen weights as one product, whose parts are views: queries, keys and values of an attention."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from ._arrays import DTYPES, HALVES
+from ._aten import TABLE
+from ._convert import target_of
+from ._layout import tell_strides
+from ._warn import warn_once
+
+_ALIGNED = 8  # columns: whoever reads a part reads 16 bytes at once
+
+
+def joining(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
+    """What joins the products of a frozen graph and gives it to `compile_graph`. It is no pass: Inductor's cache looks frozen weights
+    up in the graph's module, in each process, so they must be there before it is asked."""
+
+    def joined(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **more: Any) -> Any:
+        try:
+            join_products(gm.graph)
+            gm.recompile()
+        except Exception as error:  # whatever it is, the model runs
+            warn_once(f"products of frozen weights stay apart: {type(error).__name__}: {error}")
+        return compile_graph(gm, example_inputs, **more)
+
+    return joined
+
+
+def join_products(graph: torch.fx.Graph) -> None:
+    """Joins them where Inductor's ``freezing`` made weights constants of the graph's module, whatever their numbers of columns.
+
+    Inductor joins two or three of equal extents before.
+    """
+    if any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
+        return
+    groups: Dict[Any, List[Any]] = {}
+    for node in graph.nodes:
+        key = _shared(node)
+        if key is not None:
+            groups.setdefault(key, []).append(node)
+    for group in groups.values():
+        if len(group) > 1:
+            _join(graph, group)
+    tell_parts(graph)
+
+
+def tell_parts(graph: torch.fx.Graph) -> None:
+    """Says how values behind parts of joined products lie: Inductor, where it joins, says what was so before."""
+    if not any("as_strided" in target_of(node) for node in graph.nodes):
+        tell_strides(graph, [node for node in graph.nodes if _is_part(node)])
+
+
+def _is_product(node: Any) -> bool:
+    return target_of(node) in ("aten.mm.default", "aten.addmm.default") and not node.kwargs
+
+
+def _is_part(node: Any) -> bool:
+    return target_of(node) == "aten.slice.Tensor" and _is_product(node.args[0])
+
+
+def _operands(node: Any) -> "Tuple[Any, Any, Optional[Any]]":
+    """x, weight and bias."""
+    *bias, x, weight = node.args
+    return x, weight, bias[0] if bias else None
+
+
+def _shared(node: Any) -> Any:
+    """What products have in common that may be joined; None for one that may not."""
+    if not _is_product(node):
+        return None
+    x, weight, bias = _operands(node)
+    val = node.meta["val"]
+    frozen = all(i is None or i.op == "get_attr" and isinstance(i.meta.get("val"), torch.Tensor) for i in (weight, bias))
+    if not frozen or DTYPES.get(str(val.dtype)) not in HALVES or any(not isinstance(size, int) for size in val.shape):
+        return None
+    if val.shape[1] % _ALIGNED or bias is not None and bias.meta["val"].shape != val.shape[1:] or _is_result(node):
+        return None
+    return x, bias is None, weight.meta["val"].stride()[0] == 1
+
+
+def _is_result(node: Any) -> bool:
+    """Whether the graph gives it out, which takes a copy of a part."""
+    views = [user for user in node.users if target_of(user) in TABLE and TABLE[target_of(user)].view]
+    return any(user.op == "output" for user in node.users) or any(map(_is_result, views))
+
+
+def _join(graph: torch.fx.Graph, group: List[Any]) -> None:
+    first = group[0]
+    x, _, bias = _operands(first)
+    weights = [_operands(node)[1] for node in group]
+    with graph.inserting_before(first):
+        columns_apart = weights[0].meta["val"].stride()[0] == 1  # as nn.Linear has them
+        operands = [x, _beside(graph, weights, 1, columns_apart)]
+        if bias is not None:
+            operands.insert(0, _beside(graph, [_operands(node)[2] for node in group], 0, False))
+        joined = graph.call_function(first.target, tuple(operands))
+        joined.meta["val"] = first.target(*(i.meta["val"] for i in operands))
+    begin = 0
+    for node in group:
+        end = begin + node.meta["val"].shape[1]
+        with graph.inserting_before(node):
+            part = graph.call_function(torch.ops.aten.slice.Tensor, (joined, 1, begin, end))
+        part.meta["val"] = torch.ops.aten.slice.Tensor(joined.meta["val"], 1, begin, end)
+        node.replace_all_uses_with(part)
+        graph.erase_node(node)
+        begin = end
+    for weight in weights:
+        if not weight.users:
+            graph.erase_node(weight)
+
+
+def _beside(graph: torch.fx.Graph, constants: List[Any], axis: int, transposed: bool) -> Any:
+    """A constant of the graph's module that holds `constants` side by side."""
+    module = graph.owning_module
+
+    def join(tensors: List[Any]) -> Any:
+        return torch.cat([tensor.t() for tensor in tensors], 1 - axis).t() if transposed else torch.cat(tensors, axis)
+
+    name = f"_sinter_joined{sum(name.startswith('_sinter_joined') for name in module._buffers)}"
+    with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
+        value = join([getattr(module, str(node.target)) for node in constants])
+    value._is_frozen_param = True  # as Inductor marks its own
+    module.register_buffer(name, value)
+    made = graph.create_node("get_attr", name)
+    made.meta["val"] = join([node.meta["val"] for node in constants])
+    return made

@@ -1,0 +1,230 @@
+"""Models' own patterns through the pass of torch.compile's backend: adapters, masks, frozen weights, gradients of whole architectures."""
+
+import types
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
+
+import sinter
+import sinter.torch
+from sinter.torch import _joined, _run_chain, _verify
+
+from graphs import passed
+from test_torch_backend import half, left, run
+
+N = torch.nn
+
+
+# ---------------------------------------------------------------- Products of several weights
+
+
+class Projected(N.Module):
+    """Queries, keys and values of one value; `columns`: of each."""
+
+    def __init__(self, columns=(64, 32, 32), k=64, bias=True, gives_keys=False):
+        super().__init__()
+        self.norm, self.out, self.gives_keys = N.LayerNorm(k), N.Linear(k, k), gives_keys
+        self.linears = N.ModuleList(N.Linear(k, n, bias=bias) for n in columns)
+
+    def forward(self, x):
+        b, s, k = x.shape
+        y = self.norm(x)
+        q, key, value = (linear(y).view(b, s, -1, 16).transpose(1, 2) for linear in self.linears)
+        attended = N.functional.scaled_dot_product_attention(q, key, value, enable_gqa=True)
+        y = x + self.out(attended.transpose(1, 2).reshape(b, s, k))
+        return (y, key) if self.gives_keys else y
+
+
+def frozen(model, *inputs, **more):
+    """As ``run``, with Inductor's freezing; the chains."""
+    with torch._inductor.config.patch(freezing=True):
+        _, reports = run(model, *inputs, **more)
+    return [part.made.chain for report in reports for part in report.taken]
+
+
+@pytest.mark.parametrize("columns, bias", [((64, 32, 32), True), ((64, 64, 64), False)])
+def test_products_of_frozen_weights_are_one(columns, bias):
+    x = torch.randn(2, 6, 64).bfloat16()
+    first, _ = frozen(half(Projected(columns, bias=bias)), x)
+    assert str(first).count("matmul") == 1 and [o.shape for o in first.outputs()] == [(12, sum(columns))]
+    weights = [info for info in first.inputs() if info.shape == (sum(columns), 64)]
+    assert len(weights) == 1 and weights[0].constant, "it lies as a linear layer's does, and nothing writes it"
+
+
+def test_weights_that_may_change_are_apart():
+    _, reports = run(half(Projected()), torch.randn(2, 6, 64).bfloat16())
+    assert str(reports[0].taken[0].made.chain).count("matmul") == 3
+
+
+class Oddly(N.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.linears = N.LayerNorm(64), N.ModuleList(N.Linear(64, n) for n in (64, 36, 32))
+
+    def forward(self, x):
+        return tuple(linear(self.norm(x)).softmax(-1) for linear in self.linears)
+
+
+@pytest.mark.parametrize("make", [lambda: Projected(gives_keys=True), Oddly], ids=["result", "odd"])
+def test_products_that_the_graph_gives_out_or_that_lie_oddly_are_apart(make):
+    model, x = half(make())[0], torch.randn(2, 6, 64).bfloat16()
+    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        compiled, reports = passed(model)
+        found, expected = compiled(x), model(x)
+    assert all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
+    assert all(c.within for c in _verify.comparisons)
+    assert str(reports[0].taken[0].made.chain).count("matmul") == 2, "the other two are joined"
+
+
+def test_frozen_weights_are_joined_on_another_way_than_inductors_own():
+    """Of equal extents Inductor may have joined them: parts are told to lie as they do."""
+
+    class Joined(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = N.Linear(64, 96)
+
+        def forward(self, x):
+            return N.functional.scaled_dot_product_attention(*(part.view(1, 12, 2, 16) for part in (x + 1).matmul(self.linear.weight.t()).chunk(3, 1)))
+
+    model, x = half(Joined()), torch.randn(12, 64).bfloat16()
+    frozen(model, x)
+
+
+def test_a_frozen_graph_of_inductors_cache_takes_the_weights_of_its_own_module(tmp_path, monkeypatch):
+    from torch._dynamo.utils import counters
+
+    class Apart(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.linears = N.ModuleList(N.Linear(64, n) for n in (32, 16, 16))
+
+        def forward(self, x):
+            return torch.cat([linear(x).relu() for linear in self.linears], -1)
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    counters.clear()
+    joined, own = [], _joined.join_products
+    monkeypatch.setattr(_joined, "join_products", lambda graph: own(graph) or joined.append(str(graph).count("addmm.default")))
+    for _ in range(2):
+        model, x = Apart().eval().bfloat16(), torch.randn(8, 64).bfloat16()
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend=sinter.torch.sinter_backend, options={"target": "h200"})
+        with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+            assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert joined == [1, 1] and counters["inductor"]["fxgraph_cache_hit"] == 1
+
+
+def test_what_launches_save_is_counted(monkeypatch):
+    monkeypatch.setattr(_run_chain, "run_plan", lambda *_: [])
+    plan = types.SimpleNamespace(predicted_us=1.0, kernel_count=2, workspace_size=0)
+    before = sinter.torch.graph_counts()
+    for limit_us in (5.0, 1.0):
+        _run_chain._launch(types.SimpleNamespace(chain=None), plan, [], 0, limit_us)
+    after = sinter.torch.graph_counts()
+    assert after.launches == before.launches + 2
+    assert after.saved_us - before.saved_us == pytest.approx(5.0 - _run_chain.expected_us(plan)), "a plan that is slower saves nothing"
+
+
+# ---------------------------------------------------------------- Adapters, masks, ids, groups
+
+
+def test_small_products_of_an_adapter():
+    class Adapted(N.Module):
+        def __init__(self, k=64, rank=8):
+            super().__init__()
+            self.norm, self.linear, self.down, self.up = N.RMSNorm(k), N.Linear(k, k), N.Linear(k, rank, bias=False), N.Linear(rank, k, bias=False)
+
+        def forward(self, x):
+            y = self.norm(x)
+            return x + self.linear(y) + self.up(self.down(y)) * 0.5
+
+    _, reports = run(half(Adapted()), torch.randn(2, 8, 64).bfloat16())
+    assert "aten.mm.default" not in left(reports), left(reports)
+    assert [str(part.made.chain).count("matmul") for part in reports[0].taken] == [3]
+
+
+def test_what_masks_of_64_bits_compute_is_left_and_cuts_no_part():
+    class Masked(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = N.Linear(64, 64), N.Linear(64, 64)
+
+        def forward(self, x, mask):
+            y = self.first(x)
+            return self.second(y.masked_fill(mask[:, None] == 0, 0).relu() + (1 - mask[:, None].to(x.dtype)))
+
+    mask = torch.randint(0, 2, (8,))
+    _, reports = run(half(Masked())[0], torch.randn(8, 64).bfloat16(), mask)
+    (part,) = reports[0].taken
+    assert str(part.made.chain).count("matmul") == 2
+    assert set(left(reports).values()) == {"dtype int64"}
+
+
+def test_negative_ids_are_torchs():
+    class Indexed(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.norm = N.Parameter(torch.randn(16, 64)), N.LayerNorm(64)
+
+        def forward(self, ids):
+            return self.norm(self.table[ids]).relu()
+
+    _, reports = run(half(Indexed()), torch.tensor([-1, 0, -16, 15]))
+    assert left(reports)["aten.index.Tensor"] == "rows by indices"
+
+
+def test_convolutions_in_groups_are_inductors_and_named():
+    point = lambda: (N.Conv2d(16, 16, 1), N.ReLU())
+    model = half(*point(), N.Conv2d(16, 16, 3, padding=1, groups=16), *point(), N.Conv2d(16, 16, 3, groups=2), *point())
+    _, reports = run(model, torch.randn(2, 16, 8, 8).bfloat16())
+    assert left(reports) == {"aten.convolution.default": "a convolution in groups"}
+    assert [why for _, why in reports[0].left].count("a convolution in groups") == 2
+
+
+# ---------------------------------------------------------------- Gradients of whole architectures
+
+
+def bert():
+    from transformers import BertConfig, BertModel
+
+    sizes = dict(hidden_size=64, intermediate_size=128, num_attention_heads=4, vocab_size=512, max_position_embeddings=32)
+    return BertModel(BertConfig(num_hidden_layers=2, **sizes)), (torch.randint(0, 500, (2, 16)),)
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2Model
+
+    return GPT2Model(GPT2Config(n_layer=2, n_embd=64, n_head=4, vocab_size=512, n_positions=32, use_cache=False)), (torch.randint(0, 500, (2, 16)),)
+
+
+def vit():
+    from transformers import ViTConfig, ViTModel
+
+    sizes = dict(hidden_size=64, intermediate_size=128, num_attention_heads=4, image_size=64, patch_size=16)
+    return ViTModel(ViTConfig(num_hidden_layers=2, **sizes)), (torch.randn(2, 3, 64, 64).bfloat16(),)
+
+
+@pytest.mark.parametrize("make", [bert, gpt2, vit])
+def test_backward_graphs_pass_the_same_hook_and_are_right(make):
+    pytest.importorskip("transformers", reason="no transformers here: no whole model is trained")
+    torch.manual_seed(1)
+    model, inputs = make()
+    model = model.bfloat16().eval()  # without dropout, whose numbers each run draws
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    weights = torch.randn(model(*inputs)[0].shape)
+
+    def gradients(f, *inputs):
+        found = torch.autograd.grad((f(*inputs)[0].float() * weights).sum(), parameters, allow_unused=True)
+        return [torch.zeros(1) if g is None else g.float() for g in found]
+
+    compiled, reports = passed(model)
+    eager, found = gradients(model, *inputs), gradients(compiled, *inputs)
+    assert len(reports) == 2 and all(report.taken for report in reports), "forward and backward"
+    assert _verify.comparisons and all(c.within for c in _verify.comparisons), [c for c in _verify.comparisons if not c.within]
+    assert any("aten.mm.default" in str(node.target) for part in reports[1].taken for node in part.nodes), "gradients of weights"
+    model.float()
+    exact = gradients(model, *(x.float() if x.is_floating_point() else x for x in inputs))
+    for a, b, e in zip(found, eager, exact):
+        assert (a - e).norm() <= 1.5 * (b - e).norm() + 2e-2 * e.norm()
