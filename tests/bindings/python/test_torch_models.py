@@ -11,7 +11,7 @@ import sinter.torch
 from sinter.torch import _joined, _run_chain, _verify
 
 from graphs import passed
-from test_torch_backend import half, left, run
+from test_torch_backend import Gated, half, left, run
 
 N = torch.nn
 
@@ -50,6 +50,12 @@ def test_products_of_frozen_weights_are_one(columns, bias):
     assert str(first).count("matmul") == 1 and [o.shape for o in first.outputs()] == [(12, sum(columns))]
     weights = [info for info in first.inputs() if info.shape == (sum(columns), 64)]
     assert len(weights) == 1 and weights[0].constant, "it lies as a linear layer's does, and nothing writes it"
+
+
+def test_gate_and_up_of_frozen_weights_stay_a_pair_in_a_kernel(context, need_compiler):
+    (chain,) = frozen(half(Gated()), torch.randn(2, 5, 64).bfloat16())
+    assert str(chain).count("matmul") == 2, "gate and up are joined"
+    assert context.prepare(chain).kernel_count == 2, "a norm; gate, up and down"
 
 
 def test_weights_that_may_change_are_apart():

@@ -59,7 +59,10 @@ def _is_product(node: Any) -> bool:
 
 
 def _is_part(node: Any) -> bool:
-    return target_of(node) == "aten.slice.Tensor" and _is_product(node.args[0])
+    """Columns of a product of a frozen weight."""
+    if target_of(node) != "aten.slice.Tensor" or not _is_product(node.args[0]) or _operands(node.args[0])[1].op != "get_attr":
+        return False
+    return all(isinstance(size, int) for size in node.meta["val"].shape)
 
 
 def _operands(node: Any) -> "Tuple[Any, Any, Optional[Any]]":
