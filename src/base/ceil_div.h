@@ -6,8 +6,8 @@
 
 namespace sinter {
 
-// Parts of size `b` that cover `a` >= 0. None where `b` is not positive: sizes of a schedule are
-// computed before it is checked.
+// How many parts of size `b` cover `a` >= 0. It is 0 where `b` is not positive: the sizes of a
+// schedule are computed before the schedule is checked.
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b : 0; }
 
 // The multiple of `b` at or above `a` >= 0.

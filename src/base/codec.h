@@ -22,7 +22,7 @@ class ByteWriter {
   void Bytes(absl::string_view v);  // u64 length, then the bytes
   void Raw(absl::string_view v) { out_.append(v.data(), v.size()); }
   const std::string& str() const { return out_; }
-  void Reserve(uint64_t bytes) { out_.reserve(bytes); }  // spares copies; changes no result
+  void Reserve(uint64_t bytes) { out_.reserve(bytes); }  // avoids reallocations; changes no result
   std::string Take() { return std::move(out_); }
 
  private:

@@ -15,10 +15,11 @@ struct CompileRequest {
   std::vector<std::string> options;                          // without the arch
   std::string arch;                                          // "sm_90a"
   std::string entry;                                         // extern "C" kernel name
-  // Bytes of registers, stores and loads together, that may spill; more refuse the kernel. What the
-  // binary is does not depend on it.
+  // The kernel is refused if it spills more bytes of registers than this, stores and loads added.
+  // The limit does not change the binary.
   int most_spill_bytes = 0;
-  // The oldest NVRTC that compiles it well, 1209 for 12.9; 0: any. Older ones are not asked.
+  // The oldest NVRTC that compiles the kernel well: 1209 is 12.9, 0 is any. Older ones are not
+  // used.
   int least_nvrtc = 0;
 };
 

@@ -29,8 +29,8 @@ constexpr absl::string_view kOthers[] = {"SINTER_LIB_DIR", "SINTER_PLUGINS", "SI
                                          "SINTER_TORCH_COMPILE", "SINTER_VLLM_FOLD"};
 constexpr size_t kShownName = 64;
 
-// The process environment, and which names were asked for: every other one with our prefix is a
-// slip. In a set-uid process every variable reads as unset.
+// The process environment. It remembers which names were read: any other variable with our prefix
+// is reported as a mistake. In a set-uid process every variable reads as unset.
 class Environment {
  public:
   // An unset variable and an empty one mean the same.
@@ -177,7 +177,7 @@ EnvironmentReading ReadEnvironment() {
   ReadChoice(env, "SINTER_CACHE", {{"on", 1}, {"off", 0}, {"read-only", 2}}, &cache);
   config.cache_enabled = cache != 0;
   config.cache_read_only = cache == 2;
-  config.cache_store = env.Get("SINTER_CACHE_STORE");  // judged by WireCache, as the option is
+  config.cache_store = env.Get("SINTER_CACHE_STORE");  // checked by WireCache, like the option
   ReadBytes(env, "SINTER_CACHE_MAX_BYTES", &config.cache_max_bytes);
   ReadBytes(env, "SINTER_MODULE_CACHE_BYTES", &config.module_cache_bytes);
   ReadDenied(env, &config.deny_toolchains);

@@ -1,5 +1,5 @@
-// Config: the only reader of the environment. Read once, when a context is made; each variable has
-// an option that wins.
+// Config: a context's settings, as far as they come from the environment. Nothing else reads the
+// environment. It is read once, when a context is made; an option, where given, takes precedence.
 #ifndef SINTER_SRC_BASE_CONFIG_H_
 #define SINTER_SRC_BASE_CONFIG_H_
 
@@ -42,7 +42,7 @@ struct Config {
   // SINTER_MODULE_CACHE_BYTES, a size: of cubins kept loaded, in use or not; 0: 1 GiB.
   uint64_t module_cache_bytes = 0;
   int compile_threads = 2;        // SINTER_COMPILE_THREADS: for builds in the background
-  bool slot_measure = false;      // SINTER_SLOT_MEASURE=1: slots measure what prediction chose
+  bool slot_measure = false;      // SINTER_SLOT_MEASURE=1: slots choose their plans by measuring
   bool stand_ins = true;          // SINTER_STAND_INS=0: stand-ins are not handed out
   bool batch_invariant = false;   // SINTER_BATCH_INVARIANT=1: as FusionOptions.batch_invariant
   bool verify_first_use = false;  // SINTER_VERIFY=1: check a kernel against the plain plan at its
@@ -57,14 +57,13 @@ struct Config {
   bool log_json = false;     // SINTER_LOG_FORMAT=text|json, of what goes to standard error
   std::string trace;         // SINTER_TRACE: file for the spans of prepares, see base/trace.h
   std::string metrics_file;  // SINTER_METRICS_FILE: where the counters are written to
-  // What the environment says to no effect: one sentence for each SINTER_* variable that nothing
-  // reads, at most 16 of them.
+  // One sentence for each SINTER_* variable that is set but that nothing reads; at most 16.
   std::vector<std::string> warnings;
 };
 
 struct EnvironmentVariable {
   std::string name, value;  // "": unset
-  std::string error;  // names the variable, the value and what is allowed; "" when it is taken
+  std::string error;  // names the variable, the value and what is allowed; "" when it was accepted
 };
 
 // The configuration from the process environment, and every variable that was read for it. A
@@ -76,8 +75,8 @@ struct EnvironmentReading {
 EnvironmentReading ReadEnvironment();
 
 // From the process environment. A malformed value is INVALID_ARGUMENT naming the variable, the
-// value and what is allowed. Ignores everything but defaults when the process is set-uid. Relative
-// XDG_CACHE_HOME or HOME are ignored, as XDG asks.
+// value and what is allowed. In a set-uid process the environment is ignored and all settings are
+// defaults. A relative XDG_CACHE_HOME or HOME is ignored, as XDG asks.
 absl::StatusOr<Config> ConfigFromEnvironment();
 
 }  // namespace sinter

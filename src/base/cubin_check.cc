@@ -37,7 +37,7 @@ T ReadAt(absl::string_view bytes, uint64_t offset) {
   return value;
 }
 
-// That a table of `count` entries of type T lies inside the file and has entries of that size.
+// OK if a table of `count` entries of type T lies inside the file and its entries have that size.
 template <typename T>
 absl::Status CheckTable(absl::string_view cubin, absl::string_view name, uint64_t offset,
                         uint64_t count, uint64_t entry_bytes) {

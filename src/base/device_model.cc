@@ -84,7 +84,7 @@ absl::Status Parse(absl::string_view key, absl::string_view text, double low, do
   return absl::OkStatus();
 }
 
-constexpr size_t kMaxKeys = 256;  // of a text: several times those that there are
+constexpr size_t kMaxKeys = 256;  // in one text; a model has far fewer
 
 // One line of a text: key = value [provenance].
 struct Line {
@@ -132,7 +132,7 @@ absl::StatusOr<std::vector<Line>> SplitLines(absl::string_view text) {
   return lines;
 }
 
-// What tells the model from others is no figure.
+// Names and flags say which model it is; all other fields are figures and have a provenance.
 bool IsFigure(const std::string&) { return false; }
 bool IsFigure(bool) { return false; }
 template <typename T>

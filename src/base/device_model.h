@@ -30,33 +30,33 @@ struct DeviceModel {
   int sm_count = 0;
   int64_t l2_bytes = 0;
   int64_t l2_line_bytes = 0;
-  double l2_kept_share = 0;  // of l2_bytes: the largest tensor that is still there when read again
+  double l2_kept_share = 0;  // share of l2_bytes: what fits into it stays until it is read again
   int64_t shared_bytes_per_block = 0;  // dynamic shared memory a block may have (opt-in maximum)
   int64_t shared_bytes_per_sm = 0;     // of all its blocks
   int64_t reserved_shared_bytes = 0;   // of each block, by the system
   int64_t registers_per_sm = 0;
   int threads_per_sm = 0;
   int blocks_per_sm = 0;
-  double lanes_per_sm = 0;          // threads' instructions that an SM issues a clock
-  double special_lanes_per_sm = 0;  // of special functions
+  double lanes_per_sm = 0;          // thread instructions that an SM issues per clock
+  double special_lanes_per_sm = 0;  // the same for special functions
   double clock_mhz = 0;
   double tensor_flop_per_us =
-      0;  // dense bf16, whole chip, of kernels too short for its power limit
-  double tensor_fp8_flop_per_us = 0;  // the same of e4m3
+      0;  // dense bf16, whole chip, in kernels too short to reach its power limit
+  double tensor_fp8_flop_per_us = 0;  // the same for e4m3
   double hbm_bytes_per_us = 0;        // read stream, whole chip, every SM reading
-  double hbm_idle_loss = 0;           // what of it each share of idle SMs takes away
-  double l2_bytes_per_us = 0;         // L2 to all SMs, each reading bytes of its own
+  double hbm_idle_loss = 0;    // share of it that is lost for each share of SMs that are idle
+  double l2_bytes_per_us = 0;  // L2 to all SMs, each reading bytes of its own
   double l2_shared_bytes_per_us = 0;  // the same, all SMs reading the same bytes
   double l2_reader_gain =
-      0;  // what of l2_bytes_per_us each doubling of the readers of weights adds
-  // The same of the rows of a product, which are in L2 from their first reader on.
+      0;  // share of l2_bytes_per_us that each doubling of the readers of weights adds
+  // The same two for a product's rows, which are in L2 once they have been read.
   double l2_rows_bytes_per_us = 0;
   double l2_rows_reader_gain = 0;
-  double l2_window_bytes_per_us = 0;  // the same of rows that im2col loads take, with one reader
-  double l2_straddle_loss = 0;  // what a 128-byte row of a box costs more that lies in two lines
-  // Of one product of more than 128 rows: shares of L2's time where it serves equal loads of
-  // neighbours once, and where neighbours take different parts of K; share of a ring's writes that
-  // counts beside operand reads of shared memory.
+  double l2_window_bytes_per_us = 0;  // the same for rows that im2col loads read, with one reader
+  double l2_straddle_loss = 0;        // extra cost of a 128-byte row that lies in two cache lines
+  // For one product of more than 128 rows. The first two are factors of L2's time: where L2 serves
+  // equal loads of neighbours once, and where neighbours read different parts of K. The third is
+  // the share of a ring's writes that counts beside operand reads of shared memory.
   double l2_merged_share = 0;
   double l2_split_share = 0;
   double ring_write_share = 0;
@@ -67,20 +67,20 @@ struct DeviceModel {
   std::array<int, 5> resident_clusters{};    // of one-block-per-SM clusters, conservative
   double reduce_bytes_per_us = 0;            // f32 reduction into an L2-resident buffer
   double launch_us = 0;                      // empty kernel in a graph, plain edge
-  double programmatic_edge_us = 0;           // what a programmatic instead of a plain edge saves
+  double programmatic_edge_us = 0;           // saved by a programmatic edge in place of a plain one
   double fill_us = 0;       // first bytes of a kernel: launch to first full stage, above launch_us
   double stage_us = 0;      // cost of one ring stage, whatever its bytes
-  double lone_step_us = 0;  // what a lone consumer warpgroup loses between two ring stages
-  double reduce_us = 0;     // parts of a split sum to their owners and back, above their bytes
+  double lone_step_us = 0;  // lost by a lone consumer warpgroup between two ring stages
+  double reduce_us = 0;     // latency of adding up the parts of a split sum, beside their bytes
   double cluster_barrier_us = 0;  // barrier.cluster arrive + wait
   double grid_barrier_us = 0;     // one L2 counter or flag round over all blocks
   double drain_us = 0;            // last bytes stored to kernel end
   double register_chunk_us = 0;   // C of a tile through registers: two products awaited
-  double behind_codes_us = 0;     // a stitched kernel behind a product of codes
-  double epilogue_value_us = 0;   // a thread's end of one accumulator: rounding, its way to a store
+  double behind_codes_us = 0;     // added to a stitched kernel that follows a product of codes
+  double epilogue_value_us = 0;  // a thread's time to round one accumulator and bring it to a store
   StitchConstants stitch;
 
-  // By key, of every figure; FromText and Assign fill it.
+  // By key, for every figure; FromText and Assign fill it.
   std::map<std::string, Provenance> provenance;
 
   // Text form: one `key = value [provenance]` per line, `#` comments. name, arch and measured have
@@ -91,7 +91,7 @@ struct DeviceModel {
   // Sets the figure `key` to `value`, in the form of the text. INVALID_ARGUMENT, and nothing is
   // changed, when there is no such figure or the value is out of its bounds.
   absl::Status Assign(absl::string_view key, absl::string_view value, const Provenance& source);
-  Digest ModelDigest() const;  // of names and values: a figure's provenance changes no plan
+  Digest ModelDigest() const;  // over names and values; a provenance changes no plan
   int ResidentBlocks(int cluster_size) const;
 };
 

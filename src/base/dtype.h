@@ -20,7 +20,7 @@ enum class DType : int32_t {
   kPred = 5,
   kE4M3 = 6,
   kS8 = 7,
-  kS64 = 8,  // of ids alone, as PyTorch has them
+  kS64 = 8,  // for ids only, as PyTorch has them
 };
 
 int64_t SizeOf(DType dtype);            // bytes per element; pred, e4m3 and s8 are 1
@@ -47,10 +47,10 @@ struct Dim {
 
 std::string ToString(Dim dim);  // "128" or "M"
 
-// The M buckets of plans: the smallest of the table in dtype.cc, which sinter.h repeats, that is
-// >= m; the largest above. The one definition, used by planning, tuning, serving and keys alike.
-// From 128 on a bucket is at most a quarter above the last: a schedule that divides the top well
-// divides what is far below it badly.
+// The bucket that `m` rows are planned for: the smallest bucket >= m, or the largest bucket. The
+// buckets are the table in dtype.cc, which sinter.h repeats. Planning, tuning, serving and keys all
+// use this definition. From 128 on a bucket is at most a quarter above the one before it, because a
+// schedule whose tiles divide the bucket evenly may divide far fewer rows badly.
 int64_t BucketOf(int64_t m);
 int64_t BucketBelow(int64_t bucket);  // the next smaller one; 1 below the smallest
 constexpr int64_t kLargestBucket = 8192;

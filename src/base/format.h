@@ -1,5 +1,5 @@
-// Text of numbers: absl::StrFormat where memory may be out; amounts for people, three digits and a
-// unit; floats of generated code; byte sizes.
+// Text of numbers: absl::StrFormat that survives a lack of memory; amounts for people, three digits
+// and a unit; floats of generated code; byte sizes.
 #ifndef SINTER_SRC_BASE_FORMAT_H_
 #define SINTER_SRC_BASE_FORMAT_H_
 
@@ -13,14 +13,14 @@
 
 namespace sinter {
 
-// Abseil's formatter appends the last 1,024 characters from a destructor, where a failed allocation
-// ends the process. Here their room is made before. For texts of up to so many characters.
+// absl::StrFormat for texts of up to 1,024 characters. Abseil's formatter appends them from a
+// destructor, where a failed allocation ends the process; here the room is reserved first.
 template <typename... Args>
 std::string FormatText(const absl::FormatSpec<Args...>& format, const Args&... args) {
   std::string text;
   text.reserve(1024);
   absl::StrAppendFormat(&text, format, args...);
-  return std::string(text);  // without the room
+  return std::string(text);  // a copy, without the reserved room
 }
 
 // "1 kernel", "2 kernels", "1 entry", "0 entries".

@@ -19,7 +19,8 @@ class KeepGoing {
 };
 
 // Unwinds work that is no longer wanted, from any depth, as bad_alloc unwinds work that has no
-// memory: what was begun is dropped whole. Leaves no entry of a room: see Stoppable.
+// memory: everything begun is dropped. It leaves no folder's public functions, which return a
+// status instead: see Stoppable.
 class WorkStopped : public std::exception {
  public:
   explicit WorkStopped(absl::Status why) : why_(std::move(why)) {}
@@ -60,7 +61,7 @@ class Pace {
   int64_t left_ = kStride;
 };
 
-// For what is handed no pace by callers that have all the time there is.
+// Does nothing without a pace, which callers without a limit of time leave out.
 inline void Step(Pace* pace, int64_t steps = 1) {
   if (pace != nullptr) pace->Step(steps);
 }

@@ -17,8 +17,8 @@ enum class KeyFileKind {
   kPublic,  // neither group nor others may write it
 };
 
-// OK when an open file's owner is we or root, and neither group nor others may write it: what it
-// says was said by who may. PERMISSION_DENIED with the reason, without the path.
+// OK when an open file is owned by us or root and neither group nor others may write it, so that
+// its content can be trusted. PERMISSION_DENIED with the reason, without the path.
 absl::Status CheckTrustedFile(const struct stat& info);
 
 // The whole file, at most 64 KiB. Its owner must be we or root. PERMISSION_DENIED, NOT_FOUND,

@@ -69,11 +69,11 @@ struct LaunchRecipe {
   std::array<uint32_t, 3> cluster{1, 1, 1};
   uint32_t shared_bytes = 0;  // dynamic
   bool cooperative = false;   // blocks wait for one another across clusters: all must be resident
-  // What maps and arguments know as M is a launch's m times this, and row offsets likewise; but in
-  // im2col maps M is m.
+  // Tensor maps and arguments see M as the launch's m times this, and so do row offsets. In im2col
+  // maps M is m.
   int64_t rows_per_m = 1;
-  // A launch of more rows has more blocks in the same ratio, so that none takes another turn. 0:
-  // the grid is what it is.
+  // How many rows `grid` is made for. A launch of more rows gets proportionally more blocks, so
+  // that no block takes another turn. 0: the grid is fixed.
   int64_t grid_rows = 0;
   bool pdl = false;  // kernel executes griddepcontrol.wait: programmatic serialization is legal
   std::vector<TensorMapTemplate> tensor_maps;

@@ -86,7 +86,7 @@ class Store {
   virtual std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
                                              int64_t budget_us) = 0;
   virtual StoreStats Stats() const = 0;
-  // For the message of a miss that must not be: the entry nearest to `key` and what differs; ""
+  // For the error of a look-up that had to hit: the entry nearest to `key` and what differs; ""
   // when nothing is near. Slow.
   virtual std::string ExplainMiss(RecordKind kind, absl::string_view key) { return std::string(); }
 };
@@ -96,8 +96,9 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
   // Opens the compiler library at the first call. UNAVAILABLE when there is none; kCompileFailed
-  // with the log attached when the source is refused, spills, or draws a C75xx remark. With a port
-  // to ask (it may be null), the call returns what that says soon after it says no. Thread-safe.
+  // with the log attached when the source is refused, spills, or draws a C75xx remark. Soon after
+  // the status of `keep_going` (may be null) is no longer OK, the call returns that status.
+  // Thread-safe.
   virtual absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request,
                                                  const KeepGoing* keep_going) = 0;
   absl::StatusOr<CompiledKernel> Compile(const CompileRequest& request) {
@@ -106,8 +107,8 @@ class Compiler {
   // NVRTC version and the ELF build id of the library file; opens the library. Part of the kernel
   // key.
   virtual absl::StatusOr<std::string> ToolchainId() = 0;
-  // The ELF build id that ToolchainId() would name, read from the library file without opening it
-  // as a library; "" when it cannot be told. Lets a warm start notice an exchanged compiler.
+  // The ELF build id that ToolchainId() would name, read from the library file without loading it;
+  // "" when it cannot be read. A warm start notices by it that the compiler was replaced.
   virtual std::string PeekBuildId() { return std::string(); }
   virtual bool Loaded() const = 0;  // whether the library was opened
   virtual uint64_t Compiles() const = 0;
@@ -130,7 +131,8 @@ struct BufferList {
 // The edges of a new graph node: the nodes that it depends on, and their kind.
 struct NodeEdges {
   std::vector<GraphNodeHandle> from;
-  // The node may start while those of them that are kernels end, if its kernel waits by itself.
+  // The node may start while the kernels that it depends on are ending. Only for a kernel that
+  // waits by itself.
   bool programmatic = false;
 };
 
@@ -160,8 +162,8 @@ class LoadedKernel {
                                                   int64_t /*m*/, int64_t /*row_offset*/) const {
     return absl::UnimplementedError("this loader makes no nodes");
   }
-  // The arguments of `bound` for `m` rows in place of those of `node`, in an instance of the graph
-  // that it was added to and is still in. `bound` is of the recipe that the node was made with.
+  // Gives `node`, in an instance of the graph that it was added to and is still in, the arguments
+  // of `bound` for `m` rows. `bound` has the recipe that the node was made with.
   virtual absl::Status UpdateNode(GraphExecHandle, GraphNodeHandle, const BoundKernel&,
                                   int64_t /*m*/, int64_t /*row_offset*/) const {
     return absl::UnimplementedError("this loader makes no nodes");
@@ -194,8 +196,8 @@ class Loader {
   virtual absl::Status TieToGraph(GraphHandle, std::shared_ptr<const void> /*object*/) {
     return absl::UnimplementedError("this loader makes no nodes");
   }
-  // No Load comes any more. What dying graphs let go is released from now on without waiting for
-  // one; what they let go before, here. Not to be called from a CUDA callback.
+  // Says that no Load follows. Objects that dying graphs let go are released by a Load; those
+  // waiting for one are released here, later ones at once. Not to be called from a CUDA callback.
   virtual void Retire() {}
 };
 
@@ -209,8 +211,8 @@ struct DeviceBuffer {
 struct GraphCalls {
   // Call i, on a stream that captures.
   std::function<absl::Status(StreamHandle, int)> enqueue;
-  // The same as nodes behind `edges`; returns the edges of what comes behind them. Preferred: while
-  // a stream of a context captures, whoever waits for the context fails and breaks the capture.
+  // The same as nodes behind `edges`; returns the edges for what comes behind them. Preferred:
+  // while a stream of a context captures, waiting for the context fails and breaks the capture.
   std::function<absl::StatusOr<NodeEdges>(GraphHandle, const NodeEdges& edges, int)> add = nullptr;
 };
 

@@ -20,7 +20,7 @@ enum class Origin : uint8_t {
 struct Provenance {
   Origin origin = Origin::kUnknown;
   std::string
-      from;  // the model that the figure, or what it was scaled from, was taken over from; ""
+      from;  // the model that the figure, or the one that it is scaled from, comes from; "": none
 
   // "measured", "fitted from h200".
   std::string ToText() const;

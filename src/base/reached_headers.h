@@ -10,7 +10,8 @@
 
 namespace sinter {
 
-// Bytes by the name that an #include has between its quotes. Points into memory of its maker.
+// From the name between an #include's quotes to the header's bytes. Both are views of somebody
+// else's memory.
 using HeaderMap = std::map<absl::string_view, absl::string_view>;
 
 // The name between the quotes of an #include line; "" for any other line.

@@ -47,7 +47,7 @@ class RemoteBackend {
   virtual void Resolve(const std::atomic<bool>& stop) { (void)stop; }
 };
 
-// A backend that several hold. `below` is thread-safe.
+// A backend with several owners. `below` is thread-safe.
 class SharedBackend : public RemoteBackend {
  public:
   explicit SharedBackend(std::shared_ptr<RemoteBackend> below) : below_(std::move(below)) {}

@@ -1,4 +1,4 @@
-// ReplaceFile: a text that takes the place of a file at once. PeriodicFile: again and again.
+// ReplaceFile: replaces a file by a text, all at once. PeriodicFile: does so again and again.
 #ifndef SINTER_SRC_BASE_REPLACE_FILE_H_
 #define SINTER_SRC_BASE_REPLACE_FILE_H_
 
@@ -31,9 +31,9 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t
 // `path` with the process in the place of each "%p".
 std::string PathOfProcess(absl::string_view path);
 
-// Writes `text()` on a thread of its own: at once, each `period`, and when it is destroyed. What
-// cannot be written is tried again; the first failure in a row is a warning. A child of a fork
-// writes nothing. Without a thread, which is a warning too, it is written at the end alone.
+// Writes `text()` on a thread of its own: at once, after each `period`, and when it is destroyed. A
+// failed write is tried again; the first failure in a row is a warning. A child of a fork writes
+// nothing. If no thread can be started, that is a warning, and only the destructor writes.
 class PeriodicFile {
  public:
   using Text = std::function<std::string()>;

@@ -9,15 +9,15 @@ namespace sinter {
 // "stitch_".
 struct StitchConstants {
   // Streams and instructions.
-  double copy_share = 0;       // of hbm_bytes_per_us, when a stream is also written
-  double few_sms_gain = 0;     // HBM rate of a few SMs over their share of it
-  double alike_share = 0;      // of what all units read alike: L2 reads; the rest is found in L1
-  double issue_share = 0;      // counted instructions an issue slot: two often become one
-  double issue_warps = 0;      // warps that fill an SM's issue slots
-  double persistent_loss = 0;  // share that blocks lose which take turns instead of being replaced
-  double overlap_groups = 0;   // groups of a block that hide one another's work once
-  double overlap_limit = 0;    // and at most so many times
-  double special_issue = 0;    // issue slots that one turn of the special function unit stands for
+  double copy_share = 0;    // of hbm_bytes_per_us, when a stream is also written
+  double few_sms_gain = 0;  // factor of a few SMs' HBM rate over their share of it
+  double alike_share = 0;   // share that comes from L2 of bytes that all units read; the rest: L1
+  double issue_share = 0;   // counted instructions per issue slot: two often become one
+  double issue_warps = 0;   // warps that fill an SM's issue slots
+  double persistent_loss = 0;  // share lost by blocks that take turns, not replaced by new ones
+  double overlap_groups = 0;   // groups of a block that fully hide one another's work
+  double overlap_limit = 0;    // and the most times that work can be hidden
+  double special_issue = 0;    // issue slots taken by one turn of the special function unit
   // What a turn of a block waits for.
   double read_us = 0;           // a first read from memory
   double held_read_us = 0;      // the same from shared memory
@@ -46,7 +46,7 @@ struct StitchConstants {
   double column_read_share = 0;   // of an SM's intake, by a block's own loads
   double column_arrive_us = 0;    // each block beyond one an SM, where the grid meets
   double column_peers_us = 0;     // to read the parts of a cluster's peers
-  // Differences of predictions that say nothing.
+  // Differences of predictions too small to mean anything.
   double error_share = 0;  // of the time of two kernels, against one kernel of both
   double error_us = 0;     // of two launches against one
 };

@@ -18,8 +18,8 @@ std::string MakeToolchainId(int major, int minor, absl::string_view identity);
 // 1300 for "nvrtc-13.0-<identity>"; 0 for what has another form.
 int NvrtcVersionOf(absl::string_view toolchain_id);
 
-// Compilers whose kernels are refused. Thread-safe; only ever grows. Takes no lock, so that the
-// child of a fork refuses what its parent refused, whatever the parent was doing.
+// Compilers whose kernels are refused. Thread-safe; entries are only added. Takes no lock, so that
+// the child of a fork refuses what its parent refused, whatever the parent was doing.
 class ToolchainDenyList {
  public:
   ToolchainDenyList() = default;

@@ -14,8 +14,8 @@
 
 namespace sinter {
 
-// Holds the spans of one context until they are written. Of more than kMostSpans the first are kept
-// and the rest counted. Thread-safe.
+// Holds the spans of one context until they are written. The first kMostSpans are kept, the rest
+// are only counted. Thread-safe.
 class Trace {
  public:
   using Clock = std::chrono::steady_clock;
@@ -28,7 +28,7 @@ class Trace {
   // `name` is a literal. Never fails: without memory the span counts as dropped.
   void Add(const char* name, std::string detail, Clock::time_point begin,
            Clock::time_point end) noexcept;
-  // What was added so far, in the place of an older file of that name.
+  // Writes what was added so far, replacing an older file of that name.
   absl::Status Write();
 
  private:
@@ -48,7 +48,7 @@ class Trace {
   ForkLocal<Spans, /*kKeep=*/false> spans_;
 };
 
-// From its making to its end, in the trace; without one (null) nothing.
+// Adds the time from its construction to its destruction to the trace; null: does nothing.
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, const char* name, absl::string_view detail = "")

@@ -1,5 +1,5 @@
-// Reading and writing files until everything is through, however the kernel splits it; what ends a
-// write, and what must not be opened.
+// Reads and writes of whole files, however the kernel splits them; the signal that ends a write,
+// and what must not be opened.
 #ifndef SINTER_SRC_BASE_TRANSFER_H_
 #define SINTER_SRC_BASE_TRANSFER_H_
 
@@ -15,10 +15,10 @@
 
 namespace sinter {
 
-// Calls `step(done, left)`, which is one system call that moves at most `left` bytes, `done` bytes
-// into the whole, and returns how many it moved, or -1 with errno. Until `size` bytes are through,
-// or a step moves none (the end of a file), or one fails otherwise than by a signal. How many bytes
-// are through; -1 with errno when a step failed.
+// Calls `step(done, left)` until `size` bytes are moved, a step moves none (the end of a file), or
+// one fails otherwise than by a signal. A step is one system call: it moves at most `left` bytes,
+// beginning `done` bytes into the whole, and returns how many it moved, or -1 with errno. Returns
+// how many bytes were moved; -1 with errno when a step failed.
 template <typename Step>
 ssize_t TransferAll(size_t size, Step step) {
   size_t done = 0;
@@ -32,14 +32,14 @@ ssize_t TransferAll(size_t size, Step step) {
   return static_cast<ssize_t>(done);
 }
 
-// Fills `*bytes`, and shortens it to what there was. False with errno when reading failed.
+// Fills `*bytes` from the file and shortens it to what was read. False with errno on failure.
 bool ReadAll(int fd, std::string* bytes);
 
-// False, with errno when the system call failed, unless all of `bytes` was written.
+// Whether all of `bytes` was written. If not, errno is set where the system call failed.
 bool WriteAll(int fd, absl::string_view bytes);
 
-// The kernel sends SIGXFSZ, which ends the process by default. While one lives, the thread does not
-// get it; one that came is taken away at its end.
+// Writing beyond a limit of file size raises SIGXFSZ, which ends the process by default. While this
+// object lives its thread does not get the signal; one that came is discarded at its end.
 class FileSizeSignal {
  public:
   FileSizeSignal();

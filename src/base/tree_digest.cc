@@ -29,8 +29,9 @@ Digest Join(const Digests& digests) {
   return Sha256(absl::string_view(all, sizeof(all)));
 }
 
-// The end of a message with its padding. Only the last part may have a block that is not whole, and
-// is never the shorter one by more: beyond the whole blocks that all have, a part has one at most.
+// A part's last bytes with SHA-256's padding. Every part but the last is whole blocks, and no two
+// differ by more than one block. So behind the blocks that all parts have, a part has at most one
+// block, which may be incomplete.
 struct Tail {
   static constexpr size_t kMostBlocks = 2;
   char bytes[kMostBlocks * kShaBlock] = {};
