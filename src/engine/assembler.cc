@@ -44,7 +44,8 @@ std::shared_ptr<const void> LeaseOf(EngineCore* core, const std::vector<BuiltKer
       core, [core, keys = std::move(keys)](const void*) { core->modules.Released(keys); });
 }
 
-// The most rows of a launch of kernel `i`: a self-check of the plan covers so many of its code.
+// The most rows of a launch of kernel `i`. A self-check of the plan covers this many rows of its
+// code.
 int64_t RowsAt(const Plan& plan, size_t i) {
   const KernelSpec& spec = plan.kernels[i].spec;
   return spec.family->Rows(spec, plan.bucket);
@@ -54,18 +55,18 @@ bool IsChecked(const LoadedPlan& plan, size_t i) {
   return plan.kernels[i]->checked_rows >= RowsAt(plan.plan, i);
 }
 
-constexpr int kMostRounds = 32;            // of replaced kernels
+constexpr int kMostRounds = 32;            // of replacing kernels
 constexpr size_t kMostReplacedText = 400;  // of what the compiler said
 
-// Of kernels that others replace; one line.
+// One line about kernels that were replaced by others.
 std::string ReplacedText(size_t count, absl::string_view first) {
   const std::string why(Printable(first).substr(0, kMostReplacedText));
   return absl::StrCat(Counted(count, "kernel"), " replaced, the compiler refused the planned one",
                       count == 1 ? "" : "s", ": ", why);
 }
 
-// Whether several different kernels were asked for and all were refused: then the compiler is at
-// fault, and other kernels would be refused too.
+// Whether several different kernels were asked for and every one was refused. Then the fault is the
+// compiler's, and it would refuse other kernels too.
 bool RefusesAll(const std::vector<std::string>& keys, const std::vector<size_t>& refused) {
   return refused.size() == keys.size() && std::count(keys.begin(), keys.end(), keys.front()) !=
                                               static_cast<std::ptrdiff_t>(keys.size());
@@ -81,11 +82,12 @@ struct FirstPositions {
       of.push_back(at->second);
     }
   }
-  std::vector<size_t> distinct;  // the first of each key, ascending
-  std::vector<size_t> of;        // of each position, the first of its key
+  std::vector<size_t> distinct;  // the first position of each key, ascending
+  std::vector<size_t> of;        // for each position, the first one with its key
 };
 
-// By measured times if both plans have them, else by predicted ones.
+// What the unfused plan would take longer: by measured times if both plans have them, else by
+// predicted ones.
 uint64_t SavedNs(const PlanRecord& record, const Plan& runs) {
   for (const PlanVariant& variant : record.variants) {
     if (variant.plan.fused) continue;
@@ -104,7 +106,7 @@ PassedOver::Why WhyPassedOver(const Plan& plan, const Plan& executed, bool tuned
 
 }  // namespace
 
-// One call of Assemble: what was asked for, and what was learnt on the way.
+// One call of Assemble: what was asked for, and what was found out on the way.
 struct PlanAssembler::Walk {
   const AssembleOptions& options;
   const BuildControl& control;
@@ -148,7 +150,7 @@ absl::StatusOr<std::vector<LaunchRecipe>> PlanAssembler::RecipesOf(const Plan& p
   return recipes;
 }
 
-// What LoadedPlan has of a plan's kernels, or why there is none; by position.
+// Per position: what LoadedPlan holds of the plan's kernels, or why there is none.
 struct PlanAssembler::Attempt {
   std::vector<LaunchRecipe> recipes;
   std::vector<absl::StatusOr<BuiltKernelPtr>> kernels;
@@ -195,7 +197,7 @@ absl::StatusOr<BuiltKernels> PlanAssembler::BuildKernels(const Building& buildin
   }
   std::vector<KernelDecision> refused;
   std::string first_refusal;
-  std::vector<absl::StatusOr<BuiltKernelPtr>> held;  // built kernels stay while others are
+  std::vector<absl::StatusOr<BuiltKernelPtr>> held;  // so that built kernels stay alive
   for (int round = 0;; ++round) {
     SINTER_ASSIGN_OR_RETURN(Attempt attempt, TryKernels(building, *variant));
     std::vector<size_t> positions;
@@ -268,7 +270,7 @@ void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
   const std::string device =
       absl::StrCat(ports.device_name.empty() ? ports.model.name : ports.device_name,
                    ports.driver_name.empty() ? "" : ", ", ports.driver_name);
-  std::map<const BuiltKernel*, int64_t> unchecked;  // and the most rows of their positions
+  std::map<const BuiltKernel*, int64_t> unchecked;  // each with the most rows of its positions
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     if (IsChecked(plan, i)) continue;
     int64_t& rows = unchecked[plan.kernels[i].get()];
@@ -347,7 +349,7 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, size_t at, Walk
 absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
   absl::Status first_error;
   bool unfused_only = false;
-  std::string denied;  // said once: as an error, or in the log where another variant runs
+  std::string denied;  // told once: as an error, or in the log where another variant runs
   for (size_t at = 0; at < record.variants.size(); ++at) {
     const PlanVariant& variant = record.variants[at];
     if (!Wanted(variant.plan, walk.options.choice)) continue;
@@ -377,7 +379,7 @@ absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
       note.empty() ? "" : absl::StrCat(" (", note, ")"), ": leave the choice to 'best'"));
 }
 
-// Plans again without waiting across blocks. On success `found` is what was found then.
+// Looks up or makes the plan that never waits across blocks. On success `found` is that plan.
 absl::Status PlanAssembler::FallBack(const PlanRequest& request, FoundPlan& found, Walk& walk) {
   core_->counters.non_resident_fallbacks.fetch_add(1, std::memory_order_relaxed);
   walk.not_resident = false;
@@ -402,7 +404,7 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
     plans_->Renew(request, walk.learnt.has_value() ? *walk.learnt : *found.record);
   }
   LoadedPlan& loaded = *walk.result;
-  const Digest own = loaded.chosen_digest;  // as NewLoadedPlan leaves it
+  const Digest own = loaded.chosen_digest;  // as NewLoadedPlan sets it
   loaded.chosen_digest = first->planned;
   loaded.from_cache = found.from_cache;
   loaded.saved_ns_per_pass = SavedNs(*found.record, loaded.plan);

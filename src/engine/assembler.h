@@ -1,5 +1,5 @@
-// PlanAssembler: plan record -> loaded plan: which of its variants runs on this device, and why not
-// another.
+// PlanAssembler: makes a loaded plan of a plan record. It decides which of the record's variants
+// runs on this device, and says why another one does not.
 #ifndef SINTER_SRC_ENGINE_ASSEMBLER_H_
 #define SINTER_SRC_ENGINE_ASSEMBLER_H_
 
@@ -24,7 +24,7 @@ struct AssembleOptions {
   bool verify = false;
 };
 
-// What LoadedPlan has of them, by position in the plan.
+// What LoadedPlan holds of the kernels, by position in the plan.
 struct BuiltKernels {
   std::vector<BuiltKernelPtr> kernels;
   std::vector<LaunchRecipe> recipes;
@@ -32,11 +32,11 @@ struct BuiltKernels {
 
 // Thread-safe.
 //
-// Variants are tried in the record's order. Kernels that do not compile are replaced, and what was
-// learnt is kept with the plan; a variant without other kernels, or one that does not load, gives
-// way to the next. One that is found wrong, now or earlier, gives way to the unfused plan at once.
-// One that waits across blocks which the driver says cannot all be resident gives way to the record
-// that was planned without such waiting.
+// Variants are tried in the record's order. A kernel that does not compile is replaced, and the
+// replacement is stored with the plan. If there is no replacement, or a variant does not load, the
+// next variant is tried. If a variant is found wrong, now or earlier, the unfused plan runs
+// instead. If a variant waits across blocks and the driver says that not all of them can be
+// resident, the plan that was made without such waiting runs instead.
 class PlanAssembler {
  public:
   // `core` and the builders outlive the assembler. Plans keep `core` alive.
@@ -48,18 +48,18 @@ class PlanAssembler {
   absl::StatusOr<LoadedPlanPtr> Assemble(const PlanRequest& request, const AssembleOptions& options,
                                          const BuildControl& control);
 
-  // How kernels are built: for which request, with which sources.
+  // What the building of kernels is for: the request, and the sources.
   struct Building {
     const PlanRequest& request;
     OnMiss on_miss;
     const BuildControl& control;
     KernelSources& sources;
   };
-  // The kernels of a variant's plan, all at once; kernels of one key are built once. Sources and
-  // keys are made where there are none. A kernel that
-  // the compiler refuses is replaced alone (PlanningHooks::replace) as long as there is another:
-  // `variant` is then the plan that was built, for `toolchain`, and says what was replaced. The
-  // error of the first kernel that cannot be had.
+  // Builds all kernels of a variant's plan at once, kernels of one key only once. Sources and keys
+  // are made where they are missing. A kernel that the compiler refuses is replaced alone
+  // (PlanningHooks::replace) as long as there is another. `variant` is then the plan that was
+  // built, for `toolchain`, and says what was replaced. Returns the error of the first kernel that
+  // could not be built.
   absl::StatusOr<BuiltKernels> BuildKernels(const Building& building, absl::string_view toolchain,
                                             PlanVariant* variant);
 

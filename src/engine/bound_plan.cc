@@ -24,7 +24,7 @@ bool HasRows(const Chain& chain, int canonical) {
   return SymbolicAxis(type.dims) >= 0;
 }
 
-// Of a buffer that is never read or written: aligned, and not null.
+// For a buffer that is never read or written: aligned and not null.
 constexpr DevicePtr kNowhere = kBufferAlignment;
 
 // Gives the buffers of rows a place where they are null.
@@ -59,7 +59,7 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
   return absl::OkStatus();
 }
 
-// Runs of the plan's kernels that `m` rows take.
+// How often the plan's kernels run for `m` rows.
 int64_t PassesOf(const LoadedPlan& plan, int64_t m) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
   return (rows + plan.rows.at_once - 1) / plan.rows.at_once;

@@ -26,9 +26,9 @@ struct BoundPlan : PlanBinding {
 };
 
 // `buffers` in canonical order: inputs, then outputs. Needs loaded kernels. INVALID_ARGUMENT on a
-// wrong count, a null or misaligned pointer, naming it. `no_rows`: the binding is launched with
-// m = 0 alone, so the buffers of rows, which have no element, may be null. `order`: the caller's
-// Chain::InputOrder, in which errors count inputs; null: the canonical order.
+// wrong count or a null or misaligned pointer, naming it. `no_rows`: the binding is launched with m
+// = 0 only, so the buffers of rows, which then have no elements, may be null. `order`: the caller's
+// Chain::InputOrder, by which errors number inputs; null: the canonical order.
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
     LoadedPlanPtr plan, const std::vector<DevicePtr>& buffers, DevicePtr workspace,
     bool no_rows = false, const std::vector<int32_t>* order = nullptr);
@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
 // chain without M ignores it.
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
 
-// How many of the plan's bucket `m` rows fill, which predicted times are of.
+// How many of the plan's buckets `m` rows fill. Predicted times are for one bucket.
 int64_t BucketsFilled(const LoadedPlan& plan, int64_t m);
 
 // One launch of a kernel of a plan.
@@ -48,8 +48,8 @@ struct PlanLaunch {
 };
 
 // Calls `step(PlanLaunch)`, which returns a status, for every launch that `m` rows take, in order,
-// until one fails. `pdl_edge`: of the first; inside the plan every kernel that can.
-// Without rows those kernels alone are launched that outputs without M need.
+// until one fails. `pdl_edge` is for the first launch; inside the plan every kernel that can start
+// early does. Without rows, only the kernels that outputs without M need are launched.
 template <typename Step>
 absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Step&& step) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
@@ -80,28 +80,27 @@ absl::Status ForEachLaunch(const LoadedPlan& plan, int64_t m, bool pdl_edge, Ste
 // For errors: "kernel 1 (sinter_stitch) of plan 'fused' 0123456789abcdef".
 std::string LaunchedName(const LoadedPlan& plan, size_t kernel);
 
-// Enqueues `m` rows, in passes of at most as many as the plan takes at once. `pdl_edge`: the first
-// kernel may start while its predecessor on the stream ends; inside the plan every kernel that can
-// does. m = 0 enqueues what outputs without M need. Allocates nothing, waits for nothing.
+// Enqueues `m` rows, in passes if the plan cannot take them at once. `pdl_edge`: the first kernel
+// may start while its predecessor on the stream ends; inside the plan every kernel that can does. m
+// = 0 enqueues only what outputs without M need. Allocates nothing and waits for nothing.
 absl::Status EnqueuePlan(const BoundPlan& bound, StreamHandle stream, int64_t m, bool pdl_edge);
 
-// As PreparedPlan::AddToGraph and UpdateInGraph; `m` has passed CheckRows. `edges.programmatic` is
-// of the first node; inside the plan the edges are those of a launch.
+// As PreparedPlan::AddToGraph and UpdateInGraph. `m` has passed CheckRows. `edges.programmatic` is
+// for the first node; inside the plan the edges are those of a launch.
 absl::StatusOr<PlanNodes> AddPlanNodes(const BoundPlan& bound, Loader& loader, GraphHandle graph,
                                        NodeEdges edges, int64_t m);
-// Where a node fails, those before it have the new arguments.
+// If a node fails, the nodes before it have the new arguments.
 absl::Status UpdatePlanNodes(const PlanNodes& nodes, GraphExecHandle exec, const BoundPlan& bound,
                              int64_t m);
 
 constexpr uint64_t kWorkspaceAlignment = 128;  // bytes
 
-// INVALID_ARGUMENT naming what is wrong with a workspace that a caller gave; `bytes` is what the
-// caller has.
+// INVALID_ARGUMENT saying what is wrong with a caller's workspace of `bytes` bytes.
 absl::Status CheckWorkspace(const Plan& plan, DevicePtr workspace, uint64_t bytes);
 
-// Enqueues the clearing of the header: launch epoch and ready flags, shared by all plans that use
-// the workspace in turn. They carry the epoch of a launch, so this is needed once, not per launch.
-// The caller has checked the workspace.
+// Enqueues the clearing of the workspace's header: the launch epoch and the ready flags, which all
+// plans that use the workspace share. Flags carry the epoch of their launch, so one clearing serves
+// all launches. The caller has checked the workspace.
 absl::Status ClearHeader(const Plan& plan, Loader& loader, DevicePtr workspace,
                          StreamHandle stream);
 

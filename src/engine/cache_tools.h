@@ -33,15 +33,15 @@ struct RecordStory {
 // Empty for bytes that are no key of this version. Trusts nothing.
 RecordStory StoryOfKey(RecordKind kind, absl::string_view key);
 
-// "gated_ffn n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16" of a sequence of products with as
-// many names as it takes; of any other chain its ops by kind and what it reads and writes:
-// "9 ops: 2 reduce, 2 broadcast, .. of bf16[M,4096] to bf16[M,4096]".
+// Of a sequence of products, its problem line with as many fields as have names: "gated_ffn n=3072
+// k=1024 l=1024 act=silu layout=oi dtype=bf16". Of any other chain its ops by kind, and what it
+// reads and writes: "9 ops: 2 reduce, 2 broadcast, .. of bf16[M,4096] to bf16[M,4096]".
 std::string ChainStory(const Chain& chain);
 
 struct ExportRequest {
   std::string path;
   std::string signing_key;  // PEM file of an Ed25519 private key; "": the pack is not signed
-  bool used_only = false;   // only what the context was asked for
+  bool used_only = false;   // only records that this context asked for
   bool dry_run = false;     // reads the key and looks at the path, and writes nothing
   // Whether a record is what its key says (Engine::CheckStored); others are left out.
   std::function<bool(RecordKind kind, absl::string_view key, absl::string_view payload)> wanted;
@@ -69,7 +69,7 @@ struct PackDescription {
   std::string path, producer;
   int64_t created_unix_s = 0;
   uint64_t bytes = 0;
-  std::vector<std::string> signed_by;  // hex of the trusted keys that did
+  std::vector<std::string> signed_by;  // the trusted keys that signed it, in hex
   std::vector<PackRecord> records;
   uint64_t unsound = 0;  // when every record was read
   std::vector<std::string> findings;
@@ -88,7 +88,7 @@ struct CacheRecord {
   Digest key;
   uint64_t bytes = 0;
   int64_t last_use_unix_s = 0;
-  bool sound = false;  // a lookup of this version would take it; else what follows is not known
+  bool sound = false;  // a lookup of this version would take it; if not, what follows is unset
   bool verified = false;
   int64_t created_unix_s = 0;
   std::string arch, producer;
@@ -103,24 +103,25 @@ struct ClearResult {
   uint64_t records = 0, bytes = 0, failed = 0;
 };
 
-// Thread-safe. Every call blocks for as long as the disk takes. What looks after the local tier
-// says why it cannot: PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
-// tier.
+// Thread-safe. Every call blocks for as long as the disk takes. Calls that need the local tier fail
+// with PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local tier.
 class CacheTools {
  public:
   virtual ~CacheTools() = default;
-  // Import, Inspect and Describe ask `check` of each record. The engine calls this before them.
+  // Import, Inspect and Describe run `check` on each record. The engine sets it before it calls
+  // them.
   virtual void CheckWith(RecordCheck check) = 0;
-  // A record that the engine found not to be what its key says: TieredStore::Refuse.
+  // For a record that the engine found not to be what its key says: TieredStore::Refuse.
   virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
   virtual absl::StatusOr<ExportResult> Export(const ExportRequest& request) = 0;
-  // Packs are opened as the context's own are: by its keys, unsigned ones only if it allows them.
+  // Packs are opened under the context's rules: with its keys, unsigned ones only if it allows
+  // them.
   virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;
   virtual absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) = 0;
   virtual absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) = 0;
   virtual absl::StatusOr<CacheReport> Inspect() = 0;
   virtual absl::StatusOr<CacheListing> List() = 0;
-  // Every record; tombstones stay. FAILED_PRECONDITION for a folder with files of somebody else.
+  // Removes every record; tombstones stay. FAILED_PRECONDITION for a folder that holds other files.
   virtual absl::StatusOr<ClearResult> Clear(bool dry_run) = 0;
   virtual void Flush() = 0;
 };
@@ -130,10 +131,10 @@ struct WiredCache {
   std::shared_ptr<CacheTools> tools;  // valid as long as `store`
 };
 
-// The tiers that `config` asks for. `group` names what is worth prefetching together.
-// INVALID_ARGUMENT for a local store of another name than "tables", or a remote that is none;
-// INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file that cannot be used. Anything
-// else that is wrong with a tier is a warning and a counted miss.
+// The tiers that `config` asks for. `group` names the records that are prefetched together.
+// INVALID_ARGUMENT for a local store of another name than "tables" and for a malformed remote
+// address; INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED for a key file that cannot be used.
+// Anything else that is wrong with a tier is a warning and counted misses.
 absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view group,
                                      const LogSink& log);
 

@@ -11,7 +11,7 @@
 namespace sinter {
 namespace {
 
-// A cancel flag cannot wake a sleeper: waits look at it this often.
+// A cancel flag cannot wake a sleeper, so waits look at it this often.
 constexpr std::chrono::milliseconds kPollPause(5);
 constexpr std::chrono::seconds kLongestSleep(1);
 
@@ -27,7 +27,7 @@ std::string FlightOf(OnMiss on_miss, const std::string& key) {
 BuildControl::BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel,
                            ProgressCallback progress, int threads)
     : cancel_(cancel), progress_(std::move(progress)), threads_(threads) {
-  // A deadline further away than a century is none; adding it to the clock could wrap.
+  // A deadline more than a century away counts as none: adding it to the clock could overflow.
   constexpr int64_t kCenturyUs = int64_t{100} * 365 * 24 * 3600 * 1000000;
   if (deadline_us != 0 && deadline_us < kCenturyUs) {
     deadline_ = Clock::now() + std::chrono::microseconds(std::max<int64_t>(deadline_us, 0));
@@ -87,7 +87,7 @@ absl::StatusOr<std::shared_ptr<void>> AwaitBuildLock(Store& store, RecordKind ki
     const Clock::time_point start = Clock::now();
     std::shared_ptr<void> lock = store.LockForBuild(kind, key, slice);
     const Clock::time_point end = Clock::now();
-    // A null handle long before its budget passed: this store cannot lock at all.
+    // A null handle that comes long before its budget ends: this store cannot lock at all.
     const bool unlockable = end - start < std::chrono::microseconds(slice / 2);
     if (lock != nullptr || unlockable || end >= give_up) return lock;
   }

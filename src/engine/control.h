@@ -1,6 +1,5 @@
-// BuildControl: how long a slow call may go on. Asked between stages, inside planning at every
-// millisecond or so of work, and while a compile is awaited; a call of the driver that has begun is
-// finished.
+// BuildControl: how long a slow call may go on. It is asked between stages, every millisecond or so
+// inside planning, and while a compile is awaited. A driver call that has begun is finished.
 #ifndef SINTER_SRC_ENGINE_CONTROL_H_
 #define SINTER_SRC_ENGINE_CONTROL_H_
 
@@ -25,16 +24,17 @@ namespace sinter {
 // What a call does about a plan or kernel that is not in the cache.
 enum class OnMiss : uint8_t {
   kBuild,
-  kRefuse,  // kCacheMiss that names what is nearest
+  kRefuse,  // kCacheMiss that names the nearest entry
   kGoOn,    // kCacheMiss at once
 };
 
-// The name of a flight for `key`. A caller that insists on a hit must not inherit a build, nor pass
-// its miss on to one who would build.
+// The name of a flight for `key`. Callers that must hit and callers that may build have flights of
+// their own: neither may get the other's result.
 std::string FlightOf(OnMiss on_miss, const std::string& key);
 
-// One slow call's deadline, cancel flag, progress callback and threads. Immutable, so any thread of
-// the call may ask it. The cancel flag and whatever the callback refers to outlive the call.
+// One slow call's deadline, cancel flag, progress callback and number of threads. Immutable, so any
+// thread of the call may ask it. The cancel flag and whatever the callback refers to outlive the
+// call.
 class BuildControl : public KeepGoing {
  public:
   using Clock = std::chrono::steady_clock;
@@ -42,7 +42,7 @@ class BuildControl : public KeepGoing {
 
   BuildControl() = default;  // no limit
   // `deadline_us` counts from now; 0: none.
-  // `threads`: for building kernels at once; 0: one per hardware thread.
+  // `threads`: how many build kernels at once; 0: one per hardware thread.
   BuildControl(int64_t deadline_us, const std::atomic<bool>* cancel, ProgressCallback progress,
                int threads = 0);
 
@@ -53,7 +53,7 @@ class BuildControl : public KeepGoing {
     bucket_ = bucket;
   }
   bool Tells() const { return events_ != nullptr; }
-  // With the call's chain and bucket filled in.
+  // Adds the call's chain and bucket to the event.
   void Tell(EngineEvent event) const;
 
   // For work inside a stage: "deadline passed before it was done".
@@ -64,10 +64,10 @@ class BuildControl : public KeepGoing {
   absl::Status Enter(absl::string_view stage, double fraction) const;
   // Microseconds to the deadline, at most `cap`, at least 0.
   int64_t RemainingUs(int64_t cap) const;
-  // Until when a wait may sleep before it has to ask Check again.
+  // When a sleeping wait must wake to ask Check again.
   Clock::time_point NextPoll() const;
   int threads() const { return threads_; }
-  // What the compiler is to ask; null where nothing can end the call.
+  // For the compiler to ask; null where nothing can end the call.
   const KeepGoing* Limits() const {
     return cancel_ != nullptr || deadline_ != Clock::time_point::max() ? this : nullptr;
   }
@@ -82,12 +82,12 @@ class BuildControl : public KeepGoing {
   int64_t bucket_ = 0;
 };
 
-// Single flight across processes: waiting for the store's lock without going deaf to cancel and
+// Single flight across processes: waits for the store's lock and still reacts to cancel and
 // deadline.
 
-// Waits until this process may build `key`, for a minute at most: after that, or where nothing can
-// be locked, the handle is null and the build goes ahead, since a lost lock costs one duplicate
-// build. CANCELLED or DEADLINE_EXCEEDED.
+// Waits until this process may build `key`, for a minute at most. After that, or where nothing can
+// be locked, the handle is null and the build goes ahead: a lost lock costs one duplicate build.
+// CANCELLED or DEADLINE_EXCEEDED.
 absl::StatusOr<std::shared_ptr<void>> AwaitBuildLock(Store& store, RecordKind kind,
                                                      const std::string& key,
                                                      const BuildControl& control, Trace* trace);

@@ -29,24 +29,24 @@
 
 namespace sinter {
 
-// Each only ever grows; relaxed, so a snapshot is not one instant.
+// Counters only grow. Accesses are relaxed, so a snapshot is not of one instant.
 struct Counters {
   std::atomic<uint64_t> prepares{0}, plan_hits{0}, searched{0};
   std::atomic<uint64_t> kernels_compiled{0}, kernel_hits{0}, kernels_loaded{0};
   std::atomic<uint64_t> launches{0}, waits{0}, wrong_kernels{0}, non_resident_fallbacks{0};
   std::atomic<uint64_t> stand_ins{0};
   std::atomic<uint64_t> tuned_plans{0}, tuned_refused{0};
-  std::atomic<uint64_t> refused_records{0};  // found, and not what their keys say
+  std::atomic<uint64_t> refused_records{0};  // found, but not what their keys say
   std::atomic<uint64_t> search_ns{0}, compile_ns{0};
   std::atomic<uint64_t> slot_builds_begun{0}, slot_builds_ended{0}, slot_failures{0},
       slot_upgrades{0};
   std::atomic<uint64_t> slot_measurements_begun{0}, slot_measurements{0}, slot_measured_wins{0},
       slot_measurements_given_up{0};
-  std::atomic<uint64_t> compiles_begun{0};    // less kernels_compiled: under way
+  std::atomic<uint64_t> compiles_begun{0};    // minus kernels_compiled: compiles under way
   std::atomic<uint64_t> denied{0};            // look-ups of kernels of a denied toolchain
   std::atomic<uint64_t> compile_saved_ns{0};  // of kernels that came from the cache
   std::atomic<uint64_t> gpu_saved_ns{0};      // launches x (unfused - what runs)
-  std::atomic<uint64_t> last_launched{0};     // ShortDigest of the plan; no counter
+  std::atomic<uint64_t> last_launched{0};     // ShortDigest of the plan; not a counter
 };
 
 struct Explanation;
@@ -54,7 +54,7 @@ struct Explanation;
 // The pure functions that the engine drives, replaceable so that its own behaviour can be
 // tested without a search or a compiler behind it. All deterministic and thread-safe.
 struct PlanningHooks {
-  // What is planned for a chain. Unset: the chain itself.
+  // The form of a chain that is planned. Unset: the chain itself.
   std::function<absl::StatusOr<std::shared_ptr<const NormalForm>>(std::shared_ptr<const Chain>)>
       normal;
   std::function<absl::StatusOr<FusionResult>(const Chain&, int64_t bucket, const DeviceModel&,
@@ -78,9 +78,10 @@ struct PlanningHooks {
   // The entry that `generate` gives to kernels of a code. Unset: entries of stored records are not
   // compared.
   std::function<std::string(const KernelCode&)> entry;
-  // Instead of sleeping so many microseconds between pieces of what is measured in the background.
+  // Called in place of sleeping so many microseconds between pieces of background measuring.
   std::function<void(double us)> pause;
-  // Of the device headers that the source of a spec reaches (DeviceHeadersDigest of codegen.h).
+  // Digest of the device headers that the source of a spec reaches (DeviceHeadersDigest of
+  // codegen.h).
   std::function<Digest(const KernelSpec&)> device_headers;
   RecordFormat format;  // tests stand in for another version of the library
 };
@@ -116,7 +117,7 @@ struct EngineCore {
     if (!within.ok()) return within;
     return recipe;
   }
-  // The normal form of a chain; the chain itself where rules fail, which is logged. Kept while
+  // The normal form of a chain; the chain itself if a rule fails, which is logged. Kept as long as
   // anyone uses it.
   std::shared_ptr<const NormalForm> FormOf(const Chain& chain) const {
     const std::string key(chain.CanonicalDigest().View());
@@ -132,7 +133,7 @@ struct EngineCore {
     forms.Insert(key, form);
     return form;
   }
-  // Of plans for `chain` on the chip of `model`; both outlive it.
+  // Makes plans for `chain` on the chip of `model`; both outlive it.
   PlanAssembly AssemblyOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
                           const AssemblyRequest& request) const {
     if (hooks.assembly) return hooks.assembly(chain, bucket, model, request);
@@ -140,7 +141,7 @@ struct EngineCore {
       return absl::FailedPreconditionError("plans cannot be assembled here");
     };
   }
-  // What a PlanUse says of the device.
+  // The device's part of a PlanUse.
   PlanUse UseOnDevice() const {
     PlanUse use;
     use.chip = ChipDigest(ports.model);
@@ -152,9 +153,9 @@ struct EngineCore {
   const Digest tuning_digest;           // of ports.tuning; all zero without a set
   mutable WeakCache<NormalForm> forms;  // by canonical digest
   Counters counters;
-  const std::unique_ptr<Trace> trace;  // null: none is asked for
+  const std::unique_ptr<Trace> trace;  // null: no trace was asked for
   ToolchainDenyList denied;            // filled by CreateEngine
-  // LibraryVersionOf requests that the tuning set has an entry for.
+  // LibraryVersionOf, for each request that the tuning set has an entry for.
   mutable ForkLocal<std::map<TuningKey, std::string>> tuned_versions;
   EventSink events;
   ModuleCache modules;  // after ports: modules unload before the loader goes

@@ -20,7 +20,7 @@
 namespace sinter {
 namespace {
 
-// One warning for all of a dump that could not be written.
+// Logs one warning for a whole dump that could not be written.
 void LogTrouble(const EngineCore& core, const absl::Status& status) {
   if (status.ok()) return;
   core.log.Log(LogLevel::kWarn, absl::StrCat("dump: cannot write: ", status.message()));
@@ -49,7 +49,7 @@ absl::Status WritePlan(const EngineCore& core, const LoadedPlan& plan) {
   return status;
 }
 
-// What is there under the name of a refused kernel is that kernel's, from an earlier dump.
+// A file that already has a refused kernel's name is the same kernel, from an earlier dump.
 absl::Status WriteRefused(const EngineCore& core, absl::string_view name, absl::string_view source,
                           absl::string_view log) {
   absl::StatusOr<DumpFolder> top = DumpFolder::Open(core.config.dump_dir);
@@ -81,7 +81,7 @@ absl::Status JudgeFolder(int fd, const std::string& path, bool last) {
   return absl::OkStatus();
 }
 
-// Only a regular file of ours that has one name is written into.
+// OK only for a regular file of ours that has one name: no other is written into.
 absl::Status JudgeFile(int fd, const std::string& path) {
   struct stat st;
   if (fstat(fd, &st) != 0) return DumpError(errno, "stat", path);

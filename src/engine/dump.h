@@ -1,5 +1,6 @@
-// Dump: what the engine made, as files for people (SINTER_DUMP). Never fails a call: trouble is one
-// warning. Folders are made private; no link is followed, nothing overwritten that no dump wrote.
+// Dump: what the engine made, as files for people (SINTER_DUMP). It never fails a call: all trouble
+// of one dump is one warning. Folders are private. No link is followed, and only files of earlier
+// dumps are overwritten.
 #ifndef SINTER_SRC_ENGINE_DUMP_H_
 #define SINTER_SRC_ENGINE_DUMP_H_
 
@@ -23,21 +24,21 @@ void DumpRefusedKernel(const EngineCore& core, absl::string_view name, absl::str
                        absl::string_view log);
 
 // DumpFolder: a folder for files that people look at, in a place that others may write to, such as
-// /tmp. No link is followed and nothing is overwritten that an earlier dump did not write.
+// /tmp. No link is followed, and only files of earlier dumps are overwritten.
 
-// Owns a descriptor. Never blocks on what is planted in the folder. Not thread-safe.
+// Owns a descriptor. Never blocks on what others put into the folder. Not thread-safe.
 class DumpFolder {
  public:
-  // Makes what is missing of `path`, mode 0700. PERMISSION_DENIED naming the folder on the way that
-  // is a link, belongs to somebody else, or may be written by everybody (above the last one: unless
-  // it is sticky). UNAVAILABLE when the system refuses.
+  // Makes the missing folders of `path`, mode 0700. PERMISSION_DENIED naming a folder of the path
+  // that is a link, belongs to somebody else, or may be written by everybody; one above the last
+  // may be, if it is sticky. UNAVAILABLE when the system refuses.
   static absl::StatusOr<DumpFolder> Open(const std::string& path);
-  // A folder of one dump in this one, marked as such when it is made.
+  // Opens or makes the folder of one dump in this one. A new one is marked as a dump's.
   absl::StatusOr<DumpFolder> Sub(const std::string& name) const;
 
-  // Mode 0600. A file that is there is overwritten in a folder that a dump made, if it is a regular
-  // file of ours with one name; otherwise ALREADY_EXISTS, and it is as it was. INVALID_ARGUMENT for
-  // a name with other characters than letters, digits, '-', '_' and '.'.
+  // Writes a file of mode 0600. In a folder that a dump made it overwrites a regular file of ours
+  // with one name; any other file is left as it is: ALREADY_EXISTS. INVALID_ARGUMENT for a name
+  // with other characters than letters, digits, '-', '_' and '.'.
   absl::Status Write(absl::string_view name, absl::string_view text) const;
 
   DumpFolder(DumpFolder&& o) noexcept
@@ -49,7 +50,7 @@ class DumpFolder {
 
  private:
   DumpFolder(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  // The folder `name` in `in`, opened, made if it is missing (`made`).
+  // Opens the folder `name` in `in`, or makes it, which sets `made`.
   static absl::StatusOr<DumpFolder> Step(int in, const std::string& name, std::string path,
                                          bool last, bool* made);
 

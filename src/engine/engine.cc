@@ -40,7 +40,7 @@ absl::Status CheckM(int64_t m) {
       absl::StrCat("m is ", m, ", must be in [0, ", BoundText(kMaxExtent), "]"));
 }
 
-// What tells two loaded plans of one plan key apart.
+// Loaded plans of one plan key differ in these.
 std::string LiveKey(const std::string& plan_key, const AssembleOptions& options) {
   ByteWriter w;
   w.U8(static_cast<uint8_t>(options.choice));
@@ -70,8 +70,8 @@ class EngineImpl : public Engine {
         choices_(core_, &plans_, &tuner_),
         stand_ins_(core_, &assembler_) {}
   // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
-  // kept may wait in the loader, and keeps the core that keeps the loader: let go here, or by the
-  // loader when the graph goes.
+  // kept alive may still wait in the loader to be destroyed, and it keeps the core, which keeps the
+  // loader. Retire breaks this circle.
   ~EngineImpl() override {
     WriteTrace(*core_);
     core_->modules.Clear();
@@ -218,7 +218,8 @@ class EngineImpl : public Engine {
     return begun - std::min(begun, ended);
   }
 
-  // Instead of waiting for a build, and where nothing can build.
+  // Whether stand-ins may answer in place of a build that would have to be waited for, or cannot be
+  // had.
   bool MayStandIn(const absl::Status& why, const PrepareOptions& options) const {
     if (why.ok() || !core_->ports.stand_ins || core_->ports.loader == nullptr) return false;
     if (options.background || options.must_hit || core_->config.must_hit ||
@@ -226,7 +227,7 @@ class EngineImpl : public Engine {
       return false;
     return options.no_build ? IsCacheMiss(why) : absl::IsUnavailable(why);
   }
-  // On failure `loaded` keeps its error, which then says both.
+  // If there is no stand-in, `loaded` keeps its error with the reason added.
   void StandIn(const PlanRequest& request, const BuildControl& control,
                absl::StatusOr<LoadedPlanPtr>* loaded) {
     const std::string why(loaded->status().message());
@@ -263,7 +264,8 @@ class EngineImpl : public Engine {
     return result;
   }
 
-  // What was measured for the plan, if anything was and can be had, else what planning chooses.
+  // The plan that measuring chose, if there is one that can be used, else the one that planning
+  // chooses.
   absl::StatusOr<LoadedPlanPtr> GetChosen(const PlanRequest& request, const PrepareOptions& options,
                                           const BuildControl& control) {
     const AssembleOptions how = OptionsFor(options);
@@ -283,7 +285,7 @@ class EngineImpl : public Engine {
     const std::string key = LiveKey(plan_key, options);
     if (LoadedPlanPtr live = FindLive(key)) return live;
     if (options.on_miss ==
-        OnMiss::kGoOn) {  // what was built here is there, with a cache or without
+        OnMiss::kGoOn) {  // what was built here is alive, with a cache or without
       AssembleOptions built = options;
       built.on_miss = OnMiss::kBuild;
       if (LoadedPlanPtr live = FindLive(LiveKey(plan_key, built))) return live;
@@ -349,7 +351,7 @@ std::shared_ptr<Engine> CreateEngine(Ports ports, const Config& config, LogSink 
   ports.measurer = MakeSerialMeasurer(std::move(ports.measurer));
   auto core =
       std::make_shared<EngineCore>(std::move(ports), config, std::move(log), std::move(hooks));
-  // The tools live no longer than the store, which is the core's.
+  // The tools are valid as long as the store, which the core owns.
   if (CacheTools* tools = core->ports.cache_tools.get()) {
     tools->CheckWith(
         [own = core.get()](RecordKind kind, absl::string_view key, absl::string_view payload) {

@@ -1,5 +1,5 @@
-// Engine: the only orchestrator. Chain in, prepared plan out; tuning; nothing of it is on the
-// launch path but Launch itself.
+// Engine: turns a chain into a prepared plan, and tunes. It alone calls planning, building, cache
+// and device in their order. Of all this only Launch is on the launch path.
 #ifndef SINTER_SRC_ENGINE_ENGINE_H_
 #define SINTER_SRC_ENGINE_ENGINE_H_
 
@@ -30,10 +30,10 @@ struct PlanUse {
   Digest chain;                      // canonical
   std::vector<int32_t> input_order;  // Chain::InputOrder of the caller's chain
   int64_t bucket = 0;
-  bool batch_invariant = false;  // of a plan: it is; of what is wanted: it must be
+  bool batch_invariant = false;  // of a plan: it is; of a request: the plan must be
   Digest chip;                   // ChipDigest
   int ordinal = -1;              // of the GPU; -1: none, or a test's
-  bool launches = false;         // has a GPU
+  bool launches = false;         // whether there is a GPU
 };
 
 // OK when a plan of `given` may take the place of one made for `wanted`; else INVALID_ARGUMENT
@@ -45,7 +45,7 @@ struct Explanation;  // explain/explanation.h
 class TuningSet;
 struct TuningEntry;
 
-// What an engine is plugged into. Made by wiring.cc from a device ordinal or a target name; by
+// What an engine is connected to. wiring.cc makes it from a device ordinal or a target's name,
 // tests from fakes.
 struct Ports {
   std::unique_ptr<Store> store;
@@ -60,8 +60,8 @@ struct Ports {
   int ordinal = -1;                         // of the GPU; -1 without one
   std::shared_ptr<CacheTools> cache_tools;  // null for a store that has none
   std::shared_ptr<const TuningSet> tuning;  // null: no plan is chosen by measurement
-  // The machine code of a stand-in by its name (src/standin/stand_in.h); "" for one that is not
-  // there. Unset: none is there.
+  // The machine code of a stand-in by its name (src/standin/stand_in.h); "" if there is none of
+  // that name. Unset: there are no stand-ins.
   std::function<absl::StatusOr<absl::string_view>(absl::string_view name)> stand_ins;
 };
 
@@ -70,9 +70,9 @@ struct Ports {
 absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_view target,
                                 const LogSink& log);
 
-// Measures the GPU of `ports` for some seconds; nothing else should run on it. The text of a model
-// file: what was measured, and for the rest which model it was taken over from. UNAVAILABLE without
-// a GPU.
+// Measures the GPU of `ports` for some seconds; nothing else should run on it. Returns the text of
+// a model file, which says of each figure whether it was measured or which model it comes from.
+// UNAVAILABLE without a GPU.
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports);
 
 struct PrepareOptions {
@@ -90,9 +90,9 @@ struct PrepareOptions {
   enum class Choice { kBest, kFused, kUnfused } choice = Choice::kBest;  // for benches and explain
   // Builds on the calling thread alone, and takes no stand-in.
   bool background = false;
-  // Measures first, where Measures() and nothing is kept for the plan yet: beside what serves, for
-  // some seconds. The plan is then the measured choice. RESOURCE_EXHAUSTED without memory for it,
-  // FAILED_PRECONDITION where a run takes too long or the times settle nothing.
+  // Where Measures() and no measured plan is kept yet: first measures for some seconds, beside what
+  // the program runs. The plan is then the measured choice. RESOURCE_EXHAUSTED without memory for
+  // it, FAILED_PRECONDITION where a run takes too long or the times decide nothing.
   bool measure = false;
 };
 
@@ -101,19 +101,19 @@ struct EngineStats {
            kernels_loaded = 0;
   uint64_t launches = 0, waits = 0 /* for another thread's build */, wrong_kernels = 0,
            non_resident_fallbacks = 0;
-  // Plans made as the tuning set says; entries for a plan that was made and could not be used.
+  // Plans made as the tuning set says; entries whose plan was made but could not be used.
   uint64_t tuned_plans = 0, tuned_refused = 0;
   bool nvrtc_loaded = false;
   double search_us = 0, compile_us = 0;
-  double compile_saved_us = 0;  // that compiling the kernels which came from the cache took once
-  // Over all launches, unfused plan less the plan that runs, by measured times where both have
-  // them, else by predicted ones. Replays of captured graphs are not seen.
+  double compile_saved_us = 0;  // what compiling the kernels found in the cache took once
+  // Time of the unfused plan less that of the plan that runs, over all launches; by measured times
+  // where both have them, else by predicted ones. Replays of captured graphs are not counted.
   double gpu_time_saved_us = 0;
   uint64_t compiles_in_flight = 0;
   uint64_t stand_ins = 0;  // plans of stand-ins that were handed out
   uint64_t slots_building = 0, slot_upgrades = 0, slot_failures = 0;
-  // Plans that are measured for slots now; that were, with which ones another than the predicted
-  // one won; measurements that were given up.
+  // Plans being measured for slots now; plans that were, and how many of those chose another plan
+  // than the predicted one; measurements that were given up.
   uint64_t slots_measuring = 0, slot_measurements = 0, slot_measured_wins = 0,
            slot_measurements_given_up = 0;
   uint64_t modules_loaded = 0, module_bytes = 0, modules_unloaded = 0;
@@ -122,20 +122,20 @@ struct EngineStats {
 
 // The nodes that one AddToGraph made. A value; it does not keep the graph.
 struct PlanNodes {
-  std::shared_ptr<const void> plan;    // whose kernels they run
+  std::shared_ptr<const void> plan;    // the plan whose kernels they run
   std::vector<GraphNodeHandle> nodes;  // in the order in which they run, one at least
-  int64_t passes = 0;                  // of the plan's kernels; 0: one node that does nothing
+  int64_t passes = 0;                  // runs of the plan's kernels; 0: one node that does nothing
 };
 
-// A plan with its kernels loaded. Immutable and thread-safe. Survives the engine's caches, not the
+// A plan with its kernels loaded. Immutable and thread-safe. It may outlive the engine, but not the
 // engine's device.
 class PreparedPlan {
  public:
   virtual ~PreparedPlan() = default;
   virtual const Plan& plan() const = 0;
-  // Of the plan that planning chose, and of the tuning set that it was chosen with, if any: equal
-  // wherever keys are equal. After a fallback (not resident, refused, found wrong) plan() is what
-  // runs, and differs.
+  // Digest of the plan that planning chose, and of the tuning set it was chosen with, if any. It is
+  // equal wherever keys are equal. After a fallback (not resident, refused, found wrong) plan() is
+  // the plan that runs instead.
   virtual Digest ChosenDigest() const { return plan().PlanDigest(); }
   virtual PlanUse Use() const = 0;
   virtual std::string Explain() const = 0;    // plan, drawings, search, cache, what lost and why
@@ -151,19 +151,19 @@ class PreparedPlan {
   // `no_rows`: for launches with m = 0 alone; buffers of rows may be null then.
   virtual absl::StatusOr<std::shared_ptr<const class PlanBinding>> Bind(
       const std::vector<DevicePtr>& buffers, DevicePtr workspace, bool no_rows = false) const = 0;
-  // Enqueue only; in capture the graph keeps the plan alive. `binding` is this plan's own.
-  // `pdl_edge`: the plan may start while the work ahead on the stream ends. A chain without M
-  // ignores m. m = 0 writes the outputs without M and nothing else. m outside 0.. or above the
-  // bucket (unless the bucket is the largest): OUT_OF_RANGE.
+  // Enqueues only. During capture the graph keeps the plan alive. `binding` is one of this plan.
+  // `pdl_edge`: the plan may start while the work before it on the stream ends. A chain without M
+  // ignores m. m = 0 writes the outputs without M and nothing else. OUT_OF_RANGE for m below 0 or
+  // above the bucket, unless the bucket is the largest.
   virtual absl::Status Launch(const PlanBinding& binding, StreamHandle stream, int64_t m,
                               bool pdl_edge) const = 0;
-  // What Launch would enqueue, as nodes of `graph` behind `edges`. The graph, and what is made from
-  // it, keeps the plan alive. On failure it has no node more than before.
+  // Adds what Launch would enqueue as nodes of `graph` behind `edges`. The graph, and graphs made
+  // from it, keep the plan alive. On failure the graph has no new node.
   virtual absl::StatusOr<PlanNodes> AddToGraph(const PlanBinding& binding, GraphHandle graph,
                                                NodeEdges edges, int64_t m) const = 0;
-  // The buffers of `binding`, which is this plan's, and `m` rows in an instance of a graph that has
-  // `nodes`. FAILED_PRECONDITION where the graph must be built anew: `nodes` are another plan's, or
-  // `m` rows take another number of passes.
+  // Gives `nodes`, in an instance of their graph, the buffers of `binding`, which is one of this
+  // plan, and `m` rows. FAILED_PRECONDITION where the graph must be built anew: `nodes` belong to
+  // another plan, or `m` rows take another number of passes.
   virtual absl::Status UpdateInGraph(const PlanNodes& nodes, GraphExecHandle exec,
                                      const PlanBinding& binding, int64_t m) const = 0;
 };
@@ -178,18 +178,19 @@ struct TuneProtocol {
   int replays = 15;          // of a plan's graph at a time, at most
   int rounds = 7;            // of the fastest, in turns
   bool swap_kernels = true;  // kernels of near plans take one another's schedules
-  // Only times in turns decide, and a plan beats the predicted choice only if it does so in all
+  // Only times in turns decide, and a plan beats the predicted choice only if it is faster in all
   // rounds but one.
   bool only_in_turns = false;
 };
 
 struct TuneOptions {
-  int64_t deadline_us = 0;  // 0: none. What was measured by then decides
+  int64_t deadline_us = 0;  // 0: none. At the deadline, what was measured decides
   int top_k = 11;
   double switch_margin = 0.02;  // a measured choice beats the predicted one by this fraction
   bool batch_invariant = false;
   TuneProtocol protocol;
-  // An entry of it that can still be used is the result, and nothing is measured. Null: measure.
+  // If it has an entry that can still be used, that is the result and nothing is measured. Null:
+  // measure.
   std::shared_ptr<const TuningSet> keep;
 };
 
@@ -199,12 +200,12 @@ struct TuneResult {
   bool predicted = false;  // the entry is of the plan that prediction chose
 };
 
-// What becomes of a slot, a place for the best plan so far, that missed when it was made.
+// What happened to a slot, a place for the best plan so far, that had no plan when it was made.
 enum class SlotStep : uint8_t {
   kBuildBegun,
-  kBuildEnded,   // whatever came of it
-  kBuildFailed,  // beside kBuildEnded
-  kUpgraded      // a plan that was built or offered is the slot's
+  kBuildEnded,   // however it ended
+  kBuildFailed,  // reported after kBuildEnded
+  kUpgraded      // the slot took a plan that was built or offered
 };
 
 // Thread-safe. One building thread per key; others wait for its result.
@@ -214,37 +215,37 @@ class Engine {
   virtual ~Engine() = default;
   virtual absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(
       const Chain& chain, int64_t m, const PrepareOptions& options) = 0;
-  // Builds and measures the top of the ranking, checks each against the unfused plan and the winner
-  // against the reference. No plan changes by it: the entry takes effect where it is in a tuning
-  // set.
+  // Builds and measures the best of the ranking. Each is checked against the unfused plan, and the
+  // winner against the reference. No plan changes: the entry takes effect in a tuning set that
+  // holds it.
   virtual absl::StatusOr<TuneResult> Tune(const Chain& chain, int64_t m,
                                           const TuneOptions& options) = 0;
-  // What a plan that Prepare gives for these is used for.
+  // The use of a plan that Prepare gives for these arguments.
   virtual PlanUse UseFor(const Chain& chain, int64_t m, bool batch_invariant) const = 0;
-  // Whether plans of such a prepare are chosen by what was measured for slots: the configuration
-  // asks for it, there is no tuning set, which would decide, and any plan may be chosen. With
-  // `now`, whether they may also be measured here: on a GPU, unless misses must not be built.
+  // Whether such a prepare uses plans measured for slots: the configuration asks for it, no tuning
+  // set decides instead, and the caller leaves the choice open. With `now`, whether plans may also
+  // be measured here: on a GPU, unless misses must not be built.
   virtual bool Measures(const PrepareOptions& options, bool now) const = 0;
   virtual EngineStats Stats() const = 0;
-  // Counted; a failure is logged with `why`.
-  // `plan` is the slot's once there is one, else null.
+  // Counts the step; a failure is logged with `why`. `plan` is the slot's plan, null while it has
+  // none.
   virtual void NoteSlot(SlotStep step, const PreparedPlan* plan, absl::string_view why) = 0;
-  // Every event from now on, on the threads of what happens; once. ALREADY_EXISTS.
+  // Calls `callback` for every event from now on, on the thread where it happens. Once:
+  // ALREADY_EXISTS.
   virtual absl::Status TellEvents(std::function<void(const EngineEvent&)> callback) = 0;
   // From now on kernels of these toolchains are misses, and such a compiler compiles nothing; plans
-  // that are held live on. INVALID_ARGUMENT as ToolchainDenyList::Add.
+  // already held stay. INVALID_ARGUMENT as ToolchainDenyList::Add.
   virtual absl::Status DenyToolchains(absl::string_view entries) = 0;
   virtual const Ports& ports() const = 0;
-  // The trace as far as it goes, into its file; nothing where none is asked for. Failures are
-  // logged.
+  // Writes the trace so far into its file, if a trace was asked for. Failures are logged.
   virtual void WriteTraceNow() const noexcept = 0;
-  // OK when a record of any tier is what its key says, as far as looking for it would check: a plan
-  // fits its chain, a kernel is of its key. Else why not; FAILED_PRECONDITION also for what another
-  // library version or another device model is to judge. Slow: nothing is remembered.
+  // OK when a record, from any tier, is what its key says, as far as a look-up would check: a plan
+  // fits its chain, a kernel belongs to its key. Otherwise says why not; FAILED_PRECONDITION also
+  // where only another library version or device model can tell. Slow: nothing is remembered.
   virtual absl::Status CheckStored(RecordKind kind, absl::string_view key,
                                    absl::string_view payload) const = 0;
-  // FAILED_PRECONDITION-like kStreamCapturing when `stream` captures; OK for null streams without
-  // capture and without a GPU.
+  // An error with code kStreamCapturing when `stream` captures. OK for a null stream that does not
+  // capture, and without a GPU.
   virtual absl::Status RefuseDuringCapture(StreamHandle stream) const = 0;
 };
 

@@ -16,23 +16,23 @@
 namespace sinter {
 
 enum class EventKind : int32_t {
-  kLookUp = 1,  // of a plan or a kernel, in the cache's tiers
+  kLookUp = 1,  // of a plan or a kernel in the tiers of the cache
   kSearch = 2,
   kCompile = 3,
   kLoad = 4,
   kUnload = 5,
   kTune = 6,
   kFallback = 7,  // another plan than the chosen one runs
-  kUpgrade = 8    // a slot's plan came after its making
+  kUpgrade = 8    // a slot got its plan after it was made
 };
 
-// What is not known, or does not apply, is left as it is here.
+// Fields that are unknown or do not apply keep these defaults.
 struct EngineEvent {
   EventKind kind = EventKind::kLookUp;
   std::string subject;  // "plan", or the kernel
   Digest chain, plan;
   int64_t bucket = 0;
-  std::string tier;    // that had it
+  std::string tier;    // that had the record
   std::string reason;  // of a miss, a failure, a fallback
   double us = 0;
   uint64_t bytes = 0;  // of code
@@ -68,7 +68,7 @@ class EventSink {
   std::atomic<const Callback*> callback_{nullptr};
 };
 
-// Microseconds since it was made.
+// Microseconds since its construction.
 class EventClock {
  public:
   double us() const {

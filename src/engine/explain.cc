@@ -9,7 +9,7 @@
 namespace sinter {
 namespace {
 
-// Kernels that were built once are told of once.
+// A kernel used at several positions is told of once.
 std::vector<KernelOrigin> KernelOrigins(const LoadedPlan& plan) {
   std::vector<KernelOrigin> list;
   std::map<std::tuple<Digest, const BuiltKernel*>, size_t> known;
@@ -43,7 +43,7 @@ PlanOrigin OriginOf(const LoadedPlan& plan, const Ports& ports) {
   return origin;
 }
 
-// Passed over for its time or the caller's wish: planning says more of that than the engine.
+// Whether it was passed over for its time or the caller's choice; planning then says more about it.
 bool IsByTime(const PassedOver& other) {
   return other.why == PassedOver::Why::kSlower || other.why == PassedOver::Why::kNotAskedFor;
 }
@@ -56,7 +56,7 @@ std::vector<Candidate> NotChosen(const LoadedPlan& plan) {
   for (const Candidate& c : plan.plan.runners_up) {
     if (c.plan != self) list.push_back(c);
   }
-  const bool planned = !list.empty();  // then planning listed what is worth it
+  const bool planned = !list.empty();  // then planning listed every plan worth showing
   std::vector<Candidate> unlisted;
   for (const PassedOver& other : plan.passed_over) {
     const auto known = std::find_if(list.begin(), list.end(),

@@ -1,4 +1,4 @@
-// What is known of a prepared plan, as an explanation (src/explain).
+// Makes an explanation (src/explain) of a prepared plan.
 #ifndef SINTER_SRC_ENGINE_EXPLAIN_H_
 #define SINTER_SRC_ENGINE_EXPLAIN_H_
 
@@ -10,16 +10,16 @@
 
 namespace sinter {
 
-// A summary has the runners-up of planning alone, and nothing of fusion, which is searched for.
+// A summary has only planning's runners-up, and nothing about fusion, which would need a search.
 enum class Detail { kSummary, kWhole };
 Explanation ExplanationOf(const LoadedPlan& plan, const EngineCore& core, Detail detail,
                           const BufferNames& names);
 
-// What the plan's buffers are called where `chain`, which equals the plan's, names its inputs.
+// Names of the plan's buffers, from the inputs that `chain`, equal to the plan's, names.
 BufferNames NamesIn(const Chain& chain, const LoadedPlan& plan);
 
-// Every plan that was considered and does not run: the runners-up of planning, and what the engine
-// passed over, which says why where it knows more.
+// Every plan that was considered and does not run: planning's runners-up, and what the engine
+// passed over. The engine's reason is given where it knows more.
 std::vector<Candidate> NotChosen(const LoadedPlan& plan);
 
 }  // namespace sinter

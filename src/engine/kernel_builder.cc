@@ -22,7 +22,7 @@ namespace {
 constexpr char kQuarantinedUrl[] = "sinter/quarantined";
 constexpr char kDeniedUrl[] = "sinter/denied-toolchain";
 
-constexpr double kMostError = std::numeric_limits<double>::max();  // of a record
+constexpr double kMostError = std::numeric_limits<double>::max();  // in a record
 
 absl::Status NotVerifiedError(absl::string_view key) {
   return MakeError(ErrorCode::kCacheMiss,
@@ -30,12 +30,12 @@ absl::Status NotVerifiedError(absl::string_view key) {
                                 " was never checked on a GPU, and only verified ones may serve"));
 }
 
-// Whether the call was ended from outside, which says nothing against the kernel.
+// Whether the call was ended from outside: no evidence against the kernel.
 bool IsGivenUp(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
 }
 
-// A mark says on which device and with which driver it was made: another driver's is made anew.
+// A verified mark names a device and a driver. With another driver the check is repeated.
 bool IsOfDriver(const Verification& verification, const std::string& driver) {
   return verification.verified() && absl::EndsWith(verification.device, driver);
 }
@@ -170,7 +170,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
   SINTER_ASSIGN_OR_RETURN(const KernelSourcePtr source, sources.Of(spec));
   const CompileRequest& request = source->kernel.request;
-  // What is compiled is stored under the key that it has, whatever a record says.
+  // A compiled kernel is stored under its own key, whatever key a record names.
   const std::string own_key =
       KernelKeyOf(spec, source->kernel.code, source->digest, toolchain, request.arch, *core_);
   if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control, sources);
@@ -225,7 +225,7 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSource& source
   SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(source, key, control));
   const double compile_us = compiled.compile_us;
   const KernelRecord record = MakeRecord(key, source.kernel, std::move(compiled));
-  // Loaded before it is published: a binary that the driver refuses is of no use to anybody.
+  // Loaded before it is published: a binary that the driver refuses helps nobody.
   SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
                           Load(key, record, recipe, "compiled", compile_us, control));
   if (refused.hit) Replace(key, record, refused);
@@ -236,7 +236,8 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSource& source
   return kernel;
 }
 
-// The same binary may have been refused for want of memory on the device: it keeps its mark.
+// If the binary is the same, it may have been refused only for lack of device memory: it keeps its
+// verified mark.
 void KernelBuilder::Replace(const std::string& key, const KernelRecord& record,
                             const Lookup& refused) {
   const auto old = DecodeKernelRecord(refused.payload, core_->hooks.format);
@@ -262,7 +263,8 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchReci
                                         const Lookup& found, const BuildControl& control,
                                         bool* again) {
   if (!found.hit) {
-    // Of a denied toolchain every kernel misses; whoever then may not compile gets it as an error.
+    // Every kernel of a denied toolchain misses. A caller that may not compile gets that as an
+    // error.
     if (core_->denied.Match(ToolchainOfKey(key)).empty()) LogMiss(core_->log, "kernel", key, found);
     return nullptr;
   }

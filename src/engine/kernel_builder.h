@@ -1,5 +1,5 @@
-// KernelBuilder: kernel key -> loaded kernel: from this process, from the store, or generated and
-// compiled.
+// KernelBuilder: gives the loaded kernel of a kernel key: from this process, from the store, or
+// generated and compiled.
 #ifndef SINTER_SRC_ENGINE_KERNEL_BUILDER_H_
 #define SINTER_SRC_ENGINE_KERNEL_BUILDER_H_
 
@@ -20,18 +20,18 @@
 
 namespace sinter {
 
-// Compiled code that can run (or, without a GPU, that is known to compile). Immutable but for its
-// mark; shared by plans, and by positions of a plan whose kernels have equal code.
+// Compiled code that can run (or, without a GPU, that is known to compile). Immutable except for
+// its verified mark. Shared by plans, and by positions of one plan with equal code.
 struct BuiltKernel {
-  std::string key;                       // under which it is stored
+  std::string key;                       // key it is stored under
   std::shared_ptr<LoadedKernel> loaded;  // null without a GPU
-  std::string log;                       // what the compiler said
+  std::string log;                       // the compiler's log
   uint32_t registers = 0;
   std::string origin;                         // "compiled", or the tier it came from
-  std::string toolchain;                      // that compiled it
+  std::string toolchain;                      // the one that compiled it
   double compile_us = 0;                      // 0 unless compiled here
   mutable std::atomic<bool> verified{false};  // on some device, with some driver
-  // Most rows of a position at which it was checked with the driver of this engine; -1: of none.
+  // The most rows it was checked at with this engine's driver; -1: never checked.
   mutable std::atomic<int64_t> checked_rows{-1};
 };
 using BuiltKernelPtr = std::shared_ptr<const BuiltKernel>;
@@ -43,12 +43,11 @@ class KernelBuilder {
   // `core` outlives the builder.
   explicit KernelBuilder(EngineCore* core) : core_(core) {}
 
-  // The kernel of `spec`, whose key is said to be `key`; it is loaded for `recipe`, if it is not
-  // loaded. If the kernel must be built, its source is that of `sources`, and if its key, made
-  // anew, is another one (another compiler, other sources), it is built and stored under that: see
-  // BuiltKernel::key. kCacheMiss unless it may build, UNAVAILABLE
-  // without a compiler, kCompileFailed, CANCELLED, DEADLINE_EXCEEDED, or an error for which
-  // IsQuarantined holds.
+  // Returns the kernel of `spec`, loaded for `recipe`; `key` is the key that a record names for it.
+  // A kernel that must be built is made from `sources`. If its key, made anew, differs (another
+  // compiler or other sources), it is built and stored under the new key: see BuiltKernel::key.
+  // kCacheMiss unless it may build, UNAVAILABLE without a compiler, kCompileFailed, CANCELLED,
+  // DEADLINE_EXCEEDED, or an error for which IsQuarantined holds.
   absl::StatusOr<BuiltKernelPtr> Get(const KernelSpec& spec, const LaunchRecipe& recipe,
                                      const std::string& key, OnMiss on_miss,
                                      const BuildControl& control, KernelSources& sources);
@@ -58,23 +57,23 @@ class KernelBuilder {
   void MarkVerified(const BuiltKernel& kernel, const Verification& verification);
   // The kernel is never handed out again, by this process or by another that shares the store.
   void Quarantine(const BuiltKernel& kernel, absl::string_view why);
-  // Whether this process found the kernel wrong, or its toolchain is denied; plans that hold it
-  // already are not recalled.
+  // Whether this process found the kernel wrong, or its toolchain is denied. Plans that already
+  // hold it keep it.
   bool IsRefused(const BuiltKernel& kernel) const;
 
  private:
   absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const LaunchRecipe& recipe,
                                           const std::string& key, OnMiss on_miss,
                                           const BuildControl& control, KernelSources& sources);
-  // `refused`: the store's answer that could not be used; another one is asked for if it was a
-  // miss.
+  // `refused`: the store's answer, which could not be used. If it was a miss, the store is asked
+  // again.
   absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
                                        const std::string& key, const Lookup& refused,
                                        const BuildControl& control, KernelSources& sources);
   absl::StatusOr<BuiltKernelPtr> Compile(const KernelSource& source, const LaunchRecipe& recipe,
                                          const std::string& key, const Lookup& refused,
                                          const BuildControl& control);
-  // Lets the put of `record` take the place of what was refused.
+  // Makes room for `record` where the store holds a record that was refused.
   void Replace(const std::string& key, const KernelRecord& record, const Lookup& refused);
   absl::StatusOr<CompiledKernel> RunCompiler(const KernelSource& source, const std::string& key,
                                              const BuildControl& control);
@@ -83,11 +82,11 @@ class KernelBuilder {
   Lookup Answer(const std::string& key);
   // A kernel that is alive in this process and not denied, or null.
   BuiltKernelPtr FindLive(const std::string& key);
-  // From the nearest tier whose record can be used, or null. `found`: the last answer that counts,
-  // a hit if it was refused.
+  // Looks in the tiers, nearest first, until a record can be used; null if none can. `found`: the
+  // last answer that counts, a hit if its record was refused.
   BuiltKernelPtr Find(const std::string& key, const LaunchRecipe& recipe,
                       const BuildControl& control, Lookup* found);
-  // Null when the lookup missed or its record cannot be used; then `again` says whether another
+  // Null when the lookup missed or its record cannot be used; `again` then says whether another
   // tier may have a better one.
   BuiltKernelPtr FromStore(const std::string& key, const LaunchRecipe& recipe, const Lookup& found,
                            const BuildControl& control, bool* again);
@@ -99,19 +98,20 @@ class KernelBuilder {
   EngineCore* const core_;
   SingleFlight<BuiltKernelPtr> flights_;
   WeakCache<BuiltKernel> live_;
-  // Key -> why; this process's own, and its parent's up to the fork.
+  // From key to reason: found in this process, or in its parent before the fork.
   mutable ForkLocal<std::unordered_map<std::string, std::string>> quarantined_;
 };
 
-// Whether an error of KernelBuilder::Get says that the kernel was found wrong before.
+// Whether KernelBuilder::Get failed because the kernel was found wrong before.
 bool IsQuarantined(const absl::Status& status);
 absl::Status QuarantinedError(absl::string_view key, absl::string_view why);
-// That the compiler may not compile: the same for every kernel.
+// Whether it failed because the compiler is denied: it would fail for every kernel.
 bool IsDeniedToolchain(const absl::Status& status);
-// That the compiler refused the kernel, such as for registers that spill: another may compile.
+// Whether the compiler refused the kernel, for example for spilled registers: another may compile.
 bool IsRefusedByCompiler(const absl::Status& status);
 absl::Status DeniedToolchainError(absl::string_view toolchain, absl::string_view entry);
-// OK, or with IsDeniedToolchain that the compiler is too old for `request`, and the way out.
+// OK, or an error for which IsDeniedToolchain holds: the compiler is too old for `request`. It
+// names the way out.
 absl::Status CheckAge(const CompileRequest& request, absl::string_view toolchain);
 
 }  // namespace sinter

@@ -1,5 +1,5 @@
-// KernelSources: generated sources of one plan record, each made once: hashed into a key, and
-// compiled when no store has the kernel.
+// KernelSources: the generated sources of one plan record. Each is made once, then hashed into a
+// key, and compiled when no store has the kernel.
 #ifndef SINTER_SRC_ENGINE_KERNEL_SOURCES_H_
 #define SINTER_SRC_ENGINE_KERNEL_SOURCES_H_
 
@@ -16,19 +16,19 @@
 
 namespace sinter {
 
-// A kernel as PlanningHooks::generate makes it. Equal headers are held once.
+// A kernel from PlanningHooks::generate. Headers that several kernels share are held once.
 struct KernelSource {
-  GeneratedKernel kernel;  // its request has no headers
+  GeneratedKernel kernel;  // its request without headers
   std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> headers;
   Digest digest;  // of the source
 
-  // With the headers.
+  // The request with its headers.
   CompileRequest Request() const;
 };
 using KernelSourcePtr = std::shared_ptr<const KernelSource>;
 
-// Thread-safe: two threads that ask for one kernel at once may both make it. Kept as long as a
-// record is made and its kernels are built.
+// Thread-safe; two threads that ask for one kernel at once may both make its source. It lives while
+// a record is made and its kernels are built.
 class KernelSources {
  public:
   // `core` outlives this.
@@ -36,7 +36,7 @@ class KernelSources {
   KernelSources(const KernelSources&) = delete;
   KernelSources& operator=(const KernelSources&) = delete;
 
-  // The errors are those of PlanningHooks::generate, which is asked again after one.
+  // Errors of PlanningHooks::generate. After an error it is asked again.
   absl::StatusOr<KernelSourcePtr> Of(const KernelSpec& spec);
 
  private:

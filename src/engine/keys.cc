@@ -14,15 +14,15 @@
 namespace sinter {
 namespace {
 
-// Raise when equal inputs may give another plan: a new schedule space, cost model or tie-break.
+// Raise it when equal inputs may give another plan: new schedule space, cost model or tie-break.
 constexpr uint32_t kSearchVersion = 13;
 
 constexpr uint64_t kFlagBatchInvariant = 1;
 constexpr uint64_t kFlagNoCooperative = 2;
 constexpr uint64_t kFlagMeasured = 4;
 
-// The format field of a key names every layout that a reader of its record must know: versions of
-// the library that differ in one never meet under one name.
+// A key's format field names the version of every layout that a reader of its record must know. So
+// library versions that differ in a layout never share a record.
 uint32_t KernelFormat(const RecordFormat& format) { return format.kernel | format.envelope << 16; }
 // A plan record names keys of kernels, so their format is its own too.
 uint32_t PlanFormat(const RecordFormat& format) {

@@ -15,7 +15,8 @@
 namespace sinter {
 namespace {
 
-// Whether an output without M is made of what it overwrites: each piece would do it again.
+// Whether an output without M is computed from the input it overwrites: launching in pieces would
+// do that once a piece.
 bool ChangesInPlace(const Chain& chain) {
   for (int i = 0; i < chain.num_outputs(); ++i) {
     const ChainOutput& out = chain.outputs()[static_cast<size_t>(i)];
@@ -24,8 +25,8 @@ bool ChangesInPlace(const Chain& chain) {
   return false;
 }
 
-// Whether rows cannot be taken piece by piece: a kernel reduces over M, numbers them or takes
-// any of them.
+// Whether rows cannot be taken piece by piece, since a kernel reduces over M, numbers the rows or
+// gathers any of them.
 bool MixesRows(const Chain& chain, const Plan& plan) {
   if (ChangesInPlace(chain)) return true;
   for (const PlannedKernel& kernel : plan.kernels) {
@@ -42,7 +43,7 @@ RowLimits RowLimitsOf(const Chain& chain, const Plan& plan) {
   return {std::max(lone, largest), open ? kMaxExtent : plan.bucket};
 }
 
-// LoadedPlan::without_rows: from the outputs back to what their values are made of.
+// Finds LoadedPlan::without_rows: walks from the outputs without M back to what they are made of.
 std::vector<size_t> KernelsWithoutRows(const Chain& chain, const Plan& plan) {
   std::set<std::pair<int, uint64_t>> needed;  // buffers and offsets in them
   for (int i = 0; i < chain.num_outputs(); ++i) {

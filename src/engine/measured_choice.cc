@@ -15,8 +15,8 @@
 namespace sinter {
 namespace {
 
-constexpr int kPlans = 3;  // by prediction, beside the plain one
-// A run cannot be cut into slices, and what is served waits for it.
+constexpr int kPlans = 3;  // by prediction, beside the plain plan
+// A run cannot be cut into slices, and the program's own work waits for it.
 constexpr double kLongestRunUs = 120;
 constexpr TuneProtocol kBesideServing{2, 5, false, true};
 
@@ -62,11 +62,11 @@ class SerialMeasurer : public Measurer {
   const std::unique_ptr<Measurer> inner_;
 };
 
-constexpr uint64_t kCopyBytes = uint64_t{1} << 20;  // that a piece copies
+constexpr uint64_t kCopyBytes = uint64_t{1} << 20;  // that one piece copies
 constexpr uint64_t kFillBytes = uint64_t{64} << 20;
-constexpr double kMostCopyUs = 200, kMostRunUs = 1000;  // what a piece takes more, it waited
+constexpr double kMostCopyUs = 200, kMostRunUs = 1000;  // a longer piece waited for others
 constexpr int kMostGraphs = 16;
-constexpr double kPollUs = 5000;  // at most between two questions
+constexpr double kPollUs = 5000;  // at most between two checks of `keep_going`
 
 // The part of `buffer` from `at` on.
 DeviceBuffer Part(DeviceBuffer buffer, uint64_t at, uint64_t bytes) {

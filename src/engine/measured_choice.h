@@ -1,4 +1,4 @@
-// MeasuredChoices: what slots measure beside a program that serves, and where it is kept.
+// MeasuredChoices: measures plans for slots while a program serves, and stores the choice.
 #ifndef SINTER_SRC_ENGINE_MEASURED_CHOICE_H_
 #define SINTER_SRC_ENGINE_MEASURED_CHOICE_H_
 
@@ -15,18 +15,18 @@
 
 namespace sinter {
 
-// Thread-safe; one plan should be measured at a time, since each takes its share of the GPU.
+// Thread-safe. Measure one plan at a time, since each measurement takes its share of the GPU.
 class MeasuredChoices {
  public:
   // `plans` and `tuner` outlive it.
   MeasuredChoices(std::shared_ptr<EngineCore> core, PlanBuilder* plans, Tuner* tuner)
       : core_(std::move(core)), plans_(plans), tuner_(tuner) {}
 
-  // OK once the store has a plan for `request` with `measured` set: found there, or measured now.
-  // The predicted choice, the two plans behind it and the plain one are timed and checked as tuning
-  // does, at the pace of a PacedMeasurer; what prediction chose is kept too where it stands. One
-  // process measures while others that share the store wait for it. RESOURCE_EXHAUSTED,
-  // FAILED_PRECONDITION, errors of tuning; counted, but where `control` ends a wait.
+  // OK once the store has a plan for `request` with `measured` set, either found there or measured
+  // now. The predicted choice, the next two plans and the plain one are timed and checked as in
+  // tuning, at the pace of a PacedMeasurer; the predicted choice is stored too if it stays the
+  // choice. One process measures; others that share the store wait for it. RESOURCE_EXHAUSTED,
+  // FAILED_PRECONDITION, errors of tuning. Failures are counted, except when `control` ends a wait.
   absl::Status Measure(const PlanRequest& request, const BuildControl& control);
 
  private:
@@ -39,38 +39,38 @@ class MeasuredChoices {
   Tuner* const tuner_;
 };
 
-// Thread-safe. Self-checks, tuning and the caller's own measuring share one device; calls wait for
-// one another. What is enqueued inside TimeGraph and RunAndWait must not call the measurer. Null
-// gives null.
+// Thread-safe. Self-checks, tuning and the caller's own measuring share one device, so calls wait
+// for one another. What is enqueued inside TimeGraph and RunAndWait must not call the measurer.
+// Null gives null.
 std::unique_ptr<Measurer> MakeSerialMeasurer(std::unique_ptr<Measurer> inner);
 
-// PacedMeasurer: a measurer beside a program that serves: short pieces, long pauses.
+// PacedMeasurer: measures beside a program that serves, in short pieces with long pauses.
 
 struct GpuShare {
-  double share = 0.02;   // of the time, that the GPU works for the measurer
-  double slice_us = 50;  // that the GPU works at a time, unless one call takes longer
-  // Instead of sleeping so many microseconds.
+  double share = 0.02;   // of the time, in which the GPU may work for the measurer
+  double slice_us = 50;  // of GPU work at a time, unless one call takes longer
+  // Called in place of sleeping so many microseconds.
   std::function<void(double us)> sleep;
 };
 
-// One thread. After each piece of work it pauses, so that what it had of the GPU is within the
-// share of the time; the GPU's other work waits for one piece at most. Errors are those of `inner`,
-// and what `keep_going` says: it is asked before each piece and in pauses.
+// One thread. It pauses after each piece of work, so that it uses no more than its share of the
+// GPU's time; other work waits for one piece at most. Errors are those of `inner` and of
+// `keep_going`, which is asked before each piece and during pauses.
 class PacedMeasurer : public Measurer {
  public:
   // `keep_going` outlives it.
   PacedMeasurer(std::unique_ptr<Measurer> inner, GpuShare share, const KeepGoing* keep_going);
   ~PacedMeasurer() override;
 
-  // Free keeps the buffer, and Allocate gives it out again where it fits; the destructor frees all.
-  // The driver would wait for all work of the device at each free.
+  // Free keeps the buffer and Allocate reuses it where it fits; the destructor frees all. The
+  // driver would wait for all work of the device at each free.
   absl::StatusOr<DeviceBuffer> Allocate(uint64_t bytes) override;
   void Free(DeviceBuffer buffer) override;
   absl::Status Upload(DeviceBuffer to, const void* from, uint64_t bytes) override;
   absl::Status Download(void* to, DeviceBuffer from, uint64_t bytes) override;
   absl::Status Fill(DeviceBuffer buffer, uint8_t byte) override;
-  // In graphs of as many calls as a slice has time for, the first 16 of them. The lower quartile of
-  // their times: what runs beside a slice makes it longer, never shorter.
+  // Times graphs of as many calls as a slice has time for, of the first 16 calls, and returns the
+  // lower quartile: work beside a slice makes it longer, never shorter.
   absl::StatusOr<double> TimeGraph(const GraphCalls& calls, int count, int replays) override;
   absl::Status RunAndWait(const std::function<absl::Status(StreamHandle)>& enqueue) override;
 

@@ -35,7 +35,7 @@ void ModuleCache::Table::Take(Order::iterator entry, Doomed* doomed) {
 }
 
 // Only this table's weak references can raise a use count of one. Whoever finds the module through
-// them holds it from then on, so it may be dropped here in either case.
+// them then holds it, so it may be dropped here in either case.
 void ModuleCache::MakeRoom(Table* table, Doomed* doomed) {
   auto entry = table->order.end();
   while (table->bytes > max_bytes_ && entry != table->order.begin()) {

@@ -1,5 +1,5 @@
-// ModuleCache: keeps what is loaded on the device after its last user has let it go, up to a cap.
-// WeakCache: what is alive in this process, by key.
+// ModuleCache: keeps modules loaded on the device after their last user has gone, up to a cap.
+// WeakCache: finds what is alive in this process by key.
 #ifndef SINTER_SRC_ENGINE_MODULE_CACHE_H_
 #define SINTER_SRC_ENGINE_MODULE_CACHE_H_
 
@@ -23,10 +23,11 @@ struct ModuleStats {
   uint64_t unloaded = 0;           // so far
 };
 
-// Modules in order of their last use. While all together pass the cap, the longest unused of those
-// that nobody else holds go; what is in use stays, whatever it takes. Thread-safe; the child of a
-// fork starts anew where another thread was inside. A module is let go outside the lock, on the
-// thread of the call that made room: never in a CUDA callback, as long as no call here is.
+// Keeps modules in order of last use. While all together exceed the cap, it drops the longest
+// unused of those that nobody else holds; modules in use stay, whatever they take. Thread-safe; the
+// child of a fork starts empty where another thread was inside. A module is dropped outside the
+// lock, on the thread of the call that made room; so it never happens in a CUDA callback, as long
+// as none calls this.
 class ModuleCache {
  public:
   using Module = std::shared_ptr<const void>;
@@ -39,11 +40,11 @@ class ModuleCache {
 
   // A module that was just loaded; one of the same key is replaced.
   void Add(const std::string& key, Module module, uint64_t bytes);
-  // It is used again.
+  // Marks it as just used.
   void Touch(const std::string& key);
-  // A user of these keys has gone. Called after it dropped its modules.
+  // A user of these keys has gone. Call it after the user dropped its modules.
   void Released(const std::vector<std::string>& keys);
-  // No longer kept here: for a kernel that was found wrong, and at the end.
+  // Stops keeping it: for a kernel that was found wrong, and at the end.
   void Forget(const std::string& key);
   void Clear();
 
@@ -57,7 +58,8 @@ class ModuleCache {
   };
   using Order = std::list<Entry>;  // the last used first
 
-  // What goes: told of and destroyed after the lock, so declared before it.
+  // Modules to be dropped. Declared before the lock, so that they are reported and destroyed after
+  // it.
   struct Doomed {
     const EventSink* events;
     Order modules;
@@ -68,7 +70,7 @@ class ModuleCache {
     std::unordered_map<std::string, Order::iterator> by_key;
     uint64_t bytes = 0, unloaded = 0;
 
-    void Use(const std::string& key);  // it comes first
+    void Use(const std::string& key);  // moves it to the front
     void Take(Order::iterator entry, Doomed* doomed);
   };
 
@@ -79,8 +81,8 @@ class ModuleCache {
   mutable ForkLocal<Table> table_;
 };
 
-// Thread-safe, and usable in the child of a fork. Dead entries are swept whenever the table has
-// doubled, so its size stays within twice the living ones.
+// Thread-safe, and usable in the child of a fork. Dead entries are removed whenever the table has
+// doubled, so its size stays within twice the number of living ones.
 template <typename T>
 class WeakCache {
  public:

@@ -11,14 +11,14 @@
 
 namespace sinter {
 
-// Calls `step(0) .. step(count - 1)`, on at most `most` threads, this one included (0: one per
-// hardware thread); returns when all are done. A step that throws ends the work: steps under way
-// are finished, none begins, and what was thrown first is thrown here. If no thread can be started,
-// this one does all the work.
+// Calls `step(0) .. step(count - 1)` on at most `most` threads, the caller's included (0: one per
+// hardware thread), and returns when all are done. If a step throws, steps under way are finished,
+// no other begins, and the first exception is thrown here. If no thread can be started, the calling
+// thread does all the work.
 inline void ForEachIndex(int count, const std::function<void(int)>& step, int most = 0) {
   std::atomic<int> next{0};
   std::atomic<bool> failed{false};
-  std::exception_ptr thrown;  // set by the one that set `failed`
+  std::exception_ptr thrown;  // set by the thread that set `failed`
   const auto work = [&]() noexcept {
     try {
       for (int i = next.fetch_add(1); i < count; i = next.fetch_add(1)) step(i);

@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-constexpr size_t kMostNotes = 6;  // a record holds a note of 4096 bytes
+constexpr size_t kMostNotes = 6;  // a record's note has at most 4096 bytes
 
 std::string NotesOf(const NormalForm& form) {
   std::vector<std::string> notes = form.notes;
@@ -142,8 +142,8 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   return FoundPlan{std::move(record), std::move(sources), false};
 }
 
-// A variant whose source cannot be generated is dropped: nothing could build it later either. The
-// chosen plan's failure is the next variant's chance, so order is kept.
+// A variant whose source cannot be generated is dropped: it could never be built. If it is the
+// chosen plan, the next variant takes its place, so the order is kept.
 absl::Status PlanBuilder::FillKeys(PlanRecord& record, KernelSources& sources,
                                    const BuildControl& control) const {
   std::vector<PlanVariant> kept;
@@ -231,7 +231,7 @@ bool PlanBuilder::CompilerExchanged(const PlanRecord& record) {
   return !build_id.empty() && !absl::StrContains(record.toolchain_id, build_id);
 }
 
-// Threads that ask at the same time may all look.
+// Threads that ask at the same time may each read the file.
 std::string PlanBuilder::BuildId() {
   {
     const auto known = build_id_.Lock();
@@ -252,8 +252,8 @@ std::shared_ptr<const PlanRecord> PlanBuilder::Renewed(const std::string& key,
   return renewed != nullptr ? renewed : std::make_shared<const PlanRecord>(record);
 }
 
-// Null for a compiler that is denied: the record stays as it is, since a store may have the kernels
-// that it names.
+// Null for a denied compiler: the record stays as it is, since a store may have the kernels it
+// names.
 std::shared_ptr<const PlanRecord> PlanBuilder::Refilled(const std::string& key,
                                                         const PlanRecord& record,
                                                         const std::string& toolchain) {

@@ -1,4 +1,4 @@
-// PlanBuilder: plan key -> plan record: from the store, or by fusion and search.
+// PlanBuilder: gives the plan record of a plan key: from the store, or by fusion and search.
 #ifndef SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 #define SINTER_SRC_ENGINE_PLAN_BUILDER_H_
 
@@ -17,67 +17,67 @@
 
 namespace sinter {
 
-// What planning makes of the request's normal form, with the form's notes in the plans' own.
+// Plans the request's normal form; the plans' notes hold the form's notes too.
 absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOptions& options,
                                     const EngineCore& core);
 
 struct FoundPlan {
   std::shared_ptr<const PlanRecord> record;
-  std::shared_ptr<KernelSources> sources;  // those made for the record's keys are in it
+  std::shared_ptr<KernelSources> sources;  // holds those made for the record's keys
   bool from_cache = false;
 };
 
-// Thread-safe. One thread searches for a key, others wait.
+// Thread-safe. One thread searches for a key, the others wait.
 class PlanBuilder {
  public:
   // `core` outlives the builder.
   explicit PlanBuilder(EngineCore* core) : core_(core) {}
 
-  // Kernel keys are filled in. A hit opens no compiler unless the compiler's file was exchanged
-  // since the record was made; a record is then renewed, and its plans are kept. kCacheMiss
-  // unless it may build (any toolchain serves then), kNoLegalPlan, UNAVAILABLE without a compiler,
-  // CANCELLED, DEADLINE_EXCEEDED.
+  // Returns the record with its kernel keys. A hit opens no compiler, unless the compiler's file
+  // was replaced since the record was made; then the record is renewed and keeps its plans.
+  // kCacheMiss unless it may build (then any toolchain serves), kNoLegalPlan, UNAVAILABLE without a
+  // compiler, CANCELLED, DEADLINE_EXCEEDED.
   absl::StatusOr<FoundPlan> Get(const PlanRequest& request, OnMiss on_miss,
                                 const BuildControl& control);
 
-  // Publishes the plan of `entry`, which was measured for a request that is else the same, as that
-  // of `request`, whose `measured` is set. FAILED_PRECONDITION where the entry cannot be used.
+  // Stores the plan of `entry` as that of `request`, whose `measured` is set. `entry` was measured
+  // for the same request without it. FAILED_PRECONDITION where the entry cannot be used.
   absl::Status KeepMeasured(const PlanRequest& request, const TuningEntry& entry,
                             const BuildControl& control);
 
-  // Writes the record again with keys for this machine's compiler: one of its kernels had to be
-  // built by it.
+  // Writes the record again with keys for this machine's compiler, which had to build one of its
+  // kernels.
   void Renew(const PlanRequest& request, const PlanRecord& record);
 
-  // Sources and keys of a variant's plan, for `toolchain`. Errors of code generation.
+  // Makes the sources and keys of a variant's plan for `toolchain`. Errors of code generation.
   absl::Status FillVariant(PlanVariant& variant, absl::string_view toolchain,
                            KernelSources& sources, const BuildControl& control) const;
-  // Writes the record again with `variant` in the place of variants[at]: kernels of it were
-  // replaced. The record that was written.
+  // Writes the record again with `variant`, some of whose kernels were replaced, in place of
+  // variants[at]. Returns what was written.
   PlanRecord Learn(const PlanRequest& request, const PlanRecord& record, size_t at,
                    const PlanVariant& variant);
 
  private:
   absl::StatusOr<FoundPlan> GetAlone(const PlanRequest& request, const std::string& key,
                                      OnMiss on_miss, const BuildControl& control);
-  // `measured`: the choice, whatever prediction and the tuning set say; may be null.
+  // `measured`: the choice, regardless of prediction and tuning set; may be null.
   absl::StatusOr<FoundPlan> Search(const PlanRequest& request, const std::string& key,
                                    const TuningEntry* measured, const BuildControl& control);
   Lookup LookUp(const std::string& key, const BuildControl& control);
   absl::StatusOr<FusionResult> RunFusion(const PlanRequest& request, const BuildControl& control);
-  // From the nearest tier whose record can be used, or null. `found`: the last answer that counts,
-  // a hit if it was refused. CANCELLED, DEADLINE_EXCEEDED.
+  // Looks in the tiers, nearest first, until a record can be used; null if none can. `found`: the
+  // last answer that counts, a hit if its record was refused. CANCELLED, DEADLINE_EXCEEDED.
   absl::StatusOr<std::shared_ptr<const PlanRecord>> Find(const PlanRequest& request,
                                                          const std::string& key,
                                                          const BuildControl& control,
                                                          Lookup* found);
-  // Null when the lookup missed or its record cannot be used, which is logged, counted and said in
-  // found->detail; then `again` says whether another tier may have a better one.
+  // Null when the lookup missed or its record cannot be used, which is logged, counted and written
+  // to found->detail; `again` then says whether another tier may have a better one.
   absl::StatusOr<std::shared_ptr<const PlanRecord>> FromStore(const PlanRequest& request,
                                                               const std::string& key,
                                                               const BuildControl& control,
                                                               Lookup* found, bool* again);
-  // With keys for `toolchain`; null when that cannot be.
+  // The record with keys for `toolchain`; null when they cannot be made.
   std::shared_ptr<const PlanRecord> Refilled(const std::string& key, const PlanRecord& record,
                                              const std::string& toolchain);
   std::shared_ptr<const PlanRecord> Renewed(const std::string& key, const PlanRecord& record);
@@ -88,8 +88,7 @@ class PlanBuilder {
 
   EngineCore* const core_;
   SingleFlight<FoundPlan> flights_;
-  ForkLocal<absl::optional<std::string>>
-      build_id_;  // of the compiler's file, once it was peeked at
+  ForkLocal<absl::optional<std::string>> build_id_;  // of the compiler's file, once it was read
 };
 
 }  // namespace sinter

@@ -1,5 +1,5 @@
-// PlanRecord: the payload of a plan entry: the plan that was chosen, those that may stand in for
-// it, and the keys of their kernels, so that a hit needs neither search nor compiler.
+// PlanRecord: the payload of a plan entry: the chosen plan, the plans that may replace it, and the
+// keys of all their kernels, so that a hit needs neither search nor compiler.
 #ifndef SINTER_SRC_ENGINE_PLAN_RECORD_H_
 #define SINTER_SRC_ENGINE_PLAN_RECORD_H_
 
@@ -20,47 +20,48 @@ namespace sinter {
 // of each kernel's source.
 constexpr uint32_t kPlanRecordVersion = 7;
 
-// Decisions, sources and `replaced` are stored; the rest is made from them (CompletePlanRecord).
+// Decisions, sources and `replaced` are stored; CompletePlanRecord makes the rest from them.
 struct PlanVariant {
   Decisions decisions;
   std::vector<Digest> sources;  // of each kernel: SHA-256 of its source
-  // What the compiler said of kernels that others have replaced; "" when the plan is as planned.
+  // What the compiler said of kernels that were replaced; "" when none was.
   std::string replaced;
-  Plan plan;                             // kernel_digest of each kernel is the digest of its key
+  Plan plan;                             // each kernel's kernel_digest is the digest of its key
   std::vector<std::string> kernel_keys;  // one per kernel
 };
 
 // Invariants: variants is not empty; variants[0] is the chosen plan; the unfused plan is among
 // them.
 struct PlanRecord {
-  Digest chain;  // canonical, that the plans are for
+  Digest chain;  // canonical digest of the chain that the plans are for
   int64_t bucket = 0;
-  std::string toolchain_id;  // that the kernel keys name
+  std::string toolchain_id;  // the one in the kernel keys
   uint64_t considered = 0, legal = 0;
   bool tuned = false;  // the tuning set named the chosen plan
-  std::string tuning;  // what the tuning set said, in a few words; "" without a set
-  Digest planned;      // PlanDigest of what was chosen, before kernels of it were replaced
+  std::string tuning;  // what the tuning set said, in brief; "" without a set
+  Digest planned;      // PlanDigest of the choice before kernels of it were replaced
   std::vector<PlanVariant> variants;
 };
 
-// The chosen plan, then of the alternatives the best few and always the unfused one. No sources and
-// no kernel keys yet.
+// The chosen plan, then the best few alternatives and always the unfused plan. Sources and kernel
+// keys are not filled in yet.
 PlanRecord MakePlanRecord(FusionResult result);
 
 std::string EncodePlanRecord(const PlanRecord& record);
 constexpr uint64_t kMostPlanRecordBytes = uint64_t{16} << 20;
 
 struct PlanRecordLimits {
-  uint64_t kernels = 8192;                // of a plan; a chain has at most one for every op
+  uint64_t kernels = 8192;                // in a plan; a chain has at most one per op
   const KeepGoing* keep_going = nullptr;  // asked before each plan
 };
 
-// DATA_LOSS unless `payload` is a whole record of this version within its limits; the error of
-// `limits.keep_going`. Trusts nothing. Of its variants only what is stored.
+// DATA_LOSS unless `payload` is a whole record of this version within its limits; or the error of
+// `limits.keep_going`. Trusts nothing. Of the variants only the stored fields are set.
 absl::StatusOr<PlanRecord> DecodePlanRecord(absl::string_view payload,
                                             const PlanRecordLimits& limits = {});
 
-// Why a plan does not run that is predicted to be faster than what a tuning set or a slot measured.
+// Why a plan that is predicted to be faster does not run: a tuning set or a slot chose by
+// measurement.
 constexpr absl::string_view kTunedAway = "predicted faster; the measured choice takes its place";
 
 }  // namespace sinter

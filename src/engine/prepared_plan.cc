@@ -14,8 +14,8 @@
 namespace sinter {
 namespace {
 
-// Chains that differ in the order of their inputs alone share plans: a note counts them as this
-// caller does.
+// Chains that differ only in the order of their inputs share a plan. Its note numbers inputs in the
+// order of this caller.
 LoadedPlanPtr ToldTo(const Chain& caller, const LoadedPlanPtr& plan) {
   std::string note = NoteFor(caller, plan->plan.note);
   if (note == plan->plan.note) return plan;
@@ -69,7 +69,7 @@ class PreparedPlanImpl : public PreparedPlan {
                                                           bool no_rows) const override {
     SINTER_RETURN_IF_ERROR(NeedGpu());
     std::vector<DevicePtr> canonical = buffers;
-    // A wrong count is left to BindPlan, which names it.
+    // BindPlan reports a wrong count.
     for (size_t i = 0; i < order_.size() && i < buffers.size(); ++i) {
       const size_t from = static_cast<size_t>(order_[i]);
       canonical[i] = from < buffers.size() ? buffers[from] : 0;
@@ -112,7 +112,7 @@ class PreparedPlanImpl : public PreparedPlan {
     return first;
   }
 
-  // A fault shows at a later call: which plan ran before it.
+  // A fault shows at a later call, so the error names the plan launched before.
   absl::Status WithLastLaunched(const absl::Status& status) const {
     const uint64_t last = core_->counters.last_launched.load(std::memory_order_relaxed);
     if (!IsContextLost(status) || last == 0) return status;
@@ -121,7 +121,7 @@ class PreparedPlanImpl : public PreparedPlan {
                                     absl::Hex(last, absl::kZeroPad16)));
   }
 
-  // OK where `m` rows of `binding` can run. Bind above is the only maker of bindings.
+  // OK where `m` rows of `binding` can run. Only Bind above makes bindings.
   absl::StatusOr<const BoundPlan*> Usable(const PlanBinding& binding, int64_t m) const {
     SINTER_RETURN_IF_ERROR(NeedGpu());
     const BoundPlan& bound = static_cast<const BoundPlan&>(binding);
@@ -141,7 +141,7 @@ class PreparedPlanImpl : public PreparedPlan {
 
   const std::shared_ptr<EngineCore> core_;
   const LoadedPlanPtr plan_;  // shared by all callers, as bindings are
-  const LoadedPlanPtr told_;  // with the note as this caller reads it
+  const LoadedPlanPtr told_;  // with the note worded for this caller
   const std::vector<int32_t> order_;
   const BufferNames names_;
   const uint64_t short_digest_;

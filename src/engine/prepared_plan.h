@@ -1,4 +1,4 @@
-// PreparedPlan over a LoadedPlan: the caller's buffer order on top of the canonical one.
+// PreparedPlan over a LoadedPlan: maps the caller's order of buffers to the canonical one.
 #ifndef SINTER_SRC_ENGINE_PREPARED_PLAN_H_
 #define SINTER_SRC_ENGINE_PREPARED_PLAN_H_
 
@@ -10,7 +10,7 @@
 
 namespace sinter {
 
-// `chain` is the caller's: equal in canonical form to the plan's, with its own order of inputs.
+// `chain` is the caller's: its canonical form equals the plan's, its order of inputs may differ.
 std::shared_ptr<const PreparedPlan> MakePreparedPlan(std::shared_ptr<EngineCore> core,
                                                      LoadedPlanPtr plan, const Chain& chain);
 

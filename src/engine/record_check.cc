@@ -26,7 +26,7 @@ bool CannotBeJudged(const absl::Status& status) {
   return status.GetPayload(kOfOthersUrl).has_value();
 }
 
-// The model of a plan key: the engine's own, or one that every library has.
+// The model of a plan key: the engine's own, or a built-in one.
 absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core) {
   if (core.model_digest == digest) return core.ports.model;
   for (const std::string& name : BuiltinModelNames()) {
@@ -36,7 +36,7 @@ absl::StatusOr<DeviceModel> ModelOf(const Digest& digest, const EngineCore& core
   return OfOthers("a device model that is not known here");
 }
 
-// Whether the sources that a record names are those that code generation makes.
+// Whether a record's source digests are those of the sources that code generation makes.
 absl::Status CheckSources(const PlanRecord& record, const DeviceModel& model,
                           const EngineCore& core) {
   std::set<absl::string_view> sound;
@@ -69,7 +69,7 @@ absl::Status CheckStoredPlan(absl::string_view bytes, absl::string_view payload,
   return sources ? CheckSources(record, model, core) : absl::OkStatus();
 }
 
-// A key of another version says nothing of the entry.
+// For a key of another version the entry is not checked.
 absl::Status CheckEntry(const KernelRecord& record, absl::string_view bytes,
                         const EngineCore& core) {
   const absl::StatusOr<KernelKey> key = DecodeKernelKey(bytes);
@@ -90,7 +90,8 @@ absl::Status CheckStored(RecordKind kind, absl::string_view key, absl::string_vi
   return CheckEntry(record, key, core);
 }
 
-// Planning always makes the unfused plan of a sequence of products, which has a kernel for each.
+// Planning always makes the unfused plan of a sequence of products, with one kernel for each
+// product.
 absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
   bool unfused = false;
   for (const PlanVariant& variant : record.variants) {

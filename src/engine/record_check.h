@@ -12,37 +12,37 @@
 
 namespace sinter {
 
-// Makes the plans and the kernel keys of a decoded record. DATA_LOSS or FAILED_PRECONDITION unless
-// it names the chain and the bucket of `request`, its decisions are of them, on the chip of
-// `model`, and the unfused plan is there. Generates no source: a digest of a source that is not the
-// kernel's makes a key that no kernel has. Asks `control` before each plan.
+// Makes the plans and kernel keys of a decoded record. DATA_LOSS or FAILED_PRECONDITION unless the
+// record names the chain and bucket of `request`, its decisions fit them on the chip of `model`,
+// and the unfused plan is there. It generates no source: a wrong source digest only gives a key
+// that no kernel has. Asks `control` before each plan.
 absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
                                 const EngineCore& core, const BuildControl& control,
                                 PlanRecord* record);
-// Fills in what is not stored: a plan, and keys of its kernels for `toolchain_id`.
+// Fills in what is not stored: a plan, and the keys of its kernels for `toolchain_id`.
 void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
                      absl::string_view arch, const EngineCore& core, PlanVariant* variant);
-// The bounds that a plan record for `request` keeps to.
+// The bounds of a plan record for `request`.
 PlanRecordLimits LimitsOf(const PlanRequest& request, const KeepGoing* keep_going = nullptr);
 
-// A decoded kernel record: it was compiled under `key`. Whoever launches it makes the recipe from
-// a plan that fits its chain.
+// OK if a decoded kernel record was compiled under `key`. Its recipe is not checked: whoever
+// launches it makes that from a plan that fits its chain.
 absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key);
 
-// The same of bytes, without a request, and of the sources of a plan's kernels, which are made
-// for it: Engine::CheckStored.
+// The same checks on bytes, without a request; also makes the sources of a plan's kernels to
+// compare them: Engine::CheckStored.
 absl::Status CheckStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                                const EngineCore& core);
-// Why a record is not what its key says (RecordCheck). OK too for records that only another version
-// or an engine for another device can judge. Makes no source.
+// An error if a record is not what its key says (RecordCheck). OK also for records that only
+// another version, or an engine for another device, can judge. Generates no source.
 absl::Status JudgeStoredRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                                const EngineCore& core);
 
-// Tells the store to answer `key` with `payload` no more. Returns whether another tier may hold a
-// better record.
+// Tells the store never to answer `key` with `payload` again. Returns whether another tier may hold
+// a better record.
 bool RefuseRecord(RecordKind kind, absl::string_view key, absl::string_view payload,
                   const EngineCore& core);
-// Records of a key that are refused in a row before it counts as a miss.
+// How many records of one key may be refused in a row before the key counts as a miss.
 constexpr int kMostRefused = 4;
 
 }  // namespace sinter

@@ -15,10 +15,10 @@ namespace {
 
 constexpr uint64_t kRotationBytes = uint64_t{240} << 20;
 constexpr uint64_t kMaxSets = 16384;
-constexpr uint64_t kUploadBytes = uint64_t{8} << 20;  // at least, in one step
+constexpr uint64_t kUploadBytes = uint64_t{8} << 20;  // least size of one upload
 constexpr size_t kAlignment = 256;
 
-// Whether runs that follow one another take another copy of the buffer.
+// Whether each run takes the next copy of the buffer.
 bool Rotates(const Chain& chain, size_t buffer) {
   if (chain.MatmulFlops(1) == 0) return true;
   const int i = static_cast<int>(buffer);
@@ -68,8 +68,8 @@ absl::Status Rotation::UploadInputs(DevicePtr to, uint64_t total, const std::str
   return absl::OkStatus();
 }
 
-// All in one allocation, so that thousands of small sets take no more memory than they hold: the
-// inputs of all sets, then their outputs.
+// One allocation for all sets, so that thousands of small sets take no more memory than they hold:
+// the inputs of all sets, then their outputs.
 absl::Status Rotation::AddSets(int count, const Layout& layout) {
   if (count == 0) return absl::OkStatus();
   const uint64_t input_bytes = layout.inputs.size();

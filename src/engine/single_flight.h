@@ -1,5 +1,5 @@
-// SingleFlight: one builder per key in this process; whoever else wants the key waits for its
-// result. In the child of a fork nothing is under way: the parent's builders are not there.
+// SingleFlight: one builder per key in this process; others that want the key wait for its result.
+// In the child of a fork nothing is under way, since the parent's builders are not there.
 #ifndef SINTER_SRC_ENGINE_SINGLE_FLIGHT_H_
 #define SINTER_SRC_ENGINE_SINGLE_FLIGHT_H_
 
@@ -19,9 +19,9 @@
 
 namespace sinter {
 
-// `result` with an error that shares nothing with the original. Threads that share one absl::Status
-// count its references inside Debian's uninstrumented Abseil library, where a thread sanitizer
-// cannot see them.
+// A copy of `result` whose error shares nothing with the original. Threads that share an
+// absl::Status count its references inside Debian's Abseil library, which is not instrumented, so
+// that a thread sanitizer cannot see them.
 template <typename Value>
 absl::StatusOr<Value> OwnCopy(const absl::StatusOr<Value>& result) {
   if (result.ok()) return *result;
@@ -39,11 +39,10 @@ class SingleFlight {
  public:
   using Build = std::function<absl::StatusOr<Value>()>;
 
-  // Runs `build` unless another thread is building `key`; then waits for that thread's result,
-  // failure included. A failure is forgotten with its flight, so a later call tries again. A
-  // builder that gave up by its own deadline or cancel flag, or that an exception ended, says
-  // nothing about the key: one of the waiters takes over. `waited` (may be null) becomes true if
-  // this call waited for another.
+  // Runs `build`, or, if another thread is building `key`, waits for that thread's result, failure
+  // included. A failure is not remembered, so a later call tries again. If a builder gave up by its
+  // own deadline or cancel flag, or an exception ended it, one of the waiters takes over. `waited`
+  // (may be null) becomes true if this call waited for another.
   absl::StatusOr<Value> Do(const std::string& key, const BuildControl& control, const Build& build,
                            bool* waited = nullptr) {
     for (;;) {
@@ -67,7 +66,7 @@ class SingleFlight {
     return absl::IsCancelled(result.status()) || absl::IsDeadlineExceeded(result.status());
   }
 
-  // True: the caller is the builder.
+  // True: the caller becomes the builder.
   bool Board(const std::string& key, std::shared_ptr<Flight>* flight) {
     const auto table = flights_.Lock();
     const auto known = table->find(key);
@@ -80,9 +79,9 @@ class SingleFlight {
     return true;
   }
 
-  // Lands the flight on every path out of the build, an exception included. A thread that forked in
-  // the middle of its build lands it in the child as well, where nobody waits for it: there its key
-  // may be another flight's, and the waiters that the condition variable remembers do not exist.
+  // Ends the flight on every path out of the build, an exception included. A thread that forked in
+  // the middle of its build also ends it in the child. Nobody waits for it there: the key may
+  // belong to another flight, and the waiters that the condition variable remembers do not exist.
   struct Landing {
     SingleFlight* self;
     const std::string& key;

@@ -59,7 +59,7 @@ absl::StatusOr<BuiltKernelPtr> StandIns::Load(const KernelSpec& spec, LaunchReci
   SINTER_RETURN_IF_ERROR(recipe->Check());
   const std::string name = StandInName(stand_in.index);
   SINTER_ASSIGN_OR_RETURN(const absl::string_view cubin, core_->ports.stand_ins(name));
-  // A kernel is loaded for its threads and its shared memory.
+  // The key holds what loading depends on: threads and shared memory.
   const std::string key = absl::StrCat("stand-in ", name, " ", recipe->block[0], " ",
                                        recipe->shared_bytes, " ", Sha256(cubin).Hex());
   if (BuiltKernelPtr live = kernels_.Find(key)) {

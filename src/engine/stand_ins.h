@@ -1,5 +1,5 @@
 // StandIns: a plan of kernels that come with the library, for a prepare that must not wait for a
-// compiler, or has none.
+// compiler or has none.
 #ifndef SINTER_SRC_ENGINE_STAND_INS_H_
 #define SINTER_SRC_ENGINE_STAND_INS_H_
 
@@ -11,8 +11,8 @@
 
 namespace sinter {
 
-// Thread-safe. What it makes is stored nowhere: it is planned again, in some milliseconds. Plans
-// and kernels that are alive are shared.
+// Thread-safe. Nothing is stored: planning it again takes some milliseconds. Plans and kernels that
+// are alive are shared.
 class StandIns {
  public:
   // `assembler` outlives it.
@@ -20,7 +20,7 @@ class StandIns {
       : core_(std::move(core)), assembler_(assembler) {}
 
   // `why`: what the caller would have waited for. Precondition: there are a loader and stand-ins.
-  // kNoLegalPlan naming what they cannot take; errors of the loader.
+  // kNoLegalPlan naming what stand-ins cannot take; errors of the loader.
   absl::StatusOr<LoadedPlanPtr> Get(const PlanRequest& request, absl::string_view why,
                                     const BuildControl& control);
 

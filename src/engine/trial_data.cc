@@ -34,33 +34,33 @@ double DrawValue(DType dtype, Range range, SplitMix64& random) {
 }
 
 // A sum of k products of uniform numbers has the scale of one factor when the other's variance is
-// 1/k. Which dimension of a weight is summed over is not known here; the geometric mean of both is
-// near enough.
+// 1/k. Which dimension of a weight is summed over is unknown here; the geometric mean of both is
+// close enough.
 float ScaleOf(const Op& input, int64_t m) {
   if (!input.constant || input.type.rank() < 2) return 1.0f;
   const int rank = input.type.rank();
   double rows = static_cast<double>(input.type.dims[rank - 2].At(m));
-  for (int i = 0; rank == 4 && i < 2; ++i) {  // of a filter, which is a matrix of its last axis
+  for (int i = 0; rank == 4 && i < 2; ++i) {  // a filter is treated as a matrix along its last axis
     rows *= static_cast<double>(input.type.dims[i].At(m));
   }
   const double columns = static_cast<double>(input.type.dims[rank - 1].At(m));
   return static_cast<float>(std::sqrt(3.0 / std::max(1.0, std::sqrt(rows * columns))));
 }
 
-// Whether products sum what they read as it is. Those of codes have scales, which are positive.
+// Whether products sum their operands unscaled. Codes have scales, which are positive.
 bool SumsOperands(const Chain& chain) {
   return std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
     return op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;
   });
 }
 
-// f32 without such products lies where roots and divisions are well behaved.
+// f32 in a chain without such products lies where roots and divisions are well behaved.
 Range RangeOf(const Op& input, int64_t m, bool products) {
   if (!products && input.type.dtype == DType::kF32) return {0.625f, 0.375f};
   return {0, ScaleOf(input, m)};
 }
 
-// By input: the fewest places that an op which reads it as ids has; 0: none does.
+// For each input that ops read as ids: the fewest places that one of them has; 0: none reads it so.
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
@@ -101,7 +101,7 @@ struct OutputWalk {
   const std::vector<Stride>& strides;
   const int64_t m;
 
-  // Elements [begin, end) to the same places of `values`.
+  // Reads elements [begin, end) into the same places of `values`.
   void Read(const char* bytes, int64_t begin, int64_t end, double* values) const {
     std::vector<int64_t> index(type.dims.size(), 0);
     int64_t offset = 0, rest = begin;

@@ -21,15 +21,15 @@ namespace {
 struct TriedPlan {
   const Plan* plan = nullptr;
   double measured_us = 0;  // 0: not measured
-  double in_turns_us = 0;  // under load, beside the other fastest ones; 0: not measured
+  double in_turns_us = 0;  // in turns with the other fastest ones, under load; 0: not measured
   std::string state;       // "ok", or why there is no time
 };
 
 std::string Microseconds(double us) { return us > 0 ? absl::StrFormat("%.2f", us) : "-"; }
 
-// What a tuning prints: a line for each plan that was tried.
-// `tried`: in the order in which they were measured; `taken`: index of the plan to take, -1 for
-// none.
+// The report of a tuning: one line for each plan that was tried.
+//
+// `tried`: in the order of measuring; `taken`: index of the plan to take, -1 for none.
 std::string TuneReport(int64_t bucket, absl::string_view device,
                        const std::vector<TriedPlan>& tried, int taken) {
   std::string text =
@@ -97,7 +97,7 @@ void Tuner::Build(Session& session, size_t begin) {
   }
 }
 
-// The plain plan, and every plan when there is none, was checked against the reference already.
+// The plain plan was already checked against the reference; without it, every plan was.
 bool Tuner::PassesReference(Session& session, Trial& trial) {
   if (session.unfused == nullptr || trial.loaded == session.unfused) return true;
   const absl::StatusOr<Verdict> verdict = session.verifier->Check(trial.loaded, nullptr);
@@ -115,7 +115,7 @@ bool Tuner::PassesReference(Session& session, Trial& trial) {
   return false;
 }
 
-// Of plans that were timed in turns only those, if there are any.
+// If any plan was timed in turns, only such plans have a time here.
 double Tuner::DecisiveUs(const Session& session, const Trial& trial) {
   const bool turns = std::any_of(session.trials.begin(), session.trials.end(),
                                  [](const Trial& one) { return one.in_turns_us > 0; });

@@ -1,5 +1,5 @@
-// Tuner: builds, checks and measures the top of a chain's ranking, and says which plan it would
-// take.
+// Tuner: builds, checks and measures the best plans of a chain's ranking, and says which one it
+// would take.
 #ifndef SINTER_SRC_ENGINE_TUNE_H_
 #define SINTER_SRC_ENGINE_TUNE_H_
 
@@ -16,25 +16,25 @@
 
 namespace sinter {
 
-// Index of the plan to take: the fastest, unless `measured_us[0]`, the predicted choice, is within
-// `margin` of it. 0 stands for no time. -1 when nothing has a time.
+// Index of the plan to take: the fastest, or 0, the predicted choice, if its time is within
+// `margin` of the fastest. A time of 0 means: not measured. -1 when none was.
 int ChooseMeasured(const std::vector<double>& measured_us, double margin);
 
-// Thread-safe; two tunings at once would disturb each other's times, not their results.
+// Thread-safe. Two tunings at once disturb each other's times, not their results.
 class Tuner {
  public:
   // `assembler` outlives the tuner.
   Tuner(std::shared_ptr<EngineCore> core, PlanAssembler* assembler)
       : core_(std::move(core)), assembler_(assembler) {}
 
-  // `control` ends it; it and `measurer`, where everything is run, outlive the call. Tells events.
-  // Plans of the ranking are compiled at once, then timed one after the other: microseconds per run
-  // inside a graph, constants rotating. Then each kernel of the fastest ones in turn tries the
-  // other schedules of its ranking. The fastest of all and the predicted choice are timed again in
-  // turns, under load, which decides. Whatever is built on is checked against the unfused plan
-  // before, and the plan to take against the reference too; one that is wrong gives way to the
-  // next. Kernels that are right are marked so in the store, wrong ones quarantined. Changes no
-  // plan.
+  // `control` can end it. Everything runs on `measurer`; both outlive the call. Sends events. The
+  // plans of the ranking are compiled at once, then timed one after the other: microseconds per run
+  // inside a graph, with rotating constants. Then each kernel of the fastest plans in turn tries
+  // the other schedules of its ranking. Last, the fastest of all and the predicted choice are timed
+  // again, in turns and under load, which decides. A plan is checked against the unfused plan
+  // before anything depends on it, and the plan to take against the reference too; a wrong one
+  // gives way to the next. In the store, right kernels are marked and wrong ones quarantined.
+  // Changes no plan.
   //
   // The entry is null when no plan could be measured; the report says why. UNAVAILABLE without a
   // GPU, DEADLINE_EXCEEDED when nothing was measured in time, errors of planning.

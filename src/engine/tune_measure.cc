@@ -1,4 +1,4 @@
-// Tuner: which plans are measured, and how.
+// The part of Tuner that chooses what to measure, and measures it.
 #include <algorithm>
 #include <utility>
 
@@ -14,10 +14,10 @@ namespace sinter {
 namespace {
 
 constexpr int kCalls = 20;
-// The fastest so many, and the predicted choice, are timed again, in turns.
+// So many of the fastest, and the predicted choice, are timed again in turns.
 constexpr size_t kShortList = 6;
 constexpr double kTurnUs = 20e3;  // of one plan in one round
-// A cut whose best plan takes longer than this times the fastest is not worth its kernels' times.
+// A cut whose best plan takes longer than this times the fastest is not refined kernel by kernel.
 constexpr double kNear = 1.15;
 
 }  // namespace
@@ -50,9 +50,9 @@ absl::Status Tuner::MeasureOne(Session& session, Trial& trial) {
   return absl::OkStatus();
 }
 
-// Whether a plan that was timed computes what the unfused one does. Checked at most once, and only
-// where something is built on its time: checking a large output takes a thousand times as long as
-// timing it. A plan that is wrong, or cannot be checked, loses its time.
+// Whether a timed plan computes what the unfused one does. Checked at most once, and only where its
+// time matters: checking a large output takes a thousand times as long as timing it. A plan that is
+// wrong, or cannot be checked, loses its time.
 bool Tuner::IsRight(Session& session, Trial& trial) {
   if (trial.checked) return trial.measured_us > 0;
   trial.checked = true;
@@ -69,7 +69,7 @@ bool Tuner::IsRight(Session& session, Trial& trial) {
   return right;
 }
 
-// The trials from `begin` on. The first of all must be measured in time.
+// Measures the trials from `begin` on. The very first trial must be measured in time.
 absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
   bool any = begin > 0;
   for (size_t i = begin; i < session.trials.size(); ++i) {
@@ -84,7 +84,7 @@ absl::Status Tuner::MeasureFrom(Session& session, size_t begin) {
   return absl::OkStatus();
 }
 
-// The fastest right trial of those that `among` takes; null when there is none.
+// The fastest right trial among those for which `among` holds; null when there is none.
 const Tuner::Trial* Tuner::Fastest(Session& session,
                                    const std::function<bool(const Trial&)>& among) {
   for (;;) {
@@ -99,9 +99,10 @@ const Tuner::Trial* Tuner::Fastest(Session& session,
   }
 }
 
-// Of each cut whose best plan is near the fastest: each kernel in turn takes the fastest of its
-// ranking while the others stay. The i-th plan of a ranking has the i-th schedule of every kernel,
-// so that the best of one kernel was measured beside whatever stood at its rank.
+// For each cut whose best plan is near the fastest, each kernel in turn tries the schedules of its
+// ranking while the others stay. It is needed because the i-th plan of a ranking has the i-th
+// schedule of every kernel: the best schedule of one kernel was timed beside others that may be
+// slow.
 absl::Status Tuner::TryKernels(Session& session) {
   const Trial* const fastest = Fastest(session, [](const Trial&) { return true; });
   if (fastest == nullptr) return absl::OkStatus();
@@ -126,9 +127,9 @@ absl::Status Tuner::TryKernels(Session& session) {
 }
 
 absl::Status Tuner::TrySwaps(Session& session, Plan plan, size_t kernel) {
-  if (!session.control.Check("measuring").ok()) return absl::OkStatus();  // what there is decides
+  if (!session.control.Check("measuring").ok()) return absl::OkStatus();  // so far as it got
   const size_t begin = session.trials.size();
-  // Where predictions are the least sure all that planning offers is tried.
+  // Where predictions are least reliable, all that planning offers is tried.
   const bool all = plan.kernels[kernel].spec.family->MeasuresAll();
   const size_t limit =
       all ? session.ranking.size() : static_cast<size_t>(std::max(session.options.top_k, 1));
@@ -167,7 +168,7 @@ absl::Status Tuner::Measure(Session& session) {
   return absl::OkStatus();
 }
 
-// The fastest right ones and the predicted choice, if that is right.
+// The fastest right trials, and the predicted choice if it is right.
 std::vector<Tuner::Trial*> Tuner::ShortList(Session& session) {
   std::vector<Trial*> timed, list;
   for (Trial& trial : session.trials) {
@@ -182,8 +183,8 @@ std::vector<Tuner::Trial*> Tuner::ShortList(Session& session) {
   return list;
 }
 
-// The short list in turns. Without a whole round, in time and without an error, the first times
-// decide, or where they may not, the tuning is given up.
+// Times the short list in turns. If no whole round was finished, the first times decide, or, where
+// they may not, the tuning is given up.
 absl::Status Tuner::TimeShortList(Session& session) {
   const std::vector<Trial*> list = ShortList(session);
   const TuneProtocol& protocol = session.options.protocol;

@@ -16,18 +16,18 @@
 namespace sinter {
 namespace {
 
-// Plans of other dataflows than the predicted choice's are tried as far as they are predicted to
-// take this times its time.
+// Plans of other dataflows than the predicted choice's are tried if they are predicted to take at
+// most this times its time.
 constexpr double kWorthTrying = 1.3;
 
-// With a kernel that planning by prediction may leave out.
+// Whether it has a kernel that planning by prediction leaves out.
 bool IsForTuning(const Plan& plan) {
   return std::any_of(plan.kernels.begin(), plan.kernels.end(), [](const PlannedKernel& kernel) {
     return kernel.spec.family->IsForTuning(kernel.spec);
   });
 }
 
-// Appends what is for tuning and not in the ranking yet.
+// Appends the plans for tuning that are not in the ranking yet.
 void AddPlans(std::vector<Plan> more, FusionResult* planned) {
   std::set<Digest> known = {planned->chosen.PlanDigest()};
   for (const Plan& plan : planned->alternatives) known.insert(plan.PlanDigest());

@@ -1,4 +1,5 @@
-// What a tuning tries first: more than planning by prediction offers, since it is measured.
+// Which plans a tuning tries first: more than planning offers, since measuring is surer than
+// predicting.
 #ifndef SINTER_SRC_ENGINE_TUNE_RANKING_H_
 #define SINTER_SRC_ENGINE_TUNE_RANKING_H_
 
@@ -14,28 +15,28 @@
 
 namespace sinter {
 
-// What planning offers, rankings `top_k` deep, and behind it what planning by prediction leaves
-// out: task lists, spatial gates, more kinds of stitched kernels. Counts a search.
+// What planning offers, with rankings of `top_k`, then what planning by prediction leaves out: task
+// lists, spatial gates, more kinds of stitched kernels. Counted as a search.
 absl::StatusOr<FusionResult> PlanForTuning(const PlanRequest& request, int top_k,
                                            const BuildControl& control, EngineCore& core);
 
-// Of a ranking whose first plan is the predicted choice, in its order: the best `top_k`; of each
-// cut and dataflow the best few that may be worth it, as models err by the dataflow; and the
-// unfused plan wherever it ranks.
+// Picks from a ranking whose first plan is the predicted choice, in its order: the best `top_k`,
+// the best few of each cut and dataflow that may be worth it, since models err per dataflow, and
+// the unfused plan whatever its rank.
 std::vector<Plan> PlansToTry(const std::vector<Plan>& ranking, int top_k);
 
 // KernelSwaps: plans that differ from one another in the schedule of one kernel.
 
-// Whether kernel by kernel both compute the same ops, so that any kernel of one may stand in the
-// other.
+// Whether both plans compute the same ops kernel by kernel, so that a kernel of one can replace the
+// other's.
 bool SameCut(const Plan& a, const Plan& b);
 
-// SameCut, and kernel by kernel the same dataflow.
+// SameCut, and the same dataflow kernel by kernel.
 bool SameDataflows(const Plan& a, const Plan& b);
 
-// The decisions of `plan` with kernel `kernel` of each plan of `ranking` that has the same cut, in
-// its order: of the first `limit` such plans, those whose schedule there is another than `plan`'s,
-// each once. Precondition: kernel < plan.kernels.size().
+// Decisions of `plan` with another schedule for kernel `kernel`: that of each plan of `ranking`
+// with the same cut. Takes the first `limit` such plans in order, and each schedule that differs
+// from `plan`'s once. Precondition: kernel < plan.kernels.size().
 std::vector<Decisions> KernelSwaps(const Plan& plan, size_t kernel,
                                    const std::vector<Plan>& ranking, size_t limit);
 

@@ -1,4 +1,4 @@
-// What one tuning holds: for the files of Tuner alone.
+// The state of one tuning, for Tuner's own files.
 #ifndef SINTER_SRC_ENGINE_TUNE_SESSION_H_
 #define SINTER_SRC_ENGINE_TUNE_SESSION_H_
 
@@ -19,10 +19,10 @@ struct Tuner::Trial {
   explicit Trial(Plan p) : plan(std::move(p)) {}
   Plan plan;
   LoadedPlanPtr loaded;                                 // null unless it was built and is resident
-  std::vector<std::shared_ptr<const BoundPlan>> bound;  // where only times in turns decide
+  std::vector<std::shared_ptr<const BoundPlan>> bound;  // set where only times in turns decide
   double measured_us = 0;                               // 0: not measured
   double in_turns_us = 0;                               // 0: not on the short list
-  std::vector<double> rounds;                           // what in_turns_us is the median of
+  std::vector<double> rounds;                           // the times whose median is in_turns_us
   bool checked = false;
   Verdict verdict;
   std::string state;  // "ok", "not checked", or why there is no time
@@ -34,7 +34,7 @@ struct Tuner::Session {
   const TuneOptions& options;
   const BuildControl& control;
   Measurer* const measurer;
-  std::vector<Plan> ranking;  // all that was planned, the predicted choice first
+  std::vector<Plan> ranking;  // everything that was planned, the predicted choice first
   std::vector<Trial> trials;
   LoadedPlanPtr unfused;  // null when it could not be built
   std::unique_ptr<Verifier> verifier;

@@ -74,7 +74,7 @@ void PutInFront(Plan tuned, const TuningEntry& entry, FusionResult* result) {
   result->chosen = std::move(tuned);
 }
 
-// Behind the literal that begins at `at`; a digit separator is none.
+// Position behind the literal that begins at `at`. A digit separator begins none.
 size_t EndOfLiteral(absl::string_view text, size_t at) {
   const char quote = text[at];
   if (quote == '\'' && at > 0 && absl::ascii_isalnum(static_cast<unsigned char>(text[at - 1]))) {
@@ -109,8 +109,8 @@ std::string WithoutComments(absl::string_view text) {
   return plain;
 }
 
-// Appends to `read` what the compiler reads of `text`, with each header where it is first included.
-// A header that was read has no bytes in `unread` any more.
+// Appends to `read` what the compiler reads of `text`; each header goes where it is first included.
+// A header that was read has no bytes left in `unread`.
 void AppendRead(absl::string_view text, HeaderMap* unread, std::string* read) {
   for (absl::string_view line : absl::StrSplit(WithoutComments(text), '\n')) {
     line = absl::StripAsciiWhitespace(line);

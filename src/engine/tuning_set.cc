@@ -36,7 +36,7 @@ class File {
     if (fd_ >= 0) close(fd_);
   }
   int fd() const { return fd_; }
-  // Whether closing went well; the file is closed either way.
+  // Whether closing succeeded; the file is closed in any case.
   bool Close() { return close(std::exchange(fd_, -1)) == 0; }
 
  private:
@@ -73,7 +73,7 @@ bool TuningSet::HasChip(const Digest& chip) const {
 }
 
 absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path) {
-  // Not blocking: a named pipe is refused below, not waited for.
+  // Opens without blocking: a named pipe is refused below, not waited for.
   const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd() < 0) return SystemError(path, "cannot be opened");
   struct stat info {};

@@ -1,5 +1,5 @@
-// TuningSet: choices that were measured, each with what it was measured for. Named by the digest of
-// its text form, which is all that a rank has to compare.
+// TuningSet: measured choices, each with what it was measured for. A set is named by the digest of
+// its text form, which is all that ranks have to compare.
 #ifndef SINTER_SRC_ENGINE_TUNING_SET_H_
 #define SINTER_SRC_ENGINE_TUNING_SET_H_
 
@@ -17,8 +17,8 @@
 
 namespace sinter {
 
-// What a choice was measured for. No cost model is part of it: a recalibrated model leaves
-// measurements as they were.
+// What a choice was measured for. It holds no cost model: measurements stay valid when the model is
+// recalibrated.
 struct TuningKey {
   Digest chain;  // of its canonical form
   int64_t bucket = 0;
@@ -30,24 +30,24 @@ struct TuningKey {
   }
 };
 
-// The chip itself: name, arch, SMs, cache, shared memory and registers; none of the figures that
-// only a cost model uses.
+// Digest of the chip itself: name, arch, SMs, cache, shared memory and registers, without the
+// figures that only a cost model uses.
 Digest ChipDigest(const DeviceModel& model);
 
-// A plan's bytes are opaque here: a set whose plans are of another format can still be read and
-// extended. `schedules` and `chip` are for readers.
+// A plan's bytes are opaque here, so a set whose plans have another format can still be read and
+// extended. `schedules` and `chip` are for human readers.
 struct TuningEntry {
   TuningKey key;
   std::string chip;                    // "h200 sm_90a 132 SMs"
   std::string plan;                    // "fused", "unfused"
   std::vector<std::string> schedules;  // one a kernel
   std::vector<Digest> kernels;         // KernelIdentity, one a kernel
-  double predicted_us = 0;             // by the library that measured
-  double measured_us = 0;              // of this plan
-  double untuned_us = 0;               // of the plan that prediction chose; 0: it had no time
-  std::string device, driver;          // measured and verified on
-  uint64_t seed = 0;                   // of the inputs that it was verified with
-  double error = 0;                    // relative, that was found then
+  double predicted_us = 0;             // by the library that measured it
+  double measured_us = 0;              // time of this plan
+  double untuned_us = 0;               // time of the predicted choice; 0: not measured
+  std::string device, driver;          // that it was measured and verified on
+  uint64_t seed = 0;                   // of the inputs used in verifying
+  double error = 0;                    // relative error found in verifying
   std::string bytes;                   // EncodeDecisions
 };
 
@@ -60,7 +60,7 @@ class TuningSet {
  public:
   // Replaces an entry of the same key.
   void Add(TuningEntry entry);
-  // All entries of `other`; its own win.
+  // Adds all entries of `other`; where both have a key, this set's entry stays.
   void Merge(const TuningSet& other);
   const TuningEntry* Find(const TuningKey& key) const;
   const std::map<TuningKey, TuningEntry>& entries() const { return entries_; }
@@ -80,11 +80,12 @@ class TuningSet {
 constexpr uint64_t kMaxTuningFile = uint64_t{64} << 20;  // bytes
 
 // INVALID_ARGUMENT with the path and the reason when the file is missing, unreadable, no regular
-// file, owned by another user than we or root, writable by group or others, above kMaxTuningFile,
-// damaged, or of another format: whoever names a set wants that set.
+// file, owned by another user than we or root, writable by group or others, larger than
+// kMaxTuningFile, damaged, or of another format. Whoever names a set wants that set, so it is never
+// ignored.
 absl::StatusOr<TuningSet> ReadTuningFile(const std::string& path);
 
-// A new file beside `path`, then renamed over it: a reader sees the old set or the new one.
+// Writes a new file beside `path` and renames it: a reader sees the old set or the new one.
 // INVALID_ARGUMENT with the path and the reason.
 absl::Status WriteTuningFile(const TuningSet& set, const std::string& path);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr absl::string_view kHead = "sinter tuning set ";
 constexpr absl::string_view kFormat = "1";
 constexpr absl::string_view kDigest = "sha256 ";
-constexpr size_t kMaxWords = 512;      // of a line for readers
+constexpr size_t kMaxWords = 512;      // of a line for human readers
 constexpr size_t kMaxPlan = 1u << 20;  // bytes
 constexpr size_t kMaxKernels = 64;     // of a plan
 
@@ -29,8 +29,8 @@ std::string Number(double value) {
   return std::string(buffer, end.ptr);
 }
 
-// Words for readers: one line of printable text, never empty, so that every field reads back as it
-// was written.
+// One line of printable text for human readers. It is never empty, so that every field reads back
+// as it was written.
 std::string Words(absl::string_view text) {
   std::string words;
   for (const char c : text.substr(0, kMaxWords)) {
@@ -63,10 +63,10 @@ std::string Body(const std::map<TuningKey, TuningEntry>& entries) {
   return text;
 }
 
-// Reads the lines between head and digest. Every method leaves the first error in `status`.
+// Reads the lines between head and digest. Every method keeps the first error in `status`.
 class Reader {
  public:
-  // Line by line: a text of line ends alone is not worth a list of them.
+  // Takes line by line: a text of nothing but line ends must not become a huge list.
   explicit Reader(absl::string_view body) : rest_(body) {}
   bool More() const { return status_.ok() && !rest_.empty(); }
   bool NextIs(absl::string_view key) const {
@@ -79,7 +79,7 @@ class Reader {
     status_ = absl::DataLossError(absl::StrCat("line ", line_, ": ", why));
   }
 
-  // The rest of the next line, which must begin with `key` and a blank.
+  // What follows `key` and a blank in the next line, which must begin with these.
   absl::string_view Field(absl::string_view key) {
     if (!status_.ok()) return "";
     ++line_;
@@ -139,8 +139,8 @@ class Reader {
   }
 
  private:
-  absl::string_view rest_;  // behind the last line taken
-  size_t line_ = 0;         // the last one asked for, from 1
+  absl::string_view rest_;  // after the last line taken
+  size_t line_ = 0;         // number of the last line taken, from 1
   absl::Status status_;
 };
 
@@ -180,7 +180,7 @@ TuningEntry ReadEntry(Reader& r) {
   return e;
 }
 
-// The body of a sound file: head and digest are right.
+// The body of a text whose head and digest are right.
 absl::StatusOr<absl::string_view> CheckedBody(absl::string_view text) {
   if (!absl::StartsWith(text, kHead)) return absl::DataLossError("not a tuning set");
   const absl::string_view format = text.substr(kHead.size(), text.find('\n') - kHead.size());

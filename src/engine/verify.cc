@@ -14,7 +14,7 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 25;  // of all outputs together
+constexpr int64_t kMaxElements = int64_t{1} << 25;  // in all outputs together
 constexpr int64_t kReferenceRows = 8;
 constexpr double kMaxReferenceFlop = 5e10, kMaxReferenceElements = 2e10;
 constexpr uint8_t kPoison = 0xff;  // a NaN in every floating type
@@ -25,7 +25,7 @@ uint64_t SeedOf(const Chain& chain) {
   return seed;
 }
 
-// Elements of all values at M = m, constants among them.
+// Elements of all values at m rows, constants included.
 double ElementsOf(const Chain& chain, int64_t m) {
   double all = 0;
   for (const Op& op : chain.ops()) {
@@ -51,7 +51,7 @@ absl::StatusOr<int64_t> TrialRows(const Chain& chain, int64_t bucket) {
   return std::clamp<int64_t>(kMaxElements / std::max<int64_t>(per_row, 1), 1, bucket);
 }
 
-// First, last, and evenly between.
+// The first, the last, and rows evenly between.
 std::vector<int64_t> SampleRows(int64_t m) {
   std::vector<int64_t> rows;
   const int64_t count = std::min(m, kReferenceRows);
@@ -205,8 +205,8 @@ absl::StatusOr<Verdict> Verifier::Check(const LoadedPlanPtr& candidate,
   Verdict verdict = Judge(*got, unfused_outputs_, "the plain plan");
   if (verdict.right) return verdict;
   absl::StatusOr<Verdict> reference = JudgeByReference(*got);
-  // Without a reference the plain plan is believed. With one, sampled rows may miss the spot: a
-  // candidate is right only if the plain plan is found wrong on them.
+  // Without a reference the plain plan is taken as right. With one, the sampled rows may miss the
+  // wrong spot; so a candidate is right only if the plain plan is found wrong on them.
   if (!reference.ok() || !reference->right) return reference.ok() ? *reference : verdict;
   SINTER_ASSIGN_OR_RETURN(const Verdict other, JudgeByReference(unfused_outputs_));
   return other.right ? verdict : *reference;

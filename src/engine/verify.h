@@ -18,28 +18,28 @@ struct Verdict {
   bool right = false;
   uint64_t seed = 0;   // of the inputs
   double error = 0;    // relative, of the worst output
-  std::string detail;  // when wrong: output, figures, bounds, seed
-  absl::Status fault;  // of a run that cost the CUDA context; nothing runs behind it
+  std::string detail;  // if wrong: output, figures, bounds, seed
+  absl::Status fault;  // of a run that broke the CUDA context; nothing can run after it
 };
 
-// Inputs are made once, for as many plans as are checked. Needs a loader and a measurer, which
-// outlives it. One thread.
+// Makes inputs once, for all plans that are checked. Needs a loader and a measurer, which outlive
+// it. One thread.
 class Verifier {
  public:
-  // Rows are the bucket's top, fewer where an output would be very large. The seed follows from the
-  // chain's digest.
+  // Checks at the bucket's largest m, or fewer rows where an output would be very large. The seed
+  // follows from the chain's digest.
   static absl::StatusOr<std::unique_ptr<Verifier>> Make(EngineCore* core,
                                                         std::shared_ptr<const Chain> chain,
                                                         int64_t bucket, int64_t fixed_rows,
                                                         Measurer* measurer);
 
-  // Compares all of `candidate`'s output with that of `unfused`, and where the two differ (or
-  // `unfused` is null or the candidate itself) some rows with the reference, which decides. Outputs
-  // and workspace are poisoned before. A launch that fails or faults is a wrong plan; an error is
-  // returned only if the check could not be made.
+  // Compares all outputs of `candidate` with those of `unfused`. Where the two differ (or `unfused`
+  // is null or the candidate itself), some rows are compared with the reference, which decides.
+  // Outputs and workspace are poisoned before the run. A launch that fails or faults means a wrong
+  // plan; an error is returned only if the check could not be made.
   absl::StatusOr<Verdict> Check(const LoadedPlanPtr& candidate, const LoadedPlanPtr& unfused);
 
-  // For timing on the same data: device pointers in canonical order, inputs then outputs; the
+  // For timing on the same data: device pointers in canonical order, inputs then outputs; and the
   // inputs' bytes.
   const std::vector<DevicePtr>& pointers() const { return pointers_; }
   const std::vector<std::string>& inputs() const { return inputs_; }

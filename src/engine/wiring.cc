@@ -1,5 +1,5 @@
-// Where the engine is plugged into the planner, a device and a compiler. wiring_cache.cc does the
-// same for the cache.
+// Connects the engine to the planner, a device and a compiler. wiring_cache.cc connects it to the
+// cache.
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -30,10 +30,10 @@
 namespace sinter {
 namespace {
 
-// What code generation writes instructions for.
+// The arch that code generation writes instructions for.
 constexpr absl::string_view kGeneratedArch = "sm_90a";
 
-// A built-in model's name, or the text of a model file, which always assigns something.
+// `target` is a built-in model's name, or the text of a model file, which always has an assignment.
 absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
   if (!absl::StrContains(target, "=")) {
     absl::StatusOr<DeviceModel> model = BuiltinModel(target);
@@ -51,7 +51,7 @@ absl::StatusOr<DeviceModel> TargetModel(absl::string_view target) {
                                                  model.arch, "\", must be ", kGeneratedArch));
 }
 
-// Records for another chip or another library are of no use to prefetch.
+// Prefetching takes only records of the same group: those for this chip and this library.
 std::string GroupOf(const DeviceModel& model) {
   return absl::StrCat(model.name, "-", model.arch, "-", SINTER_ENGINE_VERSION);
 }
@@ -65,7 +65,7 @@ void LogTuning(const Ports& ports, const LogSink& log) {
                        useful ? "" : ", none for this chip"));
 }
 
-// The model that the caller named for its GPU, else the one that its name tells.
+// The model that the caller named for its GPU, else the one that the GPU's name selects.
 absl::StatusOr<DeviceModel> ModelOf(const Config& config, const DeviceInfo& info,
                                     const LogSink& log) {
   SINTER_ASSIGN_OR_RETURN(ModelChoice choice, ChooseModel(info));
@@ -137,7 +137,7 @@ absl::StatusOr<std::string> MeasureDevice(const Ports& ports) {
                            absl::StrCat(ports.device_name, ", driver for ", ports.driver_name));
 }
 
-// On the real planner and the real code generator.
+// With the real planner and the real code generator.
 std::shared_ptr<Engine> Engine::Create(Ports ports, const Config& config, LogSink log) {
   PlanningHooks hooks;
   hooks.normal = NormalFormOf;

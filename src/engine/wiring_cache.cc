@@ -1,4 +1,4 @@
-// WireCache: where the engine is plugged into the tiers of the cache.
+// WireCache: connects the engine to the tiers of the cache.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,8 +23,7 @@
 namespace sinter {
 namespace {
 
-// The local tier wants an absolute folder. A path that cannot be made absolute is left to it to
-// refuse.
+// The local tier needs an absolute folder. It refuses a path that cannot be made absolute.
 std::string Absolute(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -32,7 +31,7 @@ std::string Absolute(const std::string& path) {
 }
 
 constexpr size_t kLeastSecretBytes = 16;
-constexpr char kStoreName[] = "tables";  // how the local tier keeps its records, in reports
+constexpr char kStoreName[] = "tables";  // name in reports of how the local tier keeps its records
 
 std::string Producer() { return absl::StrCat("sinter ", SINTER_ENGINE_VERSION); }
 
@@ -160,7 +159,7 @@ class TierTools : public CacheTools {
   const bool allow_unsigned_;
 };
 
-// From its file, else from the environment.
+// Reads a secret from its file, else takes the environment's value.
 absl::StatusOr<std::string> Secret(const std::string& path, const std::string& value) {
   if (path.empty()) return value;
   SINTER_ASSIGN_OR_RETURN(std::string secret, ReadKeyFile(path, KeyFileKind::kSecret));
@@ -168,7 +167,7 @@ absl::StatusOr<std::string> Secret(const std::string& path, const std::string& v
   return secret;
 }
 
-// A database can be asked for no longer: whoever does hears what became of it.
+// "leveldb-db" is no longer a choice: whoever names it is told what became of the store.
 absl::Status CheckStoreName(const std::string& name) {
   if (name.empty() || name == kStoreName) return absl::OkStatus();
   if (name != "leveldb-db") {
@@ -213,7 +212,7 @@ absl::StatusOr<RemoteOptions> MakeRemoteOptions(const Config& config, absl::stri
   return options;
 }
 
-// Two backends: one for callers' questions, one for the background.
+// One backend for callers' look-ups, one for the background.
 absl::StatusOr<std::unique_ptr<RemoteBackend>> MakeBackend(const Config& config) {
   if (config.remote_backend != nullptr) {
     return std::unique_ptr<RemoteBackend>(new SharedBackend(config.remote_backend));
@@ -250,7 +249,7 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
   }
   options.read_only = config.cache_read_only;
   if (config.cache_max_bytes != 0) options.local_bytes = config.cache_max_bytes;
-  // A cache that was switched off on purpose is no cause for a warning.
+  // A cache that was switched off on purpose needs no warning.
   if (config.cache_enabled) {
     options.log = log;
     OpenedPacks opened = OpenPacks(config.packs, keys, config.allow_unsigned_packs, log);
