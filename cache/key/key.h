@@ -1,9 +1,9 @@
 // Keys of cached records: structs of plain fields, and the one function that turns each into
 // canonical bytes.
 //
-// Equal bytes mean an interchangeable record. Everything that can change a record is a field;
+// Records with equal key bytes are interchangeable. Everything that can change a record is a field;
 // paths, times, names and compiler output are not. Strings are opaque here. Thread-compatible
-// values, no failure on building.
+// values; making one cannot fail.
 #ifndef SINTER_CACHE_KEY_KEY_H_
 #define SINTER_CACHE_KEY_KEY_H_
 
@@ -27,16 +27,16 @@ struct PlanKey {
   Digest device_model;          // DeviceModel::ModelDigest()
   std::string library_version;
   uint32_t search_version = 0;
-  uint64_t flags = 0;  // what the planner was forbidden, and the like
+  uint64_t flags = 0;  // what the planner may not use, and the like
   Digest tuning_set;   // all zero: none
 };
 
 struct KernelKey {
   uint32_t format_version = 0;  // of the kernel record's payload
-  std::string code;             // what is compiled, M symbolic; no buffer, offset, rows or grid
-  std::string schedule;         // schedule bytes
-  Digest device_headers;        // of the device headers that the source reaches
-  std::string arch;             // exact: "sm_90a" is not "sm_90"
+  std::string code;       // what is compiled, M symbolic; without buffers, offsets, rows or grid
+  std::string schedule;   // schedule bytes
+  Digest device_headers;  // of the device headers that the source reaches
+  std::string arch;       // exact: "sm_90a" is not "sm_90"
   std::vector<std::string> options;  // compile options, in order
   std::string toolchain_id;          // Compiler::ToolchainId()
   Digest source;                     // of the generated source

@@ -15,9 +15,9 @@ constexpr char kTailMagic[] = "SNTRPAK\n";
 constexpr uint64_t kMagicSize = 8;
 constexpr uint64_t kLeastEntryBytes = 2 + 32 + 8 + 32 + 8;
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;  // so that no sum overflows
-// Bounds of a table's bytes behind its data blocks. Each record adds at most kMostIndexBytes: the
-// index entry's key, handle, lengths and restart point. The rest, such as the footer, is there
-// once.
+// Bounds of a table's bytes after its data blocks. Each record adds at most kMostIndexBytes: the
+// index entry's key, handle, lengths and restart point. Everything else, such as the footer, is
+// there once.
 constexpr uint64_t kMostIndexBytes = 64, kMostRestBytes = 128;
 
 absl::Status Bad(absl::string_view what) {

@@ -36,15 +36,15 @@ struct PackEntry {
   Digest digest;          // of the record's key
   uint64_t offset = 0;    // of its block; not stored: blocks adjoin
   uint64_t bytes = 0;     // of its block, trailer included
-  Digest block;           // SHA-256 of these bytes
+  Digest block;           // SHA-256 of the block
   std::string arch;       // "" for plans
 };
 
 struct PackManifest {
-  int64_t created_unix_s = 0;  // of the newest record: equal records make an equal pack
+  int64_t created_unix_s = 0;  // time of the newest record: equal records make an equal pack
   std::string producer;
   uint64_t rest_bytes = 0;  // of the table after its last block
-  Digest rest;              // SHA-256 of these
+  Digest rest;              // SHA-256 of these bytes
   std::vector<PackEntry> entries;
   uint64_t BlockBytes() const;  // where the rest begins
 };
@@ -61,10 +61,11 @@ struct PackTail {
   Digest manifest;
 };
 std::string EncodeTail(const PackTail& tail);
-// The tail of a file of `file_bytes`; as DecodeManifest. The three parts then lie inside the file.
+// The tail of a file of `file_bytes` bytes; its three parts then lie inside the file. Errors as
+// DecodeManifest.
 absl::StatusOr<PackTail> DecodeTail(absl::string_view bytes, uint64_t file_bytes);
 
-// What a signature signs.
+// The bytes that a signature signs.
 std::string SignedMessage(const Digest& manifest);
 
 }  // namespace sinter

@@ -15,8 +15,8 @@
 namespace sinter {
 namespace {
 
-// How to have a refused pack accepted: the command's option and the variable. The fields of the C
-// interface are named after them.
+// What to say about a refused pack: the command's option and the variable that accept it. The
+// fields of the C interface have the same names.
 constexpr absl::string_view kTakeUnsigned =
     "--unsigned (SINTER_PACKS_UNSIGNED=1) takes it whoever made it";
 constexpr absl::string_view kTrustAKey =
@@ -74,8 +74,8 @@ absl::Status PackReader::Load(const PackOptions& options) {
   return OpenTable();
 }
 
-// LevelDB is shown no byte of the table that the manifest does not vouch for: of the index and what
-// is around it here, of a block when it is read.
+// LevelDB sees only bytes of the table that match the manifest: the index and what is around it are
+// checked here, a block when it is read.
 absl::Status PackReader::OpenTable() {
   const uint64_t blocks = manifest_.BlockBytes();
   SINTER_ASSIGN_OR_RETURN(const SharedBytes rest, ReadAt(blocks, manifest_.rest_bytes));
@@ -180,7 +180,8 @@ Lookup PackReader::Find(RecordKind kind, absl::string_view key, const Digest& di
     return Lookup::Miss(reason,
                         absl::StrCat(path_, ": ", digest.Hex(), ": ", bytes.status().message()));
   }
-  // A signed block's hash covers the envelope; an unsigned one anyone can have written.
+  // In a signed pack the block's hash covers the envelope. Anyone can have written an unsigned
+  // pack, so its envelope is hashed again.
   const EnvelopeVerdict verdict = signers_.empty()
                                       ? ReadEnvelopeFor(*bytes, kind, key, format_)
                                       : ReadVouchedEnvelopeFor(*bytes, kind, key, format_);
@@ -199,7 +200,7 @@ Lookup PackReader::Get(RecordKind kind, absl::string_view key, const Digest& dig
   try {
     return Find(kind, key, digest);
   } catch (const std::bad_alloc&) {
-    return Lookup::Miss(MissReason::kIoError, "out of memory");  // short enough to need none
+    return Lookup::Miss(MissReason::kIoError, "out of memory");  // too short to be allocated
   }
 }
 
@@ -212,7 +213,8 @@ void Note(PackFindings* out, absl::string_view finding) {
   if (out->findings.size() < kMaxFindings) out->findings.emplace_back(finding);
 }
 
-// OK when a look-up with the record's own key would be served, and the manifest says the truth.
+// OK when a look-up with the record's own key would return it, and the manifest describes it
+// rightly.
 absl::Status CheckRecord(const PackReader& pack, const PackEntry& entry, const RecordCheck& check) {
   SINTER_ASSIGN_OR_RETURN(const SharedBytes bytes,
                           pack.ReadEnvelopeBytes(entry.kind, entry.digest));

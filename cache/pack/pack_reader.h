@@ -1,6 +1,6 @@
-// PackReader: one pack as a read-only tier, and the packs of a context in order. A pack is opened
-// once; afterwards a look-up is a search in the manifest and one pread. It takes no lock, writes
-// nothing, never maps the file, and works on any file system.
+// PackReader: one pack as a read-only tier. PackList: the packs of a context in order. A pack is
+// opened once; after that a look-up is a search in the manifest and one pread. It takes no lock,
+// writes nothing, never maps the file, and works on any file system.
 #ifndef SINTER_CACHE_PACK_PACK_READER_H_
 #define SINTER_CACHE_PACK_PACK_READER_H_
 
@@ -25,37 +25,38 @@ namespace sinter {
 
 struct PackOptions {
   std::string path;
-  std::vector<PublicKey> keys;  // who may sign
-  // Takes a pack that none of `keys` signed, if its owner is we or root and nobody else may write
-  // it. A signature that is there must hold all the same.
+  std::vector<PublicKey> keys;  // whose signatures are trusted
+  // Accepts a pack that none of `keys` signed, if it is owned by us or root and nobody else may
+  // write it. Signatures that it has must still be valid.
   bool allow_unsigned = false;
   std::shared_ptr<FileOps> ops;  // null: the real system calls
   RecordFormat format;
 };
 
-// Immutable, thread-safe; usable in a child after fork(). Keeps the file open: replacing or
-// removing it changes nothing here.
+// Immutable, thread-safe; usable in a child after fork(). It keeps the file open, so replacing or
+// removing the file changes nothing here.
 class PackReader {
  public:
-  // Reads the manifest, the signatures and the table's index. NOT_FOUND; PERMISSION_DENIED when
-  // nobody trusted signed it (or its owner is refused); DATA_LOSS; FAILED_PRECONDITION for another
+  // Reads the manifest, the signatures and the table's index. NOT_FOUND; PERMISSION_DENIED when no
+  // trusted key signed it (or its owner is refused); DATA_LOSS; FAILED_PRECONDITION for another
   // format; UNAVAILABLE.
   static absl::StatusOr<std::unique_ptr<const PackReader>> Open(const PackOptions& options);
 
-  // A hit's bytes are what the manifest says, and passed the one verifier. A damaged record is a
-  // miss of its own; the others are served.
+  // A hit's bytes match the manifest and passed the envelope's verifier. A damaged record is a
+  // miss; the other records are still served.
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest) const;
 
   bool Has(RecordKind kind, const Digest& digest) const { return Find(kind, digest) != nullptr; }
   // The encoded envelope; NOT_FOUND, DATA_LOSS, UNAVAILABLE.
   absl::StatusOr<SharedBytes> ReadEnvelopeBytes(RecordKind kind, const Digest& digest) const;
-  // The key that a record echoes, from the first bytes of its block, unproved: for explanations.
+  // The key in a record, read from the first bytes of its block without any check: for explanations
+  // only.
   std::string PeekKey(const PackEntry& entry) const;
 
   const PackManifest& manifest() const { return manifest_; }
   const std::string& path() const { return path_; }
   uint64_t file_bytes() const { return file_bytes_; }
-  // Who signed, of those who may; empty for a pack taken unsigned.
+  // The trusted keys that signed it; empty for a pack that was accepted unsigned.
   const std::vector<PublicKey>& signers() const { return signers_; }
 
  private:
@@ -67,8 +68,8 @@ class PackReader {
   absl::Status Load(const PackOptions& options);
   absl::Status CheckSignatures(const PackOptions& options, const PackTail& tail);
   absl::Status OpenTable();
-  // The block that begins at `offset`, if it has `bytes` bytes and the SHA-256 that the manifest
-  // says; DATA_LOSS otherwise.
+  // Reads the block at `offset` if it has `bytes` bytes and the SHA-256 in the manifest; DATA_LOSS
+  // otherwise.
   absl::Status ReadBlock(uint64_t offset, char* to, size_t bytes) const;
 
   std::string path_;
@@ -84,15 +85,15 @@ class PackReader {
 struct PackFindings {
   uint64_t plans = 0, kernels = 0, verified_kernels = 0;  // sound records
   uint64_t unsound = 0;
-  std::vector<std::string> findings;  // one a damaged record or part, at most 100
+  std::vector<std::string> findings;  // one for each damaged record or part, at most 100
   bool ok() const { return unsound == 0; }
 };
 
-// Reads all of a pack. Every byte of the file is covered: each damaged one is a finding here, if
-// Open did not refuse it. What `check` finds wrong is unsound too.
+// Reads the whole pack. Together with Open it checks every byte of the file: what Open did not
+// refuse is a finding here. A record that `check` refuses is unsound too.
 PackFindings VerifyPack(const PackReader& pack, const RecordCheck& check = nullptr);
 
-// The packs of a context, in the order in which they are asked.
+// The packs of a context, in the order of look-up.
 using PackList = std::vector<std::shared_ptr<const PackReader>>;
 
 struct OpenedPacks {
@@ -100,8 +101,7 @@ struct OpenedPacks {
   uint64_t refused = 0;
 };
 
-// Never fails: a pack that cannot be opened is refused with one warning that says why, and the rest
-// serve.
+// Never fails: a pack that cannot be opened is left out with one warning that says why.
 OpenedPacks OpenPacks(const std::vector<std::string>& paths, const std::vector<PublicKey>& keys,
                       bool allow_unsigned, const LogSink& log);
 

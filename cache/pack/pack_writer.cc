@@ -21,12 +21,13 @@
 namespace sinter {
 namespace {
 
-// The table on its way into the file: LevelDB writes a piece of it into memory, where it is hashed.
+// The table while it is written: LevelDB writes each piece into memory, where it is hashed before
+// it goes to the file.
 class PackTable {
  public:
   PackTable(FileOps* ops, int fd, const std::string& path) : ops_(ops), fd_(fd), path_(path) {}
 
-  // Writes the block of one record, or what follows the last block; its size and SHA-256.
+  // Writes one record's block, or what follows the last block; returns its size and SHA-256.
   absl::Status Add(absl::string_view key, absl::string_view value, uint64_t* bytes,
                    Digest* digest) {
     table_.Add(key, value);
@@ -104,7 +105,7 @@ absl::StatusOr<PackManifest> WriteTable(const std::vector<PackItem>& items,
   return manifest;
 }
 
-// What follows the table.
+// The bytes that follow the table.
 absl::StatusOr<std::string> Seal(const PackManifest& manifest, const SigningKey* signer) {
   std::string bytes = EncodeManifest(manifest);
   if (bytes.size() > kMaxManifestBytes) {
@@ -144,7 +145,7 @@ EnvelopeSource WantedOf(const PackWriteOptions& options, const EnvelopeSource& s
     if (!envelope.ok()) return envelope;
     const EnvelopeVerdict verdict = ReadEnvelope(*envelope);
     if (!verdict.ok || options.wanted(item.kind, verdict.envelope.key, verdict.envelope.payload)) {
-      return envelope;  // unsound ones are found out behind
+      return envelope;  // an unsound one is found later
     }
     return absl::NotFoundError("record is not wanted");
   };
@@ -162,7 +163,7 @@ void SortUnique(std::vector<PackItem>* items) {
   items->erase(std::unique(items->begin(), items->end(), equal), items->end());
 }
 
-// Removes a file of `folder` that did not get its name, however its writing ended.
+// Removes a temporary file of `folder`, unless it got its final name, however the writing ended.
 class TempFile {
  public:
   TempFile(FileOps* ops, int folder, const std::string& name)
@@ -184,7 +185,8 @@ class TempFile {
   bool named_ = false;
 };
 
-// The folder is opened once: whoever swaps it meanwhile gets neither the file nor its removal.
+// The folder is opened once: if somebody replaces it meanwhile, the file is neither made nor
+// removed in the new one.
 absl::StatusOr<Fd> OpenFolderOf(FileOps* ops, const std::string& path, std::string* name) {
   const size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -233,7 +235,7 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
 
 namespace {
 
-// A record as the store describes it, without the payload. The pack makes its envelope from this.
+// What the store says about a record, without the payload. The pack's envelope is made from it.
 struct Known {
   bool in_store = false;
   int64_t created_unix_s = 0;
@@ -312,7 +314,7 @@ absl::StatusOr<PackReport> ExportUnguarded(LocalStore* store, const PackList& pa
   return WritePack(options, ItemsOf(index, only), source);
 }
 
-// Whether the pack's record is what its entry and `check` say.
+// Whether the pack's record agrees with its entry and passes `check`.
 bool IsSound(const PackEntry& entry, const EnvelopeVerdict& verdict, const RecordCheck& check) {
   const Envelope& envelope = verdict.envelope;
   return verdict.ok && Sha256(envelope.key) == entry.digest && envelope.kind == entry.kind &&
@@ -332,7 +334,7 @@ absl::StatusOr<ImportReport> ImportUnguarded(const PackReader& pack, LocalStore*
     }
     const absl::Status put = store->PutRecord(entry.digest, verdict.envelope);
     const bool own = absl::IsFailedPrecondition(put) || absl::IsOutOfRange(put);
-    if (!put.ok() && !own) return put;  // no fault of this record
+    if (!put.ok() && !own) return put;  // the trouble is not this record's
     ++(put.ok() ? report.stored : report.refused);
   }
   return report;

@@ -112,7 +112,7 @@ std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format)
   head.Raw(absl::string_view(kMagic, kMagicSize));
   head.U32(format.envelope);
   const size_t hash_at = head.str().size(), hash_size = Digest().bytes.size();
-  head.Raw(Digest().View());  // its place, until the body is there to be hashed
+  head.Raw(Digest().View());  // room for the hash, until the body is there
   EncodeBody(envelope, &head);
   std::string bytes;
   bytes.reserve(head.str().size() + envelope.payload.size());
@@ -141,7 +141,8 @@ EnvelopeVerdict Read(absl::string_view bytes, bool vouched, const RecordFormat& 
   return ReadBody(body, format);
 }
 
-// `verdict`, if it is of the record that was asked for; else what differs.
+// Returns `verdict` if it is about the record that was asked for; else a verdict that says what
+// differs.
 EnvelopeVerdict Match(EnvelopeVerdict verdict, RecordKind kind, absl::string_view key,
                       const RecordFormat& format) {
   if (!verdict.ok) return verdict;

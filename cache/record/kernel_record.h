@@ -12,25 +12,25 @@
 
 namespace sinter {
 
-// A check of the kernel's output on a device. An empty device means: never checked.
+// A check of the kernel's output on a device. An empty device: never checked.
 struct Verification {
-  std::string device;  // and driver: "NVIDIA H200, CUDA 13.0"
+  std::string device;  // with the driver: "NVIDIA H200, CUDA 13.0"
   uint64_t seed = 0;   // of the inputs
-  double error = 0;    // relative error that was found
-  int64_t rows = 0;    // of the check: a position of more rows is not vouched for
+  double error = 0;    // relative error found
+  int64_t rows = 0;    // of the check, which says nothing about positions of more rows
   bool verified() const { return !device.empty(); }
   bool operator==(const Verification& o) const {
     return device == o.device && seed == o.seed && error == o.error && rows == o.rows;
   }
 };
 
-// A longer log or device, or a check of more rows, is damage.
+// A record with a longer log or device, or a check of more rows, is damaged.
 constexpr uint64_t kMostLogBytes = 4096;
 constexpr uint64_t kMostDeviceBytes = 1024;
 constexpr int64_t kMostCheckedRows = int64_t{1} << 40;
 
-// What was compiled. Which buffers, rows and blocks a launch has is the plan's: a record serves
-// every position of every plan that has this code.
+// What was compiled. Buffers, rows and blocks of a launch belong to the plan, so a record serves
+// every position of every plan with this code.
 struct KernelRecord {
   Digest key;  // SHA-256 of the key bytes of what was compiled
   std::string cubin;
@@ -38,15 +38,14 @@ struct KernelRecord {
   std::string log;    // summary of the compile log
   uint32_t registers = 0;
   uint32_t spill_bytes = 0;
-  double compile_us = 0;  // what compiling took: what a hit saves
+  double compile_us = 0;  // time the compile took, which a hit saves
   Verification verification;
 };
 
 std::string EncodeKernelRecord(const KernelRecord& record, const RecordFormat& format = {});
 
 // DATA_LOSS unless `payload` is a whole record of this version within its bounds, with a cubin that
-// passes CheckCubin.
-// `payload` is untrusted.
+// passes CheckCubin. `payload` is untrusted.
 absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
                                                 const RecordFormat& format = {});
 
@@ -54,8 +53,8 @@ absl::StatusOr<KernelRecord> DecodeKernelRecord(absl::string_view payload,
 // bytes.
 bool KernelPayloadVerified(absl::string_view payload, const RecordFormat& format = {});
 
-// OK, or FAILED_PRECONDITION when `payload` starts as a kernel record of another version. Any other
-// bytes are OK: whether they decode is not asked.
+// FAILED_PRECONDITION when `payload` begins as a kernel record of another version, else OK: whether
+// it can be decoded is not checked.
 absl::Status CheckKernelVersion(absl::string_view payload, const RecordFormat& format = {});
 
 }  // namespace sinter

@@ -149,7 +149,7 @@ class NameLookup {
   gaicb* list_[1] = {&request_};
 };
 
-// Keeps a lookup that the C library still works on alive until a later call finds it done.
+// Keeps a lookup alive that the C library still works on. A later call frees it once it is done.
 void KeepUntilDone(std::unique_ptr<NameLookup> lookup) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::unique_ptr<NameLookup>>;  // outlives exit
@@ -165,7 +165,8 @@ void KeepUntilDone(std::unique_ptr<NameLookup> lookup) {
 SocketAddress ResolveAddress(const RemoteAddress& address, const std::atomic<bool>& stop) {
   if (!address.path.empty()) return NumericAddress(address);
   auto lookup = std::make_unique<NameLookup>(address);
-#if defined(__SANITIZE_THREAD__)  // which crashes in threads that the C library makes for itself
+#if defined(__SANITIZE_THREAD__)  // ThreadSanitizer crashes in threads that the C library makes for
+                                  // itself
   if (!stop) lookup->RunHere();
   return lookup->Found();
 #endif

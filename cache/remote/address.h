@@ -1,4 +1,4 @@
-// Where a remote store is, and its name looked up in a way that can be given up.
+// The address of a remote store, and a name lookup that can be given up.
 #ifndef SINTER_CACHE_REMOTE_ADDRESS_H_
 #define SINTER_CACHE_REMOTE_ADDRESS_H_
 
@@ -23,7 +23,7 @@ struct RemoteAddress {
   std::string path;  // of a Unix socket; then host is ""
 };
 
-// INVALID_ARGUMENT naming what is wrong. A password in a URL is refused, and not repeated in the
+// INVALID_ARGUMENT naming what is wrong. A password in a URL is refused and not repeated in the
 // error: secrets come from files or the environment.
 absl::StatusOr<RemoteAddress> ParseRemoteAddress(absl::string_view url);
 
@@ -32,11 +32,11 @@ struct SocketAddress {
   socklen_t size = 0;  // 0: unknown
 };
 
-// Asks no name server: for paths and numeric hosts; size is 0 for any other.
+// For paths and numeric hosts, without asking a name server; for any other host size is 0.
 SocketAddress NumericAddress(const RemoteAddress& address);
 
-// By the system's resolver, which may take a minute where name servers are dead. Returns within 50
-// ms after `stop` is set; size is 0 then, and for a name that is not found.
+// Uses the system's resolver, which may take a minute when name servers are dead. Returns within 50
+// ms after `stop` is set. Size is 0 then, and for a name that is not found.
 SocketAddress ResolveAddress(const RemoteAddress& address, const std::atomic<bool>& stop);
 
 }  // namespace sinter

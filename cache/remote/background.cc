@@ -40,7 +40,7 @@ void Background::Run() {
     try {
       const ExitGate::Pass inside;
       if (inside) run();
-    } catch (...) {  // dropped: all that is done here can be done without
+    } catch (...) {  // the job is dropped: everything it does can be done without
     }
     lock.lock();
     if (!jobs_.empty()) {
@@ -63,7 +63,7 @@ void Background::Stop(std::chrono::milliseconds limit) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     closing_ = true;
-    // The job under way stays until it is done.
+    // The job under way stays in the queue until it is done.
     while (jobs_.size() > 1) {
       bytes_ -= jobs_.back().bytes;
       jobs_.pop_back();

@@ -1,4 +1,4 @@
-// Background: one thread that does jobs in order, each with a weight against a bound.
+// Background: one thread that does jobs in order. Each job has a weight; the queue has a bound.
 #ifndef SINTER_CACHE_REMOTE_BACKGROUND_H_
 #define SINTER_CACHE_REMOTE_BACKGROUND_H_
 
@@ -25,11 +25,11 @@ class Background {
   // False, without having taken the job, when the queue is full or closed. A job that throws is
   // dropped.
   bool Push(uint64_t bytes, std::function<void()> job);
-  // Returns once all that was pushed before is done; false if `limit` passed first.
+  // Waits until all jobs pushed before are done; false if `limit` passes first.
   bool Flush(std::chrono::milliseconds limit);
-  // Takes no more jobs, works on for at most `limit`, drops the rest and joins the thread.
+  // Takes no more jobs, works on for at most `limit`, drops what is left and joins the thread.
   void Stop(std::chrono::milliseconds limit);
-  // Set by Stop when `limit` is over: a long job ends early then.
+  // Stop sets it when `limit` has passed, so that a long job can end early.
   const std::atomic<bool>& closing() const { return closing_; }
 
  private:

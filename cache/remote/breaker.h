@@ -11,12 +11,13 @@
 namespace sinter {
 
 // closed: calls pass; it opens at half or more failures of at least ten calls within ten seconds,
-// or three late answers in a row. open: no call passes for a pause of 1 s, doubling to 60 s, each
-// shortened by up to a quarter at random. half-open: one call passes as a probe; its success
-// closes, its failure opens again with the next pause. Absent values are successes.
+// or after three late answers in a row. open: no call passes for a pause of 1 s, which doubles up
+// to 60 s; each pause is shortened by up to a quarter at random. half-open: one call passes as a
+// probe; if it succeeds the breaker closes, if it fails the next pause begins. Absent values are
+// successes.
 //
-// Thread-safe. Time is given by the caller. Source of the rule: failure rates with a least number
-// of calls, since counts alone trip healthy stores.
+// Thread-safe. The caller gives the time. The rule needs a least number of calls beside a failure
+// rate, since counts of failures alone open it for healthy stores.
 class CircuitBreaker {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -24,7 +25,7 @@ class CircuitBreaker {
 
   explicit CircuitBreaker(uint64_t seed) : random_(seed | 1) {}
 
-  // Whether a call may be made now. Every call that may is followed by exactly one report.
+  // Whether a call may be made now. If so, the caller makes exactly one report about it.
   bool Allow(Time now);
   void Succeeded(Time now);
   void Failed(Time now, bool late);
@@ -49,8 +50,8 @@ class CircuitBreaker {
   State state_ = State::kClosed;
   std::deque<Call> calls_;  // of the last ten seconds, oldest first
   int late_in_a_row_ = 0;
-  std::chrono::milliseconds pause_{1000};  // the next one
-  Time until_{};                           // open until then
+  std::chrono::milliseconds pause_{1000};  // of the next opening
+  Time until_{};                           // end of the pause
   uint64_t random_;
   uint64_t opened_ = 0;
   std::function<void(State, State)> on_change_;

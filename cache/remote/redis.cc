@@ -93,7 +93,7 @@ absl::Status RespConnection::LogIn(Deadline deadline) {
   if (call.count == 0) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(const std::vector<RespValue> replies, Exchange(call, deadline));
   for (const RespValue& reply : replies) {
-    // The words of the error are left out: a server may repeat what it was sent.
+    // The error's text is left out: a server may repeat in it what it was sent.
     if (reply.type == RespValue::Type::kError) {
       return absl::UnavailableError("remote: the server refused the login or the database");
     }
@@ -153,7 +153,7 @@ namespace {
 
 using Type = RespValue::Type;
 
-constexpr uint64_t kRespHeadBytes = 32;  // of a bulk string, and what ends it
+constexpr uint64_t kRespHeadBytes = 32;  // of a bulk string, with the bytes that end it
 constexpr uint64_t kMostMembersBytes = uint64_t{16} << 20;
 
 // Releases a lease only if the token still holds it.

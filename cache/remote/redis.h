@@ -1,5 +1,6 @@
-// RedisBackend: a Redis or Valkey server as a remote backend. RESP2 alone: GET, SET, EVAL, SADD,
-// EXPIRE, SMEMBERS, AUTH, SELECT. No TLS: a local proxy, or a Unix socket, brings it.
+// RedisBackend: a Redis or Valkey server as a remote backend. It speaks RESP2 and uses GET, SET,
+// EVAL, SADD, EXPIRE, SMEMBERS, AUTH and SELECT. For TLS use a local proxy, or a Unix socket to
+// one.
 #ifndef SINTER_CACHE_REMOTE_REDIS_H_
 #define SINTER_CACHE_REMOTE_REDIS_H_
 
@@ -17,7 +18,7 @@ namespace sinter {
 
 constexpr uint64_t kShortRespBytes = 8 << 10;  // an OK, a number, an error, a token
 
-// Commands, and what may be answered to them.
+// Commands, and the bounds of their replies.
 struct RespCall {
   std::string commands;  // encoded
   size_t count = 0;
@@ -30,8 +31,8 @@ struct RespCall {
   }
 };
 
-// One thread at a time. Between calls it holds no bytes. After any failure the connection is
-// closed; the next call makes a new one.
+// One thread at a time. Between calls it holds no bytes. A failure closes the connection; the next
+// call makes a new one.
 class RespConnection {
  public:
   // `password` is kept for later connections and never part of an error.
@@ -41,8 +42,8 @@ class RespConnection {
   RespConnection(const RespConnection&) = delete;
   RespConnection& operator=(const RespConnection&) = delete;
 
-  // Sends the commands and reads a reply to each. An error reply is a reply. DEADLINE_EXCEEDED,
-  // UNAVAILABLE (also for what is no RESP2, or more than may be answered).
+  // Sends the commands and reads a reply to each; an error reply is a reply. DEADLINE_EXCEEDED, or
+  // UNAVAILABLE, also for bytes that are not RESP2 and for replies beyond their bounds.
   absl::StatusOr<std::vector<RespValue>> Call(const SocketAddress& to, const RespCall& call,
                                               Deadline deadline);
   void Close();

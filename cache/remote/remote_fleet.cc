@@ -1,5 +1,5 @@
-// What RemoteTier does for the fleet beside look-ups: leases (single flight), prefetching,
-// withdrawing.
+// The part of RemoteTier that serves the fleet beside look-ups: leases (single flight),
+// prefetching, withdrawing.
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -56,7 +56,7 @@ void RemoteTier::Impl::ReleaseLater(RecordKind kind, const Digest& digest,
         return backend->Release(name, token, deadline);
       });
     });
-  } catch (const std::bad_alloc&) {  // its time ends it
+  } catch (const std::bad_alloc&) {  // the lease expires by itself
   }
 }
 
@@ -66,7 +66,7 @@ std::shared_ptr<void> RemoteTier::Lease(RecordKind kind, const Digest& digest, i
       std::min<microseconds>(microseconds(budget_us), impl_->options().lease_wait);
   const std::string token = impl_->TryLease(kind, digest, steady_clock::now() + wait);
   if (token.empty()) return nullptr;
-  // The deleter gives the lease back if the tier is still there; else the lease expires.
+  // The deleter releases the lease if the tier still exists; else the lease expires.
   return std::shared_ptr<void>(this,
                                [weak = std::weak_ptr<Impl>(impl_), kind, digest, token](void*) {
                                  if (const auto impl = weak.lock())
@@ -85,7 +85,7 @@ void RemoteTier::Impl::Prefetch(std::function<bool(RecordKind, const Digest&)> w
   background_.Push(0, [this, wanted = std::move(wanted), sink = std::move(sink)] {
     try {
       PrefetchNow(wanted, sink);
-    } catch (const std::bad_alloc&) {  // what was not prefetched is asked for when it is needed
+    } catch (const std::bad_alloc&) {  // what is missing is fetched when it is needed
     }
   });
 }
@@ -171,9 +171,9 @@ constexpr int64_t kLongestTtlS = 10 * kLeastMarkTtlS;
 
 }  // namespace
 
-// A withdrawn record is served to nobody any more. A mark under a name of its own says so, and
+// A withdrawn record must never be served again. A mark under a name of its own says so and
 // outlives every value: a publisher that has not heard of it replaces the value, not the mark. The
-// value is replaced too, for versions that know no marks.
+// value is replaced too, for library versions that do not know marks.
 void RemoteTier::Impl::Withdraw(RecordKind kind, const Digest& digest, absl::string_view why) {
   const bool queued = background_.Push(why.size(), [this, kind, digest, text = std::string(why)] {
     try {
@@ -185,7 +185,7 @@ void RemoteTier::Impl::Withdraw(RecordKind kind, const Digest& digest, absl::str
   if (!queued) Count(&dropped_);
 }
 
-// The mark is written first, since it alone decides.
+// The mark is written first, since it alone counts.
 void RemoteTier::Impl::WithdrawNow(RecordKind kind, const Digest& digest, const std::string& why) {
   const int64_t now =
       std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
@@ -212,7 +212,8 @@ Lookup RemoteTier::Impl::Withdrawn(absl::string_view why) {
   return Lookup::Miss(MissReason::kQuarantined, absl::StrCat("remote: withdrawn: ", why));
 }
 
-// Somebody without the key may have written over a mark: the record is not believed beside it.
+// Somebody without the fleet's key may have overwritten a mark, so a record beside a bad mark is
+// not trusted.
 Lookup RemoteTier::Impl::JudgeMark(const std::string& name, absl::string_view value) {
   std::string why;
   const auto body = OpenValue(options_.secret, name, value);

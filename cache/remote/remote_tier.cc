@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using std::chrono::system_clock;
 
-constexpr std::chrono::microseconds kTurnPause(100);  // between looks whether it is our turn to ask
+constexpr std::chrono::microseconds kTurnPause(100);  // between checks whose turn it is
 
 }  // namespace
 
@@ -39,8 +39,8 @@ RemoteTier::Impl::Impl(RemoteOptions options, std::unique_ptr<RemoteBackend> ask
   background_.Push(0, [this] { ResolveBoth(); });
 }
 
-// ThreadSanitizer does not see a timed mutex being locked by its deadline, and a condition
-// variable with waiters cannot be destroyed in the child of a fork.
+// It polls, since ThreadSanitizer does not see a timed mutex being locked by its deadline, and a
+// condition variable with waiters cannot be destroyed in the child of a fork.
 bool RemoteTier::Impl::LockUntil(std::unique_lock<std::mutex>* lock, Deadline deadline) {
   while (!lock->try_lock()) {
     if (steady_clock::now() >= deadline) return false;
@@ -64,8 +64,8 @@ absl::StatusOr<std::string> RemoteTier::Impl::Ask(const std::string& name, Deadl
                                              " bytes, at most ", kMaxRemoteValueBytes));
 }
 
-// The mark of a withdrawal is asked for only when there is a sound value, so a miss costs one
-// question.
+// Whether a record was withdrawn is asked only when there is a sound value, so that a miss costs
+// one question.
 Lookup RemoteTier::Impl::Get(RecordKind kind, absl::string_view key, const Digest& digest) {
   const Deadline deadline = steady_clock::now() + options_.get_budget;
   const std::string name = Name(kind, digest);
@@ -104,7 +104,7 @@ Lookup RemoteTier::Impl::Refused(const std::string& name, std::string why) {
   return Lookup::Miss(MissReason::kDamaged, absl::StrCat("remote ", name, ": ", why));
 }
 
-// Hashing and sealing take longer than a caller should wait.
+// Queued, because hashing and sealing take longer than a caller should wait.
 void RemoteTier::Impl::Publish(RecordKind kind, absl::string_view key, const Digest& digest,
                                absl::string_view payload) {
   const auto copy = std::make_shared<const std::string>(payload);
@@ -140,7 +140,8 @@ void RemoteTier::Impl::PublishNow(RecordKind kind, absl::string_view key, const 
   Store(name, value, envelope.verified || IsBad(name), MemberName(kind, digest));
 }
 
-// A value that did not hold may be overwritten; otherwise it would block its name until it expires.
+// Whether the value under `name` was found invalid; asking forgets it. Such a value may be
+// overwritten; otherwise it would block its name until it expires.
 bool RemoteTier::Impl::IsBad(const std::string& name) {
   std::lock_guard<std::mutex> lock(bad_mutex_);
   return bad_.erase(name) != 0;
@@ -181,8 +182,8 @@ RemoteTier::RemoteTier(RemoteOptions options, std::unique_ptr<RemoteBackend> ask
                        std::unique_ptr<RemoteBackend> background)
     : impl_(std::make_shared<Impl>(std::move(options), std::move(asking), std::move(background))) {}
 
-// In the child of a fork the parent's thread cannot be joined and its locks may be held: all of it
-// is left as it is.
+// In the child of a fork the parent's thread cannot be joined and its locks may be held, so
+// everything is left as it is.
 RemoteTier::~RemoteTier() {
   Stop();
   if (!impl_->Mine()) new std::shared_ptr<Impl>(std::move(impl_));

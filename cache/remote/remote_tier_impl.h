@@ -27,7 +27,7 @@
 
 namespace sinter {
 
-// Lock order: asking_mutex_ alone; bad_mutex_ alone.
+// No thread holds asking_mutex_ and bad_mutex_ at once.
 class RemoteTier::Impl {
  public:
   using Counter = std::atomic<uint64_t>;
@@ -43,7 +43,7 @@ class RemoteTier::Impl {
   void Refuse(RecordKind kind, const Digest& digest) { Refuse(Name(kind, digest)); }
   void Withdraw(RecordKind kind, const Digest& digest, absl::string_view why);
   void OnWithdrawn(WithdrawnSink sink) { on_withdrawn_ = std::move(sink); }
-  // The token of the lease, or "".
+  // The token of the lease, or "" when it was not got.
   std::string TryLease(RecordKind kind, const Digest& digest, Deadline until);
   void ReleaseLater(RecordKind kind, const Digest& digest, const std::string& token);
   void Prefetch(std::function<bool(RecordKind, const Digest&)> wanted, RecordSink sink);
@@ -70,7 +70,7 @@ class RemoteTier::Impl {
     return value.status();
   }
 
-  // Runs `call` and tells the breaker how it ended.
+  // Runs `call` and reports its result to the breaker.
   template <typename Call>
   auto Reported(Call&& call) -> decltype(call()) {
     auto result = call();
@@ -84,7 +84,7 @@ class RemoteTier::Impl {
     return result;
   }
 
-  // On a caller's thread, one caller at a time; waits for the others until `deadline` at most.
+  // On a caller's thread, one caller at a time. Waits for other callers until `deadline` at most.
   template <typename Call>
   auto Asking(Deadline deadline, Call&& call) -> decltype(call(nullptr)) {
     std::unique_lock<std::mutex> lock(asking_mutex_, std::defer_lock);
@@ -106,21 +106,22 @@ class RemoteTier::Impl {
     return Reported([&] { return call(background_backend_.get(), deadline); });
   }
 
-  // NOT_FOUND when it is absent.
+  // NOT_FOUND when there is no value.
   absl::StatusOr<std::string> Ask(const std::string& name, Deadline deadline);
   std::string MarkName(RecordKind kind, const Digest& digest) const {
     return WithdrawnName(options_.name_space, kind, digest);
   }
   Lookup Withdrawn(absl::string_view why);
-  // The miss that a value under a mark's name means: withdrawn, or damaged if this fleet did not
-  // make it.
+  // The miss for a value found under a mark's name: withdrawn, or damaged if this fleet did not
+  // write it.
   Lookup JudgeMark(const std::string& name, absl::string_view value);
   static Lookup Down(const absl::Status& status) {
     return Lookup::Miss(MissReason::kRemoteDown, std::string(status.message()));
   }
   void WithdrawNow(RecordKind kind, const Digest& digest, const std::string& why);
   void Tell(RecordKind kind, const Digest& digest, const Lookup& withdrawn);
-  // Whether the record is marked as withdrawn; tells the sink if it is. On the background thread.
+  // Whether the record is marked as withdrawn; if so, tells the sink. Runs on the background
+  // thread.
   bool IsMarked(RecordKind kind, const Digest& digest);
   void Refuse(const std::string& name);
   Lookup Refused(const std::string& name, std::string why);
@@ -143,7 +144,7 @@ class RemoteTier::Impl {
   const std::unique_ptr<RemoteBackend> background_backend_;  // of the thread
   CircuitBreaker breaker_;
   std::mutex bad_mutex_;
-  std::set<std::string> bad_;  // names whose value did not hold; guarded by bad_mutex_
+  std::set<std::string> bad_;  // names with an invalid value; guarded by bad_mutex_
   WithdrawnSink on_withdrawn_;
   std::atomic<bool> stopping_{false};
   Counter hits_{0}, absent_{0}, puts_{0}, dropped_{0}, prefetched_{0}, errors_{0}, refused_{0},

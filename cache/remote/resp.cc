@@ -78,7 +78,7 @@ class Parser {
     if (left < 2 || bytes > left - 2) return RespState::kBad;
     const size_t there = in_.size() - at_;
     if (there < bytes + 2) {
-      // What ends it is checked as soon as it is there.
+      // The end of a string is checked as soon as it has arrived.
       return there > bytes && in_[at_ + bytes] != '\r' ? RespState::kBad : RespState::kMore;
     }
     if (in_.substr(at_ + bytes, 2) != "\r\n") return RespState::kBad;

@@ -15,17 +15,17 @@ namespace sinter {
 struct RespValue {
   enum class Type { kNil, kString, kError, kInteger, kArray };
   Type type = Type::kNil;
-  std::string text;              // of a string (simple or bulk) or an error
-  int64_t integer = 0;           // of an integer
-  std::vector<RespValue> items;  // of an array
+  std::string text;              // for a string (simple or bulk) or an error
+  int64_t integer = 0;           // for an integer
+  std::vector<RespValue> items;  // for an array
 };
 
-// Bounds of a reply; beyond them it is bad, before anything is allocated for it. Whoever asks knows
-// what the answer may be, and sets lower ones.
+// Bounds of a reply. A reply beyond them is bad, and nothing is allocated for it. Callers that know
+// what the answer may be set lower ones.
 constexpr uint64_t kMaxRespBytes = (uint64_t{32} << 20) + (64 << 10);
 constexpr uint64_t kMaxRespItems = 1 << 17;  // arrays within arrays included
 struct RespLimits {
-  uint64_t bytes = kMaxRespBytes;  // of all of it, as it is sent
+  uint64_t bytes = kMaxRespBytes;  // of the whole reply, as it is sent
   uint64_t items = kMaxRespItems;  // values, arrays among them
 };
 constexpr uint64_t kMaxRespLineBytes = 4096;
@@ -39,36 +39,37 @@ struct RespSize {
   uint64_t items = 0;
 };
 
-// Reads one reply from the front of `in`, which is untrusted. kDone: it was `*used`. kMore: it goes
-// on behind `in`, and may still be within the limits. kBad: `in` is no RESP2, or passes a limit.
+// Reads one reply from the front of `in`, which is untrusted. kDone: the reply is `*used`. kMore:
+// the reply is longer than `in` and may still be within the limits. kBad: `in` is not RESP2, or
+// exceeds a limit.
 RespState ParseResp(absl::string_view in, const RespLimits& limits, RespSize* used, RespValue* out);
 
 // Appends a command: an array of bulk strings.
 void AppendCommand(const std::vector<absl::string_view>& words, std::string* out);
 
-// The replies to one call, put together from what is received, within bounds. It owns all that the
-// call holds in memory, so that ending it gives that back. Not thread-safe.
+// Collects the replies to one call from received bytes, within bounds. It owns all memory of the
+// call, which its destruction frees. Not thread-safe.
 class RespBatch {
  public:
   // For `count` replies: each within `each`, all of them within `all`.
   RespBatch(size_t count, const RespLimits& each, const RespLimits& all)
       : count_(count), each_(each), left_(all) {}
 
-  // Where up to `size` bytes may be received; Received then says how many were.
+  // Room for up to `size` received bytes; then call Received with how many came.
   char* Room(size_t size);
-  // UNAVAILABLE for bytes that are not RESP2, pass a bound, or answer nothing that was asked. The
-  // batch cannot be used afterwards.
+  // UNAVAILABLE for bytes that are not RESP2, exceed a bound, or answer no command. After an error
+  // the batch cannot be used.
   absl::Status Received(size_t size);
 
   bool done() const { return replies_.size() == count_; }
   std::vector<RespValue> Take() { return std::move(replies_); }
-  // Received and not yet part of a reply.
+  // Bytes received that are not yet part of a reply.
   size_t waiting() const { return in_.size(); }
 
  private:
   const size_t count_;
   const RespLimits each_;
-  RespLimits left_;  // for the replies to come
+  RespLimits left_;  // for the replies still to come
   std::string in_;
   size_t whole_ = 0;  // of in_, before Room
   std::vector<RespValue> replies_;

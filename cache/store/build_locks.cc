@@ -29,8 +29,8 @@ class HeldByte {
   HeldByte(std::shared_ptr<const StoreDirectory> dir, Fd fd, off_t offset)
       : dir_(std::move(dir)), fd_(std::move(fd)), offset_(offset), pid_(getpid()) {}
   ~HeldByte() {
-    // A forked child shares the descriptor: closing ours would not release while it lives,
-    // unlocking does. In the child itself unlocking would take the lock from the parent.
+    // Closing our descriptor would not release the lock while a forked child shares it; unlocking
+    // does. In the child itself, unlocking would take the lock from the parent.
     if (getpid() == pid_) dir_->ops()->UnlockByte(fd_.get(), offset_);
   }
   HeldByte(const HeldByte&) = delete;
@@ -50,7 +50,7 @@ off_t OffsetOf(RecordKind kind, const Digest& digest) {
   return static_cast<off_t>(hash & ((uint64_t{1} << 62) - 1));
 }
 
-// <base>/sinter-<user>, private to us, whoever may write `base`.
+// Opens <base>/sinter-<user>, which is private to us whoever may write `base`.
 Fd OpenNodeFolder(FileOps* ops, const std::string& base) {
   const std::string path = absl::StrCat(base, "/sinter-", geteuid());
   (void)ops->MkdirAt(AT_FDCWD, path.c_str(), 0700);
@@ -61,7 +61,7 @@ Fd OpenNodeFolder(FileOps* ops, const std::string& base) {
   return fd;
 }
 
-// The folder's own number names the file, so that two spellings and two mounts of it meet.
+// The folder's inode number names the file, so that two paths or mounts of one folder share it.
 Fd OpenNodeLocks(const StoreDirectory& dir) {
   FileOps* ops = dir.ops();
   struct stat st;

@@ -34,8 +34,8 @@ std::vector<std::string> Prefixes(const std::string& path) {
   return out;
 }
 
-// Whoever may write a folder above the root may swap the root. A sticky folder lets only a child's
-// owner swap it, and the child is judged next.
+// Whoever may write a folder above the root may replace the root. In a sticky folder only the owner
+// of an entry may replace it, and that entry is checked next.
 absl::Status CheckParentMode(const struct stat& st, absl::string_view path) {
   if ((st.st_mode & S_ISVTX) == 0) return CheckOwner(st, path);
   struct stat unwritable = st;
@@ -51,7 +51,7 @@ absl::Status CheckParent(FileOps* ops, const std::string& path) {
   return CheckParentMode(st, path);
 }
 
-// Every folder that really lies above `dir`, wherever links on the path led.
+// Checks every folder that really lies above `dir`, wherever links in the path led.
 absl::Status CheckAncestors(FileOps* ops, int dir, const std::string& root) {
   constexpr int kMaxDepth = 256;
   struct stat below;
@@ -82,7 +82,7 @@ absl::Status MakeRoot(FileOps* ops, const std::string& root) {
       if (absl::IsPermissionDenied(parent)) return parent;
     }
     struct stat st;
-    if (ops->StatAt(AT_FDCWD, prefix.c_str(), &st) == 0) continue;  // opened, and judged, later
+    if (ops->StatAt(AT_FDCWD, prefix.c_str(), &st) == 0) continue;  // opened and checked later
     if (ops->MkdirAt(AT_FDCWD, prefix.c_str(), kFolderMode) != 0 && errno != EEXIST) {
       return NotUsable(ErrnoStatus(errno, "mkdir", prefix));
     }
@@ -99,7 +99,7 @@ absl::StatusOr<Fd> OpenTrusted(FileOps* ops, int dir, const std::string& path, i
   return fd;
 }
 
-// A folder below v1: OK when there is none.
+// Checks a folder below v1; OK when it does not exist.
 absl::Status CheckBelow(FileOps* ops, int v1, const std::string& path) {
   const Fd fd(ops, ops->OpenAt(v1, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
   if (!fd.valid() && errno == ENOENT) return absl::OkStatus();
@@ -254,15 +254,15 @@ absl::StatusOr<std::string> TempPath(const std::string& folder) {
   return absl::StrCat(folder, "/", kTempPrefix, name);
 }
 
-// A network file system may make the link, lose the answer, ask again and report a failure. The
-// file's count of links tells.
+// A network file system may make the link, lose the answer, try again and report a failure. The
+// file's link count tells.
 bool WasLinked(const StoreDirectory& dir, int fd) {
   struct stat st;
   return dir.ops()->Stat(fd, &st) == 0 && st.st_nlink == 2;
 }
 
-// Gives the finished temp file `temp`, open as `fd`, its name. `temp` is gone afterwards, whatever
-// happens.
+// Gives the finished temporary file `temp`, open as `fd`, its name. Afterwards `temp` is gone, in
+// any case.
 absl::Status MoveIntoPlace(const StoreDirectory& dir, int fd, const std::string& temp,
                            const std::string& path, PublishMode mode) {
   if (mode == PublishMode::kReplace) {
@@ -326,7 +326,7 @@ absl::Status Publish(const StoreDirectory& dir, const std::string& path, const F
     return Fd(dir.ops(), dir.ops()->OpenAt(dir.fd(), folder.c_str(), flags, kRecordFileMode));
   };
   Fd fd = create();
-  if (!fd.valid() && errno == ENOENT) {  // most often it is there
+  if (!fd.valid() && errno == ENOENT) {  // most often the folder exists
     SINTER_RETURN_IF_ERROR(MakeFolders(dir, folder));
     fd = create();
   }

@@ -1,5 +1,5 @@
-// The folder of the local tier: opened by descriptor, checked for who may write it; the names
-// inside it; and how a file appears there, whole or not at all.
+// The folder of the local tier: it is opened by descriptor, and checked for who may write it; the
+// names in it; and how a file appears in it, whole or not at all.
 //
 //   <root>/v1/obj/<2 hex>/<62 hex>.ldb   one kernel record; .bad beside it: quarantined
 //   <root>/v1/plan/<2 hex>/<62 hex>.ldb  one plan record; .bad likewise
@@ -31,15 +31,15 @@ struct DirectoryOptions {
   std::vector<std::string> lock_folders;
 };
 
-// Immutable, thread-safe. Keeps pointing at the same folder if its path is renamed or removed.
+// Immutable, thread-safe. It stays with the same folder if its path is renamed or removed.
 class StoreDirectory {
  public:
-  // Creates what is missing with mode 0700. Trust is sshd's: PERMISSION_DENIED when somebody else
-  // could have written the folder or put another one in its place, that is unless the root, v1, the
-  // folders in it and every folder above them, as the path spells them and as they really lie, is
-  // owned by us or root and writable by neither group nor others; one in v1 that is a link is
-  // refused too. Above the root a folder may be writable if it is sticky. UNAVAILABLE when it
-  // cannot be made or opened.
+  // Creates missing folders with mode 0700. As sshd does, it refuses a folder that somebody else
+  // could have written or replaced. That is PERMISSION_DENIED unless the root, v1, the folders in
+  // v1 and every folder above them (in the path as given and as links resolve it) are owned by us
+  // or root and writable by neither group nor others. Folders in v1 must not be links. Folders
+  // above the root may be writable if they are sticky. UNAVAILABLE when the folder cannot be made
+  // or opened.
   static absl::StatusOr<std::shared_ptr<const StoreDirectory>> Open(
       std::shared_ptr<FileOps> ops, const DirectoryOptions& options);
   static absl::StatusOr<std::shared_ptr<const StoreDirectory>> Open(std::shared_ptr<FileOps> ops,
@@ -67,7 +67,7 @@ class StoreDirectory {
   bool on_network_;
 };
 
-// "obj/ab/cdef....ldb" or "plan/...". Only hex that we made reaches a path.
+// "obj/ab/cdef....ldb" or "plan/...". Such paths hold only hex digits that we made.
 std::string RecordPath(RecordKind kind, const Digest& digest);
 std::string TombstonePath(RecordKind kind, const Digest& digest);
 std::string FolderOf(const std::string& path);  // "obj/ab"
@@ -75,33 +75,35 @@ const char* TopFolder(RecordKind kind);         // "obj"
 constexpr char kLocksPath[] = "locks";
 constexpr char kBadFolder[] = "bad";
 
-// What is in the fan-out folders of one kind: "obj/ab/<name>", tombstones and temporaries included.
-// Folders that cannot be read are left out; NOT_FOUND or UNAVAILABLE only for the top one.
+// Lists the two-digit folders of one kind: "obj/ab/<name>", tombstones and temporary files
+// included. Folders that cannot be read are left out; NOT_FOUND or UNAVAILABLE only for the top
+// one.
 absl::StatusOr<std::vector<std::string>> ListFanOut(const StoreDirectory& dir, RecordKind kind);
-// The record that a path of that list names by its digits; false for any other file.
+// The digest in the name of a record file from that list; false for any other file.
 bool DigestOfPath(const std::string& path, absl::string_view suffix, Digest* digest);
 
-// OK when the folder holds what the library makes and nothing else: names, real folders, judged as
-// the root is. FAILED_PRECONDITION naming what is not ours; PERMISSION_DENIED for a folder that is
-// a link, or that somebody else may write. Asked before all of it is removed.
+// OK when the folder holds only what the library makes: by its name, in real folders with the owner
+// and mode that Open asks of the root. FAILED_PRECONDITION naming what is not ours;
+// PERMISSION_DENIED for a folder that is a link or that somebody else may write. Asked before
+// everything is removed.
 absl::Status CheckOurs(const StoreDirectory& dir);
 
-// Makes `path` (one or more levels below v1), mode 0700. OK when it is there.
+// Makes `path` (one or more levels below v1), mode 0700. OK when it exists.
 absl::Status MakeFolders(const StoreDirectory& dir, const std::string& path);
 
 enum class PublishMode {
-  kNew,      // ALREADY_EXISTS when the name is taken; the file there is left alone
+  kNew,      // ALREADY_EXISTS when the name is taken; that file stays
   kReplace,  // takes the place of whatever has the name
 };
 
-// Writes all of a file, and again where the first try came to nothing.
+// Writes all of a file. Called again if the first try failed.
 using FileWriter = std::function<absl::Status(int fd)>;
 
-// Has `write` fill an unnamed file (O_TMPFILE) beside `path` and links it; where the file system
-// knows no unnamed files or /proc is absent, and on network file systems, to a file with a random
-// name that is linked and removed. Makes the folder. Readers with the old file open keep it. A
-// killed writer leaves nothing, or at worst one ".tmp-" name, which the janitor removes. On failure
-// nothing is published.
+// Lets `write` fill an unnamed file (O_TMPFILE) beside `path`, then links it to `path`. Where the
+// file system has no unnamed files, /proc is missing, or the file system is a network one, a file
+// with a random name is written, linked and removed instead. Makes the folder. Readers that have
+// the old file open keep it. A killed writer leaves nothing, or at worst one ".tmp-" file, which
+// the janitor removes. On failure nothing is published.
 constexpr char kTempPrefix[] = ".tmp-";
 absl::Status Publish(const StoreDirectory& dir, const std::string& path, const FileWriter& write,
                      PublishMode mode, bool sync);

@@ -21,8 +21,8 @@
 namespace sinter {
 namespace {
 
-// The kernel walks the path itself and refuses links on the way. Kernels before 5.6 and some
-// sandboxes do not know the call: ENOSYS or EPERM.
+// Lets the kernel resolve the path and refuse links in it. Kernels before 5.6 and some sandboxes
+// lack the call: ENOSYS or EPERM.
 int OpenBeneath(int dir, const char* path, int flags, mode_t mode) {
   struct open_how how {};
   how.flags = static_cast<uint64_t>(flags);
@@ -35,7 +35,7 @@ class OwnFd {
  public:
   explicit OwnFd(int fd) : fd_(fd) {}
   ~OwnFd() {
-    const int error = errno;  // of what was done with it
+    const int error = errno;  // errno of the operation, which close must not change
     if (fd_ >= 0) close(fd_);
     errno = error;
   }
@@ -49,7 +49,7 @@ class OwnFd {
 
 constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// A folder that is no link (ELOOP).
+// Opens a folder; ELOOP for a link.
 int OpenRealFolder(int dir, const char* name) {
   const int fd = openat(dir, name, kFolderFlags);
   struct stat st;
@@ -59,8 +59,7 @@ int OpenRealFolder(int dir, const char* name) {
   return -1;
 }
 
-// The same for a folder in which something is to be changed: EACCES for one that somebody else may
-// write.
+// The same for a folder in which something is to change: EACCES if somebody else may write it.
 int OpenJudged(int dir, const char* name) {
   const int fd = OpenRealFolder(dir, name);
   struct stat st;
@@ -70,10 +69,10 @@ int OpenJudged(int dir, const char* name) {
   return -1;
 }
 
-// Calls `act(folder, name)` for the last name of `path` and the folder that holds it, opened name
-// by name below `dir` without following a link; judged, if something is to be changed there. A path
-// that is not below a descriptor is the caller's own and used as it is. -1 with errno, or what
-// `act` returns.
+// Calls `act(folder, name)` with the last name of `path` and the folder that holds it. The folder
+// is opened name by name below `dir`, without following links, and checked if something in it is to
+// change. A path that is not below a descriptor is the caller's own and is used as given. Returns
+// what `act` returns, or -1 with errno.
 template <typename Act>
 int InFolder(int dir, const char* path, bool changes, const Act& act) {
   if (dir == AT_FDCWD || path[0] == '/') return act(dir, path);
@@ -113,7 +112,7 @@ int FileOps::OpenAt(int dir, const char* path, int flags, mode_t mode) {
   const int last = flags | ((flags & O_PATH) != 0 ? 0 : O_NOFOLLOW);
   return InFolder(dir, path, writes, [&](int folder, const char* name) {
     if ((flags & O_TMPFILE) != O_TMPFILE) return openat(folder, name, last, mode);
-    const OwnFd made_in(OpenJudged(folder, name));  // of an unnamed file the path is the folder
+    const OwnFd made_in(OpenJudged(folder, name));  // for an unnamed file the path is the folder
     return made_in.get() < 0 ? -1 : openat(made_in.get(), ".", flags, mode);
   });
 }
@@ -281,7 +280,7 @@ absl::Status CheckFile(const struct stat& st, const std::string& path, uint64_t 
 
 absl::StatusOr<SharedBytes> ReadExactly(FileOps* ops, int fd, uint64_t offset, size_t size,
                                         absl::string_view path) {
-  // Not zeroed first: either every byte is read, or none is used.
+  // Not zeroed: the bytes are used only if all of them were read.
   const std::shared_ptr<char[]> bytes(new char[size]);
   const ssize_t got = PReadAll(ops, fd, offset, bytes.get(), size);
   if (got < 0) return ErrnoStatus(errno, "read", path);

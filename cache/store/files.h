@@ -1,6 +1,6 @@
-// The store's only way to the file system: one class of system calls, so that tests can make each
-// of them fail, and small helpers above it. No mmap anywhere: a file that shrinks while it is read
-// must be an error, not a signal.
+// The store's only access to the file system: one class of system calls, so that tests can make
+// each of them fail, and small helpers on top. Nothing is mapped: if a file shrinks while it is
+// read, that must be an error and not a signal.
 #ifndef SINTER_CACHE_STORE_FILES_H_
 #define SINTER_CACHE_STORE_FILES_H_
 
@@ -20,11 +20,11 @@
 
 namespace sinter {
 
-// System calls as they are: -1 and errno on failure. Thread-safe. Descriptors are always
-// close-on-exec. Below a folder's descriptor no call that opens or changes something follows a
-// link, and only OpenAt leaves the folder, by the path "..", which is its parent. What changes
-// something opens each folder on the way and refuses one that somebody else may write (EACCES).
-// Lists and StatAt change nothing: StatAt may be led astray by a link in the middle of a path.
+// Plain system calls: -1 and errno on failure. Thread-safe. Descriptors are always close-on-exec.
+// Below a folder's descriptor, no call that opens or changes something follows a link, and only
+// OpenAt can leave the folder, by the path "..", its parent. A call that changes something opens
+// each folder on the way and refuses one that somebody else may write (EACCES). List and StatAt
+// change nothing, and a link in the middle of StatAt's path is followed.
 class FileOps {
  public:
   virtual ~FileOps() = default;
@@ -36,13 +36,13 @@ class FileOps {
   virtual ssize_t Write(int fd, const void* from, size_t size);
   virtual int Sync(int fd);
   virtual int LinkFd(int fd, int dir,
-                     const char* path);  // gives an unnamed file a name; never replaces
-  virtual int LinkAt(int dir, const char* from, const char* to);  // a second name; never replaces
+                     const char* path);  // gives an unnamed file a name; never replaces a file
+  virtual int LinkAt(int dir, const char* from, const char* to);  // adds a name; never replaces
   virtual int RenameAt(int dir, const char* from, const char* to, unsigned flags);
   virtual int UnlinkAt(int dir, const char* path);
   virtual int MkdirAt(int dir, const char* path, mode_t mode);
   virtual int RmdirAt(int dir, const char* path);
-  virtual int TouchAt(int dir, const char* path);  // the modification time becomes now
+  virtual int TouchAt(int dir, const char* path);  // sets the modification time to now
   // The names in a folder, without "." and "..", in no order.
   virtual int List(int dir, const char* path, std::vector<std::string>* names);
   virtual int FileSystemType(int fd, int64_t* magic);
@@ -51,8 +51,8 @@ class FileOps {
   virtual int UnlockByte(int fd, off_t offset);
 };
 
-// System calls that look and never change anything, as on a read-only file system. Everything that
-// would change a file or a folder fails with EROFS before it reaches `below`.
+// System calls that only look, as on a read-only file system. Calls that would change a file or a
+// folder fail with EROFS and do not reach `below`.
 class ReadOnlyFiles : public FileOps {
  public:
   explicit ReadOnlyFiles(std::shared_ptr<FileOps> below) : below_(std::move(below)) {}
@@ -106,8 +106,8 @@ class Fd {
 // UNAVAILABLE else. "op path: cause".
 absl::Status ErrnoStatus(int error, absl::string_view op, absl::string_view path);
 
-// Trust: owned by this process's effective user or root, and writable by neither group nor others.
-// PERMISSION_DENIED naming `path` otherwise.
+// OK for a file that can be trusted: owned by this process's effective user or root, and writable
+// by neither group nor others. PERMISSION_DENIED naming `path` otherwise.
 absl::Status CheckOwner(const struct stat& st, absl::string_view path);
 
 // The bytes of one file, and its identity when it was opened.
@@ -122,11 +122,12 @@ struct FileBytes {
 absl::StatusOr<FileBytes> ReadWholeFile(FileOps* ops, int dir, const std::string& path,
                                         uint64_t max_bytes);
 
-// Up to `size` bytes at `offset`; fewer only at the end of the file. How many; -1 with errno.
+// Reads up to `size` bytes at `offset`; fewer only at the end of the file. Returns how many; -1
+// with errno.
 ssize_t PReadAll(FileOps* ops, int fd, uint64_t offset, char* to, size_t size);
 
-// `size` bytes from `offset`. DATA_LOSS when the file ends before; UNAVAILABLE and the like when
-// the system call failed. `path` is for messages. May throw bad_alloc.
+// Reads `size` bytes from `offset`. DATA_LOSS when the file ends before; UNAVAILABLE and the like
+// when the system call failed. `path` is for messages. May throw bad_alloc.
 absl::StatusOr<SharedBytes> ReadExactly(FileOps* ops, int fd, uint64_t offset, size_t size,
                                         absl::string_view path);
 

@@ -36,19 +36,19 @@ EnvelopeVerdict Refuse(const absl::Status& status) {
   return verdict;
 }
 
-constexpr size_t kMostKnown = 4096;  // files; a small part of a megabyte
+constexpr size_t kMostKnown = 4096;  // files; they take well below a megabyte
 
 int64_t NowUnixSeconds() { return static_cast<int64_t>(time(nullptr)); }
 
 // A record file and what the verifier says about it.
 struct Found {
-  SharedBytes bytes;    // backs `verdict`
+  SharedBytes bytes;    // what `verdict` points into
   struct stat st {};    // set when `opened`
   bool opened = false;  // the file was there and was read
   EnvelopeVerdict verdict;
 };
 
-// `known` says of an opened file whether it was verified before.
+// `known(stat)`: whether an opened file was verified before.
 template <typename Known>
 Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view key,
                  const Digest& digest, const RecordFormat& format, const Known& known) {
@@ -122,8 +122,8 @@ absl::StatusOr<LocalStore::DirectoryPtr> LocalStore::Open() const {
   return StoreDirectory::Open(options_.ops, DirectoryOptions{options_.root, options_.lock_folders});
 }
 
-// It may be null in the child of a fork, too, if a thread of the parent held the lock just then:
-// the folder is opened anew.
+// Also null in the child of a fork if a thread of the parent held the lock at that moment; then the
+// folder is opened anew.
 LocalStore::DirectoryPtr LocalStore::Directory() const {
   DirectoryPtr directory = *directory_.Lock();
   if (directory != nullptr || !usable_.ok()) return directory;
@@ -146,7 +146,7 @@ void LocalStore::Touch(const StoreDirectory& dir, RecordKind kind, const Digest&
   (void)dir.ops()->TouchAt(dir.fd(), RecordPath(kind, digest).c_str());
 }
 
-// The times count too: what writes into a file in place moves them.
+// Times are compared too: writing into a file changes them.
 bool LocalStore::IsKnown(RecordKind kind, const Digest& digest, const struct stat& st) const {
   const auto known = known_.Lock();
   const auto it = known->find({kind, digest});
@@ -203,7 +203,8 @@ Lookup LocalStore::Get(RecordKind kind, absl::string_view key, const Digest& dig
   }
 }
 
-// Whether a put has nothing to do: the same record, or a better one, is there. Puts damage away.
+// Whether a put has nothing to do because the same or a better record is there. Moves a damaged one
+// aside.
 bool LocalStore::KeepsWhatIsThere(const StoreDirectory& dir, const Digest& digest,
                                   const Envelope& envelope) {
   const Found old = ReadRecord(dir, envelope.kind, envelope.key, digest, options_.format,
@@ -226,7 +227,7 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope)
   if (buried) {
     return absl::FailedPreconditionError(absl::StrCat("put ", path, ": key is quarantined"));
   }
-  // Looked at first: another process is often done already, and a table costs more than a look.
+  // Look first: another process is often done already, and writing a table costs more than a look.
   if (KeepsWhatIsThere(*dir, digest, envelope)) return absl::OkStatus();
   const std::string bytes = EncodeEnvelope(envelope, options_.format);
   SINTER_RETURN_IF_ERROR(CheckRecordSize(bytes.size() + kMostTableOverhead));
@@ -235,7 +236,7 @@ absl::Status LocalStore::PutOnce(const Digest& digest, const Envelope& envelope)
       return WriteTable(TableUserKey(envelope.kind, digest), bytes, [&](absl::string_view piece) {
         return WriteAll(dir->ops(), fd, piece, /*sync=*/false, path);
       });
-    } catch (const std::bad_alloc&) {  // so that what was begun is removed
+    } catch (const std::bad_alloc&) {  // caught here so that what was begun is removed
       return absl::ResourceExhaustedError("put: out of memory");
     }
   };
@@ -250,7 +251,7 @@ absl::Status LocalStore::PutRecord(const Digest& digest, const Envelope& envelop
   try {
     const absl::Status status = PutOnce(digest, envelope);
     if (!absl::IsNotFound(status)) return status;
-    Reopen();  // the folder was removed under us
+    Reopen();  // somebody removed the folder
     return PutOnce(digest, envelope);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");

@@ -1,5 +1,5 @@
-// The local tier: one sealed table a record, in a folder that processes share. Readers take no lock
-// and write nothing.
+// The local tier: one sealed table per record, in a folder that processes share. Readers take no
+// lock and write nothing.
 #ifndef SINTER_CACHE_STORE_LOCAL_STORE_H_
 #define SINTER_CACHE_STORE_LOCAL_STORE_H_
 
@@ -26,10 +26,10 @@
 
 namespace sinter {
 
-// A larger file is damage when it is read, and a larger record is not stored.
+// A larger file counts as damaged, and a larger record is not stored.
 constexpr uint64_t kMaxRecordFileBytes = uint64_t{256} << 20;
 
-// OUT_OF_RANGE for more.
+// OUT_OF_RANGE for a larger record.
 absl::Status CheckRecordSize(uint64_t bytes);
 
 // One record as the janitor sees it.
@@ -37,12 +37,11 @@ struct StoredEntry {
   RecordKind kind = RecordKind::kPlan;
   Digest digest;
   uint64_t bytes = 0;           // on disk
-  int64_t last_use_unix_s = 0;  // exact to the touch interval
-  struct stat seen {};          // of its file, so that its successor is not taken for it
+  int64_t last_use_unix_s = 0;  // accurate to the touch interval
+  struct stat seen {};  // of the file, so that a later file of that name is not taken for it
 };
 
-// What ForEach finds. A callback that is empty is not called; a status that is not OK ends the
-// walk.
+// Callbacks of ForEach. An empty one is not called; a status that is not OK ends the walk.
 struct RecordVisitor {
   std::function<absl::Status(const Digest&, const Envelope&)> record;
   std::function<absl::Status(RecordKind, const Digest&, absl::string_view why)> tombstone;
@@ -52,72 +51,72 @@ struct RecordVisitor {
 
 struct LocalStoreOptions {
   std::string root;      // absolute; made with mode 0700 if missing
-  std::string producer;  // goes into every record's envelope: library version
+  std::string producer;  // library version, in every record's envelope
   // Waits for the disk before a record gets its name. Without it a power cut can leave damaged
   // files, which are misses.
   bool sync = true;
-  // A hit marks its file as used (its modification time) unless that was done this recently, so
-  // that nearly all hits write nothing. Negative: never.
+  // A hit sets its file's modification time, unless that was done within this interval, so that
+  // nearly all hits write nothing. Negative: never.
   int64_t touch_interval_s = 600;
   std::vector<std::string> lock_folders;  // see DirectoryOptions
   std::shared_ptr<FileOps> ops;           // null: the real system calls
   RecordFormat format;  // written and read; records of another one are kOtherFormat misses
 };
 
-// Thread-safe. Every method works, by missing or by a status, when the folder is unusable or goes
-// away; a folder that was removed is made again by the next put. Usable in a child after fork().
+// Thread-safe. If the folder is unusable or disappears, every method still works: look-ups miss,
+// others return a status. A put makes a removed folder again. Usable in a child after fork().
 class LocalStore {
  public:
   explicit LocalStore(LocalStoreOptions options);
   LocalStore(const LocalStore&) = delete;
   LocalStore& operator=(const LocalStore&) = delete;
 
-  // OK when the store can be used, else why not: PERMISSION_DENIED for an untrusted folder,
-  // UNAVAILABLE else. Set once, at construction.
+  // OK when the store can be used; PERMISSION_DENIED for an untrusted folder, else UNAVAILABLE. Set
+  // once, at construction.
   const absl::Status& usable() const { return usable_; }
 
-  // A hit's payload passed the verifier. A damaged file is moved to bad/ on the way.
+  // A hit's payload passed the verifier. A damaged file is moved to bad/.
   Lookup Get(RecordKind kind, absl::string_view key, const Digest& digest);
 
-  // Publishes atomically: all of the record, or nothing. A sound record with other bytes is
-  // replaced, but a verified kernel never by an unverified one. FAILED_PRECONDITION for a
-  // quarantined key; OUT_OF_RANGE for a record that is too large; RESOURCE_EXHAUSTED when memory
-  // runs out; UNAVAILABLE for I/O trouble.
+  // Publishes atomically: the whole record or nothing. A sound record with other bytes is replaced,
+  // except a verified kernel by an unverified one. FAILED_PRECONDITION for a quarantined key;
+  // OUT_OF_RANGE for a record that is too large; RESOURCE_EXHAUSTED when memory runs out;
+  // UNAVAILABLE for I/O trouble.
   absl::Status PutRecord(const Digest& digest, const Envelope& envelope);
-  // As PutRecord, in an envelope made now by this producer.
+  // As PutRecord, with a new envelope of this producer.
   absl::Status Put(RecordKind kind, absl::string_view key, const Digest& digest,
                    absl::string_view payload);
 
-  // Moves the record to bad/ as a damaged one, if its payload has one of these digests; whether it
+  // Moves the record to bad/ as damaged if its payload has one of these digests. Returns whether it
   // did.
   bool PutAway(RecordKind kind, absl::string_view key, const Digest& digest,
                const std::set<Digest>& payloads);
 
-  // From then on the key is a kQuarantined miss for everybody who uses the folder, for good.
+  // From then on the key is a kQuarantined miss for everybody who uses the folder, permanently.
   absl::Status Quarantine(RecordKind kind, const Digest& digest, absl::string_view why);
-  // False when it cannot be known. `why` may be null.
+  // False also when it cannot be determined. `why` may be null.
   bool IsQuarantined(RecordKind kind, const Digest& digest, std::string* why) const;
 
   // Single flight, as LockKey of build_locks.h; null at once when nothing can be locked.
   std::shared_ptr<void> LockForBuild(RecordKind kind, const Digest& digest,
                                      int64_t budget_us) const;
 
-  // Visits every record and tombstone in no order. Sees or misses what changes meanwhile.
+  // Visits every record and tombstone in no order. Changes made meanwhile may or may not be seen.
   absl::Status ForEach(const RecordVisitor& visitor);
 
-  // For the janitor. List looks at names and sizes only. Evict removes a record if it still is the
-  // one that was listed, and says whether it did. RemoveOrphans removes what killed writers left
-  // more than `min_age_s` ago and says how many; CountOrphans counts them whatever their age.
-  // LockJanitor: null while another one is at work.
+  // For the janitor. List reads only names and sizes. Evict removes a record if it is still the one
+  // that was listed, and returns whether it did. RemoveOrphans removes what killed writers left
+  // more than `min_age_s` ago and returns how many; CountOrphans counts them whatever their age.
+  // LockJanitor is null while another janitor works.
   absl::StatusOr<std::vector<StoredEntry>> List();
   bool Evict(const StoredEntry& entry);
   uint64_t RemoveOrphans(int64_t min_age_s);
   uint64_t CountOrphans();
   std::shared_ptr<void> LockJanitor() const;
-  // Whether all of the folder may be removed, as CheckOurs of directory.h.
+  // Whether everything in the folder may be removed, as CheckOurs of directory.h.
   absl::Status CheckFolder();
 
-  // Damaged files that were moved to bad/.
+  // How many damaged files were moved to bad/.
   uint64_t moved_aside() const { return moved_aside_.load(std::memory_order_relaxed); }
 
  private:
@@ -129,7 +128,7 @@ class LocalStore {
   void Reopen();
   void Touch(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
              const struct stat& seen) const;
-  // Whether this process verified this very file before: the same inode, size and times.
+  // Whether this process already verified this very file: the same inode, size and times.
   bool IsKnown(RecordKind kind, const Digest& digest, const struct stat& st) const;
   void Know(RecordKind kind, const Digest& digest, const struct stat& st) const;
   bool PutAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
@@ -144,17 +143,17 @@ class LocalStore {
   std::atomic<uint64_t> moved_aside_{0};
 };
 
-// The verifier of one record file: table, entry name, envelope, key echo. `verdict.envelope` views
-// into `file`.
+// Verifies one record file: table, entry name, envelope, key. `verdict.envelope` points into
+// `file`.
 EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                  absl::string_view key, const RecordFormat& format = {});
-// As above for a file whose bytes this process has verified before: all but the SHA-256. The
-// table's checksums are asked again.
+// As above, without the SHA-256, for a file that this process has verified before. The table's
+// checksums are still checked.
 EnvelopeVerdict VerifyKnownRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                       absl::string_view key, const RecordFormat& format = {});
 
-// What a record file holds, asked for by its name alone: as above, with the key that it echoes,
-// which must have the digest that the name says.
+// As above for a record file whose key is not known: the key in it must have the digest that the
+// file's name says.
 EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                const RecordFormat& format = {});
 

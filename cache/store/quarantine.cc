@@ -29,7 +29,7 @@ struct BadFile {
   struct timespec time {};
 };
 
-// Whether BadPath made this name. Files of other names in bad/ are never removed.
+// Whether BadPath made this name. Files with other names in bad/ are never removed.
 bool IsBadName(absl::string_view name) {
   const bool kind = absl::ConsumePrefix(&name, "k-") || absl::ConsumePrefix(&name, "p-");
   return kind && absl::ConsumeSuffix(&name, ".ldb") && name.size() == 64 + 1 + 32 &&
@@ -88,7 +88,7 @@ absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest&
     return ErrnoStatus(errno, "rename", path);
   }
   if (dir.ops()->StatAt(dir.fd(), bad.c_str(), &now) == 0 && !SameFile(now, seen)) {
-    // A good file slipped in between: put it back unless a third one came.
+    // A good file was put there in between: move it back unless a third one has the name.
     dir.ops()->RenameAt(dir.fd(), bad.c_str(), path.c_str(), RENAME_NOREPLACE);
     return absl::NotFoundError(absl::StrCat(path, ": replaced meanwhile"));
   }
@@ -108,7 +108,7 @@ absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& dige
   const std::string path = RecordPath(kind, digest);
   struct stat st;
   if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) == 0) {
-    (void)MoveAside(dir, kind, digest, st);  // evidence only
+    (void)MoveAside(dir, kind, digest, st);  // only kept as evidence
   }
   return absl::OkStatus();
 }
@@ -118,7 +118,7 @@ absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const 
   const std::string path = TombstonePath(kind, digest);
   struct stat st;
   if (dir.ops()->StatAt(dir.fd(), path.c_str(), &st) != 0) {
-    if (errno == ENOENT) return false;  // nearly always: no text is made for it
+    if (errno == ENOENT) return false;  // the usual case, so no text is made
     const absl::Status status = ErrnoStatus(errno, "stat", path);
     if (absl::IsNotFound(status)) return false;
     return status;

@@ -1,5 +1,5 @@
-// Quarantine: bad files move to bad/ for the bug report, and a tombstone keeps a wrong record from
-// ever being used again.
+// Quarantine: bad files are moved to bad/ for a bug report, and a tombstone keeps a wrong record
+// from ever being used again.
 #ifndef SINTER_CACHE_STORE_QUARANTINE_H_
 #define SINTER_CACHE_STORE_QUARANTINE_H_
 
@@ -16,33 +16,31 @@
 
 namespace sinter {
 
-// bad/ keeps at most this; the oldest go first.
+// bad/ keeps at most this many; the oldest are removed first.
 constexpr int kMaxBadFiles = 16;
 constexpr uint64_t kMaxBadBytes = uint64_t{64} << 20;
 constexpr uint64_t kMaxTombstoneBytes = 4096;
 
-// The same file, not changed in between: inode, size and time.
+// Whether both are the same file, unchanged: inode, size and time.
 bool SameFile(const struct stat& a, const struct stat& b);
 
-// Moves the record file of (kind, digest) to bad/ if it still is the file that `seen` describes
-// (inode, size, time), so that a fresh good file put there meanwhile stays. NOT_FOUND when it is
-// not; UNAVAILABLE when it cannot be moved.
+// Moves the record file of (kind, digest) to bad/ if it is still the file that `seen` describes
+// (inode, size, time), so that a new good file stays. NOT_FOUND when it is not; UNAVAILABLE when it
+// cannot be moved.
 absl::Status MoveAside(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                        const struct stat& seen);
 
-// Puts a tombstone, then moves the record file aside if there is one. The tombstone alone decides:
-// a record whose tombstone exists is quarantined, whatever the tombstone holds. OK once the
-// tombstone stands.
+// Writes a tombstone, then moves the record file aside if there is one. A record whose tombstone
+// exists is quarantined, whatever the tombstone holds. OK once the tombstone exists.
 absl::Status Bury(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                   absl::string_view why);
 
-// Whether a tombstone stands; `why` (may be null) receives its text. UNAVAILABLE when that cannot
-// be known.
+// Whether a tombstone exists; `why` (may be null) receives its text. UNAVAILABLE when that cannot
+// be determined.
 absl::StatusOr<bool> IsBuried(const StoreDirectory& dir, RecordKind kind, const Digest& digest,
                               std::string* why);
 
-// Calls `visit` with every tombstone's key and text, in no order, until it returns another status
-// than OK.
+// Calls `visit` with the key and text of every tombstone, in no order, until it returns an error.
 absl::Status ForEachTombstone(
     const StoreDirectory& dir,
     const std::function<absl::Status(RecordKind, const Digest&, absl::string_view why)>& visit);

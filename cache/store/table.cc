@@ -18,7 +18,7 @@
 namespace sinter {
 namespace {
 
-// Sequence 1 (every key is written once) and the type of a value, as the end of an internal key.
+// The end of an internal key: sequence 1 (every key is written once) and the type of a value.
 constexpr absl::string_view kInternalTrailer("\1\1\0\0\0\0\0\0", 8);
 
 absl::Status Bad(absl::string_view what) {
@@ -35,7 +35,7 @@ absl::Status ToStatus(const leveldb::Status& status) {
 leveldb::Status ToLevelDb(const absl::Status& status) {
   if (status.ok()) return leveldb::Status::OK();
   absl::string_view what = status.message();
-  absl::ConsumePrefix(&what, "table: ");  // ToStatus says it
+  absl::ConsumePrefix(&what, "table: ");  // ToStatus adds it
   const std::string text(what);
   return absl::IsDataLoss(status) ? leveldb::Status::Corruption(text)
                                   : leveldb::Status::IOError(text);
@@ -44,8 +44,8 @@ leveldb::Status ToLevelDb(const absl::Status& status) {
 leveldb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 absl::string_view ToView(const leveldb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
 
-// LevelDB's order of internal keys, as far as a table of one entry asks for it: the key is not
-// shortened in the index, since a leveldb::DB aborts on one shorter than its trailer.
+// LevelDB's order of internal keys, as far as a table of one entry needs it. Keys are not shortened
+// in the index, since a leveldb::DB aborts on a key shorter than its trailer.
 class OneKeyOrder : public leveldb::Comparator {
  public:
   int Compare(const leveldb::Slice& a, const leveldb::Slice& b) const override {
@@ -56,13 +56,13 @@ class OneKeyOrder : public leveldb::Comparator {
   void FindShortSuccessor(std::string*) const override {}
 };
 
-// Blocks end where the writer says so, never by their size.
+// The writer alone ends blocks, never their size.
 leveldb::Options TableOptions(const leveldb::Comparator* order) {
   leveldb::Options options;
   options.comparator = order;
   options.compression = leveldb::kNoCompression;
   options.block_size = size_t{1} << 30;
-  options.paranoid_checks = true;  // asks the index's checksum
+  options.paranoid_checks = true;  // checks the index's checksum
   return options;
 }
 
@@ -81,7 +81,8 @@ class StringFile : public leveldb::WritableFile {
   std::string* const out_;
 };
 
-// Hands on what is written, small pieces together: a table is a large block and five small ones.
+// Passes on what is written, with small pieces joined: a table is one large block and five small
+// ones.
 class SinkFile : public leveldb::WritableFile {
  public:
   explicit SinkFile(const TableSink& write) : write_(write) {}
@@ -115,7 +116,7 @@ class SinkFile : public leveldb::WritableFile {
   absl::Status status_;
 };
 
-// A builder that may be destroyed at any time, which LevelDB's aborts the process for.
+// A builder that may be destroyed at any time; LevelDB's own then aborts the process.
 class Builder {
  public:
   Builder(const leveldb::Options& options, leveldb::WritableFile* file) : builder_(options, file) {}
@@ -130,7 +131,7 @@ class Builder {
   }
   void Finish() {
     finishing_ = true;
-    (void)builder_.Finish();  // what failed the file knows
+    (void)builder_.Finish();  // the file remembers its failure
   }
 
  private:
@@ -138,7 +139,7 @@ class Builder {
   bool finishing_ = false;
 };
 
-// A table as LevelDB reads it: the footer, then blocks, none of which it sees before CheckBlock.
+// A table's file as LevelDB reads it: the footer, then blocks, which it gets only after CheckBlock.
 class CheckedFile : public leveldb::RandomAccessFile {
  public:
   CheckedFile(uint64_t bytes, uint64_t index_at) : bytes_(bytes), index_at_(index_at) {}
@@ -154,14 +155,14 @@ class CheckedFile : public leveldb::RandomAccessFile {
   }
 
  private:
-  // The bytes there, in `scratch` or wherever they stay as long as the file.
+  // The bytes at `offset`, in `scratch` or in memory that lives as long as the file.
   virtual absl::StatusOr<absl::string_view> Fetch(uint64_t offset, size_t n,
                                                   char* scratch) const = 0;
 
   const uint64_t bytes_, index_at_;
 };
 
-// In memory. What it reads are slices of that memory, so values are never copied.
+// A file in memory. Reads return slices of it, so values are never copied.
 class MemoryFile : public CheckedFile {
  public:
   MemoryFile(absl::string_view bytes, uint64_t index_at)
@@ -203,12 +204,13 @@ leveldb::ReadOptions AskingChecksums() {
   return options;
 }
 
-// Writing a table takes three times its value's memory. glibc's malloc gives what is free at the
-// end of the heap back to the kernel, which clears each page anew for the next put, once that is
-// more than twice the largest piece that was mapped and unmapped. A piece of four times the value,
-// of which no byte is touched, has it keep what a put takes, the value's own memory included.
+// Writing a table takes three times its value's memory. When the memory free at the end of the heap
+// exceeds twice the largest piece that was ever mapped and unmapped, glibc's malloc returns it to
+// the kernel, which must clear each page anew for the next put. Allocating and freeing an untouched
+// piece of four times the value raises that limit, so that malloc keeps what a put takes, the
+// value's own memory included.
 void HaveMallocKeep(uint64_t value_bytes) {
-  constexpr uint64_t kMostValue = uint64_t{1} << 20;  // more is not kept from the host process
+  constexpr uint64_t kMostValue = uint64_t{1} << 20;  // the host process loses no more
   if (value_bytes <= kMostValue) ::operator delete(::operator new(4 * value_bytes, std::nothrow));
 }
 
@@ -267,15 +269,16 @@ void TableWriter::Finish() { parts_->builder.Finish(); }
 
 namespace {
 
-// LevelDB makes statics (its Env, its order of keys, how the processor computes checksums) when
-// they are first used, each behind a lock that the child of a fork finds held for good if a thread
-// of its parent was there just then. A table that nobody reads makes them as the library is loaded.
+// LevelDB makes statics (its Env, its order of keys, the choice of how to compute checksums) at
+// their first use, each behind a lock. If a thread of the parent is there during a fork, the child
+// finds the lock held for good. So a table that nobody reads makes the statics when the library is
+// loaded.
 [[maybe_unused]] const bool kStaticsAreMade = [] {
   try {
     std::string nobody_reads;
     TableWriter(&nobody_reads).Finish();
     return true;
-  } catch (const std::bad_alloc&) {  // then whoever has memory makes them
+  } catch (const std::bad_alloc&) {  // a later use makes them
     return false;
   }
 }();
@@ -306,7 +309,7 @@ absl::StatusOr<TableReader> TableReader::Open(Source source, uint64_t table_byte
 absl::StatusOr<SharedBytes> TableReader::Find(absl::string_view key) const {
   struct Entry {
     std::shared_ptr<const Opened> opened;
-    std::unique_ptr<leveldb::Iterator> at;  // owns the block; goes first
+    std::unique_ptr<leveldb::Iterator> at;  // owns the block; destroyed first
   };
   const auto entry = std::make_shared<Entry>();
   entry->opened = opened_;

@@ -1,12 +1,12 @@
 // Sealed tables: what leveldb::TableBuilder writes and leveldb::Table reads, without leveldb::DB.
-// Files are read and written by our own FileOps, so LevelDB's Env starts no thread here, counts no
-// open files, maps nothing and locks nothing, and all of it works in the child of a fork.
+// Our own FileOps read and write the files, so that LevelDB's Env starts no thread, counts no open
+// files, maps nothing and locks nothing, and everything works in the child of a fork.
 //
-// LevelDB believes a block whose checksum holds, so it sees none before table_check has found it in
-// the form that is written here; every checksum is asked, or the caller vouches for the bytes
-// (packs, by SHA-256). Bytes that no reader uses, such as the meta block, are guarded by nobody.
-// LevelDB is compiled without exceptions: when memory runs out inside it, the std::bad_alloc passes
-// through and what it held there is lost.
+// LevelDB trusts a block whose checksum is right, so it gets only blocks that table_check found to
+// have the form written here. Every checksum is checked, or the caller vouches for the bytes
+// (packs, by SHA-256). Bytes that no reader uses, such as the meta block, are not checked. LevelDB
+// is compiled without exceptions: when memory runs out inside it, std::bad_alloc passes through and
+// what LevelDB held is leaked.
 #ifndef SINTER_CACHE_STORE_TABLE_H_
 #define SINTER_CACHE_STORE_TABLE_H_
 
@@ -28,11 +28,11 @@ namespace sinter {
 // key.
 std::string TableUserKey(RecordKind kind, const Digest& digest);
 
-// A table of one record, as the local store keeps it. Its key in the file is an internal key of
-// LevelDB (the user key, then 8 bytes: sequence << 8 | type), ordered as LevelDB orders them, so
-// that a plain leveldb::DB can adopt the files. Equal records make equal files. `write` takes the
-// file's bytes in order, in few pieces; the first status of it that is not OK ends the writing and
-// is returned. Throws std::bad_alloc, as all that follows does.
+// Writes a table of one record, as the local store keeps it. Its key in the file is an internal key
+// of LevelDB (the user key, then 8 bytes: sequence << 8 | type), ordered as LevelDB orders them, so
+// that a plain leveldb::DB can adopt the files. Equal records make equal files. `write` gets the
+// file's bytes in order, in few pieces; its first error ends the writing and is returned. Throws
+// std::bad_alloc, as does everything below.
 using TableSink = std::function<absl::Status(absl::string_view piece)>;
 absl::Status WriteTable(absl::string_view user_key, absl::string_view value,
                         const TableSink& write);
@@ -40,15 +40,15 @@ constexpr uint64_t kMostTableOverhead = 1024;  // of such a file, beside its val
 
 struct TableEntry {
   std::string user_key;
-  absl::string_view value;  // borrowed from the file
+  absl::string_view value;  // points into the file
 };
 
-// The single entry of such a table, all checksums of what was read asked. DATA_LOSS with the cause
-// for damage, and for more entries than one.
+// The only entry of such a table; the checksums of what is read are checked. DATA_LOSS with the
+// cause for damage, and for more than one entry.
 absl::StatusOr<TableEntry> ReadTable(absl::string_view file);
 
-// Writes a table of many records, a block each, keys in bytewise order. The bytes are appended to a
-// string of the caller's, who may take them away between calls. Not thread-safe.
+// Writes a table of many records, one block each, keys in bytewise order. The bytes are appended to
+// the caller's string, which the caller may empty between calls. Not thread-safe.
 class TableWriter {
  public:
   explicit TableWriter(std::string* out);  // borrowed
@@ -56,9 +56,9 @@ class TableWriter {
   TableWriter(const TableWriter&) = delete;
   TableWriter& operator=(const TableWriter&) = delete;
 
-  // Appends the block of this record. Keys ascend, and none comes twice or is empty.
+  // Appends the block of this record. Keys are not empty, and each is greater than the one before.
   void Add(absl::string_view key, absl::string_view value);
-  // Appends what follows the last block. Once, and nothing is added afterwards.
+  // Appends what follows the last block. Call it once, last.
   void Finish();
 
  private:
@@ -69,14 +69,14 @@ class TableWriter {
 // Reads a table that TableWriter wrote. Immutable, thread-safe.
 class TableReader {
  public:
-  // Reads exactly `bytes` bytes of the table at `offset`, and vouches for them. Thread-safe.
+  // Reads exactly `bytes` bytes of the table at `offset` and verifies them. Thread-safe.
   using Source = std::function<absl::Status(uint64_t offset, char* to, size_t bytes)>;
 
-  // Reads the footer and the index. DATA_LOSS for damage and where `source` says so, UNAVAILABLE
-  // for whatever else it says.
+  // Reads the footer and the index. DATA_LOSS for damage, found here or by `source`; UNAVAILABLE
+  // for any other error of `source`.
   static absl::StatusOr<TableReader> Open(Source source, uint64_t table_bytes);
 
-  // The value under `key`, which keeps what backs it alive. NOT_FOUND; else as Open.
+  // The value under `key`, which keeps its memory alive. NOT_FOUND; other errors as Open.
   absl::StatusOr<SharedBytes> Find(absl::string_view key) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kWordBytes = 4;  // of a restart point, and of their number
+constexpr uint64_t kWordBytes = 4;  // of a restart point, and of their count
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("table: ", what));
@@ -24,7 +24,7 @@ bool TakeVarint(absl::string_view* in, uint64_t* out) {
   return false;
 }
 
-// Takes an entry off `in`; its value.
+// Takes one entry off the front of `in` and returns its value.
 absl::StatusOr<absl::string_view> TakeEntry(absl::string_view* in) {
   uint64_t shared = 0, key = 0, value = 0;
   if (!TakeVarint(in, &shared) || !TakeVarint(in, &key) || !TakeVarint(in, &value)) {
@@ -37,7 +37,7 @@ absl::StatusOr<absl::string_view> TakeEntry(absl::string_view* in) {
   return taken;
 }
 
-// The block that the index names must begin at `*next`, which moves behind it.
+// The block that an index entry names must begin at `*next`, which is moved behind it.
 absl::Status CheckHandle(absl::string_view handle, uint64_t index_at, uint64_t* next) {
   uint64_t offset = 0, bytes = 0;
   if (!TakeVarint(&handle, &offset) || !TakeVarint(&handle, &bytes) || !handle.empty()) {
@@ -85,7 +85,7 @@ absl::Status CheckBlock(absl::string_view block, BlockRole role, uint64_t index_
       SINTER_RETURN_IF_ERROR(CheckHandle(value, index_at, &next_block));
     }
   }
-  // A block of no entries has one restart point all the same.
+  // A block without entries still has one restart point.
   if (entries == 0 && role == BlockRole::kIndex && count == 1 && restarts.U32() == 0) {
     return absl::OkStatus();
   }

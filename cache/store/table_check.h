@@ -1,7 +1,7 @@
-// What LevelDB may be shown of a table. LevelDB believes every length in a block whose checksum
-// holds, adds two of them in 32 bits, unpacks a block before anybody could ask how large it
-// becomes, and makes room for whatever size the index names. So each block is walked here first,
-// and nothing passes but the form in which our own tables are written.
+// Which bytes of a table LevelDB may see. LevelDB trusts every length in a block whose checksum is
+// right, adds two of them in 32 bits, unpacks a block before anybody can ask how large it becomes,
+// and allocates whatever size the index names. So each block is checked here first, and only the
+// form in which our own tables are written passes.
 #ifndef SINTER_CACHE_STORE_TABLE_CHECK_H_
 #define SINTER_CACHE_STORE_TABLE_CHECK_H_
 
@@ -17,18 +17,18 @@ constexpr uint64_t kTableFooterBytes = 48;
 constexpr uint64_t kBlockTrailerBytes = 5;  // compression type, CRC32C
 constexpr uint64_t kMostBlockBytes = uint64_t{256} << 20;
 
-// Where the index of a table of `table_bytes` begins, by the footer: the index ends where the
-// footer begins. DATA_LOSS. The checksum of nothing is asked here.
+// Where the index of a table of `table_bytes` begins, according to the footer; the index ends where
+// the footer begins. DATA_LOSS. Checks no checksum.
 absl::StatusOr<uint64_t> CheckFooter(absl::string_view footer, uint64_t table_bytes);
 
 enum class BlockRole {
   kRecord,  // exactly one entry
-  kIndex,   // any number; the values name blocks that adjoin from byte 0 and end before the index
+  kIndex,   // any number; their values name blocks that adjoin from byte 0 and end before the index
 };
 
-// `block` with its trailer: uncompressed, entries that fill it, none of which shares a part of its
-// key with the one before, and a restart point for each. `index_at` is what CheckFooter says.
-// DATA_LOSS with what is wrong.
+// `block` with its trailer must be uncompressed, filled by its entries, of which none shares a
+// prefix with the one before, and have a restart point for each. `index_at` is the result of
+// CheckFooter. DATA_LOSS with what is wrong.
 absl::Status CheckBlock(absl::string_view block, BlockRole role, uint64_t index_at);
 
 }  // namespace sinter

@@ -223,7 +223,8 @@ absl::StatusOr<ClearReport> ClearStore(LocalStore* store, bool dry_run) {
 
 namespace {
 
-// Longest unused first; within a second the larger one, then by name, so that all janitors agree.
+// Longest unused first; within a second the larger one, then by name, so that all janitors use one
+// order.
 bool GoesBefore(const StoredEntry& a, const StoredEntry& b) {
   return std::tie(a.last_use_unix_s, b.bytes, a.digest) <
          std::tie(b.last_use_unix_s, a.bytes, b.digest);

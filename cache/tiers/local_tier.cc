@@ -14,9 +14,9 @@
 namespace sinter {
 namespace {
 
-constexpr uint64_t kSweepShare = 32;  // of the cap, written by this process between two sweeps
-// A lock is a descriptor of the host's process. Behind a disk that does not answer the queue may
-// get long: what is queued beyond this many lets its lock go, at the price of a build done twice.
+constexpr uint64_t kSweepShare = 32;  // part of the cap that this process writes between two sweeps
+// Each lock takes a descriptor of the host process, and the queue may get long if the disk does not
+// answer. Jobs queued beyond this many let their lock go, at the risk of a build done twice.
 constexpr size_t kMostHeldLocks = 256;
 
 }  // namespace
@@ -76,9 +76,9 @@ void WriteBehind::Run(States* states) {
     try {
       const ExitGate::Pass inside;
       if (inside) run();
-    } catch (...) {  // dropped: what is not written is a miss later
+    } catch (...) {  // the job is dropped: what is not written is a miss later
     }
-    run = nullptr;  // what the job held is released before anybody hears that it is done
+    run = nullptr;  // releases what the job held before anybody hears that it is done
     state.lock().lock();
     state->jobs.pop_front();
     state->bytes -= bytes;

@@ -1,4 +1,5 @@
-// The local tier as the tiers see it: the local store, writes that wait, and the janitor's turn.
+// The local tier as the other tiers see it: the local store, the queue of writes, and calls of the
+// janitor.
 #ifndef SINTER_CACHE_TIERS_LOCAL_TIER_H_
 #define SINTER_CACHE_TIERS_LOCAL_TIER_H_
 
@@ -22,12 +23,12 @@
 
 namespace sinter {
 
-// Does work later, in order, in one thread, so that no caller waits for a disk.
+// Does work later, in order, on one thread, so that no caller waits for a disk.
 //
 // Thread-safe. The thread starts with the first job and has all signals blocked. The queue is
-// bounded: what does not fit is refused. Destroying it does all that was accepted. In the child of
-// a fork the queue is empty (the parent does its jobs) and works anew. A job that throws is
-// dropped; none may call into the same WriteBehind.
+// bounded: a job that does not fit is refused. The destructor does all accepted jobs. In the child
+// of a fork the queue begins empty (the parent does its jobs) and works anew. A job that throws is
+// dropped; no job may call into its own WriteBehind.
 class WriteBehind {
  public:
   WriteBehind(uint64_t max_bytes, uint64_t max_jobs) : max_bytes_(max_bytes), max_jobs_(max_jobs) {}
@@ -35,11 +36,11 @@ class WriteBehind {
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
-  // False, without having taken the job, when the queue is full, or no thread can be started. A job
+  // False, and the job is not taken, when the queue is full or no thread can be started. A job
   // larger than the whole queue is taken while the queue is empty. May throw bad_alloc.
   bool Push(uint64_t bytes, std::function<void()> job);
 
-  // Returns once everything that was pushed before is done.
+  // Waits until everything pushed before is done.
   void Flush();
 
  private:
@@ -76,7 +77,7 @@ class LocalTier {
   // OK, or why there is no local tier.
   const absl::Status& usable() const { return usable_; }
 
-  // Finds records that are queued and not written yet, too.
+  // Also finds records that are queued and not yet written.
   Lookup Get(const Id& id, absl::string_view key);
   // Failures are counted and logged. A stored record whose payload's digest is in `refused` is
   // replaced even if it is marked as verified.
@@ -85,8 +86,8 @@ class LocalTier {
   absl::Status Quarantine(const Id& id, absl::string_view why);
   bool IsQuarantined(const Id& id, std::string* why) const;
   std::shared_ptr<void> LockForBuild(const Id& id, int64_t budget_us);
-  // Whether somebody, here or in another process, builds the record or has it queued: who does
-  // holds its build lock. Takes the lock for a moment when nobody has it.
+  // Whether somebody, here or in another process, is building the record or has it queued; in both
+  // cases its build lock is held. Takes a free lock for a moment.
   bool IsBeingBuilt(const Id& id) const;
   void Flush();
   // Null without a local tier; borrowed.
@@ -97,7 +98,7 @@ class LocalTier {
 
  private:
   struct Waiting {
-    std::map<Id, Payload> writes;             // queued, by key: the last one
+    std::map<Id, Payload> writes;             // queued writes by key; the last one counts
     std::map<Id, std::weak_ptr<void>> locks;  // build locks handed out
   };
 
@@ -115,7 +116,7 @@ class LocalTier {
   std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0};
   std::atomic<uint64_t> unswept_bytes_;
   std::atomic<bool> warned_{false};
-  std::unique_ptr<WriteBehind> writer_;  // last: its jobs use all of the above
+  std::unique_ptr<WriteBehind> writer_;  // last member: its jobs use all of the above
 };
 
 }  // namespace sinter

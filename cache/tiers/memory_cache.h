@@ -1,4 +1,5 @@
-// The process's own tier: records that were just made or read, newest kept, bounded in bytes.
+// The process's own tier: records that were just made or read. The newest are kept, up to a number
+// of bytes.
 #ifndef SINTER_CACHE_TIERS_MEMORY_CACHE_H_
 #define SINTER_CACHE_TIERS_MEMORY_CACHE_H_
 
@@ -28,15 +29,15 @@ class MemoryCache {
 
   // The payload, or null. A hit becomes the newest.
   Payload Get(const Id& id);
-  // Replaces. An entry that costs more than the whole cap is not kept (and drops the one it
-  // replaces).
+  // Replaces an older payload. If the entry costs more than the whole cap it is not kept, and the
+  // older one is dropped.
   void Put(const Id& id, Payload payload);
   void Put(const Id& id, const SharedBytes& payload);
   void Erase(const Id& id);
 
   uint64_t bytes() const;
   uint64_t entries() const;
-  // What an entry counts against the cap, bookkeeping included.
+  // What an entry counts towards the cap, bookkeeping included.
   static uint64_t CostOf(uint64_t payload_bytes) { return payload_bytes + 256; }
 
  private:

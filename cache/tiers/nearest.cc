@@ -10,8 +10,8 @@
 namespace sinter {
 namespace {
 
-// How far a field that differs sets two keys apart: an entry for another chain is of no help, one
-// for another bucket is almost the right one.
+// How much a differing field separates two keys: an entry for another chain is no help, one for
+// another bucket is nearly right.
 constexpr int kSubject = 1000, kShape = 10, kVersion = 1;
 
 // Fields that differ, and their weight.

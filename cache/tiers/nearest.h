@@ -1,5 +1,5 @@
-// Nearest: which entry comes closest to a key that missed, and what differs, for the error message
-// of a must-hit miss.
+// Nearest: finds the entry closest to a key that missed, and what differs, for the error of a
+// look-up that had to hit.
 #ifndef SINTER_CACHE_TIERS_NEAREST_H_
 #define SINTER_CACHE_TIERS_NEAREST_H_
 

@@ -9,7 +9,7 @@ namespace sinter {
 namespace {
 
 constexpr uint64_t kPrefetchBurst = 16;
-constexpr uint64_t kMostKept = 16 << 10;  // of a record that lies in a file too
+constexpr uint64_t kMostKept = 16 << 10;  // of a record that is in a file too
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Tiers::Tiers(const TierOptions& options)
   remote_->OnWithdrawn([this](RecordKind kind, const Digest& digest, absl::string_view why) {
     try {
       (void)PutAway(Id(kind, digest), why);
-    } catch (const std::bad_alloc&) {  // it is met again
+    } catch (const std::bad_alloc&) {  // it is noticed again later
     }
   });
   StartPrefetch();
@@ -54,11 +54,11 @@ void Tiers::StartPrefetch() {
   const auto kept = std::make_shared<uint64_t>(0);
   remote_->Prefetch(wanted, [this, kept](const Digest& digest, const Envelope& envelope) {
     Keep(Id(envelope.kind, digest), envelope.key, envelope.payload);
-    if (++*kept % kPrefetchBurst == 0) Flush();  // the queue of writes is for others too
+    if (++*kept % kPrefetchBurst == 0) Flush();  // leaves room in the queue of writes for others
   });
 }
 
-// Copies a record of the remote tier to where the next lookup finds it without asking the remote.
+// Copies a record of the remote tier to where the next lookup finds it without the remote.
 void Tiers::Keep(const Id& id, absl::string_view key, absl::string_view payload) {
   std::string why;
   if (IsQuarantined(id, &why)) return;
@@ -101,15 +101,14 @@ bool Tiers::IsQuarantined(const Id& id, std::string* why) const {
   return IsQuarantinedHere(id, why) || (local_ != nullptr && local_->IsQuarantined(id, why));
 }
 
-// A large record costs more to keep than to read again: pages that the process does not have yet
-// take longer than reading from the page cache and checking. Without a folder memory is all there
-// is.
+// A large record costs more to keep than to read again: memory that is new to the process is slower
+// than the page cache and the checks. Without a folder there is only memory.
 bool Tiers::WorthKeeping(absl::string_view payload) const {
   return local_ == nullptr || read_only_ || payload.size() <= kMostKept;
 }
 
-// Memory, then the local tier, then the others. The local tier's own lookup checks the tombstone,
-// so it is checked here only for what memory has.
+// Asks memory, then the local tier, then the others. The local tier checks the tombstone itself, so
+// here it is checked only for hits in memory.
 Lookup Tiers::Find(const Id& id, absl::string_view key) {
   std::string why;
   if (IsQuarantinedHere(id, &why)) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
@@ -133,7 +132,7 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
   return lookup;
 }
 
-// The engine has counted and logged what it refused.
+// What was refused was counted and logged by the engine.
 Lookup Tiers::Sift(const Id& id, Lookup found) {
   if (!found.hit) return found;
   const auto refused = refused_.Lock();
@@ -143,7 +142,7 @@ Lookup Tiers::Sift(const Id& id, Lookup found) {
 }
 
 // A miss reports the local tier's reason, unless that is only "absent" or "off" and a later tier
-// has a better one.
+// has a more specific one.
 Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
   const bool silent = local.reason == MissReason::kAbsent || local.reason == off_reason_;
   Lookup worst =
@@ -160,7 +159,7 @@ Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
     return lookup;
   }
   if (lookup.reason == MissReason::kQuarantined) {
-    (void)PutAway(id, lookup.detail);  // for good, whatever the server says tomorrow
+    (void)PutAway(id, lookup.detail);  // for good, whatever the server says later
     return lookup;
   }
   const bool nothing_said = worst.reason == MissReason::kAbsent || worst.reason == off_reason_;
@@ -174,7 +173,7 @@ void Tiers::CountHit(const Id& id, absl::string_view tier) {
                            : &local_hits_);
   try {
     used_.Lock()->insert(id);
-  } catch (const std::bad_alloc&) {  // an export of what was used will lack it
+  } catch (const std::bad_alloc&) {  // an export of used records will lack this one
   }
 }
 
@@ -187,11 +186,11 @@ Lookup Tiers::Get(RecordKind kind, absl::string_view key) {
   } catch (const std::bad_alloc&) {
     lookup = Lookup();
     lookup.reason = MissReason::kIoError;
-    lookup.detail = "out of memory";  // short enough to need none
+    lookup.detail = "out of memory";  // a text this short is not allocated
   }
   if (lookup.hit) return lookup;
   Count(&misses_[static_cast<int>(lookup.reason)]);
-  const bool off = local_ == nullptr && lookup.reason == off_reason_;  // said once, at the start
+  const bool off = local_ == nullptr && lookup.reason == off_reason_;  // logged once, at the start
   if (lookup.reason == MissReason::kAbsent || off) return lookup;
   try {
     log_.Log(LogLevel::kWarn,
@@ -222,7 +221,7 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
   }
 }
 
-// The record on disk stays there until the next put replaces it.
+// The record on disk stays until the next put replaces it.
 bool Tiers::Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) {
   try {
     const Id id(kind, Sha256(key));

@@ -1,5 +1,5 @@
-// The store behind MakeTieredStore. Its parts are defined in tiered_store.cc (the Store port) and
-// tiered_upkeep.cc (what its owner asks beside it).
+// The store behind MakeTieredStore. tiered_store.cc defines the Store port, tiered_upkeep.cc the
+// rest.
 #ifndef SINTER_CACHE_TIERS_TIERED_STORE_IMPL_H_
 #define SINTER_CACHE_TIERS_TIERED_STORE_IMPL_H_
 
@@ -49,16 +49,16 @@ class Tiers : public TieredStore {
 
   void OpenLocal(TierOptions options);
   Lookup Find(const Id& id, absl::string_view key);
-  // A hit that was refused becomes a miss.
+  // Turns a hit that was refused before into a miss.
   Lookup Sift(const Id& id, Lookup found);
   Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
   void StartPrefetch();
   bool WorthKeeping(absl::string_view payload) const;
   void Keep(const Id& id, absl::string_view key, absl::string_view payload);
-  // Quarantines a record here and in the local tier. The status is that of writing the tombstone.
+  // Quarantines a record here and in the local tier. Returns the status of writing the tombstone.
   absl::Status PutAway(const Id& id, absl::string_view why);
   void CountHit(const Id& id, absl::string_view tier);
-  // The local tier's store, or why there is none.
+  // The local tier's store, or the reason why there is none.
   absl::StatusOr<LocalStore*> Records() const;
   absl::StatusOr<LocalStore*> Writable() const;
   // Whether this process quarantined the key; whether any process did (a tombstone).
@@ -76,8 +76,8 @@ class Tiers : public TieredStore {
   MissReason off_reason_ = MissReason::kDisabled;
   std::string off_detail_ = "no local tier";
 
-  mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // holds without a local tier too
-  ForkLocal<std::map<Id, std::set<Digest>>> refused_;         // payloads
+  mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // works without a local tier too
+  ForkLocal<std::map<Id, std::set<Digest>>> refused_;         // digests of payloads
   ForkLocal<std::set<Id>> used_;                              // what was hit or put
   Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
       put_failures_{0}, quarantines_{0};

@@ -1,4 +1,4 @@
-// The part of Tiers beside the Store port: explanations of misses, export and import, upkeep,
+// The part of Tiers that is not the Store port: explanations of misses, export and import, upkeep,
 // counters.
 #include <new>
 
@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-// Others find a record once it is written, some milliseconds after its put.
+// Other processes find a record only once it is written, some milliseconds after its put.
 constexpr char kBeingBuilt[] =
     "its build lock is held: another context or process builds it just now, or has it queued and "
     "not yet written (flush there, or ask again)";

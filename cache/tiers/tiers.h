@@ -1,5 +1,5 @@
 // The tiers behind the Store port, in the order in which they are asked: memory, the local folder,
-// packs, the remote. The one cache header that the engine's wiring includes.
+// packs, the remote. The engine's wiring includes no other header of the cache.
 #ifndef SINTER_CACHE_TIERS_TIERS_H_
 #define SINTER_CACHE_TIERS_TIERS_H_
 
@@ -28,34 +28,34 @@ struct TierOptions {
   bool write_behind = true;  // false: Put returns after the local write
   uint64_t queue_bytes = uint64_t{64} << 20;  // of writes that wait
   uint64_t queue_jobs = 1024;
-  bool read_only = false;  // the local tier is looked up and never written, nor its folder made
-  PackList packs;          // looked up after the local tier, in order
+  bool read_only = false;  // the local tier is only read, and its folder is not made
+  PackList packs;          // asked after the local tier, in this order
   // Asked last, for what no other tier has. Its hits are copied into the local tier, or into memory
-  // where there is no local tier; puts are published to it. Prefetching starts with the store.
+  // if there is none; puts are published to it. Prefetching starts with the store.
   std::shared_ptr<RemoteTier> remote;
-  uint64_t packs_refused = 0;  // that could not be opened, for the statistics
+  uint64_t packs_refused = 0;  // how many could not be opened, for the statistics
   LogSink log;  // one warning when the local tier is off; one per damaged or refused entry
   std::shared_ptr<FileOps> ops;  // of the local tier; null: the real system calls
   RecordFormat format;           // of the local tier
 };
 
-// The store that the engine sees, and what its owner may ask beside the port.
+// The store that the engine uses, and what its owner may ask beyond the port.
 class TieredStore : public Store {
  public:
-  // Returns once everything that was put before is on disk, or was refused by it.
+  // Waits until everything put before is on disk or could not be written.
   virtual void Flush() = 0;
-  // The payload is not what the key says: no tier of this store serves it from now on, and the next
-  // put replaces it. True if it had not been refused before: asking again then reaches another
-  // tier.
+  // Says that the payload is not what the key says: from now on no tier of this store serves it,
+  // and the next put replaces it. True if it was not refused before; then another look-up reaches
+  // another tier.
   virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
-  // What the local tier and the packs hold, as a pack; with `used_only`, what this store was asked
-  // for or given. Flushes first.
+  // Writes what the local tier and the packs hold as a pack; with `used_only`, only what this store
+  // was asked for or given. Flushes first.
   virtual absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) = 0;
-  // The check that Import, Inspect and the verification of packs run on each record whose envelope
-  // is sound. Set it before calling them.
+  // Sets the check that Import, Inspect and the verification of packs run on each record whose
+  // envelope is sound. Call it before them.
   virtual void CheckWith(RecordCheck check) = 0;
   virtual const RecordCheck& check() const = 0;
-  // Into the local tier. UNAVAILABLE without one that may be written.
+  // Imports into the local tier. UNAVAILABLE without one that may be written.
   virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
   // Runs the janitor now, down to `max_bytes`. UNAVAILABLE as Import.
   virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
@@ -68,17 +68,16 @@ class TieredStore : public Store {
 
 // Never fails: an unusable folder means memory only, with one warning.
 //
-// Put keeps the record in memory, queues the local write and returns; the record can be got from
-// then on. Destroying the store, and Flush, wait for the queue. A full queue drops the write and
-// counts it (puts_dropped). Packs are asked after the local tier; a damaged record of a pack is a
-// counted miss only if no later tier has it. A lock of LockForBuild that is held for a key stays
-// held until the key's queued write is done, so that whoever waits for it finds the record. A
-// lookup is counted once, as a hit of its tier or a miss with its reason; with the local tier off,
-// what memory lacks is kDisabled (kRefusedOwner when the folder was refused for its owner or mode).
-// StoreStats.quarantined counts Quarantine calls and files that were moved aside: a lookup found
-// them damaged, or a put took the place of what was refused. LockForBuild returns null when the
-// lock is not held; without a local tier that is at once. Usable in the child of a fork: what the
-// parent queued the parent writes.
+// Put keeps the record in memory, queues the local write and returns; from then on Get finds the
+// record. Flush and the destructor wait for the queue. When the queue is full the write is dropped
+// and counted (puts_dropped). Packs are asked after the local tier; a pack's damaged record is a
+// counted miss only if no later tier has it. A lock of LockForBuild is held until the key's queued
+// write is done, so that whoever waits for the lock finds the record; LockForBuild returns null
+// when the lock is not held, at once without a local tier. A lookup is counted once, as a hit of
+// its tier or as a miss with its reason. With the local tier off, what memory lacks is kDisabled
+// (kRefusedOwner when the folder was refused for its owner or mode). StoreStats.quarantined counts
+// Quarantine calls and damaged files that were moved aside by a look-up or a put. Usable in the
+// child of a fork, where the parent writes what the parent queued.
 std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options);
 
 }  // namespace sinter
