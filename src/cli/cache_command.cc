@@ -1,4 +1,5 @@
-// sinter cache: what the local tier holds, and packs. A record that is removed is a miss later.
+// sinter cache: what the local tier holds, and packs. Removing a record only makes a later look-up
+// miss.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -38,7 +39,7 @@ std::string Human(uint64_t bytes) {
   return text;
 }
 
-// What `call(const Session&) -> absl::StatusOr<Json>` says of the cache folder.
+// Runs `call(const Session&) -> absl::StatusOr<Json>` on the session of the cache folder.
 template <typename Call>
 Outcome AskLibrary(const Options& options, const Call& call, Json* json) {
   Session session;
@@ -58,7 +59,8 @@ void PrintCounts(const Json& report) {
               count("other_format"), count("unsound"), count("quarantined"), count("temporary"));
 }
 
-// What was read and what came of it, each with what it means for who serves from the folder.
+// Counts of the records that were read and checked, each with what it means for a user of the
+// folder.
 void PrintVerdict(const Json& report) {
   const auto count = [&](const char* key) {
     return static_cast<unsigned long long>(report.value(key, uint64_t{0}));
@@ -79,7 +81,7 @@ void PrintVerdict(const Json& report) {
               count("temporary"));
 }
 
-// "3 min": in the largest unit of which there are two or more.
+// "3 min": in the largest unit that gives at least two.
 std::string Age(int64_t seconds) {
   const struct {
     int64_t seconds;
@@ -92,7 +94,7 @@ std::string Age(int64_t seconds) {
   return std::to_string(std::max<int64_t>(0, seconds)) + " s";
 }
 
-// One line: what it is called (16 digits, as in logs), rows, device, age, size, what it is.
+// One line: its name (16 digits, as in logs), rows, device, age, size, what it is.
 void PrintRecord(const Json& record, int64_t created) {
   const std::string rows = record.contains("m") ? "m<=" + record["m"].dump() : "";
   const bool kernel = record.value("kind", "") == "kernel";

@@ -13,7 +13,7 @@ absl::StatusOr<CacheTools*> Tools(const Session& session) {
   return absl::UnavailableError("the context's cache has no tools");
 }
 
-// Of a context that has a local tier.
+// The cache tools of a session that has a local tier.
 absl::StatusOr<CacheTools*> LocalTools(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
   if (session.context->config.cache_enabled && !session.context->config.cache_dir.empty())
@@ -21,7 +21,7 @@ absl::StatusOr<CacheTools*> LocalTools(const Session& session) {
   return absl::UnavailableError("there is no local cache: it is turned off or has no folder");
 }
 
-// What the record is, behind what it is called.
+// Adds what the record is to what it is called.
 void AddStory(const RecordStory& story, Json* record) {
   (*record)["what"] = story.what;
   (*record)["device"] = story.device;

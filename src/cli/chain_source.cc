@@ -55,7 +55,7 @@ Outcome FromProblems(const std::string& path, const std::string& id, LoadedChain
                DidYouMean(id, ids));
 }
 
-// Of a word alone, which may have been meant for a file.
+// The error for a single word that is no chain: it may have been meant as a file.
 Outcome NoSuchChain(const std::string& word, const Outcome& parsed) {
   const std::string other = OtherThanFile(word);
   if (!other.empty()) return Usage(word + " is " + other + ", not a file");
@@ -132,7 +132,7 @@ Outcome CheckRowsAreUsed(const ChainArgs& args, bool uses_m) {
                ", but no extent of the chain is M: it has the rows that it has");
 }
 
-// Whether `args` are nothing but several JSON files.
+// Whether `args` are several JSON files and nothing else.
 bool AreJsonFiles(const ChainArgs& args) {
   return args.file.empty() && args.id.empty() && args.words.size() > 1 &&
          std::all_of(args.words.begin(), args.words.end(),
@@ -149,7 +149,7 @@ Outcome FromJsonFiles(const ChainArgs& args, std::vector<LoadedChain>* out) {
   return {};
 }
 
-// The problem file that `args` names without naming a problem in it; "" otherwise.
+// The problem file that `args` name without choosing a problem in it; "" otherwise.
 std::string WholeFile(const ChainArgs& args) {
   if (!args.id.empty()) return "";
   if (!args.file.empty()) return args.words.empty() && !IsJson(args.file) ? args.file : "";

@@ -12,16 +12,16 @@ namespace sinter::cli {
 
 struct LoadedChain {
   ChainPtr chain;
-  int64_t m = 0;     // 1 for a chain without M
-  std::string text;  // the canonical line; the ops, one a line, of a chain from JSON
+  int64_t m = 0;     // rows; 1 for a chain without M
+  std::string text;  // the problem's line; for a chain from JSON its ops, one per line
 };
 
-// Reads `args`: with a file, its words or id name a problem in it; one word that is a file is that
-// file, JSON when it ends so; everything else is a line of text. Rows for a chain without M are an
-// error, of several chains when none has it.
+// Reads the chain that `args` name. With a file given, words or id choose a problem in it. One word
+// that is the name of a file is that file, JSON if its name ends so. Anything else is a line of
+// text. Giving rows for a chain without M is an error; for several chains, only when none has M.
 Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
-// The same, every problem of a problem file when none is named, and each of several JSON files. At
-// least one.
+// The same for several chains: every problem of a problem file when none is chosen, and each of
+// several JSON files. At least one.
 Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out);
 
 }  // namespace sinter::cli

@@ -14,7 +14,7 @@ constexpr char kChainHelp[] =
     "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
     "a JSON file (tune: or several), or the id of a problem in --file";
 
-// The store, and which packs are looked up behind it.
+// Options for the store and the packs that are looked up behind it.
 void AddStore(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
   app->add_option_function<std::string>(
@@ -34,7 +34,7 @@ void AddStore(CLI::App* app, Options* options) {
   app->add_flag("--json", options->json, "print one JSON document");
 }
 
-// What plans are chosen for and by, and their store.
+// Options for the device that plans are for, the tuning set, and the store.
 CLI::Option* AddTarget(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
   CLI::Option* target = app->add_option_function<std::string>(
@@ -84,7 +84,7 @@ void AddChain(CLI::App* app, Options* options) {
                 "a row's bits do not depend on the number of rows");
 }
 
-// Of verbs that prepare the one plan that they are asked for.
+// Options of verbs that prepare one plan.
 void AddPrepare(CLI::App* app, Options* options) {
   PrepareArgs& prepare = options->prepare;
   app->add_option("--choice", prepare.choice,
@@ -99,7 +99,7 @@ void AddPrepare(CLI::App* app, Options* options) {
 
 CLI::App* AddVerb(CLI::App* app, const char* name, const char* help, Verb verb, Verb* chosen) {
   CLI::App* sub = app->add_subcommand(name, help);
-  sub->fallthrough();  // to -v
+  sub->fallthrough();  // so that -v is taken behind a verb too
   sub->callback([verb, chosen] { *chosen = verb; });
   return sub;
 }
@@ -164,7 +164,7 @@ void AddSearch(CLI::App* app, Options* options, Verb* chosen) {
       ->check(Integer(1, 1000));
 }
 
-// Rows to prepare for, and how.
+// Options for a workload's rows and for how it is prepared.
 void AddWorkload(CLI::App* app, Options* options) {
   app->add_option("--file", options->chain.file, "problem file (one chain a line) or JSON file")
       ->check(Path());
@@ -172,7 +172,7 @@ void AddWorkload(CLI::App* app, Options* options) {
   app->add_option("-m,--m", options->rows,
                   "rows, separated by commas; default what each chain says")
       ->delimiter(',')
-      ->allow_extra_args(false)  // a chain may follow
+      ->allow_extra_args(false)  // a chain may follow the option
       ->check(Integer(0, kMostRows));
   app->add_flag("--batch-invariant", options->prepare.batch_invariant,
                 "a row's bits do not depend on the number of rows");
@@ -185,7 +185,8 @@ CLI::Option* AddSign(CLI::App* app, Options* options) {
       ->check(Path());
 }
 
-// Verbs that need neither a GPU nor a compiler: what is not there is a path that they were given.
+// Verbs that need neither a GPU nor a compiler, so that what they miss can only be a path they were
+// given.
 template <Verb kVerb>
 Outcome OnFiles(const Options& options) {
   Outcome outcome = kVerb(options);
@@ -217,7 +218,7 @@ void AddCacheVerbs(CLI::App* app, Options* options, Verb* chosen) {
   CLI::App* cache = app->add_subcommand("cache", "look after the local cache and packs");
   cache->require_subcommand(0, 1);
   cache->fallthrough();
-  cache->callback([cache, options] {  // alone: its help
+  cache->callback([cache, options] {  // without a verb it prints its help
     if (cache->get_subcommands().empty()) options->topics = {"cache"};
   });
   const struct {
@@ -328,7 +329,7 @@ std::string HelpFooter() {
 
 Outcome Help(CLI::App* app, const std::vector<std::string>& topics) {
   if (const CLI::App* verb = FindVerb(app, topics)) {
-    // App::help() would tell of `sinter help`, which is what was parsed.
+    // App::help() would print the help of `sinter help`, which is what was parsed.
     const std::string name = topics.empty() ? app->get_name() : "sinter " + Join(topics, " ");
     std::printf("%s",
                 verb->get_formatter()->make_help(verb, name, CLI::AppFormatMode::Normal).c_str());

@@ -1,5 +1,5 @@
-// The verbs. Each prints its result on standard output and returns how it ended. The command line:
-// their options, and what each may be; help.
+// The verbs: each prints its result on standard output and returns how it ended. The command line:
+// their options and the bounds of each; help.
 #ifndef SINTER_SRC_CLI_COMMANDS_H_
 #define SINTER_SRC_CLI_COMMANDS_H_
 
@@ -31,15 +31,15 @@ Outcome VersionCommand(const Options& options);
 
 using Verb = Outcome (*)(const Options&);
 
-// Parsing fills `options` and sets `chosen` to the verb's function; null for `help`. Both outlive
-// `app`.
+// Parsing fills `options` and sets `chosen` to the verb's function, or to null for `help`. Both
+// must outlive `app`.
 void AddVerbs(CLI::App* app, Options* options, Verb* chosen);
 
-// Lists that fit a terminal.
+// Formats help so that its lists fit a terminal.
 std::shared_ptr<CLI::Formatter> HelpFormatter();
-// Below the command's own help: kinds of chains, exit statuses.
+// What stands below the command's own help: kinds of chains, exit statuses.
 std::string HelpFooter();
-// `topics`: a command's words, or a kind of chain; none: everything in short.
+// Prints help on `topics`: a command's words or a kind of chain; without topics, an overview.
 Outcome Help(CLI::App* app, const std::vector<std::string>& topics);
 
 }  // namespace sinter::cli

@@ -24,7 +24,7 @@ constexpr int64_t kPiece = 1 << 16;  // elements drawn at a time
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Device memory of one size, freed with the object.
+// Device memory of one size, freed by the destructor.
 class Arena {
  public:
   explicit Arena(sinter_context* context) : context_(context) {}
@@ -46,13 +46,13 @@ class Arena {
   uint64_t bytes_ = 0;
 };
 
-// Runs `call() -> absl::Status`, with the ABI's errors.
+// Runs `call() -> absl::Status` and turns its error into the outcome that the ABI would give.
 template <typename Call>
 Outcome Guarded(Call&& call) {
   return Abi([&](sinter_error** error) { return capi::Guard(error, call); });
 }
 
-// Equal copies of all buffers of a chain, one set behind the other.
+// Equal copies of all buffers of a chain, one set after the other.
 struct Sets {
   uint64_t set_bytes = 0;
   uint32_t count = 1;
@@ -66,8 +66,8 @@ struct Sets {
   }
 };
 
-// As many sets as rotate over kRotate bytes: of constants where these are most of a set, else of
-// everything.
+// As many sets as make the rotating bytes exceed kRotate: those of constants if they are most of a
+// set, else all.
 Sets PlanSets(const HostData& data, bool rotate) {
   Sets sets;
   uint64_t constants = 0;
@@ -161,7 +161,7 @@ class DeviceRun {
     return {};
   }
 
-  // On a stream of its own; a launch that faults is an error here.
+  // Runs the plan once on a stream of its own and waits; a launch that faults is an error here.
   absl::Status RunOnce(const std::vector<sinter_device_ptr>& pointers) const {
     const PreparedPlan& plan = *plan_->prepared;
     const DevicePtr workspace = workspace_.base();
@@ -233,7 +233,7 @@ void FillRandom(const sinter_tensor_info& info, SplitMix64 random, std::string* 
   }
 }
 
-// Asked for more than it has, an operating system may say yes, and end the process later.
+// An operating system may grant more memory than it has, and kill the process later.
 Outcome CheckFits(uint64_t bytes) {
   const uint64_t free = FreeMemory();
   if (free == 0 || bytes <= free) return {};

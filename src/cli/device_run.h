@@ -1,5 +1,5 @@
-// DeviceRun: one plan on the GPU: a verified run, then its time. HostData: random inputs for a
-// chain, in the bytes that it reads.
+// DeviceRun: runs one plan on the GPU, verified, then timed. HostData: random inputs for a chain,
+// as bytes.
 #ifndef SINTER_SRC_CLI_DEVICE_RUN_H_
 #define SINTER_SRC_CLI_DEVICE_RUN_H_
 
@@ -13,7 +13,7 @@
 
 namespace sinter::cli {
 
-// Buffers in the caller's order. Outputs begin as not-a-numbers (bytes 0xff).
+// Buffers in the caller's order. Outputs are filled with NaN (bytes 0xff).
 struct HostData {
   std::vector<sinter_tensor_info> infos;  // inputs, then outputs
   std::vector<std::string> buffers;
@@ -25,19 +25,19 @@ struct HostData {
 };
 
 // The same seed gives the same bytes on every machine. Floating values are uniform in [-1, 1), f32
-// in [0, 1), matrices of weights scaled by sqrt(3 / longest side), so that products stay near 1.
+// in [0, 1). Weight matrices are scaled by sqrt(3 / longest side), so that products stay near 1.
 Outcome MakeHostData(const LoadedChain& chain, uint64_t seed, HostData* out);
 
 struct RunResult {
   sinter_x_check check{};
   double hot_us = 0, cold_us = 0;  // 0: not measured
   uint32_t cold_sets = 0;
-  double cold_bytes = 0;  // that the cold launches rotate over
+  double cold_bytes = 0;  // of all sets that the cold launches rotate over
 };
 
-// Runs `plan` once on `data` with outputs poisoned, compares with the reference (64 rows above 5e10
-// flop), and unless `check_only` times it: hot on one set of buffers, cold on sets that rotate over
-// more than 240 MB. Device memory is given back on every path.
+// Runs `plan` once on `data` with poisoned outputs and compares the result with the reference (64
+// rows if it takes more than 5e10 flop). Unless `check_only`, also times it: hot on one set of
+// buffers, cold on sets that rotate over more than 240 MB. Device memory is freed on every path.
 Outcome RunOnDevice(const Session& session, const LoadedChain& chain, const sinter_plan* plan,
                     HostData* data, bool check_only, RunResult* out);
 

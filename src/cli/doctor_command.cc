@@ -1,4 +1,4 @@
-// sinter doctor: what stands in the way of using the library here, line by line, with the way out.
+// sinter doctor: what prevents the library's use on this machine, line by line, and what to do.
 #include <gnu/libc-version.h>
 
 #include <algorithm>
@@ -22,14 +22,14 @@ Finding CheckLibrary() {
   return finding;
 }
 
-// Kernels that come with the library, for where nothing can be compiled.
+// Whether there are stand-ins: kernels that come with the library and need no compiler.
 Finding CheckStandIns() {
   const bool none = std::string(sinter_build_info()).find("no stand-ins") != std::string::npos;
   if (!none) return {"stand-ins", Health::kOk, "plans can stand in while one is built", ""};
   return {"stand-ins", Health::kOk, "none: the library was built without them", ""};
 }
 
-// Neither a secret itself nor a URL's password.
+// The value as it may be shown: no secret, and no password of a URL.
 std::string Shown(const EnvironmentVariable& variable) {
   const std::string& value = variable.value;
   if (value.empty()) return value;
@@ -41,8 +41,8 @@ std::string Shown(const EnvironmentVariable& variable) {
   return value.substr(0, user) + "://(user)" + value.substr(at);
 }
 
-// A line for every variable that is refused or unknown, and one for all that are set. With a
-// refused one no context can be made, and nothing else is looked at.
+// One line for every variable that is refused or unknown, and one for all that are set. With a
+// refused variable no context can be made, so nothing else is checked.
 void CheckEnvironment(Findings* findings, Json* variables) {
   const EnvironmentReading reading = ReadEnvironment();
   std::vector<std::string> set;
@@ -92,7 +92,7 @@ Json ToJson(const Findings& findings, const Json& variables, int exit) {
   return json;
 }
 
-// Problems outweigh what is missing.
+// The exit status: problems come before what is missing.
 Outcome Ending(const Findings& findings) {
   const auto count = [&](Health health) {
     return std::count_if(findings.begin(), findings.end(),
@@ -106,7 +106,7 @@ Outcome Ending(const Findings& findings) {
   return {};
 }
 
-// A device's figures, never those of a model that stands for one.
+// Prints a real device's figures, never those of a model used in its place.
 Outcome Measure(const Session& session) {
   if (session.fell_back) return {kUnavailable, "--measure needs a GPU: " + session.no_gpu};
   std::string text;

@@ -20,7 +20,7 @@ std::string Format(const char* format, Values... values) {
   return text;
 }
 
-// The library's sentence ends in what to do, if there is something.
+// Something that is missing. The library's message may already end in what to do.
 Finding Missing(const char* check, const std::string& message, const char* else_do) {
   const size_t advice = message.find("; ");
   const bool said = advice != std::string::npos;
@@ -42,14 +42,14 @@ void CheckDriver(const Session& session, const std::string& cuda, Findings* find
   }
 }
 
-// "nvrtc-13.0-<build id>" -> 13; "CUDA 13.0" -> 13.
+// The first number: 13 of "nvrtc-13.0-<build id>" and of "CUDA 13.0".
 int MajorOf(const std::string& text) {
   const size_t digit = text.find_first_of("0123456789");
   return digit == std::string::npos ? 0 : std::atoi(text.c_str() + digit);
 }
 
-// "nvrtc-12.8-<build id>": whether it is older than 12.9, the first that compiles 16-bit products
-// well.
+// Whether a toolchain such as "nvrtc-12.8-<build id>" is older than 12.9, the first that compiles
+// 16-bit products well.
 bool IsTooOldForProducts(const std::string& toolchain) {
   int major = 0, minor = 0;
   if (std::sscanf(toolchain.c_str(), "nvrtc-%d.%d", &major, &minor) != 2) return false;
@@ -85,7 +85,7 @@ void CheckCompiler(const Session& session, const std::string& cuda, Findings* fi
   findings->push_back(finding);
 }
 
-// Without a GPU nothing reads the model file of one: it is tried as a target.
+// Without a GPU the library does not read a GPU's model file, so it is read as a target here.
 void CheckModelFile(const Session& session, const Json& variables, Findings* findings) {
   for (const Json& variable : variables) {
     const std::string file = variable["value"];
@@ -164,7 +164,7 @@ void CheckCache(const Session& session, const Json& variables, Findings* finding
        stats.cache_packs_refused > 0 ? "the warnings below say why" : ""});
 }
 
-// The context that the proof runs in: nothing of it is kept, and nothing that was kept helps it.
+// Opens the context that Prove uses: it keeps nothing, and finds nothing kept by others.
 Outcome OpenProof(const Session& session, int device, Session* out) {
   sinter_context_options options = SINTER_INIT(sinter_context_options);
   const char* no_packs[] = {nullptr};
@@ -196,7 +196,7 @@ Outcome RunProof(const Session& proof, const LoadedChain& chain, const sinter_pl
   return {};
 }
 
-// A small chain compiled without any cache, found again, and run where there is a GPU.
+// Compiles a small chain without any cache, finds it again, and runs it if there is a GPU.
 Outcome Prove(const Session& session, int device, Findings* findings) {
   Session proof;
   SINTER_CLI_TRY(OpenProof(session, device, &proof));
@@ -221,7 +221,7 @@ void CheckContext(const Options& options, const Json& variables, Findings* findi
   Session session;
   Log log;
   DeviceArgs args = options.device;
-  args.device_given = false;  // that there is none is a finding of its own
+  args.device_given = false;  // a missing GPU is a finding of its own
   const Outcome opened = OpenSession(args, &session, &log);
   if (!opened.ok()) {
     findings->push_back({"context", Health::kFail, opened.message, "correct what it names"});
@@ -243,7 +243,7 @@ void CheckContext(const Options& options, const Json& variables, Findings* findi
   }
   const std::lock_guard<std::mutex> lock(log.mutex);
   for (const std::string& line : log.lines) {
-    if (line.rfind("environment: ", 0) == 0) continue;  // told of above
+    if (line.rfind("environment: ", 0) == 0) continue;  // reported above
     findings->push_back({"warning", Health::kWarn, line, ""});
   }
 }

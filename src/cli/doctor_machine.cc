@@ -1,4 +1,4 @@
-// What the operating system and NVML tell the doctor.
+// The doctor's checks of the operating system and NVML.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -40,7 +40,7 @@ std::string TypeOf(const std::string& folder) {
   return text;
 }
 
-// The folder itself, or the nearest above it that is there.
+// The folder itself, or the nearest folder above it that exists.
 std::string NearestThere(std::string folder) {
   struct stat info {};
   while (stat(folder.c_str(), &info) != 0) {
@@ -93,7 +93,7 @@ void CheckRoom(const std::string& folder, Finding* finding) {
   finding->way_out = "almost full: free some room, or lower SINTER_CACHE_MAX_BYTES";
 }
 
-// nvml.h's values; its functions return 0 for success.
+// Values from nvml.h, whose functions return 0 for success.
 constexpr int kGraphicsClock = 0, kSmClock = 1;
 constexpr struct {
   unsigned long long bit;
@@ -109,7 +109,7 @@ struct Close {
 };
 using Library = std::unique_ptr<void, Close>;
 
-// Calls `symbol`; false where it is not there or fails, as for what a GPU does not support.
+// Calls `symbol`. False if it is not there or fails, as it does for what a GPU does not support.
 template <typename... Args>
 bool Ask(const Library& library, const char* symbol, Args... args) {
   const auto function = reinterpret_cast<int (*)(Args...)>(dlsym(library.get(), symbol));
@@ -118,7 +118,7 @@ bool Ask(const Library& library, const char* symbol, Args... args) {
 
 class Nvml {
  public:
-  // The GPU that the driver at `libcuda` calls `ordinal`; neither counts as nvidia-smi does.
+  // The GPU with `ordinal` in the driver at `libcuda`. nvidia-smi may number GPUs differently.
   static std::unique_ptr<Nvml> Open(const std::string& libcuda, int ordinal) {
     auto nvml = std::make_unique<Nvml>();
     const Library cuda(dlopen(libcuda.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD));
@@ -144,7 +144,7 @@ class Nvml {
   }
 
   const std::string& address() const { return address_; }
-  // `args` follow the device.
+  // `args` come after the device.
   template <typename... Args>
   bool Get(const char* symbol, Args... args) const {
     return Ask(library_, symbol, device_, args...);
@@ -186,7 +186,7 @@ void CheckPersistence(const Nvml& nvml, Findings* findings) {
 
 std::string Slowdowns(const Nvml& nvml) {
   unsigned long long reasons = 0;
-  // The second name is that of drivers before 535.
+  // Drivers before 535 have the second name.
   if (!nvml.Get("nvmlDeviceGetCurrentClocksEventReasons", &reasons) &&
       !nvml.Get("nvmlDeviceGetCurrentClocksThrottleReasons", &reasons)) {
     return "";

@@ -81,7 +81,7 @@ std::string OtherThanFile(const std::string& path) {
 
 Outcome ReadFile(const std::string& path, std::string* out) {
   if (path == kStandardStream) return ReadAll(STDIN_FILENO, "standard input", out);
-  // Asked before it is opened, which may do something to a device, and after, should it change.
+  // Checked before opening, since opening may act on a device, and after, in case it changed.
   const std::string other = OtherThanFile(path);
   if (!other.empty()) return NotAFile(path, other, "standard input");
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -111,7 +111,7 @@ Outcome CheckWritable(const std::string& path) {
 
 Outcome WriteFile(const std::string& path, const std::string& text) {
   if (path == kStandardStream) {
-    std::fwrite(text.data(), 1, text.size(), stdout);  // the end of the command sees what failed
+    std::fwrite(text.data(), 1, text.size(), stdout);  // the end of the command reports a failure
     return {};
   }
   SINTER_CLI_TRY(CheckWritable(path));

@@ -1,5 +1,5 @@
-// Files that a command reads and writes. Only regular files are: to open a pipe waits for another
-// process, and a device has no end.
+// Files that a command reads and writes. They must be regular files: opening a pipe waits for
+// another process, and a device has no end.
 #ifndef SINTER_SRC_CLI_FILES_H_
 #define SINTER_SRC_CLI_FILES_H_
 
@@ -13,14 +13,14 @@ namespace sinter::cli {
 constexpr char kStandardStream[] = "-";
 
 bool IsFile(const std::string& path);
-// "a folder", "a pipe", "a device", "a socket": what has the name and is no file; "" otherwise.
+// "a folder", "a pipe", "a device" or "a socket" if `path` is one; "" otherwise.
 std::string OtherThanFile(const std::string& path);
-// Text of at most 64 MiB; "-" is standard input. What is no file, cannot be read or is binary is a
-// usage error with the reason.
+// Reads a text of at most 64 MiB; "-" is standard input. A usage error with the reason if it is no
+// regular file, cannot be read or is binary.
 Outcome ReadFile(const std::string& path, std::string* out);
-// Before work that a file is to help: a usage error where it cannot be read.
+// Called before work that needs the file: a usage error if it cannot be read.
 Outcome CheckReadable(const std::string& path);
-// Before work whose result goes to `path`: a usage error where no file can be written there.
+// Called before work whose result goes to `path`: a usage error if no file can be written there.
 Outcome CheckWritable(const std::string& path);
 // Replaces the file; "-" is standard output.
 Outcome WriteFile(const std::string& path, const std::string& text);

@@ -45,7 +45,7 @@ uint64_t Available() {
 
 bool ReadNumber(const char* path, uint64_t* out) {
   std::ifstream in(path);
-  return static_cast<bool>(in >> *out);  // "max" is no number: no limit
+  return static_cast<bool>(in >> *out);  // "max" is not a number: no limit
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace sinter::cli {
 namespace {
 
-// The verbs given, innermost last.
+// The innermost of the verbs that were given.
 const CLI::App* Innermost(const CLI::App* app) {
   const std::vector<CLI::App*> given = app->get_subcommands();
   return given.empty() ? app : Innermost(given.back());
@@ -30,7 +30,7 @@ std::vector<std::string> NamesOf(const CLI::App* app, bool options) {
   return names;
 }
 
-// The first word that nothing took, said helpfully; else the parser's own words.
+// Explains the first word that nothing took; if there is none, the parser's own message.
 std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* at = Innermost(&app);
   const std::string prefix = at == &app ? "" : at->get_name() + ": ";
@@ -49,7 +49,7 @@ std::string Complain(const CLI::App& app, const CLI::ParseError& error) {
                : DidYouMean(word, known) + " (commands: " + Join(known, ", ") + ")");
 }
 
-// The parser would take the next word for the value.
+// Finds an option without its value, which the parser would fill with the next word.
 std::string OptionWithoutValue(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];

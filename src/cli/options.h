@@ -1,4 +1,4 @@
-// What the command line said.
+// What the command line says.
 #ifndef SINTER_SRC_CLI_OPTIONS_H_
 #define SINTER_SRC_CLI_OPTIONS_H_
 
@@ -8,12 +8,12 @@
 
 namespace sinter::cli {
 
-// Which context to open.
+// Which device and cache the context is for.
 struct DeviceArgs {
   int device = 0;
-  bool device_given = false;  // then another is no substitute for it
+  bool device_given = false;  // then no other device may take its place
   std::string target;         // a model's name or file
-  bool target_given = false;  // else the GPU, or without one the built-in h200 model
+  bool target_given = false;  // if not: the GPU, or without one the built-in h200 model
   std::string cache_dir;      // "" = the environment's
   bool cache_dir_given = false;
   std::string tuning_set;  // file; "" = none
@@ -29,7 +29,7 @@ struct ChainArgs {
   std::vector<std::string> words;  // a line of text, an id, or a file
   std::string file;                // problem file
   std::string id;                  // problem in a file
-  int64_t m = -1;                  // -1: as the chain says
+  int64_t m = -1;                  // -1: the chain's own
 };
 
 struct PrepareArgs {
@@ -53,14 +53,14 @@ struct Options {
   bool source = false;
   bool paper = false;
   int kernel = -1;
-  std::string svg;  // file to draw into
+  std::string svg;  // file for the drawing
   // tune
-  double budget_s = 0;  // a chain
+  double budget_s = 0;  // for each chain
   int top_k = 0;
   double margin = 0;              // 0 = the library's
-  bool keep = false;              // what the base sets have and can still be used
-  std::vector<std::string> base;  // sets to extend
-  std::string out;                // set to write
+  bool keep = false;              // keep usable entries of the base sets
+  std::vector<std::string> base;  // sets that the result extends
+  std::string out;                // file of the resulting set
   // device
   bool model = false;
   bool measure = false;
@@ -69,8 +69,8 @@ struct Options {
   std::string pack;           // file
   std::string sign;           // PEM file of a private key; "" = not signed
   uint64_t max_bytes = 0;     // to trim to
-  std::vector<int64_t> rows;  // each chain with M is prepared for each; empty: as its line says
-  uint32_t jobs = 0;          // 0 = as many as fit
+  std::vector<int64_t> rows;  // to prepare each chain with M for; empty: the rows in its line
+  uint32_t jobs = 0;          // 0: as many as memory allows
   // help
   std::vector<std::string> topics;
 };

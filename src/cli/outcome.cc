@@ -22,8 +22,8 @@ int ExitOf(sinter_status status) {
     case SINTER_INVALID_ARGUMENT:
     case SINTER_NOT_FOUND:
     case SINTER_OUT_OF_RANGE:
-    case SINTER_FAILED_PRECONDITION:  // of a chain, a pack, a compiler that was denied
-    case SINTER_PERMISSION_DENIED:    // of a key, a pack, a folder that others may write
+    case SINTER_FAILED_PRECONDITION:  // for a chain, a pack, a compiler that was denied
+    case SINTER_PERMISSION_DENIED:    // for a key, a pack, a folder that others may write
       return kUsage;
     case SINTER_UNAVAILABLE:
     case SINTER_RESOURCE_EXHAUSTED:
@@ -42,7 +42,7 @@ bool AsksForJson(int argc, char** argv) {
   return false;
 }
 
-// A full disk or a reader that has gone shows when the last bytes are written, or before.
+// Flushes standard output: a full disk or a reader that has gone may show only with the last bytes.
 Outcome Flushed(Outcome outcome) {
   std::cout.flush();
   errno = 0;
@@ -77,8 +77,9 @@ int Tell(const Outcome& outcome, bool json) {
   return outcome.exit;
 }
 
-// Destructors of the JSON library, of Abseil's formatter and of std::filesystem allocate, and may
-// not throw: there is no way back from them, but there is one to a line and an exit status.
+// The terminate handler. Destructors of the JSON library, of Abseil's formatter and of
+// std::filesystem allocate but may not throw. If memory runs out there the command cannot go on,
+// but it can still print a line and exit with a status.
 template <bool kJson>
 [[noreturn]] void TellAndExit() {
   const char* message = "an exception where none may be";

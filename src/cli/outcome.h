@@ -1,5 +1,5 @@
-// Outcome: how a step of a command ended. The command's exit status and, on failure, its one line;
-// how the command tells its end, whatever happened.
+// Outcome: how a step of a command ended: the exit status and, on failure, one line. RunToTheEnd
+// reports the end of a command, whatever happened.
 #ifndef SINTER_SRC_CLI_OUTCOME_H_
 #define SINTER_SRC_CLI_OUTCOME_H_
 
@@ -13,9 +13,9 @@
 
 namespace sinter::cli {
 
-// Exit statuses, part of the command's contract.
+// Exit statuses; users may rely on them.
 constexpr int kDone = 0;
-constexpr int kFailed = 1;  // ran and failed: a wrong result, a driver error, a refused kernel
+constexpr int kFailed = 1;  // it ran and failed: a wrong result, a driver error, a refused kernel
 constexpr int kUsage = 2;   // the command line, a chain or a file was not understood or asks for
                             // what cannot be
 constexpr int kUnavailable =
@@ -24,20 +24,20 @@ constexpr int kUnavailable =
 struct Outcome {
   int exit = kDone;
   std::string message;
-  sinter_status status = SINTER_OK;  // behind it, where the library said it
-  bool documented = false;           // a JSON document that tells of it was printed
+  sinter_status status = SINTER_OK;  // the library's status, where it reported the failure
+  bool documented = false;           // a JSON document that reports it was printed
   bool ok() const { return exit == kDone; }
 };
 
 inline Outcome Usage(std::string message) { return {kUsage, std::move(message)}; }
-// After its document was printed, where `json` asked for one.
+// For an outcome whose document was printed, if `json` asked for one.
 inline Outcome Documented(Outcome outcome, bool json) {
   outcome.documented = json;
   return outcome;
 }
 inline Outcome Failure(std::string message) { return {kFailed, std::move(message)}; }
 
-// From a status and its error, which is released.
+// Takes a status and its error, which it releases.
 Outcome FromStatus(sinter_status status, sinter_error* error);
 
 // Runs `call(sinter_error**) -> sinter_status`.
@@ -56,9 +56,9 @@ Outcome Abi(Call&& call) {
 
 using Command = Outcome (*)(int argc, char** argv);
 
-// Runs `command` and returns its exit status. A failure is one line on standard error; with --json
-// among the arguments also {"error": {"message", "status", "exit"}} on standard output, unless the
-// command printed a document of its own. Nothing escapes that is thrown: it is a failure with
+// Runs `command` and returns its exit status. A failure prints one line on standard error. With
+// --json among the arguments it also prints {"error": {"message", "status", "exit"}} on standard
+// output, unless the command printed a document of its own. Any exception is a failure with
 // kUnavailable. Output that could not be written is a failure too.
 int RunToTheEnd(Command command, int argc, char** argv) noexcept;
 
@@ -76,8 +76,8 @@ using PlanPtr = std::unique_ptr<sinter_plan, Releaser<sinter_plan_release>>;
 using BindingPtr = std::unique_ptr<sinter_binding, Releaser<sinter_binding_release>>;
 using TuningSetPtr = std::unique_ptr<sinter_tuning_set, Releaser<sinter_tuning_set_release>>;
 
-// Runs `make() -> absl::StatusOr<T>`, a call of the rooms behind the ABI, and keeps what it makes.
-// Its errors, and what it throws, end the command as those of the ABI do.
+// Runs `make() -> absl::StatusOr<T>`, a call into the library behind the ABI, and keeps what it
+// makes. Its errors and exceptions end the command as those of the ABI do.
 template <typename T, typename Make>
 Outcome Take(T* out, Make&& make) {
   return Abi([&](sinter_error** error) {

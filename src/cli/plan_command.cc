@@ -1,5 +1,5 @@
-// sinter plan: what would run, and why. sinter search: the space that the paper describes, and what
-// its own rules leave of it.
+// sinter plan: which kernels would run, and why. sinter search: the search space of the paper, and
+// what its pruning rules leave of it.
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -43,7 +43,8 @@ void PrintPlanJson(const Session& session, const LoadedChain& chain, const Prepa
   PrintJson(json);
 }
 
-// What a screen has no room for: every plan that was not chosen, and the figures behind all times.
+// Prints what a screen has no room for: every plan that was not chosen, and the figures behind all
+// times.
 void PrintRest(const Explanation& explanation) {
   std::string rest = "every runner-up:\n";
   int number = 0;
@@ -62,7 +63,7 @@ void PrintRest(const Explanation& explanation) {
   std::printf("%s", Wrapped(rest, kMostColumns).c_str());
 }
 
-// Drawings and levels of one kernel or two fill a screen; of more, a few lines each do.
+// Drawings and levels of one or two kernels fill a screen; more kernels get a few lines each.
 void PrintPlan(const PreparedPlan& plan, bool whole) {
   constexpr size_t kMostDrawn = 2;
   const bool drawn = whole || plan.plan().kernels.size() <= kMostDrawn;

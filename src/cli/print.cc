@@ -12,14 +12,14 @@
 namespace sinter::cli {
 namespace {
 
-// Where further lines of a broken line begin: behind the first gap of two blanks, should that leave
-// room, else where its text begins.
+// Where the continuation of a broken line begins: after the first gap of two blanks, if that leaves
+// enough room, else under the start of the line's text.
 size_t IndentOf(const std::string& line, size_t columns) {
   const size_t text = line.find_first_not_of(' ');
   const size_t gap = line.find("  ", text);
   const size_t second = gap == std::string::npos ? gap : line.find_first_not_of(' ', gap);
   if (second != std::string::npos && second < columns / 2) return second;
-  constexpr size_t kColumn = 8;  // from here on it is a column itself
+  constexpr size_t kColumn = 8;  // a second column begins here at the earliest
   return text < kColumn ? text + 2 : text;
 }
 
@@ -29,7 +29,7 @@ std::string Broken(std::string line, size_t columns) {
   std::string out;
   while (line.size() > columns) {
     const size_t blank = line.rfind(' ', columns);
-    if (blank == std::string::npos || blank <= indent.size()) break;  // one long word
+    if (blank == std::string::npos || blank <= indent.size()) break;  // one long word is not broken
     out += line.substr(0, blank) + "\n";
     line = indent + line.substr(blank + 1);
   }
@@ -81,7 +81,8 @@ void Progress::Show(const std::string& bar, const std::string& stage, double fra
   if (!IsDue()) return;
   char percent[16];
   std::snprintf(percent, sizeof(percent), "%3.0f %% ", 100 * std::clamp(fraction, 0.0, 1.0));
-  // One column stays free: in the last one a terminal wraps, and the line can no longer be wiped.
+  // One column stays free: text in the last one makes a terminal wrap, and then the line cannot be
+  // wiped.
   const int columns = TerminalColumns() - 1;
   const std::string head = Fitted(percent + bar, columns);
   Write(head + Fitted(stage, columns - static_cast<int>(head.size())));
@@ -118,7 +119,7 @@ Elapsed::Elapsed(std::string stage) {
         progress_.ShowElapsed(stage);
       }
     });
-  } catch (const std::system_error&) {  // no thread to be had: the work goes on unseen
+  } catch (const std::system_error&) {  // no thread: the work goes on without progress
   }
 }
 

@@ -1,5 +1,5 @@
-// The command prints text from files, records, servers and the command line so that no control
-// character reaches the terminal; and it prints its progress.
+// Prints text from files, records, servers and the command line so that no control character
+// reaches the terminal; and prints a command's progress.
 #ifndef SINTER_SRC_CLI_PRINT_H_
 #define SINTER_SRC_CLI_PRINT_H_
 
@@ -24,11 +24,11 @@ using Json = nlohmann::ordered_json;
 
 // Member `key`, a string, as a terminal may show it; "" without one.
 std::string PrintableAt(const Json& json, const char* key);
-// Lines of more than `columns` broken at blanks. What follows is indented as the first line's text,
-// or where it has two columns, as its second.
+// Breaks lines of more than `columns` at blanks. Continuations are indented like the first line's
+// text, or like its second column if it has two.
 std::string Wrapped(const std::string& text, size_t columns);
 constexpr size_t kHelpColumns = 100, kMostColumns = 120;
-// One document on standard output, in ASCII: JSON's own escapes stand for everything else.
+// Prints one document on standard output in ASCII, other characters as JSON's own escapes.
 void PrintJson(const Json& json);
 
 // "; did you mean \"run\"?" or "".
@@ -40,14 +40,14 @@ inline std::string Join(const std::vector<std::string>& words, const std::string
   return absl::StrJoin(words, separator);
 }
 
-// Columns of the terminal behind standard error, 80 where it does not say. Terminals change in
-// size: asked for each line.
+// Columns of the terminal of standard error, 80 if unknown. Asked again for each line, since
+// terminals change size.
 int TerminalColumns();
-// `text`, ASCII, in at most `columns`: its middle gives way to "..", so that how far it is and what
-// it does now both stay.
+// `text`, ASCII, in at most `columns`. If it is too long, ".." takes the place of its middle, so
+// that both the progress and the current step can be seen.
 std::string Fitted(const std::string& text, int columns);
 
-// Writes to standard error, and only when that is a terminal. The line is wiped at the end.
+// Writes to standard error, only when it is a terminal. The line is wiped at the end.
 class Progress {
  public:
   Progress();
@@ -55,12 +55,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // "37 % bar stage": where the terminal is too narrow, the stage is shortened.
+  // "37 % bar stage". On a narrow terminal the stage is shortened.
   void Show(const std::string& bar, const std::string& stage, double fraction);
-  // "stage: 12 s", of work that does not tell how far it is.
+  // "stage: 12 s", for work that does not say how far it is.
   void ShowElapsed(const std::string& stage);
   bool on_terminal() const { return terminal_; }
-  // As a sinter_progress_callback; user_data is the Progress.
+  // A sinter_progress_callback; user_data is the Progress.
   static void Callback(uintptr_t user_data, const char* stage, double fraction);
   uintptr_t user_data() { return reinterpret_cast<uintptr_t>(this); }
 
@@ -74,8 +74,7 @@ class Progress {
   bool shown_ = false;
 };
 
-// Shows the time that `stage` has taken, each second while it lives. Without a terminal it does
-// nothing.
+// While it lives, shows each second how long `stage` has taken. Does nothing without a terminal.
 class Elapsed {
  public:
   explicit Elapsed(std::string stage);

@@ -40,7 +40,7 @@ Json CheckJson(const sinter_x_check& check) {
 
 void PrintVariant(const Variant& variant) {
   const RunResult& result = variant.result;
-  // The choice's name is "unfused", though ops share kernels in the plain plan too.
+  // Shown as "plain": in the plan named "unfused" ops may share kernels too.
   std::printf("%-8s", variant.name == "unfused" ? "plain" : variant.name.c_str());
   if (result.hot_us > 0) {
     std::printf(" %9.2f us cold, %9.2f us hot,", result.cold_us, result.hot_us);
@@ -59,12 +59,12 @@ Json VariantJson(const Variant& variant) {
   return json;
 }
 
-// The chosen plan, and for the comparison the other form where there is one.
+// Prepares the chosen plan and, for comparison, the fused or plain one if it is another.
 Outcome PrepareVariants(const Session& session, const LoadedChain& chain, const Options& options,
                         Prepared chosen, std::vector<Variant>* out) {
   const std::string name(chosen.plan->prepared->plan().name());
   out->push_back({name, std::move(chosen), {}});
-  // A stand-in was given because nothing can be built.
+  // A stand-in means that nothing can be built, so there is nothing to compare with.
   if (options.prepare.choice != "best" || name == "stand-in") return {};
   PrepareArgs other = options.prepare;
   other.choice = name == "unfused" ? "fused" : "unfused";

@@ -31,7 +31,7 @@ Outcome Create(const DeviceArgs& args, const std::string& target, Log* log, Cont
   options.tuning_set = args.tuning_set_given ? args.tuning_set.c_str() : nullptr;
   std::vector<const char*> packs;
   for (const std::string& pack : args.packs) {
-    // The library leaves out a pack that it cannot open, and builds what is in it.
+    // The library would leave out a pack that it cannot open, and build what is in it.
     const Outcome readable = CheckReadable(pack);
     if (!readable.ok()) return {readable.exit, "--use-pack: " + readable.message};
     packs.push_back(pack.c_str());
@@ -64,7 +64,7 @@ bool IsModelName(const std::string& word) {
   return std::find(names.begin(), names.end(), word) != names.end();
 }
 
-// The name of a built-in model as it is, a file as its text.
+// A built-in model's name stays a name; a file becomes its text.
 Outcome ResolveTarget(const std::string& target, std::string* out) {
   if (target.empty())
     return Usage("--target: \"\" names no device model: give h200, h100 or a model file");
@@ -104,7 +104,7 @@ Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
     SINTER_CLI_TRY(CreateTarget(args, log, &out->context));
   } else {
     const Outcome gpu = Create(args, "", log, &out->context);
-    // A GPU that no kernel is made for counts as none.
+    // A GPU that no kernel is made for counts as no GPU.
     const bool none = gpu.exit == kUnavailable || gpu.status == SINTER_FAILED_PRECONDITION;
     if (!gpu.ok() && !none) return gpu;
     if (!gpu.ok() && args.device_given) {

@@ -1,4 +1,4 @@
-// Session: the context that a command works in, and prepares in it.
+// Session: the context that a command works in; preparing in it.
 #ifndef SINTER_SRC_CLI_SESSION_H_
 #define SINTER_SRC_CLI_SESSION_H_
 
@@ -13,7 +13,7 @@
 
 namespace sinter::cli {
 
-// Messages of the library, from any thread.
+// The library's messages, which come from any thread.
 struct Log {
   std::mutex mutex;
   std::vector<std::string> lines;  // guarded by mutex
@@ -22,15 +22,16 @@ struct Log {
 struct Session {
   ContextPtr context;
   std::string device;      // "NVIDIA H200", or the model's name
-  std::string no_gpu;      // why there is none; "" with a GPU
-  bool fell_back = false;  // no GPU was found, and none was declined with --target
+  std::string no_gpu;      // why there is no GPU; "" with one
+  bool fell_back = false;  // no GPU was found, though --target did not ask for going without
   bool has_gpu() const { return sinter_context_has_device(context.get()) == 1; }
 };
 
-// The GPU; without one, and without a --device or a --target, the built-in h200 model. Warnings go
-// to `log`, unless it is null.
+// Opens a context for the GPU; without one, if neither --device nor --target is given, for the
+// built-in h200 model. Warnings go to `log`, unless it is null.
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log = nullptr);
-// A mistake where the folder of --cache-dir is not there: a command that looks into one makes none.
+// A usage error if the folder of --cache-dir does not exist: commands that look into one do not
+// make it.
 Outcome CheckCacheFolder(const DeviceArgs& args);
 // "no GPU was found: .."; "" when there is one or a target was asked for.
 std::string NoGpuLine(const Session& session);
@@ -39,7 +40,7 @@ struct Prepared {
   PlanPtr plan;
   double wall_us = 0, search_us = 0, compile_us = 0;
 };
-// The library's options for `args`, without progress.
+// The library's options for `args`, without a progress callback.
 Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out);
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
                 Prepared* out);

@@ -1,4 +1,5 @@
-// sinter tune: measures what the search ranked best, and collects the choices in a tuning set.
+// sinter tune: measures the plans that the search ranked best and collects the choices in a tuning
+// set.
 #include <cstdio>
 #include <vector>
 
@@ -10,7 +11,7 @@
 namespace sinter::cli {
 namespace {
 
-// The set that --base files make together; empty without any.
+// The union of the --base files' sets; empty without any.
 Outcome OpenSet(const Options& options, TuningSetPtr* out) {
   sinter_tuning_set* set = nullptr;
   SINTER_CLI_TRY(Abi([&](sinter_error** error) { return sinter_tuning_set_create(&set, error); }));
@@ -49,7 +50,7 @@ void PrintSet(const Options& options, const sinter_tuning_set* set) {
               json["digest"].get<std::string>().c_str());
 }
 
-// The report may come with a failure too.
+// A failure may come with a report too.
 Outcome TuneOne(const Options& options, const Session& session, const LoadedChain& chain,
                 sinter_tuning_set* set, std::string* report) {
   sinter_tune_options tune = SINTER_INIT(sinter_tune_options);
@@ -81,7 +82,7 @@ Outcome MergeOnly(const Options& options) {
   return {};
 }
 
-// Writes the set after each chain, so that an interrupted list keeps what it has.
+// Writes the set after each chain, so that a list that is interrupted keeps what was tuned.
 Outcome TuneAll(const Options& options, const Session& session,
                 const std::vector<LoadedChain>& chains, sinter_tuning_set* set, Json* list) {
   Outcome first;

@@ -1,5 +1,5 @@
-// sinter warm: prepares a whole workload, on a machine without a GPU if need be, and packs it.
-// What is cached already is found, so that a warm-up that was stopped goes on where it was.
+// sinter warm: prepares a whole workload, without a GPU if need be, and packs it. Plans that are in
+// the cache are only looked up, so a warm-up that was stopped continues where it was.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -44,8 +44,8 @@ Json ToJson(const Workload& workload, const WarmResult& warm, const Json& pack) 
           {"counters", CountersJson(warm.stats)}};
 }
 
-// The bar of a batch: the library's stage begins with "done/all". On a narrow terminal it is short,
-// so that the words beside it stay.
+// The bar of a batch, whose stage begins with "done/all". It is short on a narrow terminal, to
+// leave room for the words.
 void ShowBar(uintptr_t user_data, const char* stage, double fraction) {
   const int width = std::clamp(TerminalColumns() / 3, 4, 24);
   const int full = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * width);
@@ -132,7 +132,7 @@ Outcome PrepareAll(const Session& session, const Workload& workload, const Prepa
   out->message = outcome.message;
   for (size_t i = 0; i < count; ++i) {
     sinter_plan_release(plans[i]);
-    if (statuses[i] == SINTER_UNKNOWN) return outcome;  // refused as a whole
+    if (statuses[i] == SINTER_UNKNOWN) return outcome;  // the whole call was refused
     if (statuses[i] == SINTER_OK) continue;
     out->failed.push_back(
         {FirstLine(workload.items[i].chain->text) + " at m=" + std::to_string(ms[i]),

@@ -1,4 +1,4 @@
-// A workload: chains, each with the rows that it is to be prepared for.
+// A workload: chains, each with the rows to prepare it for.
 #ifndef SINTER_SRC_CLI_WORKLOAD_H_
 #define SINTER_SRC_CLI_WORKLOAD_H_
 
@@ -13,15 +13,15 @@ namespace sinter::cli {
 
 struct Workload {
   struct Item {
-    const LoadedChain* chain = nullptr;  // of `chains`
+    const LoadedChain* chain = nullptr;  // points into `chains`
     int64_t m = 0;
   };
   std::vector<LoadedChain> chains;
   std::vector<Item> items;
 };
 
-// The chains that `args` name. With `rows`, each chain that uses M is prepared for each of them,
-// else for the rows that its line says.
+// The chains that `args` name. A chain that uses M is prepared for each of `rows`, or without
+// `rows` for those in its line.
 Outcome LoadWorkload(const ChainArgs& args, const std::vector<int64_t>& rows, Workload* out);
 
 struct Failed {
@@ -30,19 +30,19 @@ struct Failed {
 };
 struct WarmResult {
   std::vector<Failed> failed;
-  std::string message;  // of the first failure
+  std::string message;  // of the first one that failed
   sinter_stats stats{};
   double wall_s = 0;
   uint32_t jobs = 0;
 };
 
-// Prepares all of it, `jobs` at once, behind a progress bar. One failure does not stop the others.
+// Prepares everything, `jobs` at once, with a progress bar. A failure does not stop the others.
 // Fails itself only when nothing could be tried.
 Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
                    uint32_t jobs, WarmResult* out);
 
-// Before the work that a pack is to keep: an error of the key or the path that ExportPack would
-// meet.
+// Called before the work whose result goes into a pack: fails with the error that ExportPack would
+// have with this key or path.
 Outcome CheckExport(const Session& session, const std::string& path,
                     const std::string& signing_key);
 // Writes a pack; `report` is the library's.
