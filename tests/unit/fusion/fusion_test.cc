@@ -11,11 +11,13 @@
 #include "src/plan/codegen.h"
 #include "src/product/role_shape.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
-DeviceModel H200() { return *BuiltinModel("h200"); }
+using testing::AllPlans;
+using testing::H200;
 
 FfnSpec S8() {
   FfnSpec spec;
@@ -25,20 +27,6 @@ FfnSpec S8() {
   spec.l = 768;
   spec.act = Activation::kSilu;
   return spec;
-}
-
-const OperandBinding* Find(const KernelSpec& spec, Role role) {
-  for (const OperandBinding& b : spec.operands) {
-    if (b.role == role) return &b;
-  }
-  return nullptr;
-}
-
-// Every complete plan of a result, the chosen one first.
-std::vector<Plan> All(const FusionResult& r) {
-  std::vector<Plan> plans = {r.chosen};
-  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
-  return plans;
 }
 
 const Plan* Named(const std::vector<Plan>& plans, absl::string_view name) {
@@ -51,7 +39,7 @@ TEST(PlanChain, GivesCompleteFusedAndUnfusedPlansOfAGatedFfn) {
   const Chain chain = *MakeFfnChain(S8());
   const auto result = PlanChain(chain, 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  const std::vector<Plan> plans = All(*result);
+  const std::vector<Plan> plans = AllPlans(*result);
   const Plan *fused = Named(plans, "fused"), *unfused = Named(plans, "unfused");
   ASSERT_NE(fused, nullptr);
   ASSERT_NE(unfused, nullptr);
@@ -76,35 +64,38 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
   const Chain chain = *MakeFfnChain(spec);
   const auto result = PlanChain(chain, 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  const std::vector<Plan> plans = All(*result);
+  const std::vector<Plan> plans = AllPlans(*result);
   const KernelSpec& fused = Named(plans, "fused")->kernels[0].spec;
   ASSERT_EQ(chain.num_inputs(), 7);
   int seen = 0;
   for (Role role : std::vector<Role>{Role::kA, Role::kW, Role::kWUp, Role::kBias, Role::kBiasUp,
                                      Role(Role::kW, 1), Role(Role::kBias, 1)}) {
-    const OperandBinding* b = Find(fused, role);
+    const OperandBinding* b = FindOperand(fused.operands, role);
     ASSERT_NE(b, nullptr) << FieldOf(role);
     seen |= 1 << b->buffer;
   }
   EXPECT_EQ(seen, 0x7f) << "each input once";
-  EXPECT_EQ(Find(fused, Role::kA)->row_stride, 1024);
-  EXPECT_EQ(Find(fused, Role::kWUp)->row_stride, 1024);
-  EXPECT_EQ(Find(fused, Role(Role::kW, 1))->row_stride, 3072);
-  EXPECT_EQ(Find(fused, Role(Role::kBias, 1))->row_stride, 0);
-  EXPECT_EQ(Find(fused, Role::kOut)->buffer, 7);
-  EXPECT_EQ(Find(fused, Role::kOut)->row_stride, 768);
+  EXPECT_EQ(FindOperand(fused.operands, Role::kA)->row_stride, 1024);
+  EXPECT_EQ(FindOperand(fused.operands, Role::kWUp)->row_stride, 1024);
+  EXPECT_EQ(FindOperand(fused.operands, Role(Role::kW, 1))->row_stride, 3072);
+  EXPECT_EQ(FindOperand(fused.operands, Role(Role::kBias, 1))->row_stride, 0);
+  EXPECT_EQ(FindOperand(fused.operands, Role::kOut)->buffer, 7);
+  EXPECT_EQ(FindOperand(fused.operands, Role::kOut)->row_stride, 768);
 
   const Plan& unfused = *Named(plans, "unfused");
   const KernelSpec &one = unfused.kernels[0].spec, &two = unfused.kernels[1].spec;
   EXPECT_EQ(one.family, &ProductFamily());
-  EXPECT_EQ(Find(one, Role::kOut)->buffer, kWorkspaceBuffer);
-  EXPECT_TRUE(Find(two, Role::kA)->offset_bytes == Find(one, Role::kOut)->offset_bytes);
-  EXPECT_EQ(Find(two, Role::kA)->row_stride, 3072);
-  EXPECT_EQ(Find(two, Role::kW)->buffer, Find(fused, Role(Role::kW, 1))->buffer);
-  EXPECT_EQ(Find(two, Role::kBias)->buffer, Find(fused, Role(Role::kBias, 1))->buffer);
+  EXPECT_EQ(FindOperand(one.operands, Role::kOut)->buffer, kWorkspaceBuffer);
+  EXPECT_TRUE(FindOperand(two.operands, Role::kA)->offset_bytes ==
+              FindOperand(one.operands, Role::kOut)->offset_bytes);
+  EXPECT_EQ(FindOperand(two.operands, Role::kA)->row_stride, 3072);
+  EXPECT_EQ(FindOperand(two.operands, Role::kW)->buffer,
+            FindOperand(fused.operands, Role(Role::kW, 1))->buffer);
+  EXPECT_EQ(FindOperand(two.operands, Role::kBias)->buffer,
+            FindOperand(fused.operands, Role(Role::kBias, 1))->buffer);
   EXPECT_TRUE(two.sequence[0].epilogue.bias.has_value());
-  EXPECT_EQ(Find(two, Role::kOut)->buffer, 7);
-  EXPECT_GE(Find(one, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
+  EXPECT_EQ(FindOperand(two.operands, Role::kOut)->buffer, 7);
+  EXPECT_GE(FindOperand(one.operands, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
   EXPECT_GE(unfused.workspace_bytes, kWorkspaceFlagBytes + 128 * 3072 * 2);
 }
 
@@ -123,7 +114,7 @@ TEST(PlanChain, TakesRowStridesFromTheChain) {
   ASSERT_TRUE(b.Output(*e).ok());
   const auto result = PlanChain(*b.Finish(), 64, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(Find(result->chosen.kernels[0].spec, Role::kA)->row_stride, 640);
+  EXPECT_EQ(FindOperand(result->chosen.kernels[0].spec.operands, Role::kA)->row_stride, 640);
 }
 
 TEST(PlanChain, WeightsThatMayChangeAreSaidSo) {
@@ -166,7 +157,7 @@ TEST(PlanChain, RunsUnfusedWhenNoChainScheduleIsLegalAndSaysWhy) {
   EXPECT_FALSE(result->chosen.fused);
   EXPECT_NE(result->chosen.note.find("products apart: search: none of"), std::string::npos)
       << result->chosen.note;
-  EXPECT_EQ(Named(All(*result), "fused"), nullptr);
+  EXPECT_EQ(Named(AllPlans(*result), "fused"), nullptr);
 }
 
 // A second filter of several taps reads pixels of other tiles.
@@ -180,7 +171,7 @@ TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
     EXPECT_EQ(result->chosen.kernels.size(), 2u);
     EXPECT_NE(result->chosen.note.find("which lie across tiles"), std::string::npos)
         << result->chosen.note;
-    EXPECT_EQ(Named(All(*result), "fused"), nullptr);
+    EXPECT_EQ(Named(AllPlans(*result), "fused"), nullptr);
   }
 }
 
@@ -440,7 +431,7 @@ TEST(PlanChain, TakesRaggedOutputColumnsInLayoutOi) {
   spec.l = 1001;
   const auto result = PlanChain(*MakeFfnChain(spec), 48, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(Find(result->chosen.kernels.back().spec, Role::kOut)->row_stride, 1001);
+  EXPECT_EQ(FindOperand(result->chosen.kernels.back().spec.operands, Role::kOut)->row_stride, 1001);
 }
 
 // Plans are a function of the model: what a driver says about resident clusters is not an input, so

@@ -18,11 +18,13 @@
 #include "src/product/search/space.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
 namespace {
 
-DeviceModel H200() { return *BuiltinModel("h200"); }
+using testing::AllPlans;
+using testing::H200;
 
 constexpr const char* kLines[] = {
     "products m=M k=1024 n=4096,1024,1024 act=relu,identity,identity",
@@ -33,19 +35,6 @@ constexpr const char* kLines[] = {
 };
 
 Chain ChainOf(absl::string_view line) { return ParseProblem(line)->chain; }
-
-std::vector<Plan> All(const FusionResult& r) {
-  std::vector<Plan> plans = {r.chosen};
-  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
-  return plans;
-}
-
-const OperandBinding* Find(const KernelSpec& spec, Role role) {
-  for (const OperandBinding& b : spec.operands) {
-    if (b.role == role) return &b;
-  }
-  return nullptr;
-}
 
 Segmentation CutOf(const Plan& plan) {
   Segmentation segments;
@@ -112,10 +101,11 @@ TEST(PlanProducts, PartsOfEOverlapNoResult) {
     int with_parts = 0;
     for (const PlannedKernel& kernel : plan.kernels) {
       ExpectApart(plan, kernel.spec);
-      with_parts += Find(kernel.spec, Role::kPartialOut) != nullptr;
+      with_parts += FindOperand(kernel.spec.operands, Role::kPartialOut) != nullptr;
     }
     EXPECT_EQ(with_parts, 1);
-    EXPECT_EQ(Find(plan.kernels[cut[0].count == 2 ? 0 : 1].spec, Role::kPartialOut)->offset_bytes,
+    EXPECT_EQ(FindOperand(plan.kernels[cut[0].count == 2 ? 0 : 1].spec.operands, Role::kPartialOut)
+                  ->offset_bytes,
               kWorkspaceFlagBytes + RegionOf(matched.sequence, 2).end());
   }
 }
@@ -126,14 +116,15 @@ TEST(PlanProducts, EveryPlanHandsOverFromKernelToKernel) {
     const MatchedSequence matched = *MatchProducts(chain);
     const auto result = PlanChain(chain, 128, H200(), {});
     ASSERT_TRUE(result.ok()) << line << result.status();
-    for (const Plan& plan : All(*result)) {
+    for (const Plan& plan : AllPlans(*result)) {
       SCOPED_TRACE(plan.ToText());
       uint64_t handed_over = 0;
       std::multiset<int> inputs;
       for (size_t i = 0; i < plan.kernels.size(); ++i) {
         const KernelSpec& spec = plan.kernels[i].spec;
         ExpectApart(plan, spec);
-        const OperandBinding *a = Find(spec, Role::kA), *out = Find(spec, Role::kOut);
+        const OperandBinding *a = FindOperand(spec.operands, Role::kA),
+                             *out = FindOperand(spec.operands, Role::kOut);
         ASSERT_TRUE(a != nullptr && out != nullptr);
         const bool first = i == 0, last = i + 1 == plan.kernels.size();
         EXPECT_EQ(a->buffer, first ? matched.rows : kWorkspaceBuffer);
@@ -160,7 +151,7 @@ TEST(PlanProducts, EveryKernelOfTheChosenAndTheUnfusedPlanIsGenerated) {
     const auto result = PlanChain(ChainOf(line), 128, H200(), {});
     ASSERT_TRUE(result.ok()) << line << result.status();
     std::set<bool> done;
-    for (const Plan& plan : All(*result)) {
+    for (const Plan& plan : AllPlans(*result)) {
       if (!done.insert(plan.fused).second) continue;
       for (const PlannedKernel& k : plan.kernels) {
         const auto kernel = Generate(k.spec, H200());
@@ -201,14 +192,14 @@ TEST(PlanProducts, OneWorkspaceServesEveryPlanOfAChain) {
   const auto result = PlanChain(ChainOf(kLines[4]), 64, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
   const ProductSequence matched = MatchProducts(ChainOf(kLines[4]), 64)->sequence;
-  for (const Plan& plan : All(*result)) {
+  for (const Plan& plan : AllPlans(*result)) {
     const Segmentation cut = CutOf(plan);
     for (size_t i = 0; i + 1 < cut.size(); ++i) {
-      EXPECT_EQ(Find(plan.kernels[i].spec, Role::kOut)->offset_bytes,
+      EXPECT_EQ(FindOperand(plan.kernels[i].spec.operands, Role::kOut)->offset_bytes,
                 kWorkspaceFlagBytes + RegionOf(matched, cut[i].end() - 1).offset);
     }
     for (size_t i = 0; i < cut.size(); ++i) {
-      const OperandBinding* c = Find(plan.kernels[i].spec, Role::kC);
+      const OperandBinding* c = FindOperand(plan.kernels[i].spec.operands, Role::kC);
       if (c == nullptr) continue;
       EXPECT_EQ(c->offset_bytes, kWorkspaceFlagBytes + RegionOf(matched, cut[i].begin).offset);
     }
@@ -268,14 +259,14 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
   const auto result = PlanChain(chain, 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
   bool paired = false;
-  for (const Plan& plan : All(*result)) {
+  for (const Plan& plan : AllPlans(*result)) {
     SCOPED_TRACE(plan.ToText());
     paired |= plan.kernels.size() == 2;
     size_t product = 0;
     for (const PlannedKernel& k : plan.kernels) {
       product += static_cast<size_t>(k.spec.sequence.size());
       const int wanted = matched.inputs[product - 1].residual;
-      const OperandBinding* residual = Find(k.spec, Role::kResidual);
+      const OperandBinding* residual = FindOperand(k.spec.operands, Role::kResidual);
       ASSERT_EQ(residual != nullptr, wanted >= 0);
       EXPECT_EQ(ResidualOf(k.spec.sequence), wanted >= 0 ? Residual::kAdded : Residual::kNone);
       if (residual != nullptr) {
@@ -299,7 +290,7 @@ TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndMayShareAKernel) {
         PlanChain(ChainOf(absl::StrCat("products m=M k=512 n=512,512 act=", act)), 16, H200(), {});
     ASSERT_TRUE(result.ok()) << result.status();
     bool paired = false;
-    for (const Plan& plan : All(*result)) {
+    for (const Plan& plan : AllPlans(*result)) {
       if (plan.kernels.size() != 1) continue;
       paired = true;
       const auto made = Generate(plan.kernels[0].spec, H200());
@@ -313,7 +304,7 @@ TEST(PlanProducts, TwoProductsWithAnActivationAtTheEndMayShareAKernel) {
 TEST(PlanProducts, NotesSayWhichProductsShareAKernel) {
   const auto result = PlanChain(ChainOf(kLines[1]), 128, H200(), {});
   ASSERT_TRUE(result.ok()) << result.status();
-  for (const Plan& plan : All(*result)) {
+  for (const Plan& plan : AllPlans(*result)) {
     if (!plan.fused) continue;
     EXPECT_EQ(plan.note, CutOf(plan)[0].count == 2 ? "products 1+2 | 3" : "products 1 | 2+3");
   }

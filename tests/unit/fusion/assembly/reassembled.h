@@ -1,14 +1,24 @@
-// A plan made again from the bytes of its decisions, as a record of it is read.
+// Plans of a result, and a plan made again from the bytes of its decisions, as a record of it is
+// read.
 #ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_
 #define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_REASSEMBLED_H_
 
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
+#include "src/fusion/fusion.h"
 
 namespace sinter::testing {
+
+// The chosen plan first.
+inline std::vector<Plan> AllPlans(const FusionResult& result) {
+  std::vector<Plan> plans = {result.chosen};
+  plans.insert(plans.end(), result.alternatives.begin(), result.alternatives.end());
+  return plans;
+}
 
 inline absl::StatusOr<Plan> Reassembled(const Plan& plan, Assembly* assembly) {
   SINTER_ASSIGN_OR_RETURN(const Decisions decisions,
