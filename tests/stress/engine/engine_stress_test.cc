@@ -60,9 +60,14 @@ TEST(EngineStressTest, LaunchesFromManyThreadsShareOnePlan) {
   EXPECT_EQ(engine->Stats().launches, 200u * (kThreads - 1));  // without rows nothing is launched
 }
 
+// How the prepares of all threads ended.
+struct Endings {
+  std::atomic<int> ready{0}, cancelled{0}, late{0}, missed{0}, failed{0}, unexpected{0};
+};
+
 // One thread's random day.
 void Churn(FakeWorld& world, const std::vector<std::shared_ptr<Engine>>& engines, int thread,
-           std::atomic<int>& unexpected) {
+           Endings& endings) {
   std::mt19937 random(static_cast<unsigned>(thread));
   const auto below = [&](unsigned n) { return random() % n; };
   for (int i = 0; i < 60; ++i) {
@@ -76,22 +81,34 @@ void Churn(FakeWorld& world, const std::vector<std::shared_ptr<Engine>>& engines
     options.must_hit = below(8) == 0;
     if (below(10) == 0) ++world.compile_failures;
     if (below(10) == 0) ++world.plan_failures;
-    const auto plan = engine.Prepare(world.chain, int64_t{1} << below(5), options);
+    const int64_t m = int64_t{1} << below(5);
+    const auto plan = engine.Prepare(world.chain, m, options);
     (void)engine.Stats();
     if (plan.ok()) {
       (void)(*plan)->Explain();
       const auto bound = (*plan)->Bind({16, 16, 16, 16}, 128).value();
-      unexpected += !(*plan)->Launch(*bound, nullptr, 0, false).ok();
+      EXPECT_EQ((*plan)->plan().bucket, BucketOf(m));
+      EXPECT_TRUE((*plan)->Launch(*bound, nullptr, 0, false).ok());
+      ++endings.ready;
       continue;
     }
     const int32_t number = StatusNumber(plan.status());
-    const bool expected = absl::IsCancelled(plan.status()) ||
-                          absl::IsDeadlineExceeded(plan.status()) ||
-                          number == static_cast<int32_t>(ErrorCode::kCacheMiss) ||
-                          number == static_cast<int32_t>(ErrorCode::kCompileFailed) ||
-                          number == static_cast<int32_t>(ErrorCode::kNoLegalPlan);
-    if (!expected) ADD_FAILURE() << plan.status();
-    unexpected += !expected;
+    if (absl::IsCancelled(plan.status())) {
+      EXPECT_TRUE(cancel);
+      ++endings.cancelled;
+    } else if (absl::IsDeadlineExceeded(plan.status())) {
+      EXPECT_GT(options.deadline_us, 0);
+      ++endings.late;
+    } else if (number == static_cast<int32_t>(ErrorCode::kCacheMiss)) {
+      EXPECT_TRUE(options.must_hit);
+      ++endings.missed;
+    } else if (number == static_cast<int32_t>(ErrorCode::kCompileFailed) ||
+               number == static_cast<int32_t>(ErrorCode::kNoLegalPlan)) {
+      ++endings.failed;
+    } else {
+      ADD_FAILURE() << plan.status();
+      ++endings.unexpected;
+    }
   }
 }
 
@@ -100,7 +117,7 @@ TEST(EngineStressTest, ChurnOfFailuresCancelsAndDeadlinesEndsInKnownErrorsOnly) 
   world.compile_ms = 1;
   std::vector<std::shared_ptr<Engine>> engines;
   for (int i = 0; i < 3; ++i) engines.push_back(world.MakeEngine());
-  std::atomic<int> unexpected{0};
+  Endings endings;
   std::atomic<bool> stop{false};
   std::thread vandal([&] {
     std::mt19937 random(99);
@@ -117,10 +134,16 @@ TEST(EngineStressTest, ChurnOfFailuresCancelsAndDeadlinesEndsInKnownErrorsOnly) 
       }
     }
   });
-  InThreads([&](int thread) { Churn(world, engines, thread, unexpected); });
+  InThreads([&](int thread) { Churn(world, engines, thread, endings); });
   stop = true;
   vandal.join();
-  EXPECT_EQ(unexpected, 0);
+  EXPECT_EQ(endings.unexpected, 0);
+  EXPECT_EQ(endings.ready + endings.cancelled + endings.late + endings.missed + endings.failed,
+            kThreads * 60);
+  EXPECT_GT(endings.ready, kThreads);  // it is not that everything fails
+  for (const auto* seen : {&endings.cancelled, &endings.missed, &endings.failed}) {
+    EXPECT_GT(*seen, 0);
+  }
   world.compile_failures = 0;
   world.plan_failures = 0;
   EXPECT_TRUE(engines[0]->Prepare(world.chain, 16, {}).ok());

@@ -71,8 +71,10 @@ TEST(OldCompilerTest, NewerOnesCompileThem) {
   for (const char* version : {"12.9", "13.0", "13.10"}) {
     const auto engine = EngineOn(absl::StrCat("nvrtc-", version, "-fake"));
     for (const char* chain : {kProduct, kCodes, kRows}) {
+      const uint64_t compiled = engine->Stats().kernels_compiled;
       const absl::Status status = Prepare(*engine, chain);
       EXPECT_TRUE(status.ok()) << version << ": " << status;
+      EXPECT_GT(engine->Stats().kernels_compiled, compiled) << version << ": " << chain;
     }
   }
 }

@@ -218,9 +218,10 @@ TEST(TunedPlanTest, WhatThisLibraryCannotRunIsRefusedWithTheReason) {
               HasSubstr("changed since it was measured"));
 }
 
-TEST(TunedPlanTest, ADamagedPlanNeverCrashes) {
+TEST(TunedPlanTest, ADamagedPlanIsRefusedOrStillTheOneThatWasMeasured) {
   const TuningEntry sound = ClusterSet()->entries().begin()->second;
   FakeWorld world;
+  uint64_t refused = 0;
   for (size_t i = 0; i < sound.bytes.size(); ++i) {
     TuningEntry entry = sound;
     entry.bytes[i] = static_cast<char>(entry.bytes[i] ^ 0x5a);
@@ -228,9 +229,15 @@ TEST(TunedPlanTest, ADamagedPlanNeverCrashes) {
     set->Add(entry);
     world.tuning = set;
     world.disk = std::make_shared<testing::FakeDisk>();
-    const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {});
+    const auto engine = world.MakeEngine();
+    const auto plan = engine->Prepare(world.chain, 16, {});
     ASSERT_TRUE(plan.ok()) << i << ": " << plan.status();
+    const EngineStats stats = engine->Stats();
+    EXPECT_EQ(stats.tuned_plans + stats.tuned_refused, 1u) << i;  // never passed over in silence
+    EXPECT_EQ(DataflowOf(**plan), stats.tuned_refused == 1 ? "grid-exchange" : "cluster-exchange");
+    refused += stats.tuned_refused;
   }
+  EXPECT_GT(refused, sound.bytes.size() / 2);
 }
 
 TEST(TunedPlanTest, APlanThatIsNotResidentIsReplannedWithoutTheSet) {

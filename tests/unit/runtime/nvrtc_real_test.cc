@@ -124,7 +124,11 @@ TEST_F(RealNvrtc, FindsHeadersInMemoryByName) {
                      {"b.cuh", "constexpr float kValue = VALUE;\n"}};
   request.options = {"-DVALUE=2.5f"};
   const auto kernel = compiler->Compile(request);
-  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  request.headers[1].second = "constexpr float kValue = VALUE + 1;\n";
+  const auto other = compiler->Compile(request);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_NE(other->cubin, kernel->cubin);  // the header's bytes are what is compiled
 }
 
 TEST_F(RealNvrtc, ToolchainIdHoldsVersionAndBuildId) {

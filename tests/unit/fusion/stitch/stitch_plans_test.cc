@@ -396,8 +396,13 @@ TEST(StitchPlans, AProductOfTakenRowsIsTwoKernels) {
 
 TEST(StitchPlans, EveryRandomGraphHasAPlan) {
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; seed += 2) {
-    const auto plans = PlanChain(testing::MakeRandomStitchGraph(seed, {1 << 20}), 1, H200(), {});
-    EXPECT_TRUE(plans.ok()) << seed << ": " << plans.status();
+    const Chain chain = testing::MakeRandomStitchGraph(seed, {1 << 20});
+    const auto plans = PlanChain(chain, 1, H200(), {});
+    ASSERT_TRUE(plans.ok()) << seed << ": " << plans.status();
+    // Made again from its decisions, which are refused unless they compute every output.
+    const auto again = testing::Reassembled(plans->chosen, chain);
+    ASSERT_TRUE(again.ok()) << seed << ": " << again.status();
+    EXPECT_EQ(again->PlanDigest(), plans->chosen.PlanDigest()) << seed;
   }
 }
 
