@@ -40,7 +40,7 @@ bool KeepsTo16Bits(const MatrixProduct& p) {
 
 bool PermutesColumns(const ProductSequence& sequence, const Schedule& s) {
   const MatrixProduct& p = sequence.front();
-  if (s.dataflow != Dataflow::kProduct || s.swapped || s.first.split_k != 1) return false;
+  if (!RowOf(s).permutes_weights || s.swapped || s.first.split_k != 1) return false;
   if (sequence.layout() != Layout::kOI || !KeepsTo16Bits(p)) return false;
   const Operand& rows = p.rows;
   const bool counts_taps =

@@ -52,6 +52,7 @@ struct DataflowRow {
   // How many products, from the first, clusters take in units. A unit is one tile, or two whose
   // blocks share loads (Schedule::share).
   int unit_products = 0;
+  bool permutes_weights = false;  // its end of a tile takes permuted columns (PermutesColumns)
   bool swaps = false;  // operands may be swapped
   // Most accumulators a thread for a tile with a residual, with two consumer warpgroups.
   int64_t most_residual_accumulators = 128;
