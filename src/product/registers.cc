@@ -33,6 +33,7 @@ constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedRes
 // of 255 fit.
 constexpr int64_t kReserved = 28, kReservedPromoted = 20;
 constexpr int kManyRegisters = 16;
+constexpr int64_t kNarrowSums = 32;  // of each matrix, in tiles of 64 columns
 
 int Warpgroups(const Schedule& s) { return s.warpgroups_m * s.warpgroups_n; }
 
@@ -68,12 +69,14 @@ int64_t HeldResidual(const Schedule& s, const TileOf& of) {
 }
 
 // Of slow programs, which compute all that is stored beside a residual: its words, and as much
-// scratch as the program needs.
+// scratch as the program needs. A narrow tile is taken whatever the program is, so that every
+// program has a schedule: the compiler then computes one function behind the other.
 int64_t MaxBesideResidual(const Schedule& s, const TileOf& of, int64_t most) {
   const int64_t scratch = Scratch(of.product.epilogue), held = HeldResidual(s, of);
   if (scratch < kSlowPathRegisters || held == 0) return most;
-  if (Warpgroups(s) == 3) return most - (scratch - kSlowPathRegisters);
-  return std::min(most, RegistersOf(s) - kReserved - scratch - held);
+  const int64_t narrow = std::min(most, of.width * kNarrowSums);
+  if (Warpgroups(s) == 3) return std::max(narrow, most - (scratch - kSlowPathRegisters));
+  return std::max(narrow, std::min(most, RegistersOf(s) - kReserved - scratch - held));
 }
 
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of) {

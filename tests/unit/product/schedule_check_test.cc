@@ -155,6 +155,26 @@ TEST(CheckSchedule, ManySlowFunctionsBesideAResidualTakeNarrowerTiles) {
   EXPECT_TRUE(CheckSchedule(sequence_of(2, true), schedule_of(208), model).ok());
 }
 
+// However many slow functions a program has, it has a schedule.
+TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(1024)}}, {false, {}, ""}),
+                w = *b.Input({DType::kBF16, {Dim::Constant(4096), Dim::Constant(1024)}},
+                             {true, {}, ""}),
+                r = *b.Input({DType::kF32, {Dim::M(), Dim::Constant(4096)}}, {false, {}, ""});
+  ValueId y = *b.Matmul(x, w, false, true);
+  for (const UnaryKind kind : {UnaryKind::kSqrt, UnaryKind::kTanh, UnaryKind::kSigmoid,
+                               UnaryKind::kErf, UnaryKind::kLog1p})
+    y = *b.Unary(kind, y);
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, y, r)).ok());
+  const auto matched = MatchProducts(*b.Finish(), 16);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  SearchOptions options;
+  options.batch_invariant = true;
+  for (const char* name : {"h100", "h200"})
+    EXPECT_TRUE(SearchSchedules(matched->sequence, *BuiltinModel(name), options).ok()) << name;
+}
+
 // Where ranks share K, a thread holds the terms of eight columns while it promotes sums, and scales
 // of blocks for two groups of K: 16 and 8 registers beside 192 spilled.
 TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
