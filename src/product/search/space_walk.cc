@@ -17,7 +17,7 @@ void FillRing(const ProductSequence& p, const DeviceModel& model, Schedule* s) {
   const int64_t steps =
       CeilDiv(p[0].StagedK(), s->block_k) + (p.size() == 2 ? CeilDiv(p[0].n, s->block_k) : 0);
   const int64_t clusters = std::max(1, model.ResidentBlocks(s->cluster) / s->cluster);
-  const int64_t tiles = std::max<int64_t>(1, CeilDiv(z.units, clusters));
+  const int64_t tiles = p.size() == 1 ? std::max<int64_t>(1, CeilDiv(z.units, clusters)) : 1;
   const int64_t want = std::max<int64_t>(2, std::min<int64_t>(kMaxStages, steps * tiles));
   s->stages = static_cast<int>(std::min(fit, want));
 }
