@@ -38,7 +38,8 @@ class Extractor {
     for (int32_t caller : result_.body.InputOrder()) {
       result_.inputs.push_back(callers_inputs_[static_cast<size_t>(caller)]);
     }
-    if (turn_reductions_) return std::move(result_);
+    // A body that is too long is refused by who asked for it.
+    if (turn_reductions_ || !CheckBodyLength(result_.body).ok()) return std::move(result_);
     SINTER_ASSIGN_OR_RETURN(std::optional<Chain> straight, WithStraightReductions(result_.body));
     if (!straight.has_value()) return std::move(result_);
     result_.body = *std::move(straight);

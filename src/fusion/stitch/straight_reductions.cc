@@ -48,6 +48,7 @@ class Straightener {
   explicit Straightener(const Chain& body) : body_(body), ops_(body.ops()), orders_(ops_.size()) {}
 
   absl::StatusOr<std::optional<Chain>> Run() {
+    if (!Has(OpKind::kTranspose) || !Has(OpKind::kReduce)) return std::optional<Chain>();
     const size_t count = ops_.size();
     for (size_t id = 0; id < count; ++id) {
       const auto value = static_cast<ValueId>(id);
@@ -62,6 +63,10 @@ class Straightener {
   }
 
  private:
+  bool Has(OpKind kind) const {
+    return std::any_of(ops_.begin(), ops_.end(), [&](const Op& op) { return op.kind == kind; });
+  }
+
   // The order of the transpose that an op is, or reads through element-wise ops; else empty.
   Order OrderOf(const Op& op) const {
     if (op.kind == OpKind::kTranspose) return op.axes;

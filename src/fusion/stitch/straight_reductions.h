@@ -9,10 +9,11 @@
 
 namespace sinter {
 
-// `body` with each reduction that reads a transpose through element-wise ops alone over the axes
-// from before the transpose: element-wise ops in between are computed there. So columns of a tensor
-// in memory are reduced as columns, not as strided rows. Nothing where there is no such reduction.
-// The result's callers' inputs are the canonical inputs of `body`.
+// `body`, in which a reduction that reads a transpose, directly or through element-wise ops, reads
+// what is transposed instead, over the axes that it has there. The ops in between are computed
+// before the transpose. So columns of a tensor in memory are reduced as columns, not as strided
+// rows. Of several transposes one behind the other the last is taken. Nothing where `body` has no
+// such reduction. InputOrder() of the result counts canonical inputs of `body`.
 absl::StatusOr<std::optional<Chain>> WithStraightReductions(const Chain& body);
 
 }  // namespace sinter
