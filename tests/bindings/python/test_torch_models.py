@@ -72,7 +72,20 @@ class Oddly(N.Module):
         return tuple(linear(self.norm(x)).softmax(-1) for linear in self.linears)
 
 
-@pytest.mark.parametrize("make", [lambda: Projected(gives_keys=True), Oddly], ids=["result", "odd"])
+class Chunked(N.Module):
+    """Gives out half of one product as a view; the other two are joined."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.linears = N.LayerNorm(64), N.ModuleList(N.Linear(64, n) for n in (64, 48, 32))
+
+    def forward(self, x):
+        first, *rest = (linear(self.norm(x)) for linear in self.linears)
+        a, b = first.chunk(2, -1)
+        return (a, *(part.softmax(-1) for part in (b, *rest)))
+
+
+@pytest.mark.parametrize("make", [lambda: Projected(gives_keys=True), Oddly, Chunked], ids=["result", "odd", "chunk"])
 def test_products_that_the_graph_gives_out_or_that_lie_oddly_are_apart(make):
     model, x = half(make())[0], torch.randn(2, 6, 64).bfloat16()
     with torch.no_grad(), torch._inductor.config.patch(freezing=True):
@@ -81,6 +94,23 @@ def test_products_that_the_graph_gives_out_or_that_lie_oddly_are_apart(make):
     assert all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
     assert all(c.within for c in _verify.comparisons)
     assert str(reports[0].taken[0].made.chain).count("matmul") == 2, "the other two are joined"
+
+
+class Many(N.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.norm, self.linears = N.LayerNorm(64), N.ModuleList(N.Linear(64, n) for n in columns)
+
+    def forward(self, x):
+        return torch.cat([linear(self.norm(x)).softmax(-1) for linear in self.linears], -1)
+
+
+def test_more_than_four_products_stay_apart():
+    """What reads one value in all layers of a decoder would live until the last of them."""
+    x = torch.randn(6, 64).bfloat16()
+    for columns, products in (((8, 16, 24, 32), 1), ((8, 16, 24, 32, 40), 5)):
+        chains = frozen(half(Many(columns)), x)
+        assert sum(str(chain).count("matmul") for chain in chains) == products
 
 
 def test_frozen_weights_are_joined_on_another_way_than_inductors_own():

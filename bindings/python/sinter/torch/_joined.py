@@ -13,6 +13,8 @@ from ._layout import tell_strides
 from ._warn import warn_once
 
 _ALIGNED = 8  # columns: whoever reads a part reads 16 bytes at once
+_MOST = 4  # products in one: what reads one value in all layers of a decoder would live until the last
+_PIECES = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.unbind.int")
 
 
 def joining(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,7 +45,7 @@ def join_products(graph: torch.fx.Graph) -> None:
         if key is not None:
             groups.setdefault(key, []).append(node)
     for group in groups.values():
-        if len(group) > 1:
+        if 1 < len(group) <= _MOST:
             _join(graph, group)
     tell_parts(graph)
 
@@ -87,7 +89,7 @@ def _shared(node: Any) -> Any:
 
 def _is_result(node: Any) -> bool:
     """Whether the graph gives it out, which takes a copy of a part."""
-    views = [user for user in node.users if target_of(user) in TABLE and TABLE[target_of(user)].view]
+    views = [user for user in node.users if target_of(user) in _PIECES or target_of(user) in TABLE and TABLE[target_of(user)].view]
     return any(user.op == "output" for user in node.users) or any(map(_is_result, views))
 
 
@@ -95,11 +97,12 @@ def _join(graph: torch.fx.Graph, group: List[Any]) -> None:
     first = group[0]
     x, _, bias = _operands(first)
     weights = [_operands(node)[1] for node in group]
+    biases = [_operands(node)[2] for node in group if bias is not None]
     with graph.inserting_before(first):
         columns_apart = weights[0].meta["val"].stride()[0] == 1  # as nn.Linear has them
         operands = [x, _beside(graph, weights, 1, columns_apart)]
         if bias is not None:
-            operands.insert(0, _beside(graph, [_operands(node)[2] for node in group], 0, False))
+            operands.insert(0, _beside(graph, biases, 0, False))
         joined = graph.call_function(first.target, tuple(operands))
         joined.meta["val"] = first.target(*(i.meta["val"] for i in operands))
     begin = 0
@@ -111,9 +114,9 @@ def _join(graph: torch.fx.Graph, group: List[Any]) -> None:
         node.replace_all_uses_with(part)
         graph.erase_node(node)
         begin = end
-    for weight in weights:
-        if not weight.users:
-            graph.erase_node(weight)
+    for constant in dict.fromkeys(weights + biases):
+        if not constant.users:
+            graph.erase_node(constant)
 
 
 def _beside(graph: torch.fx.Graph, constants: List[Any], axis: int, transposed: bool) -> Any:
