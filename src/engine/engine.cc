@@ -71,7 +71,7 @@ class EngineImpl : public Engine {
         stand_ins_(core_, &assembler_) {}
   // Plans may live on and keep what they use; nothing else stays loaded. A plan that only a graph
   // kept alive may still wait in the loader to be destroyed, and it keeps the core, which keeps the
-  // loader. Retire breaks this circle.
+  // loader. Retire lets it go now, or the loader does when the graph goes.
   ~EngineImpl() override {
     WriteTrace(*core_);
     core_->modules.Clear();

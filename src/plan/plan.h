@@ -57,8 +57,10 @@ struct KernelOps {
   // views and other ops that every reader computes for itself are not listed. Of a kernel of
   // products, the result of its run.
   std::vector<ValueId> values;
-  bool turned = false;  // a stitched kernel's reductions over middle axes read through transposes
-  int first = 0;        // of a run's products, the kernel's first
+  // A stitched kernel reduces middle axes as rows of a transpose, and transposes as they stand.
+  // Else it reduces middle axes as they lie, and reads what is transposed (straight_reductions.h).
+  bool turned = false;
+  int first = 0;  // of a run's products, the kernel's first
 
   bool operator==(const KernelOps& o) const {
     return values == o.values && turned == o.turned && first == o.first;

@@ -23,7 +23,7 @@ struct Arguments {
   long long residual_stride;      // elements between rows
   void* out;                      // [m, n] or [m, l]
   long long out_stride;           // elements between rows
-  void *aux1, *aux2;              // what is stored beside `out`, of its extents and element
+  void *aux1, *aux2;              // what is stored beside `out`, of its extents
   long long aux1_stride, aux2_stride;
   void* c;             // in the workspace
   float* partial_out;  // in the workspace, [block][block_m][block_n]

@@ -20,7 +20,8 @@ struct ProductTypes {
 template <class Config>
 using ProductUnits = UnitWalk<Config, typename Config::First, true, true>;
 
-// Whether no result lies where the matrix does. One that does begins where the matrix begins.
+// Whether no result lies where the matrix does. One that does begins where the matrix begins
+// (ChainBuilder::CheckAlias).
 template <class Matrix>
 SINTER_DEVICE bool lies_apart(const Arguments& args) {
   const void* const matrix = args.residual;

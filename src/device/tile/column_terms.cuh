@@ -48,8 +48,8 @@ struct TermWindow {
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
   static constexpr int kAdded = kMatrix ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
-  static constexpr int kLeft =
-      kRegisters - kReservedRegisters<Config, P> - EpilogueType::kScratch - P::kAccumulators - kAdded;
+  static constexpr int kLeft = kRegisters - kReservedRegisters<Config, P> - EpilogueType::kScratch -
+                               P::kAccumulators - kAdded;
   static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;
   static constexpr int fit(int registers, int least) {
     constexpr int kWords = EpilogueType::kTermWords > 0 ? EpilogueType::kTermWords : 1;

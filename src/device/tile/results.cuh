@@ -157,7 +157,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
       const float scale = scaling.of_half(half);
       typename Of::Pair elements[4] = {};
       held.take(step, elements);
-      // Four lanes have 32 bytes of f32 side by side; of 16 bits they exchange columns first.
+      // Four lanes have 32 bytes of f32 side by side; of 16 bits each stores 16 bytes.
       u32 words[kResultsOf<Writer>][4];
 #pragma unroll
       for (int g = begin; g < begin + 4 && g < P::kGroups; ++g) {
@@ -187,8 +187,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
 #pragma unroll
             for (int g = begin; g < P::kGroups; ++g)
               if (exists)
-                to.pair(row + tile_row, column + P::pair_column(place.thread, g),
-                        word[g - begin]);
+                to.pair(row + tile_row, column + P::pair_column(place.thread, g), word[g - begin]);
         }
       });
       held.release(step);

@@ -78,7 +78,8 @@ void CountTaps(const PixelWindow& window, Layout layout, TensorMapTemplate* map)
 }
 
 // Makes a map of weights one that permutes each 32 of their rows: row r of the matrix is the sum of
-// 32 b + 8 q + 2 g + i, and a box has i first, then q, g and b.
+// 32 b + 8 q + 2 g + i, and a box has i first, then q, g and b. Strides need not ascend: in maps of
+// heads that attention kernels use they do not either.
 void PermuteRows(TensorMapTemplate* map) {
   const uint64_t row = map->stride_bytes[0];
   const int64_t sets = map->dims[1].value / kPermutedRows;

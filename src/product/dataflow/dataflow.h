@@ -53,7 +53,7 @@ struct DataflowRow {
   // blocks share loads (Schedule::share).
   int unit_products = 0;
   bool permutes_weights = false;  // its end of a tile takes permuted columns (PermutesColumns)
-  bool swaps = false;  // operands may be swapped
+  bool swaps = false;             // operands may be swapped
   // Most accumulators a thread for a tile with a residual, with two consumer warpgroups.
   int64_t most_residual_accumulators = 128;
 
