@@ -65,7 +65,7 @@ void ForOwn(WarpgroupPlace place, const Set& set) {
   } else {
     for (int i = 0; i < kHalfOfPair<Config, P>; ++i) {
       set(i, place.m * kWarpgroupRows + accumulator_row(place.thread) + 8 * (i / 2 % 2),
-          place.n * P::kHalf + accumulator_column(place.thread, i / 4) + i % 2);
+          place.n * P::kHalf + P::pair_column(place.thread, i / 4) + i % 2);
     }
   }
 }
@@ -206,9 +206,9 @@ void CheckRows() {
 
 // Block of M, warpgroups along M and N, width, N, columns of a tile, ranks, swapped.
 template <int kBlockM, int kM, int kN, int kWidth, int kColumns, int kBlockN, int kSplit,
-          bool kSwapped>
+          bool kSwapped, bool kPermuted = false>
 using Tile = TestConfig<kBlockM, 64, 2, kSplit, kM, kN, false, kWidth, kColumns, 512, kBlockN,
-                        kSplit, 8, 8, 1, 1, 1, kSwapped>;
+                        kSplit, 8, 8, 1, 1, 1, kSwapped, Integer16, PlainRows, kPermuted>;
 
 TEST(ProgramResults, OfATileAreInTheirPlaces) {
   CheckRows<Tile<64, 1, 1, 1, 96, 32, 1, false>>();
@@ -216,6 +216,11 @@ TEST(ProgramResults, OfATileAreInTheirPlaces) {
   CheckRows<Tile<40, 1, 1, 1, 61, 24, 1, false>>();     // no whole quads, ragged
   CheckRows<Tile<64, 1, 2, 1, 100, 80, 1, false>>();
   CheckRows<Tile<64, 1, 1, 2, 96, 40, 1, false>>();
+}
+TEST(ProgramResults, OfPermutedWeightsAreInTheirPlaces) {
+  CheckRows<Tile<64, 1, 1, 1, 96, 64, 1, false, true>>();
+  CheckRows<Tile<128, 2, 1, 1, 160, 160, 1, false, true>>();
+  CheckRows<Tile<40, 1, 2, 2, 96, 64, 1, false, true>>();
 }
 TEST(ProgramResults, OfSwappedOperandsAreInTheirPlaces) {
   CheckRows<Tile<24, 1, 1, 1, 96, 64, 1, true>>();
