@@ -6,6 +6,7 @@
 #include "src/chain/builder.h"
 #include "src/product/matcher.h"
 #include "src/product/schedule.h"
+#include "src/product/search/search.h"
 #include "tests/support/epilogue_chains.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"
