@@ -31,11 +31,12 @@ struct AnyType {
 };
 
 // Registers for addresses, loops, and what most epilogues compute with; more in kernels of two
-// products, fewer where lanes exchange nothing.
-template <class Config, class P, class Second = void>
-constexpr int kReservedRegisters = P::kPermuted ? 24 : 44;
-template <class Config, class P>
-constexpr int kReservedRegisters<Config, P, typename AnyType<typename Config::Second>::Void> = 64;
+// products, fewer where lanes exchange nothing and no matrix is read.
+template <class Config, class P, bool kMatrix, class Second = void>
+constexpr int kReservedRegisters = P::kPermuted && !kMatrix ? 24 : 44;
+template <class Config, class P, bool kMatrix>
+constexpr int
+    kReservedRegisters<Config, P, kMatrix, typename AnyType<typename Config::Second>::Void> = 64;
 
 // How many column groups' terms a thread holds, a multiple of 4: as many as fit into the registers
 // that sums and a matrix leave. Fewer than all are a window that moves while groups are stored.
@@ -48,8 +49,8 @@ struct TermWindow {
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
   static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
   static constexpr int kAdded = kMatrix ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
-  static constexpr int kLeft = kRegisters - kReservedRegisters<Config, P> - EpilogueType::kScratch -
-                               P::kAccumulators - kAdded;
+  static constexpr int kLeft = kRegisters - kReservedRegisters<Config, P, kMatrix> -
+                               EpilogueType::kScratch - P::kAccumulators - kAdded;
   static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;
   static constexpr int fit(int registers, int least) {
     constexpr int kWords = EpilogueType::kTermWords > 0 ? EpilogueType::kTermWords : 1;
