@@ -25,7 +25,7 @@ struct Config {
   static constexpr int kSharers = 1;
   static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = true, kBias2 = false, kOutAligned = true;
-  using First = Product<Config, 1, 512, 128, 32, 1>;
+  using First = Product<Config, 1, 512, 128, 32, 1, 1, 1, PlainRows, true>;
 };
 static_assert(ProductTypes<Config>::Layout::kBytes == 108544, "the plan and the device library agree on shared memory");
 

@@ -25,7 +25,7 @@ struct Config {
   static constexpr int kSharers = 1;
   static constexpr bool kWeightsTransposed = false, kConstantWeights = true, kSwapped = false;
   static constexpr bool kBias1 = false, kBias2 = false, kOutAligned = true;
-  using First = Product<Config, 2, 1024, 512, 64, 1>;
+  using First = Product<Config, 2, 1024, 512, 64, 1, 1, 1, PlainRows, true>;
 };
 static_assert(ProductTypes<Config>::Layout::kBytes == 100352, "the plan and the device library agree on shared memory");
 
