@@ -111,6 +111,11 @@ absl::string_view SignOf(CompareKind kind) {
   return kSigns[static_cast<size_t>(kind) - 1];
 }
 
+bool IsElementWise(const Op& op) {
+  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kCompare ||
+         op.kind == OpKind::kSelect || op.kind == OpKind::kCast;
+}
+
 bool IsUnary(const Op& op, UnaryKind kind) { return op.kind == OpKind::kUnary && op.unary == kind; }
 bool IsBinary(const Op& op, BinaryKind kind) {
   return op.kind == OpKind::kBinary && op.binary == kind;

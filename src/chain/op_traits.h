@@ -72,6 +72,9 @@ const OpTraits& TraitsOf(BinaryKind kind);
 // `op` is unary or binary.
 const OpTraits& TraitsOf(const Op& op);
 
+// Whether `op` computes an element of its result from the elements at the same place: unary,
+// binary, compare, select, cast.
+bool IsElementWise(const Op& op);
 bool IsUnary(const Op& op, UnaryKind kind);
 bool IsBinary(const Op& op, BinaryKind kind);
 

@@ -276,11 +276,6 @@ absl::StatusOr<std::shared_ptr<const NormalForm>> NormalGraph::Finish() {
   return form;
 }
 
-bool IsElementWise(const Op& op) {
-  return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kCompare ||
-         op.kind == OpKind::kSelect || op.kind == OpKind::kCast;
-}
-
 bool IsRowProduct(const NormalGraph& graph, const Op& op) {
   return op.kind == OpKind::kMatmul && graph.type(op.operands[1]).rank() == 2;
 }

@@ -98,9 +98,6 @@ class NormalGraph {
   bool ordered_ = false;
 };
 
-// Whether it computes an element of its result from the elements at the same place: unary, binary,
-// compare, select, cast.
-bool IsElementWise(const Op& op);
 // A product with one matrix for all rows. Batched ones have other kernels.
 bool IsRowProduct(const NormalGraph& graph, const Op& op);
 // One of these, a convolution or a product of codes.

@@ -9,25 +9,13 @@
 
 #include "src/base/status.h"
 #include "src/chain/builder.h"
+#include "src/chain/op_traits.h"
 #include "src/chain/replay.h"
 
 namespace sinter {
 namespace {
 
 using Order = std::vector<int32_t>;  // of a transpose: result axis i is operand axis order[i]
-
-bool IsElementWise(const Op& op) {
-  switch (op.kind) {
-    case OpKind::kUnary:
-    case OpKind::kBinary:
-    case OpKind::kCompare:
-    case OpKind::kSelect:
-    case OpKind::kCast:
-      return true;
-    default:
-      return false;
-  }
-}
 
 Order InverseOf(const Order& order) {
   Order inverse(order.size());
