@@ -235,7 +235,7 @@ absl::StatusOr<PackReport> WritePack(const PackWriteOptions& options, std::vecto
 
 namespace {
 
-// What the store says about a record, without the payload. The pack's envelope is made from it.
+// A record as the store describes it, without the payload. The pack writes its envelope from this.
 struct Known {
   bool in_store = false;
   int64_t created_unix_s = 0;

@@ -1,5 +1,5 @@
-// What a remote store holds: the names of records, leases and groups; values with an HMAC, which
-// only holders of the fleet's key can make; withdrawals, which take the place of records that were
+// Names and values of a remote store. It names records, leases and groups. Each value has an HMAC,
+// which only holders of the fleet's key can make. A withdrawal takes the place of a record that was
 // found wrong.
 //
 // A value is 8 bytes magic, 32 bytes HMAC-SHA256(key, u64 length of name, name, body), body. The

@@ -34,8 +34,8 @@ std::vector<std::string> Prefixes(const std::string& path) {
   return out;
 }
 
-// Whoever may write a folder above the root may replace the root. In a sticky folder only the owner
-// of an entry may replace it, and that entry is checked next.
+// A user who may write a folder above the root can replace the root. A sticky folder lets only an
+// entry's owner replace the entry, and the next check is of that entry.
 absl::Status CheckParentMode(const struct stat& st, absl::string_view path) {
   if ((st.st_mode & S_ISVTX) == 0) return CheckOwner(st, path);
   struct stat unwritable = st;

@@ -37,7 +37,7 @@ class MemoryCache {
 
   uint64_t bytes() const;
   uint64_t entries() const;
-  // What an entry counts towards the cap, bookkeeping included.
+  // Bytes of the cap that an entry takes: its payload and 256 for bookkeeping.
   static uint64_t CostOf(uint64_t payload_bytes) { return payload_bytes + 256; }
 
  private:
