@@ -113,12 +113,6 @@ PROBE __launch_bounds__(128) probe_push(int rounds) {
 }
 )probe";
 
-constexpr char kClusterBarrier[] = R"probe(
-PROBE __launch_bounds__(256) probe_cluster_barrier(int rounds) {
-  for (int i = 0; i < rounds; ++i) cluster_sync();
-}
-)probe";
-
 // All blocks meet at one counter, which is 0 before, `rounds` times.
 constexpr char kGridBarrier[] = R"probe(
 PROBE __launch_bounds__(256) probe_grid_barrier(u32* counter, int rounds) {
@@ -211,13 +205,9 @@ PROBE __launch_bounds__(256) probe_tensor(float* out, int rounds) {
 )probe";
 
 constexpr ProbeText kProbes[] = {
-    {"probe_empty", kEmpty},
-    {"probe_stream", kStream},
-    {"probe_push", kPush},
-    {"probe_cluster_barrier", kClusterBarrier},
-    {"probe_grid_barrier", kGridBarrier},
-    {"probe_reduce", kReduce},
-    {"probe_shared", kShared},
+    {"probe_empty", kEmpty},   {"probe_stream", kStream},
+    {"probe_push", kPush},     {"probe_grid_barrier", kGridBarrier},
+    {"probe_reduce", kReduce}, {"probe_shared", kShared},
     {"probe_tensor", kTensor},
 };
 

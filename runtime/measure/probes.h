@@ -80,8 +80,8 @@ struct ProbeTimings {
   ProbeSlope tensor_flop;
   std::array<ProbeSlope, 5> dsm_bytes;   // pushed to other blocks of the cluster; none of size 1
   std::array<int, 5> resident_clusters;  // of blocks that fill an SM's shared memory
-  ProbeSlope cluster_barriers, grid_barriers;  // rounds
-  double empty_us = 0;                         // of a kernel that does nothing, behind another one
+  ProbeSlope grid_barriers;              // rounds
+  double empty_us = 0;                   // of a kernel that does nothing, behind another one
 };
 
 // Takes some seconds, most of them compiling, and 24 MiB of device memory an SM. Errors are those
