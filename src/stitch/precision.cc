@@ -28,6 +28,12 @@ bool IsOne(const Chain& body, ValueId id) {
   return op.kind == OpKind::kScalar && std::fabs(op.scalar) == 1;
 }
 
+// Zeros and ones.
+bool IsOfPredicates(const Chain& body, ValueId id) {
+  const Op& op = body.op(BehindSpreads(body, id));
+  return op.kind == OpKind::kCast && body.op(op.operands[0]).type.dtype == DType::kPred;
+}
+
 bool IsSquare(const Op& op) {
   return IsUnary(op, UnaryKind::kSquare) ||
          (IsBinary(op, BinaryKind::kMul) && op.operands[0] == op.operands[1]);
@@ -249,10 +255,21 @@ class Demands {
     for (const ValueId operand : op.operands) {
       if (demand != Demand::kExact && IsBesideOne(op, operand)) {
         beside_one_[static_cast<size_t>(operand)] = true;
+      } else if (demand != Demand::kExact && IsExpBesidePredicates(op, operand)) {
+        Ask(operand, Demand::kFast);
       } else {
         Ask(operand, of_operands);
       }
     }
+  }
+
+  // As in the gradient of a cross entropy, exp(x) - [x is the label's]. Only an exponential near 1
+  // cancels there, whose operand is small: then the approximate form errs as little as the exact.
+  bool IsExpBesidePredicates(const Op& op, ValueId operand) const {
+    if (!IsBinary(op, BinaryKind::kAdd) && !IsBinary(op, BinaryKind::kSub)) return false;
+    return IsUnary(body_.op(operand), UnaryKind::kExp) &&
+           std::any_of(op.operands.begin(), op.operands.end(),
+                       [&](ValueId other) { return IsOfPredicates(body_, other); });
   }
 
   bool IsBesideOne(const Op& op, ValueId operand) const {

@@ -30,7 +30,7 @@ enum class Precision {
 // - what is compared, cast to integers or predicates, or passed to floor or another function that
 //   grows errors;
 // - an operand of an addition or a subtraction that may cancel, but for tanh and erf (and their
-//   squares) beside 1;
+//   squares) beside 1, and exponentials beside a predicate's 0 and 1;
 // - the quotients that codes of 8 bits are multiplied by once a row: they decide on which side a
 //   tie falls;
 // - a tanh or an erf in log(1 + x), which is computed without a sum that would hide its errors;

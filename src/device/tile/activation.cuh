@@ -4,6 +4,7 @@
 #pragma once
 #include "ptx/approx.cuh"
 #include "ptx/erf.cuh"
+#include "ptx/sigmoid.cuh"
 
 namespace sinter {
 
@@ -23,12 +24,7 @@ struct Silu {
   }
 };
 struct SiluF32 {
-  // The error of the reciprocal is taken back, but where it is zero because e^-x is infinite.
-  static SINTER_DEVICE float apply(float x) {
-    const float sum = 1.0f + expf(-x), inverse = 0.25f * reciprocal_approx(0.25f * sum);
-    const float quotient = x * inverse;
-    return inverse > 0.0f ? fmaf(fmaf(-quotient, sum, x), inverse, quotient) : quotient;
-  }
+  static SINTER_DEVICE float apply(float x) { return 0.25f * x * four_sigmoids(x); }
 };
 struct GeluErf {
   static SINTER_DEVICE float apply(float x) {

@@ -183,6 +183,10 @@ TEST(Accuracy, OfFastQuotientsHoldsAtAllMagnitudes) {
 }
 
 TEST(Accuracy, OfF32ActivationsIsThatOfPyTorch) {
+  ExpectEachOctave({"sigmoid", [](double x, double) { return Sigmoid(x); },
+                    [](float x, float) { return Exact::sigmoid(x); },
+                    [](float x, float) { return 1.0f / (1.0f + std::exp(-x)); }},
+                   kF32);
   ExpectEachOctave({"silu", [](double x, double) { return x * Sigmoid(x); },
                     [](float x, float) { return SiluF32::apply(x); }, TorchSilu},
                    kF32);

@@ -163,6 +163,19 @@ TEST(Precision, SumsOfWhatIsNotNegativeCancelNothing) {
   EXPECT_TRUE(IsExact(minus, UnaryKind::kExp));
 }
 
+// The gradient of a cross entropy: exp(x) - [the label's place].
+TEST(Precision, ExponentialsBesidePredicatesCancelNearOneAlone) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    const Chain chain = Cast(dtype, [](Body& body, ValueId x) {
+      const ValueId label =
+          body.Take(body.b.Compare(CompareKind::kEq, body.In({4, 8}), body.In({4, 8})));
+      const ValueId one = body.Take(body.b.Cast(label, DType::kF32));
+      return Binary(body, BinaryKind::kSub, body.Exp(x), one);
+    });
+    EXPECT_EQ(IsExact(chain, UnaryKind::kExp), dtype == DType::kF32);
+  }
+}
+
 // Of softmax times values: each term errs by less than the sum's own roundings.
 TEST(Precision, SumsOverAnAxisTakeFastTermsButNoTanh) {
   for (const UnaryKind kind : {UnaryKind::kExp, UnaryKind::kTanh}) {
