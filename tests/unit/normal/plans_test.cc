@@ -3,8 +3,12 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/status.h"
@@ -41,6 +45,7 @@ constexpr Row kRows[] = {
     {"rows_transposed", 1, 2, true},
     {"rows_of_strided_batches", 1, 2, true},
     {"weight_gradient", 1, 1, false},
+    {"weight_gradient_by_transpose", 1, 1, false},
     {"weight_gradient_over_m", 512, 1, false},
     {"weight_gradients_of_a_layer", 512, 4, true},
     {"weight_gradient_of_computed", 1, 2, false},
@@ -49,12 +54,23 @@ constexpr Row kRows[] = {
     {"three_channels", 8, 2, true},
     {"view_before_product", 128, 1, false},
     {"view_behind_product", 128, 1, false},
+    {"bias_of_f32", 32, 1, false},
     {"silu_by_exp", 32, 1, false},
     {"gelu_by_products", 32, 1, false},
+    {"activation_tanh", 32, 1, false},
+    {"activation_sigmoid", 32, 1, false},
+    {"activation_relu6", 32, 1, false},
+    {"activation_hardswish", 32, 1, false},
+    {"activation_quick_gelu", 32, 1, false},
+    {"activation_relu_squared", 32, 1, false},
+    {"activation_behind_rounding", 32, 1, false},
     {"attention_output_and_mlp", 8, 8, true},
-    {"gate_and_up_of_one_weight", 32, 2, false},
+    {"gate_and_up_of_one_weight", 32, 1, false},
+    {"ffn_of_one_weight", 32, 2, false},
+    {"residual_of_another_kernel", 8, 3, false},
     {"scan_by_vectors", 1, 4, false},
-    {"mlp_96", 1, 4, false},
+    {"mlp_96", 1, 3, false},
+    {"mlp_384", 1, 3, false},
 };
 
 absl::StatusOr<FusionResult> PlanAt(const Chain& chain, int64_t m) {
@@ -79,6 +95,52 @@ TEST(NormalPlans, OfChainsAsFrameworksGiveThem) {
     if (plain.ok()) {
       EXPECT_LE(planned->chosen.PredictedUs(), plain->chosen.PredictedUs() * 1.0001) << row.name;
     }
+  }
+}
+
+// x W' of x[M, k] and W[n, k], with rows so many elements apart.
+Chain OfProduct(int64_t k, int64_t n, int64_t x_stride, int64_t w_stride, bool transpose_b) {
+  ChainBuilder b;
+  InputOptions rows, weight;
+  rows.strides = {{x_stride, 0}, {1, 0}};
+  weight.constant = true;
+  weight.strides = {{w_stride, 0}, {1, 0}};
+  const std::vector<Dim> dims = transpose_b ? std::vector<Dim>{Dim::Constant(n), Dim::Constant(k)}
+                                            : std::vector<Dim>{Dim::Constant(k), Dim::Constant(n)};
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), Dim::Constant(k)}}, rows);
+  const ValueId w = *b.Input({DType::kBF16, dims}, weight);
+  EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(x, w, false, transpose_b), DType::kBF16)).ok());
+  return *b.Finish();
+}
+
+// What a tensor map cannot say is copied by a kernel, which the plan notes and predicts.
+TEST(NormalPlans, OfAnyExtentsAndStridesCopyWhatNoTensorMapSays) {
+  const auto expect = [](Chain made, size_t most, bool copied) {
+    const auto chain = std::make_shared<const Chain>(std::move(made));
+    SCOPED_TRACE(chain->ToString());
+    const auto form = NormalFormOf(chain);
+    ASSERT_TRUE(form.ok()) << form.status();
+    const absl::StatusOr<FusionResult> planned = PlanAt(*(*form)->chain, 32);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    const std::vector<PlannedKernel>& kernels = planned->chosen.kernels;
+    EXPECT_LE(kernels.size(), most) << planned->chosen.ToText();
+    const std::string notes = absl::StrJoin((*form)->notes, "; ");
+    EXPECT_EQ(absl::StrContains(notes, "copied"), copied && kernels.size() > 1) << notes;
+    for (const PlannedKernel& kernel : kernels) EXPECT_GT(kernel.prediction.total_us, 0.5);
+  };
+  for (const bool oi : {true, false}) {
+    for (const int64_t k : {1, 2, 3, 9, 30, 36, 44, 60, 769}) {
+      expect(OfProduct(k, 128, k, oi ? k : 128, oi), 2, true);
+    }
+    // Results may have any number of columns; so may weights whose rows lie along K.
+    for (const int64_t n : {1, 2, 3, 30, 36, 769}) {
+      expect(OfProduct(64, n, 64, oi ? 64 : n, oi), oi ? 1 : 2, !oi);
+    }
+  }
+  for (const int64_t stride : {65, 66, 68, 70, 72}) {
+    const bool odd = stride % 8 != 0;
+    expect(OfProduct(64, 128, stride, 64, true), odd ? 2 : 1, odd);
+    expect(OfProduct(64, 128, 64, stride, true), odd ? 2 : 1, odd);
   }
 }
 
