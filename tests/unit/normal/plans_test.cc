@@ -206,6 +206,58 @@ TEST(NormalPlans, OfAttentionSayWhatItTakes) {
   EXPECT_THAT(planned->chosen.note, ::testing::HasSubstr("leave attention to a kernel of its own"));
 }
 
+// softmax(0.125 q k') v of `batch` heads.
+Chain Attention(int64_t batch, int64_t length, int64_t width) {
+  ChainBuilder b;
+  const auto heads = [&](int64_t rows, int64_t columns) {
+    return TensorType{DType::kBF16,
+                      {Dim::Constant(batch), Dim::Constant(rows), Dim::Constant(columns)}};
+  };
+  const ValueId q = *b.Input(heads(length, width)), k = *b.Input(heads(length, width));
+  const ValueId v = *b.Input(heads(length, width));
+  const ValueId scores =
+      *b.Binary(BinaryKind::kMul, *b.Matmul(q, k, false, true), *b.Scalar(0.125));
+  const ValueId p = *b.Cast(*AddSoftmax(b, scores, 2), DType::kBF16);
+  EXPECT_TRUE(b.Output(*b.Cast(*b.Matmul(p, v), DType::kBF16)).ok());
+  return *b.Finish();
+}
+
+// Whatever its size, what is predicted at more than ten times its bytes, and at 10 us or more, says
+// so.
+TEST(NormalPlans, OfAttentionAreRefusedOrSayWhatTheyTake) {
+  const DeviceModel model = *BuiltinModel("h200");
+  int planned = 0, noted = 0, refused = 0;
+  for (const int64_t batch : {2, 12, 96, 1024}) {
+    for (const int64_t length : {8, 16, 32, 49, 64, 77, 128, 160, 197, 512}) {
+      for (const int64_t width : {32, 64, 128}) {
+        SCOPED_TRACE(absl::StrCat(batch, " of ", length, " x ", width));
+        const auto form =
+            *NormalFormOf(std::make_shared<const Chain>(Attention(batch, length, width)));
+        const absl::StatusOr<FusionResult> result = PlanChain(*form->chain, 1, model, {});
+        if (!result.ok()) {
+          ++refused;
+          EXPECT_THAT(std::string(result.status().message()),
+                      ::testing::HasSubstr("leave it to a kernel of attention"));
+          continue;
+        }
+        ++planned;
+        const double bytes = static_cast<double>(4 * batch * length * width * 2);
+        const double bytes_us = bytes / model.hbm_bytes_per_us;
+        const double predicted_us = result->chosen.PredictedUs();
+        if (predicted_us < 10 || predicted_us <= 10 * bytes_us) continue;
+        ++noted;
+        EXPECT_THAT(result->chosen.note,
+                    ::testing::HasSubstr("leave attention to a kernel of its own"))
+            << predicted_us << " us, " << bytes_us << " of bytes\n"
+            << result->chosen.ToText();
+      }
+    }
+  }
+  EXPECT_GT(planned, 10);
+  EXPECT_GT(noted, 5);
+  EXPECT_GT(refused, 5);
+}
+
 // A record of such a plan is believed when it is read back.
 TEST(NormalPlans, OfRoughChainsFitThem) {
   const DeviceModel model = *BuiltinModel("h200");
