@@ -24,7 +24,7 @@ template <class Config, class P, bool kAlone = false, bool kOverlaps_ = false>
 struct UnitWalk {
   static constexpr int kBand = 16, kDealtBand = 4;
   static constexpr long long kKeptBytes = 16 << 20;  // of weights
-  static constexpr bool kDeals = kAlone && Config::kCluster == 1 && !P::Rows::kIsWindow;
+  static constexpr bool kDeals = kAlone && Config::kCluster == 1;
   static constexpr bool kOverlaps = kOverlaps_ && !P::Rows::kIsWindow && !P::Rows::kTransposed;
   static constexpr bool kKept =
       static_cast<long long>(P::kWidth) * P::kN * P::kK * P::Element::kBytes <= kKeptBytes;

@@ -151,10 +151,17 @@ LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const Produ
   return t;
 }
 
-// Of blocks in step, of which L2 serves equal loads once.
-LevelTimes Merged(LevelTimes times, const DeviceModel& model) {
-  times.l2 *= model.l2_merged_share;
-  return times;
+// The same of blocks in step, of which L2 serves equal loads once: all, or under windows those of
+// weights, unless blocks share them or split K.
+LevelTimes TimesInStep(const ProductSequence& p, const Schedule& s, ProductLoad load,
+                       double stage_bytes, const DeviceModel& model) {
+  const bool apart = s.share == Share::kWeights || s.first.split_k > 1;
+  if (load.windows && !apart && p.rows() > kOneTileRows) {
+    load.weights.bytes *= model.l2_merged_share;
+  }
+  LevelTimes t = ProductTimes(p, s, load, stage_bytes, model);
+  if (LoadsMerge(p, s, load)) t.l2 *= model.l2_merged_share;
+  return t;
 }
 
 Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const DeviceModel& model) {
@@ -166,14 +173,15 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const double norm = p.front().epilogue.norm.has_value() ? kNormEndCycles / model.clock_mhz : 0;
   const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
-  const LevelTimes apart = ProductTimes(p, s, load, static_cast<double>(z.stage_bytes), model);
-  const LevelTimes times = LoadsMerge(p, s, load) ? Merged(apart, model) : apart;
+  const auto stage_bytes = static_cast<double>(z.stage_bytes);
+  const LevelTimes times = TimesInStep(p, s, load, stage_bytes, model);
   line.Stream(times, load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));
   line.Fixed(model.drain_us);
   Prediction prediction = line.Finish();
-  prediction.out_of_step_us = Combine(apart) - Combine(times);
+  prediction.out_of_step_us =
+      Combine(ProductTimes(p, s, load, stage_bytes, model)) - Combine(times);
   return prediction;
 }
 

@@ -30,9 +30,11 @@ std::vector<RowShape> RowShapes(const ProductSequence& p) {
       shapes.push_back({block_m, 1, 2});
     }
   }
-  // Three warpgroups, where their rows cover the bucket with less padding than two warpgroups' do.
+  // Three warpgroups, under windows or where their rows cover the bucket with less padding than two
+  // warpgroups' do.
   constexpr int kThree = 192;
-  if (p.size() == 1 && RoundUp(p.rows(), kThree) < RoundUp(p.rows(), 128))
+  const bool windows = p.front().rows.source == Source::kWindow && p.rows() > 128;
+  if (p.size() == 1 && (windows || RoundUp(p.rows(), kThree) < RoundUp(p.rows(), 128)))
     shapes.push_back({kThree, 3, 1});
   return shapes;
 }

@@ -324,6 +324,28 @@ TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
   EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
 }
 
+// Blocks of a convolution are in step on weights, not on windows of pixels; nor is a pair of
+// blocks, which shares them already.
+TEST(CostModel, L2ServesEqualWeightsOfConvolutionsOnce) {
+  const DeviceModel model = *BuiltinModel("h100");
+  ProductSequence p = FirstOf(SampleC6(128));
+  p.m = 8;
+  Schedule s = SampleC6Schedule(Dataflow::kProduct);
+  s.cluster = s.first.split_k = 1;
+  const auto model_of = [&](double merged) {
+    DeviceModel other = model;
+    other.l2_merged_share = merged;
+    return Predict(p, s, other).l2_us;
+  };
+  const double none = model_of(1), half = model_of(0.5);
+  EXPECT_GT(Predict(p, s, model).out_of_step_us, 0);
+  EXPECT_LT(half, none);
+  EXPECT_GT(half, 0.5 * none) << "pixels are read anew";
+  s.share = Share::kWeights;
+  s.cluster = 2;
+  EXPECT_EQ(model_of(1), model_of(0.5));
+}
+
 // A kernel behind another one starts block by block, so that neighbours are not in step.
 TEST(CostModel, BlocksBehindAnotherKernelAreNotInStep) {
   const DeviceModel model = *BuiltinModel("h100");
