@@ -3,6 +3,7 @@
 // done; loaded where they are used, each would wait for L2.
 #pragma once
 #include "ptx/element.cuh"
+#include "ptx/memory.cuh"
 #include "tile/product.cuh"
 
 namespace sinter {
@@ -22,6 +23,31 @@ SINTER_DEVICE typename Element::Pair load_pair(const typename Element::Stored* v
   } else {
     const auto low = vector[column * kStride];
     return Element::join(low, column + 1 < kCount ? vector[(column + 1) * kStride] : low);
+  }
+}
+
+// load_pair() of eight columns from `column`, a multiple of 8, into `pair` of four terms: by loads
+// of 16 bytes, at which vectors begin, where kCount is a multiple of 8.
+template <class Element, int kCount, long long kStride, class Terms>
+SINTER_DEVICE void load_pairs(const typename Element::Stored* vector, int column, Terms* four,
+                              typename Element::Pair Terms::*pair) {
+  using Pair = typename Element::Pair;
+  constexpr int kLoaded = 16 / int{sizeof(Pair)};  // pairs of 16 bytes
+#pragma unroll
+  for (int i = 0; i < 4; i += kLoaded) {
+    if constexpr (kStride == 1 && kCount % 8 == 0) {
+      union {
+        Word4 words;
+        Pair pairs[kLoaded];
+      } loaded = {};
+      if (column < kCount) loaded.words = *reinterpret_cast<const Word4*>(vector + column + 2 * i);
+#pragma unroll
+      for (int j = 0; j < kLoaded; ++j) four[i + j].*pair = loaded.pairs[j];
+    } else {
+#pragma unroll
+      for (int j = 0; j < kLoaded; ++j)
+        four[i + j].*pair = load_pair<Element, kCount, kStride>(vector, column + 2 * (i + j));
+    }
   }
 }
 
@@ -94,8 +120,16 @@ class HeldTerms {
     if constexpr (kPresent && kHeld > 0) {
       if (begin >= end) return;
 #pragma unroll
-      for (int g = begin; g < end; ++g)
-        held_[g % kSlots] = epilogue_.terms(column_ + Columns::pair_column(0, g));
+      for (int g = begin; g < end; g += 4) {
+        typename EpilogueType::TermPair* const four = &held_[g % kSlots];
+        if constexpr (Columns::kPermuted) {
+          epilogue_.terms(column_ + Columns::pair_column(0, g), four);
+        } else {
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            four[i] = epilogue_.terms(column_ + Columns::pair_column(0, g + i));
+        }
+      }
       asm volatile("" ::: "memory");  // not to be loaded where they are used
     }
   }

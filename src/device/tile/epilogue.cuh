@@ -75,6 +75,20 @@ struct Epilogue {
     return pair;
   }
 
+  // The same of eight columns, from a multiple of 8.
+  SINTER_DEVICE void terms(int column, TermPair* four) const {
+    if constexpr (Scaling::kColumns) {
+      scaling.template pairs<P::kN>(scaling.factors, column, four, &TermPair::factor);
+      if constexpr (P::kWidth == 2)
+        scaling.template pairs<P::kN>(scaling.up_factors, column, four, &TermPair::factor_up);
+    }
+    if constexpr (kBias) {
+      load_pairs<Element, P::kN, 1>(bias, column, four, &TermPair::bias);
+      if constexpr (P::kWidth == 2)
+        load_pairs<Element, P::kN, 1>(bias_up, column, four, &TermPair::bias_up);
+    }
+  }
+
   SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
     const float y = Activation::apply(linear(x, scale, terms));
     return P::kWidth == 2 ? y * scaled(up, scale, terms.factor_up, terms.bias_up) : y;

@@ -59,6 +59,11 @@ struct Epilogue<P, Element, WithLeaves<Program>, kBias, Scaling_> {
     terms.pair = Program::template load<P::kN>(*leaves, column);
     return terms;
   }
+  // The same of eight columns.
+  SINTER_DEVICE void terms(int column, TermPair* four) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) four[i] = terms(column + 2 * i);
+  }
 
   SINTER_DEVICE float apply(float x, float up, float scale, const ColumnTerms& terms) const {
     return Program::apply(scaled(x, scale, terms.factor),

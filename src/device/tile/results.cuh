@@ -144,6 +144,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
                                       WarpgroupPlace place, Held& held) {
   using Of = typename Held::Matrix::Element;
   constexpr int kUp = P::kWidth == 2 ? 4 * P::kGroups : 0;
+  constexpr bool kAllRows = Config::kBlockM == kWarpgroupRows * Config::kWarpgroupsM;
   jitter();
   terms.complete();
   const int first_row = place.m * kWarpgroupRows + accumulator_row(place.thread);
@@ -153,7 +154,7 @@ SINTER_DEVICE void write_accumulators(const float (&d)[P::kAccumulators],
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int tile_row = first_row + 8 * half, step = begin / 2 + half;
-      const bool exists = tile_row < Config::kBlockM;
+      const bool exists = kAllRows || tile_row < Config::kBlockM;
       const float scale = scaling.of_half(half);
       typename Of::Pair elements[4] = {};
       held.take(step, elements);

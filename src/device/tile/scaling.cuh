@@ -81,6 +81,12 @@ struct ColumnFactors {
   static SINTER_DEVICE typename Element::Pair pair(const Stored* vector, int column) {
     return load_pair < Element, kCount, kOne ? 0 : kStride > (vector, column);
   }
+  // The same of eight columns, from a multiple of 8, into `pair` of four terms.
+  template <int kCount, class Terms>
+  static SINTER_DEVICE void pairs(const Stored* vector, int column, Terms* four,
+                                  typename Element::Pair Terms::*pair) {
+    load_pairs<Element, kCount, kOne ? 0 : kStride>(vector, column, four, pair);
+  }
 };
 
 // The scales of a thread's two rows of accumulators. They are loaded before the product and arrive

@@ -30,6 +30,33 @@ TEST(ColumnTerms, NothingIsReadBehindTheEnd) {
   EXPECT_EQ((load_pair<Float32, 2, 1>(nullptr, 2).low), 0);
 }
 
+struct PairTerms {
+  FloatPair floats;
+  u32 shorts;
+};
+
+TEST(ColumnTerms, EightColumnsAreReadTogether) {
+  alignas(16) float vector[24];
+  alignas(16) u16 shorts[24];
+  for (int i = 0; i < 24; ++i) vector[i] = static_cast<float>(shorts[i] = static_cast<u16>(i + 1));
+  const auto expect = [](const PairTerms(&four)[4], int first, int step) {
+    for (int i = 0; i < 8; ++i) {
+      const FloatPair floats = four[i / 2].floats;
+      EXPECT_EQ(i % 2 == 0 ? floats.low : floats.high, static_cast<float>(first + step * i)) << i;
+      EXPECT_EQ(four[i / 2].shorts >> 16 * (i % 2) & 0xffff, static_cast<u32>(first + step * i));
+    }
+  };
+  PairTerms four[4];
+  load_pairs<Float32, 24, 1>(vector, 16, four, &PairTerms::floats);
+  load_pairs<Integer16, 24, 1>(shorts, 16, four, &PairTerms::shorts);
+  expect(four, 17, 1);
+  load_pairs<Float32, 12, 2>(vector, 0, four, &PairTerms::floats);  // one by one
+  load_pairs<Integer16, 12, 2>(shorts, 0, four, &PairTerms::shorts);
+  expect(four, 1, 2);
+  load_pairs<Float32, 8, 1>(nullptr, 8, four, &PairTerms::floats);  // nothing behind the end
+  EXPECT_EQ(four[3].floats.high, 0);
+}
+
 // An epilogue whose terms of a column are the column, and how often they were asked for.
 struct CountingEpilogue {
   static constexpr int kTermWords = 1;
@@ -39,10 +66,14 @@ struct CountingEpilogue {
     loads->push_back(column);
     return column;
   }
+  void terms(int column, int* four) const {
+    for (int i = 0; i < 4; ++i) four[i] = terms(column + 2 * i);
+  }
 };
-template <int kAll_, int kGroups_, int kBefore_, bool kPermuted = false>
+template <int kAll_, int kGroups_, int kBefore_, bool kPermuted_ = false>
 struct TestWindow {
   struct Columns {
+    static constexpr bool kPermuted = kPermuted_;
     static constexpr int pair_column(int thread, int group) {
       return kPermuted ? permuted_column(thread, group) : accumulator_column(thread, group);
     }
