@@ -53,7 +53,7 @@ std::string ProductsStory(const ProductSequence& s) {
                        [&](const MatrixProduct& p) { return has(p.epilogue); });
   };
   if (any([](const ProductEpilogue& e) { return e.program.written(); })) text += " program";
-  if (any([](const ProductEpilogue& e) { return e.bias.has_value(); })) text += " biased";
+  if (any([](const ProductEpilogue& e) { return e.bias().has_value(); })) text += " biased";
   if (any([](const ProductEpilogue& e) { return e.has_residual(); })) text += " residual";
   if (s.scaled()) text += " scaled";
   if (first.HasTransposedRows()) text += " rows=transposed";

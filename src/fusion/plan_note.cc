@@ -334,10 +334,10 @@ std::string AbsorbedBy(const GraphRun& run) {
     std::string text = p.pair ? "gated pair" : "product";
     if (p.accumulate == Accumulate::kFast) text += " of fast sums";
     if (e.norm.has_value()) text += " * row norm";
-    if (e.scale != 1) absl::StrAppend(&text, " * ", e.scale);
-    if (e.factor.has_value()) absl::StrAppend(&text, " * row factor");
+    if (e.scale() != 1) absl::StrAppend(&text, " * ", e.scale());
+    if (e.factor().has_value()) absl::StrAppend(&text, " * row factor");
     if (p.HasColumnScales()) absl::StrAppend(&text, " * column scale");
-    if (e.bias.has_value()) absl::StrAppend(&text, " + bias");
+    if (e.bias().has_value()) absl::StrAppend(&text, " + bias");
     if (e.program.written()) absl::StrAppend(&text, " + ", ToString(e.program));
     const EpilogueForm form = e.form();
     const auto activation = [&](Activation of) {

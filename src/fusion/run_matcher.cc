@@ -22,12 +22,15 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
   std::vector<int> operands;
   const bool windows = matched.sequence.front().rows.source == Source::kWindow;
   if (matched.size() == 1 || windows) operands.push_back(matched.rows);
-  for (const ProductInputs& in : matched.inputs) {
-    operands.insert(operands.end(), {in.weights, in.weights_up, in.bias, in.bias_up, in.factor,
-                                     in.scale_rows, in.scale_weights, in.scale_up, in.given_scale});
-    operands.insert(operands.end(), in.leaves.begin(), in.leaves.end());
+  for (int i = 0; i < matched.size(); ++i) {
+    const ProductInputs& in = matched.InputsOf(i);
+    operands.insert(operands.end(), {in.weights, in.weights_up, in.scale_rows, in.scale_weights,
+                                     in.scale_up, in.given_scale});
+    for (const Leaf& leaf : matched.sequence[i].Leaves()) {
+      if (leaf.kind == LeafKind::kMatrix && matched.sequence.back().AuxResults() == 0) continue;
+      operands.push_back(matched.NumberOf(i, leaf));
+    }
   }
-  if (matched.sequence.back().AuxResults() > 0) operands.push_back(matched.inputs.back().residual);
   std::vector<ValueId> values;
   for (int operand : operands) {
     if (operand >= 0) values.push_back(matched.ValueOf(operand));
@@ -163,12 +166,13 @@ absl::Status RunMatcher::CheckOperands(const MatchedSequence& matched) const {
                                                    ") is read as ", NameOf(operand.type.dtype),
                                                    " and lies in memory as another dtype"));
   }
-  for (const ProductInputs& in : matched.inputs) {
-    if (in.factor < 0) continue;
-    const ValueId factor = matched.ValueOf(in.factor);
-    if (ClassOf(chain_, factor) != OpClass::kProduct) continue;
-    return absl::InvalidArgumentError(absl::StrCat("op ", factor, " (", NameOf(chain_.op(factor)),
-                                                   ") is a factor and a product"));
+  for (int i = 0; i < matched.size(); ++i) {
+    for (const Leaf& leaf : matched.sequence[i].Leaves()) {
+      const ValueId factor = matched.ValueOf(matched.NumberOf(i, leaf));
+      if (leaf.kind != LeafKind::kRow || ClassOf(chain_, factor) != OpClass::kProduct) continue;
+      return absl::InvalidArgumentError(absl::StrCat("op ", factor, " (", NameOf(chain_.op(factor)),
+                                                     ") is a factor and a product"));
+    }
   }
   return absl::OkStatus();
 }

@@ -50,26 +50,16 @@ class Lister {
     }
     Read(Role::kW, first.weights, first.weights_stride);
     Read(Role::kWUp, first.weights_up, first.weights_up_stride);
-    Read(Role::kBias, first.bias, 0);
-    Read(Role::kBiasUp, first.bias_up, 0);
-    Read(Role::kFactor, first.factor, 1);
+    Leaves(segment, 0);
     Read(Role::kScaleA, first.scale_rows, RowStrideOf(segment, Role::kScaleA));
     Read(Role::kScaleW, first.scale_weights, RowStrideOf(segment, Role::kScaleW));
     Read(Role::kScaleUp, first.scale_up, RowStrideOf(segment, Role::kScaleUp));
     const ProductInputs& last = matched_.InputsOf(segment.end() - 1);
     if (segment.count == 2) {
       Read(Role(Role::kW, 1), last.weights, last.weights_stride);
-      Read(Role(Role::kBias, 1), last.bias, 0);
-      Read(Role(Role::kFactor, 1), last.factor, 1);
+      Leaves(segment, 1);
       Read(Role(Role::kScaleW, 1), last.scale_weights, 0);
     }
-    for (int product = 0; product < segment.count; ++product) {
-      const std::vector<int>& leaves = matched_.InputsOf(segment.begin + product).leaves;
-      for (size_t i = 0; i < leaves.size(); ++i) {
-        Read({Role::kLeaf, product, static_cast<int>(i)}, leaves[i], 0);
-      }
-    }
-    Read(Role::kResidual, last.residual, last.residual_stride);
     Read(Role::kGivenScale, last.given_scale, 0);
     Result(Role::kOut, segment.end() - 1);
     const MatrixProduct& end = matched_.sequence[segment.end() - 1];
@@ -91,6 +81,16 @@ class Lister {
  private:
   void Read(Role role, int number, int64_t row_stride) {
     if (number >= 0) list_.push_back({role, RunOperand::Kind::kOperand, number, {}, row_stride});
+  }
+
+  void Leaves(const Segment& segment, int product) {
+    const int number = segment.begin + product;
+    for (const Leaf& leaf : matched_.sequence[number].Leaves(product)) {
+      const int64_t stride = leaf.kind == LeafKind::kMatrix
+                                 ? matched_.InputsOf(number).residual_stride
+                                 : leaf.kind == LeafKind::kRow;
+      Read(leaf.role, matched_.NumberOf(number, leaf), stride);
+    }
   }
 
   // Of scales.

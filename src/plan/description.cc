@@ -145,10 +145,12 @@ std::string LabelOf(const Op& op) {
   }
 }
 
-std::vector<std::string> WordsOf(const Chain& body) {
+std::vector<std::string> WordsOf(const Chain& body, const std::vector<bool>& without) {
   std::vector<std::string> words, views;
-  for (const Op& op : body.ops()) {
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.ops()[id];
     if (op.kind == OpKind::kInput || op.kind == OpKind::kScalar) continue;
+    if (!without.empty() && without[id]) continue;
     std::vector<std::string>& list = IsView(op.kind) || op.kind == OpKind::kCast ? views : words;
     std::string label = LabelOf(op);
     if (std::find(list.begin(), list.end(), label) == list.end()) list.push_back(std::move(label));

@@ -212,7 +212,7 @@ struct KernelDescription {
 // "reduce sum", "cast f32", "add".
 std::string LabelOf(const Op& op);
 // The labels of a body's ops, each once; of views and casts only where there is nothing else.
-std::vector<std::string> WordsOf(const Chain& body);
+std::vector<std::string> WordsOf(const Chain& body, const std::vector<bool>& without = {});
 // The levels of a predicted time that every kernel may have.
 LevelCost HbmCost(const Prediction& prediction, const DeviceModel& model);
 LevelCost L2Cost(const Prediction& prediction, const DeviceModel& model);

@@ -32,13 +32,13 @@ void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
     if (activation != Activation::kIdentity) words->emplace_back(NameOf(activation));
   };
   if (e.norm.has_value()) words->emplace_back("norm of the rows");
-  if (e.scale != 1) words->emplace_back("scale");
-  if (e.factor.has_value()) words->emplace_back("row factor");
+  if (e.scale() != 1) words->emplace_back("scale");
+  if (e.factor().has_value()) words->emplace_back("row factor");
   if (p.HasColumnScales()) words->emplace_back("column scale");
-  if (e.bias.has_value()) words->emplace_back("bias");
+  if (e.bias().has_value()) words->emplace_back("bias");
   add_activation(e.activation());
   if (e.program.written()) {
-    for (std::string& op : WordsOf(*e.program.body)) words->push_back(std::move(op));
+    for (std::string& op : WordsOf(*e.program.body, e.program.InAffine())) words->push_back(std::move(op));
   }
   if (e.form().residual) words->emplace_back("residual");
   add_activation(e.sum_activation());
@@ -93,9 +93,9 @@ std::string Str(absl::string_view s) { return std::string(s.data(), s.size()); }
 void AddScaling(const MatrixProduct& p, int number, Json* json) {
   const ProductEpilogue& e = p.epilogue;
   if (e.norm.has_value()) (*json)[absl::StrCat("norm", number)] = *e.norm;
-  if (e.scale != 1) (*json)[absl::StrCat("scale", number)] = e.scale;
-  if (e.factor.has_value()) {
-    (*json)[absl::StrCat("factor", number)] = Str(NameOf(*e.factor));
+  if (e.scale() != 1) (*json)[absl::StrCat("scale", number)] = e.scale();
+  if (e.factor().has_value()) {
+    (*json)[absl::StrCat("factor", number)] = Str(NameOf(*e.factor()));
   }
   if (p.HasColumnScales()) {
     (*json)[absl::StrCat("scale_w", number)] = Str(NameOf(p.weights.scales.element));
@@ -115,8 +115,8 @@ Json SequenceJson(const ProductSequence& s) {
                {"products", s.size()},
                {"gated", s.front().pair},
                {"activation", Str(NameOf(first.activation()))},
-               {"bias1", first.bias.has_value()},
-               {"bias2", two && last.bias.has_value()},
+               {"bias1", first.bias().has_value()},
+               {"bias2", two && last.bias().has_value()},
                {"layout", Str(NameOf(s.layout()))},
                {"dtype", Str(NameOf(s.element()))},
                {"n", s.front().n},

@@ -52,10 +52,10 @@ std::string Term(const ProductEpilogue& e, absl::string_view rows, absl::string_
                  absl::string_view factor, absl::string_view bias) {
   std::string text = absl::StrCat(rows, " ", weights);
   if (e.scaled()) text = absl::StrCat("(", text, ")");
-  if (e.factor.has_value()) text = absl::StrCat(factor, " ", text);
+  if (e.factor().has_value()) text = absl::StrCat(factor, " ", text);
   if (e.norm.has_value()) text = absl::StrCat("rsqrt(mean(", rows, "^2) + ", *e.norm, ") ", text);
-  if (e.scale != 1) text = absl::StrCat(e.scale, " ", text);
-  if (e.bias.has_value()) absl::StrAppend(&text, " + ", bias);
+  if (e.scale() != 1) text = absl::StrCat(e.scale(), " ", text);
+  if (e.bias().has_value()) absl::StrAppend(&text, " + ", bias);
   return text;
 }
 

@@ -28,18 +28,6 @@ absl::Status CheckRule(const QuantizeRule& rule, DType result) {
                         rule.eps);
 }
 
-// A vector has the operands' element or f32; beside codes the result's, a bias any float.
-absl::Status CheckVector(const char* name, DType element, DType rows, DType result,
-                         bool any_float) {
-  const bool codes = IsCode(rows);
-  const DType like = codes ? result : rows;
-  if (element == like || element == DType::kF32) return absl::OkStatus();
-  if (codes && any_float && IsFloat(element)) return absl::OkStatus();
-  return RefuseEpilogue(
-      name, " is ", NameOf(element), ", must be ",
-      codes && any_float ? "f32, f16 or bf16" : absl::StrCat("f32 or ", NameOf(like)));
-}
-
 }  // namespace
 
 std::string ToString(const QuantizeRule& rule) {
@@ -53,17 +41,13 @@ absl::Status CheckEpilogue(const ProductEpilogue& e, DType rows, DType result, b
   if (e.norm.has_value() && !(std::isfinite(*e.norm) && *e.norm >= 0)) {
     return RefuseEpilogue("norm has eps ", *e.norm, ", must be finite and not below 0");
   }
-  if (!std::isfinite(e.scale) || e.scale == 0) {
-    return RefuseEpilogue("scale ", e.scale, " is not finite, or 0");
+  const DType like = IsCode(rows) ? result : rows;
+  const DType factor = e.factor().value_or(like);
+  if (factor != like && factor != DType::kF32) {
+    return RefuseEpilogue("factor is ", NameOf(factor), ", must be f32 or ", NameOf(like));
   }
-  if (e.factor.has_value()) {
-    SINTER_RETURN_IF_ERROR(CheckVector("factor", *e.factor, rows, result, false));
-  }
-  if (e.norm.has_value() && e.factor.has_value()) {
+  if (e.norm.has_value() && e.factor().has_value()) {
     return RefuseEpilogue("norm is there, beside a factor");
-  }
-  if (e.bias.has_value()) {
-    SINTER_RETURN_IF_ERROR(CheckVector("bias", *e.bias, rows, result, true));
   }
   SINTER_RETURN_IF_ERROR(CheckProgram(e.program, result, pair));
   if (e.quantize.has_value()) return CheckRule(*e.quantize, result);

@@ -28,12 +28,9 @@ struct QuantizeRule {
 std::string ToString(const QuantizeRule& rule);  // "given", "128:eps=1e-10"
 
 // A program of element-wise ops, and the policies before and behind it, in the order in which
-// kernels apply them. Those before it apply to both halves of a gate-up pair.
+// kernels apply them. A norm applies to both halves of a gate-up pair.
 struct ProductEpilogue {
   std::optional<float> norm;  // eps: times 1 / sqrt(mean of the squares of the product's row + eps)
-  float scale = 1;            // times a constant
-  std::optional<DType> factor;  // times a number of each row, which has this element in memory
-  std::optional<DType> bias;    // plus a vector of columns
   EpilogueProgram program;
   std::optional<QuantizeRule> quantize;  // to codes: divided by a scale, and rounded by the store
 
@@ -41,16 +38,20 @@ struct ProductEpilogue {
   Activation activation() const { return form().activation; }
   Activation sum_activation() const { return form().sum_activation; }
   EpilogueForm form() const { return program.form.value_or(EpilogueForm{}); }
+  // Of the program's affine part: a constant; the element of a number of each row, of a vector of
+  // columns.
+  float scale() const { return program.affine.scale; }
+  std::optional<DType> factor() const { return program.TypeAt(program.affine.factor); }
+  std::optional<DType> bias() const { return program.TypeAt(program.affine.bias); }
   // Whether the kernel reads a matrix of the result's extents.
   bool has_residual() const { return program.Reads(LeafKind::kMatrix); }
   // Whether the kernel computes scales of 128 columns.
   bool has_groups() const { return quantize.has_value() && quantize->columns > 0; }
   // Whether accumulators are multiplied by a constant or by a number of their row.
-  bool scaled() const { return norm.has_value() || scale != 1 || factor.has_value(); }
+  bool scaled() const { return norm.has_value() || scale() != 1 || factor().has_value(); }
 
   bool operator==(const ProductEpilogue& o) const {
-    return std::tie(norm, scale, factor, bias, program, quantize) ==
-           std::tie(o.norm, o.scale, o.factor, o.bias, o.program, o.quantize);
+    return std::tie(norm, program, quantize) == std::tie(o.norm, o.program, o.quantize);
   }
 };
 

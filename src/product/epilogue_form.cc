@@ -1,6 +1,4 @@
-// Which programs the device library has forms of, and the one spelling of each.
-#include <map>
-#include <mutex>
+// Which programs the device library has forms of.
 #include <utility>
 
 #include "src/base/status.h"
@@ -14,38 +12,17 @@
 namespace sinter {
 namespace {
 
-TensorType OneElement(DType dtype = DType::kF32) { return {dtype, {Dim::Constant(2)}}; }
+TensorType OneElement() { return {DType::kF32, {Dim::Constant(2)}}; }
 
-// act(y), or act(y) * up, made by the same composites that users call. `leaves`: in the order in
-// which inputs are added.
-absl::StatusOr<ValueId> AddProduct(ChainBuilder& b, Activation activation, bool gate,
-                                   std::vector<LeafKind>* leaves) {
-  SINTER_ASSIGN_OR_RETURN(ValueId value, b.Input(OneElement()));
-  *leaves = {LeafKind::kValue};
-  SINTER_ASSIGN_OR_RETURN(value, AddActivation(b, activation, value));
-  if (!gate) return value;
-  SINTER_ASSIGN_OR_RETURN(const ValueId up, b.Input(OneElement()));
-  leaves->push_back(LeafKind::kUp);
-  return b.Binary(BinaryKind::kMul, value, up);
-}
-
-// The body of a form's program, whose inputs are those leaves.
-absl::StatusOr<Chain> BodyOf(const EpilogueForm& form, DType result,
-                             std::vector<LeafKind>* leaves) {
+// act(y), or act(y) * up, made by the same composites that users call.
+absl::StatusOr<Chain> ProductOf(Activation activation, bool gate) {
   ChainBuilder b;
-  SINTER_ASSIGN_OR_RETURN(ValueId value, AddProduct(b, form.activation, form.gate, leaves));
-  if (form.rounds) {
-    SINTER_ASSIGN_OR_RETURN(value, b.Cast(value, result));
-    SINTER_ASSIGN_OR_RETURN(value, b.Cast(value, DType::kF32));
+  SINTER_ASSIGN_OR_RETURN(ValueId value, b.Input(OneElement()));
+  SINTER_ASSIGN_OR_RETURN(value, AddActivation(b, activation, value));
+  if (gate) {
+    SINTER_ASSIGN_OR_RETURN(const ValueId up, b.Input(OneElement()));
+    SINTER_ASSIGN_OR_RETURN(value, b.Binary(BinaryKind::kMul, value, up));
   }
-  if (form.residual) {
-    SINTER_ASSIGN_OR_RETURN(ValueId matrix, b.Input(OneElement(result)));
-    leaves->push_back(LeafKind::kMatrix);
-    SINTER_ASSIGN_OR_RETURN(matrix, b.Cast(matrix, DType::kF32));
-    SINTER_ASSIGN_OR_RETURN(value, b.Binary(BinaryKind::kAdd, value, matrix));
-    SINTER_ASSIGN_OR_RETURN(value, AddActivation(b, form.sum_activation, value));
-  }
-  SINTER_ASSIGN_OR_RETURN(value, b.Cast(value, result));
   SINTER_RETURN_IF_ERROR(b.Output(value));
   return b.Finish();
 }
@@ -61,11 +38,7 @@ absl::StatusOr<std::vector<Pattern>> MakePatterns() {
   std::vector<Pattern> patterns;
   for (const bool gate : {false, true}) {
     for (const Activation activation : kActivations) {
-      ChainBuilder b;
-      std::vector<LeafKind> leaves;
-      SINTER_ASSIGN_OR_RETURN(const ValueId value, AddProduct(b, activation, gate, &leaves));
-      SINTER_RETURN_IF_ERROR(b.Output(value));
-      SINTER_ASSIGN_OR_RETURN(Chain chain, b.Finish());
+      SINTER_ASSIGN_OR_RETURN(Chain chain, ProductOf(activation, gate));
       patterns.push_back({gate, activation, std::move(chain)});
     }
   }
@@ -81,8 +54,11 @@ const std::vector<Pattern>& Patterns() {
 
 class FormFinder {
  public:
-  FormFinder(const Chain& body, const std::vector<LeafKind>& leaves)
-      : leaves_(leaves), graph_(body), finder_(graph_), end_(body.op(body.outputs()[0].value)) {}
+  explicit FormFinder(const EpilogueProgram& program)
+      : program_(program),
+        graph_(*program.body),
+        finder_(graph_),
+        end_(program.body->op(program.body->outputs()[0].value)) {}
 
   std::optional<EpilogueForm> Run() const {
     if (end_.kind != OpKind::kCast || !IsFloat(end_.type.dtype)) return std::nullopt;
@@ -100,16 +76,12 @@ class FormFinder {
   }
 
  private:
-  bool IsLeaf(ValueId id, LeafKind kind) const {
-    const int input = finder_.InputAt(id);
-    return input >= 0 && leaves_[static_cast<size_t>(input)] == kind;
-  }
-
   // An activation of the accumulators, or of gate times up.
   bool ProductAt(ValueId id, EpilogueForm* form) const {
     for (const Pattern& pattern : Patterns()) {
       const auto accept = [&](const std::vector<ValueId>& x) {
-        return IsLeaf(x[0], LeafKind::kValue) && (!pattern.gate || IsLeaf(x[1], LeafKind::kUp));
+        return finder_.SkipWidening(x[0]) == program_.affine.value &&
+               (!pattern.gate || finder_.SkipWidening(x[1]) == program_.affine.up);
       };
       if (!MatchPattern(graph_, id, pattern.chain, accept)) continue;
       form->activation = pattern.activation;
@@ -124,8 +96,8 @@ class FormFinder {
     const Op& sum = graph_.op(finder_.SkipWidening(id));
     if (!IsBinary(sum, BinaryKind::kAdd)) return false;
     for (const size_t side : {size_t{1}, size_t{0}}) {
-      if (!IsLeaf(sum.operands[side], LeafKind::kMatrix)) continue;
       const int matrix = finder_.InputAt(sum.operands[side]);
+      if (matrix < 0 || program_.leaves[static_cast<size_t>(matrix)] != LeafKind::kMatrix) continue;
       if (graph_.operand(matrix).type.dtype != end_.type.dtype) return false;
       if (SizeOf(end_.type.dtype) != 2) return false;  // a matrix of 16 bits
       form->residual = true;
@@ -138,34 +110,23 @@ class FormFinder {
     return false;
   }
 
-  const std::vector<LeafKind>& leaves_;
+  const EpilogueProgram& program_;
   const Subgraph graph_;
   const LinearFinder finder_;
   const Op& end_;
 };
 
-// Of floats no op is refused.
-EpilogueProgram MakeProgram(const EpilogueForm& form, DType result) {
-  std::vector<LeafKind> leaves;
-  EpilogueProgram program;
-  program.body = std::make_shared<const Chain>(*BodyOf(form, result, &leaves));
-  for (const int32_t input : program.body->InputOrder()) {
-    program.leaves.push_back(leaves[static_cast<size_t>(input)]);
-  }
-  program.form = form;
-  return program;
-}
-
 }  // namespace
 
-std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<LeafKind>& leaves) {
-  const bool whole = body.num_outputs() == 1 &&
-                     leaves.size() == static_cast<size_t>(body.num_inputs()) &&
-                     body.ops().size() <= kMostProgramOps;
-  for (const LeafKind kind : leaves) {
-    if (kind != LeafKind::kValue && kind != LeafKind::kUp && kind != LeafKind::kMatrix) return {};
+std::optional<EpilogueForm> FormOfBody(const EpilogueProgram& program) {
+  const Chain& body = *program.body;
+  if (body.num_outputs() != 1 || body.ops().size() > kMostProgramOps) return {};
+  const std::vector<bool> affine = program.InAffine();
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    const bool matrix = program.leaves[static_cast<size_t>(i)] == LeafKind::kMatrix;
+    if (!matrix && !affine[static_cast<size_t>(body.input(i))]) return {};
   }
-  return whole ? FormFinder(body, leaves).Run() : std::nullopt;
+  return FormFinder(program).Run();
 }
 
 std::vector<FoundActivation> ActivationsIn(const Chain& body) {
@@ -186,16 +147,6 @@ std::vector<FoundActivation> ActivationsIn(const Chain& body) {
     }
   }
   return found;
-}
-
-EpilogueProgram ProgramOf(const EpilogueForm& form, DType result) {
-  if (form == EpilogueForm{}) return {};
-  static std::mutex* const mutex = new std::mutex;
-  static auto* const known = new std::map<std::pair<EpilogueForm, DType>, EpilogueProgram>;
-  const std::lock_guard<std::mutex> lock(*mutex);
-  EpilogueProgram& program = (*known)[{form, result}];
-  if (!program.present()) program = MakeProgram(form, result);
-  return program;
 }
 
 }  // namespace sinter

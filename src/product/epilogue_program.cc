@@ -1,15 +1,14 @@
 #include "src/product/epilogue_program.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/chain/builder.h"
-#include "src/chain/replay.h"
+#include "src/chain/op_traits.h"
 #include "src/stitch/body_work.h"
 
 namespace sinter {
@@ -79,10 +78,7 @@ absl::Status CheckStored(const EpilogueProgram& program, DType stored) {
 }
 
 // Of a program with a form, which has no leaves and ops but those of the form.
-absl::Status CheckForm(const EpilogueProgram& program, DType result, DType stored, bool pair) {
-  for (int i = 0; i < program.body->num_inputs(); ++i) {
-    SINTER_RETURN_IF_ERROR(CheckLeaf(program, i, result));
-  }
+absl::Status CheckForm(const EpilogueProgram& program, DType stored, bool pair) {
   SINTER_RETURN_IF_ERROR(CheckStored(program, stored));
   if (program.form->gate == pair) return absl::OkStatus();
   return RefuseProgram(pair ? "reads no up, the product is a pair"
@@ -132,35 +128,108 @@ std::string OpName(const Op& op) {
                                   : std::string(NameOf(op));
 }
 
-// Copies the ops that lead to `value` into `builder`.
-absl::StatusOr<ValueId> CopyOf(const Chain& body, ValueId value, std::map<ValueId, ValueId>* made,
-                               ChainBuilder* builder) {
-  const auto known = made->find(value);
-  if (known != made->end()) return known->second;
-  Op op = body.op(value);
-  for (ValueId& operand : op.operands) {
-    SINTER_ASSIGN_OR_RETURN(operand, CopyOf(body, operand, made, builder));
+// Walks from the accumulators up, while each value has one reader that is affine in it.
+class AffineWalk {
+ public:
+  AffineWalk(const Chain& body, const std::vector<LeafKind>& leaves)
+      : body_(body), leaves_(leaves), uses_(body.UseCounts()), readers_(body.ops().size(), -1) {
+    for (size_t id = 0; id < readers_.size(); ++id) {
+      for (const ValueId operand : body.ops()[id].operands) {
+        readers_[IndexOf(operand)] = static_cast<ValueId>(id);
+      }
+    }
   }
-  SINTER_ASSIGN_OR_RETURN(const ValueId copy, Replay(*builder, op));
-  return (*made)[value] = copy;
-}
 
-// f as a program whose result is stored as `result`.
-absl::StatusOr<EpilogueProgram> Function(const Chain& body, ValueId f, DType result) {
-  ChainBuilder builder;
-  std::map<ValueId, ValueId> made;
-  SINTER_ASSIGN_OR_RETURN(ValueId value, CopyOf(body, f, &made, &builder));
-  SINTER_ASSIGN_OR_RETURN(value, builder.Cast(value, result));
-  SINTER_RETURN_IF_ERROR(builder.Output(value));
-  SINTER_ASSIGN_OR_RETURN(Chain chain, builder.Finish());
-  if (chain.num_inputs() != 1) return RefuseProgram("reads ", chain.num_inputs(), " values");
-  EpilogueProgram program;
-  program.body = std::make_shared<const Chain>(std::move(chain));
-  program.leaves = {LeafKind::kValue};
-  return program;
-}
+  AffinePart Run() const {
+    AffinePart part = From(LeafKind::kValue);
+    const AffinePart of_up = From(LeafKind::kUp);
+    part.up = of_up.value;
+    part.bias_up = of_up.bias;
+    const bool pair = part.up >= 0;
+    const bool alike = part.scale == of_up.scale && part.factor == of_up.factor &&
+                       TypeAt(part.bias) == TypeAt(part.bias_up);
+    // A kernel has one number of a row: the factor, or what something else reads.
+    const ValueId row = part.factor < 0 ? InputOf(LeafKind::kRow) : body_.input(part.factor);
+    const int readers = row < 0 ? 0 : uses_[IndexOf(row)] - (part.factor < 0 ? 0 : pair ? 2 : 1);
+    const bool scaled = part.factor >= 0 || part.scale != 1;
+    if ((alike || !pair) && (readers == 0 || !scaled)) return part;
+    AffinePart none;
+    none.value = InputOf(LeafKind::kValue);
+    none.up = InputOf(LeafKind::kUp);
+    return none;
+  }
+
+ private:
+  DType TypeAt(int input) const {  // of no input that of no vector
+    return input < 0 ? DType::kS32 : body_.input_op(input).type.dtype;
+  }
+  ValueId InputOf(LeafKind kind) const {
+    const auto at = std::find(leaves_.begin(), leaves_.end(), kind);
+    return at == leaves_.end() ? -1 : body_.input(static_cast<int>(at - leaves_.begin()));
+  }
+
+  // The input of this kind that `id` reads, widened or not; -1 if it is none.
+  int LeafAt(ValueId id, LeafKind kind) const {
+    const Op* op = &body_.op(id);
+    if (op->kind == OpKind::kCast && uses_[IndexOf(id)] == 1) op = &body_.op(op->operands[0]);
+    return op->kind == OpKind::kInput && leaves_[IndexOf(op->input)] == kind ? op->input : -1;
+  }
+
+  AffinePart From(LeafKind kind) const {
+    AffinePart part;
+    part.value = InputOf(kind);
+    while (part.value >= 0 && uses_[IndexOf(part.value)] == 1 && part.bias < 0) {
+      const ValueId reader = readers_[IndexOf(part.value)];
+      if (reader < 0 || !Take(body_.op(reader), &part)) break;
+      part.value = reader;
+    }
+    return part;
+  }
+
+  // Whether `op` scales or biases part.value.
+  bool Take(const Op& op, AffinePart* part) const {
+    if (op.kind != OpKind::kBinary || op.type.dtype != DType::kF32) return false;
+    const ValueId other = op.operands[op.operands[0] == part->value ? 1 : 0];
+    if (op.binary == BinaryKind::kAdd) {
+      part->bias = LeafAt(other, LeafKind::kColumn);
+      if (part->bias >= 0 && uses_[IndexOf(body_.input(part->bias))] > 1) part->bias = -1;
+      return part->bias >= 0;
+    }
+    if (op.binary != BinaryKind::kMul) return false;
+    const Op& by = body_.op(other);
+    const auto scale = static_cast<float>(by.scalar);
+    if (by.kind == OpKind::kScalar && part->scale == 1 && std::isfinite(scale) && scale != 0) {
+      part->scale = scale;
+      return true;
+    }
+    if (part->factor >= 0) return false;
+    part->factor = LeafAt(other, LeafKind::kRow);
+    return part->factor >= 0;
+  }
+
+  const Chain& body_;
+  const std::vector<LeafKind>& leaves_;
+  const std::vector<int> uses_;
+  std::vector<ValueId> readers_;  // by value: the last one
+};
 
 }  // namespace
+
+AffinePart AffineOf(const Chain& body, const std::vector<LeafKind>& leaves) {
+  return AffineWalk(body, leaves).Run();
+}
+
+std::vector<bool> EpilogueProgram::InAffine() const {
+  std::vector<bool> in(body->ops().size(), false);
+  for (const ValueId end : {affine.value, affine.up}) {
+    if (end >= 0) in[IndexOf(end)] = true;
+  }
+  for (size_t id = in.size(); id-- > 0;) {
+    if (!in[id]) continue;
+    for (const ValueId operand : body->ops()[id].operands) in[IndexOf(operand)] = true;
+  }
+  return in;
+}
 
 bool EpilogueProgram::Reads(LeafKind kind) const {
   return std::find(leaves.begin(), leaves.end(), kind) != leaves.end();
@@ -193,15 +262,18 @@ std::string ToString(const EpilogueProgram& program) {
   if (!program.present()) return "none";
   const Chain& body = *program.body;
   const std::vector<int> uses = body.UseCounts();
+  const std::vector<bool> affine = program.InAffine();
   std::vector<std::string> names, lines;
   int columns = 0, numbers = 0;
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.ops()[id];
+    if (affine[id]) {
+      names.emplace_back(static_cast<ValueId>(id) == program.affine.up ? "up" : "y");
+      continue;
+    }
     if (op.kind == OpKind::kInput) {
       const LeafKind kind = program.leaves[static_cast<size_t>(op.input)];
-      names.push_back(kind == LeafKind::kValue    ? "y"
-                      : kind == LeafKind::kUp     ? "up"
-                      : kind == LeafKind::kMatrix ? "r"
+      names.push_back(kind == LeafKind::kMatrix   ? "r"
                       : kind == LeafKind::kRow    ? "s"
                       : kind == LeafKind::kNumber ? absl::StrCat("n", ++numbers)
                                                   : absl::StrCat("c", ++columns));
@@ -229,22 +301,18 @@ std::string ToString(const EpilogueProgram& program) {
   return absl::StrJoin(lines, ";");
 }
 
-EpilogueProgram OfGateAlone(const EpilogueProgram& program) {
-  if (!program.present() || program.leaves.size() != 2 || !program.Reads(LeafKind::kUp)) return {};
-  if (program.aux_results() > 0) return {};
+ValueId OfGateAlone(const EpilogueProgram& program) {
+  if (!program.written() || program.affine.up < 0 || program.aux_results() > 0) return -1;
   const Chain& body = *program.body;
-  ValueId product = body.outputs()[0].value;
-  product = body.op(product).operands[0];
-  const Op& op = body.op(product);
-  if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul) return {};
-  const ValueId up = body.input(program.InputsOf(LeafKind::kUp)[0]);
-  for (const size_t side : {size_t{0}, size_t{1}}) {
-    if (op.operands[side] != up || op.operands[1 - side] == up) continue;
-    const absl::StatusOr<EpilogueProgram> function =
-        Function(body, op.operands[1 - side], body.output_type(0).dtype);
-    if (function.ok() && body.UseCounts()[IndexOf(up)] == 1) return *function;
+  const std::vector<bool> affine = program.InAffine();
+  for (int i = 0; i < body.num_inputs(); ++i) {
+    if (!affine[IndexOf(body.input(i))]) return -1;
   }
-  return {};
+  const Op& op = body.op(body.op(body.outputs()[0].value).operands[0]);
+  const ValueId up = program.affine.up;
+  if (!IsBinary(op, BinaryKind::kMul) || body.UseCounts()[IndexOf(up)] != 1) return -1;
+  if (op.operands[0] != up && op.operands[1] != up) return -1;
+  return op.operands[op.operands[0] == up ? 1 : 0];
 }
 
 absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair) {
@@ -253,14 +321,14 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
     return pair ? RefuseProgram("is missing, the product is a pair") : absl::OkStatus();
   }
   const Chain& body = *program.body;
-  if (program.form.has_value()) return CheckForm(program, result, stored, pair);
-  SINTER_RETURN_IF_ERROR(CheckBody(body));
   if (program.leaves.size() != static_cast<size_t>(body.num_inputs())) {
     return RefuseProgram("has ", program.leaves.size(), " leaves, its body ", body.num_inputs());
   }
   for (int i = 0; i < body.num_inputs(); ++i) {
     SINTER_RETURN_IF_ERROR(CheckLeaf(program, i, result));
   }
+  if (program.form.has_value()) return CheckForm(program, stored, pair);
+  SINTER_RETURN_IF_ERROR(CheckBody(body));
   const struct {
     LeafKind kind;
     size_t least, most;
@@ -281,11 +349,12 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
 }
 
 EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves) {
-  const std::optional<EpilogueForm> form = FormOfBody(*body, leaves);
-  if (form.has_value()) return ProgramOf(*form, body->output_type(0).dtype);
   EpilogueProgram program;
   program.body = std::move(body);
   program.leaves = std::move(leaves);
+  if (program.leaves.size() != static_cast<size_t>(program.body->num_inputs())) return program;
+  program.affine = AffineOf(*program.body, program.leaves);
+  program.form = FormOfBody(program);
   return program;
 }
 

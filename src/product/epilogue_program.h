@@ -1,5 +1,5 @@
-// EpilogueProgram: element-wise ops on a product's accumulators, behind its scales and biases.
-// Of some of them, as an activation of a gate-up pair, the device library has a form by hand.
+// EpilogueProgram: element-wise ops on a product's accumulators. Of some of them, as a bias or an
+// activation of a gate-up pair, the device library has a form by hand.
 #ifndef SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_
 #define SINTER_SRC_PRODUCT_EPILOGUE_PROGRAM_H_
 
@@ -20,7 +20,7 @@ namespace sinter {
 
 // What a program reads. Values are part of plan records: never reused.
 enum class LeafKind : uint8_t {
-  kValue = 0,   // the product, scaled and biased; of a gate-up pair gate, in f32
+  kValue = 0,   // the product, in f32; of a gate-up pair gate
   kUp = 1,      // the same of up
   kColumn = 2,  // a vector with an element of each column
   kMatrix = 3,  // a matrix of the result's extents
@@ -28,13 +28,14 @@ enum class LeafKind : uint8_t {
   kNumber = 5,  // one number in memory
 };
 
-constexpr int kMostColumnLeaves = 4;  // vectors of columns and numbers
+constexpr int kMostColumnLeaves = 4;  // vectors of columns and numbers, biases among them
 constexpr int kMostProgramOps = 128;
 constexpr int kMostAuxResults = 2;  // both halves of a gate-up pair
 // Branches of functions with slow paths (BranchesOf), which a kernel has for each accumulator.
 constexpr int64_t kMostProgramBranches = 6;
 
-// What the device library has forms of: sum_activation(round(activation(y) * up) + r), or less.
+// What the device library has forms of, behind the affine part of a program:
+// sum_activation(round(activation(y) * up) + r), or less.
 struct EpilogueForm {
   Activation activation = Activation::kIdentity;
   bool gate = false;      // times up, of a gate-up pair
@@ -42,21 +43,31 @@ struct EpilogueForm {
   bool residual = false;  // plus the matrix
   Activation sum_activation = Activation::kIdentity;  // with a residual
 
-  bool operator==(const EpilogueForm& o) const { return Key() == o.Key(); }
-  bool operator<(const EpilogueForm& o) const { return Key() < o.Key(); }
-  std::tuple<Activation, bool, bool, bool, Activation> Key() const {
-    return {activation, gate, rounds, residual, sum_activation};
+  bool operator==(const EpilogueForm& o) const {
+    return std::tie(activation, gate, rounds, residual, sum_activation) ==
+           std::tie(o.activation, o.gate, o.rounds, o.residual, o.sum_activation);
   }
 };
 
-// Immutable and cheap to copy; any thread may read it. ProgramOf makes it.
+// The ops with which a body begins, where they are scale * factor * product + bias, or less: the
+// device library has them by hand, whatever stands behind them. A pair has them for both halves.
+struct AffinePart {
+  float scale = 1;
+  int factor = -1, bias = -1, bias_up = -1;  // inputs of the body, which nothing else reads
+  ValueId value = -1, up = -1;               // what they make of the product, and of up
+};
+
+// Immutable and cheap to copy; any thread may read it. Made by ProgramOf.
 struct EpilogueProgram {
   // One element of the result: inputs and ops have the dims [2] or none. Outputs are casts to what
   // is stored, which the store rounds to: the result, and behind it auxiliary results of any float,
   // which are stored beside it, such as what was activated. Null: there is no program.
   std::shared_ptr<const Chain> body;
-  std::vector<LeafKind> leaves;      // by input of the body
-  std::optional<EpilogueForm> form;  // that follows from the body; none: code generation writes it
+  std::vector<LeafKind> leaves;  // by input of the body
+  // Both follow from the body. Of what has no form code generation writes what stands behind the
+  // affine part.
+  AffinePart affine;
+  std::optional<EpilogueForm> form;
 
   bool present() const { return body != nullptr; }
   bool written() const { return present() && !form.has_value(); }
@@ -66,18 +77,23 @@ struct EpilogueProgram {
   bool Reads(LeafKind kind) const;
   // The inputs of a kind, in the body's order.
   std::vector<int> InputsOf(LeafKind kind) const;
-  // Vectors of columns and numbers, which a thread holds for its columns: leaf i of a kernel is the
-  // i-th.
+  // Vectors of columns, biases among them, and numbers: a thread holds them for its columns.
   std::vector<int> ColumnLeaves() const;
+  // By op: whether it is of the affine part, or an input that the part reads.
+  std::vector<bool> InAffine() const;
   DType TypeOf(int input) const { return body->input_op(input).type.dtype; }
+  std::optional<DType> TypeAt(int input) const {  // none of -1
+    return input < 0 ? std::nullopt : std::optional<DType>(TypeOf(input));
+  }
   // That of the matrix, which it reads.
   DType MatrixType() const { return TypeOf(InputsOf(LeafKind::kMatrix)[0]); }
   DType AuxType(int i) const { return body->output_type(i + 1).dtype; }
   bool operator==(const EpilogueProgram& o) const;
 };
 
-// The form that follows from a body: none where it has no such ops and leaves alone.
-std::optional<EpilogueForm> FormOfBody(const Chain& body, const std::vector<LeafKind>& leaves);
+AffinePart AffineOf(const Chain& body, const std::vector<LeafKind>& leaves);
+// The form that follows from a program's body: none where it has other ops or leaves.
+std::optional<EpilogueForm> FormOfBody(const EpilogueProgram& program);
 // By op: the SiLU or GELU that it is the result of, and of which value. Kernels compute it as forms
 // do, so that it has the same bits beside other ops.
 struct FoundActivation {
@@ -85,21 +101,15 @@ struct FoundActivation {
   ValueId of = -1;
 };
 std::vector<FoundActivation> ActivationsIn(const Chain& body);
-// The program with this body. Where it has a form, whatever its spelling, the form's own program:
-// equal epilogues have equal bytes.
 EpilogueProgram ProgramOf(std::shared_ptr<const Chain> body, std::vector<LeafKind> leaves);
-// The program of a form whose result is stored as `result`, a floating type, with a residual one of
-// 16 bits; none where the form leaves accumulators as they are.
-EpilogueProgram ProgramOf(const EpilogueForm& form, DType result);
 
-// "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is the value, `up` that of up, c1, c2, .. the
-// columns, n1, n2, .. the numbers, r the matrix, s the rows. Without the last rounding. Auxiliary
-// results stand behind it: "tanh(y);aux=y".
+// "tanh(y)", "t1=to_bf16(y);mul(t1,sigmoid(t1))": y is what the affine part makes of the product,
+// `up` that of up, c1, c2, .. the columns, n1, n2, .. the numbers, r the matrix, s the rows.
+// Without the last rounding. Auxiliary results stand behind it: "tanh(y);aux=y".
 std::string ToString(const EpilogueProgram& program);
 
-// Where the program of a gate-up pair is a function of gate times up, that function: a program of
-// its value. Else none.
-EpilogueProgram OfGateAlone(const EpilogueProgram& program);
+// Where the program of a gate-up pair is f(y) * up, the value f(y); else -1.
+ValueId OfGateAlone(const EpilogueProgram& program);
 
 // OK, or why no kernel can apply it to store `result`; `pair`: to a gate-up pair.
 absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pair);

@@ -32,16 +32,12 @@ absl::Status CheckSums(const Subgraph& graph, const FoundProgram& found) {
 
 ProductInputs InputsOf(const FoundProgram& found, bool rounds) {
   ProductInputs in;
-  in.leaves = found.columns;
+  in.leaves = found.leaves;
   in.weights = found.main.weight;
   in.weights_up = found.up.weight;
-  in.bias = found.main.bias;
-  in.bias_up = found.up.bias;
-  in.factor = found.row >= 0 ? found.row : found.main.factor;
   in.scale_rows = found.main.scale_x;
   in.scale_weights = std::max(found.main.scale_w, found.main.columns);
   in.scale_up = std::max(found.up.scale_w, found.up.columns);
-  in.residual = found.matrix;
   in.rounds = rounds;
   return in;
 }
@@ -108,9 +104,6 @@ MatrixProduct ProductOf(const Subgraph& graph, const FoundProgram& found) {
   if (main.columns >= 0) p.weights.scales.kind = ScaleKind::kVector;
   ProductEpilogue& e = p.epilogue;
   if (main.norm_eps >= 0) e.norm = static_cast<float>(main.norm_eps);
-  e.scale = static_cast<float>(main.scale);
-  if (main.factor >= 0) e.factor = graph.operand(main.factor).type.dtype;
-  if (main.bias >= 0) e.bias = graph.operand(main.bias).type.dtype;
   e.program = found.program;
   return p;
 }
@@ -390,28 +383,34 @@ class Describer {
                                            : Matrix(in->weights, weights, &in->weights_stride));
     SINTER_RETURN_IF_ERROR(
         Matrix(in->weights_up, absl::StrCat("w", of_up), &in->weights_up_stride));
-    SINTER_RETURN_IF_ERROR(Vector(in->bias, absl::StrCat("bias", number)));
-    SINTER_RETURN_IF_ERROR(Vector(in->bias_up, absl::StrCat("bias", of_up)));
-    if (in->bias_up >= 0) {
-      const DType gate = graph_.operand(in->bias).type.dtype;
-      SINTER_RETURN_IF_ERROR(CheckDType(in->bias_up, "bias_up", gate, "gate's"));
-    }
-    SINTER_RETURN_IF_ERROR(
-        Residual(in->residual, absl::StrCat("residual", number), &in->residual_stride));
-    SINTER_RETURN_IF_ERROR(Factor(in->factor, absl::StrCat("factor", number)));
     SINTER_RETURN_IF_ERROR(ScalesOfProduct(*in, &out_.sequence[product]));
-    for (size_t i = 0; i < in->leaves.size(); ++i) {
-      const std::string name = absl::StrCat("vector ", i + 1, " of columns");
-      if (graph_.operand(in->leaves[i]).type.rank() > 0) {
-        SINTER_RETURN_IF_ERROR(CheckStride(in->leaves[i], name));
-      }
-      if (!graph_.operand(in->leaves[i]).constant) out_.weights_constant = false;
+    for (const Leaf& leaf : out_.sequence[product].Leaves(product)) {
+      SINTER_RETURN_IF_ERROR(
+          CheckLeaf(leaf, out_.NumberOf(product, leaf), number, &in->residual_stride));
     }
-    for (int input :
-         {in->weights, in->weights_up, in->bias, in->bias_up, in->scale_weights, in->scale_up}) {
-      if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;
+    for (int input : {in->weights, in->weights_up, in->scale_weights, in->scale_up}) {
+      RequireConstant(input);
     }
     return absl::OkStatus();
+  }
+
+  void RequireConstant(int input) {
+    if (input >= 0 && !graph_.operand(input).constant) out_.weights_constant = false;
+  }
+
+  absl::Status CheckLeaf(const Leaf& leaf, int input, const std::string& number,
+                         int64_t* matrix_stride) {
+    const Role::Kind kind = leaf.role.kind;
+    const std::string name =
+        kind == Role::kLeaf     ? absl::StrCat("vector ", leaf.role.leaf + 1, " of columns")
+        : kind == Role::kBiasUp ? "bias_up"
+                                : NameOf({kind, leaf.role.product}, 1) + number;
+    if (!IsFloat(leaf.element)) {
+      return Refuse("dtype of ", name, " is ", NameOf(leaf.element), ", must be f32, f16 or bf16");
+    }
+    if (leaf.kind == LeafKind::kMatrix) return Rows(input, name, matrix_stride);
+    if (leaf.kind != LeafKind::kRow) RequireConstant(input);
+    return graph_.operand(input).type.rank() > 0 ? CheckStride(input, name) : absl::OkStatus();
   }
 
   absl::Status CheckDType(int input, absl::string_view name) const {
@@ -431,32 +430,9 @@ class Describer {
     return Rows(input, name, ld);
   }
 
-  absl::Status Residual(int input, absl::string_view name, int64_t* ld) {
-    if (input < 0) return absl::OkStatus();
-    const DType dtype = graph_.operand(input).type.dtype;
-    if (IsFloat(dtype)) return Rows(input, name, ld);
-    return Refuse("dtype of ", name, " is ", NameOf(dtype), ", must be f32, f16 or bf16");
-  }
-
   absl::Status Rows(int input, absl::string_view name, int64_t* ld) {
     const Op& op = graph_.operand(input);
     return RowStride(name, op.type.dims, op.strides, ld);
-  }
-
-  // A bias has the operands' type or f32; beside codes any type that is added in f32.
-  absl::Status Vector(int input, absl::string_view name) {
-    if (input < 0) return absl::OkStatus();
-    const bool f32 = graph_.operand(input).type.dtype == DType::kF32;
-    if (!f32 && !IsCode(element_)) SINTER_RETURN_IF_ERROR(CheckDType(input, name));
-    return CheckStride(input, name);
-  }
-
-  absl::Status Factor(int input, absl::string_view name) const {
-    if (input < 0) return absl::OkStatus();
-    const bool f32 = graph_.operand(input).type.dtype == DType::kF32;
-    const DType like = IsCode(element_) ? result_ : element_;
-    if (!f32) SINTER_RETURN_IF_ERROR(CheckDType(input, name, like, "a"));
-    return CheckStride(input, name);
   }
 
   absl::Status CheckStride(int input, absl::string_view name) const {
@@ -516,6 +492,13 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Subgraph& graph) {
     matched.operands.push_back({graph.operands()[i], graph.operand(static_cast<int>(i)).type});
   }
   return matched;
+}
+
+int MatchedSequence::NumberOf(int product, Role::Kind kind) const {
+  for (const Leaf& leaf : sequence[product].Leaves()) {
+    if (leaf.role.kind == kind) return NumberOf(product, leaf);
+  }
+  return -1;
 }
 
 void MatchedSequence::SetBucket(int64_t bucket) {

@@ -13,15 +13,13 @@
 namespace sinter {
 
 // The operands of one product: their numbers (in a whole chain those of its canonical inputs), -1
-// when absent, and their row strides in elements as stored, 0 when absent. In a pair `weights` and
-// `bias` are gate's.
+// when absent, and their row strides in elements as stored, 0 when absent. In a pair `weights` are
+// gate's.
 struct ProductInputs {
-  int weights = -1, weights_up = -1, bias = -1, bias_up = -1;
-  int factor = -1;                                         // [m] or [m, 1], contiguous
+  int weights = -1, weights_up = -1;
   int scale_rows = -1, scale_weights = -1, scale_up = -1;  // of rows only where they have 8 bits
-  int residual = -1;                                       // of the result's dims
   int given_scale = -1;                                    // one number: of a result in codes
-  std::vector<int> leaves;  // vectors of columns and numbers that the epilogue's program reads
+  std::vector<int> leaves;  // by input of the epilogue's program; -1 of accumulators
   int64_t weights_stride = 0, weights_up_stride = 0, residual_stride = 0;
   bool rounds = false;  // the chain rounds the result explicitly; otherwise kernels may round it
                         // once. Always true for the last product, whose result is the output
@@ -53,6 +51,11 @@ struct MatchedSequence {
   void SetBucket(int64_t bucket);
   int size() const { return sequence.size(); }
   const ProductInputs& InputsOf(int product) const { return inputs[static_cast<size_t>(product)]; }
+  int NumberOf(int product, const Leaf& leaf) const {
+    return InputsOf(product).leaves[static_cast<size_t>(leaf.input)];
+  }
+  // Of the product's leaf of that kind, -1 when absent.
+  int NumberOf(int product, Role::Kind kind) const;
   const ProductOperand& OperandAt(int number) const {
     return operands[static_cast<size_t>(number)];
   }

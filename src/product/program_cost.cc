@@ -10,10 +10,11 @@
 namespace sinter {
 OpCost CostOfProgram(const EpilogueProgram& program) {
   const std::vector<Precision> precisions = PrecisionsOf(*program.body);
+  const std::vector<bool> affine = program.InAffine();
   OpCost sum;
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
     const OpKind kind = program.body->ops()[id].kind;
-    if (kind == OpKind::kInput) continue;  // counted with the product's terms
+    if (kind == OpKind::kInput || affine[id]) continue;  // counted with the product's terms
     const OpCost cost = CostOfOp(*program.body, precisions, static_cast<ValueId>(id));
     sum.issue += cost.issue;
     sum.special += cost.special;
@@ -37,21 +38,23 @@ int SlowFunctions(const EpilogueProgram& program) {
   return static_cast<int>(names.size());
 }
 
-// Most values of one element that are live at once, without its leaves and constants: computed and
-// still to be read.
-int LiveValues(const Chain& body) {
+// Most values of one element that are live at once, without its leaves, its constants and what is
+// affine in the product: computed and still to be read.
+int LiveValues(const EpilogueProgram& program) {
+  const Chain& body = *program.body;
   std::vector<int> reads = body.UseCounts();
+  const std::vector<bool> affine = program.InAffine();
+  const auto counts = [&](size_t id) {
+    const OpKind kind = body.ops()[id].kind;
+    return kind != OpKind::kInput && kind != OpKind::kScalar && !affine[id];
+  };
   int live = 0, most = 0;
   for (size_t id = 0; id < body.ops().size(); ++id) {
-    const Op& op = body.ops()[id];
-    for (const ValueId operand : op.operands) {
-      const OpKind kind = body.op(operand).kind;
-      if (--reads[static_cast<size_t>(operand)] == 0 && kind != OpKind::kInput &&
-          kind != OpKind::kScalar) {
-        --live;
-      }
+    for (const ValueId operand : body.ops()[id].operands) {
+      const auto of = static_cast<size_t>(operand);
+      if (--reads[of] == 0 && counts(of)) --live;
     }
-    if (op.kind != OpKind::kInput && op.kind != OpKind::kScalar) most = std::max(most, ++live);
+    if (counts(id)) most = std::max(most, ++live);
   }
   return most;
 }
@@ -64,7 +67,7 @@ int ScratchRegisters(const EpilogueProgram& program) {
   // Of functions with slow paths the compiler holds constants and values of all kinds. Two kinds
   // need no more than one: 104 sums beside a residual fit; of three, 64 did not.
   constexpr int kKindsTogether = 2, kKindRegisters = 48;
-  const int more = kColumns * std::max(0, LiveValues(*program.body) - kLiveAnyway);
+  const int more = kColumns * std::max(0, LiveValues(program) - kLiveAnyway);
   const int slow = SlowFunctions(program);
   if (slow == 0) return more;
   return more + kSlowPathRegisters + kKindRegisters * std::max(0, slow - kKindsTogether);

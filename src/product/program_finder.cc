@@ -13,27 +13,22 @@
 namespace sinter {
 namespace {
 
-bool IsProduct(const Op& op) {
-  return op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
-         op.kind == OpKind::kConv2d;
-}
-
 bool IsElementwise(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kCompare ||
          op.kind == OpKind::kSelect || op.kind == OpKind::kCast;
 }
 
-// Whether kernels scale and bias both halves of a pair alike.
+// Whether kernels take them as a pair, whose rows have one norm and one scale.
 bool AreHalves(const Linear& gate, const Linear& up) {
-  return up.factor == gate.factor && up.scale == gate.scale && up.norm_eps == gate.norm_eps &&
-         up.scale_x == gate.scale_x && (up.bias >= 0) == (gate.bias >= 0) &&
-         (up.columns >= 0) == (gate.columns >= 0) && (up.codes >= 0) == (gate.codes >= 0);
+  return up.norm_eps == gate.norm_eps && up.scale_x == gate.scale_x &&
+         (up.codes >= 0) == (gate.codes >= 0);
 }
 
 // Whether the second half is the gate: a function of it is multiplied by the first. Where no half
 // multiplies a function of the other, the first is the gate.
 bool GateIsSecond(const Chain& body, const std::vector<LeafKind>& leaves) {
   constexpr int kFirst = 1, kSecond = 2;
+  const AffinePart affine = AffineOf(body, leaves);
   std::vector<int> made_of;  // by op
   for (const Op& op : body.ops()) {
     int of = 0;
@@ -50,17 +45,12 @@ bool GateIsSecond(const Chain& body, const std::vector<LeafKind>& leaves) {
     for (const size_t side : {size_t{1}, size_t{0}}) {
       const int up = made_of[static_cast<size_t>(op.operands[side])];
       const int of = made_of[static_cast<size_t>(op.operands[1 - side])];
-      if (body.op(op.operands[side]).kind != OpKind::kInput || up + of != kFirst + kSecond)
-        continue;
+      const bool half = op.operands[side] == affine.value || op.operands[side] == affine.up;
+      if (!half || up + of != kFirst + kSecond) continue;
       if (up > 0 && of > 0) return up == kFirst;
     }
   }
   return false;
-}
-
-// Whether accumulators are multiplied by a number of their row or by a constant.
-bool IsScaled(const Linear& linear) {
-  return linear.factor >= 0 || linear.norm_eps >= 0 || linear.scale != 1;
 }
 
 class ProgramWalk {
@@ -75,20 +65,20 @@ class ProgramWalk {
 
   absl::StatusOr<FoundProgram> Run() {
     SINTER_RETURN_IF_ERROR(FindLinear());
-    const bool apart = linear_.size() == 2 && !AreHalves(Of(0), Of(1));
-    if (apart || (reads_row_ && !linear_.empty() && IsScaled(Of(0)))) {
-      bare_ = true;
-      SINTER_RETURN_IF_ERROR(FindLinear());
-    }
     if (linear_.empty()) return Refuse(value_, "has no product with a weight below it");
     if (linear_.size() > 2) return Refuse(value_, "has more than two products below it");
     FoundProgram found;
     found.pair = linear_.size() == 2;
     found.main = Of(0);
-    if (aux_.empty() && linear_[0].value == finder_.SkipWidening(value_)) return found;  // as it is
+    const bool bare = found.main.factor < 0 && found.main.scale == 1 && found.main.bias < 0;
+    if (aux_.empty() && bare && linear_[0].value == finder_.SkipWidening(value_)) return found;
     if (found.pair) {
       found.up = Of(1);
       SINTER_RETURN_IF_ERROR(CheckPair(found.main, found.up));
+      // Weights have scales of columns both or neither; the program may have one's.
+      if ((found.main.columns >= 0) != (found.up.columns >= 0)) {
+        found.main.columns = found.up.columns = -1;
+      }
     }
     SINTER_RETURN_IF_ERROR(Build(&found));
     return found;
@@ -137,14 +127,10 @@ class ProgramWalk {
     if (!seen->insert(id).second) return absl::OkStatus();
     if (seen->size() > 2 * kMostProgramOps) return Refuse(value_, "has too many ops below it");
     if (IsLeaf(id)) return absl::OkStatus();
-    if (RowAt(id) >= 0) {
-      reads_row_ = true;
-      return absl::OkStatus();
-    }
+    if (RowAt(id) >= 0) return absl::OkStatus();
     const ValueId below = finder_.SkipWidening(id);
     Linear linear;
-    const bool may_start = passed.count(below) == 0 && (!bare_ || IsProduct(graph_.op(below)));
-    if (may_start && finder_.LinearAt(below, &linear)) {
+    if (passed.count(below) == 0 && finder_.LinearAt(below, &linear)) {
       (*starts)[below] = linear;
       return absl::OkStatus();
     }
@@ -190,8 +176,11 @@ class ProgramWalk {
   }
 
   absl::Status Build(FoundProgram* found) {
-    starts_[linear_[0].value] = LeafKind::kValue;
-    if (found->pair) starts_[linear_[1].value] = LeafKind::kUp;
+    const bool scaled = found->main.columns >= 0;  // by the kernel
+    SINTER_ASSIGN_OR_RETURN(starts_[linear_[0].value], MakeStart(LeafKind::kValue, Of(0), scaled));
+    if (found->pair) {
+      SINTER_ASSIGN_OR_RETURN(starts_[linear_[1].value], MakeStart(LeafKind::kUp, Of(1), scaled));
+    }
     std::vector<ValueId> results(1);
     for (const ValueId aux : aux_) {
       SINTER_ASSIGN_OR_RETURN(const ValueId made, Make(Unrounded(aux)));
@@ -205,13 +194,8 @@ class ProgramWalk {
     SINTER_ASSIGN_OR_RETURN(Chain body, builder_.Finish());
     std::vector<LeafKind> kinds;
     for (const int32_t input : body.InputOrder()) {
-      const Leaf& leaf = leaves_[static_cast<size_t>(input)];
-      kinds.push_back(leaf.kind);
-      if (leaf.kind == LeafKind::kColumn || leaf.kind == LeafKind::kNumber) {
-        found->columns.push_back(leaf.number);
-      }
-      if (leaf.kind == LeafKind::kMatrix) found->matrix = leaf.number;
-      if (leaf.kind == LeafKind::kRow) found->row = leaf.number;
+      kinds.push_back(leaves_[static_cast<size_t>(input)].kind);
+      found->leaves.push_back(leaves_[static_cast<size_t>(input)].number);
     }
     if (found->pair && GateIsSecond(body, kinds)) {
       std::swap(found->main, found->up);
@@ -230,13 +214,38 @@ class ProgramWalk {
     return op.kind == OpKind::kCast ? op.operands[0] : aux;
   }
 
-  absl::StatusOr<ValueId> Input(LeafKind kind, int number, DType dtype) {
-    for (const Leaf& leaf : leaves_) {
-      if (leaf.kind == kind && leaf.number == number) return leaf.value;
-    }
+  absl::StatusOr<ValueId> NewInput(LeafKind kind, int number, DType dtype, bool of_start = false) {
     SINTER_ASSIGN_OR_RETURN(const ValueId value, builder_.Input({dtype, {Dim::Constant(2)}}));
-    leaves_.push_back({kind, number, value});
+    leaves_.push_back({kind, number, value, of_start});
     return value;
+  }
+  DType TypeOf(int number) const { return graph_.operand(number).type.dtype; }
+  absl::StatusOr<ValueId> Widened(ValueId value, int number, DType dtype) {
+    if (TypeOf(number) == dtype) return value;
+    return builder_.Cast(value, dtype);
+  }
+
+  absl::StatusOr<ValueId> Times(ValueId value, LeafKind kind, int number) {
+    if (number < 0) return value;
+    SINTER_ASSIGN_OR_RETURN(const ValueId leaf, MakeLeaf(kind, number, DType::kF32));
+    return builder_.Binary(BinaryKind::kMul, value, leaf);
+  }
+
+  // scale * factor * product + bias, in the order in which AffinePart has them. `scaled`: the
+  // product has its scales of columns.
+  absl::StatusOr<ValueId> MakeStart(LeafKind kind, const Linear& linear, bool scaled) {
+    SINTER_ASSIGN_OR_RETURN(ValueId value, NewInput(kind, -1, DType::kF32));
+    SINTER_ASSIGN_OR_RETURN(value, Times(value, LeafKind::kColumn, scaled ? -1 : linear.columns));
+    SINTER_ASSIGN_OR_RETURN(value, Times(value, LeafKind::kRow, linear.factor));
+    if (linear.scale != 1) {
+      SINTER_ASSIGN_OR_RETURN(const ValueId scale, builder_.Scalar(linear.scale));
+      SINTER_ASSIGN_OR_RETURN(value, builder_.Binary(BinaryKind::kMul, value, scale));
+    }
+    if (linear.bias < 0) return value;
+    SINTER_ASSIGN_OR_RETURN(ValueId bias,
+                            NewInput(LeafKind::kColumn, linear.bias, TypeOf(linear.bias), true));
+    SINTER_ASSIGN_OR_RETURN(bias, Widened(bias, linear.bias, DType::kF32));
+    return builder_.Binary(BinaryKind::kAdd, value, bias);
   }
 
   // In the dtype of the graph: vectors and matrices are widened as their readers are.
@@ -250,7 +259,7 @@ class ProgramWalk {
   absl::StatusOr<ValueId> MakeNew(ValueId id) {
     const Op& op = graph_.op(id);
     const auto start = starts_.find(finder_.SkipWidening(id));
-    if (start != starts_.end()) return Input(start->second, 0, DType::kF32);
+    if (start != starts_.end()) return start->second;
     if (op.kind == OpKind::kScalar) return builder_.Scalar(op.scalar, op.type.dtype);
     const int vector = finder_.VectorAt(id);
     if (vector >= 0) return MakeLeaf(LeafKind::kColumn, vector, op.type.dtype);
@@ -269,16 +278,20 @@ class ProgramWalk {
   }
 
   absl::StatusOr<ValueId> MakeLeaf(LeafKind kind, int number, DType dtype) {
-    const DType stored = graph_.operand(number).type.dtype;
-    SINTER_ASSIGN_OR_RETURN(const ValueId value, Input(kind, number, stored));
-    if (stored == dtype) return value;
-    return builder_.Cast(value, dtype);
+    for (const Leaf& leaf : leaves_) {
+      if (leaf.kind == kind && leaf.number == number && !leaf.of_start) {
+        return Widened(leaf.value, number, dtype);
+      }
+    }
+    SINTER_ASSIGN_OR_RETURN(const ValueId value, NewInput(kind, number, TypeOf(number)));
+    return Widened(value, number, dtype);
   }
 
   struct Leaf {
     LeafKind kind = LeafKind::kValue;
     int number = 0;
-    ValueId value = -1;  // of the builder
+    ValueId value = -1;     // of the builder
+    bool of_start = false;  // a bias: where a program reads it too, it is another leaf there
   };
 
   const Subgraph& graph_;
@@ -286,10 +299,8 @@ class ProgramWalk {
   const ValueId value_;
   const DType result_;
   std::vector<ValueId> aux_;  // auxiliary results
-  bool reads_row_ = false;
-  bool bare_ = false;  // programs begin at products themselves, without scales and biases
   std::vector<Start> linear_;
-  std::map<ValueId, LeafKind> starts_;
+  std::map<ValueId, ValueId> starts_;  // what the builder has of them
   ChainBuilder builder_;
   std::vector<Leaf> leaves_;
   std::map<ValueId, ValueId> made_;

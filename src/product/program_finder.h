@@ -16,13 +16,11 @@ struct FoundProgram {
   bool pair = false;
   Linear main, up;
   EpilogueProgram program;
-  std::vector<int> columns;   // numbers of the operands of ColumnLeaves, in their order
-  int matrix = -1, row = -1;  // numbers of those leaves' operands
+  std::vector<int> leaves;  // numbers of the operands that are its inputs; -1 of main and up
 };
 
-// `value` as a program that is stored as `result`. What is linear in the product is left out of the
-// program where all of it can be: kernels have forms of their own for scales and biases.
-// None where the value is linear. `aux`: the graph's auxiliary results are the program's.
+// `value` as a program that is stored as `result`; none where it is the product itself, normed and
+// with scales of columns or not. `aux`: the graph's auxiliary results are the program's.
 // INVALID_ARGUMENT names the op that is no part of one.
 absl::StatusOr<FoundProgram> FindProgram(const Subgraph& graph, const LinearFinder& finder,
                                          ValueId value, DType result, bool aux);

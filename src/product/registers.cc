@@ -107,10 +107,9 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileO
 // where ranks share K.
 int64_t TermsOfEight(const MatrixProduct& p) {
   const auto words = [](DType element) { return element == DType::kF32 ? 2 : 1; };
-  const ProductEpilogue& e = p.epilogue;
+  const EpilogueProgram& program = p.epilogue.program;
   int64_t pair = p.HasColumnFactors() ? p.Width() * words(p.weights.scales.element) : 0;
-  if (e.bias.has_value()) pair += p.Width() * words(*e.bias);
-  for (const int input : e.program.ColumnLeaves()) pair += words(e.program.TypeOf(input));
+  for (const int input : program.ColumnLeaves()) pair += words(program.TypeOf(input));
   return 4 * pair;
 }
 
@@ -154,7 +153,7 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const Ti
   const bool codes = p.back().epilogue.quantize.has_value();
   const int64_t most = Warpgroups(s) == 3                 ? kMaxPromotedOfThree
                        : p.back().epilogue.has_residual() ? kMaxPromotedResidual
-                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.bias.has_value())
+                       : codes && (s.warpgroups_n > 1 || p.back().epilogue.bias().has_value())
                            ? kMaxPromotedCodes
                        : s.swapped ? kMaxPromotedSwapped
                                    : kMaxPromoted;

@@ -12,18 +12,23 @@ RoleShape WeightShape(const MatrixProduct& p) {
   return shape;
 }
 
-// Leaf `number` of the program's vectors and numbers. One number is a vector of one column.
-RoleShape LeafShape(const MatrixProduct& p, size_t number) {
-  const EpilogueProgram& program = p.epilogue.program;
-  const std::vector<int> inputs = program.ColumnLeaves();
-  if (number >= inputs.size()) return {};
-  const bool one = program.leaves[static_cast<size_t>(inputs[number])] == LeafKind::kNumber;
-  return {0, one ? 1 : p.n, false, program.TypeOf(inputs[number])};
-}
-
-DType FactorElement(const MatrixProduct& p) {
-  if (!p.ReadsRow()) return p.epilogue.factor.value_or(p.result);
-  return p.epilogue.program.TypeOf(p.epilogue.program.InputsOf(LeafKind::kRow)[0]);
+// One number is a vector of one column.
+RoleShape LeafShape(const ProductSequence& sequence, Role role) {
+  const int number = role == Role::kResidual ? sequence.size() - 1 : role.product;
+  const int64_t n = sequence[number].n;
+  for (const Leaf& leaf : sequence[number].Leaves(number)) {
+    if (leaf.role != role) continue;
+    switch (leaf.kind) {
+      case LeafKind::kColumn:
+        return {0, n, false, leaf.element};
+      case LeafKind::kNumber:
+        return {0, 1, false, leaf.element};
+      default:
+        return {sequence.rows(), leaf.kind == LeafKind::kRow ? 1 : n, true, leaf.element,
+                sequence.rows_per_m};
+    }
+  }
+  return {};
 }
 
 // One number is a vector of one column.
@@ -84,14 +89,13 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
       return WeightShape(own);
     case Role::kBias:
     case Role::kBiasUp:
-      return {0, own.n, false, own.epilogue.bias.value_or(own.result)};
     case Role::kFactor:
-      return {rows, 1, true, FactorElement(own), per_m};
+    case Role::kLeaf:
+    case Role::kResidual:
+      return LeafShape(sequence, role);
     case Role::kScaleW:
     case Role::kScaleUp:
       return WeightScaleShape(own);
-    case Role::kLeaf:
-      return LeafShape(own, role.leaf);
     case Role::kA:
       return RowsShape(sequence);
     case Role::kScaleA:
@@ -103,9 +107,6 @@ RoleShape ShapeOf(const ProductSequence& sequence, Role role) {
     case Role::kAux:
       if (role.leaf >= last.AuxResults()) return {};
       return {rows, last.n, true, last.epilogue.program.AuxType(role.leaf), per_m};
-    case Role::kResidual:
-      if (!last.epilogue.has_residual()) return {};
-      return {rows, last.n, true, last.epilogue.program.MatrixType(), per_m};
     case Role::kScaleOut:
       return {rows, last.n / kScaleBlock, true, DType::kF32, per_m};
     case Role::kGivenScale:

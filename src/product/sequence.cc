@@ -14,15 +14,15 @@ namespace {
 
 // The parts of product `number`'s text besides its extents: " bias1=1 scale1=0.125 factor1=f32".
 std::string BiasText(const MatrixProduct& p, int number) {
-  return p.epilogue.bias.has_value() ? absl::StrCat(" bias", number, "=1") : "";
+  return p.epilogue.bias().has_value() ? absl::StrCat(" bias", number, "=1") : "";
 }
 
 std::string ScalingText(const MatrixProduct& p, int number) {
   std::string text;
   const ProductEpilogue& e = p.epilogue;
   if (e.norm.has_value()) absl::StrAppend(&text, " norm", number, "=", *e.norm);
-  if (e.scale != 1) absl::StrAppend(&text, " scale", number, "=", e.scale);
-  if (e.factor.has_value()) absl::StrAppend(&text, " factor", number, "=", NameOf(*e.factor));
+  if (e.scale() != 1) absl::StrAppend(&text, " scale", number, "=", e.scale());
+  if (e.factor().has_value()) absl::StrAppend(&text, " factor", number, "=", NameOf(*e.factor()));
   if (p.HasColumnScales()) {
     absl::StrAppend(&text, " scale_w", number, "=", NameOf(p.weights.scales.element));
   }
@@ -32,7 +32,7 @@ std::string ScalingText(const MatrixProduct& p, int number) {
 // A bias that is not of the operands' element, and the program behind it if it has no form.
 std::string ProgramText(const MatrixProduct& p, int number) {
   std::string text;
-  if (p.epilogue.bias == DType::kF32 && !IsCode(p.rows.element)) {
+  if (p.epilogue.bias() == DType::kF32 && !IsCode(p.rows.element)) {
     absl::StrAppend(&text, " bias", number, "_dtype=f32");
   }
   if (p.epilogue.program.written()) {
@@ -137,14 +137,29 @@ bool MatrixProduct::operator==(const MatrixProduct& o) const {
                   o.accumulate);
 }
 
-int MatrixProduct::Leaves() const {
-  return static_cast<int>(epilogue.program.ColumnLeaves().size());
+std::vector<Leaf> MatrixProduct::Leaves(int number) const {
+  const EpilogueProgram& program = epilogue.program;
+  const AffinePart& affine = program.affine;
+  std::vector<Leaf> list;
+  const auto add = [&](Role role, int input) {
+    list.push_back(
+        {role, program.leaves[static_cast<size_t>(input)], input, program.TypeOf(input)});
+  };
+  if (affine.bias >= 0) add({Role::kBias, number}, affine.bias);
+  if (affine.bias_up >= 0) add(Role::kBiasUp, affine.bias_up);
+  for (const int input : program.InputsOf(LeafKind::kRow)) add({Role::kFactor, number}, input);
+  int leaves = 0;
+  for (const int input : program.ColumnLeaves()) {
+    if (input == affine.bias || input == affine.bias_up) continue;
+    add({Role::kLeaf, number, leaves++}, input);
+  }
+  for (const int input : program.InputsOf(LeafKind::kMatrix)) add(Role::kResidual, input);
+  return list;
 }
 
 int MatrixProduct::ColumnTerms() const {
-  const int of_each =
-      (weights.scales.kind == ScaleKind::kVector ? 1 : 0) + (epilogue.bias.has_value() ? 1 : 0);
-  return Width() * of_each + Leaves();
+  return (weights.scales.kind == ScaleKind::kVector ? Width() : 0) +
+         static_cast<int>(epilogue.program.ColumnLeaves().size());
 }
 
 ElementRow ElementOf(const MatrixProduct& product) {

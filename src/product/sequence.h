@@ -15,6 +15,7 @@
 #include "src/chain/activation.h"
 #include "src/product/epilogue.h"
 #include "src/product/operand.h"
+#include "src/product/role.h"
 
 namespace sinter {
 
@@ -23,6 +24,14 @@ constexpr int kMaxKernelProducts = 2;                 // of one kernel
 constexpr int64_t kLargestExtent = int64_t{1} << 24;  // of n and k
 constexpr int64_t kMostRows = int64_t{1} << 24;       // of a launch
 constexpr int64_t kLargestScaleStride = int64_t{1} << 24;
+
+// What an epilogue reads from memory besides scales of operands.
+struct Leaf {
+  Role role;
+  LeafKind kind = LeafKind::kColumn;
+  int input = -1;  // of the program's body
+  DType element = DType::kF32;
+};
 
 // Rows times one weight matrix, or a gate-up pair of them.
 struct MatrixProduct {
@@ -37,8 +46,10 @@ struct MatrixProduct {
   int Width() const { return pair ? 2 : 1; }  // weight matrices
   // Whether the rows lie in memory as columns: [k, rows].
   bool HasTransposedRows() const { return rows.layout == Layout::kIO; }
-  // Whether the epilogue's program reads a number of each row.
-  bool ReadsRow() const { return epilogue.program.Reads(LeafKind::kRow); }
+  // Whether the epilogue's program reads a number of each row that is no factor of the product.
+  bool ReadsRow() const {
+    return epilogue.program.Reads(LeafKind::kRow) && !epilogue.factor().has_value();
+  }
   // Whether accumulators are multiplied before the bias, by the epilogue or by scales of operands,
   // or a program reads what they might be.
   bool scaled() const {
@@ -62,8 +73,9 @@ struct MatrixProduct {
     return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
   }
   int AuxResults() const { return epilogue.program.aux_results(); }
-  int Leaves() const;  // vectors of columns and numbers that the program reads
-  // Vectors of columns that the epilogue reads: scales, biases, a program's leaves.
+  // In the order of a kernel's operands, under the names that they have in product `number` of it.
+  std::vector<Leaf> Leaves(int number = 0) const;
+  // Vectors of columns that the epilogue reads: scales and leaves.
   int ColumnTerms() const;
   // Whether sums over 128 of K have scales of their own.
   bool HasBlockScales() const {

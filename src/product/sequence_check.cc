@@ -124,7 +124,7 @@ absl::Status CheckCodes(const ProductSequence& sequence, const MatrixProduct& p)
   if (p.epilogue.quantize.has_value() && p.n % columns != 0) {
     return RefuseSequence("n ", p.n, " is not a multiple of ", columns, ", of results in codes");
   }
-  if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.factor.has_value()) {
+  if (p.rows.scales.kind != ScaleKind::kNone && p.epilogue.factor().has_value()) {
     return RefuseSequence("factor is there, beside scales of the rows");
   }
   return absl::OkStatus();

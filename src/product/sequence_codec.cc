@@ -7,7 +7,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kCanonicalVersion = 5;
+constexpr uint8_t kCanonicalVersion = 6;
 constexpr uint8_t kPair = 1, kFastSums = 2, kOfM = 4;  // bits of a product's flags
 
 constexpr uint8_t kStridesFollow = 0x80;  // beside the kind
@@ -75,16 +75,12 @@ QuantizeRule ReadRule(ByteReader& r) {
 namespace {
 
 // Which parts of an epilogue follow.
-enum : uint8_t { kNorm = 1, kFactor = 2, kBias = 4, kProgram = 8, kQuantize = 16 };
+enum : uint8_t { kNorm = 1, kProgram = 2, kQuantize = 4 };
 
 void WriteEpilogue(const ProductEpilogue& e, ByteWriter& w) {
-  w.U8((e.norm.has_value() ? kNorm : 0) | (e.factor.has_value() ? kFactor : 0) |
-       (e.bias.has_value() ? kBias : 0) | (e.program.present() ? kProgram : 0) |
+  w.U8((e.norm.has_value() ? kNorm : 0) | (e.program.present() ? kProgram : 0) |
        (e.quantize.has_value() ? kQuantize : 0));
-  w.F64(e.scale);
   if (e.norm.has_value()) w.F64(*e.norm);
-  if (e.factor.has_value()) w.U32(static_cast<uint32_t>(*e.factor));
-  if (e.bias.has_value()) w.U32(static_cast<uint32_t>(*e.bias));
   if (e.program.present()) WriteProgram(e.program, w);
   if (e.quantize.has_value()) WriteRule(*e.quantize, w);
 }
@@ -104,10 +100,7 @@ void ReadOperand(ByteReader& r, Operand& o) {
 
 absl::Status ReadEpilogue(ByteReader& r, ProductEpilogue& e) {
   const uint8_t parts = r.U8();
-  e.scale = static_cast<float>(r.F64());
   if ((parts & kNorm) != 0) e.norm = static_cast<float>(r.F64());
-  if ((parts & kFactor) != 0) e.factor = static_cast<DType>(r.U32());
-  if ((parts & kBias) != 0) e.bias = static_cast<DType>(r.U32());
   if ((parts & kProgram) != 0) {
     SINTER_ASSIGN_OR_RETURN(e.program, ReadProgram(r));
   }

@@ -83,7 +83,7 @@ absl::Status CheckOne(const MatrixProduct& p) {
   if (p.epilogue.norm.has_value()) return Refuse("rows whose norm it would compute");
   if (p.weights.scales.kind != ScaleKind::kNone) return Refuse("weights with scales");
   if (p.epilogue.program.written()) return Refuse("with a program behind the product");
-  const DType bias = p.epilogue.bias.value_or(p.rows.element);
+  const DType bias = p.epilogue.bias().value_or(p.rows.element);
   if (bias != p.rows.element) {
     return Refuse(absl::StrCat("with a bias of ", NameOf(bias)));
   }
@@ -184,10 +184,10 @@ void VisitStandIns(const ProductSequence& sequence, const DeviceModel& model,
 uint32_t StandInFlags(const MatrixProduct& product, bool out_aligned, bool residual_aligned,
                       bool constant_weights) {
   const ProductEpilogue& e = product.epilogue;
-  const bool wide = e.factor == DType::kF32;
-  const bool bits[] = {e.bias.has_value(),
+  const bool wide = e.factor() == DType::kF32;
+  const bool bits[] = {e.bias().has_value(),
                        e.has_residual(),
-                       e.factor.has_value() && !wide,
+                       e.factor().has_value() && !wide,
                        wide,
                        e.form().rounds,
                        out_aligned,
@@ -223,7 +223,7 @@ absl::StatusOr<LaunchRecipe> StandInRecipe(const ProductCode& code, const Produc
   recipe.args.push_back(ConstantSlot(p.k));
   ArgSlot scale;
   scale.kind = ArgKind::kFloat32;
-  scale.float_value = p.epilogue.scale;
+  scale.float_value = p.epilogue.scale();
   recipe.args.push_back(scale);
   recipe.args.push_back(ConstantSlot(flags));
   recipe.args.push_back(ConstantSlot(code.residual.stride));

@@ -75,7 +75,7 @@ double Case::Flop() const { return IsOfCodes() ? matched.sequence.Flop(m) : chai
 int64_t Case::ConstantBytes() const {
   int64_t bytes = matched.sequence.WeightBytes();
   for (const MatrixProduct& p : matched.sequence.products) {
-    if (p.epilogue.bias.has_value()) bytes += p.Width() * p.n * p.ResultBytes();
+    if (p.epilogue.bias().has_value()) bytes += p.Width() * p.n * p.ResultBytes();
   }
   return bytes;
 }

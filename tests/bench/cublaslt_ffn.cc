@@ -144,11 +144,11 @@ class Builder {
   absl::Status MakeProducts() {
     const Layout layout = v_.sequence.layout();
     const DType element = v_.sequence.element();
-    const ProductInputs& in = v_.inputs.front();
-    const bool biased = first_.epilogue.bias.has_value();
+    const bool biased = first_.epilogue.bias().has_value();
     LtShape first{case_.m, width(), first_.k, layout, element, kLtEpilogueNone, 0};
     if (biased) {
-      const std::string bias = first_.pair ? Input(in.bias) + Input(in.bias_up) : Input(in.bias);
+      std::string bias = Input(v_.NumberOf(0, Role::kBias));
+      if (first_.pair) bias += Input(v_.NumberOf(0, Role::kBiasUp));
       SINTER_ASSIGN_OR_RETURN(first.bias, UploadBias(bias));
     }
     const uint32_t own = first_.pair ? 0 : EpilogueOf(first_.epilogue.activation());
@@ -167,11 +167,11 @@ class Builder {
                                  parts_->first_out, parts_->c));
     }
     if (v_.size() == 1) return absl::OkStatus();
-    const bool biased2 = last_.epilogue.bias.has_value();
+    const bool biased2 = last_.epilogue.bias().has_value();
     LtShape second{case_.m, last_.n, last_.k, layout, element, WithBias(kLtEpilogueNone, biased2),
                    0};
     if (biased2) {
-      SINTER_ASSIGN_OR_RETURN(second.bias, UploadBias(Input(v_.inputs.back().bias)));
+      SINTER_ASSIGN_OR_RETURN(second.bias, UploadBias(Input(v_.NumberOf(1, Role::kBias))));
     }
     return MakeProduct(second, &parts_->second);
   }

@@ -159,24 +159,27 @@ class ProductsRun {
     const MatrixProduct& p = matched_.sequence[i];
     const ProductInputs& in = matched_.InputsOf(i);
     const bool rounds = in.rounds && i + 1 < matched_.size();
+    const int bias = matched_.NumberOf(i, Role::kBias), bias_up = matched_.NumberOf(i, Role::kBiasUp);
+    const int factor = matched_.NumberOf(i, Role::kFactor);
+    const int residual = matched_.NumberOf(i, Role::kResidual);
     Matrix c(x.rows, p.n);
     ForColumns(p.n, [&](int64_t first, int64_t count) {
       const std::vector<double> gate = Multiply(x, Of(in.weights, in.weights_stride), first, count);
       std::vector<double> up;
       if (p.pair) up = Multiply(x, Of(in.weights_up, in.weights_up_stride), first, count);
       for (int64_t r = 0; r < x.rows; ++r) {
-        const double scale = Norm(p, x, r) * Scale(p, in, rows[static_cast<size_t>(r)]);
+        const double scale = Norm(p, x, r) * Scale(p, factor, rows[static_cast<size_t>(r)]);
         for (int64_t j = 0; j < count; ++j) {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
           const int64_t column = first + j;
           const double of_gate = scale * ColumnScale(p, in.scale_weights, column);
           double value =
-              Activate(p.epilogue.activation(), of_gate * gate[at] + Bias(in.bias, column));
+              Activate(p.epilogue.activation(), of_gate * gate[at] + Bias(bias, column));
           if (p.pair) {
             value *=
-                scale * ColumnScale(p, in.scale_up, column) * up[at] + Bias(in.bias_up, column);
+                scale * ColumnScale(p, in.scale_up, column) * up[at] + Bias(bias_up, column);
           }
-          value = Sum(p, in, value, rows[static_cast<size_t>(r)], column);
+          value = Sum(p, residual, in.residual_stride, value, rows[static_cast<size_t>(r)], column);
           c.At(r, column) = rounds ? Round(value, element_) : value;
         }
       }
@@ -210,10 +213,10 @@ class ProductsRun {
     for (int64_t i = 0; i < x.columns; ++i) squares += x.At(row, i) * x.At(row, i);
     return 1 / std::sqrt(squares / static_cast<double>(x.columns) + *p.epilogue.norm);
   }
-  double Scale(const MatrixProduct& p, const ProductInputs& in, int64_t row) const {
-    const double scale = p.epilogue.scale;
-    if (in.factor < 0) return scale;
-    return scale * NumberAt(in.factor, row, *p.epilogue.factor);
+  double Scale(const MatrixProduct& p, int factor, int64_t row) const {
+    const double scale = p.epilogue.scale();
+    if (factor < 0) return scale;
+    return scale * NumberAt(factor, row, *p.epilogue.factor());
   }
   double ColumnScale(const MatrixProduct& p, int input, int64_t column) const {
     return input < 0 ? 1 : NumberAt(input, column, p.weights.scales.element);
@@ -225,13 +228,13 @@ class ProductsRun {
     std::memcpy(&number, numbers.data() + index * sizeof number, sizeof number);
     return number;
   }
-  double Sum(const MatrixProduct& p, const ProductInputs& in, double value, int64_t row,
+  double Sum(const MatrixProduct& p, int residual, int64_t stride, double value, int64_t row,
              int64_t column) const {
-    if (in.residual < 0) return value;
+    if (residual < 0) return value;
     if (p.epilogue.form().rounds) value = Round(value, element_);
-    const int64_t at = row * in.residual_stride + column;
+    const int64_t at = row * stride + column;
     return Activate(p.epilogue.sum_activation(),
-                    value + ToDouble(At(inputs_[in.residual], at), element_));
+                    value + ToDouble(At(inputs_[residual], at), element_));
   }
   double Bias(int input, int64_t column) const {
     return input < 0 ? 0 : ToDouble(At(inputs_[input], column), element_);
@@ -258,7 +261,7 @@ bool TakesFfnReference(const ProductSequence& sequence) {
   if (SizeOf(sequence.element()) != 2 || HasPrograms(sequence)) return false;
   return std::all_of(sequence.products.begin(), sequence.products.end(),
                      [&](const MatrixProduct& p) {
-                       return p.epilogue.bias.value_or(sequence.element()) == sequence.element();
+                       return p.epilogue.bias().value_or(sequence.element()) == sequence.element();
                      });
 }
 

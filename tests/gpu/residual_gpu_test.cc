@@ -49,7 +49,7 @@ class Residuals : public SweepTest {
   // Right in a buffer of its own; then, in the residual's place, the same bytes, and the rows
   // behind m as they were.
   static void RunOne(DeviceChain& data, const LoadedPlanPtr& plan) {
-    const int residual = data.matched().inputs.back().residual;
+    const int residual = data.matched().NumberOf(data.matched().size() - 1, Role::kResidual);
     const auto apart = data.Bind(plan);
     ASSERT_OK(apart);
     const auto in_place = data.BindOver(plan, residual);

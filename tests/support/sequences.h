@@ -6,17 +6,33 @@
 #include <utility>
 
 #include "src/product/sequence.h"
+#include "tests/support/epilogue_forms.h"
 
 namespace sinter {
 
+inline FormSpec FormOf(const ProductEpilogue& e) {
+  FormSpec form = e.form();
+  form.scale = e.scale();
+  form.factor = e.factor();
+  form.bias = e.bias();
+  return form;
+}
+
 // What the program of `p` is in the device library's words; a pair has its gate.
-inline void SetForm(MatrixProduct* p, EpilogueForm form) {
+inline void SetForm(MatrixProduct* p, FormSpec form) {
   form.gate = p->pair;
   p->epilogue.program = ProgramOf(form, IsCode(p->result) ? DType::kF32 : p->result);
 }
+// The same but for what `change` changes.
+template <typename Change>
+void ChangeForm(MatrixProduct* p, const Change& change) {
+  FormSpec form = FormOf(p->epilogue);
+  change(form);
+  SetForm(p, form);
+}
 // Where the program had a form for another result, or for a pair.
 inline void KeepForm(MatrixProduct* p) {
-  if (!p->epilogue.program.written()) SetForm(p, p->epilogue.form());
+  if (!p->epilogue.program.written()) SetForm(p, FormOf(p->epilogue));
 }
 
 inline MatrixProduct MakeProduct(int64_t n, int64_t k,
@@ -54,7 +70,7 @@ inline void SetPair(ProductSequence* s, bool pair) {
 }
 
 inline void SetActivation(ProductSequence* s, Activation activation) {
-  EpilogueForm form = (*s)[0].epilogue.form();
+  FormSpec form = FormOf((*s)[0].epilogue);
   form.activation = activation;
   SetForm(&(*s)[0], form);
 }
@@ -81,10 +97,11 @@ inline void SetElement(ProductSequence* s, DType element) {
   for (MatrixProduct& p : s->products) {
     p.rows.element = p.weights.element = p.result = element;
     if (p.weights.scales.element != DType::kF32) p.weights.scales.element = element;
-    for (std::optional<DType>* vector : {&p.epilogue.bias, &p.epilogue.factor}) {
+    FormSpec form = FormOf(p.epilogue);
+    for (std::optional<DType>* vector : {&form.bias, &form.factor}) {
       if (vector->has_value() && *vector != DType::kF32) *vector = element;
     }
-    KeepForm(&p);
+    if (!p.epilogue.program.written()) SetForm(&p, form);
   }
 }
 
@@ -99,10 +116,11 @@ inline void SetCodes(ProductSequence* s, DType result, ScaleKind rows, ScaleKind
   };
   p.rows.scales = set(rows, 1);
   p.weights.scales = set(weights, 128);
-  for (std::optional<DType>* vector : {&p.epilogue.bias, &p.epilogue.factor}) {
+  FormSpec form = FormOf(p.epilogue);
+  for (std::optional<DType>* vector : {&form.bias, &form.factor}) {
     if (*vector == codes) *vector = result;
   }
-  KeepForm(&p);
+  if (!p.epilogue.program.written()) SetForm(&p, form);
 }
 
 // Where the scales of a product that SetCodes made lie: those of rows column-major, M apart or
@@ -128,12 +146,14 @@ inline void SetQuantized(ProductSequence* s, const QuantizeRule& rule) {
 }
 
 inline void SetBias(ProductSequence* s, int i, bool bias = true) {
-  (*s)[i].epilogue.bias.reset();
-  if (bias) (*s)[i].epilogue.bias = (*s)[i].result;
+  const DType element = (*s)[i].result;
+  ChangeForm(&(*s)[i], [&](FormSpec& form) {
+    form.bias = bias ? std::optional<DType>(element) : std::nullopt;
+  });
 }
 
 inline void SetScale(ProductSequence* s, int i, float constant) {
-  (*s)[i].epilogue.scale = constant;
+  ChangeForm(&(*s)[i], [&](FormSpec& form) { form.scale = constant; });
 }
 
 inline void SetNorm(ProductSequence* s, int i, float eps) { (*s)[i].epilogue.norm = eps; }
@@ -143,14 +163,17 @@ enum class RowFactor { kNone, kF32, kElement };
 
 inline void SetFactor(ProductSequence* s, int i, RowFactor factor) {
   MatrixProduct& p = (*s)[i];
-  p.epilogue.factor.reset();
-  if (factor == RowFactor::kNone) return;
-  p.epilogue.factor = factor == RowFactor::kF32 ? DType::kF32 : p.result;
+  ChangeForm(&p, [&](FormSpec& form) {
+    form.factor.reset();
+    if (factor != RowFactor::kNone) {
+      form.factor = factor == RowFactor::kF32 ? DType::kF32 : p.result;
+    }
+  });
 }
 
 inline RowFactor FactorOf(const MatrixProduct& p) {
-  if (!p.epilogue.factor.has_value()) return RowFactor::kNone;
-  return p.epilogue.factor == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
+  if (!p.epilogue.factor().has_value()) return RowFactor::kNone;
+  return p.epilogue.factor() == DType::kF32 ? RowFactor::kF32 : RowFactor::kElement;
 }
 
 // A scale of each column of product i's weights.
@@ -162,7 +185,7 @@ inline void SetColumnScale(ProductSequence* s, int i, DType element) {
 enum class Residual { kNone, kAdded, kAddedRounded };
 
 inline void SetResidual(ProductSequence* s, Residual residual) {
-  EpilogueForm form = s->back().epilogue.form();
+  FormSpec form = FormOf(s->back().epilogue);
   form.residual = residual != Residual::kNone;
   form.rounds = residual == Residual::kAddedRounded;
   form.sum_activation = Activation::kIdentity;
@@ -171,7 +194,7 @@ inline void SetResidual(ProductSequence* s, Residual residual) {
 
 // Of the sum with the residual, which the last product has.
 inline void SetSumActivation(ProductSequence* s, Activation activation) {
-  EpilogueForm form = s->back().epilogue.form();
+  FormSpec form = FormOf(s->back().epilogue);
   form.sum_activation = activation;
   SetForm(&s->products.back(), form);
 }

@@ -1,6 +1,7 @@
 #include "src/product/code/kernel_source.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <set>
 
@@ -95,9 +96,9 @@ std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSou
   const ProgramSource::Part& part = program.parts[number];
   const MatrixProduct& product = p[number];
   const bool f32 = product.result == DType::kF32 && !product.epilogue.quantize.has_value();
-  const std::string bias = part.leaves
-                               ? absl::StrCat("LeavesOf<", part.name, ">")
-                               : std::string(DeviceType(ShapeOf(p, {Role::kBias, number}).element));
+  const std::string bias =
+      part.leaves ? absl::StrCat("LeavesOf<", part.name, ">")
+                  : std::string(DeviceType(product.epilogue.bias().value_or(product.result)));
   return absl::StrCat("  using Bias", suffix, " = ", bias, ";\n  using Activation", suffix, " = ",
                       part.activation.empty() ? ActivationName(product.epilogue.activation(), f32)
                                               : part.activation,
@@ -105,7 +106,8 @@ std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSou
 }
 
 bool IsBiased(const ProductSequence& p, int number, const ProgramSource& program) {
-  return number < p.size() && p[number].epilogue.bias.has_value() && !program.parts[number].leaves;
+  return number < p.size() && p[number].epilogue.bias().has_value() &&
+         !program.parts[number].leaves;
 }
 
 std::string ConfigText(const ProductCode& code, const ElementRow& element,
@@ -174,7 +176,7 @@ const char* TypeLikeOperands(const MatrixProduct& p) {
 }
 
 std::string RowScalingType(const MatrixProduct& p) {
-  const std::optional<DType> factor = p.epilogue.factor;
+  const std::optional<DType> factor = p.epilogue.factor();
   if (p.ReadsRow()) {
     const EpilogueProgram& program = p.epilogue.program;
     const DType element = program.TypeOf(program.InputsOf(LeafKind::kRow)[0]);
@@ -275,6 +277,7 @@ std::string ArgumentOf(const ProductCode& code, Role role) {
   return FieldOf(role == Role::kScaleA && !blocks ? Role::kFactor : role);
 }
 
+// Whether it is a vector of columns or a number of a program.
 bool IsLeaf(Role role) {
   return role.kind == Role::kBias || role.kind == Role::kBiasUp || role.kind == Role::kLeaf;
 }
@@ -315,7 +318,8 @@ std::string EntryText(const ProductCode& code, const ProgramSource& program) {
   for (int i = 0; i < code.sequence.size(); ++i) {
     const MatrixProduct& p = code.sequence[i];
     if (!p.scaled()) continue;
-    fill.push_back(absl::StrCat("  args.scale", i + 1, " = ", FloatText(p.epilogue.scale), ";\n"));
+    fill.push_back(
+        absl::StrCat("  args.scale", i + 1, " = ", FloatText(p.epilogue.scale()), ";\n"));
   }
   if (code.sequence.back().HasGroups()) {
     const QuantizeRule& rule = *code.sequence.back().epilogue.quantize;
@@ -350,29 +354,29 @@ KernelParameters ParametersOf(const ProductCode& code) {
   const bool writes_c = WritesC(code.schedule);
   KernelParameters list;
   list.maps = {Role::kA, Role::kW};
-  const ProductEpilogue &first = p.front().epilogue, &last = p.back().epilogue;
+  const ProductEpilogue& last = p.back().epilogue;
   const bool two = p.size() == 2;
   if (p.front().pair) list.maps.push_back(Role::kWUp);
   if (writes_c) list.maps.push_back(Role::kC);
   if (two) list.maps.push_back(Role(Role::kW, 1));
-  if (first.bias.has_value()) list.pointers.push_back(Role::kBias);
-  if (first.bias.has_value() && p.front().pair) list.pointers.push_back(Role::kBiasUp);
-  if (two && last.bias.has_value()) list.pointers.push_back(Role(Role::kBias, 1));
-  if (last.has_residual()) list.pointers.push_back(Role::kResidual);
-  if (first.factor.has_value() || p.front().ReadsRow()) list.pointers.push_back(Role::kFactor);
-  if (two && (last.factor.has_value() || p.back().ReadsRow()))
-    list.pointers.push_back(Role(Role::kFactor, 1));
+  const auto add_leaves = [&](std::initializer_list<Role::Kind> kinds) {
+    for (int i = 0; i < p.size(); ++i) {
+      for (const Leaf& leaf : p[i].Leaves(i)) {
+        if (std::find(kinds.begin(), kinds.end(), leaf.role.kind) != kinds.end())
+          list.pointers.push_back(leaf.role);
+      }
+    }
+  };
+  add_leaves({Role::kBias, Role::kBiasUp});
+  add_leaves({Role::kResidual});
+  add_leaves({Role::kFactor});
   if (Has(p.front().rows.scales)) list.pointers.push_back(Role::kScaleA);
   if (Has(p.front().weights.scales)) {
     list.pointers.push_back(Role::kScaleW);
     if (p.front().pair) list.pointers.push_back(Role::kScaleUp);
   }
   if (two && Has(p.back().weights.scales)) list.pointers.push_back(Role(Role::kScaleW, 1));
-  for (int product = 0; product < p.size(); ++product) {
-    for (int i = 0; i < p[product].Leaves(); ++i) {
-      list.pointers.emplace_back(Role::kLeaf, product, i);
-    }
-  }
+  add_leaves({Role::kLeaf});
   if (last.quantize.has_value() && !last.has_groups()) list.pointers.push_back(Role::kGivenScale);
   list.pointers.push_back(Role::kOut);
   if (last.has_groups()) list.pointers.push_back(Role::kScaleOut);

@@ -115,25 +115,22 @@ const char* DeviceName(DType element) {
   return element == DType::kF32 ? "Float32" : ElementOf(element).device_type;
 }
 
-// A vector of columns or a number that the program's struct loads: a bias, or a leaf.
+// A vector of columns or a number that the program's struct loads.
 struct Vector {
   std::string name;
   DType element = DType::kF32;
   bool one = false;  // one number for all columns
+  int input = -1;    // of the program's body
   std::string term;  // its field of ColumnTerms
 };
 
-// Those of product `number`: biases first, in the order of the kernel's parameters.
+// Those of product `number`, in the order of the kernel's parameters.
 std::vector<Vector> VectorsOf(const MatrixProduct& p, int number) {
   std::vector<Vector> list;
-  const std::optional<DType> bias = p.epilogue.bias;
-  if (bias.has_value()) list.push_back({FieldOf({Role::kBias, number}), *bias, false, ""});
-  if (bias.has_value() && p.pair) list.push_back({FieldOf(Role::kBiasUp), *bias, false, ""});
-  const EpilogueProgram& program = p.epilogue.program;
-  int leaf = 0;
-  for (const int input : program.ColumnLeaves()) {
-    const bool one = program.leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
-    list.push_back({FieldOf({Role::kLeaf, number, leaf++}), program.TypeOf(input), one, ""});
+  for (const Leaf& leaf : p.Leaves(number)) {
+    if (leaf.kind != LeafKind::kColumn && leaf.kind != LeafKind::kNumber) continue;
+    list.push_back(
+        {FieldOf(leaf.role), leaf.element, leaf.kind == LeafKind::kNumber, leaf.input, ""});
   }
   std::vector<std::string> terms = {"bias", "bias_up"};
   const bool factors = p.HasColumnFactors();
@@ -167,22 +164,21 @@ std::string LeavesText(const std::vector<Vector>& vectors) {
 }
 
 // Names what a program reads where its struct has the vectors' terms.
-void NameLeaves(const MatrixProduct& p, int number, const std::vector<Vector>& vectors,
-                ProgramWriter* writer) {
+void NameLeaves(const MatrixProduct& p, const std::vector<Vector>& vectors, ProgramWriter* writer) {
   const EpilogueProgram& program = p.epilogue.program;
-  const auto term = [&](const char* of, Role bias) {
-    for (const Vector& v : vectors) {
-      if (v.name == FieldOf(bias)) return absl::StrCat("(", of, " + terms.", v.term, ")");
-    }
-    return std::string(of);
-  };
-  writer->Name(LeafAt(program, LeafKind::kValue), term("y", {Role::kBias, number}));
-  if (p.pair) writer->Name(LeafAt(program, LeafKind::kUp), term("up", Role::kBiasUp));
+  const AffinePart& affine = program.affine;
+  writer->Name(affine.value, "y");
+  if (p.pair) writer->Name(affine.up, "up");
   if (p.ReadsRow()) writer->Name(LeafAt(program, LeafKind::kRow), "row");
-  const std::vector<int> columns = program.ColumnLeaves();
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const Vector& v = vectors[vectors.size() - columns.size() + i];
-    writer->Name(program.body->input(columns[i]), absl::StrCat("terms.", v.term));
+  for (const Vector& v : vectors) {
+    const std::string term = "terms." + v.term;
+    if (v.input == affine.bias) {
+      writer->Name(affine.value, absl::StrCat("(y + ", term, ")"));
+    } else if (v.input == affine.bias_up) {
+      writer->Name(affine.up, absl::StrCat("(up + ", term, ")"));
+    } else {
+      writer->Name(program.body->input(v.input), term);
+    }
   }
 }
 
@@ -205,7 +201,7 @@ std::string WithLeavesText(const MatrixProduct& p, int number, const std::string
   const EpilogueProgram& program = p.epilogue.program;
   const std::vector<Vector> vectors = VectorsOf(p, number);
   ProgramWriter writer(program);
-  NameLeaves(p, number, vectors, &writer);
+  NameLeaves(p, vectors, &writer);
   const std::string function =
       program.whole() ? WholeText(program, &writer)
                       : absl::StrCat(
@@ -219,13 +215,13 @@ std::string WithLeavesText(const MatrixProduct& p, int number, const std::string
                       "  }\n};\n");
 }
 
-// A program of one value, as a struct called `name`.
-std::string OfValueText(const EpilogueProgram& program, const std::string& name) {
+// `value` as a function of what is affine in the product, as a struct called `name`.
+std::string OfValueText(const EpilogueProgram& program, ValueId value, const std::string& name) {
   ProgramWriter writer(program);
-  writer.Name(LeafAt(program, LeafKind::kValue), "y");
+  writer.Name(program.affine.value, "y");
   const int scratch = ScratchRegisters(program);
   return absl::StrCat("struct ", name, " {\n  static SINTER_DEVICE float apply(float y) {\n",
-                      writer.Return(Unrounded(program)), "  }\n};\n",
+                      writer.Return(value), "  }\n};\n",
                       scratch == 0 ? ""
                                    : absl::StrCat("template <>\nconstexpr int kScratchOf<", name,
                                                   "> = ", scratch, ";\n"));
@@ -236,13 +232,14 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
   const EpilogueProgram& program = p.epilogue.program;
   ProgramSource::Part& part = source->parts[number];
   part.name = absl::StrCat("Program", number + 1);
-  const EpilogueProgram of_gate = OfGateAlone(program);
-  part.leaves = program.whole() ||
-                (!of_gate.present() && (!program.ColumnLeaves().empty() || p.ReadsRow() || p.pair));
+  const ValueId of_gate = OfGateAlone(program);
+  const bool reads = program.ColumnLeaves().size() > (p.epilogue.bias().has_value() ? 1u : 0u);
+  part.leaves = program.whole() || (of_gate < 0 && (reads || p.ReadsRow() || p.pair));
   part.activation = part.leaves ? absl::StrCat("WithLeaves<", part.name, ">") : part.name;
-  absl::StrAppend(&source->text,
-                  part.leaves ? WithLeavesText(p, number, part.name)
-                              : OfValueText(of_gate.present() ? of_gate : program, part.name));
+  absl::StrAppend(
+      &source->text,
+      part.leaves ? WithLeavesText(p, number, part.name)
+                  : OfValueText(program, of_gate < 0 ? Unrounded(program) : of_gate, part.name));
 }
 
 }  // namespace

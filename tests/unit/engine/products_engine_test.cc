@@ -92,7 +92,7 @@ class SpecRun {
   double Scale(Role weight, int64_t r) const {
     const bool second = weight == Role(Role::kW, 1);
     const MatrixProduct& product = second ? p_.back() : p_.front();
-    const double constant = product.epilogue.scale;
+    const double constant = product.epilogue.scale();
     const RowFactor factor = FactorOf(product);
     if (factor == RowFactor::kNone) return constant;
     const uint16_t* factors = At(second ? Role(Role::kFactor, 1) : Role::kFactor);

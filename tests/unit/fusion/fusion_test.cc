@@ -93,7 +93,7 @@ TEST(PlanChain, BindsCanonicalInputsOutputsAndStrides) {
             FindOperand(fused.operands, Role(Role::kW, 1))->buffer);
   EXPECT_EQ(FindOperand(two.operands, Role::kBias)->buffer,
             FindOperand(fused.operands, Role(Role::kBias, 1))->buffer);
-  EXPECT_TRUE(two.sequence[0].epilogue.bias.has_value());
+  EXPECT_TRUE(two.sequence[0].epilogue.bias().has_value());
   EXPECT_EQ(FindOperand(two.operands, Role::kOut)->buffer, 7);
   EXPECT_GE(FindOperand(one.operands, Role::kOut)->offset_bytes, kWorkspaceFlagBytes);
   EXPECT_GE(unfused.workspace_bytes, kWorkspaceFlagBytes + 128 * 3072 * 2);

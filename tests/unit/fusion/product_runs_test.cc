@@ -220,7 +220,7 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
     EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
     EXPECT_EQ(run.matched.sequence[0].epilogue.form().rounds, rounds);
     EXPECT_EQ(run.end, chain.outputs()[0].value);
-    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.inputs[0].residual)).kind, OpKind::kInput);
+    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.NumberOf(0, Role::kResidual))).kind, OpKind::kInput);
   }
 }
 
@@ -339,7 +339,7 @@ TEST(ProductRuns, TakeScalarsAndAStatisticOfTheirRows) {
   ASSERT_EQ(found.runs.size(), 1u);
   const GraphRun& run = found.runs[0];
   EXPECT_EQ(Absorbed(run), "gated pair * 0.125 * row factor + silu");
-  const ValueId factor = run.matched.ValueOf(run.matched.inputs[0].factor);
+  const ValueId factor = run.matched.ValueOf(run.matched.NumberOf(0, Role::kFactor));
   EXPECT_EQ(chain.op(factor).unary, UnaryKind::kRsqrt) << "what is spread lies in memory";
   const absl::StatusOr<StitchGraph> graph = StitchGraph::Make(chain, 32, {run}, {});
   ASSERT_TRUE(graph.ok());

@@ -265,7 +265,7 @@ TEST(PlanProducts, AResidualIsReadByTheKernelOfItsProduct) {
     size_t product = 0;
     for (const PlannedKernel& k : plan.kernels) {
       product += static_cast<size_t>(k.spec.sequence.size());
-      const int wanted = matched.inputs[product - 1].residual;
+      const int wanted = matched.NumberOf(static_cast<int>(product) - 1, Role::kResidual);
       const OperandBinding* residual = FindOperand(k.spec.operands, Role::kResidual);
       ASSERT_EQ(residual != nullptr, wanted >= 0);
       EXPECT_EQ(ResidualOf(k.spec.sequence), wanted >= 0 ? Residual::kAdded : Residual::kNone);

@@ -151,7 +151,7 @@ TEST(Generate, RefusesAResidualThatIsNone) {
       {"element", Dataflow::kGridExchange,
        [](KernelSpec* s) {
          ProductEpilogue& e = s->sequence[1].epilogue;
-         e.program = ProgramOf(e.form(), DType::kF32);
+         e.program = ProgramOf(FormOf(e), DType::kF32);
        },
        "product 2: program gives f32, the result is bf16"},
   };
@@ -187,10 +187,8 @@ TEST(Generate, RefusesAFactorThatIsNone) {
        [](KernelSpec* s) { OperandOf(s, Role::kFactor)->offset_bytes = 6; },
        "operand factor: offset 6 is not a multiple of 4"},
       {"element", Dataflow::kGridExchange,
-       [](KernelSpec* s) { s->sequence[1].epilogue.factor = DType::kF16; },
+       [](KernelSpec* s) { ChangeForm(&s->sequence[1], [](FormSpec& f) { f.factor = DType::kF16; }); },
        "product 2: factor is f16, must be f32 or bf16"},
-      {"nothing left", Dataflow::kProduct, [](KernelSpec* s) { SetScale(&s->sequence, 0, 0); },
-       "scale 0 is not finite, or 0"},
   };
   for (const Refusal& r : refusals) {
     KernelSpec spec =

@@ -56,13 +56,18 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   bind(Role::kA, p[0].HasTransposedRows() ? p.rows() : RowStride(p[0].rows, p[0].k));
   bind(Role::kW, io ? p[0].n : p[0].k);
   if (p[0].pair) bind(Role::kWUp, io ? p[0].n : p[0].k);
-  if (p[0].epilogue.bias.has_value()) bind(Role::kBias, 0);
-  if (p[0].epilogue.bias.has_value() && p[0].pair) bind(Role::kBiasUp, 0);
+  const auto bind_leaf = [&](Role role, int64_t row_stride) {
+    for (const Leaf& leaf : p[role.product].Leaves(role.product)) {
+      if (leaf.role == role) bind(role, row_stride);
+    }
+  };
+  bind_leaf(Role::kBias, 0);
+  bind_leaf(Role::kBiasUp, 0);
   if (two) bind(Role(Role::kW, 1), io ? p[1].n : p[0].n);
-  if (two && p[1].epilogue.bias.has_value()) bind(Role(Role::kBias, 1), 0);
+  if (two) bind_leaf(Role(Role::kBias, 1), 0);
   if (p.back().epilogue.has_residual()) bind(Role::kResidual, p.back().n);
-  if (p[0].epilogue.factor.has_value() || p[0].ReadsRow()) bind(Role::kFactor, 1);
-  if (two && (p[1].epilogue.factor.has_value() || p[1].ReadsRow())) bind(Role(Role::kFactor, 1), 1);
+  bind_leaf(Role::kFactor, 1);
+  if (two) bind_leaf(Role(Role::kFactor, 1), 1);
   const auto scaled = [](const Operand& o) { return o.scales.kind != ScaleKind::kNone; };
   const auto bind_scale = [&](Role role) { bind(role, ScaleRowStride(p, role)); };
   if (scaled(p[0].rows)) bind_scale(Role::kScaleA);
@@ -70,7 +75,9 @@ inline KernelSpec SampleSpec(const ProductSequence& p, const Schedule& s) {
   if (scaled(p[0].weights) && p[0].pair) bind_scale(Role::kScaleUp);
   if (two && scaled(p[1].weights)) bind_scale(Role(Role::kScaleW, 1));
   for (int product = 0; product < p.size(); ++product) {
-    for (int i = 0; i < p[product].Leaves(); ++i) bind({Role::kLeaf, product, i}, 0);
+    for (const Leaf& leaf : p[product].Leaves(product)) {
+      if (leaf.role.kind == Role::kLeaf) bind(leaf.role, 0);
+    }
   }
   const ProductEpilogue& last = p.back().epilogue;
   if (last.quantize.has_value() && !last.has_groups()) bind_scale(Role::kGivenScale);

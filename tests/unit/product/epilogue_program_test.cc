@@ -13,6 +13,7 @@
 #include "src/product/matcher.h"
 #include "src/product/program_cost.h"
 #include "tests/support/epilogue_chains.h"
+#include "tests/support/epilogue_forms.h"
 
 namespace sinter {
 namespace {
@@ -79,8 +80,10 @@ TEST(EpilogueProgram, StandBehindEachOfTwoProducts) {
     EXPECT_TRUE(CanPair(matched->sequence, 0)) << c.name;
     EXPECT_TRUE(CheckSequence(matched->sequence).ok()) << c.name;
     if (c.name != "vectors_of_both") continue;
-    EXPECT_EQ(matched->InputsOf(0).leaves.size(), 1u);
-    EXPECT_EQ(matched->InputsOf(1).leaves.size(), 1u);
+    for (const int i : {0, 1}) {
+      EXPECT_GE(matched->NumberOf(i, Role::kLeaf), 0);
+      EXPECT_GE(matched->NumberOf(i, Role::kFactor), 0);
+    }
     EXPECT_EQ(ToString(matched->sequence[0].epilogue.program), "mul(mul(relu(y),c1),s)");
     EXPECT_EQ(ToString(matched->sequence[1].epilogue.program), "add(mul(mul(tanh(y),c1),s),r)");
   }
@@ -261,7 +264,66 @@ TEST(EpilogueForm, IsTheSameInEverySpelling) {
   const EpilogueForm form = {Activation::kSilu, true, true, true, Activation::kRelu};
   ASSERT_TRUE(spelled.form.has_value()) << ToString(spelled);
   EXPECT_TRUE(*spelled.form == form);
-  EXPECT_TRUE(spelled == ProgramOf(form, DType::kF16));
+}
+
+// scale * factor * y + bias, or less, in any order of the two multiplications.
+TEST(AffinePart, IsWhatAProgramBeginsWith) {
+  const auto program =
+      Made({LeafKind::kColumn, LeafKind::kRow, LeafKind::kValue}, DType::kBF16,
+           [](ChainBuilder& b, In in) {
+             const ValueId scaled = *b.Binary(BinaryKind::kMul, *b.Scalar(0.5), in[2]);
+             const ValueId y = *b.Binary(BinaryKind::kMul, scaled, in[1]);
+             return *b.Unary(UnaryKind::kTanh, *b.Binary(BinaryKind::kAdd, in[0], y));
+           });
+  EXPECT_EQ(ToString(program), "tanh(y)");
+  EXPECT_EQ(program.affine.scale, 0.5f);
+  EXPECT_EQ(program.TypeAt(program.affine.factor), DType::kF32);
+  EXPECT_EQ(program.TypeAt(program.affine.bias), DType::kF32);
+  const auto tanh = Made({LeafKind::kValue}, DType::kBF16,
+                         [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); });
+  EXPECT_EQ(CostOfProgram(program).issue, CostOfProgram(tanh).issue);
+  EXPECT_EQ(ScratchRegisters(program), 0);
+}
+
+TEST(AffinePart, EndsAtAValueThatIsReadTwice) {
+  const auto twice =
+      Made({LeafKind::kValue, LeafKind::kColumn}, DType::kBF16, [](ChainBuilder& b, In in) {
+        const ValueId biased = *b.Binary(BinaryKind::kAdd, in[0], in[1]);
+        return *b.Binary(BinaryKind::kMax, biased, in[0]);
+      });
+  EXPECT_EQ(ToString(twice), "max(add(y,c1),y)");
+  const auto of_leaf =
+      Made({LeafKind::kValue, LeafKind::kColumn}, DType::kBF16, [](ChainBuilder& b, In in) {
+        return *b.Binary(BinaryKind::kMul, *b.Binary(BinaryKind::kAdd, in[0], in[1]), in[1]);
+      });
+  EXPECT_EQ(ToString(of_leaf), "mul(add(y,c1),c1)");
+}
+
+// Kernels have one number of a row: a factor, or what the program reads.
+TEST(AffinePart, IsNoneBesideANumberOfTheRowThatSomethingElseReads) {
+  const auto program =
+      Made({LeafKind::kValue, LeafKind::kRow}, DType::kBF16, [](ChainBuilder& b, In in) {
+        const ValueId y = *b.Binary(BinaryKind::kMul, in[0], *b.Scalar(2));
+        return *b.Binary(BinaryKind::kAdd, y, in[1]);
+      });
+  EXPECT_EQ(ToString(program), "add(mul(y,2),s)");
+  EXPECT_EQ(program.affine.scale, 1);
+}
+
+// Halves that differ are computed apart.
+TEST(AffinePart, OfAPairIsThatOfBothHalves) {
+  const auto pair = [](bool both) {
+    return Made({LeafKind::kValue, LeafKind::kUp, LeafKind::kColumn, LeafKind::kColumn},
+                DType::kBF16, [=](ChainBuilder& b, In in) {
+                  const ValueId gate = *b.Binary(BinaryKind::kAdd, in[0], in[2]);
+                  const ValueId up = both ? *b.Binary(BinaryKind::kAdd, in[1], in[3])
+                                          : *b.Binary(BinaryKind::kMul, in[1], in[3]);
+                  return *b.Binary(BinaryKind::kMul, *b.Unary(UnaryKind::kTanh, gate), up);
+                });
+  };
+  EXPECT_EQ(ToString(pair(true)), "mul(tanh(y),up)");
+  EXPECT_GE(pair(true).affine.bias_up, 0);
+  EXPECT_EQ(ToString(pair(false)), "mul(tanh(add(y,c1)),mul(up,c2))");
 }
 
 TEST(EpilogueForm, IsNoneOfWhatDiffersByAnOpOrALeaf) {
@@ -270,7 +332,8 @@ TEST(EpilogueForm, IsNoneOfWhatDiffersByAnOpOrALeaf) {
   };
   const auto sum = [](ChainBuilder& b, In in) { return *b.Binary(BinaryKind::kAdd, in[0], in[1]); };
   EXPECT_TRUE(value(LeafKind::kMatrix, sum));
-  EXPECT_FALSE(value(LeafKind::kColumn, sum));
+  EXPECT_TRUE(value(LeafKind::kColumn, sum));
+  EXPECT_FALSE(value(LeafKind::kNumber, sum));
   EXPECT_FALSE(value(LeafKind::kUp, sum));
   EXPECT_FALSE(value(LeafKind::kMatrix, [](ChainBuilder& b, In in) {  // rounded to another type
     const ValueId narrow = *b.Cast(*b.Cast(in[0], DType::kF16), DType::kF32);

@@ -43,7 +43,7 @@ TEST(MatchFfn, ReadsBackEverySpec) {
     EXPECT_EQ(first.epilogue.activation(), s.act);
     EXPECT_EQ(v->sequence.layout(), s.layout);
     EXPECT_EQ(v->sequence.element(), s.dtype);
-    EXPECT_EQ(first.epilogue.bias.has_value(), s.bias1);
+    EXPECT_EQ(first.epilogue.bias().has_value(), s.bias1);
     EXPECT_TRUE(v->m.symbolic);
     EXPECT_EQ(first.n, 24);
     EXPECT_EQ(first.k, 16);
@@ -51,7 +51,7 @@ TEST(MatchFfn, ReadsBackEverySpec) {
     EXPECT_TRUE(v->contiguous);
     EXPECT_TRUE(v->weights_constant);
     if (s.products == 1) continue;
-    EXPECT_EQ(last.epilogue.bias.has_value(), s.bias2);
+    EXPECT_EQ(last.epilogue.bias().has_value(), s.bias2);
     EXPECT_FALSE(v->inputs[0].rounds);
     EXPECT_TRUE(CanPair(v->sequence, 0));
   }
@@ -66,11 +66,11 @@ TEST(MatchFfn, RolesPointAtTheCallersInputs) {
     EXPECT_EQ(name(v.rows), "a");
     EXPECT_EQ(name(in.weights), s.gated ? "w_gate" : "w1");
     EXPECT_EQ(name(in.weights_up), s.gated ? "w_up" : "");
-    EXPECT_EQ(name(in.bias), !s.bias1 ? "" : (s.gated ? "bias_gate" : "bias1"));
-    EXPECT_EQ(name(in.bias_up), s.gated && s.bias1 ? "bias_up" : "");
+    EXPECT_EQ(name(v.NumberOf(0, Role::kBias)), !s.bias1 ? "" : (s.gated ? "bias_gate" : "bias1"));
+    EXPECT_EQ(name(v.NumberOf(0, Role::kBiasUp)), s.gated && s.bias1 ? "bias_up" : "");
     if (s.products == 1) continue;
     EXPECT_EQ(name(v.inputs[1].weights).substr(0, 1), "w");
-    EXPECT_EQ(name(v.inputs[1].bias), s.bias2 ? "bias2" : "");
+    EXPECT_EQ(name(v.NumberOf(1, Role::kBias)), s.bias2 ? "bias2" : "");
   }
 }
 
@@ -129,8 +129,9 @@ TEST(MatchFfn, ReadsBackResiduals) {
       ASSERT_TRUE(v.ok()) << v.status() << "\n" << chain.ToString();
       const ProductInputs& in = v->inputs.back();
       const MatrixProduct& last = v->sequence.back();
-      ASSERT_GE(in.residual, 0);
-      EXPECT_EQ(chain.InputName(chain.InputOrder()[in.residual]), "residual");
+      const int residual = v->NumberOf(v->size() - 1, Role::kResidual);
+      ASSERT_GE(residual, 0);
+      EXPECT_EQ(chain.InputName(chain.InputOrder()[residual]), "residual");
       EXPECT_EQ(in.residual_stride, last.n);
       EXPECT_TRUE(last.epilogue.has_residual());
       EXPECT_EQ(v->size(), s.products);

@@ -221,16 +221,13 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
          s[0].epilogue.program = ProgramOf({Activation::kSilu}, DType::kBF16);
        },
        "product 1: program reads no up, the product is a pair"},
-      {[](ProductSequence& s) { SetScale(&s, 1, 0); }, "product 2: scale 0 is not finite, or 0"},
-      {[](ProductSequence& s) { SetScale(&s, 1, INFINITY); }, "product 2: scale inf is not finite"},
-      {[](ProductSequence& s) { SetScale(&s, 1, NAN); }, "product 2: scale nan is not finite"},
       {second([](MatrixProduct& p) { p.epilogue.quantize = QuantizeRule{}; }),
        "product 2: quantize is there, the result is bf16, must be e4m3"},
       {[](ProductSequence& s) { SetNorm(&s, 1, -1); },
        "product 2: products: 2 are not 1, of a norm of the rows"},
-      {second([](MatrixProduct& p) { p.epilogue.bias = DType::kF16; }),
-       "product 2: bias is f16, must be f32 or bf16"},
-      {second([](MatrixProduct& p) { p.epilogue.factor = DType::kS32; }),
+      {second([](MatrixProduct& p) { ChangeForm(&p, [](FormSpec& f) { f.bias = DType::kS32; }); }),
+       "product 2: program reads a vector or a number of s32, must be f32, f16 or bf16"},
+      {second([](MatrixProduct& p) { ChangeForm(&p, [](FormSpec& f) { f.factor = DType::kS32; }); }),
        "product 2: factor is s32, must be f32 or bf16"},
       {second([](MatrixProduct& p) {
          p.epilogue.program = ProgramOf({Activation::kRelu}, DType::kF16);
@@ -357,8 +354,7 @@ TEST(CheckSequence, TakesOneProductOfCodesWithWiderResults) {
   s[0].n = 77;
   s[0].k = 1040;
   s[0].rows.scales.kind = s[0].weights.scales.kind = ScaleKind::kNone;
-  s[0].epilogue.bias = DType::kF32;
-  s[0].epilogue.factor = DType::kF32;
+  ChangeForm(&s[0], [](FormSpec& f) { f.bias = f.factor = DType::kF32; });
   SetResidual(&s, Residual::kAdded);
   EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
 }
@@ -439,10 +435,10 @@ TEST(CheckSequence, NamesWhatAProductOfCodesCannotHave) {
        "scales of rows are vector, must be none, tensor, vector or block 1x128"},
       {[](ProductSequence& s) { SetColumnScale(&s, 0, DType::kE4M3); },
        "scales of weights are vector of e4m3, must be none, tensor, vector or block 128x128"},
-      {[](ProductSequence& s) { s[0].epilogue.factor = DType::kF32; },
+      {[](ProductSequence& s) { SetFactor(&s, 0, RowFactor::kF32); },
        "factor is there, beside scales of the rows"},
-      {[](ProductSequence& s) { s[0].epilogue.bias = DType::kS32; },
-       "bias is s32, must be f32, f16 or bf16"},
+      {[](ProductSequence& s) { ChangeForm(&s[0], [](FormSpec& f) { f.bias = DType::kS32; }); },
+       "program reads a vector or a number of s32, must be f32, f16 or bf16"},
       {[](ProductSequence& s) {
          s.products.push_back(s[0]);
          s[1].rows.source = Source::kProduct;

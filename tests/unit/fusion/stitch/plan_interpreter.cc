@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -44,16 +45,7 @@ double Get(DType dtype, const uint8_t* at) {
   return value;
 }
 
-// A chain whose output is a cast to 16 bits, without that cast.
-Chain Unrounded(const Chain& chain) {
-  ChainBuilder b;
-  const ValueId cast = chain.outputs()[0].value;
-  for (ValueId value = 0; value < cast; ++value) EXPECT_TRUE(Replay(b, chain.op(value)).ok());
-  EXPECT_TRUE(b.Output(chain.op(cast).operands[0]).ok());
-  return *b.Finish();
-}
-
-// What a kernel with programs computes, as a chain whose inputs are its operands in the order of
+// What a kernel of products computes, as a chain whose inputs are its operands in the order of
 // roles. Operands have 16 bits, rows lie in memory.
 class ProgramChain {
  public:
@@ -61,17 +53,7 @@ class ProgramChain {
 
   Chain Make() {
     for (int i = 0; i < p_.size(); ++i) AddInputs(p_[i], i == 0, &products_[i]);
-    for (int i = 0; i < p_.size(); ++i) {
-      const EpilogueProgram& program = p_[i].epilogue.program;
-      for (const int input : program.ColumnLeaves()) {
-        const bool one = program.leaves[static_cast<size_t>(input)] == LeafKind::kNumber;
-        products_[i].leaves.push_back(one ? *b_.Input({program.TypeOf(input), {}})
-                                          : Vector(program.TypeOf(input), p_[i].n));
-      }
-    }
-    if (p_.back().epilogue.has_residual()) {
-      matrix_ = Matrix(p_.back().epilogue.program.MatrixType(), p_.back().n);
-    }
+    for (int i = 0; i < p_.size(); ++i) AddLeaves(p_[i], &products_[i]);
     ValueId rows = a_;
     for (int i = 0; i < p_.size(); ++i) rows = Result(p_[i], products_[i], rows);
     EXPECT_TRUE(b_.Output(rows).ok());
@@ -81,9 +63,8 @@ class ProgramChain {
 
  private:
   struct Inputs {
-    ValueId w = -1, up = -1, bias = -1, bias_up = -1, factor = -1, columns = -1, columns_up = -1;
-    ValueId row = -1;
-    std::vector<ValueId> leaves;
+    ValueId w = -1, up = -1, norm = -1, columns = -1, columns_up = -1;
+    std::map<int, ValueId> leaves;  // by input of the program
   };
 
   ValueId Matrix(DType dtype, int64_t columns) {
@@ -105,16 +86,19 @@ class ProgramChain {
     if (first) a_ = Matrix(p.rows.element, p.k);
     in->w = Weights(p);
     if (p.pair) in->up = Weights(p);
-    const std::optional<DType> bias = p.epilogue.bias;
-    if (bias.has_value()) in->bias = Vector(*bias, p.n);
-    if (bias.has_value() && p.pair) in->bias_up = Vector(*bias, p.n);
-    if (p.epilogue.factor.has_value()) in->factor = Matrix(*p.epilogue.factor, 1);
-    if (p.ReadsRow()) {
-      const EpilogueProgram& program = p.epilogue.program;
-      in->row = Matrix(program.TypeOf(program.InputsOf(LeafKind::kRow)[0]), 1);
-    }
+    if (p.epilogue.norm.has_value()) in->norm = Matrix(DType::kF32, 1);
     if (p.HasColumnScales()) in->columns = Vector(p.weights.scales.element, p.n);
     if (p.HasColumnScales() && p.pair) in->columns_up = Vector(p.weights.scales.element, p.n);
+  }
+
+  void AddLeaves(const MatrixProduct& p, Inputs* in) {
+    for (const Leaf& leaf : p.Leaves()) {
+      const bool vector = leaf.kind == LeafKind::kColumn;
+      in->leaves[leaf.input] = leaf.kind == LeafKind::kNumber ? *b_.Input({leaf.element, {}})
+                               : vector
+                                   ? Vector(leaf.element, p.n)
+                                   : Matrix(leaf.element, leaf.kind == LeafKind::kRow ? 1 : p.n);
+    }
   }
 
   ValueId Linear(const MatrixProduct& p, const Inputs& in, ValueId rows, bool up) {
@@ -122,12 +106,8 @@ class ProgramChain {
     const auto with = [&](BinaryKind kind, ValueId operand) {
       if (operand >= 0) y = *b_.Binary(kind, y, Spread(operand, p.n));
     };
-    with(BinaryKind::kMul, in.factor);
+    with(BinaryKind::kMul, in.norm);
     with(BinaryKind::kMul, up ? in.columns_up : in.columns);
-    if (p.epilogue.scale != 1) {
-      y = *b_.Binary(BinaryKind::kMul, y, *b_.Scalar(p.epilogue.scale));
-    }
-    with(BinaryKind::kAdd, up ? in.bias_up : in.bias);
     return y;
   }
 
@@ -136,15 +116,13 @@ class ProgramChain {
     const EpilogueProgram& program = p.epilogue.program;
     if (!program.present()) return *b_.Cast(y, p.result);
     std::vector<ValueId> values;
-    size_t column = 0;
     for (const Op& op : program.body->ops()) {
       if (op.kind == OpKind::kInput) {
         const LeafKind kind = program.leaves[static_cast<size_t>(op.input)];
         values.push_back(kind == LeafKind::kValue    ? y
                          : kind == LeafKind::kUp     ? Linear(p, in, rows, true)
-                         : kind == LeafKind::kMatrix ? matrix_
-                         : kind == LeafKind::kRow    ? Spread(in.row, p.n)
-                                                     : Spread(in.leaves[column++], p.n));
+                         : kind == LeafKind::kMatrix ? in.leaves.at(op.input)
+                                                     : Spread(in.leaves.at(op.input), p.n));
         continue;
       }
       Op copy = op;
@@ -162,7 +140,7 @@ class ProgramChain {
 
   const ProductSequence& p_;
   ChainBuilder b_;
-  ValueId a_ = -1, matrix_ = -1;
+  ValueId a_ = -1;
   std::vector<ValueId> aux_;  // auxiliary results
   Inputs products_[2];
 };
@@ -312,51 +290,19 @@ class Machine {
 
   void RunProducts(const KernelSpec& spec) {
     const ProductSequence& p = spec.sequence;
-    FfnSpec ffn;
-    ffn.gated = p[0].pair;
-    ffn.products = p.size();
-    ffn.n = p[0].n;
-    ffn.k = p[0].k;
-    ffn.l = p.size() == 2 ? p.back().n : 0;
-    ffn.act = p[0].epilogue.activation();
-    ffn.layout = p.layout();
-    ffn.dtype = p.element();
-    ffn.bias1 = p[0].epilogue.bias.has_value();
-    ffn.bias2 = p.size() == 2 && p.back().epilogue.bias.has_value();
-    ffn.residual = ResidualOf(p) != Residual::kNone;
-    ffn.rounds_sum = ResidualOf(p) == Residual::kAddedRounded;
-    ffn.sum_act = p.back().epilogue.sum_activation();
-    ffn.scale1 = p[0].epilogue.scale;
-    ffn.scale2 = p.size() == 2 ? p.back().epilogue.scale : 1;
-    const bool norm = p[0].epilogue.norm.has_value();  // as a factor, computed here
-    ffn.factor1 = norm || FactorOf(p[0]) != RowFactor::kNone;
-    ffn.factor2 = p.size() == 2 && FactorOf(p.back()) != RowFactor::kNone;
-    const bool f32 = norm || FactorOf(ffn.factor1 ? p.front() : p.back()) == RowFactor::kF32;
-    ffn.factor_dtype = f32 ? DType::kF32 : p.element();
-    ffn.scale_w1 = p[0].HasColumnScales();
-    ffn.scale_w2 = p.size() == 2 && p.back().HasColumnScales();
-    ffn.scale_w_dtype = (ffn.scale_w1 ? p.front() : p.back()).weights.scales.element;
-    const auto of_spec = [&] {
-      const Chain rounded = *MakeFfnChain(ffn);
-      return p.back().result == p.element() ? rounded : Unrounded(rounded);
-    };
-    const bool second = p.size() == 2 && p[1].epilogue.activation() != Activation::kIdentity;
-    const Chain chain = HasPrograms(p) || second ? ProgramChain(p).Make() : of_spec();
+    const bool norm = p[0].epilogue.norm.has_value();  // computed here
+    const Chain chain = ProgramChain(p).Make();
     const int64_t rows = (spec.constant_rows ? p.m : m_) * p.rows_per_m;
     // In the caller's order, which is that of roles.
     std::vector<Bytes> by_caller;
     std::vector<OperandBinding> results;
-    std::vector<Role> roles = {Role::kA,         Role::kW,           Role::kWUp,
-                               Role::kBias,      Role::kBiasUp,      Role::kFactor,
-                               Role::kScaleW,    Role::kScaleUp,     {Role::kW, 1},
-                               {Role::kBias, 1}, {Role::kFactor, 1}, {Role::kScaleW, 1}};
-    for (int product = 0; product < p.size(); ++product) {
-      for (int leaf = 0; leaf < kMostColumnLeaves; ++leaf) {
-        roles.emplace_back(Role::kLeaf, product, leaf);
-      }
+    std::vector<Role> roles = {Role::kA, Role::kW, Role::kWUp};
+    if (norm) roles.emplace_back(Role::kFactor);
+    roles.insert(roles.end(), {Role::kScaleW, Role::kScaleUp, {Role::kW, 1}, {Role::kScaleW, 1}});
+    for (int i = 0; i < p.size(); ++i) {
+      for (const Leaf& leaf : p[i].Leaves(i)) roles.push_back(leaf.role);
     }
-    roles.insert(roles.end(),
-                 {Role::kResidual, Role::kOut, {Role::kAux, 0, 0}, {Role::kAux, 0, 1}});
+    roles.insert(roles.end(), {Role::kOut, {Role::kAux, 0, 0}, {Role::kAux, 0, 1}});
     for (const Role role : roles) {
       if (norm && role == Role::kFactor) {
         by_caller.push_back(NormsOf(by_caller.front(), p[0], rows));
