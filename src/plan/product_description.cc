@@ -38,7 +38,8 @@ void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
   if (e.bias().has_value()) words->emplace_back("bias");
   add_activation(e.activation());
   if (e.program.written()) {
-    for (std::string& op : WordsOf(*e.program.body, e.program.InAffine())) words->push_back(std::move(op));
+    for (std::string& op : WordsOf(*e.program.body, e.program.InAffine()))
+      words->push_back(std::move(op));
   }
   if (e.form().residual) words->emplace_back("residual");
   add_activation(e.sum_activation());

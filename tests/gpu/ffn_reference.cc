@@ -159,7 +159,8 @@ class ProductsRun {
     const MatrixProduct& p = matched_.sequence[i];
     const ProductInputs& in = matched_.InputsOf(i);
     const bool rounds = in.rounds && i + 1 < matched_.size();
-    const int bias = matched_.NumberOf(i, Role::kBias), bias_up = matched_.NumberOf(i, Role::kBiasUp);
+    const int bias = matched_.NumberOf(i, Role::kBias),
+              bias_up = matched_.NumberOf(i, Role::kBiasUp);
     const int factor = matched_.NumberOf(i, Role::kFactor);
     const int residual = matched_.NumberOf(i, Role::kResidual);
     Matrix c(x.rows, p.n);
@@ -173,11 +174,9 @@ class ProductsRun {
           const size_t at = static_cast<size_t>(r * kColumnBlock + j);
           const int64_t column = first + j;
           const double of_gate = scale * ColumnScale(p, in.scale_weights, column);
-          double value =
-              Activate(p.epilogue.activation(), of_gate * gate[at] + Bias(bias, column));
+          double value = Activate(p.epilogue.activation(), of_gate * gate[at] + Bias(bias, column));
           if (p.pair) {
-            value *=
-                scale * ColumnScale(p, in.scale_up, column) * up[at] + Bias(bias_up, column);
+            value *= scale * ColumnScale(p, in.scale_up, column) * up[at] + Bias(bias_up, column);
           }
           value = Sum(p, residual, in.residual_stride, value, rows[static_cast<size_t>(r)], column);
           c.At(r, column) = rounds ? Round(value, element_) : value;

@@ -220,7 +220,8 @@ TEST(ProductRuns, TakeAResidualThatIsRoundedNext) {
     EXPECT_EQ(Absorbed(run), "product + bias + silu + residual");
     EXPECT_EQ(run.matched.sequence[0].epilogue.form().rounds, rounds);
     EXPECT_EQ(run.end, chain.outputs()[0].value);
-    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.NumberOf(0, Role::kResidual))).kind, OpKind::kInput);
+    EXPECT_EQ(chain.op(run.matched.ValueOf(run.matched.NumberOf(0, Role::kResidual))).kind,
+              OpKind::kInput);
   }
 }
 

@@ -187,7 +187,9 @@ TEST(Generate, RefusesAFactorThatIsNone) {
        [](KernelSpec* s) { OperandOf(s, Role::kFactor)->offset_bytes = 6; },
        "operand factor: offset 6 is not a multiple of 4"},
       {"element", Dataflow::kGridExchange,
-       [](KernelSpec* s) { ChangeForm(&s->sequence[1], [](FormSpec& f) { f.factor = DType::kF16; }); },
+       [](KernelSpec* s) {
+         ChangeForm(&s->sequence[1], [](FormSpec& f) { f.factor = DType::kF16; });
+       },
        "product 2: factor is f16, must be f32 or bf16"},
   };
   for (const Refusal& r : refusals) {

@@ -227,7 +227,8 @@ TEST(CheckSequence, NamesProductFieldValueAndBound) {
        "product 2: products: 2 are not 1, of a norm of the rows"},
       {second([](MatrixProduct& p) { ChangeForm(&p, [](FormSpec& f) { f.bias = DType::kS32; }); }),
        "product 2: program reads a vector or a number of s32, must be f32, f16 or bf16"},
-      {second([](MatrixProduct& p) { ChangeForm(&p, [](FormSpec& f) { f.factor = DType::kS32; }); }),
+      {second(
+           [](MatrixProduct& p) { ChangeForm(&p, [](FormSpec& f) { f.factor = DType::kS32; }); }),
        "product 2: factor is s32, must be f32 or bf16"},
       {second([](MatrixProduct& p) {
          p.epilogue.program = ProgramOf({Activation::kRelu}, DType::kF16);
