@@ -32,8 +32,9 @@ std::string ScalingText(const MatrixProduct& p, int number) {
 // A bias that is not of the operands' element, and the program behind it if it has no form.
 std::string ProgramText(const MatrixProduct& p, int number) {
   std::string text;
-  if (p.epilogue.bias() == DType::kF32 && !IsCode(p.rows.element)) {
-    absl::StrAppend(&text, " bias", number, "_dtype=f32");
+  const DType bias = p.epilogue.bias().value_or(p.rows.element);
+  if (bias != p.rows.element && !IsCode(p.rows.element)) {
+    absl::StrAppend(&text, " bias", number, "_dtype=", NameOf(bias));
   }
   if (p.epilogue.program.written()) {
     absl::StrAppend(&text, " program", number, "=", ToString(p.epilogue.program));

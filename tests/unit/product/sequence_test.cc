@@ -360,6 +360,17 @@ TEST(CheckSequence, TakesOneProductOfCodesWithWiderResults) {
   EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
 }
 
+// Tuning sets know kernels by their text.
+TEST(ProductSequence, SaysWhichTypeABiasHas) {
+  ProductSequence s = MakeSequence(8, MakeProduct(64, 64));
+  SetBias(&s, 0);
+  EXPECT_EQ(s.ToString(), "product m<=8 n=64 k=64 act=identity bias1=1 layout=oi dtype=bf16");
+  ChangeForm(&s[0], [](FormSpec& f) { f.bias = DType::kF16; });
+  EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+  EXPECT_EQ(s.ToString(),
+            "product m<=8 n=64 k=64 act=identity bias1=1 bias1_dtype=f16 layout=oi dtype=bf16");
+}
+
 // Sequences that differ in where scales lie differ in all that names them.
 TEST(ProductSequence, SaysWhereScalesLie) {
   ProductSequence s = OfCodes();
