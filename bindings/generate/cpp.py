@@ -31,13 +31,11 @@ def adds(abi: Abi) -> str:
 
 def _add(add: PlainAdd) -> str:
     given = [part for each in add.arguments for part in _passed(each)]
-    values = ", ".join(each.name for each in add.values)
     return "\n".join([
         *comment_lines(add.function.doc, "  // ", WIDTH),
         filled(f"  Value {_NAMES.get(add.name) or camel(add.name)}(", [_parameter(each) for each in add.arguments], ") {", WIDTH),
-        f"    return Add({{{values}}}, [&](sinter_value* out, sinter_error** error) {{",
-        filled(f"      return {add.function.name}(", ["chain()", *given, "out", "error"], ");", WIDTH),
-        "    });\n  }",
+        filled("    return Add(", ["{}", add.function.name, *given], ");", WIDTH),
+        "  }",
     ])  # fmt: skip
 
 
@@ -52,4 +50,4 @@ def _parameter(argument: Argument) -> str:
 def _passed(argument: Argument) -> List[str]:
     if argument.form == "list":
         return [f"{argument.name}.size()", f"{argument.name}.data()"]
-    return [{"value": f"{argument.name}.id()", "word": f"Number({argument.name})"}.get(argument.form, argument.name)]
+    return [argument.name]

@@ -33,6 +33,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -225,12 +226,13 @@ class [[nodiscard]] Status {
   // The compiler's log behind SINTER_ERROR_COMPILE_FAILED, else "".
   const std::string& compile_log() const { return compile_log_; }
 
-  // Runs `call(sinter_error**)`, which returns a sinter_status, and takes the error it makes.
-  template <typename Call>
-  static Status Of(Call&& call) {
+  // Runs `call(args..., sinter_error**)`, which returns a sinter_status, and takes the error it
+  // makes.
+  template <typename Call, typename... Args>
+  static Status Of(Call&& call, const Args&... args) {
     sinter_error* error = nullptr;
     Status status;
-    status.code_ = call(&error);
+    status.code_ = call(args..., &error);
     if (status.ok() || error == nullptr) return status;
     status.message_ = sinter_error_get_message(error);
     status.driver_result_ = sinter_error_get_driver_result(error);
@@ -283,6 +285,7 @@ namespace detail {
 template <typename T, void (*kRetain)(const T*), void (*kRelease)(const T*)>
 class Handle {
  public:
+  using Object = T;
   Handle() = default;
   // Takes over the reference that the caller holds.
   explicit Handle(T* object) : object_(object) {}
@@ -306,22 +309,39 @@ class Handle {
   T* object_ = nullptr;
 };
 
-// Runs `call(T** out, sinter_error**)` and wraps the object that it makes.
-template <typename Wrapper, typename T, typename Call>
-Result<Wrapper> Make(Call&& call) {
-  T* object = nullptr;
-  Status status = Status::Of([&](sinter_error** error) { return call(&object, error); });
+// Runs `call(args..., Wrapper::Object** out, sinter_error**)` and wraps the object that it makes.
+template <typename Wrapper, typename Call, typename... Args>
+Result<Wrapper> Make(Call&& call, const Args&... args) {
+  typename Wrapper::Object* object = nullptr;
+  Status status = Status::Of(call, args..., &object);
   if (!status.ok()) return status;
   return Wrapper(object);
 }
 
-// Runs `call(capacity, buffer, required, sinter_error**)` until all of its text fits.
-template <typename Call>
-Result<std::string> Text(Call&& call) {
+// Runs `call(args..., Value* out, sinter_error**)`.
+template <typename Value, typename Call, typename... Args>
+Result<Value> Fill(Call&& call, const Args&... args) {
+  Value value;
+  Status status = Status::Of(call, args..., &value);
+  if (!status.ok()) return status;
+  return value;
+}
+
+// Runs `call(object, uint8_t*, sinter_error**)`.
+template <typename Call, typename Object>
+Result<Digest> MakeDigest(Call&& call, const Object* object) {
+  Digest digest{};
+  Status status = Status::Of(call, object, digest.data());
+  if (!status.ok()) return status;
+  return digest;
+}
+
+// Runs `call(object, capacity, buffer, required, sinter_error**)` until all of its text fits.
+template <typename Call, typename Object>
+Result<std::string> Text(Call&& call, const Object* object) {
   std::string text(1 << 14, '\0');
   for (size_t required = 0;; text.resize(required)) {
-    Status status = Status::Of(
-        [&](sinter_error** error) { return call(text.size(), &text[0], &required, error); });
+    Status status = Status::Of(call, object, text.size(), &text[0], &required);
     if (!status.ok()) return status;
     if (required > text.size()) continue;
     text.resize(required - 1);  // without the NUL
@@ -329,14 +349,9 @@ Result<std::string> Text(Call&& call) {
   }
 }
 
-// Runs `call(uint8_t*, sinter_error**)`.
-template <typename Call>
-Result<Digest> MakeDigest(Call&& call) {
-  Digest digest{};
-  Status status = Status::Of([&](sinter_error** error) { return call(digest.data(), error); });
-  if (!status.ok()) return status;
-  return digest;
-}
+// Whether there is an M, and where.
+inline uint32_t CountOf(const std::optional<int64_t>& m) { return m ? 1 : 0; }
+inline const int64_t* DataOf(const std::optional<int64_t>& m) { return m ? &*m : nullptr; }
 
 }  // namespace detail
 
@@ -353,12 +368,7 @@ class Chain : public detail::Handle<sinter_chain, sinter_chain_retain, sinter_ch
   // Buffer `index`, inputs in the order of their adds, then outputs, at M = `m`. The name is
   // borrowed from the chain.
   Result<TensorInfo> Buffer(uint32_t index, int64_t m) const {
-    TensorInfo info;
-    Status status = Status::Of([&](sinter_error** error) {
-      return sinter_chain_get_buffer(get(), index, m, &info, error);
-    });
-    if (!status.ok()) return status;
-    return info;
+    return detail::Fill<TensorInfo>(sinter_chain_get_buffer, get(), index, m);
   }
 };
 
@@ -367,12 +377,9 @@ namespace detail {
 // What a builder and its values share.
 struct Building {
   sinter_chain* chain = nullptr;
-  Status first_error;
+  Status first_error = Status::Of(sinter_chain_create, &chain);
 
-  Building() {
-    first_error =
-        Status::Of([&](sinter_error** error) { return sinter_chain_create(&chain, error); });
-  }
+  Building() = default;
   Building(const Building&) = delete;
   Building& operator=(const Building&) = delete;
   ~Building() { sinter_chain_release(chain); }
@@ -390,13 +397,15 @@ class Value {
   // The number in the C ABI; SINTER_NO_VALUE when absent, or when its add failed.
   sinter_value id() const { return id_; }
 
+  // Element by element, as ChainBuilder::Apply of the chain that the operands belong to.
+  Value operator+(Value b) const;
+  Value operator-(Value b) const;
+  Value operator*(Value b) const;
+  Value operator/(Value b) const;
+  Value operator-() const;
+
  private:
   friend class ChainBuilder;
-  friend Value operator+(Value a, Value b);
-  friend Value operator-(Value a, Value b);
-  friend Value operator*(Value a, Value b);
-  friend Value operator/(Value a, Value b);
-  friend Value operator-(Value a);
   Value(detail::Building* building, sinter_value id) : building_(building), id_(id) {}
 
   detail::Building* building_ = nullptr;
@@ -482,10 +491,7 @@ class ChainBuilder {
     given.flags = options.constant ? uint32_t{SINTER_INPUT_CONSTANT} : 0;
     given.name = options.name;
     if (!SetStrides("input", dims.size(), options, &given)) return Value();
-    return Add({}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_input(chain(), Number(dtype), dims.size(), dims.data(), &given, out,
-                                    error);
-    });
+    return Add({}, sinter_chain_add_input, dtype, dims.size(), dims.data(), &given);
   }
   // An input that is a constant: a weight, a bias, a table.
   Value Constant(DType dtype, Span<int64_t> dims, InputOptions options = {}) {
@@ -496,67 +502,45 @@ class ChainBuilder {
   // made by ./dev bindings, adds: begin
   // A constant of rank 0, rounded to `dtype`; NaN is refused.
   Value Scalar(double value, DType dtype) {
-    return Add({}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_scalar(chain(), value, Number(dtype), out, error);
-    });
+    return Add({}, sinter_chain_add_scalar, value, dtype);
   }
   // result[.., i, ..] = i along `axis`; s32 or f32.
   Value Iota(DType dtype, Span<int64_t> dims, int32_t axis) {
-    return Add({}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_iota(chain(), Number(dtype), dims.size(), dims.data(), axis, out,
-                                   error);
-    });
+    return Add({}, sinter_chain_add_iota, dtype, dims.size(), dims.data(), axis);
   }
   // A function of one operand, element by element.
   Value Apply(Unary kind, Value a) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_unary(chain(), Number(kind), a.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_unary, kind, a);
   }
   // A function of two operands of equal extents, or one of rank 0. The wider floating dtype; f16
   // with bf16 gives f32.
   Value Apply(Binary kind, Value a, Value b) {
-    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_binary(chain(), Number(kind), a.id(), b.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_binary, kind, a, b);
   }
   // A comparison; gives pred. Operands as of a binary function.
   Value Compare(Comparison kind, Value a, Value b) {
-    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_compare(chain(), Number(kind), a.id(), b.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_compare, kind, a, b);
   }
   // condition ? a : b, element by element; `condition` is pred.
   Value Select(Value condition, Value a, Value b) {
-    return Add({condition, a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_select(chain(), condition.id(), a.id(), b.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_select, condition, a, b);
   }
   // The only op that rounds: to nearest even. To s32: toward zero, saturating, NaN gives 0. To
   // pred: != 0. To e4m3: saturating to +-448, NaN kept. To s8: saturating, NaN gives 0.
   Value Cast(Value a, DType dtype) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_cast(chain(), a.id(), Number(dtype), out, error);
-    });
+    return Add({}, sinter_chain_add_cast, a, dtype);
   }
   // Repeats an extent of 1, or a missing axis; extents are aligned at the right.
   Value Broadcast(Value a, Span<int64_t> dims) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_broadcast(chain(), a.id(), dims.size(), dims.data(), out, error);
-    });
+    return Add({}, sinter_chain_add_broadcast, a, dims.size(), dims.data());
   }
   // Result axis i is operand axis permutation[i].
   Value Transpose(Value a, Span<int32_t> permutation) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_transpose(chain(), a.id(), permutation.size(), permutation.data(),
-                                        out, error);
-    });
+    return Add({}, sinter_chain_add_transpose, a, permutation.size(), permutation.data());
   }
   // The same elements in row-major order; M occurs as often before as after.
   Value Reshape(Value a, Span<int64_t> dims) {
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_reshape(chain(), a.id(), dims.size(), dims.data(), out, error);
-    });
+    return Add({}, sinter_chain_add_reshape, a, dims.size(), dims.data());
   }
   // Takes by ids, which are s32 or s64, an input or computed. Along axis 0 rows of x [rows, ..]:
   // result[i.., ..] = x[ids[i..], ..], with ids' extents and those of x behind its rows: an
@@ -566,9 +550,7 @@ class ChainBuilder {
   // s64, and so is the result. An extent of ids may be SINTER_DIM_M, and x's rows may; not an axis
   // whose elements are taken.
   Value Gather(Value x, Value ids, int32_t axis) {
-    return Add({x, ids}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_gather(chain(), x.id(), ids.id(), axis, out, error);
-    });
+    return Add({}, sinter_chain_add_gather, x, ids, axis);
   }
   // x [rows, ..] with rows written over it, as into a cache: result[ids[i..], ..] = rows[i.., ..],
   // and x elsewhere; index_copy. rows has ids' extents and those of x behind its rows, and x's
@@ -578,48 +560,34 @@ class ChainBuilder {
   // launch, only what is written is touched; else the rest is copied. An extent of ids may be
   // SINTER_DIM_M, and x's rows may.
   Value Scatter(Value x, Value ids, Value rows) {
-    return Add({x, ids, rows}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_scatter(chain(), x.id(), ids.id(), rows.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_scatter, x, ids, rows);
   }
   // An activation alone.
   Value Apply(Activation activation, Value x) {
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_activation(chain(), Number(activation), x.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_activation, activation, x);
   }
   // log(1 + exp(x)), right for x of any magnitude.
   Value Softplus(Value x) {
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_softplus(chain(), x.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_softplus, x);
   }
   // min(max(x, min), max) in x's dtype, floating or s32, to which the bounds are rounded; NaN stays
   // NaN. An infinite bound is none, and only one may be.
   Value Clamp(Value x, double min, double max) {
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_clamp(chain(), x.id(), min, max, out, error);
-    });
+    return Add({}, sinter_chain_add_clamp, x, min, max);
   }
   // silu(gate) * up.
   Value Swiglu(Value gate, Value up) {
-    return Add({gate, up}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_swiglu(chain(), gate.id(), up.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_swiglu, gate, up);
   }
   // Rotary embedding, halves form: (t1, t2) = halves of x's last axis, concat(t1 cos - t2 sin, t2
   // cos + t1 sin). `cos` and `sin` broadcast to the shape of a half.
   Value Rope(Value x, Value cos, Value sin) {
-    return Add({x, cos, sin}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_rope(chain(), x.id(), cos.id(), sin.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_rope, x, cos, sin);
   }
   // xg, hg [.., 3h], h [.., h]: r = s(xg0 + hg0), z = s(xg1 + hg1), n = tanh(xg2 + r hg2); (1 - z)
   // n + z h.
   Value GruCell(Value xg, Value hg, Value h) {
-    return Add({xg, hg, h}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_gru_cell(chain(), xg.id(), hg.id(), h.id(), out, error);
-    });
+    return Add({}, sinter_chain_add_gru_cell, xg, hg, h);
   }
   // made by ./dev bindings, adds: end
   // clang-format on
@@ -628,9 +596,7 @@ class ChainBuilder {
   Value Matmul(Value a, Value b, uint32_t flags = 0) {
     Zeroed<sinter_matmul_options> given;
     given.flags = flags;
-    return Add({a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_matmul(chain(), a.id(), b.id(), &given, out, error);
-    });
+    return Add({}, sinter_chain_add_matmul, a, b, &given);
   }
   // x [batch, height, width, in] with the filter w.
   Value Conv2d(Value x, Value w, const Conv2dOptions& options = {}) {
@@ -644,9 +610,7 @@ class ChainBuilder {
     given.pad_bottom = options.pads.bottom;
     given.pad_left = options.pads.left;
     given.pad_right = options.pads.right;
-    return Add({x, w}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_conv2d(chain(), x.id(), w.id(), &given, out, error);
-    });
+    return Add({}, sinter_chain_add_conv2d, x, w, &given);
   }
   // a[start : limit : step] on every axis; without `steps` all are 1.
   Value Slice(Value a, Span<int64_t> starts, Span<int64_t> limits, Span<int64_t> steps = {}) {
@@ -654,34 +618,25 @@ class ChainBuilder {
     if (steps.size() != 0 && !SameLength("slice", "steps", steps.size(), "starts", starts.size())) {
       return Value();
     }
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_slice(chain(), a.id(), starts.size(), starts.data(), limits.data(),
-                                    steps.size() == 0 ? nullptr : steps.data(), out, error);
-    });
+    return Add({}, sinter_chain_add_slice, a, starts.size(), starts.data(), limits.data(),
+               steps.size() == 0 ? nullptr : steps.data());
   }
   Value Concat(Span<Value> operands, int32_t axis) {
     std::vector<sinter_value> ids;
     for (const Value operand : operands) ids.push_back(operand.id());
-    return Add(operands, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_concat(chain(), operands.size(), ids.data(), axis, out, error);
-    });
+    return Add(operands, sinter_chain_add_concat, operands.size(), ids.data(), axis);
   }
   // `flags`: SINTER_REDUCE_KEEPDIMS.
   Value Reduce(Reduction kind, Value a, Span<int32_t> axes, uint32_t flags = 0) {
     Zeroed<sinter_reduce_options> given;
     given.flags = flags;
-    return Add({a}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_reduce(chain(), Number(kind), a.id(), axes.size(), axes.data(),
-                                     &given, out, error);
-    });
+    return Add({}, sinter_chain_add_reduce, kind, a, axes.size(), axes.data(), &given);
   }
   Value Softmax(Value x, int32_t axis, const SoftmaxOptions& options = {}) {
     Zeroed<sinter_softmax_options> given;
     given.scale = options.scale;
     given.mask = options.mask.id();
-    return Add({x, options.mask}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_softmax(chain(), x.id(), axis, &given, out, error);
-    });
+    return Add({options.mask}, sinter_chain_add_softmax, x, axis, &given);
   }
   Value Layernorm(Value x, const NormOptions& options = {}) {
     return Norm(sinter_chain_add_layernorm, x, options);
@@ -692,57 +647,48 @@ class ChainBuilder {
   // (h', c').
   std::pair<Value, Value> LstmCell(Value gates, Value c) {
     sinter_value cell = SINTER_NO_VALUE;
-    const Value h = Add({gates, c}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_lstm_cell(chain(), gates.id(), c.id(), out, &cell, error);
-    });
+    const auto add = [&](sinter_chain* chain, sinter_value of_gates, sinter_value of_c,
+                         sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_lstm_cell(chain, of_gates, of_c, out, &cell, error);
+    };
+    const Value h = Add({}, add, gates, c);
     return {h, Value(&building_, cell)};
   }
   Value Linear(Value x, Value w, const LinearOptions& options = {}) {
     const auto given = Given(options);
-    return Add({x, w, options.bias}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_linear(chain(), x.id(), w.id(), &given, out, error);
-    });
+    return Add({options.bias}, sinter_chain_add_linear, x, w, &given);
   }
   // activation(a w1 + bias1) w2 + bias2.
   Value GemmChain(Value a, Value w1, Value w2, Activation activation,
                   const GemmChainOptions& options = {}) {
     const auto given = Given(activation, options);
-    return Add(
-        {a, w1, w2, options.bias1, options.bias2}, [&](sinter_value* out, sinter_error** error) {
-          return sinter_chain_add_gemm_chain(chain(), a.id(), w1.id(), w2.id(), &given, out, error);
-        });
+    return Add({options.bias1, options.bias2}, sinter_chain_add_gemm_chain, a, w1, w2, &given);
   }
   // (activation(a w_gate + bias_gate) * (a w_up + bias_up)) w_down + bias2.
   Value GatedFfn(Value a, Value w_gate, Value w_up, Value w_down, Activation activation,
                  const GatedFfnOptions& options = {}) {
     const auto given = Given(activation, options);
-    return Add({a, w_gate, w_up, w_down, options.bias_gate, options.bias_up, options.bias2},
-               [&](sinter_value* out, sinter_error** error) {
-                 return sinter_chain_add_gated_ffn(chain(), a.id(), w_gate.id(), w_up.id(),
-                                                   w_down.id(), &given, out, error);
-               });
+    return Add({options.bias_gate, options.bias_up, options.bias2}, sinter_chain_add_gated_ffn, a,
+               w_gate, w_up, w_down, &given);
   }
 
   // scale = max(min(amax, upper_bound), eps) / F; the codes are x / scale, cast.
   Scaled Quantize(Value x, const QuantizeOptions& options = {}) {
     const auto given = Given(options);
     sinter_scaled scaled{};
-    const Value codes =
-        Add({x, options.static_scale}, [&](sinter_value* out, sinter_error** error) {
-          const sinter_status status =
-              sinter_chain_add_quantize(chain(), x.id(), &given, &scaled, error);
-          *out = scaled.codes;
-          return status;
-        });
+    const auto add = [&](sinter_chain* chain, sinter_value of_x, sinter_value* out,
+                         sinter_error** error) {
+      const sinter_status status = sinter_chain_add_quantize(chain, of_x, &given, &scaled, error);
+      *out = scaled.codes;
+      return status;
+    };
+    const Value codes = Add({options.static_scale}, add, x);
     return {codes, Value(&building_, scaled.scale)};
   }
   // activation(a W + bias), of codes and scales, not rounded.
   Value ScaledMatmul(Scaled a, Scaled w, const LinearOptions& options = {}) {
     const auto given = Given(options);
-    return Add({a.codes, a.scale, w.codes, w.scale, options.bias}, [&](sinter_value* out,
-                                                                       sinter_error** error) {
-      return sinter_chain_add_scaled_matmul(chain(), Given(a), Given(w), &given, out, error);
-    });
+    return Add({options.bias}, sinter_chain_add_scaled_matmul, a, w, &given);
   }
   // c w2 + bias2 of the quantised c = activation(a w1 + bias1), not rounded.
   Value ScaledGemmChain(Scaled a, Scaled w1, Scaled w2, Activation activation,
@@ -750,12 +696,8 @@ class ChainBuilder {
                         const GemmChainOptions& options = {}) {
     const auto quantizer = Given(quantize);
     const auto given = Given(activation, options);
-    return Add({a.codes, a.scale, w1.codes, w1.scale, w2.codes, w2.scale, quantize.static_scale,
-                options.bias1, options.bias2},
-               [&](sinter_value* out, sinter_error** error) {
-                 return sinter_chain_add_scaled_gemm_chain(chain(), Given(a), Given(w1), Given(w2),
-                                                           &quantizer, &given, out, error);
-               });
+    return Add({quantize.static_scale, options.bias1, options.bias2},
+               sinter_chain_add_scaled_gemm_chain, a, w1, w2, &quantizer, &given);
   }
   // c w_down + bias2 of the quantised c = activation(a w_gate + bias_gate) * (a w_up + bias_up),
   // not rounded.
@@ -763,13 +705,8 @@ class ChainBuilder {
                        const QuantizeOptions& quantize = {}, const GatedFfnOptions& options = {}) {
     const auto quantizer = Given(quantize);
     const auto given = Given(activation, options);
-    return Add(
-        {a.codes, a.scale, w_gate.codes, w_gate.scale, w_up.codes, w_up.scale, w_down.codes,
-         w_down.scale, quantize.static_scale, options.bias_gate, options.bias_up, options.bias2},
-        [&](sinter_value* out, sinter_error** error) {
-          return sinter_chain_add_scaled_gated_ffn(chain(), Given(a), Given(w_gate), Given(w_up),
-                                                   Given(w_down), &quantizer, &given, out, error);
-        });
+    return Add({quantize.static_scale, options.bias_gate, options.bias_up, options.bias2},
+               sinter_chain_add_scaled_gated_ffn, a, w_gate, w_up, w_down, &quantizer, &given);
   }
 
   // Declares the next output.
@@ -780,17 +717,18 @@ class ChainBuilder {
     const auto powers = Padded("stride_m_powers", options.stride_m_powers);
     if (!options.strides.empty()) given.strides = strides.data();
     if (!options.stride_m_powers.empty()) given.stride_m_powers = powers.data();
-    Add({value, options.alias}, [&](sinter_value*, sinter_error** error) {
-      return sinter_chain_add_output(chain(), value.id(), &given, error);
-    });
+    const auto add = [&](sinter_chain* chain, sinter_value of_value, sinter_value*,
+                         sinter_error** error) {
+      return sinter_chain_add_output(chain, of_value, &given, error);
+    };
+    Add({options.alias}, add, value);
   }
   // The finished chain, or the first error of the adds, or what the chain as a whole lacks. Later
   // adds fail.
   Result<Chain> Finish() {
     detail::Building& building = building_;
     if (building.first_error.ok()) {
-      building.first_error = Status::Of(
-          [&](sinter_error** error) { return sinter_chain_finish(building.chain, error); });
+      building.first_error = Status::Of(sinter_chain_finish, building.chain);
     }
     if (!building.first_error.ok()) return building.first_error;
     sinter_chain_retain(building.chain);
@@ -798,11 +736,7 @@ class ChainBuilder {
   }
 
  private:
-  friend Value operator+(Value a, Value b);
-  friend Value operator-(Value a, Value b);
-  friend Value operator*(Value a, Value b);
-  friend Value operator/(Value a, Value b);
-  friend Value operator-(Value a);
+  friend class Value;
 
   template <typename Enum>
   static constexpr int32_t Number(Enum value) {
@@ -840,7 +774,6 @@ class ChainBuilder {
     given.flags = AccumulateFlags(options.accumulate_fast);
     return given;
   }
-  static sinter_scaled Given(Scaled scaled) { return {scaled.codes.id(), scaled.scale.id()}; }
   static Zeroed<sinter_quantize_options> Given(const QuantizeOptions& options) {
     Zeroed<sinter_quantize_options> given;
     given.flags = options.ue8m0 ? uint32_t{SINTER_QUANTIZE_UE8M0} : 0;
@@ -855,7 +788,6 @@ class ChainBuilder {
   static const T* DataOrNull(const std::vector<T>& values) {
     return values.empty() ? nullptr : values.data();
   }
-  sinter_chain* chain() const { return building_.chain; }
 
   bool Refuse(std::string message) { return Refuse(&building_, std::move(message)); }
   static bool Refuse(detail::Building* building, std::string message) {
@@ -894,55 +826,78 @@ class ChainBuilder {
     return true;
   }
 
-  // Runs `call(sinter_value* out, sinter_error**)` unless an add failed before.
-  template <typename Call>
-  Value Add(Span<Value> operands, Call&& call) {
-    return Add(&building_, operands, std::forward<Call>(call));
-  }
-  template <typename Call>
-  static Value Add(detail::Building* building, Span<Value> operands, Call&& call) {
-    if (!building->first_error.ok()) return Value();
-    for (const Value operand : operands) {
-      if (operand.building_ == nullptr || operand.building_ == building) continue;
-      Refuse(building, "an operand is value " + std::to_string(operand.id()) + " of another chain");
-      return Value();
+  // What the C ABI takes for `arg`.
+  template <typename Arg>
+  static constexpr auto Passed(const Arg& arg) {
+    if constexpr (std::is_enum_v<Arg>) {
+      return Number(arg);
+    } else if constexpr (std::is_same_v<Arg, Value>) {
+      return arg.id();
+    } else if constexpr (std::is_same_v<Arg, Scaled>) {
+      return sinter_scaled{arg.codes.id(), arg.scale.id()};
+    } else {
+      return arg;
     }
+  }
+  // An error unless every Value in `arg` is of this chain, or absent.
+  template <typename Arg>
+  static void CheckOwned(detail::Building* building, const Arg& arg) {
+    if constexpr (std::is_same_v<Arg, Scaled>) {
+      CheckOwned(building, arg.codes);
+      CheckOwned(building, arg.scale);
+    } else if constexpr (std::is_same_v<Arg, Value>) {
+      if (arg.building_ == nullptr || arg.building_ == building) return;
+      Refuse(building, "an operand is value " + std::to_string(arg.id()) + " of another chain");
+    }
+  }
+  // Runs `call(chain, args..., sinter_value* out, sinter_error**)` unless an add failed before.
+  // `more`: the operands in options.
+  template <typename Call, typename... Args>
+  Value Add(Span<Value> more, Call&& call, const Args&... args) {
+    return Add(&building_, more, call, args...);
+  }
+  template <typename Call, typename... Args>
+  static Value Add(detail::Building* building, Span<Value> more, Call&& call, const Args&... args) {
+    (CheckOwned(building, args), ...);
+    for (const Value operand : more) CheckOwned(building, operand);
+    if (!building->first_error.ok()) return Value();
     sinter_value out = SINTER_NO_VALUE;
-    building->first_error = Status::Of([&](sinter_error** error) { return call(&out, error); });
+    building->first_error = Status::Of(call, building->chain, Passed(args)..., &out);
     return Value(building, out);
   }
   // An operator's op: of the builder that made either operand.
   static Value AddBinary(Binary kind, Value a, Value b) {
     detail::Building* building = a.building_ != nullptr ? a.building_ : b.building_;
     if (building == nullptr) return Value();
-    return Add(building, {a, b}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_binary(building->chain, Number(kind), a.id(), b.id(), out, error);
-    });
+    return Add(building, {}, sinter_chain_add_binary, kind, a, b);
   }
-  template <typename Function>
-  Value Norm(Function* add, Value x, const NormOptions& options) {
+  template <typename Call>
+  Value Norm(Call* call, Value x, const NormOptions& options) {
     Zeroed<sinter_norm_options> given;
     given.eps = options.eps;
     given.gamma = options.gamma.id();
     given.beta = options.beta.id();
-    return Add({x, options.gamma, options.beta}, [&](sinter_value* out, sinter_error** error) {
-      return add(chain(), x.id(), &given, out, error);
-    });
+    return Add({options.gamma, options.beta}, call, x, &given);
   }
 
   detail::Building building_;
 };
 
-// Element by element, as ChainBuilder::Apply of the chain that the operands belong to.
-inline Value operator+(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kAdd, a, b); }
-inline Value operator-(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kSub, a, b); }
-inline Value operator*(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kMul, a, b); }
-inline Value operator/(Value a, Value b) { return ChainBuilder::AddBinary(Binary::kDiv, a, b); }
-inline Value operator-(Value a) {
-  if (a.building_ == nullptr) return Value();
-  return ChainBuilder::Add(a.building_, {a}, [&](sinter_value* out, sinter_error** error) {
-    return sinter_chain_add_unary(a.building_->chain, SINTER_UNARY_NEG, a.id(), out, error);
-  });
+inline Value Value::operator+(Value b) const {
+  return ChainBuilder::AddBinary(Binary::kAdd, *this, b);
+}
+inline Value Value::operator-(Value b) const {
+  return ChainBuilder::AddBinary(Binary::kSub, *this, b);
+}
+inline Value Value::operator*(Value b) const {
+  return ChainBuilder::AddBinary(Binary::kMul, *this, b);
+}
+inline Value Value::operator/(Value b) const {
+  return ChainBuilder::AddBinary(Binary::kDiv, *this, b);
+}
+inline Value Value::operator-() const {
+  if (building_ == nullptr) return Value();
+  return ChainBuilder::Add(building_, {}, sinter_chain_add_unary, Unary::kNeg, *this);
 }
 
 // ---------------------------------------------------------------- Plans
@@ -957,10 +912,8 @@ class Binding
   // Enqueues the plan's kernels for `m` rows, std::nullopt for a chain without M; only enqueues,
   // and is legal in capture. `flags`: SINTER_LAUNCH_PDL.
   Status Launch(sinter_stream stream, std::optional<int64_t> m, uint32_t flags = 0) const {
-    return Status::Of([&](sinter_error** error) {
-      return sinter_binding_launch(get(), stream, m.has_value() ? 1 : 0,
-                                   m.has_value() ? &*m : nullptr, flags, error);
-    });
+    return Status::Of(sinter_binding_launch, get(), stream, detail::CountOf(m), detail::DataOf(m),
+                      flags);
   }
   // Adds to `graph` what Launch would enqueue, behind `dependencies`. `flags`: SINTER_GRAPH_PDL.
   Result<GraphNodes> AddToGraph(sinter_graph graph, Span<sinter_graph_node> dependencies,
@@ -980,22 +933,17 @@ class GraphNodes : public detail::Handle<sinter_graph_nodes, sinter_graph_nodes_
   // The buffers of `binding`, of the same plan, and `m` rows in an instance of the graph;
   // SINTER_FAILED_PRECONDITION where the graph must be built anew.
   Status Update(sinter_graph_exec exec, const Binding& binding, std::optional<int64_t> m) const {
-    return Status::Of([&](sinter_error** error) {
-      return sinter_graph_nodes_update(get(), exec, binding.get(), m.has_value() ? 1 : 0,
-                                       m.has_value() ? &*m : nullptr, error);
-    });
+    return Status::Of(sinter_graph_nodes_update, get(), exec, binding.get(), detail::CountOf(m),
+                      detail::DataOf(m));
   }
 };
 
 inline Result<GraphNodes> Binding::AddToGraph(sinter_graph graph,
                                               Span<sinter_graph_node> dependencies,
                                               std::optional<int64_t> m, uint32_t flags) const {
-  return detail::Make<GraphNodes, sinter_graph_nodes>(
-      [&](sinter_graph_nodes** out, sinter_error** error) {
-        return sinter_binding_add_to_graph(get(), graph, dependencies.size(), dependencies.data(),
-                                           m.has_value() ? 1 : 0, m.has_value() ? &*m : nullptr,
-                                           flags, out, error);
-      });
+  return detail::Make<GraphNodes>(sinter_binding_add_to_graph, get(), graph, dependencies.size(),
+                                  dependencies.data(), detail::CountOf(m), detail::DataOf(m),
+                                  flags);
 }
 
 // A chain prepared for a bucket of M: immutable, thread-safe.
@@ -1009,37 +957,26 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
   // Bytes; may be 0.
   uint64_t WorkspaceSize() const { return sinter_plan_get_workspace_size(get()); }
   Result<sinter::Digest> Digest() const {
-    return detail::MakeDigest([&](uint8_t* out, sinter_error** error) {
-      return sinter_plan_get_digest(get(), out, error);
-    });
+    return detail::MakeDigest(sinter_plan_get_digest, get());
   }
   // Enqueues the zeroing of a workspace, once before its first use.
   Status InitWorkspace(sinter_device_ptr workspace, uint64_t bytes, sinter_stream stream) const {
-    return Status::Of([&](sinter_error** error) {
-      return sinter_plan_init_workspace(get(), workspace, bytes, stream, error);
-    });
+    return Status::Of(sinter_plan_init_workspace, get(), workspace, bytes, stream);
   }
   // The plan on one screen, and the best of what lost and why.
-  Result<std::string> Explain() const {
-    return detail::Text([&](size_t capacity, char* buffer, size_t* required, sinter_error** error) {
-      return sinter_plan_explain(get(), capacity, buffer, required, error);
-    });
-  }
+  Result<std::string> Explain() const { return detail::Text(sinter_plan_explain, get()); }
   // `buffers`: the chain's inputs in the order of their adds, then its outputs. The memory stays
   // the caller's and must outlive every launch. `workspace` may be 0 when its size is.
   Result<Binding> Bind(Span<sinter_device_ptr> buffers, sinter_device_ptr workspace) const {
-    return detail::Make<Binding, sinter_binding>([&](sinter_binding** out, sinter_error** error) {
-      return sinter_plan_bind(get(), buffers.size(), buffers.data(), workspace, out, error);
-    });
+    return detail::Make<Binding>(sinter_plan_bind, get(), buffers.size(), buffers.data(),
+                                 workspace);
   }
   // Bind and launch in one call, for buffers that change every time. `m` as in
   // Binding::Launch.
   Status Launch(sinter_stream stream, std::optional<int64_t> m, Span<sinter_device_ptr> buffers,
                 sinter_device_ptr workspace, uint32_t flags = 0) const {
-    return Status::Of([&](sinter_error** error) {
-      return sinter_plan_launch(get(), stream, m.has_value() ? 1 : 0, m.has_value() ? &*m : nullptr,
-                                buffers.size(), buffers.data(), workspace, flags, error);
-    });
+    return Status::Of(sinter_plan_launch, get(), stream, detail::CountOf(m), detail::DataOf(m),
+                      buffers.size(), buffers.data(), workspace, flags);
   }
 };
 
@@ -1047,10 +984,7 @@ class Plan : public detail::Handle<sinter_plan, sinter_plan_retain, sinter_plan_
 class Cancel : public detail::Handle<sinter_cancel, sinter_cancel_retain, sinter_cancel_release> {
  public:
   using Handle::Handle;
-  static Result<Cancel> Create() {
-    return detail::Make<Cancel, sinter_cancel>(
-        [](sinter_cancel** out, sinter_error** error) { return sinter_cancel_create(out, error); });
-  }
+  static Result<Cancel> Create() { return detail::Make<Cancel>(sinter_cancel_create); }
   void Request() const { sinter_cancel_request(get()); }
 };
 
@@ -1063,9 +997,7 @@ class Pending
   bool Ready() const { return sinter_pending_poll(get()) != 0; }
   // Waits at most `timeout_us`, < 0 without limit; SINTER_DEADLINE_EXCEEDED when still under way.
   Result<Plan> Get(int64_t timeout_us = -1) const {
-    return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
-      return sinter_pending_get(get(), timeout_us, out, error);
-    });
+    return detail::Make<Plan>(sinter_pending_get, get(), timeout_us);
   }
   // The same for at most `timeout`; at once where that is less than 0.
   template <typename Rep, typename Period>
@@ -1104,31 +1036,18 @@ class Slot : public detail::Handle<sinter_slot, sinter_slot_retain, sinter_slot_
  public:
   using Handle::Handle;
   // The current plan, at once. SINTER_NOT_FOUND: none yet; else what the build failed with.
-  Result<Plan> Acquire() const {
-    return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
-      return sinter_slot_acquire(get(), out, error);
-    });
-  }
+  Result<Plan> Acquire() const { return detail::Make<Plan>(sinter_slot_acquire, get()); }
   // 0: no plan yet, 1: one that stands in, 2: the final one, then one more for each that was
   // offered; current or not.
   uint64_t Generation() const { return sinter_slot_get_generation(get()); }
   // A plan that was prepared elsewhere, for the same chain, bucket and device: by a context with
   // another tuning set. SINTER_INVALID_ARGUMENT names what differs; SINTER_FAILED_PRECONDITION
   // while the build is under way.
-  Status Offer(const Plan& plan) const {
-    return Status::Of(
-        [&](sinter_error** error) { return sinter_slot_offer(get(), plan.get(), error); });
-  }
+  Status Offer(const Plan& plan) const { return Status::Of(sinter_slot_offer, get(), plan.get()); }
   // Makes the newest plan current; only with SINTER_SLOT_MANUAL.
-  Status Switch() const {
-    return Status::Of([&](sinter_error** error) { return sinter_slot_switch(get(), error); });
-  }
+  Status Switch() const { return Status::Of(sinter_slot_switch, get()); }
   // The build, which has ended after a hit.
-  Result<Pending> Build() const {
-    return detail::Make<Pending, sinter_pending>([&](sinter_pending** out, sinter_error** error) {
-      return sinter_slot_get_build(get(), out, error);
-    });
-  }
+  Result<Pending> Build() const { return detail::Make<Pending>(sinter_slot_get_build, get()); }
 };
 
 // Choices that were measured; a context reads one from ContextOptions::tuning_set. Thread-safe.
@@ -1136,25 +1055,14 @@ class TuningSet : public detail::Handle<sinter_tuning_set, sinter_tuning_set_ret
                                         sinter_tuning_set_release> {
  public:
   using Handle::Handle;
-  static Result<TuningSet> Create() {
-    return detail::Make<TuningSet, sinter_tuning_set>(
-        [](sinter_tuning_set** out, sinter_error** error) {
-          return sinter_tuning_set_create(out, error);
-        });
-  }
+  static Result<TuningSet> Create() { return detail::Make<TuningSet>(sinter_tuning_set_create); }
   Status AddFile(const char* path) const {
-    return Status::Of(
-        [&](sinter_error** error) { return sinter_tuning_set_add_file(get(), path, error); });
+    return Status::Of(sinter_tuning_set_add_file, get(), path);
   }
-  Status Write(const char* path) const {
-    return Status::Of(
-        [&](sinter_error** error) { return sinter_tuning_set_write(get(), path, error); });
-  }
+  Status Write(const char* path) const { return Status::Of(sinter_tuning_set_write, get(), path); }
   uint64_t Count() const { return sinter_tuning_set_get_count(get()); }
   Result<sinter::Digest> Digest() const {
-    return detail::MakeDigest([&](uint8_t* out, sinter_error** error) {
-      return sinter_tuning_set_get_digest(get(), out, error);
-    });
+    return detail::MakeDigest(sinter_tuning_set_get_digest, get());
   }
 };
 
@@ -1166,9 +1074,7 @@ class Context
  public:
   using Handle::Handle;
   static Result<Context> Open(const sinter_context_options& options) {
-    return detail::Make<Context, sinter_context>([&](sinter_context** out, sinter_error** error) {
-      return sinter_context_create(&options, out, error);
-    });
+    return detail::Make<Context>(sinter_context_create, &options);
   }
   // GPU `device` of the driver; all else follows the environment.
   static Result<Context> Open(int32_t device) {
@@ -1185,47 +1091,29 @@ class Context
 
   bool HasDevice() const { return sinter_context_has_device(get()) != 0; }
   Result<Digest> TuningDigest() const {
-    return detail::MakeDigest([&](uint8_t* out, sinter_error** error) {
-      return sinter_context_get_tuning_digest(get(), out, error);
-    });
+    return detail::MakeDigest(sinter_context_get_tuning_digest, get());
   }
   Status DenyToolchains(const char* entries) const {
-    return Status::Of([&](sinter_error** error) {
-      return sinter_context_deny_toolchains(get(), entries, error);
-    });
+    return Status::Of(sinter_context_deny_toolchains, get(), entries);
   }
   Result<sinter::Stats> Stats() const {
-    sinter::Stats stats;
-    Status status = Status::Of(
-        [&](sinter_error** error) { return sinter_context_get_stats(get(), &stats, error); });
-    if (!status.ok()) return status;
-    return stats;
+    return detail::Fill<sinter::Stats>(sinter_context_get_stats, get());
   }
   // The same as Prometheus text.
-  Result<std::string> Metrics() const {
-    return detail::Text([&](size_t capacity, char* buffer, size_t* required, sinter_error** error) {
-      return sinter_context_write_metrics(get(), capacity, buffer, required, error);
-    });
-  }
+  Result<std::string> Metrics() const { return detail::Text(sinter_context_write_metrics, get()); }
 
   // The plan that serves m rows: from a cache, or searched, generated and compiled. Blocks.
   Result<Plan> Prepare(const Chain& chain, int64_t m, const PrepareOptions& options = {}) const {
-    return detail::Make<Plan, sinter_plan>([&](sinter_plan** out, sinter_error** error) {
-      return sinter_prepare(get(), chain.get(), m, &options, out, error);
-    });
+    return detail::Make<Plan>(sinter_prepare, get(), chain.get(), m, &options);
   }
   Result<Pending> PrepareAsync(const Chain& chain, int64_t m,
                                const PrepareOptions& options = {}) const {
-    return detail::Make<Pending, sinter_pending>([&](sinter_pending** out, sinter_error** error) {
-      return sinter_prepare_async(get(), chain.get(), m, &options, out, error);
-    });
+    return detail::Make<Pending>(sinter_prepare_async, get(), chain.get(), m, &options);
   }
   // A plan that is there, or a build in the background. `flags`: SINTER_SLOT_MANUAL.
   Result<Slot> MakeSlot(const Chain& chain, int64_t m, const PrepareOptions& options = {},
                         uint32_t flags = 0) const {
-    return detail::Make<Slot, sinter_slot>([&](sinter_slot** out, sinter_error** error) {
-      return sinter_slot_create(get(), chain.get(), m, &options, flags, out, error);
-    });
+    return detail::Make<Slot>(sinter_slot_create, get(), chain.get(), m, &options, flags);
   }
   // plans[i] is of chains[i] at ms[i], empty where statuses[i] is not OK. `status` is that of the
   // first that failed.
@@ -1246,17 +1134,14 @@ class Context
     for (const Chain& chain : chains) borrowed.push_back(chain.get());
     std::vector<sinter_plan*> plans(borrowed.size(), nullptr);
     many.statuses.assign(borrowed.size(), SINTER_UNKNOWN);
-    many.status = Status::Of([&](sinter_error** error) {
-      return sinter_prepare_many(get(), chains.size(), borrowed.data(), ms.data(), &options,
-                                 plans.data(), many.statuses.data(), error);
-    });
+    many.status = Status::Of(sinter_prepare_many, get(), chains.size(), borrowed.data(), ms.data(),
+                             &options, plans.data(), many.statuses.data());
     for (sinter_plan* plan : plans) many.plans.emplace_back(plan);
     return many;
   }
   // Measures on the context's GPU what was ranked best; options.into receives the choice.
   Status Tune(const Chain& chain, int64_t m, const TuneOptions& options = {}) const {
-    return Status::Of(
-        [&](sinter_error** error) { return sinter_tune(get(), chain.get(), m, &options, error); });
+    return Status::Of(sinter_tune, get(), chain.get(), m, &options);
   }
 };
 
@@ -1270,7 +1155,7 @@ inline Result<Chain> ChainFromText(const std::string& line) {
   if (line.find('\0') != std::string::npos) {
     return Status(SINTER_INVALID_ARGUMENT, "line holds a NUL character");
   }
-  return detail::Make<Chain, sinter_chain>([&](sinter_chain** out, sinter_error** error) {
+  return detail::Make<Chain>([&](sinter_chain** out, sinter_error** error) {
     return sinter_x_chain_from_text(line.c_str(), out, nullptr, nullptr, error);
   });
 }
