@@ -14,29 +14,9 @@ namespace {
 
 constexpr const char* kAxis[3] = {"x", "y", "z"};
 
-absl::Status Malformed(absl::string_view what) { return absl::InvalidArgumentError(what); }
-
 absl::Status OverLimit(absl::string_view what, uint64_t value, uint64_t limit) {
   return absl::FailedPreconditionError(
       absl::StrCat(what, " ", value, " exceeds the device's ", limit));
-}
-
-absl::Status CheckShape(const LaunchRecipe& recipe) {
-  for (int i = 0; i < 3; ++i) {
-    if (recipe.grid[i] == 0 || recipe.block[i] == 0 || recipe.cluster[i] == 0) {
-      return Malformed(absl::StrCat("grid, block and cluster must be at least 1 in ", kAxis[i]));
-    }
-    if (recipe.grid[i] % recipe.cluster[i] != 0) {
-      return Malformed(absl::StrCat("grid.", kAxis[i], " ", recipe.grid[i],
-                                    " is not a multiple of cluster.", kAxis[i], " ",
-                                    recipe.cluster[i]));
-    }
-  }
-  if (BlocksPerCluster(recipe) > kMaxCluster) {
-    return Malformed(absl::StrCat("cluster of ", BlocksPerCluster(recipe),
-                                  " blocks exceeds the architecture's ", kMaxCluster));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status CheckLimits(const LaunchRecipe& recipe, const DeviceLimits& limits) {
@@ -61,35 +41,6 @@ absl::Status CheckLimits(const LaunchRecipe& recipe, const DeviceLimits& limits)
   return absl::OkStatus();
 }
 
-absl::Status CheckArgs(const LaunchRecipe& recipe) {
-  if (recipe.args.size() > kMaxArgs) {
-    return Malformed(absl::StrCat(recipe.args.size(), " arguments exceed ", kMaxArgs));
-  }
-  if (recipe.tensor_maps.size() > kMaxTensorMaps) {
-    return Malformed(
-        absl::StrCat(recipe.tensor_maps.size(), " tensor maps exceed ", kMaxTensorMaps));
-  }
-  for (size_t i = 0; i < recipe.args.size(); ++i) {
-    const ArgSlot& arg = recipe.args[i];
-    if (arg.kind > ArgKind::kBytes) {
-      return Malformed(absl::StrCat("argument ", i, ": unknown kind ", static_cast<int>(arg.kind)));
-    }
-    if (arg.kind == ArgKind::kTensorMap &&
-        (arg.index < 0 || static_cast<size_t>(arg.index) >= recipe.tensor_maps.size())) {
-      return Malformed(absl::StrCat("argument ", i, ": tensor map ", arg.index,
-                                    " does not exist, there are ", recipe.tensor_maps.size()));
-    }
-    if (arg.kind == ArgKind::kPointer && arg.int_value < 0) {
-      return Malformed(absl::StrCat("argument ", i, ": row pitch ", arg.int_value, " is negative"));
-    }
-  }
-  for (size_t i = 0; i < recipe.tensor_maps.size(); ++i) {
-    const absl::Status status = CheckTensorMap(recipe.tensor_maps[i]);
-    if (!status.ok()) return Annotate(status, absl::StrCat("tensor map ", i));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 uint64_t BlocksPerCluster(const LaunchRecipe& recipe) {
@@ -101,11 +52,8 @@ uint64_t ThreadsPerBlock(const LaunchRecipe& recipe) {
 }
 
 absl::Status CheckRecipe(const LaunchRecipe& recipe, const DeviceLimits& limits) {
-  absl::Status status = CheckShape(recipe);
-  if (status.ok()) status = CheckLimits(recipe, limits);
-  if (status.ok()) status = CheckArgs(recipe);
-  if (status.ok() && recipe.entry.empty()) status = Malformed("the entry is empty");
-  return status;
+  SINTER_RETURN_IF_ERROR(recipe.Check());
+  return CheckLimits(recipe, limits);
 }
 
 namespace {

@@ -1,5 +1,5 @@
-// Whether a launch recipe is well formed, whether a device can run it, and whether a loaded
-// function is the one that it describes.
+// Whether a device can run a launch recipe, and whether a loaded function is the one that it
+// describes.
 #ifndef SINTER_RUNTIME_LAUNCH_RECIPE_CHECK_H_
 #define SINTER_RUNTIME_LAUNCH_RECIPE_CHECK_H_
 
@@ -14,17 +14,13 @@
 
 namespace sinter {
 
-// A launch keeps its arguments on the stack.
-constexpr int kMaxArgs = 512;
-constexpr int kMaxTensorMaps = 16;
-// Larger clusters, up to kMaxCluster, need the kernel's consent to a non-portable size.
+// Larger clusters need the kernel's consent to a non-portable size.
 constexpr uint64_t kPortableCluster = 8;
-constexpr uint64_t kMaxCluster = 16;
 
 uint64_t BlocksPerCluster(const LaunchRecipe& recipe);
 uint64_t ThreadsPerBlock(const LaunchRecipe& recipe);
 
-// INVALID_ARGUMENT for a recipe that no device could run, FAILED_PRECONDITION for one that exceeds
+// INVALID_ARGUMENT as LaunchRecipe::Check says, FAILED_PRECONDITION for a recipe that exceeds
 // `limits`; the message has the value and the bound.
 absl::Status CheckRecipe(const LaunchRecipe& recipe, const DeviceLimits& limits);
 

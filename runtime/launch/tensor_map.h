@@ -1,5 +1,4 @@
-// Tensor maps: the rules of cuTensorMapEncodeTiled, checked with clear errors, and the encoding
-// itself.
+// Tensor maps: a template with its address, and its encoding.
 #ifndef SINTER_RUNTIME_LAUNCH_TENSOR_MAP_H_
 #define SINTER_RUNTIME_LAUNCH_TENSOR_MAP_H_
 
@@ -12,10 +11,6 @@
 #include "src/base/ports.h"
 
 namespace sinter {
-
-// Every rule that does not need an address: rank, dtype, extents, strides, box, swizzle span; at
-// most one dimension may be M. INVALID_ARGUMENT naming dimension, value and bound.
-absl::Status CheckTensorMap(const TensorMapTemplate& map);
 
 // A template with its address: what an encoding needs, and no container in it.
 struct PreparedMap {
@@ -33,8 +28,8 @@ struct PreparedMap {
   cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
 };
 
-// `map` must have passed CheckTensorMap. INVALID_ARGUMENT when buffer + offset is not 16-byte
-// aligned.
+// `map` must have passed LaunchRecipe::Check. INVALID_ARGUMENT for a dtype that tensor maps lack,
+// and when buffer + offset is not 16-byte aligned.
 absl::StatusOr<PreparedMap> PrepareTensorMap(const TensorMapTemplate& map, DevicePtr buffer);
 
 // Encodes for `m` rows that start `row_offset` rows into the buffer. A map without M ignores both.

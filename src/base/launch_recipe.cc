@@ -1,5 +1,6 @@
 #include "src/base/launch_recipe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -21,8 +22,6 @@ constexpr uint64_t kMaxThreads = 1024;
 constexpr uint64_t kMaxBlockZ = 64;
 constexpr uint64_t kMaxClusterBlocks = 16;
 constexpr uint64_t kMaxSharedBytes = 256 * 1024;
-constexpr uint64_t kMaxTensorMaps = 64;
-constexpr uint64_t kMaxArgs = 512;
 constexpr uint64_t kMaxArgBytes = 2048;
 constexpr uint64_t kMaxRank = 5;
 constexpr uint64_t kMaxBuffer = 4095;
@@ -124,6 +123,9 @@ absl::Status CheckRanks(const TensorMapTemplate& map) {
   const uint64_t rank = map.dims.size();
   SINTER_RETURN_IF_ERROR(CheckRange("rank", rank, 1, kMaxRank));
   SINTER_RETURN_IF_ERROR(CheckRange("strides", map.stride_bytes.size(), rank - 1, rank - 1));
+  const auto of_m =
+      std::count_if(map.dims.begin(), map.dims.end(), [](Dim dim) { return dim.symbolic; });
+  SINTER_RETURN_IF_ERROR(CheckRange("dimensions that are M", static_cast<uint64_t>(of_m), 0, 1));
   return CheckRange("box rank", map.box.size(), rank, rank);
 }
 
@@ -154,6 +156,10 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
           "launch recipe: tensor map index = ", arg.index, ", must be below ", tensor_maps));
     case ArgKind::kPointer:
       SINTER_RETURN_IF_ERROR(CheckBuffer(arg.index));
+      if (arg.int_value < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("launch recipe: row pitch = ", arg.int_value, ", must be >= 0"));
+      }
       return CheckRange("pointer offset", arg.offset_bytes, 0, kMaxBytes);
     case ArgKind::kInt32:
       if (arg.int_value >= std::numeric_limits<int32_t>::min() &&

@@ -62,6 +62,10 @@ struct ArgSlot {
   bool operator==(const ArgSlot& o) const;
 };
 
+// A launch keeps its arguments on the stack.
+constexpr int kMaxArgs = 512;
+constexpr int kMaxTensorMaps = 16;
+
 struct LaunchRecipe {
   std::string entry;
   std::array<uint32_t, 3> grid{1, 1, 1};
@@ -81,7 +85,8 @@ struct LaunchRecipe {
 
   bool operator==(const LaunchRecipe& o) const;
   // INVALID_ARGUMENT naming the field, its value and the bound where no Hopper could launch it:
-  // ranks, boxes, strides, indices, threads, shared memory.
+  // ranks, boxes, strides, indices, threads, shared memory. What a device has and where buffers lie
+  // is checked in runtime/launch.
   absl::Status Check() const;
   std::string Encode() const;  // versioned bytes: equal recipes have equal ones
 };

@@ -148,38 +148,6 @@ TEST_F(LaunchTest, Im2colMapsReachTheEncoderWithCornersAndStridesWidthFirst) {
   EXPECT_EQ(DecodeFakeMap(launch.params[1]).im2col, 0);
 }
 
-TEST_F(LaunchTest, Im2colMapsThatNoEncoderTakesAreRefusedByName) {
-  const struct {
-    const char* message;
-    std::function<void(TensorMapTemplate&)> change;
-  } rows[] = {
-      {"corner 128 is outside -128..127", [](auto& m) { m.walk->upper[1] = 128; }},
-      {"corner -129 is outside -128..127", [](auto& m) { m.walk->lower[0] = -129; }},
-      {"element stride 9 is outside 1..8", [](auto& m) { m.walk->strides[0] = 9; }},
-      {"element stride 0 is outside 1..8", [](auto& m) { m.walk->strides[1] = 0; }},
-      {"box 257 of an im2col map", [](auto& m) { m.box[1] = 257; }},
-      {"an im2col map has rank 4 and a box of rank 2, not 4 and 4",
-       [](auto& m) {
-         m.box = {64, 8, 1, 1};
-       }},
-      {"dimension 1 of an im2col map is M",
-       [](auto& m) {
-         m.dims = {Dim::Constant(64), Dim::M(), Dim::Constant(4), Dim::Constant(2)};
-       }},
-      {"inner box of 256 bytes exceeds the swizzle span", [](auto& m) { m.box[0] = 128; }},
-  };
-  for (const auto& row : rows) {
-    TensorMapTemplate map;
-    map.dims = {Dim::Constant(128), Dim::Constant(20), Dim::Constant(28), Dim::M()};
-    map.stride_bytes = {256, 20 * 256, 28 * 20 * 256};
-    map.box = {64, 96};
-    map.walk = PixelWalk{};
-    EXPECT_TRUE(CheckTensorMap(map).ok());
-    row.change(map);
-    EXPECT_THAT(Text(CheckTensorMap(map)), HasSubstr(row.message));
-  }
-}
-
 TEST_F(LaunchTest, MapsWithMAreEncodedForEachLaunchAndTheOthersOnce) {
   const auto kernel = Load(ExampleRecipe());
   const auto bound = kernel->Bind(ExampleRecipe(), ExampleBuffers());
