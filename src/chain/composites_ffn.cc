@@ -1,7 +1,7 @@
 // The products: linear layers, gemm_chain, gated_ffn, and whole chains of them.
-#include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
+#include "src/chain/whole_chain.h"
 
 namespace sinter {
 namespace {
@@ -46,97 +46,73 @@ absl::Status CheckLayout(Layout layout) {
       absl::StrCat("layout is ", static_cast<int>(layout), ", must be oi or io"));
 }
 
-// The inputs of a whole chain, in the documented order.
-class FfnInputs {
+// A whole FFN, product after product, with its inputs in the documented order.
+class FfnMaker {
  public:
-  FfnInputs(ChainBuilder& builder, const FfnSpec& spec) : builder_(builder), spec_(spec) {}
-  absl::StatusOr<ValueId> Activations() {
-    return builder_.Input({spec_.dtype, {spec_.m, Dim::Constant(spec_.k)}}, {false, {}, "a"});
-  }
-  absl::StatusOr<ValueId> Weight(absl::string_view name, int64_t in, int64_t out) {
-    const bool oi = spec_.layout == Layout::kOI;
-    const std::vector<Dim> dims = {Dim::Constant(oi ? out : in), Dim::Constant(oi ? in : out)};
-    return builder_.Input({spec_.dtype, dims}, {true, {}, std::string(name)});
-  }
-  absl::StatusOr<ValueId> Bias(absl::string_view name, int64_t out, bool wanted) {
-    if (!wanted) return kNoValue;
-    return builder_.Input({spec_.dtype, {Dim::Constant(out)}}, {true, {}, std::string(name)});
-  }
-  absl::StatusOr<ValueId> Factor(absl::string_view name, bool wanted) {
-    if (!wanted) return kNoValue;
-    return builder_.Input({spec_.factor_dtype, {spec_.m, Dim::Constant(1)}},
-                          {false, {}, std::string(name)});
-  }
-  absl::StatusOr<ValueId> ColumnScale(absl::string_view name, int64_t out, bool wanted) {
-    if (!wanted) return kNoValue;
-    return builder_.Input({spec_.scale_w_dtype, {Dim::Constant(out)}},
-                          {true, {}, std::string(name)});
-  }
-  absl::StatusOr<ValueId> Residual(int64_t columns) {
-    return builder_.Input({spec_.dtype, {spec_.m, Dim::Constant(columns)}},
-                          {false, {}, "residual"});
+  explicit FfnMaker(const FfnSpec& spec) : spec_(spec), c_(spec.dtype, spec.m) {}
+
+  absl::StatusOr<Chain> Make() {
+    ValueId result = First();
+    if (spec_.products == 2) result = Second(result);
+    if (spec_.residual) result = WithResidual(result);
+    return c_.Finish(result);
   }
 
  private:
-  ChainBuilder& builder_;
-  const FfnSpec& spec_;
-};
-
-// act(scale * factor * columns * (x W) + bias).
-absl::StatusOr<ValueId> ScaledLinear(ChainBuilder& b, const Scaling& scaling, ValueId x, ValueId w,
-                                     ValueId bias, Layout layout, Activation act) {
-  Expander e(b, "linear");
-  return e.Finish(e.Activate(act, Linear(e, x, w, bias, layout, {"x"}, scaling)));
-}
-
-// C of a plain chain.
-absl::StatusOr<ValueId> PlainFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs) {
-  SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
-  SINTER_ASSIGN_OR_RETURN(const ValueId w1, inputs.Weight("w1", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId bias1, inputs.Bias("bias1", s.n, s.bias1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId columns, inputs.ColumnScale("scale_w1", s.n, s.scale_w1));
-  return ScaledLinear(b, {s.scale1, factor, columns}, a, w1, bias1, s.layout, s.act);
-}
-
-// C of a gated one.
-absl::StatusOr<ValueId> GatedFirst(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs) {
-  SINTER_ASSIGN_OR_RETURN(const ValueId a, inputs.Activations());
-  SINTER_ASSIGN_OR_RETURN(const ValueId w_gate, inputs.Weight("w_gate", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId w_up, inputs.Weight("w_up", s.k, s.n));
-  SINTER_ASSIGN_OR_RETURN(const ValueId bias_gate, inputs.Bias("bias_gate", s.n, s.bias1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId bias_up, inputs.Bias("bias_up", s.n, s.bias1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor1", s.factor1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId of_gate, inputs.ColumnScale("scale_gate", s.n, s.scale_w1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId of_up, inputs.ColumnScale("scale_up", s.n, s.scale_w1));
-  SINTER_ASSIGN_OR_RETURN(const ValueId gate, ScaledLinear(b, {s.scale1, factor, of_gate}, a,
-                                                           w_gate, bias_gate, s.layout, s.act));
-  SINTER_ASSIGN_OR_RETURN(const ValueId up, ScaledLinear(b, {s.scale1, factor, of_up}, a, w_up,
-                                                         bias_up, s.layout, Activation::kIdentity));
-  return b.Binary(BinaryKind::kMul, gate, up);
-}
-
-absl::StatusOr<ValueId> SecondOf(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs, ValueId c) {
-  SINTER_ASSIGN_OR_RETURN(const ValueId w2, inputs.Weight(s.gated ? "w_down" : "w2", s.n, s.l));
-  SINTER_ASSIGN_OR_RETURN(const ValueId bias2, inputs.Bias("bias2", s.l, s.bias2));
-  SINTER_ASSIGN_OR_RETURN(const ValueId factor, inputs.Factor("factor2", s.factor2));
-  SINTER_ASSIGN_OR_RETURN(const ValueId columns, inputs.ColumnScale("scale_w2", s.l, s.scale_w2));
-  return ScaledLinear(b, {s.scale2, factor, columns}, c, w2, bias2, s.layout,
-                      Activation::kIdentity);
-}
-
-absl::StatusOr<ValueId> WithResidual(ChainBuilder& b, const FfnSpec& s, FfnInputs& inputs,
-                                     ValueId e) {
-  if (!s.residual) return e;
-  SINTER_ASSIGN_OR_RETURN(ValueId r, inputs.Residual(s.products == 2 ? s.l : s.n));
-  if (s.rounds_sum) {
-    SINTER_ASSIGN_OR_RETURN(e, b.Cast(e, s.dtype));
-    SINTER_ASSIGN_OR_RETURN(e, b.Cast(e, DType::kF32));
+  ValueId First() {
+    const bool gated = spec_.gated, bias = spec_.bias1, scaled = spec_.scale_w1;
+    const ValueId a = c_.Rows("a", spec_.k);
+    const ValueId w = Weight(gated ? "w_gate" : "w1", spec_.k, spec_.n);
+    const ValueId w_up = gated ? Weight("w_up", spec_.k, spec_.n) : kNoValue;
+    const ValueId bias1 = c_.Constant(gated ? "bias_gate" : "bias1", {spec_.n}, bias);
+    const ValueId bias_up = c_.Constant("bias_up", {spec_.n}, gated && bias);
+    const ValueId factor = Factor("factor1", spec_.factor1);
+    const ValueId of_w = ColumnScale(gated ? "scale_gate" : "scale_w1", spec_.n, scaled);
+    const ValueId of_up = ColumnScale("scale_up", spec_.n, gated && scaled);
+    const ValueId c = Product({spec_.scale1, factor, of_w}, a, w, bias1, spec_.act);
+    if (!gated) return c;
+    const ValueId up =
+        Product({spec_.scale1, factor, of_up}, a, w_up, bias_up, Activation::kIdentity);
+    return c_.Binary(BinaryKind::kMul, c, up);
   }
-  SINTER_ASSIGN_OR_RETURN(r, b.Cast(r, DType::kF32));
-  SINTER_ASSIGN_OR_RETURN(const ValueId sum, b.Binary(BinaryKind::kAdd, e, r));
-  return AddActivation(b, s.sum_act, sum);
-}
+
+  ValueId Second(ValueId c) {
+    const ValueId w2 = Weight(spec_.gated ? "w_down" : "w2", spec_.n, spec_.l);
+    const ValueId bias2 = c_.Constant("bias2", {spec_.l}, spec_.bias2);
+    const ValueId factor = Factor("factor2", spec_.factor2);
+    const ValueId columns = ColumnScale("scale_w2", spec_.l, spec_.scale_w2);
+    return Product({spec_.scale2, factor, columns}, c, w2, bias2, Activation::kIdentity);
+  }
+
+  ValueId WithResidual(ValueId e) {
+    const ValueId r = c_.Rows("residual", spec_.products == 2 ? spec_.l : spec_.n);
+    if (spec_.rounds_sum) {
+      e = c_.Take(c_.b().Cast(e, spec_.dtype));
+      e = c_.Take(c_.b().Cast(e, DType::kF32));
+    }
+    const ValueId wide = c_.Take(c_.b().Cast(r, DType::kF32));
+    return c_.Take(AddActivation(c_.b(), spec_.sum_act, c_.Binary(BinaryKind::kAdd, e, wide)));
+  }
+
+  ValueId Weight(const char* name, int64_t in, int64_t out) {
+    if (spec_.layout == Layout::kOI) return c_.Constant(name, {out, in});
+    return c_.Constant(name, {in, out});
+  }
+  ValueId Factor(const char* name, bool wanted) {
+    return wanted ? c_.Input(name, {spec_.factor_dtype, {spec_.m, Dim::Constant(1)}}) : kNoValue;
+  }
+  ValueId ColumnScale(const char* name, int64_t out, bool wanted) {
+    return c_.Constant(name, {out}, wanted, spec_.scale_w_dtype);
+  }
+  // act(scale * factor * columns * (x W) + bias).
+  ValueId Product(const Scaling& scaling, ValueId x, ValueId w, ValueId bias, Activation act) {
+    Expander e(c_.b(), "linear");
+    return c_.Take(e.Finish(e.Activate(act, Linear(e, x, w, bias, spec_.layout, {"x"}, scaling))));
+  }
+
+  const FfnSpec& spec_;
+  WholeChain c_;
+};
 
 }  // namespace
 
@@ -198,17 +174,7 @@ absl::StatusOr<Chain> MakeFfnChain(const FfnSpec& spec) {
   if (spec.sum_act != Activation::kIdentity && !spec.residual) {
     return absl::InvalidArgumentError("sum_act is set, but there is no residual");
   }
-  ChainBuilder b;
-  FfnInputs inputs(b, spec);
-  SINTER_ASSIGN_OR_RETURN(ValueId result,
-                          spec.gated ? GatedFirst(b, spec, inputs) : PlainFirst(b, spec, inputs));
-  if (spec.products == 2) {
-    SINTER_ASSIGN_OR_RETURN(result, SecondOf(b, spec, inputs, result));
-  }
-  SINTER_ASSIGN_OR_RETURN(result, WithResidual(b, spec, inputs, result));
-  SINTER_ASSIGN_OR_RETURN(result, b.Cast(result, spec.dtype));
-  SINTER_RETURN_IF_ERROR(b.Output(result));
-  return b.Finish();
+  return FfnMaker(spec).Make();
 }
 
 }  // namespace sinter

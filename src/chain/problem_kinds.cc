@@ -7,9 +7,9 @@
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/chain/composites.h"
 #include "src/chain/defaults.h"
 #include "src/chain/other_names.h"
+#include "src/chain/whole_chain.h"
 
 namespace sinter {
 namespace {
@@ -69,196 +69,150 @@ absl::StatusOr<Chain> MakeProducts(const FieldValues& v) {
   return MakeProductsChain(spec);
 }
 
-// A chain over rows: inputs first, then ops, then rounded outputs.
-class RowChain {
- public:
-  explicit RowChain(const FieldValues& v) : dtype_(DTypeOf(v)) {}
-  ChainBuilder& b() { return b_; }
-  absl::StatusOr<ValueId> Rows(const char* name, int64_t columns) {
-    return b_.Input({dtype_, {Dim::M(), Dim::Constant(columns)}}, {false, {}, name});
-  }
-  absl::StatusOr<ValueId> Weights(const char* name, int64_t columns, bool wanted = true) {
-    if (!wanted) return kNoValue;
-    return b_.Input({dtype_, {Dim::Constant(columns)}}, {true, {}, name});
-  }
-  absl::StatusOr<ValueId> Widen(ValueId x) {
-    if (dtype_ == DType::kF32) return x;
-    return b_.Cast(x, DType::kF32);
-  }
-  absl::Status RoundedOutput(ValueId value) {
-    SINTER_ASSIGN_OR_RETURN(ValueId rounded, b_.Cast(value, dtype_));
-    return b_.Output(rounded);
-  }
-  absl::StatusOr<Chain> Finish(absl::StatusOr<ValueId> value) {
-    if (!value.ok()) return value.status();
-    SINTER_RETURN_IF_ERROR(RoundedOutput(*value));
-    return b_.Finish();
-  }
-
- private:
-  ChainBuilder b_;
-  DType dtype_;
-};
-
 absl::StatusOr<Chain> MakeLayerNorm(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t cols = v.Extent("cols");
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols, v.Flag("affine")));
-  SINTER_ASSIGN_OR_RETURN(ValueId beta, c.Weights("beta", cols, v.Flag("affine")));
+  const ValueId x = c.Rows("x", cols);
+  const ValueId gamma = c.Constant("gamma", {cols}, v.Flag("affine"));
+  const ValueId beta = c.Constant("beta", {cols}, v.Flag("affine"));
   return c.Finish(AddLayerNorm(c.b(), x, v.Number("eps"), gamma, beta));
 }
 
 absl::StatusOr<Chain> MakeRmsNorm(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t cols = v.Extent("cols");
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols, v.Flag("affine")));
+  const ValueId x = c.Rows("x", cols);
+  const ValueId gamma = c.Constant("gamma", {cols}, v.Flag("affine"));
   return c.Finish(AddRmsNorm(c.b(), x, v.Number("eps"), gamma));
 }
 
 absl::StatusOr<Chain> MakeSoftmax(const FieldValues& v) {
-  RowChain c(v);
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  WholeChain c(DTypeOf(v));
+  const ValueId x = c.Rows("x", v.Extent("cols"));
   return c.Finish(AddSoftmax(c.b(), x, -1, v.Number("scale")));
 }
 
 absl::StatusOr<Chain> MakeMaskedSoftmax(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t cols = v.Extent("cols");
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
-  ValueId mask = kNoValue;
-  if (v.Name("mask") == "full") {
-    SINTER_ASSIGN_OR_RETURN(mask, c.Rows("mask", cols));
-  } else {
-    SINTER_ASSIGN_OR_RETURN(mask,
-                            c.b().Input({DTypeOf(v), {Dim::Constant(cols)}}, {false, {}, "mask"}));
-  }
+  const ValueId x = c.Rows("x", cols);
+  const ValueId mask = v.Name("mask") == "full"
+                           ? c.Rows("mask", cols)
+                           : c.Input("mask", {DTypeOf(v), {Dim::Constant(cols)}});
   return c.Finish(AddSoftmax(c.b(), x, -1, v.Number("scale"), mask));
 }
 
 absl::StatusOr<Chain> MakeBiasGeluResidualLayerNorm(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t cols = v.Extent("cols");
-  const std::vector<Dim> dims = {Dim::M(), Dim::Constant(cols)};
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId bias, c.Weights("b", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId r, c.Rows("r", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId beta, c.Weights("beta", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId wide, c.Widen(x));
-  SINTER_ASSIGN_OR_RETURN(bias, c.b().Broadcast(bias, dims));
-  SINTER_ASSIGN_OR_RETURN(ValueId sum, c.b().Binary(BinaryKind::kAdd, wide, bias));
+  const ValueId x = c.Rows("x", cols);
+  const ValueId bias = c.Constant("b", {cols});
+  const ValueId r = c.Rows("r", cols);
+  const ValueId gamma = c.Constant("gamma", {cols});
+  const ValueId beta = c.Constant("beta", {cols});
+  const ValueId wide = c.Widen(x);
+  const ValueId sum = c.Binary(BinaryKind::kAdd, wide, c.Spread(bias, x));
   const bool tanh = v.Name("gelu") == "tanh";
-  SINTER_ASSIGN_OR_RETURN(sum, tanh ? AddGeluTanh(c.b(), sum) : AddGeluErf(c.b(), sum));
-  SINTER_ASSIGN_OR_RETURN(sum, c.b().Binary(BinaryKind::kAdd, sum, r));
-  return c.Finish(AddLayerNorm(c.b(), sum, v.Number("eps"), gamma, beta));
+  const ValueId gelu = c.Take(tanh ? AddGeluTanh(c.b(), sum) : AddGeluErf(c.b(), sum));
+  const ValueId h = c.Binary(BinaryKind::kAdd, gelu, r);
+  return c.Finish(AddLayerNorm(c.b(), h, v.Number("eps"), gamma, beta));
 }
 
 absl::StatusOr<Chain> MakeResidualRmsNorm(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t cols = v.Extent("cols");
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId r, c.Rows("r", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId gamma, c.Weights("gamma", cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId wide, c.Widen(x));
-  SINTER_ASSIGN_OR_RETURN(ValueId h, c.b().Binary(BinaryKind::kAdd, wide, r));
-  if (v.Name("outputs") == "2") SINTER_RETURN_IF_ERROR(c.RoundedOutput(h));
+  const ValueId x = c.Rows("x", cols);
+  const ValueId r = c.Rows("r", cols);
+  const ValueId gamma = c.Constant("gamma", {cols});
+  const ValueId h = c.Binary(BinaryKind::kAdd, c.Widen(x), r);
+  if (v.Name("outputs") == "2") c.RoundedOutput(h);
   return c.Finish(AddRmsNorm(c.b(), h, v.Number("eps"), gamma));
 }
 
 absl::StatusOr<Chain> MakeGelu(const FieldValues& v) {
-  RowChain c(v);
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  WholeChain c(DTypeOf(v));
+  const ValueId x = c.Rows("x", v.Extent("cols"));
   return c.Finish(v.Name("form") == "tanh" ? AddGeluTanh(c.b(), x) : AddGeluErf(c.b(), x));
 }
 
 absl::StatusOr<Chain> MakeClamp(const FieldValues& v) {
-  RowChain c(v);
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
+  WholeChain c(DTypeOf(v));
+  const ValueId x = c.Rows("x", v.Extent("cols"));
   return c.Finish(AddClamp(c.b(), x, v.Number("min"), v.Number("max")));
 }
 
-absl::StatusOr<Chain> MakeSoftplus(const FieldValues& v) {
-  RowChain c(v);
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
-  return c.Finish(AddSoftplus(c.b(), x));
-}
-
-absl::StatusOr<Chain> MakeSilu(const FieldValues& v) {
-  RowChain c(v);
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", v.Extent("cols")));
-  return c.Finish(AddSilu(c.b(), x));
+template <absl::StatusOr<ValueId> (*kAdd)(ChainBuilder&, ValueId)>
+absl::StatusOr<Chain> MakeUnary(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  return c.Finish(kAdd(c.b(), c.Rows("x", v.Extent("cols"))));
 }
 
 absl::StatusOr<Chain> MakeSwiglu(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t cols = v.Extent("cols");
-  SINTER_ASSIGN_OR_RETURN(ValueId x, c.Rows("x", 2 * cols));
-  SINTER_ASSIGN_OR_RETURN(ValueId gate, c.b().Slice(x, {0, 0}, {Dim::M(), Dim::Constant(cols)}));
-  SINTER_ASSIGN_OR_RETURN(ValueId up,
-                          c.b().Slice(x, {0, cols}, {Dim::M(), Dim::Constant(2 * cols)}));
+  const ValueId x = c.Rows("x", 2 * cols);
+  const ValueId gate = c.Take(c.b().Slice(x, {0, 0}, {Dim::M(), Dim::Constant(cols)}));
+  const ValueId up = c.Take(c.b().Slice(x, {0, cols}, {Dim::M(), Dim::Constant(2 * cols)}));
   return c.Finish(AddSwiglu(c.b(), gate, up));
 }
 
 absl::StatusOr<Chain> MakeRope(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const Dim heads = Dim::Constant(v.Extent("heads")), size = Dim::Constant(v.Extent("dim"));
   const Dim half = Dim::Constant(std::max<int64_t>(1, size.value / 2));
   const TensorType angles{DType::kF32, {Dim::M(), half}};
-  SINTER_ASSIGN_OR_RETURN(ValueId x,
-                          c.b().Input({DTypeOf(v), {Dim::M(), heads, size}}, {false, {}, "x"}));
-  SINTER_ASSIGN_OR_RETURN(ValueId cos, c.b().Input(angles, {false, {}, "cos"}));
-  SINTER_ASSIGN_OR_RETURN(ValueId sin, c.b().Input(angles, {false, {}, "sin"}));
+  const ValueId x = c.Input("x", {DTypeOf(v), {Dim::M(), heads, size}});
+  const ValueId cos = c.Input("cos", angles);
+  const ValueId sin = c.Input("sin", angles);
   const std::vector<Dim> per_row = {Dim::M(), Dim::Constant(1), half};
-  SINTER_ASSIGN_OR_RETURN(cos, c.b().Reshape(cos, per_row));
-  SINTER_ASSIGN_OR_RETURN(sin, c.b().Reshape(sin, per_row));
-  return c.Finish(AddRope(c.b(), x, cos, sin));
+  const ValueId row_cos = c.Take(c.b().Reshape(cos, per_row));
+  const ValueId row_sin = c.Take(c.b().Reshape(sin, per_row));
+  return c.Finish(AddRope(c.b(), x, row_cos, row_sin));
 }
 
 absl::StatusOr<Chain> MakeLstmCell(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t hidden = v.Extent("hidden");
-  SINTER_ASSIGN_OR_RETURN(ValueId gates, c.Rows("gates", 4 * hidden));
-  SINTER_ASSIGN_OR_RETURN(ValueId cell, c.Rows("c", hidden));
-  SINTER_ASSIGN_OR_RETURN(LstmResult result, AddLstmCell(c.b(), gates, cell));
-  SINTER_RETURN_IF_ERROR(c.RoundedOutput(result.h));
-  return c.Finish(result.c);
+  const ValueId gates = c.Rows("gates", 4 * hidden);
+  const ValueId cell = c.Rows("c", hidden);
+  const absl::StatusOr<LstmResult> result = AddLstmCell(c.b(), gates, cell);
+  if (!result.ok()) return c.Finish(result.status());
+  c.RoundedOutput(result->h);
+  return c.Finish(result->c);
 }
 
 absl::StatusOr<Chain> MakeGruCell(const FieldValues& v) {
-  RowChain c(v);
+  WholeChain c(DTypeOf(v));
   const int64_t hidden = v.Extent("hidden");
-  SINTER_ASSIGN_OR_RETURN(ValueId xg, c.Rows("xg", 3 * hidden));
-  SINTER_ASSIGN_OR_RETURN(ValueId hg, c.Rows("hg", 3 * hidden));
-  SINTER_ASSIGN_OR_RETURN(ValueId h, c.Rows("h", hidden));
+  const ValueId xg = c.Rows("xg", 3 * hidden);
+  const ValueId hg = c.Rows("hg", 3 * hidden);
+  const ValueId h = c.Rows("h", hidden);
   return c.Finish(AddGruCell(c.b(), xg, hg, h));
 }
 
-absl::StatusOr<Chain> MakeGather(const FieldValues& v) {
-  ChainBuilder b;
+// A table, constant or written to, and the ids of its rows.
+std::pair<ValueId, ValueId> TableAndIds(WholeChain& c, const FieldValues& v, bool constant) {
   const Dim table = Dim::Constant(v.Extent("table")), cols = Dim::Constant(v.Extent("cols"));
-  SINTER_ASSIGN_OR_RETURN(const DType dtype, ParseDType(v.Name("ids")));
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DTypeOf(v), {table, cols}}, {true, {}, "x"}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId ids, b.Input({dtype, {Dim::M()}}, {false, {}, "ids"}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId rows, b.Gather(x, ids));
-  SINTER_RETURN_IF_ERROR(b.Output(rows));
-  return b.Finish();
+  const DType ids = ParseDType(v.Name("ids")).value_or(DType::kS32);
+  const ValueId x = c.Input("x", {DTypeOf(v), {table, cols}}, constant);
+  return {x, c.Input("ids", {ids, {Dim::M()}})};
+}
+
+absl::StatusOr<Chain> MakeGather(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const auto [x, ids] = TableAndIds(c, v, true);
+  c.Output(c.Take(c.b().Gather(x, ids)));
+  return c.Finish();
 }
 
 absl::StatusOr<Chain> MakeScatter(const FieldValues& v) {
-  ChainBuilder b;
-  const Dim table = Dim::Constant(v.Extent("table")), cols = Dim::Constant(v.Extent("cols"));
-  SINTER_ASSIGN_OR_RETURN(const DType dtype, ParseDType(v.Name("ids")));
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, b.Input({DTypeOf(v), {table, cols}}, {false, {}, "x"}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId ids, b.Input({dtype, {Dim::M()}}, {false, {}, "ids"}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId r,
-                          b.Input({DTypeOf(v), {Dim::M(), cols}}, {false, {}, "r"}));
-  SINTER_ASSIGN_OR_RETURN(const ValueId written, b.Scatter(x, ids, r));
+  WholeChain c(DTypeOf(v));
+  const auto [x, ids] = TableAndIds(c, v, false);
+  const ValueId r = c.Rows("r", v.Extent("cols"));
   OutputOptions options;
   options.alias = x;
-  SINTER_RETURN_IF_ERROR(b.Output(written, options));
-  return b.Finish();
+  c.Output(c.Take(c.b().Scatter(x, ids, r)), options);
+  return c.Finish();
 }
 
 const FieldSpec kTable{"table", FieldType::kExtent, nullptr, "rows of the table"};
@@ -401,13 +355,17 @@ std::vector<KindSpec> KindSpecs() {
        MakeScatter,
        "x with rows of r written where ids say, of equal ids the last one; may share x's buffer",
        "x[table,cols] ids[rows] r[rows,cols]"},
-      {"silu", {kRows, kCols, kDType}, MakeSilu, "x sigmoid(x)", "x[rows,cols]"},
+      {"silu", {kRows, kCols, kDType}, MakeUnary<AddSilu>, "x sigmoid(x)", "x[rows,cols]"},
       {"softmax",
        {kRows, kCols, kScale, kDType},
        MakeSoftmax,
        "softmax(scale x) over the columns",
        "x[rows,cols]"},
-      {"softplus", {kRows, kCols, kDType}, MakeSoftplus, "log(1 + exp(x))", "x[rows,cols]"},
+      {"softplus",
+       {kRows, kCols, kDType},
+       MakeUnary<AddSoftplus>,
+       "log(1 + exp(x))",
+       "x[rows,cols]"},
       {"swiglu",
        {kRows, kCols, kDType},
        MakeSwiglu,

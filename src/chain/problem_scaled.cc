@@ -2,12 +2,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/ceil_div.h"
-#include "src/base/status.h"
-#include "src/chain/composites.h"
 #include "src/chain/defaults.h"
 #include "src/chain/other_names.h"
 #include "src/chain/problem_kinds.h"
 #include "src/chain/scaled_matmul.h"
+#include "src/chain/whole_chain.h"
 
 namespace sinter {
 namespace {
@@ -25,51 +24,41 @@ Accumulate AccumulateOf(const FieldValues& v) {
 }
 
 // A chain of codes and scales; inputs are added in the documented order.
-class ScaledChain {
+class ScaledChain : public WholeChain {
  public:
-  explicit ScaledChain(const FieldValues& v) : v_(v) {}
-  ChainBuilder& b() { return b_; }
+  explicit ScaledChain(const FieldValues& v) : WholeChain(DTypeOf(v, "dtype")), v_(v) {}
 
-  absl::StatusOr<ValueId> Rows(const char* name, int64_t columns) {
-    return b_.Input({DTypeOf(v_, "dtype"), {Dim::M(), Dim::Constant(columns)}}, {false, {}, name});
-  }
-  // The static scale of a quantiser; none where it is not static.
-  absl::Status TakeScale(QuantizeSpec* spec) {
-    if (spec->granularity != Granularity::kStatic) return absl::OkStatus();
-    SINTER_ASSIGN_OR_RETURN(spec->scale, b_.Input({DType::kF32, {}}, {true, {}, "scale"}));
-    return absl::OkStatus();
+  // A quantiser with its static scale, where it is static.
+  QuantizeSpec Quantizer(const char* granularity) {
+    QuantizeSpec spec;
+    spec.granularity = GranularityOf(v_, granularity);
+    spec.codes = DTypeOf(v_, "codes");
+    spec.eps = v_.Number("quantize_eps");
+    spec.upper_bound = v_.Number("upper_bound");
+    spec.ue8m0 = v_.Flag("ue8m0");
+    spec.scale = Constant("scale", {}, spec.granularity == Granularity::kStatic, DType::kF32);
+    return spec;
   }
   // Codes [rows, columns] and their scale.
-  absl::StatusOr<Scaled> Codes(const std::string& name, Dim rows, int64_t columns) {
+  Scaled Codes(const std::string& name, Dim rows, int64_t columns) {
     if (GranularityOf(v_, "scales") == Granularity::kGroup && columns % kScaleBlock != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("columns of ", name, " are ", columns,
-                                                     ", must be a multiple of ", kScaleBlock,
-                                                     " for scales=group"));
+      Fail(absl::InvalidArgumentError(absl::StrCat("columns of ", name, " are ", columns,
+                                                   ", must be a multiple of ", kScaleBlock,
+                                                   " for scales=group")));
+      return {};
     }
     const bool weights = !rows.symbolic;
-    SINTER_ASSIGN_OR_RETURN(
-        const ValueId codes,
-        b_.Input({DTypeOf(v_, "codes"), {rows, Dim::Constant(columns)}}, {weights, {}, name}));
-    SINTER_ASSIGN_OR_RETURN(const ValueId scale, b_.Input({DType::kF32, ScaleDims(rows, columns)},
-                                                          {weights, {}, "scale_" + name}));
-    return Scaled{codes, scale};
+    const ValueId codes =
+        Input(name, {DTypeOf(v_, "codes"), {rows, Dim::Constant(columns)}}, weights);
+    return {codes, Input("scale_" + name, {DType::kF32, ScaleDims(rows, columns)}, weights)};
   }
-  absl::StatusOr<ValueId> Bias(const char* name, int64_t columns, bool wanted) {
-    if (!wanted) return kNoValue;
-    return b_.Input({DTypeOf(v_, "dtype"), {Dim::Constant(columns)}}, {true, {}, name});
-  }
-  absl::StatusOr<Chain> Finish(const absl::StatusOr<ValueId>& value) {
-    if (!value.ok()) return value.status();
-    SINTER_ASSIGN_OR_RETURN(const ValueId rounded, b_.Cast(*value, DTypeOf(v_, "dtype")));
-    SINTER_RETURN_IF_ERROR(b_.Output(rounded));
-    return b_.Finish();
-  }
-  // The codes, and the scale unless it was given.
+  // The codes of x, and the scale unless it was given.
   absl::StatusOr<Chain> FinishQuantized(ValueId x, const QuantizeSpec& spec) {
-    SINTER_ASSIGN_OR_RETURN(const Scaled result, AddQuantize(b_, x, spec));
-    SINTER_RETURN_IF_ERROR(b_.Output(result.codes));
-    if (spec.scale == kNoValue) SINTER_RETURN_IF_ERROR(b_.Output(result.scale));
-    return b_.Finish();
+    const absl::StatusOr<Scaled> result = AddQuantize(b(), x, spec);
+    if (!result.ok()) return Finish(result.status());
+    Output(result->codes);
+    if (spec.scale == kNoValue) Output(result->scale);
+    return Finish();
   }
 
  private:
@@ -82,44 +71,30 @@ class ScaledChain {
   }
 
   const FieldValues& v_;
-  ChainBuilder b_;
 };
-
-QuantizeSpec QuantizeOf(const FieldValues& v, const char* granularity) {
-  QuantizeSpec spec;
-  spec.granularity = GranularityOf(v, granularity);
-  spec.codes = DTypeOf(v, "codes");
-  spec.eps = v.Number("quantize_eps");
-  spec.upper_bound = v.Number("upper_bound");
-  spec.ue8m0 = v.Flag("ue8m0");
-  return spec;
-}
 
 absl::StatusOr<Chain> MakeQuantize(const FieldValues& v) {
   ScaledChain c(v);
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, c.Rows("x", v.Extent("cols")));
-  QuantizeSpec spec = QuantizeOf(v, "granularity");
-  SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
-  return c.FinishQuantized(x, spec);
+  const ValueId x = c.Rows("x", v.Extent("cols"));
+  return c.FinishQuantized(x, c.Quantizer("granularity"));
 }
 
 absl::StatusOr<Chain> MakeRmsNormQuantize(const FieldValues& v) {
   ScaledChain c(v);
   const int64_t cols = v.Extent("cols");
-  SINTER_ASSIGN_OR_RETURN(const ValueId x, c.Rows("x", cols));
-  SINTER_ASSIGN_OR_RETURN(const ValueId gamma, c.Bias("gamma", cols, true));
-  QuantizeSpec spec = QuantizeOf(v, "granularity");
-  SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
-  SINTER_ASSIGN_OR_RETURN(const ValueId normed, AddRmsNorm(c.b(), x, v.Number("eps"), gamma));
+  const ValueId x = c.Rows("x", cols);
+  const ValueId gamma = c.Constant("gamma", {cols});
+  const QuantizeSpec spec = c.Quantizer("granularity");
+  const ValueId normed = c.Take(AddRmsNorm(c.b(), x, v.Number("eps"), gamma));
   return c.FinishQuantized(normed, spec);
 }
 
 absl::StatusOr<Chain> MakeScaledMatmul(const FieldValues& v) {
   ScaledChain c(v);
   const int64_t n = v.Extent("n"), k = v.Extent("k");
-  SINTER_ASSIGN_OR_RETURN(const Scaled a, c.Codes("a", Dim::M(), k));
-  SINTER_ASSIGN_OR_RETURN(const Scaled w, c.Codes("w", Dim::Constant(n), k));
-  SINTER_ASSIGN_OR_RETURN(const ValueId bias, c.Bias("bias1", n, v.Flag("bias1")));
+  const Scaled a = c.Codes("a", Dim::M(), k);
+  const Scaled w = c.Codes("w", Dim::Constant(n), k);
+  const ValueId bias = c.Constant("bias1", {n}, v.Flag("bias1"));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
   return c.Finish(AddScaledLinear(c.b(), a, w, bias, act, AccumulateOf(v)));
 }
@@ -130,17 +105,14 @@ absl::StatusOr<Chain> MakeScaledFfn(const FieldValues& v) {
   const int64_t n = v.Extent("n"), k = v.Extent("k"), l = v.Extent("l");
   const bool bias1 = v.Flag("bias1");
   ScaledFfnOperands in;
-  SINTER_ASSIGN_OR_RETURN(in.a, c.Codes("a", Dim::M(), k));
-  SINTER_ASSIGN_OR_RETURN(in.w1, c.Codes(kGated ? "w_gate" : "w1", Dim::Constant(n), k));
-  if (kGated) {
-    SINTER_ASSIGN_OR_RETURN(in.w_up, c.Codes("w_up", Dim::Constant(n), k));
-  }
-  SINTER_ASSIGN_OR_RETURN(in.bias1, c.Bias(kGated ? "bias_gate" : "bias1", n, bias1));
-  SINTER_ASSIGN_OR_RETURN(in.bias_up, c.Bias("bias_up", n, kGated && bias1));
-  QuantizeSpec spec = QuantizeOf(v, "quantize");
-  SINTER_RETURN_IF_ERROR(c.TakeScale(&spec));
-  SINTER_ASSIGN_OR_RETURN(in.w2, c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n));
-  SINTER_ASSIGN_OR_RETURN(in.bias2, c.Bias("bias2", l, v.Flag("bias2")));
+  in.a = c.Codes("a", Dim::M(), k);
+  in.w1 = c.Codes(kGated ? "w_gate" : "w1", Dim::Constant(n), k);
+  if (kGated) in.w_up = c.Codes("w_up", Dim::Constant(n), k);
+  in.bias1 = c.Constant(kGated ? "bias_gate" : "bias1", {n}, bias1);
+  in.bias_up = c.Constant("bias_up", {n}, kGated && bias1);
+  const QuantizeSpec spec = c.Quantizer("quantize");
+  in.w2 = c.Codes(kGated ? "w_down" : "w2", Dim::Constant(l), n);
+  in.bias2 = c.Constant("bias2", {l}, v.Flag("bias2"));
   const Activation act = ParseActivation(v.Name("act")).value_or(Activation::kIdentity);
   return c.Finish(AddScaledFfn(c.b(), in, kGated, spec, act, AccumulateOf(v)));
 }
