@@ -7,7 +7,6 @@
 #include "cache/record/kernel_record.h"
 #include "src/base/codec.h"
 #include "src/base/digest.h"
-#include "src/base/tree_digest.h"
 
 namespace sinter {
 namespace {
@@ -118,7 +117,7 @@ std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format)
   bytes.reserve(head.str().size() + envelope.payload.size());
   bytes.append(head.str());
   bytes.append(envelope.payload.data(), envelope.payload.size());
-  const Digest hash = TreeSha256(absl::string_view(bytes).substr(hash_at + hash_size));
+  const Digest hash = Sha256(absl::string_view(bytes).substr(hash_at + hash_size));
   return bytes.replace(hash_at, hash_size, hash.View().data(), hash_size);
 }
 
@@ -137,7 +136,7 @@ EnvelopeVerdict Read(absl::string_view bytes, bool vouched, const RecordFormat& 
   const absl::string_view sha = in.Raw(Digest().bytes.size());
   const absl::string_view body = in.Raw(in.remaining());
   if (!in.ok()) return Damaged("too short for its hash");
-  if (!vouched && TreeSha256(body).View() != sha) return Damaged("sha-256 differs");
+  if (!vouched && Sha256(body).View() != sha) return Damaged("sha-256 differs");
   return ReadBody(body, format);
 }
 

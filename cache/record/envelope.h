@@ -1,7 +1,7 @@
 // Envelope: the bytes in which every tier stores a record, and the one verifier that all tiers use.
 //
 // Layout, little-endian (strings are u64 length + bytes):
-//   8 bytes magic, u32 format version, 32 bytes TreeSha256 of all that follows,
+//   8 bytes magic, u32 format version, 32 bytes SHA-256 of all that follows,
 //   u8 kind, u8 verified, u32 flags (0), i64 creation time (unix seconds),
 //   producer, arch, full key, payload; nothing behind.
 // Magic and version are at the same place in every version. Of another version nothing else is
@@ -20,7 +20,7 @@
 
 namespace sinter {
 
-constexpr uint32_t kEnvelopeVersion = 3;
+constexpr uint32_t kEnvelopeVersion = 4;
 constexpr uint32_t kKernelRecordVersion = 4;
 
 // The versions that a codec writes and accepts. Only tests set other numbers, to act as another

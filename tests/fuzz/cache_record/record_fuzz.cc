@@ -10,7 +10,7 @@
 #include "cache/record/kernel_record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
-#include "src/base/tree_digest.h"
+#include "src/base/digest.h"
 #include "tests/fuzz/reader.h"
 #include "tests/unit/cache/cache_testing.h"
 
@@ -38,7 +38,7 @@ std::string Sealed(absl::string_view bytes) {
   constexpr size_t kHashAt = 12, kBodyAt = 44;
   std::string sealed(bytes);
   if (sealed.size() < kBodyAt) return sealed;
-  const sinter::Digest hash = sinter::TreeSha256(bytes.substr(kBodyAt));
+  const sinter::Digest hash = sinter::Sha256(bytes.substr(kBodyAt));
   return sealed.replace(kHashAt, kBodyAt - kHashAt, hash.View().data(), hash.View().size());
 }
 

@@ -18,7 +18,7 @@
 
 #include "cache/store/files.h"
 #include "cache/tiers/tiers.h"
-#include "src/base/tree_digest.h"
+#include "src/base/digest.h"
 #include "tests/stress/cache/timed_files.h"
 #include "tests/unit/cache/cache_testing.h"
 
@@ -170,7 +170,7 @@ Made MadeOf(const Way& way, const std::string& root) {
 // What the one hash of every record in every process takes, of processor time.
 double HashMs(const std::string& value) {
   const double start = ThreadCpuMs();
-  for (int i = 0; i < kKeys; ++i) (void)TreeSha256(value);
+  for (int i = 0; i < kKeys; ++i) (void)Sha256(value);
   return kProcesses * (ThreadCpuMs() - start);
 }
 
