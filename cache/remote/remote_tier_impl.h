@@ -21,9 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/remote/background.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/remote/remote_value.h"
+#include "cache/store/work_queue.h"
 
 namespace sinter {
 
@@ -149,7 +149,7 @@ class RemoteTier::Impl {
   std::atomic<bool> stopping_{false};
   Counter hits_{0}, absent_{0}, puts_{0}, dropped_{0}, prefetched_{0}, errors_{0}, refused_{0},
       skipped_{0}, withdrawn_{0}, leases_{0}, lease_waits_{0};
-  Background background_;  // last: its jobs use all of the above
+  WorkQueue background_;  // last: its jobs use all of the above
 };
 
 }  // namespace sinter

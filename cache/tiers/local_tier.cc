@@ -1,15 +1,11 @@
 #include "cache/tiers/local_tier.h"
 
-#include <signal.h>
-
 #include <algorithm>
-#include <exception>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cache/store/upkeep.h"
-#include "src/base/exit_gate.h"
 
 namespace sinter {
 namespace {
@@ -21,72 +17,6 @@ constexpr size_t kMostHeldLocks = 256;
 
 }  // namespace
 
-WriteBehind::~WriteBehind() {
-  std::thread thread;
-  {
-    const auto state = states_.Lock();
-    state->closing = true;
-    state->more.notify_all();
-    thread = std::move(state->thread);
-  }
-  if (thread.joinable()) thread.join();
-}
-
-bool WriteBehind::Push(uint64_t bytes, std::function<void()> job) {
-  const auto state = states_.Lock();
-  const bool fits =
-      state->jobs.size() < max_jobs_ &&
-      (bytes <= max_bytes_ - std::min(state->bytes, max_bytes_) || state->jobs.empty());
-  if (!fits || !Start(&states_, &*state)) return false;
-  state->jobs.push_back(Job{bytes, std::move(job)});
-  state->bytes += bytes;
-  ++state->pushed;
-  state->more.notify_one();
-  return true;
-}
-
-void WriteBehind::Flush() {
-  auto state = states_.Lock();
-  const uint64_t goal = state->pushed;
-  while (state->done < goal) state->less.wait(state.lock());
-}
-
-bool WriteBehind::Start(States* states, State* state) {
-  if (state->thread.joinable()) return true;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    state->thread = std::thread(Run, states);
-  } catch (const std::exception&) {
-    // No thread, or no memory for one: nothing is accepted.
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return state->thread.joinable();
-}
-
-void WriteBehind::Run(States* states) {
-  auto state = states->Lock();
-  for (;;) {
-    while (state->jobs.empty() && !state->closing) state->more.wait(state.lock());
-    if (state->jobs.empty()) return;
-    const uint64_t bytes = state->jobs.front().bytes;
-    std::function<void()> run = std::move(state->jobs.front().run);
-    state.lock().unlock();
-    try {
-      const ExitGate::Pass inside;
-      if (inside) run();
-    } catch (...) {  // the job is dropped: what is not written is a miss later
-    }
-    run = nullptr;  // releases what the job held before anybody hears that it is done
-    state.lock().lock();
-    state->jobs.pop_front();
-    state->bytes -= bytes;
-    ++state->done;
-    state->less.notify_all();
-  }
-}
-
 LocalTier::LocalTier(const TierOptions& options)
     : options_(options), unswept_bytes_(options.local_bytes) {
   if (options_.local_root.empty()) {
@@ -95,7 +25,7 @@ LocalTier::LocalTier(const TierOptions& options)
   }
   OpenStore();
   if (usable_.ok() && options_.write_behind) {
-    writer_ = std::make_unique<WriteBehind>(options_.queue_bytes, options_.queue_jobs);
+    writer_ = std::make_unique<WorkQueue>(options_.queue_bytes, options_.queue_jobs);
   }
 }
 

@@ -4,66 +4,21 @@
 #define SINTER_CACHE_TIERS_LOCAL_TIER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "cache/store/local_store.h"
+#include "cache/store/work_queue.h"
 #include "cache/tiers/tiers.h"
 #include "src/base/fork_local.h"
 
 namespace sinter {
-
-// Does work later, in order, on one thread, so that no caller waits for a disk.
-//
-// Thread-safe. The thread starts with the first job and has all signals blocked. The queue is
-// bounded: a job that does not fit is refused. The destructor does all accepted jobs. In the child
-// of a fork the queue begins empty (the parent does its jobs) and works anew. A job that throws is
-// dropped; no job may call into its own WriteBehind.
-class WriteBehind {
- public:
-  WriteBehind(uint64_t max_bytes, uint64_t max_jobs) : max_bytes_(max_bytes), max_jobs_(max_jobs) {}
-  ~WriteBehind();
-  WriteBehind(const WriteBehind&) = delete;
-  WriteBehind& operator=(const WriteBehind&) = delete;
-
-  // False, and the job is not taken, when the queue is full or no thread can be started. A job
-  // larger than the whole queue is taken while the queue is empty. May throw bad_alloc.
-  bool Push(uint64_t bytes, std::function<void()> job);
-
-  // Waits until everything pushed before is done.
-  void Flush();
-
- private:
-  struct Job {
-    uint64_t bytes;
-    std::function<void()> run;
-  };
-  struct State {
-    std::deque<Job> jobs;  // the first one is being done
-    uint64_t bytes = 0;    // of jobs
-    uint64_t pushed = 0, done = 0;
-    bool closing = false;
-    std::thread thread;
-    std::condition_variable more, less;  // jobs came; a job was done
-  };
-  using States = ForkLocal<State, /*kKeep=*/false>;
-
-  static bool Start(States* states, State* state);
-  static void Run(States* states);
-
-  const uint64_t max_bytes_, max_jobs_;
-  States states_;
-};
 
 // Thread-safe. Usable in the child of a fork.
 class LocalTier {
@@ -116,7 +71,7 @@ class LocalTier {
   std::atomic<uint64_t> failures_{0}, dropped_{0}, evicted_{0};
   std::atomic<uint64_t> unswept_bytes_;
   std::atomic<bool> warned_{false};
-  std::unique_ptr<WriteBehind> writer_;  // last member: its jobs use all of the above
+  std::unique_ptr<WorkQueue> writer_;  // last member: its jobs use all of the above
 };
 
 }  // namespace sinter

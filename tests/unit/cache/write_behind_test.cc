@@ -11,7 +11,7 @@
 #include <iterator>
 #include <thread>
 
-#include "cache/tiers/local_tier.h"
+#include "cache/store/work_queue.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 
@@ -40,18 +40,18 @@ int ExitOf(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(WriteBehindTest, DoesJobsInOrderAndAllOfThemBeforeItGoes) {
+TEST(WorkQueueTest, DoesJobsInOrderAndAllOfThemBeforeItGoes) {
   std::vector<int> done;
   {
-    WriteBehind writer(1000, 1000);
+    WorkQueue writer(1000, 1000);
     for (int i = 0; i < 50; ++i) EXPECT_TRUE(writer.Push(1, [&, i] { done.push_back(i); }));
   }
   ASSERT_EQ(done.size(), 50u);
   for (int i = 0; i < 50; ++i) EXPECT_EQ(done[i], i);
 }
 
-TEST(WriteBehindTest, FlushWaitsForWhatWasPushed) {
-  WriteBehind writer(1000, 1000);
+TEST(WorkQueueTest, FlushWaitsForWhatWasPushed) {
+  WorkQueue writer(1000, 1000);
   writer.Flush();
   std::atomic<int> done{0};
   for (int i = 0; i < 20; ++i) writer.Push(1, [&] { ++done; });
@@ -59,10 +59,10 @@ TEST(WriteBehindTest, FlushWaitsForWhatWasPushed) {
   EXPECT_EQ(done, 20);
 }
 
-TEST(WriteBehindTest, AFullQueueRefusesByBytesAndByJobs) {
+TEST(WorkQueueTest, AFullQueueRefusesByBytesAndByJobs) {
   std::promise<void> gate;
   std::shared_future<void> open = gate.get_future().share();
-  WriteBehind bytes(100, 1000), jobs(1000, 2);
+  WorkQueue bytes(100, 1000), jobs(1000, 2);
   EXPECT_TRUE(bytes.Push(5000, [open] { open.wait(); }));  // too large, but alone
   EXPECT_FALSE(bytes.Push(1, [] {}));
   EXPECT_TRUE(jobs.Push(1, [open] { open.wait(); }));
@@ -75,8 +75,8 @@ TEST(WriteBehindTest, AFullQueueRefusesByBytesAndByJobs) {
   EXPECT_TRUE(jobs.Push(1, [] {}));
 }
 
-TEST(WriteBehindTest, ItsThreadTakesNoSignals) {
-  WriteBehind writer(1000, 1000);
+TEST(WorkQueueTest, ItsThreadTakesNoSignals) {
+  WorkQueue writer(1000, 1000);
   sigset_t set;
   sigemptyset(&set);
   writer.Push(1, [&] { pthread_sigmask(SIG_BLOCK, nullptr, &set); });
@@ -87,12 +87,12 @@ TEST(WriteBehindTest, ItsThreadTakesNoSignals) {
   EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
 }
 
-TEST(WriteBehindTest, AChildHasItsOwnQueue) {
+TEST(WorkQueueTest, AChildHasItsOwnQueue) {
   if (!kChildrenMayHaveThreads) GTEST_SKIP();
   std::promise<void> gate;
   std::shared_future<void> open = gate.get_future().share();
   std::atomic<int> done{0};
-  auto writer = std::make_unique<WriteBehind>(1000, 1000);
+  auto writer = std::make_unique<WorkQueue>(1000, 1000);
   writer->Push(1, [open] { open.wait(); });
   writer->Push(1, [&] { ++done; });
   const pid_t child = fork();
@@ -106,6 +106,23 @@ TEST(WriteBehindTest, AChildHasItsOwnQueue) {
   gate.set_value();
   writer->Flush();
   EXPECT_EQ(done, 1);
+}
+
+TEST(WorkQueueTest, StopTellsTheJobUnderWayAndDropsTheOthers) {
+  WorkQueue queue(1000);
+  std::promise<void> begun;
+  std::atomic<int> done{0};
+  EXPECT_TRUE(queue.Push(1, [&] {
+    begun.set_value();
+    while (!queue.closing()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++done;
+  }));
+  EXPECT_TRUE(queue.Push(1, [&] { done += 10; }));
+  begun.get_future().wait();
+  queue.Stop(std::chrono::milliseconds(5));
+  EXPECT_EQ(done, 1);
+  EXPECT_FALSE(queue.Push(1, [] {}));
+  EXPECT_TRUE(queue.Flush());
 }
 
 // Writes wait until the gate opens.

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "cache/remote/address.h"
-#include "cache/remote/background.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/remote/remote_value.h"
 #include "cache/tiers/tiers.h"
@@ -451,17 +450,6 @@ TEST(RemoteAddressTest, ALookupEndsWhenItIsTold) {
   EXPECT_EQ(ResolveAddress(nowhere, stop).size, 0u);
   stop = true;
   EXPECT_EQ(ResolveAddress(*here, stop).size, 0u) << "and nothing of it is freed too early";
-}
-
-TEST(BackgroundTest, StopTellsTheJobUnderWay) {
-  Background background(0);
-  std::atomic<bool> ended{false};
-  ASSERT_TRUE(background.Push(0, [&] {
-    while (!background.closing()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ended = true;
-  }));
-  background.Stop(std::chrono::milliseconds(5));
-  EXPECT_TRUE(ended);
 }
 
 TEST(RemoteAddressTest, ReadsUrlsAndRefusesPasswords) {
