@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/tiers/tiered_store_impl.h"
+#include "cache/tiers/local_tier.h"
+#include "cache/tiers/tiers.h"
 
 namespace sinter {
 namespace {
@@ -13,11 +14,11 @@ constexpr uint64_t kMostKept = 16 << 10;  // of a record that is in a file too
 
 }  // namespace
 
-Tiers::~Tiers() {
+TieredStore::~TieredStore() {
   if (remote_ != nullptr) remote_->Stop();
 }
 
-Tiers::Tiers(const TierOptions& options)
+TieredStore::TieredStore(const TierOptions& options)
     : log_(options.log),
       read_only_(options.read_only),
       packs_(options.packs),
@@ -36,7 +37,7 @@ Tiers::Tiers(const TierOptions& options)
 }
 
 // Prefetches what neither the local tier nor a pack has.
-void Tiers::StartPrefetch() {
+void TieredStore::StartPrefetch() {
   const auto have = std::make_shared<std::set<Id>>();
   const auto listed = std::make_shared<bool>(false);
   const auto wanted = [this, have, listed](RecordKind kind, const Digest& digest) {
@@ -59,7 +60,7 @@ void Tiers::StartPrefetch() {
 }
 
 // Copies a record of the remote tier to where the next lookup finds it without the remote.
-void Tiers::Keep(const Id& id, absl::string_view key, absl::string_view payload) {
+void TieredStore::Keep(const Id& id, absl::string_view key, absl::string_view payload) {
   std::string why;
   if (IsQuarantined(id, &why)) return;
   const auto copy = std::make_shared<const std::string>(payload);
@@ -70,7 +71,7 @@ void Tiers::Keep(const Id& id, absl::string_view key, absl::string_view payload)
   }
 }
 
-void Tiers::OpenLocal(TierOptions options) {
+void TieredStore::OpenLocal(TierOptions options) {
   if (options.local_root.empty()) {
     log_.Log(packs_.empty() ? LogLevel::kWarn : LogLevel::kInfo,
              "cache: no local folder; records live in memory only");
@@ -89,7 +90,7 @@ void Tiers::OpenLocal(TierOptions options) {
   log_.Log(LogLevel::kWarn, absl::StrCat("cache: local folder is off: ", off_detail_));
 }
 
-bool Tiers::IsQuarantinedHere(const Id& id, std::string* why) const {
+bool TieredStore::IsQuarantinedHere(const Id& id, std::string* why) const {
   const auto quarantined = quarantined_.Lock();
   const auto it = quarantined->find(id);
   if (it == quarantined->end()) return false;
@@ -97,19 +98,19 @@ bool Tiers::IsQuarantinedHere(const Id& id, std::string* why) const {
   return true;
 }
 
-bool Tiers::IsQuarantined(const Id& id, std::string* why) const {
+bool TieredStore::IsQuarantined(const Id& id, std::string* why) const {
   return IsQuarantinedHere(id, why) || (local_ != nullptr && local_->IsQuarantined(id, why));
 }
 
 // A large record costs more to keep than to read again: memory that is new to the process is slower
 // than the page cache and the checks. Without a folder there is only memory.
-bool Tiers::WorthKeeping(absl::string_view payload) const {
+bool TieredStore::WorthKeeping(absl::string_view payload) const {
   return local_ == nullptr || read_only_ || payload.size() <= kMostKept;
 }
 
 // Asks memory, then the local tier, then the others. The local tier checks the tombstone itself, so
 // here it is checked only for hits in memory.
-Lookup Tiers::Find(const Id& id, absl::string_view key) {
+Lookup TieredStore::Find(const Id& id, absl::string_view key) {
   std::string why;
   if (IsQuarantinedHere(id, &why)) return Lookup::Miss(MissReason::kQuarantined, std::move(why));
   if (const MemoryCache::Payload payload = memory_.Get(id)) {
@@ -133,7 +134,7 @@ Lookup Tiers::Find(const Id& id, absl::string_view key) {
 }
 
 // What was refused was counted and logged by the engine.
-Lookup Tiers::Sift(const Id& id, Lookup found) {
+Lookup TieredStore::Sift(const Id& id, Lookup found) {
   if (!found.hit) return found;
   const auto refused = refused_.Lock();
   const auto it = refused->find(id);
@@ -143,7 +144,7 @@ Lookup Tiers::Sift(const Id& id, Lookup found) {
 
 // A miss reports the local tier's reason, unless that is only "absent" or "off" and a later tier
 // has a more specific one.
-Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
+Lookup TieredStore::FindOutside(const Id& id, absl::string_view key, Lookup local) {
   const bool silent = local.reason == MissReason::kAbsent || local.reason == off_reason_;
   Lookup worst =
       silent && !packs_.empty() ? Lookup::Miss(MissReason::kAbsent, "") : std::move(local);
@@ -166,7 +167,7 @@ Lookup Tiers::FindOutside(const Id& id, absl::string_view key, Lookup local) {
   return nothing_said ? lookup : worst;
 }
 
-void Tiers::CountHit(const Id& id, absl::string_view tier) {
+void TieredStore::CountHit(const Id& id, absl::string_view tier) {
   Count(tier == "memory"   ? &memory_hits_
         : tier == "pack"   ? &pack_hits_
         : tier == "remote" ? &remote_hits_
@@ -177,7 +178,7 @@ void Tiers::CountHit(const Id& id, absl::string_view tier) {
   }
 }
 
-Lookup Tiers::Get(RecordKind kind, absl::string_view key) {
+Lookup TieredStore::Get(RecordKind kind, absl::string_view key) {
   Lookup lookup;
   try {
     const Id id(kind, Sha256(key));
@@ -200,7 +201,7 @@ Lookup Tiers::Get(RecordKind kind, absl::string_view key) {
   return lookup;
 }
 
-void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payload) {
+void TieredStore::Put(RecordKind kind, absl::string_view key, absl::string_view payload) {
   Count(&puts_);
   try {
     const Id id(kind, Sha256(key));
@@ -222,7 +223,7 @@ void Tiers::Put(RecordKind kind, absl::string_view key, absl::string_view payloa
 }
 
 // The record on disk stays until the next put replaces it.
-bool Tiers::Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) {
+bool TieredStore::Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) {
   try {
     const Id id(kind, Sha256(key));
     const bool news = (*refused_.Lock())[id].insert(Sha256(payload)).second;
@@ -234,13 +235,13 @@ bool Tiers::Refuse(RecordKind kind, absl::string_view key, absl::string_view pay
   }
 }
 
-absl::Status Tiers::PutAway(const Id& id, absl::string_view why) {
+absl::Status TieredStore::PutAway(const Id& id, absl::string_view why) {
   (*quarantined_.Lock())[id] = std::string(why);
   memory_.Erase(id);
   return local_ == nullptr || read_only_ ? absl::OkStatus() : local_->Quarantine(id, why);
 }
 
-void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) {
+void TieredStore::Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) {
   const Id id(kind, Sha256(key));
   Count(&quarantines_);
   const absl::Status status = PutAway(id, why);
@@ -252,8 +253,8 @@ void Tiers::Quarantine(RecordKind kind, absl::string_view key, absl::string_view
   }
 }
 
-std::shared_ptr<void> Tiers::LockForBuild(RecordKind kind, absl::string_view key,
-                                          int64_t budget_us) {
+std::shared_ptr<void> TieredStore::LockForBuild(RecordKind kind, absl::string_view key,
+                                                int64_t budget_us) {
   const auto start = std::chrono::steady_clock::now();
   const Id id(kind, Sha256(key));
   std::shared_ptr<void> local;
@@ -264,10 +265,6 @@ std::shared_ptr<void> Tiers::LockForBuild(RecordKind kind, absl::string_view key
       remote_->Lease(kind, id.second, budget_us - static_cast<int64_t>(spent.count()));
   if (lease == nullptr) return local;
   return std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(local, lease);
-}
-
-std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options) {
-  return std::make_unique<Tiers>(options);
 }
 
 }  // namespace sinter

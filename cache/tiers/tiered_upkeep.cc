@@ -1,10 +1,11 @@
-// The part of Tiers that is not the Store port: explanations of misses, export and import, upkeep,
-// counters.
+// The part of TieredStore that is not the Store port: explanations of misses, export and import,
+// upkeep, counters.
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "cache/tiers/local_tier.h"
 #include "cache/tiers/nearest.h"
-#include "cache/tiers/tiered_store_impl.h"
+#include "cache/tiers/tiers.h"
 #include "src/base/status.h"
 
 namespace sinter {
@@ -17,11 +18,11 @@ constexpr char kBeingBuilt[] =
 
 }  // namespace
 
-void Tiers::Flush() {
+void TieredStore::Flush() {
   if (local_ != nullptr) local_->Flush();
 }
 
-std::string Tiers::ExplainMiss(RecordKind kind, absl::string_view key) {
+std::string TieredStore::ExplainMiss(RecordKind kind, absl::string_view key) {
   try {
     Nearest nearest(kind, key);
     RecordVisitor visitor;
@@ -46,7 +47,7 @@ std::string Tiers::ExplainMiss(RecordKind kind, absl::string_view key) {
   }
 }
 
-absl::StatusOr<PackReport> Tiers::Export(const PackWriteOptions& options, bool used_only) {
+absl::StatusOr<PackReport> TieredStore::Export(const PackWriteOptions& options, bool used_only) {
   Flush();
   std::vector<PackItem> used;
   if (used_only) {
@@ -56,7 +57,7 @@ absl::StatusOr<PackReport> Tiers::Export(const PackWriteOptions& options, bool u
   return ExportPack(local, packs_, used_only ? &used : nullptr, options);
 }
 
-absl::StatusOr<LocalStore*> Tiers::Records() const {
+absl::StatusOr<LocalStore*> TieredStore::Records() const {
   if (local_ == nullptr) {
     const std::string why = absl::StrCat("cache: ", off_detail_);
     const bool refused = off_reason_ == MissReason::kRefusedOwner;
@@ -65,36 +66,36 @@ absl::StatusOr<LocalStore*> Tiers::Records() const {
   return local_->records();
 }
 
-absl::StatusOr<LocalStore*> Tiers::Writable() const {
+absl::StatusOr<LocalStore*> TieredStore::Writable() const {
   SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
   if (read_only_) return absl::UnavailableError("cache: the local tier is read-only");
   return local;
 }
 
-absl::StatusOr<LocalReport> Tiers::Inspect() {
+absl::StatusOr<LocalReport> TieredStore::Inspect() {
   SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
   Flush();
   return InspectStore(local, check_);
 }
 
-absl::Status Tiers::ListLocal(const ListedRecord& visit) {
+absl::Status TieredStore::ListLocal(const ListedRecord& visit) {
   SINTER_ASSIGN_OR_RETURN(LocalStore * local, Records());
   Flush();
   return ListStore(local, visit);
 }
 
-absl::StatusOr<ClearReport> Tiers::Clear(bool dry_run) {
+absl::StatusOr<ClearReport> TieredStore::Clear(bool dry_run) {
   SINTER_ASSIGN_OR_RETURN(LocalStore * local, dry_run ? Records() : Writable());
   Flush();
   return ClearStore(local, dry_run);
 }
 
-absl::StatusOr<ImportReport> Tiers::Import(const PackReader& pack) {
+absl::StatusOr<ImportReport> TieredStore::Import(const PackReader& pack) {
   SINTER_ASSIGN_OR_RETURN(LocalStore * local, Writable());
   return ImportPack(pack, local, check_);
 }
 
-absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {
+absl::StatusOr<SweepReport> TieredStore::Trim(uint64_t max_bytes) {
   SINTER_ASSIGN_OR_RETURN(LocalStore * local, Writable());
   Flush();
   SweepLimits limits;
@@ -102,7 +103,7 @@ absl::StatusOr<SweepReport> Tiers::Trim(uint64_t max_bytes) {
   return Sweep(local, limits);
 }
 
-StoreStats Tiers::Stats() const {
+StoreStats TieredStore::Stats() const {
   StoreStats stats;
   stats.memory_hits = memory_hits_.load(std::memory_order_relaxed);
   stats.local_hits = local_hits_.load(std::memory_order_relaxed);

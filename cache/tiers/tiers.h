@@ -3,17 +3,25 @@
 #ifndef SINTER_CACHE_TIERS_TIERS_H_
 #define SINTER_CACHE_TIERS_TIERS_H_
 
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cache/key/key.h"
 #include "cache/pack/pack_writer.h"
 #include "cache/record/kernel_record.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/store/files.h"
 #include "cache/store/upkeep.h"
+#include "cache/tiers/memory_cache.h"
+#include "src/base/fork_local.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
 
@@ -39,34 +47,10 @@ struct TierOptions {
   RecordFormat format;           // of the local tier
 };
 
-// The store that the engine uses, and what its owner may ask beyond the port.
-class TieredStore : public Store {
- public:
-  // Waits until everything put before is on disk or could not be written.
-  virtual void Flush() = 0;
-  // Says that the payload is not what the key says: from now on no tier of this store serves it,
-  // and the next put replaces it. True if it was not refused before; then another look-up reaches
-  // another tier.
-  virtual bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload) = 0;
-  // Writes what the local tier and the packs hold as a pack; with `used_only`, only what this store
-  // was asked for or given. Flushes first.
-  virtual absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only) = 0;
-  // Sets the check that Import, Inspect and the verification of packs run on each record whose
-  // envelope is sound. Call it before them.
-  virtual void CheckWith(RecordCheck check) = 0;
-  virtual const RecordCheck& check() const = 0;
-  // Imports into the local tier. UNAVAILABLE without one that may be written.
-  virtual absl::StatusOr<ImportReport> Import(const PackReader& pack) = 0;
-  // Runs the janitor now, down to `max_bytes`. UNAVAILABLE as Import.
-  virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
-  // As upkeep.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
-  // tier. Each flushes first.
-  virtual absl::StatusOr<LocalReport> Inspect() = 0;
-  virtual absl::Status ListLocal(const ListedRecord& visit) = 0;
-  virtual absl::StatusOr<ClearReport> Clear(bool dry_run) = 0;
-};
+class LocalTier;
 
-// Never fails: an unusable folder means memory only, with one warning.
+// The store that the engine uses, and what its owner may ask beyond the port. tiered_store.cc
+// defines the Store port, tiered_upkeep.cc the rest.
 //
 // Put keeps the record in memory, queues the local write and returns; from then on Get finds the
 // record. Flush and the destructor wait for the queue. When the queue is full the write is dropped
@@ -78,7 +62,84 @@ class TieredStore : public Store {
 // (kRefusedOwner when the folder was refused for its owner or mode). StoreStats.quarantined counts
 // Quarantine calls and damaged files that were moved aside by a look-up or a put. Usable in the
 // child of a fork, where the parent writes what the parent queued.
-std::unique_ptr<TieredStore> MakeTieredStore(const TierOptions& options);
+class TieredStore : public Store {
+ public:
+  // Never fails: an unusable folder means memory only, with one warning.
+  explicit TieredStore(const TierOptions& options);
+  ~TieredStore() override;
+
+  Lookup Get(RecordKind kind, absl::string_view key) override;
+  void Put(RecordKind kind, absl::string_view key, absl::string_view payload) override;
+  void Quarantine(RecordKind kind, absl::string_view key, absl::string_view why) override;
+  std::shared_ptr<void> LockForBuild(RecordKind kind, absl::string_view key,
+                                     int64_t budget_us) override;
+  StoreStats Stats() const override;
+  std::string ExplainMiss(RecordKind kind, absl::string_view key) override;
+
+  // Waits until everything put before is on disk or could not be written.
+  void Flush();
+  // Says that the payload is not what the key says: from now on no tier of this store serves it,
+  // and the next put replaces it. True if it was not refused before; then another look-up reaches
+  // another tier.
+  bool Refuse(RecordKind kind, absl::string_view key, absl::string_view payload);
+  // Writes what the local tier and the packs hold as a pack; with `used_only`, only what this store
+  // was asked for or given. Flushes first.
+  absl::StatusOr<PackReport> Export(const PackWriteOptions& options, bool used_only);
+  // Sets the check that Import, Inspect and the verification of packs run on each record whose
+  // envelope is sound. Call it before them.
+  void CheckWith(RecordCheck check) { check_ = std::move(check); }
+  const RecordCheck& check() const { return check_; }
+  // Imports into the local tier. UNAVAILABLE without one that may be written.
+  absl::StatusOr<ImportReport> Import(const PackReader& pack);
+  // Runs the janitor now, down to `max_bytes`. UNAVAILABLE as Import.
+  absl::StatusOr<SweepReport> Trim(uint64_t max_bytes);
+  // As upkeep.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
+  // tier. Each flushes first.
+  absl::StatusOr<LocalReport> Inspect();
+  absl::Status ListLocal(const ListedRecord& visit);
+  absl::StatusOr<ClearReport> Clear(bool dry_run);
+
+ private:
+  using Counter = std::atomic<uint64_t>;
+  using Id = MemoryCache::Id;
+
+  void OpenLocal(TierOptions options);
+  Lookup Find(const Id& id, absl::string_view key);
+  // Turns a hit that was refused before into a miss.
+  Lookup Sift(const Id& id, Lookup found);
+  Lookup FindOutside(const Id& id, absl::string_view key, Lookup local);
+  void StartPrefetch();
+  bool WorthKeeping(absl::string_view payload) const;
+  void Keep(const Id& id, absl::string_view key, absl::string_view payload);
+  // Quarantines a record here and in the local tier. Returns the status of writing the tombstone.
+  absl::Status PutAway(const Id& id, absl::string_view why);
+  void CountHit(const Id& id, absl::string_view tier);
+  // The local tier's store, or the reason why there is none.
+  absl::StatusOr<LocalStore*> Records() const;
+  absl::StatusOr<LocalStore*> Writable() const;
+  // Whether this process quarantined the key; whether any process did (a tombstone).
+  bool IsQuarantinedHere(const Id& id, std::string* why) const;
+  bool IsQuarantined(const Id& id, std::string* why) const;
+  static void Count(Counter* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
+
+  const LogSink log_;
+  const bool read_only_;
+  const PackList packs_;
+  const uint64_t packs_refused_;
+  MemoryCache memory_;
+  std::unique_ptr<LocalTier> local_;  // null: off
+  RecordCheck check_;
+  MissReason off_reason_ = MissReason::kDisabled;
+  std::string off_detail_ = "no local tier";
+
+  mutable ForkLocal<std::map<Id, std::string>> quarantined_;  // works without a local tier too
+  ForkLocal<std::map<Id, std::set<Digest>>> refused_;         // digests of payloads
+  ForkLocal<std::set<Id>> used_;                              // what was hit or put
+  Counter memory_hits_{0}, local_hits_{0}, pack_hits_{0}, remote_hits_{0}, puts_{0},
+      put_failures_{0}, quarantines_{0};
+  std::array<Counter, static_cast<int>(MissReason::kCount)> misses_{};
+  std::shared_ptr<RemoteTier> remote_;  // null: none. Its thread uses all of the above
+};
 
 }  // namespace sinter
 

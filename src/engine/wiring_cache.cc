@@ -257,7 +257,7 @@ absl::StatusOr<WiredCache> WireCache(const Config& config, absl::string_view gro
     options.packs_refused = opened.refused;
     SINTER_ASSIGN_OR_RETURN(options.remote, MakeRemote(config, group, log));
   }
-  std::unique_ptr<TieredStore> store = MakeTieredStore(options);
+  std::unique_ptr<TieredStore> store = std::make_unique<TieredStore>(options);
   WiredCache wired;
   wired.tools =
       std::make_shared<TierTools>(store.get(), std::move(keys), config.allow_unsigned_packs);

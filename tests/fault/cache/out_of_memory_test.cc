@@ -30,7 +30,7 @@ class OutOfMemoryTest : public testing::TestWithParam<bool> {
     options.memory_bytes = 0;
     options.sync = false;
     options.write_behind = write_behind;
-    return MakeTieredStore(options);
+    return std::make_unique<TieredStore>(options);
   }
   template <typename Call>
   bool FailAt(int64_t n, const Call& call) {

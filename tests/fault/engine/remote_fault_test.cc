@@ -131,7 +131,7 @@ class RemoteFaultTest : public testing::Test {
                                        std::make_unique<RedisBackend>(Loopback(*port), ""));
     }
     ports.cache_tools = nullptr;  // of the store that goes
-    ports.store = MakeTieredStore(tiers);
+    ports.store = std::make_unique<TieredStore>(tiers);
     ports.compiler = std::make_unique<FakeCompiler>();
     ports.loader = MakeLoader(device_).value();
     return Engine::Create(std::move(ports), config, LogSink());

@@ -107,7 +107,7 @@ TEST(ChurnTest, MemoryFilesModulesAndDescriptorsStayFlat) {
   options.memory_bytes = kMemoryCap;
   options.queue_bytes = uint64_t{4} << 20;
   options.sync = false;
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   ModuleCache modules(kModuleCap);
   Counts counts;
   std::vector<std::thread> threads;

@@ -121,7 +121,7 @@ bool StoreWork(std::shared_ptr<FileOps> ops, const std::string& root, const std:
   options.local_root = root;
   options.memory_bytes = memory_bytes;
   options.sync = false;
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   for (int pass = 0; pass < 2; ++pass) {
     for (int i = 0; i < kKeys; ++i) {
       Lookup lookup = store->Get(kKernel, KeyOf(i));
@@ -293,16 +293,17 @@ TEST(SharedCostTest, APutIsOffTheCallersPath) {
   options.local_root = temp.path();
   const auto disk = std::make_shared<ClosedDisk>();
   options.ops = disk;
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   // Puts return while the first is being written, and are read from memory.
   for (int i = 0; i < 3; ++i) store->Put(kKernel, KeyOf(i), value);
   disk->AwaitAWrite();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(store->Get(kKernel, KeyOf(i)).payload, value) << i;
   options.ops = nullptr;
-  EXPECT_FALSE(MakeTieredStore(options)->Get(kKernel, KeyOf(0)).hit);  // not in the folder yet
+  EXPECT_FALSE(
+      std::make_unique<TieredStore>(options)->Get(kKernel, KeyOf(0)).hit);  // not in the folder yet
   disk->Open();
   store->Flush();
-  const auto reader = MakeTieredStore(options);
+  const auto reader = std::make_unique<TieredStore>(options);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(reader->Get(kKernel, KeyOf(i)).payload, value) << i;
   EXPECT_EQ(store->Stats().puts_dropped, 0u);
 }

@@ -89,7 +89,7 @@ std::unique_ptr<TieredStore> OpenStore(const std::string& root, uint64_t memory_
   options.memory_bytes = memory_bytes;
   options.sync = false;
   options.ops = std::move(ops);
-  return MakeTieredStore(options);
+  return std::make_unique<TieredStore>(options);
 }
 
 // Gets, and builds and puts what is missing, until it is killed or told to stop.

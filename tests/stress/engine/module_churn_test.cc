@@ -198,7 +198,7 @@ std::shared_ptr<Engine> MakeEngine(const std::string& folder,
   tiers.queue_bytes = kQueueCap;
   tiers.sync = false;
   ports.cache_tools = nullptr;  // of the store that goes
-  ports.store = MakeTieredStore(tiers);
+  ports.store = std::make_unique<TieredStore>(tiers);
   ports.compiler = std::make_unique<FakeCompiler>();
   ports.loader = MakeLoader(device).value();
   return Engine::Create(std::move(ports), config, LogSink());

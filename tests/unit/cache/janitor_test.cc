@@ -151,7 +151,7 @@ TEST(JanitorTierTest, APutBeyondTheCapEvicts) {
   options.local_bytes = 300000;
   options.memory_bytes = 0;
   options.sync = false;
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   uint64_t worst = 0;
   for (int i = 0; i < 200; ++i) {
     store->Put(kKernel, KeyOf(i), RandomBytes(10000, i));

@@ -10,7 +10,7 @@ EXPORT void* copy_open(const char* root) {
   options.local_root = root;
   options.memory_bytes = 0;
   options.sync = false;
-  return sinter::MakeTieredStore(options).release();
+  return std::make_unique<sinter::TieredStore>(options).release();
 }
 
 EXPORT void copy_close(void* store) { delete static_cast<sinter::TieredStore*>(store); }

@@ -41,7 +41,8 @@ struct Scene {
     Put(options);
   }
   void Put(const TierOptions& by) const {
-    MakeTieredStore(by)->Put(kKernel, key, EncodeKernelRecord(SampleKernelRecord(), by.format));
+    std::make_unique<TieredStore>(by)->Put(kKernel, key,
+                                           EncodeKernelRecord(SampleKernelRecord(), by.format));
   }
   std::string Path() const { return PathIn(options.local_root, kKernel, key); }
   // The record of another key under this one's name, as only a hand can put it.
@@ -96,7 +97,9 @@ const Case kCases[] = {
     {MissReason::kOtherToolchain, [](Scene* s) { s->Disguise(OfToolchain("nvrtc 12.0")); }},
     {MissReason::kRefusedOwner, [](Scene* s) { chmod(s->Path().c_str(), 0666); }},
     {MissReason::kQuarantined,
-     [](Scene* s) { MakeTieredStore(s->options)->Quarantine(kKernel, s->key, "wrong at seed 7"); }},
+     [](Scene* s) {
+       std::make_unique<TieredStore>(s->options)->Quarantine(kKernel, s->key, "wrong at seed 7");
+     }},
     {MissReason::kDisabled, [](Scene* s) { s->options.local_root.clear(); }},
     {MissReason::kIoError, [](Scene* s) { s->options.ops = std::make_shared<FailingReads>(); }},
     {MissReason::kRemoteDown,
@@ -118,9 +121,9 @@ TEST(MissReasonsTest, EachIsToldAndCountedAlone) {
   ASSERT_EQ(std::size(kCases), static_cast<size_t>(kReasons)) << "a reason without a case";
   for (const Case& c : kCases) {
     Scene scene;
-    ASSERT_TRUE(MakeTieredStore(scene.options)->Get(kKernel, scene.key).hit);
+    ASSERT_TRUE(std::make_unique<TieredStore>(scene.options)->Get(kKernel, scene.key).hit);
     c.arrange(&scene);
-    const auto store = MakeTieredStore(scene.options);
+    const auto store = std::make_unique<TieredStore>(scene.options);
     const Lookup lookup = store->Get(kKernel, scene.key);
     EXPECT_FALSE(lookup.hit) << NameOf(c.reason);
     EXPECT_EQ(lookup.reason, c.reason) << lookup.detail;

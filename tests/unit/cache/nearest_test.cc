@@ -72,11 +72,11 @@ TEST(ReadOnlyTest, ReadsWhatIsThereAndWritesNothing) {
   options.local_root = temp / "root";
   options.sync = false;
   const std::string key = EncodeKey(SamplePlanKey()), other = EncodeKey(SamplePlanKey(1));
-  MakeTieredStore(options)->Put(RecordKind::kPlan, key, "payload");
+  std::make_unique<TieredStore>(options)->Put(RecordKind::kPlan, key, "payload");
   const int files = CountFiles(temp.path());
   options.read_only = true;
   {
-    const auto store = MakeTieredStore(options);
+    const auto store = std::make_unique<TieredStore>(options);
     EXPECT_EQ(store->Get(RecordKind::kPlan, key).payload, "payload");
     store->Put(RecordKind::kPlan, other, "late");
     EXPECT_EQ(store->Get(RecordKind::kPlan, other).payload, "late");
@@ -87,9 +87,10 @@ TEST(ReadOnlyTest, ReadsWhatIsThereAndWritesNothing) {
     EXPECT_EQ(store->Stats().put_failures, 0u);
   }
   EXPECT_EQ(CountFiles(temp.path()), files);
-  EXPECT_TRUE(MakeTieredStore(options)->Get(RecordKind::kPlan, key).hit);
+  EXPECT_TRUE(std::make_unique<TieredStore>(options)->Get(RecordKind::kPlan, key).hit);
   options.local_root = temp / "absent";
-  EXPECT_EQ(MakeTieredStore(options)->Get(RecordKind::kPlan, key).reason, MissReason::kDisabled);
+  EXPECT_EQ(std::make_unique<TieredStore>(options)->Get(RecordKind::kPlan, key).reason,
+            MissReason::kDisabled);
   EXPECT_EQ(CountFiles(temp.path()), files);
 }
 

@@ -49,7 +49,7 @@ class OtherFormatTest : public testing::Test {
     options.write_behind = false;
     options.sync = false;
     options.format = format;
-    return MakeTieredStore(options);
+    return std::make_unique<TieredStore>(options);
   }
   uint64_t OtherFormats(const Store& store) {
     return store.Stats().misses[static_cast<int>(MissReason::kOtherFormat)];

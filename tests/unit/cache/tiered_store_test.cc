@@ -30,7 +30,7 @@ class TieredStoreTest : public testing::Test {
     options.log = LogSink(LogLevel::kWarn, [this](LogLevel, absl::string_view message) {
       warnings_.push_back(std::string(message));
     });
-    return MakeTieredStore(options);
+    return std::make_unique<TieredStore>(options);
   }
   static uint64_t Misses(const Store& store, MissReason reason) {
     return store.Stats().misses[static_cast<int>(reason)];

@@ -49,7 +49,7 @@ TEST(TwoCopiesTest, LoseNothing) {
   {
     TierOptions options;
     options.local_root = temp.path();
-    const auto third = MakeTieredStore(options);
+    const auto third = std::make_unique<TieredStore>(options);
     const auto lock = third->LockForBuild(RecordKind::kKernel, "x", 0);
     EXPECT_EQ(a.may_build(one, "x"), 0);
     EXPECT_EQ(b.may_build(two, "x"), 0);

@@ -33,7 +33,7 @@ class UpkeepTest : public testing::Test {
   }
   void Reopen() {
     tiers_.reset();
-    tiers_ = MakeTieredStore(Options());
+    tiers_ = std::make_unique<TieredStore>(Options());
   }
   // Two plans, two kernels of which one was verified, a tombstone.
   void Fill() {
@@ -176,17 +176,20 @@ TEST_F(UpkeepTest, WithoutAStoreEveryFunctionSaysWhy) {
     EXPECT_EQ(tiers->Trim(1).status().code(), changing);
   };
   using absl::StatusCode;
-  EXPECT_TRUE(MakeTieredStore(Options())->Inspect().ok());  // beside the first, in one process
+  EXPECT_TRUE(std::make_unique<TieredStore>(Options())
+                  ->Inspect()
+                  .ok());  // beside the first, in one process
   TierOptions read_only = Options();
   read_only.read_only = true;
-  check(MakeTieredStore(read_only).get(), StatusCode::kOk, StatusCode::kUnavailable);
+  check(std::make_unique<TieredStore>(read_only).get(), StatusCode::kOk, StatusCode::kUnavailable);
   TierOptions none = Options();
   none.local_root = "";
-  check(MakeTieredStore(none).get(), StatusCode::kUnavailable, StatusCode::kUnavailable);
+  check(std::make_unique<TieredStore>(none).get(), StatusCode::kUnavailable,
+        StatusCode::kUnavailable);
   EXPECT_EQ(List().size(), 4u);
   tiers_.reset();
   ASSERT_EQ(chmod(root_.c_str(), 0777), 0);
-  check(MakeTieredStore(Options()).get(), StatusCode::kPermissionDenied,
+  check(std::make_unique<TieredStore>(Options()).get(), StatusCode::kPermissionDenied,
         StatusCode::kPermissionDenied);
   ASSERT_EQ(chmod(root_.c_str(), 0700), 0);
   Reopen();

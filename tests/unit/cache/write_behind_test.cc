@@ -145,7 +145,7 @@ class QueuedPutTest : public testing::Test {
     options.sync = false;
     options.queue_jobs = jobs;
     options.ops = std::move(ops);
-    return MakeTieredStore(options);
+    return std::make_unique<TieredStore>(options);
   }
   TempDir temp_;
   std::shared_ptr<GatedOps> gate_ = std::make_shared<GatedOps>();

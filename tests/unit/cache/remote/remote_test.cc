@@ -212,11 +212,11 @@ TEST_F(RedisTest, AMachineThatStartsPrefetchesWhatItLacks) {
   {
     TierOptions before = options;
     const Sample sample = MakeSample(0);
-    MakeTieredStore(before)->Put(kKernel, sample.key, sample.payload);
+    std::make_unique<TieredStore>(before)->Put(kKernel, sample.key, sample.payload);
   }
   options.remote = MakeTier(Mine(false), *server_);
   const auto start = steady_clock::now();
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   const double construction = MsSince(start);
   ASSERT_TRUE(options.remote->Flush(milliseconds(5000)));
   store->Flush();
@@ -239,7 +239,7 @@ TEST_F(RedisTest, TheTiersPublishAskAndKeep) {
   {
     TierOptions options;
     options.remote = MakeTier(Mine(true), *server_);
-    const auto lock_free = MakeTieredStore(options);
+    const auto lock_free = std::make_unique<TieredStore>(options);
     EXPECT_NE(lock_free->LockForBuild(kKernel, sample.key, 1000000), nullptr);
     lock_free->Put(kKernel, sample.key, sample.payload);
   }
@@ -249,13 +249,13 @@ TEST_F(RedisTest, TheTiersPublishAskAndKeep) {
   RemoteOptions remote = Mine(false);
   remote.group = "nothing to prefetch";
   options.remote = MakeTier(remote, *server_);
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   const Lookup found = store->Get(kKernel, sample.key);
   ASSERT_TRUE(found.hit) << found.detail;
   EXPECT_STREQ(found.tier, "remote");
   store->Flush();
   options.remote = nullptr;
-  EXPECT_STREQ(MakeTieredStore(options)->Get(kKernel, sample.key).tier, "local");
+  EXPECT_STREQ(std::make_unique<TieredStore>(options)->Get(kKernel, sample.key).tier, "local");
   EXPECT_EQ(store->Stats().remote_hits, 1u);
 }
 
@@ -397,7 +397,7 @@ TEST(RemoteFaultTest, ADeadRemoteCostsAWarmLocalTierNothing) {
   options.sync = false;
   options.memory_bytes = 0;
   for (int i = 0; i < 200; ++i)
-    MakeTieredStore(options)->Put(kKernel, MakeSample(i).key, MakeSample(i).payload);
+    std::make_unique<TieredStore>(options)->Put(kKernel, MakeSample(i).key, MakeSample(i).payload);
   double cost[2];
   for (const bool with : {false, true}) {
     if (with) {
@@ -407,7 +407,7 @@ TEST(RemoteFaultTest, ADeadRemoteCostsAWarmLocalTierNothing) {
           remote, std::make_unique<RedisBackend>(Loopback(black_hole), ""),
           std::make_unique<RedisBackend>(Loopback(black_hole), ""));
     }
-    const auto store = MakeTieredStore(options);
+    const auto store = std::make_unique<TieredStore>(options);
     const auto start = steady_clock::now();
     for (int i = 0; i < 200; ++i) EXPECT_TRUE(store->Get(kKernel, MakeSample(i).key).hit);
     cost[with ? 1 : 0] = MsSince(start) * 1000 / 200;

@@ -104,7 +104,7 @@ TEST_F(WithdrawalTest, TheTiersWithdrawAndRemember) {
     options.local_root = temp / folder;
     options.sync = false;
     options.remote = Tier(publish, group);
-    return std::make_pair(MakeTieredStore(options), options.remote);
+    return std::make_pair(std::make_unique<TieredStore>(options), options.remote);
   };
   const std::string old = [&] {
     const auto [first, remote] = store("first", true, "chip");
@@ -141,7 +141,7 @@ TEST_F(WithdrawalTest, APublisherThatHasTheRecordIsTold) {
   options.local_root = temp / "root";
   options.sync = false;
   options.remote = Tier(true);
-  const auto store = MakeTieredStore(options);
+  const auto store = std::make_unique<TieredStore>(options);
   store->Put(RecordKind::kKernel, key_, payload_);
   store->Flush();
   ASSERT_TRUE(options.remote->Flush(milliseconds(3000)));
