@@ -452,8 +452,9 @@ SINTER_API sinter_status sinter_plan_explain(const sinter_plan* plan, size_t cap
  * thread-safe. All since 0.1. */
 
 /* Checks alignment and encodes tensor maps once. `buffers`: the chain's inputs in the order of
- * their adds, then its outputs. The memory stays the caller's and must outlive every launch.
- * `workspace` may be 0 when its size is. */
+ * their adds, then its outputs. The memory stays the caller's and must outlive every launch. An
+ * output's buffer that reaches into another one, but does not begin where that begins, is refused:
+ * here, or by launches of so many rows. `workspace` may be 0 when its size is. */
 SINTER_API sinter_status sinter_plan_bind(const sinter_plan* plan, uint32_t buffer_count,
                                           const sinter_device_ptr* buffers,
                                           sinter_device_ptr workspace, sinter_binding** out_binding,

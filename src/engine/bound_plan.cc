@@ -1,6 +1,7 @@
 #include "src/engine/bound_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,47 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
   return absl::OkStatus();
 }
 
+// The most rows with which blocks at `distance` > 0 bytes above `low` lie apart from it.
+int64_t RowsApart(const BufferBlocks& low, const BufferBlocks& high, int64_t distance) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  if (low.width == 0 || high.width == 0) return kAny;
+  if (!low.of_m) return distance < low.width ? 0 : kAny;
+  const int64_t row = distance / low.pitch, column = distance % low.pitch;
+  if (column < low.width) return row;
+  // Behind the columns of a row of `low`, up to those of the next one.
+  const bool beside = high.of_m && high.pitch == low.pitch;
+  return beside && column + high.width > low.pitch ? row + 1 : kAny;
+}
+
+BufferOverlap FindOverlap(const LoadedPlan& plan, const std::vector<DevicePtr>& buffers) {
+  BufferOverlap first;
+  for (size_t written = static_cast<size_t>(plan.chain().num_inputs()); written < buffers.size();
+       ++written) {
+    for (size_t other = 0; other < written; ++other) {
+      if (buffers[written] == buffers[other]) continue;  // in place
+      const bool above = buffers[written] > buffers[other];
+      const size_t low = above ? other : written, high = above ? written : other;
+      const auto distance = static_cast<int64_t>(buffers[high] - buffers[low]);
+      const int64_t rows = RowsApart(plan.blocks[low], plan.blocks[high], distance);
+      if (rows < first.rows)
+        first = {rows, static_cast<int>(low), static_cast<int>(high), distance};
+    }
+  }
+  return first;
+}
+
+absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
+                          const std::vector<int32_t>* order) {
+  const auto name = [&](int buffer) { return BufferName(plan.chain(), buffer, order); };
+  const BufferBlocks& low = plan.blocks[static_cast<size_t>(overlap.low)];
+  return absl::InvalidArgumentError(absl::StrCat(
+      "buffer of ", name(overlap.high), " begins ", overlap.distance, " bytes into that of ",
+      name(overlap.low), ", which has ", low.width, " bytes",
+      low.of_m ? absl::StrCat(" in each row of M, ", low.pitch, " apart") : "",
+      overlap.rows > 0 ? absl::StrCat(": they overlap from m = ", overlap.rows + 1, " on") : "",
+      "; what is written must lie apart from all else, or begin where its alias begins"));
+}
+
 // How often the plan's kernels run for `m` rows.
 int64_t PassesOf(const LoadedPlan& plan, int64_t m) {
   const int64_t rows = plan.fixed_rows >= 0 ? plan.fixed_rows : m;
@@ -90,6 +132,8 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
   SINTER_RETURN_IF_ERROR(CheckBuffers(plan->chain(), buffers, order));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
   auto bound = std::make_shared<BoundPlan>();
+  if (!no_rows) bound->overlap = FindOverlap(*plan, buffers);
+  if (bound->overlap.rows == 0) return OverlapError(*plan, bound->overlap, order);
   const std::vector<DevicePtr> planned = plan->form->Expand(buffers);
   const BufferList list{planned.data(), static_cast<int>(planned.size()), workspace};
   for (size_t i = 0; i < plan->kernels.size(); ++i) {
@@ -106,6 +150,11 @@ absl::Status CheckRows(const LoadedPlan& plan, int64_t m) {
   if (m >= 0 && m <= plan.rows.most) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("m is ", m, ", must be in [0, ", BoundText(plan.rows.most), "] for this plan"));
+}
+
+absl::Status CheckOverlap(const BoundPlan& bound, int64_t m, const std::vector<int32_t>* order) {
+  if (m <= bound.overlap.rows) return absl::OkStatus();
+  return OverlapError(*bound.plan, bound.overlap, order);
 }
 
 int64_t BucketsFilled(const LoadedPlan& plan, int64_t m) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -19,16 +20,26 @@ namespace sinter {
 
 constexpr uint64_t kBufferAlignment = 16;  // bytes; what tensor maps need
 
+// A buffer that is written and another one that reaches into it: of more than `rows` rows of M.
+struct BufferOverlap {
+  int64_t rows = std::numeric_limits<int64_t>::max();
+  int low = -1, high = -1;  // their numbers, by address
+  int64_t distance = 0;     // bytes between their beginnings
+};
+
 // Immutable, thread-safe. Keeps its plan alive.
 struct BoundPlan : PlanBinding {
+  BufferOverlap overlap;  // the one that the fewest rows have
   LoadedPlanPtr plan;
   std::vector<std::unique_ptr<BoundKernel>> kernels;  // one per kernel of the plan
 };
 
 // `buffers` in canonical order: inputs, then outputs. Needs loaded kernels. INVALID_ARGUMENT on a
-// wrong count or a null or misaligned pointer, naming it. `no_rows`: the binding is launched with m
-// = 0 only, so the buffers of rows, which then have no elements, may be null. `order`: the caller's
-// Chain::InputOrder, by which errors number inputs; null: the canonical order.
+// wrong count, a null or misaligned pointer, or an output's buffer that overlaps another one for
+// any number of rows, but does not begin where that begins; it names them. `no_rows`: the binding
+// is launched with m = 0 only, so the buffers of rows, which then have no elements, may be null.
+// `order`: the caller's Chain::InputOrder, by which errors number inputs; null: the canonical
+// order.
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
     LoadedPlanPtr plan, const std::vector<DevicePtr>& buffers, DevicePtr workspace,
     bool no_rows = false, const std::vector<int32_t>* order = nullptr);
@@ -36,6 +47,10 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
 // OUT_OF_RANGE unless the plan takes `m` rows: 0..bucket, any number for the largest bucket. A
 // chain without M ignores it.
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
+
+// INVALID_ARGUMENT where an output's buffer of `m` rows overlaps another one, but does not begin
+// where that begins. `order` as in BindPlan.
+absl::Status CheckOverlap(const BoundPlan& bound, int64_t m, const std::vector<int32_t>* order);
 
 // How many of the plan's buckets `m` rows fill. Predicted times are for one bucket.
 int64_t BucketsFilled(const LoadedPlan& plan, int64_t m);

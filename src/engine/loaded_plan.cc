@@ -67,6 +67,34 @@ std::vector<size_t> KernelsWithoutRows(const Chain& chain, const Plan& plan) {
   return kernels;
 }
 
+BufferBlocks BlocksOf(const TensorType& type, const std::vector<Stride>& strides) {
+  const auto of_m = std::count_if(type.dims.begin(), type.dims.end(),
+                                  [](const Dim& dim) { return dim.symbolic; });
+  const absl::StatusOr<int64_t> count = ElementCount(type.dims, 1);
+  if (of_m > 1 || !count.ok()) return {};
+  BufferBlocks blocks;
+  blocks.of_m = of_m == 1;
+  blocks.width = blocks.pitch = *count * SizeOf(type.dtype);
+  std::vector<Stride> dense = ContiguousStrides(type.dims);
+  if (strides == dense) return blocks;
+  // Rows that are padded, or columns of a wider matrix.
+  if (!blocks.of_m || !type.dims[0].symbolic || strides[0].m_power != 0) return {};
+  blocks.pitch = strides[0].value * SizeOf(type.dtype);
+  dense[0] = strides[0];
+  return strides == dense && blocks.pitch >= blocks.width ? blocks : BufferBlocks{};
+}
+
+// In canonical order: inputs, then outputs.
+std::vector<BufferBlocks> BlocksOfBuffers(const Chain& chain) {
+  std::vector<BufferBlocks> blocks;
+  for (int i = 0; i < chain.num_inputs(); ++i)
+    blocks.push_back(BlocksOf(chain.input_op(i).type, chain.input_op(i).strides));
+  for (int i = 0; i < chain.num_outputs(); ++i)
+    blocks.push_back(
+        BlocksOf(chain.output_type(i), chain.outputs()[static_cast<size_t>(i)].strides));
+  return blocks;
+}
+
 }  // namespace
 
 std::string TextOf(const PassedOver& other) {
@@ -114,6 +142,7 @@ std::shared_ptr<LoadedPlan> NewLoadedPlan(std::shared_ptr<const NormalForm> form
   loaded->fixed_rows = FixedRowsOf(chain);
   loaded->rows = RowLimitsOf(chain, plan);
   if (chain.UsesM()) loaded->without_rows = KernelsWithoutRows(chain, plan);
+  loaded->blocks = BlocksOfBuffers(*form->callers);
   loaded->chosen_digest = plan.PlanDigest();
   loaded->form = std::move(form);
   loaded->plan = std::move(plan);

@@ -36,6 +36,13 @@ struct RowLimits {
   int64_t most = 0;  // in all passes of one launch
 };
 
+// Where the elements of a buffer lie: `pitch` bytes apart, blocks of `width` bytes; one block, or
+// one for each row of M.
+struct BufferBlocks {
+  int64_t width = 0, pitch = 0;  // 0: no elements, or they lie otherwise
+  bool of_m = false;
+};
+
 // Made only by NewLoadedPlan, immutable once its maker shares it. All prepared plans of equal
 // chains share it. Buffers are in the canonical order of the caller's chain.
 struct LoadedPlan {
@@ -51,7 +58,8 @@ struct LoadedPlan {
   // One per kernel of the plan. Kernels with equal code share one; each has its own recipe.
   std::vector<BuiltKernelPtr> kernels;
   std::vector<LaunchRecipe> recipes;
-  int64_t fixed_rows = -1;  // rows of a chain without M; -1: each launch says
+  std::vector<BufferBlocks> blocks;  // of each buffer
+  int64_t fixed_rows = -1;           // rows of a chain without M; -1: each launch says
   RowLimits rows;
   // The kernels that a launch without rows runs, in order: those that make the outputs without M.
   // Empty where every output has M.

@@ -129,6 +129,7 @@ class PreparedPlanImpl : public PreparedPlan {
       return absl::InvalidArgumentError("the binding belongs to another plan");
     }
     SINTER_RETURN_IF_ERROR(CheckRows(*plan_, m));
+    SINTER_RETURN_IF_ERROR(CheckOverlap(bound, m, &order_));
     return &bound;
   }
   Explanation Explained(Detail detail) const {

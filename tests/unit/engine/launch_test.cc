@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/problem.h"
@@ -114,6 +115,60 @@ TEST(LaunchTest, BadBuffersAreNamed) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << c.message;
     EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
   }
+}
+
+// x [M, kK], w1 [kN, kK], w2 [kN, kL], out [M, kL].
+TEST(LaunchTest, WhatIsWrittenOverlapsNoOtherBuffer) {
+  Ready ready;
+  ready.world.compute = false;
+  constexpr DevicePtr kX = 1 << 20, kW1 = 2 << 20, kW2 = 3 << 20, kWorkspace = 4 << 20;
+  constexpr int64_t kRow = kL * 2, kWeights = kN * kL * 2;
+  const auto bind = [&](DevicePtr x, DevicePtr out) {
+    return ready.plan->Bind({x, kW1, kW2, out}, kWorkspace);
+  };
+  // Of weights all is known when they are bound.
+  const std::string weights(bind(kX, kW2 + kWeights - 16).status().message());
+  EXPECT_THAT(weights, HasSubstr(absl::StrCat("buffer of output 0 begins ", kWeights - 16,
+                                              " bytes into that of input 2, which has ", kWeights,
+                                              " bytes; what is written must lie apart")));
+  EXPECT_TRUE(bind(kX, kW2 + kWeights).ok());
+  EXPECT_TRUE(bind(kX, kW2).ok());  // begins where it begins: the alias says whether it may
+  // Of rows the launch says how many there are: three end before the weights begin.
+  const auto below = bind(kX, kW2 - 3 * kRow);
+  ASSERT_TRUE(below.ok()) << below.status();
+  EXPECT_TRUE(ready.plan->Launch(**below, nullptr, 3, false).ok());
+  const absl::Status four = ready.plan->Launch(**below, nullptr, 4, false);
+  EXPECT_TRUE(absl::IsInvalidArgument(four)) << four;
+  EXPECT_THAT(std::string(four.message()),
+              HasSubstr(absl::StrCat(
+                  "buffer of input 2 begins ", 3 * kRow, " bytes into that of output 0, which has ",
+                  kRow, " bytes in each row of M, ", kRow, " apart: they overlap from m = 4 on")));
+  const absl::Status one = bind(kX, kX + 16).status();
+  EXPECT_THAT(std::string(one.message()), HasSubstr("begins 16 bytes into that of input 0"));
+}
+
+// Two halves of the columns of one matrix.
+TEST(LaunchTest, WhatIsWrittenMayLieBesideAnInput) {
+  FakeWorld world;
+  world.compute = false;
+  ChainBuilder b;
+  constexpr int64_t kColumns = 64, kStride = 2 * kColumns;
+  const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(kColumns)}};
+  const ValueId x = *b.Input(type, {false, {{kStride, 0}, {1, 0}}, ""});
+  OutputOptions options;
+  options.strides = {{kStride, 0}, {1, 0}};
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), options).ok());
+  const auto plan = world.MakeEngine()->Prepare(*b.Finish(), 16, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  constexpr DevicePtr kX = 1 << 20, kWorkspace = 4 << 20;
+  const auto beside = (*plan)->Bind({kX, kX + 2 * kColumns}, kWorkspace);
+  ASSERT_TRUE(beside.ok()) << beside.status();
+  EXPECT_TRUE((*plan)->Launch(**beside, nullptr, 16, false).ok());
+  const auto shifted = (*plan)->Bind({kX, kX + 2 * kColumns + 16}, kWorkspace);
+  ASSERT_TRUE(shifted.ok()) << shifted.status();
+  EXPECT_TRUE((*plan)->Launch(**shifted, nullptr, 1, false).ok());
+  EXPECT_THAT(std::string((*plan)->Launch(**shifted, nullptr, 2, false).message()),
+              HasSubstr("they overlap from m = 2 on"));
 }
 
 TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
