@@ -24,15 +24,24 @@ constexpr int64_t kMaxSwappedProgramOfOne = 120;
 // Of three.
 constexpr int64_t kMaxOfThree = 72, kMaxSlowOfThree = 56, kMaxResidualOfThree = 48;
 
+// Where threads keep their own sums until they are stored. Activated before a residual is added
+// that is loaded element by element: of one matrix of weights, and of pairs of integers with a
+// scale of each column. Of one matrix of integers with an odd number of columns, whose terms are
+// loaded element by element. Of one warpgroup with an auxiliary result and no matrix.
+constexpr int64_t kMaxUnalignedResidual = 112, kMaxUnalignedExactPair = 80, kMaxOddExact = 72,
+                  kMaxOddExactOfOne = 80, kMaxAuxOfOne = 120;
+// Of a cluster that owns rows, where only rows are scaled.
+constexpr int64_t kMaxRowScaledSlowOfOne = 88;
+
 // Promoted sums: they, those of one part, and the scales of blocks.
 constexpr int64_t kMaxPromoted = 194, kMaxPromotedSwapped = 192, kMaxPromotedResidual = 168,
                   kMaxPromotedOfThree = 104, kMaxPromotedCodes = 176;
 
 // What addresses and loops take: a kernel with nothing beside 128 sums has 154. Of promoted sums,
-// with all that a thread holds meanwhile where ranks share K: 212 of 232 fit, 216 spilled, and 228
-// of 255 fit.
-constexpr int64_t kReserved = 28, kReservedPromoted = 20;
+// with all that a thread holds meanwhile where ranks share K: 210 of 232 fit, and 212 spilled.
+constexpr int64_t kReserved = 28, kReservedPromoted = 22;
 constexpr int kManyRegisters = 16;
+constexpr int kLoadBytes = 16;       // of the widest load of a thread
 constexpr int64_t kNarrowSums = 32;  // of each matrix, in tiles of 64 columns
 
 int Warpgroups(const Schedule& s) { return s.warpgroups_m * s.warpgroups_n; }
@@ -51,21 +60,22 @@ int64_t Scratch(const ProductEpilogue& e) {
   return e.program.written() ? ScratchRegisters(e.program) : 0;
 }
 
-// Whether any product's epilogue needs many registers besides, as GELU by erf.
+// Whether an epilogue needs many registers besides, as GELU by erf.
+bool IsSlow(const ProductEpilogue& e) {
+  return e.activation() == Activation::kGeluErf || e.sum_activation() == Activation::kGeluErf ||
+         Scratch(e) >= kManyRegisters;
+}
+
 bool HasSlowEpilogue(const ProductSequence& p) {
-  return std::any_of(p.products.begin(), p.products.end(), [](const MatrixProduct& product) {
-    const ProductEpilogue& e = product.epilogue;
-    return e.activation() == Activation::kGeluErf || e.sum_activation() == Activation::kGeluErf ||
-           Scratch(e) >= kManyRegisters;
-  });
+  return std::any_of(p.products.begin(), p.products.end(),
+                     [](const MatrixProduct& product) { return IsSlow(product.epilogue); });
 }
 
 // Words of the residual that are loaded before the product and held until its end: of both rows of
 // a thread, of wide tiles of one. Where ranks share K or operands are swapped, it is loaded later.
 int64_t HeldResidual(const Schedule& s, const TileOf& of) {
   if (!of.product.epilogue.has_residual() || s.swapped || of.tile.split_k > 1) return 0;
-  const int64_t groups = of.accumulators / of.width / 4;
-  return groups > 16 ? groups : 2 * groups;
+  return HeldResidualWords(of.accumulators / of.width / 4);
 }
 
 // Of slow programs, which compute all that is stored beside a residual: its words, and as much
@@ -79,10 +89,18 @@ int64_t MaxBesideResidual(const Schedule& s, const TileOf& of, int64_t most) {
   return std::max(narrow, std::min(most, RegistersOf(s) - kReserved - scratch - held));
 }
 
+// Of a product of a cluster that owns rows, in which some epilogue is slow.
+int64_t MaxSlowOfCluster(const Schedule& s, const TileOf& of) {
+  const bool one = Warpgroups(s) < 2;
+  if (of.product.HasColumnFactors()) return one ? kMaxScaledSlowOfOne : kMaxScaledSlow;
+  const bool slow = IsSlow(of.product.epilogue) && of.product.scaled();
+  return one && slow ? kMaxRowScaledSlowOfOne : kMaxAccumulators;
+}
+
 int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of) {
   const int warpgroups = Warpgroups(s);
-  if (RowOf(s).cluster_owns_rows) return kMaxAccumulators;
   const bool slow = HasSlowEpilogue(p);
+  if (RowOf(s).cluster_owns_rows) return slow ? MaxSlowOfCluster(s, of) : kMaxAccumulators;
   if (warpgroups < 2) {
     const int64_t most = slow && p.scaled() ? kMaxScaledSlowOfOne : kMaxAccumulators;
     if (!s.swapped || !HasPrograms(p)) return most;
@@ -103,25 +121,57 @@ int64_t MaxAccumulators(const ProductSequence& p, const Schedule& s, const TileO
   return residual && last ? std::min(most, RowOf(s).most_residual_accumulators) : most;
 }
 
+// Of sums that their threads keep until they are stored.
+int64_t MaxKept(const Schedule& s, const TileOf& of) {
+  if (s.swapped || of.tile.split_k > 1) return kMaxSwappedAccumulators;
+  const MatrixProduct& p = of.product;
+  const ProductEpilogue& e = p.epilogue;
+  const bool one = Warpgroups(s) < 2;
+  if (of.width == 1 && ElementOf(p).exact && p.n % 2 != 0 && p.result != DType::kF32 &&
+      (p.HasColumnFactors() || p.ColumnTerms() > 0)) {
+    return one ? kMaxOddExactOfOne : kMaxOddExact;
+  }
+  const bool activated =
+      e.activation() != Activation::kIdentity && e.activation() != Activation::kRelu;
+  if (activated && e.has_residual() && p.n % (kLoadBytes / SizeOf(e.program.MatrixType())) != 0) {
+    if (of.width == 1) return kMaxUnalignedResidual;
+    if (ElementOf(p).exact && p.weights.scales.kind == ScaleKind::kVector) {
+      return kMaxUnalignedExactPair;
+    }
+  }
+  return one && p.AuxResults() > 0 && !e.has_residual() ? kMaxAuxOfOne : kMaxAccumulators;
+}
+
 // Registers that the terms of eight columns of a row take, which a thread loads before the product
 // where ranks share K.
 int64_t TermsOfEight(const MatrixProduct& p) {
   const auto words = [](DType element) { return element == DType::kF32 ? 2 : 1; };
   const EpilogueProgram& program = p.epilogue.program;
-  int64_t pair = p.HasColumnFactors() ? p.Width() * words(p.weights.scales.element) : 0;
+  const int64_t factor = p.Width() * words(p.weights.scales.element);
+  const int64_t one = p.weights.scales.kind == ScaleKind::kTensor ? factor : 0;
+  int64_t pair = p.HasColumnFactors() ? factor : 0;
   for (const int input : program.ColumnLeaves()) pair += words(program.TypeOf(input));
-  return 4 * pair;
+  return one + 4 * pair;
 }
 
 // Of scales of blocks, of the group of K that is summed and of the next one: two rows of a thread,
-// and the blocks of its columns.
+// and the blocks of its columns. Besides, addresses of those of rows, addresses and steps of those
+// of each matrix, and what counts rows and groups.
 int64_t BlockScalesAhead(const Schedule& s, const TileOf& of) {
   const MatrixProduct& p = of.product;
-  int64_t scales = p.rows.scales.kind == ScaleKind::kBlock ? 2 : 0;
+  if (!p.HasBlockScales()) return 0;
+  int64_t registers = 2;
+  if (p.rows.scales.kind == ScaleKind::kBlock) registers += 2 * 2 + 2;
   if (p.weights.scales.kind == ScaleKind::kBlock) {
-    scales += of.width * std::max<int64_t>(1, of.tile.block_n / s.warpgroups_n / kScaleBlock);
+    const int64_t blocks = std::max<int64_t>(1, of.tile.block_n / s.warpgroups_n / kScaleBlock);
+    registers += of.width * (2 * blocks + 4);
   }
-  return 2 * scales;
+  return registers;
+}
+
+// What two blocks that load for each other need besides.
+int64_t RegistersOfShare(Share share) {
+  return share == Share::kWeights ? 4 : share == Share::kRows ? 2 : 0;
 }
 
 absl::Status RefuseSums(absl::string_view what, const TileOf& of, int64_t value, int64_t most) {
@@ -133,7 +183,7 @@ absl::Status RefuseSums(absl::string_view what, const TileOf& of, int64_t value,
 
 absl::Status CheckAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of) {
   int64_t most = MaxAccumulators(p, s, of);
-  if (!RowOf(s).cluster_owns_rows) most = MaxBesideResidual(s, of, most);
+  if (!RowOf(s).cluster_owns_rows) most = std::min(MaxBesideResidual(s, of, most), MaxKept(s, of));
   if (of.accumulators <= most) return absl::OkStatus();
   return RefuseSums("accumulators", of, of.accumulators, most);
 }
@@ -159,7 +209,8 @@ absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const Ti
                                    : kMaxPromoted;
   if (sums + scales > most) return RefuseSums("promoted accumulators", of, sums + scales, most);
   if (s.swapped || of.tile.split_k == 1) return absl::OkStatus();
-  const int64_t held = sums + BlockScalesAhead(s, of) + TermsOfEight(of.product);
+  const int64_t held =
+      sums + BlockScalesAhead(s, of) + TermsOfEight(of.product) + RegistersOfShare(s.share);
   const int64_t left = RegistersOf(s) - kReservedPromoted;
   if (held <= left) return absl::OkStatus();
   return RefuseSums("promoted accumulators, scales and terms", of, held, left);

@@ -18,6 +18,10 @@ struct TileOf {
   int64_t accumulators;  // of a thread
 };
 
+// Words of a residual that a thread holds beside the sums of `groups` column groups: of both of its
+// rows, of wide tiles of one. held_matrix_words of the device library is the same.
+constexpr int64_t HeldResidualWords(int64_t groups) { return groups > 16 ? groups : 2 * groups; }
+
 // OK, or the sums that are too many.
 absl::Status CheckAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of);
 // The same of promoted sums, which need registers for those of one part besides.

@@ -33,7 +33,7 @@ bool KeepsTo16Bits(const MatrixProduct& p) {
   if (SizeOf(p.result) != 2 || p.epilogue.quantize.has_value()) return false;
   for (int i = 0; i < p.AuxResults(); ++i)
     if (SizeOf(program.AuxType(i)) != 2) return false;
-  return !program.whole() || !p.epilogue.has_residual() || SizeOf(program.MatrixType()) == 2;
+  return !p.epilogue.has_residual() || SizeOf(program.MatrixType()) == 2;
 }
 
 }  // namespace

@@ -20,12 +20,12 @@ struct ProductTypes {
 template <class Config>
 using ProductUnits = UnitWalk<Config, typename Config::First, true, true>;
 
-// Whether no result lies where the matrix does. One that does begins where the matrix begins
-// (ChainBuilder::CheckAlias).
+// Whether the result lies elsewhere than the matrix: one that does not begins where the matrix
+// begins (BindPlan). Auxiliary results never share a buffer (RunMatcher::CheckAux).
 template <class Matrix>
 SINTER_DEVICE bool lies_apart(const Arguments& args) {
   const void* const matrix = args.residual;
-  return !Matrix::kPresent || (matrix != args.out && matrix != args.aux1 && matrix != args.aux2);
+  return !Matrix::kPresent || matrix != args.out;
 }
 
 template <class Config, class BlockType, class Walk>

@@ -73,8 +73,8 @@ struct TermWindow {
   using Columns = P;
   static constexpr int kAll = round_up(P::kGroups, 4);
   static constexpr int kConsumers = Config::kWarpgroupsM * Config::kWarpgroupsN;
-  static constexpr int kRegisters = kConsumers == 1 ? 255 : kConsumers == 2 ? 216 : 152;
-  static constexpr int kAdded = kMatrix ? P::kGroups * (P::kGroups > 16 ? 1 : 2) : 0;
+  static constexpr int kRegisters = kConsumers == 1 ? 240 : kConsumers == 2 ? 216 : 152;
+  static constexpr int kAdded = kMatrix ? held_matrix_words(P::kGroups) : 0;
   static constexpr int kLeft = kRegisters - kReservedRegisters<Config, P, kMatrix> -
                                EpilogueType::kScratch - P::kAccumulators - kAdded;
   static constexpr int kFresh = P::Element::kPromoted ? P::kAccumulators / P::kParts : 0;

@@ -139,8 +139,9 @@ class HeldMatrix {
   static constexpr int kSteps = 2 * ceil_div(P::kGroups, 4);
   static constexpr int kStepWords = 4 * int{sizeof(Pair)} / 4;
   // Elements that are loaded one by one need registers meanwhile, which wide tiles do not have.
-  static constexpr int kHalves = P::kGroups <= 16 ? 4 : Matrix::kQuads ? 2 : 1;
-  static constexpr int kFit = P::kGroups * kHalves / 2 / kStepWords;
+  static constexpr bool kWide = held_matrix_words(P::kGroups) < 2 * P::kGroups;
+  static constexpr int kFit =
+      held_matrix_words(P::kGroups) / (kWide && !Matrix::kQuads ? 2 : 1) / kStepWords;
   static constexpr int kHeld = kFit < 1 ? 1 : kFit < kSteps ? kFit : kSteps;
 
   // Whether a step is held as memory has it: lane q of a quad the eight columns of group q.

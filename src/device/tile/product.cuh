@@ -47,6 +47,10 @@ constexpr int promoted_parts(bool swapped, int sets, int mma_n) {
   return swapped ? sets : 2;
 }
 
+// Words of a matrix that a thread holds beside the sums of `groups` column groups: of both of its
+// rows, of wide tiles of one.
+constexpr int held_matrix_words(int groups) { return groups > 16 ? groups : 2 * groups; }
+
 // Output columns kN, contraction kK, cut into tiles of Config::kBlockM rows and kBlockN columns;
 // kWidth weight matrices (2: gate and up, whose columns stand side by side in a tile); kSplitK
 // ranks of a cluster share a tile's K range. Where kWeightsShare or kRowsShare is 2, two blocks

@@ -8,19 +8,20 @@
 
 namespace sinter {
 
-// A row-major matrix in global memory. kAligned: rows and columns allow 16-byte groups; else
-// elements are stored one by one.
+// A row-major matrix in global memory; nothing outside of it is written. kAligned: rows and columns
+// allow 16-byte groups; else elements are stored one by one.
 template <class Element_, int kColumns, bool kAligned>
 struct GlobalWriter {
   using Element = Element_;
   using Stored = typename Element::Stored;
-  static_assert(Element::kBytes == 2, "two columns are a word");
+  using Pair = typename Element::Pair;
   Stored* data;
   long long stride;  // elements between rows
   int rows;          // rows that exist
 
-  // Eight columns from `column`; nothing outside the matrix is written.
+  // Eight columns of 16 bits from `column`.
   SINTER_DEVICE void group(int row, int column, Word4 v) const {
+    static_assert(Element::kBytes == 2, "two columns are a word");
     if (row >= rows || column >= kColumns) return;
     Stored* p = data + row * stride + column;
     if (kAligned) {
@@ -32,37 +33,20 @@ struct GlobalWriter {
       pair(row, column + 6, v.w);
     }
   }
-  SINTER_DEVICE void pair(int row, int column, u32 v) const {
+  SINTER_DEVICE void pair(int row, int column, Pair v) const {
     if (row >= rows || column >= kColumns) return;
     Stored* p = data + row * stride + column;
-    if (kAligned) {
-      *reinterpret_cast<u32*>(p) = v;
-    } else {
+    if constexpr (kAligned) {
+      *reinterpret_cast<Pair*>(p) = v;
+    } else if constexpr (Element::kBytes == 2) {
       p[0] = static_cast<Stored>(v);
       if (column + 1 < kColumns) p[1] = static_cast<Stored>(v >> 16);
-    }
-  }
-};
-
-// The same of f32.
-template <int kColumns, bool kAligned>
-struct GlobalWriter<Float32, kColumns, kAligned> {
-  using Element = Float32;
-  float* data;
-  long long stride;  // elements between rows
-  int rows;          // rows that exist
-
-  SINTER_DEVICE void pair(int row, int column, FloatPair v) const {
-    if (row >= rows || column >= kColumns) return;
-    float* p = data + row * stride + column;
-    if (kAligned) {
-      *reinterpret_cast<FloatPair*>(p) = v;
     } else {
       p[0] = v.low;
       if (column + 1 < kColumns) p[1] = v.high;
     }
   }
-  SINTER_DEVICE void element(int row, int column, float v) const {
+  SINTER_DEVICE void element(int row, int column, Stored v) const {
     if (row < rows && column < kColumns) data[row * stride + column] = v;
   }
 };

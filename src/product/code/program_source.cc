@@ -196,6 +196,15 @@ std::string WholeText(const EpilogueProgram& program, ProgramWriter* writer) {
       values.size(), "]) {\n", writer->Assign("of", values));
 }
 
+// Registers that the device library keeps for a whole program. Functions with slow paths take more
+// where several results are made: beside 60 sums and 32 words of terms one register spilled.
+int RegistersOf(const EpilogueProgram& program) {
+  constexpr int kAuxRegisters = 32;
+  const int scratch = ScratchRegisters(program);
+  return program.aux_results() > 0 && scratch >= kSlowPathRegisters ? scratch + kAuxRegisters
+                                                                    : scratch;
+}
+
 // A program of gate and up, or with vectors, or a whole one, as a struct called `name`.
 std::string WithLeavesText(const MatrixProduct& p, int number, const std::string& name) {
   const EpilogueProgram& program = p.epilogue.program;
@@ -209,7 +218,7 @@ std::string WithLeavesText(const MatrixProduct& p, int number, const std::string
                             "row, const ColumnTerms& terms) {\n",
                             writer.Return(Unrounded(program)));
   return absl::StrCat("struct ", name, " {\n", LeavesText(vectors),
-                      "  static constexpr int kScratch = ", ScratchRegisters(program),
+                      "  static constexpr int kScratch = ", RegistersOf(program),
                       ";\n  static constexpr bool kReadsRow = ", p.ReadsRow() ? "true" : "false",
                       ", kWhole = ", program.whole() ? "true" : "false", ";\n", function,
                       "  }\n};\n");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/product/registers.h"
 #include "src/product/schedule.h"
 #include "src/product/search/product_load.h"
 #include "tests/support/sequences.h"
@@ -293,20 +294,22 @@ TYPED_TEST(ProductWalk, VisitsEveryTileOnce) {
       ExpectProductWalkCoversTiles<TypeParam>(clusters, m);
 }
 
+// Whoever says how many registers are left must mean what the kernel holds.
+TEST(HeldMatrix, HasTheWordsThatTheHostCounts) {
+  for (int groups = 1; groups <= 32; ++groups)
+    EXPECT_EQ(held_matrix_words(groups), HeldResidualWords(groups)) << groups;
+}
+
 // A matrix that lies where a result goes would be added twice to the rows of two tiles.
 struct AnyMatrix {
   static constexpr bool kPresent = true;
 };
 TEST(LiesApart, KnowsAMatrixInPlace) {
-  char buffers[3];
+  char buffers[2];
   Arguments args = {};
-  args.residual = &buffers[0], args.out = &buffers[1], args.aux1 = &buffers[2];
+  args.residual = &buffers[0], args.out = &buffers[1];
   EXPECT_TRUE(lies_apart<AnyMatrix>(args));
-  args.aux1 = &buffers[0];
-  EXPECT_FALSE(lies_apart<AnyMatrix>(args));
-  args.aux1 = nullptr, args.aux2 = &buffers[0];
-  EXPECT_FALSE(lies_apart<AnyMatrix>(args));
-  args.aux2 = nullptr, args.out = &buffers[0];
+  args.out = &buffers[0];
   EXPECT_FALSE(lies_apart<AnyMatrix>(args));
   EXPECT_TRUE(lies_apart<NoMatrix>(args));
 }

@@ -177,10 +177,10 @@ TEST(CheckSchedule, EveryProgramBesideAResidualHasASchedule) {
 }
 
 // Where ranks share K, a thread holds the terms of eight columns while it promotes sums, and scales
-// of blocks for two groups of K: 16 and 8 registers beside 192 spilled.
+// of blocks with their addresses: beside 192 sums, 18 of 232 registers fit and 20 spilled.
 TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
   ProductSequence p = MakeSequence(16, MakeProduct(2043, 4224, Activation::kSilu, true));
-  SetCodes(&p, DType::kF32, ScaleKind::kBlock, ScaleKind::kBlock);
+  SetCodes(&p, DType::kF32, ScaleKind::kBlock, ScaleKind::kTensor);
   Schedule s;
   s.dataflow = Dataflow::kProduct;
   s.block_m = 8;
@@ -196,7 +196,13 @@ TEST(CheckSchedule, PromotedSumsLeaveRegistersForTheTermsOfRanks) {
   EXPECT_TRUE(CheckSchedule(p, s, model).ok()) << CheckSchedule(p, s, model);
   SetBias(&p, 0);
   EXPECT_EQ(CheckSchedule(p, s, model).message(),
-            "schedule: first promoted accumulators, scales and terms 216 is above 212 registers a "
+            "schedule: first promoted accumulators, scales and terms 224 is above 210 registers a "
+            "thread");
+  ProductSequence blocks = p;
+  SetBias(&blocks, 0, false);
+  SetCodes(&blocks, DType::kF32, ScaleKind::kBlock, ScaleKind::kBlock);
+  EXPECT_EQ(CheckSchedule(blocks, s, model).message(),
+            "schedule: first promoted accumulators, scales and terms 216 is above 210 registers a "
             "thread");
   Schedule one = s;  // warpgroup, whose threads have 255
   one.warpgroups_n = 1;
@@ -541,6 +547,94 @@ TEST(CheckSchedule, ResidualsBoundTheTilesOfManyParts) {
   list.first = {128, 1};  // nothing is added to C
   list.second = {224, 2};
   EXPECT_TRUE(CheckScheduleFields(p, list).ok()) << CheckScheduleFields(p, list);
+}
+
+// Loads of single elements need registers beside sums that threads keep. Kernels spilled with one
+// sum more of those that tiles can have.
+TEST(CheckSchedule, WhatIsLoadedElementByElementTakesNarrowerTiles) {
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 64;
+  s.warpgroups_m = s.cluster = s.grid = 1;
+  s.block_k = 128;
+  s.stages = 2;
+  s.first = {160, 1};
+  ProductSequence codes = MakeSequence(64, MakeProduct(515, 512, Activation::kIdentity));
+  SetCodes(&codes, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+  const auto widen = [](int block_n) {
+    return [=](Schedule& wider) { wider.first.block_n = block_n; };
+  };
+  ExpectRefused(codes, s, {{widen(176), "first accumulators 88 is above 80 registers a thread"}});
+  codes[0].result = DType::kF32;
+  EXPECT_TRUE(CheckScheduleFields(codes, s).ok()) << CheckScheduleFields(codes, s);
+  codes[0].result = DType::kBF16;
+  s.block_m = 128;
+  s.warpgroups_m = 2;
+  s.first = {144, 1};
+  ExpectRefused(codes, s, {{widen(160), "first accumulators 80 is above 72 registers a thread"}});
+
+  ProductSequence residual = MakeSequence(64, MakeProduct(6857, 704, Activation::kGeluTanh));
+  SetResidual(&residual, Residual::kAddedRounded);
+  s.block_k = 64;
+  s.first = {224, 1};
+  ExpectRefused(residual, s,
+                {{widen(256), "first accumulators 128 is above 112 registers a thread"}});
+  s.first = {256, 1};
+  SetActivation(&residual, Activation::kRelu);
+  EXPECT_TRUE(CheckScheduleFields(residual, s).ok()) << CheckScheduleFields(residual, s);
+  SetActivation(&residual, Activation::kGeluTanh);
+  residual[0].n = 6856;
+  EXPECT_TRUE(CheckScheduleFields(residual, s).ok()) << CheckScheduleFields(residual, s);
+
+  ProductSequence pair = MakeSequence(64, MakeProduct(5886, 2304, Activation::kGeluTanh, true));
+  SetCodes(&pair, DType::kBF16, ScaleKind::kVector, ScaleKind::kVector, DType::kS8);
+  SetResidual(&pair, Residual::kAdded);
+  s.block_k = 128;
+  s.first = {80, 1};
+  ExpectRefused(pair, s, {{widen(96), "first accumulators 96 is above 80 registers a thread"}});
+}
+
+// As in other dataflows: GELU by erf spilled beside 96 sums with factors.
+TEST(CheckSchedule, SlowFunctionsBehindFactorsTakeNarrowerTilesOfAClusterToo) {
+  ProductSequence p = MakeSequence(128, MakeProduct(576, 768, Activation::kGeluErf), 576);
+  Schedule s;
+  s.dataflow = Dataflow::kClusterExchange;
+  s.block_m = 8;
+  s.warpgroups_m = 1;
+  s.cluster = 4;
+  s.grid = 64;
+  s.first = s.second = {144, 1};
+  const auto widen = [](Schedule& wider) { wider.first.block_n = 192; };
+  SetFactor(&p, 0, RowFactor::kF32);
+  ExpectRefused(p, s, {{widen, "first accumulators 96 is above 88 registers a thread"}});
+  SetColumnScale(&p, 0, DType::kF32);
+  ExpectRefused(p, s, {{widen, "first accumulators 96 is above 72 registers a thread"}});
+  SetActivation(&p, Activation::kRelu);
+  widen(s);
+  EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
+}
+
+// A second result beside 128 sums of the only warpgroup spilled.
+TEST(CheckSchedule, AuxiliaryResultsOfOneWarpgroupTakeNarrowerTiles) {
+  ProductSequence p = MakeSequence(64, MakeProduct(1024, 512, Activation::kIdentity));
+  ChainBuilder b;
+  const ValueId y = *b.Input({DType::kF32, {Dim::Constant(2)}}, {false, {}, ""});
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Unary(UnaryKind::kSigmoid, y), DType::kBF16)).ok());
+  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  p[0].epilogue.program = ProgramOf(std::make_shared<const Chain>(*b.Finish()), {LeafKind::kValue});
+  Schedule s;
+  s.dataflow = Dataflow::kProduct;
+  s.block_m = 64;
+  s.warpgroups_m = s.cluster = s.grid = 1;
+  s.block_k = 64;
+  s.stages = 2;
+  s.first = {240, 1};
+  const auto widen = [](Schedule& wider) { wider.first.block_n = 256; };
+  ExpectRefused(p, s, {{widen, "first accumulators 128 is above 120 registers a thread"}});
+  s.block_m = 128;
+  s.warpgroups_m = 2;
+  widen(s);
+  EXPECT_TRUE(CheckScheduleFields(p, s).ok()) << CheckScheduleFields(p, s);
 }
 
 }  // namespace
