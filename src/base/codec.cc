@@ -7,19 +7,20 @@
 namespace sinter {
 namespace {
 
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they lie");
+
+// 0 of no bytes: the read passed the end.
 template <typename T>
 T LoadLittleEndian(absl::string_view bytes) {
   T value = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    value |= static_cast<T>(static_cast<uint8_t>(bytes[i])) << (8 * i);
-  }
+  if (bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
   return value;
 }
 
 template <typename T>
 void AppendLittleEndian(T value, std::string* out) {
   char bytes[sizeof(T)];
-  for (size_t i = 0; i < sizeof(T); ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  std::memcpy(bytes, &value, sizeof(T));
   out->append(bytes, sizeof(T));
 }
 

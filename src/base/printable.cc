@@ -80,6 +80,9 @@ size_t Utf8Length(absl::string_view text, size_t at) {
 }
 
 std::string Printable(absl::string_view text) { return Escape(text, /*keep_lines=*/false); }
+bool IsPrintable(absl::string_view text) {
+  return PlainLength(text, 0) == text.size() || Printable(text) == text;
+}
 std::string PrintableLines(absl::string_view text) { return Escape(text, /*keep_lines=*/true); }
 
 std::string JsonString(absl::string_view text) {

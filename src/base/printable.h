@@ -12,6 +12,7 @@ namespace sinter {
 // direction of text, and bytes that are no UTF-8 become \x1b, \u202e and the like. A log cannot be
 // forged by it, nor a terminal steered. Printable text is returned as it is.
 std::string Printable(absl::string_view text);
+bool IsPrintable(absl::string_view text);  // Printable(text) == text, mostly without a copy
 // Printable as a string of JSON, with its quotes.
 std::string JsonString(absl::string_view text);
 // The same for text of several lines: '\n' and '\t' stay.

@@ -12,6 +12,7 @@
 #include "src/base/printable.h"
 #include "src/base/status.h"
 #include "src/engine/parallel.h"
+#include "src/engine/record_check.h"
 #include "src/engine/verify.h"
 #include "src/plan/family.h"
 
@@ -22,9 +23,9 @@ using Choice = PrepareOptions::Choice;
 
 constexpr double kMostSavedUs = 1e9;  // a record that promises more is damaged
 
-bool Wanted(const Plan& plan, Choice choice) {
+bool Wanted(const Decisions& decisions, Choice choice) {
   if (choice == Choice::kBest) return true;
-  return plan.fused == (choice == Choice::kFused);
+  return decisions.fused == (choice == Choice::kFused);
 }
 
 // Errors that end the call: no other variant is tried.
@@ -90,10 +91,11 @@ struct FirstPositions {
 // predicted ones.
 uint64_t SavedNs(const PlanRecord& record, const Plan& runs) {
   for (const PlanVariant& variant : record.variants) {
-    if (variant.plan.fused) continue;
-    const double unfused = MeasuredUs(variant.plan), own = MeasuredUs(runs);
+    const std::vector<KernelDecision>& kernels = variant.decisions.kernels;
+    if (variant.decisions.fused) continue;
+    const double unfused = MeasuredUsOf(kernels), own = MeasuredUs(runs);
     const double saved =
-        unfused > 0 && own > 0 ? unfused - own : variant.plan.PredictedUs() - runs.PredictedUs();
+        unfused > 0 && own > 0 ? unfused - own : PredictedUsOf(kernels) - runs.PredictedUs();
     return saved > 0 && saved < kMostSavedUs ? static_cast<uint64_t>(saved * 1e3) : 0;
   }
   return 0;
@@ -111,17 +113,18 @@ struct PlanAssembler::Walk {
   const AssembleOptions& options;
   const BuildControl& control;
   std::shared_ptr<const NormalForm> form;
-  PlanRequest request;                     // that the record is for
-  std::shared_ptr<KernelSources> sources;  // of the record
-  std::shared_ptr<LoadedPlan> result;      // of the variant that runs
-  const PlanVariant* runs = nullptr;       // that variant, as the record has it
-  std::string replaced;                    // PlanVariant::replaced of what runs
-  absl::optional<PlanRecord> learnt;       // the record with what was replaced in this call
-  std::vector<PassedOver> failed;          // in order of trial
+  PlanRequest request;  // that the record is for
+  FoundPlan found;
+  std::shared_ptr<LoadedPlan> result;  // of the variant that runs
+  size_t runs = 0;                     // that variant's number
+  std::string replaced;                // PlanVariant::replaced of what runs
+  absl::optional<PlanRecord> learnt;   // the record with what was replaced in this call
+  std::vector<PassedOver> failed;      // in order of trial
   bool not_resident = false;
   bool other_toolchain = false;  // a kernel was built under another key than its record names
 
-  Building building() const { return {request, options.on_miss, control, *sources}; }
+  const PlanRecord& record() const { return *found.record; }
+  Building building() const { return {request, options.on_miss, control, *found.sources}; }
 };
 
 bool PlanAssembler::Resident(const BuiltKernels& built, std::string* why) const {
@@ -285,11 +288,23 @@ void PlanAssembler::Record(const LoadedPlan& plan, const Verdict& verdict) {
   }
 }
 
-LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) {
-  for (PlanVariant variant : record.variants) {
-    if (variant.plan.fused) continue;
+std::shared_ptr<const PlanRecord> PlanAssembler::WholeRecord(const Walk& walk) const {
+  if (walk.record().HasAllPlans()) return walk.found.record;
+  auto whole = std::make_shared<PlanRecord>(walk.record());
+  const absl::Status status =
+      CompletePlanRecord(walk.request, core_->ports.model, *core_, walk.control, whole.get());
+  if (status.ok()) return whole;
+  core_->log.Log(LogLevel::kWarn, absl::StrCat("a plan's record: ", status.message()));
+  return nullptr;
+}
+
+LoadedPlanPtr PlanAssembler::BuildUnfused(Walk& walk) {
+  const std::shared_ptr<const PlanRecord> record = WholeRecord(walk);
+  if (record == nullptr) return nullptr;
+  for (PlanVariant variant : record->variants) {
+    if (variant.decisions.fused) continue;
     absl::StatusOr<BuiltKernels> built =
-        BuildKernels(walk.building(), record.toolchain_id, &variant);
+        BuildKernels(walk.building(), record->toolchain_id, &variant);
     if (built.ok()) return MakeLoaded(walk.form, variant.plan, *std::move(built));
     core_->log.Log(LogLevel::kWarn, absl::StrCat("the self-check goes without the plain plan: ",
                                                  built.status().message()));
@@ -297,8 +312,7 @@ LoadedPlanPtr PlanAssembler::BuildUnfused(const PlanRecord& record, Walk& walk) 
   return nullptr;
 }
 
-absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const LoadedPlanPtr& candidate,
-                                          Walk& walk) {
+absl::Status PlanAssembler::VerifyVariant(const LoadedPlanPtr& candidate, Walk& walk) {
   if (!walk.options.verify || core_->ports.loader == nullptr || core_->ports.measurer == nullptr) {
     return absl::OkStatus();
   }
@@ -307,7 +321,7 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   if (all) return absl::OkStatus();
   SINTER_RETURN_IF_ERROR(walk.control.Enter("verify", 0.8));
   const TraceSpan span(core_->trace.get(), "verify");
-  const LoadedPlanPtr unfused = candidate->plan.fused ? BuildUnfused(record, walk) : nullptr;
+  const LoadedPlanPtr unfused = candidate->plan.fused ? BuildUnfused(walk) : nullptr;
   absl::StatusOr<std::unique_ptr<Verifier>> verifier =
       Verifier::Make(core_.get(), walk.form->callers, candidate->plan.bucket, candidate->fixed_rows,
                      core_->ports.measurer.get());
@@ -324,7 +338,8 @@ absl::Status PlanAssembler::VerifyVariant(const PlanRecord& record, const Loaded
   return QuarantinedError(candidate->kernels.front()->key, verdict->detail);
 }
 
-absl::Status PlanAssembler::TryVariant(const PlanRecord& record, size_t at, Walk& walk) {
+absl::Status PlanAssembler::TryVariant(size_t at, Walk& walk) {
+  const PlanRecord& record = walk.record();
   PlanVariant variant = record.variants[at];
   const std::string known = variant.replaced;
   SINTER_ASSIGN_OR_RETURN(BuiltKernels built,
@@ -338,23 +353,33 @@ absl::Status PlanAssembler::TryVariant(const PlanRecord& record, size_t at, Walk
     return absl::FailedPreconditionError(why);
   }
   const LoadedPlanPtr loaded = MakeLoaded(walk.form, variant.plan, std::move(built));
-  SINTER_RETURN_IF_ERROR(VerifyVariant(record, loaded, walk));
+  SINTER_RETURN_IF_ERROR(VerifyVariant(loaded, walk));
   if (variant.replaced != known) walk.learnt = plans_->Learn(walk.request, record, at, variant);
   walk.result = std::make_shared<LoadedPlan>(*loaded);
-  walk.runs = &record.variants[at];
+  walk.runs = at;
   walk.replaced = variant.replaced;
   return absl::OkStatus();
 }
 
-absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
+absl::Status PlanAssembler::TryVariants(Walk& walk) {
   absl::Status first_error;
   bool unfused_only = false;
   std::string denied;  // told once: as an error, or in the log where another variant runs
-  for (size_t at = 0; at < record.variants.size(); ++at) {
-    const PlanVariant& variant = record.variants[at];
-    if (!Wanted(variant.plan, walk.options.choice)) continue;
-    if (unfused_only && variant.plan.fused) continue;
-    const absl::Status status = TryVariant(record, at, walk);
+  for (size_t at = 0; at < walk.record().variants.size(); ++at) {
+    const Decisions& decisions = walk.record().variants[at].decisions;
+    if (!Wanted(decisions, walk.options.choice)) continue;
+    if (unfused_only && decisions.fused) continue;
+    if (!walk.record().variants[at].HasPlan()) {
+      SINTER_ASSIGN_OR_RETURN(
+          const bool another,
+          plans_->Complete(walk.request, walk.options.on_miss, walk.control, &walk.found));
+      if (another) {
+        walk.failed.clear();
+        return TryVariants(walk);
+      }
+    }
+    const PlanVariant& variant = walk.record().variants[at];
+    const absl::Status status = TryVariant(at, walk);
     if (status.ok() && !denied.empty()) core_->log.Log(LogLevel::kWarn, denied);
     if (status.ok() || IsFinal(status)) return status;
     walk.failed.push_back({variant.plan.PlanDigest(), variant.plan.fused,
@@ -372,48 +397,70 @@ absl::Status PlanAssembler::TryVariants(const PlanRecord& record, Walk& walk) {
     unfused_only |= IsQuarantined(status);
   }
   if (!first_error.ok()) return first_error;
-  const std::string& note = record.variants.front().plan.note;
+  const std::string& note = walk.record().variants.front().plan.note;
   return absl::FailedPreconditionError(absl::StrCat(
       "this chain has no plan of choice ",
       walk.options.choice == Choice::kUnfused ? "'unfused'" : "'fused'",
       note.empty() ? "" : absl::StrCat(" (", note, ")"), ": leave the choice to 'best'"));
 }
 
-// Looks up or makes the plan that never waits across blocks. On success `found` is that plan.
-absl::Status PlanAssembler::FallBack(const PlanRequest& request, FoundPlan& found, Walk& walk) {
+// Looks up or makes the plan that never waits across blocks.
+absl::Status PlanAssembler::FallBack(Walk& walk) {
   core_->counters.non_resident_fallbacks.fetch_add(1, std::memory_order_relaxed);
   walk.not_resident = false;
-  PlanRequest smaller = request;
+  PlanRequest smaller = walk.request;
   smaller.allow_cooperative = false;
-  SINTER_ASSIGN_OR_RETURN(found, plans_->Get(smaller, walk.options.on_miss, walk.control));
+  SINTER_ASSIGN_OR_RETURN(walk.found, plans_->Get(smaller, walk.options.on_miss, walk.control));
   walk.request = smaller;
-  walk.sources = found.sources;
-  return TryVariants(*found.record, walk);
+  return TryVariants(walk);
+}
+
+// Of variants that were not tried the reasons are told by planning, which lists more plans. Only
+// where it listed none, or something else than its prediction chose, their plans are made for it.
+void PlanAssembler::ListPassedOver(Walk& walk) const {
+  LoadedPlan& loaded = *walk.result;
+  std::set<Digest> told = {loaded.chosen_digest};
+  for (const PassedOver& failed : walk.failed) told.insert(failed.plan);
+  loaded.passed_over = std::move(walk.failed);
+  const bool tuned = walk.record().tuned && walk.options.choice == Choice::kBest;
+  const bool listed = !tuned && !loaded.plan.runners_up.empty();
+  const auto record = listed ? nullptr : WholeRecord(walk);
+  if (record == nullptr) return;
+  for (size_t i = 0; i < record->variants.size(); ++i) {
+    const Plan& plan = record->variants[i].plan;
+    if (i == walk.runs) continue;
+    const Digest digest = plan.PlanDigest();
+    if (!told.insert(digest).second) continue;
+    loaded.passed_over.push_back(
+        {digest, plan.fused, plan.PredictedUs(), WhyPassedOver(plan, loaded.plan, tuned), ""});
+  }
 }
 
 absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request,
                                                       const AssembleOptions& options,
                                                       const BuildControl& control) {
   SINTER_ASSIGN_OR_RETURN(FoundPlan found, plans_->Get(request, options.on_miss, control));
-  const std::shared_ptr<const PlanRecord> first = found.record;
-  Walk walk{options, control, request.form, request, found.sources, nullptr, nullptr, "", {}, {}};
-  absl::Status status = TryVariants(*found.record, walk);
-  if (walk.not_resident && request.allow_cooperative) status = FallBack(request, found, walk);
+  Walk walk{options, control, request.form, request, std::move(found), nullptr, 0, "", {}, {}};
+  absl::Status status = TryVariants(walk);
+  const std::shared_ptr<const PlanRecord> first = walk.found.record;
+  if (walk.not_resident && request.allow_cooperative) status = FallBack(walk);
   SINTER_RETURN_IF_ERROR(status);
-  if (walk.other_toolchain && first == found.record) {
-    plans_->Renew(request, walk.learnt.has_value() ? *walk.learnt : *found.record);
+  const PlanRecord& record = walk.record();
+  if (walk.other_toolchain && first == walk.found.record) {
+    plans_->Renew(request, walk.learnt.has_value() ? *walk.learnt : record);
   }
   LoadedPlan& loaded = *walk.result;
-  const Digest own = loaded.chosen_digest;  // as NewLoadedPlan sets it
+  ListPassedOver(walk);
   loaded.chosen_digest = first->planned;
-  loaded.from_cache = found.from_cache;
-  loaded.saved_ns_per_pass = SavedNs(*found.record, loaded.plan);
-  loaded.considered = found.record->considered;
-  loaded.legal = found.record->legal;
+  loaded.from_cache = walk.found.from_cache;
+  loaded.saved_ns_per_pass = SavedNs(record, loaded.plan);
+  loaded.considered = record.considered;
+  loaded.legal = record.legal;
   loaded.tuning_digest = core_->tuning_digest;
   loaded.tuning = first->tuning;
-  if (!walk.failed.empty()) {
-    loaded.fallback = absl::StrCat(PlanName(walk.failed[0].fused), ": ", walk.failed[0].failure);
+  if (!loaded.passed_over.empty() && loaded.passed_over[0].why == PassedOver::Why::kFailed) {
+    const PassedOver& failed = loaded.passed_over[0];
+    loaded.fallback = absl::StrCat(PlanName(failed.fused), ": ", failed.failure);
   } else if (!walk.replaced.empty()) {
     loaded.fallback = walk.replaced;
   }
@@ -428,18 +475,6 @@ absl::StatusOr<LoadedPlanPtr> PlanAssembler::Assemble(const PlanRequest& request
     event.plan = loaded.plan.PlanDigest();
     event.reason = loaded.fallback;
     control.Tell(std::move(event));
-  }
-  loaded.passed_over = std::move(walk.failed);
-  const bool tuned = found.record->tuned && options.choice == Choice::kBest;
-  std::set<Digest> told = {own};
-  for (const PassedOver& failed : loaded.passed_over) told.insert(failed.plan);
-  for (const PlanVariant& variant : found.record->variants) {
-    const Plan& plan = variant.plan;
-    if (&variant == walk.runs) continue;
-    const Digest digest = plan.PlanDigest();
-    if (!told.insert(digest).second) continue;
-    loaded.passed_over.push_back(
-        {digest, plan.fused, plan.PredictedUs(), WhyPassedOver(plan, loaded.plan, tuned), ""});
   }
   return LoadedPlanPtr(walk.result);
 }

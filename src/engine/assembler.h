@@ -81,11 +81,14 @@ class PlanAssembler {
   absl::Status Replace(const Building& building, absl::string_view toolchain,
                        const std::vector<size_t>& positions,
                        const std::vector<KernelDecision>& refused, PlanVariant* variant) const;
-  absl::Status TryVariants(const PlanRecord& record, Walk& walk);
-  absl::Status TryVariant(const PlanRecord& record, size_t at, Walk& walk);
-  absl::Status VerifyVariant(const PlanRecord& record, const LoadedPlanPtr& candidate, Walk& walk);
-  LoadedPlanPtr BuildUnfused(const PlanRecord& record, Walk& walk);
-  absl::Status FallBack(const PlanRequest& request, FoundPlan& found, Walk& walk);
+  absl::Status TryVariants(Walk& walk);
+  absl::Status TryVariant(size_t at, Walk& walk);
+  absl::Status VerifyVariant(const LoadedPlanPtr& candidate, Walk& walk);
+  LoadedPlanPtr BuildUnfused(Walk& walk);
+  absl::Status FallBack(Walk& walk);
+  // The record with the plans of all its variants; null where one cannot be made.
+  std::shared_ptr<const PlanRecord> WholeRecord(const Walk& walk) const;
+  void ListPassedOver(Walk& walk) const;
 
   const std::shared_ptr<EngineCore> core_;
   PlanBuilder* const plans_;

@@ -78,7 +78,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
     if (record == nullptr) return Search(request, key, nullptr, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
-  if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(key, *record);
+  if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(request, *record);
   return FoundPlan{std::move(record), std::make_shared<KernelSources>(core_), true};
 }
 
@@ -214,16 +214,53 @@ absl::StatusOr<std::shared_ptr<const PlanRecord>> PlanBuilder::FromStore(
   }
   absl::StatusOr<PlanRecord> record = DecodePlanRecord(found->payload, LimitsOf(request, &control));
   const absl::Status status =
-      record.ok() ? CompletePlanRecord(request, core_->ports.model, *core_, control, &*record)
+      record.ok() ? CompleteChosen(request, core_->ports.model, *core_, control, &*record)
                   : record.status();
   if (status.ok()) return std::make_shared<const PlanRecord>(*std::move(record));
   if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
+  *again = Refuse(key, status, found);
+  return std::shared_ptr<const PlanRecord>();
+}
+
+bool PlanBuilder::Refuse(const std::string& key, const absl::Status& why, Lookup* found) {
   core_->counters.refused_records.fetch_add(1, std::memory_order_relaxed);
   core_->log.Log(LogLevel::kWarn, absl::StrCat("plan ", ShortName(key), " from ", found->tier,
-                                               " is made again: ", status.message()));
-  found->detail = std::string(status.message());
-  *again = RefuseRecord(RecordKind::kPlan, key, found->payload, *core_);
-  return std::shared_ptr<const PlanRecord>();
+                                               " is made again: ", why.message()));
+  found->detail = std::string(why.message());
+  return RefuseRecord(RecordKind::kPlan, key, found->payload, *core_);
+}
+
+absl::StatusOr<bool> PlanBuilder::Complete(const PlanRequest& request, OnMiss on_miss,
+                                           const BuildControl& control, FoundPlan* found) {
+  bool another = false;
+  for (int refused = 0; !found->record->HasAllPlans(); ++refused) {
+    auto record = std::make_shared<PlanRecord>(*found->record);
+    const absl::Status status =
+        CompletePlanRecord(request, core_->ports.model, *core_, control, record.get());
+    if (status.ok()) {
+      found->record = std::move(record);
+      break;
+    }
+    if (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status)) return status;
+    const std::string key = PlanKeyBytes(request, *core_);
+    Lookup lost;
+    lost.hit = true;
+    lost.tier = "the cache";
+    lost.payload = EncodePlanRecord(*record);
+    another = true;
+    if (Refuse(key, status, &lost) && refused < kMostRefused) {
+      SINTER_ASSIGN_OR_RETURN(*found, Get(request, on_miss, control));
+      continue;
+    }
+    if (on_miss != OnMiss::kBuild || request.measured) {
+      return MustHitError("plan", RecordKind::kPlan, key, lost, nullptr);
+    }
+    SINTER_ASSIGN_OR_RETURN(
+        const std::shared_ptr<void> lock,
+        AwaitBuildLock(*core_->ports.store, RecordKind::kPlan, key, control, core_->trace.get()));
+    SINTER_ASSIGN_OR_RETURN(*found, Search(request, key, nullptr, control));
+  }
+  return another;
 }
 
 bool PlanBuilder::CompilerExchanged(const PlanRecord& record) {
@@ -242,33 +279,38 @@ std::string PlanBuilder::BuildId() {
   return build_id;
 }
 
-std::shared_ptr<const PlanRecord> PlanBuilder::Renewed(const std::string& key,
+std::shared_ptr<const PlanRecord> PlanBuilder::Renewed(const PlanRequest& request,
                                                        const PlanRecord& record) {
   const absl::StatusOr<std::string> toolchain = core_->ports.compiler->ToolchainId();
   std::shared_ptr<const PlanRecord> renewed;
   if (toolchain.ok() && *toolchain != record.toolchain_id) {
-    renewed = Refilled(key, record, *toolchain);
+    renewed = Refilled(request, record, *toolchain);
   }
   return renewed != nullptr ? renewed : std::make_shared<const PlanRecord>(record);
 }
 
 // Null for a denied compiler: the record stays as it is, since a store may have the kernels it
 // names.
-std::shared_ptr<const PlanRecord> PlanBuilder::Refilled(const std::string& key,
+std::shared_ptr<const PlanRecord> PlanBuilder::Refilled(const PlanRequest& request,
                                                         const PlanRecord& record,
                                                         const std::string& toolchain) {
   if (!core_->denied.Match(toolchain).empty()) return nullptr;
   auto renewed = std::make_shared<PlanRecord>(record);
   renewed->toolchain_id = toolchain;
+  const BuildControl control;
   KernelSources sources(core_);
-  if (!FillKeys(*renewed, sources, BuildControl()).ok()) return nullptr;
-  core_->ports.store->Put(RecordKind::kPlan, key, EncodePlanRecord(*renewed));
+  if (!CompletePlanRecord(request, core_->ports.model, *core_, control, renewed.get()).ok() ||
+      !FillKeys(*renewed, sources, control).ok()) {
+    return nullptr;
+  }
+  core_->ports.store->Put(RecordKind::kPlan, PlanKeyBytes(request, *core_),
+                          EncodePlanRecord(*renewed));
   return renewed;
 }
 
 void PlanBuilder::Renew(const PlanRequest& request, const PlanRecord& record) {
   const absl::StatusOr<std::string> toolchain = core_->ports.compiler->ToolchainId();
-  if (toolchain.ok()) Refilled(PlanKeyBytes(request, *core_), record, *toolchain);
+  if (toolchain.ok()) Refilled(request, record, *toolchain);
 }
 
 }  // namespace sinter

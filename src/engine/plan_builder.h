@@ -22,8 +22,8 @@ absl::StatusOr<FusionResult> PlanOf(const PlanRequest& request, const FusionOpti
                                     const EngineCore& core);
 
 struct FoundPlan {
-  std::shared_ptr<const PlanRecord> record;
-  std::shared_ptr<KernelSources> sources;  // holds those made for the record's keys
+  std::shared_ptr<const PlanRecord> record;  // of the cache: perhaps with the chosen plan alone
+  std::shared_ptr<KernelSources> sources;    // holds those made for the record's keys
   bool from_cache = false;
 };
 
@@ -33,12 +33,18 @@ class PlanBuilder {
   // `core` outlives the builder.
   explicit PlanBuilder(EngineCore* core) : core_(core) {}
 
-  // Returns the record with its kernel keys. A hit opens no compiler, unless the compiler's file
-  // was replaced since the record was made; then the record is renewed and keeps its plans.
-  // kCacheMiss unless it may build (then any toolchain serves), kNoLegalPlan, UNAVAILABLE without a
-  // compiler, CANCELLED, DEADLINE_EXCEEDED.
+  // Returns the record with the kernel keys of its chosen plan at least. A hit opens no compiler,
+  // unless the compiler's file was replaced since the record was made; then the record is renewed
+  // and keeps its plans. kCacheMiss unless it may build (then any toolchain serves), kNoLegalPlan,
+  // UNAVAILABLE without a compiler, CANCELLED, DEADLINE_EXCEEDED.
   absl::StatusOr<FoundPlan> Get(const PlanRequest& request, OnMiss on_miss,
                                 const BuildControl& control);
+
+  // Makes the plans of all variants of `found`, which Get returned. Where one is none of the
+  // chain's, the record is refused: then `found` is what Get would have returned without it, and
+  // the result is true.
+  absl::StatusOr<bool> Complete(const PlanRequest& request, OnMiss on_miss,
+                                const BuildControl& control, FoundPlan* found);
 
   // Stores the plan of `entry` as that of `request`, whose `measured` is set. `entry` was measured
   // for the same request without it. FAILED_PRECONDITION where the entry cannot be used.
@@ -77,10 +83,13 @@ class PlanBuilder {
                                                               const std::string& key,
                                                               const BuildControl& control,
                                                               Lookup* found, bool* again);
+  // Counts, logs and refuses a record that cannot be used, for `why`, which goes to found->detail.
+  // Returns whether another tier may have a better one.
+  bool Refuse(const std::string& key, const absl::Status& why, Lookup* found);
   // The record with keys for `toolchain`; null when they cannot be made.
-  std::shared_ptr<const PlanRecord> Refilled(const std::string& key, const PlanRecord& record,
+  std::shared_ptr<const PlanRecord> Refilled(const PlanRequest& request, const PlanRecord& record,
                                              const std::string& toolchain);
-  std::shared_ptr<const PlanRecord> Renewed(const std::string& key, const PlanRecord& record);
+  std::shared_ptr<const PlanRecord> Renewed(const PlanRequest& request, const PlanRecord& record);
   absl::Status FillKeys(PlanRecord& record, KernelSources& sources,
                         const BuildControl& control) const;
   std::string BuildId();

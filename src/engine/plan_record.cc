@@ -28,8 +28,7 @@ absl::StatusOr<PlanVariant> ReadVariant(ByteReader& r, const PlanRecordLimits& l
   PlanVariant variant;
   const absl::string_view decisions = r.Bytes();
   variant.replaced = std::string(r.Bytes());
-  if (variant.replaced.size() > kMostReplacedText ||
-      Printable(variant.replaced) != variant.replaced)
+  if (variant.replaced.size() > kMostReplacedText || !IsPrintable(variant.replaced))
     return absl::DataLossError("plan record: what was replaced is not one printable line");
   const uint32_t kernels = r.U32();
   if (kernels > limits.kernels) {

@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_ENGINE_PLAN_RECORD_H_
 #define SINTER_SRC_ENGINE_PLAN_RECORD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@ namespace sinter {
 // of each kernel's source.
 constexpr uint32_t kPlanRecordVersion = 7;
 
-// Decisions, sources and `replaced` are stored; CompletePlanRecord makes the rest from them.
+// Decisions, sources and `replaced` are stored; record_check.h makes the rest from them: of the
+// chosen plan at once, of the others when one is wanted.
 struct PlanVariant {
   Decisions decisions;
   std::vector<Digest> sources;  // of each kernel: SHA-256 of its source
@@ -28,6 +30,8 @@ struct PlanVariant {
   std::string replaced;
   Plan plan;                             // each kernel's kernel_digest is the digest of its key
   std::vector<std::string> kernel_keys;  // one per kernel
+
+  bool HasPlan() const { return !plan.kernels.empty(); }
 };
 
 // Invariants: variants is not empty; variants[0] is the chosen plan; the unfused plan is among
@@ -41,6 +45,11 @@ struct PlanRecord {
   std::string tuning;  // what the tuning set said, in brief; "" without a set
   Digest planned;      // PlanDigest of the choice before kernels of it were replaced
   std::vector<PlanVariant> variants;
+
+  bool HasAllPlans() const {
+    return std::all_of(variants.begin(), variants.end(),
+                       [](const PlanVariant& variant) { return variant.HasPlan(); });
+  }
 };
 
 // The chosen plan, then the best few alternatives and always the unfused plan. Sources and kernel

@@ -95,16 +95,42 @@ absl::Status CheckStored(RecordKind kind, absl::string_view key, absl::string_vi
 absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
   bool unfused = false;
   for (const PlanVariant& variant : record.variants) {
-    if (variant.plan.fused) continue;
+    if (variant.decisions.fused) continue;
     unfused = true;
-    for (const PlannedKernel& kernel : variant.plan.kernels) {
-      const KernelSpec& spec = kernel.spec;
-      if (!spec.family->IsJoined(spec)) continue;
+    for (const KernelDecision& kernel : variant.decisions.kernels) {
+      if (!kernel.family->IsJoined(kernel)) continue;
       return absl::DataLossError("plan record: its unfused plan is fused");
     }
   }
   if (unfused || !MatchProducts(chain).ok()) return absl::OkStatus();
   return absl::DataLossError("plan record: without the unfused plan");
+}
+
+// Of the first `count` variants.
+absl::Status CompleteVariants(const PlanRequest& request, const DeviceModel& model,
+                              const EngineCore& core, const BuildControl& control, size_t count,
+                              PlanRecord* record) {
+  if (record->chain != request.chain().CanonicalDigest() || record->bucket != request.bucket) {
+    return absl::DataLossError(absl::StrCat("plan record: for chain ",
+                                            record->chain.Hex().substr(0, 16), " at bucket ",
+                                            record->bucket));
+  }
+  const PlanAssembly assemble =
+      core.AssemblyOf(request.planned(), request.bucket, model,
+                      {request.batch_invariant, request.allow_cooperative, &control});
+  SINTER_RETURN_IF_ERROR(CheckUnfused(*record, request.planned()));
+  for (size_t i = 0; i < count; ++i) {
+    PlanVariant& variant = record->variants[i];
+    if (variant.HasPlan()) continue;
+    SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
+    absl::StatusOr<AssembledPlan> assembled = assemble(variant.decisions);
+    if (!assembled.ok()) {
+      return Annotate(request.form->InCallersNumbers(assembled.status()),
+                      absl::StrCat("plan '", PlanName(variant.decisions.fused), "'"));
+    }
+    CompleteVariant(*std::move(assembled), record->toolchain_id, model.arch, core, &variant);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -128,24 +154,13 @@ void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
 absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
                                 const EngineCore& core, const BuildControl& control,
                                 PlanRecord* record) {
-  if (record->chain != request.chain().CanonicalDigest() || record->bucket != request.bucket) {
-    return absl::DataLossError(absl::StrCat("plan record: for chain ",
-                                            record->chain.Hex().substr(0, 16), " at bucket ",
-                                            record->bucket));
-  }
-  const PlanAssembly assemble =
-      core.AssemblyOf(request.planned(), request.bucket, model,
-                      {request.batch_invariant, request.allow_cooperative, &control});
-  for (PlanVariant& variant : record->variants) {
-    SINTER_RETURN_IF_ERROR(control.Check("checking a plan of the cache"));
-    absl::StatusOr<AssembledPlan> assembled = assemble(variant.decisions);
-    if (!assembled.ok()) {
-      return Annotate(request.form->InCallersNumbers(assembled.status()),
-                      absl::StrCat("plan '", PlanName(variant.decisions.fused), "'"));
-    }
-    CompleteVariant(*std::move(assembled), record->toolchain_id, model.arch, core, &variant);
-  }
-  return CheckUnfused(*record, request.planned());
+  return CompleteVariants(request, model, core, control, record->variants.size(), record);
+}
+
+absl::Status CompleteChosen(const PlanRequest& request, const DeviceModel& model,
+                            const EngineCore& core, const BuildControl& control,
+                            PlanRecord* record) {
+  return CompleteVariants(request, model, core, control, 1, record);
 }
 
 absl::Status CheckKernelRecord(const KernelRecord& record, absl::string_view key) {

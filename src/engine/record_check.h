@@ -12,13 +12,17 @@
 
 namespace sinter {
 
-// Makes the plans and kernel keys of a decoded record. DATA_LOSS or FAILED_PRECONDITION unless the
-// record names the chain and bucket of `request`, its decisions fit them on the chip of `model`,
-// and the unfused plan is there. It generates no source: a wrong source digest only gives a key
-// that no kernel has. Asks `control` before each plan.
+// Makes the plans and kernel keys of a decoded record that have not been made. DATA_LOSS or
+// FAILED_PRECONDITION unless the record names the chain and bucket of `request`, its decisions fit
+// them on the chip of `model`, and the unfused plan is there. It generates no source: a wrong
+// source digest only gives a key that no kernel has. Asks `control` before each plan.
 absl::Status CompletePlanRecord(const PlanRequest& request, const DeviceModel& model,
                                 const EngineCore& core, const BuildControl& control,
                                 PlanRecord* record);
+// The same of the chosen plan alone, which is nearly always the one that runs.
+absl::Status CompleteChosen(const PlanRequest& request, const DeviceModel& model,
+                            const EngineCore& core, const BuildControl& control,
+                            PlanRecord* record);
 // Fills in what is not stored: a plan, and the keys of its kernels for `toolchain_id`.
 void CompleteVariant(AssembledPlan assembled, absl::string_view toolchain_id,
                      absl::string_view arch, const EngineCore& core, PlanVariant* variant);

@@ -44,7 +44,7 @@ absl::StatusOr<double> ReadFigure(ByteReader& r) {
 absl::StatusOr<std::string> ReadText(ByteReader& r) {
   const absl::string_view text = r.Bytes();
   if (text.size() > kMaxText) return LostDecision(absl::StrCat("text of ", text.size(), " bytes"));
-  if (Printable(text) != text) return LostDecision("a text that is not one printable line");
+  if (!IsPrintable(text)) return LostDecision("a text that is not one printable line");
   return std::string(text);
 }
 

@@ -109,8 +109,6 @@ class KernelFamily {
   virtual absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode& code,
                                              const DeviceModel& model,
                                              StitchBudget* budget) const = 0;
-  // Whether several kernels of an unfused plan are joined in this one.
-  virtual bool IsJoined(const KernelSpec&) const { return false; }
   // Whether a result is left to other kernels in the workspace.
   virtual bool LeavesInWorkspace(const KernelSpec& spec) const = 0;
 
@@ -163,6 +161,8 @@ class KernelFamily {
   // ---- Decide
   // What was chosen for the kernel: fields of `decision` besides its ops and times.
   virtual void Decide(const KernelSpec& spec, KernelDecision* decision) const = 0;
+  // Whether several kernels of an unfused plan are joined in this one.
+  virtual bool IsJoined(const KernelDecision&) const { return false; }
   // The choice as flags within kChoiceFlags and bytes, and back: DATA_LOSS unless its fields are
   // within their bounds. `decision` has its ops already.
   virtual uint32_t ChoiceFlags(const KernelDecision&) const { return 0; }

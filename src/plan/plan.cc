@@ -46,11 +46,7 @@ std::string BodyText(const Chain& body) {
                       Counted(static_cast<uint64_t>(body.num_outputs()), "output"));
 }
 
-double Plan::PredictedUs() const {
-  double total = 0;
-  for (const PlannedKernel& kernel : kernels) total += kernel.prediction.total_us;
-  return total;
-}
+double Plan::PredictedUs() const { return PredictedUsOf(kernels); }
 
 bool Plan::UsesM() const {
   return std::any_of(kernels.begin(), kernels.end(), [](const PlannedKernel& kernel) {
@@ -97,15 +93,6 @@ std::string NameInList(const Plan& plan) {
     absl::StrAppend(&name, " and ", Counted(schedules.size() - kShownSchedules, "other schedule"));
   }
   return name;
-}
-
-double MeasuredUs(const Plan& plan) {
-  double total = 0;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    if (!(kernel.measured_us > 0)) return 0;
-    total += kernel.measured_us;
-  }
-  return total;
 }
 
 std::string Plan::ToText() const {

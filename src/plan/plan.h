@@ -110,7 +110,7 @@ struct Plan {
   std::vector<Candidate> runners_up;
 
   absl::string_view name() const { return IsStandIn() ? "stand-in" : PlanName(fused); }
-  double PredictedUs() const;
+  double PredictedUs() const;  // PredictedUsOf(kernels)
   // Whether all kernels are: a row's bits then do not depend on the number of rows.
   bool IsBatchInvariant() const;
   // Whether its kernels are stand-ins: all, or none.
@@ -124,8 +124,25 @@ struct Plan {
 // What a list of candidates calls a plan: "1 kernel: [grid-exchange bm128 ..]"; equal schedules
 // once.
 std::string NameInList(const Plan& plan);
-// Measured microseconds of all kernels; 0 unless each was measured.
-double MeasuredUs(const Plan& plan);
+
+// Of the kernels of a Plan or of Decisions: microseconds of all, predicted; measured, 0 unless each
+// was measured.
+template <typename Kernels>
+double PredictedUsOf(const Kernels& kernels) {
+  double total = 0;
+  for (const auto& kernel : kernels) total += kernel.prediction.total_us;
+  return total;
+}
+template <typename Kernels>
+double MeasuredUsOf(const Kernels& kernels) {
+  double total = 0;
+  for (const auto& kernel : kernels) {
+    if (!(kernel.measured_us > 0)) return 0;
+    total += kernel.measured_us;
+  }
+  return total;
+}
+inline double MeasuredUs(const Plan& plan) { return MeasuredUsOf(plan.kernels); }
 
 }  // namespace sinter
 

@@ -128,7 +128,7 @@ class ProductKernels : public KernelFamily {
     SINTER_RETURN_IF_ERROR(CheckSchedule(spec.sequence, spec.schedule, model));
     return KernelLaunch{IsCooperative(spec.schedule), 0};
   }
-  bool IsJoined(const KernelSpec& spec) const override { return spec.sequence.size() > 1; }
+  bool IsJoined(const KernelDecision& decision) const override { return decision.products > 1; }
   bool LeavesInWorkspace(const KernelSpec& spec) const override {
     for (const OperandBinding& operand : spec.operands) {
       if (IsResult(operand.role) && operand.buffer == kWorkspaceBuffer) return true;

@@ -107,7 +107,7 @@ class StitchKernels : public KernelFamily {
                             CheckStitchLaunch(*spec.stitch, *code.stitch, model, budget));
     return KernelLaunch{launch.cooperative, launch.scratch_bytes};
   }
-  bool IsJoined(const KernelSpec& spec) const override { return !spec.stitch->parts.empty(); }
+  bool IsJoined(const KernelDecision& decision) const override { return !decision.parts.empty(); }
   bool LeavesInWorkspace(const KernelSpec& spec) const override {
     const StitchSpec& stitch = *spec.stitch;
     return std::any_of(

@@ -631,7 +631,13 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
       return std::move(kernel.recipe);
     };
   }
-  hooks.assembly = MakePlanAssembly;
+  hooks.assembly = [this](const Chain& c, int64_t bucket, const DeviceModel& m,
+                          const AssemblyRequest& request) -> PlanAssembly {
+    return [this, assemble = MakePlanAssembly(c, bucket, m, request)](const Decisions& decisions) {
+      ++assembled;
+      return assemble(decisions);
+    };
+  };
   if (replaces) hooks.replace = ReplaceKernels;
   hooks.device_headers = device_headers;
   if (!device_headers) {

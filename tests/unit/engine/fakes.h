@@ -97,6 +97,7 @@ struct FakeWorld {
   std::function<std::string(const LaunchRecipe&)> name;
 
   std::atomic<int> generated{0};  // sources made by the fake generator
+  std::atomic<int> assembled{0};  // plans made from decisions
   bool replaces = false;  // kernels that the compiler refuses get others, by the real search
 
   // Compiler.

@@ -56,14 +56,14 @@ class RecordCheckTest : public ::testing::Test {
   }
 
   // Prepares with what lies there: the plan is made again for `why`, counted, and mended.
-  void ExpectRefused(const std::string& why) {
+  void ExpectRefused(const std::string& why, const PrepareOptions& options = {}) {
     EXPECT_FALSE(
         world_.MakeEngine()
             ->CheckStored(RecordKind::kPlan, plan_key_, Payload(RecordKind::kPlan, plan_key_))
             .ok());
     world_.log.clear();
     const auto engine = world_.MakeEngine();
-    ASSERT_TRUE(engine->Prepare(world_.chain, 16, {}).ok());
+    ASSERT_TRUE(engine->Prepare(world_.chain, 16, options).ok());
     EXPECT_EQ(world_.plans, plans_ + 1);
     EXPECT_EQ(world_.compiles, compiles_) << "its kernels are there";
     EXPECT_EQ(engine->Stats().store.misses[kDamaged], 1u);
@@ -104,12 +104,39 @@ TEST_F(RecordCheckTest, MoreBlocksThanAreResident) {
   ExpectRefused("grid 240 is above the");
 }
 
+// A plan that may run for the chosen one is judged when it is wanted.
 TEST_F(RecordCheckTest, AVariantThatStandsIn) {
+  PrepareOptions unfused;
+  unfused.choice = PrepareOptions::Choice::kUnfused;
+  ASSERT_TRUE(world_.MakeEngine()->Prepare(world_.chain, 16, unfused).ok());
+  compiles_ = world_.compiles;
   PlanRecord record = Record();
   record.variants.back().decisions.kernels.pop_back();
   record.variants.back().sources.pop_back();
   Store(record);
-  ExpectRefused("plan 'unfused': ");
+  const auto engine = world_.MakeEngine();
+  ASSERT_TRUE(engine->Prepare(world_.chain, 16, {}).ok());
+  EXPECT_EQ(engine->Stats().store.misses[kDamaged], 0u);
+  EXPECT_EQ(world_.plans, plans_);
+  ExpectRefused("plan 'unfused': ", unfused);
+}
+
+TEST_F(RecordCheckTest, AVariantThatStandsInForARefusedKernel) {
+  PlanRecord record = Record();
+  record.variants.back().decisions.kernels.pop_back();
+  record.variants.back().sources.pop_back();
+  Store(record);
+  for (const std::string& key : world_.disk->Keys(RecordKind::kKernel)) {
+    world_.disk->records.erase({RecordKind::kKernel, key});
+  }
+  world_.refused = {"grid", "cluster"};
+  const auto engine = world_.MakeEngine();
+  const auto plan = engine->Prepare(world_.chain, 16, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ((*plan)->plan().name(), "unfused");
+  EXPECT_EQ((*plan)->plan().kernels.size(), 2u);
+  EXPECT_EQ(engine->Stats().store.misses[kDamaged], 1u);
+  EXPECT_EQ(Payload(RecordKind::kPlan, plan_key_), sound_) << "mended";
 }
 
 TEST_F(RecordCheckTest, AnotherChainsRecord) {

@@ -132,6 +132,11 @@ TEST(SharedCode, AWarmStartLoadsEachOnce) {
   EXPECT_EQ(warm.compiles, 0);
   EXPECT_EQ(warm.loads, cold.compiles);
   EXPECT_EQ(engine->Stats().kernel_hits, static_cast<uint64_t>(cold.compiles));
+  EXPECT_EQ(warm.assembled, 1) << "the chosen plan alone";
+  PrepareOptions unfused;
+  unfused.choice = PrepareOptions::Choice::kUnfused;
+  ASSERT_TRUE(engine->Prepare(chain, 128, unfused).ok());
+  EXPECT_GT(warm.assembled, 2) << "the others when one is wanted";
 }
 
 TEST(SharedCode, BucketsOfEqualSchedulesShareTheirKernels) {
