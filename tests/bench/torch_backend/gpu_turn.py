@@ -1,4 +1,4 @@
-"""A GPU that several processes measure on, one at a time."""
+"""A GPU that several processes share, and that one measures on alone."""
 
 import contextlib
 import fcntl
@@ -6,31 +6,31 @@ import time
 
 
 class GpuTurn:
-    """The right to use the GPU, by a lock on a file. `path`: of the file; `finish`: waits for what was enqueued."""
+    """The right to use the GPU, beside others or alone, by locks on files. `path`: of one, and the start of the other's name; `finish`:
+    waits for what was enqueued."""
 
     def __init__(self, path, finish):
-        self._file, self._finish = open(path, "w"), finish
+        self._use, self._gate = open(path, "w"), open(f"{path}.gate", "w")
+        self._finish = finish
         self._mine = False
         self.waited = 0.0  # seconds, for others
 
     def take(self):
-        """Waits until no other process has it."""
+        """Waits until nobody has it alone, nor waits to."""
         if not self._mine:
-            began = time.time()
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-            self.waited += time.time() - began
+            self._wait_for(fcntl.LOCK_SH)
             self._mine = True
 
     def give(self):
-        """Lets others have it, once what was enqueued is done."""
+        """Lets others have it alone, once what was enqueued is done."""
         if self._mine:
             self._finish()
             self._mine = False
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            fcntl.flock(self._use, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def given(self):
-        """Without it for a while, as for what compiles. What Inductor and the backend measure on the GPU while they compile takes it."""
+        """Without it for a while, as for what compiles. What Inductor and the backend measure on the GPU while they compile has it alone."""
         self.give()
         try:
             with _asked_for(self):
@@ -39,22 +39,26 @@ class GpuTurn:
             self.take()
 
     @contextlib.contextmanager
-    def taken(self):
-        """With it for a while."""
+    def alone(self):
+        """Beside nobody for a while, as for what measures."""
         had = self._mine
-        self.take()
+        self.give()
+        self._wait_for(fcntl.LOCK_EX)
         try:
             yield
         finally:
-            if not had:
-                self.give()
+            self._finish()
+            fcntl.flock(self._use, fcntl.LOCK_UN)
+            if had:
+                self.take()
 
-    @contextlib.contextmanager
-    def shared(self):
-        """Together with others that share it, beside none that has it."""
-        fcntl.flock(self._file, fcntl.LOCK_SH)
-        yield
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+    def _wait_for(self, how):
+        """Behind who came before: whoever waits to be alone keeps the gate closed."""
+        began = time.time()
+        fcntl.flock(self._gate, how)
+        fcntl.flock(self._use, how)
+        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        self.waited += time.time() - began
 
 
 @contextlib.contextmanager
@@ -66,7 +70,7 @@ def _asked_for(turn):
 
     def wrapped(f):
         def g(*args, **kwargs):
-            with turn.taken():
+            with turn.alone():
                 return f(*args, **kwargs)
 
         return staticmethod(g) if f.__module__ == AlgorithmSelectorCache.__module__ else g

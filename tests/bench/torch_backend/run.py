@@ -2,12 +2,13 @@
 """Models by eager PyTorch, Inductor and backend "sinter" on one GPU: results held against float64, then times in turns.
 
     python3 tests/bench/torch_backend/run.py OUT.json [--models NAME,..] [--batches 1,serving] [--depth N|full] [--budget SECONDS]
-                                             [--limit SECONDS] [--jobs N] [--max-autotune] [--parts] [--measure] [--cold] [--again]
+                                             [--limit SECONDS] [--jobs N] [--max-autotune] [--freezing] [--parts] [--measure] [--cold] [--again]
+                                             [--turn FILE]
 
 Runs what OUT.json does not hold yet of this depth, these modes, card and commit, and what failed; ends before the budget does: call it
 again until it says that nothing is left. A process
-measures one model after another; where one takes the process down, the next has a new one. Of several, one alone has the GPU at a
-time, and the others compile. PYTHONPATH holds bindings/python,
+measures one model after another; where one takes the process down, the next has a new one. Of several, one that measures has the GPU
+alone; the others wait for it or compile. PYTHONPATH holds bindings/python,
 LIBSINTER_PATH names the library. Exits 1 when a result is wrong or a model failed.
 """
 
@@ -32,6 +33,7 @@ from gpu_turn import GpuTurn
 
 ROUNDS = 6
 REPLAY_MS = 8.0
+MOST_ORDERS = 120
 FIRST_SECONDS = 25  # that a model is expected to take before one was measured
 WIDE_ELEMENTS = 1_500_000_000  # of models that are held against float32, as float64 would take their memory
 
@@ -44,12 +46,14 @@ def main():
     parser.add_argument("--depth", default="4", help="layers of models that are stacks of equal ones; full: as published")
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     parser.add_argument("--limit", type=float, default=240, help="seconds of a model; four times as many with --max-autotune")
-    parser.add_argument("--max-autotune", action="store_true", help="Inductor in this mode too; takes minutes a model")
+    parser.add_argument("--max-autotune", action="store_true", help="Inductor and the backend in this mode too; takes minutes a model")
+    parser.add_argument("--freezing", action="store_true", help="Inductor and the backend with frozen weights too: products of one value are joined")
     parser.add_argument("--parts", action="store_true", help="time each distinct part beside Inductor's code for it")
     parser.add_argument("--measure", action="store_true", help="the backend's option of that name: parts are measured, not estimated")
     parser.add_argument("--cold", action="store_true", help="compile times without Triton's kernels of the contestant before")
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
-    parser.add_argument("--jobs", type=int, default=1, help="models at once, of which one has the GPU and the others compile")
+    parser.add_argument("--jobs", type=int, default=1, help="models at once; one that measures has the GPU alone")
+    parser.add_argument("--turn", metavar="FILE", help="of calls that run beside each other: whoever measures is alone")
     parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
@@ -69,8 +73,7 @@ def main():
 def measured_by(arguments):
     """What a row must have been measured by to stand for another run."""
     modes = {name: getattr(arguments, name) for name in ("depth", "max_autotune", "parts", "cold")}
-    if arguments.measure:
-        modes["measure"] = True
+    modes.update({name: True for name in ("measure", "freezing") if getattr(arguments, name)})
     return {**modes, "card": card(), **source_state.of_library()}
 
 
@@ -101,9 +104,10 @@ def run_all(wanted, arguments, until, found):
     """Measures `wanted` into `found` and the file; what was not begun, and what no time was left for."""
     waiting, unfinished, longest = list(wanted), [], [FIRST_SECONDS]
     lock = threading.Lock()
-    with tempfile.NamedTemporaryFile() as turn:
+    with tempfile.TemporaryDirectory() as folder:
+        turn = arguments.turn or os.path.join(folder, "turn")
         threads = [
-            threading.Thread(target=run_some, args=(waiting, unfinished, longest, lock, turn.name, arguments, until, found))
+            threading.Thread(target=run_some, args=(waiting, unfinished, longest, lock, turn, arguments, until, found))
             for _ in range(max(1, min(arguments.jobs, len(wanted))))
         ]
         for thread in threads:
@@ -226,8 +230,9 @@ def work(arguments):
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     turn = GpuTurn(arguments.work, torch.cuda.synchronize)
-    with turn.shared():
-        warm_up()
+    turn.take()
+    warm_up()
+    turn.give()
     for key in map(str.strip, sys.stdin):
         name, _, batch = key.partition("@")
         make, serving = MODELS[name]
@@ -297,7 +302,7 @@ def warm_up():
 
 
 def measure(model, inputs, seconds, arguments, turn):
-    """Everything of one model, on a GPU that is ours but while it is compiled."""
+    """Everything of one model, on a GPU that nobody measures on meanwhile but while it is compiled."""
     import torch
 
     seconds.mark("make")
@@ -334,7 +339,9 @@ def measure(model, inputs, seconds, arguments, turn):
             }
             seconds.mark("capture")
             print("SO FAR " + json.dumps({**result, "seconds_so_far": seconds.told}), flush=True)
-    for variant, us in in_turns(graphs).items():
+    with turn.alone():
+        times = in_turns(graphs)
+    for variant, us in times.items():
         result["variants"][variant]["us"] = us
     seconds.mark("times")
     bound = 2 * result["variants"]["eager"]["error"] + 1e-3
@@ -347,7 +354,8 @@ def measure(model, inputs, seconds, arguments, turn):
     ]
     result["left"] = sorted({f"{op}: {why}" for report in reports for op, why in report.left})
     if arguments.parts:
-        result["timed_parts"] = timed_parts(taken)
+        with turn.alone():
+            result["timed_parts"] = timed_parts(taken)
         seconds.mark("parts")
     result["seconds"] = seconds.told
     return result
@@ -384,9 +392,12 @@ def variants_of(model, arguments, turn):
     options = {"force_disable_caches": True} if arguments.cold else {"fx_graph_cache": False}
     torch._functorch.config.enable_autograd_cache = False
 
-    def sinter(gm, example_inputs):
-        with turn.given():
-            return compile_with(SinterPass(own, reports), gm, example_inputs, options)
+    def sinter(options_of_sinter=own, told=None, **more):
+        def backend(gm, example_inputs):
+            with turn.given():
+                return compile_with(SinterPass(options_of_sinter, told), gm, example_inputs, {**options, **more})
+
+        return torch.compile(model, backend=backend)
 
     def inductor(**more):
         def backend(gm, example_inputs):
@@ -395,11 +406,26 @@ def variants_of(model, arguments, turn):
 
         return torch.compile(model, backend=backend)
 
-    variants = {"eager": model, "inductor": inductor()}
+    variants = {"eager": model, "inductor": inductor(), "sinter": sinter(told=reports)}
     if arguments.max_autotune:
-        variants["max_autotune"] = inductor(max_autotune=True, coordinate_descent_tuning=True)
-    variants["sinter"] = torch.compile(model, backend=sinter)
+        tuned = dict(max_autotune=True, coordinate_descent_tuning=True)
+        variants["max_autotune"] = inductor(**tuned)
+        variants["sinter_max_autotune"] = sinter(own._replace(measure=True), **tuned)
+    if arguments.freezing:
+        variants["inductor_frozen"] = frozen(inductor())
+        variants["sinter_frozen"] = frozen(sinter())
     return variants, reports
+
+
+def frozen(compiled):
+    """With weights that are constants of the graph; Dynamo asks the configuration itself."""
+    import torch
+
+    def call(*inputs):
+        with torch._inductor.config.patch(freezing=True):
+            return compiled(*inputs)
+
+    return call
 
 
 class Called:
@@ -441,11 +467,12 @@ def kernels(graph):
 
 
 def in_turns(graphs):
-    """Median microseconds of a replay of each graph, measured one after another in rounds; in every order, as what drew much power before
-    leaves a lower clock."""
+    """Median microseconds of a replay of each graph, measured one after another in rounds; in every order, or the most that there is time
+    for, as what drew much power before leaves a lower clock."""
     once = {name: timed(graph, 3) for name, graph in graphs.items()}
     times = {name: [] for name in graphs}
     orders = list(itertools.permutations(graphs))
+    orders = orders[:: max(1, len(orders) // MOST_ORDERS)]
     for i in range(max(1, round(ROUNDS / len(orders))) * len(orders)):
         for name in orders[i % len(orders)]:
             times[name].append(timed(graphs[name], max(3, int(REPLAY_MS * 1e3 / max(once[name], 1)))))
