@@ -1,4 +1,9 @@
-"""Models through the backend's pass without Inductor's compilers: the graph runs node by node, torch's operators and Sinter's."""
+"""Models through the backend's pass without Inductor's compilers: the graph runs node by node, torch's operators and Sinter's.
+
+With SINTER_TEST_GPU in the environment they are on the GPU, and plans run in the reference's place.
+"""
+
+import os
 
 import torch
 
@@ -10,10 +15,13 @@ from sinter.torch import _verify
 from sinter.torch._graph_pass import SinterPass
 from sinter.torch.backend import compile_with, split_options
 
+DEVICE = "cuda" if os.environ.get("SINTER_TEST_GPU") else "cpu"
+
 
 def passed(model, options=None, dynamic=None):
     """(compiled model, reports): each graph of `model` behind the pass, interpreted. Verified by the reference for an H200."""
-    own, _ = split_options(None, {"target": "h200", "verify": True, **(options or {})})
+    how = {"prepare": "block"} if DEVICE == "cuda" else {"target": "h200"}
+    own, _ = split_options(None, {**how, "verify": True, **(options or {})})
     reports = []
     graph_pass = SinterPass(own, reports)
 

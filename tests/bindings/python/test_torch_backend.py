@@ -17,7 +17,7 @@ import sinter.torch
 from sinter.torch import _run_chain, _verify, _warn
 from sinter.torch.backend import split_options
 
-from graphs import passed
+from graphs import DEVICE, passed
 
 N = torch.nn
 ROOT = pathlib.Path(__file__).parents[3]
@@ -91,6 +91,7 @@ class Lines(N.Module):
 
 def run(model, *inputs, options=None, dynamic=None):
     """The compiled model's result, and reports; asserts that every part is right."""
+    model, inputs = model.to(DEVICE), [x.to(DEVICE) for x in inputs]
     with torch.no_grad():
         compiled, reports = passed(model, options, dynamic)
         result = compiled(*inputs)

@@ -10,7 +10,7 @@ import sinter
 import sinter.torch
 from sinter.torch import _joined, _run_chain, _verify
 
-from graphs import passed
+from graphs import DEVICE, passed
 from test_torch_backend import Gated, half, left, run
 
 N = torch.nn
@@ -36,9 +36,13 @@ class Projected(N.Module):
         return (y, key) if self.gives_keys else y
 
 
+#: Inductor's, without what it makes of products on a CPU that has instructions for them.
+FREEZING = {"freezing": True, "cpp.weight_prepack": False}
+
+
 def frozen(model, *inputs, **more):
     """As ``run``, with Inductor's freezing; the chains."""
-    with torch._inductor.config.patch(freezing=True):
+    with torch._inductor.config.patch(FREEZING):
         _, reports = run(model, *inputs, **more)
     return [part.made.chain for report in reports for part in report.taken]
 
@@ -87,8 +91,8 @@ class Chunked(N.Module):
 
 @pytest.mark.parametrize("make", [lambda: Projected(gives_keys=True), Oddly, Chunked], ids=["result", "odd", "chunk"])
 def test_products_that_the_graph_gives_out_or_that_lie_oddly_are_apart(make):
-    model, x = half(make())[0], torch.randn(2, 6, 64).bfloat16()
-    with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+    model, x = half(make())[0].to(DEVICE), torch.randn(2, 6, 64).bfloat16().to(DEVICE)
+    with torch.no_grad(), torch._inductor.config.patch(FREEZING):
         compiled, reports = passed(model)
         found, expected = compiled(x), model(x)
     assert all(_verify.difference(a, b, 2e-2)[1] and a.stride() == b.stride() for a, b in zip(found, expected))
@@ -147,7 +151,7 @@ def test_a_frozen_graph_of_inductors_cache_takes_the_weights_of_its_own_module(t
         model, x = Apart().eval().bfloat16(), torch.randn(8, 64).bfloat16()
         torch._dynamo.reset()
         compiled = torch.compile(model, backend=sinter.torch.sinter_backend, options={"target": "h200"})
-        with torch.no_grad(), torch._inductor.config.patch(freezing=True):
+        with torch.no_grad(), torch._inductor.config.patch(FREEZING):
             assert _verify.difference(compiled(x), model(x), 2e-2)[1]
     assert joined == [1, 1] and counters["inductor"]["fxgraph_cache_hit"] == 1
 
@@ -198,17 +202,74 @@ def test_what_masks_of_64_bits_compute_is_left_and_cuts_no_part():
     assert set(left(reports).values()) == {"dtype int64"}
 
 
-def test_negative_ids_are_torchs():
-    class Indexed(N.Module):
-        def __init__(self):
-            super().__init__()
-            self.table, self.norm = N.Parameter(torch.randn(16, 64)), N.LayerNorm(64)
+class Indexed(N.Module):
+    def __init__(self, f, rows=16):
+        super().__init__()
+        self.table, self.norm, self.f = N.Parameter(torch.randn(rows, 64)), N.LayerNorm(64), f
 
-        def forward(self, ids):
-            return self.norm(self.table[ids]).relu()
+    def forward(self, ids):
+        return self.norm(self.f(self.table, ids)).relu()
 
-    _, reports = run(half(Indexed()), torch.tensor([-1, 0, -16, 15]))
-    assert left(reports)["aten.index.Tensor"] == "rows by indices"
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("ids", [[-1, 0, -16, 15], [[3, -2], [1, -1]]])
+def test_negative_ids_count_from_the_end(ids, dtype):
+    _, reports = run(half(Indexed(lambda table, ids: table[ids])), torch.tensor(ids, dtype=dtype))
+    (part,) = reports[0].taken
+    assert "gather" in str(part.made.chain)
+    assert {"aten.lt.Scalar", "aten.add.Tensor", "aten.where.self"} >= set(left(reports)), "the extent is added by Inductor"
+
+
+def test_index_select_takes_rows():
+    """Eager PyTorch refuses negative ids there, and Inductor, which knows one operator for both, counts them from the end."""
+    _, reports = run(half(Indexed(lambda table, ids: table.index_select(0, ids))), torch.tensor([1, 0, 15]))
+    assert "gather" in str(reports[0].taken[0].made.chain)
+
+
+@pytest.mark.parametrize(
+    "f, never_negative",
+    [
+        (lambda table, ids: table[torch.arange(8, device=ids.device) + 2], True),
+        (lambda table, ids: table[ids.float().topk(2)[1] % 4], True),
+        (lambda table, ids: table[(ids.sort()[1] // 2).view(2, 2)], True),
+        (lambda table, ids: table[ids.float().argmax(0, keepdim=True)], True),
+        (lambda table, ids: table[ids - 1], False),
+        (lambda table, ids: table[torch.arange(8, device=ids.device) * -1], False),
+        (lambda table, ids: table[ids.float().to(torch.int64)], False),
+    ],
+    ids=["arange", "topk", "sort", "argmax", "difference", "backward", "cast"],
+)
+def test_ids_that_cannot_be_negative_are_taken_as_they_are(f, never_negative):
+    _, reports = run(half(Indexed(f)), torch.tensor([2, 0, 3, 1]))
+    assert "gather" in str(reports[0].taken[0].made.chain)
+    assert ("aten.where.self" in left(reports)) == (not never_negative)
+
+
+def test_ids_that_are_made_for_a_part_count_against_it(monkeypatch):
+    from sinter.torch import _gate, _graph_pass
+
+    found = []
+    own = _gate.inductor_us
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *given: found.append(own(*given)) or found[-1])
+    for f in (lambda table, ids: table[ids], lambda table, ids: table[ids % 16]):
+        run(half(Indexed(f)), torch.tensor([2, 0, 3, 1]))
+    assert found[1] - found[0] == pytest.approx(_gate._MEMORY_START_US)
+
+
+def test_rows_by_several_ids_or_of_other_axes_are_left_by_name():
+    for f in (lambda t, ids: t[ids, ids], lambda t, ids: t[:, ids], lambda t, ids: t.view(4, 4, 64)[ids]):
+        model = half(N.Linear(64, 64), N.ReLU(), N.LayerNorm(64), Indexed(lambda t, ids: t))[:3]
+
+        class Both(N.Module):
+            def __init__(self):
+                super().__init__()
+                self.model, self.table = model, N.Parameter(torch.randn(16, 64).bfloat16())
+
+            def forward(self, x, ids):
+                return self.model(x) + f(self.table, ids).sum().to(x.dtype)
+
+        _, reports = run(Both(), torch.randn(8, 64).bfloat16(), torch.tensor([2, 0, 3, 1]))
+        assert left(reports)["aten.index.Tensor"] == "rows by indices"
 
 
 def test_convolutions_in_groups_are_inductors_and_named():
@@ -242,18 +303,15 @@ def vit():
     return ViTModel(ViTConfig(num_hidden_layers=2, **sizes)), (torch.randn(2, 3, 64, 64).bfloat16(),)
 
 
-@pytest.mark.parametrize("make", [bert, gpt2, vit])
-def test_backward_graphs_pass_the_same_hook_and_are_right(make):
-    pytest.importorskip("transformers", reason="no transformers here: no whole model is trained")
-    torch.manual_seed(1)
-    model, inputs = make()
-    model = model.bfloat16().eval()  # without dropout, whose numbers each run draws
+def check_gradients(model, inputs):
+    """Those of the parts beside torch's operators in the same graph; those of the model beside eager's and float32's. The reports."""
+    model, inputs = model.bfloat16().eval().to(DEVICE), [x.to(DEVICE) for x in inputs]  # without dropout, whose numbers each run draws
     parameters = [p for p in model.parameters() if p.requires_grad]
-    weights = torch.randn(model(*inputs)[0].shape)
+    weights = torch.randn(model(*inputs)[0].shape).to(DEVICE)
 
     def gradients(f, *inputs):
         found = torch.autograd.grad((f(*inputs)[0].float() * weights).sum(), parameters, allow_unused=True)
-        return [torch.zeros(1) if g is None else g.float() for g in found]
+        return [torch.zeros(1, device=DEVICE) if g is None else g.float() for g in found]
 
     compiled, reports = passed(model)
     eager, found = gradients(model, *inputs), gradients(compiled, *inputs)
@@ -264,3 +322,11 @@ def test_backward_graphs_pass_the_same_hook_and_are_right(make):
     exact = gradients(model, *(x.float() if x.is_floating_point() else x for x in inputs))
     for a, b, e in zip(found, eager, exact):
         assert (a - e).norm() <= 1.5 * (b - e).norm() + 2e-2 * e.norm()
+    return reports
+
+
+@pytest.mark.parametrize("make", [bert, gpt2, vit])
+def test_backward_graphs_pass_the_same_hook_and_are_right(make):
+    pytest.importorskip("transformers", reason="no transformers here: no whole model is trained")
+    torch.manual_seed(1)
+    check_gradients(*make())

@@ -9,6 +9,7 @@ from ._arrays import extent
 from ._aten import TABLE
 from ._convert import filled, target_of
 from ._left import computes
+from ._rows_by_ids import made_for
 
 #: A part that is none of both is launches and little else: multiplications and additions of a product; bytes of memory-bound ops.
 _LEAST_FLOP = 1 << 24
@@ -100,9 +101,10 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
     """Microseconds of a part as Inductor would run it, in a CUDA graph.
 
     Each product is a kernel of a library that reads its operands and writes its result. What lies between products is one
-    kernel for all connected ops, which reads and writes its border once. `figures`: of the device model.
+    kernel for all connected ops, which reads and writes its border once. Less the kernels that are run for the part alone, which make its
+    ids. `figures`: of the device model.
     """
-    total = 0.0
+    total = -_MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if made_for(i)}.difference(nodes))
     for node in nodes:
         flop = flop_of(node, hint)
         if flop:

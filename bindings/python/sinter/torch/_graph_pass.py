@@ -28,6 +28,7 @@ from ._gate import hint_at, inductor_us, worth_a_try
 from ._measure import Measured, measured
 from ._partition import Kind, partition
 from ._replace import replace, results, slices_for_splits
+from ._rows_by_ids import rows_as_gathers
 from ._run_chain import expected_us, pack
 from ._store import store
 from ._verify import BOUNDS
@@ -158,6 +159,7 @@ class SinterPass(CustomGraphPass):
         if len(devices) != 1:
             return report
         slices_for_splits(graph)
+        rows_as_gathers(graph)
         tell_parts(graph)
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)

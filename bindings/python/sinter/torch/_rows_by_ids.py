@@ -1,0 +1,92 @@
+"""Rows of a matrix by ids, `x[ids]` and `index_select`, as rows of a table, which a chain gathers.
+
+A negative id counts from the end there, and a gather gives zeros for it: Inductor adds the extent to such ids first, in one small kernel, but
+where none can be negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Tuple
+
+import torch
+
+from ._arrays import DTYPES
+from ._aten import TABLE
+from ._convert import filled, target_of
+from ._replace import add_call
+
+_INTEGERS = (torch.int64, torch.int32)
+_FROM_ZERO = "sinter_ids"  # of a node: ids that were made for what reads them alone
+_PLACES = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.max.dim", "aten.min.dim")
+_SAME = ("aten.clone.default", "aten.cat.default", "prims.convert_element_type.default")
+
+
+def rows_as_gathers(graph: torch.fx.Graph) -> None:
+    """Writes rows by ids as an embedding's, which Inductor compiles to the same."""
+    made: Dict[Tuple[Any, int], Any] = {}
+    for node in list(graph.nodes):
+        if not _takes_rows(node):
+            continue
+        x, ids = node.args[0], node.args[1][0]
+        with graph.inserting_before(node):
+            rows = graph.call_function(torch.ops.aten.embedding.default, (x, _from_zero(graph, ids, x.meta["val"].shape[0], made)))
+        rows.meta.update(node.meta)
+        node.replace_all_uses_with(rows)
+        graph.erase_node(node)
+
+
+def made_for(node: Any) -> bool:
+    """Whether a value is ids that were made for what reads them."""
+    return bool(node.meta.get(_FROM_ZERO, False))
+
+
+def _takes_rows(node: Any) -> bool:
+    """Whether it is `x[ids]` of a matrix, whose rows are a known number."""
+    if target_of(node) != "aten.index.Tensor" or len(node.args[1]) != 1:
+        return False
+    if node.args[1][0] is None:
+        return False
+    val, ids = node.args[0].meta["val"], node.args[1][0].meta["val"]
+    rows = val.shape[0] if len(val.shape) == 2 else None
+    return isinstance(rows, int) and rows > 0 and str(val.dtype) in DTYPES and ids.dtype in _INTEGERS and ids.device == val.device
+
+
+def _from_zero(graph: torch.fx.Graph, ids: Any, rows: int, made: Dict[Tuple[Any, int], Any]) -> Any:
+    if never_negative(ids):
+        return ids
+    if (ids, rows) not in made:
+        aten = torch.ops.aten
+        negative, wrapped = add_call(graph, aten.lt.Scalar, ids, 0), add_call(graph, aten.add.Tensor, ids, rows)
+        made[ids, rows] = add_call(graph, aten.where.self, negative, wrapped, ids)
+        made[ids, rows].meta[_FROM_ZERO] = True
+    return made[ids, rows]
+
+
+def never_negative(node: Any) -> bool:
+    """Whether no element of integers is negative, as far as the operators say that made them."""
+    if not hasattr(node, "all_input_nodes"):
+        return isinstance(node, (int, float)) and node >= 0
+    name = target_of(node)
+    if name == "prims.iota.default":
+        start, step = (node.kwargs.get(key) for key in ("start", "step"))
+        return isinstance(start, int) and isinstance(step, int) and start >= 0 and step >= 0
+    if name == "getitem":
+        return target_of(node.args[0]) in _PLACES and node.args[1] == 1
+    if name in ("aten.argmax.default", "aten.argmin.default"):
+        return True
+    if name in ("aten.remainder.Scalar", "aten.clamp_min.default"):
+        return bool(never_negative(node.args[1]))
+    if name in ("aten.floor_divide.default", "aten.div.Tensor_mode"):
+        divisor = node.args[1]
+        return isinstance(divisor, int) and divisor > 0 and never_negative(node.args[0])
+    if name in ("aten.add.Tensor", "aten.mul.Tensor"):
+        return _of_integers(node) and not node.kwargs and all(map(never_negative, node.args))
+    if filled(node) is not None:
+        return float(filled(node) or 0) >= 0
+    if name in _SAME or name in TABLE and TABLE[name].view:
+        return _of_integers(node) and all(map(never_negative, node.all_input_nodes))
+    return False
+
+
+def _of_integers(node: Any) -> bool:
+    return all(i.meta["val"].dtype in _INTEGERS for i in (node, *node.all_input_nodes))
