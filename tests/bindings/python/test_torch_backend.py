@@ -475,6 +475,13 @@ def test_weights_alone_are_constants():
     assert len(reports) == 2 and not any(info.constant for chain in chains for info in chain.inputs())
 
 
+def test_weights_of_linear_layers_are_constants():
+    """They are given transposed. A kernel reads what is no constant behind the kernel before it alone."""
+    _, reports = run(half(N.Linear(64, 128), N.GELU(), N.Linear(128, 64)), torch.randn(8, 64).bfloat16())
+    (part,) = reports[0].taken
+    assert [info.constant for info in part.made.chain.inputs()].count(False) == 1, "x alone may change"
+
+
 def test_a_write_into_an_input():
     class Model(N.Module):
         def forward(self, x):

@@ -230,7 +230,7 @@ class _Planner:
                 waiting.extend((part, tries) for part in self._again(nodes))
                 continue
             try:
-                made = Converter(nodes, rows, TABLE, self._constants.__contains__).convert()
+                made = Converter(nodes, rows, TABLE, self._is_constant).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
                 found.append(_Part(nodes, made, m, self._ask(made, m)))
             except Refused as refused:
@@ -243,6 +243,12 @@ class _Planner:
         place = {node: i for i, node in enumerate(self.nodes)}
         found = [part for part in map(self._judged, found) if part is not None]
         return sorted(found, key=lambda part: place[part.nodes[0]])
+
+    def _is_constant(self, node: Any) -> bool:
+        """Whether a value is a weight or a view of one: a linear layer's is given transposed."""
+        while node not in self._constants and target_of(node) in TABLE and TABLE[target_of(node)].view:
+            node = node.args[0]
+        return node in self._constants
 
     def _judged(self, part: _Part) -> Optional[_Part]:
         """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
