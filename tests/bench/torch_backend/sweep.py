@@ -187,8 +187,9 @@ def run(name, answer, gpu):
     try:
         answer.send(verdict(name, "cuda" if gpu else "cpu"))
     except BaseException as error:
-        told = traceback.format_exc().strip().splitlines()[-1]
-        answer.send((name, "crash", "0", "-", f"{type(error).__name__}: {told}"[:300].replace("\t", " ")))
+        told, at = (str(error).strip().splitlines() or [""])[0], traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(at.filename)}:{at.lineno}"
+        answer.send((name, "crash", "0", "-", f"{type(error).__name__} in {where}: {told}"[:300].replace("\t", " ")))
 
 
 def verdict(name, device):

@@ -403,7 +403,7 @@ def test_autocast():
 def test_what_is_left_is_named():
     class Model(N.Module):
         def forward(self, x, ids):
-            return x.softmax(-1)[ids] + x.exp().cumsum(0)[ids]
+            return x.softmax(-1)[:, ids] + x.exp().cumsum(0)[:, ids]
 
     with torch.no_grad():
         compiled, reports = passed(Model())
