@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--budget", type=float, default=560, help="seconds")
     parser.add_argument("--limit", type=float, default=240, help="seconds of a model; four times as many with --max-autotune")
     parser.add_argument("--max-autotune", action="store_true", help="Inductor and the backend in this mode too; takes minutes a model")
-    parser.add_argument("--freezing", action="store_true", help="Inductor and the backend with frozen weights too: products of one value are joined")
+    parser.add_argument("--freezing", action="store_true", help="Inductor and the backend with frozen weights too, and the backend with weights behind each other: products of one value are joined")
     parser.add_argument("--parts", action="store_true", help="time each distinct part beside Inductor's code for it")
     parser.add_argument("--measure", action="store_true", help="the backend's option of that name: parts are measured, not estimated")
     parser.add_argument("--cold", action="store_true", help="compile times without Triton's kernels of the contestant before")
@@ -414,6 +414,7 @@ def variants_of(model, arguments, turn):
     if arguments.freezing:
         variants["inductor_frozen"] = frozen(inductor())
         variants["sinter_frozen"] = frozen(sinter())
+        variants["sinter_beside"] = laid_beside(model, sinter())
     return variants, reports
 
 
@@ -424,6 +425,20 @@ def frozen(compiled):
     def call(*inputs):
         with torch._inductor.config.patch(freezing=True):
             return compiled(*inputs)
+
+    return call
+
+
+def laid_beside(model, compiled):
+    """With weights of products of one value behind each other in memory, once the others ran."""
+    from sinter.torch import lay_beside
+
+    before = [parameter.detach() for parameter in model.parameters()]  # which the graphs that were captured by then read
+
+    def call(*inputs):
+        assert before
+        lay_beside(model)
+        return compiled(*inputs)
 
     return call
 

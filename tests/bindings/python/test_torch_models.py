@@ -156,6 +156,77 @@ def test_a_frozen_graph_of_inductors_cache_takes_the_weights_of_its_own_module(t
     assert joined == [1, 1] and counters["inductor"]["fxgraph_cache_hit"] == 1
 
 
+class Attending(N.Module):
+    def __init__(self, k=64, columns=(64, 32, 32), bias=True):
+        super().__init__()
+        self.norm, self.out = N.LayerNorm(k), N.Linear(k, k)
+        self.q_proj, self.k_proj, self.v_proj = (N.Linear(k, n, bias=bias) for n in columns)
+
+    def forward(self, x):
+        b, s, k = x.shape
+        y = self.norm(x)
+        q, key, value = (linear(y).view(b, s, -1, 16).transpose(1, 2) for linear in (self.q_proj, self.k_proj, self.v_proj))
+        attended = N.functional.scaled_dot_product_attention(q, key, value, enable_gqa=True)
+        return x + self.out(attended.transpose(1, 2).reshape(b, s, k))
+
+
+def beside(**more):
+    model = half(Attending(**more))[0].to(DEVICE)
+    weights = {name: (p, p.clone()) for name, p in model.named_parameters()}
+    assert sinter.torch.lay_beside(model) == 1
+    assert all(weights[name][0] is p and torch.equal(weights[name][1], p) for name, p in model.named_parameters())
+    return model
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_of_weights_behind_each_other_are_one(bias):
+    _, reports = run(beside(bias=bias), torch.randn(2, 6, 64).bfloat16())
+    chain = reports[0].taken[0].made.chain
+    assert str(chain).count("matmul") == 1 and [o.shape for o in chain.outputs()] == [(12, 128)]
+    assert [info.constant for info in chain.inputs()].count(False) == 1, "x alone is no weight"
+    assert sinter.torch.lay_beside(half(Attending())[0]) == 1
+
+
+def test_weights_behind_each_other_may_change(monkeypatch):
+    from sinter.torch import _graph_pass
+
+    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
+    model, x = beside(), torch.randn(2, 6, 64).bfloat16().to(DEVICE)
+    with torch.no_grad():
+        compiled, reports = passed(model, {"verify": False})
+        right = lambda: _verify.difference(compiled(x), model(x), 2e-2)[1]
+        assert right() and len(reports[0].taken) == 2
+        model.k_proj.weight.mul_(-2)
+        assert right(), "written in place"
+        model.v_proj.weight.data = torch.randn_like(model.v_proj.weight)
+        assert right(), "moved away: copied together in each call"
+        model.q_proj.weight = N.Parameter(torch.randn_like(model.q_proj.weight))
+        assert right(), "another parameter"
+
+
+def test_products_that_no_part_takes_are_apart_again(monkeypatch):
+    from sinter.torch import _graph_pass
+
+    graphs, own = [], _graph_pass.SinterPass._take
+    monkeypatch.setattr(_graph_pass.SinterPass, "_take", lambda self, graph: (own(self, graph), graphs.append(str(graph)))[0])
+    model, x = beside(), torch.randn(2, 6, 64).bfloat16().to(DEVICE)
+    with torch.no_grad():
+        compiled, reports = passed(model, {"verify": False})
+        assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+    assert not reports[0].taken, "too small"
+    assert "aten.cat" not in graphs[0] and graphs[0].count("aten.addmm") == 4
+
+
+def test_weights_that_are_shared_stay_where_they_are():
+    tied, other, own = (half(Attending(columns=(64, 64, 64)))[0] for _ in range(3))
+    tied.k_proj.weight = tied.q_proj.weight
+    other.k_proj.double()
+    whole = torch.randn(128, 64).bfloat16()
+    own.k_proj.weight.data = whole[:64]
+    assert [sinter.torch.lay_beside(model) for model in (tied, other, own)] == [0, 0, 0]
+
+
 def test_what_launches_save_is_counted(monkeypatch):
     monkeypatch.setattr(_run_chain, "run_plan", lambda *_: [])
     plan = types.SimpleNamespace(predicted_us=1.0, kernel_count=2, workspace_size=0)

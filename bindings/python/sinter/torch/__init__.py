@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _between_op, _run_chain, _verify  # noqa: F401
+from ._beside import lay_beside
 from ._between import BetweenAttentions
 from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from ._ops import gated_mlp, gated_mlp_split, register_chain, run
@@ -30,6 +31,7 @@ __all__ = [
     "gated_mlp",
     "gated_mlp_split",
     "graph_counts",
+    "lay_beside",
     "prepare_model",
     "register_chain",
     "replace_mlp",

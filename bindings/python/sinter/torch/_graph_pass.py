@@ -20,14 +20,16 @@ from ._asked import Asked
 from ._aten import TABLE
 from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
+from ._beside import neighbours
 from ._convert import Converted, Converter, target_of
+from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
 from ._gate import hint_at, inductor_us, worth_a_try
 from ._measure import Measured, measured
 from ._partition import Kind, partition
-from ._replace import replace, results, slices_for_splits
+from ._replace import given_apart, replace, results, slices_for_splits
 from ._rows_by_ids import rows_as_gathers
 from ._run_chain import expected_us, pack
 from ._store import store
@@ -92,6 +94,7 @@ class SinterPass(CustomGraphPass):
         reports: where each graph's report goes, for who explains.
         first: a pass of the caller's, which runs before.
         weights: which of the model's inputs, as Dynamo counts them, are its parameters and buffers.
+        beside: pairs of them that lie behind each other in memory.
     """
 
     def __init__(
@@ -100,15 +103,20 @@ class SinterPass(CustomGraphPass):
         reports: Optional[List[Report]] = None,
         first: Optional[Callable[[torch.fx.Graph], Any]] = None,
         weights: FrozenSet[int] = frozenset(),
+        beside: FrozenSet[Tuple[int, int]] = frozenset(),
     ) -> None:
         self.options = options
         self.reports = reports
         self.first = first
         self.weights = weights
+        self.beside = beside
 
-    def of(self, gm: torch.fx.GraphModule, first: Optional[Callable[[torch.fx.Graph], Any]]) -> "SinterPass":
-        """The pass for Dynamo's graph `gm`, behind `first` where there is one."""
-        return SinterPass(self.options, self.reports, first, _weights_of(gm))
+    def of(
+        self, gm: torch.fx.GraphModule, inputs: Sequence[Any], first: Optional[Callable[[torch.fx.Graph], Any]]
+    ) -> "SinterPass":
+        """The pass for Dynamo's graph `gm` of `inputs`, behind `first` where there is one."""
+        weights = _weights_of(gm)
+        return SinterPass(self.options, self.reports, first, weights, neighbours(inputs, weights))
 
     def uuid(self) -> Any:
         """Graphs of Inductor's cache are those of these files, this library, its tuning set, these options and the first pass.
@@ -120,7 +128,7 @@ class SinterPass(CustomGraphPass):
         return None if other is None else (own, other)
 
     def _digest(self) -> str:
-        digest = hashlib.sha256(repr((build_info(), self.options, self._tuning(), sorted(self.weights))).encode())
+        digest = hashlib.sha256(repr((build_info(), self.options, self._tuning(), sorted(self.weights), sorted(self.beside))).encode())
         here = pathlib.Path(__file__).parent
         for path in sorted((*here.glob("*.py"), *here.parent.glob("*.py"))):
             digest.update(path.read_bytes())
@@ -164,13 +172,21 @@ class SinterPass(CustomGraphPass):
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)
         vectors = scales_and_shifts(graph, constants)
-        planner = _Planner(graph, self.options, device, constants)
-        planner.left.update((node, "made of weights alone, for all parts at once") for node in vectors)
-        for part in planner.parts():
+        joined = join_neighbours(graph, constants, self.beside)
+        planner, parts = self._parts(graph, device, constants, vectors, joined)
+        apart = [each for each in joined if not any(each.product in part.nodes for part in parts)]
+        if apart:  # Inductor would copy their weights together in each call
+            for each in apart:
+                part_again(graph, each)
+            joined = [each for each in joined if each not in apart]
+            planner, parts = self._parts(graph, device, constants, vectors, joined)
+        for part in parts:
             name = f"part {len(report.taken)}"
             call = planner.replace(part, name)
             if call is not None:
                 report.taken.append(Taken(name, part.made, part.nodes, part.m, part.limit_us, part.plan))
+        for each in joined if not self.options.verify else ():
+            (drop_unread if each.product._erased else part_again)(graph, each)
         made_together(graph, vectors)
         left = planner.left
         report.nodes = sum(computes(node) for node in planner.nodes)
@@ -183,6 +199,15 @@ class SinterPass(CustomGraphPass):
         stable_topological_sort(graph)
         graph.lint()  # type: ignore[no-untyped-call]
         return report
+
+    def _parts(
+        self, graph: torch.fx.Graph, device: str, constants: Set[Any], vectors: Set[Any], joined: Sequence[Joined]
+    ) -> "Tuple[_Planner, List[_Part]]":
+        together = {node for each in joined for node in each.constants}
+        planner = _Planner(graph, self.options, device, constants | together)
+        planner.left.update((node, "made of weights alone, for all parts at once") for node in vectors)
+        planner.left.update((node, "weights behind each other in memory") for node in together)
+        return planner, planner.parts()
 
 
 class _Part(NamedTuple):
@@ -278,7 +303,8 @@ class _Planner:
         """Puts the operator in; None where the graph does not allow it."""
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
         bound = _bound(part.nodes) if self.options.verify else None
-        arguments = (pack(part.made.chain, self._limits_us(part)), "" if how == "background" else how)
+        tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
+        arguments = (pack(part.made.chain, self._limits_us(part), tensors), "" if how == "background" else how)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
         except Refused as refused:

@@ -11,6 +11,9 @@ from ._arrays import Refused, extent
 from ._convert import Border, Converted, target_of
 
 
+BESIDE = "sinter_beside"  # of a node: it holds values that lie behind each other in memory
+
+
 class Symbols:
     """Nodes of a graph that are a symbolic size of its inputs, by its expression. None hangs on what a part computes."""
 
@@ -116,7 +119,7 @@ def _inserted(
         anchor = graph.call_function(torch.ops.aten.alias.default, (part[-1],))  # all is inserted before it
     with graph.inserting_before(anchor):
         m = symbols.node(made.rows.symbol) if symbols is not None else 0
-        inputs = [_entering(graph, border, replaced) for border in made.inputs]
+        inputs = [node for border in made.inputs for node in given_apart(border) or [_entering(graph, border, replaced)]]
         call = graph.call_function(torch.ops.sinter.run_chain.default, (inputs, m, *arguments))
         call.meta["val"] = torch.ops.sinter.run_chain.default([node.meta["val"] for node in inputs], _size(m), *arguments)
         leaving = []
@@ -126,6 +129,14 @@ def _inserted(
             leaving.append(_leaving(graph, result, border, symbols))
     graph.erase_node(anchor)
     return call, leaving
+
+
+def given_apart(border: Border) -> Optional[Sequence[Any]]:
+    """The weights that an input of a part is made of, where it is several."""
+    node, order = border.node, border.order
+    if target_of(node) == "aten.permute.default" and order == (1, 0):
+        node, order = node.args[0], (0, 1)
+    return node.args[0] if node.meta.get(BESIDE) and order == tuple(range(len(order))) else None
 
 
 def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -> torch.fx.Node:

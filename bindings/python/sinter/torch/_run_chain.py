@@ -21,6 +21,7 @@ from .._library import call
 from .._plan import Plan
 from .._slot import STAND_IN
 from .._stream import current_of_torch
+from ._beside import as_one
 from ._buckets import bucket
 from ._by_torch import DTYPES
 from ._fallback import Fallback
@@ -77,9 +78,11 @@ def expected_us(plan: Plan) -> float:
 
 
 
-def pack(chain: Chain, limits_us: Sequence[float] = ()) -> str:
-    """What an operator carries: its chain's JSON and what plans may be predicted to take, compressed, because a call copies it."""
-    text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [*limits_us]}, separators=(",", ":"))
+def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = ()) -> str:
+    """What an operator carries: its chain's JSON, what plans may be predicted to take, and of how many tensors each input is made, compressed,
+    because a call copies it."""
+    several = [*tensors] if any(count != 1 for count in tensors) else []
+    text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several}, separators=(",", ":"))
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
@@ -87,7 +90,7 @@ def pack(chain: Chain, limits_us: Sequence[float] = ()) -> str:
 def carried(text: str) -> "Carried":
     """What the process has of what `text` packs."""
     found = json.loads(zlib.decompress(base64.b85decode(text)))
-    return Carried(Chain.from_json(found["chain"]), found["limits_us"])
+    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found["tensors"])
 
 
 store.when_dropped(carried.cache_clear)
@@ -158,11 +161,13 @@ class _Place:
 class Carried:
     """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
 
-    `limits_us`: what a plan may be predicted to take: one number, or one for each of ``BUCKETS``; none where any will do.
+    `limits_us`: what a plan may be predicted to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
+    many each input is made, behind each other; none where each is one.
     """
 
-    def __init__(self, chain: Chain, limits_us: Sequence[float] = ()) -> None:
+    def __init__(self, chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = ()) -> None:
         self.chain = chain
+        self._tensors = tensors
         self._limits_us = limits_us
         self.fallback = Fallback(chain)
         self.any_rows = chain.uses_m
@@ -183,6 +188,10 @@ class Carried:
 
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
         """The inputs with the types, extents and strides that the chain declares; copies where they lie otherwise."""
+        if self._tensors:
+            left = iter(inputs)
+            given = [[next(left) for _ in range(count)] for count in self._tensors]
+            inputs = [each[0] if len(each) == 1 else as_one(each) for each in given]
         return [_as_declared(x, DTYPES[str(info.dtype)], info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
 
 

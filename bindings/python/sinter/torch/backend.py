@@ -59,7 +59,7 @@ def compile_with(
     asks_more = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)  # not every build of torch has it
     if asks_more is not None and isinstance(first, asks_more):
         raise invalid(f"options: {_PASS} is a {type(first).__name__}, which asks whether the graph trains; sinter runs it with the graph alone")
-    return compile_fx(gm, example_inputs, config_patches={**patches, _PASS: graph_pass.of(gm, first)}, **more)
+    return compile_fx(gm, example_inputs, config_patches={**patches, _PASS: graph_pass.of(gm, example_inputs, first)}, **more)
 
 
 def split_options(mode: Optional[str], options: Optional[Dict[str, Any]]) -> "tuple[Options, Dict[str, Any]]":
