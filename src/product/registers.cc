@@ -149,7 +149,7 @@ int64_t TermsOfEight(const MatrixProduct& p) {
   const EpilogueProgram& program = p.epilogue.program;
   const int64_t factor = p.Width() * words(p.weights.scales.element);
   const int64_t one = p.weights.scales.kind == ScaleKind::kTensor ? factor : 0;
-  int64_t pair = p.HasColumnFactors() ? factor : 0;
+  int64_t pair = p.weights.scales.kind == ScaleKind::kVector ? factor : 0;
   for (const int input : program.ColumnLeaves()) pair += words(program.TypeOf(input));
   return one + 4 * pair;
 }
