@@ -47,6 +47,15 @@ type Conv2DOptions struct {
 	Filter             Filter
 	Strides, Dilations [2]int // height, width
 	Pads               [4]int // top, bottom, left, right
+	Groups             int    // 0: 1; 1, or the channels of x
+}
+
+// WindowOptions say how a window moves over an image; a stride or dilation of 0 is 1.
+type WindowOptions struct {
+	Window             [2]int // height, width
+	Strides, Dilations [2]int // height, width
+	Pads               [4]int // top, bottom, left, right
+	ExcludePads        bool   // of AvgPool2D alone: zeros around the image are not counted
 }
 
 // SoftmaxOptions of a softmax.
@@ -241,6 +250,7 @@ func (b *Builder) Conv2D(x, w Value, given Conv2DOptions) Value {
 	var options C.sinter_conv2d_options
 	options.struct_size = C.sizeof_sinter_conv2d_options
 	options.filter = C.sinter_filter(given.Filter)
+	options.groups = b.number("conv2d: groups", given.Groups)
 	stride := func(i int) C.int32_t { return b.number("conv2d: stride", given.Strides[i]) }
 	dilation := func(i int) C.int32_t { return b.number("conv2d: dilation", given.Dilations[i]) }
 	pad := func(i int) C.int32_t { return b.number("conv2d: pad", given.Pads[i]) }
@@ -250,6 +260,47 @@ func (b *Builder) Conv2D(x, w Value, given Conv2DOptions) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_conv2d(p, x.id, w.id, &options, out, failed)
 	}, x, w)
+}
+
+func (b *Builder) windowOptions(kind string, given WindowOptions) C.sinter_window_options {
+	var options C.sinter_window_options
+	options.struct_size = C.sizeof_sinter_window_options
+	if given.ExcludePads {
+		options.flags = C.SINTER_WINDOW_EXCLUDE_PADS
+	}
+	number := func(field string, v int) C.int32_t { return b.number(kind+": "+field, v) }
+	options.height, options.width = number("height", given.Window[0]), number("width", given.Window[1])
+	options.stride_height, options.stride_width = number("stride", given.Strides[0]), number("stride", given.Strides[1])
+	options.dilation_height = number("dilation", given.Dilations[0])
+	options.dilation_width = number("dilation", given.Dilations[1])
+	options.pad_top, options.pad_bottom = number("pad", given.Pads[0]), number("pad", given.Pads[1])
+	options.pad_left, options.pad_right = number("pad", given.Pads[2]), number("pad", given.Pads[3])
+	return options
+}
+
+// Window gives the pixels that a window meets as it moves over x [batch, height, width, channels], fill outside of it:
+// [batch, p, q, window height, window width, channels].
+func (b *Builder) Window(x, fill Value, given WindowOptions) Value {
+	options := b.windowOptions("window", given)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_window(p, x.id, fill.id, &options, out, failed)
+	}, x, fill)
+}
+
+// MaxPool2D is the largest pixel of each window of x [batch, height, width, channels].
+func (b *Builder) MaxPool2D(x Value, given WindowOptions) Value {
+	options := b.windowOptions("max_pool2d", given)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_max_pool2d(p, x.id, &options, out, failed)
+	}, x)
+}
+
+// AvgPool2D is the mean of the pixels of each window of x [batch, height, width, channels].
+func (b *Builder) AvgPool2D(x Value, given WindowOptions) Value {
+	options := b.windowOptions("avg_pool2d", given)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_avg_pool2d(p, x.id, &options, out, failed)
+	}, x)
 }
 
 // Add is x + y.

@@ -95,6 +95,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	codes, weights := b.Quantize(x, QuantizeOptions{}), b.Quantize(w, QuantizeOptions{})
 	sum := b.Mul(b.Add(x, x), two)
 	ids := b.Input(S64, []int64{M})
+	window := WindowOptions{Window: [2]int{2, 1}, Pads: [4]int{1, 0, 0, 0}}
 	for _, part := range []Value{
 		b.Unary(UnaryExp, x),
 		b.Binary(BinaryMax, x, two),
@@ -104,6 +105,12 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.MatmulTransposed(half, w, false, true),
 		b.Reshape(b.Slice(b.Conv2D(b.Reshape(half, pixels), b.Constant(BF16, []int64{1, 2, 2, 2}),
 			Conv2DOptions{Filter: HWIO, Pads: [4]int{0, 0, 1, 1}}), []int64{0, 0, 0, 0}, pixels, nil), rows),
+		b.Reshape(b.Slice(b.Conv2D(b.Reshape(half, pixels), b.Constant(BF16, []int64{1, 2, 1, 2}),
+			Conv2DOptions{Filter: HWIO, Pads: [4]int{0, 0, 1, 1}, Groups: 2}), []int64{0, 0, 0, 0}, pixels, nil), rows),
+		b.Reshape(b.Reduce(ReduceSum, b.Window(b.Reshape(x, pixels), two, window), []int32{3, 4}, false), rows),
+		b.Reshape(b.MaxPool2D(b.Reshape(x, pixels), window), rows),
+		b.Reshape(b.AvgPool2D(b.Reshape(x, pixels),
+			WindowOptions{Window: [2]int{2, 1}, Pads: [4]int{1, 0, 0, 0}, ExcludePads: true}), rows),
 		b.Reshape(b.Transpose(b.Reshape(x, []int64{M, 2, 4}), []int32{0, 2, 1}), rows),
 		b.Concat(1, left, right),
 		b.Gather(b.Constant(F32, []int64{9, 8}), ids, 0),

@@ -437,6 +437,13 @@ struct Conv2dOptions {
   Filter filter = Filter::kOhwi;
   std::array<int32_t, 2> strides{1, 1}, dilations{1, 1};  // height, width
   Pads pads;
+  int32_t groups = 1;  // or the channels of x
+};
+struct WindowOptions {
+  std::array<int32_t, 2> window{1, 1};                    // height, width
+  std::array<int32_t, 2> strides{1, 1}, dilations{1, 1};  // height, width
+  Pads pads;
+  bool exclude_pads = false;  // of AvgPool2d alone: SINTER_WINDOW_EXCLUDE_PADS
 };
 struct SoftmaxOptions {
   double scale = 1;
@@ -602,6 +609,7 @@ class ChainBuilder {
   Value Conv2d(Value x, Value w, const Conv2dOptions& options = {}) {
     Zeroed<sinter_conv2d_options> given;
     given.filter = Number(options.filter);
+    given.groups = options.groups;
     given.stride_height = options.strides[0];
     given.stride_width = options.strides[1];
     given.dilation_height = options.dilations[0];
@@ -611,6 +619,28 @@ class ChainBuilder {
     given.pad_left = options.pads.left;
     given.pad_right = options.pads.right;
     return Add({}, sinter_chain_add_conv2d, x, w, &given);
+  }
+  // The pixels that a window meets as it moves over x [batch, height, width, channels], `fill`
+  // outside of it: [batch, p, q, window height, window width, channels].
+  Value Window(Value x, Value fill, const WindowOptions& options) {
+    const auto given = Given(options);
+    return Add({x, fill}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_window(chain(), x.id(), fill.id(), &given, out, error);
+    });
+  }
+  // The largest pixel of each window of x [batch, height, width, channels].
+  Value MaxPool2d(Value x, const WindowOptions& options) {
+    const auto given = Given(options);
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_max_pool2d(chain(), x.id(), &given, out, error);
+    });
+  }
+  // The mean of the pixels of each window of x [batch, height, width, channels].
+  Value AvgPool2d(Value x, const WindowOptions& options) {
+    const auto given = Given(options);
+    return Add({x}, [&](sinter_value* out, sinter_error** error) {
+      return sinter_chain_add_avg_pool2d(chain(), x.id(), &given, out, error);
+    });
   }
   // a[start : limit : step] on every axis; without `steps` all are 1.
   Value Slice(Value a, Span<int64_t> starts, Span<int64_t> limits, Span<int64_t> steps = {}) {
@@ -795,6 +825,21 @@ class ChainBuilder {
       building->first_error = Status(SINTER_INVALID_ARGUMENT, std::move(message));
     }
     return false;
+  }
+  static Zeroed<sinter_window_options> Given(const WindowOptions& options) {
+    Zeroed<sinter_window_options> given;
+    given.flags = options.exclude_pads ? SINTER_WINDOW_EXCLUDE_PADS : 0;
+    given.height = options.window[0];
+    given.width = options.window[1];
+    given.stride_height = options.strides[0];
+    given.stride_width = options.strides[1];
+    given.dilation_height = options.dilations[0];
+    given.dilation_width = options.dilations[1];
+    given.pad_top = options.pads.top;
+    given.pad_bottom = options.pads.bottom;
+    given.pad_left = options.pads.left;
+    given.pad_right = options.pads.right;
+    return given;
   }
   bool SameLength(const char* op, const char* field, size_t length, const char* other,
                   size_t wanted) {

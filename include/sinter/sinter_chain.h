@@ -62,7 +62,7 @@ typedef struct sinter_conv2d_options {
   uint32_t struct_size;
   uint32_t flags; /* none yet */
   sinter_filter filter;
-  int32_t groups;                                   /* 0 means 1; only 1 */
+  int32_t groups;                                   /* 0 means 1; 1, or the channels of x */
   int32_t stride_height, stride_width;              /* 0 means 1; at most 1024 */
   int32_t dilation_height, dilation_width;          /* 0 means 1; at most 1024 */
   int32_t pad_top, pad_bottom, pad_left, pad_right; /* pixels of zeros, each 0 to 1024 */
@@ -70,7 +70,9 @@ typedef struct sinter_conv2d_options {
 /* x [batch, height, width, in] (NHWC) with the filter w -> f32 [batch, p, q, out], p = (height +
  * pads - dilation (filter height - 1) - 1) / stride + 1, rounded down. Cross-correlation: the
  * filter is not flipped. Only the batch may be SINTER_DIM_M. A filter of one pixel, without stride
- * and padding, is the product of x with [in, out]. */
+ * and padding, is the product of x with [in, out]. With as many groups as x has channels each
+ * channel has a filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1,
+ * channels] (HWIO): a composite of a window, products and sums. */
 SINTER_API sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x,
                                                  sinter_value w,
                                                  const sinter_conv2d_options* options,
@@ -140,6 +142,26 @@ SINTER_API sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_va
                                                   sinter_value ids, sinter_value rows,
                                                   sinter_value* out_value, sinter_error** error);
 
+/* Of a mean over windows: zeros around the image are not counted. */
+enum { SINTER_WINDOW_EXCLUDE_PADS = 1 };
+typedef struct sinter_window_options {
+  uint32_t struct_size;
+  uint32_t flags;                                   /* EXCLUDE_PADS, of avg_pool2d alone */
+  int32_t height, width;                            /* of the window: 1 to 1024 */
+  int32_t stride_height, stride_width;              /* 0 means 1; at most 1024 */
+  int32_t dilation_height, dilation_width;          /* 0 means 1; at most 1024 */
+  int32_t pad_top, pad_bottom, pad_left, pad_right; /* pixels of fill, each 0 to 1024 */
+} sinter_window_options;
+/* The pixels that a window meets as it moves over x [batch, height, width, channels] (NHWC), of any
+ * dtype but s64: result [batch, p, q, r, s, channels] = x[.., p stride + r dilation - top, q stride
+ * + s dilation - left, ..], and `fill`, of rank 0 and x's dtype, outside of the image. p and q as
+ * of conv2d. Only the batch may be SINTER_DIM_M. What is reduced over r and s is made where the
+ * pixels are read: pooling, a convolution of each channel alone. */
+SINTER_API sinter_status sinter_chain_add_window(sinter_chain* chain, sinter_value x,
+                                                 sinter_value fill,
+                                                 const sinter_window_options* options,
+                                                 sinter_value* out_value, sinter_error** error);
+
 enum { SINTER_REDUCE_KEEPDIMS = 1 };
 typedef struct sinter_reduce_options {
   uint32_t struct_size;
@@ -167,6 +189,16 @@ SINTER_API sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_v
 SINTER_API sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min,
                                                 double max, sinter_value* out_value,
                                                 sinter_error** error);
+/* The largest pixel of each window of x (NHWC), in x's dtype, floating; NaN stays NaN, pads count
+ * as -infinity. */
+SINTER_API sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter_value x,
+                                                     const sinter_window_options* options,
+                                                     sinter_value* out_value, sinter_error** error);
+/* The mean of the pixels of each window of x (NHWC), floating; dilations are 1. Pads are zeros that
+ * count, but for SINTER_WINDOW_EXCLUDE_PADS. */
+SINTER_API sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
+                                                     const sinter_window_options* options,
+                                                     sinter_value* out_value, sinter_error** error);
 /* silu(gate) * up. */
 SINTER_API sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate,
                                                  sinter_value up, sinter_value* out_value,

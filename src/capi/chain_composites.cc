@@ -1,6 +1,7 @@
 // sinter_chain_add_*: the composites.
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
+#include "src/capi/window_options.h"
 #include "src/chain/activation.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
@@ -75,6 +76,30 @@ sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double
     const ValueId vx = add.Operand("x", x);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddClamp(add.builder(), vx, min, max);
+  });
+}
+
+sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter_value x,
+                                          const sinter_window_options* options,
+                                          sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "max_pool2d", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "max_pool2d", 0));
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddMaxPool2d(add.builder(), vx, capi::TapsOf(given), capi::MovesOf(given));
+  });
+}
+
+sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
+                                          const sinter_window_options* options,
+                                          sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "avg_pool2d", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given,
+                            capi::ReadOptions(options, "avg_pool2d", SINTER_WINDOW_EXCLUDE_PADS));
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddAvgPool2d(add.builder(), vx, capi::TapsOf(given), capi::MovesOf(given),
+                                (given.flags & SINTER_WINDOW_EXCLUDE_PADS) == 0);
   });
 }
 

@@ -1,5 +1,7 @@
 // sinter_chain_add_*: the primitives.
 #include "src/capi/adder.h"
+#include "src/capi/window_options.h"
+#include "src/chain/composites.h"
 
 namespace capi = sinter::capi;
 using sinter::ValueId;
@@ -61,8 +63,6 @@ sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinte
                                       sinter_error** error) {
   return capi::AddValue(chain, "conv2d", out_value, error, [&](capi::Adder& add) -> Result {
     SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "conv2d", 0));
-    add.Require(given.groups == 0 || given.groups == 1,
-                absl::StrCat("groups is ", given.groups, ", must be 1"));
     const ValueId vx = add.Operand("x", x), vw = add.Operand("w", w);
     SINTER_RETURN_IF_ERROR(add.status());
     const auto one = [](int32_t value) -> int64_t { return value == 0 ? 1 : value; };
@@ -71,7 +71,18 @@ sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinte
     conv.strides = {one(given.stride_height), one(given.stride_width)};
     conv.dilations = {one(given.dilation_height), one(given.dilation_width)};
     conv.pads = {given.pad_top, given.pad_bottom, given.pad_left, given.pad_right};
-    return add.builder().Convolve(vx, vw, conv);
+    return sinter::AddConv2d(add.builder(), vx, vw, conv, one(given.groups));
+  });
+}
+
+sinter_status sinter_chain_add_window(sinter_chain* chain, sinter_value x, sinter_value fill,
+                                      const sinter_window_options* options, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "window", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "window", 0));
+    const ValueId vx = add.Operand("x", x), vf = add.Operand("fill", fill);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Window(vx, vf, capi::TapsOf(given), capi::MovesOf(given));
   });
 }
 

@@ -150,6 +150,22 @@ absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2
   return Add("conv2d", std::move(op), std::move(type));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::Window(ValueId x, ValueId fill,
+                                             const std::array<int64_t, 2>& taps,
+                                             const Conv2d& conv) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("window", "x", x));
+  SINTER_RETURN_IF_ERROR(CheckOperand("window", "fill", fill));
+  Op op = MakeOp(OpKind::kWindow, {x, fill});
+  op.conv = conv;
+  op.conv.filter = Conv2d().filter;
+  op.taps = taps;
+  absl::StatusOr<TensorType> type = InferWindow(TypeOf(x), TypeOf(fill), taps, op.conv);
+  for (int axis = 0; axis < 2; ++axis) {
+    if (taps[axis] == 1) op.conv.dilations[axis] = 1;  // one spelling of one tap
+  }
+  return Add("window", std::move(op), std::move(type));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Unary(UnaryKind kind, ValueId a) {
   if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("unary", s.message());
   SINTER_RETURN_IF_ERROR(CheckOperand(NameOf(kind), "a", a));

@@ -50,6 +50,10 @@ class ChainBuilder {
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});
+  // result[b, p, q, r, s, c] is the pixel of x that tap (r, s) of result pixel (p, q) meets, `fill`
+  // outside of the image. `conv`: how the window moves; its filter layout is not looked at.
+  absl::StatusOr<ValueId> Window(ValueId x, ValueId fill, const std::array<int64_t, 2>& taps,
+                                 const Conv2d& conv = {});
   absl::StatusOr<ValueId> Unary(UnaryKind kind, ValueId a);
   absl::StatusOr<ValueId> Binary(BinaryKind kind, ValueId a, ValueId b);
   absl::StatusOr<ValueId> Compare(CompareKind kind, ValueId a, ValueId b);

@@ -47,7 +47,7 @@ Conv2d GetConv(ByteReader& in) {
   return conv;
 }
 
-// Every field of every kind but the two rare ones at the end: unused ones cost a few bytes and
+// Every field of every kind but the rare ones at the end: unused ones cost a few bytes and
 // spare a second list of what each kind uses.
 void PutOp(ByteWriter& out, const Op& op) {
   out.U8(static_cast<uint8_t>(op.kind));
@@ -67,7 +67,9 @@ void PutOp(ByteWriter& out, const Op& op) {
   PutInts(out, op.starts);
   PutInts(out, op.steps);
   if (op.kind == OpKind::kInput) PutStrides(out, op.strides);
-  if (op.kind == OpKind::kConv2d) PutConv(out, op.conv);
+  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) PutConv(out, op.conv);
+  if (op.kind != OpKind::kWindow) return;
+  for (const int64_t taps : op.taps) out.I64(taps);
 }
 
 std::vector<Dim> GetDims(ByteReader& in) {
@@ -120,7 +122,9 @@ Op GetOp(ByteReader& in) {
   op.starts = GetInts<int64_t>(in);
   op.steps = GetInts<int64_t>(in);
   if (op.kind == OpKind::kInput) op.strides = GetStrides(in, op.type.dims.size());
-  if (op.kind == OpKind::kConv2d) op.conv = GetConv(in);
+  if (op.kind == OpKind::kConv2d || op.kind == OpKind::kWindow) op.conv = GetConv(in);
+  if (op.kind != OpKind::kWindow) return op;
+  for (int64_t& taps : op.taps) taps = in.I64();
   return op;
 }
 

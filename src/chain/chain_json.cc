@@ -40,6 +40,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kTranspose) add({"axes"});
   if (kind == OpKind::kSlice) add({"starts", "limits", "steps"});
   if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations"});
+  if (kind == OpKind::kWindow) add({"window", "strides", "pads", "dilations"});
   if (kind == OpKind::kScaledMatmul) add({"accumulate"});
   return keys;
 }
@@ -105,6 +106,10 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
     case OpKind::kTranspose:
       return ReadAxes(in, op);
     case OpKind::kConv2d:
+      return ReadConv(in, &op->conv);
+    case OpKind::kWindow:
+      if (!in.Has("window")) return Bad(in.At("window"), ": is missing, must be [height, width]");
+      SINTER_RETURN_IF_ERROR(ReadAll(in, "window", &op->taps));
       return ReadConv(in, &op->conv);
     case OpKind::kScaledMatmul:
       if (!in.Has("accumulate")) return absl::OkStatus();

@@ -85,6 +85,12 @@ void PutAttributes(const Op& op, OrderedJson* out) {
       (*out)["pads"] = op.conv.pads;
       (*out)["dilations"] = op.conv.dilations;
       break;
+    case OpKind::kWindow:
+      (*out)["window"] = op.taps;
+      (*out)["strides"] = op.conv.strides;
+      (*out)["pads"] = op.conv.pads;
+      (*out)["dilations"] = op.conv.dilations;
+      break;
     case OpKind::kScaledMatmul:
       if (op.accumulate == Accumulate::kFast) {
         (*out)["accumulate"] = std::string(NameOf(op.accumulate));

@@ -75,6 +75,18 @@ struct GatedFfnOperands {
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout);
 
+// conv2d in `groups`: 1, or as many as x has channels, where each channel is correlated with a
+// filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels] (HWIO).
+absl::StatusOr<ValueId> AddConv2d(ChainBuilder& b, ValueId x, ValueId w, const Conv2d& conv,
+                                  int64_t groups);
+// The largest pixel of each window of x [batch, height, width, channels], in x's dtype; -infinity
+// of a window without one. NaN stays NaN. `conv`: how the window moves.
+absl::StatusOr<ValueId> AddMaxPool2d(ChainBuilder& b, ValueId x, const std::array<int64_t, 2>& taps,
+                                     const Conv2d& conv);
+// The mean of the pixels of each window, with `count_pads` counting zeros around the image too.
+absl::StatusOr<ValueId> AddAvgPool2d(ChainBuilder& b, ValueId x, const std::array<int64_t, 2>& taps,
+                                     const Conv2d& conv, bool count_pads);
+
 // Codes of 8 bits and the scale (f32) that turns them back, as scaled_matmul.h has them.
 struct Scaled {
   ValueId codes = kNoValue, scale = kNoValue;
@@ -166,6 +178,7 @@ struct ConvLayer {
   Activation act = Activation::kIdentity;
   bool scale = false, bias = false;
   ConvResidual residual = ConvResidual::kNone;
+  bool depthwise = false;  // each channel with a filter of its own; `out` is not looked at
 };
 struct ConvSpec {
   Dim batch = Dim::M();

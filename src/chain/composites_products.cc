@@ -18,7 +18,7 @@ class ConvMaker {
     int64_t channels = spec_.channels;
     for (const ConvLayer& layer : spec_.layers) {
       x = Add(layer, x, channels);
-      channels = layer.out;
+      if (!layer.depthwise) channels = layer.out;
       ++number_;
     }
     return c_.Finish(x);
@@ -29,10 +29,10 @@ class ConvMaker {
     return c_.Constant(absl::StrCat(name, number_), extents);
   }
 
-  ValueId Filter(const ConvLayer& layer, int64_t in) {
+  ValueId Filter(const ConvLayer& layer, int64_t in, int64_t out) {
     const auto [height, width] = layer.taps;
-    if (spec_.filter == FilterLayout::kOHWI) return Constant("w", {layer.out, height, width, in});
-    return Constant("w", {height, width, in, layer.out});
+    if (spec_.filter == FilterLayout::kOHWI) return Constant("w", {out, height, width, in});
+    return Constant("w", {height, width, in, out});
   }
 
   // y with a number of each channel, spread over the pixels.
@@ -50,10 +50,12 @@ class ConvMaker {
   ValueId Add(const ConvLayer& layer, ValueId x, int64_t channels) {
     Conv2d conv = layer.conv;
     conv.filter = spec_.filter;
-    const ValueId w = Filter(layer, channels);
-    ValueId y = c_.Take(c_.b().Convolve(x, w, conv));
-    if (layer.scale) y = PerChannel(BinaryKind::kMul, "s", layer.out, y);
-    if (layer.bias) y = PerChannel(BinaryKind::kAdd, "bias", layer.out, y);
+    const int64_t out = layer.depthwise ? channels : layer.out;
+    const int64_t groups = layer.depthwise ? channels : 1;
+    const ValueId w = Filter(layer, channels / groups, out);
+    ValueId y = c_.Take(AddConv2d(c_.b(), x, w, conv, groups));
+    if (layer.scale) y = PerChannel(BinaryKind::kMul, "s", out, y);
+    if (layer.bias) y = PerChannel(BinaryKind::kAdd, "bias", out, y);
     if (layer.residual == ConvResidual::kBeforeActivation) y = AddResidual(y);
     y = c_.Take(AddActivation(c_.b(), layer.act, y));
     return layer.residual == ConvResidual::kBehindActivation ? AddResidual(y) : y;

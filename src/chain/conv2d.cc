@@ -16,11 +16,10 @@ absl::Status Bad(const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(args...));
 }
 
-absl::Status CheckOperand(absl::string_view name, const TensorType& type, absl::string_view axes,
-                          int first_constant) {
-  if (!IsFloat(type.dtype)) {
-    return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be f32, f16 or bf16");
-  }
+constexpr absl::string_view kPixelAxes = "batch, height, width, channels";
+
+absl::Status CheckPixels(absl::string_view name, const TensorType& type, absl::string_view axes,
+                         int first_constant) {
   if (type.rank() != kPixelRank) {
     return Bad("rank of ", name, " is ", type.rank(), ", must be 4 ([", axes, "])");
   }
@@ -30,6 +29,14 @@ absl::Status CheckOperand(absl::string_view name, const TensorType& type, absl::
                " is M, must be constant: only the batch may be symbolic");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOperand(absl::string_view name, const TensorType& type, absl::string_view axes,
+                          int first_constant) {
+  if (!IsFloat(type.dtype)) {
+    return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be f32, f16 or bf16");
+  }
+  return CheckPixels(name, type, axes, first_constant);
 }
 
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
@@ -54,13 +61,15 @@ absl::Status CheckAttributes(const Conv2d& conv) {
   return absl::OkStatus();
 }
 
-absl::Status CheckReach(const Conv2d& conv, int axis, int64_t pixels, int64_t extent) {
+// `of`: what has `extent` taps.
+absl::Status CheckReach(absl::string_view of, const Conv2d& conv, int axis, int64_t pixels,
+                        int64_t extent) {
   const int64_t padded = pixels + conv.pads[2 * axis] + conv.pads[2 * axis + 1];
   const int64_t reach = conv.Reach(axis, extent);
   if (reach <= padded) return absl::OkStatus();
   const std::string dilated =
       reach == extent ? "" : absl::StrCat(" (dilation ", conv.dilations[axis], ": ", reach, ")");
-  return Bad(kAxes[axis], " of w is ", extent, dilated, ", must be at most ", padded,
+  return Bad(kAxes[axis], " of ", of, " is ", extent, dilated, ", must be at most ", padded,
              ", that of x with its padding");
 }
 
@@ -89,7 +98,7 @@ int64_t Conv2d::ResultPixels(int axis, int64_t pixels, int64_t extent) const {
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv) {
   SINTER_RETURN_IF_ERROR(CheckAttributes(conv));
-  SINTER_RETURN_IF_ERROR(CheckOperand("x", x, "batch, height, width, channels", 1));
+  SINTER_RETURN_IF_ERROR(CheckOperand("x", x, kPixelAxes, 1));
   SINTER_RETURN_IF_ERROR(CheckOperand(
       "w", w,
       conv.filter == FilterLayout::kOHWI ? "out, height, width, in" : "height, width, in, out", 0));
@@ -101,10 +110,33 @@ absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t pixels = x.dims[1 + axis].value;
     const int64_t extent = w.dims[conv.height_axis() + axis].value;
-    SINTER_RETURN_IF_ERROR(CheckReach(conv, axis, pixels, extent));
+    SINTER_RETURN_IF_ERROR(CheckReach("w", conv, axis, pixels, extent));
     result.dims.push_back(Dim::Constant(conv.ResultPixels(axis, pixels, extent)));
   }
   result.dims.push_back(w.dims[conv.out_axis()]);
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fill,
+                                       const std::array<int64_t, 2>& taps, const Conv2d& conv) {
+  SINTER_RETURN_IF_ERROR(CheckAttributes(conv));
+  SINTER_RETURN_IF_ERROR(CheckPixels("x", x, kPixelAxes, 1));
+  if (fill.rank() != 0) return Bad("rank of fill is ", fill.rank(), ", must be 0");
+  if (fill.dtype != x.dtype) {
+    return Bad("dtype of fill is ", NameOf(fill.dtype), ", must be x's, ", NameOf(x.dtype),
+               ": cast it");
+  }
+  TensorType result{x.dtype, {x.dims[0]}};
+  for (int axis = 0; axis < 2; ++axis) {
+    const int64_t pixels = x.dims[1 + axis].value;
+    SINTER_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat(kAxes[axis], " of the window"), taps[axis], 1, kMaxWindowTaps));
+    SINTER_RETURN_IF_ERROR(CheckReach("the window", conv, axis, pixels, taps[axis]));
+    result.dims.push_back(Dim::Constant(conv.ResultPixels(axis, pixels, taps[axis])));
+  }
+  for (const int64_t extent : taps) result.dims.push_back(Dim::Constant(extent));
+  result.dims.push_back(x.dims[3]);
   SINTER_RETURN_IF_ERROR(CheckType(result));
   return result;
 }

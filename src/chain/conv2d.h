@@ -12,6 +12,7 @@ namespace sinter {
 
 constexpr int64_t kMaxConvStep = 1024;  // of strides and dilations
 constexpr int64_t kMaxConvPad = 1024;
+constexpr int64_t kMaxWindowTaps = 1024;  // of an axis
 
 // How a filter lies in memory: kOHWI is [out, height, width, in], kHWIO is [height, width, in,
 // out]. Numbers are part of the canonical form and of the C ABI: never reused.

@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_CHAIN_INFER_H_
 #define SINTER_SRC_CHAIN_INFER_H_
 
+#include <array>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +39,10 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);
+// x [batch, height, width, channels] and `fill` of rank 0; [batch, p, q, taps[0], taps[1],
+// channels].
+absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fill,
+                                       const std::array<int64_t, 2>& taps, const Conv2d& conv);
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a);
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b);
 absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a, const TensorType& b);

@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_CHAIN_OP_H_
 #define SINTER_SRC_CHAIN_OP_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -38,6 +39,7 @@ enum class OpKind : int32_t {
   kScaledMatmul = 17,
   kGather = 18,
   kScatter = 19,
+  kWindow = 20,
 };
 
 enum class UnaryKind : int32_t {
@@ -97,11 +99,12 @@ struct Op {
   int32_t axis = -1;          // iota, concat, gather
   double scalar = 0;          // scalar: already rounded to the dtype
   std::vector<int32_t> axes;  // reduce: ascending; transpose: result axis i is operand axis axes[i]
-  std::vector<int64_t> starts;  // slice: per axis; result[i] = operand[starts + i * steps]
-  std::vector<int64_t> steps;   // slice: per axis, >= 1
-  std::vector<Stride> strides;  // input: per axis, always filled
-  Conv2d conv;                  // conv2d
-  Accumulate accumulate{};      // scaled_matmul
+  std::vector<int64_t> starts;        // slice: per axis; result[i] = operand[starts + i * steps]
+  std::vector<int64_t> steps;         // slice: per axis, >= 1
+  std::vector<Stride> strides;        // input: per axis, always filled
+  Conv2d conv;                        // conv2d; window: all but the filter's layout
+  std::array<int64_t, 2> taps{1, 1};  // window: its height and width
+  Accumulate accumulate{};            // scaled_matmul
   bool operator==(const Op& o) const;
   bool operator!=(const Op& o) const { return !(*this == o); }
 };

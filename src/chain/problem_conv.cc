@@ -1,4 +1,5 @@
 #include "absl/strings/numbers.h"
+#include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
 #include "src/chain/other_names.h"
@@ -80,6 +81,37 @@ absl::StatusOr<Chain> MakeConv(const FieldValues& v) {
   return MakeConvChain(spec);
 }
 
+// One convolution of each channel alone.
+absl::StatusOr<Chain> MakeDepthwiseConv(const FieldValues& v) {
+  ConvSpec spec = SpecOf(v);
+  ConvLayer layer = LayerOf(v, "ic", "k");
+  layer.depthwise = true;
+  layer.scale = v.Flag("scale");
+  layer.bias = v.Flag("bias");
+  spec.layers = {layer};
+  return MakeConvChain(spec);
+}
+
+absl::StatusOr<Chain> MakePool(const FieldValues& v) {
+  const auto extent = [&](const char* key) { return Dim::Constant(v.Extent(key)); };
+  const DType dtype = ParseDType(v.Name("dtype")).value_or(DType::kBF16);
+  ConvLayer layer;
+  layer.taps = Pair(v, "k");
+  layer.conv.strides = Pair(v, "stride");
+  SetPads(v, &layer);
+  ChainBuilder b;
+  SINTER_ASSIGN_OR_RETURN(
+      const ValueId x,
+      b.Input({dtype, {Dim::M(), extent("h"), extent("w"), extent("ic")}}, {false, {}, "x"}));
+  SINTER_ASSIGN_OR_RETURN(ValueId y,
+                          v.Name("pool") == "max"
+                              ? AddMaxPool2d(b, x, layer.taps, layer.conv)
+                              : AddAvgPool2d(b, x, layer.taps, layer.conv, v.Flag("count_pads")));
+  SINTER_ASSIGN_OR_RETURN(y, b.Cast(y, dtype));
+  SINTER_RETURN_IF_ERROR(b.Output(y));
+  return b.Finish();
+}
+
 const FieldSpec kBatch{"b", FieldType::kRows, nullptr, "images"};
 const FieldSpec kIn{"ic", FieldType::kExtent, nullptr, "channels of x"};
 const FieldSpec kHeight{"h", FieldType::kExtent, nullptr, "rows of an image of x"};
@@ -111,7 +143,28 @@ const FieldSpec kScale{"scale", FieldType::kFlag, "0",
 const FieldSpec kResidual{"residual", FieldType::kName, "none",
                           "what is added before or behind the activation", "none before behind"};
 
+const FieldSpec kPool{"pool", FieldType::kName, "max", "of the pixels of a window", "max avg"};
+const FieldSpec kCountPads{"count_pads", FieldType::kFlag, "1",
+                           "whether a mean counts zeros around the image"};
+
 }  // namespace
+
+KindSpec DepthwiseConvKind() {
+  return {"depthwise_conv",
+          {kBatch, kIn, kHeight, kWidth, kTaps, kOptionalAct, kStride, kPad, kDilation, kScale,
+           kBias, kWeights, kFormat, kDType},
+          MakeDepthwiseConv,
+          "act(s * y + b), each channel of y that of x with a filter of its own",
+          "x[b,h,w,ic] w*, with scale s*[ic], with bias b*[ic]"};
+}
+
+KindSpec PoolKind() {
+  return {"pool",
+          {kBatch, kIn, kHeight, kWidth, kTaps, kPool, kStride, kPad, kCountPads, kFormat, kDType},
+          MakePool,
+          "the largest pixel of each window, or the mean",
+          "x[b,h,w,ic]"};
+}
 
 KindSpec ConvKind() {
   return {"conv",

@@ -87,6 +87,8 @@ inline constexpr FieldSpec kBias2{"bias2", FieldType::kFlag, "0",
 
 KindSpec ConvKind();       // "conv"
 KindSpec ConvChainKind();  // "conv_chain"
+KindSpec DepthwiseConvKind();
+KindSpec PoolKind();
 
 KindSpec QuantizeKind();
 KindSpec RmsNormQuantizeKind();

@@ -45,6 +45,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Gather(in[0], in[1], op.axis);
     case OpKind::kScatter:
       return b.Scatter(in[0], in[1], in[2]);
+    case OpKind::kWindow:
+      return b.Window(in[0], in[1], op.taps, op.conv);
     case OpKind::kReduce:
       return b.Reduce(op.reduce, in[0], op.axes, op.keepdims);
   }
@@ -64,6 +66,7 @@ int OperandCount(OpKind kind) {
     case OpKind::kBinary:
     case OpKind::kCompare:
     case OpKind::kGather:
+    case OpKind::kWindow:
       return 2;
     case OpKind::kSelect:
     case OpKind::kScatter:

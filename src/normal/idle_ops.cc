@@ -31,6 +31,7 @@ bool IsExact(const Op& op, const std::vector<bool>& exact) {
     case OpKind::kSlice:
     case OpKind::kConcat:
     case OpKind::kGather:
+    case OpKind::kWindow:
       return all(0);
     case OpKind::kScatter:  // ids are no part of it
       return exact[static_cast<size_t>(op.operands[0])] &&

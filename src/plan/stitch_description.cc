@@ -165,6 +165,7 @@ void StitchKernels::WriteJson(const KernelSpec& spec, Json* out) const {
                {"operands", operands},
                {"scratch_offset_bytes", stitch.scratch_offset},
                {"packed_parts", parts}});
+  if (s.pixels > 1) (*out)["schedule"]["pixels"] = s.pixels;
 }
 
 }  // namespace sinter

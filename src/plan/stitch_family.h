@@ -143,7 +143,7 @@ class StitchKernels : public KernelFamily {
   }
   std::string Entry(const KernelCode&) const override { return kStitchEntry; }
   std::vector<std::string> Headers(const KernelSpec& spec) const override {
-    return {StitchHeader(spec.stitch->body)};
+    return StitchHeaders(spec.stitch->body);
   }
   uint32_t CodeWord(const KernelCode&) const override { return kStitchWord; }
   void WriteCode(const KernelCode& code, ByteWriter& w) const override {

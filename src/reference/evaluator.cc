@@ -84,6 +84,8 @@ class Evaluator {
                             pass_.threads);
       case OpKind::kConv2d:
         return Convolve(In(op, 0).view, In(op, 1).view, op.conv, pass_.threads);
+      case OpKind::kWindow:
+        return Windows(In(op, 0).view, In(op, 1).view, op.conv, DimsOf(op), pass_.threads);
       case OpKind::kReduce:
         return Reduce(op, chain_.op(op.operands[0]).type.dtype, In(op, 0).view, DimsOf(op),
                       pass_.threads);

@@ -47,6 +47,11 @@ Tensor Iota(const std::vector<int64_t>& dims, int axis, const std::vector<int64_
 // Rows of x by ids (axis 0), or elements of its last axis. An id outside of it gives zeros.
 Tensor Gather(const View& x, const View& ids, int axis, int threads);
 
+// result[b, p, q, r, s, c] is the pixel of x that tap (r, s) of result pixel (p, q) meets, `fill`
+// outside of the image. dims are the result's.
+Tensor Windows(const View& x, const View& fill, const Conv2d& conv,
+               const std::vector<int64_t>& dims, int threads);
+
 // x with rows written where ids say, one after the other. An id outside of it writes nothing.
 Tensor Scatter(const View& x, const View& ids, const View& rows, int threads);
 

@@ -247,6 +247,7 @@ class Reader {
     const bool moves = op.kind == OpKind::kBroadcast || op.kind == OpKind::kTranspose ||
                        op.kind == OpKind::kReshape || op.kind == OpKind::kSlice;
     if (op.kind == OpKind::kGather) return Refuse(v, "what ids name");
+    if (op.kind == OpKind::kWindow) return Refuse(v, "pixels of a window");
     if (!moves) return Refuse(v, "it");
     const std::vector<Dim>& dims = body_.op(operand).type.dims;
     if (op.kind == OpKind::kReshape) {

@@ -152,6 +152,8 @@ OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, Val
       return {2, 0};
     case OpKind::kGather:  // two comparisons at once, the position, the choice
       return {3, 0};
+    case OpKind::kWindow:  // the choice; its comparisons are those of a vector
+      return {1, 0};
     default:
       return {};
   }

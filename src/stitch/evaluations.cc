@@ -7,6 +7,7 @@
 #include "src/stitch/pull.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
+#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {
@@ -17,8 +18,12 @@ constexpr int64_t kPackBytes = 16;
 class Counter {
  public:
   Counter(const Chain& body, const StitchProgram& program, const StitchLoop& loop, bool units,
-          Pace* pace)
-      : body_(body), program_(program), units_(units), pace_(pace) {
+          Pace* pace, int pixels)
+      : body_(body),
+        program_(program),
+        units_(units),
+        pace_(pace),
+        pixels_(program.windows.reductions.empty() ? 1 : pixels) {
     unit_ = space_.AddLoop("u", program.units_symbolic ? 0 : program.units, kUnitDepth);
     element_ = space_.AddLoop("i", loop.symbolic ? 0 : loop.elements, kElementDepth);
     turns_.assign(kElementDepth + 1, 1);
@@ -67,11 +72,45 @@ class Counter {
     if (!seen_.insert({id, std::move(place)}).second) return;
     const Op& op = body_.op(id);
     if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return VisitJoined(id, op, at);
-    result_.times[static_cast<size_t>(id)] += TurnsAt(at);
+    const bool outside = !below_window_;
+    below_window_ |= op.kind == OpKind::kWindow;
+    result_.times[static_cast<size_t>(id)] += TurnsAt(at) * ShareOf(id, at);
     if (op.kind == OpKind::kInput) Read(id, op, at);
     for (size_t i = 0; i < op.operands.size(); ++i) {
       Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
     }
+    below_window_ &= !outside;
+  }
+
+  // Whether it is a pixel of a window, or that with other bits.
+  bool IsOfPixel(ValueId id) const {
+    while (body_.op(id).kind == OpKind::kCast) id = body_.op(id).operands[0];
+    return below_window_ || body_.op(id).kind == OpKind::kWindow;
+  }
+
+  bool IsWidened(ValueId id) const {
+    const Op& op = body_.op(id);
+    return op.kind == OpKind::kCast && op.type.dtype == DType::kF32 &&
+           HoldsFloats(body_.op(op.operands[0]).type.dtype);
+  }
+
+  // The part of an element's evaluations that a thread makes where it makes several results of
+  // windows at once.
+  double ShareOf(ValueId id, const Position& at) {
+    if (pixels_ == 1) return 1;
+    // Products that are summed are one instruction, and so is a read that is widened.
+    if (id == summed_ || IsWidened(id)) return 0;
+    const WindowRow& row = program_.windows;
+    if (sliding_ && IsOfPixel(id)) {
+      return static_cast<double>(ColumnsRead(row, pixels_)) /
+             static_cast<double>(pixels_ * row.taps);
+    }
+    const int64_t next = row.dims.back().value;  // the element of the next pixel
+    const bool same = std::all_of(at.begin(), at.end(), [&](const Index& index) {
+      const Index place = space_.Canonical(index);
+      return space_.ValueAt(place, element_, 0) == space_.ValueAt(place, element_, next);
+    });
+    return same ? 1.0 / pixels_ : 1;
   }
 
   void Read(ValueId id, const Op& op, const Position& at) {
@@ -79,17 +118,19 @@ class Counter {
     const int divisions = DivisionsIn(address);
     std::array<double, 4>& all = result_.accesses[id];
     std::array<double, 4>& divided = result_.divisions[id];
+    const double times = TurnsAt(at) * ShareOf(id, at);
     int vector = 1;
     for (size_t i = 0; i < all.size(); ++i) {
-      const double accesses =
-          TurnsAt(at) * AccessesOfVector(space_, address, element_, vector) / vector;
+      const double accesses = times * AccessesOfVector(space_, address, element_, vector) / vector;
       all[i] += accesses;
-      divided[i] += accesses * divisions;
+      // A tile's place is divided once.
+      divided[i] += pixels_ > 1 ? 0 : accesses * divisions;
       vector *= 2;
     }
     MemoryTouch touch = TouchOf(address, SizeOf(op.type.dtype));
     touch.input = id;
-    touch.times = TurnsAt(at);
+    touch.times = times;
+    touch.window = below_window_;
     touch.by_ids = !space_.ReadsIn(at).empty();
     for (const auto& [k, count] : serials_) {
       if (!space_.MovesWith(address, k)) continue;
@@ -155,7 +196,14 @@ class Counter {
     turns_.push_back(turns);
     serials_.push_back({k, count});
     result_.times[static_cast<size_t>(id)] += turns;
-    result_.steps += turns;
+    const std::vector<ValueId>& slid = program_.windows.reductions;
+    const bool slides = pixels_ > 1 && std::find(slid.begin(), slid.end(), id) != slid.end();
+    const Op& operand = body_.op(op.operands[0]);
+    const bool product = operand.kind == OpKind::kBinary && operand.binary == BinaryKind::kMul;
+    if (slides && product && op.reduce == ReduceKind::kSum) summed_ = op.operands[0];
+    const bool slid_before = std::exchange(sliding_, sliding_ || slides);
+    const bool below_before = std::exchange(below_window_, false);
+    result_.steps += slides ? turns / static_cast<double>(program_.windows.taps) : turns;
     if (op.kind == OpKind::kMatmul) {
       for (size_t i = 0; i < op.operands.size(); ++i) {
         Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
@@ -164,12 +212,17 @@ class Counter {
       Visit(op.operands[0], PullReduced(body_, op, at, k, space_));
     }
     serials_.pop_back();
+    sliding_ = slid_before;
+    below_window_ = below_before;
   }
 
   const Chain& body_;
   const StitchProgram& program_;
   const bool units_;
   Pace* const pace_;
+  const int pixels_;                             // results of windows that a thread makes at once
+  bool sliding_ = false, below_window_ = false;  // where the walk stands
+  ValueId summed_ = -1;                          // a product whose sums are slid
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
   std::vector<double> turns_;  // by depth: for one element, including the loops around
@@ -199,8 +252,8 @@ double Evaluations::DivisionsOf(ValueId input, int vector) const {
 }
 
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
-                          bool units, Pace* pace) {
-  Counter counter(body, program, loop, units, pace);
+                          bool units, Pace* pace, int pixels) {
+  Counter counter(body, program, loop, units, pace, pixels);
   for (const StitchRoot& root : loop.roots) {
     // A stored reduction has been computed by its own root.
     const ReduceUse use = program.uses[static_cast<size_t>(root.value)];

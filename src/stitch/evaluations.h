@@ -29,9 +29,10 @@ struct Evaluations {
 };
 
 // A value that several ops read at one place is computed once. `units`: the loop is over units'
-// elements. `pace` (may be null) takes one step a visit.
+// elements. `pace` (may be null) takes one step a visit. `pixels`: results of the program's windows
+// that a thread makes at once, for which it computes once what they share.
 Evaluations EvaluationsOf(const Chain& body, const StitchProgram& program, const StitchLoop& loop,
-                          bool units, Pace* pace = nullptr);
+                          bool units, Pace* pace = nullptr, int pixels = 1);
 
 }  // namespace sinter
 

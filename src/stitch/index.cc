@@ -103,11 +103,18 @@ IndexVar IndexSpace::Intern(Var::Kind kind, const Index& of, int64_t divisor) {
   var.of = of;
   var.divisor = divisor;
   const int64_t largest = Largest(of);
-  var.extent = kind == Var::kRemainder ? divisor : largest < 0 ? 0 : largest / divisor + 1;
+  const bool below = kind == Var::kRemainder || kind == Var::kNearest;
+  var.extent = below ? divisor : largest < 0 ? 0 : largest / divisor + 1;
   var.depth = Depth(of);
   var.terms = std::min(kMostTerms, 1 + TermsOf(of));
   vars_.push_back(std::move(var));
   return interned_[key] = static_cast<IndexVar>(vars_.size()) - 1;
+}
+
+Index IndexSpace::Nearest(const Index& index, int64_t extent) {
+  const int64_t largest = Largest(index);
+  if (largest >= 0 && largest < extent) return index;
+  return Index::Of(Intern(Var::kNearest, Canonical(index), extent));
 }
 
 IndexVar IndexSpace::Read(int ids, const std::vector<Index>& at, int64_t extent) {
@@ -215,6 +222,10 @@ int64_t IndexSpace::ValueAt(const Index& index, IndexVar loop, int64_t at) const
       continue;
     }
     const int64_t of = ValueAt(var.of, loop, at);
+    if (var.kind == Var::kNearest) {
+      value += factor * of;
+      continue;
+    }
     value += factor * (var.kind == Var::kQuotient ? of / var.divisor : of % var.divisor);
   }
   return value;
@@ -232,6 +243,7 @@ Index IndexSpace::WithLoop(const Index& index, IndexVar loop, IndexVar with) {
       one = Index::Of(Read(var.ids, at, var.extent));
     }
     if (var.kind == Var::kRemainder) one = Remainder(WithLoop(var.of, loop, with), var.divisor);
+    if (var.kind == Var::kNearest) one = Nearest(WithLoop(var.of, loop, with), var.divisor);
     moved = moved.Plus(one.Times(factor));
   }
   return moved;

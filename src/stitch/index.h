@@ -51,12 +51,12 @@ class Index {
 class IndexSpace {
  public:
   // How a canonical variable is computed: it is the loop variable, the quotient or remainder of
-  // `of` by `divisor`, or read from memory: element `at` of value `ids`, 0 where it is not below
-  // `extent`.
+  // `of` by `divisor`, the place below `extent` that is nearest to `of`, or read from memory:
+  // element `at` of value `ids`, 0 where it is not below `extent`.
   struct Var {
-    enum Kind { kLoop, kQuotient, kRemainder, kDim, kRead } kind = kLoop;
-    Index of;               // kQuotient, kRemainder
-    int64_t divisor = 1;    // kQuotient, kRemainder
+    enum Kind { kLoop, kQuotient, kRemainder, kNearest, kDim, kRead } kind = kLoop;
+    Index of;               // kQuotient, kRemainder, kNearest
+    int64_t divisor = 1;    // kQuotient, kRemainder; kNearest: the extent
     int64_t extent = 0;     // values are below it; 0: unbounded (rows M)
     int depth = 0;          // of the deepest loop that it depends on
     int64_t terms = 1;      // in its text
@@ -74,6 +74,9 @@ class IndexSpace {
   // counts through; dims[0] may be 0: unbounded.
   std::vector<Index> Box(IndexVar loop, const std::vector<int64_t>& dims);
 
+  // The place in [0, extent) that is nearest to `index`, which may lie outside: `index` itself
+  // where it never does.
+  Index Nearest(const Index& index, int64_t extent);
   // A position that element `at` of value `ids` names; `extent` 0 is unbounded.
   IndexVar Read(int ids, const std::vector<Index>& at, int64_t extent);
   // How source names it from here on, and the depth of the scope that declares it.
@@ -94,7 +97,8 @@ class IndexSpace {
   bool MovesWith(const Index& index, IndexVar loop) const;
   // A canonical index with loop variable `with` in the place of `loop`.
   Index WithLoop(const Index& index, IndexVar loop, IndexVar with);
-  // The value of a canonical index where `loop` is `at` and every other loop variable 0.
+  // The value of a canonical index where `loop` is `at` and every other loop variable 0; of a
+  // nearest place that of what may lie outside, so that steps are those of places inside.
   int64_t ValueAt(const Index& index, IndexVar loop, int64_t at) const;
 
  private:

@@ -100,6 +100,9 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
     return RefuseField("unit_threads", s.unit_threads, "cannot join segments by vectors of",
                        s.vector);
   }
+  if (s.pixels > 1 && program.windows.reductions.empty()) {
+    return RefuseField("pixels", s.pixels, "without a row of windows is not", 1);
+  }
   launch.scratch_bytes = LayOutColumns(body, program, s).scratch_bytes;
   launch.shared_bytes = StitchSharedBytes(body, program, s);
   return launch;

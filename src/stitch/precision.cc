@@ -294,6 +294,7 @@ class Demands {
       case OpKind::kConcat:
       case OpKind::kGather:
       case OpKind::kScatter:
+      case OpKind::kWindow:
         return demand;
       case OpKind::kReduce:
         return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin ? demand : finer;

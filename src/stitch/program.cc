@@ -11,6 +11,7 @@
 #include "src/stitch/segment.h"
 #include "src/stitch/slots.h"
 #include "src/stitch/staging.h"
+#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {
@@ -146,6 +147,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   MarkSerial(body, program);
   for (StitchPhase& phase : program.phases) AssignSlots(body, program, phase, PaceOf(budget));
   program.staged = StagedInputsOf(body, program, PaceOf(budget));
+  program.windows = WindowRowOf(body, program);
   return program;
 }
 

@@ -67,6 +67,16 @@ struct StagedInput {
   int64_t elements = 1;  // of a unit
 };
 
+// Reductions over the taps of windows that a thread may make for several results of a row at once
+// (window_row.h). No reductions: none.
+struct WindowRow {
+  std::vector<ValueId> reductions;  // serial ones, whose results the loop reads where it stands
+  std::vector<Dim> dims;            // of their results: [batch, p, q, channels]
+  int64_t taps = 1;                 // in a row of a window, the most of all
+  int64_t columns = 1;              // steps of pixels of x from result to result
+  int64_t dilation = 1;             // and from tap to tap
+};
+
 struct StitchPhase {
   std::vector<StitchLoop> loops;  // over a unit's elements, ascending levels
   std::vector<StitchLoop> flat;   // over all elements; threads share nothing
@@ -82,6 +92,7 @@ struct StitchProgram {
   UnitTile tile;                    // owner: OwnerOfTile
   std::vector<Dim> tile_dims;       // of the result that is cut by `tile`
   std::vector<StagedInput> staged;  // that a schedule may stage
+  WindowRow windows;                // that a schedule may make several results of at once
   std::vector<ReduceUse> uses;      // by op
   std::vector<StitchPhase> phases;  // a grid barrier between two
   int64_t visits = 0;               // of the walk that made the program (body_work.h)

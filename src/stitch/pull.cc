@@ -81,8 +81,8 @@ void PullGroup(const Group& g, const std::vector<Dim>& to, const std::vector<Dim
   }
 }
 
-Position PullReshape(const std::vector<Dim>& to, const std::vector<Dim>& from, const Position& at,
-                     IndexSpace& space) {
+Position Reshaped(const std::vector<Dim>& to, const std::vector<Dim>& from, const Position& at,
+                  IndexSpace& space) {
   Position result(from.size());
   for (const Group& g : GroupsOf(to, from)) PullGroup(g, to, from, at, result, space);
   return result;
@@ -114,7 +114,7 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
       return from;
     }
     case OpKind::kReshape:
-      return PullReshape(op.type.dims, operand.dims, at, space);
+      return Reshaped(op.type.dims, operand.dims, at, space);
     case OpKind::kSlice: {
       Position from(at.size());
       for (size_t i = 0; i < at.size(); ++i) {
@@ -140,9 +140,31 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
     }
     case OpKind::kScatter:
       return number == 1 ? PullIds(operand, at) : at;
+    case OpKind::kWindow: {
+      if (number == 1) return Position();
+      const WindowPixel pixel = PixelOf(op, at);
+      return {at[0], space.Nearest(pixel.row, operand.dims[1].value),
+              space.Nearest(pixel.column, operand.dims[2].value), at[5]};
+    }
     default:  // element-wise; an operand of rank 0 spreads
       return operand.dims.empty() ? Position() : at;
   }
+}
+
+Position ReshapedPosition(const std::vector<Dim>& to, const std::vector<Dim>& from,
+                          const Position& at, IndexSpace& space) {
+  return Reshaped(to, from, at, space);
+}
+
+WindowPixel PixelOf(const Op& window, const Position& at) {
+  const Conv2d& conv = window.conv;
+  const auto along = [&](size_t axis) {
+    return at[1 + axis]
+        .Times(conv.strides[axis])
+        .Plus(at[3 + axis].Times(conv.dilations[axis]))
+        .Plus(-conv.pads[2 * axis]);
+  };
+  return {along(0), along(1)};
 }
 
 Position PullReduced(const Chain& body, const Op& op, const Position& at, IndexVar k,

@@ -15,6 +15,7 @@ using Position = std::vector<Index>;  // one index per axis of a value
 // The element of operand `number` that element `at` of `op` is computed from. For all kinds but
 // input, scalar, iota, reduce and matmul. For a concat: the element of that operand if `at` lies in
 // it. For what a gather takes: the element that its id names, or the first one where it names none.
+// For a window: the pixel that a tap meets, or the nearest one where it meets none.
 // For a scatter `at` is an element of its rows, for operand 0 of what it writes over.
 Position PullPosition(const Chain& body, const Op& op, size_t number, const Position& at,
                       IndexSpace& space);
@@ -22,6 +23,17 @@ Position PullPosition(const Chain& body, const Op& op, size_t number, const Posi
 // The position that an id names, at element `at` of a gather's result or of a scatter's rows, along
 // the axis that is taken or written.
 IndexVar ReadOfIds(const Chain& body, const Op& op, const Position& at, IndexSpace& space);
+
+// The row and the column of the image that element `at` of a window has, which may lie outside.
+struct WindowPixel {
+  Index row, column;
+};
+WindowPixel PixelOf(const Op& window, const Position& at);
+
+// The element of a value with dims `from` that has the row-major place of element `at` of one with
+// dims `to`, of equally many elements.
+Position ReshapedPosition(const std::vector<Dim>& to, const std::vector<Dim>& from,
+                          const Position& at, IndexSpace& space);
 
 // For a reduction: the operand's element at loop `k`, which counts through the reduced axes, the
 // last one fastest.

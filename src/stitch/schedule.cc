@@ -14,10 +14,11 @@
 namespace sinter {
 namespace {
 
-constexpr uint32_t kVersion = 3, kVersionWithHanded = 4, kVersionStaged = 5;
+constexpr uint32_t kVersion = 3, kVersionWithHanded = 4, kVersionStaged = 5, kVersionPixels = 6;
 constexpr int kWarp = 32;
 constexpr int kMaxVector = 16;
 constexpr int kMaxChunks = 32;
+constexpr int kMaxPixels = 16;
 constexpr int kMaxColumnCluster = 8;         // supported by every device
 constexpr int kMaxSharedBytes = 227 * 1024;  // of a block, on any sm_90 chip
 constexpr int kSharedAlignment = 16;
@@ -108,13 +109,17 @@ bool StitchSchedule::operator==(const StitchSchedule& o) const {
 
 std::string StitchSchedule::Canonical() const {
   ByteWriter w;
-  w.U32(staged ? kVersionStaged : handed.empty() ? kVersion : kVersionWithHanded);
+  w.U32(staged            ? kVersionStaged
+        : pixels > 1      ? kVersionPixels
+        : !handed.empty() ? kVersionWithHanded
+                          : kVersion);
   for (int64_t v : {int64_t{owner}, int64_t{block_threads}, int64_t{unit_threads}, int64_t{cluster},
                     int64_t{vector}, int64_t{chunks}, int64_t{column_cluster}, int64_t{join_all},
                     int64_t{split}, int64_t{keep_inputs}, int64_t{keep_values}, int64_t{keep_alike},
                     int64_t{hold_bytes}, int64_t{blocks_per_sm}, int64_t{grid}}) {
     w.I64(v);
   }
+  if (pixels > 1) w.U32(static_cast<uint32_t>(pixels));
   if (!handed.empty()) w.U32(static_cast<uint32_t>(handed.size()));
   for (const int32_t id : handed) w.I64(id);
   return w.Take();
@@ -130,6 +135,7 @@ std::string StitchSchedule::WorkText() const {
   if (cluster > 1) absl::StrAppend(&text, "cluster ", cluster, " ");
   absl::StrAppend(&text, "vec ", vector);
   if (owner < 0) absl::StrAppend(&text, " chunks ", chunks);
+  if (pixels > 1) absl::StrAppend(&text, " pixels ", pixels);
   if (column_cluster > 1) absl::StrAppend(&text, " column-cluster ", column_cluster);
   if (join_all) absl::StrAppend(&text, " join all");
   if (split > 1) absl::StrAppend(&text, " split ", split);
@@ -158,6 +164,10 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
     return Bound("vector", s.vector, "a power of two up to 16");
   }
   if (s.chunks < 1 || s.chunks > kMaxChunks) return Bound("chunks", s.chunks, "1..32");
+  if (s.pixels < 1 || s.pixels > kMaxPixels) return Bound("pixels", s.pixels, "1..16");
+  if (s.pixels > 1 && (s.owner >= 0 || s.chunks > 1 || s.split > 1)) {
+    return Bound("pixels", s.pixels, "1 with units, with several chunks and with a split");
+  }
   if (ClusterIndex(s.column_cluster) < 0 || s.column_cluster > kMaxColumnCluster) {
     return Bound("column_cluster", s.column_cluster, "1, 2, 4 or 8");
   }
@@ -190,7 +200,7 @@ absl::Status CheckStitchFields(const StitchSchedule& s) {
 absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view bytes) {
   ByteReader r(bytes);
   const uint32_t version = r.U32();
-  if (version != kVersion && version != kVersionWithHanded && version != kVersionStaged) {
+  if (version < kVersion || version > kVersionPixels) {
     return absl::DataLossError(absl::StrCat("stitch schedule: version ", version));
   }
   StitchSchedule s;
@@ -208,6 +218,7 @@ absl::StatusOr<StitchSchedule> StitchSchedule::FromCanonical(absl::string_view b
   s.blocks_per_sm = static_cast<int>(r.I64());
   s.grid = static_cast<int>(r.I64());
   s.staged = version == kVersionStaged;
+  if (version == kVersionPixels) s.pixels = static_cast<int>(r.U32());
   const uint32_t handed = version == kVersionWithHanded ? r.U32() : 0;
   if (handed > kMaxHanded) {
     return absl::DataLossError(absl::StrCat("stitch schedule: ", handed, " values handed over"));

@@ -24,6 +24,8 @@ struct StitchSchedule {
   int cluster = 1;          // blocks that share a unit: 1, 2, 4, 8, 16
   int vector = 1;           // elements that a thread takes at once: a power of two
   int chunks = 1;           // without an owner: vectors of a thread in one turn
+  int pixels = 1;           // neighbouring results of a row of windows that a thread makes at once
+                            // (window_row.h): 1..16
   int column_cluster = 1;  // blocks whose column parts are joined before the grid barrier: 1, 2, 4,
                            // 8; 1 where a cluster shares a unit
   bool join_all = false;   // each block joins all column parts for itself: blocks then meet once a
@@ -43,6 +45,8 @@ struct StitchSchedule {
 
   bool operator==(const StitchSchedule& o) const;
   int UnitsPerBlock() const { return cluster > 1 ? 1 : block_threads / unit_threads; }
+  // Without an owner: elements that a block takes in one turn.
+  int64_t TurnElements() const { return int64_t{block_threads} * vector * chunks * pixels / split; }
   // Blocks of the launch's clusters.
   int LaunchCluster() const { return cluster > 1 ? cluster : column_cluster; }
   std::string Canonical() const;  // versioned bytes

@@ -33,7 +33,11 @@ class Breaks {
       for (const Index& index : var.at) Add(index);
       return 0;
     }
-    if (var.kind != IndexSpace::Var::kQuotient && var.kind != IndexSpace::Var::kRemainder) return 0;
+    const bool nearest = var.kind == IndexSpace::Var::kNearest;
+    if (!nearest && var.kind != IndexSpace::Var::kQuotient &&
+        var.kind != IndexSpace::Var::kRemainder) {
+      return 0;
+    }
     int64_t least = 0;
     for (const auto& [inner, factor] : var.of.terms()) {
       const int64_t steps = Of(inner);
@@ -41,7 +45,7 @@ class Breaks {
       const int64_t own = std::max<int64_t>(1, steps / std::max<int64_t>(1, std::abs(factor)));
       least = least == 0 ? own : std::min(least, own);
     }
-    if (least == 0) return 0;
+    if (least == 0 || nearest) return least;
     breaks_.insert(least);
     breaks_.insert(least * var.divisor);
     return var.kind == IndexSpace::Var::kQuotient ? least * var.divisor : least;
@@ -90,7 +94,8 @@ Motion MotionOfVar(const IndexSpace& space, IndexVar v, IndexVar element, int wi
   if (var.kind == IndexSpace::Var::kRead) return {Motion::kZero, false};
   const Motion of = MotionOf(space, var.of, element, width);
   if (of.slope == Motion::kZero) return {Motion::kZero, false};
-  if (of.slope != Motion::kOne || !of.aligned || var.divisor % width != 0) {
+  if (of.slope != Motion::kOne || !of.aligned || var.divisor % width != 0 ||
+      var.kind == IndexSpace::Var::kNearest) {
     return {Motion::kUnknown, false};
   }
   if (var.kind == IndexSpace::Var::kQuotient) return {Motion::kZero, false};

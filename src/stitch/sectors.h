@@ -32,6 +32,7 @@ struct MemoryTouch {
   int64_t first = 0;     // where element 0 of unit 0 lies
   double times = 1;      // elements accessed for each element of the loop
   bool by_ids = false;   // where it lies is read from memory
+  bool window = false;   // a pixel of a window, which other results read too
   int wide = 1;          // neighbouring units that a pack of at most 16 bytes has one element of
   SectorDigits element;  // of the loop's counter
   SectorDigits unit;     // of the number of the unit

@@ -44,6 +44,16 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   sinter_conv2d_options strided = SINTER_INIT(sinter_conv2d_options);
   strided.stride_height = 2;
   strided.pad_bottom = 1;
+  const sinter_value each = Input(c, SINTER_DTYPE_BF16, {8, 3, 1, 1});
+  sinter_conv2d_options grouped = strided;
+  grouped.groups = 8;
+  sinter_value zero = SINTER_NO_VALUE;
+  ASSERT_EQ(sinter_chain_add_scalar(c, 0, SINTER_DTYPE_BF16, &zero, nullptr), SINTER_OK);
+  sinter_window_options by_two = SINTER_INIT(sinter_window_options);
+  by_two.height = by_two.width = by_two.stride_height = 2;
+  sinter_window_options inside = by_two;
+  inside.flags = SINTER_WINDOW_EXCLUDE_PADS;
+  inside.pad_left = 1;
   const sinter_value pair[] = {a, a}, ids = Input(c, SINTER_DTYPE_S64, {SINTER_DIM_M, 2});
   const sinter_value rows = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 2, 8});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
@@ -58,6 +68,14 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
        [&](auto o, auto e) { return sinter_chain_add_matmul(c, a, w, &transposed, o, e); }},
       {"conv2d",
        [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, filter, &strided, o, e); }},
+      {"conv2d of each channel",
+       [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, each, &grouped, o, e); }},
+      {"window",
+       [&](auto o, auto e) { return sinter_chain_add_window(c, pixels, zero, &by_two, o, e); }},
+      {"max_pool2d",
+       [&](auto o, auto e) { return sinter_chain_add_max_pool2d(c, pixels, &by_two, o, e); }},
+      {"avg_pool2d",
+       [&](auto o, auto e) { return sinter_chain_add_avg_pool2d(c, pixels, &inside, o, e); }},
       {"unary",
        [&](auto o, auto e) { return sinter_chain_add_unary(c, SINTER_UNARY_EXP, a, o, e); }},
       {"softplus", [&](auto o, auto e) { return sinter_chain_add_softplus(c, a, o, e); }},
@@ -310,6 +328,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   grouped.groups = 4;
   sinter_conv2d_options no_filter = SINTER_INIT(sinter_conv2d_options);
   no_filter.filter = 3;
+  sinter_window_options none = SINTER_INIT(sinter_window_options);
   sinter_conv2d_options negative = SINTER_INIT(sinter_conv2d_options);
   negative.pad_top = -1;
   using Add = std::function<sinter_status(sinter_error**)>;
@@ -357,12 +376,18 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
       {"op 3 (output): value is value 50",
        [&](auto e) { return sinter_chain_add_output(c, 50, nullptr, e); }},
       {"matmul", [&](auto e) { return sinter_chain_add_matmul(c, a, w, nullptr, &out, e); }},
-      {"op 3 (conv2d): groups is 4, must be 1",
+      {"op 3 (conv2d): groups is 4, must be 1 or the channels of x",
        [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &grouped, &out, e); }},
       {"op 3 (conv2d): filter is 3, must be OHWI or HWIO",
        [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &no_filter, &out, e); }},
       {"op 3 (conv2d): pad top is -1, must be in [0, 1024]",
        [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &negative, &out, e); }},
+      {"op 3 (window): rank of x is 2, must be 4",
+       [&](auto e) { return sinter_chain_add_window(c, a, a, &none, &out, e); }},
+      {"op 3 (max_pool2d): rank of x is 2, must be 4",
+       [&](auto e) { return sinter_chain_add_max_pool2d(c, a, &none, &out, e); }},
+      {"op 3 (avg_pool2d): x is value 77",
+       [&](auto e) { return sinter_chain_add_avg_pool2d(c, 77, nullptr, &out, e); }},
       {"op 3 (conv2d): w is value 77",
        [&](auto e) { return sinter_chain_add_conv2d(c, a, 77, nullptr, &out, e); }},
   };

@@ -96,6 +96,9 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   sinter_scaled scaled = {1, 1};
   REFUSED(sinter_quantize_options, sinter_chain_add_quantize(c, a, &o, &scaled, e));
   REFUSED(sinter_conv2d_options, sinter_chain_add_conv2d(c, a, a, &o, &out, e));
+  REFUSED(sinter_window_options, sinter_chain_add_window(c, a, a, &o, &out, e));
+  REFUSED(sinter_window_options, sinter_chain_add_max_pool2d(c, a, &o, &out, e));
+  REFUSED(sinter_window_options, sinter_chain_add_avg_pool2d(c, a, &o, &out, e));
   REFUSED(sinter_reduce_options, sinter_chain_add_reduce(c, 1, a, 1, axes, &o, &out, e));
   REFUSED(sinter_softmax_options, sinter_chain_add_softmax(c, a, 0, &o, &out, e));
   REFUSED(sinter_norm_options, sinter_chain_add_layernorm(c, a, &o, &out, e));

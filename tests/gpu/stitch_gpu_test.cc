@@ -32,6 +32,7 @@
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
+#include "tests/support/window_graphs.h"
 
 namespace sinter::gpu_testing::stitch {
 namespace {
@@ -593,6 +594,34 @@ TEST_F(Stitch, Gathers) {
   }
   const Chain large = testing::Embedding(0, 50257, 768, DType::kS64);
   for (const int64_t m : {128, 8192}) cases.push_back({absl::StrCat("gpt2 ", m), "", large, m});
+  CheckBoth(cases);
+}
+
+// Windows of every size and type, and the depthwise convolutions of three models.
+TEST_F(Stitch, Windows) {
+  std::vector<GraphCase> cases;
+  for (testing::WindowGraph& graph : testing::WindowGraphs()) {
+    const bool rows = graph.chain.UsesM();
+    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 9} : std::vector<int64_t>{1}) {
+      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
+    }
+  }
+  for (const char* line :
+       {"depthwise_conv b=M ic=32 h=112 w=112 k=3 act=silu scale=1 bias=1 weights=HWIO",
+        "depthwise_conv b=M ic=96 h=112 w=112 k=3 stride=2 pad=1 scale=1 bias=1 weights=HWIO",
+        "depthwise_conv b=M ic=240 h=28 w=28 k=5 act=silu scale=1 bias=1 weights=HWIO",
+        "depthwise_conv b=M ic=120 h=28 w=28 k=5 act=relu bias=1 dtype=f16",
+        "depthwise_conv b=M ic=96 h=56 w=56 k=7 bias=1 weights=HWIO",
+        "depthwise_conv b=M ic=768 h=7 w=7 k=7 bias=1 weights=HWIO",
+        "pool b=M ic=64 h=112 w=112 k=3 stride=2 pad=1",
+        "pool b=M ic=192 h=28 w=28 k=2 pool=avg "
+        "stride=2 pad=0"}) {
+    const auto problem = ParseProblem(line);
+    ASSERT_OK(problem);
+    for (const int64_t m : {1, 3}) {
+      cases.push_back({absl::StrCat(line, " m ", m), "", problem->chain, m});
+    }
+  }
   CheckBoth(cases);
 }
 

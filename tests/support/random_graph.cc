@@ -22,7 +22,8 @@ class GraphMaker : public StitchGraphMaker {
       : StitchGraphMaker(seed, options.max_elements),
         most_steps_(options.most_steps),
         gathers_(seed % 4 == 1),
-        scatters_(seed % 8 == 3) {}
+        scatters_(seed % 8 == 3),
+        windows_(seed % 8 == 6) {}
 
   Chain Make() {
     rows_ = Chance(50);
@@ -31,6 +32,7 @@ class GraphMaker : public StitchGraphMaker {
     for (int64_t i = 0; i < steps && Ops() < kMaxOps - kReserve; ++i) AnyStep();
     if (gathers_) GatherStep();
     if (scatters_) ScatterStep();
+    if (windows_) WindowStep();
     Finish();
     return *builder_.Finish();
   }
@@ -433,6 +435,30 @@ class GraphMaker : public StitchGraphMaker {
     Put(item);
   }
 
+  // A depthwise convolution or a pooling of an input.
+  void WindowStep() {
+    const DType dtype = SmallFloat();
+    const int64_t channels = OneOf<int64_t>({8, 16, 24, 3}), pixels = OneOf<int64_t>({1, 5, 8});
+    Conv2d moves;
+    moves.filter = Chance(50) ? FilterLayout::kOHWI : FilterLayout::kHWIO;
+    const std::array<int64_t, 2> taps = {OneOf<int64_t>({1, 3, 5}), OneOf<int64_t>({2, 3})};
+    const int64_t which = random_.In(0, 2);
+    // Each pooled window has a pixel inside.
+    for (int64_t& pad : moves.pads) pad = which == 0 ? random_.In(2, 3) : 1;
+    for (int64_t& stride : moves.strides) stride = random_.In(1, 2);
+    const ValueId x =
+        Multiplied(dtype, {rows_ ? kRows : random_.In(1, 3), pixels, pixels + 2, channels});
+    if (which == 0) {
+      const bool last = moves.filter == FilterLayout::kHWIO;
+      const ValueId w = Weight(dtype, last ? Extents{taps[0], taps[1], 1, channels}
+                                           : Extents{channels, taps[0], taps[1], 1});
+      const double bound = 8 * std::sqrt(static_cast<double>(taps[0] * taps[1]));
+      return Put({AddConv2d(builder_, x, w, moves, channels).value(), bound, false, 0});
+    }
+    if (which == 1) return Put({AddMaxPool2d(builder_, x, {2, 3}, moves).value(), 1, false, 0});
+    return Put({AddAvgPool2d(builder_, x, {2, 3}, moves, Chance(50)).value(), 1, false, 0});
+  }
+
   // A scale of [rows, k], of weights in blocks of rows.
   ValueId ScaleOf(int64_t rows, int64_t k, bool weights, int grain) {
     const int64_t groups = k / kScaleBlock;
@@ -480,6 +506,7 @@ class GraphMaker : public StitchGraphMaker {
   const int most_steps_;
   const bool gathers_;   // every fourth graph takes by ids; the others are what they always were
   const bool scatters_;  // and every eighth writes by ids
+  const bool windows_;   // or reads windows
   bool rows_ = false;    // the graph has M
 };
 

@@ -21,6 +21,7 @@ from ._functions import __all__ as _functions
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
+    avg_pool2d,
     clamp,
     concat,
     conv2d,
@@ -31,12 +32,14 @@ from ._operators import (
     layernorm,
     linear,
     lstm_cell,
+    max_pool2d,
     maximum,
     minimum,
     not_equal,
     rmsnorm,
     softmax,
     where,
+    window,
 )
 from ._plan import Binding, GraphNodes, Plan
 from ._prepare import Pending
@@ -68,6 +71,7 @@ __all__ = [
     "TuningSet",
     "Value",
     "__version__",
+    "avg_pool2d",
     "build_info",
     "chain_help",
     "clamp",

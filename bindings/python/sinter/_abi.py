@@ -24,6 +24,7 @@ DIM_M = -1
 INPUT_CONSTANT = 1
 MATMUL_TRANSPOSE_A = 1
 MATMUL_TRANSPOSE_B = 2
+WINDOW_EXCLUDE_PADS = 1
 REDUCE_KEEPDIMS = 1
 QUANTIZE_UE8M0 = 1
 ACCUMULATE_FAST = 1
@@ -135,6 +136,23 @@ class Conv2dOptions(_Sized):
         ("flags", c_uint32),
         ("filter", c_int32),
         ("groups", c_int32),
+        ("stride_height", c_int32),
+        ("stride_width", c_int32),
+        ("dilation_height", c_int32),
+        ("dilation_width", c_int32),
+        ("pad_top", c_int32),
+        ("pad_bottom", c_int32),
+        ("pad_left", c_int32),
+        ("pad_right", c_int32),
+    ]
+
+
+class WindowOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("height", c_int32),
+        ("width", c_int32),
         ("stride_height", c_int32),
         ("stride_width", c_int32),
         ("dilation_height", c_int32),
@@ -444,6 +462,7 @@ STRUCTS: Dict[str, type] = {
     "sinter_input_options": InputOptions,
     "sinter_matmul_options": MatmulOptions,
     "sinter_conv2d_options": Conv2dOptions,
+    "sinter_window_options": WindowOptions,
     "sinter_reduce_options": ReduceOptions,
     "sinter_softmax_options": SoftmaxOptions,
     "sinter_norm_options": NormOptions,
@@ -494,11 +513,17 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         POINTER(c_void_p))),
     "sinter_chain_add_gather": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_scatter": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_window": (c_int32, (c_void_p, c_int32, c_int32, POINTER(WindowOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
     "sinter_chain_add_reduce": (c_int32, (c_void_p, c_int32, c_int32, c_uint32, POINTER(c_int32),
         POINTER(ReduceOptions), POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_activation": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_softplus": (c_int32, (c_void_p, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_clamp": (c_int32, (c_void_p, c_int32, c_double, c_double, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_max_pool2d": (c_int32, (c_void_p, c_int32, POINTER(WindowOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
+    "sinter_chain_add_avg_pool2d": (c_int32, (c_void_p, c_int32, POINTER(WindowOptions), POINTER(c_int32),
+        POINTER(c_void_p))),
     "sinter_chain_add_swiglu": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_softmax": (c_int32, (c_void_p, c_int32, c_int32, POINTER(SoftmaxOptions), POINTER(c_int32),
         POINTER(c_void_p))),

@@ -110,11 +110,12 @@ def conv2d(
     padding: Union[int, Sequence[int]] = 0,
     dilation: Union[int, Sequence[int]] = 1,
     filter: str = "OHWI",
+    groups: int = 1,
 ) -> Value:
     """x [batch, height, width, in] with w [out, height, width, in], or [height, width, in, out] ("HWIO").
 
     ``stride`` and ``dilation``, 1 to 1024: (height, width) or one for both. ``padding``, 0 to 1024: (top, bottom, left,
-    right), (height, width) or one for all.
+    right), (height, width) or one for all. ``groups``: 1, or the channels of x, each with a filter of its own.
     """
     b = builder_of(x)
     builder_of(w)
@@ -122,6 +123,7 @@ def conv2d(
     pads = numbers_of(padding, "padding", 4, 0)
     options = _abi.Conv2dOptions(
         filter=filter_number(filter),
+        groups=integer(groups, "groups", 1, (1 << 31) - 1),
         stride_height=strides[0],
         stride_width=strides[1],
         dilation_height=dilations[0],
@@ -132,6 +134,57 @@ def conv2d(
         pad_right=pads[3],
     )
     return b._add("conv2d", b._own(x), b._own(w), ctypes.byref(options))
+
+
+_Numbers = Union[int, Sequence[int]]
+
+
+def _window_options(window: _Numbers, stride: _Numbers, padding: _Numbers, dilation: _Numbers) -> _abi.WindowOptions:
+    taps, strides = numbers_of(window, "window", 2, 1), numbers_of(stride, "stride", 2, 1)
+    dilations, pads = numbers_of(dilation, "dilation", 2, 1), numbers_of(padding, "padding", 4, 0)
+    return _abi.WindowOptions(
+        height=taps[0],
+        width=taps[1],
+        stride_height=strides[0],
+        stride_width=strides[1],
+        dilation_height=dilations[0],
+        dilation_width=dilations[1],
+        pad_top=pads[0],
+        pad_bottom=pads[1],
+        pad_left=pads[2],
+        pad_right=pads[3],
+    )
+
+
+def window(
+    x: Value, fill: Value, window: _Numbers, *, stride: _Numbers = 1, padding: _Numbers = 0, dilation: _Numbers = 1
+) -> Value:
+    """The pixels that a window meets as it moves over x [batch, height, width, channels], ``fill`` outside of it.
+
+    ``window``: (height, width) or one for both; the others as of ``conv2d``. [batch, p, q, *window, channels].
+    """
+    b = builder_of(x)
+    return b._add(
+        "window", b._own(x), b._own(fill), ctypes.byref(_window_options(window, stride, padding, dilation))
+    )
+
+
+def max_pool2d(
+    x: Value, window: _Numbers, *, stride: _Numbers = 1, padding: _Numbers = 0, dilation: _Numbers = 1
+) -> Value:
+    """The largest pixel of each window of x [batch, height, width, channels]; pads are -infinity."""
+    b = builder_of(x)
+    return b._add("max_pool2d", b._own(x), ctypes.byref(_window_options(window, stride, padding, dilation)))
+
+
+def avg_pool2d(
+    x: Value, window: _Numbers, *, stride: _Numbers = 1, padding: _Numbers = 0, count_include_pad: bool = True
+) -> Value:
+    """The mean of each window of x [batch, height, width, channels]; pads are zeros, counted or not."""
+    b = builder_of(x)
+    options = _window_options(window, stride, padding, 1)
+    options.flags = 0 if count_include_pad else _abi.WINDOW_EXCLUDE_PADS
+    return b._add("avg_pool2d", b._own(x), ctypes.byref(options))
 
 
 def linear(

@@ -67,6 +67,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kConcat:
     case OpKind::kGather:
     case OpKind::kScatter:
+    case OpKind::kWindow:
       return OpClass::kLight;
   }
   return OpClass::kProduct;
@@ -101,7 +102,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
                  : 1;
     case OpKind::kScatter:  // parts are those of its rows
       return slot == 0 ? 1 : ElementsOf(from, m);
-    case OpKind::kConv2d:  // each image is a part
+    case OpKind::kConv2d:
+    case OpKind::kWindow:  // each image is a part
       return slot == 0 ? std::max<int64_t>(dims[0].At(m), 1) : 1;
     default:  // elementwise, reshape; a reduction has its operand's parts
       return from.type.rank() == 0 ? 1 : ElementsOf(from, m);

@@ -149,7 +149,10 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
     // A reader would write the sides of a concatenation wherever it reads them.
     const bool scatter = chain.op(value).kind == OpKind::kScatter;
     roles.stored[i] = roles.stored[i] || scatter;
-    roles.inlined[i] = !scatter && !written[i] && IsInlined(ClassOf(chain, value), cones.back()) &&
+    // A window has each pixel as often as there are taps: who reads it reads the pixels.
+    const bool window = chain.op(value).kind == OpKind::kWindow;
+    roles.inlined[i] = !scatter && !written[i] &&
+                       (window || IsInlined(ClassOf(chain, value), cones.back())) &&
                        BranchesOf(chain.op(value)) <= kMostBranchesInlined;
     roles.vertex[i] = !roles.inlined[i] || roles.stored[i];
   }

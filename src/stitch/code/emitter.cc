@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/scoped_text.h"
@@ -101,6 +103,8 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       return Joined(id, at);
     case OpKind::kGather:
       return Gathered(id, at);
+    case OpKind::kWindow:
+      return Windowed(id, at);
     case OpKind::kMatmul:
       return serial_.Result(id, at);
     case OpKind::kReduce: {
@@ -339,6 +343,71 @@ absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) 
   return Declare(
       word, absl::StrCat("is_place(", ids.Each(), ", ", count, ") ? ", x.Each(), " : ", word, "{}"),
       x.vector || ids.vector, std::max(x.depth, ids.depth), x.of_unit || ids.of_unit);
+}
+
+Emitted StitchEmitter::Inside(ValueId window, const Index& place, size_t axis) {
+  const Op& op = body_.op(window);
+  const Index index = space().Canonical(place);
+  const ElementKey key = {window, {index, Index(static_cast<int64_t>(axis))}};
+  if (const Emitted* found = Find(key)) return *found;
+  const int64_t extent = body_.op(op.operands[0]).type.dims[1 + axis].value;
+  const bool vector = AlongVector(space(), index, element(), width()) != Along::kUniform;
+  const Emitted inside = Declare(
+      "bool",
+      absl::StrCat("is_inside(", IndexText(space(), index, element(), vector), ", ", extent, ")"),
+      vector, LoadDepth(index), MovesWithUnit(index));
+  Remember(key, inside);
+  return inside;
+}
+
+// An input is read where a tap meets a pixel. Of another value the nearest pixel is computed where
+// a tap meets none, and then dropped: no read waits for a branch.
+absl::StatusOr<Emitted> StitchEmitter::Windowed(ValueId id, const Position& at) {
+  const Op& op = body_.op(id);
+  const WindowPixel pixel = PixelOf(op, at);
+  const Position from = PullPosition(body_, op, 0, at, space());
+  std::vector<Emitted> inside;
+  if (!(from[1] == pixel.row)) inside.push_back(Inside(id, pixel.row, 0));
+  if (!(from[2] == pixel.column)) inside.push_back(Inside(id, pixel.column, 1));
+  if (inside.empty()) return Pull(op.operands[0], from);
+  // Several taps of several results meet one pixel.
+  const Position place = {at[0], pixel.row, pixel.column, at[5]};
+  const ElementKey key = {id, Canonical(place)};
+  if (const Emitted* found = Find(key)) return *found;
+  SINTER_ASSIGN_OR_RETURN(const Emitted fill, Pull(op.operands[1], {}));
+  const Op& x = body_.op(op.operands[0]);
+  const bool uniform =
+      std::none_of(inside.begin(), inside.end(), [](const Emitted& one) { return one.vector; });
+  Emitted value{"", uniform ? fill.vector : true, fill.depth, fill.of_unit};
+  std::vector<std::string> names;
+  for (const Emitted& one : inside) {
+    value.of_unit |= one.of_unit;
+    value.depth = std::max(value.depth, one.depth);
+    names.push_back(one.Each());
+  }
+  const std::string where = absl::StrJoin(names, " && ");
+  if (x.kind == OpKind::kInput && uniform && !fill.vector && staged_.count(op.operands[0]) == 0) {
+    const Index address = Address(place, x.strides);
+    if (AlongVector(space(), address, element(), width()) == Along::kNext) {
+      value.name = NewName("p");
+      value.vector = true;
+      value.depth = std::max(value.depth, LoadDepth(address));
+      value.of_unit |= MovesWithUnit(address);
+      Add(value.depth,
+          absl::Substitute("const auto $0 = load_pack_or<$1, $2>($3, in$4 + $5, $6);", value.name,
+                           ElementTypeName(x.type.dtype), width(), where, x.input,
+                           IndexText(space(), address, element(), false), fill.name));
+      Remember(key, value);
+      return value;
+    }
+  }
+  SINTER_ASSIGN_OR_RETURN(const Emitted nearest, Pull(op.operands[0], from));
+  value = Declare(WordName(op.type.dtype),
+                  absl::StrCat(where, " ? ", nearest.Each(), " : ", fill.Each()),
+                  value.vector || nearest.vector, std::max(value.depth, nearest.depth),
+                  value.of_unit || nearest.of_unit);
+  Remember(key, value);
+  return value;
 }
 
 // A value at a place among M rows, of which there may be none.

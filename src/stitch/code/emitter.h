@@ -111,6 +111,9 @@ class StitchEmitter : public ScopedText {
   // Where the elements of a vector lie in more than one operand, or not side by side.
   absl::StatusOr<Emitted> JoinedOneByOne(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Gathered(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Windowed(ValueId id, const Position& at);
+  // Whether pixel `place` of an axis of an image lies inside of it; computed once a scope.
+  Emitted Inside(ValueId window, const Index& place, size_t axis);
   absl::StatusOr<Emitted> ReadIfRows(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Column(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Handed(ValueId id, const Position& at, const HandedResult& result);

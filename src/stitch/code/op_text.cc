@@ -56,6 +56,11 @@ bool Gathers(const Chain& body) {
                      [](const Op& op) { return op.kind == OpKind::kGather; });
 }
 
+bool ReadsWindows(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(),
+                     [](const Op& op) { return op.kind == OpKind::kWindow; });
+}
+
 bool Scatters(const Chain& body) {
   return std::any_of(body.ops().begin(), body.ops().end(),
                      [](const Op& op) { return op.kind == OpKind::kScatter; });

@@ -28,6 +28,8 @@ std::string ScalarText(const Op& scalar);
 bool NeedsCodes(const Chain& body);
 // Whether it needs stitch/gather.cuh.
 bool Gathers(const Chain& body);
+// Whether it reads windows, with functions of a header of its own.
+bool ReadsWindows(const Chain& body);
 // Whether it writes rows by ids, with functions of a header of its own.
 bool Scatters(const Chain& body);
 // Whether the cast may change a value: also one to the type that a value of 16 bits already has,

@@ -52,10 +52,12 @@ class PassWriter {
   // Appends the pass to the unit's scope. Later passes know its row reductions.
   absl::Status Write(const StitchLoop& loop, const PassShape& shape, IndexVar element, int number);
 
+  // Appends the statements of one root at element `at`.
+  absl::Status WriteRoot(const StitchRoot& root, const Position& at);
+
  private:
   absl::StatusOr<Position> PositionOf(const StitchRoot& root, const PassShape& shape,
                                       IndexVar element);
-  absl::Status WriteRoot(const StitchRoot& root, const Position& at);
   absl::Status Store(const StitchRoot& root, const Position& at);
   absl::Status StoreOfSegment(const StitchRoot& root, const Index& address,
                               const std::string& words);

@@ -7,6 +7,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/stitch/code/pass_writer.h"
+#include "src/stitch/code/window_text.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {
@@ -109,7 +110,19 @@ absl::Status PhaseWriter::Units(size_t number, const Used* used) {
   return absl::OkStatus();
 }
 
+absl::Status PhaseWriter::Windows(const StitchLoop& loop) {
+  if (program_.windows.reductions.empty()) {
+    return absl::FailedPreconditionError("stitch: no row of windows for several pixels at once");
+  }
+  PassWriter writer(code_, program_, emitter_, hands_, 0);
+  WindowText windows(code_, program_, emitter_, writer);
+  SINTER_ASSIGN_OR_RETURN(const std::string text, windows.Write(loop, names_, passes_++));
+  emitter_.Append(text);
+  return absl::OkStatus();
+}
+
 absl::Status PhaseWriter::Flat(const StitchLoop& loop, const Used* used) {
+  if (code_.schedule.pixels > 1) return Windows(loop);
   PassShape shape = ShapeOf(*code_.body, code_.schedule, loop, true);
   shape.known = names_.KnowCounts();
   const IndexVar element = loops_.Of(shape, emitter_.space());

@@ -31,6 +31,8 @@ class PhaseWriter {
   absl::StatusOr<std::string> Phase(size_t number, const Used* used);
   absl::Status Units(size_t number, const Used* used);
   absl::Status Flat(const StitchLoop& loop, const Used* used);
+  // A flat loop whose threads make several results of windows at once (window_text.h).
+  absl::Status Windows(const StitchLoop& loop);
   std::string FlatLoopText(const PassShape& shape, const std::string& inside) const;
 
   const StitchCode& code_;

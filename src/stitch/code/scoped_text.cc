@@ -14,6 +14,10 @@ std::string VarText(const IndexSpace& space, IndexVar v, IndexVar element, bool 
     return v == element && each ? absl::StrCat("(", var.name, " + e)") : var.name;
   }
   if (var.kind == IndexSpace::Var::kRead) return var.name;
+  if (var.kind == IndexSpace::Var::kNearest) {
+    return absl::StrCat("nearest_place(", IndexText(space, var.of, element, each), ", ",
+                        var.divisor, ")");
+  }
   const char* sign = var.kind == IndexSpace::Var::kQuotient ? " / " : " % ";
   return absl::StrCat("(", IndexText(space, var.of, element, each), sign, var.divisor, ")");
 }

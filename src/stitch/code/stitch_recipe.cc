@@ -75,9 +75,7 @@ int64_t GridRows(const StitchCode& code, int64_t grid) {
     }
   }
   if (of_row == 0) return 0;
-  const int64_t of_block = program.owner >= 0
-                               ? s.UnitsPerBlock()
-                               : int64_t{s.block_threads} * s.vector * s.chunks / s.split;
+  const int64_t of_block = program.owner >= 0 ? s.UnitsPerBlock() : s.TurnElements();
   const int64_t rows = grid / s.cluster * of_block / of_row;
   return rows >= kLargestBucket ? rows : 0;
 }

@@ -32,6 +32,14 @@ struct Shared {
   std::vector<Member> members;
 };
 
+std::string Includes(const Chain& body) {
+  std::string text;
+  for (const std::string& header : StitchHeaders(body)) {
+    absl::StrAppend(&text, "#include \"", header, "\"\n");
+  }
+  return text;
+}
+
 std::string OperandName(int index) { return absl::StrCat("operand", index); }
 
 std::string PointerName(const Chain& body, size_t index) {
@@ -132,10 +140,13 @@ class Packer {
 
 }  // namespace
 
-const char* StitchHeader(const Chain& body) {
-  if (Scatters(body)) return "stitch/scatter.cuh";
-  if (Gathers(body)) return "stitch/gather.cuh";
-  return NeedsCodes(body) ? "stitch/codes.cuh" : "stitch/stitch.cuh";
+std::vector<std::string> StitchHeaders(const Chain& body) {
+  std::vector<std::string> headers = {Scatters(body)     ? "stitch/scatter.cuh"
+                                      : Gathers(body)    ? "stitch/gather.cuh"
+                                      : NeedsCodes(body) ? "stitch/codes.cuh"
+                                                         : "stitch/stitch.cuh"};
+  if (ReadsWindows(body)) headers.push_back("stitch/window.cuh");
+  return headers;
 }
 
 absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
@@ -146,12 +157,12 @@ absl::StatusOr<std::string> StitchSource(const StitchCode& code) {
   }
   SINTER_ASSIGN_OR_RETURN(const std::string phases, PhaseWriter(code, program).Write());
   const StitchSchedule& s = code.schedule;
-  return absl::StrCat(
-      "// ", code.Text(), "\n#include \"", StitchHeader(*code.body), "\"\n\nnamespace sinter {\n\n",
-      "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
-      "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ", s.blocks_per_sm,
-      ")\n", kStitchEntry, "(", StitchParameters(code, program.phases.size() > 1), ") {\n",
-      StitchPrologue(code, program), phases, "}\n\n}  // namespace sinter\n");
+  return absl::StrCat("// ", code.Text(), "\n", Includes(*code.body), "\nnamespace sinter {\n\n",
+                      "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n",
+                      "extern \"C\" __global__ void __launch_bounds__(", s.block_threads, ", ",
+                      s.blocks_per_sm, ")\n", kStitchEntry, "(",
+                      StitchParameters(code, program.phases.size() > 1), ") {\n",
+                      StitchPrologue(code, program), phases, "}\n\n}  // namespace sinter\n");
 }
 
 absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
@@ -161,12 +172,12 @@ absl::StatusOr<std::string> PackedSource(const StitchCode& code) {
   for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += OperandName(static_cast<int>(i));
   parameters.push_back("int m");
   return absl::Substitute(
-      "// $0\n#include \"$6\"\n\nnamespace sinter {\n\n"
+      "// $0\n$6\nnamespace sinter {\n\n"
       "extern __shared__ __align__(16) unsigned char dynamic_shared[];\n\n"
       "extern \"C\" __global__ void __launch_bounds__($1, $2)\n$3($4) {\n"
       "  wait_for_predecessors();\n  launch_dependents();\n$5}\n\n}  // namespace sinter\n",
       code.Text(), code.schedule.block_threads, code.schedule.blocks_per_sm, kStitchEntry,
-      absl::StrJoin(parameters, ",\n    "), packer.Ranges(), StitchHeader(*code.body));
+      absl::StrJoin(parameters, ",\n    "), packer.Ranges(), Includes(*code.body));
 }
 
 }  // namespace sinter

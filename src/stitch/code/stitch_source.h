@@ -3,6 +3,7 @@
 #define SINTER_SRC_STITCH_CODE_STITCH_SOURCE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/stitch/spec.h"
@@ -10,8 +11,8 @@
 namespace sinter {
 
 constexpr char kStitchEntry[] = "sinter_stitch";
-// The device library's header that the source of a kernel of `body` includes.
-const char* StitchHeader(const Chain& body);
+// The device library's headers that the source of a kernel of `body` includes.
+std::vector<std::string> StitchHeaders(const Chain& body);
 
 // Parameters: body inputs, body outputs, then with more than one phase the scratch and the
 // barrier's counter, then m. FAILED_PRECONDITION when the schedule's vectors cannot express the

@@ -17,8 +17,7 @@ constexpr double kAsGood = 1.01;  // times the best sum: then fewer blocks are p
 
 // Work of a block in one turn.
 int64_t WorkOf(const StitchSchedule& s) {
-  return s.owner >= 0 ? s.UnitsPerBlock()
-                      : int64_t{s.block_threads} * s.vector * s.chunks / s.split;
+  return s.owner >= 0 ? s.UnitsPerBlock() : s.TurnElements();
 }
 
 // A key of bodies that differ only in values and in the number of elements; with reductions, in the

@@ -219,7 +219,8 @@ class LoadCounter {
     double& steps = loop.serial ? load_.serial_steps : load_.own_steps;
     steps = std::max(steps, own_times.steps);
     if (own_times.steps > 0) {
-      (loop.serial ? load_.serial_issue : load_.own_issue) += (cost + special) * vector;
+      (loop.serial ? load_.serial_issue : load_.own_issue) +=
+          (cost + special) * vector * schedule_.pixels;
     }
     for (ValueId id : ops) {
       computed_.insert(id);
@@ -310,14 +311,15 @@ class LoadCounter {
 
 }  // namespace
 
-LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace) {
+LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace,
+                                   int pixels) {
   LoopEvaluations times;
   for (const StitchPhase& phase : program.phases) {
     for (const StitchLoop& loop : phase.loops) {
       times[&loop] = EvaluationsOf(body, program, loop, true, pace);
     }
     for (const StitchLoop& loop : phase.flat) {
-      times[&loop] = EvaluationsOf(body, program, loop, false, pace);
+      times[&loop] = EvaluationsOf(body, program, loop, false, pace, pixels);
     }
   }
   return times;

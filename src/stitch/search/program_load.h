@@ -13,7 +13,8 @@
 namespace sinter {
 
 // How often each loop computes its values; valid as long as `program`. `pace` may be null.
-LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace);
+LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace,
+                                   int pixels = 1);
 
 // At `m` rows. Depends on the schedule's vector and on what it keeps; `times`: EvaluationsOfLoops.
 StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,

@@ -54,6 +54,7 @@ double CountOf(const Box& box) {
 bool LiesTogether(const MemoryTouch& touch) {
   constexpr int64_t kMost = 256;  // elements of a warp
   if (touch.by_ids) return true;
+  if (touch.window) return false;  // L1 answers most of them
   int64_t next = touch.bytes, count = 1;
   for (const SectorDigit& digit : touch.element) {
     if (count >= kMost) break;

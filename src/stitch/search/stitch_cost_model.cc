@@ -25,9 +25,8 @@ struct Spread {
 Spread SpreadOf(const StitchProgram& program, const StitchSchedule& s, int64_t bucket,
                 const DeviceModel& model) {
   Spread spread;
-  const double items = static_cast<double>(WorkItems(program, bucket));
-  spread.items = program.owner >= 0 ? s.UnitsPerBlock()
-                                    : double{1} * s.block_threads * s.vector * s.chunks / s.split;
+  const double items = static_cast<double>(FlatItems(program, s, bucket));
+  spread.items = program.owner >= 0 ? s.UnitsPerBlock() : static_cast<double>(s.TurnElements());
   spread.turns = std::ceil(items / spread.items);
   const double groups = spread.turns * s.cluster;
   const double blocks = std::min(groups, static_cast<double>(s.grid));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/ceil_div.h"
+
 namespace sinter {
 namespace {
 
@@ -27,6 +29,13 @@ int64_t WorkItems(const StitchProgram& program, int64_t m) {
     }
   }
   return items;
+}
+
+int64_t FlatItems(const StitchProgram& program, const StitchSchedule& schedule, int64_t m) {
+  const int64_t items = WorkItems(program, m);
+  if (schedule.pixels == 1 || program.windows.reductions.empty()) return items;
+  const int64_t results = program.windows.dims[2].value;
+  return items / results * RoundUp(results, int64_t{schedule.pixels});
 }
 
 int64_t MainElements(const StitchProgram& program) {

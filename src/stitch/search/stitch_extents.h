@@ -6,6 +6,7 @@
 
 #include "src/chain/chain.h"
 #include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
 
 namespace sinter {
 
@@ -17,6 +18,10 @@ bool IsAlike(const Op& input, int64_t elements, int64_t units);
 
 // Units of work at `m` rows; without an owner, elements of the largest flat loop.
 int64_t WorkItems(const StitchProgram& program, int64_t m);
+
+// The same without an owner for a schedule, whose last tile of a row of windows may be partly
+// empty.
+int64_t FlatItems(const StitchProgram& program, const StitchSchedule& schedule, int64_t m);
 
 // The widest vector that any access can use: 16 bytes of the narrowest floating-point operand.
 int WidestVector(const Chain& body);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "src/base/ceil_div.h"
 #include "src/stitch/body_work.h"
@@ -56,6 +57,7 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
       program_(program),
       base_(BaseOf(body, program, pace)),
       m_(m),
+      model_(model),
       costs_(model.stitch),
       pace_(pace),
       times_(EvaluationsOfLoops(body, program.handed.empty() ? program : base_, pace)),
@@ -75,19 +77,29 @@ void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
   AddHandOver(works->second.first, works->second.second, units, load);
 }
 
+LoadTable::Slid& LoadTable::SlidBy(int pixels) {
+  const auto known = slid_.find(pixels);
+  if (known != slid_.end()) return known->second;
+  LoopEvaluations times = EvaluationsOfLoops(body_, program_, pace_, pixels);
+  SectorLoad sectors(body_, program_, times, m_, model_);
+  return slid_.emplace(pixels, Slid{std::move(times), std::move(sectors)}).first->second;
+}
+
 StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
+  Slid* const slid = schedule.pixels > 1 ? &SlidBy(schedule.pixels) : nullptr;
   const auto [at, fresh] =
-      counted_.try_emplace({schedule.vector, schedule.keep_inputs, schedule.keep_values,
-                            schedule.keep_alike, schedule.staged});
+      counted_.try_emplace({schedule.vector, schedule.pixels, schedule.keep_inputs,
+                            schedule.keep_values, schedule.keep_alike, schedule.staged});
   if (fresh) Step(pace_, static_cast<int64_t>(body_.ops().size()));
   if (fresh && program_.handed.empty()) {
-    at->second = LoadOfProgram(body_, program_, schedule, m_, times_, costs_);
+    const LoopEvaluations& times = slid == nullptr ? times_ : slid->times;
+    at->second = LoadOfProgram(body_, program_, schedule, m_, times, costs_);
   } else if (fresh) {
     at->second = LoadOfProgram(body_, base_, schedule, m_, times_, costs_);
     AddHands(schedule, at->second);
   }
   StitchLoad load = at->second;
-  const StrewnLoad strewn = sectors_.Of(schedule);
+  const StrewnLoad strewn = (slid == nullptr ? sectors_ : slid->sectors).Of(schedule);
   load.strewn_bytes = strewn.bytes;
   load.line_cycles = strewn.cycles;
   load.shared_cycles += strewn.shared_cycles;

@@ -57,18 +57,27 @@ class LoadTable {
   StitchLoad Of(const StitchSchedule& schedule);
 
  private:
+  // The times and sectors of schedules that make several results of windows at once.
+  struct Slid {
+    LoopEvaluations times;
+    SectorLoad sectors;
+  };
+
   void AddHands(const StitchSchedule& schedule, StitchLoad& load);
+  Slid& SlidBy(int pixels);
 
   const Chain& body_;
   const StitchProgram& program_;
   const StitchProgram base_;  // without hand-overs
   const int64_t m_;
+  const DeviceModel& model_;
   const StitchConstants& costs_;
   Pace* const pace_;
   const LoopEvaluations times_;         // of the base's loops
   const LoopEvaluations handed_times_;  // of the program's, with hand-overs
   SectorLoad sectors_;
-  std::map<std::tuple<int, bool, bool, bool, bool>, StitchLoad>
+  std::map<int, Slid> slid_;  // by the results that a schedule makes at once
+  std::map<std::tuple<int, int, bool, bool, bool, bool>, StitchLoad>
       counted_;  // by what LoadOfProgram depends on
   // With hand-overs: by vector and kept values, of the base and of the program.
   std::map<std::tuple<int, bool>, std::pair<UnitWork, UnitWork>> works_;

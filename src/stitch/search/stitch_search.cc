@@ -91,7 +91,7 @@ constexpr int64_t kMostBlocks = 1 << 19;
 // Units (elements without units) that a block, or a cluster that shares a unit, takes in one turn.
 int64_t ItemsPerTurn(const StitchSchedule& s) {
   if (s.owner >= 0) return s.UnitsPerBlock();
-  return int64_t{s.block_threads} * s.vector * s.chunks / s.split;
+  return s.TurnElements();
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ absl::StatusOr<RankedStitch> AtBucket(const Chain& body, const StitchSchedule& s
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
                           MakeStitchProgram(body, schedule.owner, schedule.handed));
   if (program.phases.size() > 1) return absl::FailedPreconditionError("its blocks meet");
-  const int64_t items = std::max<int64_t>(1, WorkItems(program, bucket));
+  const int64_t items = std::max<int64_t>(1, FlatItems(program, schedule, bucket));
   const int64_t wanted = CeilDiv(items, ItemsPerTurn(schedule)) * schedule.cluster;
   const int64_t resident =
       int64_t{model.ResidentBlocks(schedule.LaunchCluster())} * schedule.blocks_per_sm;

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "src/base/ceil_div.h"
+#include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/sizes.h"
+#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {
@@ -62,6 +64,7 @@ class StitchEnumerator {
       for (int split : {1, 4, 8, 16, 32}) {
         if (split > serial_) break;
         s.split = split;
+        if (program_.owner < 0 && split == 1) Windows(s);
         if (program_.owner < 0)
           Flat(s);
         else
@@ -82,6 +85,23 @@ class StitchEnumerator {
         s.blocks_per_sm = registers_.FlatBlocks(s, loads_.Of(s));
         if (s.blocks_per_sm == 0) continue;
         Grids(s, static_cast<int64_t>(threads) * s.vector * chunks / s.split);
+      }
+    }
+  }
+
+  // Several results of a row of windows at once: numbers that divide rows of images' usual sizes.
+  void Windows(StitchSchedule s) {
+    const WindowRow& row = program_.windows;
+    if (row.reductions.empty() || WindowVector(row, s.vector) != s.vector) return;
+    int64_t branches = 0;  // in the source of one result
+    for (const Op& op : body_.ops()) branches += BranchesOf(op);
+    for (int threads : {128, 256}) {
+      for (int pixels : {2, 4, 7, 8}) {
+        if (pixels > row.dims[2].value || branches * pixels > kMostBranches) break;
+        s.block_threads = s.unit_threads = threads;
+        s.pixels = pixels;
+        s.blocks_per_sm = registers_.WindowBlocks(s);
+        if (s.blocks_per_sm > 0) Grids(s, s.TurnElements());
       }
     }
   }
@@ -234,7 +254,7 @@ class StitchEnumerator {
 
   // A block for each turn of the work, or the resident blocks.
   void Grids(StitchSchedule s, int64_t items_per_block) {
-    const int64_t items = std::max<int64_t>(1, WorkItems(program_, bucket_));
+    const int64_t items = std::max<int64_t>(1, FlatItems(program_, s, bucket_));
     const int64_t wanted = CeilDiv(items, items_per_block) * s.cluster;
     const int64_t fits = int64_t{model_.ResidentBlocks(s.LaunchCluster())} * s.blocks_per_sm;
     if (fits == 0) return;
@@ -287,8 +307,9 @@ class StitchEnumerator {
 };
 
 // Estimates of what the compiler allocates for generated code, on any chip.
-constexpr int kBaseRegisters = 24, kVectorRegisters = 5;  // of a thread that keeps nothing
-constexpr int kTurnRegisters = 3;                         // of an unrolled turn
+constexpr int kBaseRegisters = 24, kVectorRegisters = 5;     // of a thread that keeps nothing
+constexpr int kWindowRegisters = 32, kStridedRegisters = 6;  // of places and conditions
+constexpr int kTurnRegisters = 3;                            // of an unrolled turn
 constexpr int kMostRegisters = 200, kMostFlatRegisters = 160;
 constexpr int kMostKeptWords = 56;  // more would spill
 
@@ -344,6 +365,14 @@ int StitchRegisters::FlatBlocks(const StitchSchedule& s, const StitchLoad& load)
   int registers = with(load.loop_inputs);
   if (registers > kMostFlatRegisters && s.chunks == 1) registers = with(load.branch_inputs);
   return registers > kMostFlatRegisters ? 0 : BlocksPerSm(s.block_threads, registers);
+}
+
+// A thread holds the sums of its results, a row of factors and a pixel or two.
+int StitchRegisters::WindowBlocks(const StitchSchedule& s) const {
+  const auto taps = static_cast<int>(program_.windows.taps);
+  const int apart = program_.windows.columns > 1 ? kStridedRegisters : 0;  // more pixels at once
+  const int registers = kWindowRegisters + apart + s.vector * (s.pixels + taps * 3 / 4 + 2);
+  return registers > kMostRegisters ? 0 : BlocksPerSm(s.block_threads, registers);
 }
 
 BlocksByRegisters StitchRegisters::UnitBlocks(const StitchSchedule& s, const StitchLoad& load,

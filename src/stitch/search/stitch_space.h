@@ -43,6 +43,8 @@ class StitchRegisters {
   bool Unrolls(const StitchSchedule& s) const { return s.keep_inputs || columns_ > 0; }
   // Blocks an SM without units; 0: the registers do not suffice.
   int FlatBlocks(const StitchSchedule& s, const StitchLoad& load) const;
+  // The same where a thread makes several results of windows at once.
+  int WindowBlocks(const StitchSchedule& s) const;
   // Blocks an SM with units; the main loop makes `turns`.
   BlocksByRegisters UnitBlocks(const StitchSchedule& s, const StitchLoad& load,
                                int64_t turns) const;

@@ -84,6 +84,20 @@ void EveryAddReachesTheLibrary() {
   const auto filter = b.Constant(DType::kBf16, {1, 2, 2, 2});
   const auto wide = b.Conv2d(b.Reshape(half, pixels), filter, padded);
   sum = sum + b.Reshape(b.Slice(wide, {0, 0, 0, 0}, pixels), {sinter::kM, 8});
+  sinter::Conv2dOptions grouped = padded;
+  grouped.groups = 2;
+  const auto each =
+      b.Conv2d(b.Reshape(half, pixels), b.Constant(DType::kBf16, {1, 2, 1, 2}), grouped);
+  sum = sum + b.Reshape(b.Slice(each, {0, 0, 0, 0}, pixels), {sinter::kM, 8});
+  sinter::WindowOptions window;
+  window.window = {2, 1};
+  window.pads = {1, 0, 0, 0};
+  sum = sum + b.Reshape(b.MaxPool2d(b.Reshape(x, pixels), window), {sinter::kM, 8});
+  window.exclude_pads = true;
+  sum = sum + b.Reshape(b.AvgPool2d(b.Reshape(x, pixels), window), {sinter::kM, 8});
+  window.exclude_pads = false;
+  const auto taps = b.Window(b.Reshape(x, pixels), two, window);
+  sum = sum + b.Reshape(b.Reduce(sinter::Reduction::kSum, taps, {3, 4}), {sinter::kM, 8});
   const auto turned = b.Transpose(b.Reshape(x, {sinter::kM, 2, 4}), {0, 2, 1});
   sum = sum + b.Reshape(turned, {sinter::kM, 8});
   const auto left = b.Slice(x, {0, 0}, {sinter::kM, 4});

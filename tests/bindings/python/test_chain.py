@@ -125,6 +125,14 @@ OPERATIONS = {
         b.input("bf16", (M, 9, 8, 2)), b.constant("bf16", (3, 2, 2, 5)), stride=(2, 3), dilation=2, filter="HWIO"
     ),
     "conv2d_1x1": lambda b, x, y: sinter.conv2d(x.reshape(M, 2, 2, 2), b.constant("bf16", (4, 1, 1, 2))),
+    "conv2d_each": lambda b, x, y: sinter.conv2d(
+        b.input("bf16", (M, 9, 8, 4)), b.constant("bf16", (4, 3, 3, 1)), padding=1, groups=4
+    ),
+    "window": lambda b, x, y: sinter.window(b.input("f32", (M, 5, 4, 2)), b.scalar(0.0), (3, 2), stride=2),
+    "max_pool2d": lambda b, x, y: sinter.max_pool2d(b.input("bf16", (M, 5, 4, 2)), 3, padding=1, dilation=2),
+    "avg_pool2d": lambda b, x, y: sinter.avg_pool2d(
+        b.input("bf16", (M, 5, 4, 2)), 2, stride=2, padding=1, count_include_pad=False
+    ),
     "T_twice": lambda b, x, y: x @ b.constant("bf16", (8, 16)).T.T,
     "batch": lambda b, x, y: x.reshape(M, 2, 4) @ b.input("bf16", (M, 4, 8)),
     "softmax": lambda b, x, y: sinter.softmax(x, scale=0.5, mask=y),
@@ -456,6 +464,7 @@ BAD_TYPES = {
     "axis": lambda b: value(b).sum("rows"),
     "gru": lambda b: sinter.gru_cell(value(b), value(b), None),
     "filter": lambda b: sinter.conv2d(image(b), None),
+    "pool": lambda b: sinter.max_pool2d(None, 2),
     "quantizer": lambda b: sinter.quantize(value(b), None),
     "scaled": lambda b: sinter.scaled_matmul(None, weights(b, 16, 8)),
     "scaled weights": lambda b: sinter.scaled_matmul(sinter.quantize(value(b)), value(b)),

@@ -93,6 +93,11 @@ std::vector<Golden> Goldens() {
             "bias=1 residual=before weights=HWIO")},
       {"conv_chain",
        text("conv_chain b=M ic=64 h=56 w=56 oc1=64 oc2=256 k1=3 k2=1 act=relu bias1=1")},
+      {"depthwise_conv",
+       text(
+           "depthwise_conv b=M ic=24 h=9 w=7 k=5,3 act=silu stride=2,1 dilation=1,2 scale=1 bias=1 "
+           "weights=HWIO")},
+      {"pool", text("pool b=M ic=24 h=9 w=7 k=3 pool=avg stride=2 pad=1,0,2,1 count_pads=0")},
   };
 }
 

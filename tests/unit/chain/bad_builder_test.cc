@@ -467,6 +467,99 @@ TEST(Builder, RefusesBadGathersAndScattersAndOtherUsesOfTheirIds) {
   }
 }
 
+// Cases that start from three values more: 7 x f32[M,5,4,8], 8 a scalar, 9 w f32[8,3,3,1].
+const BadCall kBadWindows[] = {
+    {[](ChainBuilder& b) {
+       return b.Window(7, 10, {3, 3}).status();
+     },
+     "op 10 (window): fill is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) {
+       return b.Window(0, 8, {3, 3}).status();
+     },
+     "op 10 (window): rank of x is 2, must be 4 ([batch, height, width, channels])"},
+    {[](ChainBuilder& b) {
+       return b.Window(7, 9, {3, 3}).status();
+     },
+     "op 10 (window): rank of fill is 4, must be 0"},
+    {[](ChainBuilder& b) {
+       return b.Window(7, *b.Scalar(0, DType::kBF16), {3, 3}).status();
+     },
+     "op 11 (window): dtype of fill is bf16, must be x's, f32: cast it"},
+    {[](ChainBuilder& b) {
+       return b.Window(7, 8, {0, 3}).status();
+     },
+     "op 10 (window): height of the window is 0, must be in [1, 1024]"},
+    {[](ChainBuilder& b) {
+       return b.Window(7, 8, {3, 1025}).status();
+     },
+     "op 10 (window): width of the window is 1025, must be in [1, 1024]"},
+    {[](ChainBuilder& b) {
+       return b.Window(7, 8, {3, 5}).status();
+     },
+     "op 10 (window): width of the window is 5, must be at most 4, that of x with its padding"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.dilations = {3, 1};
+       return b.Window(7, 8, {3, 3}, moves).status();
+     },
+     "op 10 (window): height of the window is 3 (dilation 3: 7), must be at most 5, that of x with "
+     "its padding"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.strides = {1, 0};
+       return b.Window(7, 8, {3, 3}, moves).status();
+     },
+     "op 10 (window): stride 1 is 0, must be in [1, 1024]"},
+    {[](ChainBuilder& b) {
+       return AddMaxPool2d(b, 0, {3, 3}, {}).status();
+     },
+     "op 10 (max_pool2d): rank of x is 2, must be 4 ([batch, height, width, channels])"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.pads = {0, 0, -1, 0};
+       return AddMaxPool2d(b, 7, {3, 3}, moves).status();
+     },
+     "op 10 (max_pool2d): pad left is -1, must be in [0, 1024]"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.dilations = {1, 2};
+       return AddAvgPool2d(b, 7, {1, 2}, moves, true).status();
+     },
+     "op 10 (avg_pool2d): dilation 1 is 2, must be 1: a mean takes neighbouring pixels"},
+    {[](ChainBuilder& b) {
+       return AddAvgPool2d(b, 99, {3, 3}, {}, true).status();
+     },
+     "op 10 (avg_pool2d): x is value 99, which does not exist"},
+    {[](ChainBuilder& b) { return AddConv2d(b, 7, 9, {}, 2).status(); },
+     "op 10 (conv2d): groups is 2, must be 1 or the channels of x, 8"},
+    {[](ChainBuilder& b) { return AddConv2d(b, 0, 9, {}, 2).status(); },
+     "op 10 (conv2d): groups is 2, must be 1 or the channels of x"},
+    {[](ChainBuilder& b) { return AddConv2d(b, 7, 0, {}, 8).status(); },
+     "op 10 (conv2d): rank of w is 2, must be 4"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.filter = FilterLayout::kHWIO;
+       return AddConv2d(b, 7, 9, moves, 8).status();
+     },
+     "op 10 (conv2d): in of w is 3, must be 1: each group has one channel"},
+    {[](ChainBuilder& b) {
+       const ValueId w = *b.Input({DType::kF32, {C(16), C(3), C(3), C(1)}});
+       return AddConv2d(b, 7, w, {}, 8).status();
+     },
+     "op 11 (conv2d): out of w is 16, must be the channels of x, 8: each group gives one channel"},
+};
+
+TEST(Builder, RefusesBadWindowsAndWhatIsMadeOfThem) {
+  for (const BadCall& bad : kBadWindows) {
+    ChainBuilder b;
+    AddValues(b);
+    ASSERT_EQ(*b.Input({DType::kF32, {kM, C(5), C(4), C(8)}}), 7);
+    ASSERT_EQ(*b.Scalar(0), 8);
+    ASSERT_EQ(*b.Input({DType::kF32, {C(8), C(3), C(3), C(1)}}), 9);
+    EXPECT_EQ(std::string(bad.call(b).message()), bad.message);
+  }
+}
+
 // Cases that start from one value more: 7 q e4m3[M,8].
 const BadCall kBadE4M3Calls[] = {
     {[](ChainBuilder& b) { return b.Binary(kAdd, 0, 7).status(); },

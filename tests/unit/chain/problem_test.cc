@@ -125,6 +125,11 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
       {"gru_cell rows=3 hidden=8", "gru_cell rows=3 hidden=8 dtype=bf16"},
       {"gather rows=3 cols=8 table=9", "gather rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
       {"scatter table=9 rows=3 cols=8", "scatter rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
+      {"pool b=3 ic=8 h=5 w=5 k=3",
+       "pool b=3 ic=8 h=5 w=5 k=3 pool=max stride=1 pad=same count_pads=1 format=NHWC dtype=bf16"},
+      {"depthwise_conv b=3 ic=8 h=5 w=5 k=3 stride=2 act=silu",
+       "depthwise_conv b=3 ic=8 h=5 w=5 k=3 act=silu stride=2 pad=same dilation=1 scale=0 bias=0 "
+       "weights=OHWI format=NHWC dtype=bf16"},
   };
   for (const auto& c : cases) {
     const absl::StatusOr<Problem> problem = ParseProblem(c.in);
@@ -162,6 +167,8 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
       {"gru_cell rows=1 hidden=8", {"xg", "hg", "h"}},
       {"gather rows=1 table=9 cols=8 ids=s64", {"x", "ids"}},
       {"scatter rows=1 table=9 cols=8 ids=s64", {"x", "ids", "r"}},
+      {"depthwise_conv b=1 ic=8 h=5 w=5 k=3 scale=1 bias=1", {"x", "w1", "s1", "bias1"}},
+      {"pool b=1 ic=8 h=5 w=5 k=3", {"x"}},
   };
   for (const auto& c : cases) {
     const Chain chain = ParseProblem(c.line)->chain;

@@ -2,6 +2,7 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
 #define SINTER_TESTS_UNIT_STITCH_EVALUATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -22,7 +23,9 @@ inline int64_t EvaluateCanonical(const IndexSpace& space, const Index& index,
       value = loops.at(v);
     } else {
       const int64_t of = EvaluateCanonical(space, var.of, loops);
-      value = var.kind == IndexSpace::Var::kQuotient ? of / var.divisor : of % var.divisor;
+      value = var.kind == IndexSpace::Var::kQuotient  ? of / var.divisor
+              : var.kind == IndexSpace::Var::kNearest ? std::clamp<int64_t>(of, 0, var.divisor - 1)
+                                                      : of % var.divisor;
     }
     sum += factor * value;
   }

@@ -280,6 +280,38 @@ TEST(PullPosition, OfAScatterIsThatOfItsRows) {
   EXPECT_EQ(space.var(ReadOfIds(chain, op, at, space)).extent, 6);
 }
 
+// Outside of the image it is the nearest pixel; where no tap lies outside it is the place itself.
+TEST(PullPosition, OfAWindowIsTheNearestPixel) {
+  for (const int64_t pad : {0, 2}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input(
+        {DType::kF32, {Dim::Constant(2), Dim::Constant(5), Dim::Constant(6), Dim::Constant(3)}});
+    Conv2d moves;
+    moves.strides = {2, 1};
+    moves.pads = {pad, pad, pad, pad};
+    ASSERT_TRUE(b.Output(*b.Window(x, *b.Scalar(0), {3, 2}, moves)).ok());
+    const Chain chain = *b.Finish();
+    const Op& op = chain.op(chain.outputs()[0].value);
+    int64_t elements = 1;
+    for (const Dim& dim : op.type.dims) elements *= dim.value;
+    IndexSpace space;
+    const IndexVar n = space.AddLoop("n", elements, 2);
+    const Position at = PositionIn(op.type.dims, n, space);
+    const Position from = PullPosition(chain, op, 0, at, space);
+    EXPECT_EQ(from[1] == PixelOf(op, at).row, pad == 0);
+    for (int64_t i = 0; i < elements; ++i) {
+      const testing::LoopValues loops = {{n, i}};
+      const auto value = [&](const Index& index) { return testing::Evaluate(space, index, loops); };
+      const int64_t row = 2 * value(at[1]) + value(at[3]) - pad;
+      const int64_t column = value(at[2]) + value(at[4]) - pad;
+      EXPECT_EQ(value(from[0]), value(at[0]));
+      EXPECT_EQ(value(from[1]), std::clamp<int64_t>(row, 0, 4)) << i;
+      EXPECT_EQ(value(from[2]), std::clamp<int64_t>(column, 0, 5)) << i;
+      EXPECT_EQ(value(from[3]), value(at[5]));
+    }
+  }
+}
+
 TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
   ChainBuilder b;
   const ValueId x = *b.Input({DType::kF32, {Dim::Constant(6), Dim::Constant(4)}});

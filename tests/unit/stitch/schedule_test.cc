@@ -65,6 +65,26 @@ TEST(StitchSchedule, HasAnotherVersionOnlyWithHandOversAndStagedInputs) {
   s.staged = true;
   EXPECT_EQ(s.Canonical()[0], 5);
   EXPECT_EQ(s.Canonical().substr(4), bytes.substr(4));
+  s = Sample();
+  s.pixels = 7;
+  EXPECT_EQ(s.Canonical()[0], 6);
+  EXPECT_EQ(s.Canonical().substr(4, bytes.size() - 4), bytes.substr(4));
+}
+
+TEST(StitchSchedule, MakesSeveralPixelsAtOnceWithoutUnitsAlone) {
+  StitchSchedule s;
+  s.pixels = 7;
+  EXPECT_TRUE(CheckStitchFields(s).ok());
+  EXPECT_EQ(s.ToString(), "block 256 vec 1 chunks 1 pixels 7 x1 grid 1");
+  const auto read = StitchSchedule::FromCanonical(s.Canonical());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->pixels, 7);
+  StitchSchedule chunked = s, split = s, wide = s;
+  chunked.chunks = 2, split.split = 2, wide.pixels = 17;
+  for (const StitchSchedule& bad : {chunked, split, wide}) {
+    EXPECT_FALSE(CheckStitchFields(bad).ok()) << bad.ToString();
+    EXPECT_FALSE(StitchSchedule::FromCanonical(bad.Canonical()).ok());
+  }
 }
 
 TEST(StitchSchedule, IsOneLineOfText) {

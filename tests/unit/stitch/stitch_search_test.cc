@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/chain/composites.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -193,6 +194,41 @@ TEST(SearchStitch, RanksWhatCanBeBuilt) {
   }
   std::printf("%d bodies, %zu schedules\n", searched, schedules);
   EXPECT_GT(searched, 30);
+}
+
+// A thread that makes several results of a row reads each pixel and each factor once for them.
+TEST(SearchStitch, MakesSeveralResultsOfWindowsAtOnce) {
+  for (const char* line : {"depthwise_conv b=M ic=144 h=56 w=56 k=3 act=silu bias=1 weights=HWIO",
+                           "pool b=M ic=64 h=112 w=112 k=3 stride=2 pad=1"}) {
+    const Chain body = testing::FromText(line);
+    SearchOptions options;
+    options.top_k = std::numeric_limits<int>::max();
+    const auto ranked = SearchStitch(body, 32, *BuiltinModel("h200"), options);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    EXPECT_GT(ranked->front().schedule.pixels, 1) << line;
+    const auto one = std::find_if(ranked->begin(), ranked->end(),
+                                  [](const RankedStitch& r) { return r.schedule.pixels == 1; });
+    ASSERT_NE(one, ranked->end());
+    EXPECT_GT(one->prediction.total_us, 1.1 * ranked->front().prediction.total_us) << line;
+  }
+}
+
+// Where results lie elsewhere than the loop stands, or an output takes an input's buffer, each
+// result is made by itself.
+TEST(SearchStitch, MakesOneResultOfWindowsAtOnceWhereTheyLieElsewhere) {
+  ChainBuilder turned, rows;
+  const std::vector<Dim> dims = {Dim::M(), Dim::Constant(8), Dim::Constant(8), Dim::Constant(16)};
+  const ValueId x = *turned.Input({DType::kBF16, dims});
+  const ValueId most = *AddMaxPool2d(turned, x, {3, 3}, {});
+  ASSERT_TRUE(turned.Output(*turned.Transpose(most, {0, 3, 1, 2})).ok());
+  const Chain body = *turned.Finish();
+  EXPECT_TRUE(MakeStitchProgram(body, -1)->windows.reductions.empty());
+  const ValueId y = *rows.Input({DType::kBF16, dims});
+  const ValueId pooled = *AddMaxPool2d(rows, y, {3, 3}, {});
+  ASSERT_TRUE(
+      rows.Output(*rows.Reshape(pooled, {Dim::M(), Dim::Constant(36), Dim::Constant(16)})).ok());
+  const Chain flat = *rows.Finish();
+  EXPECT_EQ(MakeStitchProgram(flat, -1)->windows.reductions.size(), 1u);
 }
 
 TEST(SearchStitch, KeepsTheBest) {

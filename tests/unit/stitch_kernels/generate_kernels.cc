@@ -124,6 +124,7 @@ std::string Library(std::set<std::string>* functions) {
   std::set<std::string> added;
   std::string text;
   AddHeader("stitch/scatter.cuh", headers, &added, &text);
+  AddHeader("stitch/window.cuh", headers, &added, &text);
   return WithoutAsm(text, functions);
 }
 

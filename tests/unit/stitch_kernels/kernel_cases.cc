@@ -20,6 +20,7 @@
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/scatter_graphs.h"
+#include "tests/support/window_graphs.h"
 
 namespace sinter::stitch_host {
 namespace {
@@ -115,6 +116,19 @@ class Cases {
       const std::string units = absl::StrCat(" ", s.UnitsPerBlock(), " units vec ", s.vector);
       cases_.push_back({name + units, SpecOf(body, s), m});
       if (seen.size() == 5) return;
+    }
+  }
+
+  // The best schedules that make several results of windows at once, of each number of them.
+  void AddPixels(const std::string& name, const Chain& body, int64_t m) {
+    const auto ranked = RankedOf(body, m);
+    std::set<int> seen;
+    for (size_t i = 0; ranked.ok() && i < ranked->size(); ++i) {
+      const StitchSchedule& s = (*ranked)[i].schedule;
+      if (s.pixels == 1 || s.block_threads > kThreads || !seen.insert(s.pixels).second) continue;
+      const std::string what = absl::StrCat(" pixels ", s.pixels, " vec ", s.vector);
+      cases_.push_back({name + what, SpecOf(body, s), m});
+      if (seen.size() == 2) return;
     }
   }
 
@@ -359,6 +373,7 @@ std::set<std::string> KindsOf(const Chain& body, const StitchSchedule& s) {
   if (s.column_cluster > 1) kinds.insert("gather");
   if (s.join_all) kinds.insert("join all");
   if (s.owner < 0) {
+    if (s.pixels > 1) kinds.insert("pixels");
     kinds.insert("flat");
     return kinds;
   }
@@ -409,6 +424,10 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
   for (const testing::ScatterGraph& graph : testing::ScatterGraphs()) {
     cases.Add(graph.name, graph.chain, graph.m, 2);
     cases.AddForced(graph.name, graph.chain, graph.m, 1);
+  }
+  for (const testing::WindowGraph& graph : testing::WindowGraphs()) {
+    cases.Add(graph.name, graph.chain, graph.m, 1);
+    cases.AddPixels(graph.name, graph.chain, graph.m);
   }
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();

@@ -61,6 +61,7 @@ constants! {
     i64: SINTER_DIM_M = -1;
     u32: SINTER_INPUT_CONSTANT = 1;
     u32: SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2;
+    u32: SINTER_WINDOW_EXCLUDE_PADS = 1;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
     sinter_granularity: SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW = 2, SINTER_SCALE_GROUP = 3, SINTER_SCALE_STATIC = 4;
     u32: SINTER_QUANTIZE_UE8M0 = 1;
@@ -93,6 +94,20 @@ structs! {
         flags: u32,
         filter: sinter_filter,
         groups: i32,
+        stride_height: i32,
+        stride_width: i32,
+        dilation_height: i32,
+        dilation_width: i32,
+        pad_top: i32,
+        pad_bottom: i32,
+        pad_left: i32,
+        pad_right: i32,
+    }
+    sized sinter_window_options {
+        struct_size: u32,
+        flags: u32,
+        height: i32,
+        width: i32,
         stride_height: i32,
         stride_width: i32,
         dilation_height: i32,
@@ -331,6 +346,9 @@ functions! {
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_scatter(chain: *mut sinter_chain, x: sinter_value, ids: sinter_value, rows: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_window(chain: *mut sinter_chain, x: sinter_value, fill: sinter_value,
+        options: *const sinter_window_options, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_reduce(chain: *mut sinter_chain, kind: sinter_reduce, a: sinter_value, axis_count: u32,
         axes: *const i32, options: *const sinter_reduce_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
@@ -340,6 +358,10 @@ functions! {
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_clamp(chain: *mut sinter_chain, x: sinter_value, min: f64, max: f64, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_max_pool2d(chain: *mut sinter_chain, x: sinter_value, options: *const sinter_window_options,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_avg_pool2d(chain: *mut sinter_chain, x: sinter_value, options: *const sinter_window_options,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_swiglu(chain: *mut sinter_chain, gate: sinter_value, up: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_softmax(chain: *mut sinter_chain, x: sinter_value, axis: i32,

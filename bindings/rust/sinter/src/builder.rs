@@ -72,10 +72,50 @@ pub struct Conv2dOptions {
     pub dilations: [i32; 2],
     /// Top, bottom, left and right; none by default.
     pub pads: [i32; 4],
+    /// 1, the default, or the channels of x.
+    pub groups: i32,
 }
 impl Default for Conv2dOptions {
     fn default() -> Self {
-        Self { filter: Filter::OHWI, strides: [1; 2], dilations: [1; 2], pads: [0; 4] }
+        Self { filter: Filter::OHWI, strides: [1; 2], dilations: [1; 2], pads: [0; 4], groups: 1 }
+    }
+}
+
+/// Options of [`Value::window`], [`Value::max_pool2d`] and [`Value::avg_pool2d`].
+#[derive(Clone, Copy, Debug)]
+pub struct WindowOptions {
+    /// Height and width; 1 by default.
+    pub window: [i32; 2],
+    /// Of height and width; 1 by default.
+    pub strides: [i32; 2],
+    /// Of height and width; 1 by default.
+    pub dilations: [i32; 2],
+    /// Top, bottom, left and right; none by default.
+    pub pads: [i32; 4],
+    /// Of `avg_pool2d` alone: zeros around the image are not counted.
+    pub exclude_pads: bool,
+}
+impl Default for WindowOptions {
+    fn default() -> Self {
+        Self { window: [1; 2], strides: [1; 2], dilations: [1; 2], pads: [0; 4], exclude_pads: false }
+    }
+}
+impl WindowOptions {
+    fn raw(&self) -> sys::sinter_window_options {
+        sys::sinter_window_options {
+            flags: if self.exclude_pads { sys::SINTER_WINDOW_EXCLUDE_PADS } else { 0 },
+            height: self.window[0],
+            width: self.window[1],
+            stride_height: self.strides[0],
+            stride_width: self.strides[1],
+            dilation_height: self.dilations[0],
+            dilation_width: self.dilations[1],
+            pad_top: self.pads[0],
+            pad_bottom: self.pads[1],
+            pad_left: self.pads[2],
+            pad_right: self.pads[3],
+            ..Default::default()
+        }
     }
 }
 
@@ -405,6 +445,7 @@ impl<'b> Value<'b> {
     pub fn conv2d(self, w: Value<'b>, options: &Conv2dOptions) -> Value<'b> {
         let raw = sys::sinter_conv2d_options {
             filter: options.filter.0,
+            groups: options.groups,
             stride_height: options.strides[0],
             stride_width: options.strides[1],
             dilation_height: options.dilations[0],
@@ -417,6 +458,31 @@ impl<'b> Value<'b> {
         };
         self.with(&[Some(w)], |chain, out, error| unsafe {
             sys::sinter_chain_add_conv2d(chain, self.id, w.id, &raw, out, error)
+        })
+    }
+
+    /// The pixels that a window meets as it moves over self [batch, height, width, channels], `fill` outside of it:
+    /// [batch, p, q, window height, window width, channels].
+    pub fn window(self, fill: Value<'b>, options: &WindowOptions) -> Value<'b> {
+        let raw = options.raw();
+        self.with(&[Some(fill)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_window(chain, self.id, fill.id, &raw, out, error)
+        })
+    }
+
+    /// The largest pixel of each window of self [batch, height, width, channels].
+    pub fn max_pool2d(self, options: &WindowOptions) -> Value<'b> {
+        let raw = options.raw();
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_max_pool2d(chain, self.id, &raw, out, error)
+        })
+    }
+
+    /// The mean of the pixels of each window of self [batch, height, width, channels].
+    pub fn avg_pool2d(self, options: &WindowOptions) -> Value<'b> {
+        let raw = options.raw();
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_avg_pool2d(chain, self.id, &raw, out, error)
         })
     }
 

@@ -20,7 +20,7 @@ mod words;
 
 pub use builder::{
     ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, InputOptions, LinearOptions, NormOptions,
-    OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, M,
+    OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, WindowOptions, M,
 };
 pub use chain::{Chain, TensorInfo};
 pub use context::Context;

@@ -54,6 +54,7 @@ fn every_add_reaches_the_library() {
     let (codes, weights) = (x.quantize(&QuantizeOptions::default()), w.quantize(&QuantizeOptions::default()));
     let filter = b.constant(DType::BF16, &[1, 2, 2, 2]);
     let padded = Conv2dOptions { filter: Filter::HWIO, pads: [0, 0, 1, 1], ..Default::default() };
+    let window = WindowOptions { window: [2, 1], pads: [1, 0, 0, 0], ..Default::default() };
     let ids = b.input(DType::S64, &[M]);
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
@@ -64,6 +65,13 @@ fn every_add_reaches_the_library() {
         half.matmul(w),
         half.matmul_transposed(w, false, true),
         half.reshape(&[M, 2, 2, 2]).conv2d(filter, &padded).slice(&[0, 0, 0, 0], &[M, 2, 2, 2]).reshape(&[M, 8]),
+        half.reshape(&[M, 2, 2, 2])
+            .conv2d(b.constant(DType::BF16, &[1, 2, 1, 2]), &Conv2dOptions { groups: 2, ..padded })
+            .slice(&[0, 0, 0, 0], &[M, 2, 2, 2])
+            .reshape(&[M, 8]),
+        x.reshape(&[M, 2, 2, 2]).window(two, &window).reduce(Reduce::SUM, &[3, 4], false).reshape(&[M, 8]),
+        x.reshape(&[M, 2, 2, 2]).max_pool2d(&window).reshape(&[M, 8]),
+        x.reshape(&[M, 2, 2, 2]).avg_pool2d(&WindowOptions { exclude_pads: true, ..window }).reshape(&[M, 8]),
         x.reshape(&[M, 2, 4]).transpose(&[0, 2, 1]).reshape(&[M, 8]),
         b.concat(&[left, right], 1),
         b.constant(DType::F32, &[9, 8]).gather(ids, 0),

@@ -16,6 +16,7 @@
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
+#include "tests/support/window_graphs.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 #include "tests/unit/fusion/stitch/plan_interpreter.h"
@@ -252,6 +253,15 @@ TEST(StitchPlans, OfGathersComputeThem) {
   for (const testing::GatherGraph& graph : testing::GatherGraphs()) {
     for (const Plan& plan : All(PlansOf(graph.chain, 32))) {
       EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-4)
+          << graph.name << " " << plan.name();
+    }
+  }
+}
+
+TEST(StitchPlans, OfWindowsComputeThem) {
+  for (const testing::WindowGraph& graph : testing::WindowGraphs()) {
+    for (const Plan& plan : All(PlansOf(graph.chain, 4))) {
+      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
           << graph.name << " " << plan.name();
     }
   }

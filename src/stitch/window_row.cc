@@ -1,0 +1,182 @@
+#include "src/stitch/window_row.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "src/base/ceil_div.h"
+#include "src/stitch/pull.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostTaps = 128;      // of a window: longer ones are read one by one
+constexpr int64_t kMostTapsOfRow = 16;  // each is a line of source for each result
+constexpr size_t kMostVisits = 1 << 12;
+constexpr size_t kPixelRank = 4;
+const std::vector<int32_t> kTapAxes = {3, 4};  // of a window's result
+
+int64_t Elements(const std::vector<Dim>& dims) {
+  int64_t count = 1;
+  for (const Dim& dim : dims) count *= dim.symbolic ? 1 : dim.value;
+  return count;
+}
+
+// Of one image or result: positions of 32 bits.
+bool IsShort(const std::vector<Dim>& dims) {
+  return Elements({dims.begin() + 1, dims.end()}) < int64_t{1} << 31;
+}
+
+class Finder {
+ public:
+  Finder(const Chain& body, const StitchProgram& program) : body_(body), program_(program) {}
+
+  WindowRow Find() {
+    const StitchLoop* const loop = OnlyLoop();
+    if (loop == nullptr || !FindReductions(*loop)) return {};
+    line_ = space_.AddLoop("line", 0, 2);
+    const IndexVar pixel = space_.AddLoop("pixel", row_.dims[2].value, 2);
+    const IndexVar channel = space_.AddLoop("channel", row_.dims[3].value, 2);
+    const Dim batch = row_.dims[0];
+    own_ = space_.Box(line_, {batch.symbolic ? 0 : batch.value, row_.dims[1].value});
+    own_.push_back(Index::Of(pixel));
+    own_.push_back(Index::Of(channel));
+    for (const StitchRoot& root : loop->roots) {
+      Visit(root.value, ReshapedPosition(row_.dims, DimsOfRoot(body_, root), own_, space_));
+    }
+    row_.reductions.clear();
+    for (const ValueId id : here_) {
+      if (elsewhere_.count(id) == 0 && ReadsItsWindow(id)) row_.reductions.push_back(id);
+    }
+    return visits_ > kMostVisits || row_.reductions.empty() ? WindowRow() : row_;
+  }
+
+ private:
+  // The program's one loop, if it stores alone.
+  const StitchLoop* OnlyLoop() const {
+    if (program_.owner >= 0 || program_.phases.size() != 1) return nullptr;
+    const StitchPhase& phase = program_.phases[0];
+    if (!phase.loops.empty() || phase.flat.size() != 1) return nullptr;
+    for (const ChainOutput& output : body_.outputs()) {
+      if (output.alias_input >= 0) return nullptr;
+    }
+    const StitchLoop& loop = phase.flat[0];
+    const bool stores =
+        std::all_of(loop.roots.begin(), loop.roots.end(), [&](const StitchRoot& root) {
+          return root.kind == StitchRoot::kStore && body_.op(root.value).kind != OpKind::kScatter;
+        });
+    return stores && loop.apart < 0 ? &loop : nullptr;
+  }
+
+  // Reductions over the taps of a row of windows, with as many results as the loop has elements.
+  bool FindReductions(const StitchLoop& loop) {
+    for (ValueId id = 0; id < static_cast<ValueId>(body_.ops().size()); ++id) {
+      const Op& op = body_.op(id);
+      if (op.kind != OpKind::kReduce || op.keepdims || op.axes != kTapAxes) continue;
+      if (program_.uses[static_cast<size_t>(id)] != ReduceUse::kSerial) continue;
+      const std::vector<Dim>& from = body_.op(op.operands[0]).type.dims;
+      if (op.type.dims.size() != kPixelRank || from[4].value > kMostTapsOfRow ||
+          from[3].value * from[4].value > kMostTaps) {
+        continue;
+      }
+      if (Elements(op.type.dims) != loop.elements || op.type.dims[0].symbolic != loop.symbolic ||
+          !IsShort(op.type.dims)) {
+        continue;
+      }
+      if (row_.dims.empty()) row_.dims = op.type.dims;
+      if (op.type.dims == row_.dims) candidates_.insert(id);
+    }
+    return !candidates_.empty();
+  }
+
+  void Visit(ValueId id, const Position& at) {
+    if (visits_ > kMostVisits || !seen_.insert({id, at}).second) return;
+    ++visits_;
+    const Op& op = body_.op(id);
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
+      if (candidates_.count(id) > 0) (IsAt(at, own_) ? here_ : elsewhere_).insert(id);
+      return;
+    }
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
+    }
+  }
+
+  bool IsAt(const Position& at, const Position& place) {
+    if (at.size() != place.size()) return false;
+    for (size_t i = 0; i < at.size(); ++i) {
+      if (!(space_.Canonical(at[i]) == space_.Canonical(place[i]))) return false;
+    }
+    return true;
+  }
+
+  bool ReadsItsWindow(ValueId id) {
+    const Op& op = body_.op(id);
+    const std::vector<Dim>& dims = body_.op(op.operands[0]).type.dims;
+    const Index r = Index::Of(space_.AddLoop("r", dims[3].value, 3));
+    const Index s = Index::Of(space_.AddLoop("s", dims[4].value, 3));
+    seen_.clear();
+    return FindWindow(op.operands[0], {own_[0], own_[1], own_[2], r, s, own_[3]},
+                      {own_[0], own_[1], own_[2], r, s, own_[3]});
+  }
+
+  bool FindWindow(ValueId id, const Position& at, const Position& place) {
+    if (visits_ > kMostVisits || !seen_.insert({id, at}).second) return false;
+    ++visits_;
+    const Op& op = body_.op(id);
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return false;
+    if (op.kind == OpKind::kWindow && IsAt(at, place)) {
+      if (!IsShort(body_.op(op.operands[0]).type.dims)) return false;
+      row_.taps = std::max(row_.taps, op.taps[1]);
+      row_.columns = op.conv.strides[1];
+      row_.dilation = op.conv.dilations[1];
+      return true;
+    }
+    bool found = false;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      found |= FindWindow(op.operands[i], PullPosition(body_, op, i, at, space_), place);
+    }
+    return found;
+  }
+
+  const Chain& body_;
+  const StitchProgram& program_;
+  IndexSpace space_;
+  IndexVar line_ = -1;
+  WindowRow row_;
+  Position own_;  // where the loop stands in the results
+  std::set<ValueId> candidates_, here_, elsewhere_;
+  std::set<std::pair<ValueId, Position>> seen_;
+  size_t visits_ = 0;
+};
+
+}  // namespace
+
+WindowRow WindowRowOf(const Chain& body, const StitchProgram& program) {
+  const bool windows = std::any_of(body.ops().begin(), body.ops().end(),
+                                   [](const Op& op) { return op.kind == OpKind::kWindow; });
+  return windows ? Finder(body, program).Find() : WindowRow();
+}
+
+int64_t ColumnsRead(const WindowRow& row, int64_t pixels) {
+  std::set<int64_t> columns;
+  for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (int64_t tap = 0; tap < row.taps; ++tap) {
+      columns.insert(pixel * row.columns + tap * row.dilation);
+    }
+  }
+  return static_cast<int64_t>(columns.size());
+}
+
+int64_t WindowTiles(const WindowRow& row, int64_t pixels, int64_t vector) {
+  return Elements({row.dims[0], row.dims[1]}) * CeilDiv(row.dims[2].value, pixels) *
+         (row.dims[3].value / vector);
+}
+
+int WindowVector(const WindowRow& row, int vector) {
+  while (row.dims[3].value % vector != 0) vector /= 2;
+  return vector;
+}
+
+}  // namespace sinter

@@ -1,0 +1,47 @@
+// Small graphs that read windows of pixels: convolutions of each channel alone, pooling. Extent 0
+// is M.
+#ifndef SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
+#define SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/chain/chain.h"
+#include "src/chain/conv2d.h"
+
+namespace sinter::testing {
+
+struct WindowShape {
+  int64_t batch = 0, height = 1, width = 1, channels = 1;
+  std::array<int64_t, 2> taps{3, 3};
+  Conv2d moves;  // and how the filter lies
+};
+
+// silu(b + conv(x, w)) of x of `dtype` and one filter a channel; with `around` x is relu(s x + t)
+// of each channel, and a residual of the result's dims is added. `dtype` again.
+Chain DepthwiseConv(const WindowShape& shape, DType dtype, bool around = false);
+
+enum class Pooling { kMax, kAverage, kAverageInside };
+// Of x of `dtype`; `dtype` again.
+Chain Pool(const WindowShape& shape, DType dtype, Pooling pooling);
+
+// layernorm over the channels of a depthwise convolution; its mean over the pixels too.
+Chain NormOfDepthwiseConv(const WindowShape& shape, DType dtype);
+
+// Windows of x of `dtype`, unreduced, with `fill` around, channels first.
+Chain WindowsTurned(const WindowShape& shape, DType dtype, double fill);
+
+struct WindowGraph {
+  std::string name;
+  Chain chain;
+  int64_t m = 0;
+};
+// All of them in several sizes: channels that are a multiple of a vector and others, images of one
+// pixel, strides, dilations and pads of all sides, all types.
+std::vector<WindowGraph> WindowGraphs();
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_WINDOW_GRAPHS_H_
