@@ -94,12 +94,12 @@ class Counter {
            HoldsFloats(body_.op(op.operands[0]).type.dtype);
   }
 
-  // The part of an element's evaluations that a thread makes where it makes several results of
+  // The part of an element's evaluations that a thread makes, where it may make several results of
   // windows at once.
   double ShareOf(ValueId id, const Position& at) {
+    // Products of taps that are summed are one instruction, and so is a read that is widened.
+    if (sliding_ && (id == summed_ || IsWidened(id))) return 0;
     if (pixels_ == 1) return 1;
-    // Products that are summed are one instruction, and so is a read that is widened.
-    if (id == summed_ || IsWidened(id)) return 0;
     const WindowRow& row = program_.windows;
     if (sliding_ && IsOfPixel(id)) {
       return static_cast<double>(ColumnsRead(row, pixels_)) /
@@ -196,14 +196,15 @@ class Counter {
     turns_.push_back(turns);
     serials_.push_back({k, count});
     result_.times[static_cast<size_t>(id)] += turns;
-    const std::vector<ValueId>& slid = program_.windows.reductions;
-    const bool slides = pixels_ > 1 && std::find(slid.begin(), slid.end(), id) != slid.end();
+    const std::vector<ValueId>& windows = program_.windows.reductions;
+    const bool slides = std::find(windows.begin(), windows.end(), id) != windows.end();
     const Op& operand = body_.op(op.operands[0]);
     const bool product = operand.kind == OpKind::kBinary && operand.binary == BinaryKind::kMul;
     if (slides && product && op.reduce == ReduceKind::kSum) summed_ = op.operands[0];
     const bool slid_before = std::exchange(sliding_, sliding_ || slides);
     const bool below_before = std::exchange(below_window_, false);
-    result_.steps += slides ? turns / static_cast<double>(program_.windows.taps) : turns;
+    result_.steps +=
+        slides && pixels_ > 1 ? turns / static_cast<double>(program_.windows.taps) : turns;
     if (op.kind == OpKind::kMatmul) {
       for (size_t i = 0; i < op.operands.size(); ++i) {
         Visit(op.operands[i], PullFactor(body_, op, i, at, Index::Of(k)));
@@ -222,7 +223,7 @@ class Counter {
   Pace* const pace_;
   const int pixels_;                             // results of windows that a thread makes at once
   bool sliding_ = false, below_window_ = false;  // where the walk stands
-  ValueId summed_ = -1;                          // a product whose sums are slid
+  ValueId summed_ = -1;                          // a product of taps that is summed
   IndexSpace space_;
   IndexVar unit_ = -1, element_ = -1;
   std::vector<double> turns_;  // by depth: for one element, including the loops around
