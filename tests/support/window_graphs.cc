@@ -7,7 +7,7 @@
 namespace sinter::testing {
 namespace {
 
-Dim Of(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
+Dim Extent(int64_t extent) { return extent == 0 ? Dim::M() : Dim::Constant(extent); }
 
 // Every call is valid: a refusal is a mistake of this file.
 ValueId In(ChainBuilder& b, DType dtype, const std::vector<Dim>& dims) {
@@ -15,7 +15,9 @@ ValueId In(ChainBuilder& b, DType dtype, const std::vector<Dim>& dims) {
 }
 
 ValueId Image(ChainBuilder& b, const WindowShape& shape, DType dtype) {
-  return In(b, dtype, {Of(shape.batch), Of(shape.height), Of(shape.width), Of(shape.channels)});
+  return In(
+      b, dtype,
+      {Extent(shape.batch), Extent(shape.height), Extent(shape.width), Extent(shape.channels)});
 }
 
 ValueId Wide(ChainBuilder& b, ValueId x) {
@@ -29,15 +31,16 @@ ValueId OfChannels(ChainBuilder& b, DType dtype, ValueId like) {
 }
 
 ValueId Filtered(ChainBuilder& b, const WindowShape& shape, ValueId x) {
-  const Dim height = Of(shape.taps[0]), width = Of(shape.taps[1]), channels = Of(shape.channels);
+  const Dim height = Extent(shape.taps[0]), width = Extent(shape.taps[1]),
+            channels = Extent(shape.channels);
   const bool last = shape.moves.filter == FilterLayout::kHWIO;
   const ValueId w = In(b, b.TypeOf(x).dtype,
-                       last ? std::vector<Dim>{height, width, Of(1), channels}
-                            : std::vector<Dim>{channels, height, width, Of(1)});
+                       last ? std::vector<Dim>{height, width, Extent(1), channels}
+                            : std::vector<Dim>{channels, height, width, Extent(1)});
   return AddConv2d(b, x, w, shape.moves, shape.channels).value();
 }
 
-Chain Finish(ChainBuilder& b, ValueId output) {
+Chain Ended(ChainBuilder& b, ValueId output) {
   b.Output(output).IgnoreError();
   return b.Finish().value();
 }
@@ -60,7 +63,7 @@ Chain DepthwiseConv(const WindowShape& shape, DType dtype, bool around) {
     const ValueId residual = In(b, dtype, b.TypeOf(result).dims);
     result = b.Binary(BinaryKind::kAdd, result, Wide(b, residual)).value();
   }
-  return Finish(b, b.Cast(result, dtype).value());
+  return Ended(b, b.Cast(result, dtype).value());
 }
 
 Chain Pool(const WindowShape& shape, DType dtype, Pooling pooling) {
@@ -70,7 +73,7 @@ Chain Pool(const WindowShape& shape, DType dtype, Pooling pooling) {
       pooling == Pooling::kMax
           ? AddMaxPool2d(b, x, shape.taps, shape.moves).value()
           : AddAvgPool2d(b, x, shape.taps, shape.moves, pooling == Pooling::kAverage).value();
-  return Finish(b, b.TypeOf(y).dtype == dtype ? y : b.Cast(y, dtype).value());
+  return Ended(b, b.TypeOf(y).dtype == dtype ? y : b.Cast(y, dtype).value());
 }
 
 Chain NormOfDepthwiseConv(const WindowShape& shape, DType dtype) {
@@ -78,7 +81,7 @@ Chain NormOfDepthwiseConv(const WindowShape& shape, DType dtype) {
   const ValueId y = Filtered(b, shape, Image(b, shape, dtype));
   const ValueId normal = AddLayerNorm(b, y, 1e-5).value();
   b.Output(b.Cast(normal, dtype).value()).IgnoreError();
-  return Finish(b, b.Reduce(ReduceKind::kMean, y, {1, 2}).value());
+  return Ended(b, b.Reduce(ReduceKind::kMean, y, {1, 2}).value());
 }
 
 Chain WindowsTurned(const WindowShape& shape, DType dtype, double fill) {
@@ -86,7 +89,7 @@ Chain WindowsTurned(const WindowShape& shape, DType dtype, double fill) {
   const ValueId x = Image(b, shape, dtype);
   const ValueId outside = b.Scalar(fill, dtype).value();
   const ValueId windows = b.Window(x, outside, shape.taps, shape.moves).value();
-  return Finish(b, b.Transpose(windows, {0, 5, 1, 3, 2, 4}).value());
+  return Ended(b, b.Transpose(windows, {0, 5, 1, 3, 2, 4}).value());
 }
 
 std::vector<WindowGraph> WindowGraphs() {

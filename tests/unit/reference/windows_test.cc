@@ -17,13 +17,13 @@ using testing::ExpectNear;
 using testing::Random;
 using testing::RunF64;
 
-struct Case {
+struct WindowCase {
   int64_t batch, h, w, channels;
   std::array<int64_t, 2> taps;
   Conv2d moves;
 };
 
-std::vector<Case> Cases() {
+std::vector<WindowCase> Cases() {
   Conv2d same, by_two, odd;
   same.pads = {1, 1, 1, 1};
   by_two = same;
@@ -40,7 +40,7 @@ std::vector<Case> Cases() {
 
 // Calls `tap` for each tap of each result with the place of its pixel in x, -1 outside, in the
 // order of a window's result.
-void ForEachTap(const Case& c, const std::function<void(int64_t)>& tap) {
+void ForEachTap(const WindowCase& c, const std::function<void(int64_t)>& tap) {
   const int64_t p = c.moves.ResultPixels(0, c.h, c.taps[0]);
   const int64_t q = c.moves.ResultPixels(1, c.w, c.taps[1]);
   const int64_t all = c.batch * p * q * c.taps[0] * c.taps[1] * c.channels;
@@ -60,22 +60,22 @@ void ForEachTap(const Case& c, const std::function<void(int64_t)>& tap) {
   }
 }
 
-ValueId Image(ChainBuilder& b, const Case& c) {
+ValueId Image(ChainBuilder& b, const WindowCase& c) {
   return *b.Input({DType::kF32, {Dim::M(), C(c.h), C(c.w), C(c.channels)}});
 }
 
-std::vector<double> ResultOf(ChainBuilder& b, ValueId result, const Case& c,
+std::vector<double> ResultOf(ChainBuilder& b, ValueId result, const WindowCase& c,
                              const std::vector<std::vector<double>>& inputs) {
   EXPECT_TRUE(b.Output(result).ok());
   return RunF64(*b.Finish(), c.batch, inputs)[0];
 }
 
-std::vector<double> ImageOf(const Case& c) {
+std::vector<double> ImageOf(const WindowCase& c) {
   return Random(DType::kF32, c.batch * c.h * c.w * c.channels, 3);
 }
 
 TEST(Window, GivesThePixelsOfEachTapAndTheFillAround) {
-  for (const Case& c : Cases()) {
+  for (const WindowCase& c : Cases()) {
     const std::vector<double> x = ImageOf(c);
     ChainBuilder b;
     const ValueId image = Image(b, c);
@@ -88,7 +88,7 @@ TEST(Window, GivesThePixelsOfEachTapAndTheFillAround) {
 }
 
 // Of each result and channel: the taps' pixels, NaN outside.
-std::vector<std::vector<double>> TapsOf(const Case& c, const std::vector<double>& x) {
+std::vector<std::vector<double>> TapsOf(const WindowCase& c, const std::vector<double>& x) {
   std::vector<double> flat;
   ForEachTap(c, [&](int64_t at) {
     flat.push_back(at < 0 ? std::numeric_limits<double>::quiet_NaN() : x[static_cast<size_t>(at)]);
@@ -106,7 +106,7 @@ std::vector<std::vector<double>> TapsOf(const Case& c, const std::vector<double>
 }
 
 TEST(Window, IsPooledToItsLargestPixelAndToItsMean) {
-  for (const Case& c : Cases()) {
+  for (const WindowCase& c : Cases()) {
     const std::vector<double> x = ImageOf(c);
     std::vector<double> most, mean, inside;
     for (const std::vector<double>& taps : TapsOf(c, x)) {
@@ -133,7 +133,7 @@ TEST(Window, IsPooledToItsLargestPixelAndToItsMean) {
 }
 
 TEST(Window, KeepsNaNInItsLargestPixel) {
-  const Case c{1, 2, 2, 1, {2, 2}, Conv2d()};
+  const WindowCase c{1, 2, 2, 1, {2, 2}, Conv2d()};
   ChainBuilder b;
   const ValueId pooled = *AddMaxPool2d(b, Image(b, c), c.taps, c.moves);
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -141,7 +141,7 @@ TEST(Window, KeepsNaNInItsLargestPixel) {
 }
 
 TEST(DepthwiseConv, SumsEachChannelsTapsTimesItsOwnFilter) {
-  for (Case c : Cases()) {
+  for (WindowCase c : Cases()) {
     for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
       c.moves.filter = layout;
       const bool first = layout == FilterLayout::kOHWI;
