@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/format.h"
-#include "src/base/key_file.h"
+#include "src/base/signing.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -15,8 +15,8 @@
 #include "cache/record/kernel_record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
-#include "src/base/replace_file.h"
 #include "src/base/status.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cache/remote/address.h"
 #include "cache/remote/resp.h"
-#include "src/base/remote_port.h"
+#include "src/base/ports.h"
 
 namespace sinter {
 

@@ -15,7 +15,6 @@
 #include "cache/remote/breaker.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
-#include "src/base/remote_port.h"
 
 namespace sinter {
 

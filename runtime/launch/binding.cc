@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/launch/recipe_check.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 
 namespace sinter {

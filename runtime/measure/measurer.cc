@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/handles.h"
-#include "src/base/median.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -11,9 +11,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/nvrtc/library_search.h"
+#include "src/base/compile_request.h"
 #include "src/base/exit_gate.h"
 #include "src/base/status.h"
-#include "src/base/toolchain.h"
 #include "src/base/transfer.h"
 
 namespace sinter {

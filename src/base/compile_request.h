@@ -2,9 +2,15 @@
 #ifndef SINTER_SRC_BASE_COMPILE_REQUEST_H_
 #define SINTER_SRC_BASE_COMPILE_REQUEST_H_
 
+#include <atomic>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "src/base/digest.h"
 
 namespace sinter {
 
@@ -29,6 +35,69 @@ struct CompiledKernel {
   double compile_us = 0;
   int registers = 0;  // per thread, parsed from the log; 0 when unknown
   int spill_bytes = 0;
+};
+
+// Which headers of a library a source reaches by #include, and the digest of those.
+
+// From the name between an #include's quotes to the header's bytes. Both are views of somebody
+// else's memory.
+using HeaderMap = std::map<absl::string_view, absl::string_view>;
+
+// The name between the quotes of an #include line; "" for any other line.
+absl::string_view IncludedHeader(absl::string_view line);
+
+// Those of `all` that `source` includes, directly or through another. Conditions are not looked at:
+// what stands under a false #if is reached too. A name that `all` lacks is left out.
+HeaderMap ReachedHeaders(absl::string_view source, const HeaderMap& all);
+
+// For each header of a library the digest of it and of all that it reaches. Immutable: any thread
+// may ask. Keeps no pointer into the map.
+class HeaderDigests {
+ public:
+  explicit HeaderDigests(const HeaderMap& all);
+  // SHA-256 over names and bytes; all zero for a name that the library lacks.
+  Digest Of(absl::string_view header) const;
+
+ private:
+  std::map<std::string, Digest, std::less<>> digests_;
+};
+
+// Toolchains: how the compiler that made a kernel is named, and which of them are refused.
+
+// "nvrtc-13.0-<identity>": version and identity (ELF build id, or "sha256:<hex>") of the library
+// file. Compiler::ToolchainId() has this form, and kernel keys hold it.
+std::string MakeToolchainId(int major, int minor, absl::string_view identity);
+
+// 1300 for "nvrtc-13.0-<identity>"; 0 for what has another form.
+int NvrtcVersionOf(absl::string_view toolchain_id);
+
+// Compilers whose kernels are refused. Thread-safe; entries are only added. Takes no lock, so that
+// the child of a fork refuses what its parent refused, whatever the parent was doing.
+class ToolchainDenyList {
+ public:
+  ToolchainDenyList() = default;
+  ~ToolchainDenyList();
+  ToolchainDenyList(const ToolchainDenyList&) = delete;
+  ToolchainDenyList& operator=(const ToolchainDenyList&) = delete;
+
+  // Adds `entries`, separated by commas, blanks around them ignored: an NVRTC version, "13.0", or
+  // the first 8 or more hex digits of an identity, "sha256:" before it if it has that.
+  // INVALID_ARGUMENT naming the entry; nothing is added then.
+  absl::Status Add(absl::string_view entries);
+
+  // The entry that `toolchain_id` falls under; "" for none. One that is not of the form above falls
+  // under none.
+  std::string Match(absl::string_view toolchain_id) const;
+
+  bool empty() const { return newest_.load(std::memory_order_acquire) == nullptr; }
+
+ private:
+  // What one call added; constant once it is in the list.
+  struct Addition {
+    std::vector<std::string> entries;
+    const Addition* before = nullptr;
+  };
+  std::atomic<const Addition*> newest_{nullptr};
 };
 
 }  // namespace sinter

@@ -13,10 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "src/base/compile_request.h"
 #include "src/base/format.h"
-#include "src/base/nearest.h"
 #include "src/base/status.h"
-#include "src/base/toolchain.h"
 
 namespace sinter {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,30 @@ std::string FloatText(double value);
 // iB (powers of 1024) or B (powers of 1000, as disks are sold). Upper or lower case; one blank may
 // stand between. INVALID_ARGUMENT showing the text; OUT_OF_RANGE beyond 2^64 - 1.
 absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
+
+// Printable: text from outside as it may reach a terminal or a log.
+
+// One line: line ends and tabs become blanks; control characters (C0, DEL, C1), those that turn the
+// direction of text, and bytes that are no UTF-8 become \x1b, \u202e and the like. A log cannot be
+// forged by it, nor a terminal steered. Printable text is returned as it is.
+std::string Printable(absl::string_view text);
+bool IsPrintable(absl::string_view text);  // Printable(text) == text, mostly without a copy
+// Printable as a string of JSON, with its quotes.
+std::string JsonString(absl::string_view text);
+// The same for text of several lines: '\n' and '\t' stay.
+std::string PrintableLines(absl::string_view text);
+
+// Bytes of the UTF-8 sequence that begins at text[at]; 0 when there is none. Overlong forms,
+// surrogates and what lies above U+10FFFF are none.
+size_t Utf8Length(absl::string_view text, size_t at);
+
+// Did-you-mean: the known word nearest to one that is not known.
+
+// Edits (insert, delete, replace, swap neighbours) that turn `a` into `b`.
+int EditDistance(absl::string_view a, absl::string_view b);
+// The nearest of `known`; "" when none is near enough to be meant, or `word` is longer than any
+// known word can be (64 characters).
+std::string Nearest(absl::string_view word, const std::vector<std::string>& known);
 
 }  // namespace sinter
 

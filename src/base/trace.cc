@@ -6,8 +6,8 @@
 #include <new>
 
 #include "absl/strings/str_format.h"
-#include "src/base/printable.h"
-#include "src/base/replace_file.h"
+#include "src/base/format.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {

@@ -6,10 +6,10 @@
 #include <ctime>
 
 #include "absl/strings/str_format.h"
+#include "src/base/compile_request.h"
 #include "src/base/config.h"
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/base/toolchain.h"
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/capi/objects.h"
 
 namespace sinter::capi {

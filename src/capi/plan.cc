@@ -2,7 +2,7 @@
 #include <cstring>
 #include <vector>
 
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/structs.h"

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "src/base/exit_gate.h"
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/prepare.h"

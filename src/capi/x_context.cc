@@ -5,7 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "src/base/nearest.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/chain/defaults.h"
 #include "src/chain/other_names.h"
 #include "src/chain/problem_kinds.h"

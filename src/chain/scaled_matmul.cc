@@ -1,7 +1,7 @@
 #include "src/chain/scaled_matmul.h"
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "src/base/dtype.h"
+#include "src/base/numbers.h"
 #include "src/base/ports.h"
-#include "src/base/random.h"
 #include "src/base/status.h"
 #include "src/cli/limits.h"
 #include "src/cli/print.h"

@@ -15,8 +15,6 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/format.h"
-#include "src/base/nearest.h"
-#include "src/base/printable.h"
 
 namespace sinter::cli {
 

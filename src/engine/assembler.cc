@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "src/base/format.h"
-#include "src/base/printable.h"
 #include "src/base/status.h"
 #include "src/engine/parallel.h"
 #include "src/engine/record_check.h"

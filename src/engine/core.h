@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "cache/record/envelope.h"
+#include "src/base/compile_request.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/fork_local.h"
 #include "src/base/log.h"
-#include "src/base/toolchain.h"
 #include "src/base/trace.h"
 #include "src/engine/engine.h"
 #include "src/engine/events.h"

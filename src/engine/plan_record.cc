@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "src/base/ceil_div.h"
-#include "src/base/median.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/trial_data.h"

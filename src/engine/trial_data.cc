@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/random.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/reference/parallel.h"
 #include "src/reference/tensor.h"

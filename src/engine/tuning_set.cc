@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/key_file.h"
-#include "src/base/replace_file.h"
+#include "src/base/signing.h"
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 

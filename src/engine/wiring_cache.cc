@@ -14,10 +14,10 @@
 #include "cache/remote/redis.h"
 #include "cache/tiers/tiers.h"
 #include "src/base/format.h"
-#include "src/base/key_file.h"
-#include "src/base/remote_port.h"
-#include "src/base/replace_file.h"
+#include "src/base/ports.h"
+#include "src/base/signing.h"
 #include "src/base/status.h"
+#include "src/base/transfer.h"
 #include "src/engine/cache_tools.h"
 
 namespace sinter {

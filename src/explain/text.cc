@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/base/format.h"
-#include "src/base/printable.h"
 #include "src/explain/render.h"
 
 namespace sinter {

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
-#include "src/base/ceil_div.h"
 #include "src/base/launch_recipe.h"
+#include "src/base/numbers.h"
 #include "src/fusion/run_operands.h"
 #include "src/product/schedule.h"
 

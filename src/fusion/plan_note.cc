@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/base/ceil_div.h"
 #include "src/base/format.h"
+#include "src/base/numbers.h"
 #include "src/chain/chain.h"
 #include "src/fusion/stitch/op_class.h"
 

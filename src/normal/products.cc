@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/normal/layout.h"
 #include "src/normal/rules.h"
 

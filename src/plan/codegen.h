@@ -9,7 +9,6 @@
 #include "src/base/compile_request.h"
 #include "src/base/digest.h"
 #include "src/base/launch_recipe.h"
-#include "src/base/reached_headers.h"
 #include "src/plan/kernel_code.h"
 
 namespace sinter {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/codec.h"
-#include "src/base/printable.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/plan/family.h"
 #include "src/plan/stitch_family.h"

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/base/ceil_div.h"
 #include "src/base/format.h"
 #include "src/base/launch_recipe.h"
+#include "src/base/numbers.h"
 #include "src/plan/family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/search/product_load.h"

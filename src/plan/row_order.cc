@@ -2,7 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/plan/family.h"
 #include "src/product/dataflow/dataflow.h"
 

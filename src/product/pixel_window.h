@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "src/base/ceil_div.h"
 #include "src/base/codec.h"
+#include "src/base/numbers.h"
 #include "src/chain/conv2d.h"
 
 namespace sinter {

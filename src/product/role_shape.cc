@@ -1,6 +1,6 @@
 #include "src/product/role_shape.h"
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 
 namespace sinter {
 namespace {

@@ -1,7 +1,7 @@
 #include "src/product/row_order_check.h"
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/reference/evaluator.h"
 #include "src/reference/parallel.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 
 namespace sinter {
 namespace {

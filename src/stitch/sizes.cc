@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/stitch/columns.h"
 #include "src/stitch/slots.h"
 #include "src/stitch/staging.h"

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/stitch/pass_walk.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/sizes.h"

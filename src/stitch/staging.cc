@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/stitch/evaluations.h"
 #include "src/stitch/needs.h"

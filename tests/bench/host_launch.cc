@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/median.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 
 namespace sinter::bench {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "src/base/random.h"
+#include "src/base/numbers.h"
 
 namespace sinter::bench {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/dtype.h"
-#include "src/base/median.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 

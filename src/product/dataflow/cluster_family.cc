@@ -1,7 +1,7 @@
 #include "src/product/dataflow/cluster_family.h"
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/product/schedule_refusal.h"
 
 namespace sinter {

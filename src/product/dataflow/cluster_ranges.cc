@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/cluster_family.h"
 #include "src/product/schedule_refusal.h"

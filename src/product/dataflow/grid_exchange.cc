@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/dataflow/time_line.h"
 #include "src/product/schedule_refusal.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/product/dataflow/dataflow.h"
 
 namespace sinter {

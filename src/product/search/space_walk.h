@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
-#include "src/base/ceil_div.h"
 #include "src/base/device_model.h"
+#include "src/base/numbers.h"
 #include "src/product/schedule.h"
 #include "src/product/search/tile_shapes.h"
 

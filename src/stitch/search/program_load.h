@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "src/base/stitch_constants.h"
+#include "src/base/device_model.h"
 #include "src/stitch/program.h"
 #include "src/stitch/schedule.h"
 #include "src/stitch/search/stitch_load.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/program_load.h"

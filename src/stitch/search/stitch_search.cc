@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/segment.h"

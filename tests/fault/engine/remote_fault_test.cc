@@ -19,7 +19,7 @@
 #include "runtime/driver/device.h"
 #include "runtime/driver/handles.h"
 #include "runtime/launch/loader.h"
-#include "src/base/median.h"
+#include "src/base/numbers.h"
 #include "src/chain/problem.h"
 #include "src/engine/engine.h"
 #include "tests/fakes/fake_compiler.h"

@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/device_model.h"
-#include "src/base/device_model_fields.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter {

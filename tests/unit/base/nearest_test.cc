@@ -1,6 +1,5 @@
-#include "src/base/nearest.h"
-
 #include "gtest/gtest.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/base/replace_file.h"
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {

@@ -1,9 +1,8 @@
-#include "src/base/printable.h"
-
 #include <string>
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "src/base/format.h"
 
 namespace sinter {
 namespace {

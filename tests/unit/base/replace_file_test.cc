@@ -1,5 +1,3 @@
-#include "src/base/replace_file.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+
+#include "src/base/transfer.h"
 
 namespace sinter {
 namespace {

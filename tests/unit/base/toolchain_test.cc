@@ -1,7 +1,7 @@
-#include "src/base/toolchain.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/base/compile_request.h"
 
 namespace sinter {
 namespace {
