@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 #include "src/stitch/pull.h"
 
 namespace sinter {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/base/ceil_div.h"
+#include "src/base/numbers.h"
 
 namespace sinter {
 namespace {
