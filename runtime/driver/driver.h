@@ -5,8 +5,10 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -153,6 +155,150 @@ class Driver {
 
   const DriverTable table_;
 };
+
+// Device: one GPU of the process, its retained primary context and its limits.
+
+// What the driver says about the chip. Used for checks and for reports, never to choose a plan.
+struct DeviceLimits {
+  int cc_major = 0;
+  int cc_minor = 0;
+  int sm_count = 0;
+  int max_threads_per_block = 0;
+  int max_block[3] = {0, 0, 0};
+  int max_grid[3] = {0, 0, 0};
+  int max_shared_bytes = 0;  // per block, opt-in, static and dynamic together
+  int l2_bytes = 0;
+  int clock_khz = 0;
+  bool cooperative = false;
+};
+
+// Immutable and thread-safe. Everything that lives on a GPU holds one of these, so two GPUs in one
+// process never mix. Opening and closing leave the calling thread's current context and capture
+// mode as they were.
+class Device {
+ public:
+  // INVALID_ARGUMENT naming the number of devices when there is no such ordinal; kDriver when a
+  // call fails.
+  static absl::StatusOr<std::shared_ptr<const Device>> Open(std::shared_ptr<const Driver> driver,
+                                                            int ordinal);
+  // Releases the primary context. Not to be reached from a CUDA callback.
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Driver& driver() const { return *driver_; }
+  int ordinal() const { return ordinal_; }
+  CUdevice handle() const { return handle_; }
+  CUcontext context() const { return context_; }
+  const DeviceLimits& limits() const { return limits_; }
+
+ private:
+  Device(std::shared_ptr<const Driver> driver, int ordinal)
+      : driver_(std::move(driver)), ordinal_(ordinal) {}
+  absl::Status Start();
+  absl::Status ReadLimits();
+
+  const std::shared_ptr<const Driver> driver_;
+  const int ordinal_;
+  CUdevice handle_ = 0;
+  CUcontext context_ = nullptr;  // null until retained
+  DeviceLimits limits_;
+};
+
+// Owners of driver handles. Each destroys its handle in the device's context and in relaxed capture
+// mode.
+
+// Makes the device's context current. Works on a thread that has none; costs one query where it is
+// current already. Check status() before any call that needs the context.
+class ContextScope {
+ public:
+  explicit ContextScope(const Device& device);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Device& device_;
+  CUcontext previous_ = nullptr;
+  bool pushed_ = false;
+  absl::Status status_;
+};
+
+// Puts the thread into relaxed capture mode, in which calls that would break another stream's
+// capture are allowed and leave that capture valid. Needs no current context.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver);
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Driver& driver_;
+  CUstreamCaptureMode previous_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  absl::Status status_;
+};
+
+// Both: what every call off the launch path runs in.
+class DriverScope {
+ public:
+  explicit DriverScope(const Device& device) : context_(device), relaxed_(device.driver()) {}
+  const absl::Status& status() const {
+    return context_.status().ok() ? relaxed_.status() : context_.status();
+  }
+
+ private:
+  ContextScope context_;
+  RelaxedCapture relaxed_;
+};
+
+// Move-only. Destroying one inside a CUDA callback is illegal, as for any driver call.
+template <typename Handle, CUresult (*DriverTable::*kDestroy)(Handle)>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(std::shared_ptr<const Device> device, Handle handle)
+      : device_(std::move(device)), handle_(handle) {}
+  Owned(Owned&& other) noexcept { Swap(other); }
+  Owned& operator=(Owned&& other) noexcept {
+    Owned moved(std::move(other));
+    Swap(moved);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_ == Handle{}) return;
+    DriverScope scope(*device_);
+    (device_->driver().table().*kDestroy)(handle_);
+  }
+
+  Handle get() const { return handle_; }
+
+ private:
+  void Swap(Owned& other) {
+    std::swap(device_, other.device_);
+    std::swap(handle_, other.handle_);
+  }
+
+  std::shared_ptr<const Device> device_;
+  Handle handle_{};
+};
+
+using Module = Owned<CUmodule, &DriverTable::ModuleUnload>;
+using Stream = Owned<CUstream, &DriverTable::StreamDestroy>;
+using Event = Owned<CUevent, &DriverTable::EventDestroy>;
+using Graph = Owned<CUgraph, &DriverTable::GraphDestroy>;
+using GraphExec = Owned<CUgraphExec, &DriverTable::GraphExecDestroy>;
+
+// The makers open their own scope. kDriver on failure.
+// `image` is a whole cubin that has been checked, 16-byte aligned: the driver takes no length.
+absl::StatusOr<Module> LoadModule(const std::shared_ptr<const Device>& device, const void* image);
+// A stream that does not synchronise with the legacy stream.
+absl::StatusOr<Stream> MakeStream(const std::shared_ptr<const Device>& device);
+absl::StatusOr<Event> MakeEvent(const std::shared_ptr<const Device>& device);
+absl::StatusOr<GraphExec> Instantiate(const std::shared_ptr<const Device>& device,
+                                      const Graph& graph);
 
 }  // namespace sinter
 

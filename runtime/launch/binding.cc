@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/launch/recipe_check.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 

@@ -16,12 +16,58 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/driver/driver.h"
-#include "runtime/launch/recipe_check.h"
-#include "runtime/launch/tensor_map.h"
 #include "src/base/launch_recipe.h"
 #include "src/base/ports.h"
 
 namespace sinter {
+
+// Whether a device can run a launch recipe, and whether a loaded function is the one that it
+// describes.
+
+// Larger clusters need the kernel's consent to a non-portable size.
+constexpr uint64_t kPortableCluster = 8;
+
+uint64_t BlocksPerCluster(const LaunchRecipe& recipe);
+uint64_t ThreadsPerBlock(const LaunchRecipe& recipe);
+
+// INVALID_ARGUMENT as LaunchRecipe::Check says, FAILED_PRECONDITION for a recipe that exceeds
+// `limits`; the message has the value and the bound.
+absl::Status CheckRecipe(const LaunchRecipe& recipe, const DeviceLimits& limits);
+
+// Bytes of an argument.
+size_t SizeOfArg(const ArgSlot& arg);
+
+// FAILED_PRECONDITION where the function cannot have the recipe's threads or shared memory,
+// INVALID_ARGUMENT where its parameters are not the recipe's in number or size, which a driver
+// before 12.4 does not tell; the message has the value and the bound. Inside a DriverScope.
+absl::Status CheckFunction(const Device& device, CUfunction function, const LaunchRecipe& recipe);
+
+// Tensor maps: a template with its address, and its encoding.
+
+// A template with its address: what an encoding needs, and no container in it.
+struct PreparedMap {
+  CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+  uint32_t rank = 0;
+  int m_dim = -1;  // the dimension whose extent is M, -1 when there is none
+  DevicePtr address = 0;
+  uint64_t m_stride = 0;  // bytes that one row of a row offset moves it; 0 in the workspace
+  cuuint64_t dims[5] = {};
+  cuuint64_t strides[4] = {};
+  cuuint32_t box[5] = {};
+  bool im2col = false;  // box is {channels, pixels}; M counts images
+  int lower[2] = {}, upper[2] = {};
+  cuuint32_t element_strides[5] = {1, 1, 1, 1, 1};
+};
+
+// `map` must have passed LaunchRecipe::Check. INVALID_ARGUMENT for a dtype that tensor maps lack,
+// and when buffer + offset is not 16-byte aligned.
+absl::StatusOr<PreparedMap> PrepareTensorMap(const TensorMapTemplate& map, DevicePtr buffer);
+
+// Encodes for `m` rows that start `row_offset` rows into the buffer. A map without M ignores both.
+// Does not allocate unless it fails. Host arithmetic only: needs no context and no stream.
+absl::Status EncodeTensorMap(const Driver& driver, const PreparedMap& map, int64_t m,
+                             int64_t row_offset, CUtensorMap* out);
 
 // A binding keeps the encoded maps of the first four values of M that it is launched with, so that
 // a launch with one of them encodes nothing. Thread-safe after Resize. Invariant: a slot is filled

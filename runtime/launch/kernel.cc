@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
-#include "runtime/launch/recipe_check.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
 

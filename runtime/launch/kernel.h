@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
 #include "runtime/launch/loader.h"
 #include "src/base/launch_recipe.h"

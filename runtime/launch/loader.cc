@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/kernel.h"
 #include "src/base/status.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "src/base/ports.h"
 
 namespace sinter {

@@ -1,11 +1,9 @@
-#include "runtime/launch/recipe_check.h"
-
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/launch/tensor_map.h"
+#include "runtime/launch/binding.h"
 #include "src/base/ports.h"
 #include "src/base/status.h"
 

@@ -1,8 +1,7 @@
-#include "runtime/launch/tensor_map.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/launch/binding.h"
 #include "src/base/status.h"
 
 namespace sinter {

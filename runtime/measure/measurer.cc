@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "src/base/ports.h"
 
 namespace sinter {

@@ -1,6 +1,5 @@
-#include "runtime/measure/probe_sources.h"
-
 #include "absl/strings/str_cat.h"
+#include "runtime/measure/probes.h"
 
 namespace sinter {
 namespace {

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "runtime/measure/probe_sources.h"
 #include "src/base/device_model.h"
 #include "src/base/status.h"
 

@@ -1,5 +1,3 @@
-#include "runtime/nvrtc/library_search.h"
-
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -24,6 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/digest.h"
 
 namespace sinter {

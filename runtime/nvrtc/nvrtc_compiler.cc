@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/compile_request.h"
 #include "src/base/exit_gate.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "runtime/nvrtc/library_search.h"
 #include "src/base/compile_request.h"
 #include "src/base/exit_gate.h"
 #include "src/base/status.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "src/base/status.h"
 
 namespace sinter {

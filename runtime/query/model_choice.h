@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "runtime/measure/probes.h"
 #include "src/base/device_model.h"
 

@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/device.h"
 #include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
 #include "runtime/measure/measurer.h"

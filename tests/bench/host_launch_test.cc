@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
 #include "runtime/measure/measurer.h"
 #include "tests/fakes/fake_cubin.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "runtime/query/model_choice.h"
 
 namespace sinter::bench {

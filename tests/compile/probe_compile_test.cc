@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "runtime/measure/probe_sources.h"
+#include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
 #include "src/base/cubin_check.h"
 

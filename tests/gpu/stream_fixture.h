@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "src/base/status.h"
 #include "tests/gpu/gpu_fixture.h"
 

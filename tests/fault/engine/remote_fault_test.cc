@@ -16,8 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/tiers/tiers.h"
-#include "runtime/driver/device.h"
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
 #include "src/base/numbers.h"
 #include "src/chain/problem.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/nvrtc/library_search.h"
+#include "runtime/nvrtc/nvrtc_library.h"
 #include "tests/fuzz/mutate.h"
 
 namespace sinter {

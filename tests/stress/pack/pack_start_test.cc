@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
 #include "src/chain/problem.h"
 #include "src/engine/cache_tools.h"

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/nvrtc/library_search.h"
+#include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/digest.h"
 
 namespace sinter {

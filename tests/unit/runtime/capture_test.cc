@@ -1,7 +1,7 @@
 #include <atomic>
 #include <thread>
 
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "runtime/measure/measurer.h"
 #include "tests/unit/runtime/fixture.h"
 

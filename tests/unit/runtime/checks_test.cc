@@ -1,7 +1,6 @@
 #include <functional>
 
-#include "runtime/launch/recipe_check.h"
-#include "runtime/launch/tensor_map.h"
+#include "runtime/launch/binding.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

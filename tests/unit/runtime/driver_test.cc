@@ -2,7 +2,6 @@
 
 #include <thread>
 
-#include "runtime/driver/handles.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

@@ -1,5 +1,5 @@
 // Every driver call of a whole life fails once, and the caller's thread must not notice.
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "runtime/measure/measurer.h"
 #include "runtime/query/model_choice.h"
 #include "tests/unit/runtime/fixture.h"

@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/driver/device.h"
+#include "runtime/driver/driver.h"
 #include "runtime/launch/loader.h"
 #include "src/base/ports.h"
 #include "src/base/status.h"

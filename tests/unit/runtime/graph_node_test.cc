@@ -1,5 +1,5 @@
 // Kernel nodes added to a caller's graph, and new parameters for them in an instance of it.
-#include "runtime/driver/handles.h"
+#include "runtime/driver/driver.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

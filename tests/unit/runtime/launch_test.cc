@@ -4,7 +4,7 @@
 #include <limits>
 #include <thread>
 
-#include "runtime/launch/tensor_map.h"
+#include "runtime/launch/binding.h"
 #include "tests/unit/runtime/fixture.h"
 
 namespace sinter {

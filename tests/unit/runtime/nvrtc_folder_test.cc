@@ -15,8 +15,8 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/nvrtc/library_search.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "runtime/nvrtc/nvrtc_library.h"
 #include "src/base/config.h"
 
 namespace sinter {

@@ -10,8 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/launch/recipe_check.h"
-#include "runtime/measure/probe_sources.h"
+#include "runtime/launch/binding.h"
 #include "runtime/query/model_choice.h"
 #include "src/base/device_model.h"
 
