@@ -1,9 +1,8 @@
-#include "cache/pack/pack_format.h"
-
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "cache/store/table_check.h"
+#include "cache/pack/pack.h"
+#include "cache/store/table.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 

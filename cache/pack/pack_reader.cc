@@ -1,5 +1,3 @@
-#include "cache/pack/pack_reader.h"
-
 #include <fcntl.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cache/pack/pack.h"
 #include "src/base/format.h"
 #include "src/base/signing.h"
 #include "src/base/status.h"

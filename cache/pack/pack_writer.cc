@@ -1,5 +1,3 @@
-#include "cache/pack/pack_writer.h"
-
 #include <fcntl.h>
 
 #include <algorithm>
@@ -10,9 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/pack/pack_format.h"
-#include "cache/record/envelope.h"
-#include "cache/record/kernel_record.h"
+#include "cache/pack/pack.h"
+#include "cache/record/record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
 #include "src/base/status.h"

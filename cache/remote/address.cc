@@ -1,5 +1,3 @@
-#include "cache/remote/address.h"
-
 #include <netdb.h>
 #include <sys/un.h>
 
@@ -14,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "cache/remote/redis.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -1,6 +1,6 @@
-#include "cache/remote/breaker.h"
-
 #include <algorithm>
+
+#include "cache/remote/remote_tier.h"
 
 namespace sinter {
 namespace {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/remote/address.h"
 #include "cache/remote/remote_value.h"
 #include "src/base/status.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "cache/remote/remote_tier_impl.h"
 #include "cache/remote/remote_value.h"
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/record/envelope.h"
+#include "cache/record/record.h"
 #include "src/base/digest.h"
 
 namespace sinter {

@@ -1,10 +1,9 @@
-#include "cache/remote/resp.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "cache/remote/redis.h"
 
 namespace sinter {
 

@@ -7,9 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/record/kernel_record.h"
-#include "cache/store/build_locks.h"
-#include "cache/store/quarantine.h"
+#include "cache/record/record.h"
+#include "cache/store/marks.h"
 #include "cache/store/table.h"
 #include "src/base/status.h"
 

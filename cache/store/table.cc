@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "cache/store/table_check.h"
 #include "src/base/status.h"
 
 namespace sinter {

@@ -1,6 +1,5 @@
-#include "cache/store/table_check.h"
-
 #include "absl/strings/str_cat.h"
+#include "cache/store/table.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 

@@ -1,5 +1,3 @@
-#include "cache/store/upkeep.h"
-
 #include <algorithm>
 #include <ctime>
 #include <map>
@@ -8,7 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "cache/store/quarantine.h"
+#include "cache/store/local_store.h"
+#include "cache/store/marks.h"
 #include "src/base/status.h"
 
 namespace sinter {

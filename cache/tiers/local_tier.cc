@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/store/upkeep.h"
+#include "cache/store/local_store.h"
 
 namespace sinter {
 namespace {

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,17 +16,59 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/key/key.h"
-#include "cache/pack/pack_writer.h"
-#include "cache/record/kernel_record.h"
+#include "cache/pack/pack.h"
+#include "cache/record/record.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/store/files.h"
-#include "cache/store/upkeep.h"
-#include "cache/tiers/memory_cache.h"
+#include "cache/store/local_store.h"
+#include "src/base/digest.h"
 #include "src/base/fork_local.h"
 #include "src/base/log.h"
 #include "src/base/ports.h"
 
 namespace sinter {
+
+// The process's own tier: records that were just made or read. The newest are kept, up to a number
+// of bytes.
+
+// Thread-safe; one mutex, held for no longer than a map look-up; payloads are shared, not copied.
+// Usable in the child of a fork. Invariants: index and order hold the same entries; bytes is the
+// sum of their costs and at most the cap.
+class MemoryCache {
+ public:
+  using Id = std::pair<RecordKind, Digest>;
+  using Payload = std::shared_ptr<const SharedBytes>;
+
+  explicit MemoryCache(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // The payload, or null. A hit becomes the newest.
+  Payload Get(const Id& id);
+  // Replaces an older payload. If the entry costs more than the whole cap it is not kept, and the
+  // older one is dropped.
+  void Put(const Id& id, Payload payload);
+  void Put(const Id& id, const SharedBytes& payload);
+  void Erase(const Id& id);
+
+  uint64_t bytes() const;
+  uint64_t entries() const;
+  // Bytes of the cap that an entry takes: its payload and 256 for bookkeeping.
+  static uint64_t CostOf(uint64_t payload_bytes) { return payload_bytes + 256; }
+
+ private:
+  struct Entry {
+    Id id;
+    Payload payload;
+  };
+  struct State {
+    std::list<Entry> order;  // newest first
+    std::map<Id, std::list<Entry>::iterator> index;
+    uint64_t bytes = 0;
+  };
+  static void EraseFrom(State* state, const Id& id);
+
+  const uint64_t max_bytes_;
+  mutable ForkLocal<State> state_;
+};
 
 struct TierOptions {
   std::string local_root;  // absolute folder of the local tier; "" = no local tier
@@ -93,8 +136,8 @@ class TieredStore : public Store {
   absl::StatusOr<ImportReport> Import(const PackReader& pack);
   // Runs the janitor now, down to `max_bytes`. UNAVAILABLE as Import.
   absl::StatusOr<SweepReport> Trim(uint64_t max_bytes);
-  // As upkeep.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local
-  // tier. Each flushes first.
+  // As local_store.h says. PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a
+  // local tier. Each flushes first.
   absl::StatusOr<LocalReport> Inspect();
   absl::Status ListLocal(const ListedRecord& visit);
   absl::StatusOr<ClearReport> Clear(bool dry_run);
@@ -139,6 +182,33 @@ class TieredStore : public Store {
       put_failures_{0}, quarantines_{0};
   std::array<Counter, static_cast<int>(MissReason::kCount)> misses_{};
   std::shared_ptr<RemoteTier> remote_;  // null: none. Its thread uses all of the above
+};
+
+// Nearest: finds the entry closest to a key that missed, and what differs, for the error of a
+// look-up that had to hit.
+
+// Takes keys one by one and remembers the closest. Thread-compatible.
+class Nearest {
+ public:
+  Nearest(RecordKind kind, absl::string_view key) : kind_(kind), key_(key) {}
+
+  // `where` names the tier. Keys of another kind are ignored.
+  void Offer(RecordKind kind, absl::string_view key, absl::string_view where);
+  // One line: the entry, its tier, and each field that differs with both values.
+  std::string Explain() const;
+
+ private:
+  struct Difference {
+    int distance = 0;
+    std::string text;
+  };
+  static Difference Compare(RecordKind kind, absl::string_view got, absl::string_view want);
+
+  const RecordKind kind_;
+  const std::string key_;
+  uint64_t offered_ = 0;
+  int distance_ = 1 << 30;
+  std::string best_;
 };
 
 }  // namespace sinter

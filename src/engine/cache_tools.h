@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cache/record/envelope.h"
+#include "cache/record/record.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/log.h"

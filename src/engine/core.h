@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cache/record/envelope.h"
+#include "cache/record/record.h"
 #include "src/base/compile_request.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"

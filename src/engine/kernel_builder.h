@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "absl/status/statusor.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"

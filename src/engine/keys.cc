@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "src/base/codec.h"
 #include "src/base/status.h"
 #include "src/engine/plan_record.h"

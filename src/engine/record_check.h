@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "src/base/ports.h"
 #include "src/engine/core.h"
 #include "src/engine/keys.h"

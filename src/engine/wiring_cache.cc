@@ -10,7 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "cache/pack/pack_reader.h"
+#include "cache/pack/pack.h"
 #include "cache/remote/redis.h"
 #include "cache/tiers/tiers.h"
 #include "src/base/format.h"

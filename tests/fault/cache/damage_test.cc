@@ -6,7 +6,7 @@
 #include <random>
 
 #include "cache/store/local_store.h"
-#include "cache/store/quarantine.h"
+#include "cache/store/marks.h"
 #include "cache/store/table.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "cache/pack/pack_writer.h"
+#include "cache/pack/pack.h"
 #include "tests/fault/cache/failing_new.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 

@@ -11,11 +11,9 @@
 #include <memory>
 #include <string>
 
-#include "cache/pack/pack_format.h"
-#include "cache/pack/pack_reader.h"
-#include "cache/remote/address.h"
+#include "cache/pack/pack.h"
+#include "cache/remote/redis.h"
 #include "cache/remote/remote_value.h"
-#include "cache/remote/resp.h"
 #include "tests/fuzz/reader.h"
 
 namespace {

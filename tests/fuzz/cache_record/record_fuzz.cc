@@ -6,8 +6,7 @@
 #include <string>
 
 #include "cache/key/key.h"
-#include "cache/record/envelope.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
 #include "src/base/digest.h"

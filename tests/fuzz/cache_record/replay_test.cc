@@ -5,7 +5,7 @@
 #include <iostream>
 #include <random>
 
-#include "cache/record/envelope.h"
+#include "cache/record/record.h"
 #include "cache/store/table.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/cache/cache_testing.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "cache/remote/resp.h"
+#include "cache/remote/redis.h"
 
 namespace {
 

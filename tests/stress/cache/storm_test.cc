@@ -18,7 +18,6 @@
 #include <thread>
 
 #include "cache/store/local_store.h"
-#include "cache/store/upkeep.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 

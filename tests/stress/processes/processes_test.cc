@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "cache/store/upkeep.h"
+#include "cache/store/local_store.h"
 #include "sinter/sinter.h"
 #include "sinter/sinter_experimental.h"
 #include "src/capi/objects.h"

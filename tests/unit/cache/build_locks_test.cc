@@ -1,5 +1,3 @@
-#include "cache/store/build_locks.h"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/store/marks.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

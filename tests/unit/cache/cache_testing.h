@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/key/key.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
 #include "src/base/digest.h"

@@ -1,8 +1,7 @@
-#include "cache/record/envelope.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/record/record.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

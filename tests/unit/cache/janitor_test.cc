@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "cache/store/upkeep.h"
+#include "cache/store/local_store.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -1,10 +1,9 @@
-#include "cache/record/kernel_record.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "cache/record/record.h"
 #include "tests/unit/cache/cache_testing.h"
 
 namespace sinter {

@@ -8,8 +8,7 @@
 
 #include <set>
 
-#include "cache/store/quarantine.h"
-#include "cache/store/upkeep.h"
+#include "cache/store/marks.h"
 #include "tests/unit/cache/cache_testing.h"
 #include "tests/unit/cache/forged_table.h"
 

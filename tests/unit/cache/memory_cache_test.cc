@@ -1,11 +1,10 @@
-#include "cache/tiers/memory_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cache/tiers/tiers.h"
 
 namespace sinter {
 namespace {

@@ -1,6 +1,4 @@
 // What a miss that must not be says about the entry that comes nearest; a tier that is only read.
-#include "cache/tiers/nearest.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 

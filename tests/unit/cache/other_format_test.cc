@@ -5,7 +5,6 @@
 
 #include "cache/store/local_store.h"
 #include "cache/store/table.h"
-#include "cache/store/upkeep.h"
 #include "cache/tiers/tiers.h"
 #include "tests/unit/cache/cache_testing.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "src/base/status.h"
 #include "tests/unit/engine/fakes.h"
 

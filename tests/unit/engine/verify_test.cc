@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "tests/unit/engine/fakes.h"
 
 namespace sinter {

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "cache/record/kernel_record.h"
+#include "cache/record/record.h"
 #include "src/base/status.h"
 #include "src/chain/problem.h"
 #include "src/engine/cache_tools.h"

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <random>
 
-#include "cache/pack/pack_reader.h"
+#include "cache/pack/pack.h"
 #include "cache/store/table.h"
 #include "tests/unit/cache/forged_table.h"
 #include "tests/unit/cache/pack/pack_testing.h"

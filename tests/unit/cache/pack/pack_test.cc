@@ -1,8 +1,9 @@
 // Packs: what goes in comes out, who may write them, how they are found on any file system.
+#include "cache/pack/pack.h"
+
 #include <gmock/gmock.h>
 
-#include "cache/pack/pack_reader.h"
-#include "cache/store/upkeep.h"
+#include "cache/store/local_store.h"
 #include "tests/unit/cache/pack/pack_testing.h"
 
 namespace sinter {

@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "cache/pack/pack_reader.h"
-#include "cache/pack/pack_writer.h"
+#include "cache/pack/pack.h"
 #include "cache/store/local_store.h"
 #include "src/base/signing.h"
 #include "tests/unit/cache/cache_testing.h"

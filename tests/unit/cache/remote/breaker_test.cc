@@ -1,9 +1,9 @@
 // The circuit breaker on a clock of its own.
-#include "cache/remote/breaker.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "cache/remote/remote_tier.h"
 
 namespace sinter {
 namespace {

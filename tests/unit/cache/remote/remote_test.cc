@@ -6,7 +6,7 @@
 #include <iostream>
 #include <thread>
 
-#include "cache/remote/address.h"
+#include "cache/remote/redis.h"
 #include "cache/remote/remote_tier.h"
 #include "cache/remote/remote_value.h"
 #include "cache/tiers/tiers.h"

@@ -2,8 +2,8 @@
 // read.
 #include <gtest/gtest.h>
 
+#include "cache/remote/redis.h"
 #include "cache/remote/remote_value.h"
-#include "cache/remote/resp.h"
 #include "tests/unit/cache/remote/remote_testing.h"
 
 namespace sinter {

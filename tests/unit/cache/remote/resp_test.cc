@@ -1,9 +1,8 @@
 // The reader of RESP2: every reply, cut at every byte, and what is none.
-#include "cache/remote/resp.h"
-
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "cache/remote/redis.h"
 
 namespace sinter {
 namespace {
