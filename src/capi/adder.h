@@ -7,7 +7,6 @@
 
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/structs.h"
 
 namespace sinter::capi {
 

@@ -13,7 +13,6 @@
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/structs.h"
 
 namespace sinter::capi {
 namespace {

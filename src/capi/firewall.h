@@ -3,10 +3,16 @@
 #ifndef SINTER_SRC_CAPI_FIREWALL_H_
 #define SINTER_SRC_CAPI_FIREWALL_H_
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <new>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "sinter/sinter.h"
 #include "src/base/status.h"
 
@@ -42,6 +48,106 @@ T GuardOr(T fallback, Body&& body) noexcept {
   } catch (...) {
     return fallback;
   }
+}
+
+// Handle: what every opaque object of the ABI begins with. A magic word tells a live object of the
+// right kind from anything else; a count of references decides when it dies.
+
+// Invariant: magic_ is T::kMagic from construction to destruction and kDead afterwards.
+template <typename T>
+class Handle {
+ public:
+  Handle() : magic_(T::kMagic) {}
+  ~Handle() { *const_cast<volatile uint32_t*>(&magic_) = kDead; }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  bool Live() const { return magic_ == T::kMagic; }
+  void Retain() const { refs_.fetch_add(1, std::memory_order_relaxed); }
+  // False when the last reference was dropped: the object is being destroyed.
+  bool TryRetain() const {
+    uint32_t refs = refs_.load(std::memory_order_relaxed);
+    while (refs != 0 && !refs_.compare_exchange_weak(refs, refs + 1)) continue;
+    return refs != 0;
+  }
+  // How many references are left.
+  uint32_t Drop() const { return refs_.fetch_sub(1, std::memory_order_acq_rel) - 1; }
+
+ private:
+  static constexpr uint32_t kDead = 0xdeadd00d;
+  uint32_t magic_;
+  mutable std::atomic<uint32_t> refs_{1};
+};
+
+template <typename T>
+bool IsLive(const T* object) {
+  return object != nullptr && object->Live();
+}
+
+// INVALID_ARGUMENT unless `object` is live. `name` is the parameter's.
+template <typename T>
+absl::Status Check(const T* object, absl::string_view name) {
+  if (object == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is null"));
+  if (object->Live()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is not a live ", T::kTypeName));
+}
+
+inline absl::Status CheckNotNull(const void* pointer, absl::string_view name) {
+  if (pointer != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is null"));
+}
+
+template <typename T>
+void RetainHandle(const T* object) {
+  if (IsLive(object)) object->Retain();
+}
+
+template <typename T>
+void ReleaseHandle(const T* object) {
+  if (IsLive(object) && object->Drop() == 0) delete object;
+}
+
+// Structs with a size: reading options of any age, writing results of any age.
+
+// Copies the struct at `from`, whose first field is its size, over the zeroed `size` bytes at `to`.
+// INVALID_ARGUMENT when the size is below 8 or above 4096, or when bytes beyond `size` are not
+// zero.
+absl::Status CopyIn(const void* from, absl::string_view name, void* to, size_t size);
+// Copies `size` bytes into the struct at `to`, as far as its size field goes; zeroes what is
+// beyond.
+absl::Status CopyOut(const void* from, size_t size, absl::string_view name, void* to);
+absl::Status CheckFlags(uint32_t flags, uint32_t known, absl::string_view name);
+absl::Status CheckReserved(int32_t value, absl::string_view name);
+absl::Status CheckSwitch(sinter_switch value, absl::string_view name);
+
+// A whole T: the caller's fields, defaults (zero) for the rest. Null options are all defaults.
+template <typename T>
+absl::StatusOr<T> ReadOptions(const T* options, absl::string_view name, uint32_t known_flags) {
+  T result{};
+  if (options != nullptr) SINTER_RETURN_IF_ERROR(CopyIn(options, name, &result, sizeof(T)));
+  result.struct_size = static_cast<uint32_t>(sizeof(T));
+  SINTER_RETURN_IF_ERROR(CheckFlags(result.flags, known_flags, name));
+  return result;
+}
+
+template <typename T>
+absl::Status WriteStruct(const T& value, absl::string_view name, T* out) {
+  return CopyOut(&value, sizeof(T), name, out);
+}
+
+// The two-call pattern of text.
+absl::Status CopyText(absl::string_view text, size_t capacity, char* buffer, size_t* required);
+
+// M of a launch. A chain without M runs as if M were 1.
+inline absl::StatusOr<int64_t> SymbolM(bool uses_m, uint32_t count, const int64_t* symbols) {
+  const uint32_t wanted = uses_m ? 1 : 0;
+  if (count != wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("symbol_count is ", count, ", the chain has ", wanted));
+  }
+  if (!uses_m) return int64_t{1};
+  if (symbols == nullptr) return absl::InvalidArgumentError("symbols is null");
+  return symbols[0];
 }
 
 }  // namespace sinter::capi

@@ -20,7 +20,6 @@
 #include "src/base/transfer.h"
 #include "src/capi/build_queue.h"
 #include "src/capi/firewall.h"
-#include "src/capi/handle.h"
 #include "src/chain/builder.h"
 #include "src/engine/engine.h"
 #include "src/engine/tuning_set.h"

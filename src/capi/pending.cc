@@ -1,6 +1,4 @@
 // sinter_pending: a prepare on a thread of its own, or in the background.
-#include "src/capi/pending.h"
-
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include "src/capi/build_queue.h"
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
+#include "src/capi/prepare.h"
 
 namespace capi = sinter::capi;
 

@@ -5,7 +5,6 @@
 #include "src/base/format.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/structs.h"
 
 namespace capi = sinter::capi;
 

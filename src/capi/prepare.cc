@@ -8,7 +8,6 @@
 #include "src/base/exit_gate.h"
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
-#include "src/capi/structs.h"
 
 namespace capi = sinter::capi;
 

@@ -10,8 +10,7 @@
 #include "src/base/fork_local.h"
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/pending.h"
-#include "src/capi/structs.h"
+#include "src/capi/prepare.h"
 
 namespace capi = sinter::capi;
 

@@ -8,7 +8,6 @@
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/capi/prepare.h"
-#include "src/capi/structs.h"
 #include "src/engine/tuning_set.h"
 
 namespace capi = sinter::capi;

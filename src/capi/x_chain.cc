@@ -1,11 +1,17 @@
 // sinter_x_*: chains as text and JSON.
 #include <cstring>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
+#include "src/capi/firewall.h"
 #include "src/capi/objects.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
+#include "src/reference/compare.h"
+#include "src/reference/reference.h"
+
+namespace capi = sinter::capi;
 
 namespace capi = sinter::capi;
 
@@ -25,6 +31,133 @@ absl::Status GiveProblem(Problem problem, sinter_chain** out_chain, int64_t* out
 }
 
 }  // namespace
+
+// sinter_x_reference_*: the CPU executor and the comparison with it, in the caller's buffer order.
+
+namespace {
+
+absl::Status CheckCounts(const Chain& chain, uint32_t inputs, uint32_t outputs) {
+  if (inputs == static_cast<uint32_t>(chain.num_inputs()) &&
+      outputs == static_cast<uint32_t>(chain.num_outputs())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("input_count is ", inputs, " and output_count ",
+                                                 outputs, ", the chain has ", chain.num_inputs(),
+                                                 " and ", chain.num_outputs()));
+}
+
+absl::StatusOr<std::vector<const void*>> CanonicalInputs(const Chain& chain,
+                                                         const void* const* inputs) {
+  std::vector<const void*> result;
+  for (const int32_t caller : chain.InputOrder()) {
+    SINTER_RETURN_IF_ERROR(CheckNotNull(inputs, "inputs"));
+    result.push_back(inputs[caller]);
+  }
+  return result;
+}
+
+absl::Status RunOnHost(const Chain& chain, int64_t m, uint32_t input_count,
+                       const void* const* inputs, uint32_t output_count, void* const* outputs,
+                       uint32_t threads) {
+  SINTER_RETURN_IF_ERROR(CheckCounts(chain, input_count, output_count));
+  SINTER_RETURN_IF_ERROR(CheckNotNull(outputs, "outputs"));
+  SINTER_ASSIGN_OR_RETURN(const auto ordered, CanonicalInputs(chain, inputs));
+  ReferenceOptions options;
+  options.threads = static_cast<int>(std::min(threads, 1024u));
+  return RunReference(chain, m, ordered, std::vector<void*>(outputs, outputs + output_count),
+                      options);
+}
+
+// `count` rows of [0, m), spread evenly, first and last among them.
+std::vector<int64_t> SpreadRows(int64_t m, int64_t count) {
+  std::vector<int64_t> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    rows.push_back(count == 1 ? 0 : i * (m - 1) / (count - 1));
+  }
+  return rows;
+}
+
+// Output `i` as a contiguous buffer; with `rows` those along M only.
+class Gather {
+ public:
+  Gather(const Chain& chain, int i, int64_t m, const std::vector<int64_t>* rows)
+      : type_(chain.output_type(i)), axis_(SymbolicAxis(type_.dims)), rows_(rows) {
+    for (int d = 0; d < type_.rank(); ++d) {
+      extents_.push_back(d == axis_ && rows ? static_cast<int64_t>(rows->size())
+                                            : type_.dims[d].At(m));
+      strides_.push_back(chain.outputs()[i].strides[d].At(m));
+    }
+  }
+
+  std::string Read(const void* buffer) {
+    from_ = static_cast<const char*>(buffer);
+    Append(0, 0);
+    return std::move(bytes_);
+  }
+
+ private:
+  void Append(int dim, int64_t offset) {
+    const int64_t size = SizeOf(type_.dtype);
+    if (dim == type_.rank()) {
+      bytes_.append(from_ + offset * size, static_cast<size_t>(size));
+      return;
+    }
+    for (int64_t i = 0; i < extents_[dim]; ++i) {
+      const int64_t row = dim == axis_ && rows_ != nullptr ? (*rows_)[i] : i;
+      Append(dim + 1, offset + row * strides_[dim]);
+    }
+  }
+
+  const TensorType& type_;
+  int axis_;
+  const std::vector<int64_t>* rows_;
+  std::vector<int64_t> extents_, strides_;
+  const char* from_ = nullptr;
+  std::string bytes_;
+};
+
+sinter_x_check ToCheck(const ErrorMeasure& measure, const Bounds& bounds) {
+  sinter_x_check check{};
+  check.within = measure.Within(bounds) ? 1 : 0;
+  check.relative = measure.relative;
+  check.max_over_rms = measure.max_over_rms;
+  check.relative_bound = bounds.relative;
+  check.max_bound = bounds.max;
+  check.count = measure.count;
+  check.nans = measure.nans;
+  return check;
+}
+
+bool Worse(const sinter_x_check& a, const sinter_x_check& b) {
+  if (a.within != b.within) return a.within < b.within;
+  return a.max_over_rms > b.max_over_rms;
+}
+
+absl::StatusOr<sinter_x_check> CheckOnHost(const Chain& chain, int64_t m,
+                                           const std::vector<const void*>& inputs,
+                                           const void* const* outputs, int64_t max_rows,
+                                           uint32_t threads) {
+  std::vector<int64_t> rows;
+  ReferenceOptions options;
+  options.threads = static_cast<int>(std::min(threads, 1024u));
+  if (max_rows > 0 && m > max_rows && chain.UsesM() && IsRowIndependent(chain)) {
+    rows = SpreadRows(m, max_rows);
+    options.rows = &rows;
+  }
+  SINTER_ASSIGN_OR_RETURN(const auto expected, RunReferenceF64(chain, m, inputs, options));
+  sinter_x_check worst{};
+  for (int i = 0; i < chain.num_outputs(); ++i) {
+    SINTER_RETURN_IF_ERROR(CheckNotNull(outputs[i], absl::StrCat("outputs[", i, "]")));
+    const DType dtype = chain.output_type(i).dtype;
+    const std::string got = Gather(chain, i, m, options.rows).Read(outputs[i]);
+    const auto check = ToCheck(CompareBuffer(got.data(), dtype, expected[i]), BoundsOf(chain, i));
+    if (i == 0 || Worse(check, worst)) worst = check;
+  }
+  return worst;
+}
+
+}  // namespace
+
 }  // namespace sinter::capi
 
 using Text = absl::StatusOr<std::string>;
@@ -104,6 +237,35 @@ sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sinter_value v
     known.rank = static_cast<uint32_t>(type.rank());
     for (uint32_t i = 0; i < known.rank; ++i) known.dims[i] = type.dims[i].At(SINTER_DIM_M);
     return capi::WriteStruct(known, "info", info);
+  });
+}
+
+}  // extern "C"
+
+extern "C" {
+
+sinter_status sinter_x_reference_run(const sinter_chain* chain, int64_t m, uint32_t input_count,
+                                     const void* const* inputs, uint32_t output_count,
+                                     void* const* outputs, uint32_t threads, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
+    return capi::RunOnHost(*finished, m, input_count, inputs, output_count, outputs, threads);
+  });
+}
+
+sinter_status sinter_x_reference_check(const sinter_chain* chain, int64_t m, uint32_t input_count,
+                                       const void* const* inputs, uint32_t output_count,
+                                       const void* const* outputs, int64_t max_rows,
+                                       uint32_t threads, sinter_x_check* out_check,
+                                       sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
+    SINTER_RETURN_IF_ERROR(capi::CheckCounts(*finished, input_count, output_count));
+    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(outputs, "outputs"));
+    SINTER_ASSIGN_OR_RETURN(const auto ordered, capi::CanonicalInputs(*finished, inputs));
+    SINTER_ASSIGN_OR_RETURN(const auto check,
+                            capi::CheckOnHost(*finished, m, ordered, outputs, max_rows, threads));
+    return capi::WriteStruct(check, "check", out_check);
   });
 }
 

@@ -4,7 +4,6 @@
 
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
-#include "src/capi/structs.h"
 
 namespace sinter::capi {
 namespace {

@@ -6,10 +6,9 @@
 #include <ctime>
 
 #include "src/cli/cache_report.h"
-#include "src/cli/commands.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 #include "src/cli/session.h"
-#include "src/cli/workload.h"
 
 namespace sinter::cli {
 namespace {

@@ -6,7 +6,6 @@
 #include "src/base/status.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
-#include "src/cli/files.h"
 #include "src/cli/print.h"
 
 namespace sinter::cli {

@@ -2,8 +2,7 @@
 #include <sstream>
 
 #include "src/chain/problem.h"
-#include "src/cli/commands.h"
-#include "src/cli/limits.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 #include "src/cli/session.h"
 

@@ -9,7 +9,7 @@
 #include "src/base/numbers.h"
 #include "src/base/ports.h"
 #include "src/base/status.h"
-#include "src/cli/limits.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 #include "src/reference/tensor.h"
 

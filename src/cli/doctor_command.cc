@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "src/base/config.h"
-#include "src/cli/commands.h"
 #include "src/cli/doctor.h"
+#include "src/cli/options.h"
 #include "src/cli/outcome.h"
 #include "src/cli/print.h"
 #include "src/cli/session.h"

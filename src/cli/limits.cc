@@ -1,5 +1,3 @@
-#include "src/cli/limits.h"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "src/base/format.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 
 namespace sinter::cli {

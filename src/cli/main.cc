@@ -5,7 +5,7 @@
 
 #include "CLI/CLI.hpp"
 #include "src/chain/problem.h"
-#include "src/cli/commands.h"
+#include "src/cli/options.h"
 #include "src/cli/outcome.h"
 #include "src/cli/print.h"
 

@@ -3,8 +3,12 @@
 #define SINTER_SRC_CLI_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "CLI/CLI.hpp"
+#include "src/cli/outcome.h"
 
 namespace sinter::cli {
 
@@ -74,6 +78,71 @@ struct Options {
   // help
   std::vector<std::string> topics;
 };
+
+// The verbs: each prints its result on standard output and returns how it ended. The command line:
+// their options and the bounds of each; help.
+
+Outcome RunCommand(const Options& options);
+Outcome PlanCommand(const Options& options);
+Outcome SearchCommand(const Options& options);
+Outcome TuneCommand(const Options& options);
+Outcome DeviceCommand(const Options& options);
+Outcome CacheListCommand(const Options& options);
+Outcome CacheStatCommand(const Options& options);
+Outcome CacheVerifyCommand(const Options& options);
+Outcome CacheClearCommand(const Options& options);
+Outcome CacheExportCommand(const Options& options);
+Outcome CacheImportCommand(const Options& options);
+Outcome CacheTrimCommand(const Options& options);
+Outcome WarmCommand(const Options& options);
+Outcome DoctorCommand(const Options& options);
+Outcome VersionCommand(const Options& options);
+
+using Verb = Outcome (*)(const Options&);
+
+// Parsing fills `options` and sets `chosen` to the verb's function, or to null for `help`. Both
+// must outlive `app`.
+void AddVerbs(CLI::App* app, Options* options, Verb* chosen);
+
+// Formats help so that its lists fit a terminal.
+std::shared_ptr<CLI::Formatter> HelpFormatter();
+// What stands below the command's own help: kinds of chains, exit statuses.
+std::string HelpFooter();
+// Prints help on `topics`: a command's words or a kind of chain; without topics, an overview.
+Outcome Help(CLI::App* app, const std::vector<std::string>& topics);
+
+// Limits: which values the command line accepts. A refusal names the value and the bounds, and the
+// parser puts the option before it. Help shows the bounds: `--jobs UINT:1..256`.
+
+// Decimal digits, with a sign if `low` is negative. A value outside the bounds is refused, not
+// clamped.
+CLI::Validator Integer(int64_t low, uint64_t high);
+// A finite number.
+CLI::Validator Number(double low, double high);
+// A size of at least 1, as the library reads it (src/base/format.h). The text is replaced by the
+// number of bytes.
+CLI::Validator Bytes();
+// One of `words`.
+CLI::Validator OneOf(const std::vector<std::string>& words);
+// The path of a file; not empty.
+CLI::Validator Path();
+
+// Most seconds of a deadline or budget: 31 years, whose microseconds fit into an int64_t.
+constexpr double kMostSeconds = 1e9;
+constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1;
+
+// Microseconds of `seconds`. At least 1 if `seconds` > 0, since the library takes 0 as no limit.
+int64_t MicrosecondsOf(double seconds);
+
+// The most host memory that one compilation uses.
+constexpr uint64_t kBytesPerJob = uint64_t{768} << 20;
+
+// Bytes of memory that can still be used: the lesser of the kernel's estimate and what the control
+// group leaves. 0 when neither can be read.
+uint64_t FreeMemory();
+
+// One per processor, fewer if memory is short, at least one.
+uint32_t JobsThatFit();
 
 }  // namespace sinter::cli
 

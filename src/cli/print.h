@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "src/base/format.h"
+#include "src/cli/outcome.h"
 
 namespace sinter::cli {
 
@@ -87,6 +88,25 @@ class Elapsed {
   bool end_ = false;  // guarded by mutex_
   std::thread thread_;
 };
+
+// Files that a command reads and writes. They must be regular files: opening a pipe waits for
+// another process, and a device has no end.
+
+// Standard input where a file is read, standard output where one is written.
+constexpr char kStandardStream[] = "-";
+
+bool IsFile(const std::string& path);
+// "a folder", "a pipe", "a device" or "a socket" if `path` is one; "" otherwise.
+std::string OtherThanFile(const std::string& path);
+// Reads a text of at most 64 MiB; "-" is standard input. A usage error with the reason if it is no
+// regular file, cannot be read or is binary.
+Outcome ReadFile(const std::string& path, std::string* out);
+// Called before work that needs the file: a usage error if it cannot be read.
+Outcome CheckReadable(const std::string& path);
+// Called before work whose result goes to `path`: a usage error if no file can be written there.
+Outcome CheckWritable(const std::string& path);
+// Replaces the file; "-" is standard output.
+Outcome WriteFile(const std::string& path, const std::string& text);
 
 }  // namespace sinter::cli
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "src/cli/commands.h"
 #include "src/cli/device_run.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 
 namespace sinter::cli {

@@ -8,8 +8,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "src/cli/files.h"
-#include "src/cli/limits.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 
 namespace sinter::cli {

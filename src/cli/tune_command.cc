@@ -3,9 +3,8 @@
 #include <cstdio>
 #include <vector>
 
-#include "src/cli/commands.h"
-#include "src/cli/files.h"
-#include "src/cli/limits.h"
+#include "src/cli/options.h"
+#include "src/cli/print.h"
 #include "src/cli/session.h"
 
 namespace sinter::cli {

@@ -5,12 +5,9 @@
 #include <cstdio>
 
 #include "src/cli/cache_report.h"
-#include "src/cli/commands.h"
-#include "src/cli/files.h"
-#include "src/cli/limits.h"
+#include "src/cli/options.h"
 #include "src/cli/print.h"
 #include "src/cli/session.h"
-#include "src/cli/workload.h"
 
 namespace sinter::cli {
 namespace {

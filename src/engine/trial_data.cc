@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "src/reference/tensor.h"
 
 namespace sinter {

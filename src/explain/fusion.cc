@@ -1,6 +1,4 @@
 // What the kernels of a plan fuse, and why there are not fewer.
-#include "src/explain/fusion.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "src/base/status.h"
 #include "src/chain/replay.h"
+#include "src/explain/render.h"
 #include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/delta_evaluator.h"
 #include "src/fusion/stitch/latency_evaluator.h"

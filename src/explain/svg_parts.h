@@ -6,7 +6,7 @@
 #include <string>
 
 #include "src/draw/svg.h"
-#include "src/explain/explanation.h"
+#include "src/explain/explain.h"
 
 namespace sinter {
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/normal/layout.h"
 #include "src/normal/rules.h"
 
 namespace sinter {

@@ -1,7 +1,7 @@
-#include "src/normal/layout.h"
-
 #include <algorithm>
 #include <tuple>
+
+#include "src/normal/rules.h"
 
 namespace sinter {
 namespace {

@@ -2,7 +2,6 @@
 #include <map>
 #include <utility>
 
-#include "src/normal/layout.h"
 #include "src/normal/rules.h"
 
 namespace sinter {

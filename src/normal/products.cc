@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
-#include "src/normal/layout.h"
 #include "src/normal/rules.h"
 
 namespace sinter {

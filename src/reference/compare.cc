@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "src/product/matcher.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "src/reference/tensor.h"
 
 namespace sinter {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "src/reference/evaluator.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 
 namespace sinter::reference {
 namespace {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/reference/evaluator.h"
-#include "src/reference/parallel.h"
 #include "src/reference/rows.h"
 
 namespace sinter {

@@ -1,13 +1,23 @@
-// Row independence: whether a chain can be computed a few rows of M at a time.
+// A chain a few rows of M at a time: whether that is possible, and short-lived threads to do it.
 #ifndef SINTER_SRC_REFERENCE_ROWS_H_
 #define SINTER_SRC_REFERENCE_ROWS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "src/chain/chain.h"
 
 namespace sinter::reference {
+
+// As many as run at once here; at least one.
+int HardwareThreads();
+
+// Calls body(begin, end) on pieces of [0, items) of at most `grain` items, from up to `threads`
+// threads, the caller's among them; returns when all are done. One piece runs inline. Fewer threads
+// are used when the system refuses more.
+void ParallelFor(int threads, int64_t items, int64_t grain,
+                 const std::function<void(int64_t begin, int64_t end)>& body);
 
 // Empty when every value has M at most once and no op mixes rows of M; else the first op that does,
 // in words.

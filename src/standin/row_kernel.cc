@@ -7,8 +7,6 @@
 #include "absl/strings/substitute.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/standin/row_steps.h"
-#include "src/standin/row_values.h"
 #include "src/stitch/code/stitch_recipe.h"
 
 namespace sinter {

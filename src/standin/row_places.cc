@@ -1,9 +1,8 @@
-#include "src/standin/row_places.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/standin/row_kernel.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/standin/row_steps.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -8,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
-#include "src/standin/row_values.h"
+#include "src/standin/row_kernel.h"
 
 namespace sinter {
 namespace {

@@ -1,5 +1,3 @@
-#include "src/standin/row_values.h"
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
+#include "src/standin/row_kernel.h"
 #include "src/stitch/precision.h"
 
 namespace sinter {

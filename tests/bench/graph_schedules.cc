@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/dtype.h"
 #include "src/base/status.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "src/stitch/search/stitch_search.h"
 #include "tests/bench/graph_check.h"
 #include "tests/bench/graph_data.h"

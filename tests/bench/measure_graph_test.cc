@@ -9,7 +9,7 @@
 
 #include "src/chain/builder.h"
 #include "src/engine/trial_data.h"
-#include "src/explain/explanation.h"
+#include "src/explain/explain.h"
 #include "src/reference/reference.h"
 #include "tests/bench/chain_data.h"
 #include "tests/support/constant_dim.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "tests/bench/goals.h"
 #include "tests/bench/graph_cases.h"
 #include "tests/bench/measure_graph.h"

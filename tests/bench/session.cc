@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "src/base/status.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "tests/bench/case_parts.h"
 
 namespace sinter::bench {

@@ -12,7 +12,7 @@
 #include "src/engine/tune_ranking.h"
 #include "src/fusion/plan_assembly.h"
 #include "src/product/matcher.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "tests/bench/case_parts.h"
 #include "tests/bench/check.h"
 #include "tests/bench/runnable.h"

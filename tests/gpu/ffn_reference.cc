@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/product/matcher.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 
 namespace sinter::gpu_testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 
 namespace sinter::gpu_testing {
 

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/problem.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/mutant.h"
 #include "tests/gpu/watchdog.h"

@@ -10,7 +10,7 @@
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "src/product/search/space_walk.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "tests/support/sequences.h"
 
 namespace sinter::gpu_testing {

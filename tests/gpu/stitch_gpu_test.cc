@@ -20,7 +20,7 @@
 #include "src/chain/problem.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 #include "src/stitch/search/packed_search.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/gpu_fixture.h"

@@ -7,7 +7,7 @@
 #include <new>
 #include <thread>
 
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 
 namespace sinter {
 namespace {

@@ -1,6 +1,5 @@
-#include "src/normal/layout.h"
-
 #include "gtest/gtest.h"
+#include "src/normal/rules.h"
 
 namespace sinter {
 namespace {
