@@ -624,23 +624,17 @@ class ChainBuilder {
   // outside of it: [batch, p, q, window height, window width, channels].
   Value Window(Value x, Value fill, const WindowOptions& options) {
     const auto given = Given(options);
-    return Add({x, fill}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_window(chain(), x.id(), fill.id(), &given, out, error);
-    });
+    return Add({}, sinter_chain_add_window, x, fill, &given);
   }
   // The largest pixel of each window of x [batch, height, width, channels].
   Value MaxPool2d(Value x, const WindowOptions& options) {
     const auto given = Given(options);
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_max_pool2d(chain(), x.id(), &given, out, error);
-    });
+    return Add({}, sinter_chain_add_max_pool2d, x, &given);
   }
   // The mean of the pixels of each window of x [batch, height, width, channels].
   Value AvgPool2d(Value x, const WindowOptions& options) {
     const auto given = Given(options);
-    return Add({x}, [&](sinter_value* out, sinter_error** error) {
-      return sinter_chain_add_avg_pool2d(chain(), x.id(), &given, out, error);
-    });
+    return Add({}, sinter_chain_add_avg_pool2d, x, &given);
   }
   // a[start : limit : step] on every axis; without `steps` all are 1.
   Value Slice(Value a, Span<int64_t> starts, Span<int64_t> limits, Span<int64_t> steps = {}) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "src/reference/evaluator.h"
-#include "src/reference/parallel.h"
+#include "src/reference/rows.h"
 
 namespace sinter::reference {
 
