@@ -65,7 +65,7 @@ class Changed(unittest.TestCase):
         name = "sinter_chain_add_hard_clip"
         self.has("src/capi/sinter.map", f"    {name};")
         self.has("include/sinter/sinter.hpp", "  // min(max(x, low), high).\n  Value HardClip(Value x, double low, int32_t axis) {",
-                 f"return {name}(chain(), x.id(), low, axis, out, error);")
+                 f"return Add({{}}, {name}, x, low, axis);")
         self.has("bindings/rust/sinter-sys/src/declarations.rs", f"{name}(chain: *mut sinter_chain, x: sinter_value, low: f64,")
         self.has("bindings/rust/sinter/src/builder/adds.rs", "pub fn hard_clip(self, low: f64, axis: i32) -> Value<'b> {",
                  f"sys::{name}(chain, self.id, low, axis, out, error)")

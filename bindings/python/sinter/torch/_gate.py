@@ -9,7 +9,6 @@ from ._arrays import extent
 from ._aten import TABLE
 from ._convert import filled, target_of
 from ._left import computes
-from ._rows_by_ids import made_for
 
 #: A part that is none of both is launches and little else: multiplications and additions of a product; bytes of memory-bound ops.
 _LEAST_FLOP = 1 << 24
@@ -26,6 +25,9 @@ _PRODUCT_SHARE = 0.78
 _PRODUCT_START_US = 3.5
 _MEMORY_SHARE = 0.9
 _MEMORY_START_US = 1.9
+
+#: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
+IDS_MADE = "sinter_ids"
 
 Hint = Callable[[Any], int]
 
@@ -104,7 +106,7 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
     kernel for all connected ops, which reads and writes its border once. Less the kernels that are run for the part alone, which make its
     ids. `figures`: of the device model.
     """
-    total = -_MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if made_for(i)}.difference(nodes))
+    total = -_MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if i.meta.get(IDS_MADE, False)}.difference(nodes))
     for node in nodes:
         flop = flop_of(node, hint)
         if flop:

@@ -13,10 +13,10 @@ import torch
 from ._arrays import DTYPES
 from ._aten import TABLE
 from ._convert import filled, target_of
+from ._gate import IDS_MADE
 from ._replace import add_call
 
 _INTEGERS = (torch.int64, torch.int32)
-_FROM_ZERO = "sinter_ids"  # of a node: ids that were made for what reads them alone
 _PLACES = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.max.dim", "aten.min.dim")
 _SAME = ("aten.clone.default", "aten.cat.default", "prims.convert_element_type.default")
 
@@ -33,11 +33,6 @@ def rows_as_gathers(graph: torch.fx.Graph) -> None:
         rows.meta.update(node.meta)
         node.replace_all_uses_with(rows)
         graph.erase_node(node)
-
-
-def made_for(node: Any) -> bool:
-    """Whether a value is ids that were made for what reads them."""
-    return bool(node.meta.get(_FROM_ZERO, False))
 
 
 def _takes_rows(node: Any) -> bool:
@@ -58,7 +53,7 @@ def _from_zero(graph: torch.fx.Graph, ids: Any, rows: int, made: Dict[Tuple[Any,
         aten = torch.ops.aten
         negative, wrapped = add_call(graph, aten.lt.Scalar, ids, 0), add_call(graph, aten.add.Tensor, ids, rows)
         made[ids, rows] = add_call(graph, aten.where.self, negative, wrapped, ids)
-        made[ids, rows].meta[_FROM_ZERO] = True
+        made[ids, rows].meta[IDS_MADE] = True
     return made[ids, rows]
 
 
