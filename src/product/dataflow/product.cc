@@ -128,16 +128,23 @@ double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& mo
   return 2 * bytes / model.shared_bytes_per_us;
 }
 
-// Whether blocks of one group of SMs take the same rows at one time: bands of the walk deal their
-// row tiles out evenly. What lies in two lines of L2 is not served once.
-bool LoadsMerge(const ProductSequence& p, const Schedule& s, const ProductLoad& load) {
-  if (p.rows() <= kOneTileRows || load.windows || load.codes) return false;
+// Row tiles of 128 rows and more, so many of which, in no whole bands, upset one another: choices
+// that counted on merged loads there took 1.05 times as long (docs/lab/narrow-results.md).
+constexpr int64_t kUpsetRows = 128, kFewestUpset = 9, kMostUpset = 14;
+
+// The share of the row tiles that blocks of one group of SMs take at one time: bands of the walk
+// deal them out evenly, but for the last one. What lies in two lines of L2 is not served once.
+double MergedTiles(const ProductSequence& p, const Schedule& s, const ProductLoad& load) {
+  if (p.rows() <= kOneTileRows || load.windows || load.codes || s.cluster > 1) return 0;
   const int64_t tiles = CeilDiv(p.rows(), s.block_m), rest = tiles % kDealtBandUnits;
   const bool even = rest <= 1 || tiles == kDealtBandUnits / 2;
   const double weights = load.weights.bytes / static_cast<double>(tiles);
   const bool dealt = load.turns == 1 || weights <= kDealtWeightBytes;
   const bool whole_lines = load.rows.straddling == 0 && load.weights.straddling == 0;
-  return s.cluster == 1 && even && dealt && whole_lines;
+  if (!dealt || !whole_lines) return 0;
+  if (even) return 1;
+  const bool upset = s.block_m >= kUpsetRows && tiles >= kFewestUpset && tiles <= kMostUpset;
+  return upset ? 0 : static_cast<double>(tiles - rest) / static_cast<double>(tiles);
 }
 
 LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const ProductLoad& load,
@@ -160,7 +167,7 @@ LevelTimes TimesInStep(const ProductSequence& p, const Schedule& s, ProductLoad 
     load.weights.bytes *= model.l2_merged_share;
   }
   LevelTimes t = ProductTimes(p, s, load, stage_bytes, model);
-  if (LoadsMerge(p, s, load)) t.l2 *= model.l2_merged_share;
+  t.l2 *= 1 - MergedTiles(p, s, load) * (1 - model.l2_merged_share);
   return t;
 }
 
