@@ -306,12 +306,12 @@ TEST(CostModel, RowsBeyondL2AreReadOnceWhereOneColumnReadsThem) {
 // A launch deals blocks out to groups of SMs, and L2 serves equal loads of a group at one time
 // once: of 16 row tiles in bands of 4, not where the last band has 3, nor of blocks that split K.
 TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
-  const auto l2_us_of_a_row = [](int64_t m, int split) {
+  const auto l2_us_of_a_row = [](int64_t m, int split, int block_m = 64) {
     ProductSequence p = MakeSequence(m, MakeProduct(1024, 4096));
     Schedule s;
     s.dataflow = Dataflow::kProduct;
-    s.block_m = 64;
-    s.warpgroups_m = 1;
+    s.block_m = block_m;
+    s.warpgroups_m = block_m / 64;
     s.block_k = 128;
     s.stages = 4;
     s.cluster = split;
@@ -320,8 +320,9 @@ TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
     return Predict(p, s, *BuiltinModel("h200")).l2_us / static_cast<double>(m);
   };
   const double alike = l2_us_of_a_row(1024, 1);
-  EXPECT_LT(alike, 0.5 * l2_us_of_a_row(960, 1));
+  EXPECT_LT(alike, 0.8 * l2_us_of_a_row(960, 1));  // 3 of 15 row tiles are in no whole band
   EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
+  EXPECT_LT(l2_us_of_a_row(2304, 1, 128), 0.5 * l2_us_of_a_row(1792, 1, 128));  // 18 tiles, and 14
 }
 
 // Blocks of a convolution are in step on weights, not on windows of pixels; nor is a pair of
