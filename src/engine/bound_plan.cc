@@ -60,24 +60,30 @@ absl::Status CheckBuffers(const Chain& chain, const std::vector<DevicePtr>& buff
   return absl::OkStatus();
 }
 
-// The most rows with which blocks at `distance` > 0 bytes above `low` lie apart from it.
+// The most rows with which blocks at `distance` > 0 bytes above `low` are known to lie apart from
+// it. With one more they overlap; of rows of two pitches this is assumed.
 int64_t RowsApart(const BufferBlocks& low, const BufferBlocks& high, int64_t distance) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (low.width == 0 || high.width == 0) return kAny;
   if (!low.of_m) return distance < low.width ? 0 : kAny;
   const int64_t row = distance / low.pitch, column = distance % low.pitch;
   if (column < low.width) return row;
-  // Behind the columns of a row of `low`, up to those of the next one.
-  const bool beside = high.of_m && high.pitch == low.pitch;
-  return beside && column + high.width > low.pitch ? row + 1 : kAny;
+  // Behind the columns of a row of `low`, up to those of the next one. Rows of another pitch come
+  // to lie on other columns.
+  const bool shifts = high.of_m && high.pitch % low.pitch != 0;
+  return shifts || column + high.width > low.pitch ? row + 1 : kAny;
 }
 
 BufferOverlap FindOverlap(const LoadedPlan& plan, const std::vector<DevicePtr>& buffers) {
   BufferOverlap first;
-  for (size_t written = static_cast<size_t>(plan.chain().num_inputs()); written < buffers.size();
-       ++written) {
+  const auto inputs = static_cast<size_t>(plan.chain().num_inputs());
+  for (size_t written = inputs; written < buffers.size(); ++written) {
+    const int alias = plan.chain().outputs()[written - inputs].alias_input;
     for (size_t other = 0; other < written; ++other) {
-      if (buffers[written] == buffers[other]) continue;  // in place
+      if (buffers[written] == buffers[other]) {
+        if (static_cast<int>(other) == alias) continue;
+        return {0, static_cast<int>(other), static_cast<int>(written), 0};
+      }
       const bool above = buffers[written] > buffers[other];
       const size_t low = above ? other : written, high = above ? written : other;
       const auto distance = static_cast<int64_t>(buffers[high] - buffers[low]);
@@ -93,12 +99,17 @@ absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
                           const std::vector<int32_t>* order) {
   const auto name = [&](int buffer) { return BufferName(plan.chain(), buffer, order); };
   const BufferBlocks& low = plan.blocks[static_cast<size_t>(overlap.low)];
+  const std::string where =
+      overlap.distance == 0
+          ? absl::StrCat("where that of ", name(overlap.low), " does")
+          : absl::StrCat(
+                overlap.distance, " bytes into that of ", name(overlap.low), ", which has ",
+                low.width, " bytes",
+                low.of_m ? absl::StrCat(" in each row of M, ", low.pitch, " apart") : "",
+                overlap.rows > 0 ? absl::StrCat(": they lie apart up to m = ", overlap.rows) : "");
   return absl::InvalidArgumentError(absl::StrCat(
-      "buffer of ", name(overlap.high), " begins ", overlap.distance, " bytes into that of ",
-      name(overlap.low), ", which has ", low.width, " bytes",
-      low.of_m ? absl::StrCat(" in each row of M, ", low.pitch, " apart") : "",
-      overlap.rows > 0 ? absl::StrCat(": they overlap from m = ", overlap.rows + 1, " on") : "",
-      "; what is written must lie apart from all else, or begin where its alias begins"));
+      "buffer of ", name(overlap.high), " begins ", where,
+      "; an output's buffer must be its own, or that of the input declared as its alias"));
 }
 
 // How often the plan's kernels run for `m` rows.

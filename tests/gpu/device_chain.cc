@@ -96,8 +96,17 @@ absl::StatusOr<BoundRun> DeviceChain::BindTo(LoadedPlanPtr plan, DevicePtr outpu
   std::vector<DevicePtr> pointers;
   for (const DeviceBuffer& buffer : buffers_) pointers.push_back(buffer.ptr);
   pointers.back() = output;
-  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const BoundPlan> bound,
-                          BindPlan(std::move(plan), pointers, workspace.ptr));
+  // BindPlan takes an output over an input only where the chain declares it. The kernels of
+  // products are the same then.
+  auto bound = std::make_shared<BoundPlan>();
+  const std::vector<DevicePtr> planned = plan->form->Expand(pointers);
+  const BufferList list{planned.data(), static_cast<int>(planned.size()), workspace.ptr};
+  for (size_t i = 0; i < plan->kernels.size(); ++i) {
+    SINTER_ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> one,
+                            plan->kernels[i]->loaded->Bind(plan->recipes[i], list));
+    bound->kernels.push_back(std::move(one));
+  }
+  bound->plan = std::move(plan);
   return BoundRun{[bound](StreamHandle stream, int64_t m, bool pdl) {
                     return EnqueuePlan(*bound, stream, m, pdl);
                   },

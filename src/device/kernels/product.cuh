@@ -20,8 +20,9 @@ struct ProductTypes {
 template <class Config>
 using ProductUnits = UnitWalk<Config, typename Config::First, true, true>;
 
-// Whether the result lies elsewhere than the matrix: one that does not begins where the matrix
-// begins (BindPlan). Auxiliary results never share a buffer (RunMatcher::CheckAux).
+// Whether the result lies elsewhere than the matrix: it shares a buffer only with an input declared
+// as its alias, and begins where that begins (BindPlan). Auxiliary results have no alias
+// (RunMatcher::CheckAux).
 template <class Matrix>
 SINTER_DEVICE bool lies_apart(const Arguments& args) {
   const void* const matrix = args.residual;

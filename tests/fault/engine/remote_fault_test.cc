@@ -160,8 +160,8 @@ class RemoteFaultTest : public testing::Test {
 
   void Launch(const PreparedPlan& plan, Times* times) {
     const Stream stream = MakeStream(device_).value();
-    const auto binding =
-        plan.Bind(std::vector<DevicePtr>(4, DevicePtr{1} << 20), DevicePtr{1} << 30);
+    constexpr DevicePtr kAt = DevicePtr{1} << 40;
+    const auto binding = plan.Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt);
     ASSERT_TRUE(binding.ok()) << binding.status();
     const auto start = Clock::now();
     for (int i = 0; i < kLaunches; ++i) {

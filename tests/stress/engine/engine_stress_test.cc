@@ -51,7 +51,7 @@ TEST(EngineStressTest, LaunchesFromManyThreadsShareOnePlan) {
   world.compute = false;
   const auto engine = world.MakeEngine();
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
-  const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = plan->Bind(testing::FarApart(4), 128).value();
   InThreads([&](int thread) {
     for (int i = 0; i < 200; ++i) {
       EXPECT_TRUE(plan->Launch(*bound, nullptr, thread, i % 2 == 0).ok());
@@ -86,7 +86,7 @@ void Churn(FakeWorld& world, const std::vector<std::shared_ptr<Engine>>& engines
     (void)engine.Stats();
     if (plan.ok()) {
       (void)(*plan)->Explain();
-      const auto bound = (*plan)->Bind({16, 16, 16, 16}, 128).value();
+      const auto bound = (*plan)->Bind(testing::FarApart(4), 128).value();
       EXPECT_EQ((*plan)->plan().bucket, BucketOf(m));
       EXPECT_TRUE((*plan)->Launch(*bound, nullptr, 0, false).ok());
       ++endings.ready;
@@ -157,7 +157,7 @@ TEST(EngineStressTest, AnEngineMayDieWhileItsPlansAreUsed) {
   const auto plan = engine->Prepare(world.chain, 16, {}).value();
   std::atomic<bool> started{false};
   std::thread user([&] {
-    const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+    const auto bound = plan->Bind(testing::FarApart(4), 128).value();
     for (int i = 0; i < kLaunches; ++i) {
       EXPECT_TRUE(plan->Launch(*bound, nullptr, 1 + i % 16, false).ok());
       started = true;

@@ -109,8 +109,8 @@ absl::Status Worker::Once() {
   if (!problem.ok()) return problem.status();
   const auto plan = engine_.Prepare(problem->chain, work.m, PrepareOptions());
   if (!plan.ok()) return plan.status();
-  const auto binding =
-      (*plan)->Bind(std::vector<DevicePtr>(4, DevicePtr{1} << 20), DevicePtr{1} << 30);
+  constexpr DevicePtr kAt = DevicePtr{1} << 40;
+  const auto binding = (*plan)->Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt);
   if (!binding.ok()) return binding.status();
   ++counts_.plans;
   return LaunchAll(**plan, **binding, work.m);

@@ -127,8 +127,8 @@ TEST_F(PackStartTest, PreparesLoadsAndLaunchesWithoutNvrtc) {
   EXPECT_GE(stats.store.pack_hits, work_.size() + stats.kernel_hits);
   EXPECT_EQ(stats.kernels_loaded, stats.kernel_hits);
   const size_t before = fake.launches().size();
-  const std::vector<DevicePtr> buffers(4, DevicePtr{1} << 20);
-  const auto binding = plans_[0]->Bind(buffers, DevicePtr{1} << 24);
+  constexpr DevicePtr kAt = DevicePtr{1} << 40;
+  const auto binding = plans_[0]->Bind({kAt, kAt, kAt, 2 * kAt}, 3 * kAt);
   ASSERT_TRUE(binding.ok()) << binding.status();
   ASSERT_TRUE(plans_[0]->Launch(**binding, nullptr, work_[0].m, false).ok());
   EXPECT_EQ(fake.launches().size(), before + plans_[0]->plan().kernels.size());

@@ -655,6 +655,12 @@ std::shared_ptr<Engine> FakeWorld::MakeEngine(const Config& config) {
   return CreateEngine(MakePorts(), config, sink, std::move(hooks));
 }
 
+std::vector<DevicePtr> FarApart(int count) {
+  std::vector<DevicePtr> pointers;
+  for (int i = 1; i <= count; ++i) pointers.push_back(static_cast<DevicePtr>(i) << 40);
+  return pointers;
+}
+
 FakeBuffers::FakeBuffers(const std::vector<int64_t>& bytes) {
   for (const int64_t size : bytes) {
     const size_t rounded = (static_cast<size_t>(size) + 255) / 256 * 256;

@@ -159,6 +159,9 @@ class FakeBuffers {
   std::vector<DevicePtr> pointers_;
 };
 
+// Addresses of `count` buffers of any size that lie apart, where nothing is read or written.
+std::vector<DevicePtr> FarApart(int count);
+
 }  // namespace sinter::testing
 
 #endif  // SINTER_TESTS_UNIT_ENGINE_FAKES_H_

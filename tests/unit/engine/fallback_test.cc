@@ -165,7 +165,7 @@ TEST(FallbackTest, WithoutAGpuPreparingWorksAndLaunchingSaysWhyNot) {
   EXPECT_EQ(engine->Stats().kernels_loaded, 0u);
   const absl::Status tuned = engine->Tune(world.chain, 16, {}).status();
   for (const absl::Status& status :
-       {plan->Bind({16, 16, 16, 16}, 0).status(), plan->InitWorkspace(0, 0, nullptr),
+       {plan->Bind(testing::FarApart(4), 0).status(), plan->InitWorkspace(0, 0, nullptr),
         plan->Launch(PlanBinding(), nullptr, 1, false), tuned}) {
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
     EXPECT_EQ(status.message(), "no GPU: on order");

@@ -29,8 +29,9 @@ class GraphNodesTest : public ::testing::Test {
     options.choice = choice;
     return engine->Prepare(world.chain, m, options).value();
   }
-  static std::shared_ptr<const PlanBinding> Bind(const PreparedPlan& plan, DevicePtr buffers = 16) {
-    return plan.Bind({buffers, buffers, buffers, buffers}, 128).value();
+  static std::shared_ptr<const PlanBinding> Bind(const PreparedPlan& plan, DevicePtr inputs = 16) {
+    constexpr DevicePtr kOut = DevicePtr{1} << 40;
+    return plan.Bind({inputs, inputs, inputs, kOut}, 128).value();
   }
 
   FakeWorld world;

@@ -18,6 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::FakeBuffers;
 using testing::FakeWorld;
+using testing::FarApart;
 using ::testing::HasSubstr;
 using testing::kK;
 using testing::kL;
@@ -117,60 +118,6 @@ TEST(LaunchTest, BadBuffersAreNamed) {
   }
 }
 
-// x [M, kK], w1 [kN, kK], w2 [kN, kL], out [M, kL].
-TEST(LaunchTest, WhatIsWrittenOverlapsNoOtherBuffer) {
-  Ready ready;
-  ready.world.compute = false;
-  constexpr DevicePtr kX = 1 << 20, kW1 = 2 << 20, kW2 = 3 << 20, kWorkspace = 4 << 20;
-  constexpr int64_t kRow = kL * 2, kWeights = kN * kL * 2;
-  const auto bind = [&](DevicePtr x, DevicePtr out) {
-    return ready.plan->Bind({x, kW1, kW2, out}, kWorkspace);
-  };
-  // Of weights all is known when they are bound.
-  const std::string weights(bind(kX, kW2 + kWeights - 16).status().message());
-  EXPECT_THAT(weights, HasSubstr(absl::StrCat("buffer of output 0 begins ", kWeights - 16,
-                                              " bytes into that of input 2, which has ", kWeights,
-                                              " bytes; what is written must lie apart")));
-  EXPECT_TRUE(bind(kX, kW2 + kWeights).ok());
-  EXPECT_TRUE(bind(kX, kW2).ok());  // begins where it begins: the alias says whether it may
-  // Of rows the launch says how many there are: three end before the weights begin.
-  const auto below = bind(kX, kW2 - 3 * kRow);
-  ASSERT_TRUE(below.ok()) << below.status();
-  EXPECT_TRUE(ready.plan->Launch(**below, nullptr, 3, false).ok());
-  const absl::Status four = ready.plan->Launch(**below, nullptr, 4, false);
-  EXPECT_TRUE(absl::IsInvalidArgument(four)) << four;
-  EXPECT_THAT(std::string(four.message()),
-              HasSubstr(absl::StrCat(
-                  "buffer of input 2 begins ", 3 * kRow, " bytes into that of output 0, which has ",
-                  kRow, " bytes in each row of M, ", kRow, " apart: they overlap from m = 4 on")));
-  const absl::Status one = bind(kX, kX + 16).status();
-  EXPECT_THAT(std::string(one.message()), HasSubstr("begins 16 bytes into that of input 0"));
-}
-
-// Two halves of the columns of one matrix.
-TEST(LaunchTest, WhatIsWrittenMayLieBesideAnInput) {
-  FakeWorld world;
-  world.compute = false;
-  ChainBuilder b;
-  constexpr int64_t kColumns = 64, kStride = 2 * kColumns;
-  const TensorType type{DType::kBF16, {Dim::M(), Dim::Constant(kColumns)}};
-  const ValueId x = *b.Input(type, {false, {{kStride, 0}, {1, 0}}, ""});
-  OutputOptions options;
-  options.strides = {{kStride, 0}, {1, 0}};
-  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), options).ok());
-  const auto plan = world.MakeEngine()->Prepare(*b.Finish(), 16, {});
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  constexpr DevicePtr kX = 1 << 20, kWorkspace = 4 << 20;
-  const auto beside = (*plan)->Bind({kX, kX + 2 * kColumns}, kWorkspace);
-  ASSERT_TRUE(beside.ok()) << beside.status();
-  EXPECT_TRUE((*plan)->Launch(**beside, nullptr, 16, false).ok());
-  const auto shifted = (*plan)->Bind({kX, kX + 2 * kColumns + 16}, kWorkspace);
-  ASSERT_TRUE(shifted.ok()) << shifted.status();
-  EXPECT_TRUE((*plan)->Launch(**shifted, nullptr, 1, false).ok());
-  EXPECT_THAT(std::string((*plan)->Launch(**shifted, nullptr, 2, false).message()),
-              HasSubstr("they overlap from m = 2 on"));
-}
-
 TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
   Ready ready;
   ready.world.compute = false;
@@ -219,7 +166,7 @@ TEST(LaunchTest, WorkspaceIsCheckedAndOnlyItsHeaderIsCleared) {
 TEST(LaunchTest, RowsBeyondTheBucketAreRefusedAndNoneIsNothing) {
   Ready ready;
   ready.world.compute = false;
-  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = ready.plan->Bind(FarApart(4), 128).value();
   EXPECT_TRUE(absl::IsOutOfRange(ready.plan->Launch(*bound, nullptr, 17, false)));
   EXPECT_TRUE(absl::IsOutOfRange(ready.plan->Launch(*bound, nullptr, -1, false)));
   EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 0, false).ok());
@@ -231,7 +178,7 @@ TEST(LaunchTest, RowsBeyondTheBucketAreRefusedAndNoneIsNothing) {
 TEST(LaunchTest, MoreRowsThanTheLargestBucketGoInPieces) {
   Ready ready(kLargestBucket);
   ready.world.compute = false;
-  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = ready.plan->Bind(FarApart(4), 128).value();
   ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 2 * kLargestBucket + 5, false).ok());
   ASSERT_EQ(ready.world.launches.size(), 3u);
   const int64_t rows[] = {kLargestBucket, kLargestBucket, 5};
@@ -251,7 +198,7 @@ TEST(LaunchTest, AProductAloneTakesMoreRowsThanTheLargestBucketAtOnce) {
   const Chain chain = ParseProblem("matmul m=M n=64 k=64 bias1=1").value().chain;
   const auto launched = [&](int64_t bucket, int64_t m) {
     const auto plan = engine->Prepare(chain, bucket, {}).value();
-    const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+    const auto bound = plan->Bind(FarApart(4), 128).value();
     world.launches.clear();
     EXPECT_TRUE(plan->Launch(*bound, nullptr, m, false).ok());
     std::vector<int64_t> rows;
@@ -264,13 +211,13 @@ TEST(LaunchTest, AProductAloneTakesMoreRowsThanTheLargestBucketAtOnce) {
   EXPECT_THAT(launched(kLargestBucket, kMost + 3), ElementsAre(kMost, 3));
   const auto small = engine->Prepare(chain, 16, {}).value();
   EXPECT_TRUE(absl::IsOutOfRange(
-      small->Launch(*small->Bind({16, 16, 16, 16}, 128).value(), nullptr, 17, false)));
+      small->Launch(*small->Bind(FarApart(4), 128).value(), nullptr, 17, false)));
 }
 
 TEST(LaunchTest, EdgesInsideThePlanAreProgrammaticAndTheFirstIsTheCallersChoice) {
   Ready ready(16, PrepareOptions::Choice::kUnfused);
   ready.world.compute = false;
-  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = ready.plan->Bind(FarApart(4), 128).value();
   ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 16, false).ok());
   ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 16, true).ok());
   std::vector<bool> edges;
@@ -285,7 +232,7 @@ TEST(LaunchTest, AChainWithoutMRunsItsOwnRows) {
   world.chain = testing::TestChain(24);
   world.compute = false;
   const auto plan = world.MakeEngine()->Prepare(world.chain, 1, {}).value();
-  const auto bound = plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = plan->Bind(FarApart(4), 128).value();
   ASSERT_TRUE(plan->Launch(*bound, nullptr, 1, false).ok());
   EXPECT_EQ(world.launches.front().m, 24);
 }
@@ -293,7 +240,7 @@ TEST(LaunchTest, AChainWithoutMRunsItsOwnRows) {
 TEST(LaunchTest, ABindingOfAnotherPlanIsRefused) {
   Ready ready;
   const auto other = ready.engine->Prepare(ready.world.chain, 64, {}).value();
-  const auto bound = other->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = other->Bind(FarApart(4), 128).value();
   EXPECT_TRUE(absl::IsInvalidArgument(ready.plan->Launch(*bound, nullptr, 1, false)));
 }
 
@@ -301,7 +248,7 @@ TEST(LaunchTest, CaptureTiesThePlanAndRefusesTheSlowCalls) {
   Ready ready;
   ready.world.compute = false;
   EXPECT_TRUE(ready.engine->RefuseDuringCapture(nullptr).ok());
-  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = ready.plan->Bind(FarApart(4), 128).value();
   ready.world.capturing = true;
   ASSERT_TRUE(ready.plan->Launch(*bound, nullptr, 16, false).ok());
   EXPECT_EQ(ready.world.ties, 1);
@@ -314,7 +261,7 @@ TEST(LaunchTest, APlanOutlivesItsEngine) {
   ready.world.compute = false;
   ready.engine.reset();
   EXPECT_GT(ready.world.loaded, 0);  // its kernels stay
-  const auto bound = ready.plan->Bind({16, 16, 16, 16}, 128).value();
+  const auto bound = ready.plan->Bind(FarApart(4), 128).value();
   EXPECT_TRUE(ready.plan->Launch(*bound, nullptr, 3, false).ok());
   ASSERT_EQ(ready.world.launches.size(), 1u);
   EXPECT_EQ(ready.world.launches.front().m, 3);

@@ -1,0 +1,162 @@
+// Which buffers may share memory: an output's is its own, or that of the input that it is declared
+// to share.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "src/chain/builder.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/plan/codegen.h"
+#include "tests/unit/engine/fakes.h"
+
+namespace sinter {
+namespace {
+
+using testing::FakeWorld;
+using ::testing::HasSubstr;
+using testing::kL;
+using testing::kN;
+
+constexpr DevicePtr kX = DevicePtr{1} << 20, kW1 = 2 * kX, kW2 = 3 * kX, kWorkspace = 64 * kX;
+
+// A plan of `chain`, bound and launched without a GPU.
+struct Bound {
+  explicit Bound(const Chain& chain) {
+    world.compute = false;
+    world.plan = PlanChain;
+    world.generate = [](const KernelSpec& spec, const DeviceModel& model) {
+      return Generate(spec, model);
+    };
+    plan = world.MakeEngine()->Prepare(chain, 16, {}).value();
+  }
+  absl::StatusOr<std::shared_ptr<const PlanBinding>> Bind(const std::vector<DevicePtr>& buffers) {
+    return plan->Bind(buffers, kWorkspace);
+  }
+  std::string Refused(const std::vector<DevicePtr>& buffers) {
+    const absl::Status status = Bind(buffers).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  }
+  // The most rows that a launch takes; -1: the buffers are refused.
+  int64_t MostRows(const std::vector<DevicePtr>& buffers) {
+    const auto binding = Bind(buffers);
+    for (int64_t m = 16; binding.ok() && m >= 0; --m) {
+      if (plan->Launch(**binding, nullptr, m, false).ok()) return m;
+    }
+    return -1;
+  }
+
+  FakeWorld world;
+  std::shared_ptr<const PreparedPlan> plan;
+};
+
+TensorType Rows(int64_t columns) { return {DType::kBF16, {Dim::M(), Dim::Constant(columns)}}; }
+
+std::vector<Stride> Pitch(int64_t elements) { return {{elements, 0}, {1, 0}}; }
+
+// x [M, kK], w1 [kN, kK], w2 [kN, kL], out [M, kL].
+TEST(OverlapTest, AnOutputReachesIntoNoOtherBuffer) {
+  FakeWorld world;
+  world.compute = false;
+  const auto plan = world.MakeEngine()->Prepare(world.chain, 16, {}).value();
+  constexpr int64_t kRow = kL * 2, kWeights = kN * kL * 2;
+  const auto bind = [&](DevicePtr x, DevicePtr out) {
+    return plan->Bind({x, kW1, kW2, out}, kWorkspace);
+  };
+  // Of weights all is known when they are bound.
+  const std::string weights(bind(kX, kW2 + kWeights - 16).status().message());
+  EXPECT_THAT(weights, HasSubstr(absl::StrCat("buffer of output 0 begins ", kWeights - 16,
+                                              " bytes into that of input 2, which has ", kWeights,
+                                              " bytes; an output's buffer must be its own")));
+  EXPECT_TRUE(bind(kX, kW2 + kWeights).ok());
+  EXPECT_THAT(std::string(bind(kX, kW2).status().message()),
+              HasSubstr("buffer of output 0 begins where that of input 2 does; an output's"));
+  // Of rows the launch says how many there are: three end before the weights begin.
+  const auto below = bind(kX, kW2 - 3 * kRow);
+  ASSERT_TRUE(below.ok()) << below.status();
+  EXPECT_TRUE(plan->Launch(**below, nullptr, 3, false).ok());
+  const absl::Status four = plan->Launch(**below, nullptr, 4, false);
+  EXPECT_TRUE(absl::IsInvalidArgument(four)) << four;
+  EXPECT_THAT(std::string(four.message()),
+              HasSubstr(absl::StrCat(
+                  "buffer of input 2 begins ", 3 * kRow, " bytes into that of output 0, which has ",
+                  kRow, " bytes in each row of M, ", kRow, " apart: they lie apart up to m = 3")));
+  const absl::Status one = bind(kX, kX + 16).status();
+  EXPECT_THAT(std::string(one.message()), HasSubstr("begins 16 bytes into that of input 0"));
+}
+
+TEST(OverlapTest, AnOutputSharesTheInputThatItIsDeclaredToShareAlone) {
+  for (const bool declared : {false, true}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input(Rows(64), {false, {}, "x"}),
+                  y = *b.Input(Rows(64), {false, {}, "y"});
+    OutputOptions options;
+    if (declared) options.alias = x;
+    ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, x, y), options).ok());
+    Bound bound(*b.Finish());
+    EXPECT_EQ(bound.MostRows({kX, kW1, kX}), declared ? 16 : -1);
+    EXPECT_THAT(bound.Refused({kX, kW1, kW1}), HasSubstr("output 0 begins where that of input 1"));
+    EXPECT_THAT(bound.Refused({kX, kX, kX}), HasSubstr("output 0 begins where that of input"));
+    EXPECT_THAT(bound.Refused({kX, kW1, kX + 16}), HasSubstr("16 bytes into that of input 0"));
+    EXPECT_EQ(bound.MostRows({kX, kX, kW1}), 16);  // what is read may be shared
+  }
+}
+
+// A window reads pixels on whose places the results of its neighbours would lie.
+TEST(OverlapTest, PoolingInPlaceIsRefused) {
+  Bound bound(ParseProblem("pool b=M ic=64 h=8 w=8 k=3").value().chain);
+  EXPECT_THAT(bound.Refused({kX, kX}), HasSubstr("output 0 begins where that of input 0 does"));
+}
+
+TEST(OverlapTest, TwoOutputsNeedTwoBuffers) {
+  ChainBuilder b;
+  const ValueId x = *b.Input(Rows(64), {false, {}, "x"});
+  OutputOptions over;
+  over.alias = x;
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), over).ok());
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, x)).ok());
+  Bound bound(*b.Finish());
+  EXPECT_EQ(bound.MostRows({kX, kX, kW1}), 16);
+  EXPECT_THAT(bound.Refused({kX, kW1, kW1}), HasSubstr("output 1 begins where that of output 0"));
+  EXPECT_THAT(bound.Refused({kX, kX, kX}), HasSubstr("output 1 begins where that of"));
+}
+
+// Two halves of the columns of one matrix.
+TEST(OverlapTest, AnOutputMayLieBesideAnInput) {
+  ChainBuilder b;
+  constexpr int64_t kColumns = 64, kStride = 2 * kColumns;
+  const ValueId x = *b.Input(Rows(kColumns), {false, Pitch(kStride), ""});
+  OutputOptions options;
+  options.strides = Pitch(kStride);
+  ASSERT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), options).ok());
+  Bound bound(*b.Finish());
+  EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns}), 16);
+  EXPECT_EQ(bound.MostRows({kX, kX + 2 * kColumns + 16}), 1);
+}
+
+// A bias, and rows of another pitch, behind the columns of an output's rows: 128 bytes of each 256.
+TEST(OverlapTest, WhatLiesBetweenRowsMustFitThere) {
+  const auto most = [](TensorType type, std::vector<Stride> strides, int64_t at) {
+    ChainBuilder b;
+    const ValueId x = *b.Input(Rows(64), {false, {}, "x"});
+    const ValueId other = *b.Input(std::move(type), {false, std::move(strides), "other"});
+    OutputOptions options;
+    options.strides = Pitch(128);
+    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kRelu, x), options).ok());
+    EXPECT_TRUE(b.Output(*b.Unary(UnaryKind::kAbs, other)).ok());
+    return Bound(*b.Finish()).MostRows({kX, kW1 + static_cast<DevicePtr>(at), kW1, kW2});
+  };
+  const TensorType wide{DType::kBF16, {Dim::Constant(256)}},
+      fits{DType::kBF16, {Dim::Constant(64)}};
+  EXPECT_EQ(most(wide, {}, 128), 1);
+  EXPECT_EQ(most(wide, {}, 3 * 256 + 128), 4);
+  EXPECT_EQ(most(fits, {}, 128), 16);
+  EXPECT_EQ(most(fits, {}, 144), 1);
+  EXPECT_EQ(most(Rows(64), Pitch(256), 128), 16);  // in every second gap
+  EXPECT_EQ(most(Rows(64), {}, 128), 1);
+  EXPECT_EQ(most(Rows(16), Pitch(192), 128), 1);
+}
+
+}  // namespace
+}  // namespace sinter
