@@ -1,6 +1,9 @@
 """Models' own patterns through the pass of torch.compile's backend: adapters, masks, frozen weights, gradients of whole architectures."""
 
+import base64
+import json
 import types
+import zlib
 
 import pytest
 
@@ -218,6 +221,54 @@ def test_products_that_no_part_takes_are_apart_again(monkeypatch):
     assert "aten.cat" not in graphs[0] and graphs[0].count("aten.addmm") == 4
 
 
+def test_products_are_apart_again_behind_parts_that_became_operators():
+    """Where x's maker was replaced, and views of the weights with a part that read them too."""
+    from sinter.torch._join_beside import _join, part_again
+    from sinter.torch._replace import add_call
+
+    graph, aten = torch.fx.Graph(), torch.ops.aten
+    given = [graph.placeholder(name) for name in ("x", "first", "second")]
+    for node, rows in zip(given, (4, 16, 8)):
+        node.meta["val"] = torch.empty(rows, 8, device="meta")
+    x = add_call(graph, aten.relu.default, given[0])
+    products = [add_call(graph, aten.mm.default, x, add_call(graph, aten.permute.default, weight, [1, 0])) for weight in given[1:]]
+    graph.output(tuple(add_call(graph, aten.neg.default, product) for product in products))
+    views = [product.args[1] for product in products]
+    joined = _join(graph, products)
+    with graph.inserting_before(x):
+        own = add_call(graph, aten.sigmoid.default, given[0])
+    x.replace_all_uses_with(own)
+    for node in (x, *views):
+        graph.erase_node(node)
+    part_again(graph, joined)
+    graph.lint()
+    x, first, second = torch.randn(4, 8), torch.randn(16, 8), torch.randn(8, 8)
+    for found, weight in zip(torch.fx.GraphModule({}, graph)(x, first, second), (first, second)):
+        assert torch.allclose(found, -(x.sigmoid() @ weight.t()), atol=1e-5)
+    assert "cat" not in str(graph)
+
+
+def test_torch_computes_with_joined_weights_where_an_input_is_refused(monkeypatch):
+    b = sinter.Builder()
+    x, weight = b.input("bf16", [8, 64]), b.input("bf16", [32, 64])
+    b.output((x @ weight.T).cast("bf16"))
+    chain = b.finish()
+
+    def refuse(*_):
+        raise sinter.Error(sinter.Status.INVALID_ARGUMENT, "no such M")
+
+    monkeypatch.setattr(_run_chain.Carried, "declared", refuse)
+    x, first, second = (torch.randn(rows, 64).bfloat16() for rows in (8, 16, 16))
+    found = _run_chain._run_cuda([x, first, second], 0, _run_chain.pack(chain, (), (1, 2)), "")
+    assert torch.equal(found[0], x @ torch.cat([first, second]).t())
+
+
+def test_what_was_packed_before_inputs_could_be_several_tensors_is_read():
+    chain = sinter.Chain.from_text("softmax rows=M cols=64 dtype=bf16")
+    text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [2.0]})
+    assert _run_chain.carried(base64.b85encode(zlib.compress(text.encode())).decode()).chain.digest == chain.digest
+
+
 def test_weights_that_are_shared_stay_where_they_are():
     tied, other, own = (half(Attending(columns=(64, 64, 64)))[0] for _ in range(3))
     tied.k_proj.weight = tied.q_proj.weight
@@ -225,6 +276,10 @@ def test_weights_that_are_shared_stay_where_they_are():
     whole = torch.randn(128, 64).bfloat16()
     own.k_proj.weight.data = whole[:64]
     assert [sinter.torch.lay_beside(model) for model in (tied, other, own)] == [0, 0, 0]
+    for share in (lambda model, weight: setattr(model.out, "weight", N.Parameter(weight)), lambda model, weight: model.register_buffer("same", weight)):
+        model = half(Attending(columns=(64, 64, 64)))[0]
+        share(model, model.q_proj.weight.detach())
+        assert sinter.torch.lay_beside(model) == 0, "another parameter or buffer has the whole of one's memory"
 
 
 def test_what_launches_save_is_counted(monkeypatch):
@@ -297,6 +352,14 @@ def test_index_select_takes_rows():
     assert "gather" in str(reports[0].taken[0].made.chain)
 
 
+def doubled(ids, times):
+    """Zeros of `ids` alone, in a chain of sums each of which reads the one before twice."""
+    ids = ids * 0
+    for _ in range(times):
+        ids = ids + ids
+    return ids
+
+
 @pytest.mark.parametrize(
     "f, never_negative",
     [
@@ -304,16 +367,23 @@ def test_index_select_takes_rows():
         (lambda table, ids: table[ids.float().topk(2)[1] % 4], True),
         (lambda table, ids: table[(ids.sort()[1] // 2).view(2, 2)], True),
         (lambda table, ids: table[ids.float().argmax(0, keepdim=True)], True),
+        (lambda table, ids: table[doubled(ids % 2, 40)], True),
         (lambda table, ids: table[ids - 1], False),
         (lambda table, ids: table[torch.arange(8, device=ids.device) * -1], False),
         (lambda table, ids: table[ids.float().to(torch.int64)], False),
     ],
-    ids=["arange", "topk", "sort", "argmax", "difference", "backward", "cast"],
+    ids=["arange", "topk", "sort", "argmax", "doubled", "difference", "backward", "cast"],
 )
 def test_ids_that_cannot_be_negative_are_taken_as_they_are(f, never_negative):
     _, reports = run(half(Indexed(f)), torch.tensor([2, 0, 3, 1]))
     assert "gather" in str(reports[0].taken[0].made.chain)
     assert ("aten.where.self" in left(reports)) == (not never_negative)
+
+
+@pytest.mark.parametrize("f", [lambda table, ids: table[ids.view(-1)], lambda table, ids: table[(ids * ids.shape[0] + 1).view(-1) % 16]])
+def test_ids_of_a_dynamic_graph_are_taken_as_rows(f):
+    _, reports = run(half(Indexed(f)), torch.randint(0, 16, (3, 5)), dynamic=True)
+    assert "gather" in str(reports[0].taken[0].made.chain)
 
 
 def test_ids_that_are_made_for_a_part_count_against_it(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Dict, FrozenSet, Sequence, Tuple
 
 import torch
@@ -22,24 +23,34 @@ def lay_beside(model: nn.Module) -> int:
     many groups it moved.
 
     Each parameter stays the model's own and keeps its values; its memory becomes a part of the group's. What else holds the old memory, as a
-    dictionary of the model's state made before or a captured CUDA graph, no longer follows. A group is left as it is where a weight shares its
-    memory, is no plain parameter, or differs from the others in type, device or columns.
+    dictionary of the model's state made before or a captured CUDA graph, no longer follows. A group is left as it is where a weight is a part of
+    a larger memory, or shares its own with another parameter or a buffer of the model, is no plain parameter, or differs from the others in
+    type, device or columns. What shares it outside of the model is not seen.
     """
     moved = 0
+    owners = Counter(map(_memory, filter(_is_plain, (*model.parameters(), *model.buffers()))))
     with torch.no_grad():
         for module in model.modules():
             for names in _NAMES:
                 linears = [getattr(module, name, None) for name in names]
                 if all(type(linear) is nn.Linear for linear in linears):
-                    moved += _moved(linears)
+                    moved += _moved(linears, owners)
     return moved
 
 
-def _moved(linears: Sequence[Any]) -> bool:
+def _is_plain(x: Any) -> bool:
+    return type(x) in (torch.Tensor, nn.Parameter) and x.layout is torch.strided
+
+
+def _memory(x: torch.Tensor) -> Tuple[torch.device, int]:
+    return x.device, x.untyped_storage().data_ptr()
+
+
+def _moved(linears: Sequence[Any], owners: Dict[Any, int]) -> bool:
     sets = [[linear.weight for linear in linears], [linear.bias for linear in linears]]
     if all(bias is None for bias in sets[1]):
         sets.pop()
-    if not all(_may_move(tensors) for tensors in sets):
+    if not all(_may_move(tensors, owners) for tensors in sets):
         return False
     for tensors in sets:
         begin, joined = 0, torch.cat([tensor.detach() for tensor in tensors])
@@ -49,13 +60,14 @@ def _moved(linears: Sequence[Any]) -> bool:
     return True
 
 
-def _may_move(tensors: Sequence[Any]) -> bool:
+def _may_move(tensors: Sequence[Any], owners: Dict[Any, int]) -> bool:
     first = tensors[0]
     return all(
         type(t) is nn.Parameter
         and t.is_contiguous()
         and len(t) % _ALIGNED == 0
         and t.untyped_storage().nbytes() == t.nbytes
+        and owners[_memory(t)] == 1
         and (t.dtype, t.device, t.shape[1:]) == (first.dtype, first.device, first.shape[1:])
         for t in tensors
     ) and len({t.data_ptr() for t in tensors}) == len(tensors)

@@ -21,12 +21,12 @@ class Joined(NamedTuple):
     Attributes:
         product: of the graph.
         constants: its weight, and its bias where it has one: of the graph, beside each other.
-        parts: columns of it, and the operator and its arguments that each had been.
+        parts: columns of it, and what each had been: the operator, its weight as a linear layer has it, and its bias or None.
     """
 
     product: Any
     constants: List[Any]
-    parts: List[Tuple[Any, Any, Tuple[Any, ...]]]
+    parts: List[Tuple[Any, Any, Any, Any]]
 
 
 def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet[Tuple[int, int]]) -> List[Joined]:
@@ -41,7 +41,7 @@ def join_neighbours(graph: torch.fx.Graph, constants: Set[Any], pairs: FrozenSet
         if weight is not None:
             groups.setdefault((*_rows(_operands(node)[0]), node.target), {}).setdefault(weight, node)
     found = [_join(graph, run) for group in groups.values() for run in _runs(group, behind)]
-    tell_strides(graph, [part for joined in found for part, _, _ in joined.parts])
+    tell_strides(graph, [part for joined in found for part, *_ in joined.parts])
     return found
 
 
@@ -108,8 +108,8 @@ def _join(graph: torch.fx.Graph, run: List[Any]) -> Joined:
         end = begin + node.meta["val"].shape[1]
         with graph.inserting_before(node):
             part = add_call(graph, aten.slice.Tensor, product, 1, begin, end)
-        own, weight, *rest = _operands(node)
-        parts.append((part, node.target, (*[b for b in rest if b is not None], x, weight)))
+        own, transposed, own_bias = _operands(node)
+        parts.append((part, node.target, transposed.args[0], own_bias))
         node.replace_all_uses_with(part)
         graph.erase_node(node)
         while not own.users:  # its own view of x
@@ -120,14 +120,20 @@ def _join(graph: torch.fx.Graph, run: List[Any]) -> Joined:
 
 
 def part_again(graph: torch.fx.Graph, joined: Joined) -> None:
-    """Takes back what joined products."""
+    """Takes back what joined products. Of what they read before the weights and biases alone are sure to be in the graph still: parts that
+    became operators are erased, with views of weights, and the product reads what stands in the place of x now."""
     nodes = []
-    for part, target, arguments in joined.parts:
+    x = _operands(joined.product)[0]
+    for part, target, weight, bias in joined.parts:
+        if part._erased:  # another part's operator takes its columns itself
+            continue
         with graph.inserting_before(part):
-            nodes.append(add_call(graph, target, *arguments))
+            transposed = add_call(graph, torch.ops.aten.permute.default, weight, [1, 0])
+            nodes.append(add_call(graph, target, *(i for i in (bias, x, transposed) if i is not None)))
         part.replace_all_uses_with(nodes[-1])
         graph.erase_node(part)
-    graph.erase_node(joined.product)
+    if not joined.product.users:
+        graph.erase_node(joined.product)
     tell_strides(graph, nodes)
     drop_unread(graph, joined)
 

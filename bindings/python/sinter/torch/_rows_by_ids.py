@@ -6,7 +6,7 @@ where none can be negative.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Set, Tuple
 
 import torch
 
@@ -14,7 +14,7 @@ from ._arrays import DTYPES
 from ._aten import TABLE
 from ._convert import filled, target_of
 from ._gate import IDS_MADE
-from ._replace import add_call
+from ._replace import add_call, results
 
 _INTEGERS = (torch.int64, torch.int32)
 _PLACES = ("aten.topk.default", "aten.sort.default", "aten.sort.stable", "aten.max.dim", "aten.min.dim")
@@ -23,13 +23,15 @@ _SAME = ("aten.clone.default", "aten.cat.default", "prims.convert_element_type.d
 
 def rows_as_gathers(graph: torch.fx.Graph) -> None:
     """Writes rows by ids as an embedding's, which Inductor compiles to the same."""
+    taking = [node for node in graph.nodes if _takes_rows(node)]
     made: Dict[Tuple[Any, int], Any] = {}
-    for node in list(graph.nodes):
-        if not _takes_rows(node):
-            continue
+    never_negative = _never_negative(graph) if taking else set()
+    for node in taking:
         x, ids = node.args[0], node.args[1][0]
         with graph.inserting_before(node):
-            rows = graph.call_function(torch.ops.aten.embedding.default, (x, _from_zero(graph, ids, x.meta["val"].shape[0], made)))
+            if ids not in never_negative:
+                ids = _from_zero(graph, ids, x.meta["val"].shape[0], made)
+            rows = graph.call_function(torch.ops.aten.embedding.default, (x, ids))
         rows.meta.update(node.meta)
         node.replace_all_uses_with(rows)
         graph.erase_node(node)
@@ -47,8 +49,6 @@ def _takes_rows(node: Any) -> bool:
 
 
 def _from_zero(graph: torch.fx.Graph, ids: Any, rows: int, made: Dict[Tuple[Any, int], Any]) -> Any:
-    if never_negative(ids):
-        return ids
     if (ids, rows) not in made:
         aten = torch.ops.aten
         negative, wrapped = add_call(graph, aten.lt.Scalar, ids, 0), add_call(graph, aten.add.Tensor, ids, rows)
@@ -57,10 +57,21 @@ def _from_zero(graph: torch.fx.Graph, ids: Any, rows: int, made: Dict[Tuple[Any,
     return made[ids, rows]
 
 
-def never_negative(node: Any) -> bool:
-    """Whether no element of integers is negative, as far as the operators say that made them."""
-    if not hasattr(node, "all_input_nodes"):
-        return isinstance(node, (int, float)) and node >= 0
+def _never_negative(graph: torch.fx.Graph) -> Set[Any]:
+    """Nodes whose elements are integers and never negative, as far as the operators say that made them."""
+    found: Set[Any] = set()
+    for node in graph.nodes:
+        if _is_never_negative(node, found):
+            found.add(node)
+    return found
+
+
+def _is_never_negative(node: Any, found: Set[Any]) -> bool:
+    """`found`: which of the nodes before it are."""
+
+    def known(value: Any) -> bool:
+        return value >= 0 if isinstance(value, (int, float)) else value in found
+
     name = target_of(node)
     if name == "prims.iota.default":
         start, step = (node.kwargs.get(key) for key in ("start", "step"))
@@ -70,18 +81,18 @@ def never_negative(node: Any) -> bool:
     if name in ("aten.argmax.default", "aten.argmin.default"):
         return True
     if name in ("aten.remainder.Scalar", "aten.clamp_min.default"):
-        return bool(never_negative(node.args[1]))
+        return known(node.args[1])
     if name in ("aten.floor_divide.default", "aten.div.Tensor_mode"):
         divisor = node.args[1]
-        return isinstance(divisor, int) and divisor > 0 and never_negative(node.args[0])
+        return isinstance(divisor, int) and divisor > 0 and known(node.args[0])
     if name in ("aten.add.Tensor", "aten.mul.Tensor"):
-        return _of_integers(node) and not node.kwargs and all(map(never_negative, node.args))
+        return _of_integers(node) and not node.kwargs and all(map(known, node.args))
     if filled(node) is not None:
         return float(filled(node) or 0) >= 0
     if name in _SAME or name in TABLE and TABLE[name].view:
-        return _of_integers(node) and all(map(never_negative, node.all_input_nodes))
+        return _of_integers(node) and all(known(i) for i in node.all_input_nodes if results([i]))  # others are extents
     return False
 
 
 def _of_integers(node: Any) -> bool:
-    return all(i.meta["val"].dtype in _INTEGERS for i in (node, *node.all_input_nodes))
+    return all(val.dtype in _INTEGERS for val in results([node, *node.all_input_nodes]))

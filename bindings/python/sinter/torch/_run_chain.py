@@ -90,7 +90,7 @@ def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] =
 def carried(text: str) -> "Carried":
     """What the process has of what `text` packs."""
     found = json.loads(zlib.decompress(base64.b85decode(text)))
-    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found["tensors"])
+    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()))
 
 
 store.when_dropped(carried.cache_clear)
@@ -186,12 +186,16 @@ class Carried:
                     found = self._places[device, at] = _Place(device, self.chain, m, limit)
         return found
 
+    def joined(self, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
+        """The chain's inputs: what several tensors make is one."""
+        if not self._tensors:
+            return inputs
+        left = iter(inputs)
+        given = [[next(left) for _ in range(count)] for count in self._tensors]
+        return [each[0] if len(each) == 1 else as_one(each) for each in given]
+
     def declared(self, inputs: Sequence[torch.Tensor], m: int) -> List[torch.Tensor]:
-        """The inputs with the types, extents and strides that the chain declares; copies where they lie otherwise."""
-        if self._tensors:
-            left = iter(inputs)
-            given = [[next(left) for _ in range(count)] for count in self._tensors]
-            inputs = [each[0] if len(each) == 1 else as_one(each) for each in given]
+        """The chain's inputs with the types, extents and strides that it declares; copies where they lie otherwise."""
         return [_as_declared(x, DTYPES[str(info.dtype)], info.shape, info.strides) for x, info in zip(inputs, self.chain.inputs(m))]
 
 
@@ -217,10 +221,10 @@ def _outputs(chain: Chain, m: int, device: torch.device) -> List[torch.Tensor]:
 def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
     it = carried(chain)
     device = inputs[0].device
-    given = inputs
     with torch.no_grad():
+        given = it.joined(inputs)
         try:
-            given = it.declared(inputs, m)
+            given = it.declared(given, m)
             place = it.place(device.index, m)
             plan = place.plan or place.look(_patience(how))
             if it.any_rows and how != "block":  # rows of other buckets shall not wait for their code
@@ -272,7 +276,7 @@ def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int) -> Li
 def _run_cpu(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[torch.Tensor]:
     it = carried(chain)
     with torch.no_grad():
-        given = it.declared(inputs, m)
+        given = it.declared(it.joined(inputs), m)
         return _by_reference(it.chain, given, m) if how == "reference" else it.fallback.by_torch(given, m)
 
 
