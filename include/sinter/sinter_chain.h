@@ -195,7 +195,8 @@ SINTER_API sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter
                                                      const sinter_window_options* options,
                                                      sinter_value* out_value, sinter_error** error);
 /* The mean of the pixels of each window of x (NHWC), floating; dilations are 1. Pads are zeros that
- * count, but for SINTER_WINDOW_EXCLUDE_PADS. */
+ * count, but for SINTER_WINDOW_EXCLUDE_PADS, with which each pad is less than the window's extent:
+ * a window of pads alone has no mean. */
 SINTER_API sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
                                                      const sinter_window_options* options,
                                                      sinter_value* out_value, sinter_error** error);

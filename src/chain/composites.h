@@ -83,7 +83,8 @@ absl::StatusOr<ValueId> AddConv2d(ChainBuilder& b, ValueId x, ValueId w, const C
 // of a window without one. NaN stays NaN. `conv`: how the window moves.
 absl::StatusOr<ValueId> AddMaxPool2d(ChainBuilder& b, ValueId x, const std::array<int64_t, 2>& taps,
                                      const Conv2d& conv);
-// The mean of the pixels of each window, with `count_pads` counting zeros around the image too.
+// The mean of the pixels of each window, with `count_pads` counting zeros around the image too;
+// without it each pad must be less than the window's extent.
 absl::StatusOr<ValueId> AddAvgPool2d(ChainBuilder& b, ValueId x, const std::array<int64_t, 2>& taps,
                                      const Conv2d& conv, bool count_pads);
 

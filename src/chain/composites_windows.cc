@@ -15,12 +15,14 @@ class WindowExpander : public Expander {
  public:
   using Expander::Expander;
 
-  // Adds the window after its operands have been checked, under the composite's own name.
-  ValueId Window(ValueId x, double fill, const std::array<int64_t, 2>& taps, const Conv2d& conv) {
+  // Adds the window after its operands have been checked, under the composite's own name. `of`:
+  // what errors say the taps are those of.
+  ValueId Window(ValueId x, double fill, const std::array<int64_t, 2>& taps, const Conv2d& conv,
+                 absl::string_view of = "the window") {
     if (!ok()) return -1;
     const ValueId outside = Take(builder().Scalar(fill, Type(x).dtype));
     if (!ok()) return -1;
-    const absl::StatusOr<TensorType> type = InferWindow(Type(x), Type(outside), taps, conv);
+    const absl::StatusOr<TensorType> type = InferWindow(Type(x), Type(outside), taps, conv, of);
     if (!type.ok()) Fail(type.status().message());
     return ok() ? Take(builder().Window(x, outside, taps, conv)) : -1;
   }
@@ -43,6 +45,28 @@ class WindowExpander : public Expander {
                                 : std::vector<Dim>{channels, height, width});
     if (!last && ok()) v = Take(builder().Transpose(v, {1, 2, 0}));
     return Widen(v);
+  }
+
+  // Each window has a pixel, and s32 counts them all.
+  void CheckInside(const TensorType& x, const std::array<int64_t, 2>& taps, const Conv2d& conv) {
+    constexpr const char* kSides[] = {"top", "bottom", "left", "right"};
+    constexpr const char* kAxes[] = {"height", "width"};
+    constexpr int64_t kMostPixels = std::numeric_limits<int32_t>::max();
+    for (size_t side = 0; side < 4; ++side) {
+      const size_t axis = side / 2;
+      if (conv.pads[side] < taps[axis]) continue;
+      Fail(absl::StrCat("pad ", kSides[side], " is ", conv.pads[side], ", must be below the ",
+                        kAxes[axis], " of the window, ", taps[axis],
+                        ": a window of pads alone has no mean; pads may be counted"));
+    }
+    for (size_t axis = 0; axis < 2; ++axis) {
+      const int64_t padded =
+          x.dims[kHeightAxis + axis].value + conv.pads[2 * axis] + conv.pads[2 * axis + 1];
+      if (padded <= kMostPixels) continue;
+      Fail(absl::StrCat(kAxes[axis], " of x with its padding is ", padded, ", must be at most ",
+                        kMostPixels,
+                        ": the pixels inside are counted in s32; pads may be counted"));
+    }
   }
 
   // How many of the taps of each result pixel lie inside the image, f32 [p, q, 1].
@@ -98,7 +122,7 @@ absl::StatusOr<ValueId> AddDepthwise(ChainBuilder& b, ValueId x, ValueId w, cons
   if (!e.ok()) return e.Finish(-1);
   const std::array<int64_t, 2> taps{filter.dims[at(conv.height_axis())].value,
                                     filter.dims[at(conv.height_axis() + 1)].value};
-  const ValueId window = e.Widen(e.Window(x, 0, taps, conv));
+  const ValueId window = e.Widen(e.Window(x, 0, taps, conv, "w"));
   const ValueId factors = e.ok() ? e.Spread(e.Filter(w, conv), window) : -1;
   return e.Finish(e.OverTaps(ReduceKind::kSum, e.Mul(window, factors)));
 }
@@ -139,6 +163,7 @@ absl::StatusOr<ValueId> AddAvgPool2d(ChainBuilder& b, ValueId x, const std::arra
   if (count_pads || conv.pads == Conv2d().pads) {
     return e.Finish(e.OverTaps(ReduceKind::kMean, window));
   }
+  if (e.ok()) e.CheckInside(e.Type(x), taps, conv);
   const ValueId sum = e.OverTaps(ReduceKind::kSum, window);
   if (!e.ok()) return e.Finish(-1);
   const TensorType image = e.Type(x), result = e.Type(sum);  // adds move what Type refers to

@@ -119,7 +119,8 @@ absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
 }
 
 absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fill,
-                                       const std::array<int64_t, 2>& taps, const Conv2d& conv) {
+                                       const std::array<int64_t, 2>& taps, const Conv2d& conv,
+                                       absl::string_view of) {
   SINTER_RETURN_IF_ERROR(CheckAttributes(conv));
   SINTER_RETURN_IF_ERROR(CheckPixels("x", x, kPixelAxes, 1));
   if (fill.rank() != 0) return Bad("rank of fill is ", fill.rank(), ", must be 0");
@@ -131,8 +132,8 @@ absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fi
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t pixels = x.dims[1 + axis].value;
     SINTER_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat(kAxes[axis], " of the window"), taps[axis], 1, kMaxWindowTaps));
-    SINTER_RETURN_IF_ERROR(CheckReach("the window", conv, axis, pixels, taps[axis]));
+        CheckRange(absl::StrCat(kAxes[axis], " of ", of), taps[axis], 1, kMaxWindowTaps));
+    SINTER_RETURN_IF_ERROR(CheckReach(of, conv, axis, pixels, taps[axis]));
     result.dims.push_back(Dim::Constant(conv.ResultPixels(axis, pixels, taps[axis])));
   }
   for (const int64_t extent : taps) result.dims.push_back(Dim::Constant(extent));

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "src/chain/op.h"
 
@@ -40,9 +41,10 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);
 // x [batch, height, width, channels] and `fill` of rank 0; [batch, p, q, taps[0], taps[1],
-// channels].
+// channels]. `of`: what errors say the taps are those of.
 absl::StatusOr<TensorType> InferWindow(const TensorType& x, const TensorType& fill,
-                                       const std::array<int64_t, 2>& taps, const Conv2d& conv);
+                                       const std::array<int64_t, 2>& taps, const Conv2d& conv,
+                                       absl::string_view of = "the window");
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a);
 absl::StatusOr<TensorType> InferBinary(BinaryKind kind, const TensorType& a, const TensorType& b);
 absl::StatusOr<TensorType> InferCompare(CompareKind kind, const TensorType& a, const TensorType& b);

@@ -527,6 +527,28 @@ const BadCall kBadWindows[] = {
      },
      "op 10 (avg_pool2d): dilation 1 is 2, must be 1: a mean takes neighbouring pixels"},
     {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.pads = {0, 2, 0, 0};
+       return AddAvgPool2d(b, 7, {2, 2}, moves, false).status();
+     },
+     "op 10 (avg_pool2d): pad bottom is 2, must be below the height of the window, 2: a window of "
+     "pads alone has no mean; pads may be counted"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.pads = {0, 0, 1, 0};
+       return AddAvgPool2d(b, 7, {2, 1}, moves, false).status();
+     },
+     "op 10 (avg_pool2d): pad left is 1, must be below the width of the window, 1: a window of "
+     "pads alone has no mean; pads may be counted"},
+    {[](ChainBuilder& b) {
+       Conv2d moves;
+       moves.pads = {0, 0, 1, 1};
+       const ValueId x = *b.Input({DType::kF32, {C(1), C(1), C(2147483647), C(1)}});
+       return AddAvgPool2d(b, x, {1, 3}, moves, false).status();
+     },
+     "op 11 (avg_pool2d): width of x with its padding is 2147483649, must be at most 2147483647: "
+     "the pixels inside are counted in s32; pads may be counted"},
+    {[](ChainBuilder& b) {
        return AddAvgPool2d(b, 99, {3, 3}, {}, true).status();
      },
      "op 10 (avg_pool2d): x is value 99, which does not exist"},
@@ -547,6 +569,16 @@ const BadCall kBadWindows[] = {
        return AddConv2d(b, 7, w, {}, 8).status();
      },
      "op 11 (conv2d): out of w is 16, must be the channels of x, 8: each group gives one channel"},
+    {[](ChainBuilder& b) {
+       const ValueId w = *b.Input({DType::kF32, {C(8), C(9), C(3), C(1)}});
+       return AddConv2d(b, 7, w, {}, 8).status();
+     },
+     "op 11 (conv2d): height of w is 9, must be at most 5, that of x with its padding"},
+    {[](ChainBuilder& b) {
+       const ValueId w = *b.Input({DType::kF32, {C(8), C(3), C(1025), C(1)}});
+       return AddConv2d(b, 7, w, {}, 8).status();
+     },
+     "op 11 (conv2d): width of w is 1025, must be in [1, 1024]"},
 };
 
 TEST(Builder, RefusesBadWindowsAndWhatIsMadeOfThem) {
