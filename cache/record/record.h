@@ -1,4 +1,5 @@
 // Envelope: the bytes in which every tier stores a record, and the one verifier that all tiers use.
+// KernelRecord: the payload of a kernel entry.
 //
 // Layout, little-endian (strings are u64 length + bytes):
 //   8 bytes magic, u32 format version, 32 bytes SHA-256 of all that follows,

@@ -42,9 +42,8 @@ struct NvrtcTable {
 // Thread-safe. The library is never closed.
 class NvrtcLibrary {
  public:
-  // Opens `path`; when it is empty the first of NvrtcCandidates (library_search.h) that opens. A
-  // path that was given is the only one tried. Then the library's builtins (library_search.h).
-  // UNAVAILABLE when none opens.
+  // Opens `path`; when it is empty the first of NvrtcCandidates that opens. A path that was given
+  // is the only one tried. Then the library's builtins. UNAVAILABLE when none opens.
   static absl::StatusOr<std::shared_ptr<const NvrtcLibrary>> Open(const std::string& path);
   // A library of given functions (a fake), with its toolchain id.
   static std::shared_ptr<const NvrtcLibrary> FromTable(const NvrtcTable& table,

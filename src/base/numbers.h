@@ -16,9 +16,8 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) { return b > 0 ? (a + b - 1) / b
 // The multiple of `b` at or above `a` >= 0.
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
-// The median of measurements.
-
-// The larger of the two in the middle of an even number. Precondition: there is a value.
+// The median of measurements: of an even number the larger of the two in the middle. Precondition:
+// there is a value.
 inline double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

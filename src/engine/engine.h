@@ -41,7 +41,7 @@ struct PlanUse {
 absl::Status CheckUse(const PlanUse& wanted, const PlanUse& given);
 
 class CacheTools;
-struct Explanation;  // explain/explanation.h
+struct Explanation;  // src/explain/explain.h
 class TuningSet;
 struct TuningEntry;
 
