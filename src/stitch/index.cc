@@ -138,8 +138,9 @@ void IndexSpace::NameRead(IndexVar read, const std::string& name, int depth) {
   if (vars_[read].depth == depth) return;
   vars_[read].depth = depth;
   for (size_t v = static_cast<size_t>(read) + 1; v < vars_.size(); ++v) {
-    const bool divides = vars_[v].kind == Var::kQuotient || vars_[v].kind == Var::kRemainder;
-    if (divides) vars_[v].depth = Depth(vars_[v].of);
+    const Var::Kind kind = vars_[v].kind;
+    const bool derived = kind == Var::kQuotient || kind == Var::kRemainder || kind == Var::kNearest;
+    if (derived) vars_[v].depth = Depth(vars_[v].of);
   }
 }
 

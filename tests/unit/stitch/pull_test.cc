@@ -341,10 +341,12 @@ TEST(PullPosition, OfAGatherIsAnIndexThatIsRead) {
   EXPECT_EQ(AlongVector(space, space.Canonical(linear), n, 4), Along::kNext);
   EXPECT_EQ(AlongVector(space, space.Canonical(linear), n, 8), Along::kScattered);
   EXPECT_GT(AccessesOfVector(space, space.Canonical(Index::Of(read)), n, 8), 1);
-  // The quotient of what is read is as deep as its name.
+  // What is made of what is read is as deep as its name.
   const Index half = space.Quotient(Index::Of(read), 2);
+  const Index nearest = space.Nearest(Index::Of(read).Plus(-1), 2);
   space.NameRead(read, "r", 5);
   EXPECT_EQ(space.Depth(half), 5);
+  EXPECT_EQ(space.Depth(nearest), 5);
 }
 
 TEST(PullReduced, CountsTheReducedAxes) {
