@@ -10,6 +10,7 @@
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/sizes.h"
+#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {
@@ -100,8 +101,16 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
     return RefuseField("unit_threads", s.unit_threads, "cannot join segments by vectors of",
                        s.vector);
   }
-  if (s.pixels > 1 && program.windows.reductions.empty()) {
-    return RefuseField("pixels", s.pixels, "without a row of windows is not", 1);
+  if (s.pixels > 1) {
+    const WindowRow& row = program.windows;
+    if (row.reductions.empty()) {
+      return RefuseField("pixels", s.pixels, "without a row of windows is not", 1);
+    }
+    const int64_t most = MostPixels(body, row);
+    if (s.pixels > most) return RefuseField("pixels", s.pixels, "are above", most);
+    if (row.divided && row.dims[2].value % s.pixels != 0) {
+      return RefuseField("pixels", s.pixels, "do not divide a row of", row.dims[2].value);
+    }
   }
   launch.scratch_bytes = LayOutColumns(body, program, s).scratch_bytes;
   launch.shared_bytes = StitchSharedBytes(body, program, s);

@@ -75,6 +75,9 @@ struct WindowRow {
   int64_t taps = 1;                 // in a row of a window, the most of all
   int64_t columns = 1;              // steps of pixels of x from result to result
   int64_t dilation = 1;             // and from tap to tap
+  // Besides windows they read operands at the results' own pixels, where there are none behind the
+  // last of a row: the results that are made at once must divide the row.
+  bool divided = false;
 };
 
 struct StitchPhase {

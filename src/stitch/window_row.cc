@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/numbers.h"
+#include "src/stitch/body_work.h"
 #include "src/stitch/pull.h"
 
 namespace sinter {
@@ -23,7 +24,7 @@ int64_t Elements(const std::vector<Dim>& dims) {
   return count;
 }
 
-// Of one image or result: positions of 32 bits.
+// Of one image or result: loops count pixels and channels with 32 bits.
 bool IsShort(const std::vector<Dim>& dims) {
   return Elements({dims.begin() + 1, dims.end()}) < int64_t{1} << 31;
 }
@@ -36,11 +37,11 @@ class Finder {
     const StitchLoop* const loop = OnlyLoop();
     if (loop == nullptr || !FindReductions(*loop)) return {};
     line_ = space_.AddLoop("line", 0, 2);
-    const IndexVar pixel = space_.AddLoop("pixel", row_.dims[2].value, 2);
+    pixel_ = space_.AddLoop("pixel", row_.dims[2].value, 2);
     const IndexVar channel = space_.AddLoop("channel", row_.dims[3].value, 2);
     const Dim batch = row_.dims[0];
     own_ = space_.Box(line_, {batch.symbolic ? 0 : batch.value, row_.dims[1].value});
-    own_.push_back(Index::Of(pixel));
+    own_.push_back(Index::Of(pixel_));
     own_.push_back(Index::Of(channel));
     for (const StitchRoot& root : loop->roots) {
       Visit(root.value, ReshapedPosition(row_.dims, DimsOfRoot(body_, root), own_, space_));
@@ -125,7 +126,12 @@ class Finder {
     if (visits_ > kMostVisits || !seen_.insert({id, at}).second) return false;
     ++visits_;
     const Op& op = body_.op(id);
-    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) return false;
+    if (op.kind == OpKind::kInput || op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
+      row_.divided |= std::any_of(at.begin(), at.end(), [&](const Index& index) {
+        return space_.MovesWith(index, pixel_);
+      });
+      return false;
+    }
     if (op.kind == OpKind::kWindow && IsAt(at, place)) {
       if (!IsShort(body_.op(op.operands[0]).type.dims)) return false;
       row_.taps = std::max(row_.taps, op.taps[1]);
@@ -143,7 +149,7 @@ class Finder {
   const Chain& body_;
   const StitchProgram& program_;
   IndexSpace space_;
-  IndexVar line_ = -1;
+  IndexVar line_ = -1, pixel_ = -1;
   WindowRow row_;
   Position own_;  // where the loop stands in the results
   std::set<ValueId> candidates_, here_, elsewhere_;
@@ -157,6 +163,14 @@ WindowRow WindowRowOf(const Chain& body, const StitchProgram& program) {
   const bool windows = std::any_of(body.ops().begin(), body.ops().end(),
                                    [](const Op& op) { return op.kind == OpKind::kWindow; });
   return windows ? Finder(body, program).Find() : WindowRow();
+}
+
+int64_t MostPixels(const Chain& body, const WindowRow& row) {
+  if (row.reductions.empty()) return 1;
+  int64_t branches = 0;  // in the source of one result
+  for (const Op& op : body.ops()) branches += BranchesOf(op);
+  const int64_t most = branches == 0 ? kMostBranches : kMostBranches / branches;
+  return std::max<int64_t>(1, std::min(most, row.dims[2].value));
 }
 
 int64_t ColumnsRead(const WindowRow& row, int64_t pixels) {

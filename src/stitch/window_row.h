@@ -14,6 +14,9 @@ namespace sinter {
 // elements; none where outputs share inputs' buffers.
 WindowRow WindowRowOf(const Chain& body, const StitchProgram& program);
 
+// Results that a thread may make at once: no more than the row has, nor than source has branches
+// for (kMostBranches). 1 without a row.
+int64_t MostPixels(const Chain& body, const WindowRow& row);
 // Columns of x that `pixels` results of a row read in one row of taps.
 int64_t ColumnsRead(const WindowRow& row, int64_t pixels);
 // Tiles of `pixels` results and `vector` channels in all, not counting M.

@@ -92,6 +92,24 @@ Chain WindowsTurned(const WindowShape& shape, DType dtype, double fill) {
   return Ended(b, b.Transpose(windows, {0, 5, 1, 3, 2, 4}).value());
 }
 
+Chain WindowsTimes(const WindowShape& shape, DType dtype, bool each_tap) {
+  ChainBuilder b;
+  const ValueId x = Image(b, shape, dtype);
+  const ValueId windows =
+      Wide(b, b.Window(x, b.Scalar(0, dtype).value(), shape.taps, shape.moves).value());
+  const std::vector<Dim> dims = b.TypeOf(windows).dims;
+  std::vector<Dim> of = dims;
+  if (each_tap) {
+    of[5] = Dim::Constant(1);
+  } else {
+    of[3] = of[4] = Dim::Constant(1);
+  }
+  const ValueId factors = b.Broadcast(Wide(b, In(b, dtype, of)), dims).value();
+  const ValueId products = b.Binary(BinaryKind::kMul, windows, factors).value();
+  const ValueId sums = b.Reduce(ReduceKind::kSum, products, {3, 4}).value();
+  return Ended(b, b.Cast(sums, dtype).value());
+}
+
 std::vector<WindowGraph> WindowGraphs() {
   std::vector<WindowGraph> graphs;
   const auto add = [&](const std::string& name, Chain chain, int64_t m = 2) {
@@ -130,6 +148,13 @@ std::vector<WindowGraph> WindowGraphs() {
   wide.pads = {2, 2, 2, 2};
   wide.strides = {2, 2};
   add("depthwise 5x5 by two", DepthwiseConv({1, 9, 11, 16, {5, 5}, wide}, DType::kF16));
+  // Rows of 9 results and of 8: several of the former that are made at once end behind the row.
+  for (const int64_t width : {9, 8}) {
+    for (const bool each_tap : {true, false}) {
+      add(absl::StrCat("windows times ", each_tap ? "taps" : "pixels", " ", width),
+          WindowsTimes({2, 5, width, 16, {3, 3}, same}, DType::kBF16, each_tap));
+    }
+  }
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kS32, DType::kPred,
                             DType::kE4M3, DType::kS8}) {
     add(absl::StrCat("windows turned ", NameOf(dtype)),

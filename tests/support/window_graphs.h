@@ -33,6 +33,10 @@ Chain NormOfDepthwiseConv(const WindowShape& shape, DType dtype);
 // Windows of x of `dtype`, unreduced, with `fill` around, channels first.
 Chain WindowsTurned(const WindowShape& shape, DType dtype, double fill);
 
+// sum over the taps of windows of x times g, which has a number of each result's pixel and tap, or
+// of each element of the result: read at the results' own pixels.
+Chain WindowsTimes(const WindowShape& shape, DType dtype, bool each_tap);
+
 struct WindowGraph {
   std::string name;
   Chain chain;

@@ -93,11 +93,11 @@ class StitchEnumerator {
   void Windows(StitchSchedule s) {
     const WindowRow& row = program_.windows;
     if (row.reductions.empty() || WindowVector(row, s.vector) != s.vector) return;
-    int64_t branches = 0;  // in the source of one result
-    for (const Op& op : body_.ops()) branches += BranchesOf(op);
+    const int64_t most = MostPixels(body_, row);
     for (int threads : {128, 256}) {
       for (int pixels : {2, 4, 7, 8}) {
-        if (pixels > row.dims[2].value || branches * pixels > kMostBranches) break;
+        if (pixels > most) break;
+        if (row.divided && row.dims[2].value % pixels != 0) continue;
         s.block_threads = s.unit_threads = threads;
         s.pixels = pixels;
         s.blocks_per_sm = registers_.WindowBlocks(s);

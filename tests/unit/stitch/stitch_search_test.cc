@@ -11,6 +11,9 @@
 
 #include "gtest/gtest.h"
 #include "src/chain/composites.h"
+#include "src/chain/op_traits.h"
+#include "src/stitch/body_work.h"
+#include "src/stitch/launch_check.h"
 #include "src/stitch/program.h"
 #include "src/stitch/search/stitch_cost_model.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -18,6 +21,7 @@
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/window_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {
@@ -229,6 +233,64 @@ TEST(SearchStitch, MakesOneResultOfWindowsAtOnceWhereTheyLieElsewhere) {
       rows.Output(*rows.Reshape(pooled, {Dim::M(), Dim::Constant(36), Dim::Constant(16)})).ok());
   const Chain flat = *rows.Finish();
   EXPECT_EQ(MakeStitchProgram(flat, -1)->windows.reductions.size(), 1u);
+}
+
+StitchSpec OneAtATime(const Chain& body) {
+  const auto ranked = All(body, 1);
+  StitchSpec spec;
+  spec.body = body;
+  for (const RankedStitch& one : *ranked) {
+    if (one.schedule.pixels == 1 && one.schedule.chunks == 1 && one.schedule.split == 1) {
+      spec.schedule = one.schedule;
+    }
+  }
+  return spec;
+}
+
+// What a launch's check says of `pixels` results at once in a record; "": nothing.
+std::string RefusalOf(StitchSpec spec, int pixels) {
+  spec.schedule.pixels = pixels;
+  const StitchCode code = *CodeOf(std::make_shared<const StitchSpec>(spec));
+  return std::string(CheckStitchLaunch(spec, code, H200()).status().message());
+}
+
+// Behind the last result of a row other operands have no element, which a thread would read.
+TEST(SearchStitch, ResultsAtOnceDivideARowOfWhichOtherOperandsAreRead) {
+  Conv2d moves;
+  moves.pads = {1, 1, 1, 1};
+  for (const bool each_tap : {true, false}) {
+    for (const int64_t width : {29, 28}) {
+      const Chain body =
+          testing::WindowsTimes({32, 29, width, 144, {3, 3}, moves}, DType::kBF16, each_tap);
+      const auto ranked = All(body, 1);
+      std::set<int> numbers;
+      for (const RankedStitch& one : *ranked) numbers.insert(one.schedule.pixels);
+      EXPECT_EQ(numbers, width == 29 ? std::set<int>{1} : (std::set<int>{1, 2, 4, 7}));
+      const StitchSpec spec = OneAtATime(body);
+      EXPECT_EQ(RefusalOf(spec, 1), "");
+      EXPECT_EQ(RefusalOf(spec, 4), width == 29 ? "pixels 4 do not divide a row of 29" : "");
+    }
+  }
+}
+
+TEST(SearchStitch, RecordsMakeNoMoreResultsAtOnceThanSourceHasBranchesFor) {
+  Conv2d moves;
+  moves.pads = {1, 1, 1, 1};
+  ChainBuilder b;
+  const std::vector<Dim> dims = {Dim::M(), Dim::Constant(8), Dim::Constant(40), Dim::Constant(16)};
+  ValueId y = *AddMaxPool2d(b, *b.Input({DType::kF32, dims}), {3, 3}, moves);
+  int64_t branches = 0;
+  while (branches * 16 <= kMostBranches) {
+    y = *b.Unary(UnaryKind::kSin, y);
+    branches += TraitsOf(UnaryKind::kSin).compile_branches;
+  }
+  ASSERT_TRUE(b.Output(y).ok());
+  const StitchSpec spec = OneAtATime(*b.Finish());
+  const int most = static_cast<int>(kMostBranches / branches);
+  ASSERT_GT(most, 1);
+  EXPECT_EQ(RefusalOf(spec, most), "");
+  EXPECT_EQ(RefusalOf(spec, most + 1),
+            "pixels " + std::to_string(most + 1) + " are above " + std::to_string(most));
 }
 
 TEST(SearchStitch, KeepsTheBest) {
