@@ -1,6 +1,7 @@
 #include "src/stitch/index.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sinter {
 namespace {
@@ -53,9 +54,10 @@ Index Index::Times(int64_t factor) const {
   return product;
 }
 
-IndexVar IndexSpace::AddLoop(const std::string& name, int64_t extent, int depth) {
+IndexVar IndexSpace::AddLoop(const std::string& name, int64_t extent, int depth, bool is_int) {
   Var var;
   var.name = name;
+  var.is_int = is_int;
   var.extent = extent;
   var.depth = depth;
   vars_.push_back(std::move(var));
@@ -107,6 +109,8 @@ IndexVar IndexSpace::Intern(Var::Kind kind, const Index& of, int64_t divisor) {
   var.extent = below ? divisor : largest < 0 ? 0 : largest / divisor + 1;
   var.depth = Depth(of);
   var.terms = std::min(kMostTerms, 1 + TermsOf(of));
+  var.is_int = !LeavesInt(of) && std::all_of(of.terms().begin(), of.terms().end(),
+                                             [&](auto& term) { return vars_[term.first].is_int; });
   vars_.push_back(std::move(var));
   return interned_[key] = static_cast<IndexVar>(vars_.size()) - 1;
 }
@@ -177,6 +181,20 @@ int IndexSpace::Depth(const Index& index) const {
   int depth = 0;
   for (const auto& [var, factor] : index.terms()) depth = std::max(depth, vars_[var].depth);
   return depth;
+}
+
+bool IndexSpace::LeavesInt(const Index& index) const {
+  constexpr double kBehindInts = 2147483648.0;
+  double most = static_cast<double>(std::max<int64_t>(index.offset(), 0));
+  bool ints = false;
+  for (const auto& [v, factor] : index.terms()) {
+    if (!vars_[v].is_int) continue;
+    ints = true;
+    const int64_t extent = vars_[v].extent;
+    const double largest = extent == 0 ? kBehindInts : static_cast<double>(extent - 1);
+    most += std::abs(static_cast<double>(factor)) * largest;
+  }
+  return ints && most >= kBehindInts;
 }
 
 bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {

@@ -61,13 +61,14 @@ class IndexSpace {
     int depth = 0;          // of the deepest loop that it depends on
     int64_t terms = 1;      // in its text
     std::string name;       // kLoop, kRead: its name in source
+    bool is_int = false;    // source computes it with 32 bits, not 64
     int box = -1, dim = 0;  // kDim
     int ids = -1;           // kRead
     std::vector<Index> at;  // kRead: canonical
   };
 
-  // A loop variable; `extent` 0 is unbounded.
-  IndexVar AddLoop(const std::string& name, int64_t extent, int depth);
+  // A loop variable; `extent` 0 is unbounded. `is_int`: source declares it as an int.
+  IndexVar AddLoop(const std::string& name, int64_t extent, int depth, bool is_int = false);
   // The number of the segment of `elements` elements that `loop` is in: a variable of its own.
   IndexVar SegmentOf(IndexVar loop, int64_t elements);
   // Indices of the dims of a row-major box that `loop`, a loop variable or a quotient of one,
@@ -94,6 +95,8 @@ class IndexSpace {
   int64_t TermsOf(const Index& index) const;
   // Depth of the deepest loop that it depends on; 0 for a constant.
   int Depth(const Index& index) const;
+  // Whether the sum of its ints may be too large for one.
+  bool LeavesInt(const Index& index) const;
   bool MovesWith(const Index& index, IndexVar loop) const;
   // A canonical index with loop variable `with` in the place of `loop`.
   Index WithLoop(const Index& index, IndexVar loop, IndexVar with);

@@ -291,7 +291,8 @@ absl::StatusOr<Emitted> StitchEmitter::JoinedOneByOne(ValueId id, const Position
   const IndexVar all = element();
   const int many = width(), depth = innermost();
   const std::string counter = NewName("k"), place = NewName("x");
-  const IndexVar one = space().AddLoop(place, space().var(all).extent, depth + 1);
+  const IndexVar one =
+      space().AddLoop(place, space().var(all).extent, depth + 1, space().var(all).is_int);
   Position moved;
   for (const Index& index : at) {
     moved.push_back(space().WithLoop(space().Canonical(index), all, one));

@@ -335,7 +335,8 @@ IndexVar ElementLoops::Of(const PassShape& shape, IndexSpace& space) {
     }
   }
   const IndexVar var =
-      space.AddLoop(shape.flat ? "n" : "i", shape.symbolic ? 0 : shape.elements, kElementDepth);
+      space.AddLoop(shape.flat ? "n" : "i", shape.symbolic ? 0 : shape.elements, kElementDepth,
+                    /*is_int=*/!shape.flat);
   loops_.push_back({shape, var});
   return var;
 }

@@ -104,9 +104,11 @@ int ScopedText::LoadDepth(const Index& index) const {
 
 std::string IndexText(const IndexSpace& space, const Index& index, IndexVar element, bool each) {
   std::string text;
+  const bool widens = space.LeavesInt(index);
   for (const auto& [v, factor] : index.terms()) {
     absl::StrAppend(&text, text.empty() ? "" : " + ", VarText(space, v, element, each));
-    if (factor != 1) absl::StrAppend(&text, " * ", factor);
+    const bool wide = widens && space.var(v).is_int;
+    if (factor != 1 || wide) absl::StrAppend(&text, " * ", factor, wide ? "ll" : "");
   }
   if (text.empty()) return absl::StrCat(index.offset());
   if (index.offset() != 0) absl::StrAppend(&text, " + ", index.offset());

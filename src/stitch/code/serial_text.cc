@@ -77,7 +77,8 @@ absl::StatusOr<Emitted> SerialText::ResultHere(ValueId id, const Position& at, i
         absl::StrCat("op ", id, " (", NameOf(op), "): M elements in one thread"));
   }
   const std::string counter = emitter_.NewName("k");
-  const IndexVar loop = emitter_.space().AddLoop(counter, count, emitter_.innermost() + 1);
+  const IndexVar loop =
+      emitter_.space().AddLoop(counter, count, emitter_.innermost() + 1, /*is_int=*/true);
   emitter_.OpenScope();
   const absl::StatusOr<Emitted> value = Operand(id, at, loop);
   const std::string inside = emitter_.CloseScope();

@@ -41,7 +41,8 @@ absl::Status WindowText::Reduce(ValueId id) {
         absl::StrCat(emitter_.EachText(), sums.back(), "[e] = ", join, "::empty(", word, "{});"));
   }
   const std::string counter = emitter_.NewName("r");
-  const Index row = Index::Of(emitter_.space().AddLoop(counter, rows, emitter_.innermost() + 1));
+  const Index row =
+      Index::Of(emitter_.space().AddLoop(counter, rows, emitter_.innermost() + 1, /*is_int=*/true));
   // In the order of columns of x, so that a pixel's registers are free again soon.
   std::vector<std::pair<int64_t, std::pair<int64_t, int64_t>>> order;
   for (int64_t pixel = 0; pixel < pixels; ++pixel) {
@@ -131,8 +132,8 @@ absl::StatusOr<std::string> WindowText::Write(const StitchLoop& loop, const Fram
   IndexSpace& space = emitter_.space();
   const int64_t batch = row.dims[0].symbolic ? 0 : row.dims[0].value;
   const IndexVar line = space.AddLoop("line", batch * row.dims[1].value, kElementDepth);
-  const IndexVar pixel = space.AddLoop("pixel", row.dims[2].value, kElementDepth);
-  const IndexVar channel = space.AddLoop("channel", row.dims[3].value, kElementDepth);
+  const IndexVar pixel = space.AddLoop("pixel", row.dims[2].value, kElementDepth, true);
+  const IndexVar channel = space.AddLoop("channel", row.dims[3].value, kElementDepth, true);
   first_ = space.Box(line, {batch, row.dims[1].value});
   first_.push_back(Index::Of(pixel));
   first_.push_back(Index::Of(channel));

@@ -307,6 +307,24 @@ TEST(StitchSource, ACastToTheTypeOfWhatIsComputedRounds) {
   }
 }
 
+// A tap of row 127 is 2^32 elements behind the first one: the image has pads that no memory has.
+TEST(StitchSource, PlacesBehind32BitsAreCountedWith64) {
+  const Chain body = testing::FromText(
+      "depthwise_conv b=1 ic=262144 h=1 w=8 k=128,1 dilation=16,1 pad=1024,1024,0,0 weights=HWIO");
+  bool several = false, one = false;
+  for (const RankedStitch& ranked : All(body, 1)) {
+    if (ranked.schedule.split > 1) continue;
+    const bool windows = ranked.schedule.pixels > 1;
+    if (windows ? several : one) continue;
+    (windows ? several : one) = true;
+    const std::string source = Generate(SpecOf(body, ranked.schedule), H200())->request.source;
+    EXPECT_EQ(Count(source, " * 33554432 "), 0u) << source;
+    EXPECT_GT(Count(source, " * 33554432ll "), 0u) << source;
+  }
+  EXPECT_TRUE(several);
+  EXPECT_TRUE(one);
+}
+
 TEST(StitchSource, RefusesWhatHasNoPlace) {
   const Chain body = testing::FromText("softmax rows=M cols=64");
   const StitchSchedule best = All(body, 128).front().schedule;
