@@ -896,7 +896,7 @@ func TestALaunchAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	binding, err := prepare(t, c, gatedFFN(t)).Bind([]DevicePtr{16, 16, 16, 16, 16}, 16)
+	binding, err := prepare(t, c, gatedFFN(t)).Bind([]DevicePtr{1 << 32, 2 << 32, 3 << 32, 4 << 32, 5 << 32}, 16)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,17 +184,18 @@ int IndexSpace::Depth(const Index& index) const {
 }
 
 bool IndexSpace::LeavesInt(const Index& index) const {
-  constexpr double kBehindInts = 2147483648.0;
+  constexpr int64_t kFirst = int64_t{1} << 31;  // that no int holds
+  const auto behind_ints = static_cast<double>(kFirst);
   double most = static_cast<double>(std::max<int64_t>(index.offset(), 0));
   bool ints = false;
   for (const auto& [v, factor] : index.terms()) {
     if (!vars_[v].is_int) continue;
     ints = true;
     const int64_t extent = vars_[v].extent;
-    const double largest = extent == 0 ? kBehindInts : static_cast<double>(extent - 1);
+    const double largest = extent == 0 ? behind_ints : static_cast<double>(extent - 1);
     most += std::abs(static_cast<double>(factor)) * largest;
   }
-  return ints && most >= kBehindInts;
+  return ints && most >= behind_ints;
 }
 
 bool IndexSpace::MovesWith(const Index& index, IndexVar loop) const {

@@ -26,8 +26,11 @@ std::vector<int64_t> RowsLaunched(const char* problem, int64_t m) {
   const absl::StatusOr<LoadedPlanPtr> plan = BuildPlan(ports, chain, fused->chosen);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!plan.ok()) return {};
-  const std::vector<DevicePtr> buffers(
-      static_cast<size_t>(chain->num_inputs() + chain->num_outputs()), 4096);
+  constexpr DevicePtr kApart = DevicePtr{1} << 32;
+  std::vector<DevicePtr> buffers;
+  for (int i = 0; i < chain->num_inputs() + chain->num_outputs(); ++i) {
+    buffers.push_back(kApart * static_cast<DevicePtr>(i + 1));
+  }
   const auto bound = BindPlan(*plan, buffers, 1 << 20);
   EXPECT_TRUE(bound.ok()) << bound.status();
   if (!bound.ok()) return {};

@@ -128,9 +128,10 @@ double StagedUs(const MatrixProduct& p, const Schedule& s, const DeviceModel& mo
   return 2 * bytes / model.shared_bytes_per_us;
 }
 
-// Row tiles of 128 rows and more, so many of which, in no whole bands, upset one another: choices
-// that counted on merged loads there took 1.05 times as long (docs/lab/narrow-results.md).
-constexpr int64_t kUpsetRows = 128, kFewestUpset = 9, kMostUpset = 14;
+// Where the last band is not whole, wide tiles merge loads only if it is so small a part of all:
+// choices that counted on more took up to 1.3 times as long (docs/lab/narrow-results.md).
+constexpr int64_t kMostlyWhole = 92;  // percent
+constexpr int64_t kNarrowRows = 64;
 
 // The share of the row tiles that blocks of one group of SMs take at one time: bands of the walk
 // deal them out evenly, but for the last one. What lies in two lines of L2 is not served once.
@@ -143,8 +144,9 @@ double MergedTiles(const ProductSequence& p, const Schedule& s, const ProductLoa
   const bool whole_lines = load.rows.straddling == 0 && load.weights.straddling == 0;
   if (!dealt || !whole_lines) return 0;
   if (even) return 1;
-  const bool upset = s.block_m >= kUpsetRows && tiles >= kFewestUpset && tiles <= kMostUpset;
-  return upset ? 0 : static_cast<double>(tiles - rest) / static_cast<double>(tiles);
+  const bool narrow = s.block_m == kNarrowRows && s.warpgroups_n == 1 && !s.swapped;
+  if (!narrow && 100 * (tiles - rest) < kMostlyWhole * tiles) return 0;
+  return static_cast<double>(tiles - rest) / static_cast<double>(tiles);
 }
 
 LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const ProductLoad& load,

@@ -218,6 +218,9 @@ class LoadCounter {
     load_.special += elements * special;
     double& steps = loop.serial ? load_.serial_steps : load_.own_steps;
     steps = std::max(steps, own_times.steps);
+    if (own_times.steps == 0 && !units) {
+      load_.flat.push_back({loop.elements * (loop.symbolic ? m_ : 1), vector, cost, special});
+    }
     if (own_times.steps > 0) {
       (loop.serial ? load_.serial_issue : load_.own_issue) +=
           (cost + special) * vector * schedule_.pixels;

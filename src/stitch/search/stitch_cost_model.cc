@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/model/four_norm.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -68,11 +69,41 @@ double CachePipeUs(const StitchLoad& load, const DeviceModel& model) {
   return std::max(load.shared_cycles + load.line_cycles, sectors * kSectorCycles) / model.clock_mhz;
 }
 
+// Instructions of a block's turn, counted by thread.
+struct TurnWork {
+  double instructions = 0, special = 0;
+};
+
+TurnWork WorseOf(const TurnWork& a, const TurnWork& b) {
+  return {std::max(a.instructions, b.instructions), std::max(a.special, b.special)};
+}
+
+// What a block does in its first turn that takes part in every flat loop, also in those that are
+// too short for all blocks: the others wait for it.
+TurnWork FirstTurn(const StitchProgram& program, const StitchSchedule& s, const StitchLoad& load,
+                   double blocks, const StitchConstants& costs) {
+  const double threads = std::min<double>(s.block_threads, costs.issue_warps * kWarpLanes) *
+                         s.cluster / static_cast<double>(program.phases.size());
+  TurnWork work;
+  for (const FlatLoop& loop : load.flat) {
+    const int64_t turn = int64_t{s.block_threads} * loop.vector;
+    const int64_t turns =
+        std::min<int64_t>(CeilDiv(loop.elements, turn), int64_t{s.chunks} * s.pixels);
+    const bool by_all =
+        static_cast<double>(loop.elements) > static_cast<double>(turns * turn) * blocks;
+    if (program.owner >= 0 && by_all) continue;
+    const double elements = threads * static_cast<double>(turns * loop.vector);
+    work.instructions += elements * loop.instructions;
+    work.special += elements * loop.special;
+  }
+  return work;
+}
+
 // Time of one turn of a block that is alone on its SM: its reads, its instructions, its row
 // reductions.
 double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
-              const StitchLoad& load, const Spread& spread, int64_t passes_turns,
-              const DeviceModel& model) {
+              const StitchLoad& load, const Spread& spread, const TurnWork& work,
+              int64_t passes_turns, const DeviceModel& model) {
   const StitchConstants& costs = model.stitch;
   const double phases = static_cast<double>(program.phases.size());
   const double share = 1 / (spread.turns * phases);
@@ -80,8 +111,8 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
   const double filled = std::min<double>(s.cluster, warps * s.cluster / costs.issue_warps);
   const double slots = model.clock_mhz * filled;
   const double issue =
-      std::max({load.instructions * share / (model.lanes_per_sm * slots * costs.issue_share),
-                load.special * share / (model.special_lanes_per_sm * slots),
+      std::max({work.instructions / (model.lanes_per_sm * slots * costs.issue_share),
+                work.special / (model.special_lanes_per_sm * slots),
                 CachePipeUs(load, model) * share / s.cluster});
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
   const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
@@ -176,9 +207,17 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const
       std::max(IssueUs(load, model) * IdleLanes(body, program, s), CachePipeUs(load, model));
   const double issue = times.issue_sm_us / spread.busy;
   const double phases = static_cast<double>(program.phases.size());
-  times.turn_us = phases * TurnUs(body, program, s, load, spread, passes_turns, model);
+  const double turn_share = 1 / (spread.turns * phases);
+  const TurnWork mean = {load.instructions * turn_share, load.special * turn_share};
+  const double blocks = std::min<double>(s.grid, spread.turns * s.cluster);
+  const TurnWork first = FirstTurn(program, s, load, blocks, model.stitch);
+  const auto turn_of = [&](const TurnWork& work) {
+    return phases * TurnUs(body, program, s, load, spread, work, passes_turns, model);
+  };
+  times.turn_us = turn_of(mean);
+  times.first_us = turn_of(WorseOf(mean, first));
   times.blocks = spread.turns * s.cluster;
-  const double turns = spread.rounds * times.turn_us;
+  const double turns = (spread.rounds - 1) * times.turn_us + times.first_us;
   p.fixed_us = FixedUs(program, s, load, model);
   const double moved = p.hbm_us + p.l2_us;
   const bool persistent = s.grid < spread.turns * s.cluster;
@@ -217,7 +256,7 @@ Prediction PredictTogether(const std::vector<StitchTimes>& parts, int blocks_per
     blocks += part.blocks;
     issue += part.issue_sm_us;
     turns += part.turn_us * part.blocks;
-    longest = std::max(longest, part.turn_us);
+    longest = std::max(longest, part.first_us);
   }
   const double busy = std::min<double>(model.sm_count, blocks), resident = blocks_per_sm * busy;
   p.l2_bytes = l2_bytes;

@@ -30,7 +30,8 @@ struct StitchTimes {
   Prediction alone;  // alone.total_us == alone.fixed_us + overlap.together_us
   StitchOverlap overlap;
   double issue_sm_us = 0;  // of all instructions on one SM
-  double turn_us = 0;      // of one block
+  double turn_us = 0;      // of one block, in the mean
+  double first_us = 0;     // of the block with the most work
   double blocks = 0;       // needed for the work
 };
 

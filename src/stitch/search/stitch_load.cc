@@ -97,6 +97,7 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   } else if (fresh) {
     at->second = LoadOfProgram(body_, base_, schedule, m_, times_, costs_);
     AddHands(schedule, at->second);
+    at->second.flat.clear();
   }
   StitchLoad load = at->second;
   const StrewnLoad strewn = (slid == nullptr ? sectors_ : slid->sectors).Of(schedule);

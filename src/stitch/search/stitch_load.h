@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "src/base/device_model.h"
 #include "src/stitch/evaluations.h"
@@ -19,6 +20,13 @@ namespace sinter {
 // Turns whose reads are in flight together, in a pass that keeps nothing.
 constexpr int kTurnsAtOnce = 4;
 
+// A loop over the kernel's elements, which may be too few for all blocks.
+struct FlatLoop {
+  int64_t elements = 0;
+  int vector = 1;
+  double instructions = 0, special = 0;  // of an element
+};
+
 struct StitchLoad {
   double input_bytes = 0, output_bytes = 0;  // each tensor once
   double again_bytes = 0;  // read again by later passes, because they are not kept
@@ -27,6 +35,7 @@ struct StitchLoad {
   int64_t crossing_element_bytes = 0;   // the same for one element of a unit
   double instructions = 0;              // of all threads, counted by thread
   double special = 0;                   // the part of instructions on the special function unit
+  std::vector<FlatLoop> flat;           // flat loops, which blocks run in their first turns
   int64_t unit_bytes = 0;               // inputs that each unit reads for itself
   int64_t kept_words = 0;               // most registers of a thread for kept values
   int64_t loop_inputs = 0;              // tensors read by the loop with the most of them

@@ -322,7 +322,7 @@ TEST(CostModel, L2ServesEqualLoadsOfNeighboursOnce) {
   const double alike = l2_us_of_a_row(1024, 1);
   EXPECT_LT(alike, 0.8 * l2_us_of_a_row(960, 1));  // 3 of 15 row tiles are in no whole band
   EXPECT_LT(alike, 0.5 * l2_us_of_a_row(1024, 2));
-  EXPECT_LT(l2_us_of_a_row(2304, 1, 128), 0.5 * l2_us_of_a_row(1792, 1, 128));  // 18 tiles, and 14
+  EXPECT_LT(l2_us_of_a_row(3328, 1, 128), 0.5 * l2_us_of_a_row(1792, 1, 128));  // 26 tiles, and 14
 }
 
 // Blocks of a convolution are in step on weights, not on windows of pixels; nor is a pair of
