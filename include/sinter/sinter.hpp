@@ -610,14 +610,7 @@ class ChainBuilder {
     Zeroed<sinter_conv2d_options> given;
     given.filter = Number(options.filter);
     given.groups = options.groups;
-    given.stride_height = options.strides[0];
-    given.stride_width = options.strides[1];
-    given.dilation_height = options.dilations[0];
-    given.dilation_width = options.dilations[1];
-    given.pad_top = options.pads.top;
-    given.pad_bottom = options.pads.bottom;
-    given.pad_left = options.pads.left;
-    given.pad_right = options.pads.right;
+    SetMoves(options, &given);
     return Add({}, sinter_chain_add_conv2d, x, w, &given);
   }
   // The pixels that a window meets as it moves over x [batch, height, width, channels], `fill`
@@ -820,19 +813,24 @@ class ChainBuilder {
     }
     return false;
   }
+  // How a filter or a window moves over an image.
+  template <typename Options, typename Given>
+  static void SetMoves(const Options& options, Given* given) {
+    given->stride_height = options.strides[0];
+    given->stride_width = options.strides[1];
+    given->dilation_height = options.dilations[0];
+    given->dilation_width = options.dilations[1];
+    given->pad_top = options.pads.top;
+    given->pad_bottom = options.pads.bottom;
+    given->pad_left = options.pads.left;
+    given->pad_right = options.pads.right;
+  }
   static Zeroed<sinter_window_options> Given(const WindowOptions& options) {
     Zeroed<sinter_window_options> given;
     given.flags = options.exclude_pads ? SINTER_WINDOW_EXCLUDE_PADS : 0;
     given.height = options.window[0];
     given.width = options.window[1];
-    given.stride_height = options.strides[0];
-    given.stride_width = options.strides[1];
-    given.dilation_height = options.dilations[0];
-    given.dilation_width = options.dilations[1];
-    given.pad_top = options.pads.top;
-    given.pad_bottom = options.pads.bottom;
-    given.pad_left = options.pads.left;
-    given.pad_right = options.pads.right;
+    SetMoves(options, &given);
     return given;
   }
   bool SameLength(const char* op, const char* field, size_t length, const char* other,

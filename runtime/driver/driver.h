@@ -158,7 +158,7 @@ class Driver {
 
 // Device: one GPU of the process, its retained primary context and its limits.
 
-// What the driver says about the chip. Used for checks and for reports, never to choose a plan.
+// The chip as its driver describes it. Checks and reports read it; planning reads DeviceModel.
 struct DeviceLimits {
   int cc_major = 0;
   int cc_minor = 0;

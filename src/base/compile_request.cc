@@ -27,7 +27,7 @@ Names IncludesOf(absl::string_view text) {
   return names;
 }
 
-// What is reached from `pending`, of the headers that `all` has.
+// Returns the headers of `all` that `pending` names, and those that they include at any depth.
 template <typename Includes>
 HeaderMap Reach(Names pending, const HeaderMap& all, const Includes& includes) {
   HeaderMap reached;

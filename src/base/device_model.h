@@ -32,7 +32,7 @@ struct StitchConstants {
   double overlap_groups = 0;   // groups of a block that fully hide one another's work
   double overlap_limit = 0;    // and the most times that work can be hidden
   double special_issue = 0;    // issue slots taken by one turn of the special function unit
-  // What a turn of a block waits for.
+  // A turn of a block waits for these.
   double read_us = 0;           // a first read from memory
   double held_read_us = 0;      // the same from shared memory
   double read_again_us = 0;     // a later read, from L1 or L2

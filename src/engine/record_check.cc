@@ -106,7 +106,7 @@ absl::Status CheckUnfused(const PlanRecord& record, const Chain& chain) {
   return absl::DataLossError("plan record: without the unfused plan");
 }
 
-// Of the first `count` variants.
+// Assembles the first `count` variants of the record.
 absl::Status CompleteVariants(const PlanRequest& request, const DeviceModel& model,
                               const EngineCore& core, const BuildControl& control, size_t count,
                               PlanRecord* record) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Optional, Sequence, Tuple, Union
+from typing import Dict, Optional, Sequence, Tuple, Union
 
 from . import _abi
 from ._argument import integer, number, sequence
@@ -102,6 +102,25 @@ def lstm_cell(gates: Value, c: Value) -> Tuple[Value, Value]:
     return b._value(out_h.value), b._value(out_c.value)
 
 
+_Numbers = Union[int, Sequence[int]]
+
+
+def _moves(stride: _Numbers, padding: _Numbers, dilation: _Numbers) -> Dict[str, int]:
+    """How a filter or a window moves over an image: fields of the ABI's options."""
+    strides, dilations = numbers_of(stride, "stride", 2, 1), numbers_of(dilation, "dilation", 2, 1)
+    pads = numbers_of(padding, "padding", 4, 0)
+    return {
+        "stride_height": strides[0],
+        "stride_width": strides[1],
+        "dilation_height": dilations[0],
+        "dilation_width": dilations[1],
+        "pad_top": pads[0],
+        "pad_bottom": pads[1],
+        "pad_left": pads[2],
+        "pad_right": pads[3],
+    }
+
+
 def conv2d(
     x: Value,
     w: Value,
@@ -119,40 +138,21 @@ def conv2d(
     """
     b = builder_of(x)
     builder_of(w)
-    strides, dilations = numbers_of(stride, "stride", 2, 1), numbers_of(dilation, "dilation", 2, 1)
-    pads = numbers_of(padding, "padding", 4, 0)
+    moves = _moves(stride, padding, dilation)
     options = _abi.Conv2dOptions(
         filter=filter_number(filter),
         groups=integer(groups, "groups", 1, (1 << 31) - 1),
-        stride_height=strides[0],
-        stride_width=strides[1],
-        dilation_height=dilations[0],
-        dilation_width=dilations[1],
-        pad_top=pads[0],
-        pad_bottom=pads[1],
-        pad_left=pads[2],
-        pad_right=pads[3],
+        **moves,
     )
     return b._add("conv2d", b._own(x), b._own(w), ctypes.byref(options))
 
 
-_Numbers = Union[int, Sequence[int]]
-
-
 def _window_options(window: _Numbers, stride: _Numbers, padding: _Numbers, dilation: _Numbers) -> _abi.WindowOptions:
-    taps, strides = numbers_of(window, "window", 2, 1), numbers_of(stride, "stride", 2, 1)
-    dilations, pads = numbers_of(dilation, "dilation", 2, 1), numbers_of(padding, "padding", 4, 0)
+    taps = numbers_of(window, "window", 2, 1)
     return _abi.WindowOptions(
         height=taps[0],
         width=taps[1],
-        stride_height=strides[0],
-        stride_width=strides[1],
-        dilation_height=dilations[0],
-        dilation_width=dilations[1],
-        pad_top=pads[0],
-        pad_bottom=pads[1],
-        pad_left=pads[2],
-        pad_right=pads[3],
+        **_moves(stride, padding, dilation),
     )
 
 
