@@ -455,8 +455,8 @@ SINTER_API sinter_status sinter_plan_explain(const sinter_plan* plan, size_t cap
  * their adds, then its outputs. The memory stays the caller's and must outlive every launch. An
  * output's buffer must be its own, or that of the input declared as its alias
  * (sinter_output_options). Any other overlap is refused: here, or, where it depends on M, by a
- * launch. Of buffers with other strides than a pitch of rows of M, only the beginnings are
- * compared. `workspace` may be 0 when its size is. */
+ * launch; so is a workspace that overlaps a buffer. Of buffers with other strides than a pitch of
+ * rows of M, only the beginnings are compared. `workspace` may be 0 when its size is. */
 SINTER_API sinter_status sinter_plan_bind(const sinter_plan* plan, uint32_t buffer_count,
                                           const sinter_device_ptr* buffers,
                                           sinter_device_ptr workspace, sinter_binding** out_binding,

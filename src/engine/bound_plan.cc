@@ -74,20 +74,42 @@ int64_t RowsApart(const BufferBlocks& low, const BufferBlocks& high, int64_t dis
   return shifts || column + high.width > low.pitch ? row + 1 : kAny;
 }
 
-BufferOverlap FindOverlap(const LoadedPlan& plan, const std::vector<DevicePtr>& buffers) {
+// The buffers' blocks, and the workspace's as the last one. Without rows, what has rows of M has no
+// elements.
+std::vector<BufferBlocks> BlocksToBind(const LoadedPlan& plan, bool no_rows) {
+  std::vector<BufferBlocks> blocks = plan.blocks;
+  const auto workspace = static_cast<int64_t>(plan.plan.workspace_bytes);
+  blocks.push_back({workspace, workspace, false});
+  for (size_t i = 0; i + 1 < blocks.size() && no_rows; ++i) {
+    if (HasRows(plan.chain(), static_cast<int>(i))) blocks[i] = {};
+  }
+  return blocks;
+}
+
+// `places` in the order of `blocks`: inputs, outputs, workspace.
+BufferOverlap FindOverlap(const LoadedPlan& plan, const std::vector<BufferBlocks>& blocks,
+                          const std::vector<DevicePtr>& places, bool no_rows) {
   BufferOverlap first;
   const auto inputs = static_cast<size_t>(plan.chain().num_inputs());
-  for (size_t written = inputs; written < buffers.size(); ++written) {
-    const int alias = plan.chain().outputs()[written - inputs].alias_input;
+  const size_t workspace = places.size() - 1;
+  const auto empty = [&](size_t i) {
+    if (i == workspace) return blocks[i].width == 0;
+    return no_rows && HasRows(plan.chain(), static_cast<int>(i));
+  };
+  for (size_t written = inputs; written < places.size(); ++written) {
+    if (empty(written)) continue;
+    const int alias =
+        written == workspace ? -1 : plan.chain().outputs()[written - inputs].alias_input;
     for (size_t other = 0; other < written; ++other) {
-      if (buffers[written] == buffers[other]) {
+      if (empty(other)) continue;
+      if (places[written] == places[other]) {
         if (static_cast<int>(other) == alias) continue;
         return {0, static_cast<int>(other), static_cast<int>(written), 0};
       }
-      const bool above = buffers[written] > buffers[other];
+      const bool above = places[written] > places[other];
       const size_t low = above ? other : written, high = above ? written : other;
-      const auto distance = static_cast<int64_t>(buffers[high] - buffers[low]);
-      const int64_t rows = RowsApart(plan.blocks[low], plan.blocks[high], distance);
+      const auto distance = static_cast<int64_t>(places[high] - places[low]);
+      const int64_t rows = RowsApart(blocks[low], blocks[high], distance);
       if (rows < first.rows)
         first = {rows, static_cast<int>(low), static_cast<int>(high), distance};
     }
@@ -97,19 +119,27 @@ BufferOverlap FindOverlap(const LoadedPlan& plan, const std::vector<DevicePtr>& 
 
 absl::Status OverlapError(const LoadedPlan& plan, const BufferOverlap& overlap,
                           const std::vector<int32_t>* order) {
-  const auto name = [&](int buffer) { return BufferName(plan.chain(), buffer, order); };
-  const BufferBlocks& low = plan.blocks[static_cast<size_t>(overlap.low)];
+  const auto workspace = static_cast<int>(plan.blocks.size());
+  const auto name = [&](absl::string_view what, int place) {
+    return place == workspace ? std::string("the workspace")
+                              : absl::StrCat(what, BufferName(plan.chain(), place, order));
+  };
+  const std::vector<BufferBlocks> blocks = BlocksToBind(plan, false);
+  const BufferBlocks& low = blocks[static_cast<size_t>(overlap.low)];
   const std::string where =
       overlap.distance == 0
-          ? absl::StrCat("where that of ", name(overlap.low), " does")
+          ? absl::StrCat("where ", name("that of ", overlap.low), " does")
           : absl::StrCat(
-                overlap.distance, " bytes into that of ", name(overlap.low), ", which has ",
+                overlap.distance, " bytes into ", name("that of ", overlap.low), ", which has ",
                 low.width, " bytes",
                 low.of_m ? absl::StrCat(" in each row of M, ", low.pitch, " apart") : "",
                 overlap.rows > 0 ? absl::StrCat(": they lie apart up to m = ", overlap.rows) : "");
+  const bool scratch = overlap.low == workspace || overlap.high == workspace;
   return absl::InvalidArgumentError(absl::StrCat(
-      "buffer of ", name(overlap.high), " begins ", where,
-      "; an output's buffer must be its own, or that of the input declared as its alias"));
+      name("buffer of ", overlap.high), " begins ", where,
+      scratch
+          ? "; a plan's workspace must be memory of its own"
+          : "; an output's buffer must be its own, or that of the input declared as its alias"));
 }
 
 // How often the plan's kernels run for `m` rows.
@@ -143,7 +173,9 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(LoadedPlanPtr plan,
   SINTER_RETURN_IF_ERROR(CheckBuffers(plan->chain(), buffers, order));
   SINTER_RETURN_IF_ERROR(CheckWorkspace(plan->plan, workspace, plan->plan.workspace_bytes));
   auto bound = std::make_shared<BoundPlan>();
-  if (!no_rows) bound->overlap = FindOverlap(*plan, buffers);
+  std::vector<DevicePtr> places = buffers;
+  places.push_back(workspace);
+  bound->overlap = FindOverlap(*plan, BlocksToBind(*plan, no_rows), places, no_rows);
   if (bound->overlap.rows == 0) return OverlapError(*plan, bound->overlap, order);
   const std::vector<DevicePtr> planned = plan->form->Expand(buffers);
   const BufferList list{planned.data(), static_cast<int>(planned.size()), workspace};

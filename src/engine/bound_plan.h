@@ -23,7 +23,7 @@ constexpr uint64_t kBufferAlignment = 16;  // bytes; what tensor maps need
 // A buffer that is written and another one that overlaps it: of more than `rows` rows of M.
 struct BufferOverlap {
   int64_t rows = std::numeric_limits<int64_t>::max();
-  int low = -1, high = -1;  // their numbers, by address
+  int low = -1, high = -1;  // their numbers, by address; behind the outputs': the workspace
   int64_t distance = 0;     // bytes between their beginnings; 0: `high` is written
 };
 
@@ -36,9 +36,10 @@ struct BoundPlan : PlanBinding {
 
 // `buffers` in canonical order: inputs, then outputs. Needs loaded kernels. INVALID_ARGUMENT on a
 // wrong count, a null or misaligned pointer, or an output's buffer that overlaps another one for
-// any number of rows and is not its alias's; it names them. `no_rows`: the binding is launched with
-// m = 0 only, so the buffers of rows, which then have no elements, may be null. `order`: the
-// caller's Chain::InputOrder, by which errors number inputs; null: the canonical order.
+// any number of rows and is not its alias's, or a workspace that overlaps a buffer; it names them.
+// `no_rows`: the binding is launched with m = 0 only, so the buffers of rows, which then have no
+// elements, may be null. `order`: the caller's Chain::InputOrder, by which errors number inputs;
+// null: the canonical order.
 absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
     LoadedPlanPtr plan, const std::vector<DevicePtr>& buffers, DevicePtr workspace,
     bool no_rows = false, const std::vector<int32_t>* order = nullptr);
@@ -47,8 +48,7 @@ absl::StatusOr<std::shared_ptr<const BoundPlan>> BindPlan(
 // chain without M ignores it.
 absl::Status CheckRows(const LoadedPlan& plan, int64_t m);
 
-// INVALID_ARGUMENT where an output's buffer of `m` rows overlaps another one and is not its
-// alias's. `order` as in BindPlan.
+// INVALID_ARGUMENT where buffers of `m` rows overlap as BindPlan refuses it; `order` as there.
 absl::Status CheckOverlap(const BoundPlan& bound, int64_t m, const std::vector<int32_t>* order);
 
 // How many of the plan's buckets `m` rows fill. Predicted times are for one bucket.

@@ -30,8 +30,8 @@ class GraphNodesTest : public ::testing::Test {
     return engine->Prepare(world.chain, m, options).value();
   }
   static std::shared_ptr<const PlanBinding> Bind(const PreparedPlan& plan, DevicePtr inputs = 16) {
-    constexpr DevicePtr kOut = DevicePtr{1} << 40;
-    return plan.Bind({inputs, inputs, inputs, kOut}, 128).value();
+    constexpr DevicePtr kOut = DevicePtr{1} << 40, kWorkspace = 2 * kOut;
+    return plan.Bind({inputs, inputs, inputs, kOut}, kWorkspace).value();
   }
 
   FakeWorld world;

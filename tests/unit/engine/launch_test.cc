@@ -25,6 +25,7 @@ using testing::kL;
 using testing::kN;
 
 constexpr int64_t kRows = 6;
+constexpr DevicePtr kWorkspace = DevicePtr{1} << 40;
 
 std::vector<int64_t> Sizes(int64_t m) { return {m * kK * 2, kN * kK * 2, kN * kL * 2, m * kL * 2}; }
 
@@ -121,13 +122,13 @@ TEST(LaunchTest, BadBuffersAreNamed) {
 TEST(LaunchTest, BuffersOfRowsMayBeNullWithoutRows) {
   Ready ready;
   ready.world.compute = false;
-  const auto bound = ready.plan->Bind({0, 4096, 4096, 0}, 128, true);
+  const auto bound = ready.plan->Bind({0, 4096, 4096, 0}, kWorkspace, true);
   ASSERT_TRUE(bound.ok()) << bound.status();
   EXPECT_TRUE(ready.plan->Launch(**bound, nullptr, 0, false).ok());
   EXPECT_TRUE(ready.world.launches.empty());
-  const absl::Status weights = ready.plan->Bind({0, 0, 4096, 0}, 128, true).status();
+  const absl::Status weights = ready.plan->Bind({0, 0, 4096, 0}, kWorkspace, true).status();
   EXPECT_THAT(std::string(weights.message()), HasSubstr("buffer of input 1 is null"));
-  const absl::Status rows = ready.plan->Bind({0, 4096, 4096, 4096}, 128).status();
+  const absl::Status rows = ready.plan->Bind({0, 4096, 4096, 4096}, kWorkspace).status();
   EXPECT_THAT(std::string(rows.message()), HasSubstr("buffer of input 0 is null"));
 }
 

@@ -103,6 +103,25 @@ TEST(OverlapTest, AnOutputSharesTheInputThatItIsDeclaredToShareAlone) {
   }
 }
 
+// The workspace is written while all buffers are in use, whatever M is.
+TEST(OverlapTest, TheWorkspaceIsNoBuffer) {
+  Bound bound(ParseProblem("gemm_chain m=M n=4096 k=1024 l=1024 act=relu layout=oi dtype=bf16")
+                  .value()
+                  .chain);
+  const auto bytes = static_cast<DevicePtr>(bound.plan->WorkspaceBytes());
+  ASSERT_GT(bytes, 0u) << "the plan must have a workspace";
+  const auto refused = [&](DevicePtr x, DevicePtr out, bool no_rows) {
+    return std::string(
+        bound.plan->Bind({x, kW1, kW2, out}, kWorkspace, no_rows).status().message());
+  };
+  EXPECT_THAT(refused(kX, kWorkspace, false),
+              HasSubstr("the workspace begins where that of output 0 does; a plan's workspace"));
+  EXPECT_THAT(refused(kWorkspace + 128, kX, false),
+              HasSubstr("buffer of input 0 begins 128 bytes into the workspace, which has"));
+  EXPECT_EQ(refused(kWorkspace + bytes, kX, false), "");
+  EXPECT_EQ(refused(kWorkspace, kWorkspace, true), "");  // neither has an element
+}
+
 // A window reads pixels on whose places the results of its neighbours would lie.
 TEST(OverlapTest, PoolingInPlaceIsRefused) {
   Bound bound(ParseProblem("pool b=M ic=64 h=8 w=8 k=3").value().chain);
