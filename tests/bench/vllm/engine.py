@@ -2,22 +2,28 @@
 """One vLLM engine with random weights, driven by lines on its standard input; throughput.py starts it.
 
 Usage: engine.py CONFIG.json. The keys are `folder`, with a model's config.json, `rows`, the numbers of sequences that are decoded
-together, `context`, `new`, `engine` (more arguments of vllm.LLM). A line `R` decodes R sequences and is answered by a line of JSON
-behind the word RESULT; the first answer says that it is ready, and whether norms are folded. Seconds are those of a whole call of LLM.generate; with `one` of the same
-prompts and a single token each, which is prefill.
+together, `context`, `new`, `prompts`, the lengths of prompts that are prefilled, `engine` (more arguments of vllm.LLM). A line `R` decodes
+R sequences and is answered by a line of JSON behind the word RESULT; the first answer says that it is ready, and whether norms are folded.
+Seconds are those of a whole call of LLM.generate; with `one` of the same prompts and a single token each, which is prefill. A line `R LENGTH`
+makes a single token of each of R prompts of that length.
 """
 
 import json
 import sys
 import time
 
+#: Tokens of all prompts of one length whose prefill a second is measured.
+TOKENS = 32768
+
 
 def make(options):
     from vllm import LLM
 
     rows = sorted(options["rows"])
+    longest = max([options["context"] + options["new"], *(length + 1 for length in options["prompts"])])
+    most = max([rows[-1], *(TOKENS // length for length in options["prompts"])])
     return LLM(model=options["folder"], load_format="dummy", skip_tokenizer_init=True, seed=1, enable_prefix_caching=False,
-               max_model_len=options["context"] + options["new"], max_num_seqs=rows[-1], gpu_memory_utilization=0.25,
+               max_model_len=longest, max_num_seqs=most, gpu_memory_utilization=0.25,
                kv_cache_memory_bytes=8 << 30,  # as given: engines that start side by side cannot measure what is free
                compilation_config={"cudagraph_capture_sizes": rows}, **options.get("engine", {}))
 
@@ -30,14 +36,22 @@ def prompts(rows, length, vocabulary):
     return [{"prompt_token_ids": [draw.randrange(10, vocabulary - 10) for _ in range(length)]} for _ in range(rows)]
 
 
-def decode(llm, rows, options, new):
+def decode(llm, rows, options, new, length=None):
     from vllm import SamplingParams
 
-    asked = prompts(rows, options["context"], options["vocabulary"])
+    asked = prompts(rows, length or options["context"], options["vocabulary"])
     begin = time.perf_counter()
     made = llm.generate(asked, SamplingParams(temperature=0, max_tokens=new, ignore_eos=True, detokenize=False), use_tqdm=False)
     seconds = time.perf_counter() - begin
     return seconds, [list(one.outputs[0].token_ids) for one in made]
+
+
+def warm(llm, options, seconds=20):
+    """Prefills each length for some time: plans of many rows are made behind the first calls that ask for them."""
+    end = time.monotonic() + seconds * bool(options["prompts"])
+    while time.monotonic() < end:
+        for length in options["prompts"]:
+            decode(llm, 1, options, 1, length)
 
 
 def is_folded(model):
@@ -72,9 +86,13 @@ def main(path):
     begin = time.perf_counter()
     llm = make(options)
     decode(llm, 1, options, 4)
+    warm(llm, options)
     answer("RESULT", {"ready_s": time.perf_counter() - begin, "machine": machine(), "folded": folded(llm)})
     for line in sys.stdin:
-        rows = int(line)
+        rows, *length = map(int, line.split())
+        if length:
+            answer("RESULT", {"seconds": min(decode(llm, rows, options, 1, length[0])[0] for _ in range(5))})
+            continue
         one, _ = decode(llm, rows, options, 1)
         seconds, tokens = decode(llm, rows, options, options["new"])
         answer("RESULT", {"one_s": one, "seconds": seconds, "tokens": tokens})

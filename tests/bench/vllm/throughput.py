@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens a second that vLLM gives out, with and without the plugin sinter-vllm, and with norms folded by it.
+"""Tokens a second that vLLM gives out, with and without the plugin sinter-vllm, and with norms folded by it; or, of prompts, takes in.
 
 Usage: throughput.py --out FILE.json [--models A,B] [--rows 1,8] ..    needs vLLM, sinter, sinter-vllm and a Hopper GPU
 
@@ -21,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "decode"), os.path.dirname(HERE)]
 
 import rows_file  # noqa: E402
+from engine import TOKENS  # noqa: E402
 from models import MODELS  # noqa: E402
 
 #: Contestants, and what is set in their environments: the plugins that vLLM loads, and whether it is asked to fold norms.
@@ -52,7 +53,7 @@ class Engine:
         os.makedirs(place)
         with open(os.path.join(place, "config.json"), "w", encoding="utf-8") as file:
             json.dump(config(model), file)
-        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new,
+        asked = {"folder": place, "rows": options.rows, "context": options.context, "new": options.new, "prompts": options.prompts,
                  "vocabulary": model.vocabulary, "engine": json.loads(options.engine)}
         with open(os.path.join(place, "engine.json"), "w", encoding="utf-8") as file:
             json.dump(asked, file)
@@ -84,9 +85,10 @@ class Engine:
         self.process.communicate()
         raise RuntimeError(f"{self} ended with {self.process.returncode}: see {self.log}")
 
-    def measure(self, rows):
+    def measure(self, *asked):
+        """What engine.py answers to a line of these numbers."""
         try:
-            self.process.stdin.write(f"{rows}\n")
+            self.process.stdin.write(f"{' '.join(map(str, asked))}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             pass  # it ended, and the answer says so
@@ -137,6 +139,29 @@ def turns(engines, options):
     return found
 
 
+def prefill(engines, options):
+    """Rows of the results file: the time to the first token of one prompt, and tokens a second of as many as have `TOKENS` together."""
+    found = []
+    for length in options.prompts:
+        counts = (1, max(1, TOKENS // length))
+        results = {engine: {count: [] for count in counts} for engine in engines}
+        for _ in range(options.rounds):
+            for count in counts:
+                for engine in engines:
+                    results[engine][count].append(engine.measure(count, length)["seconds"])
+        for engine in engines:
+            first, all_of_them = (statistics.median(results[engine][count]) for count in counts)
+            one = {"model": engine.name, "contestant": engine.contestant, "folded": engine.folded, "prompt": length,
+                   "first_token_ms": first * 1e3, "prefill_tokens_per_s": counts[-1] * length / all_of_them}
+            if engine.contestant == "vllm":
+                own = one
+            elif engines[0].contestant == "vllm":
+                one["first_token_ratio"] = own["first_token_ms"] / one["first_token_ms"]
+                one["prefill_ratio"] = one["prefill_tokens_per_s"] / own["prefill_tokens_per_s"]
+            found.append(one)
+    return found
+
+
 def compare(rows):
     """Adds to rows with the plugin what they are beside those without, and drops the tokens."""
     own = {(one["model"], one["rows"]): one for one in rows if one["contestant"] == "vllm"}
@@ -171,11 +196,19 @@ def parse(arguments):
     parser.add_argument("--rows", type=lambda text: [int(word) for word in text.split(",")], default=[1, 8, 32])
     parser.add_argument("--context", type=int, default=1024, help="tokens of a prompt")
     parser.add_argument("--new", type=int, default=128, help="tokens made of each prompt")
+    parser.add_argument("--prompts", type=lambda text: [int(word) for word in text.split(",")], default=[],
+                        help="lengths of prompts, such as 512,2048: measures their prefill, not decoding")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each engine; the median counts")
     parser.add_argument("--ready", type=float, default=600, help="seconds that an engine may take to start")
     parser.add_argument("--engine", default="{}", help="more arguments of vllm.LLM, JSON")
     parser.add_argument("--logs", help="folder for the engines' logs")
     return parser.parse_args(arguments)
+
+
+def report_prefill(one):
+    beside = f"  with / without {one['first_token_ratio']:.3f} (tokens {one['prefill_ratio']:.3f})" if "prefill_ratio" in one else ""
+    print(f"{one['model']:13} prompt {one['prompt']:<5} {one['contestant']:13}  first token after {one['first_token_ms']:8.2f} ms  "
+          f"{one['prefill_tokens_per_s']:9.0f} tokens/s{beside}", flush=True)
 
 
 def report(one):
@@ -217,12 +250,12 @@ def measure_model(name, folder, options, result):
         result["machine"] = result["machine"] or said["machine"]
         result["ready_s"][str(engine)] = said["ready_s"]
     try:
-        found = compare(turns(list(started), options))
+        found = prefill(list(started), options) if options.prompts else compare(turns(list(started), options))
     except RuntimeError as error:
         result["failures"].append(str(error))
         found = []
     for one in found:
-        report(one)
+        (report_prefill if options.prompts else report)(one)
     result["rows"] += found
     for engine in started:
         count = result["launches"][str(engine)] = engine.launches()

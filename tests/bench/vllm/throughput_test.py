@@ -31,9 +31,13 @@ time.sleep(0 if with_plugin else options["engine"].get("late", 0))
 print("something else")
 print("RESULT", json.dumps({"ready_s": 1.0, "machine": {"gpu": "none"}, "folded": folded}), flush=True)
 for line in sys.stdin:
-    if options["engine"].get("dies") == int(line) and folded:
+    rows, *length = map(int, line.split())
+    if length:
+        assert length[0] in options["prompts"]
+        print("RESULT", json.dumps({"seconds": rows * length[0] * (1e-6 if with_plugin else 2e-6)}), flush=True)
+        continue
+    if options["engine"].get("dies") == rows and folded:
         sys.exit("out of memory")
-    rows = int(line)
     tokens = [[1, 2, 3, 4 + with_plugin] for _ in range(rows)]
     print("RESULT", json.dumps({"one_s": 0.5, "seconds": 1.5 - 0.2 * with_plugin - 0.1 * folded, "tokens": tokens}), flush=True)
 if with_plugin and not options["engine"].get("idle"):
@@ -58,6 +62,19 @@ class ThroughputTest(unittest.TestCase):
             status = throughput.main(["--out", out, "--models", "Llama-3-8B", "--rows", "1,8", "--new", "4", "--engine", json.dumps(engine), *more])
         with open(out, encoding="utf-8") as file:
             return status, json.load(file), said.getvalue()
+
+    def test_prompts_are_prefilled_alone_and_together(self):
+        status, result, said = self.run_it({}, "--prompts", "512,2048", "--contestants", "vllm,sinter")
+        self.assertEqual((status, result["failures"]), (0, []))
+        self.assertEqual([(one["contestant"], one["prompt"]) for one in result["rows"]],
+                         [(name, length) for length in (512, 2048) for name in ("vllm", "sinter")])
+        own, taken = result["rows"][2:]
+        self.assertAlmostEqual(own["first_token_ms"], 2048 * 2e-3)
+        self.assertAlmostEqual(taken["prefill_tokens_per_s"], 1e6)
+        self.assertAlmostEqual(taken["first_token_ratio"], 2)
+        self.assertAlmostEqual(taken["prefill_ratio"], 2)
+        self.assertNotIn("prefill_ratio", own)
+        self.assertIn("with / without 2.000 (tokens 2.000)", said)
 
     def test_engines_are_compared(self):
         status, result, said = self.run_it({})
