@@ -101,17 +101,7 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
     return RefuseField("unit_threads", s.unit_threads, "cannot join segments by vectors of",
                        s.vector);
   }
-  if (s.pixels > 1) {
-    const WindowRow& row = program.windows;
-    if (row.reductions.empty()) {
-      return RefuseField("pixels", s.pixels, "without a row of windows is not", 1);
-    }
-    const int64_t most = MostPixels(body, row);
-    if (s.pixels > most) return RefuseField("pixels", s.pixels, "are above", most);
-    if (row.divided && row.dims[2].value % s.pixels != 0) {
-      return RefuseField("pixels", s.pixels, "do not divide a row of", row.dims[2].value);
-    }
-  }
+  if (s.pixels > 1) SINTER_RETURN_IF_ERROR(CheckPixels(body, program.windows, s.pixels));
   launch.scratch_bytes = LayOutColumns(body, program, s).scratch_bytes;
   launch.shared_bytes = StitchSharedBytes(body, program, s);
   return launch;

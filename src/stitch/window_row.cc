@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/pull.h"
@@ -165,12 +166,19 @@ WindowRow WindowRowOf(const Chain& body, const StitchProgram& program) {
   return windows ? Finder(body, program).Find() : WindowRow();
 }
 
-int64_t MostPixels(const Chain& body, const WindowRow& row) {
-  if (row.reductions.empty()) return 1;
+absl::Status CheckPixels(const Chain& body, const WindowRow& row, int pixels) {
+  const auto refuse = [pixels](absl::string_view bound, int64_t limit) {
+    return absl::FailedPreconditionError(absl::StrCat("pixels ", pixels, " ", bound, " ", limit));
+  };
+  if (row.reductions.empty()) return refuse("without a row of windows is not", 1);
   int64_t branches = 0;  // in the source of one result
   for (const Op& op : body.ops()) branches += BranchesOf(op);
-  const int64_t most = branches == 0 ? kMostBranches : kMostBranches / branches;
-  return std::max<int64_t>(1, std::min(most, row.dims[2].value));
+  const int64_t room = branches == 0 ? kMostBranches : kMostBranches / branches;
+  const int64_t columns = row.dims[2].value;
+  const int64_t most = std::max<int64_t>(1, std::min(room, columns));
+  if (pixels > most) return refuse("are above", most);
+  if (row.divided && columns % pixels != 0) return refuse("do not divide a row of", columns);
+  return absl::OkStatus();
 }
 
 int64_t ColumnsRead(const WindowRow& row, int64_t pixels) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "src/stitch/program.h"
 
 namespace sinter {
@@ -14,9 +15,10 @@ namespace sinter {
 // elements; none where outputs share inputs' buffers.
 WindowRow WindowRowOf(const Chain& body, const StitchProgram& program);
 
-// Results that a thread may make at once: no more than the row has, nor than source has branches
-// for (kMostBranches). 1 without a row.
-int64_t MostPixels(const Chain& body, const WindowRow& row);
+// OK, or why a thread may not make `pixels` results at once, 2 or more: there is no row, it has
+// fewer, source would have more branches than kMostBranches, or what else the row reads needs a
+// number that divides it.
+absl::Status CheckPixels(const Chain& body, const WindowRow& row, int pixels);
 // Columns of x that `pixels` results of a row read in one row of taps.
 int64_t ColumnsRead(const WindowRow& row, int64_t pixels);
 // Tiles of `pixels` results and `vector` channels in all, not counting M.

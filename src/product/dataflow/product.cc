@@ -161,14 +161,16 @@ LevelTimes ProductTimes(const ProductSequence& p, const Schedule& s, const Produ
 }
 
 // The same of blocks in step, of which L2 serves equal loads once: all, or under windows those of
-// weights, unless blocks share them or split K.
-LevelTimes TimesInStep(const ProductSequence& p, const Schedule& s, ProductLoad load,
-                       double stage_bytes, const DeviceModel& model) {
+// weights, unless blocks share them or split K. `times`: out of step.
+LevelTimes InStep(const LevelTimes& times, const ProductSequence& p, const Schedule& s,
+                  const ProductLoad& load, double stage_bytes, const DeviceModel& model) {
   const bool apart = s.share == Share::kWeights || s.first.split_k > 1;
   if (load.windows && !apart && p.rows() > kOneTileRows) {
-    load.weights.bytes *= model.l2_merged_share;
+    ProductLoad merged = load;
+    merged.weights.bytes *= model.l2_merged_share;
+    return ProductTimes(p, s, merged, stage_bytes, model);
   }
-  LevelTimes t = ProductTimes(p, s, load, stage_bytes, model);
+  LevelTimes t = times;
   t.l2 *= 1 - MergedTiles(p, s, load) * (1 - model.l2_merged_share);
   return t;
 }
@@ -183,14 +185,14 @@ Prediction PredictProduct(const ProductSequence& p, const Schedule& s, const Dev
   const double end = EndUs(dims, p, 0, s, s.first, model) + StagedUs(p[0], s, model) + norm;
   line.Fixed(model.launch_us + model.fill_us + EachTurn(end, load));
   const auto stage_bytes = static_cast<double>(z.stage_bytes);
-  const LevelTimes times = TimesInStep(p, s, load, stage_bytes, model);
+  const LevelTimes out_of_step = ProductTimes(p, s, load, stage_bytes, model);
+  const LevelTimes times = InStep(out_of_step, p, s, load, stage_bytes, model);
   line.Stream(times, load);
   line.Dsm(EachTurn(ReduceUs(dims, s, s.first, model), load),
            static_cast<double>(z.units * TilesOf(s.share)) * ReduceTraffic(dims, s, s.first));
   line.Fixed(model.drain_us);
   Prediction prediction = line.Finish();
-  prediction.out_of_step_us =
-      Combine(ProductTimes(p, s, load, stage_bytes, model)) - Combine(times);
+  prediction.out_of_step_us = Combine(out_of_step) - Combine(times);
   return prediction;
 }
 

@@ -99,26 +99,40 @@ TurnWork FirstTurn(const StitchProgram& program, const StitchSchedule& s, const 
   return work;
 }
 
-// Time of one turn of a block that is alone on its SM: its reads, its instructions, its row
-// reductions.
-double TurnUs(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
-              const StitchLoad& load, const Spread& spread, const TurnWork& work,
-              int64_t passes_turns, const DeviceModel& model) {
+// One turn of a block that is alone on its SM: its reads, its instructions, its row reductions.
+struct Turn {
+  double waits = 0;          // before and between its instructions
+  double moved = 0;          // its bytes
+  double cache = 0;          // what L1 and shared memory take for its accesses
+  double lanes = 0;          // that run its instructions, a microsecond
+  double special_lanes = 0;  // the same of the special function unit
+  double apart = 1;          // groups of units that do not wait for one another
+
+  double Us(const TurnWork& work) const {
+    const double issue = std::max({work.instructions / lanes, work.special / special_lanes, cache});
+    return waits + (issue + moved) / std::max(1.0, apart);
+  }
+};
+
+Turn TurnOf(const Chain& body, const StitchProgram& program, const StitchSchedule& s,
+            const StitchLoad& load, const Spread& spread, int64_t passes_turns,
+            const DeviceModel& model) {
   const StitchConstants& costs = model.stitch;
   const double phases = static_cast<double>(program.phases.size());
   const double share = 1 / (spread.turns * phases);
   const double warps = s.block_threads / double{kWarpLanes};
   const double filled = std::min<double>(s.cluster, warps * s.cluster / costs.issue_warps);
   const double slots = model.clock_mhz * filled;
-  const double issue =
-      std::max({work.instructions / (model.lanes_per_sm * slots * costs.issue_share),
-                work.special / (model.special_lanes_per_sm * slots),
-                CachePipeUs(load, model) * share / s.cluster});
+  Turn turn;
+  turn.lanes = model.lanes_per_sm * slots * costs.issue_share;
+  turn.special_lanes = model.special_lanes_per_sm * slots;
+  turn.cache = CachePipeUs(load, model) * share / s.cluster;
   const double bytes = (load.input_bytes + load.output_bytes + load.again_bytes) * share;
-  const double moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
-  // Persistent blocks are alone on their SM, and their groups do not wait for one another.
-  const double apart =
-      phases > 1 ? std::min(costs.overlap_limit, s.UnitsPerBlock() / costs.overlap_groups) : 1;
+  turn.moved = bytes / (model.sm_intake_bytes_per_us * s.cluster);
+  // Persistent blocks are alone on their SM.
+  if (phases > 1) {
+    turn.apart = std::min(costs.overlap_limit, s.UnitsPerBlock() / costs.overlap_groups);
+  }
   const bool blocks_meet = s.unit_threads > kWarpLanes;
   const double join = (blocks_meet ? costs.block_join_us : costs.warp_join_us) +
                       (s.cluster > 1 ? model.cluster_barrier_us : 0);
@@ -130,9 +144,9 @@ double TurnUs(const Chain& body, const StitchProgram& program, const StitchSched
       s.keep_inputs || program.owner < 0
           ? 0
           : std::ceil(static_cast<double>(passes_turns) / kTurnsAtOnce) * load.levels - 1;
-  return FirstReadUs(body, program, s, costs) + again * costs.read_again_us + joins +
-         LateReadsUs(s, load, spread, passes_turns, costs) / phases +
-         (issue + moved) / std::max(1.0, apart);
+  turn.waits = FirstReadUs(body, program, s, costs) + again * costs.read_again_us + joins +
+               LateReadsUs(s, load, spread, passes_turns, costs) / phases;
+  return turn;
 }
 
 // For a launch that keeps `share` of the SMs busy.
@@ -211,11 +225,9 @@ StitchTimes TimesOfStitch(const Chain& body, const StitchProgram& program, const
   const TurnWork mean = {load.instructions * turn_share, load.special * turn_share};
   const double blocks = std::min<double>(s.grid, spread.turns * s.cluster);
   const TurnWork first = FirstTurn(program, s, load, blocks, model.stitch);
-  const auto turn_of = [&](const TurnWork& work) {
-    return phases * TurnUs(body, program, s, load, spread, work, passes_turns, model);
-  };
-  times.turn_us = turn_of(mean);
-  times.first_us = turn_of(WorseOf(mean, first));
+  const Turn turn = TurnOf(body, program, s, load, spread, passes_turns, model);
+  times.turn_us = phases * turn.Us(mean);
+  times.first_us = phases * turn.Us(WorseOf(mean, first));
   times.blocks = spread.turns * s.cluster;
   const double turns = (spread.rounds - 1) * times.turn_us + times.first_us;
   p.fixed_us = FixedUs(program, s, load, model);

@@ -93,13 +93,11 @@ class StitchEnumerator {
   void Windows(StitchSchedule s) {
     const WindowRow& row = program_.windows;
     if (row.reductions.empty() || WindowVector(row, s.vector) != s.vector) return;
-    const int64_t most = MostPixels(body_, row);
-    for (int threads : {128, 256}) {
-      for (int pixels : {2, 4, 7, 8}) {
-        if (pixels > most) break;
-        if (row.divided && row.dims[2].value % pixels != 0) continue;
+    for (int pixels : {2, 4, 7, 8}) {
+      if (!CheckPixels(body_, row, pixels).ok()) continue;
+      s.pixels = pixels;
+      for (int threads : {128, 256}) {
         s.block_threads = s.unit_threads = threads;
-        s.pixels = pixels;
         s.blocks_per_sm = registers_.WindowBlocks(s);
         if (s.blocks_per_sm > 0) Grids(s, s.TurnElements());
       }
