@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/op_traits.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/op_class.h"
@@ -36,6 +37,41 @@ std::vector<ValueId> ReadByOthers(const MatchedSequence& matched) {
     if (operand >= 0) values.push_back(matched.ValueOf(operand));
   }
   return values;
+}
+
+constexpr size_t kMostBeforeCodes = 64;  // values between a result and its codes
+
+// Whether a relative error of an operand of f32 is about as large in the result, of f32 too.
+bool PassesSmallErrors(const Op& op) {
+  if (op.type.dtype != DType::kF32) return false;
+  switch (op.kind) {
+    case OpKind::kBroadcast:
+    case OpKind::kTranspose:
+    case OpKind::kReshape:
+    case OpKind::kSlice:
+      return true;
+    case OpKind::kReduce:
+      return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin;
+    case OpKind::kUnary:
+    case OpKind::kBinary:
+      return TraitsOf(op).errors == ErrorRule::kPassed;
+    default:
+      return false;
+  }
+}
+
+// Whether kernels compute an f32 result by other functions than one of 16 bits, of which each has a
+// small relative error: 1 + erf has not, near -1.
+bool HasFasterFunctions(const ProductEpilogue& e) {
+  if (!e.program.present()) return false;
+  const Chain& body = *e.program.body;
+  const bool erf = std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
+    return op.kind == OpKind::kUnary && op.unary == UnaryKind::kErf;
+  });
+  const auto has = [](Activation a) {
+    return a == Activation::kSilu || a == Activation::kGeluTanh;
+  };
+  return !erf && (e.program.written() || has(e.activation()) || has(e.sum_activation()));
 }
 
 }  // namespace
@@ -125,6 +161,26 @@ bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
   });
 }
 
+bool RunMatcher::OnlyMadeIntoCodes(ValueId value) const {
+  std::set<ValueId> seen;
+  std::vector<ValueId> open = {value};
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (IsOutput(id) || seen.size() > kMostBeforeCodes) return false;
+    for (const ValueId user : users_[static_cast<size_t>(id)]) {
+      const Op& op = chain_.op(user);
+      const bool float_codes = IsCode(op.type.dtype) && HoldsFloats(op.type.dtype);
+      if (op.kind == OpKind::kCast && float_codes) continue;
+      if (op.kind == OpKind::kScaledMatmul) continue;  // as a scale: it is no code
+      if (!PassesSmallErrors(op)) return false;
+      open.push_back(user);
+    }
+  }
+  return seen.size() > 1;
+}
+
 absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DType dtype,
                                            ValueId end, const std::vector<ValueId>& aux) const {
   SINTER_RETURN_IF_ERROR(CheckStored(a, dtype));
@@ -146,6 +202,9 @@ absl::StatusOr<GraphRun> RunMatcher::Match(const Values& members, ValueId a, DTy
   SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, chain_, bucket_));
   ProductSequence& sequence = run.matched.sequence;
   run.matched.SetBucket(bucket_);
+  MatrixProduct& last = sequence[sequence.size() - 1];
+  last.epilogue.program.for_codes = last.result == DType::kF32 && last.AuxResults() == 0 &&
+                                    HasFasterFunctions(last.epilogue) && OnlyMadeIntoCodes(end);
   for (int i = 0; i < sequence.size(); ++i) {
     SINTER_RETURN_IF_ERROR(CheckSequence(sequence.Part(i, 1)));
   }

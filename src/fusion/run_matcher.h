@@ -42,6 +42,9 @@ class RunMatcher {
   DType ResultOf(ValueId end, DType dtype) const;
   // Whether all that reads `value` multiplies it by weights of `dtype`, or casts it to `dtype`.
   bool OnlyMultiplied(ValueId value, DType dtype) const;
+  // Whether codes of 8-bit floats, and scales of the products that read them, are all that is made
+  // of `value`, by ops that pass small relative errors on; none of it but codes is given out.
+  bool OnlyMadeIntoCodes(ValueId value) const;
   Subgraph GraphOf(const Values& members, ValueId a, DType dtype, ValueId end,
                    const std::vector<ValueId>& aux) const;
   absl::Status CheckStored(ValueId value, DType dtype) const;

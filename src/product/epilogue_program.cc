@@ -254,7 +254,7 @@ std::vector<int> EpilogueProgram::ColumnLeaves() const {
 }
 
 bool EpilogueProgram::operator==(const EpilogueProgram& o) const {
-  if (present() != o.present() || leaves != o.leaves) return false;
+  if (present() != o.present() || leaves != o.leaves || for_codes != o.for_codes) return false;
   return !present() || *body == *o.body;
 }
 
@@ -319,6 +319,9 @@ absl::Status CheckProgram(const EpilogueProgram& program, DType result, bool pai
   const DType stored = IsCode(result) ? DType::kF32 : result;
   if (!program.present()) {
     return pair ? RefuseProgram("is missing, the product is a pair") : absl::OkStatus();
+  }
+  if (program.for_codes && result != DType::kF32) {
+    return RefuseProgram("is for codes of an f32 result, the result is ", NameOf(result));
   }
   const Chain& body = *program.body;
   if (program.leaves.size() != static_cast<size_t>(body.num_inputs())) {

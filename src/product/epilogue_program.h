@@ -64,6 +64,9 @@ struct EpilogueProgram {
   // which are stored beside it, such as what was activated. Null: there is no program.
   std::shared_ptr<const Chain> body;
   std::vector<LeafKind> leaves;  // by input of the body
+  // Of an f32 result that others make codes of 8-bit floats of, and nothing else: its functions are
+  // those of results of 16 bits.
+  bool for_codes = false;
   // Both follow from the body. Of what has no form code generation writes what stands behind the
   // affine part.
   AffinePart affine;

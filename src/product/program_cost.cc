@@ -9,7 +9,7 @@
 
 namespace sinter {
 OpCost CostOfProgram(const EpilogueProgram& program) {
-  const std::vector<Precision> precisions = PrecisionsOf(*program.body);
+  const std::vector<Precision> precisions = PrecisionsOf(*program.body, program.for_codes);
   const std::vector<bool> affine = program.InAffine();
   OpCost sum;
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
@@ -26,7 +26,7 @@ namespace {
 
 // How many different functions with slow paths it calls.
 int SlowFunctions(const EpilogueProgram& program) {
-  const std::vector<Precision> precisions = PrecisionsOf(*program.body);
+  const std::vector<Precision> precisions = PrecisionsOf(*program.body, program.for_codes);
   std::set<absl::string_view> names;
   for (size_t id = 0; id < program.body->ops().size(); ++id) {
     const Op& op = program.body->ops()[id];

@@ -74,12 +74,12 @@ QuantizeRule ReadRule(ByteReader& r) {
 
 namespace {
 
-// Which parts of an epilogue follow.
-enum : uint8_t { kNorm = 1, kProgram = 2, kQuantize = 4 };
+// Which parts of an epilogue follow; what its program's result is for.
+enum : uint8_t { kNorm = 1, kProgram = 2, kQuantize = 4, kForCodes = 8 };
 
 void WriteEpilogue(const ProductEpilogue& e, ByteWriter& w) {
   w.U8((e.norm.has_value() ? kNorm : 0) | (e.program.present() ? kProgram : 0) |
-       (e.quantize.has_value() ? kQuantize : 0));
+       (e.quantize.has_value() ? kQuantize : 0) | (e.program.for_codes ? kForCodes : 0));
   if (e.norm.has_value()) w.F64(*e.norm);
   if (e.program.present()) WriteProgram(e.program, w);
   if (e.quantize.has_value()) WriteRule(*e.quantize, w);
@@ -103,6 +103,7 @@ absl::Status ReadEpilogue(ByteReader& r, ProductEpilogue& e) {
   if ((parts & kNorm) != 0) e.norm = static_cast<float>(r.F64());
   if ((parts & kProgram) != 0) {
     SINTER_ASSIGN_OR_RETURN(e.program, ReadProgram(r));
+    e.program.for_codes = (parts & kForCodes) != 0;
   }
   if ((parts & kQuantize) != 0) e.quantize = ReadRule(r);
   return absl::OkStatus();

@@ -163,8 +163,12 @@ Compound TanhBesideOneAt(const Chain& body, ValueId id) {
 
 class Demands {
  public:
-  explicit Demands(const Chain& body)
-      : body_(body), signs_(body), of_(body.ops().size()), beside_one_(body.ops().size()) {
+  Demands(const Chain& body, bool for_codes)
+      : body_(body),
+        for_codes_(for_codes),
+        signs_(body),
+        of_(body.ops().size()),
+        beside_one_(body.ops().size()) {
     for (const ChainOutput& output : body.outputs()) Ask(output.value, OfStored(output.value));
     for (const Op& op : body.ops()) AskDivisorsOfCodes(op);
     for (size_t id = body.ops().size(); id-- > 0;) AskOperands(static_cast<ValueId>(id));
@@ -204,8 +208,8 @@ class Demands {
 
   Demand OfStored(ValueId id) const {
     const DType dtype = body_.op(id).type.dtype;
-    if (dtype == DType::kF32) return Demand::kExact;
-    return dtype == DType::kF16 ? Demand::kFast : Demand::kCoarse;
+    if (dtype == DType::kF32 && !for_codes_) return Demand::kExact;
+    return dtype == DType::kF16 || dtype == DType::kF32 ? Demand::kFast : Demand::kCoarse;
   }
 
   // Whether the value has 16 bits: the logarithms of its neighbours of 1 are not small.
@@ -326,6 +330,7 @@ class Demands {
   }
 
   const Chain& body_;
+  const bool for_codes_;
   const Signs signs_;
   std::vector<Demand> of_;
   std::vector<bool> beside_one_;  // asked for by an addition of 1 or a subtraction from it
@@ -363,8 +368,8 @@ void TakeTanhs(const Chain& body, std::vector<Precision>* precisions) {
 
 }  // namespace
 
-std::vector<Precision> PrecisionsOf(const Chain& body) {
-  const Demands demands(body);
+std::vector<Precision> PrecisionsOf(const Chain& body, bool for_codes) {
+  const Demands demands(body, for_codes);
   std::vector<Precision> precisions;
   for (size_t id = 0; id < body.ops().size(); ++id) {
     precisions.push_back(demands.Of(static_cast<ValueId>(id)));

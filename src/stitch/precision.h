@@ -35,7 +35,9 @@ enum class Precision {
 //   tie falls;
 // - a tanh or an erf in log(1 + x), which is computed without a sum that would hide its errors;
 // - erf; tanh for f16; a logarithm for f16 or of a value that is not stored in 16 bits.
-std::vector<Precision> PrecisionsOf(const Chain& body);
+// `for_codes`: of f32 results only codes of 8-bit floats are made, elsewhere: they ask for no more
+// than f16 does.
+std::vector<Precision> PrecisionsOf(const Chain& body, bool for_codes = false);
 
 // How the op is computed in that precision. What has no form for kBesideOne, a square of one that
 // has, is computed as fast ones are.

@@ -95,7 +95,7 @@ std::string EpilogueTypes(const ProductSequence& p, int number, const ProgramSou
                           const char* suffix) {
   const ProgramSource::Part& part = program.parts[number];
   const MatrixProduct& product = p[number];
-  const bool f32 = product.result == DType::kF32 && !product.epilogue.quantize.has_value();
+  const bool f32 = product.result == DType::kF32 && !product.epilogue.program.for_codes;
   const std::string bias =
       part.leaves ? absl::StrCat("LeavesOf<", part.name, ">")
                   : std::string(DeviceType(product.epilogue.bias().value_or(product.result)));

@@ -17,9 +17,12 @@ namespace {
 
 size_t IndexOf(ValueId id) { return static_cast<size_t>(id); }
 
-// By op: whether a result of f32 is made of it, with no rounding to 16 bits between.
-std::vector<bool> OfF32(const Chain& body) {
+// By op: whether a result of f32 is made of it, with no rounding to 16 bits between. None where
+// codes are made of that.
+std::vector<bool> OfF32(const EpilogueProgram& program) {
+  const Chain& body = *program.body;
   std::vector<bool> of(body.ops().size(), false);
+  if (program.for_codes) return of;
   for (int i = 0; i < body.num_outputs(); ++i) {
     if (body.output_type(i).dtype == DType::kF32)
       of[IndexOf(body.outputs()[IndexOf(i)].value)] = true;
@@ -37,9 +40,9 @@ class ProgramWriter {
  public:
   explicit ProgramWriter(const EpilogueProgram& program)
       : body_(*program.body),
-        precisions_(PrecisionsOf(body_)),
+        precisions_(PrecisionsOf(body_, program.for_codes)),
         activations_(ActivationsIn(body_)),
-        of_f32_(OfF32(body_)) {}
+        of_f32_(OfF32(program)) {}
 
   // What stands for a leaf, or for a value that another function computed.
   void Name(ValueId id, std::string name) { names_[id] = std::move(name); }

@@ -86,7 +86,8 @@ TEST(ProductRuns, GiveOutNothingThatOneStoreCannot) {
 
 // A gated pair of codes, its quantiser, and a product of its codes. `also`: who else uses what.
 enum class Also { kNobody, kResult, kScale, kOtherScale };
-Chain QuantizedPair(const QuantizeSpec& spec, Also also) {
+Chain QuantizedPair(const QuantizeSpec& spec, Also also,
+                    Activation activation = Activation::kSilu) {
   ChainBuilder b;
   const auto in = [&](DType dtype, Dim rows, int64_t columns) {
     return *b.Input({dtype, {rows, Dim::Constant(columns)}}, {!rows.symbolic, {}, ""});
@@ -95,8 +96,7 @@ Chain QuantizedPair(const QuantizeSpec& spec, Also also) {
     return Scaled{in(DType::kE4M3, rows, k), in(DType::kF32, rows, 1)};
   };
   const Scaled a = codes(Dim::M(), 128);
-  const ValueId gate =
-      *AddScaledLinear(b, a, codes(Dim::Constant(256), 128), kNoValue, Activation::kSilu);
+  const ValueId gate = *AddScaledLinear(b, a, codes(Dim::Constant(256), 128), kNoValue, activation);
   const ValueId up = *AddScaledLinear(b, a, codes(Dim::Constant(256), 128));
   const ValueId y = *b.Binary(BinaryKind::kMul, gate, up);
   QuantizeSpec of = spec;
@@ -167,6 +167,29 @@ TEST(ProductRuns, LeaveQuantisersWhoseInsideOthersUse) {
     EXPECT_EQ(found.runs[0].dtype(), DType::kF32) << static_cast<int>(also);
   }
   EXPECT_EQ(FindProductRuns(QuantizedPair(rows, Also::kNobody), 32).runs[0].dtype(), DType::kF32);
+}
+
+// An f32 result that the next kernel quantises, and nobody else sees.
+TEST(ProductRuns, AskForNoExactFunctionsWhereOnlyCodesAreMade) {
+  QuantizeSpec groups, rows;
+  groups.granularity = Granularity::kGroup;
+  rows.granularity = Granularity::kRow;
+  const auto for_codes = [](const Chain& chain) {
+    const ProductRuns found = FindProductRuns(chain, 32, nullptr, {false, false});
+    EXPECT_EQ(found.runs[0].dtype(), DType::kF32);
+    return found.runs[0].matched.sequence[0].epilogue.program.for_codes;
+  };
+  for (const QuantizeSpec& spec : {groups, rows}) {
+    EXPECT_TRUE(for_codes(QuantizedPair(spec, Also::kNobody)));
+    for (const Also also : {Also::kResult, Also::kScale, Also::kOtherScale}) {
+      EXPECT_FALSE(for_codes(QuantizedPair(spec, also))) << static_cast<int>(also);
+    }
+    EXPECT_FALSE(for_codes(QuantizedPair(spec, Also::kNobody, Activation::kGeluErf)))
+        << "1 + erf has no small relative error";
+    EXPECT_FALSE(for_codes(QuantizedPair(spec, Also::kNobody, Activation::kRelu)));
+  }
+  rows.ue8m0 = true;
+  EXPECT_FALSE(for_codes(QuantizedPair(rows, Also::kNobody))) << "a power of two may be another";
 }
 
 TEST(ProductRuns, FollowOneAnotherOnlyWhenNobodyElseReads) {

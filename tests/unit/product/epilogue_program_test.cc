@@ -420,6 +420,29 @@ TEST(EpilogueProgram, ReadsBackFromItsBytes) {
   }
 }
 
+TEST(EpilogueProgram, IsForCodesOfF32ResultsAlone) {
+  testing::EpilogueTypes types = kTypes;
+  types.result = DType::kF32;
+  for (const bool f32 : {false, true}) {
+    const auto list = testing::PairEpilogues(f32 ? types : kTypes);
+    ProductSequence sequence = MatchProducts(list.front().chain, 32)->sequence;
+    const std::string before = sequence.Canonical();
+    sequence[0].epilogue.program.for_codes = true;
+    EXPECT_NE(sequence.Canonical(), before);
+    auto read = ProductSequence::FromCanonical(sequence.Canonical());
+    ASSERT_EQ(read.ok(), f32) << read.status();
+    if (f32) {
+      read->m = sequence.m;
+      EXPECT_TRUE(*read == sequence);
+    } else {
+      EXPECT_NE(
+          read.status().message().find("program is for codes of an f32 result, the result is bf16"),
+          std::string::npos)
+          << read.status();
+    }
+  }
+}
+
 TEST(EpilogueProgram, CostsWhatItsOpsCost) {
   const auto tanh = Made({LeafKind::kValue}, DType::kBF16,
                          [](ChainBuilder& b, In in) { return *b.Unary(UnaryKind::kTanh, in[0]); });

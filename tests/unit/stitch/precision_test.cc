@@ -257,6 +257,30 @@ TEST(Precision, DivisorsOfCodesAreExactWhereTheyAreMadeOnceARow) {
   EXPECT_EQ(OfDivisor(DType::kBF16, true), Precision::kFast);
 }
 
+// What f32 results are made of is exact, unless codes are all that is made of them.
+TEST(Precision, OfF32ResultsForCodesIsThatOfF16) {
+  const auto make = [](Body& body, ValueId x) {
+    const ValueId sigmoid = Unary(body, UnaryKind::kSigmoid, x);
+    return Binary(body, BinaryKind::kMul, Unary(body, UnaryKind::kTanh, sigmoid), sigmoid);
+  };
+  const Chain f32 = Cast(DType::kF32, make);
+  const auto of = [](const std::vector<Precision>& precisions, const Chain& chain, UnaryKind kind) {
+    for (size_t id = 0; id < precisions.size(); ++id) {
+      if (IsUnary(chain.op(static_cast<ValueId>(id)), kind)) return precisions[id];
+    }
+    return Precision::kTaken;
+  };
+  for (const bool for_codes : {false, true}) {
+    const std::vector<Precision> found = PrecisionsOf(f32, for_codes);
+    EXPECT_EQ(of(found, f32, UnaryKind::kTanh), Precision::kExact);
+    EXPECT_EQ(of(found, f32, UnaryKind::kSigmoid), Precision::kExact) << "tanh reads it";
+    const Chain alone =
+        Cast(DType::kF32, [](Body& b, ValueId x) { return Unary(b, UnaryKind::kSigmoid, x); });
+    EXPECT_EQ(of(PrecisionsOf(alone, for_codes), alone, UnaryKind::kSigmoid),
+              for_codes ? Precision::kFast : Precision::kExact);
+  }
+}
+
 TEST(Precision, LogarithmsOfOnePlusAreKnown) {
   Body body;
   const ValueId x = body.In({4, 8});
