@@ -139,6 +139,8 @@ std::map<ValueId, std::string> StitchEmitter::TakeStaged() {
 }
 
 absl::StatusOr<Emitted> StitchEmitter::Load(ValueId id, const Position& at) {
+  const auto chosen = chosen_.find({id, Canonical(at)});
+  if (chosen != chosen_.end()) return chosen->second;
   const Op& op = body_.op(id);
   const Index address = Address(at, op.strides);
   const std::string base = absl::StrCat("in", op.input);
@@ -243,84 +245,6 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   const Precision precision = precisions_[static_cast<size_t>(id)];
   const DType operand = body_.op(op.operands[0]).type.dtype;
   return Declare(word, OpText(op, operand, names, precision), vector, depth, of_unit);
-}
-
-absl::StatusOr<Emitted> StitchEmitter::Joined(ValueId id, const Position& at) {
-  const Op& op = body_.op(id);
-  const size_t axis = static_cast<size_t>(op.axis);
-  const Index place = space().Canonical(at[axis]);
-  if (width() > 1 && AlongVector(space(), place, element(), width()) == Along::kScattered) {
-    return JoinedOneByOne(id, at);
-  }
-  struct Side {
-    std::string text, value;
-    int64_t end;
-  };
-  std::vector<Side> sides;
-  bool vector = false;
-  int64_t end = 0;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    OpenScope(true);
-    const absl::StatusOr<Emitted> value =
-        Pull(op.operands[i], PullPosition(body_, op, i, at, space()));
-    std::string text = CloseScope();
-    SINTER_RETURN_IF_ERROR(value.status());
-    vector |= value->vector;
-    end += body_.op(op.operands[i]).type.dims[axis].value;
-    sides.push_back({std::move(text), value->Each(), end});
-  }
-  const std::string name = NewName("v");
-  const int depth = innermost();
-  Add(absl::StrCat(WordName(op.type.dtype), " ", name,
-                   vector ? absl::StrCat("[", width(), "];") : ";"));
-  const std::string where = IndexText(space(), place, element(), false);
-  for (size_t i = 0; i < sides.size(); ++i) {
-    const bool last = i + 1 == sides.size();
-    Add(absl::StrCat(i == 0 ? "" : "} else ",
-                     last ? "{" : absl::StrCat("if (", where, " < ", sides[i].end, ") {")));
-    Append(sides[i].text);
-    Add(absl::StrCat("  ", vector ? absl::StrCat(EachText(), name, "[e]") : name, " = ",
-                     sides[i].value, ";"));
-  }
-  Add("}");
-  return Emitted{name, vector, depth};
-}
-
-// A loop over the vector's elements, in which each is a vector of one.
-absl::StatusOr<Emitted> StitchEmitter::JoinedOneByOne(ValueId id, const Position& at) {
-  const IndexVar all = element();
-  const int many = width(), depth = innermost();
-  const std::string counter = NewName("k"), place = NewName("x");
-  const IndexVar one =
-      space().AddLoop(place, space().var(all).extent, depth + 1, space().var(all).is_int);
-  Position moved;
-  for (const Index& index : at) {
-    moved.push_back(space().WithLoop(space().Canonical(index), all, one));
-  }
-  for (const IndexVar read : space().ReadsIn(Canonical(at))) {
-    const IndexVar of_one = space().WithLoop(Index::Of(read), all, one).terms()[0].first;
-    const std::string each = space().var(read).name;
-    if (of_one == read) continue;
-    space().NameRead(of_one, absl::StrReplaceAll(each, {{"[e]", absl::StrCat("[", counter, "]")}}),
-                     depth + 1);
-  }
-  SetVectors(one, 1);
-  OpenScope();
-  const absl::StatusOr<Emitted> value = Joined(id, moved);
-  const std::string inside = CloseScope();
-  SetVectors(all, many);
-  SINTER_RETURN_IF_ERROR(value.status());
-  const std::string name = NewName("v");
-  Add(absl::StrCat(WordName(body_.op(id).type.dtype), " ", name, "[", many, "];"));
-  Add("#pragma unroll");
-  Add(absl::StrCat("for (int ", counter, " = 0; ", counter, " < ", many, "; ++", counter, ") {"));
-  Add(absl::StrCat("  const auto ", place, " = ", IndexText(space(), Index::Of(all), all, false),
-                   " + ", counter, ";"));
-  Append(inside);
-  Add(absl::StrCat("  ", value->vector ? EachText(1) : "", name, "[", counter,
-                   "] = ", value->Each(), ";"));
-  Add("}");
-  return Emitted{name, true, depth};
 }
 
 // What the id names, read at the first place of the axis where it names none, and then dropped: no

@@ -15,6 +15,7 @@
 #include "src/stitch/code/serial_text.h"
 #include "src/stitch/precision.h"
 #include "src/stitch/program.h"
+#include "src/stitch/sectors.h"
 
 namespace sinter {
 
@@ -108,6 +109,18 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> Elementwise(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Counted(const Op& op, const Position& at);
   absl::StatusOr<Emitted> Joined(ValueId id, const Position& at);
+  // What a side of a concat reads of an input.
+  struct SideRead {
+    ElementKey key;
+    Index address;
+    Along along = Along::kUniform;
+  };
+  bool FindReads(ValueId id, const Position& at, std::vector<SideRead>* reads, double* issue);
+  static bool PairReads(const std::vector<SideRead>& first, std::vector<SideRead>* second);
+  absl::StatusOr<Emitted> JoinedByChoice(ValueId id, const std::vector<Position>& places,
+                                         const std::string& is_first,
+                                         const std::vector<SideRead>& first,
+                                         const std::vector<SideRead>& second);
   // Where the elements of a vector lie in more than one operand, or not side by side.
   absl::StatusOr<Emitted> JoinedOneByOne(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Gathered(ValueId id, const Position& at);
@@ -131,6 +144,7 @@ class StitchEmitter : public ScopedText {
   std::map<std::pair<ValueId, IndexVar>, std::string> segments_;
   std::map<ValueId, StagedResult> staged_;
   std::map<ValueId, std::string> staged_from_;  // addresses in memory
+  std::map<ElementKey, Emitted> chosen_;        // reads of the side of a concat where it stands
   Kept kept_;
   std::set<ElementKey> computed_;  // keys of kept_.values that an earlier pass has filled
   Used used_;

@@ -191,6 +191,28 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
 }
 
 // A compiler moves no read over a condition, and copies what it brought before it leaves it.
+// A rotary embedding reads one input at two places, on one side of its concat as on the other:
+// threads choose an address. Sides that read different inputs are branches.
+TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
+  const Chain rotary = testing::NormRope(64, 4, 2, 64);
+  int chosen = 0;
+  for (const RankedStitch& one : All(rotary, 1)) {
+    if (!one.schedule.handed.empty() || one.schedule.unit_threads < 8) continue;
+    const std::string source = Generate(SpecOf(rotary, one.schedule), H200())->request.source;
+    EXPECT_EQ(Count(source, "} else {"), 0u) << one.schedule.ToString();
+    EXPECT_GE(Count(source, " = first"), 2u) << one.schedule.ToString();
+    ++chosen;
+  }
+  EXPECT_GT(chosen, 10);
+  testing::Body body;
+  const ValueId x = body.In({64, 8}), y = body.In({64, 8});
+  const ValueId both = body.Take(body.b.Concat({x, y}, 1));
+  const Chain apart = body.Finish({both});
+  const std::string source =
+      Generate(SpecOf(apart, All(apart, 1).front().schedule), H200())->request.source;
+  EXPECT_GT(Count(source, "} else {"), 0u) << source;
+}
+
 TEST(StitchSource, NobodyAsksForAnElementThatIsAlwaysThere) {
   const auto guards = [](int64_t elements) {
     testing::Body body;
