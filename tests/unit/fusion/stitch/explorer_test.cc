@@ -321,6 +321,43 @@ TEST(ChooseKernels, CutsOutWhatIsSlowInCompanyAndJoinsTheRest) {
   EXPECT_THAT(sizes, ElementsAre(3, 1, 7));
 }
 
+// Ten microseconds a kernel; so many where it is packed.
+class PackedAt : public StitchCosts {
+ public:
+  explicit PackedAt(double us) : us_(us) {}
+  absl::StatusOr<double> LatencyUs(const Chain&) override { return 10; }
+  absl::StatusOr<double> PackedUs(const Chain&) override { return us_; }
+
+ private:
+  const double us_;
+};
+
+// Two kernels of one part or of two parts each.
+TEST(ChooseKernels, PacksIndependentPartsThatSharedUnitsAtAboutEqualTime) {
+  for (const int parts : {1, 2}) {
+    for (const double us : {19.5, 20.5, 21.5}) {
+      testing::Graph g;
+      for (int i = 0; i < 2 * parts; ++i) {
+        g.Out(g.Un(UnaryKind::kTanh, g.In(DType::kF32, {1024, 1024})));
+      }
+      const StitchGraph graph = GraphOf(g.Finish(), false);
+      ASSERT_EQ(graph.size(), 2 * parts);
+      PatternSet plan(graph);
+      for (int i = 0; i < 2 && parts == 2; ++i) {
+        plan.Add({StitchPattern::Of(graph, {2 * i, 2 * i + 1}), 1});
+      }
+      DeltaEvaluator evaluator(graph, H200(), {});
+      PackedAt costs(us);
+      LatencyEvaluator latency(&costs);
+      const auto chosen =
+          ChooseKernels(graph, plan, NodeSet(graph.size()), &evaluator, &latency, true, true);
+      ASSERT_TRUE(chosen.ok()) << chosen.status();
+      const bool packed = us < (parts == 2 ? 21 : 19.8);
+      EXPECT_EQ(chosen->kernels.size(), packed ? 1u : 2u) << parts << " " << us;
+    }
+  }
+}
+
 TEST(KernelJoiner, NeverJoinsKernelsThatWouldWaitForOneAnother) {
   // a -> b -> d and a -> c -> d: {a, d} would wait for b.
   testing::Graph g;
