@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -86,6 +87,26 @@ std::string KindOf(StitchSchedule s) {
   return s.Canonical();
 }
 
+// By predicted time; of equal times by the schedules' bytes, which are made once, and moved once.
+void SortRanked(std::vector<RankedStitch>* ranked) {
+  std::vector<size_t> order(ranked->size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<std::string> bytes(ranked->size());
+  const auto bytes_of = [&](size_t i) -> const std::string& {
+    if (bytes[i].empty()) bytes[i] = (*ranked)[i].schedule.Canonical();
+    return bytes[i];
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const double first = (*ranked)[a].prediction.total_us;
+    const double second = (*ranked)[b].prediction.total_us;
+    return first != second ? first < second : a != b && bytes_of(a) < bytes_of(b);
+  });
+  std::vector<RankedStitch> sorted;
+  sorted.reserve(order.size());
+  for (const size_t i : order) sorted.push_back(std::move((*ranked)[i]));
+  *ranked = std::move(sorted);
+}
+
 constexpr int64_t kMostBlocks = 1 << 19;
 
 // Units (elements without units) that a block, or a cluster that shares a unit, takes in one turn.
@@ -131,12 +152,7 @@ absl::StatusOr<std::vector<RankedStitch>> SearchStitch(const Chain& body, int64_
     if (!first_error.ok()) return first_error;
     return absl::FailedPreconditionError("no schedule of the stitch family is legal");
   }
-  std::sort(ranked.begin(), ranked.end(), [](const RankedStitch& a, const RankedStitch& b) {
-    if (a.prediction.total_us != b.prediction.total_us) {
-      return a.prediction.total_us < b.prediction.total_us;
-    }
-    return a.schedule.Canonical() < b.schedule.Canonical();
-  });
+  SortRanked(&ranked);
   if (options.kinds_first) PutKindsFirst(&ranked);
   const size_t kept = std::min<size_t>(ranked.size(), static_cast<size_t>(options.top_k));
   ranked.resize(kept);
