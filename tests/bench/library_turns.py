@@ -3,7 +3,7 @@
 
 Usage: library_turns.py OLD.so NEW.so [--graphs FILE|FOLDER,..] [--list FILE [--ids A,B]]... [--out FILE]
 Needs a GPU and PyTorch. A row: chain, predicted and measured microseconds of both, kernels of both, how many times as long the newer takes,
-and how far the results of both lie apart, relative to the older ones' norm. Plans are chosen by prediction, nothing comes from a cache. A
+and how far the results of both lie apart, relative to the older ones' norm. Plans are chosen by prediction. A
 chain's calls are CUDA graphs over sets of tensors that hold more than 240 MB together.
 """
 
@@ -11,11 +11,10 @@ import argparse
 import math
 import os
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "stitch"))
-os.environ["SINTER_CACHE_DIR"] = ""
-
 import torch  # noqa: E402
 
 import sinter_abi  # noqa: E402
@@ -131,7 +130,10 @@ def main():
     arguments = parser.parse_args()
     torch.zeros(1, device="cuda")
     libraries = [sinter_abi.Library(path) for path in arguments.libraries]
-    contexts = [library.made("sinter_context_create", None) for library in libraries]
+    contexts = []
+    for library in libraries:  # each has a cache of its own: plans of both would have one key
+        os.environ["SINTER_CACHE_DIR"] = tempfile.mkdtemp(prefix="sinter-turns-")
+        contexts.append(library.made("sinter_context_create", None))
     stream = torch.cuda.Stream()
     lines, ratios = [f"{torch.cuda.get_device_name()}; predicted and measured us of both, kernels"], []
 
