@@ -41,26 +41,30 @@ class Projected(N.Module):
 
 #: Inductor's, without what it makes of products on a CPU that has instructions for them.
 FREEZING = {"freezing": True, "cpp.weight_prepack": False}
+#: Whether Inductor joins two or three products of equal extents itself before, as on a GPU it always does.
+JOINED_BEFORE = pytest.mark.parametrize("joined_before", [True] if DEVICE == "cuda" else [False, True])
 
 
-def frozen(model, *inputs, **more):
+def frozen(model, *inputs, joined_before=False, **more):
     """As ``run``, with Inductor's freezing; the chains."""
-    with torch._inductor.config.patch(FREEZING):
+    with torch._inductor.config.patch({**FREEZING, "cpp.enable_concat_linear": joined_before}):
         _, reports = run(model, *inputs, **more)
     return [part.made.chain for report in reports for part in report.taken]
 
 
-@pytest.mark.parametrize("columns, bias", [((64, 32, 32), True), ((64, 64, 64), False)])
-def test_products_of_frozen_weights_are_one(columns, bias):
+@JOINED_BEFORE
+@pytest.mark.parametrize("columns, bias", [((64, 32, 32), True), ((64, 64, 64), True), ((64, 64, 64), False), ((64, 32, 32), False)])
+def test_products_of_frozen_weights_are_one(columns, bias, joined_before):
     x = torch.randn(2, 6, 64).bfloat16()
-    first, _ = frozen(half(Projected(columns, bias=bias)), x)
+    first, _ = frozen(half(Projected(columns, bias=bias)), x, joined_before=joined_before)
     assert str(first).count("matmul") == 1 and [o.shape for o in first.outputs()] == [(12, sum(columns))]
     weights = [info for info in first.inputs() if info.shape == (sum(columns), 64)]
     assert len(weights) == 1 and weights[0].constant, "it lies as a linear layer's does, and nothing writes it"
 
 
-def test_gate_and_up_of_frozen_weights_stay_a_pair_in_a_kernel(context, need_compiler):
-    (chain,) = frozen(half(Gated()), torch.randn(2, 5, 64).bfloat16())
+@JOINED_BEFORE
+def test_gate_and_up_of_frozen_weights_stay_a_pair_in_a_kernel(context, need_compiler, joined_before):
+    (chain,) = frozen(half(Gated()), torch.randn(2, 5, 64).bfloat16(), joined_before=joined_before)
     assert str(chain).count("matmul") == 2, "gate and up are joined"
     assert context.prepare(chain).kernel_count == 2, "a norm; gate, up and down"
 
@@ -149,7 +153,7 @@ def test_a_frozen_graph_of_inductors_cache_takes_the_weights_of_its_own_module(t
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     counters.clear()
     joined, own = [], _joined.join_products
-    monkeypatch.setattr(_joined, "join_products", lambda graph: own(graph) or joined.append(str(graph).count("addmm.default")))
+    monkeypatch.setattr(_joined, "join_products", lambda graph, given: own(graph, given) or joined.append(str(graph).count("addmm.default")))
     for _ in range(2):
         model, x = Apart().eval().bfloat16(), torch.randn(8, 64).bfloat16()
         torch._dynamo.reset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -17,13 +17,14 @@ _MOST = 4  # products in one: what reads one value in all layers of a decoder wo
 _PIECES = ("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.unbind.int")
 
 
-def joining(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
+def joining(compile_graph: Callable[..., Any], given: Iterable[Any]) -> Callable[..., Any]:
     """What joins the products of a frozen graph and gives it to `compile_graph`. It is no pass: Inductor's cache looks frozen weights
-    up in the graph's module, in each process, so they must be there before it is asked."""
+    up in the graph's module, in each process, so they must be there before it is asked. `given`: the model's tensors."""
+    addresses = frozenset(x.data_ptr() for x in given if type(x) in (torch.Tensor, torch.nn.Parameter) and x.layout is torch.strided)
 
     def joined(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **more: Any) -> Any:
         try:
-            join_products(gm.graph)
+            join_products(gm.graph, addresses)
             gm.recompile()
         except Exception as error:  # whatever it is, the model runs
             warn_once(f"products of frozen weights stay apart: {type(error).__name__}: {error}")
@@ -32,13 +33,14 @@ def joining(compile_graph: Callable[..., Any]) -> Callable[..., Any]:
     return joined
 
 
-def join_products(graph: torch.fx.Graph) -> None:
+def join_products(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
     """Joins them where Inductor's ``freezing`` made weights constants of the graph's module, whatever their numbers of columns.
 
-    Inductor joins two or three of equal extents before.
+    Inductor joins two or three of equal extents before. `given`: where the model's own tensors lie.
     """
     if any("as_strided" in target_of(node) for node in graph.nodes):  # it reads memory, not values
         return
+    _lay_as_linear(graph, given)
     groups: Dict[Any, List[Any]] = {}
     for node in graph.nodes:
         key = _shared(node)
@@ -54,6 +56,26 @@ def tell_parts(graph: torch.fx.Graph) -> None:
     """Says how values behind parts of joined products lie: Inductor, where it joins, says what was so before."""
     if not any("as_strided" in target_of(node) for node in graph.nodes):
         tell_strides(graph, [node for node in graph.nodes if _is_part(node)])
+
+
+def _lay_as_linear(graph: torch.fx.Graph, given: FrozenSet[int]) -> None:
+    """Lays weights that Inductor joined as a linear layer has its own, [columns, depth] in memory: gate and up in one weight are then a
+    pair in a kernel, and their product may be joined with others. Inductor's are [depth, columns]. The model's own stay as they are."""
+    module = graph.owning_module
+    for node in list(graph.nodes):
+        weight = _operands(node)[1] if _is_product(node) else None
+        if weight is None or weight.op != "get_attr" or any(target_of(user) not in _PIECES for user in node.users):
+            continue
+        val, value = weight.meta["val"], getattr(module, str(weight.target))
+        if val.stride() != (val.shape[1], 1) or val.shape[0] == 1 or value.data_ptr() in given:
+            continue
+        with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
+            value = value.t().contiguous().t()
+        with graph.inserting_before(weight):
+            laid = _constant(graph, value, val.t().contiguous().t())
+        node.replace_input_with(weight, laid)
+        if not weight.users:
+            graph.erase_node(weight)
 
 
 def _is_product(node: Any) -> bool:
@@ -126,11 +148,17 @@ def _beside(graph: torch.fx.Graph, constants: List[Any], axis: int, transposed: 
     def join(tensors: List[Any]) -> Any:
         return torch.cat([tensor.t() for tensor in tensors], 1 - axis).t() if transposed else torch.cat(tensors, axis)
 
-    name = f"_sinter_joined{sum(name.startswith('_sinter_joined') for name in module._buffers)}"
     with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
         value = join([getattr(module, str(node.target)) for node in constants])
+    return _constant(graph, value, join([node.meta["val"] for node in constants]))
+
+
+def _constant(graph: torch.fx.Graph, value: torch.Tensor, val: Any) -> Any:
+    """A constant of the graph's module, at the graph's insertion point; `val`: what is told of it."""
+    module = graph.owning_module
+    name = f"_sinter_joined{sum(name.startswith('_sinter_joined') for name in module._buffers)}"
     value._is_frozen_param = True  # as Inductor marks its own
     module.register_buffer(name, value)
     made = graph.create_node("get_attr", name)
-    made.meta["val"] = join([node.meta["val"] for node in constants])
+    made.meta["val"] = val
     return made

@@ -54,7 +54,7 @@ def compile_with(
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
     if patches.get("freezing", config.freezing):
-        more["inner_compile"] = joining(more.get("inner_compile", compile_fx_inner))
+        more["inner_compile"] = joining(more.get("inner_compile", compile_fx_inner), [*example_inputs, *gm.parameters(), *gm.buffers()])
     first = patches.get(_PASS, getattr(config, _PASS))
     asks_more = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", None)  # not every build of torch has it
     if asks_more is not None and isinstance(first, asks_more):
