@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/base/format.h"
 #include "src/base/status.h"
 #include "src/engine/control.h"
 #include "src/engine/record_check.h"
@@ -24,6 +25,14 @@ std::string NotesOf(const NormalForm& form) {
     notes.push_back(absl::StrCat("and ", more, " more"));
   }
   return absl::StrJoin(notes, "; ");
+}
+
+// Before anything is built, so that a caller to whom it is not worth that can cancel.
+absl::Status TellPlanned(const Plan& plan, const BuildControl& control) {
+  return control.Enter(
+      absl::StrCat("planned: ", Counted(plan.kernels.size(), "kernel"), ", ", plan.PredictedUs(),
+                   " us predicted, ", plan.workspace_bytes, " bytes of workspace"),
+      0.2);
 }
 
 }  // namespace
@@ -78,6 +87,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::GetAlone(const PlanRequest& request, cons
     if (record == nullptr) return Search(request, key, nullptr, control);
   }
   core_->counters.plan_hits.fetch_add(1, std::memory_order_relaxed);
+  SINTER_RETURN_IF_ERROR(TellPlanned(record->variants.front().plan, control));
   if (on_miss == OnMiss::kBuild && CompilerExchanged(*record)) record = Renewed(request, *record);
   return FoundPlan{std::move(record), std::make_shared<KernelSources>(core_), true};
 }
@@ -128,6 +138,7 @@ absl::StatusOr<FoundPlan> PlanBuilder::Search(const PlanRequest& request, const 
   TuningOutcome tuning = measured == nullptr ? ApplyTuning(request, *core_, &result)
                                              : ApplyEntry(*measured, request, *core_, &result);
   if (measured != nullptr && !tuning.taken) return absl::FailedPreconditionError(tuning.words);
+  SINTER_RETURN_IF_ERROR(TellPlanned(result.chosen, control));
   auto record = std::make_shared<PlanRecord>(MakePlanRecord(std::move(result)));
   record->chain = request.chain().CanonicalDigest();
   record->bucket = request.bucket;

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 import types
 import weakref
 
@@ -328,7 +329,7 @@ def test_plans_for_any_rows_have_a_limit_for_each_bucket(marked, monkeypatch):
     from sinter.torch._buckets import BUCKETS
 
     packed, own = [], _run_chain.pack
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
 
     model, x = half(Gated(256, 512)), torch.randn(3, 70, 256).bfloat16()
     if marked:
@@ -360,7 +361,7 @@ def test_rows_of_squares_have_limits_too():
         from sinter.torch import _graph_pass
 
         own = _run_chain.pack
-        patch.setattr(_graph_pass, "pack", lambda chain, given: limits.append(given) or own(chain, given))
+        patch.setattr(_graph_pass, "pack", lambda chain, given, *more: limits.append(given) or own(chain, given, *more))
         with torch.no_grad():
             compiled, _ = passed(model, {"verify": False}, True)
             assert _verify.difference(compiled(x), model(x), 2e-2)[1]
@@ -983,8 +984,21 @@ def measured_by(monkeypatch, told, limit_us, model, x):
     packed, own = [], _run_chain.pack
     monkeypatch.setattr(_graph_pass._Planner, "_measured", lambda *_: told)
     monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: limit_us)
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
     return planned_with(_graph_pass.Options("block", target="h200", measure=True), model, x), packed
+
+
+def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compiler):
+    """Whether it is searched or its record is in the cache."""
+    from sinter.torch._asked import Asked
+
+    b = sinter.Builder()
+    x, w = b.input("bf16", (96, 320)), b.constant("bf16", (448, 320))
+    made = types.SimpleNamespace(chain=b.finish((x @ w.T).cast("bf16")))
+    lost = [Asked(context, made, 0, False, time.monotonic() + 60, 0.5) for _ in range(2)]
+    assert all(asked.refused is None and asked.plan(wait=True) is None for asked in lost)
+    asked = Asked(context, made, 0, False, time.monotonic() + 60, lost[0].lost_us)
+    assert asked.lost_us == 0 and [each.lost_us for each in lost] == [pytest.approx(_run_chain.expected_us(asked.plan(wait=True)), rel=1e-4)] * 2
 
 
 @pytest.mark.parametrize(
@@ -1090,7 +1104,7 @@ def test_a_part_with_m_is_measured_at_the_rows_of_the_call(monkeypatch):
     rows, packed, own, model = [], [], _run_chain.pack, half(N.Linear(512, 512), N.GELU(), N.Linear(512, 512))
     monkeypatch.setattr(_graph_pass._Planner, "_measured", measure)
     monkeypatch.setattr(_graph_pass, "inductor_us", lambda nodes, figures, hint: 1e2)
-    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits: packed.append(limits) or own(chain, limits))
+    monkeypatch.setattr(_graph_pass, "pack", lambda chain, limits, *more: packed.append(limits) or own(chain, limits, *more))
     (part,) = planned_with(_graph_pass.Options("block", target="h200", measure=True), model, torch.randn(96, 512).bfloat16(), dynamic=True)[0].taken
     assert rows == [96] and part.limit_us == pytest.approx(2 * _run_chain.expected_us(part.plan))
     assert packed == [pytest.approx([part.limit_us] * len(BUCKETS))], "estimates of other rows are as far off"

@@ -19,6 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::FakeWorld;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using Choice = PrepareOptions::Choice;
 
 int32_t Number(ErrorCode code) { return static_cast<int32_t>(code); }
@@ -302,7 +303,13 @@ TEST(PrepareTest, ProgressTellsTheStagesInOrder) {
   PrepareOptions options;
   options.progress = [&](absl::string_view stage, double) { stages.emplace_back(stage); };
   ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
-  EXPECT_THAT(stages, ElementsAre("look up", "search", "open compiler", "compile", "ready"));
+  const auto planned =
+      MatchesRegex("planned: [0-9]+ kernels?, [0-9.]+ us predicted, [0-9]+ bytes of workspace");
+  EXPECT_THAT(stages,
+              ElementsAre("look up", "search", planned, "open compiler", "compile", "ready"));
+  stages.clear();
+  ASSERT_TRUE(world.MakeEngine()->Prepare(world.chain, 16, options).ok());
+  EXPECT_THAT(stages, ElementsAre("look up", planned, "ready")) << "the record is in the cache";
 }
 
 TEST(PrepareTest, RowsOutOfRangeAreRefused) {

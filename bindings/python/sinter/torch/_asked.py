@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import threading
 import time
 from typing import Any, List, Optional
@@ -10,23 +12,38 @@ from .._context import Context
 from .._error import Error
 from .._plan import Plan
 from ._convert import Converted
+from ._run_chain import in_a_graph_us
 from ._store import store
+
+#: The stage of a prepare that tells what was chosen, before it is built.
+_PLANNED = re.compile(r"planned: (\d+) kernels?, (\S+) us predicted, (\d+) bytes of workspace")
 
 
 class Asked:
-    """A prepare whose search has ended: refused, or being built, or there.
+    """A prepare whose search has ended: refused, not worth a build, being built, or there.
 
     Args:
         only_asks: the build is given up once the search has ended.
         until: of ``time.monotonic``, when the wait for the search ends.
+        most_us: what the plan may be expected to take, to be built.
+
+    Attributes:
+        refused: why there is no plan.
+        lost_us: what a plan that was given up before its build is expected to take; 0 of any other.
     """
 
-    def __init__(self, context: Context, made: Converted, m: int, only_asks: bool, until: float) -> None:
+    def __init__(self, context: Context, made: Converted, m: int, only_asks: bool, until: float, most_us: float = math.inf) -> None:
         self.refused: Optional[str] = None
+        self.lost_us = 0.0
         self._pending: Any = None
         searched = threading.Event()
+        expected_us = 0.0
 
         def progress(stage: str, fraction: float) -> None:
+            nonlocal expected_us
+            found = _PLANNED.match(stage)
+            if found is not None:
+                expected_us = in_a_graph_us(float(found[2]), int(found[1]), int(found[3]))
             if stage not in ("look up", "search"):
                 searched.set()
 
@@ -39,14 +56,16 @@ class Asked:
         except Error as error:
             self.refused = str(error)
             return
-        if only_asks:
+        if expected_us > most_us:
+            self.lost_us = expected_us
+        if only_asks or self.lost_us:
             self._pending.close()
             self._pending = None
         else:
             _building[:] = [pending for pending in _building if not pending.done()] + [self._pending]
 
     def plan(self, wait: bool) -> Optional[Plan]:
-        """The plan where it is there, or once it is; None while it is being built, or with ``refused``."""
+        """The plan where it is there, or once it is; None while it is being built, where it was given up, or with ``refused``."""
         if self._pending is None or not (wait or self._pending.done()):
             return None
         try:

@@ -78,7 +78,7 @@ def neighbours(inputs: Sequence[Any], weights: FrozenSet[int]) -> FrozenSet[Tupl
     begins: Dict[Any, int] = {}
     ends: Dict[int, Any] = {}
     for i in weights:
-        x = inputs[i] if i < len(inputs) else None
+        x: Any = inputs[i] if i < len(inputs) else None
         if type(x) in (torch.Tensor, nn.Parameter) and x.is_contiguous() and x.numel():
             memory = x.untyped_storage().data_ptr(), x.dtype, x.shape[1:]
             begins[memory, x.storage_offset()] = i

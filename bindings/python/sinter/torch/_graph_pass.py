@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import pathlib
 import time
 from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
@@ -257,7 +258,8 @@ class _Planner:
             try:
                 made = Converter(nodes, rows, TABLE, self._is_constant).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-                found.append(_Part(nodes, made, m, self._ask(made, m)))
+                limit = inductor_us(nodes, self._figures, self._hint_of)
+                found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
                 if tries >= _MOST_TRIES:
@@ -277,7 +279,7 @@ class _Planner:
 
     def _judged(self, part: _Part) -> Optional[_Part]:
         """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
-        limit = inductor_us(part.nodes, self._figures, self._hint_of)
+        limit, expected = part.limit_us, part.asked.lost_us
         plan, why = part.asked.plan(wait=self.options.measure or self.options.prepare == "block"), part.asked.refused
         if plan is not None and not self.options.verify:
             expected = expected_us(plan)
@@ -285,10 +287,11 @@ class _Planner:
             if told is not None:
                 estimated, limit = limit, expected * told.inductor_us / told.plan_us
                 self._shares[part.made.chain.digest] = limit / estimated
+                expected = 0.0
                 if told.plan_us > _WORTH * told.inductor_us:
                     why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
-            elif expected > limit:
-                why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
+        if expected > limit:
+            why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
         if why is not None:
             self.left.update((node, why) for node in part.nodes)
             return None
@@ -331,17 +334,18 @@ class _Planner:
         base = kinds(self._device, self.left)
         return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False))
 
-    def _ask(self, made: Converted, m: int) -> "Asked":
-        """Whether the library plans the chain; the build goes on behind the answer.
+    def _ask(self, made: Converted, m: int, limit_us: float) -> "Asked":
+        """Whether the library plans the chain; the build goes on behind the answer, where the plan is not expected to lose.
 
         Raises:
             Refused: naming the node of the op that the library named.
         """
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
-        if asked is None:
+        most_us = math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
+        if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
-            asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until)
+            asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)
         if asked.refused is not None:
             raise Refused(asked.refused, _named_node(asked.refused, made))
         return asked

@@ -157,7 +157,7 @@ def _constant(graph: torch.fx.Graph, value: torch.Tensor, val: Any) -> Any:
     """A constant of the graph's module, at the graph's insertion point; `val`: what is told of it."""
     module = graph.owning_module
     name = f"_sinter_joined{sum(name.startswith('_sinter_joined') for name in module._buffers)}"
-    value._is_frozen_param = True  # as Inductor marks its own
+    value._is_frozen_param = True  # type: ignore[attr-defined]  # as Inductor marks its own
     module.register_buffer(name, value)
     made = graph.create_node("get_attr", name)
     made.meta["val"] = val

@@ -74,9 +74,12 @@ _ZEROS_US = 1.45
 
 def expected_us(plan: Plan) -> float:
     """What a plan takes in a CUDA graph: its prediction, and what the graph adds."""
-    return plan.predicted_us + _KERNEL_US * plan.kernel_count + (_ZEROS_US if plan.workspace_size else 0)
+    return in_a_graph_us(plan.predicted_us, plan.kernel_count, plan.workspace_size)
 
 
+def in_a_graph_us(predicted_us: float, kernels: int, workspace: int) -> float:
+    """What a plan of so many kernels and so many bytes of workspace takes in a CUDA graph."""
+    return predicted_us + _KERNEL_US * kernels + (_ZEROS_US if workspace else 0)
 
 def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = ()) -> str:
     """What an operator carries: its chain's JSON, what plans may be predicted to take, and of how many tensors each input is made, compressed,
