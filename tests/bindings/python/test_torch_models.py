@@ -419,7 +419,7 @@ def test_rows_by_several_ids_or_of_other_axes_are_left_by_name():
 
 def test_convolutions_in_groups_are_inductors_and_named():
     point = lambda: (N.Conv2d(16, 16, 1), N.ReLU())
-    model = half(*point(), N.Conv2d(16, 16, 3, padding=1, groups=16), *point(), N.Conv2d(16, 16, 3, groups=2), *point())
+    model = half(*point(), N.Conv2d(16, 32, 3, padding=1, groups=16), N.Conv2d(32, 16, 1), N.ReLU(), N.Conv2d(16, 16, 3, groups=2), *point())
     _, reports = run(model, torch.randn(2, 16, 8, 8).bfloat16())
     assert left(reports) == {"aten.convolution.default": "a convolution in groups"}
     assert [why for _, why in reports[0].left].count("a convolution in groups") == 2

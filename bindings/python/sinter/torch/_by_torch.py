@@ -54,7 +54,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
     document = json.loads(chain.to_json())
     outputs, count = document["outputs"], len(document["inputs"])
     stored = [DTYPES[entry["dtype"]] for entry in (*document["inputs"], *document["ops"])]
-    ops = _with_biases(document)
+    ops = _with_windows(_with_biases(document), document)
     made_of = {op["id"]: op["in"][0] for op in ops if op["op"] in _VIEWS}
     last: Dict[int, int] = {}
     for op in ops:
@@ -69,7 +69,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         device = inputs[0].device if count else torch.device("cpu")
         for op in ops:
             operands = [values[i] for i in op.get("in", ())]
-            if op["op"] in ("matmul", "addmm", "conv2d"):
+            if op["op"] in ("matmul", "addmm", "conv2d", "depthwise"):
                 operands = [x.to(stored[i]) for x, i in zip(operands, op["in"])]
             values[op["id"]] = _compute(op, operands, _extents(op["dims"], m), device)
             for i in op.get("in", ()):
@@ -104,6 +104,42 @@ def _with_biases(document: Dict[str, Any]) -> List[Dict[str, Any]]:
                 gone.add(product)
                 break
     return [made.get(op["id"], op) for op in document["ops"] if op["id"] not in gone]
+
+
+def _with_windows(ops: List[Dict[str, Any]], document: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """The ops, where what is reduced over windows is one, as torch has it: a pooling, or a convolution of each channel by itself. No tensor
+    then has each pixel once for each window."""
+    values = {op["id"]: op for op in ops}
+    reads = [i for op in ops for i in op.get("in", ())] + [output["value"] for output in document["outputs"]]
+
+    def alone(number: int, kind: str) -> "Dict[str, Any] | None":
+        """The op of that number, where it is of that kind and read once."""
+        op = values.get(number)
+        return op if op is not None and op["op"] == kind and reads.count(number) == 1 else None
+
+    gone: Set[int] = set()
+    made: Dict[int, Dict[str, Any]] = {}
+    for op in ops:
+        if op["op"] != "reduce" or op["axes"] != [3, 4] or op.get("keepdims") or op["kind"] == "min":
+            continue
+        at = op["in"][0]
+        product = alone(at, "binary") if op["kind"] == "sum" else None
+        filters = alone(product["in"][1], "broadcast") if product is not None and product["kind"] == "mul" else None
+        between = [at] if filters is None or product is None else [at, product["in"][1]]
+        at = at if filters is None or product is None else product["in"][0]
+        wide = alone(at, "cast")
+        between += [at] if wide is not None else []
+        window = alone(at if wide is None else wide["in"][0], "window")
+        if window is None or filters is not None and len(values.get(filters["in"][0], {"dims": []})["dims"]) != 3:
+            continue
+        image, fill = window["in"]
+        operands = [image] if filters is None else [image, filters["in"][0]]
+        moves: Dict[str, Any] = {key: window[key] for key in ("window", "strides", "pads", "dilations") if key in window}
+        name = "pool" if filters is None else "depthwise"
+        made[op["id"]] = {**moves, "op": name, "kind": op["kind"], "id": op["id"], "in": operands, "dims": op["dims"], "fill": values[fill]["value"]}
+        gone.update((window["id"], *between))
+    found = [made.get(op["id"], op) for op in ops if op["id"] not in gone]
+    return [{**op, "fill": values[op["in"][1]]["value"]} if op["op"] == "window" else op for op in found]
 
 
 def _owned(outputs: Sequence[int], made_of: Dict[int, int], inputs: int) -> List[bool]:
@@ -167,8 +203,37 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
         return _gather(x[0], x[1].long(), op["axis"])
     if kind == "scaled_matmul":
         return (x[0].float() @ x[1].float().mT) * x[2] * (x[3].mT if x[3].dim() else x[3])
+    if kind in ("window", "pool", "depthwise"):
+        return _of_windows(op, x)
     assert kind == "conv2d", kind
     return _convolve(op, x[0], x[1])
+
+
+def _of_windows(op: Dict[str, Any], x: List[torch.Tensor]) -> torch.Tensor:
+    """Windows [n, p, q, r, s, c] of an image [n, h, w, c], or what a pooling or filters [r, s, c] make of them."""
+    top, bottom, left, right = op.get("pads", (0, 0, 0, 0))
+    image = x[0].permute(0, 3, 1, 2)
+    if any((top, bottom, left, right)):
+        image = torch.nn.functional.pad(image, (left, right, top, bottom), value=float(op["fill"]))
+    window, strides, steps = (tuple(op.get(key, (1, 1))) for key in ("window", "strides", "dilations"))
+    if op["op"] == "depthwise":
+        filters = x[1].to(image.dtype).permute(2, 0, 1).unsqueeze(1)
+        made = torch.nn.functional.conv2d(image, filters, None, strides, (0, 0), steps, image.shape[1])
+    elif op["op"] == "pool" and op["kind"] == "max":
+        made = torch.nn.functional.max_pool2d(image, window, strides, 0, steps)
+    elif op["op"] == "pool" and steps == (1, 1):
+        made = torch.nn.functional.avg_pool2d(_wide(image), window, strides)
+        made = made if op["kind"] == "mean" else made * (window[0] * window[1])
+    else:
+        seen = image
+        for axis in (0, 1):
+            seen = seen.unfold(2 + axis, (window[axis] - 1) * steps[axis] + 1, strides[axis])[..., :: steps[axis]]
+        seen = seen.permute(0, 2, 3, 4, 5, 1)
+        if op["op"] == "window":
+            return seen
+        made = _wide(seen).sum((3, 4)) if op["kind"] == "sum" else _wide(seen).mean((3, 4))
+        return made
+    return made.permute(0, 2, 3, 1)
 
 
 def _gather(x: torch.Tensor, ids: torch.Tensor, axis: int) -> torch.Tensor:

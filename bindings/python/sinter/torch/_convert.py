@@ -29,6 +29,7 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
     "reduce": lambda kind, x, *_: [x],
     "matmul": lambda a, b, *_: [a, b],
     "conv2d": lambda x, w, *_: [x, w],
+    "window": lambda x, fill, *_: [x, fill],
     "gather": lambda x, ids, *_: [x, ids],
     "scaled_matmul": lambda a, w, *_: [a.codes, w.codes, a.scale, w.scale],
     "concat": lambda count, values, *_: list(values)[:count],
@@ -205,7 +206,7 @@ class Converter:
             return of(self.builder.input(dtype, dims, constant=constant), folded)
         repeated = tuple(i for i, stride in enumerate(strides) if stride == 0 and sizes[i] != 1)
         own = tuple(1 if i in repeated else size for i, size in enumerate(dims))
-        order = _memory_order(own, strides)
+        order = memory_order(own, strides)
         shape = tuple(own[axis] for axis in order)
         given = None if self.rows.symbol is not None else _gaps(shape, [strides[axis] for axis in order])
         value = self.builder.input(dtype, shape, strides=given, constant=constant)
@@ -223,7 +224,7 @@ class Converter:
         val = node.meta["val"]
         order: Tuple[int, ...] = tuple(range(len(array.dims)))
         if not array.folded:
-            order = _memory_order(array.dims, [extent(stride) for stride in val.stride()])
+            order = memory_order(array.dims, [extent(stride) for stride in val.stride()])
         laid = tuple(array.order[axis] for axis in order)
         value = array.value if laid == tuple(range(len(laid))) else array.value.transpose(*laid)
         try:
@@ -261,7 +262,7 @@ def filled(node: Any) -> Optional[float]:
     return float(value) if isinstance(value, (int, float)) and value == value else None
 
 
-def _memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ...]:
+def memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> Tuple[int, ...]:
     """Axes from the slowest to the fastest. What says nothing, an extent of 1 or a symbolic stride, changes no order."""
     rank = len(sizes)
     telling = [i for i in range(rank) if sizes[i] != 1]

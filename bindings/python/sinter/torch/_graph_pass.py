@@ -23,6 +23,7 @@ from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
 from ._convert import Converted, Converter, target_of
+from ._filters import lay_back, lay_filters
 from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
@@ -173,6 +174,8 @@ class SinterPass(CustomGraphPass):
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)
         vectors = scales_and_shifts(graph, constants)
+        filters = lay_filters(graph, constants)
+        vectors |= {each.made for each in filters}
         joined = join_neighbours(graph, constants, self.beside)
         planner, parts = self._parts(graph, device, constants, vectors, joined)
         apart = [each for each in joined if not any(each.product in part.nodes for part in parts)]
@@ -188,6 +191,7 @@ class SinterPass(CustomGraphPass):
                 report.taken.append(Taken(name, part.made, part.nodes, part.m, part.limit_us, part.plan))
         for each in joined if not self.options.verify else ():
             (drop_unread if each.product._erased else part_again)(graph, each)
+        lay_back(graph, filters if not self.options.verify else [])
         made_together(graph, vectors)
         left = planner.left
         report.nodes = sum(computes(node) for node in planner.nodes)

@@ -60,7 +60,10 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
         if str(ids.meta["val"].dtype) not in ("torch.int64", "torch.int32"):
             return f"ids of {ids.meta['val'].dtype}"
         operands = [table]
-    for val in (*_tensors(node), *(val for i in operands for val in _tensors(i))):
+    if row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
+        return "more than its values is read"
+    own = list(_tensors(node))[: 1 if row.first else None]
+    for val in (*own, *(val for i in operands for val in _tensors(i))):
         why = _why_not_tensor(val, device)
         if why is not None:
             return why
@@ -136,7 +139,7 @@ def _why_not_convolution(node: Any, w: Any) -> Optional[str]:
     transposed, groups = node.args[6], node.args[8]
     if transposed:
         return "a transposed convolution"
-    if groups != 1:
+    if groups != 1 and not groups == node.args[0].meta["val"].shape[1] == w.shape[0]:
         return "a convolution in groups"
     if len(w.shape) not in (3, 4):
         return f"a convolution of {len(w.shape) - 2} axes"

@@ -10,6 +10,7 @@ from .._scaled import Scaled, scaled_matmul
 from ._arrays import Array, Refused, of
 from ._convert import Converter
 from ._row import row
+from ._windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
 
 _MOST_STRIDE = 8  # of a convolution's tensor maps
@@ -48,21 +49,26 @@ def _addmm(c: Converter, node: Any) -> Array:
 
 @row("aten.convolution.default", product=True)
 def _convolution(c: Converter, node: Any) -> Array:
+    """In one group, or in one for each channel."""
     x, w, bias, stride, padding, dilation = node.args[:6]
+    groups = node.args[8]
     image, weight = _operand(c, x), _operand(c, w)
     if image.folded:
         raise Refused("its images are rows of M")
     line = len(image.order) == 3  # an image of one row
-    to_channels_last, back = ((0, 2, 1), (0, 2, 1)) if line else ((0, 2, 3, 1), (0, 3, 1, 2))
+    back = CHANNELS_SECOND[len(image.order)]
 
     def move(a: Array) -> Value:
-        moved = a.value if a.order == back else a.plain.transpose(*to_channels_last)
+        moved = channels_last(a)
         return moved.reshape(moved.shape[0], 1, *moved.shape[1:]) if line else moved
 
     first = ([1], [0], [1]) if line else ([], [], [])
     stride, padding, dilation = ([*row, *given] for row, given in zip(first, (stride, padding, dilation)))
     taps = [*first[0], *w.meta["val"].shape[2:]]
-    if taps == stride and not any(padding) and all(step == 1 for step in dilation) and max(stride) > _MOST_STRIDE:
+    apart = taps == stride and not any(padding) and all(step == 1 for step in dilation)
+    if groups != 1:
+        y = each_channel_by_itself(c, move(image), weight, taps, stride=stride, padding=padding, dilation=dilation)
+    elif apart and max(stride) > _MOST_STRIDE:
         y = _of_patches(move(image), move(weight), stride, weight.order == back)
     else:
         y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)

@@ -142,6 +142,12 @@ def given_apart(border: Border) -> Optional[Sequence[Any]]:
 def _entering(graph: torch.fx.Graph, border: Border, replaced: Dict[Any, Any]) -> torch.fx.Node:
     """The border's value as the operator takes it: a view."""
     node: torch.fx.Node = replaced.get(border.node, border.node)
+    source: Any = node.args[0] if target_of(node) == "aten.permute.default" and not border.repeated else None
+    if source is not None:
+        moved: Any = node.args[1]
+        if [moved[i] % len(moved) for i in border.order] == list(range(len(moved))):  # the axes are where they were before
+            found: torch.fx.Node = replaced.get(source, source)
+            return found
     for axis in border.repeated:
         node = add_call(graph, torch.ops.aten.slice.Tensor, node, axis, 0, 1)
     if border.order != tuple(range(len(border.order))):

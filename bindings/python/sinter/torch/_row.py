@@ -20,6 +20,7 @@ class Row(NamedTuple):
         moves: no element of its result is new.
         product: it multiplies matrices or correlates images.
         several: its value is several tensors.
+        first: of several it gives the first alone.
         rows_by: it reads rows of its first argument by the ids of its second.
     """
 
@@ -28,6 +29,7 @@ class Row(NamedTuple):
     moves: bool = False
     product: bool = False
     several: bool = False
+    first: bool = False
     rows_by: bool = False
 
 

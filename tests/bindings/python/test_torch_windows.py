@@ -1,0 +1,133 @@
+"""Poolings and convolutions of each channel by itself through the pass of torch.compile's backend."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
+
+import sinter.torch
+from sinter.torch import _by_torch, _graph_pass, _verify
+
+from graphs import DEVICE, passed
+from test_torch_backend import half, left, normed, run
+
+N = torch.nn
+TOGETHER = "made of weights alone, for all parts at once"
+
+
+def point(channels=16, to=16):
+    return N.Conv2d(channels, to, 1), N.ReLU()
+
+
+def by_channel(taps=3, channels=16, **more):
+    return N.Conv2d(channels, channels, taps, groups=channels, **more)
+
+
+class Line(N.Module):
+    """As in a state-space model: values of tokens before it, whose channels lie beside each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.convolution = N.Linear(32, 16), N.Conv1d(16, 16, 4, padding=3, groups=16)
+
+    def forward(self, x):
+        y = self.convolution(self.inner(x).transpose(1, 2))[..., : x.shape[1]]
+        return N.functional.silu(y).transpose(1, 2)
+
+
+MODELS = {
+    "depthwise": (normed(*point(), by_channel(padding=1, bias=False), N.BatchNorm2d(16), N.SiLU(), *point()), 16),
+    "wide": (half(*point(), by_channel((5, 3), padding=(2, 4), stride=2, dilation=(1, 2)), N.GELU()), 16),
+    "max": (half(*point(), N.MaxPool2d(3, 2, 1), *point()), 16),
+    "max_up": (half(*point(), N.MaxPool2d((2, 3), ceil_mode=True), *point()), 16),
+    "mean": (half(*point(), N.AvgPool2d(2), *point()), 16),
+    "mean_pads": (half(*point(), N.AvgPool2d(3, 2, 1), *point()), 16),
+    "mean_inside": (half(*point(), N.AvgPool2d(3, 1, 1, count_include_pad=False), *point()), 16),
+    "mean_up": (half(*point(), N.AvgPool2d(3, 3, ceil_mode=True), *point()), 15),
+    "adaptive": (half(*point(), N.AdaptiveAvgPool2d(4), *point()), 16),
+    "one_pixel": (half(*point(), N.AdaptiveAvgPool2d(1), *point()), 16),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_windows_are_right_and_taken(name):
+    model, side = MODELS[name]
+    x = torch.randn(2, 16, side, side).bfloat16().to(memory_format=torch.channels_last)
+    _, reports = run(model, x)
+    others = {why for _, why in reports[0].left} - {TOGETHER}
+    assert len(reports[0].taken) == 1 and not others, left(reports)
+
+
+def test_a_line_of_each_channel_is_taken():
+    _, reports = run(half(Line()), torch.randn(2, 12, 32).bfloat16())
+    assert "aten.convolution.default" not in left(reports), left(reports)
+
+
+def test_other_windows_are_inductors():
+    class Indices(N.Module):
+        def forward(self, x):
+            values, places = N.functional.max_pool2d(x.relu(), 2, return_indices=True)
+            return N.functional.silu(values) + places
+
+    image = lambda side: torch.randn(2, 16, side, side).bfloat16().to(memory_format=torch.channels_last)
+    cases = [
+        (half(*point(), N.AvgPool2d(3, 2, ceil_mode=True), *point()), 16, "reach over the pads"),
+        (half(*point(), N.AvgPool2d(2, divisor_override=3), *point()), 16, "a divisor of its own"),
+        (half(*point(), N.AdaptiveAvgPool2d(5), *point()), 16, ""),
+        (half(*point(), Indices(), *point()), 16, "more than its values is read"),
+    ]
+    for model, side, why in cases:
+        with torch.no_grad():
+            compiled, reports = passed(model.to(DEVICE))
+            x = image(side).to(DEVICE)
+            assert _verify.difference(compiled(x), model(x), 2e-2)[1] and all(c.within for c in _verify.comparisons)
+        assert any(why in told for told in left(reports).values()), left(reports)
+
+
+def test_filters_of_weights_have_their_channels_beside_each_other(monkeypatch):
+    """And a convolution that is left reads its weight as it was."""
+    model, x = MODELS["depthwise"][0], torch.randn(2, 16, 16, 16).bfloat16().to(memory_format=torch.channels_last)
+    _, reports = run(model, x)
+    assert (3, 1, 3, 16) in [info.shape for info in reports[0].taken[0].made.chain.inputs()]
+
+    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+    for gain, copies in ((1e6, 1), (0.0, 0)):
+        monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: gain)
+        with torch.no_grad():
+            compiled, reports = passed(model.to(DEVICE), {"verify": False})
+            assert _verify.difference(compiled(x.to(DEVICE)), model(x.to(DEVICE)), 2e-2)[1]
+        assert len(reports[0].taken) == copies
+        assert [why for _, why in reports[0].left].count(TOGETHER) >= copies
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_computes_without_a_plan_holds_no_windows(name):
+    """In the reference's place: each pixel once for each window would take many times the image's memory."""
+    model, side = MODELS[name]
+    x = torch.randn(2, 16, side, side).bfloat16().to(memory_format=torch.channels_last)
+    _, reports = run(model, x)
+    chain = reports[0].taken[0].made.chain
+    document = json.loads(chain.to_json())
+    ops = _by_torch._with_windows(document["ops"], document)
+    assert not any(op["op"] == "window" for op in ops)
+
+
+@pytest.mark.parametrize("kind, taps", [("max", 3), ("mean", 2), ("sum", 2), ("min", 2)])
+def test_what_computes_without_a_plan_is_right(kind, taps):
+    b = sinter.Builder()
+    x = b.input("bf16", (2, 9, 7, 8))
+    moves = dict(stride=(1, 2), dilation=(2, 1), padding=(1, 0, 0, 1))
+    seen = sinter.window(x, b.scalar(1.0 if kind == "min" else 0.0, "bf16"), taps, **moves)
+    b.output(getattr(seen if kind in ("max", "min") else seen.cast("f32"), kind)((3, 4)))
+    chain = b.finish()
+    image = torch.randn(2, 9, 7, 8).bfloat16()
+    (found,) = _by_torch.by_torch(chain)([image], 0)
+    padded = N.functional.pad(image.float().permute(0, 3, 1, 2), (0, 1, 1, 0), value=1.0 if kind == "min" else 0.0)
+    height, width = found.shape[1:3]
+    pixels = [
+        padded[:, :, 2 * r : 2 * r + height, s : s + 2 * width : 2][:, :, :, :width] for r in range(taps) for s in range(taps)
+    ]
+    stacked = torch.stack(pixels)
+    expected = {"max": stacked.amax, "min": stacked.amin, "mean": stacked.mean, "sum": stacked.sum}[kind](0).permute(0, 2, 3, 1)
+    assert torch.allclose(found.float(), expected, rtol=1e-2, atol=1e-2)
