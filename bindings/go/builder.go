@@ -96,6 +96,13 @@ type GatedFFNOptions struct {
 	AccumulateFast bool
 }
 
+// GroupedGatedFFNOptions of a gated FFN of a mixture of experts.
+type GroupedGatedFFNOptions struct {
+	Layout Layout
+	// UpFirst says that up is the first half of w1's columns, not the second.
+	UpFirst bool
+}
+
 // Scaled is codes of 8 bits and the f32 scale that turns them back.
 type Scaled struct {
 	Codes, Scale Value
@@ -243,6 +250,19 @@ func (b *Builder) MatmulTransposed(x, y Value, transposeX, transposeY bool) Valu
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_matmul(p, x.id, y.id, &options, out, failed)
 	}, x, y)
+}
+
+// GroupedMatmul is w[ids[m, t]] x[m], or x[m, t] of an x of three axes: f32 [m, t, n]. w is [experts, k, n], or with
+// transposeW [experts, n, k].
+func (b *Builder) GroupedMatmul(x, w, ids Value, transposeW bool) Value {
+	var options C.sinter_matmul_options
+	options.struct_size = C.sizeof_sinter_matmul_options
+	if transposeW {
+		options.flags |= C.SINTER_MATMUL_TRANSPOSE_B
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_grouped_matmul(p, x.id, w.id, ids.id, &options, out, failed)
+	}, x, w, ids)
 }
 
 // Conv2D is x [batch, height, width, in] with the filter w -> f32 [batch, p, q, out].
@@ -452,6 +472,21 @@ func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_gated_ffn(p, x.id, gate.id, up.id, down.id, &options, out, failed)
 	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
+}
+
+// GroupedGatedFFN is the sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, the halves
+// of w1[e] x[m].
+func (b *Builder) GroupedGatedFFN(x, ids, weights, w1, w2 Value, activation Activation, given GroupedGatedFFNOptions) Value {
+	var options C.sinter_grouped_gated_ffn_options
+	options.struct_size = C.sizeof_sinter_grouped_gated_ffn_options
+	options.layout = C.sinter_layout(given.Layout)
+	options.activation = C.sinter_activation(activation)
+	if given.UpFirst {
+		options.flags |= C.SINTER_GROUPED_UP_FIRST
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_grouped_gated_ffn(p, x.id, ids.id, weights.id, w1.id, w2.id, &options, out, failed)
+	}, x, ids, weights, w1, w2)
 }
 
 func (s Scaled) raw() C.sinter_scaled { return C.sinter_scaled{codes: s.Codes.id, scale: s.Scale.id} }

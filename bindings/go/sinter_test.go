@@ -94,7 +94,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	h, c := b.LSTMCell(b.Concat(1, x, x, x, x), x)
 	codes, weights := b.Quantize(x, QuantizeOptions{}), b.Quantize(w, QuantizeOptions{})
 	sum := b.Mul(b.Add(x, x), two)
-	ids := b.Input(S64, []int64{M})
+	ids, slots := b.Input(S64, []int64{M}), b.Input(S32, []int64{M, 2})
 	window := WindowOptions{Window: [2]int{2, 1}, Pads: [4]int{1, 0, 0, 0}}
 	for _, part := range []Value{
 		b.Unary(UnaryExp, x),
@@ -115,6 +115,9 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Concat(1, left, right),
 		b.Gather(b.Constant(F32, []int64{9, 8}), ids, 0),
 		b.Scatter(x, ids, x),
+		b.Reduce(ReduceSum, b.GroupedMatmul(half, b.Constant(BF16, []int64{3, 8, 8}), slots, true), []int32{1}, false),
+		b.GroupedGatedFFN(half, slots, b.Input(F32, []int64{M, 2}), b.Constant(BF16, []int64{3, 16, 8}),
+			b.Constant(BF16, []int64{3, 8, 8}), SiLU, GroupedGatedFFNOptions{UpFirst: true}),
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
 		b.Activate(GELUTanh, x),
 		b.Softplus(x),

@@ -469,6 +469,10 @@ struct GatedFfnOptions {
   Value bias_gate, bias_up, bias2;
   bool accumulate_fast = false;  // of ScaledGatedFfn alone: SINTER_ACCUMULATE_FAST
 };
+struct GroupedGatedFfnOptions {
+  Layout layout = Layout::kOi;
+  bool up_first = false;  // SINTER_GROUPED_UP_FIRST
+};
 // Codes of 8 bits and the f32 scale that turns them back.
 struct Scaled {
   Value codes, scale;
@@ -605,6 +609,13 @@ class ChainBuilder {
     given.flags = flags;
     return Add({}, sinter_chain_add_matmul, a, b, &given);
   }
+  // w[ids[m, t]] a[m], or a[m, t]: f32 [m, t, n]. `flags`: SINTER_MATMUL_TRANSPOSE_B, where w is
+  // [experts, n, k].
+  Value GroupedMatmul(Value a, Value w, Value ids, uint32_t flags = 0) {
+    Zeroed<sinter_matmul_options> given;
+    given.flags = flags;
+    return Add({}, sinter_chain_add_grouped_matmul, a, w, ids, &given);
+  }
   // x [batch, height, width, in] with the filter w.
   Value Conv2d(Value x, Value w, const Conv2dOptions& options = {}) {
     Zeroed<sinter_conv2d_options> given;
@@ -687,6 +698,17 @@ class ChainBuilder {
     const auto given = Given(activation, options);
     return Add({options.bias_gate, options.bias_up, options.bias2}, sinter_chain_add_gated_ffn, a,
                w_gate, w_up, w_down, &given);
+  }
+
+  // The sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, the
+  // halves of w1[e] a[m].
+  Value GroupedGatedFfn(Value a, Value ids, Value weights, Value w1, Value w2,
+                        Activation activation, const GroupedGatedFfnOptions& options = {}) {
+    Zeroed<sinter_grouped_gated_ffn_options> given;
+    given.layout = Number(options.layout);
+    given.activation = Number(activation);
+    given.flags = options.up_first ? uint32_t{SINTER_GROUPED_UP_FIRST} : 0;
+    return Add({}, sinter_chain_add_grouped_gated_ffn, a, ids, weights, w1, w2, &given);
   }
 
   // scale = max(min(amax, upper_bound), eps) / F; the codes are x / scale, cast.

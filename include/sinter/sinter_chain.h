@@ -58,6 +58,17 @@ SINTER_API sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_val
                                                  const sinter_matmul_options* options,
                                                  sinter_value* out_value, sinter_error** error);
 
+/* Products of rows with the matrices that ids name, as in a mixture of experts: result[m, t] =
+ * w[ids[m, t]] a[m], or a[m, t] of an a of rank 3. a [m, k] or [m, t, k]; w [experts, n, k] with
+ * TRANSPOSE_B, else [experts, k, n]; both floating, k a multiple of 8. ids s32 [m, t], an input
+ * that is no constant or computed; 1 to 32 slots t, 1 to 1024 experts. An id that is negative or
+ * not below the experts gives zeros. m may be SINTER_DIM_M. f32 [m, t, n]. */
+SINTER_API sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, sinter_value a,
+                                                         sinter_value w, sinter_value ids,
+                                                         const sinter_matmul_options* options,
+                                                         sinter_value* out_value,
+                                                         sinter_error** error);
+
 typedef struct sinter_conv2d_options {
   uint32_t struct_size;
   uint32_t flags; /* none yet */
@@ -297,6 +308,23 @@ SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_
                                                     sinter_value w_down,
                                                     const sinter_gated_ffn_options* options,
                                                     sinter_value* out_value, sinter_error** error);
+
+enum { SINTER_GROUPED_UP_FIRST = 1 };
+typedef struct sinter_grouped_gated_ffn_options {
+  uint32_t struct_size;
+  uint32_t flags; /* UP_FIRST: up is the first half of w1's columns, not the second */
+  sinter_layout layout;
+  sinter_activation activation;
+} sinter_grouped_gated_ffn_options;
+/* The gated FFN of a mixture of experts, by ids and weights [m, t] of a router: row m's result is
+ * the sum over t, in order, of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) *
+ * up, cast to a's dtype; gate and up are the halves of w1[e] a[m]. a [m, k]; w1 [experts, 2 n, k]
+ * and w2 [experts, l, n], or with the last two dims exchanged (IO), of a's dtype; weights floating;
+ * ids as of grouped_matmul. The result is cast to a's dtype. */
+SINTER_API sinter_status sinter_chain_add_grouped_gated_ffn(
+    sinter_chain* chain, sinter_value a, sinter_value ids, sinter_value weights, sinter_value w1,
+    sinter_value w2, const sinter_grouped_gated_ffn_options* options, sinter_value* out_value,
+    sinter_error** error);
 
 /* Codes of 8 bits and the f32 scale that turns them back: code * scale. The scale's extents say
  * what shares a value: [] (all); [rows, 1]; [rows, k / 128] and [1, k / 128] (128 of a row); of

@@ -241,6 +241,31 @@ sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a, si
   });
 }
 
+sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_value a,
+                                                 sinter_value ids, sinter_value weights,
+                                                 sinter_value w1, sinter_value w2,
+                                                 const sinter_grouped_gated_ffn_options* options,
+                                                 sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(
+      chain, "grouped_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
+        SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "grouped_gated_ffn",
+                                                                    SINTER_GROUPED_UP_FIRST));
+        sinter::GroupedFfnOperands in;
+        in.a = add.Operand("a", a);
+        in.ids = add.Operand("ids", ids);
+        in.weights = add.Operand("weights", weights);
+        in.w1 = add.Operand("w1", w1);
+        in.w2 = add.Operand("w2", w2);
+        const auto layout = LayoutOf(add, given.layout);
+        const auto act = capi::ActivationOf(add, given.activation);
+        SINTER_RETURN_IF_ERROR(add.status());
+        const bool up_first = (given.flags & SINTER_GROUPED_UP_FIRST) != 0;
+        return sinter::AddGroupedGatedFfn(
+            add.builder(), in, act, layout,
+            up_first ? sinter::GateOrder::kUpGate : sinter::GateOrder::kGateUp);
+      });
+}
+
 }  // extern "C"
 
 namespace {

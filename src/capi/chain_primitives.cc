@@ -58,6 +58,21 @@ sinter_status sinter_chain_add_matmul(sinter_chain* chain, sinter_value a, sinte
   });
 }
 
+sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, sinter_value a, sinter_value w,
+                                              sinter_value ids,
+                                              const sinter_matmul_options* options,
+                                              sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "grouped_matmul", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(
+        const auto given, capi::ReadOptions(options, "grouped_matmul", SINTER_MATMUL_TRANSPOSE_B));
+    const ValueId va = add.Operand("a", a), vw = add.Operand("w", w);
+    const ValueId vids = add.Operand("ids", ids);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().GroupedMatmul(va, vw, vids,
+                                       (given.flags & SINTER_MATMUL_TRANSPOSE_B) != 0);
+  });
+}
+
 sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinter_value w,
                                       const sinter_conv2d_options* options, sinter_value* out_value,
                                       sinter_error** error) {

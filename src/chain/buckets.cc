@@ -11,7 +11,7 @@ namespace {
 // Rows of a product for each index of the first axis; 1 of what is no product of rows by a matrix.
 int64_t RowsPerM(const Chain& chain, const Op& op) {
   const bool matrix =
-      op.kind == OpKind::kConv2d ||
+      op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul ||
       (op.kind == OpKind::kMatmul && !op.transpose_a && chain.op(op.operands[1]).type.rank() == 2);
   if (!matrix || (chain.UsesM() && !op.type.dims[0].symbolic)) return 1;
   int64_t rows = 1;

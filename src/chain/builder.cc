@@ -137,6 +137,21 @@ absl::StatusOr<ValueId> ChainBuilder::ScaledMatmul(ValueId a, ValueId w, ValueId
   return Add(kKind, std::move(op), std::move(type));
 }
 
+absl::StatusOr<ValueId> ChainBuilder::GroupedMatmul(ValueId a, ValueId w, ValueId ids,
+                                                    bool transpose_b) {
+  constexpr const char* kKind = "grouped_matmul";
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "ids", ids));
+  if (OpOf(ids).constant) {
+    return Error(kKind, "ids is a constant, must be an input or a value of the chain");
+  }
+  Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, ids});
+  op.transpose_b = transpose_b;
+  return Add(kKind, std::move(op),
+             InferGroupedMatmul(TypeOf(a), TypeOf(w), TypeOf(ids), transpose_b));
+}
+
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "x", x));
   SINTER_RETURN_IF_ERROR(CheckOperand("conv2d", "w", w));

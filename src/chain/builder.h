@@ -47,6 +47,12 @@ class ChainBuilder {
   // scaled_matmul.h: a [m, k] and w [n, k] of e4m3 or s8, with their scales. f32 [m, n].
   absl::StatusOr<ValueId> ScaledMatmul(ValueId a, ValueId w, ValueId scale_a, ValueId scale_w,
                                        Accumulate accumulate = Accumulate::kPromoted);
+  // Products of rows with the matrices that ids name, as in a mixture of experts: result[m, t] =
+  // w[ids[m, t]] a[m], or a[m, t] of an a of rank 3. a [m, k] or [m, t, k], w [experts, n, k] with
+  // `transpose_b`, else [experts, k, n], both floating, k a multiple of 8; ids s32 [m, t], no
+  // constant; 1 to 32 slots t, 1 to 1024 experts. An id outside of w gives zeros. f32 [m, t, n].
+  absl::StatusOr<ValueId> GroupedMatmul(ValueId a, ValueId w, ValueId ids,
+                                        bool transpose_b = false);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});

@@ -25,7 +25,9 @@ Dim Chain::FactorsOf(const Op& op) const {
   const std::vector<Dim>& in = ops_[op.operands[0]].type.dims;
   if (op.kind == OpKind::kMatmul) return in[in.size() - (op.transpose_a ? 2 : 1)];
   int64_t factors = in.back().value;
-  if (op.kind == OpKind::kScaledMatmul) return Dim::Constant(factors);
+  if (op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kGroupedMatmul) {
+    return Dim::Constant(factors);
+  }
   const std::vector<Dim>& w = ops_[op.operands[1]].type.dims;
   for (int axis : {0, 1}) factors *= w[op.conv.height_axis() + axis].value;
   return Dim::Constant(factors);
@@ -34,8 +36,8 @@ Dim Chain::FactorsOf(const Op& op) const {
 double Chain::MatmulFlops(int64_t m) const {
   double flops = 0;
   for (const Op& op : ops_) {
-    const bool scaled = op.kind == OpKind::kScaledMatmul;
-    if (op.kind != OpKind::kMatmul && op.kind != OpKind::kConv2d && !scaled) continue;
+    const bool other = op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kGroupedMatmul;
+    if (op.kind != OpKind::kMatmul && op.kind != OpKind::kConv2d && !other) continue;
     double product = 2.0 * static_cast<double>(FactorsOf(op).At(m));
     for (Dim dim : op.type.dims) product *= static_cast<double>(dim.At(m));
     flops += product;

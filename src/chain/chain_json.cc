@@ -35,6 +35,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kScalar) add({"value"});
   if (kind == OpKind::kIota || kind == OpKind::kConcat || kind == OpKind::kGather) add({"axis"});
   if (kind == OpKind::kMatmul) add({"transpose_a", "transpose_b"});
+  if (kind == OpKind::kGroupedMatmul) add({"transpose_b"});
   if (kind == OpKind::kUnary || kind == OpKind::kBinary || kind == OpKind::kCompare) add({"kind"});
   if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
   if (kind == OpKind::kTranspose) add({"axes"});
@@ -89,6 +90,10 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
       return ReadAxis(in, op);
     case OpKind::kMatmul: {
       SINTER_ASSIGN_OR_RETURN(op->transpose_a, in.Flag("transpose_a"));
+      SINTER_ASSIGN_OR_RETURN(op->transpose_b, in.Flag("transpose_b"));
+      return absl::OkStatus();
+    }
+    case OpKind::kGroupedMatmul: {
       SINTER_ASSIGN_OR_RETURN(op->transpose_b, in.Flag("transpose_b"));
       return absl::OkStatus();
     }

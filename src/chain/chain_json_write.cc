@@ -66,6 +66,9 @@ void PutAttributes(const Op& op, OrderedJson* out) {
       (*out)["transpose_a"] = op.transpose_a;
       (*out)["transpose_b"] = op.transpose_b;
       break;
+    case OpKind::kGroupedMatmul:
+      (*out)["transpose_b"] = op.transpose_b;
+      break;
     case OpKind::kUnary:
     case OpKind::kBinary:
     case OpKind::kCompare:

@@ -75,6 +75,23 @@ struct GatedFfnOperands {
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout);
 
+// Which half of w1's columns is the gate. Numbers are part of the C ABI: never reused.
+enum class GateOrder : int32_t { kGateUp = 1, kUpGate = 2 };
+inline constexpr char kGateOrderWords[] = "gate_up up_gate";
+absl::string_view NameOf(GateOrder order);
+absl::StatusOr<GateOrder> ParseGateOrder(absl::string_view name);
+
+// The gated FFN of a mixture of experts: row m's result is the sum over its slots t of weights[m,
+// t] (w2[e] c) with e = ids[m, t] and c = act(gate) * up, rounded to a's dtype; gate and up are the
+// halves of w1[e] a[m]. a [m, k], ids and weights [m, t], w1 [experts, 2 n, k] and w2 [experts, l,
+// n], of kIO with the last two dims exchanged. An id outside of w1 adds nothing. Cast to a's dtype.
+struct GroupedFfnOperands {
+  ValueId a = kNoValue, ids = kNoValue, weights = kNoValue, w1 = kNoValue, w2 = kNoValue;
+};
+absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOperands& in,
+                                           Activation act, Layout layout,
+                                           GateOrder order = GateOrder::kGateUp);
+
 // conv2d in `groups`: 1, or as many as x has channels, where each channel is correlated with a
 // filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels] (HWIO).
 absl::StatusOr<ValueId> AddConv2d(ChainBuilder& b, ValueId x, ValueId w, const Conv2d& conv,

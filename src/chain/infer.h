@@ -37,6 +37,11 @@ absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b,
 absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorType& w,
                                              const TensorType& scale_a, const TensorType& scale_w,
                                              Accumulate accumulate);
+// a [m, k] or [m, t, k], w [experts, n, k] with `transpose_b`, else [experts, k, n], ids [m, t];
+// f32 [m, t, n].
+constexpr int64_t kMostSlots = 32, kMostExperts = 1024, kGroupedAlignment = 8;
+absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorType& w,
+                                              const TensorType& ids, bool transpose_b);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);

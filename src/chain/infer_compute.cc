@@ -98,6 +98,45 @@ absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b,
   return result;
 }
 
+absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorType& w,
+                                              const TensorType& ids, bool transpose_b) {
+  for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
+    if (IsFloat(type->dtype)) continue;
+    return Bad("dtype of ", name, " is ", NameOf(type->dtype), ", must be f32, f16 or bf16");
+  }
+  if (ids.dtype != DType::kS32) {
+    return Bad("dtype of ids is ", NameOf(ids.dtype), ", must be s32");
+  }
+  if (a.rank() != 2 && a.rank() != 3) return Bad("rank of a is ", a.rank(), ", must be 2 or 3");
+  if (w.rank() != 3) return Bad("rank of w is ", w.rank(), ", must be 3");
+  if (ids.rank() != 2) return Bad("rank of ids is ", ids.rank(), ", must be 2");
+  for (int i = 0; i < w.rank(); ++i) {
+    if (w.dims[i].symbolic) return Bad("dimension ", i, " of w is M, must be constant");
+  }
+  if (w.dims[0].value > kMostExperts) {
+    return Bad("experts of w are ", w.dims[0].value, ", must be 1 to ", kMostExperts);
+  }
+  if (ids.dims[1].symbolic || ids.dims[1].value > kMostSlots) {
+    return Bad("dims of ids are ", ToString(absl::MakeConstSpan(ids.dims)),
+               ", the second must be 1 to ", kMostSlots);
+  }
+  for (int axis = 0; axis + 1 < a.rank(); ++axis) {
+    if (a.dims[axis] == ids.dims[axis]) continue;
+    return Bad("axis ", axis, " of a has extent ", ToString(a.dims[axis]), ", of ids ",
+               ToString(ids.dims[axis]), ": must be equal");
+  }
+  const Dim k = w.dims[transpose_b ? 2 : 1], n = w.dims[transpose_b ? 1 : 2];
+  if (a.dims.back() != k) {
+    return Bad("k of a is ", ToString(a.dims.back()), ", k of w is ", ToString(k));
+  }
+  if (k.value % kGroupedAlignment != 0) {
+    return Bad("k is ", k.value, ", must be a multiple of ", kGroupedAlignment);
+  }
+  TensorType result{DType::kF32, {ids.dims[0], ids.dims[1], n}};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
 absl::StatusOr<TensorType> InferUnary(UnaryKind kind, const TensorType& a) {
   const OperandTypes types = TraitsOf(kind).operands;
   if (Takes(types, a.dtype)) return a;

@@ -6,11 +6,12 @@
 namespace sinter {
 namespace {
 
-// Name i belongs to enum value i + 1.
+// Name i belongs to enum value i + 1; "": no op has that number.
 constexpr absl::string_view kOpKindNames[] = {
     "input",  "scalar", "iota",          "matmul",    "unary",   "binary", "compare",
     "select", "cast",   "broadcast",     "transpose", "reshape", "slice",  "concat",
-    "reduce", "conv2d", "scaled_matmul", "gather",    "scatter", "window"};
+    "reduce", "conv2d", "scaled_matmul", "gather",    "scatter", "window", "",
+    "",       "",       "grouped_matmul"};
 constexpr absl::string_view kUnaryKindNames[] = {
 #define SINTER_UNARY(number, Name, name, ...) #name,
 #include "src/chain/ops.def"
@@ -65,17 +66,20 @@ absl::string_view Name(Kind kind, const absl::string_view (&names)[kCount]) {
 template <typename Kind, size_t kCount>
 absl::StatusOr<Kind> Parse(absl::string_view what, absl::string_view name,
                            const absl::string_view (&names)[kCount]) {
+  std::vector<absl::string_view> known;
   for (size_t i = 0; i < kCount; ++i) {
+    if (names[i].empty()) continue;
     if (names[i] == name) return static_cast<Kind>(i + 1);
+    known.push_back(names[i]);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " is ", name, ", must be one of ", absl::StrJoin(names, " ")));
+      absl::StrCat(what, " is ", name, ", must be one of ", absl::StrJoin(known, " ")));
 }
 
 template <typename Kind, size_t kCount>
-bool InRange(Kind kind, const absl::string_view (&)[kCount]) {
+bool InRange(Kind kind, const absl::string_view (&names)[kCount]) {
   const int32_t value = static_cast<int32_t>(kind);
-  return value >= 1 && value <= static_cast<int32_t>(kCount);
+  return value >= 1 && value <= static_cast<int32_t>(kCount) && !names[value - 1].empty();
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ enum class OpKind : int32_t {
   kGather = 18,
   kScatter = 19,
   kWindow = 20,
+  // 21 to 23: top_k, scan, random
+  kGroupedMatmul = 24,
 };
 
 enum class UnaryKind : int32_t {
@@ -92,7 +94,7 @@ struct Op {
   CompareKind compare{};
   ReduceKind reduce{};
   bool transpose_a = false;   // matmul: a is [..., k, m]
-  bool transpose_b = false;   // matmul: b is [..., n, k]
+  bool transpose_b = false;   // matmul: b is [..., n, k]; grouped_matmul: w is [experts, n, k]
   bool keepdims = false;      // reduce: reduced axes stay with extent 1
   bool constant = false;      // input: never changes while a plan uses it
   int32_t input = -1;         // input: its index among the chain's inputs

@@ -298,6 +298,8 @@ std::vector<KindSpec> KindSpecs() {
        MakeFfn<false, 2>,
        "c w2 + bias2 with c = act(a w1 + bias1)",
        "a[m,k] w1*[n,k], with bias1=1 bias1*[n], w2*[l,n], with bias2=1 bias2*[l]"},
+      GroupedGatedFfnKind(),
+      GroupedMatmulKind(),
       {"gru_cell",
        {kRows, kHidden, kDType},
        MakeGruCell,

@@ -90,6 +90,9 @@ KindSpec ConvChainKind();  // "conv_chain"
 KindSpec DepthwiseConvKind();
 KindSpec PoolKind();
 
+KindSpec GroupedGatedFfnKind();
+KindSpec GroupedMatmulKind();
+
 KindSpec QuantizeKind();
 KindSpec RmsNormQuantizeKind();
 KindSpec ScaledGatedFfnKind();

@@ -19,6 +19,8 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Matmul(in[0], in[1], op.transpose_a, op.transpose_b);
     case OpKind::kScaledMatmul:
       return b.ScaledMatmul(in[0], in[1], in[2], in[3], op.accumulate);
+    case OpKind::kGroupedMatmul:
+      return b.GroupedMatmul(in[0], in[1], in[2], op.transpose_b);
     case OpKind::kConv2d:
       return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:
@@ -70,6 +72,7 @@ int OperandCount(OpKind kind) {
       return 2;
     case OpKind::kSelect:
     case OpKind::kScatter:
+    case OpKind::kGroupedMatmul:
       return 3;
     case OpKind::kScaledMatmul:
       return 4;

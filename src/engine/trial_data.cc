@@ -50,7 +50,8 @@ float ScaleOf(const Op& input, int64_t m) {
 // Whether products sum their operands unscaled. Codes have scales, which are positive.
 bool SumsOperands(const Chain& chain) {
   return std::any_of(chain.ops().begin(), chain.ops().end(), [](const Op& op) {
-    return op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;
+    return op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d ||
+           op.kind == OpKind::kGroupedMatmul;
   });
 }
 
@@ -64,11 +65,12 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
-    if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter) continue;
-    ValueId ids = op.operands[1];
+    const bool grouped = op.kind == OpKind::kGroupedMatmul;
+    if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter && !grouped) continue;
+    ValueId ids = op.operands[grouped ? 2 : 1];
     while (IsView(chain.op(ids))) ids = chain.op(ids).operands[0];
     if (chain.op(ids).kind != OpKind::kInput) continue;
-    const TensorType& x = chain.op(op.operands[0]).type;
+    const TensorType& x = chain.op(op.operands[grouped ? 1 : 0]).type;
     const int64_t all =
         std::max<int64_t>(1, x.dims[static_cast<size_t>(std::max(op.axis, 0))].At(m));
     int64_t& fewest = places[static_cast<size_t>(chain.op(ids).input)];

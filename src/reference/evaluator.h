@@ -96,6 +96,12 @@ Tensor Matmul(const View& a, const View& b, int threads);
 Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const View& scale_w,
                     int threads);
 
+// ---- Products of rows with the matrices that ids name.
+
+// a [m, k] or [m, t, k], w [experts, k, n], already transposed by its strides, ids [m, t]. Sums as
+// Matmul's. An id outside of w gives zeros.
+Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads);
+
 // ---- Direct float64 convolution over strided views of any storage.
 
 // x [batch, height, width, channels] with the filter `w`, both as InferConv2d takes them. Each

@@ -218,6 +218,37 @@ Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const Vie
   return result;
 }
 
+Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads) {
+  const int64_t k = w.dims[1], n = w.dims[2], slots = ids.dims[1];
+  const Tensor given = Materialise(ids, threads);
+  std::vector<std::vector<int64_t>> slots_of(static_cast<size_t>(w.dims[0]));
+  for (int64_t i = 0; i < ids.Count(); ++i) {
+    const double id = (*given.owned)[static_cast<size_t>(i)];
+    if (!(id >= 0 && id < static_cast<double>(w.dims[0]))) continue;
+    slots_of[static_cast<size_t>(id)].push_back(i);
+  }
+  Tensor result = MakeTensor({ids.dims[0], slots, n});
+  for (size_t expert = 0; expert < slots_of.size(); ++expert) {
+    const std::vector<int64_t>& mine = slots_of[expert];
+    if (mine.empty()) continue;
+    Tensor rows = MakeTensor({static_cast<int64_t>(mine.size()), k});
+    for (size_t i = 0; i < mine.size(); ++i) {
+      int64_t offset = mine[i] / slots * a.strides[0];
+      if (a.rank() == 3) offset += mine[i] % slots * a.strides[1];
+      ReadRun(a, offset, a.strides.back(), k, rows.owned->data() + static_cast<int64_t>(i) * k);
+    }
+    View matrix = w.Moved(static_cast<int64_t>(expert) * w.strides[0]);
+    matrix.dims = {k, n};
+    matrix.strides = {w.strides[1], w.strides[2]};
+    const Tensor sums = Matmul(rows.view, matrix, threads);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      std::copy_n(sums.owned->data() + static_cast<int64_t>(i) * n, n,
+                  result.owned->data() + mine[i] * n);
+    }
+  }
+  return result;
+}
+
 namespace {
 
 constexpr int64_t kLanes = 4;

@@ -23,6 +23,9 @@ absl::Status CheckOps(const Chain& body) {
     if (op.kind == OpKind::kScaledMatmul) {
       return RefuseOp(static_cast<ValueId>(id), op, "scaled products are no stitched ops");
     }
+    if (op.kind == OpKind::kGroupedMatmul) {
+      return RefuseOp(static_cast<ValueId>(id), op, "grouped products have kernels of their own");
+    }
     if (op.kind == OpKind::kConv2d) {
       return RefuseOp(static_cast<ValueId>(id), op, "convolutions have kernels of their own");
     }

@@ -45,8 +45,8 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   strided.stride_height = 2;
   strided.pad_bottom = 1;
   const sinter_value each = Input(c, SINTER_DTYPE_BF16, {8, 3, 1, 1});
-  sinter_conv2d_options grouped = strided;
-  grouped.groups = 8;
+  sinter_conv2d_options by_channel = strided;
+  by_channel.groups = 8;
   sinter_value zero = SINTER_NO_VALUE;
   ASSERT_EQ(sinter_chain_add_scalar(c, 0, SINTER_DTYPE_BF16, &zero, nullptr), SINTER_OK);
   sinter_window_options by_two = SINTER_INIT(sinter_window_options);
@@ -56,6 +56,14 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   inside.pad_left = 1;
   const sinter_value pair[] = {a, a}, ids = Input(c, SINTER_DTYPE_S64, {SINTER_DIM_M, 2});
   const sinter_value rows = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 2, 8});
+  const sinter_value slots = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
+  const sinter_value factors = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
+  const sinter_value experts = Input(c, SINTER_DTYPE_BF16, {4, 8, 16});
+  const sinter_value down = Input(c, SINTER_DTYPE_BF16, {4, 8, 8});
+  sinter_grouped_gated_ffn_options grouped = SINTER_INIT(sinter_grouped_gated_ffn_options);
+  grouped.layout = SINTER_LAYOUT_IO;
+  grouped.activation = SINTER_ACTIVATION_SILU;
+  grouped.flags = SINTER_GROUPED_UP_FIRST;
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
       {"scalar",
@@ -69,7 +77,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"conv2d",
        [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, filter, &strided, o, e); }},
       {"conv2d of each channel",
-       [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, each, &grouped, o, e); }},
+       [&](auto o, auto e) { return sinter_chain_add_conv2d(c, pixels, each, &by_channel, o, e); }},
       {"window",
        [&](auto o, auto e) { return sinter_chain_add_window(c, pixels, zero, &by_two, o, e); }},
       {"max_pool2d",
@@ -98,6 +106,15 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"concat", [&](auto o, auto e) { return sinter_chain_add_concat(c, 2, pair, 1, o, e); }},
       {"gather", [&](auto o, auto e) { return sinter_chain_add_gather(c, w, ids, 0, o, e); }},
       {"scatter", [&](auto o, auto e) { return sinter_chain_add_scatter(c, a, ids, rows, o, e); }},
+      {"grouped_matmul",
+       [&](auto o, auto e) {
+         return sinter_chain_add_grouped_matmul(c, a, experts, slots, nullptr, o, e);
+       }},
+      {"grouped_gated_ffn",
+       [&](auto o, auto e) {
+         return sinter_chain_add_grouped_gated_ffn(c, a, slots, factors, experts, down, &grouped, o,
+                                                   e);
+       }},
       {"reduce",
        [&](auto o, auto e) {
          return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
@@ -363,6 +380,14 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_scatter(c, a, a, 99, &out, e); }},
       {"op 3 (scatter): dtype of ids is bf16, must be s32 or s64: cast it to s32",
        [&](auto e) { return sinter_chain_add_scatter(c, w, a, a, &out, e); }},
+      {"op 3 (grouped_matmul): w is value 99",
+       [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, 99, a, nullptr, &out, e); }},
+      {"op 3 (grouped_matmul): dtype of ids is bf16, must be s32",
+       [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, w, a, nullptr, &out, e); }},
+      {"op 3 (grouped_gated_ffn): weights is value 99",
+       [&](auto e) {
+         return sinter_chain_add_grouped_gated_ffn(c, a, a, 99, w, w, nullptr, &out, e);
+       }},
       {"op 3 (concat): operands[1] is value 99",
        [&](auto e) { return sinter_chain_add_concat(c, 2, dangling, 0, &out, e); }},
       {"op 3 (concat): operands has 65 entries, at most 64",

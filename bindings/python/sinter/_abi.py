@@ -26,6 +26,7 @@ MATMUL_TRANSPOSE_A = 1
 MATMUL_TRANSPOSE_B = 2
 WINDOW_EXCLUDE_PADS = 1
 REDUCE_KEEPDIMS = 1
+GROUPED_UP_FIRST = 1
 QUANTIZE_UE8M0 = 1
 ACCUMULATE_FAST = 1
 VERSION_MAJOR = 0
@@ -223,6 +224,15 @@ class GatedFfnOptions(_Sized):
         ("bias_up", c_int32),
         ("bias2", c_int32),
         ("reserved", c_int32),
+    ]
+
+
+class GroupedGatedFfnOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("layout", c_int32),
+        ("activation", c_int32),
     ]
 
 
@@ -469,6 +479,7 @@ STRUCTS: Dict[str, type] = {
     "sinter_linear_options": LinearOptions,
     "sinter_gemm_chain_options": GemmChainOptions,
     "sinter_gated_ffn_options": GatedFfnOptions,
+    "sinter_grouped_gated_ffn_options": GroupedGatedFfnOptions,
     "sinter_scaled": Scaled,
     "sinter_quantize_options": QuantizeOptions,
     "sinter_output_options": OutputOptions,
@@ -494,6 +505,8 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         POINTER(c_void_p))),
     "sinter_chain_add_matmul": (c_int32, (c_void_p, c_int32, c_int32, POINTER(MatmulOptions), POINTER(c_int32),
         POINTER(c_void_p))),
+    "sinter_chain_add_grouped_matmul": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(MatmulOptions),
+        POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_conv2d": (c_int32, (c_void_p, c_int32, c_int32, POINTER(Conv2dOptions), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_unary": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
@@ -541,6 +554,8 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
         POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_gated_ffn": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_int32, POINTER(GatedFfnOptions),
         POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_grouped_gated_ffn": (c_int32, (c_void_p, c_int32, c_int32, c_int32, c_int32, c_int32,
+        POINTER(GroupedGatedFfnOptions), POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_quantize": (c_int32, (c_void_p, c_int32, POINTER(QuantizeOptions), POINTER(Scaled),
         POINTER(c_void_p))),
     "sinter_chain_add_scaled_matmul": (c_int32, (c_void_p, Scaled, Scaled, POINTER(LinearOptions), POINTER(c_int32),

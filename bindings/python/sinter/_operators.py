@@ -7,7 +7,7 @@ import math
 from typing import Dict, Optional, Sequence, Tuple, Union
 
 from . import _abi
-from ._argument import integer, number, sequence
+from ._argument import flag, integer, number, sequence
 from ._builder import (
     Builder,
     Number,
@@ -246,6 +246,43 @@ def gated_ffn(
     )
     numbers = (b._own(a), b._own(gate), b._own(up), b._own(down))
     return b._add("gated_ffn", *numbers, ctypes.byref(options))
+
+
+def grouped_matmul(a: Value, w: Value, ids: Value, *, layout: str = "oi") -> Value:
+    """w[ids[m, t]] a[m], or a[m, t] of an a of three axes: f32 [m, t, n].
+
+    w [experts, n, k] ("oi") or [experts, k, n] ("io"); ids s32 [m, t]. An id that names no expert gives zeros.
+    """
+    b = builder_of(a)
+    transposed = layout_number(layout) == layout_number("oi")
+    options = _abi.MatmulOptions(flags=_abi.MATMUL_TRANSPOSE_B if transposed else 0)
+    return b._add("grouped_matmul", b._own(a), b._own(w), b._own(ids), ctypes.byref(options))
+
+
+def grouped_gated_ffn(
+    a: Value,
+    ids: Value,
+    weights: Value,
+    w1: Value,
+    w2: Value,
+    *,
+    activation: str = "silu",
+    layout: str = "oi",
+    up_first: bool = False,
+) -> Value:
+    """The sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, cast to a's dtype.
+
+    gate and up are the halves of w1[e] a[m]. a [m, k]; ids s32 and weights [m, t]; w1 [experts, 2 n, k] and
+    w2 [experts, l, n] ("oi").
+    """
+    b = builder_of(a)
+    options = _abi.GroupedGatedFfnOptions(
+        layout=layout_number(layout),
+        activation=activation_number(activation),
+        flags=_abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0,
+    )
+    numbers = (b._own(a), b._own(ids), b._own(weights), b._own(w1), b._own(w2))
+    return b._add("grouped_gated_ffn", *numbers, ctypes.byref(options))
 
 
 def _norm(kind: str, x: Value, gamma: Optional[Value], beta: Optional[Value], eps: float) -> Value:

@@ -46,6 +46,7 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
       return IsFineGrained(chain, op) ? OpClass::kReduction : OpClass::kProduct;
     case OpKind::kScaledMatmul:
     case OpKind::kConv2d:
+    case OpKind::kGroupedMatmul:
       return OpClass::kProduct;
     case OpKind::kReduce:
       return OpClass::kReduction;
@@ -95,6 +96,8 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
       return BatchUnits(op, from.type.dims, m);
     case OpKind::kScaledMatmul:
       return 1;
+    case OpKind::kGroupedMatmul:  // rows are parts; any matrix may be named
+      return slot == 1 ? 1 : std::max<int64_t>(dims[0].At(m), 1);
     case OpKind::kGather:  // rows that take their own elements are parts; any row may be named
       return slot == 1 ? ElementsOf(from, m)
              : op.axis > 0

@@ -74,6 +74,14 @@ void EveryAddReachesTheLibrary() {
   sum = sum + b.Apply(kSilu, x);
   sum = sum + b.Select(b.Compare(sinter::Comparison::kLt, x, two), x, x);
   sum = sum + b.Matmul(half, w, SINTER_MATMUL_TRANSPOSE_B);
+  const auto slots = b.Input(DType::kS32, {sinter::kM, 2});
+  const auto experts = b.Constant(DType::kBf16, {3, 8, 8});
+  const auto slot_sums = b.GroupedMatmul(half, experts, slots, SINTER_MATMUL_TRANSPOSE_B);
+  sum = sum + b.Reduce(sinter::Reduction::kSum, slot_sums, {1});
+  sinter::GroupedGatedFfnOptions up_first;
+  up_first.up_first = true;
+  sum = sum + b.GroupedGatedFfn(half, slots, b.Input(DType::kF32, {sinter::kM, 2}),
+                                b.Constant(DType::kBf16, {3, 16, 8}), experts, kSilu, up_first);
   const std::vector<int64_t> pixels = {sinter::kM, 2, 2, 2};
   sinter::Conv2dOptions padded;
   padded.filter = sinter::Filter::kHwio;

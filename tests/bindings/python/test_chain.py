@@ -161,6 +161,18 @@ OPERATIONS = {
         sinter.quantize(x), weights(b, 16, 8), weights(b, 16, 8), weights(b, 24, 16)
     ),
     "s8_matmul": lambda b, x, y: x.cast("s8") @ b.constant("s8", (16, 8)).T,
+    "grouped_matmul": lambda b, x, y: sinter.grouped_matmul(x, b.constant("bf16", (3, 4, 8)), b.input("s32", (M, 2))),
+    "grouped_matmul_io": lambda b, x, y: sinter.grouped_matmul(
+        b.input("bf16", (M, 2, 8)), b.constant("bf16", (3, 8, 4)), b.input("s32", (M, 2)), layout="io"
+    ),
+    "grouped_gated_ffn": lambda b, x, y: sinter.grouped_gated_ffn(
+        x,
+        b.input("s32", (M, 2)),
+        b.input("f32", (M, 2)),
+        b.constant("bf16", (3, 32, 8)),
+        b.constant("bf16", (3, 8, 16)),
+        up_first=True,
+    ),
     "iota": lambda b, x, y: x + b.iota("f32", (M, 8), -1),
     "scalar": lambda b, x, y: x + b.scalar(math.inf, "bf16"),
     "integers": lambda b, x, y: x.cast("s32") * 3,

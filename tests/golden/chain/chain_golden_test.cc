@@ -46,6 +46,9 @@ Chain EveryOp() {
   const ValueId written = *b.Scatter(cache, *b.Input({DType::kS64, {C(3)}}, {false, {}, "slots"}),
                                      *b.Input({DType::kBF16, {C(3), C(2)}}, {false, {}, "rows"}));
   const ValueId taken = *b.Gather(*b.Gather(w, ids), *b.Reshape(target, {Dim::M(), C(2), C(1)}), 2);
+  const ValueId experts = *b.Input({DType::kBF16, {C(3), C(4), C(8)}}, {true, {}, "experts"});
+  const ValueId token = *b.Input({DType::kBF16, {Dim::M(), C(8)}}, {false, {}, "token"});
+  const ValueId expert = *b.GroupedMatmul(token, experts, target, true);
   const ValueId product = *b.Matmul(turned, w, false, true);
   const ValueId columnwise = *b.Reduce(ReduceKind::kMean, logits, {0, 1});
   const ValueId next = *b.Binary(BinaryKind::kAdd, state, columnwise);
@@ -55,6 +58,7 @@ Chain EveryOp() {
   EXPECT_TRUE(b.Output(next, {{}, state}).ok());
   EXPECT_TRUE(b.Output(taken).ok());
   EXPECT_TRUE(b.Output(written, {{}, cache}).ok());
+  EXPECT_TRUE(b.Output(expert).ok());
   return *b.Finish();
 }
 
@@ -88,6 +92,8 @@ std::vector<Golden> Goldens() {
        text("scaled_gated_ffn m=M n=384 k=256 l=200 act=silu scales=group quantize=group bias1=1")},
       {"scaled_gemm_chain", text("scaled_gemm_chain m=M n=48 k=64 l=32 act=relu codes=s8")},
       {"scaled_matmul_fast", text("scaled_matmul m=M n=48 k=256 accumulate=fast")},
+      {"grouped_gated_ffn",
+       text("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu order=up_gate")},
       {"conv",
        text("conv b=M ic=24 h=9 w=7 oc=40 k=3,1 act=relu stride=2 pad=1,0,2,1 dilation=1,2 scale=1 "
             "bias=1 residual=before weights=HWIO")},

@@ -84,7 +84,7 @@ const BadInput kBadInputs[] = {
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"f32","dims":[2],"name":"é"}],"ops":[],"outputs":[]})x",
      R"x(inputs[0]: op 0 (input): name must have at most 128 characters, all of printable ASCII)x"},
     {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"conv3d"}],"outputs":[]})x",
-     R"x(ops[0].op: op is conv3d, must be one of input scalar iota matmul unary binary compare select cast broadcast transpose reshape slice concat reduce conv2d scaled_matmul gather scatter window)x"},
+     R"x(ops[0].op: op is conv3d, must be one of input scalar iota matmul unary binary compare select cast broadcast transpose reshape slice concat reduce conv2d scaled_matmul gather scatter window grouped_matmul)x"},
     {R"x({"schema":1,"inputs":[],"ops":[{"id":0,"op":"conv2d"}],"outputs":[]})x",
      R"x(ops[0]: op 0 (conv2d): operands are 0, must be 2)x"},
     {R"x({"schema":1,"inputs":[{"id":0,"dtype":"bf16","dims":["M",8,6,16]},{"id":1,"dtype":"bf16","dims":[4,3,3,16]}],"ops":[{"id":2,"op":"conv2d","in":[0,1],"kind":"same"}],"outputs":[{"value":2}]})x",

@@ -32,6 +32,8 @@ TEST(ChainJson, RoundTripsEveryTextKind) {
         "residual_rmsnorm rows=1 cols=8", "rope rows=1 heads=2 dim=8", "lstm_cell rows=1 hidden=8",
         "gru_cell rows=1 hidden=8", "gather rows=1 table=9 cols=8 ids=s64",
         "scatter rows=1 table=9 cols=8 ids=s64", "pool b=1 ic=8 h=5 w=4 k=3,2 stride=2 pad=1,0,1,0",
+        "grouped_matmul m=1 experts=3 top=2 n=4 k=8",
+        "grouped_gated_ffn m=1 experts=3 top=2 n=8 k=16 l=4 act=silu order=up_gate layout=io",
         "depthwise_conv b=1 ic=8 h=5 w=4 k=3 dilation=1,2 bias=1",
         "bias_gelu_residual_layernorm rows=1 cols=8"}) {
     ExpectRoundTrip(ParseProblem(line)->chain);

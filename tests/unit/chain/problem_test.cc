@@ -124,6 +124,11 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
       {"lstm_cell rows=3 hidden=8", "lstm_cell rows=3 hidden=8 dtype=bf16"},
       {"gru_cell rows=3 hidden=8", "gru_cell rows=3 hidden=8 dtype=bf16"},
       {"gather rows=3 cols=8 table=9", "gather rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
+      {"grouped_matmul k=8 n=4 top=2 experts=3 m=5",
+       "grouped_matmul m=5 experts=3 top=2 n=4 k=8 layout=oi dtype=bf16"},
+      {"grouped_gated_ffn act=silu k=16 n=8 l=4 top=2 experts=3 m=5",
+       "grouped_gated_ffn m=5 experts=3 top=2 n=8 k=16 l=4 act=silu order=gate_up layout=oi "
+       "weight=output dtype=bf16"},
       {"scatter table=9 rows=3 cols=8", "scatter rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
       {"pool b=3 ic=8 h=5 w=5 k=3",
        "pool b=3 ic=8 h=5 w=5 k=3 pool=max stride=1 pad=same count_pads=1 format=NHWC dtype=bf16"},
@@ -167,6 +172,9 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
       {"gru_cell rows=1 hidden=8", {"xg", "hg", "h"}},
       {"gather rows=1 table=9 cols=8 ids=s64", {"x", "ids"}},
       {"scatter rows=1 table=9 cols=8 ids=s64", {"x", "ids", "r"}},
+      {"grouped_matmul m=1 experts=3 top=2 n=8 k=8", {"a", "w", "ids"}},
+      {"grouped_gated_ffn m=1 experts=3 top=2 n=8 k=8 l=8 act=silu",
+       {"x", "ids", "weights", "w1", "w2"}},
       {"depthwise_conv b=1 ic=8 h=5 w=5 k=3 scale=1 bias=1", {"x", "w1", "s1", "bias1"}},
       {"pool b=1 ic=8 h=5 w=5 k=3", {"x"}},
   };

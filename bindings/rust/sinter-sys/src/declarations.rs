@@ -63,6 +63,7 @@ constants! {
     u32: SINTER_MATMUL_TRANSPOSE_A = 1, SINTER_MATMUL_TRANSPOSE_B = 2;
     u32: SINTER_WINDOW_EXCLUDE_PADS = 1;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
+    u32: SINTER_GROUPED_UP_FIRST = 1;
     sinter_granularity: SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW = 2, SINTER_SCALE_GROUP = 3, SINTER_SCALE_STATIC = 4;
     u32: SINTER_QUANTIZE_UE8M0 = 1;
     u32: SINTER_ACCUMULATE_FAST = 1;
@@ -160,6 +161,12 @@ structs! {
         bias_up: sinter_value,
         bias2: sinter_value,
         reserved: i32,
+    }
+    sized sinter_grouped_gated_ffn_options {
+        struct_size: u32,
+        flags: u32,
+        layout: sinter_layout,
+        activation: sinter_activation,
     }
     plain sinter_scaled {
         codes: sinter_value,
@@ -319,6 +326,9 @@ functions! {
     sinter_chain_add_matmul(chain: *mut sinter_chain, a: sinter_value, b: sinter_value,
         options: *const sinter_matmul_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_grouped_matmul(chain: *mut sinter_chain, a: sinter_value, w: sinter_value, ids: sinter_value,
+        options: *const sinter_matmul_options, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_conv2d(chain: *mut sinter_chain, x: sinter_value, w: sinter_value,
         options: *const sinter_conv2d_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
@@ -386,6 +396,9 @@ functions! {
     sinter_chain_add_gated_ffn(chain: *mut sinter_chain, a: sinter_value, w_gate: sinter_value, w_up: sinter_value,
         w_down: sinter_value, options: *const sinter_gated_ffn_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_grouped_gated_ffn(chain: *mut sinter_chain, a: sinter_value, ids: sinter_value,
+        weights: sinter_value, w1: sinter_value, w2: sinter_value, options: *const sinter_grouped_gated_ffn_options,
+        out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_quantize(chain: *mut sinter_chain, x: sinter_value, options: *const sinter_quantize_options,
         out_scaled: *mut sinter_scaled, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_scaled_matmul(chain: *mut sinter_chain, a: sinter_scaled, w: sinter_scaled,

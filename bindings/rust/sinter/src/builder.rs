@@ -179,6 +179,15 @@ pub struct GatedFfnOptions<'b> {
     pub accumulate_fast: bool,
 }
 
+/// Options of [`Value::grouped_gated_ffn`].
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct GroupedGatedFfnOptions {
+    pub layout: Layout,
+    /// Up is the first half of w1's columns, not the second.
+    pub up_first: bool,
+}
+
 /// Codes of 8 bits and the f32 scale that turns them back.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
@@ -441,6 +450,15 @@ impl<'b> Value<'b> {
         })
     }
 
+    /// w[ids[m, t]] self[m], or self[m, t]: f32 [m, t, n]. w is [experts, k, n], or with `transpose_w` [experts, n, k].
+    pub fn grouped_matmul(self, w: Value<'b>, ids: Value<'b>, transpose_w: bool) -> Value<'b> {
+        let flags = if transpose_w { sys::SINTER_MATMUL_TRANSPOSE_B } else { 0 };
+        let raw = sys::sinter_matmul_options { flags, ..Default::default() };
+        self.with(&[Some(w), Some(ids)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_grouped_matmul(chain, self.id, w.id, ids.id, &raw, out, error)
+        })
+    }
+
     /// self [batch, height, width, in] with the filter w -> f32 [batch, p, q, out].
     pub fn conv2d(self, w: Value<'b>, options: &Conv2dOptions) -> Value<'b> {
         let raw = sys::sinter_conv2d_options {
@@ -577,6 +595,29 @@ impl<'b> Value<'b> {
         let operands = [Some(w_gate), Some(w_up), Some(w_down), biases[0], biases[1], biases[2]];
         self.with(&operands, |chain, out, error| unsafe {
             sys::sinter_chain_add_gated_ffn(chain, self.id, w_gate.id, w_up.id, w_down.id, &raw, out, error)
+        })
+    }
+
+    /// The sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, the halves of
+    /// w1[e] self[m].
+    pub fn grouped_gated_ffn(
+        self,
+        ids: Value<'b>,
+        weights: Value<'b>,
+        [w1, w2]: [Value<'b>; 2],
+        activation: Activation,
+        options: &GroupedGatedFfnOptions,
+    ) -> Value<'b> {
+        let raw = sys::sinter_grouped_gated_ffn_options {
+            flags: if options.up_first { sys::SINTER_GROUPED_UP_FIRST } else { 0 },
+            layout: options.layout.0,
+            activation: activation.0,
+            ..Default::default()
+        };
+        self.with(&[Some(ids), Some(weights), Some(w1), Some(w2)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_grouped_gated_ffn(
+                chain, self.id, ids.id, weights.id, w1.id, w2.id, &raw, out, error,
+            )
         })
     }
 }

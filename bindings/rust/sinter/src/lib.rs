@@ -19,7 +19,7 @@ mod tuning;
 mod words;
 
 pub use builder::{
-    ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, InputOptions, LinearOptions, NormOptions,
+    ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, GroupedGatedFfnOptions, InputOptions, LinearOptions, NormOptions,
     OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, WindowOptions, M,
 };
 pub use chain::{Chain, TensorInfo};

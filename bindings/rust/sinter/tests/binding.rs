@@ -56,6 +56,9 @@ fn every_add_reaches_the_library() {
     let padded = Conv2dOptions { filter: Filter::HWIO, pads: [0, 0, 1, 1], ..Default::default() };
     let window = WindowOptions { window: [2, 1], pads: [1, 0, 0, 0], ..Default::default() };
     let ids = b.input(DType::S64, &[M]);
+    let (slots, factors) = (b.input(DType::S32, &[M, 2]), b.input(DType::F32, &[M, 2]));
+    let experts = [b.constant(DType::BF16, &[3, 16, 8]), b.constant(DType::BF16, &[3, 8, 8])];
+    let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
         -row.broadcast(&[M, 8]),
@@ -76,6 +79,8 @@ fn every_add_reaches_the_library() {
         b.concat(&[left, right], 1),
         b.constant(DType::F32, &[9, 8]).gather(ids, 0),
         x.scatter(ids, x),
+        half.grouped_matmul(experts[1], slots, true).reduce(Reduce::SUM, &[1], false),
+        half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &up_first),
         x.reduce(Reduce::SUM, &[1], true).broadcast(&[M, 8]),
         x.softplus(),
         x.clamp(-1.0, f64::INFINITY),

@@ -1,0 +1,207 @@
+// Bad products with matrices that ids name: every case with its exact message.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "tests/support/constant_dim.h"
+
+namespace sinter {
+namespace {
+
+const Dim kM = Dim::M();
+
+// Values that every case starts from: 0 a bf16[M,16], 1 w bf16[4,8,16], 2 ids s32[M,2], 3 x
+// bf16[M,2,16], 4 f f32[M,2], 5 w2 bf16[4,24,4], 6 a constant s32[5,2], 7 b bf16[5,16].
+void AddValues(ChainBuilder& b) {
+  ASSERT_TRUE(b.Input({DType::kBF16, {kM, C(16)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kBF16, {C(4), C(8), C(16)}}, {true, {}, "w"}).ok());
+  ASSERT_TRUE(b.Input({DType::kS32, {kM, C(2)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kBF16, {kM, C(2), C(16)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kF32, {kM, C(2)}}).ok());
+  ASSERT_TRUE(b.Input({DType::kBF16, {C(4), C(24), C(4)}}, {true, {}, "w2"}).ok());
+  ASSERT_TRUE(b.Input({DType::kS32, {C(5), C(2)}}, {true, {}, "fixed"}).ok());
+  ASSERT_TRUE(b.Input({DType::kBF16, {C(5), C(16)}}).ok());
+}
+
+struct BadCall {
+  std::function<absl::Status(ChainBuilder&)> call;
+  const char* message;  // behind "op 8 (grouped_matmul): "
+};
+
+// With an operand of another type, added first, as value 8.
+std::function<absl::Status(ChainBuilder&)> With(const TensorType& type, int place) {
+  return [type, place](ChainBuilder& b) {
+    const ValueId own = b.Input(type).value();
+    return b.GroupedMatmul(place == 0 ? own : 0, place == 1 ? own : 1, place == 2 ? own : 2, true)
+        .status();
+  };
+}
+
+TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
+  const BadCall cases[] = {
+      {[](ChainBuilder& b) { return b.GroupedMatmul(-1, 1, 2, true).status(); },
+       "op 8 (grouped_matmul): a is value -1, must be in [0, 7]"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(0, 8, 2, true).status(); },
+       "op 8 (grouped_matmul): w is value 8, must be in [0, 7]"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(0, 1, 99, true).status(); },
+       "op 8 (grouped_matmul): ids is value 99, must be in [0, 7]"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(7, 1, 6, true).status(); },
+       "op 8 (grouped_matmul): ids is a constant, must be an input or a value of the chain"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(0, 1, 2, false).status(); },
+       "op 8 (grouped_matmul): k of a is 16, k of w is 8"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(2, 1, 2, true).status(); },
+       "op 8 (grouped_matmul): dtype of a is s32, must be f32, f16 or bf16"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(7, 1, 2, true).status(); },
+       "op 8 (grouped_matmul): axis 0 of a has extent 5, of ids M: must be equal"},
+      {[](ChainBuilder& b) { return b.GroupedMatmul(0, 0, 2, true).status(); },
+       "op 8 (grouped_matmul): rank of w is 2, must be 3"},
+      {With({DType::kE4M3, {kM, C(16)}}, 0),
+       "op 9 (grouped_matmul): dtype of a is e4m3, must be f32, f16 or bf16"},
+      {With({DType::kS8, {kM, C(16)}}, 0),
+       "op 9 (grouped_matmul): dtype of a is s8, must be f32, f16 or bf16"},
+      {With({DType::kPred, {kM, C(16)}}, 0),
+       "op 9 (grouped_matmul): dtype of a is pred, must be f32, f16 or bf16"},
+      {With({DType::kE4M3, {C(4), C(8), C(16)}}, 1),
+       "op 9 (grouped_matmul): dtype of w is e4m3, must be f32, f16 or bf16"},
+      {With({DType::kS32, {C(4), C(8), C(16)}}, 1),
+       "op 9 (grouped_matmul): dtype of w is s32, must be f32, f16 or bf16"},
+      {With({DType::kF32, {kM, C(2)}}, 2),
+       "op 9 (grouped_matmul): dtype of ids is f32, must be s32"},
+      {With({DType::kPred, {kM, C(2)}}, 2),
+       "op 9 (grouped_matmul): dtype of ids is pred, must be s32"},
+      {With({DType::kS64, {kM, C(2)}}, 2),
+       "op 9 (grouped_matmul): dtype of operand 2 is s64, which only ids of a gather or scatter "
+       "may be, as an input or a view of one: use s32"},
+      {With({DType::kBF16, {C(16)}}, 0), "op 9 (grouped_matmul): rank of a is 1, must be 2 or 3"},
+      {With({DType::kBF16, {}}, 0), "op 9 (grouped_matmul): rank of a is 0, must be 2 or 3"},
+      {With({DType::kBF16, {kM, C(2), C(2), C(16)}}, 0),
+       "op 9 (grouped_matmul): rank of a is 4, must be 2 or 3"},
+      {With({DType::kBF16, {C(4), C(2), C(8), C(16)}}, 1),
+       "op 9 (grouped_matmul): rank of w is 4, must be 3"},
+      {With({DType::kS32, {kM}}, 2), "op 9 (grouped_matmul): rank of ids is 1, must be 2"},
+      {With({DType::kS32, {}}, 2), "op 9 (grouped_matmul): rank of ids is 0, must be 2"},
+      {With({DType::kS32, {kM, C(2), C(1)}}, 2),
+       "op 9 (grouped_matmul): rank of ids is 3, must be 2"},
+      {With({DType::kBF16, {kM, C(8), C(16)}}, 1),
+       "op 9 (grouped_matmul): dimension 0 of w is M, must be constant"},
+      {With({DType::kBF16, {C(4), kM, C(16)}}, 1),
+       "op 9 (grouped_matmul): dimension 1 of w is M, must be constant"},
+      {With({DType::kBF16, {C(4), C(8), kM}}, 1),
+       "op 9 (grouped_matmul): dimension 2 of w is M, must be constant"},
+      {With({DType::kBF16, {C(1025), C(8), C(16)}}, 1),
+       "op 9 (grouped_matmul): experts of w are 1025, must be 1 to 1024"},
+      {With({DType::kS32, {kM, C(40)}}, 2),
+       "op 9 (grouped_matmul): dims of ids are [M,40], the second must be 1 to 32"},
+      {With({DType::kS32, {kM, C(33)}}, 2),
+       "op 9 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32"},
+      {With({DType::kS32, {C(2), kM}}, 2),
+       "op 9 (grouped_matmul): dims of ids are [2,M], the second must be 1 to 32"},
+      {With({DType::kS32, {C(3), C(2)}}, 2),
+       "op 9 (grouped_matmul): axis 0 of a has extent M, of ids 3: must be equal"},
+      {With({DType::kBF16, {kM, C(4), C(16)}}, 0),
+       "op 9 (grouped_matmul): axis 1 of a has extent 4, of ids 2: must be equal"},
+      {With({DType::kBF16, {C(2), kM, C(16)}}, 0),
+       "op 9 (grouped_matmul): axis 0 of a has extent 2, of ids M: must be equal"},
+      {With({DType::kBF16, {kM, C(24)}}, 0), "op 9 (grouped_matmul): k of a is 24, k of w is 16"},
+      {With({DType::kBF16, {kM, kM}}, 0), "op 9 (grouped_matmul): k of a is M, k of w is 16"},
+      {[](ChainBuilder& b) {
+         const ValueId a = b.Input({DType::kF32, {kM, C(2044)}}).value();
+         const ValueId w = b.Input({DType::kF32, {C(4), C(8), C(2044)}}).value();
+         return b.GroupedMatmul(a, w, 2, true).status();
+       },
+       "op 10 (grouped_matmul): k is 2044, must be a multiple of 8"},
+      {[](ChainBuilder& b) {
+         const ValueId a = b.Input({DType::kF32, {kM, C(4)}}).value();
+         return b.GroupedMatmul(a, b.Input({DType::kF32, {C(4), C(4), C(9)}}).value(), 2).status();
+       },
+       "op 10 (grouped_matmul): k is 4, must be a multiple of 8"},
+      {[](ChainBuilder& b) {
+         const ValueId ids = b.Input({DType::kS32, {C(1 << 30), C(32)}}).value();
+         const ValueId a = b.Input({DType::kF32, {C(1 << 30), C(8)}}).value();
+         const ValueId w = b.Input({DType::kF32, {C(1), C(64), C(8)}}).value();
+         return b.GroupedMatmul(a, w, ids, true).status();
+       },
+       "op 11 (grouped_matmul): elements of [1073741824,32,64] are more than 2^40"},
+  };
+  for (const BadCall& bad : cases) {
+    ChainBuilder b;
+    AddValues(b);
+    EXPECT_EQ(std::string(bad.call(b).message()), bad.message);
+  }
+}
+
+TEST(GroupedGatedFfn, RefusesBadCallsWithTheirMessageAndAddsNothing) {
+  const auto with = [](GroupedFfnOperands in, Layout layout = Layout::kOI) {
+    return [in, layout](ChainBuilder& b) {
+      return AddGroupedGatedFfn(b, in, Activation::kSilu, layout).status();
+    };
+  };
+  const BadCall cases[] = {
+      {with({8, 2, 4, 1, 5}), "a is value 8, which does not exist"},
+      {with({0, -1, 4, 1, 5}), "ids is value -1, which does not exist"},
+      {with({0, 2, 9, 1, 5}), "weights is value 9, which does not exist"},
+      {with({0, 2, 4, 9, 5}), "w1 is value 9, which does not exist"},
+      {with({0, 2, 4, 1, -1}), "w2 is value -1, which does not exist"},
+      {with({2, 2, 4, 1, 5}), "a is s32[M,2], must be f32, f16 or bf16: cast it"},
+      {with({0, 2, 2, 1, 5}), "weights is s32[M,2], must be f32, f16 or bf16: cast it"},
+      {with({3, 2, 4, 1, 5}), "a is bf16[M,2,16], its rank must be 2"},
+      {with({0, 2, 0, 1, 5}), "weights is bf16[M,16], must have the dims [M,2]: those of ids"},
+      {with({0, 2, 4, 7, 5}), "w1 is bf16[5,16], its rank must be 3"},
+      {with({0, 2, 4, 1, 0}), "w2 is bf16[M,16], its rank must be 3"},
+      {with({0, 2, 4, 1, 1}),
+       "w1 is bf16[4,8,16], w2 bf16[4,8,16]: w1 must have twice the 16 columns that w2 takes"},
+      {with({0, 2, 4, 1, 5}, Layout::kIO),
+       "w1 is bf16[4,8,16], w2 bf16[4,24,4]: w1 must have twice the 24 columns that w2 takes"},
+      {with({0, 2, 4, 1, 5}, static_cast<Layout>(3)), "layout is 3, must be oi or io"},
+      {with({0, 2, 4, 1, 5}), "c times w2: k is 4, must be a multiple of 8"},
+      {with({0, 4, 4, 1, 5}), "a times w1: dtype of ids is f32, must be s32"},
+      {with({7, 6, 4, 1, 5}), "weights is f32[M,2], must have the dims [5,2]: those of ids"},
+      {[](ChainBuilder& b) {
+         const ValueId w1 = b.Input({DType::kBF16, {C(128), C(8), C(16)}}).value();
+         const ValueId w2 = b.Input({DType::kBF16, {C(64), C(24), C(4)}}).value();
+         return AddGroupedGatedFfn(b, {0, 2, 4, w1, w2}, Activation::kSilu, Layout::kOI).status();
+       },
+       "experts of w2 are 64, of w1 128: must be equal"},
+      {[](ChainBuilder& b) {
+         const ValueId w1 = b.Input({DType::kF16, {C(4), C(8), C(16)}}).value();
+         return AddGroupedGatedFfn(b, {0, 2, 4, w1, 5}, Activation::kSilu, Layout::kOI).status();
+       },
+       "w1 is f16[4,8,16], must be of a's dtype bf16"},
+  };
+  for (const BadCall& bad : cases) {
+    ChainBuilder b;
+    AddValues(b);
+    const std::string message(bad.call(b).message());
+    EXPECT_EQ(message.substr(message.find("): ") + 3), bad.message) << message;
+    EXPECT_LE(b.size(), 10) << "an op of the composite stayed";
+  }
+}
+
+TEST(GroupedKinds, RefuseBadTextWithItsMessage) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"grouped_matmul m=M", "grouped_matmul: key experts is missing"},
+      {"grouped_matmul m=M experts=1025 top=2 n=8 k=8",
+       "grouped_matmul: op 3 (grouped_matmul): experts of w are 1025, must be 1 to 1024"},
+      {"grouped_matmul m=M experts=8 top=33 n=8 k=8",
+       "grouped_matmul: op 3 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32"},
+      {"grouped_matmul m=M experts=8 top=2 n=8 k=12",
+       "grouped_matmul: op 3 (grouped_matmul): k is 12, must be a multiple of 8"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=12 k=8 l=8 act=silu",
+       "grouped_gated_ffn: op 5 (grouped_gated_ffn): c times w2: k is 12, must be a multiple of 8"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu order=interleaved",
+       "grouped_gated_ffn: order is interleaved, must be one of gate_up up_gate"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu weight=input",
+       "grouped_gated_ffn: weight is input, must be output"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=2147483647 k=8 l=8 act=silu",
+       "grouped_gated_ffn: n is 2147483647, must be at most 1073741823: w1 has 2 n columns"},
+  };
+  for (const auto& [line, message] : cases) {
+    EXPECT_EQ(std::string(ParseProblem(line).status().message()), message);
+  }
+}
+
+}  // namespace
+}  // namespace sinter
