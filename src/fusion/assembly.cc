@@ -13,6 +13,7 @@
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
 #include "src/plan/family.h"
+#include "src/plan/grouped_family.h"
 #include "src/plan/plan.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
@@ -110,12 +111,13 @@ class Assembly::Maker {
   absl::Status Add(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     if (kernel.family == &ProductFamily()) return AddProducts(kernel, steps);
     if (kernel.family == &StitchFamily()) return AddStitch(kernel, steps);
+    if (kernel.family == &GroupedFamily()) return AddGrouped(kernel, steps);
     return RefuseFit("planning makes no kernels of family ", kernel.family->name());
   }
 
   absl::Status AddProducts(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr) {
+    if (run == nullptr || run->grouped != nullptr) {
       return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of products");
     }
     const Segment segment{kernel.ops.first, kernel.products};
@@ -144,6 +146,24 @@ class Assembly::Maker {
     if (!next) return RefuseFit("product ", segment.begin, " of a run is not the next one");
     steps->back().segments.push_back(segment);
     steps->back().ranked.push_back({kernel.schedule, kernel.prediction});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddGrouped(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+    const GraphRun* const run = parts_.RunOf(kernel.ops);
+    if (run == nullptr || run->grouped == nullptr) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no result of a grouped product");
+    }
+    PlanStep step;
+    step.run = run;
+    SINTER_ASSIGN_OR_RETURN(step.grouped.schedule, GroupedKernels::ScheduleFrom(kernel.own));
+    step.grouped.prediction = kernel.prediction;
+    SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(*run->grouped, step.grouped.schedule, of_.model_));
+    SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
+    NodeSet vertex(graph_.size());
+    vertex.Add(graph_.VertexOf(run->end));
+    SINTER_RETURN_IF_ERROR(Compute(vertex));
+    steps->push_back(std::move(step));
     return absl::OkStatus();
   }
 

@@ -10,6 +10,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
 #include "src/fusion/run_operands.h"
+#include "src/plan/grouped_family.h"
 #include "src/product/schedule.h"
 
 namespace sinter {
@@ -31,6 +32,8 @@ class Assembler {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].body != nullptr) {
         BindStitch(steps_[i], scratch_[i]);
+      } else if (steps_[i].run->grouped != nullptr) {
+        BindGrouped(steps_[i]);
       } else {
         BindRun(steps_[i], scratch_[i]);
       }
@@ -73,7 +76,8 @@ class Assembler {
 
   void PlaceRun(const PlanStep& step) {
     const MatchedSequence& matched = step.run->matched;
-    const int last = kernels_ + static_cast<int>(step.segments.size()) - 1;
+    const bool grouped = step.run->grouped != nullptr;
+    const int last = kernels_ + (grouped ? 0 : static_cast<int>(step.segments.size()) - 1);
     for (const ProductOperand& operand : matched.operands) Consume(operand.value, last);
     uint64_t inside = 0;
     for (size_t i = 0; i < step.segments.size(); ++i) {
@@ -137,6 +141,24 @@ class Assembler {
       kernel.prediction = step.ranked[i].prediction;
       plan_.kernels.push_back(std::move(kernel));
     }
+  }
+
+  void BindGrouped(const PlanStep& step) {
+    auto spec = std::make_shared<GroupedSpec>();
+    spec->product = *step.run->grouped;
+    spec->schedule = step.grouped.schedule;
+    const auto add = [&](ValueId value) {
+      const StitchOperand at = Locate(value);
+      spec->places.push_back({at.buffer, at.offset_bytes});
+    };
+    for (const ProductOperand& operand : step.run->matched.operands) add(operand.value);
+    add(step.run->end);
+    PlannedKernel kernel;
+    kernel.spec.family = &GroupedFamily();
+    kernel.spec.own = std::move(spec);
+    kernel.ops = {{step.run->end}, false, 0};
+    kernel.prediction = step.grouped.prediction;
+    plan_.kernels.push_back(std::move(kernel));
   }
 
   StitchOperand Locate(const GraphRun& run, const RunOperand& operand, int inside) const {

@@ -9,6 +9,7 @@
 #include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/stitch/kernel_choice.h"
+#include "src/grouped/grouped_search.h"
 #include "src/plan/plan.h"
 #include "src/product/search/search.h"
 #include "src/stitch/search/stitch_search.h"
@@ -23,6 +24,7 @@ struct PlanStep {
   const GraphRun* run = nullptr;
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one for each segment
+  RankedGrouped grouped;               // of a run that is a grouped product
 };
 
 // Binds the steps' operands and lays out the workspace: results inside the plan, regions inside

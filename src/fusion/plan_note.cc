@@ -47,7 +47,7 @@ std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
   }
   std::vector<std::string> list;
   for (const PlanStep& step : steps) {
-    if (step.run == nullptr) continue;
+    if (step.run == nullptr || step.run->grouped != nullptr) continue;
     const MatchedSequence& matched = step.run->matched;
     const ValueId rows = matched.ValueOf(matched.rows);
     if (matched.sequence.front().rows.source != Source::kWindow || results.count(rows) == 0)
@@ -89,7 +89,7 @@ bool IsMultiplied(DType dtype) {
 
 bool IsProduct(const Op& op) {
   return op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
-         op.kind == OpKind::kConv2d;
+         op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul;
 }
 
 // The caller's names of the inputs that `id` is computed from, "'x' and 'w'"; "" where none is
@@ -170,6 +170,7 @@ class Product {
 
   // Returns why no kernel takes the product, and the way out; "" for a reason that no rule knows.
   std::string Trouble() const {
+    if (op_.kind == OpKind::kGroupedMatmul) return "";
     for (std::string (Product::*rule)() const :
          {&Product::OfTypes, &Product::OfM, &Product::OfRows}) {
       std::string trouble = (this->*rule)();
@@ -329,6 +330,13 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
 
 std::string AbsorbedBy(const GraphRun& run) {
   std::vector<std::string> steps;
+  if (run.grouped != nullptr) {
+    const GroupedProduct& p = *run.grouped;
+    std::string text = p.gate == GroupedGate::kNone ? "grouped product" : "grouped gated pair";
+    if (p.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(p.act));
+    if (p.has_factor) text += " * slot factor";
+    steps.push_back(std::move(text));
+  }
   for (const MatrixProduct& p : run.matched.sequence.products) {
     const ProductEpilogue& e = p.epilogue;
     std::string text = p.pair ? "gated pair" : "product";

@@ -16,6 +16,7 @@
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/latency_evaluator.h"
+#include "src/grouped/grouped_search.h"
 #include "src/plan/family.h"
 #include "src/standin/product_kernels.h"
 #include "src/standin/stand_in.h"
@@ -279,6 +280,12 @@ class Planner {
 
   absl::Status RankRuns() {
     for (const GraphRun& run : products_.runs) {
+      grouped_.emplace_back();
+      if (run.grouped != nullptr) {
+        SINTER_RETURN_IF_ERROR(RankGrouped(run));
+        ranked_.push_back(nullptr);
+        continue;
+      }
       SINTER_RETURN_IF_ERROR(CheckStrides(run.matched, chain_, bucket_));
       if (options_.stand_ins) SINTER_RETURN_IF_ERROR(CheckStandIn(run.matched.sequence));
       const ValueId rows = run.matched.ValueOf(run.matched.rows);
@@ -288,7 +295,26 @@ class Planner {
     }
     return absl::OkStatus();
   }
-  // The ranked run of a kernel of the partition; null for a stitched kernel.
+  absl::Status RankGrouped(const GraphRun& run) {
+    if (options_.stand_ins) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("op ", run.end, ": the library has no grouped products of its own"));
+    }
+    Ask(pace_);
+    std::vector<RankedGrouped> ranked = SearchGrouped(*run.grouped, bucket_, model_);
+    // The last one is for who finds the others refused.
+    const auto most = static_cast<size_t>(std::max(1, options_.top_k));
+    ranked.resize(std::min(most, std::max<size_t>(1, ranked.size() - 1)));
+    grouped_.back() = std::move(ranked);
+    return absl::OkStatus();
+  }
+  // The schedules of a kernel that is a grouped product; empty for others.
+  const std::vector<RankedGrouped>& GroupedAt(const Partition& partition, size_t kernel) const {
+    static const std::vector<RankedGrouped>* const none = new std::vector<RankedGrouped>();
+    const int run = partition.run_of[kernel];
+    return run < 0 ? *none : grouped_[static_cast<size_t>(run)];
+  }
+  // The ranked run of a kernel of the partition; null for a stitched kernel or a grouped product.
   const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
     const int run = partition.run_of[kernel];
     return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
@@ -302,6 +328,11 @@ class Planner {
         steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
         steps[i].segments = ranked->CutAt(partition.fused, cut);
         steps[i].ranked = ranked->SchedulesAt(steps[i].segments, choice);
+        continue;
+      }
+      if (const std::vector<RankedGrouped>& grouped = GroupedAt(partition, i); !grouped.empty()) {
+        steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
+        steps[i].grouped = grouped[std::min(grouped.size() - 1, choice)];
         continue;
       }
       steps[i].body = kernel.body;
@@ -329,6 +360,8 @@ class Planner {
     for (size_t i = 0; i < partition.run_of.size(); ++i) {
       if (const RankedRun* ranked = RankedAt(partition, i)) {
         depth = std::max(depth, ranked->Depth(ranked->CutAt(partition.fused, cut)));
+      } else if (partition.run_of[i] >= 0) {
+        depth = std::max(depth, GroupedAt(partition, i).size());
       } else if (given_.empty()) {
         depth = std::max(depth, RankingOf(partition.chosen.kernels[i]).size());
       }
@@ -404,7 +437,8 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
-  std::vector<const RankedRun*> ranked_;  // by run
+  std::vector<const RankedRun*> ranked_;             // by run; null for grouped products
+  std::vector<std::vector<RankedGrouped>> grouped_;  // by run; empty for others
   std::vector<Partition> partitions_;
   std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: use the rankings
   std::map<Digest, size_t> known_;   // plans, by digest

@@ -7,6 +7,7 @@
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/quantizer_finder.h"
+#include "src/fusion/grouped_runs.h"
 #include "src/fusion/run_matcher.h"
 #include "src/fusion/stitch/op_class.h"
 #include "src/standin/product_kernels.h"
@@ -460,13 +461,16 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
   return run;
 }
 
-bool HasGroups(const GraphRun& run) { return run.matched.sequence.back().HasGroups(); }
+bool HasGroups(const GraphRun& run) {
+  return run.grouped == nullptr && run.matched.sequence.back().HasGroups();
+}
 
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {
   absl::StatusOr<MatchedSequence> all = MatchWhole(chain, bucket, absorbed.norms);
   const bool apart = all.ok() && absorbed.stand_ins && HasPrograms(all->sequence);
   if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
+  AddGroupedRuns(chain, &found);
   if (found.refused.empty()) return found;
   // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.
   absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);

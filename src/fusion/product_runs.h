@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
+#include "src/grouped/grouped.h"
 #include "src/plan/plan.h"
 #include "src/product/matcher.h"
 
@@ -23,8 +25,12 @@ struct GraphRun {
   ValueId scale = -1;           // the scales of a result in codes, which its kernel stores too
   std::vector<ValueId> aux;     // outputs of the chain that its last kernel stores beside `end`
   bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
+  // A grouped product (grouped_runs.h), of one kernel; `matched` has its operands and no products.
+  std::shared_ptr<const GroupedProduct> grouped;
 
-  DType dtype() const { return matched.sequence.back().result; }  // of `end` in memory
+  DType dtype() const {  // of `end` in memory
+    return grouped != nullptr ? grouped->result : matched.sequence.back().result;
+  }
 };
 
 // A chain that MatchWhole takes, as a run: its rows are the launch's, M or not.

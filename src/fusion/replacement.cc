@@ -9,6 +9,7 @@
 #include "src/fusion/assembly.h"
 #include "src/fusion/rankings.h"
 #include "src/plan/family.h"
+#include "src/plan/grouped_family.h"
 #include "src/product/search/search.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/packed_search.h"
@@ -38,6 +39,7 @@ class Replacer {
 
   // `behind`: another kernel of the plan stands before this one.
   absl::StatusOr<Kernels> Replace(const KernelDecision& kernel, bool behind) {
+    if (kernel.family == &GroupedFamily()) return OfGrouped(kernel);
     return kernel.family == &ProductFamily() ? OfProducts(kernel, behind) : OfStitch(kernel);
   }
 
@@ -51,6 +53,22 @@ class Replacer {
     return std::any_of(refused_.begin(), refused_.end(), [&](const KernelDecision& other) {
       return SameOps(kernel, other) && kernel.family->SameSource(kernel, other);
     });
+  }
+
+  absl::StatusOr<Kernels> OfGrouped(KernelDecision kernel) {
+    const GraphRun* const run = parts_.RunOf(kernel.ops);
+    if (run == nullptr || run->grouped == nullptr) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no grouped product");
+    }
+    for (RankedGrouped& ranked : SearchGrouped(*run->grouped, bucket_, model_)) {
+      kernel.own = GroupedKernels::BytesOf(ranked.schedule);
+      kernel.prediction = std::move(ranked.prediction);
+      kernel.measured_us = 0;
+      if (!IsRefused(kernel)) return Kernels{std::move(kernel)};
+    }
+    return RefuseFit("op ", run->end,
+                     ": each schedule of its grouped product was refused by the "
+                     "compiler");
   }
 
   absl::StatusOr<Kernels> OfProducts(const KernelDecision& kernel, bool behind) {

@@ -1,4 +1,5 @@
 #include "src/plan/family.h"
+#include "src/plan/grouped_family.h"
 #include "src/plan/product_family.h"
 #include "src/plan/stitch_family.h"
 
@@ -14,11 +15,17 @@ const KernelFamily& StitchFamily() {
   return family;
 }
 
+const KernelFamily& GroupedFamily() {
+  static const GroupedKernels family;
+  return family;
+}
+
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =
       new std::vector<const KernelFamily*>{
           &ProductFamily(),
           &StitchFamily(),
+          &GroupedFamily(),
       };
   return *families;
 }

@@ -23,7 +23,8 @@ class GraphMaker : public StitchGraphMaker {
         most_steps_(options.most_steps),
         gathers_(seed % 4 == 1),
         scatters_(seed % 8 == 3),
-        windows_(seed % 8 == 6) {}
+        windows_(seed % 8 == 6),
+        grouped_(seed % 16 == 10) {}
 
   Chain Make() {
     rows_ = Chance(50);
@@ -33,6 +34,7 @@ class GraphMaker : public StitchGraphMaker {
     if (gathers_) GatherStep();
     if (scatters_) ScatterStep();
     if (windows_) WindowStep();
+    if (grouped_) GroupedStep();
     Finish();
     return *builder_.Finish();
   }
@@ -264,6 +266,31 @@ class GraphMaker : public StitchGraphMaker {
     const ValueId rows = over ? RawInput(dtype, other) : a.id;
     const ValueId ids = Ids({over ? other[0] : extents[0]});
     Put({Add(builder_.Scatter(x, ids, rows)), std::max(a.bound, 1.0), a.rounded, 0});
+  }
+
+  // A product with matrices that ids name, some of which name none; in half of the graphs the gated
+  // FFN of a mixture of experts.
+  void GroupedStep() {
+    const DType dtype = SmallFloat();
+    const int64_t m = FirstExtent(), slots = random_.In(1, 3), experts = OneOf<int64_t>({1, 3, 8});
+    const int64_t k = OneOf<int64_t>({16, 72, 128}), n = OneOf<int64_t>({8, 24, 40});
+    const ValueId a = Multiplied(dtype, {m, k});
+    ValueId ids = RawInput(DType::kS32, {m, slots});
+    if (Chance(50)) ids = Binary(BinaryKind::kSub, ids, Add(builder_.Scalar(2, DType::kS32)));
+    const bool oi = Chance(70);
+    const auto matrices = [&](int64_t out, int64_t in) {
+      return Weight(dtype, oi ? Extents{experts, out, in} : Extents{experts, in, out});
+    };
+    const double bound = 8 * std::sqrt(static_cast<double>(k));
+    if (Chance(50)) {
+      const ValueId w = matrices(n + OneOf<int64_t>({0, 5}), k);
+      return Put({Add(builder_.GroupedMatmul(a, w, ids, oi)), bound, false, 0});
+    }
+    const ValueId weights = RawInput(DType::kF32, {m, slots});
+    const ValueId w1 = matrices(2 * n, k), w2 = matrices(32, n);
+    const ValueId y = Add(AddGroupedGatedFfn(builder_, {a, ids, weights, w1, w2}, Activation::kSilu,
+                                             oi ? Layout::kOI : Layout::kIO));
+    Put({Widened(y), bound * bound, true, 0});
   }
 
   ValueId Ids(const Extents& extents) {
@@ -507,6 +534,7 @@ class GraphMaker : public StitchGraphMaker {
   const bool gathers_;   // every fourth graph takes by ids; the others are what they always were
   const bool scatters_;  // and every eighth writes by ids
   const bool windows_;   // or reads windows
+  const bool grouped_;   // every sixteenth multiplies with matrices that ids name
   bool rows_ = false;    // the graph has M
 };
 

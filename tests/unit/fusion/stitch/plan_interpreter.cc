@@ -10,6 +10,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/chain/composites.h"
 #include "src/chain/replay.h"
+#include "src/plan/grouped_family.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
 #include "tests/support/sequences.h"
@@ -159,6 +160,8 @@ class Machine {
     for (const PlannedKernel& kernel : plan_.kernels) {
       if (kernel.spec.stitch != nullptr) {
         RunStitch(*kernel.spec.stitch);
+      } else if (kernel.spec.family == &GroupedFamily()) {
+        RunGrouped(GroupedKernels::Of(kernel.spec));
       } else {
         RunProducts(kernel.spec);
       }
@@ -234,6 +237,68 @@ class Machine {
       const Bytes& result = out[static_cast<size_t>(i)];
       const StitchOperand& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
       std::memcpy(At(at.buffer, at.offset_bytes, result.size()), result.data(), result.size());
+    }
+  }
+
+  // An element of place `place` of a grouped product.
+  double GroupedAt(const GroupedSpec& spec, size_t place, DType dtype, int64_t element) {
+    const GroupedPlace& at = spec.places[place];
+    const int64_t size = SizeOf(dtype);
+    return Get(dtype, At(at.buffer, at.offset_bytes + static_cast<uint64_t>(element * size),
+                         static_cast<size_t>(size)));
+  }
+
+  double GroupedSum(const GroupedSpec& spec, int64_t row, int64_t expert, int64_t column) {
+    const GroupedProduct& p = spec.product;
+    const int64_t first = expert * p.expert_stride;
+    double sum = 0;
+    for (int64_t i = 0; i < p.k; ++i) {
+      const int64_t at =
+          p.input_major ? i * p.weight_stride + column : column * p.weight_stride + i;
+      sum += GroupedAt(spec, 0, p.rows, row + i) * GroupedAt(spec, 1, p.weights, first + at);
+    }
+    return sum;
+  }
+
+  static double Activated(Activation act, double x) {
+    switch (act) {
+      case Activation::kRelu:
+        return std::max(x, 0.0);
+      case Activation::kSilu:
+        return x / (1 + std::exp(-x));
+      case Activation::kGeluErf:
+        return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+      case Activation::kGeluTanh:
+        return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+      default:
+        return x;
+    }
+  }
+
+  void RunGrouped(const GroupedSpec& spec) {
+    const GroupedProduct& p = spec.product;
+    const GroupedPlace& out = spec.places.back();
+    const bool pair = p.gate != GroupedGate::kNone, up_first = p.gate == GroupedGate::kUpFirst;
+    for (int64_t slot = 0; slot < p.Rows(m_) * p.slots; ++slot) {
+      const int64_t m = slot / p.slots, t = slot % p.slots;
+      const double id = GroupedAt(spec, 2, DType::kS32, m * p.id_stride + t * p.id_slot_stride);
+      const bool named = id >= 0 && id < static_cast<double>(p.experts);
+      const int64_t row = m * p.row_stride + t * p.row_slot_stride;
+      for (int64_t j = 0; j < p.n; ++j) {
+        double x = 0, up = 0;
+        if (named) {
+          x = GroupedSum(spec, row, static_cast<int64_t>(id), j + (up_first ? p.n : 0));
+          if (pair) up = GroupedSum(spec, row, static_cast<int64_t>(id), j + (up_first ? 0 : p.n));
+        }
+        x = Activated(p.act, x) * (pair ? up : 1);
+        if (p.has_factor) {
+          x *= GroupedAt(spec, 3, p.factor, m * p.factor_stride + t * p.factor_slot_stride);
+        }
+        const int64_t at = m * p.out_stride + t * p.out_slot_stride + j;
+        Put(p.result, x,
+            At(out.buffer, out.offset_bytes + static_cast<uint64_t>(at * SizeOf(p.result)),
+               static_cast<size_t>(SizeOf(p.result))));
+      }
     }
   }
 

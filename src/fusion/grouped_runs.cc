@@ -1,0 +1,339 @@
+#include "src/fusion/grouped_runs.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/subgraph.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kMostSlotsOfAll = int64_t{1} << 30;  // the device counts them in 32 bits
+constexpr ValueId kMostOpsOfGate = 64;                 // behind the product
+
+template <typename... Args>
+absl::Status Refuse(const Args&... args) {
+  return absl::UnimplementedError(absl::StrCat(args...));
+}
+
+// gate and up of f32 as inputs 0 and 1, and act(gate) * up.
+Chain GatePattern(Activation act) {
+  ChainBuilder b;
+  const TensorType type{DType::kF32, {Dim::Constant(1)}};
+  const ValueId gate = b.Input(type).value(), up = b.Input(type).value();
+  const ValueId active = AddActivation(b, act, gate).value();
+  b.Output(b.Binary(BinaryKind::kMul, active, up).value()).IgnoreError();
+  return b.Finish().value();
+}
+
+class GroupedFinder {
+ public:
+  GroupedFinder(const Chain& chain, ProductRuns* found)
+      : chain_(chain), found_(*found), users_(chain.ops().size()), claimed_(chain.ops().size()) {
+    for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
+      for (const ValueId operand : chain.op(user).operands) {
+        std::vector<ValueId>& of = users_[At(operand)];
+        if (of.empty() || of.back() != user) of.push_back(user);
+      }
+    }
+    for (const GraphRun& run : found->runs) Claim(run);
+  }
+
+  void Run() {
+    for (ValueId id = 0; id < static_cast<ValueId>(chain_.ops().size()); ++id) {
+      if (chain_.op(id).kind != OpKind::kGroupedMatmul) continue;
+      absl::StatusOr<GraphRun> run = Of(id);
+      if (run.ok()) {
+        Claim(*run);
+        found_.runs.push_back(*std::move(run));
+      } else {
+        found_.refused[id] = std::string(run.status().message());
+      }
+    }
+    std::stable_sort(
+        found_.runs.begin(), found_.runs.end(),
+        [](const GraphRun& a, const GraphRun& b) { return a.values.front() < b.values.front(); });
+  }
+
+ private:
+  static size_t At(ValueId id) { return static_cast<size_t>(id); }
+  void Claim(const GraphRun& run) {
+    for (const ValueId value : run.values) claimed_[At(value)] = true;
+  }
+
+  // How a value lies that kernels read: an input as it is given, others without gaps.
+  std::vector<Stride> StridesOf(ValueId id) const {
+    const Op& op = chain_.op(id);
+    return op.kind == OpKind::kInput ? op.strides : ContiguousStrides(op.type.dims);
+  }
+
+  // Below a cast to f32 that loses nothing.
+  ValueId SkipWidening(ValueId id) const {
+    const Op& op = chain_.op(id);
+    if (op.kind != OpKind::kCast || op.type.dtype != DType::kF32) return id;
+    const DType below = chain_.op(op.operands[0]).type.dtype;
+    return below == DType::kBF16 || below == DType::kF16 ? op.operands[0] : id;
+  }
+
+  bool IsOutput(ValueId id) const {
+    return std::any_of(chain_.outputs().begin(), chain_.outputs().end(),
+                       [&](const ChainOutput& out) { return out.value == id; });
+  }
+
+  // The strides of `id` in elements, or why a kernel cannot read it. `inner`: the last must be 1.
+  absl::StatusOr<std::vector<int64_t>> Lie(ValueId id, bool inner) const {
+    std::vector<int64_t> result;
+    const std::vector<Stride> strides = StridesOf(id);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      const bool one = chain_.op(id).type.dims[i] == Dim::Constant(1);
+      const bool last = inner && i + 1 == strides.size();
+      if (!one && (strides[i].m_power != 0 || (last && strides[i].value != 1))) {
+        return Refuse(NameOfValue(chain_, id), " has strides ",
+                      ToString(absl::MakeConstSpan(strides)), ", kernels of grouped products read ",
+                      last ? "elements of rows side by side" : "strides that do not depend on M",
+                      ": copy it");
+      }
+      result.push_back(one ? 0 : strides[i].value);
+    }
+    return result;
+  }
+
+  absl::StatusOr<GraphRun> Of(ValueId id) {
+    const Op& op = chain_.op(id);
+    const ValueId a = SkipWidening(op.operands[0]), w = SkipWidening(op.operands[1]);
+    const ValueId ids = op.operands[2];
+    GroupedProduct p;
+    const std::vector<Dim>& w_dims = chain_.op(w).type.dims;
+    p.rows = chain_.op(a).type.dtype;
+    p.weights = chain_.op(w).type.dtype;
+    p.experts = w_dims[0].value;
+    p.slots = op.type.dims[1].value;
+    p.n = op.type.dims[2].value;
+    p.k = chain_.op(a).type.dims.back().value;
+    p.slot_rows = chain_.op(a).type.rank() == 3;
+    p.input_major = !op.transpose_b;
+    const Dim rows = op.type.dims[0];
+    p.fixed_rows = rows.symbolic ? 0 : rows.value;
+    if (p.fixed_rows > kMostSlotsOfAll / p.slots) {
+      return Refuse("rows of ids are ", p.fixed_rows, ", must be at most ",
+                    kMostSlotsOfAll / p.slots, " of ", p.slots, " slots");
+    }
+    SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_a, Lie(a, true));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_w, Lie(w, true));
+    SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_ids, Lie(ids, false));
+    p.row_stride = of_a[0];
+    p.row_slot_stride = p.slot_rows ? of_a[1] : 0;
+    p.expert_stride = of_w[0];
+    p.weight_stride = of_w[1];
+    p.id_stride = of_ids[0];
+    p.id_slot_stride = of_ids[1];
+
+    GraphRun run;
+    Operand(a, &run);
+    Operand(w, &run);
+    Operand(ids, &run);
+    ValueId end = id;
+    std::set<ValueId> values = {id};
+    TakeGate(&end, &values, &p);
+    TakeFactor(&end, &values, &p, &run);
+    TakeCast(&end, &values);
+    p.result = chain_.op(end).type.dtype;
+    SINTER_RETURN_IF_ERROR(PlaceResult(end, run, &p));
+    run.values.assign(values.begin(), values.end());
+    run.end = end;
+    run.constant_rows = p.fixed_rows > 0;
+    run.grouped = std::make_shared<const GroupedProduct>(p);
+    return run;
+  }
+
+  void Operand(ValueId id, GraphRun* run) const {
+    run->matched.operands.push_back({id, chain_.op(id).type});
+  }
+
+  // The only reader of `id`; -1 where there are others or it is given out.
+  ValueId OnlyUser(ValueId id) const {
+    const std::vector<ValueId>& of = users_[At(id)];
+    return of.size() == 1 && !IsOutput(id) && !claimed_[At(of[0])] ? of[0] : -1;
+  }
+
+  // Whether `id` is half `half` of the last axis of `whole`.
+  bool IsHalf(ValueId id, ValueId whole, int half, int64_t n) const {
+    const Op& op = chain_.op(id);
+    if (op.kind != OpKind::kSlice || op.operands[0] != whole) return false;
+    const size_t last = op.starts.size() - 1;
+    for (size_t i = 0; i < last; ++i) {
+      if (op.type.dims[i] != chain_.op(whole).type.dims[i]) return false;
+    }
+    return op.starts[last] == half * n && op.type.dims[last] == Dim::Constant(n) &&
+           (n == 1 || op.steps[last] == 1);
+  }
+
+  void TakeGate(ValueId* end, std::set<ValueId>* values, GroupedProduct* p) const {
+    const std::vector<ValueId>& halves = users_[At(*end)];
+    if (p->n % 2 != 0 || IsOutput(*end) || halves.size() != 2) return;
+    const int64_t n = p->n / 2;
+    for (const int first : {0, 1}) {
+      if (!IsHalf(halves[0], *end, first, n) || !IsHalf(halves[1], *end, 1 - first, n)) continue;
+      const ValueId left = halves[static_cast<size_t>(first)];
+      const ValueId right = halves[static_cast<size_t>(1 - first)];
+      const ValueId last =
+          std::min<ValueId>(static_cast<ValueId>(chain_.ops().size()), *end + kMostOpsOfGate);
+      for (ValueId product = std::max(left, right) + 1; product < last; ++product) {
+        if (TakePair(*end, left, right, product, values, p)) {
+          p->n = n;
+          *end = product;
+          return;
+        }
+      }
+    }
+  }
+
+  // Whether `product` is act(gate) * up of the halves, in either order, which nobody else reads.
+  bool TakePair(ValueId whole, ValueId left, ValueId right, ValueId product,
+                std::set<ValueId>* values, GroupedProduct* p) const {
+    const Op& op = chain_.op(product);
+    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul || claimed_[At(product)] ||
+        op.type.dims != chain_.op(left).type.dims) {
+      return false;
+    }
+    std::set<ValueId> inside = {left, right, product};
+    if (!Collect(product, left, right, &inside)) return false;
+    Subgraph graph(chain_, product, op.type, ContiguousStrides(op.type.dims));
+    for (const ValueId half : {left, right}) {
+      graph.AddOperand(half, DType::kF32, ContiguousStrides(op.type.dims));
+    }
+    for (const Activation act : kActivations) {
+      const Chain pattern = GatePattern(act);
+      const std::vector<int32_t> canonical = pattern.CallerOrder();
+      for (const bool gate_first : {true, false}) {
+        const ValueId gate = gate_first ? left : right, up = gate_first ? right : left;
+        const bool found =
+            MatchPattern(graph, product, pattern, [&](const std::vector<ValueId>& bound) {
+              return bound[static_cast<size_t>(canonical[0])] == gate &&
+                     bound[static_cast<size_t>(canonical[1])] == up;
+            });
+        if (!found) continue;
+        p->act = act;
+        p->gate = gate_first ? GroupedGate::kGateFirst : GroupedGate::kUpFirst;
+        values->insert(inside.begin(), inside.end());
+        values->insert(whole);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // Adds what leads from the halves to `product`. False where that is long, reads anything else but
+  // numbers, or is read by others.
+  bool Collect(ValueId product, ValueId left, ValueId right, std::set<ValueId>* inside) const {
+    std::vector<ValueId> open = {product};
+    std::set<ValueId> numbers;
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      for (const ValueId operand : chain_.op(id).operands) {
+        if (chain_.op(operand).kind == OpKind::kScalar) continue;
+        if (operand < std::min(left, right) || claimed_[At(operand)]) return false;
+        if (inside->insert(operand).second) open.push_back(operand);
+        if (inside->size() > kMostOpsOfGate) return false;
+      }
+      if (id == left || id == right) return false;
+    }
+    return std::all_of(inside->begin(), inside->end(), [&](ValueId id) {
+      if (id == product) return true;
+      if (IsOutput(id)) return false;
+      return std::all_of(users_[At(id)].begin(), users_[At(id)].end(),
+                         [&](ValueId user) { return inside->count(user) > 0; });
+    });
+  }
+
+  // A product with one number of each slot, which spreads over the columns.
+  void TakeFactor(ValueId* end, std::set<ValueId>* values, GroupedProduct* p, GraphRun* run) const {
+    const ValueId user = OnlyUser(*end);
+    if (user < 0) return;
+    const Op& op = chain_.op(user);
+    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul) return;
+    const ValueId spread = op.operands[0] == *end ? op.operands[1] : op.operands[0];
+    if (spread == *end || chain_.op(spread).kind != OpKind::kBroadcast) return;
+    ValueId column = SkipWidening(chain_.op(spread).operands[0]);
+    const std::vector<Dim>& dims = op.type.dims;
+    if (chain_.op(column).type.dims != std::vector<Dim>{dims[0], dims[1], Dim::Constant(1)}) return;
+    const std::vector<Dim> slots(dims.begin(), dims.end() - 1);
+    const Op& reshape = chain_.op(column);
+    if (reshape.kind == OpKind::kReshape && chain_.op(reshape.operands[0]).type.dims == slots) {
+      column = SkipWidening(reshape.operands[0]);
+    }
+    if (!IsFloat(chain_.op(column).type.dtype)) return;
+    const absl::StatusOr<std::vector<int64_t>> lies = Lie(column, false);
+    if (!lies.ok()) return;
+    p->has_factor = true;
+    p->factor = chain_.op(column).type.dtype;
+    p->factor_stride = (*lies)[0];
+    p->factor_slot_stride = (*lies)[1];
+    Operand(column, run);
+    values->insert(user);
+    *end = user;
+  }
+
+  void TakeCast(ValueId* end, std::set<ValueId>* values) const {
+    const ValueId user = OnlyUser(*end);
+    if (user < 0 || chain_.op(user).kind != OpKind::kCast) return;
+    if (!IsFloat(chain_.op(user).type.dtype)) return;
+    values->insert(user);
+    *end = user;
+  }
+
+  // Where the result lies: in the first output that it is, or without gaps in the workspace.
+  absl::Status PlaceResult(ValueId end, const GraphRun& run, GroupedProduct* p) const {
+    std::vector<Stride> strides = ContiguousStrides(chain_.op(end).type.dims);
+    int outputs = 0;
+    for (const ChainOutput& out : chain_.outputs()) {
+      if (out.value != end) continue;
+      if (++outputs > 1) return Refuse("it is given out more than once: give it out once");
+      strides = out.strides;
+      for (const ProductOperand& operand : run.matched.operands) {
+        const Op& from = chain_.op(operand.value);
+        if (out.alias_input >= 0 && from.kind == OpKind::kInput && from.input == out.alias_input) {
+          return Refuse("its result may share the buffer of ", NameOfValue(chain_, operand.value),
+                        ", which other blocks still read: leave out the alias");
+        }
+      }
+    }
+    const std::vector<Dim>& dims = chain_.op(end).type.dims;
+    for (size_t i = 0; i < strides.size(); ++i) {
+      const bool last = i + 1 == strides.size();
+      if (dims[i] == Dim::Constant(1)) {
+        strides[i] = last ? Stride{1, 0} : Stride{0, 0};
+      } else if (strides[i].m_power != 0 || (last && strides[i].value != 1)) {
+        return Refuse("its result has strides ", ToString(absl::MakeConstSpan(strides)),
+                      ", kernels of grouped products store rows without gaps: give it out so");
+      }
+    }
+    p->out_stride = strides[0].value;
+    p->out_slot_stride = strides[1].value;
+    return absl::OkStatus();
+  }
+
+  const Chain& chain_;
+  ProductRuns& found_;
+  std::vector<std::vector<ValueId>> users_;
+  std::vector<bool> claimed_;
+};
+
+}  // namespace
+
+void AddGroupedRuns(const Chain& chain, ProductRuns* found) {
+  const bool any = std::any_of(chain.ops().begin(), chain.ops().end(),
+                               [](const Op& op) { return op.kind == OpKind::kGroupedMatmul; });
+  if (any) GroupedFinder(chain, found).Run();
+}
+
+}  // namespace sinter

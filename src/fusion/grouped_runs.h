@@ -1,0 +1,17 @@
+// GroupedRuns: the grouped products of a chain with the ops that their kernels take along.
+#ifndef SINTER_SRC_FUSION_GROUPED_RUNS_H_
+#define SINTER_SRC_FUSION_GROUPED_RUNS_H_
+
+#include "src/chain/chain.h"
+#include "src/fusion/product_runs.h"
+
+namespace sinter {
+
+// Adds a run for each grouped product, or the reason why no kernel takes it. Its kernel takes
+// along, where nobody else reads what is between: the gate of a pair, a product with a number of
+// each slot, the cast of the result.
+void AddGroupedRuns(const Chain& chain, ProductRuns* found);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_FUSION_GROUPED_RUNS_H_

@@ -1,0 +1,169 @@
+#include "src/grouped/grouped.h"
+
+#include <array>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+#include "src/product/element.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint8_t kProductVersion = 1, kScheduleVersion = 1;
+constexpr int64_t kRowBytes = 128, kVector = 8;  // of a stage; elements of 16 bytes
+constexpr int64_t kAlignment = 1024;             // of the stages, by hand
+constexpr int64_t kMostExtent = int64_t{1} << 31, kMostStride = int64_t{1} << 40;
+
+template <typename... Args>
+absl::Status Refuse(const Args&... args) {
+  return absl::FailedPreconditionError(absl::StrCat(args...));
+}
+
+std::array<const int64_t*, 10> StridesOf(const GroupedProduct& p) {
+  return {&p.row_stride,    &p.row_slot_stride, &p.id_stride,     &p.id_slot_stride,
+          &p.expert_stride, &p.weight_stride,   &p.factor_stride, &p.factor_slot_stride,
+          &p.out_stride,    &p.out_slot_stride};
+}
+
+// Static shared memory of the routing: numbers of first tiles, slots of a tile, counts of warps.
+int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
+  return 4 * (p.experts + 2 + s.block_m + s.Threads() / 32);
+}
+
+}  // namespace
+
+bool GroupedProduct::operator==(const GroupedProduct& o) const {
+  ByteWriter a, b;
+  Write(a);
+  o.Write(b);
+  return a.Take() == b.Take();
+}
+
+std::string GroupedProduct::ToString() const {
+  std::string text = absl::StrCat("grouped product top=", slots, " experts=", experts, " n=", n,
+                                  " k=", k, slot_rows ? " rows=slot" : "");
+  if (gate != GroupedGate::kNone) {
+    absl::StrAppend(&text, " pair=", gate == GroupedGate::kGateFirst ? "gate_up" : "up_gate");
+  }
+  if (act != Activation::kIdentity) absl::StrAppend(&text, " act=", NameOf(act));
+  if (has_factor) absl::StrAppend(&text, " factor=", NameOf(factor));
+  absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
+  if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
+  return absl::StrCat(text, " result=", NameOf(result));
+}
+
+void GroupedProduct::Write(ByteWriter& w) const {
+  w.U8(kProductVersion);
+  for (const DType dtype : {rows, weights, result, factor}) w.U8(static_cast<uint8_t>(dtype));
+  for (const int64_t extent : {experts, slots, n, k, fixed_rows}) w.I64(extent);
+  w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2));
+  w.U8(static_cast<uint8_t>(gate));
+  w.U8(static_cast<uint8_t>(act));
+  for (const int64_t* stride : StridesOf(*this)) w.I64(*stride);
+}
+
+absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
+  GroupedProduct p;
+  const auto lost = [](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat("grouped product: ", what));
+  };
+  if (r.U8() != kProductVersion) return lost("version");
+  for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor}) {
+    *dtype = static_cast<DType>(r.U8());
+    if (!IsValid(*dtype) || !IsFloat(*dtype)) return lost("dtype");
+  }
+  for (int64_t* extent : {&p.experts, &p.slots, &p.n, &p.k, &p.fixed_rows}) {
+    *extent = r.I64();
+    const int64_t least = extent == &p.fixed_rows ? 0 : 1;
+    if (*extent < least || *extent > kMostExtent) return lost("extent");
+  }
+  const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8();
+  if (flags > 7 || gate > 2) return lost("flags");
+  p.slot_rows = flags & 1;
+  p.input_major = flags & 2;
+  p.has_factor = flags & 4;
+  p.gate = static_cast<GroupedGate>(gate);
+  p.act = static_cast<Activation>(act);
+  if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
+  for (const int64_t* stride : StridesOf(p)) {
+    const int64_t value = r.I64();
+    if (value < 0 || value > kMostStride) return lost("stride");
+    *const_cast<int64_t*>(stride) = value;
+  }
+  return p;
+}
+
+int64_t GroupedSchedule::SharedBytes() const {
+  return block_m == 0 ? 0 : stages * (block_m + block_n) * kRowBytes + kAlignment;
+}
+
+std::string GroupedSchedule::ToString(bool with_grid) const {
+  std::string text =
+      block_m == 0 ? "dots" : absl::StrCat("bm", block_m, " bn", block_n, " st", stages);
+  return with_grid ? absl::StrCat(text, " grid ", grid) : text;
+}
+
+void GroupedSchedule::Write(ByteWriter& w) const {
+  w.U8(kScheduleVersion);
+  for (const int value : {block_m, block_n, stages, grid}) w.U32(static_cast<uint32_t>(value));
+}
+
+absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r) {
+  GroupedSchedule s;
+  if (r.U8() != kScheduleVersion) return absl::DataLossError("grouped schedule: version");
+  for (int* value : {&s.block_m, &s.block_n, &s.stages, &s.grid}) {
+    const uint32_t given = r.U32();
+    if (given > (1u << 20)) return absl::DataLossError("grouped schedule: value");
+    *value = static_cast<int>(given);
+  }
+  return s;
+}
+
+absl::Status CheckTensorCores(const GroupedProduct& p) {
+  const bool narrow = p.weights == DType::kBF16 || p.weights == DType::kF16;
+  if (!narrow || p.rows != p.weights) {
+    return Refuse("rows are ", NameOf(p.rows), " and weights ", NameOf(p.weights),
+                  ", must both be bf16 or both f16");
+  }
+  for (const auto& [name, stride] :
+       {std::make_pair("rows", p.row_stride), std::make_pair("slots", p.row_slot_stride),
+        std::make_pair("experts", p.expert_stride),
+        std::make_pair("columns of weights", p.weight_stride)}) {
+    if (stride % kVector != 0) {
+      return Refuse(name, " are ", stride, " elements apart, must be a multiple of ", kVector);
+    }
+  }
+  if (p.input_major && p.n % kVector != 0) {
+    return Refuse("n is ", p.n, ", must be a multiple of ", kVector, " in layout io");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                                  const DeviceModel& model) {
+  if (s.grid < 1 || s.grid > model.sm_count * model.blocks_per_sm) {
+    return Refuse("grid is ", s.grid, ", must be in [1, ", model.sm_count * model.blocks_per_sm,
+                  "]");
+  }
+  if (s.block_m == 0) {
+    return s.block_n == 0 && s.stages == 0 ? absl::OkStatus()
+                                           : Refuse("dots have neither columns nor stages");
+  }
+  SINTER_RETURN_IF_ERROR(CheckTensorCores(p));
+  if (s.block_m != 64 && s.block_m != 128) {
+    return Refuse("block_m is ", s.block_m, ", must be 0, 64 or 128");
+  }
+  if (s.block_n != 64 && s.block_n != 128 && s.block_n != 256) {
+    return Refuse("block_n is ", s.block_n, ", must be 64, 128 or 256");
+  }
+  if (s.stages < 3 || s.stages > 12) return Refuse("stages are ", s.stages, ", must be in [3, 12]");
+  const int64_t bytes = s.SharedBytes() + RoutingBytes(p, s);
+  if (bytes > model.shared_bytes_per_block) {
+    return Refuse("shared memory is ", bytes, " bytes, must be at most ",
+                  model.shared_bytes_per_block);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

@@ -1,0 +1,73 @@
+// GroupedProduct: products of rows with the matrices that ids name, as one kernel computes them,
+// and GroupedSchedule, how.
+#ifndef SINTER_SRC_GROUPED_GROUPED_H_
+#define SINTER_SRC_GROUPED_GROUPED_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/codec.h"
+#include "src/base/device_model.h"
+#include "src/base/dtype.h"
+#include "src/chain/activation.h"
+
+namespace sinter {
+
+// Of a pair W has 2 n columns, of which one half goes through the activation and is multiplied by
+// the other. Numbers are part of a kernel's key.
+enum class GroupedGate : uint8_t { kNone = 0, kGateFirst = 1, kUpFirst = 2 };
+
+// result[m, t] = end(W[ids[m, t]] row), where row is rows[m] or rows[m, t], and end is act(gate) *
+// up of a pair, then a number of each slot; then it is rounded to `result`.
+struct GroupedProduct {
+  DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32, factor = DType::kF32;
+  int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
+  int64_t fixed_rows = 0;                        // 0: M of them
+  bool slot_rows = false;                        // rows are [m, t, k]
+  bool input_major = false;                      // W is [experts, k, n]
+  bool has_factor = false;
+  GroupedGate gate = GroupedGate::kNone;
+  Activation act = Activation::kIdentity;
+  // In elements; the innermost stride of rows, W and the result is 1.
+  int64_t row_stride = 0, row_slot_stride = 0;
+  int64_t id_stride = 0, id_slot_stride = 0;
+  int64_t expert_stride = 0, weight_stride = 0;  // of W's first and second dim
+  int64_t factor_stride = 0, factor_slot_stride = 0;
+  int64_t out_stride = 0, out_slot_stride = 0;
+
+  int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
+  int64_t WeightColumns() const { return gate == GroupedGate::kNone ? n : 2 * n; }
+  std::string ToString() const;  // "grouped product of 8 in 128 experts n=768 k=2048 gate=silu .."
+  void Write(ByteWriter& w) const;
+  bool operator==(const GroupedProduct& o) const;
+};
+// DATA_LOSS unless within the bounds of a chain's op.
+absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r);
+
+struct GroupedSchedule {
+  int block_m = 0;  // rows of a tile, 64 or 128; 0: a thread a result, of any types and strides
+  int block_n = 0;  // columns of W in a tile, 64, 128 or 256
+  int stages = 0;
+  int grid = 1;
+
+  int Threads() const { return block_m == 0 ? 128 : 2 * block_m; }
+  int64_t SharedBytes() const;  // dynamic
+  std::string ToString(bool with_grid = true) const;
+  void Write(ByteWriter& w) const;
+  bool operator==(const GroupedSchedule& o) const {
+    return block_m == o.block_m && block_n == o.block_n && stages == o.stages && grid == o.grid;
+  }
+};
+absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r);
+
+// Why tensor cores cannot compute it, in the words of the product's fields; OK where they can.
+absl::Status CheckTensorCores(const GroupedProduct& p);
+// FAILED_PRECONDITION naming field, value and bound where the schedule cannot run on the chip.
+absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,
+                                  const DeviceModel& model);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_GROUPED_GROUPED_H_

@@ -1,0 +1,125 @@
+#include "src/grouped/grouped_source.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "src/product/code/wgmma_source.h"
+#include "src/product/element.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kPlaceAlignment = 16;  // bytes of the widest access
+
+const char* DeviceType(DType dtype) {
+  return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
+}
+
+const char* ActivationType(Activation act, bool f32) {
+  switch (act) {
+    case Activation::kRelu:
+      return "Relu";
+    case Activation::kGeluTanh:
+      return f32 ? "GeluTanhF32" : "GeluTanh";
+    case Activation::kGeluErf:
+      return f32 ? "GeluErfF32" : "GeluErf";
+    case Activation::kSilu:
+      return f32 ? "SiluF32" : "Silu";
+    default:
+      return "Identity";
+  }
+}
+
+std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
+  std::string text = absl::Substitute(
+      "struct Config {\n"
+      "  using Rows = $0;\n  using Weights = $1;\n  using Result = $2;\n  using Factor = $3;\n"
+      "  using Activation = sinter::$4;\n",
+      DeviceType(p.rows), DeviceType(p.weights), DeviceType(p.result), DeviceType(p.factor),
+      ActivationType(p.act, p.result == DType::kF32));
+  absl::StrAppend(&text, "  static constexpr int kExperts = ", p.experts, ", kSlots = ", p.slots,
+                  ", kN = ", p.n, ", kK = ", p.k, ", kGate = ", static_cast<int>(p.gate), ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kFactor = ", p.has_factor ? "true" : "false",
+                  ", kInputMajor = ", p.input_major ? "true" : "false", ";\n");
+  absl::StrAppend(&text, "  static constexpr long long kRowStride = ", p.row_stride,
+                  ", kRowSlotStride = ", p.row_slot_stride, ", kIdStride = ", p.id_stride,
+                  ", kIdSlotStride = ", p.id_slot_stride, ";\n");
+  absl::StrAppend(&text, "  static constexpr long long kExpertStride = ", p.expert_stride,
+                  ", kWeightStride = ", p.weight_stride, ", kFactorStride = ", p.factor_stride,
+                  ", kFactorSlotStride = ", p.factor_slot_stride, ";\n");
+  absl::StrAppend(&text, "  static constexpr long long kOutStride = ", p.out_stride,
+                  ", kOutSlotStride = ", p.out_slot_stride, ";\n");
+  if (s.block_m > 0) {
+    absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m,
+                    ", kBlockN = ", s.block_n, ", kStages = ", s.stages, ";\n");
+  }
+  return absl::StrCat(text, "};\n");
+}
+
+}  // namespace
+
+std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
+  const bool tensor = s.block_m > 0;
+  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n#include \"",
+                                  kGroupedHeader, "\"\n\nnamespace sinter {\n\n");
+  if (tensor) {
+    absl::StrAppend(&text, WgmmaSource(s.block_n, ElementOf(p.weights), false, p.input_major),
+                    "\n");
+  }
+  absl::StrAppend(&text, ConfigText(p, s));
+  if (tensor) {
+    absl::StrAppend(&text,
+                    "static_assert(GroupedProduct<Config>::kSharedBytes == ", s.SharedBytes(),
+                    ", \"the plan and the device library agree on shared memory\");\n");
+  }
+  absl::StrAppend(&text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(), ")\n",
+                  kGroupedEntry,
+                  "(const Config::Rows::Stored* rows, const Config::Weights::Stored* weights,\n"
+                  "    const int* ids,",
+                  p.has_factor ? " const Config::Factor::Stored* factors," : "",
+                  " Config::Result::Stored* out, int m) {\n",
+                  "  const GroupedOperands<Config> operands = {rows, weights, ids, ",
+                  p.has_factor ? "factors" : "nullptr", ", out};\n  ",
+                  tensor ? "GroupedProduct" : "GroupedDots", "<Config>::run(operands, m);\n}\n\n",
+                  "}  // namespace sinter\n");
+  return text;
+}
+
+absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
+                                           const GroupedPlaces& places) {
+  // Bytes from one index of M to the next, in the order of the places.
+  std::vector<int64_t> row_bytes = {p.row_stride * SizeOf(p.rows), 0,
+                                    p.id_stride * SizeOf(DType::kS32)};
+  if (p.has_factor) row_bytes.push_back(p.factor_stride * SizeOf(p.factor));
+  row_bytes.push_back(p.out_stride * SizeOf(p.result));
+  if (places.size() != row_bytes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("grouped product: ", places.size(), " operands, it has ", row_bytes.size()));
+  }
+  LaunchRecipe recipe;
+  recipe.entry = kGroupedEntry;
+  recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
+  recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
+  recipe.shared_bytes = static_cast<uint32_t>(s.SharedBytes());
+  recipe.pdl = true;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i].offset_bytes % kPlaceAlignment != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("grouped product: offset ",
+                                                     places[i].offset_bytes,
+                                                     " is not a multiple of ", kPlaceAlignment));
+    }
+    ArgSlot slot;
+    slot.kind = ArgKind::kPointer;
+    slot.index = places[i].buffer;
+    slot.offset_bytes = places[i].offset_bytes;
+    // A looped launch advances the caller's buffers; the workspace is reused.
+    if (places[i].buffer != kWorkspaceBuffer && p.fixed_rows == 0) slot.int_value = row_bytes[i];
+    recipe.args.push_back(slot);
+  }
+  ArgSlot rows;
+  rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
+  rows.int_value = p.fixed_rows;
+  recipe.args.push_back(rows);
+  return recipe;
+}
+
+}  // namespace sinter

@@ -1,0 +1,35 @@
+// Source and launch of the kernel of a grouped product.
+#ifndef SINTER_SRC_GROUPED_GROUPED_SOURCE_H_
+#define SINTER_SRC_GROUPED_GROUPED_SOURCE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/launch_recipe.h"
+#include "src/grouped/grouped.h"
+
+namespace sinter {
+
+inline constexpr char kGroupedEntry[] = "sinter_grouped_product";
+inline constexpr char kGroupedHeader[] = "kernels/grouped_product.cuh";
+
+std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
+
+// Where an operand lies: a buffer of the plan and its first byte in it.
+struct GroupedPlace {
+  int buffer = 0;
+  uint64_t offset_bytes = 0;
+  bool operator==(const GroupedPlace& o) const {
+    return buffer == o.buffer && offset_bytes == o.offset_bytes;
+  }
+};
+// rows, weights, ids, factors where there are some, then the result.
+using GroupedPlaces = std::vector<GroupedPlace>;
+
+absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
+                                           const GroupedPlaces& places);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_GROUPED_GROUPED_SOURCE_H_

@@ -1,0 +1,230 @@
+// Grouped products in plans: what their kernels take along, that plans compute the chain and read
+// back from their decisions, and what is refused with which words.
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/grouped/grouped_search.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/codegen.h"
+#include "src/plan/grouped_family.h"
+#include "tests/support/constant_dim.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/stitch/plan_interpreter.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kM = 16;
+
+Chain TextChain(const std::string& line) {
+  absl::StatusOr<Problem> problem = ParseProblem(line);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return problem->chain;
+}
+
+std::vector<Plan> All(const FusionResult& r) {
+  std::vector<Plan> plans = {r.chosen};
+  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
+  return plans;
+}
+
+// Every plan of the chain's normal form computes it, reads back from its decisions, and has
+// sources. Returns the chosen one.
+Plan ExpectPlans(const Chain& given, bool computed = true) {
+  const DeviceModel model = testing::H200();
+  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
+  EXPECT_TRUE(form.ok()) << form.status();
+  const Chain& chain = *(*form)->chain;
+  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  if (!result.ok()) return Plan();
+  for (const Plan& plan : All(*result)) {
+    SCOPED_TRACE(plan.ToText());
+    if (computed) {
+      EXPECT_LT(testing::WorstError(chain, plan, 11, 3), 0.02);
+    }
+    const absl::StatusOr<Plan> read = testing::Reassembled(plan, chain, model);
+    EXPECT_TRUE(read.ok()) << read.status();
+    if (read.ok()) {
+      EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
+    }
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
+      EXPECT_TRUE(made.ok()) << made.status();
+      if (made.ok()) {
+        EXPECT_TRUE(made->recipe.Check().ok()) << made->recipe.Check();
+      }
+    }
+  }
+  return result->chosen;
+}
+
+std::vector<const GroupedSpec*> GroupedOf(const Plan& plan) {
+  std::vector<const GroupedSpec*> found;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.spec.family == &GroupedFamily()) found.push_back(&GroupedKernels::Of(kernel.spec));
+  }
+  return found;
+}
+
+TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
+  for (const char* form : {"act=silu", "act=gelu_tanh order=up_gate", "act=gelu_erf layout=io",
+                           "act=relu dtype=f16", "act=identity"}) {
+    SCOPED_TRACE(form);
+    const Plan plan = ExpectPlans(
+        TextChain(absl::StrCat("grouped_gated_ffn m=M experts=5 top=3 n=24 k=16 l=40 ", form)));
+    ASSERT_EQ(plan.kernels.size(), 3u) << plan.ToText();
+    const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
+    ASSERT_EQ(grouped.size(), 2u);
+    EXPECT_NE(grouped[0]->product.gate, GroupedGate::kNone);
+    EXPECT_NE(grouped[0]->product.result, DType::kF32);
+    EXPECT_TRUE(grouped[1]->product.has_factor);
+    EXPECT_TRUE(grouped[1]->product.slot_rows);
+    EXPECT_GT(grouped[0]->schedule.block_m, 0) << "tensor cores";
+  }
+}
+
+TEST(GroupedPlans, AProductAloneTakesItsCast) {
+  for (const char* form :
+       {"dtype=bf16", "dtype=f16 layout=io", "dtype=f32", "dtype=f32 layout=io"}) {
+    SCOPED_TRACE(form);
+    const Plan plan =
+        ExpectPlans(TextChain(absl::StrCat("grouped_matmul m=M experts=5 top=3 n=24 k=16 ", form)));
+    EXPECT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+    EXPECT_EQ(GroupedOf(plan).size(), 1u);
+  }
+}
+
+// Router, experts and residual are one chain: ids and weights are computed.
+TEST(GroupedPlans, IdsMayBeComputed) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId scores = *b.Input({DType::kF32, {Dim::M(), C(2)}});
+  const ValueId w1 = *b.Input({DType::kBF16, {C(5), C(48), C(16)}}, {true, {}, ""});
+  const ValueId w2 = *b.Input({DType::kBF16, {C(5), C(16), C(24)}}, {true, {}, ""});
+  const ValueId scaled = *b.Binary(BinaryKind::kMul, scores, *b.Scalar(7));
+  const ValueId ids = *b.Cast(*b.Unary(UnaryKind::kFloor, scaled), DType::kS32);
+  const ValueId weights = *AddSoftmax(b, scores, -1);
+  const ValueId y =
+      *AddGroupedGatedFfn(b, {x, ids, weights, w1, w2}, Activation::kSilu, Layout::kOI);
+  ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, x, y), DType::kBF16)).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  EXPECT_EQ(GroupedOf(plan).size(), 2u);
+  EXPECT_LE(plan.kernels.size(), 5u) << plan.ToText();
+}
+
+// What others read is stored, so nothing is taken along.
+TEST(GroupedPlans, ValuesThatOthersReadAreStored) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
+  const ValueId y = *b.GroupedMatmul(x, w, ids, true);
+  ASSERT_TRUE(b.Output(*b.Cast(y, DType::kBF16)).ok());
+  ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, y, {1})).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  EXPECT_EQ(GroupedOf(plan)[0]->product.result, DType::kF32);
+}
+
+// The gate of a pair whose half is given out too is another kernel's.
+TEST(GroupedPlans, AHalfThatIsGivenOutIsNoPair) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(5), C(16), C(16)}}, {true, {}, ""});
+  const ValueId y = *b.GroupedMatmul(x, w, ids, true);
+  const ValueId gate = *b.Slice(y, {0, 0, 0}, {Dim::M(), C(2), C(8)});
+  const ValueId up = *b.Slice(y, {0, 0, 8}, {Dim::M(), C(2), C(16)});
+  ASSERT_TRUE(b.Output(*AddSwiglu(b, gate, up)).ok());
+  ASSERT_TRUE(b.Output(gate).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  EXPECT_EQ(GroupedOf(plan)[0]->product.gate, GroupedGate::kNone);
+}
+
+TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {C(6), C(16)}}, {false, {{24, 0}, {1, 0}}, "x"});
+  const ValueId ids = *b.Input({DType::kS32, {C(6), C(2)}}, {false, {{1, 0}, {6, 0}}, "ids"});
+  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, "w"});
+  ASSERT_TRUE(b.Output(*b.GroupedMatmul(x, w, ids, true), {{{32, 0}, {16, 0}, {1, 0}}, -1}).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  EXPECT_EQ(GroupedOf(plan)[0]->product.fixed_rows, 6);
+  EXPECT_EQ(GroupedOf(plan)[0]->product.row_stride, 24);
+}
+
+TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
+  struct Case {
+    std::vector<Stride> x, ids, out;
+    const char* why;
+  };
+  const Case cases[] = {
+      {{{1, 0}, {16, 0}},
+       {},
+       {},
+       "(grouped_matmul of 'x' and 'w'): 'x' has strides [1,16], kernels of grouped products read "
+       "elements of rows side by side: copy it"},
+      {{},
+       {{1, 0}, {1, 1}},
+       {},
+       "(grouped_matmul of 'x' and 'w'): 'ids' has strides [1,M], kernels of grouped products read "
+       "strides that do not depend on M: copy it"},
+      {{},
+       {},
+       {{8, 0}, {1, 0}, {2, 0}},
+       "(grouped_matmul of 'x' and 'w'): its result has strides "},
+  };
+  for (const Case& c : cases) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, c.x, "x"});
+    const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}}, {false, c.ids, "ids"});
+    const ValueId w = *b.Input({DType::kBF16, {C(5), C(4), C(16)}}, {true, {}, "w"});
+    ASSERT_TRUE(b.Output(*b.GroupedMatmul(x, w, ids, true), {c.out, -1}).ok());
+    const auto result = PlanChain(*b.Finish(), kM, testing::H200(), {});
+    ASSERT_FALSE(result.ok());
+    EXPECT_TRUE(absl::StrContains(result.status().message(), c.why)) << result.status();
+  }
+}
+
+TEST(GroupedSearch, CountsExpertsAndTilesOfTheWorstRouting) {
+  EXPECT_NEAR(ExpectedExperts(128, 8, 1), 8, 1e-9);
+  EXPECT_NEAR(ExpectedExperts(128, 8, 8), 51.6, 0.1);
+  EXPECT_NEAR(ExpectedExperts(8, 8, 3), 8, 1e-9);
+  EXPECT_EQ(MostTiles(64 * 8, 128, 16), 152);
+  EXPECT_EQ(MostTiles(256 * 8, 128, 64), 158);
+  EXPECT_EQ(MostTiles(4096 * 8, 128, 128), 383);
+  EXPECT_EQ(MostTiles(3, 128, 64), 3);
+}
+
+TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
+  const DeviceModel model = testing::H200();
+  for (int64_t bucket = 1; bucket <= 8192; bucket *= 4) {
+    const Chain chain =
+        TextChain("grouped_gated_ffn m=M experts=128 top=8 n=768 k=2048 l=2048 act=silu");
+    const auto result = PlanChain(chain, bucket, model, {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (const GroupedSpec* spec : GroupedOf(result->chosen)) {
+      const auto ranked = SearchGrouped(spec->product, bucket, model);
+      ASSERT_GT(ranked.size(), 1u);
+      for (const RankedGrouped& r : ranked) {
+        EXPECT_TRUE(CheckGroupedSchedule(spec->product, r.schedule, model).ok());
+        EXPECT_GT(r.prediction.total_us, 0);
+      }
+      EXPECT_EQ(ranked.back().schedule.block_m, 0);
+      EXPECT_GT(spec->schedule.block_m, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sinter
