@@ -149,7 +149,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 8 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 13 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)
@@ -157,8 +157,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Error(info, err)
 	}
-	_, err = chain.Buffer(9, 4)
-	refused(t, err, OutOfRange, "9")
+	_, err = chain.Buffer(14, 4)
+	refused(t, err, OutOfRange, "14")
 	_, err = chain.Buffer(-1, 4)
 	refused(t, err, OutOfRange, "-1")
 }
