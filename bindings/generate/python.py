@@ -58,7 +58,8 @@ _CLASSES = {"sinter_status": "Why a call failed. 1 to 16 are the codes of gRPC."
 _CONSTANTS = ("sinter_dtype",)
 # What Python says by operators and methods of a value, gelu by an argument, and clamp by hand: its bounds may be left out.
 _OPERATORS = ("NEG", "ABS", "NOT")
-_METHODS = ("unary", "binary", "compare", "select", "cast", "broadcast", "transpose", "reshape", "activation", "clamp")
+_METHODS = ("unary", "binary", "compare", "select", "cast", "broadcast", "transpose", "reshape", "activation", "clamp",
+    "random")
 _ACTIVATIONS = ("IDENTITY", "GELU_TANH", "GELU_ERF")
 _PARAMETERS = {"sinter_value": "Value", "double": "float", "int32_t": "int"}
 _PASSED = {"sinter_value": "b._own({0})", "double": 'number({0}, "{0}")', "int32_t": 'integer({0}, "{0}", -(2**31), 2**31 - 1)'}

@@ -105,6 +105,33 @@ func (b *Builder) Scatter(x, ids, rows Value) Value {
 	}, x, ids, rows)
 }
 
+// TopK: where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of equal ones the
+// lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has it. x is floating or s32; count is 1
+// to 32 and at most n. Their values: a gather along -1.
+func (b *Builder) TopK(x Value, count int) Value {
+	count32 := b.number("top_k: count", count)
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_top_k(p, x.id, count32, out, failed)
+	}, x)
+}
+
+// Cumsum: running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[.., 0] + .. +
+// x[.., i], as torch.cumsum has it. f32 of floating x; s32 wraps.
+func (b *Builder) Cumsum(x Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_cumsum(p, x.id, out, failed)
+	}, x)
+}
+
+// Random: uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed, offset + i)
+// gives: word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i, of 64 bits. Both are s32 or s64
+// of rank 0, so that each launch may have others.
+func (b *Builder) Random(seed, offset Value, dims []int64) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_random(p, seed.id, offset.id, C.uint32_t(len(dims)), first[int64, C.int64_t](dims), out, failed)
+	}, seed, offset)
+}
+
 // Activate: an activation alone.
 func (b *Builder) Activate(activation Activation, x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
@@ -124,6 +151,22 @@ func (b *Builder) Softplus(x Value) Value {
 func (b *Builder) Clamp(x Value, min, max float64) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_clamp(p, x.id, C.double(min), C.double(max), out, failed)
+	}, x)
+}
+
+// Argmax: where the largest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the first NaN
+// where there is one. x is floating or s32.
+func (b *Builder) Argmax(x Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_argmax(p, x.id, out, failed)
+	}, x)
+}
+
+// Argmin: where the smallest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the first NaN
+// where there is one. x is floating or s32.
+func (b *Builder) Argmin(x Value) Value {
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_argmin(p, x.id, out, failed)
 	}, x)
 }
 

@@ -95,6 +95,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	codes, weights := b.Quantize(x, QuantizeOptions{}), b.Quantize(w, QuantizeOptions{})
 	sum := b.Mul(b.Add(x, x), two)
 	ids, slots := b.Input(S64, []int64{M}), b.Input(S32, []int64{M, 2})
+	seed := b.Input(S64, []int64{})
 	window := WindowOptions{Window: [2]int{2, 1}, Pads: [4]int{1, 0, 0, 0}}
 	for _, part := range []Value{
 		b.Unary(UnaryExp, x),
@@ -118,6 +119,11 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Reduce(ReduceSum, b.GroupedMatmul(half, b.Constant(BF16, []int64{3, 8, 8}), slots, true), []int32{1}, false),
 		b.GroupedGatedFFN(half, slots, b.Input(F32, []int64{M, 2}), b.Constant(BF16, []int64{3, 16, 8}),
 			b.Constant(BF16, []int64{3, 8, 8}), SiLU, GroupedGatedFFNOptions{UpFirst: true}),
+		b.Gather(x, b.TopK(x, 8), -1),
+		b.Cumsum(x),
+		b.Broadcast(b.Cast(b.Reshape(b.Argmax(x), []int64{M, 1}), F32), rows),
+		b.Broadcast(b.Cast(b.Reshape(b.Argmin(x), []int64{M, 1}), F32), rows),
+		b.Random(seed, seed, rows),
 		b.Broadcast(b.Reduce(ReduceSum, x, []int32{1}, true), rows),
 		b.Activate(GELUTanh, x),
 		b.Softplus(x),
@@ -149,7 +155,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer chain.Close()
-	if chain.InputCount() != 13 || chain.OutputCount() != 1 || !chain.UsesM() {
+	if chain.InputCount() != 14 || chain.OutputCount() != 1 || !chain.UsesM() {
 		t.Error(chain.InputCount(), chain.OutputCount(), chain.UsesM())
 	}
 	info, err := chain.Buffer(1, 4)

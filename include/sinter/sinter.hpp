@@ -573,6 +573,23 @@ class ChainBuilder {
   Value Scatter(Value x, Value ids, Value rows) {
     return Add({}, sinter_chain_add_scatter, x, ids, rows);
   }
+  // Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of
+  // equal ones the lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has
+  // it. x is floating or s32; count is 1 to 32 and at most n. Their values: a gather along -1.
+  Value TopK(Value x, int32_t count) {
+    return Add({}, sinter_chain_add_top_k, x, count);
+  }
+  // Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[..,
+  // 0] + .. + x[.., i], as torch.cumsum has it. f32 of floating x; s32 wraps.
+  Value Cumsum(Value x) {
+    return Add({}, sinter_chain_add_cumsum, x);
+  }
+  // Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed,
+  // offset + i) gives: word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i,
+  // of 64 bits. Both are s32 or s64 of rank 0, so that each launch may have others.
+  Value Random(Value seed, Value offset, Span<int64_t> dims) {
+    return Add({}, sinter_chain_add_random, seed, offset, dims.size(), dims.data());
+  }
   // An activation alone.
   Value Apply(Activation activation, Value x) {
     return Add({}, sinter_chain_add_activation, activation, x);
@@ -585,6 +602,16 @@ class ChainBuilder {
   // NaN. An infinite bound is none, and only one may be.
   Value Clamp(Value x, double min, double max) {
     return Add({}, sinter_chain_add_clamp, x, min, max);
+  }
+  // Where the largest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and
+  // the first NaN where there is one. x is floating or s32.
+  Value Argmax(Value x) {
+    return Add({}, sinter_chain_add_argmax, x);
+  }
+  // Where the smallest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and
+  // the first NaN where there is one. x is floating or s32.
+  Value Argmin(Value x) {
+    return Add({}, sinter_chain_add_argmin, x);
   }
   // silu(gate) * up.
   Value Swiglu(Value gate, Value up) {

@@ -153,6 +153,24 @@ SINTER_API sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_va
                                                   sinter_value ids, sinter_value rows,
                                                   sinter_value* out_value, sinter_error** error);
 
+/* Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of
+ * equal ones the lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has
+ * it. x is floating or s32; count is 1 to 32 and at most n. Their values: a gather along -1. */
+SINTER_API sinter_status sinter_chain_add_top_k(sinter_chain* chain, sinter_value x, int32_t count,
+                                                sinter_value* out_value, sinter_error** error);
+/* Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[..,
+ * 0]
+ * + .. + x[.., i], as torch.cumsum has it. f32 of floating x; s32 wraps. */
+SINTER_API sinter_status sinter_chain_add_cumsum(sinter_chain* chain, sinter_value x,
+                                                 sinter_value* out_value, sinter_error** error);
+/* Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed,
+ * offset + i) gives: word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i,
+ * of 64 bits. Both are s32 or s64 of rank 0, so that each launch may have others. */
+SINTER_API sinter_status sinter_chain_add_random(sinter_chain* chain, sinter_value seed,
+                                                 sinter_value offset, uint32_t rank,
+                                                 const int64_t* dims, sinter_value* out_value,
+                                                 sinter_error** error);
+
 /* Of a mean over windows: zeros around the image are not counted. */
 enum { SINTER_WINDOW_EXCLUDE_PADS = 1 };
 typedef struct sinter_window_options {
@@ -211,6 +229,14 @@ SINTER_API sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter
 SINTER_API sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
                                                      const sinter_window_options* options,
                                                      sinter_value* out_value, sinter_error** error);
+/* Where the largest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the
+ * first NaN where there is one. x is floating or s32. */
+SINTER_API sinter_status sinter_chain_add_argmax(sinter_chain* chain, sinter_value x,
+                                                 sinter_value* out_value, sinter_error** error);
+/* Where the smallest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the
+ * first NaN where there is one. x is floating or s32. */
+SINTER_API sinter_status sinter_chain_add_argmin(sinter_chain* chain, sinter_value x,
+                                                 sinter_value* out_value, sinter_error** error);
 /* silu(gate) * up. */
 SINTER_API sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate,
                                                  sinter_value up, sinter_value* out_value,

@@ -70,6 +70,24 @@ sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_value x,
   });
 }
 
+sinter_status sinter_chain_add_argmax(sinter_chain* chain, sinter_value x, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "argmax", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddArgmax(add.builder(), vx);
+  });
+}
+
+sinter_status sinter_chain_add_argmin(sinter_chain* chain, sinter_value x, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "argmin", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddArgmin(add.builder(), vx);
+  });
+}
+
 sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min, double max,
                                      sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(chain, "clamp", out_value, error, [&](capi::Adder& add) -> Result {

@@ -244,6 +244,35 @@ sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_value x, sint
   });
 }
 
+sinter_status sinter_chain_add_top_k(sinter_chain* chain, sinter_value x, int32_t count,
+                                     sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "top_k", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().TopK(vx, count);
+  });
+}
+
+sinter_status sinter_chain_add_cumsum(sinter_chain* chain, sinter_value x, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "scan", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vx = add.Operand("x", x);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Scan(sinter::ReduceKind::kSum, vx);
+  });
+}
+
+sinter_status sinter_chain_add_random(sinter_chain* chain, sinter_value seed, sinter_value offset,
+                                      uint32_t rank, const int64_t* dims, sinter_value* out_value,
+                                      sinter_error** error) {
+  return capi::AddValue(chain, "random", out_value, error, [&](capi::Adder& add) -> Result {
+    const ValueId vseed = add.Operand("seed", seed), voffset = add.Operand("offset", offset);
+    const std::vector<sinter::Dim> extents = add.Dims("dims", rank, dims);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return add.builder().Random(extents, vseed, voffset);
+  });
+}
+
 sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind, sinter_value a,
                                       uint32_t axis_count, const int32_t* axes,
                                       const sinter_reduce_options* options, sinter_value* out_value,

@@ -54,15 +54,17 @@ absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_vie
   return Error(kind, absl::StrCat(field, " is value ", id, ", must be in [0, ", size() - 1, "]"));
 }
 
-// s64 is what ids may be that a caller has, and nothing else.
+// s64 is what ids, seeds and offsets may be that a caller has, and nothing else.
 absl::Status ChainBuilder::CheckIds(absl::string_view kind, const Op& op,
                                     const absl::StatusOr<TensorType>& type) const {
   constexpr const char* kWayOut =
-      "which only ids of a gather or scatter may be, as an input or a view of one: use s32";
+      "which only ids of a gather or scatter and the seed and offset of a random may be, as an "
+      "input or a view of one: use s32";
   if (IsView(op)) return absl::OkStatus();
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (TypeOf(op.operands[i]).dtype != DType::kS64) continue;
     if ((op.kind == OpKind::kGather || op.kind == OpKind::kScatter) && i == 1) continue;
+    if (op.kind == OpKind::kRandom) continue;
     return Error(kind, absl::StrCat("dtype of operand ", i, " is s64, ", kWayOut));
   }
   if (op.kind == OpKind::kInput || !type.ok() || type->dtype != DType::kS64) {
@@ -282,6 +284,27 @@ absl::StatusOr<ValueId> ChainBuilder::Scatter(ValueId x, ValueId ids, ValueId ro
   SINTER_RETURN_IF_ERROR(CheckOperand("scatter", "rows", rows));
   return Add("scatter", MakeOp(OpKind::kScatter, {x, ids, rows}),
              InferScatter(TypeOf(x), TypeOf(ids), TypeOf(rows)));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::TopK(ValueId x, int64_t count) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("top_k", "x", x));
+  return Add("top_k", MakeOp(OpKind::kTopK, {x}), InferTopK(TypeOf(x), count));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Scan(ReduceKind kind, ValueId x) {
+  if (absl::Status s = CheckEnum(kind); !s.ok()) return Error("scan", s.message());
+  SINTER_RETURN_IF_ERROR(CheckOperand("scan", "x", x));
+  Op op = MakeOp(OpKind::kScan, {x});
+  op.reduce = kind;
+  return Add("scan", std::move(op), InferScan(kind, TypeOf(x)));
+}
+
+absl::StatusOr<ValueId> ChainBuilder::Random(const std::vector<Dim>& dims, ValueId seed,
+                                             ValueId offset) {
+  SINTER_RETURN_IF_ERROR(CheckOperand("random", "seed", seed));
+  SINTER_RETURN_IF_ERROR(CheckOperand("random", "offset", offset));
+  return Add("random", MakeOp(OpKind::kRandom, {seed, offset}),
+             InferRandom(dims, TypeOf(seed), TypeOf(offset)));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Reduce(ReduceKind kind, ValueId a,

@@ -88,6 +88,14 @@ class ChainBuilder {
   // x with rows written over it: result[ids[i..], j..] = rows[i.., j..], of equal ids the last one
   // in row-major order; an id outside of x writes nothing. rows of x's dtype, ids as of a gather.
   absl::StatusOr<ValueId> Scatter(ValueId x, ValueId ids, ValueId rows);
+  // s32 ids [.., count] of the `count` largest numbers of each row of x [.., n], falling; of equal
+  // ones the lower id first, -0 is 0, NaN counts as the largest. `count` in [1, 32].
+  absl::StatusOr<ValueId> TopK(ValueId x, int64_t count);
+  // result[.., i] is what `kind`, sum, makes of x[.., 0] to x[.., i].
+  absl::StatusOr<ValueId> Scan(ReduceKind kind, ValueId x);
+  // Uniform f32 in [0, 1): the element of row-major index i is word 0 of Philox4x32-10 of key
+  // `seed` and counter `offset` + i, both s32 or s64 of rank 0.
+  absl::StatusOr<ValueId> Random(const std::vector<Dim>& dims, ValueId seed, ValueId offset);
   // `axes` distinct, any order, at least one; mean of integers is refused.
   absl::StatusOr<ValueId> Reduce(ReduceKind kind, ValueId a, const std::vector<int32_t>& axes,
                                  bool keepdims = false);

@@ -38,6 +38,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kGroupedMatmul) add({"transpose_b"});
   if (kind == OpKind::kUnary || kind == OpKind::kBinary || kind == OpKind::kCompare) add({"kind"});
   if (kind == OpKind::kReduce) add({"kind", "axes", "keepdims"});
+  if (kind == OpKind::kScan) add({"kind"});
   if (kind == OpKind::kTranspose) add({"axes"});
   if (kind == OpKind::kSlice) add({"starts", "limits", "steps"});
   if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations"});
@@ -103,6 +104,8 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
       return in.ReadKind(&ParseBinaryKind, "kind", &op->binary);
     case OpKind::kCompare:
       return in.ReadKind(&ParseCompareKind, "kind", &op->compare);
+    case OpKind::kScan:
+      return in.ReadKind(&ParseReduceKind, "kind", &op->reduce);
     case OpKind::kReduce: {
       SINTER_RETURN_IF_ERROR(in.ReadKind(&ParseReduceKind, "kind", &op->reduce));
       SINTER_ASSIGN_OR_RETURN(op->keepdims, in.Flag("keepdims"));
@@ -154,7 +157,8 @@ bool NeedsDType(OpKind kind) {
   return kind == OpKind::kScalar || kind == OpKind::kIota || kind == OpKind::kCast;
 }
 bool NeedsDims(OpKind kind) {
-  return kind == OpKind::kIota || kind == OpKind::kBroadcast || kind == OpKind::kReshape;
+  return kind == OpKind::kIota || kind == OpKind::kBroadcast || kind == OpKind::kReshape ||
+         kind == OpKind::kTopK || kind == OpKind::kRandom;
 }
 
 absl::Status ReadInput(const JsonObject& in, WrittenInput* input) {

@@ -74,6 +74,9 @@ void PutAttributes(const Op& op, OrderedJson* out) {
     case OpKind::kCompare:
       (*out)["kind"] = std::string(NameOf(op));
       break;
+    case OpKind::kScan:
+      (*out)["kind"] = std::string(NameOf(op.reduce));
+      break;
     case OpKind::kReduce:
       (*out)["kind"] = std::string(NameOf(op.reduce));
       (*out)["axes"] = op.axes;

@@ -150,6 +150,38 @@ absl::StatusOr<ValueId> AddClamp(ChainBuilder& b, ValueId x, double least, doubl
   return e.Finish(x);
 }
 
+namespace {
+
+// Of x, or with `least` of what has the opposite order. s32 is complemented, as -(-2^31) is itself.
+absl::StatusOr<ValueId> AddPlace(ChainBuilder& b, absl::string_view name, ValueId x, bool least) {
+  Expander e(b, name);
+  CheckNumber(e, x);
+  if (e.ok() && e.Type(x).rank() == 0) e.Fail("rank of x is 0, must be at least 1");
+  if (least && e.ok()) {
+    x = e.Type(x).dtype == DType::kS32
+            ? e.Binary(BinaryKind::kSub, e.Take(b.Scalar(-1, DType::kS32)), x)
+            : e.Unary(UnaryKind::kNeg, x);
+  }
+  if (e.ok()) {
+    const absl::StatusOr<TensorType> type = InferTopK(e.Type(x), 1);
+    if (!type.ok()) e.Fail(type.status().message());
+  }
+  const ValueId place = e.ok() ? e.Take(b.TopK(x, 1)) : -1;
+  if (!e.ok()) return e.Finish(-1);
+  std::vector<Dim> dims = e.Type(place).dims;
+  dims.pop_back();
+  return e.Finish(e.Take(b.Reshape(place, dims)));
+}
+
+}  // namespace
+
+absl::StatusOr<ValueId> AddArgmax(ChainBuilder& b, ValueId x) {
+  return AddPlace(b, "argmax", x, false);
+}
+absl::StatusOr<ValueId> AddArgmin(ChainBuilder& b, ValueId x) {
+  return AddPlace(b, "argmin", x, true);
+}
+
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up) {
   Expander e(b, "swiglu");
   e.Check("gate", gate);

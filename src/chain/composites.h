@@ -32,6 +32,11 @@ absl::StatusOr<ValueId> AddSoftplus(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddClamp(ChainBuilder& b, ValueId x, double least, double most);
 absl::StatusOr<ValueId> AddSwiglu(ChainBuilder& b, ValueId gate, ValueId up);  // silu(gate) * up
 
+// The place, s32 [..], of the largest (or smallest) number of each row of x [.., n]: of equal ones
+// the first, and the first NaN where there is one.
+absl::StatusOr<ValueId> AddArgmax(ChainBuilder& b, ValueId x);
+absl::StatusOr<ValueId> AddArgmin(ChainBuilder& b, ValueId x);
+
 // softmax(scale * x + mask) along `axis` (negative counts from the end); mask kNoValue, or no
 // pred and broadcastable to x; scale is not 0 in f32.
 absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis,

@@ -70,6 +70,13 @@ absl::StatusOr<TensorType> InferGather(const TensorType& x, const TensorType& id
 // That of x; rows has ids' dims, then those of x behind its rows.
 absl::StatusOr<TensorType> InferScatter(const TensorType& x, const TensorType& ids,
                                         const TensorType& rows);
+// s32 [.., count] of x [.., n].
+absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count);
+// Along the last axis. Floating x gives f32.
+absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x);
+// f32 `dims`; seed and offset are s32 or s64 of rank 0.
+absl::StatusOr<TensorType> InferRandom(const std::vector<Dim>& dims, const TensorType& seed,
+                                       const TensorType& offset);
 // `axes` ascending.
 absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
                                        const std::vector<int32_t>& axes, bool keepdims);

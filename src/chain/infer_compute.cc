@@ -58,6 +58,18 @@ absl::Status CheckCodes(DType dtype, Dim k, bool transpose_a, bool transpose_b) 
   return CheckSumsOf(dtype, k);
 }
 
+constexpr int64_t kMostTaken = 32;  // of a row, by top_k
+
+// What top_k and scan take: rows of numbers along a last axis that is not M.
+absl::Status CheckRow(const TensorType& x) {
+  if (!IsNumber(x.dtype)) {
+    return Bad("dtype of x is ", NameOf(x.dtype), ", must be floating or s32: cast it");
+  }
+  if (x.rank() == 0) return Bad("rank of x is 0, must be at least 1");
+  if (!x.dims.back().symbolic) return absl::OkStatus();
+  return Bad("axis ", x.rank() - 1, " of x is M, must be constant: only rows of M are taken");
+}
+
 // Batch dims of a product: equal, or those of the operand that has them.
 absl::StatusOr<std::vector<Dim>> BatchDims(const TensorType& a, const TensorType& b) {
   const std::vector<Dim> batch_a(a.dims.begin(), a.dims.end() - 2);
@@ -210,6 +222,40 @@ absl::StatusOr<TensorType> InferReduce(ReduceKind kind, const TensorType& a,
       result.dims.push_back(a.dims[i]);
     } else if (keepdims) {
       result.dims.push_back(Dim::Constant(1));
+    }
+  }
+  return result;
+}
+
+absl::StatusOr<TensorType> InferTopK(const TensorType& x, int64_t count) {
+  SINTER_RETURN_IF_ERROR(CheckRow(x));
+  const int64_t most = std::min(kMostTaken, x.dims.back().value);
+  if (count < 1 || count > most) {
+    return Bad("count is ", count, ", must be in [1, ", most, "]: ",
+               most == kMostTaken ? "more are no op of a chain" : "a row has no more elements");
+  }
+  TensorType result{DType::kS32, x.dims};
+  result.dims.back() = Dim::Constant(count);
+  return result;
+}
+
+absl::StatusOr<TensorType> InferScan(ReduceKind kind, const TensorType& x) {
+  if (kind != ReduceKind::kSum) return Bad("kind is ", NameOf(kind), ", must be sum");
+  SINTER_RETURN_IF_ERROR(CheckRow(x));
+  return TensorType{IsFloat(x.dtype) ? DType::kF32 : x.dtype, x.dims};
+}
+
+absl::StatusOr<TensorType> InferRandom(const std::vector<Dim>& dims, const TensorType& seed,
+                                       const TensorType& offset) {
+  const TensorType result{DType::kF32, dims};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  for (const auto& [name, type] :
+       {std::make_pair("seed", seed), std::make_pair("offset", offset)}) {
+    if (type.dtype != DType::kS32 && type.dtype != DType::kS64) {
+      return Bad("dtype of ", name, " is ", NameOf(type.dtype), ", must be s32 or s64");
+    }
+    if (type.rank() > 0) {
+      return Bad("rank of ", name, " is ", type.rank(), ", must be 0: reshape one element to []");
     }
   }
   return result;

@@ -8,10 +8,10 @@ namespace {
 
 // Name i belongs to enum value i + 1; "": no op has that number.
 constexpr absl::string_view kOpKindNames[] = {
-    "input",  "scalar", "iota",          "matmul",    "unary",   "binary", "compare",
-    "select", "cast",   "broadcast",     "transpose", "reshape", "slice",  "concat",
-    "reduce", "conv2d", "scaled_matmul", "gather",    "scatter", "window", "",
-    "",       "",       "grouped_matmul"};
+    "input",   "scalar", "iota",   "matmul",    "unary",         "binary",
+    "compare", "select", "cast",   "broadcast", "transpose",     "reshape",
+    "slice",   "concat", "reduce", "conv2d",    "scaled_matmul", "gather",
+    "scatter", "window", "top_k",  "scan",      "random",        "grouped_matmul"};
 constexpr absl::string_view kUnaryKindNames[] = {
 #define SINTER_UNARY(number, Name, name, ...) #name,
 #include "src/chain/ops.def"
@@ -116,6 +116,8 @@ bool IsValid(UnaryKind kind) { return InRange(kind, kUnaryKindNames); }
 bool IsValid(BinaryKind kind) { return InRange(kind, kBinaryKindNames); }
 bool IsValid(CompareKind kind) { return InRange(kind, kCompareKindNames); }
 bool IsValid(ReduceKind kind) { return InRange(kind, kReduceKindNames); }
+
+bool TakesRow(const Op& op) { return op.kind == OpKind::kTopK || op.kind == OpKind::kScan; }
 
 bool IsView(const Op& op) {
   return op.kind == OpKind::kReshape || op.kind == OpKind::kTranspose ||

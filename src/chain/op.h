@@ -40,7 +40,9 @@ enum class OpKind : int32_t {
   kGather = 18,
   kScatter = 19,
   kWindow = 20,
-  // 21 to 23: top_k, scan, random
+  kTopK = 21,
+  kScan = 22,
+  kRandom = 23,
   kGroupedMatmul = 24,
 };
 
@@ -92,7 +94,7 @@ struct Op {
   UnaryKind unary{};
   BinaryKind binary{};
   CompareKind compare{};
-  ReduceKind reduce{};
+  ReduceKind reduce{};        // reduce, scan
   bool transpose_a = false;   // matmul: a is [..., k, m]
   bool transpose_b = false;   // matmul: b is [..., n, k]; grouped_matmul: w is [experts, n, k]
   bool keepdims = false;      // reduce: reduced axes stay with extent 1
@@ -113,6 +115,9 @@ struct Op {
 
 // Whether it only moves elements of one operand: broadcast, transpose, reshape, slice.
 bool IsView(const Op& op);
+
+// Whether a result needs all of a row of its operand, in order: top_k, scan.
+bool TakesRow(const Op& op);
 
 // How errors call an op: "add" for a binary add, "reduce" for any reduction.
 absl::string_view NameOf(const Op& op);

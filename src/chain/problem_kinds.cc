@@ -141,6 +141,44 @@ absl::StatusOr<Chain> MakeClamp(const FieldValues& v) {
   return c.Finish(AddClamp(c.b(), x, v.Number("min"), v.Number("max")));
 }
 
+// Ids are s32.
+absl::StatusOr<Chain> MakeTopK(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  c.Output(c.Take(c.b().TopK(c.Rows("x", v.Extent("cols")), v.Extent("k"))));
+  return c.Finish();
+}
+
+absl::StatusOr<Chain> MakeArgmax(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  c.Output(c.Take(AddArgmax(c.b(), c.Rows("x", v.Extent("cols")))));
+  return c.Finish();
+}
+
+absl::StatusOr<Chain> MakeCumsum(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  return c.Finish(c.b().Scan(ReduceKind::kSum, c.Rows("x", v.Extent("cols"))));
+}
+
+absl::StatusOr<Chain> MakeDropout(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const double p = v.Number("p");
+  if (!(p >= 0 && p < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("p is ", v.Name("p"), ", must be in [0, 1)"));
+  }
+  const ValueId x = c.Rows("x", v.Extent("cols"));
+  const ValueId seed = c.Input("seed", {DType::kS64, {}});
+  const ValueId offset = c.Input("offset", {DType::kS64, {}});
+  const ValueId random =
+      c.Take(c.b().Random({Dim::M(), Dim::Constant(v.Extent("cols"))}, seed, offset));
+  const ValueId bound = c.Take(c.b().Scalar(p, DType::kF32));
+  const ValueId kept = c.Take(c.b().Compare(CompareKind::kGt, random, bound));
+  const ValueId wide = c.Widen(x);
+  const ValueId factor = c.Take(c.b().Scalar(1 / (1 - p), DType::kF32));
+  const ValueId scaled = c.Binary(BinaryKind::kMul, wide, factor);
+  const ValueId zero = c.Take(c.b().Scalar(0, DType::kF32));
+  return c.Finish(c.b().Select(kept, scaled, zero));
+}
+
 template <absl::StatusOr<ValueId> (*kAdd)(ChainBuilder&, ValueId)>
 absl::StatusOr<Chain> MakeUnary(const FieldValues& v) {
   WholeChain c(DTypeOf(v));
@@ -237,6 +275,7 @@ const FieldSpec kLayerEps{"eps", FieldType::kNumber, kDefaultLayerNormEps.text,
 const FieldSpec kScale{"scale", FieldType::kNumber, kDefaultSoftmaxScale.text, "factor of x"};
 const FieldSpec kMin{"min", FieldType::kNumber, nullptr, "smallest result"};
 const FieldSpec kMax{"max", FieldType::kNumber, nullptr, "largest result"};
+const FieldSpec kP{"p", FieldType::kNumber, nullptr, "share of elements that become 0, below 1"};
 const FieldSpec kMask{"mask", FieldType::kName, "full", "full: [rows, cols], row: [cols]",
                       "full row"};
 const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
@@ -262,6 +301,11 @@ std::vector<std::string> FieldValues::List(const char* key) const {
 
 std::vector<KindSpec> KindSpecs() {
   return {
+      {"argmax",
+       {kRows, kCols, kDType},
+       MakeArgmax,
+       "where the largest of the columns is, s32",
+       "x[rows,cols]"},
       {"bias_gelu_residual_layernorm",
        {kRows, kCols, kGelu, kLayerEps, kDType},
        MakeBiasGeluResidualLayerNorm,
@@ -274,7 +318,17 @@ std::vector<KindSpec> KindSpecs() {
        "x[rows,cols]"},
       ConvKind(),
       ConvChainKind(),
+      {"cumsum",
+       {kRows, kCols, kDType},
+       MakeCumsum,
+       "sums of the columns up to each",
+       "x[rows,cols]"},
       DepthwiseConvKind(),
+      {"dropout",
+       {kRows, kCols, kP, kDType},
+       MakeDropout,
+       "x / (1 - p) where a random number is above p, else 0",
+       "x[rows,cols] seed[] offset[], the last two s64"},
       {"gate_up",
        {kM, kN, kK, kAct, kLayout, kDType, kBias1},
        MakeFfn<true, 1>,
@@ -375,6 +429,11 @@ std::vector<KindSpec> KindSpecs() {
        MakeSwiglu,
        "silu(left half) * right half",
        "x[rows,2 cols]"},
+      {"top_k",
+       {kRows, kCols, kTaken, kDType},
+       MakeTopK,
+       "where the k largest of the columns are, falling, s32",
+       "x[rows,cols]"},
   };
 }
 

@@ -49,6 +49,14 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Scatter(in[0], in[1], in[2]);
     case OpKind::kWindow:
       return b.Window(in[0], in[1], op.taps, op.conv);
+    case OpKind::kTopK:
+      return b.TopK(in[0], op.type.dims.empty() || op.type.dims.back().symbolic
+                               ? 0
+                               : op.type.dims.back().value);
+    case OpKind::kScan:
+      return b.Scan(op.reduce, in[0]);
+    case OpKind::kRandom:
+      return b.Random(op.type.dims, in[0], in[1]);
     case OpKind::kReduce:
       return b.Reduce(op.reduce, in[0], op.axes, op.keepdims);
   }
@@ -69,6 +77,7 @@ int OperandCount(OpKind kind) {
     case OpKind::kCompare:
     case OpKind::kGather:
     case OpKind::kWindow:
+    case OpKind::kRandom:
       return 2;
     case OpKind::kSelect:
     case OpKind::kScatter:

@@ -160,8 +160,9 @@ class Judge {
   static std::string WhyTooLarge(const Chain& joined) {
     const DeltaOptions bounds;
     const auto ops = static_cast<int>(joined.ops().size()) - joined.num_inputs();
-    const bool reduces = std::any_of(joined.ops().begin(), joined.ops().end(),
-                                     [](const Op& op) { return op.kind == OpKind::kReduce; });
+    const bool reduces = std::any_of(joined.ops().begin(), joined.ops().end(), [](const Op& op) {
+      return op.kind == OpKind::kReduce || TakesRow(op);
+    });
     const int most = bounds.MostValues(reduces);
     if (ops > most) {
       return absl::StrCat("one kernel would have ", ops, " ops, at most ", most,

@@ -147,6 +147,9 @@ class Rows {
         return op.axes.front() >= lead ? lead : -1;
       case OpKind::kGather:
         return GatherKeepsRows(op, operand, dims, lead) ? lead : -1;
+      case OpKind::kTopK:
+      case OpKind::kScan:
+        return lead < static_cast<int>(dims.size()) ? lead : -1;
       case OpKind::kTranspose:
       case OpKind::kSlice:
         return KeepsRows(op, dims, lead) ? lead : -1;

@@ -136,6 +136,8 @@ int KernelDescription::PartCount() const {
 
 std::string LabelOf(const Op& op) {
   switch (op.kind) {
+    case OpKind::kScan:
+      return absl::StrCat("running ", NameOf(op.reduce));
     case OpKind::kReduce:
       return absl::StrCat("reduce ", NameOf(op.reduce));
     case OpKind::kCast:

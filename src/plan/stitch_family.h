@@ -215,6 +215,7 @@ class StitchKernels : public KernelFamily {
   // Whether it numbers rows: a piece's rows would begin at 0 again.
   static bool CountsRows(const Chain& body) {
     return std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
+      if (op.kind == OpKind::kRandom) return SymbolicAxis(op.type.dims) >= 0;
       return op.kind == OpKind::kIota && op.type.dims[static_cast<size_t>(op.axis)].symbolic;
     });
   }

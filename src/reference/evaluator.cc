@@ -106,6 +106,13 @@ class Evaluator {
         return Gather(In(op, 0).view, In(op, 1).view, op.axis, pass_.threads);
       case OpKind::kScatter:
         return Scatter(In(op, 0).view, In(op, 1).view, In(op, 2).view, pass_.threads);
+      case OpKind::kTopK:
+        return TopK(In(op, 0).view, DimsOf(op), pass_.threads);
+      case OpKind::kScan:
+        return RunningSums(In(op, 0).view, op.type.dtype, pass_.threads);
+      case OpKind::kRandom:
+        return Random(In(op, 0).view, In(op, 1).view, DimsOf(op), SymbolicAxis(op.type.dims),
+                      pass_.m, pass_.rows);
       default:
         return Map(op);
     }

@@ -52,6 +52,16 @@ Tensor Gather(const View& x, const View& ids, int axis, int threads);
 Tensor Windows(const View& x, const View& fill, const Conv2d& conv,
                const std::vector<int64_t>& dims, int threads);
 
+// Of each row of x [.., n] the places of the dims.back() largest elements, falling, of equal ones
+// the lower place first; NaN is the largest.
+Tensor TopK(const View& x, const std::vector<int64_t>& dims, int threads);
+// Sums of each row of x [.., n] up to each element, in order; s32 wraps.
+Tensor RunningSums(const View& x, DType dtype, int threads);
+// Uniform in [0, 1) as f32 has it. `m` and `rows`: those of the pass, along `axis` of dims; -1:
+// none.
+Tensor Random(const View& seed, const View& offset, const std::vector<int64_t>& dims, int axis,
+              int64_t m, const std::vector<int64_t>* rows);
+
 // x with rows written where ids say, one after the other. An id outside of it writes nothing.
 Tensor Scatter(const View& x, const View& ids, const View& rows, int threads);
 

@@ -10,6 +10,8 @@
 namespace sinter {
 namespace {
 
+constexpr int kIssueOfTaken = 5, kIssueOfScan = 30, kIssueOfRandom = 70;
+
 // A divisor of fewer elements than the quotient is prepared once for many of them, which then take
 // two multiplications each.
 bool SharesDivisor(const Chain& body, const Op& quotient) {
@@ -152,6 +154,12 @@ OpCost CostOfOp(const Chain& body, const std::vector<Precision>& precisions, Val
       return {2, 0};
     case OpKind::kGather:  // two comparisons at once, the position, the choice
       return {3, 0};
+    case OpKind::kTopK:  // of each that is taken: two comparisons, the choices of the larger
+      return {static_cast<double>(kIssueOfTaken * op.type.dims.back().value), 0};
+    case OpKind::kScan:  // two accesses, five exchanges among lanes, what came before
+      return {kIssueOfScan, 0};
+    case OpKind::kRandom:  // ten rounds of two long products, their exclusive ors, the keys
+      return {kIssueOfRandom, 0};
     case OpKind::kWindow:  // the choice; its comparisons are those of a vector
       return {1, 0};
     default:

@@ -35,6 +35,9 @@ class Counter {
         PositionOfRoot(body_, program_, root, units_ ? unit_ : -1, element_, space_);
     if (!at.ok()) return;
     handing_ = root.kind == StitchRoot::kHand ? root.value : -1;
+    if (TakesRow(body_.op(root.value)) && handing_ >= 0) {
+      result_.times[static_cast<size_t>(root.value)] += 1;
+    }
     if (root.kind == StitchRoot::kScatter) {
       Visit(body_.op(root.value).operands[1],
             PullPosition(body_, body_.op(root.value), 1, *at, space_));

@@ -97,6 +97,12 @@ absl::StatusOr<ProgramLaunch> CheckProgram(const Chain& body, const StitchProgra
   SINTER_RETURN_IF_ERROR(CheckFieldsTogether(s, launch.cooperative));
   const int widest = WidestVector(body);
   if (s.vector > widest) return RefuseField("vector", s.vector, "is above", widest);
+  const bool steps = std::any_of(body.ops().begin(), body.ops().end(), TakesRow);
+  if (steps && s.cluster > 1)
+    return RefuseField("cluster", s.cluster, "with steps of rows is not", 1);
+  if (steps && s.unit_threads < kWarpLanes) {
+    return RefuseField("unit_threads", s.unit_threads, "with steps of rows are below", kWarpLanes);
+  }
   if (s.owner >= 0 && !SegmentsFit(body, program, s)) {
     return RefuseField("unit_threads", s.unit_threads, "cannot join segments by vectors of",
                        s.vector);

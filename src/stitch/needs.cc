@@ -52,6 +52,9 @@ class Walk {
         return VisitProduct(id, op, at);
       case OpKind::kConcat:
         return VisitConcat(op, at);
+      case OpKind::kTopK:
+      case OpKind::kScan:
+        return RefuseOp(id, op, "is read by other units than its own");
       default:
         for (size_t i = 0; i < op.operands.size(); ++i) {
           SINTER_RETURN_IF_ERROR(Visit(op.operands[i], PullPosition(body_, op, i, at, space_)));

@@ -44,7 +44,7 @@ std::vector<bool> LightOps(const Chain& body) {
   const std::vector<bool> in_place = InputsInPlace(body);
   std::vector<bool> light;
   for (const Op& op : body.ops()) {
-    const bool joins = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul;
+    const bool joins = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul || TakesRow(op);
     light.push_back(
         op.kind == OpKind::kInput
             ? HasFewElements(op) && !in_place[static_cast<size_t>(op.input)]
@@ -222,6 +222,7 @@ absl::Status CheckPart(const Chain& body, const StitchSchedule& schedule, Stitch
   SINTER_ASSIGN_OR_RETURN(const StitchProgram program,
                           MakeStitchProgram(body, schedule.owner, {}, budget));
   if (program.phases.size() > 1) return Refuse("a part meets the grid");
+  if (!program.handed.empty()) return Refuse("a part hands values over");
   return also == nullptr ? absl::OkStatus() : also(body, program, schedule);
 }
 

@@ -303,6 +303,7 @@ class Demands {
       case OpKind::kReduce:
         return op.reduce == ReduceKind::kMax || op.reduce == ReduceKind::kMin ? demand : finer;
       case OpKind::kMatmul:
+      case OpKind::kScan:
         return finer;
       case OpKind::kUnary:
       case OpKind::kBinary:

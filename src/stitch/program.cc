@@ -50,6 +50,9 @@ absl::Status CheckOps(const Chain& body) {
   return absl::OkStatus();
 }
 
+// Words of shared memory that a step's row and its results may take.
+constexpr int64_t kMostOfStep = 1 << 14;
+
 // Of the ops that give a scatter's ids, which each row computes again for all rows behind it.
 constexpr int kMostOpsOfIds = 8;
 
@@ -62,7 +65,7 @@ absl::Status CheckIds(const Chain& body, ValueId scatter) {
     open.pop_back();
     if (!seen.insert(id).second) continue;
     const Op& op = body.op(id);
-    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul) {
+    if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul || TakesRow(op)) {
       return RefuseOp(scatter, body.op(scatter),
                       "its ids are reduced in the kernel that writes it");
     }
@@ -73,6 +76,29 @@ absl::Status CheckIds(const Chain& body, ValueId scatter) {
                                    " ops, which each row would compute for others"));
     }
     open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return absl::OkStatus();
+}
+
+// The rows of its steps are the units of a kernel.
+absl::Status CheckSteps(const Chain& body, const StitchProgram& program) {
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    const Op& op = body.op(static_cast<ValueId>(id));
+    if (!TakesRow(op)) continue;
+    const std::vector<Dim>& row = body.op(op.operands[0]).type.dims;
+    const int64_t elements = SharedElementsOf(body, op);
+    if (elements > kMostOfStep) {
+      return RefuseOp(static_cast<ValueId>(id), op,
+                      absl::StrCat("a row has ", row.back().value, " elements, at most ",
+                                   kMostOfStep - ResultsBeforeRow(op),
+                                   " are taken in one kernel: take parts of the row, then of "
+                                   "those"));
+    }
+    const bool units = program.owner >= 0 && program.tile.axis < 0 && !program.whole &&
+                       CutUnits(program, row).ok() &&
+                       ElementsInUnit(program, row) == row.back().value;
+    if (!units)
+      return RefuseOp(static_cast<ValueId>(id), op, "its rows are not the kernel's units");
   }
   return absl::OkStatus();
 }
@@ -108,7 +134,14 @@ absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
     }
   }
   program.handed = handed;
+  for (size_t id = 0; id < body.ops().size(); ++id) {
+    if (TakesRow(body.op(static_cast<ValueId>(id)))) {
+      program.handed.push_back(static_cast<ValueId>(id));
+    }
+  }
   std::sort(program.handed.begin(), program.handed.end());
+  program.handed.erase(std::unique(program.handed.begin(), program.handed.end()),
+                       program.handed.end());
   return absl::OkStatus();
 }
 
@@ -117,7 +150,8 @@ absl::Status SetHanded(const Chain& body, const std::vector<ValueId>& handed,
 ValueId WalkedValue(const Chain& body, const StitchRoot& root) {
   const Op& op = body.op(root.value);
   if (root.kind == StitchRoot::kScatter) return op.operands[2];
-  const bool itself = root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand;
+  const bool step = root.kind == StitchRoot::kHand && TakesRow(op);
+  const bool itself = !step && (root.kind == StitchRoot::kStore || root.kind == StitchRoot::kHand);
   return itself && op.kind != OpKind::kScatter ? root.value : op.operands[0];
 }
 
@@ -144,6 +178,7 @@ absl::StatusOr<StitchProgram> MakeStitchProgram(const Chain& body, ValueId owner
   StitchProgram program;
   SINTER_RETURN_IF_ERROR(SetOwner(body, owner, program));
   for (const Op& op : body.ops()) program.uses.push_back(UseOf(body, op, program));
+  SINTER_RETURN_IF_ERROR(CheckSteps(body, program));
   SINTER_RETURN_IF_ERROR(SetHanded(body, handed, program));
   SINTER_RETURN_IF_ERROR(MakePhases(body, program, budget));
   SINTER_RETURN_IF_ERROR(SettleInPlace(body, program));

@@ -88,7 +88,7 @@ struct StitchPhase {
 
 struct StitchProgram {
   ValueId owner = -1;
-  std::vector<ValueId> handed;  // values that units hand over, ascending
+  std::vector<ValueId> handed;  // values that units hand over, ascending; every step of a row is
   int64_t units = 1;            // times M when symbolic
   bool units_symbolic = false;
   bool whole = false;               // units are parts of a reduction over everything (phases.h)
@@ -101,8 +101,8 @@ struct StitchProgram {
   int64_t visits = 0;               // of the walk that made the program (body_work.h)
 };
 
-// The value that a root's loop walks: the stored or handed-over value, or a reduction's operand; of
-// a scatter the rows that it writes, or what it writes over.
+// The value that a root's loop walks: the stored or handed-over value, or the operand of a
+// reduction or of a step of rows; of a scatter the rows that it writes, or what it writes over.
 ValueId WalkedValue(const Chain& body, const StitchRoot& root);
 const std::vector<Dim>& DimsOfRoot(const Chain& body, const StitchRoot& root);
 // Where a root stands at `element` of `unit`; `unit` below 0: in a flat loop. The error says why

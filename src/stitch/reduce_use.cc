@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/numbers.h"
 #include "src/stitch/needs.h"
 #include "src/stitch/program.h"
 #include "src/stitch/segment.h"
@@ -62,6 +63,16 @@ Span SpanOf(const Op& op, const std::vector<Dim>& dims, bool reduced) {
   return span;
 }
 
+// All axes but the last.
+Span RowsOf(const Op& op) {
+  Span span;
+  for (size_t i = 0; i + 1 < op.type.dims.size(); ++i) {
+    span.symbolic |= op.type.dims[i].symbolic;
+    if (!op.type.dims[i].symbolic) span.elements *= op.type.dims[i].value;
+  }
+  return span;
+}
+
 // Neighbouring elements of a unit that has a part of a whole reduction: as many as a thread reads
 // at once, and as the last axis allows.
 constexpr int64_t kPartOfWhole = 8;
@@ -95,6 +106,7 @@ UnitCut CutTile(const UnitTile& tile, const std::vector<Dim>& dims) {
 
 ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program) {
   if (op.kind == OpKind::kMatmul) return ReduceUse::kSerial;
+  if (TakesRow(op)) return ReduceUse::kStep;
   if (op.kind != OpKind::kReduce) return ReduceUse::kNone;
   const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
   const auto is_units = [&](const Span& span) {
@@ -123,11 +135,19 @@ int64_t ReducedElements(const Chain& body, const Op& op) {
 }
 
 std::vector<ValueId> OwnerCandidates(const Chain& body) {
-  std::vector<ValueId> owners = {-1};
+  const bool steps = std::any_of(body.ops().begin(), body.ops().end(), TakesRow);
+  std::vector<ValueId> owners;
+  if (!steps) owners.push_back(-1);
   std::set<std::pair<int64_t, bool>> seen, shared;
   const auto count = static_cast<ValueId>(body.ops().size());
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
+    if (TakesRow(op)) {
+      const Span units = RowsOf(op);
+      if (seen.insert({units.elements, units.symbolic}).second) {
+        owners.push_back(static_cast<ValueId>(id));
+      }
+    }
     if (op.kind != OpKind::kReduce) continue;
     const std::vector<Dim>& dims = body.op(op.operands[0]).type.dims;
     const Span all = SpanOf(op, dims, true);
@@ -153,7 +173,14 @@ absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) 
   if (tile.axis >= 0) return SetTile(body, tile, program);
   program.whole = owner >= count && owner < 2 * count;
   if (program.whole) owner -= count;
-  if (static_cast<size_t>(owner) >= body.ops().size() || body.op(owner).kind != OpKind::kReduce) {
+  const bool known = static_cast<size_t>(owner) < body.ops().size();
+  if (known && !program.whole && TakesRow(body.op(owner))) {
+    const Span units = RowsOf(body.op(owner));
+    program.units = units.elements;
+    program.units_symbolic = units.symbolic;
+    return absl::OkStatus();
+  }
+  if (!known || body.op(owner).kind != OpKind::kReduce) {
     return absl::InvalidArgumentError(absl::StrCat("owner ", owner, " is not a reduction"));
   }
   const Op& op = body.op(owner);
@@ -173,6 +200,15 @@ absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program) 
   program.units = units.elements;
   program.units_symbolic = units.symbolic;
   return absl::OkStatus();
+}
+
+int64_t ResultsBeforeRow(const Op& step) {
+  constexpr int64_t kWidest = 8;  // elements of a vector, so that those of the row stay aligned
+  return step.kind == OpKind::kTopK ? RoundUp(step.type.dims.back().value, kWidest) : 0;
+}
+
+int64_t SharedElementsOf(const Chain& body, const Op& step) {
+  return ResultsBeforeRow(step) + body.op(step.operands[0]).type.dims.back().value;
 }
 
 absl::StatusOr<UnitCut> CutUnits(const StitchProgram& program, const std::vector<Dim>& dims) {

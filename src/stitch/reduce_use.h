@@ -21,6 +21,7 @@ enum class ReduceUse : uint8_t {
   kColumn = 2,   // over all units
   kSerial = 3,   // by each thread that reads it
   kSegment = 4,  // of a part of a unit, by neighbouring lanes (segment.h)
+  kStep = 5,     // top_k, scan: of a row that is a unit, handed over, by its threads together
 };
 
 // Depends on the owner and the units of `program`.
@@ -29,15 +30,19 @@ ReduceUse UseOf(const Chain& body, const Op& op, const StitchProgram& program);
 // Elements in one result of a reduction or product; 0 when M is among the reduced axes.
 int64_t ReducedElements(const Chain& body, const Op& op);
 
-// -1 (no units) first, then the reductions that may own the units, in the order of the body. Op i
-// of a body of n ops as owner n + i: it reduces all elements, and every unit has some of them.
+// -1 (no units) first, but not with steps of rows, then the reductions and steps of rows that may
+// own the units, in the order of the body. Op i of a body of n ops as owner n + i: it reduces all
+// elements, and every unit has some of them.
 std::vector<ValueId> OwnerCandidates(const Chain& body);
 
 // Sets the units of `owner` in `program`; -1: none. INVALID_ARGUMENT where `owner` is no reduction,
 // FAILED_PRECONDITION where it reduces neither the last nor the first axes.
 absl::Status SetOwner(const Chain& body, ValueId owner, StitchProgram& program);
 
-struct StitchProgram;
+// Elements of a step's part of shared memory: its row, and in front of it what it makes of the row
+// where that has another extent.
+int64_t ResultsBeforeRow(const Op& step);
+int64_t SharedElementsOf(const Chain& body, const Op& step);
 
 // The position of a unit and of its elements in a value.
 

@@ -96,7 +96,8 @@ void MarkLoop(const Chain& body, const StitchProgram& program, const StitchSched
       MarkShared(body, program, WalkedValue(body, root), list, seen);
     }
     if (stored) continue;
-    list[static_cast<size_t>(root.value)] = OfRoot(root, schedule);
+    const bool step = TakesRow(body.op(root.value));
+    list[static_cast<size_t>(root.value)] = step ? OfUnits(schedule) : OfRoot(root, schedule);
     if (root.mean >= 0) list[static_cast<size_t>(root.mean)] = Composition::kGrid;
   }
 }

@@ -101,7 +101,7 @@ using PassWalks = std::map<size_t, PassWalk>;
 bool IsTurned(const Chain& body, const StitchProgram& program, const StitchPhase& phase,
               const StitchHand& hand, PassWalks& walks, Pace* pace) {
   const std::vector<Dim>& dims = body.op(hand.value).type.dims;
-  if (RowOf(program, dims) == 0) return false;
+  if (RowOf(program, dims) == 0 || TakesRow(body.op(hand.value))) return false;
   const int64_t bytes = SizeOf(HandedType(body, hand.value));
   double plain = 0, padded = 0;
   for (size_t loop = hand.made + 1; loop <= hand.last; ++loop) {
@@ -151,6 +151,7 @@ bool IsHanded(const StitchProgram& program, ValueId id) {
 // Whether the value is read at the element where the reader stands, which the same thread computes.
 bool IsOwn(const Chain& body, const StitchProgram& program, ValueId id, const Position& at,
            const RootLoop& reader, IndexSpace& space) {
+  if (TakesRow(body.op(id))) return false;  // by the unit's threads together
   const std::vector<Dim>& dims = body.op(id).type.dims;
   if (reader.elements != ElementsInUnit(program, dims)) return false;
   const absl::StatusOr<UnitCut> cut = CutUnits(program, dims);
@@ -231,8 +232,10 @@ HandLayout LayOutHands(const Chain& body, const StitchProgram& program,
       }
       place.strides = StridesOf(program, dims, pad);
       const int64_t row = RowOf(program, dims);
-      const int64_t elements = ElementsInUnit(program, dims);
-      const int64_t padded = row == 0 ? elements : elements / row * (row + pad);
+      const Op& op = body.op(hand.value);
+      const int64_t elements =
+          TakesRow(op) ? SharedElementsOf(body, op) : ElementsInUnit(program, dims);
+      const int64_t padded = row == 0 || TakesRow(op) ? elements : elements / row * (row + pad);
       slots.resize(std::max(slots.size(), static_cast<size_t>(hand.slot) + 1));
       int64_t& bytes = slots[static_cast<size_t>(hand.slot)];
       place.bytes = padded * size;
@@ -331,6 +334,7 @@ HandRead ReadOfHanded(const Chain& body, const StitchProgram& program, ValueId i
 bool MayBeHanded(const Chain& body, const StitchProgram& program, ValueId id) {
   const Op& op = body.op(id);
   const ReduceUse use = program.uses[static_cast<size_t>(id)];
+  if (use == ReduceUse::kStep) return true;
   if (use != ReduceUse::kNone && use != ReduceUse::kSerial) return false;
   if (op.kind == OpKind::kScalar || op.kind == OpKind::kIota) return false;
   if (op.kind == OpKind::kScatter) return false;

@@ -64,7 +64,7 @@ absl::Status SetTile(const Chain& body, const UnitTile& tile, StitchProgram& pro
   for (size_t id = 0; id < body.ops().size(); ++id) {
     const Op& op = body.op(static_cast<ValueId>(id));
     if (op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul || op.kind == OpKind::kGather ||
-        op.kind == OpKind::kScatter || op.kind == OpKind::kWindow) {
+        op.kind == OpKind::kScatter || op.kind == OpKind::kWindow || TakesRow(op)) {
       return RefuseOp(static_cast<ValueId>(id), op, "is not made in tiles of a result");
     }
   }

@@ -64,6 +64,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   grouped.layout = SINTER_LAYOUT_IO;
   grouped.activation = SINTER_ACTIVATION_SILU;
   grouped.flags = SINTER_GROUPED_UP_FIRST;
+  const sinter_value seed = Input(c, SINTER_DTYPE_S64, {});
   using Add = std::function<sinter_status(sinter_value*, sinter_error**)>;
   const std::pair<const char*, Add> adds[] = {
       {"scalar",
@@ -115,6 +116,12 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
          return sinter_chain_add_grouped_gated_ffn(c, a, slots, factors, experts, down, &grouped, o,
                                                    e);
        }},
+      {"top_k", [&](auto o, auto e) { return sinter_chain_add_top_k(c, a, 2, o, e); }},
+      {"cumsum", [&](auto o, auto e) { return sinter_chain_add_cumsum(c, a, o, e); }},
+      {"argmax", [&](auto o, auto e) { return sinter_chain_add_argmax(c, a, o, e); }},
+      {"argmin", [&](auto o, auto e) { return sinter_chain_add_argmin(c, a, o, e); }},
+      {"random",
+       [&](auto o, auto e) { return sinter_chain_add_random(c, seed, seed, 2, dims, o, e); }},
       {"reduce",
        [&](auto o, auto e) {
          return sinter_chain_add_reduce(c, SINTER_REDUCE_SUM, a, 1, last, &keep, o, e);
@@ -388,6 +395,14 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) {
          return sinter_chain_add_grouped_gated_ffn(c, a, a, 99, w, w, nullptr, &out, e);
        }},
+      {"op 3 (top_k): count is 33, must be in [1, ",
+       [&](auto e) { return sinter_chain_add_top_k(c, a, 33, &out, e); }},
+      {"op 3 (scan): x is value 99",
+       [&](auto e) { return sinter_chain_add_cumsum(c, 99, &out, e); }},
+      {"op 3 (argmax): x is value 99",
+       [&](auto e) { return sinter_chain_add_argmax(c, 99, &out, e); }},
+      {"op 3 (random): dtype of seed is bf16, must be s32 or s64",
+       [&](auto e) { return sinter_chain_add_random(c, a, a, 0, nullptr, &out, e); }},
       {"op 3 (concat): operands[1] is value 99",
        [&](auto e) { return sinter_chain_add_concat(c, 2, dangling, 0, &out, e); }},
       {"op 3 (concat): operands has 65 entries, at most 64",

@@ -21,6 +21,7 @@
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/rows.h"
+#include "src/reference/tensor.h"
 #include "src/stitch/search/packed_search.h"
 #include "tests/bench/runnable.h"
 #include "tests/gpu/gpu_fixture.h"
@@ -30,6 +31,7 @@
 #include "tests/support/forced_hands.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
 #include "tests/support/window_graphs.h"
@@ -282,6 +284,20 @@ TEST_F(StitchSchedules, OfForcedHandOversAreRight) {
   std::printf("%zu kernels hand values over\n", trials.size());
   EXPECT_GT(trials.size(), 50u);
   CheckTrials(cases, std::move(trials));
+}
+
+// A row of one warp, of several, of a whole block; more rows than resident blocks.
+TEST_F(StitchSchedules, OfRowStepsAreRight) {
+  const std::vector<GraphCase> cases = {
+      {"largest of 128", "", testing::LargestOfRows(0, 128, 8, DType::kF32), 4097},
+      {"largest of 4096", "", testing::LargestOfRows(0, 4096, 32, DType::kBF16), 77},
+      {"router of shares", "", testing::RouterOfShares(0, 160, 8), 333},
+      {"sums of 4096", "", testing::SumsOfRows(0, 4096, DType::kF16), 33},
+      {"sums of softmax", "", testing::SumsOfSoftmax(0, 2112, false), 65},
+      {"places of ones", "", testing::PlacesOfOnes(0, 1023), 257},
+      {"dropout", "", testing::DropoutNorm(0, 1000), 129},
+  };
+  CheckTrials(cases, Trials(cases, static_cast<int>(cases.size())));
 }
 
 // Parts of other units and lengths, many of one text, in place; chosen plans are one packed kernel.
@@ -623,6 +639,86 @@ TEST_F(Stitch, Windows) {
     }
   }
   CheckBoth(cases);
+}
+
+// Steps of rows of every length and type, alone and with what is read by them.
+TEST_F(Stitch, RowSteps) {
+  std::vector<GraphCase> cases;  // first those that are compared with the unfused plan
+  const Chain router = testing::Router(0, 128, 8), shares = testing::RouterOfShares(0, 60, 4);
+  const Chain behind = testing::RowsBesideOthers(false);
+  const Chain dropout = testing::DropoutNorm(0, 4096), sums = testing::SumsOfSoftmax(0, 4096, true);
+  for (const int64_t m : {1, 64, 4096}) {
+    cases.push_back({absl::StrCat("router m ", m), "", router, m});
+    cases.push_back({absl::StrCat("rows behind others m ", m), "", behind, m});
+    cases.push_back({absl::StrCat("router of shares m ", m), "", shares, m});
+    cases.push_back({absl::StrCat("dropout of 4096 m ", m), "", dropout, m});
+    cases.push_back({absl::StrCat("sums of 4096 m ", m), "", sums, m});
+  }
+  for (testing::RowStepGraph& graph : testing::RowStepGraphs()) {
+    const bool rows = graph.chain.UsesM();
+    for (const int64_t m : rows ? std::vector<int64_t>{1, graph.m, 300} : std::vector<int64_t>{1}) {
+      cases.push_back({absl::StrCat(graph.name, " m ", m), "", graph.chain, m});
+    }
+  }
+  CheckBoth(cases);
+}
+
+// Bytes of `count` elements of `dtype`, of which each is one of `some`.
+std::string DrawnOf(const std::vector<double>& some, DType dtype, int64_t count) {
+  std::string bytes(static_cast<size_t>(count * SizeOf(dtype)), '\0');
+  uint64_t state = 0x9E3779B97F4A7C15u;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double value = some[static_cast<size_t>((state >> 33) % some.size())];
+    reference::StoreRun(&value, 1, bytes.data(), reference::StorageOf(dtype), i, 1);
+  }
+  return bytes;
+}
+
+// Equal numbers, NaN of both signs, infinities, zeros of both signs; sums of whole numbers; random
+// numbers of seeds and offsets of 64 bits: every bit is that of the reference.
+TEST_F(Stitch, RowStepsAreExact) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double nan = std::nan("");
+  const std::vector<double> special = {nan, -nan, kInfinity, -kInfinity, 0.0, -0.0, 1, -1, 0.5, 9};
+  const std::vector<double> whole = {-2147483648.0, 2147483647.0, 0, 1, -1, 7};
+  const std::vector<double> few = {0, 1, -1, 2, 3};
+  std::vector<GraphCase> cases;
+  std::vector<std::vector<std::string>> inputs;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16, DType::kS32}) {
+    for (const int64_t columns : {1, 5, 32, 33, 128, 1000, 4096}) {
+      for (const int64_t taken : {1, 8, 32}) {
+        if (taken > columns) continue;
+        cases.push_back({absl::StrCat("largest ", taken, " of ", columns, " ", NameOf(dtype)), "",
+                         testing::LargestOfRows(0, columns, taken, dtype), 37});
+        inputs.push_back({DrawnOf(dtype == DType::kS32 ? whole : special, dtype, 37 * columns)});
+      }
+      cases.push_back({absl::StrCat("sums of ", columns, " ", NameOf(dtype)), "",
+                       testing::SumsOfRows(0, columns, dtype), 37});
+      inputs.push_back({DrawnOf(dtype == DType::kS32 ? whole : few, dtype, 37 * columns)});
+    }
+  }
+  for (const auto& [seed, offset] : {std::pair<int64_t, int64_t>{42, 0},
+                                     {-(int64_t{1} << 62) - 12345, (int64_t{1} << 32) - 100},
+                                     {int64_t{1} << 53 | 1, -7}}) {
+    ChainBuilder b;
+    const ValueId key = b.Input({DType::kS64, {}}).value();
+    const ValueId first = b.Input({DType::kS64, {}}).value();
+    b.Output(b.Random({Dim::M(), Dim::Constant(100)}, key, first).value()).IgnoreError();
+    cases.push_back({absl::StrCat("random of ", seed), "", b.Finish().value(), 37});
+    inputs.push_back({std::string(reinterpret_cast<const char*>(&seed), sizeof seed),
+                      std::string(reinterpret_cast<const char*>(&offset), sizeof offset)});
+  }
+  std::vector<PlanJob> jobs;
+  for (const GraphCase& c : cases) jobs.push_back({&c.chain, c.m, PrepareOptions::Choice::kBest});
+  const auto plans = PrepareAll(engine(), jobs);
+  Counts counts;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const auto runs = StitchRuns::MakeExact(ports(), cases[i], inputs[i]);
+    EXPECT_OK(runs) << cases[i].id;
+    if (runs.ok()) CheckPlan(runs->get(), cases[i].id, plans[i], &counts);
+  }
+  std::printf("%d runs, %d wrong\n", counts.runs, counts.wrong);
 }
 
 // Ids far outside of a table that ends where its buffer does give zeros and read nothing there;

@@ -24,7 +24,8 @@ class GraphMaker : public StitchGraphMaker {
         gathers_(seed % 4 == 1),
         scatters_(seed % 8 == 3),
         windows_(seed % 8 == 6),
-        grouped_(seed % 16 == 10) {}
+        grouped_(seed % 16 == 10),
+        row_steps_(seed % 8 == 2) {}
 
   Chain Make() {
     rows_ = Chance(50);
@@ -35,6 +36,7 @@ class GraphMaker : public StitchGraphMaker {
     if (scatters_) ScatterStep();
     if (windows_) WindowStep();
     if (grouped_) GroupedStep();
+    if (row_steps_) RowStep();
     Finish();
     return *builder_.Finish();
   }
@@ -225,6 +227,36 @@ class GraphMaker : public StitchGraphMaker {
         const ValueId turned =
             Add(builder_.Transpose(Add(builder_.Reshape(joined, DimsOf(split))), axes));
         return put(Add(builder_.Reshape(turned, DimsOf(extents))));
+      }
+    }
+  }
+
+  // What is largest in rows of an input, taken from a value; running sums of a value; a value where
+  // a random number is large.
+  void RowStep() {
+    const Item a = Take();
+    const Extents extents = ExtentsOf(a.id);
+    if (extents.empty()) return Put(a);
+    const bool rows_of_m = extents.back() == kRows;
+    switch (rows_of_m ? 2 : random_.In(0, 2)) {
+      case 0: {
+        const DType dtype = OneOf(Types{DType::kF32, DType::kBF16, DType::kF16, DType::kS32});
+        const int64_t most = std::min<int64_t>(32, extents.back());
+        const ValueId x = RawInput(dtype, extents);
+        const ValueId places = Add(builder_.TopK(x, random_.In(1, most)));
+        if (outputs_ < kMaxOutputs / 2) Output(places);
+        return Put({Add(builder_.Gather(a.id, places, -1)), a.bound, a.rounded, 0});
+      }
+      case 1: {
+        const auto many = static_cast<double>(extents.back());
+        const ValueId sums = Add(builder_.Scan(ReduceKind::kSum, a.id));
+        return Put(Scaled({sums, a.bound * many, a.rounded, 0}, 1 / many));
+      }
+      default: {
+        const ValueId seed = RawInput(DType::kS64, {}), offset = RawInput(DType::kS32, {});
+        const ValueId drawn = Add(builder_.Random(DimsOf(extents), seed, offset));
+        const ValueId large = Add(builder_.Compare(CompareKind::kGt, drawn, Scalar(0.25)));
+        return Put({Add(builder_.Select(large, a.id, Scalar(0))), a.bound, a.rounded, 0});
       }
     }
   }
@@ -531,11 +563,12 @@ class GraphMaker : public StitchGraphMaker {
   }
 
   const int most_steps_;
-  const bool gathers_;   // every fourth graph takes by ids; the others are what they always were
-  const bool scatters_;  // and every eighth writes by ids
-  const bool windows_;   // or reads windows
-  const bool grouped_;   // every sixteenth multiplies with matrices that ids name
-  bool rows_ = false;    // the graph has M
+  const bool gathers_;    // every fourth graph takes by ids; the others are what they always were
+  const bool scatters_;   // and every eighth writes by ids
+  const bool windows_;    // or reads windows
+  const bool row_steps_;  // or takes the largest of rows, running sums, random numbers
+  const bool grouped_;    // every sixteenth multiplies with matrices that ids name
+  bool rows_ = false;     // the graph has M
 };
 
 }  // namespace

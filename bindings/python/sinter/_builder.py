@@ -292,6 +292,11 @@ class Builder(Handle):
         dims, kind = _shape(shape), DType.of(dtype)
         return self._add("iota", int(kind), len(dims), int64s(dims), _axis(axis, len(dims)))
 
+    def random(self, seed: Value, offset: Value, shape: Sequence[Dim]) -> Value:
+        """Uniform f32 in [0, 1), as Triton's ``tl.rand(seed, offset + i)`` at row-major place i; both s32 or s64 of rank 0."""
+        dims = _shape(shape)
+        return self._add("random", self._own(seed), self._own(offset), len(dims), int64s(dims))
+
     # The end.
 
     def output(

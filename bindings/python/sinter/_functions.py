@@ -6,8 +6,8 @@ from ._argument import integer
 from ._builder import Value, builder_of
 
 __all__ = ["exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "relu", "reciprocal", "square", "sin", "cos",
-    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "gather", "scatter", "softplus", "swiglu", "rope",
-    "gru_cell"]
+    "floor", "ceil_pow2", "log1p", "expm1", "ceil", "round", "silu", "gather", "scatter", "top_k", "cumsum", "softplus",
+    "argmax", "argmin", "swiglu", "rope", "gru_cell"]
 
 
 def exp(x: Value) -> Value:
@@ -127,10 +127,39 @@ def scatter(x: Value, ids: Value, rows: Value) -> Value:
     return b._add("scatter", b._own(x), b._own(ids), b._own(rows))
 
 
+def top_k(x: Value, count: int) -> Value:
+    """Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of equal ones the lower
+    place first, -0 equals 0, and NaN counts as the largest, as torch.topk has it. x is floating or s32; count is 1 to
+    32 and at most n. Their values: a gather along -1."""
+    b = builder_of(x)
+    return b._add("top_k", b._own(x), integer(count, "count", -(2**31), 2**31 - 1))
+
+
+def cumsum(x: Value) -> Value:
+    """Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[.., 0] + .. + x[..,
+    i], as torch.cumsum has it. f32 of floating x; s32 wraps."""
+    b = builder_of(x)
+    return b._add("cumsum", b._own(x))
+
+
 def softplus(x: Value) -> Value:
     """log(1 + exp(x)), right for x of any magnitude."""
     b = builder_of(x)
     return b._add("softplus", b._own(x))
+
+
+def argmax(x: Value) -> Value:
+    """Where the largest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the first NaN where
+    there is one. x is floating or s32."""
+    b = builder_of(x)
+    return b._add("argmax", b._own(x))
+
+
+def argmin(x: Value) -> Value:
+    """Where the smallest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the first NaN where
+    there is one. x is floating or s32."""
+    b = builder_of(x)
+    return b._add("argmin", b._own(x))
 
 
 def swiglu(gate: Value, up: Value) -> Value:

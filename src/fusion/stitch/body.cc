@@ -225,7 +225,7 @@ absl::Status CheckBodyLength(const Chain& body) {
   bool reduces = false;
   for (const Op& op : body.ops()) {
     concatenations += op.kind == OpKind::kConcat;
-    reduces |= op.kind == OpKind::kReduce;
+    reduces |= op.kind == OpKind::kReduce || TakesRow(op);
   }
   const auto ops = static_cast<int64_t>(body.ops().size());
   const int64_t most = reduces ? kMostWritten : kMostFlatWritten;

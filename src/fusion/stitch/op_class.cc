@@ -49,7 +49,11 @@ OpClass ClassOf(const Chain& chain, ValueId value) {
     case OpKind::kGroupedMatmul:
       return OpClass::kProduct;
     case OpKind::kReduce:
+    case OpKind::kTopK:
+    case OpKind::kScan:
       return OpClass::kReduction;
+    case OpKind::kRandom:
+      return OpClass::kExpensive;
     case OpKind::kBroadcast:
     case OpKind::kTranspose:
     case OpKind::kReshape:
@@ -115,6 +119,7 @@ int64_t LocalUnits(const Chain& chain, const Op& op, size_t slot, int64_t m) {
 
 int64_t ReducedUnits(const Chain& chain, const Op& op, int64_t m) {
   const std::vector<Dim>& dims = chain.op(op.operands[0]).type.dims;
+  if (TakesRow(op)) return Prefix(dims, m, [&](size_t i) { return i + 1 == dims.size(); });
   return Prefix(dims, m, [&](size_t i) {
     return std::find(op.axes.begin(), op.axes.end(), static_cast<int32_t>(i)) != op.axes.end();
   });

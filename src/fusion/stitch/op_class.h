@@ -14,7 +14,7 @@ enum class OpClass {
   kView,       // reads elements elsewhere: broadcast, transpose, reshape, slice, a widening cast
   kLight,      // a few instructions an element
   kExpensive,  // a special function an element: kept rather than computed twice
-  kReduction,  // and a fine-grained batched product
+  kReduction,  // and a fine-grained batched product, a step of rows
   kProduct,    // any other matmul: compute-intensive, a boundary of every pattern
 };
 

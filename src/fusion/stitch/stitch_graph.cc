@@ -143,7 +143,7 @@ class StitchGraphMaker {
       vertex->iteration = ElementsOf(chain_.op(op.operands[2]), graph_.bucket_);
     }
     vertex->result_units = vertex->iteration;
-    if (op.kind != OpKind::kReduce) return;
+    if (op.kind != OpKind::kReduce && !TakesRow(op)) return;
     vertex->iteration = ElementsOf(chain_.op(op.operands[0]), graph_.bucket_);
     vertex->result_units = ReducedUnits(chain_, op, graph_.bucket_);
   }

@@ -101,9 +101,10 @@ void AskOperands(const Chain& chain, ValueId value, const Need& need, int64_t bu
   for (size_t slot = 0; slot < op.operands.size(); ++slot) {
     const Op& operand = chain.op(op.operands[slot]);
     const int64_t all = ElementsOf(operand, bucket);
-    const bool takes_all = op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul ||
-                           op.kind == OpKind::kScaledMatmul || op.kind == OpKind::kConv2d ||
-                           op.kind == OpKind::kGroupedMatmul || op.kind == OpKind::kScatter;
+    const bool takes_all = TakesRow(op) || op.kind == OpKind::kReduce ||
+                           op.kind == OpKind::kMatmul || op.kind == OpKind::kScaledMatmul ||
+                           op.kind == OpKind::kConv2d || op.kind == OpKind::kGroupedMatmul ||
+                           op.kind == OpKind::kScatter;
     Need& below = (*needs)[op.operands[slot]];
     const int64_t read = in_place && slot == 0 ? 0 : takes_all ? all : need.elements;
     below.elements = std::min(all, below.elements + read);
@@ -166,8 +167,8 @@ VertexReads ReadsOf(const Chain& chain, ValueId root, int64_t bucket,
   const Op& top = chain.op(root);
   const bool scatter = top.kind == OpKind::kScatter;  // walks its rows
   const Op& walked = scatter ? chain.op(top.operands[2]) : top;
-  const int64_t iteration =
-      ElementsOf(top.kind == OpKind::kReduce ? chain.op(top.operands[0]) : walked, bucket);
+  const int64_t iteration = ElementsOf(
+      top.kind == OpKind::kReduce || TakesRow(top) ? chain.op(top.operands[0]) : walked, bucket);
   needs[root] = {ElementsOf(walked, bucket), iteration};
   while (!needs.empty()) {
     const auto [value, need] = *needs.begin();

@@ -19,7 +19,7 @@ namespace {
 
 bool IsComputed(const Op& op) {
   return op.kind == OpKind::kUnary || op.kind == OpKind::kBinary || op.kind == OpKind::kSelect ||
-         op.kind == OpKind::kCast || op.kind == OpKind::kGather;
+         op.kind == OpKind::kCast || op.kind == OpKind::kGather || op.kind == OpKind::kRandom;
 }
 
 }  // namespace
@@ -105,6 +105,12 @@ absl::StatusOr<Emitted> StitchEmitter::Compute(ValueId id, const Position& at) {
       return Gathered(id, at);
     case OpKind::kWindow:
       return Windowed(id, at);
+    case OpKind::kRandom:
+      return Drawn(op, at);
+    case OpKind::kTopK:
+    case OpKind::kScan:
+      return absl::FailedPreconditionError(
+          absl::StrCat("op ", id, " (", NameOf(op), "): read before its unit has made it"));
     case OpKind::kMatmul:
       return serial_.Result(id, at);
     case OpKind::kReduce: {
@@ -188,6 +194,18 @@ absl::StatusOr<Emitted> StitchEmitter::Counted(const Op& op, const Position& at)
       word,
       absl::StrCat("static_cast<", word, ">(", IndexText(space(), index, element(), vector), ")"),
       vector, space().Depth(index), MovesWithUnit(index));
+}
+
+absl::StatusOr<Emitted> StitchEmitter::Drawn(const Op& op, const Position& at) {
+  SINTER_ASSIGN_OR_RETURN(const Emitted seed, Pull(op.operands[0], {}));
+  SINTER_ASSIGN_OR_RETURN(const Emitted offset, Pull(op.operands[1], {}));
+  const Index index = space().Canonical(LinearIndex(op.type.dims, at));
+  const bool vector = AlongVector(space(), index, element(), width()) != Along::kUniform;
+  return Declare("float",
+                 absl::StrCat("uniform_at(", seed.name, ", ", offset.name, ", ",
+                              IndexText(space(), index, element(), vector), ")"),
+                 vector, std::max({seed.depth, offset.depth, LoadDepth(index)}),
+                 MovesWithUnit(index));
 }
 
 Compound StitchEmitter::Compounded(ValueId id) const {

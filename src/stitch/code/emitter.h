@@ -125,6 +125,7 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> JoinedOneByOne(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Gathered(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Windowed(ValueId id, const Position& at);
+  absl::StatusOr<Emitted> Drawn(const Op& op, const Position& at);
   // Whether pixel `place` of an axis of an image lies inside of it; computed once a scope.
   Emitted Inside(ValueId window, const Index& place, size_t axis);
   absl::StatusOr<Emitted> ReadIfRows(ValueId id, const Position& at);

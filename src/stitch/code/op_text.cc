@@ -61,6 +61,15 @@ bool ReadsWindows(const Chain& body) {
                      [](const Op& op) { return op.kind == OpKind::kWindow; });
 }
 
+bool StepsRows(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(), TakesRow);
+}
+
+bool DrawsNumbers(const Chain& body) {
+  return std::any_of(body.ops().begin(), body.ops().end(),
+                     [](const Op& op) { return op.kind == OpKind::kRandom; });
+}
+
 bool Scatters(const Chain& body) {
   return std::any_of(body.ops().begin(), body.ops().end(),
                      [](const Op& op) { return op.kind == OpKind::kScatter; });

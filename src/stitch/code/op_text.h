@@ -30,6 +30,9 @@ bool NeedsCodes(const Chain& body);
 bool Gathers(const Chain& body);
 // Whether it reads windows, with functions of a header of its own.
 bool ReadsWindows(const Chain& body);
+// Whether it has steps of rows, and random numbers, with functions of headers of their own.
+bool StepsRows(const Chain& body);
+bool DrawsNumbers(const Chain& body);
 // Whether it writes rows by ids, with functions of a header of its own.
 bool Scatters(const Chain& body);
 // Whether the cast may change a value: also one to the type that a value of 16 bits already has,

@@ -131,6 +131,7 @@ absl::Status PassWriter::Write(const StitchLoop& loop, const PassShape& shape, I
   SINTER_RETURN_IF_ERROR(status);
   emitter_.Append(AroundElements(shape, code_.schedule, inside));
   JoinRows(loop);
+  StepRows(loop);
   return absl::OkStatus();
 }
 
@@ -285,17 +286,23 @@ absl::Status PassWriter::Segment(const StitchRoot& root, const Position& at) {
 
 // Units that are not live hand over too: their threads read the value back.
 absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
-  SINTER_ASSIGN_OR_RETURN(const Emitted value, emitter_.Pull(root.value, at));
+  const Op& op = code_.body->op(root.value);
+  const bool step = TakesRow(op);
+  SINTER_ASSIGN_OR_RETURN(const Emitted value, step ? emitter_.PullOperand(root.value, at)
+                                                    : emitter_.Pull(root.value, at));
   const HandedResult to = hands_.ResultOf(phase_, root.value);
-  SINTER_ASSIGN_OR_RETURN(const Index address, emitter_.HandedAddress(root.value, at, to));
+  SINTER_ASSIGN_OR_RETURN(const Index place, emitter_.HandedAddress(root.value, at, to));
+  const Index address = step ? place.Plus(ResultsBeforeRow(op)) : place;
   const int width = emitter_.width();
   const bool next =
       AlongVector(emitter_.space(), address, emitter_.element(), width) == Along::kNext;
   const std::string where = IndexText(emitter_.space(), address, emitter_.element(), !next);
   const std::string words = emitter_.NewName("w");
-  const char* word = WordName(code_.body->op(root.value).type.dtype);
+  const char* word = WordName(op.type.dtype);
   emitter_.Add(absl::StrCat(word, " ", words, "[", width, "];"));
-  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", value.Each(), ";"));
+  const std::string left =
+      op.kind == OpKind::kTopK ? absl::StrCat("order_of(", value.Each(), ")") : value.Each();
+  emitter_.Add(absl::StrCat(emitter_.EachText(), words, "[e] = ", left, ";"));
   emitter_.Add(absl::StrCat(
       split_ == 1 ? "" : absl::StrCat("if (static_cast<int>(threadIdx.x) % ", split_, " == 0) "),
       next ? absl::Substitute("leave_pack<$0, $1>($2 + $3, $4);", to.element, width, to.first,
@@ -303,6 +310,20 @@ absl::Status PassWriter::Hand(const StitchRoot& root, const Position& at) {
            : absl::Substitute("$0$1[$2] = $3::stored($4[e]);", emitter_.EachText(), to.first, where,
                               to.element, words)));
   return absl::OkStatus();
+}
+
+// The unit's threads meet before and behind each step.
+void PassWriter::StepRows(const StitchLoop& loop) {
+  for (const StitchRoot& root : loop.roots) {
+    const Op& op = code_.body->op(root.value);
+    if (root.kind != StitchRoot::kHand || !TakesRow(op)) continue;
+    const int64_t count = code_.body->op(op.operands[0]).type.dims.back().value;
+    const std::string first = hands_.ResultOf(phase_, root.value).first;
+    emitter_.Add(op.kind == OpKind::kScan
+                     ? absl::Substitute("sums_of_row<$0>(group, $1);", count, first)
+                     : absl::Substitute("largest_of_row<$0, $1>(group, $2, $2 + $3);", count,
+                                        op.type.dims.back().value, first, ResultsBeforeRow(op)));
+  }
 }
 
 void PassWriter::JoinRows(const StitchLoop& loop) {

@@ -70,6 +70,7 @@ class PassWriter {
   // the lanes that share it.
   std::string Once() const;
   void JoinRows(const StitchLoop& loop);
+  void StepRows(const StitchLoop& loop);
 
   const StitchCode& code_;
   const StitchProgram& program_;

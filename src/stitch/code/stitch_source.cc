@@ -146,6 +146,8 @@ std::vector<std::string> StitchHeaders(const Chain& body) {
                                       : NeedsCodes(body) ? "stitch/codes.cuh"
                                                          : "stitch/stitch.cuh"};
   if (ReadsWindows(body)) headers.push_back("stitch/window.cuh");
+  if (StepsRows(body)) headers.push_back("stitch/row_steps.cuh");
+  if (DrawsNumbers(body)) headers.push_back("stitch/random.cuh");
   return headers;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/pass_walk.h"
 #include "src/stitch/search/stitch_extents.h"
@@ -17,6 +18,9 @@ namespace {
 // Bounds of what is tried: the least share of a unit's instructions that must be saved, and how
 // often, relative to its elements, a value must be computed.
 constexpr double kWorth = 0.1, kRepeated = 1.5;
+// Of a thread: to join what the lanes of a lone warp have, or of one of several, and to read what a
+// warp has.
+constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3;
 constexpr size_t kMostAlone = 2;  // values that are tried alone
 
 class Counter {
@@ -84,7 +88,8 @@ class Counter {
   }
 
   void CountLeaving(size_t phase, ValueId id, int width, PassWalk& walk) {
-    const std::vector<Dim>& dims = body_.op(id).type.dims;
+    const Op& op = body_.op(id);
+    const std::vector<Dim>& dims = body_.op(TakesRow(op) ? op.operands[0] : id).type.dims;
     const absl::StatusOr<UnitCut> cut = CutUnits(program_, dims);
     const Position at = PositionIn(*cut, walk.unit, walk.element, walk.space);
     const auto place = PlaceInUnit(program_, dims, at, walk.unit, walk.space);
@@ -237,13 +242,33 @@ void AddHandOver(const UnitWork& before, const UnitWork& after, double units, St
   load.shared_cycles = after.shared_cycles * units;
 }
 
-int MeetingsOf(const StitchProgram& program, bool rows_meet) {
+int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet) {
   int meetings = 0;
   for (const StitchPhase& phase : program.phases) {
     if (phase.hands.empty()) continue;
     for (const bool meets : MeetsBefore(phase, rows_meet)) meetings += meets;
+    for (const StitchHand& hand : phase.hands) {
+      if (TakesRow(body.op(hand.value))) meetings += 2 + JoinsOfStep(body, body.op(hand.value));
+    }
   }
   return meetings;
+}
+
+int JoinsOfStep(const Chain& body, const Op& step) {
+  if (step.kind == OpKind::kTopK) return 2 * static_cast<int>(step.type.dims.back().value);
+  const int64_t tiles =
+      CeilDiv(body.op(step.operands[0]).type.dims.back().value, int64_t{kWarpLanes});
+  return tiles > 1 ? 2 * static_cast<int>(CeilDiv(tiles, int64_t{kWarpLanes})) : 0;
+}
+
+double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule) {
+  double joins = 0;
+  for (const Op& op : body.ops()) {
+    if (op.kind == OpKind::kTopK) joins += JoinsOfStep(body, op);
+  }
+  const int warps = schedule.unit_threads / kWarpLanes;
+  return joins *
+         (warps == 1 ? kInstructionsOfWarpJoin : kInstructionsOfJoin + kInstructionsOfWarp * warps);
 }
 
 std::vector<std::vector<ValueId>> HandChoices(const Chain& body, const StitchProgram& base,

@@ -30,7 +30,11 @@ UnitWork WorkOf(const Chain& body, const StitchProgram& program, const StitchSch
 void AddHandOver(const UnitWork& before, const UnitWork& after, double units, StitchLoad& load);
 
 // Barriers of a unit's threads for hand-overs. `rows_meet`: row reductions are barriers too.
-int MeetingsOf(const StitchProgram& program, bool rows_meet);
+int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet);
+// How often the threads of a unit join what they have for a step of its row.
+int JoinsOfStep(const Chain& body, const Op& step);
+// Instructions of a thread for what the steps of a unit join, besides those of its elements.
+double InstructionsOfSteps(const Chain& body, const StitchSchedule& schedule);
 
 // Sets of values worth handing over, by the computation saved: the two best alone, and the best
 // with the one that is then best. Empty: no value that several readers compute costs more than its

@@ -25,7 +25,7 @@ int64_t WorkOf(const StitchSchedule& s) {
 std::string ShapeOf(const Chain& body) {
   std::string shape;
   const bool reduces = std::any_of(body.ops().begin(), body.ops().end(), [](const Op& op) {
-    return op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul;
+    return op.kind == OpKind::kReduce || op.kind == OpKind::kMatmul || TakesRow(op);
   });
   for (const Op& op : body.ops()) {
     absl::StrAppend(&shape, NameOf(op), " ", static_cast<int>(op.reduce), " ",

@@ -64,7 +64,7 @@ LoadTable::LoadTable(const Chain& body, const StitchProgram& program, int64_t m,
       handed_times_(program.handed.empty() ? LoopEvaluations()
                                            : EvaluationsOfLoops(body, program, pace)),
       sectors_(body, program, program.handed.empty() ? times_ : handed_times_, m, model),
-      meetings_{MeetingsOf(program, false), MeetingsOf(program, true)},
+      meetings_{MeetingsOf(body, program, false), MeetingsOf(body, program, true)},
       serial_depth_(SerialDepthOf(body, program)) {}
 
 void LoadTable::AddHands(const StitchSchedule& schedule, StitchLoad& load) {
@@ -104,6 +104,8 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   load.strewn_bytes = strewn.bytes;
   load.line_cycles = strewn.cycles;
   load.shared_cycles += strewn.shared_cycles;
+  load.instructions += InstructionsOfSteps(body_, schedule) * schedule.unit_threads *
+                       static_cast<double>(WorkItems(program_, m_));
   load.serial_depth = serial_depth_;
   load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;

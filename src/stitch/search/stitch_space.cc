@@ -50,12 +50,14 @@ class StitchEnumerator {
         visit_(visit),
         registers_(body, program, bucket, model),
         serial_(LongestShared(body, program)),
+        steps_(std::any_of(body.ops().begin(), body.ops().end(), TakesRow)),
         loads_(body, program, bucket, model, options.pace) {}
 
   void Run() {
     if (program_.phases.size() > 1 && !options_.allow_cooperative) return;
     const int widest = WidestVector(body_);
-    const int narrowest = program_.handed.empty() ? 1 : std::max(1, widest / 2);
+    const bool hands = !program_.handed.empty() && !steps_;
+    const int narrowest = hands ? std::max(1, widest / 2) : 1;
     for (int vector = widest; vector >= narrowest; vector /= 2) {
       StitchSchedule s;
       s.owner = program_.owner;
@@ -139,6 +141,7 @@ class StitchEnumerator {
       if (cluster > 1 && alone) break;
       for (int unit : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}) {
         if ((cluster > 1 && unit < 256) || unit < s.split) continue;
+        if (steps_ && unit < kWarpLanes) continue;
         s.cluster = cluster;
         s.unit_threads = unit;
         if (s.split > 1 && !SplitFits(s)) continue;
@@ -170,9 +173,10 @@ class StitchEnumerator {
     main.elements = MainElements(program_);
     const int64_t turns = LoopTurns(body_, s, main);
     const int64_t threads = int64_t{s.unit_threads} * s.cluster;
-    // Every thread has an element, except in a block's only unit.
+    // Every thread has an element, except in a block's only unit and in a step's warp.
+    const int fewest = steps_ ? kWarpLanes : 1;
     if (threads / 2 * LoopVector(body_, s, main) >= Shared(s, main.elements) &&
-        s.unit_threads > 1) {
+        s.unit_threads > fewest) {
       return;
     }
     struct Kept {
@@ -301,6 +305,7 @@ class StitchEnumerator {
   const Visitor& visit_;
   const StitchRegisters registers_;
   const int64_t serial_;  // elements of the longest reduction that lanes may share
+  const bool steps_;      // of rows, which take whole warps
   LoadTable loads_;
 };
 

@@ -113,6 +113,12 @@ void EveryAddReachesTheLibrary() {
   sum = sum + b.Concat({left, right}, 1);
   const auto ids = b.Input(DType::kS64, {sinter::kM});
   sum = b.Scatter(sum + b.Gather(b.Constant(DType::kF32, {9, 8}), ids, 0), ids, x);
+  sum = sum + b.Gather(x, b.TopK(x, 8), -1) + b.Cumsum(x);
+  const auto places = b.Cast(b.Reshape(b.Argmax(x), {sinter::kM, 1}), DType::kF32);
+  const auto least = b.Cast(b.Reshape(b.Argmin(x), {sinter::kM, 1}), DType::kF32);
+  sum = sum + b.Broadcast(places + least, {sinter::kM, 8});
+  const auto seed = b.Input(DType::kS64, {});
+  sum = sum + b.Random(seed, seed, {sinter::kM, 8});
   const auto total = b.Reduce(sinter::Reduction::kSum, x, {1}, SINTER_REDUCE_KEEPDIMS);
   sum = sum + b.Broadcast(total, {sinter::kM, 8});
   sum = sum + b.Softplus(x) + b.Clamp(x, -1, 6);
@@ -155,7 +161,7 @@ void EveryAddReachesTheLibrary() {
   const auto chain = b.Finish();
   EXPECT_OK(chain.status());
   if (!chain.ok()) return;
-  EXPECT(chain->InputCount() == 12 && chain->OutputCount() == 1 && chain->UsesM());
+  EXPECT(chain->InputCount() == 13 && chain->OutputCount() == 1 && chain->UsesM());
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);

@@ -62,6 +62,19 @@ Chain EveryOp() {
   return *b.Finish();
 }
 
+// Steps of rows and random numbers, with what they are read by.
+Chain RowSteps() {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}}, {false, {}, "x"});
+  const ValueId seed = *b.Input({DType::kS64, {}}, {false, {}, "seed"});
+  const ValueId offset = *b.Input({DType::kS32, {}}, {false, {}, "offset"});
+  const ValueId ids = *b.TopK(x, 3);
+  EXPECT_TRUE(b.Output(ids).ok());
+  EXPECT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, *b.Gather(x, ids, -1))).ok());
+  EXPECT_TRUE(b.Output(*b.Random({Dim::M(), C(2)}, seed, offset)).ok());
+  return *b.Finish();
+}
+
 // Rows to e4m3 by their largest magnitude, and an e4m3 input widened.
 Chain QuantizedRows() {
   ChainBuilder b;
@@ -85,6 +98,7 @@ std::vector<Golden> Goldens() {
       {"masked_softmax", text("masked_softmax rows=M cols=2048 scale=0.125 mask=full")},
       {"every_op", EveryOp()},
       {"quantized_rows", QuantizedRows()},
+      {"row_steps", RowSteps()},
       {"quantize",
        text(
            "quantize rows=M cols=256 granularity=group quantize_eps=1e-4 upper_bound=1e3 ue8m0=1")},

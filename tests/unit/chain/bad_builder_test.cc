@@ -427,31 +427,28 @@ const BadCall kBadGathers[] = {
      "op 10 (scatter): dims of rows are [M,8], must be [M,1,8]: those of ids, then x's behind its "
      "rows"},
     {[](ChainBuilder& b) { return b.Scatter(7, 8, 7).status(); },
-     "op 10 (scatter): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as "
-     "an input or a view of one: use s32"},
+     "op 10 (scatter): dtype of operand 0 is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Gather(7, 8).status(); },
-     "op 10 (gather): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as "
-     "an "
-     "input or a view of one: use s32"},
+     "op 10 (gather): dtype of operand 0 is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Binary(kAdd, 7, 7).status(); },
-     "op 10 (add): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as an "
-     "input or a view of one: use s32"},
+     "op 10 (add): dtype of operand 0 is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Cast(9, DType::kS32).status(); },
-     "op 10 (cast): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as an "
-     "input or a view of one: use s32"},
+     "op 10 (cast): dtype of operand 0 is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Cast(8, DType::kS64).status(); },
-     "op 10 (cast): dtype is s64, which only ids of a gather or scatter may be, as an input or a "
-     "view "
-     "of one: use s32"},
+     "op 10 (cast): dtype is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Scalar(3, DType::kS64).status(); },
-     "op 10 (scalar): dtype is s64, which only ids of a gather or scatter may be, as an input or a "
-     "view of one: use s32"},
+     "op 10 (scalar): dtype is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) {
        return b.Concat({9, 9}, 1).status();
      },
-     "op 10 (concat): dtype of operand 0 is s64, which only ids of a gather or scatter may be, as "
-     "an "
-     "input or a view of one: use s32"},
+     "op 10 (concat): dtype of operand 0 is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Output(9); },
      "output 0: value 9 is s64, which only ids of a gather or scatter may be"},
 };
@@ -463,6 +460,72 @@ TEST(Builder, RefusesBadGathersAndScattersAndOtherUsesOfTheirIds) {
     ASSERT_EQ(*b.Input({DType::kS64, {kM}}), 7);
     ASSERT_EQ(*b.Input({DType::kS32, {kM}}), 8);
     ASSERT_EQ(*b.Reshape(7, {kM, C(1)}), 9);
+    EXPECT_EQ(std::string(bad.call(b).message()), bad.message);
+  }
+}
+
+// Cases that start from three values more: 7 seed s64[], 8 p pred[M,8], 9 turned f32[8,M].
+const BadCall kBadRowSteps[] = {
+    {[](ChainBuilder& b) { return b.TopK(10, 1).status(); },
+     "op 10 (top_k): x is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.TopK(8, 1).status(); },
+     "op 10 (top_k): dtype of x is pred, must be floating or s32: cast it"},
+    {[](ChainBuilder& b) { return b.TopK(6, 1).status(); },
+     "op 10 (top_k): rank of x is 0, must be at least 1"},
+    {[](ChainBuilder& b) { return b.TopK(9, 1).status(); },
+     "op 10 (top_k): axis 1 of x is M, must be constant: only rows of M are taken"},
+    {[](ChainBuilder& b) { return b.TopK(0, 0).status(); },
+     "op 10 (top_k): count is 0, must be in [1, 8]: a row has no more elements"},
+    {[](ChainBuilder& b) { return b.TopK(0, 9).status(); },
+     "op 10 (top_k): count is 9, must be in [1, 8]: a row has no more elements"},
+    {[](ChainBuilder& b) {
+       const ValueId wide = *b.Broadcast(6, {C(99)});
+       const absl::Status status = b.TopK(wide, 33).status();
+       return status;
+     },
+     "op 11 (top_k): count is 33, must be in [1, 32]: more are no op of a chain"},
+    {[](ChainBuilder& b) { return b.TopK(0, -(int64_t{1} << 62)).status(); },
+     "op 10 (top_k): count is -4611686018427387904, must be in [1, 8]: a row has no more elements"},
+    {[](ChainBuilder& b) { return b.TopK(7, 1).status(); },
+     "op 10 (top_k): dtype of operand 0 is s64, which only ids of a gather or "
+     "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
+    {[](ChainBuilder& b) { return AddArgmax(b, 8).status(); },
+     "op 10 (argmax): x is pred[M,8], must be f32, f16 or bf16: cast it"},
+    {[](ChainBuilder& b) { return AddArgmin(b, 9).status(); },
+     "op 10 (argmin): axis 1 of x is M, must be constant: only rows of M are taken"},
+    {[](ChainBuilder& b) { return AddArgmax(b, 6).status(); },
+     "op 10 (argmax): rank of x is 0, must be at least 1"},
+    {[](ChainBuilder& b) { return AddArgmin(b, 77).status(); },
+     "op 10 (argmin): x is value 77, which does not exist"},
+    {[](ChainBuilder& b) { return b.Scan(ReduceKind::kMax, 0).status(); },
+     "op 10 (scan): kind is max, must be sum"},
+    {[](ChainBuilder& b) { return b.Scan(static_cast<ReduceKind>(9), 0).status(); },
+     "op 10 (scan): kind is 9, which does not exist"},
+    {[](ChainBuilder& b) { return b.Scan(ReduceKind::kSum, -1).status(); },
+     "op 10 (scan): x is value -1, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Scan(ReduceKind::kSum, 8).status(); },
+     "op 10 (scan): dtype of x is pred, must be floating or s32: cast it"},
+    {[](ChainBuilder& b) { return b.Scan(ReduceKind::kSum, 9).status(); },
+     "op 10 (scan): axis 1 of x is M, must be constant: only rows of M are taken"},
+    {[](ChainBuilder& b) { return b.Random({kM}, 10, 7).status(); },
+     "op 10 (random): seed is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Random({kM}, 7, 10).status(); },
+     "op 10 (random): offset is value 10, must be in [0, 9]"},
+    {[](ChainBuilder& b) { return b.Random({kM}, 6, 7).status(); },
+     "op 10 (random): dtype of seed is f32, must be s32 or s64"},
+    {[](ChainBuilder& b) { return b.Random({kM}, 7, 2).status(); },
+     "op 10 (random): rank of offset is 2, must be 0: reshape one element to []"},
+    {[](ChainBuilder& b) { return b.Random({C(0)}, 7, 7).status(); },
+     "op 10 (random): dimension 0 is 0, must be in [1, 2^31 - 1] or M"},
+};
+
+TEST(Builder, RefusesBadStepsOfRowsAndRandomNumbers) {
+  for (const BadCall& bad : kBadRowSteps) {
+    ChainBuilder b;
+    AddValues(b);
+    ASSERT_EQ(*b.Input({DType::kS64, {}}), 7);
+    ASSERT_EQ(*b.Compare(CompareKind::kLt, 0, 0), 8);
+    ASSERT_EQ(*b.Transpose(0, {1, 0}), 9);
     EXPECT_EQ(std::string(bad.call(b).message()), bad.message);
   }
 }

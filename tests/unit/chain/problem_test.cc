@@ -129,6 +129,10 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
       {"grouped_gated_ffn act=silu k=16 n=8 l=4 top=2 experts=3 m=5",
        "grouped_gated_ffn m=5 experts=3 top=2 n=8 k=16 l=4 act=silu order=gate_up layout=oi "
        "weight=output dtype=bf16"},
+      {"top_k cols=8 rows=3 k=2", "top_k rows=3 cols=8 k=2 dtype=bf16"},
+      {"argmax cols=8 rows=3", "argmax rows=3 cols=8 dtype=bf16"},
+      {"cumsum cols=8 rows=3", "cumsum rows=3 cols=8 dtype=bf16"},
+      {"dropout cols=8 rows=3 p=.10", "dropout rows=3 cols=8 p=0.1 dtype=bf16"},
       {"scatter table=9 rows=3 cols=8", "scatter rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
       {"pool b=3 ic=8 h=5 w=5 k=3",
        "pool b=3 ic=8 h=5 w=5 k=3 pool=max stride=1 pad=same count_pads=1 format=NHWC dtype=bf16"},
@@ -175,6 +179,7 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
       {"grouped_matmul m=1 experts=3 top=2 n=8 k=8", {"a", "w", "ids"}},
       {"grouped_gated_ffn m=1 experts=3 top=2 n=8 k=8 l=8 act=silu",
        {"x", "ids", "weights", "w1", "w2"}},
+      {"dropout rows=1 cols=8 p=0.5", {"x", "seed", "offset"}},
       {"depthwise_conv b=1 ic=8 h=5 w=5 k=3 scale=1 bias=1", {"x", "w1", "s1", "bias1"}},
       {"pool b=1 ic=8 h=5 w=5 k=3", {"x"}},
   };

@@ -148,6 +148,21 @@ TEST(NormalForm, PutsMOfTakenElementsFirst) {
   EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
 }
 
+// Rows of steps and random numbers keep their order, so that every number stays what it was.
+TEST(NormalForm, PutsMOfRowStepsFirst) {
+  ChainBuilder b;
+  const ValueId seed = *b.Input({DType::kS64, {}});
+  const ValueId x = Input(b, {D(8), kM, D(64)});
+  const ValueId drawn = *b.Random({D(8), kM, D(64)}, seed, seed);
+  const ValueId sums = *b.Scan(ReduceKind::kSum, *b.Binary(BinaryKind::kMul, x, drawn));
+  const FormPtr form = Normal(b, {*b.TopK(sums, 3)});
+  EXPECT_EQ(Only(*form->chain, OpKind::kTopK).type.dims, (std::vector<Dim>{kM, D(8), D(3)}))
+      << form->chain->ToString();
+  EXPECT_TRUE(Only(*form->chain, OpKind::kScan).type.dims[0].symbolic);
+  EXPECT_TRUE(Only(*form->chain, OpKind::kRandom).type.dims[0].symbolic);
+  EXPECT_EQ(Count(*form->chain, OpKind::kReshape), 0) << form->chain->ToString();
+}
+
 // A product of what ids of [8, M] take reads it as rows of M.
 TEST(NormalForm, MakesRowsOfAGatherBelowAProduct) {
   ChainBuilder b;

@@ -124,7 +124,9 @@ std::string Library(std::set<std::string>* functions) {
   std::set<std::string> added;
   std::string text;
   AddHeader("stitch/scatter.cuh", headers, &added, &text);
-  AddHeader("stitch/window.cuh", headers, &added, &text);
+  for (const char* name : {"stitch/window.cuh", "stitch/row_steps.cuh", "stitch/random.cuh"}) {
+    AddHeader(name, headers, &added, &text);
+  }
   return WithoutAsm(text, functions);
 }
 

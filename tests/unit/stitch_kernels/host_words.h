@@ -3,6 +3,7 @@
 #ifndef SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -65,6 +66,22 @@ template <class T>
 T __shfl_xor_sync(unsigned lanes, T value, int flip) {
   return stitch_host_words::Bits<T>(stitch_host_words::simulator->Exchange(
       stitch_host_words::Bits<uint32_t>(value), static_cast<uint32_t>(flip), lanes));
+}
+template <class T>
+T __shfl_sync(unsigned lanes, T value, int from) {
+  return __shfl_xor_sync(lanes, value, static_cast<int>(threadIdx.x % 32) ^ from);
+}
+inline int __reduce_max_sync(unsigned lanes, int value) {
+  for (int level = 1; level < 32; level *= 2) {
+    value = std::max(value, __shfl_xor_sync(lanes, value, level));
+  }
+  return value;
+}
+inline int __reduce_min_sync(unsigned lanes, int value) {
+  for (int level = 1; level < 32; level *= 2) {
+    value = std::min(value, __shfl_xor_sync(lanes, value, level));
+  }
+  return value;
 }
 // No lanes run together: each searches alone.
 inline unsigned __activemask() { return 1u << threadIdx.x % 32; }

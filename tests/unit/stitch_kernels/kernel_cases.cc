@@ -19,6 +19,7 @@
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/window_graphs.h"
 
@@ -429,6 +430,10 @@ std::vector<KernelCase> MakeKernelCases(const CaseOptions& options) {
     cases.Add(graph.name, graph.chain, graph.m, 1);
     cases.AddPixels(graph.name, graph.chain, graph.m);
   }
+  for (const testing::RowStepGraph& graph : testing::RowStepGraphs()) {
+    cases.Add(graph.name, graph.chain, graph.m, 2);
+  }
+  cases.AddForced("router", testing::RouterOfShares(0, 24, 3), 13, 6);
   cases.Add("tanhs beside one", TanhsBesideOne(13, 100), 0, 3);
   return cases.Take();
 }

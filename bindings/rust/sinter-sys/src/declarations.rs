@@ -356,6 +356,12 @@ functions! {
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_scatter(chain: *mut sinter_chain, x: sinter_value, ids: sinter_value, rows: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_top_k(chain: *mut sinter_chain, x: sinter_value, count: i32, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_cumsum(chain: *mut sinter_chain, x: sinter_value, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_random(chain: *mut sinter_chain, seed: sinter_value, offset: sinter_value, rank: u32,
+        dims: *const i64, out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_window(chain: *mut sinter_chain, x: sinter_value, fill: sinter_value,
         options: *const sinter_window_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
@@ -372,6 +378,10 @@ functions! {
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_avg_pool2d(chain: *mut sinter_chain, x: sinter_value, options: *const sinter_window_options,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_argmax(chain: *mut sinter_chain, x: sinter_value, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_argmin(chain: *mut sinter_chain, x: sinter_value, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_swiglu(chain: *mut sinter_chain, gate: sinter_value, up: sinter_value,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_softmax(chain: *mut sinter_chain, x: sinter_value, axis: i32,

@@ -59,6 +59,7 @@ fn every_add_reaches_the_library() {
     let (slots, factors) = (b.input(DType::S32, &[M, 2]), b.input(DType::F32, &[M, 2]));
     let experts = [b.constant(DType::BF16, &[3, 16, 8]), b.constant(DType::BF16, &[3, 8, 8])];
     let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
+    let seed = b.input(DType::S64, &[]);
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
         -row.broadcast(&[M, 8]),
@@ -81,6 +82,11 @@ fn every_add_reaches_the_library() {
         x.scatter(ids, x),
         half.grouped_matmul(experts[1], slots, true).reduce(Reduce::SUM, &[1], false),
         half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &up_first),
+        x.gather(x.top_k(8), -1),
+        x.cumsum(),
+        x.argmax().reshape(&[M, 1]).cast(DType::F32).broadcast(&[M, 8]),
+        x.argmin().reshape(&[M, 1]).cast(DType::F32).broadcast(&[M, 8]),
+        seed.random(seed, &[M, 8]),
         x.reduce(Reduce::SUM, &[1], true).broadcast(&[M, 8]),
         x.softplus(),
         x.clamp(-1.0, f64::INFINITY),
@@ -103,11 +109,11 @@ fn every_add_reaches_the_library() {
     b.output_with(sum, &OutputOptions { strides: Some(vec![16, 1]), ..Default::default() });
     assert_eq!(b.error(), None);
     let chain = b.finish().unwrap();
-    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (12, 1, true));
+    assert_eq!((chain.input_count(), chain.output_count(), chain.uses_m()), (13, 1, true));
     let info = chain.buffer(1, 4).unwrap();
     assert_eq!((info.name.as_str(), info.dims, info.constant, info.bytes), ("w", vec![8, 8], true, 128));
-    assert_eq!(chain.buffer(12, 4).unwrap().strides, [16, 1]);
-    refused(chain.buffer(13, 4), Status::OUT_OF_RANGE, "13");
+    assert_eq!(chain.buffer(13, 4).unwrap().strides, [16, 1]);
+    refused(chain.buffer(14, 4), Status::OUT_OF_RANGE, "14");
 }
 
 #[test]

@@ -14,6 +14,7 @@
 #include "tests/support/composed_graphs.h"
 #include "tests/support/gather_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/row_step_graphs.h"
 #include "tests/support/scatter_graphs.h"
 #include "tests/support/sequences.h"
 #include "tests/support/window_graphs.h"
@@ -265,6 +266,37 @@ TEST(StitchPlans, OfWindowsComputeThem) {
           << graph.name << " " << plan.name();
     }
   }
+}
+
+TEST(StitchPlans, OfRowStepsComputeThem) {
+  for (const testing::RowStepGraph& graph : testing::RowStepGraphs()) {
+    for (const Plan& plan : All(PlansOf(graph.chain, 16))) {
+      EXPECT_LT(testing::WorstError(graph.chain, plan, std::max<int64_t>(graph.m, 1), 3), 1e-2)
+          << graph.name << " " << plan.name();
+    }
+  }
+}
+
+// Logits to places and shares: the sums of a softmax, the largest and what they name in one kernel,
+// about as long as its bytes and a launch take.
+TEST(StitchPlans, ARouterIsOneKernel) {
+  for (const int64_t m : {64, 4096}) {
+    const FusionResult result = PlansOf(testing::Router(0, 128, 8), m);
+    EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
+    const double bytes_us = static_cast<double>(m) * 128 * 2 / H200().hbm_bytes_per_us;
+    EXPECT_LT(result.chosen.PredictedUs(), 8 + 8 * bytes_us) << m;
+  }
+}
+
+TEST(StitchPlans, NameTheRowThatIsTooLongForAStep) {
+  const auto refused = PlanChain(testing::LargestOfRows(0, 20000, 2, DType::kF32), 16, H200(), {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("op 1 (top_k of input 0): a row has 20000 elements, at "
+                                            "most 16376 are taken in one kernel: "
+                                            "take parts of the row, then of those"),
+            absl::string_view::npos)
+      << refused.status();
+  EXPECT_TRUE(PlanChain(testing::SumsOfRows(0, 16384, DType::kF32), 16, H200(), {}).ok());
 }
 
 TEST(StitchPlans, OfScattersComputeThem) {

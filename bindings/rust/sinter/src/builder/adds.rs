@@ -114,6 +114,35 @@ impl<'b> Value<'b> {
         })
     }
 
+    /// Where the `count` largest numbers of each row of x [.., n] are: s32 [.., count], falling; of equal ones the
+    /// lower place first, -0 equals 0, and NaN counts as the largest, as torch.topk has it. x is floating or s32; count
+    /// is 1 to 32 and at most n. Their values: a gather along -1.
+    pub fn top_k(self, count: i32) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_top_k(chain, self.id, count, out, error)
+        })
+    }
+
+    /// Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[.., 0] + .. + x[..,
+    /// i], as torch.cumsum has it. f32 of floating x; s32 wraps.
+    pub fn cumsum(self) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_cumsum(chain, self.id, out, error)
+        })
+    }
+
+    /// Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed, offset + i) gives:
+    /// word 0 of Philox4x32-10 whose key is `seed` and whose counter is offset + i, of 64 bits. Both are s32 or s64 of
+    /// rank 0, so that each launch may have others.
+    pub fn random(self, offset: Value<'b>, dims: &[i64]) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[Some(offset)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_random(chain, self.id, offset.id, dims.len() as u32, dims.as_ptr(), out, error)
+        })
+    }
+
     /// An activation alone.
     pub fn activation(self, activation: Activation) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
@@ -136,6 +165,24 @@ impl<'b> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {
             sys::sinter_chain_add_clamp(chain, self.id, min, max, out, error)
+        })
+    }
+
+    /// Where the largest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the first NaN where
+    /// there is one. x is floating or s32.
+    pub fn argmax(self) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_argmax(chain, self.id, out, error)
+        })
+    }
+
+    /// Where the smallest number of each row of x [.., n] is, s32 [..]: of equal ones the first, and the first NaN
+    /// where there is one. x is floating or s32.
+    pub fn argmin(self) -> Value<'b> {
+        // SAFETY: the handle is alive; lists are as long as they say.
+        self.with(&[], |chain, out, error| unsafe {
+            sys::sinter_chain_add_argmin(chain, self.id, out, error)
         })
     }
 

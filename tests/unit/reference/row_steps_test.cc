@@ -1,0 +1,132 @@
+// top_k, scan and random against loops and known numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/reference/reference.h"
+#include "tests/unit/reference/tensors.h"
+
+namespace sinter {
+namespace {
+
+using testing::C;
+using testing::Random;
+using testing::RunF64;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+const double kNaN = std::nan("");
+
+using Ids = std::vector<double>;
+
+TEST(TopK, FallsWithNaNFirstAndTheLowerPlaceOfEqualNumbers) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kF32, {Dim::M(), C(6)}});
+  ASSERT_TRUE(b.Output(*b.TopK(x, 6)).ok());
+  ASSERT_TRUE(b.Output(*AddArgmax(b, x)).ok());
+  ASSERT_TRUE(b.Output(*AddArgmin(b, x)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_TRUE(IsRowIndependent(chain));
+  const auto result = RunF64(chain, 4, {{1,    3,         2,  3,     -kInfinity, 3,           //
+                                         -0.0, 0.0,       -1, 0.0,   -0.0,       1,           //
+                                         kNaN, kInfinity, 5,  -kNaN, 5,          -kInfinity,  //
+                                         7,    7,         7,  7,     7,          7}});
+  EXPECT_EQ(result[0],
+            (Ids{1, 3, 5, 2, 0, 4, 5, 0, 1, 3, 4, 2, 0, 3, 1, 2, 4, 5, 0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(result[1], (Ids{1, 5, 0, 0}));
+  EXPECT_EQ(result[2], (Ids{4, 2, 0, 0}));
+}
+
+TEST(TopK, OfS32KnowsTheLeastOne) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kS32, {C(2), C(4)}});
+  ASSERT_TRUE(b.Output(*b.TopK(x, 3)).ok());
+  ASSERT_TRUE(b.Output(*AddArgmin(b, x)).ok());
+  const double least = -2147483648.0, most = 2147483647.0;
+  const auto result = RunF64(*b.Finish(), 0, {{least, most, 0, most, 4, 0, least, least}});
+  EXPECT_EQ(result[0], (Ids{1, 3, 2, 0, 1, 2}));
+  EXPECT_EQ(result[1], (Ids{0, 2}));
+}
+
+// Each place is named once, and what it names is no less than all that is named later or never.
+TEST(TopK, NamesTheLargestOfStridedRows) {
+  constexpr int64_t kM = 5, kColumns = 70, kTaken = 32;
+  const std::vector<double> x = Random(DType::kBF16, kM * 2 * kColumns * 2, 1);
+  ChainBuilder b;
+  const ValueId in = *b.Input({DType::kBF16, {Dim::M(), C(2), C(kColumns)}},
+                              {false, {{4 * kColumns, 0}, {kColumns, 0}, {1, 0}}, ""});
+  ASSERT_TRUE(b.Output(*b.TopK(in, kTaken)).ok());
+  const auto result = RunF64(*b.Finish(), kM, {x});
+  for (int64_t row = 0; row < kM * 2; ++row) {
+    const double* from = x.data() + row / 2 * 4 * kColumns + row % 2 * kColumns;
+    std::vector<bool> named(kColumns);
+    double last = kInfinity;
+    for (int64_t i = 0; i < kTaken; ++i) {
+      const auto id = static_cast<size_t>(result[0][row * kTaken + i]);
+      ASSERT_LT(id, named.size());
+      EXPECT_FALSE(named[id]);
+      named[id] = true;
+      EXPECT_LE(from[id], last);
+      last = from[id];
+    }
+    for (size_t id = 0; id < named.size(); ++id) EXPECT_TRUE(named[id] || from[id] <= last);
+  }
+}
+
+TEST(Scan, SumsUpToEachElementAndWrapsS32) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(3)}});
+  const ValueId i = *b.Input({DType::kS32, {C(4)}});
+  ASSERT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, x)).ok());
+  ASSERT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, i)).ok());
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(chain.output_type(0).dtype, DType::kF32);
+  EXPECT_EQ(chain.output_type(1).dtype, DType::kS32);
+  const auto result =
+      RunF64(chain, 2, {{1, 2, 4, 0.5, -1, kInfinity}, {2147483647, 1, -5, 2147483647}});
+  EXPECT_EQ(result[0], (Ids{1, 3, 7, 0.5, -0.5, kInfinity}));
+  EXPECT_EQ(result[1], (Ids{2147483647, -2147483648.0, 2147483643, -6}));
+}
+
+// The first words of Philox4x32-10 as its authors (0, 0) and Triton (42, 1) give them.
+TEST(Random, IsThatOfTriton) {
+  const auto uniform = [](uint32_t word) {
+    const auto bits = static_cast<int32_t>(word);
+    return static_cast<double>(static_cast<float>(bits < 0 ? -bits - 1 : bits) * 4.6566127342e-10f);
+  };
+  struct Case {
+    int64_t seed, offset;
+    uint32_t word;
+  };
+  for (const Case& c :
+       {Case{0, 0, 0x6627e8d5}, Case{42, 1, 4242219303u}, Case{-1, -1, 0x4d18d7d2}}) {
+    ChainBuilder b;
+    const ValueId seeds = *b.Input({DType::kS64, {C(3)}});
+    const ValueId offset = *b.Input({DType::kS64, {}});
+    const ValueId seed = *b.Reshape(*b.Slice(seeds, {1}, {C(2)}), {});
+    // Its second number, but where the first one is asked for.
+    const int64_t back = c.offset == 0 ? 0 : 1;
+    ASSERT_TRUE(b.Output(*b.Random({Dim::M(), C(2)}, seed, offset)).ok());
+    const Chain chain = *b.Finish();
+    const int64_t given[] = {7, c.seed, 9}, first = c.offset - back;
+    std::vector<float> result(4);
+    ASSERT_TRUE(RunReference(chain, 2, {given, &first}, {result.data()}).ok());
+    EXPECT_EQ(result[static_cast<size_t>(back)], uniform(c.word)) << c.seed;
+    for (const float number : result) EXPECT_TRUE(number >= 0 && number < 1);
+    if (c.seed != 0) continue;
+    // Rows that are computed alone have their own numbers.
+    ReferenceOptions options;
+    const std::vector<int64_t> rows = {1};
+    options.rows = &rows;
+    const auto alone = RunReferenceF64(chain, 2, {given, &first}, options);
+    ASSERT_TRUE(alone.ok());
+    EXPECT_EQ((*alone)[0], (std::vector<double>{result[2], result[3]}));
+  }
+}
+
+}  // namespace
+}  // namespace sinter
