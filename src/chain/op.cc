@@ -6,7 +6,7 @@
 namespace sinter {
 namespace {
 
-// Name i belongs to enum value i + 1; "": no op has that number.
+// Name i belongs to enum value i + 1.
 constexpr absl::string_view kOpKindNames[] = {
     "input",   "scalar", "iota",   "matmul",    "unary",         "binary",
     "compare", "select", "cast",   "broadcast", "transpose",     "reshape",
