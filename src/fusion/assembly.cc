@@ -12,6 +12,7 @@
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/plan.h"
@@ -112,12 +113,13 @@ class Assembly::Maker {
     if (kernel.family == &ProductFamily()) return AddProducts(kernel, steps);
     if (kernel.family == &StitchFamily()) return AddStitch(kernel, steps);
     if (kernel.family == &GroupedFamily()) return AddGrouped(kernel, steps);
+    if (kernel.family == &AttentionFamily()) return AddAttention(kernel, steps);
     return RefuseFit("planning makes no kernels of family ", kernel.family->name());
   }
 
   absl::Status AddProducts(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr || run->grouped != nullptr) {
+    if (run == nullptr || run->grouped != nullptr || run->attention != nullptr) {
       return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of products");
     }
     const Segment segment{kernel.ops.first, kernel.products};
@@ -194,6 +196,25 @@ class Assembly::Maker {
     return absl::OkStatus();
   }
 
+  absl::Status AddAttention(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+    SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
+    const GraphRun* const run = parts_.RunOf(kernel.ops);
+    if (run == nullptr || run->attention == nullptr) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no result of attention");
+    }
+    PlanStep step;
+    step.run = run;
+    SINTER_ASSIGN_OR_RETURN(step.attention.schedule, AttentionSchedule::FromCanonical(kernel.own));
+    SINTER_RETURN_IF_ERROR(
+        CheckAttention(run->attention->problem, step.attention.schedule, of_.model_));
+    step.attention.prediction = kernel.prediction;
+    NodeSet vertex(graph_.size());
+    vertex.Add(graph_.VertexOf(run->end));
+    SINTER_RETURN_IF_ERROR(Compute(vertex));
+    steps->push_back(std::move(step));
+    return absl::OkStatus();
+  }
+
   absl::Status CheckWaiting(bool cooperative) const {
     if (!cooperative || of_.request_.allow_cooperative) return absl::OkStatus();
     return RefuseFit("it waits across blocks");
@@ -208,6 +229,7 @@ class Assembly::Maker {
   static absl::Status CheckRunEnds(const std::vector<PlanStep>& steps) {
     if (steps.empty() || steps.back().run == nullptr) return absl::OkStatus();
     const GraphRun& run = *steps.back().run;
+    if (run.attention != nullptr) return absl::OkStatus();
     if (EndOf(steps.back().segments) == run.matched.size()) return absl::OkStatus();
     return RefuseFit("product ", EndOf(steps.back().segments), " of the run of op ", run.end,
                      " has no kernel behind the one before it");

@@ -10,6 +10,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
 #include "src/fusion/run_operands.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/product/schedule.h"
 
@@ -25,7 +26,13 @@ class Assembler {
 
   Plan Run() {
     for (const PlanStep& step : steps_) {
-      step.body != nullptr ? PlaceStitch(step) : PlaceRun(step);
+      if (step.body != nullptr) {
+        PlaceStitch(step);
+      } else if (step.run->attention != nullptr) {
+        PlaceAttention(*step.run);
+      } else {
+        PlaceRun(step);
+      }
     }
     layout_ = LayOutWorkspace(items_);
     plan_.workspace_bytes = layout_.end;
@@ -34,6 +41,8 @@ class Assembler {
         BindStitch(steps_[i], scratch_[i]);
       } else if (steps_[i].run->grouped != nullptr) {
         BindGrouped(steps_[i]);
+      } else if (steps_[i].run->attention != nullptr) {
+        BindAttention(steps_[i]);
       } else {
         BindRun(steps_[i], scratch_[i]);
       }
@@ -89,6 +98,13 @@ class Assembler {
     Produce(step.run->end, step.run->dtype());
     if (step.run->scale >= 0) Produce(step.run->scale, DType::kF32);
     kernels_ = last + 1;
+  }
+
+  void PlaceAttention(const GraphRun& run) {
+    for (const AttentionInput& input : run.attention->inputs) Consume(input.value, kernels_);
+    scratch_.push_back(AddItem(0, kernels_, kernels_));
+    Produce(run.end, run.dtype());
+    ++kernels_;
   }
 
   // The buffer that holds `value`, and the offset in it.
@@ -158,6 +174,26 @@ class Assembler {
     kernel.spec.own = std::move(spec);
     kernel.ops = {{step.run->end}, false, 0};
     kernel.prediction = step.grouped.prediction;
+    plan_.kernels.push_back(std::move(kernel));
+  }
+
+  void BindAttention(const PlanStep& step) {
+    const FoundAttention& found = *step.run->attention;
+    auto own = std::make_shared<AttentionSpec>();
+    own->code = {found.problem, step.attention.schedule};
+    for (const AttentionInput& input : found.inputs) {
+      const StitchOperand at = Locate(input.value);
+      const int64_t size = SizeOf(chain_.op(input.value).type.dtype);
+      own->operands.push_back(
+          {at.buffer, at.offset_bytes + static_cast<uint64_t>(input.offset * size)});
+    }
+    const StitchOperand result = Locate(found.end);
+    own->operands.push_back({result.buffer, result.offset_bytes});
+    PlannedKernel kernel;
+    kernel.spec.family = &AttentionFamily();
+    kernel.spec.own = std::move(own);
+    kernel.ops = {{found.end}, false, 0};
+    kernel.prediction = step.attention.prediction;
     plan_.kernels.push_back(std::move(kernel));
   }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/attention/schedule.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/stitch/kernel_choice.h"
@@ -16,7 +17,7 @@
 
 namespace sinter {
 
-// One step of a plan: a stitch kernel, or the kernels of a run of products.
+// One step of a plan: a stitch kernel, or the kernels of a run of products, or that of attention.
 struct PlanStep {
   std::shared_ptr<const StitchBody> body;  // null: a run
   RankedStitch stitch;
@@ -25,6 +26,7 @@ struct PlanStep {
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one for each segment
   RankedGrouped grouped;               // of a run that is a grouped product
+  RankedAttention attention;           // of a run that is attention
 };
 
 // Binds the steps' operands and lays out the workspace: results inside the plan, regions inside

@@ -47,7 +47,9 @@ std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
   }
   std::vector<std::string> list;
   for (const PlanStep& step : steps) {
-    if (step.run == nullptr || step.run->grouped != nullptr) continue;
+    if (step.run == nullptr || step.run->grouped != nullptr || step.run->attention != nullptr) {
+      continue;
+    }
     const MatchedSequence& matched = step.run->matched;
     const ValueId rows = matched.ValueOf(matched.rows);
     if (matched.sequence.front().rows.source != Source::kWindow || results.count(rows) == 0)
@@ -329,6 +331,7 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
 }
 
 std::string AbsorbedBy(const GraphRun& run) {
+  if (run.attention != nullptr) return absl::StrCat("op ", run.end, ": attention");
   std::vector<std::string> steps;
   if (run.grouped != nullptr) {
     const GroupedProduct& p = *run.grouped;

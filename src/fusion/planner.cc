@@ -16,7 +16,9 @@
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/latency_evaluator.h"
+#include "src/fusion/stitch/op_class.h"
 #include "src/grouped/grouped_search.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/standin/product_kernels.h"
 #include "src/standin/stand_in.h"
@@ -69,8 +71,9 @@ class Planner {
   bool IsSequence() const { return products_.all; }
   // Whether a product computes the norm of its rows.
   bool TakesNorms() const {
-    return std::any_of(products_.runs.begin(), products_.runs.end(),
-                       [](const GraphRun& run) { return HasNorm(run.matched.sequence); });
+    return std::any_of(products_.runs.begin(), products_.runs.end(), [](const GraphRun& run) {
+      return run.attention == nullptr && HasNorm(run.matched.sequence);
+    });
   }
 
   // Whether a product quantises its own result by groups of columns.
@@ -281,8 +284,8 @@ class Planner {
   absl::Status RankRuns() {
     for (const GraphRun& run : products_.runs) {
       grouped_.emplace_back();
-      if (run.grouped != nullptr) {
-        SINTER_RETURN_IF_ERROR(RankGrouped(run));
+      if (run.grouped != nullptr || run.attention != nullptr) {
+        SINTER_RETURN_IF_ERROR(run.grouped != nullptr ? RankGrouped(run) : RankAttention(run));
         ranked_.push_back(nullptr);
         continue;
       }
@@ -293,6 +296,13 @@ class Planner {
       SINTER_ASSIGN_OR_RETURN(const RankedRun* ranked, rankings_.Of(run, behind));
       ranked_.push_back(ranked);
     }
+    return absl::OkStatus();
+  }
+  absl::Status RankAttention(const GraphRun& run) {
+    const bool any_keys = !options_.batch_invariant;
+    SINTER_ASSIGN_OR_RETURN(
+        attention_[run.end],
+        sinter::RankAttention(run.attention->problem, bucket_, model_, options_.top_k, any_keys));
     return absl::OkStatus();
   }
   absl::Status RankGrouped(const GraphRun& run) {
@@ -314,10 +324,19 @@ class Planner {
     const int run = partition.run_of[kernel];
     return run < 0 ? *none : grouped_[static_cast<size_t>(run)];
   }
-  // The ranked run of a kernel of the partition; null for a stitched kernel or a grouped product.
+  // The ranked run of a kernel of the partition; null for a stitched kernel, a grouped product or
+  // attention.
   const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
     const int run = partition.run_of[kernel];
     return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
+  }
+
+  // The run of a kernel of the partition where it is attention; else null.
+  const GraphRun* AttentionAt(const Partition& partition, size_t kernel) const {
+    const int run = partition.run_of[kernel];
+    if (run < 0) return nullptr;
+    const GraphRun& found = products_.runs[static_cast<size_t>(run)];
+    return found.attention != nullptr ? &found : nullptr;
   }
 
   std::vector<PlanStep> StepsOf(const Partition& partition, size_t cut, size_t choice) const {
@@ -333,6 +352,12 @@ class Planner {
       if (const std::vector<RankedGrouped>& grouped = GroupedAt(partition, i); !grouped.empty()) {
         steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
         steps[i].grouped = grouped[std::min(grouped.size() - 1, choice)];
+        continue;
+      }
+      if (const GraphRun* attention = AttentionAt(partition, i)) {
+        const std::vector<RankedAttention>& ranked = attention_.at(attention->end);
+        steps[i].run = attention;
+        steps[i].attention = ranked[std::min(ranked.size() - 1, choice)];
         continue;
       }
       steps[i].body = kernel.body;
@@ -360,6 +385,8 @@ class Planner {
     for (size_t i = 0; i < partition.run_of.size(); ++i) {
       if (const RankedRun* ranked = RankedAt(partition, i)) {
         depth = std::max(depth, ranked->Depth(ranked->CutAt(partition.fused, cut)));
+      } else if (const GraphRun* attention = AttentionAt(partition, i)) {
+        depth = std::max(depth, attention_.at(attention->end).size());
       } else if (partition.run_of[i] >= 0) {
         depth = std::max(depth, GroupedAt(partition, i).size());
       } else if (given_.empty()) {
@@ -437,8 +464,9 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
-  std::vector<const RankedRun*> ranked_;             // by run; null for grouped products
-  std::vector<std::vector<RankedGrouped>> grouped_;  // by run; empty for others
+  std::vector<const RankedRun*> ranked_;                       // by run; null for the two below
+  std::vector<std::vector<RankedGrouped>> grouped_;            // by run; empty for others
+  std::map<ValueId, std::vector<RankedAttention>> attention_;  // by the run's result
   std::vector<Partition> partitions_;
   std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: use the rankings
   std::map<Digest, size_t> known_;   // plans, by digest
@@ -446,12 +474,44 @@ class Planner {
 };
 
 // Depends on chain and model alone: other options must not change the order of a row.
-absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel& model,
-                                          Pace* pace) {
+absl::StatusOr<Settlement> SettleRowOrder(const Chain& chain, const DeviceModel& model, Pace* pace,
+                                          Absorbed absorbed) {
   FusionOptions options;
   options.batch_invariant = true;
   options.allow_cooperative = false;
-  return Planner(chain, RowOrderBucketOf(chain), model, options, pace).Settled();
+  return Planner(chain, RowOrderBucketOf(chain), model, options, pace, absorbed).Settled();
+}
+
+// Whether stitched kernels could take all attention too, thread by thread.
+bool MayStitch(const Chain& chain, const std::vector<FoundAttention>& all) {
+  return std::all_of(all.begin(), all.end(), [&](const FoundAttention& found) {
+    return std::none_of(found.values.begin(), found.values.end(),
+                        [&](ValueId value) { return ClassOf(chain, value) == OpClass::kProduct; });
+  });
+}
+
+absl::StatusOr<FusionResult> MakePlansOf(const Chain& chain, int64_t bucket,
+                                         const DeviceModel& model, const FusionOptions& options,
+                                         Pace* pace, Absorbed absorbed, bool stitches) {
+  Planner planner(chain, bucket, model, options, pace, absorbed);
+  if (!options.batch_invariant && !options.stand_ins) {
+    const auto with = [&](bool norms, bool groups, bool attention) {
+      return std::make_unique<Planner>(chain, bucket, model, options, pace,
+                                       Absorbed{norms, groups, false, attention});
+    };
+    std::unique_ptr<Planner> norms, apart, stitched;
+    if (MayTakeNorms(chain, bucket)) norms = with(true, true, absorbed.attention);
+    if (planner.TakesGroups()) apart = with(false, false, absorbed.attention);
+    if (absorbed.attention && stitches) stitched = with(false, true, false);
+    std::vector<Planner*> others;
+    if (norms != nullptr && norms->TakesNorms()) others.push_back(norms.get());
+    if (apart != nullptr) others.push_back(apart.get());
+    if (stitched != nullptr) others.push_back(stitched.get());
+    return planner.Run(others);
+  }
+  if (!options.batch_invariant || planner.IsSequence()) return planner.Run({});
+  SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace, absorbed));
+  return planner.RunLike(std::move(settled));
 }
 
 }  // namespace
@@ -460,24 +520,18 @@ absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const
                                        const FusionOptions& options, Pace* pace) {
   Absorbed absorbed;
   absorbed.stand_ins = options.stand_ins;
-  Planner planner(chain, bucket, model, options, pace, absorbed);
-  if (!options.batch_invariant && !options.stand_ins) {
-    std::unique_ptr<Planner> norms, apart;
-    if (MayTakeNorms(chain, bucket)) {
-      norms = std::make_unique<Planner>(chain, bucket, model, options, pace, Absorbed{true, true});
-    }
-    if (planner.TakesGroups()) {
-      apart =
-          std::make_unique<Planner>(chain, bucket, model, options, pace, Absorbed{false, false});
-    }
-    std::vector<Planner*> others;
-    if (norms != nullptr && norms->TakesNorms()) others.push_back(norms.get());
-    if (apart != nullptr) others.push_back(apart.get());
-    return planner.Run(others);
+  const std::vector<FoundAttention> found =
+      options.stand_ins ? std::vector<FoundAttention>() : FindAttention(chain);
+  const bool stitches = MayStitch(chain, found);
+  if (!found.empty()) {
+    absorbed.attention = true;
+    absl::StatusOr<FusionResult> result =
+        MakePlansOf(chain, bucket, model, options, pace, absorbed, stitches);
+    // Without a legal schedule of attention, as on a chip with little shared memory.
+    if (result.ok() || !stitches) return result;
+    absorbed.attention = false;
   }
-  if (!options.batch_invariant || planner.IsSequence()) return planner.Run({});
-  SINTER_ASSIGN_OR_RETURN(Settlement settled, SettleRowOrder(chain, model, pace));
-  return planner.RunLike(std::move(settled));
+  return MakePlansOf(chain, bucket, model, options, pace, absorbed, stitches);
 }
 
 }  // namespace sinter

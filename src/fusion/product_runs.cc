@@ -1,6 +1,7 @@
 #include "src/fusion/product_runs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -44,12 +45,17 @@ class Finder {
   }
 
   ProductRuns Run() {
+    if (absorbed_.attention) TakeAttention();
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
       const bool product =
           kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
+    std::move(attention_.begin(), attention_.end(), std::back_inserter(result_.runs));
+    std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
+      return a.values.front() < b.values.front();
+    });
     return std::move(result_);
   }
 
@@ -58,6 +64,24 @@ class Finder {
   static size_t At(ValueId value) { return static_cast<size_t>(value); }
 
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
+
+  void TakeAttention() {
+    for (FoundAttention& found : FindAttention(chain_)) {
+      GraphRun run;
+      run.values = found.values;
+      run.end = found.end;
+      for (const AttentionInput& input : found.inputs) {
+        const bool known = std::any_of(
+            run.matched.operands.begin(), run.matched.operands.end(),
+            [&](const ProductOperand& operand) { return operand.value == input.value; });
+        if (!known) run.matched.operands.push_back({input.value, chain_.op(input.value).type});
+      }
+      for (const ValueId value : run.values) claimed_[At(value)] = true;
+      run.attention = std::make_shared<const FoundAttention>(std::move(found));
+      matcher_.Note(run);
+      attention_.push_back(std::move(run));
+    }
+  }
 
   void FindOne(ValueId product) {
     Values members = {product}, aux;
@@ -446,6 +470,7 @@ class Finder {
   Pace* const pace_;
   const Absorbed absorbed_;
   ProductRuns result_;
+  std::vector<GraphRun> attention_;
 };
 
 }  // namespace
@@ -462,7 +487,8 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
 }
 
 bool HasGroups(const GraphRun& run) {
-  return run.grouped == nullptr && run.matched.sequence.back().HasGroups();
+  if (run.grouped != nullptr || run.attention != nullptr) return false;
+  return run.matched.sequence.back().HasGroups();
 }
 
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {

@@ -1,5 +1,5 @@
 // ProductRuns: the products of a chain with the ops that their kernels absorb, and sequences of
-// products that one kernel may take in pairs.
+// products that one kernel may take in pairs; and its attention.
 #ifndef SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 #define SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/attention/finder.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
 #include "src/grouped/grouped.h"
@@ -27,9 +28,12 @@ struct GraphRun {
   bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
   // A grouped product (grouped_runs.h), of one kernel; `matched` has its operands and no products.
   std::shared_ptr<const GroupedProduct> grouped;
+  // A kernel of attention in place of products: `matched` then has its operands alone.
+  std::shared_ptr<const FoundAttention> attention;
 
   DType dtype() const {  // of `end` in memory
-    return grouped != nullptr ? grouped->result : matched.sequence.back().result;
+    if (grouped != nullptr) return grouped->result;
+    return attention != nullptr ? attention->problem.result : matched.sequence.back().result;
   }
 };
 

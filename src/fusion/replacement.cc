@@ -8,6 +8,7 @@
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/rankings.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/plan/grouped_family.h"
 #include "src/product/search/search.h"
@@ -40,6 +41,7 @@ class Replacer {
   // `behind`: another kernel of the plan stands before this one.
   absl::StatusOr<Kernels> Replace(const KernelDecision& kernel, bool behind) {
     if (kernel.family == &GroupedFamily()) return OfGrouped(kernel);
+    if (kernel.family == &AttentionFamily()) return OfAttention(kernel);
     return kernel.family == &ProductFamily() ? OfProducts(kernel, behind) : OfStitch(kernel);
   }
 
@@ -90,6 +92,23 @@ class Replacer {
       alone.push_back(std::move(one));
     }
     return alone;
+  }
+
+  absl::StatusOr<Kernels> OfAttention(KernelDecision kernel) {
+    const GraphRun* const run = parts_.RunOf(kernel.ops);
+    if (run == nullptr || run->attention == nullptr) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no result of attention");
+    }
+    SINTER_ASSIGN_OR_RETURN(const std::vector<RankedAttention> found,
+                            RankAttention(run->attention->problem, bucket_, model_,
+                                          kMostTriedOfAKernel, !search_.batch_invariant));
+    for (const RankedAttention& ranked : found) {
+      kernel.own = ranked.schedule.Canonical();
+      kernel.prediction = ranked.prediction;
+      kernel.measured_us = 0;
+      if (!IsRefused(kernel)) return Kernels{kernel};
+    }
+    return RefuseFit("op ", run->end, ": each schedule of attention was refused by the compiler");
   }
 
   absl::StatusOr<KernelDecision> NextOfProducts(const GraphRun& run, KernelDecision kernel,

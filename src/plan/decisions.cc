@@ -20,8 +20,8 @@ constexpr uint32_t kFormat = 1;
 constexpr uint32_t kMaxKernels = 8192;  // one for every op of a large graph
 constexpr uint32_t kMaxRunnersUp = 256;
 constexpr uint64_t kMaxText = 4096;
-constexpr uint32_t kFused = 1, kBatchInvariant = 2, kNorms = 4, kGroups = 8;
-constexpr uint32_t kPlanFlags = 15;
+constexpr uint32_t kFused = 1, kBatchInvariant = 2, kNorms = 4, kGroups = 8, kAttention = 16;
+constexpr uint32_t kPlanFlags = 31;
 // A kernel's word: whether its ops are turned, the flags of its family's choice, and the family's
 // number. Products have 0, and flags; stitched kernels have 0 too, and no products.
 constexpr uint32_t kTurned = 1;
@@ -160,7 +160,8 @@ std::string EncodeDecisions(const Decisions& d) {
   w.U32(kMagic);
   w.U32(kFormat);
   w.U32((d.fused ? kFused : 0) | (d.batch_invariant ? kBatchInvariant : 0) |
-        (d.absorbed.norms ? kNorms : 0) | (d.absorbed.groups ? kGroups : 0));
+        (d.absorbed.norms ? kNorms : 0) | (d.absorbed.groups ? kGroups : 0) |
+        (d.absorbed.attention ? kAttention : 0));
   w.I64(d.bucket);
   w.Bytes(d.note);
   w.U32(static_cast<uint32_t>(d.kernels.size()));
@@ -187,6 +188,7 @@ absl::StatusOr<Decisions> DecodeDecisions(absl::string_view bytes) {
   d.batch_invariant = (flags & kBatchInvariant) != 0;
   d.absorbed.norms = (flags & kNorms) != 0;
   d.absorbed.groups = (flags & kGroups) != 0;
+  d.absorbed.attention = (flags & kAttention) != 0;
   d.bucket = r.I64();
   SINTER_ASSIGN_OR_RETURN(d.note, ReadText(r));
   const uint32_t kernels = r.U32();

@@ -1,3 +1,4 @@
+#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/plan/grouped_family.h"
 #include "src/plan/product_family.h"
@@ -20,12 +21,18 @@ const KernelFamily& GroupedFamily() {
   return family;
 }
 
+const KernelFamily& AttentionFamily() {
+  static const AttentionKernels family;
+  return family;
+}
+
 const std::vector<const KernelFamily*>& Families() {
   static const std::vector<const KernelFamily*>* const families =
       new std::vector<const KernelFamily*>{
           &ProductFamily(),
           &StitchFamily(),
           &GroupedFamily(),
+          &AttentionFamily(),
       };
   return *families;
 }

@@ -74,9 +74,11 @@ struct Absorbed {
   // Only what the library's own kernels have a form of, where they can. Such plans are not
   // recorded.
   bool stand_ins = false;
+  bool attention = false;  // kernels of attention take batched products with what lies between
 
   bool operator==(const Absorbed& o) const {
-    return norms == o.norms && groups == o.groups && stand_ins == o.stand_ins;
+    return norms == o.norms && groups == o.groups && stand_ins == o.stand_ins &&
+           attention == o.attention;
   }
 };
 

@@ -11,7 +11,7 @@ import sys
 
 # folder -> folders whose headers it may include, beside its own. The first row whose folder holds a file decides, so
 # rows run from special to general. Rows name only rows of the layers below them.
-BELOW_ENGINE = ["src/base", "src/chain", "src/normal", "src/model", "src/draw", "src/product", "src/stitch", "src/grouped", "src/reference", "src/plan",
+BELOW_ENGINE = ["src/base", "src/chain", "src/normal", "src/model", "src/draw", "src/product", "src/attention", "src/stitch", "src/grouped", "src/reference", "src/plan",
                 "src/standin", "src/fusion", "src/explain"]
 TABLE = [
     ("include", []),
@@ -20,6 +20,7 @@ TABLE = [
     ("src/device/tile", ["src/device/ptx"]),
     ("src/device/pipeline", ["src/device/ptx", "src/device/tile"]),
     ("src/device/handover", ["src/device/ptx", "src/device/tile", "src/device/pipeline"]),
+    ("src/device/attention", ["src/device/ptx", "src/device/tile", "src/device/pipeline"]),
     ("src/device/kernels", ["src/device"]),
     ("src/device", ["src/device"]),
     ("runtime", ["src/base"]),
@@ -31,12 +32,13 @@ TABLE = [
     ("src/stitch", ["src/base", "src/chain", "src/model"]),
     ("src/product", ["src/base", "src/chain", "src/model", "src/stitch"]),
     ("src/grouped", ["src/base", "src/chain", "src/model", "src/product"]),
+    ("src/attention", ["src/base", "src/chain", "src/normal", "src/model", "src/product"]),
     ("src/reference", ["src/base", "src/chain", "src/product"]),
-    ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/stitch", "src/grouped", "src/device"]),
-    ("src/plan", ["src/base", "src/chain", "src/model", "src/product", "src/stitch", "src/grouped"]),
+    ("src/plan/codegen.cc", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/stitch", "src/grouped", "src/device"]),
+    ("src/plan", ["src/base", "src/chain", "src/model", "src/product", "src/attention", "src/stitch", "src/grouped"]),
     ("src/standin/compiler.cc", ["src/device", "runtime/nvrtc"]),
     ("src/standin", ["src/base", "src/chain", "src/grouped", "src/model", "src/product", "src/stitch", "src/plan", "src/device/stitch"]),
-    ("src/fusion", ["src/base", "src/chain", "src/grouped", "src/model", "src/draw", "src/product", "src/stitch", "src/plan", "src/standin"]),
+    ("src/fusion", ["src/base", "src/chain", "src/model", "src/draw", "src/product", "src/attention", "src/stitch", "src/grouped", "src/plan", "src/standin"]),
     ("src/explain", ["src/base", "src/chain", "src/grouped", "src/model", "src/draw", "src/product", "src/stitch", "src/plan", "src/fusion"]),
     ("src/engine/wiring_cache.cc", BELOW_ENGINE + ["src/engine", "cache"]),
     ("src/engine/wiring.cc", BELOW_ENGINE + ["src/device", "src/engine", "runtime", "cache"]),
@@ -53,7 +55,7 @@ PROJECT_FOLDERS = ("include/", "src/", "runtime/", "cache/", "bindings/", "examp
 PUBLIC_PREFIX = "sinter/"
 # Headers of the device library name each other as the run-time compiler sees them: from src/device.
 DEVICE_ROOT = "src/device/"
-DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "handover/", "kernels/")
+DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "handover/", "kernels/", "attention/")
 
 # (what an include matches, folders that may, why)
 INCLUDE_FENCES = [

@@ -14,6 +14,32 @@ SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y,
       : "memory");
 }
 
+// The same of a box of 3 to 5 dimensions, whose coordinates are contiguous dimension first.
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y, int z,
+                            u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %4}], [%5];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y, int z, int w,
+                            u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %4, %5}], [%6];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(barrier)
+      : "memory");
+}
+SINTER_DEVICE void tma_load(u32 destination, const TensorMap* map, int x, int y, int z, int w,
+                            int u, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2, %3, %4, %5, %6}], [%7];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(u), "r"(barrier)
+      : "memory");
+}
+
 // The same by multicast: into every block of the cluster whose bit is set in `blocks`, at the same
 // offset, completing on the barrier at the same offset. All these barriers are initialised before.
 SINTER_DEVICE void tma_load_shared(u32 destination, const TensorMap* map, int x, int y, u32 barrier,

@@ -1,0 +1,256 @@
+#include "src/attention/problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/format.h"
+#include "src/base/numbers.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr int64_t kMapAlignment = 16;
+constexpr int64_t kMaxStride = int64_t{1} << 40;
+
+absl::Status Bad(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::InvalidArgumentError(absl::StrCat("attention: ", field, " ", value, ", ", bound));
+}
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Bad(field, value, absl::StrCat("must be in [", low, ", ", high, "]"));
+}
+
+void WriteMatrix(const BatchedMatrix& matrix, ByteWriter& w) {
+  w.I64(matrix.row);
+  w.I64(matrix.column);
+  w.U32(static_cast<uint32_t>(matrix.digits.size()));
+  for (const BatchDigit& digit : matrix.digits) {
+    w.I64(digit.inner);
+    w.I64(digit.extent);
+    w.I64(digit.stride);
+  }
+}
+
+bool ReadMatrix(ByteReader& r, BatchedMatrix* matrix) {
+  matrix->row = r.I64();
+  matrix->column = r.I64();
+  const uint32_t digits = r.U32();
+  if (!r.ok() || digits > r.remaining()) return false;
+  for (uint32_t i = 0; i < digits; ++i) {
+    BatchDigit digit;
+    digit.inner = r.I64();
+    digit.extent = r.I64();
+    digit.stride = r.I64();
+    matrix->digits.push_back(digit);
+  }
+  return r.ok();
+}
+
+class Checker {
+ public:
+  explicit Checker(const AttentionProblem& problem) : p_(problem) {}
+
+  absl::Status Run() const {
+    if (p_.element != DType::kBF16 && p_.element != DType::kF16) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("attention: q, k and v are ", NameOf(p_.element), ", must be bf16 or f16"));
+    }
+    if (p_.result != p_.element && p_.result != DType::kF32) {
+      return absl::InvalidArgumentError(absl::StrCat("attention: the result is ", NameOf(p_.result),
+                                                     ", must be ", NameOf(p_.element), " or f32"));
+    }
+    SINTER_RETURN_IF_ERROR(CheckRange("rows", p_.rows, 1, kMaxAttentionRows));
+    SINTER_RETURN_IF_ERROR(CheckRange("keys", p_.keys, 1, kMaxAttentionRows));
+    SINTER_RETURN_IF_ERROR(CheckRange("batches", p_.batches, 1, kMaxBatches));
+    SINTER_RETURN_IF_ERROR(CheckHead("head", p_.head));
+    SINTER_RETURN_IF_ERROR(CheckHead("value head", p_.value_head));
+    if (p_.causal) {
+      SINTER_RETURN_IF_ERROR(
+          CheckRange("diagonal", p_.diagonal, -kMaxAttentionRows, kMaxAttentionRows));
+    }
+    SINTER_RETURN_IF_ERROR(CheckOperand("q", p_.q));
+    SINTER_RETURN_IF_ERROR(CheckOperand("k", p_.k));
+    SINTER_RETURN_IF_ERROR(CheckOperand("v", p_.v));
+    SINTER_RETURN_IF_ERROR(CheckMatrix("result", p_.out));
+    if (p_.out.column != 1) return Bad("result's column stride", p_.out.column, "must be 1");
+    SINTER_RETURN_IF_ERROR(CheckPairs());
+    SINTER_RETURN_IF_ERROR(
+        CheckRange("steps", static_cast<int64_t>(p_.steps.size()), 0, kMaxScoreSteps));
+    SINTER_RETURN_IF_ERROR(CheckRange("terms", p_.Terms(), 0, kMaxScoreTerms));
+    for (const ScoreStep& step : p_.steps) SINTER_RETURN_IF_ERROR(CheckStep(step));
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status CheckHead(absl::string_view name, int64_t head) {
+    SINTER_RETURN_IF_ERROR(CheckRange(name, head, 8, kMaxHead));
+    return head % 8 == 0 ? absl::OkStatus() : Bad(name, head, "must be a multiple of 8");
+  }
+
+  absl::Status CheckMatrix(absl::string_view name, const BatchedMatrix& matrix) const {
+    SINTER_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat(name, "'s row stride"), matrix.row, 0, kMaxStride));
+    SINTER_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat(name, "'s column stride"), matrix.column, 0, kMaxStride));
+    int64_t inner = 1;
+    for (const BatchDigit& digit : matrix.digits) {
+      SINTER_RETURN_IF_ERROR(
+          CheckRange(absl::StrCat(name, "'s batch stride"), digit.stride, 1, kMaxStride));
+      const bool last = &digit == &matrix.digits.back();
+      const bool of_m = digit.extent == 0;
+      const bool fits = digit.inner >= inner && digit.inner <= p_.batches &&
+                        digit.inner % inner == 0 && p_.batches % digit.inner == 0 &&
+                        (of_m ? p_.of_m && last && digit.inner == p_.batches
+                              : digit.extent >= 1 && digit.extent <= p_.batches / digit.inner);
+      if (!fits) return Bad(absl::StrCat(name, "'s batch axis"), digit.extent, "is none of q k^T");
+      inner = of_m ? inner : digit.inner * digit.extent;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOperand(absl::string_view name, const BatchedMatrix& matrix) const {
+    SINTER_RETURN_IF_ERROR(CheckMatrix(name, matrix));
+    if (matrix.column != 1) {
+      return Bad(absl::StrCat(name, "'s column stride"), matrix.column, "must be 1: copy it");
+    }
+    SINTER_RETURN_IF_ERROR(CheckRange(absl::StrCat(name, "'s batch axes"),
+                                      static_cast<int64_t>(matrix.digits.size()), 0, kMaxDigits));
+    const int64_t vector = kMapAlignment / SizeOf(p_.element);
+    std::vector<int64_t> strides = {matrix.row};
+    for (const BatchDigit& digit : matrix.digits) strides.push_back(digit.stride);
+    for (const int64_t stride : strides) {
+      if (stride > 0 && stride % vector == 0) continue;
+      return Bad(absl::StrCat(name, "'s stride"), stride,
+                 absl::StrCat("must be a multiple of ", vector, " (16 bytes): copy it"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Pairs of columns of a result are stored together.
+  absl::Status CheckPairs() const {
+    bool even = p_.out.row % 2 == 0 && p_.out.row > 0;
+    for (const BatchDigit& digit : p_.out.digits) even = even && digit.stride % 2 == 0;
+    return even ? absl::OkStatus() : Bad("result's row stride", p_.out.row, "must be even");
+  }
+
+  absl::Status CheckStep(const ScoreStep& step) const {
+    const bool pred = step.kind == ScoreStep::kSelect || step.kind == ScoreStep::kHide;
+    const bool sixteen = step.dtype == DType::kBF16 || step.dtype == DType::kF16;
+    const bool fits = pred                             ? step.dtype == DType::kPred
+                      : step.kind == ScoreStep::kAdd   ? sixteen || step.dtype == DType::kF32
+                      : step.kind == ScoreStep::kRound ? sixteen
+                                                       : step.dtype == DType::kF32;
+    if (!fits || step.kind > ScoreStep::kHide) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("attention: step ", int{step.kind}, " of ", NameOf(step.dtype)));
+    }
+    if (std::isnan(step.number)) return Bad("a step's number", 0, "must not be NaN");
+    return step.HasTerm() ? CheckMatrix("term", step.term) : absl::OkStatus();
+  }
+
+  const AttentionProblem& p_;
+};
+
+}  // namespace
+
+bool AttentionProblem::IsPlain() const {
+  if (steps.empty()) return true;
+  return steps.size() == 1 && steps[0].kind == ScoreStep::kScale && steps[0].number > 0 &&
+         std::isfinite(steps[0].number);
+}
+
+double AttentionProblem::Scale() const { return steps.empty() ? 1 : steps[0].number; }
+
+int AttentionProblem::Terms() const {
+  return static_cast<int>(std::count_if(steps.begin(), steps.end(),
+                                        [](const ScoreStep& step) { return step.HasTerm(); }));
+}
+
+absl::Status AttentionProblem::Check() const { return Checker(*this).Run(); }
+
+std::string AttentionProblem::ToString() const {
+  std::string text =
+      absl::StrCat(NameOf(element), " ", rows, " rows, ", keys, " keys, head ", head);
+  if (value_head != head) absl::StrAppend(&text, " and ", value_head);
+  absl::StrAppend(&text, ", ", batches, of_m ? " M" : "",
+                  batches == 1 && !of_m ? " batch" : " batches");
+  for (const ScoreStep& step : steps) {
+    switch (step.kind) {
+      case ScoreStep::kScale:
+        absl::StrAppend(&text, ", * ", step.number);
+        break;
+      case ScoreStep::kRound:
+        absl::StrAppend(&text, ", ", NameOf(step.dtype));
+        break;
+      case ScoreStep::kAdd:
+        absl::StrAppend(&text, ", + ", NameOf(step.dtype));
+        break;
+      case ScoreStep::kSelect:
+      case ScoreStep::kHide:
+        absl::StrAppend(&text, ", masked");
+        break;
+    }
+  }
+  if (causal) absl::StrAppend(&text, ", causal");
+  if (diagonal != 0) absl::StrAppend(&text, " ", diagonal);
+  if (result != element) absl::StrAppend(&text, ", to ", NameOf(result));
+  return text;
+}
+
+std::string AttentionProblem::Canonical() const {
+  ByteWriter w;
+  w.U32(kVersion);
+  w.U8(static_cast<uint8_t>(element));
+  w.U8(static_cast<uint8_t>(result));
+  for (const int64_t v : {rows, keys, head, value_head, batches, diagonal}) w.I64(v);
+  w.U8(of_m);
+  w.U8(causal);
+  for (const BatchedMatrix* matrix : {&q, &k, &v, &out}) WriteMatrix(*matrix, w);
+  w.U32(static_cast<uint32_t>(steps.size()));
+  for (const ScoreStep& step : steps) {
+    w.U8(step.kind);
+    w.F64(step.number);
+    w.U8(static_cast<uint8_t>(step.dtype));
+    WriteMatrix(step.term, w);
+  }
+  return w.Take();
+}
+
+absl::StatusOr<AttentionProblem> AttentionProblem::FromCanonical(absl::string_view bytes) {
+  const auto lost = [] { return absl::DataLossError("attention: damaged"); };
+  ByteReader r(bytes);
+  if (r.U32() != kVersion) return lost();
+  AttentionProblem p;
+  p.element = static_cast<DType>(r.U8());
+  p.result = static_cast<DType>(r.U8());
+  if (!IsValid(p.element) || !IsValid(p.result)) return lost();
+  for (int64_t* v : {&p.rows, &p.keys, &p.head, &p.value_head, &p.batches, &p.diagonal}) {
+    *v = r.I64();
+  }
+  p.of_m = r.U8() != 0;
+  p.causal = r.U8() != 0;
+  for (BatchedMatrix* matrix : {&p.q, &p.k, &p.v, &p.out}) {
+    if (!ReadMatrix(r, matrix)) return lost();
+  }
+  const uint32_t steps = r.U32();
+  if (!r.ok() || steps > kMaxScoreSteps) return lost();
+  for (uint32_t i = 0; i < steps; ++i) {
+    ScoreStep step;
+    const uint8_t kind = r.U8();
+    if (kind > ScoreStep::kHide) return lost();
+    step.kind = static_cast<ScoreStep::Kind>(kind);
+    step.number = r.F64();
+    step.dtype = static_cast<DType>(r.U8());
+    if (!IsValid(step.dtype) || !ReadMatrix(r, &step.term)) return lost();
+    p.steps.push_back(std::move(step));
+  }
+  SINTER_RETURN_IF_ERROR(r.Finish("attention"));
+  if (!p.Check().ok() || p.Canonical() != bytes) return lost();
+  return p;
+}
+
+}  // namespace sinter

@@ -1,0 +1,283 @@
+#include "src/attention/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
+#include "src/base/numbers.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr int64_t kRowBytes = 128;     // of the swizzle: 64 elements
+constexpr int64_t kSpan = 64;          // elements
+constexpr int64_t kSlackBytes = 1024;  // to align the first stage
+constexpr int kLoaderRegisters = 24;
+constexpr double kGroupRows = 64;  // of a warpgroup
+
+// Of 677 schedules of ten problems on an H100 (docs/lab/attention.md).
+constexpr double kHidden = 0.74;  // share of a warpgroup's work that others on the SM do not hide
+constexpr double kTileUs = 0.08;  // a tile's shuffles and barriers
+constexpr double kItemUs = 1.1;   // an item's first loads and its stores
+constexpr double kFewStages = 0.02;  // of a tile's time, for each stage below four
+constexpr int kMaxWarpgroups = 3, kMaxBlockKeys = 256, kMaxStages = 8, kMaxResident = 16;
+
+absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("attention schedule: ", field, " ", value, ", ", bound));
+}
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Refuse(field, value, absl::StrCat("must be in [", low, ", ", high, "]"));
+}
+
+int64_t HeadBytes(int64_t head) { return CeilDiv(head, kSpan) * kRowBytes; }
+
+int64_t KeyTiles(const AttentionProblem& p, const AttentionSchedule& s) {
+  return CeilDiv(p.keys, s.block_keys);
+}
+
+// Tiles of keys that an item looks at, in the mean.
+double TilesOfItem(const AttentionProblem& p, const AttentionSchedule& s) {
+  const int64_t all = KeyTiles(p, s), items = CeilDiv(p.rows, s.BlockRows());
+  if (!p.causal) return static_cast<double>(all);
+  double tiles = 0;
+  for (int64_t i = 0; i < items; ++i) {
+    const int64_t seen = (i + 1) * s.BlockRows() + p.diagonal;
+    tiles += static_cast<double>(std::clamp<int64_t>(CeilDiv(seen, s.block_keys), 1, all));
+  }
+  return tiles / static_cast<double>(items);
+}
+
+// The keys of a tile that a problem's kernels have.
+int BlockKeysOf(const AttentionProblem& p) {
+  constexpr int64_t kLongest = 208;  // in one tile
+  const int64_t all = RoundUp(p.keys, 16);
+  const int64_t most = p.Terms() > 0 ? 128 : kLongest;
+  if (all <= most && all * p.value_head <= 128 * 128) return static_cast<int>(all);
+  if (p.value_head > 96 || p.Terms() > 0) return 64;
+  return 128;
+}
+
+// As many blocks as are resident, each of which takes every grid-th item. Where a term is the same
+// for items that lie so far apart, a block keeps it in registers.
+int64_t GridOf(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
+               const DeviceModel& model) {
+  const int64_t items = std::max<int64_t>(AttentionItems(p, s, m), 1);
+  const int64_t grid = std::min(items, int64_t{s.resident} * model.sm_count);
+  int64_t period = 1;
+  for (const ScoreStep& step : p.steps) {
+    if (!step.HasTerm() || p.keys > s.block_keys) continue;
+    int64_t batches = 1;
+    for (const BatchDigit& digit : step.term.digits) {
+      batches = std::max(batches, digit.inner * std::max<int64_t>(digit.extent, 1));
+    }
+    period = std::max(period, batches * CeilDiv(p.rows, s.BlockRows()));
+  }
+  return grid >= period && items > grid ? grid / period * period : grid;
+}
+
+}  // namespace
+
+std::string AttentionSchedule::ToString() const {
+  return absl::StrCat("warpgroups", warpgroups, " keys", block_keys, " stages", stages, " queries",
+                      query_stages, " resident", resident, " grid", grid);
+}
+
+std::string AttentionSchedule::Canonical() const {
+  ByteWriter w;
+  w.U32(kVersion);
+  for (const int v : {warpgroups, block_keys, stages, query_stages, resident}) {
+    w.U32(static_cast<uint32_t>(v));
+  }
+  w.I64(grid);
+  return w.Take();
+}
+
+absl::StatusOr<AttentionSchedule> AttentionSchedule::FromCanonical(absl::string_view bytes) {
+  ByteReader r(bytes);
+  AttentionSchedule s;
+  bool fits = r.U32() == kVersion;
+  for (int* v : {&s.warpgroups, &s.block_keys, &s.stages, &s.query_stages, &s.resident}) {
+    const uint32_t value = r.U32();
+    fits = fits && value <= static_cast<uint32_t>(kMaxBlockKeys);
+    *v = static_cast<int>(value & 0xffff);
+  }
+  s.grid = r.I64();
+  SINTER_RETURN_IF_ERROR(r.Finish("attention schedule"));
+  return fits ? absl::StatusOr<AttentionSchedule>(s)
+              : absl::DataLossError("attention schedule: damaged");
+}
+
+int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                       int64_t m) {
+  return problem.BatchesAt(m) * CeilDiv(problem.rows, schedule.BlockRows());
+}
+
+int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  const int64_t head = HeadBytes(problem.head);
+  const int64_t stage = std::max(head, HeadBytes(problem.value_head)) * schedule.block_keys;
+  const int64_t barriers = 16 * (schedule.stages + schedule.query_stages);
+  return schedule.query_stages * schedule.BlockRows() * head + schedule.stages * stage + barriers +
+         kSlackBytes;
+}
+
+int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  const int64_t scores = schedule.block_keys / 2, sums = problem.value_head / 2;
+  const bool one = KeyTiles(problem, schedule) == 1;
+  int64_t held = 0;
+  for (const ScoreStep& step : problem.steps) {
+    if (step.HasTerm()) held += step.term.row == 0 ? scores / 2 : scores;
+  }
+  // Of one tile, scores are rounded when nothing multiplies any more.
+  return static_cast<int>((one ? scores : scores * 3 / 2) + sums + held + 34);
+}
+
+int RegistersOf(const AttentionSchedule& s) {
+  constexpr int kWarps = 4;  // sets of registers of an SM, a warp in one of them
+  constexpr int kSetRegisters = 16384, kMost = 255, kMostMoved = 240;
+  const int warps = s.Threads() / 32 * s.resident;
+  const int at_launch =
+      std::min(kMost, kSetRegisters / 32 / static_cast<int>(CeilDiv(warps, kWarps)) / 8 * 8);
+  if (s.warpgroups == 1) return at_launch;
+  const int moved = (at_launch * (s.warpgroups + 1) - kLoaderRegisters) / s.warpgroups / 8 * 8;
+  return std::min(moved, kMostMoved);
+}
+
+absl::Status CheckAttention(const AttentionProblem& problem, const AttentionSchedule& s,
+                            const DeviceModel& model) {
+  SINTER_RETURN_IF_ERROR(CheckRange("warpgroups", s.warpgroups, 1, kMaxWarpgroups));
+  SINTER_RETURN_IF_ERROR(CheckRange("keys", s.block_keys, 16, kMaxBlockKeys));
+  if (s.block_keys % 16 != 0) return Refuse("keys", s.block_keys, "must be a multiple of 16");
+  SINTER_RETURN_IF_ERROR(CheckRange("stages", s.stages, 2, kMaxStages));
+  SINTER_RETURN_IF_ERROR(CheckRange("queries", s.query_stages, 1, kMaxStages));
+  SINTER_RETURN_IF_ERROR(CheckRange("resident", s.resident, 1, kMaxResident));
+  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, 1, (int64_t{1} << 31) - 1));
+  const int64_t shared = AttentionSharedBytes(problem, s);
+  if (shared > model.shared_bytes_per_block) {
+    return Refuse("shared memory of", shared,
+                  absl::StrCat("the chip's blocks have ", model.shared_bytes_per_block));
+  }
+  if ((shared + model.reserved_shared_bytes) * s.resident > model.shared_bytes_per_sm) {
+    return Refuse("resident", s.resident,
+                  absl::StrCat("blocks of ", shared, " bytes of shared memory have no room"));
+  }
+  if (s.Threads() * s.resident > model.threads_per_sm) {
+    return Refuse("resident", s.resident,
+                  absl::StrCat("an SM has ", model.threads_per_sm, " threads"));
+  }
+  // What every thread has at launch must hold the scores of a product.
+  const int most = 65536 / (s.Threads() * s.resident) / 8 * 8;
+  if (most < s.block_keys / 2 + 24 || most < problem.value_head / 2 + 24) {
+    return Refuse("keys", s.block_keys, absl::StrCat("threads have ", most, " registers"));
+  }
+  const int needed = AttentionRegisters(problem, s), has = RegistersOf(s);
+  if (needed > has) {
+    return Refuse("registers", needed, absl::StrCat("a thread has ", has));
+  }
+  return absl::OkStatus();
+}
+
+Prediction PredictAttention(const AttentionProblem& p, const AttentionSchedule& s, int64_t m,
+                            const DeviceModel& model) {
+  const double batches = static_cast<double>(p.BatchesAt(m)), sms = model.sm_count;
+  const double items = static_cast<double>(AttentionItems(p, s, m));
+  const double tiles = TilesOfItem(p, s);
+  const double size = static_cast<double>(SizeOf(p.element));
+  Prediction time;
+
+  double bytes =
+      batches * size * static_cast<double>(p.rows * p.head + p.keys * (p.head + p.value_head));
+  bytes += batches * static_cast<double>(p.rows * p.value_head * SizeOf(p.result));
+  for (const ScoreStep& step : p.steps) {
+    if (!step.HasTerm()) continue;
+    double count = static_cast<double>(p.keys * (step.term.row == 0 ? 1 : p.rows));
+    for (const BatchDigit& digit : step.term.digits) {
+      count *= static_cast<double>(digit.extent == 0 ? m : digit.extent);
+    }
+    bytes += count * static_cast<double>(SizeOf(step.dtype));
+  }
+  time.hbm_bytes = bytes;
+  time.hbm_us = bytes / model.hbm_bytes_per_us;
+
+  // Of one item: what it loads, multiplies and issues.
+  const double rows = s.BlockRows(), keys = s.block_keys;
+  const double loads =
+      rows * static_cast<double>(HeadBytes(p.head)) +
+      tiles * keys * static_cast<double>(HeadBytes(p.head) + HeadBytes(p.value_head));
+  time.l2_bytes = items * loads;
+  time.l2_us = time.l2_bytes / model.l2_bytes_per_us;
+  // Instructions of a score: scale, maximum, power, sum and half a rounding; steps and terms more.
+  double issue = 5;
+  for (const ScoreStep& step : p.steps) {
+    issue += step.HasTerm() ? 3 : step.kind == ScoreStep::kRound ? 1.5 : 1;
+  }
+  if (!p.IsPlain()) issue += 1;
+  if (p.causal) issue += 0.5;
+  const double scores = kGroupRows * keys;
+  const double issue_us = scores * issue / model.lanes_per_sm / model.clock_mhz;
+  const double special_us = scores / model.special_lanes_per_sm / model.clock_mhz;
+  const double tensor_us = 2 * scores * static_cast<double>(RoundUp(p.head, 16) + p.value_head) /
+                           (model.tensor_flop_per_us / sms);
+  // Warpgroups on an SM hide some of one another's work.
+  const double blocks = std::min(static_cast<double>(s.resident), std::ceil(items / sms));
+  const double groups = std::max(1.0, kHidden * blocks * s.warpgroups);
+  const double tile_us = groups * (tensor_us + std::max(issue_us, special_us)) + kTileUs;
+  const double turns = std::ceil(items / std::max(1.0, std::min(items, sms * s.resident)));
+  const double stages = 1 + kFewStages * (4 - std::min(s.stages, 4));
+  time.tensor_us = turns * (tiles * tile_us * stages + kItemUs);
+  time.fixed_us = model.launch_us + model.fill_us + model.drain_us;
+  const double together = std::max({time.hbm_us, time.l2_us, time.tensor_us});
+  time.total_us = together + time.fixed_us;
+  time.bound = together == time.tensor_us ? "tensor" : together == time.l2_us ? "l2" : "hbm";
+  return time;
+}
+
+absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
+                                                           int64_t m, const DeviceModel& model,
+                                                           size_t top_k, bool any_keys) {
+  SINTER_RETURN_IF_ERROR(problem.Check());
+  const int own = BlockKeysOf(problem);
+  std::vector<int> widths = {own};
+  for (const int keys : {128, 64, 32}) {
+    if (keys < RoundUp(problem.keys, 16) && keys != own) widths.push_back(keys);
+  }
+  std::vector<RankedAttention> ranked;
+  absl::Status why;
+  for (const int keys : widths) {
+    if (!any_keys && !ranked.empty()) break;
+    for (int warpgroups = 1; warpgroups <= kMaxWarpgroups; ++warpgroups) {
+      if (warpgroups > 1 && 64 * (warpgroups - 1) >= problem.rows) continue;
+      for (int resident = 1; resident <= kMaxResident; ++resident) {
+        for (const int stages : {2, 3, 4}) {
+          AttentionSchedule s;
+          s.warpgroups = warpgroups;
+          s.block_keys = keys;
+          s.stages = stages;
+          s.query_stages = keys >= problem.keys ? 2 : 1;
+          s.resident = resident;
+          s.grid = GridOf(problem, s, m, model);
+          const absl::Status legal = CheckAttention(problem, s, model);
+          if (!legal.ok()) {
+            why = legal;
+            continue;
+          }
+          ranked.push_back({s, PredictAttention(problem, s, m, model)});
+        }
+      }
+    }
+  }
+  if (ranked.empty()) return why;
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const RankedAttention& a, const RankedAttention& b) {
+                     return a.prediction.total_us < b.prediction.total_us;
+                   });
+  if (ranked.size() > top_k) ranked.resize(top_k);
+  return ranked;
+}
+
+}  // namespace sinter

@@ -1,0 +1,63 @@
+// AttentionSchedule: how a kernel of attention runs; which schedules are legal; their times.
+#ifndef SINTER_SRC_ATTENTION_SCHEDULE_H_
+#define SINTER_SRC_ATTENTION_SCHEDULE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/attention/problem.h"
+#include "src/base/device_model.h"
+#include "src/model/prediction.h"
+
+namespace sinter {
+
+// A block takes items, which are 64 rows of a batch for each of its warpgroups.
+struct AttentionSchedule {
+  int warpgroups = 1;    // that multiply
+  int block_keys = 64;   // keys of a tile: a multiple of 16
+  int stages = 2;        // tiles of k or v in shared memory
+  int query_stages = 1;  // items' rows of q in shared memory
+  int resident = 1;      // blocks on an SM
+  int64_t grid = 1;      // blocks
+
+  int BlockRows() const { return 64 * warpgroups; }
+  int Threads() const { return 128 * warpgroups + (warpgroups == 1 ? 32 : 128); }
+  std::string ToString() const;  // "warpgroups2 keys128 stages4 queries1 resident1 grid384"
+  std::string Canonical() const;
+  static absl::StatusOr<AttentionSchedule> FromCanonical(absl::string_view bytes);
+  bool operator==(const AttentionSchedule& o) const { return Canonical() == o.Canonical(); }
+};
+
+int64_t AttentionItems(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                       int64_t m);
+int64_t AttentionSharedBytes(const AttentionProblem& problem, const AttentionSchedule& schedule);
+// Registers that a thread of a warpgroup needs, as compilers have been seen to use, and has.
+int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule& schedule);
+int RegistersOf(const AttentionSchedule& schedule);
+
+// FAILED_PRECONDITION naming the field, its value and the bound.
+absl::Status CheckAttention(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                            const DeviceModel& model);
+
+Prediction PredictAttention(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                            int64_t m, const DeviceModel& model);
+
+struct RankedAttention {
+  AttentionSchedule schedule;
+  Prediction prediction;
+};
+
+// Legal ones, the fastest by prediction first. Without `any_keys` the keys of a tile depend on the
+// problem alone, so that a row's bits are the same whatever M is.
+// FAILED_PRECONDITION where none is legal.
+absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
+                                                           int64_t m, const DeviceModel& model,
+                                                           size_t top_k, bool any_keys);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ATTENTION_SCHEDULE_H_

@@ -1,0 +1,107 @@
+// Kernels of attention through the real NVRTC for sm_90a: those that planning offers first, of
+// every spelling. The compiler port refuses a kernel that spills or draws a C75xx remark; here none
+// may. Exits 77 without NVRTC. SINTER_TEST_LONG=1 takes four schedules of each, and those of long
+// rows.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/attention/finder.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/attention_family.h"
+#include "src/plan/codegen.h"
+#include "tests/compile/compile_threads.h"
+#include "tests/support/attention_chains.h"
+
+namespace sinter {
+namespace {
+
+const char* Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool IsLong() { return std::string(Variable("SINTER_TEST_LONG")) == "1"; }
+
+KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  auto own = std::make_shared<AttentionSpec>();
+  own->code = {problem, schedule};
+  for (int i = 0; i < 4 + problem.Terms(); ++i) own->operands.push_back({i, 0});
+  KernelSpec spec;
+  spec.family = &AttentionFamily();
+  spec.own = std::move(own);
+  return spec;
+}
+
+TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const auto compiler = MakeNvrtcCompiler(Variable("SINTER_NVRTC"));
+  std::vector<std::pair<std::string, KernelSpec>> jobs;
+  std::set<std::string> sources;
+  std::vector<testing::AttentionForm> forms = testing::AttentionForms();
+  if (IsLong()) {
+    for (const int64_t head : {32, 64, 96, 128}) {
+      testing::AttentionForm form;
+      form.batch = 16, form.heads = 12, form.rows = form.keys = 1500, form.head = head;
+      forms.push_back(form);
+      form.term = testing::AttentionForm::Term::kCausal;
+      forms.push_back(form);
+    }
+  }
+  for (const testing::AttentionForm& form : forms) {
+    const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
+    const AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
+    const auto ranked = RankAttention(problem, 8, model, IsLong() ? 4 : 1, true);
+    ASSERT_TRUE(ranked.ok()) << form.Name() << ": " << ranked.status();
+    for (const RankedAttention& one : *ranked) {
+      const KernelSpec spec = SpecOf(problem, one.schedule);
+      const auto generated = Generate(spec, model);
+      ASSERT_TRUE(generated.ok()) << form.Name() << ": " << generated.status();
+      if (!sources.insert(generated->request.source).second) continue;
+      jobs.push_back({absl::StrCat(form.Name(), " ", one.schedule.ToString()), spec});
+    }
+  }
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < CompileThreads(); ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = next++; i < jobs.size(); i = next++) {
+        const auto compiled = compiler->Compile(Generate(jobs[i].second, model)->request);
+        std::lock_guard<std::mutex> lock(mutex);
+        if (!compiled.ok()) {
+          failures.push_back(absl::StrCat(jobs[i].first, ": ", compiled.status().message()));
+          continue;
+        }
+        std::printf("%3d registers: %s\n", compiled->registers, jobs[i].first.c_str());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) ADD_FAILURE() << failure;
+}
+
+}  // namespace
+}  // namespace sinter
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  const auto compiler = sinter::MakeNvrtcCompiler(sinter::Variable("SINTER_NVRTC"));
+  const auto toolchain = compiler->ToolchainId();
+  if (absl::IsUnavailable(toolchain.status())) {
+    std::printf("skipped: %s\n", std::string(toolchain.status().message()).c_str());
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,79 @@
+// Attention in every spelling, of odd and even extents, alone and inside a layer, against the
+// float64 reference: outputs and workspace are poisoned before, every element is compared.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/plan/family.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/stitch_runs.h"
+#include "tests/support/attention_chains.h"
+
+namespace sinter::gpu_testing::attention {
+namespace {
+
+using bench::GraphCase;
+using testing::AttentionForm;
+
+constexpr int kRepeats = 3;
+
+class Attention : public GpuTest {
+ protected:
+  static void CheckAll(std::vector<GraphCase> cases, PrepareOptions::Choice choice,
+                       bool batch_invariant) {
+    std::vector<PlanJob> jobs;
+    for (const GraphCase& c : cases) {
+      jobs.push_back({&c.chain, c.m, choice, batch_invariant && c.chain.UsesM()});
+    }
+    const auto plans = PrepareAll(engine(), jobs);
+    size_t attention = 0;
+    for (size_t i = 0; i < cases.size(); ++i) {
+      if (!plans[i].ok()) {
+        ADD_FAILURE() << cases[i].id << ": " << plans[i].status();
+        continue;
+      }
+      for (const PlannedKernel& kernel : (*plans[i])->plan().kernels) {
+        attention += kernel.spec.family->name() == "attention";
+      }
+      const auto runs = StitchRuns::Make(ports(), cases[i], 1);
+      ASSERT_OK(runs);
+      const absl::Status status = (*runs)->Check(*plans[i], kRepeats);
+      EXPECT_TRUE(status.ok()) << "WRONG " << cases[i].id << ": " << status.message() << "\n"
+                               << (*plans[i])->plan().ToText();
+    }
+    std::printf("%zu chains, %zu kernels of attention\n", cases.size(), attention);
+    EXPECT_GE(attention, cases.size() / 2);
+  }
+
+  static std::vector<GraphCase> Forms() {
+    std::vector<GraphCase> cases;
+    for (const AttentionForm& form : testing::AttentionForms()) {
+      cases.push_back({form.Name(), "", testing::MakeAttention(form), form.of_m ? form.batch : 1});
+    }
+    return cases;
+  }
+};
+
+TEST_F(Attention, InEverySpellingIsRight) {
+  CheckAll(Forms(), PrepareOptions::Choice::kBest, false);
+}
+
+TEST_F(Attention, InBatchInvariantPlansIsRight) {
+  std::vector<GraphCase> cases;
+  for (GraphCase& c : Forms()) {
+    if (c.chain.UsesM()) cases.push_back(std::move(c));
+  }
+  CheckAll(std::move(cases), PrepareOptions::Choice::kBest, true);
+}
+
+TEST_F(Attention, InsideAnEncodersLayerIsRight) {
+  std::vector<GraphCase> cases;
+  cases.push_back({"encoder 2x128x12x64", "", testing::MakeEncoderLayer(2, 128, 12, 64), 1});
+  cases.push_back({"encoder 3x197x4x32", "", testing::MakeEncoderLayer(3, 197, 4, 32), 1});
+  CheckAll(std::move(cases), PrepareOptions::Choice::kBest, false);
+}
+
+}  // namespace
+}  // namespace sinter::gpu_testing::attention

@@ -1,0 +1,55 @@
+// Attention in the spellings of frameworks, of any extents.
+#ifndef SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_
+#define SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/chain/chain.h"
+
+namespace sinter::testing {
+
+struct AttentionForm {
+  enum class Layout {
+    kHeadsFirst,  // q, k, v and the result are [batch, heads, rows, head]
+    kRowsFirst,   // [batch, rows, heads, head], transposed; the result [batch, rows, heads * head]
+    kPacked,      // q, k, v are slices of [batch, rows, 3, heads, head]; needs keys == rows
+  };
+  enum class Term {
+    kNone,
+    kOfHeads,       // [heads, rows, keys] of the element type, added
+    kOfKeys,        // f32 [batch, 1, 1, keys], added
+    kMask,          // pred [batch, 1, rows, keys]: -infinity where it is false
+    kHiddenKeys,    // pred [batch, 1, 1, keys]: the least f32 where it is true
+    kWindows,       // that of heads, and f32 [batch / 2, rows, keys] for every second batch
+    kCausal,        // by comparing indices
+    kCausalBehind,  // the same, with rows that see keys - rows more
+  };
+  int64_t batch = 1, heads = 1, rows = 1, keys = 1, head = 64, value_head = 0;  // 0: head
+  DType dtype = DType::kBF16;
+  Layout layout = Layout::kHeadsFirst;
+  Term term = Term::kNone;
+  double scale = 0.125;
+  bool scale_first = false;  // q is scaled, and rounded, before the product
+  bool rounds = false;       // scores are rounded
+  bool divides = false;      // by 1 / scale
+  bool batched = false;      // products of [batch * heads, rows, head], as decompositions have them
+  bool of_m = false;         // the batch is M; `batch` is left alone
+  bool wide = false;         // an f32 result
+
+  std::string Name() const;
+};
+
+Chain MakeAttention(const AttentionForm& form);
+
+// Every layout and term at odd and even extents: some forty.
+std::vector<AttentionForm> AttentionForms();
+
+// An encoder's layer with attention inside: projection of q, k and v, attention, projection with
+// residual, layer norm, and a two-layer perceptron with residual. [batch, rows, heads * head].
+Chain MakeEncoderLayer(int64_t batch, int64_t rows, int64_t heads, int64_t head);
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_ATTENTION_CHAINS_H_

@@ -1,0 +1,75 @@
+// Attention is found in every spelling, and planned as one kernel.
+#include "src/attention/finder.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/base/device_model.h"
+#include "src/chain/buckets.h"
+#include "src/fusion/assembly.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/attention_family.h"
+#include "src/plan/codegen.h"
+#include "tests/support/attention_chains.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kFewScores = 1024;
+
+std::shared_ptr<const NormalForm> FormOf(const testing::AttentionForm& form) {
+  return *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
+}
+
+TEST(FindAttention, FindsEverySpellingInItsNormalForm) {
+  for (const testing::AttentionForm& form : testing::AttentionForms()) {
+    const auto normal = FormOf(form);
+    const std::vector<FoundAttention> found = FindAttention(*normal->chain);
+    ASSERT_EQ(found.size(), 1u) << form.Name() << "\n" << normal->chain->ToString();
+    const AttentionProblem& p = found[0].problem;
+    EXPECT_EQ(p.rows, form.rows) << form.Name();
+    EXPECT_EQ(p.keys, form.keys) << form.Name();
+    EXPECT_EQ(p.head, form.head) << form.Name();
+    EXPECT_EQ(p.BatchesAt(form.batch), form.batch * form.heads) << form.Name();
+    EXPECT_EQ(found[0].end, normal->chain->outputs()[0].value) << form.Name() << "\n"
+                                                               << normal->chain->ToString();
+    const auto again = AttentionProblem::FromCanonical(p.Canonical());
+    ASSERT_TRUE(again.ok()) << form.Name();
+    EXPECT_TRUE(*again == p) << form.Name();
+  }
+}
+
+TEST(AttentionPlans, AreOneKernelOfEverySpelling) {
+  const DeviceModel model = *BuiltinModel("h200");
+  for (const testing::AttentionForm& form : testing::AttentionForms()) {
+    const auto normal = FormOf(form);
+    const int64_t bucket = form.of_m ? BucketOf(*normal->chain, form.batch) : 1;
+    const auto planned = PlanChain(*normal->chain, bucket, model, {});
+    ASSERT_TRUE(planned.ok()) << form.Name() << ": " << planned.status();
+    const Plan& plan = planned->chosen;
+    // Threads may be faster where there is little to multiply.
+    const size_t most = form.scale_first || form.rows * form.keys < kFewScores ? 2 : 1;
+    EXPECT_LE(plan.kernels.size(), most) << form.Name() << "\n" << plan.ToText();
+    const auto generated = Generate(plan.kernels.back().spec, model);
+    ASSERT_TRUE(generated.ok()) << form.Name() << ": " << generated.status();
+    EXPECT_TRUE(generated->recipe.Check().ok()) << generated->recipe.Check();
+    const auto assembled = Assembly(*normal->chain, bucket, model)
+                               .Assemble(*DecodeDecisions(EncodeDecisions(DecisionsOf(plan))));
+    ASSERT_TRUE(assembled.ok()) << form.Name() << ": " << assembled.status();
+    EXPECT_EQ(assembled->plan.PlanDigest(), plan.PlanDigest()) << form.Name();
+  }
+}
+
+TEST(AttentionPlans, LetAnEncodersLayerBeOnePlan) {
+  const auto chain = std::make_shared<const Chain>(testing::MakeEncoderLayer(8, 128, 12, 64));
+  const auto normal = *NormalFormOf(chain);
+  const auto planned = PlanChain(*normal->chain, 1, *BuiltinModel("h200"), {});
+  ASSERT_TRUE(planned.ok()) << planned.status() << "\n" << normal->chain->ToString();
+  EXPECT_LE(planned->chosen.kernels.size(), 8u) << planned->chosen.ToText();
+}
+
+}  // namespace
+}  // namespace sinter
