@@ -24,8 +24,8 @@ class GraphMaker : public StitchGraphMaker {
         gathers_(seed % 4 == 1),
         scatters_(seed % 8 == 3),
         windows_(seed % 8 == 6),
-        grouped_(seed % 16 == 10),
-        row_steps_(seed % 8 == 2) {}
+        row_steps_(seed % 8 == 2),
+        grouped_(seed % 16 == 10) {}
 
   Chain Make() {
     rows_ = Chance(50);
