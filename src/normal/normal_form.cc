@@ -25,6 +25,7 @@ absl::Span<const NormalRule> NormalRules() {
       {"views in order", Law::kStructural, ViewsInOrder},
       {"pairs of one weight", Law::kStructural, PairsOfOneWeight},
       {"long rows in parts", Law::kRecomposition, LongRowsInParts},
+      {"long steps in parts", Law::kRecomposition, LongStepsInParts},
       {"views of inputs", Law::kStructural, ViewsOfInputs},
       {"views of results", Law::kStructural, ViewsOfResults},
       {"copied operands", Law::kStructural, CopiedOperands},

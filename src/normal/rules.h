@@ -48,6 +48,12 @@ bool KnownForms(NormalGraph& graph);
 // leaves most SMs idle. Not where the result is spread over long rows again.
 bool LongRowsInParts(NormalGraph& graph);
 
+// long_steps.cc
+// The largest of a long row are those of the largest of its parts, and its running sums are those
+// of its parts behind what is in front of them: no unit holds such a row, and one block a row
+// leaves most SMs idle. Exception: running sums add up in another order.
+bool LongStepsInParts(NormalGraph& graph);
+
 // rows.cc
 // M first, and rows that products read not regrouped on their way: [1, M, K] and [B, M, K] become
 // rows of M, a reshape that only regroups rows goes. Where the rows of a value lie one behind the

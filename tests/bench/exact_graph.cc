@@ -86,8 +86,9 @@ struct Extent {
 };
 
 bool IsSum(const Op& op) {
-  return op.kind == OpKind::kReduce &&
-         (op.reduce == ReduceKind::kSum || op.reduce == ReduceKind::kMean);
+  return op.kind == OpKind::kScan ||
+         (op.kind == OpKind::kReduce &&
+          (op.reduce == ReduceKind::kSum || op.reduce == ReduceKind::kMean));
 }
 
 // Terms of each sum of a product.
@@ -167,12 +168,14 @@ absl::StatusOr<bool> IsExactInF32(const Chain& chain, int64_t m,
   for (size_t i = 0; i < values.size(); ++i) extents[Index(given_out[i])] = Extent(values[i]);
   for (size_t id = 0; id < chain.ops().size(); ++id) {
     const Op& op = chain.op(static_cast<ValueId>(id));
-    if (!HoldsFloats(op.type.dtype)) continue;
+    // A random number is exact; what is computed of it may not be.
+    if (!HoldsFloats(op.type.dtype) || op.kind == OpKind::kRandom) continue;
     if (!extents[id].Holds()) return false;
     if (IsSum(op)) {
       const double terms =
           static_cast<double>(*ElementCount(chain.op(op.operands[0]).type.dims, m));
-      const double sums = static_cast<double>(*ElementCount(op.type.dims, m));
+      double sums = static_cast<double>(*ElementCount(op.type.dims, m));
+      if (op.kind == OpKind::kScan) sums /= static_cast<double>(op.type.dims.back().value);
       if (!extents[Index(op.operands[0])].Holds(terms / std::max(1.0, sums))) return false;
     }
     const bool product = op.kind == OpKind::kMatmul || op.kind == OpKind::kConv2d;

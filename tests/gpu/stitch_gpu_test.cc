@@ -698,6 +698,14 @@ TEST_F(Stitch, RowStepsAreExact) {
       inputs.push_back({DrawnOf(dtype == DType::kS32 ? whole : few, dtype, 37 * columns)});
     }
   }
+  for (const int64_t columns : {50257, 128256}) {  // in parts
+    cases.push_back({absl::StrCat("largest 8 of ", columns), "",
+                     testing::LargestOfRows(0, columns, 8, DType::kBF16), 3});
+    inputs.push_back({DrawnOf(special, DType::kBF16, 3 * columns)});
+    cases.push_back(
+        {absl::StrCat("sums of ", columns), "", testing::SumsOfRows(0, columns, DType::kS32), 3});
+    inputs.push_back({DrawnOf(whole, DType::kS32, 3 * columns)});
+  }
   for (const auto& [seed, offset] : {std::pair<int64_t, int64_t>{42, 0},
                                      {-(int64_t{1} << 62) - 12345, (int64_t{1} << 32) - 100},
                                      {int64_t{1} << 53 | 1, -7}}) {

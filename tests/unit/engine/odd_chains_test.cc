@@ -169,6 +169,19 @@ TEST(OddChains, RowsThatAreNumberedAreNotTakenPieceByPiece) {
   }
 }
 
+// A piece would begin with the numbers of the first row again.
+TEST(OddChains, RowsOfRandomNumbersAreNotTakenPieceByPiece) {
+  for (const bool of_m : {true, false}) {
+    testing::Graph g;
+    const ValueId x = g.In(kBF16, {-1, 64}), seed = g.In(DType::kS64, {});
+    const std::vector<Dim> dims = {of_m ? Dim::M() : C(1), C(64)};
+    const ValueId drawn = *g.builder().Random(dims, seed, seed);
+    const ValueId noisy = g.Mul(g.Cast(x, kF32), of_m ? drawn : g.Spread(drawn, x));
+    g.Out(g.Cast(g.Matmul(g.Cast(noisy, kBF16), g.In(kBF16, {64, 64}, true)), kBF16));
+    EXPECT_EQ(MostRows(g.Finish()) == 8192, of_m);
+  }
+}
+
 // Ids name any of M rows, so that a piece of them is not enough; rows of a table are.
 TEST(OddChains, RowsThatIdsNameAmongMAreNotTakenPieceByPiece) {
   for (const bool of_m : {true, false}) {

@@ -128,8 +128,29 @@ std::vector<Drawn> LongRows() {
   return all;
 }
 
+// The largest and the running sums of rows of more than one unit's elements: in parts of equal
+// length, padded, of parts whose own ends are too many.
+std::vector<Drawn> LongSteps() {
+  std::vector<Drawn> all;
+  for (const int64_t columns : {8193, 16384, 50257, 1 << 20}) {
+    for (const DType dtype : {DType::kBF16, DType::kF16, DType::kS32}) {
+      ChainBuilder b;
+      const bool rows = columns < 20000;
+      std::vector<Dim> dims = {Dim::Constant(columns)};
+      if (rows) dims.insert(dims.begin(), Dim::M());
+      const ValueId x = *b.Input({dtype, dims});
+      EXPECT_TRUE(b.Output(*b.TopK(x, 32)).ok());
+      EXPECT_TRUE(b.Output(*b.Scan(ReduceKind::kSum, x)).ok());
+      all.push_back({absl::StrCat("long steps ", columns),
+                     std::make_shared<const Chain>(*b.Finish()), rows ? 3 : 1});
+    }
+  }
+  return all;
+}
+
 std::vector<Drawn> DrawnChains() {
   std::vector<Drawn> all = Convolutions();
+  for (Drawn& drawn : LongSteps()) all.push_back(std::move(drawn));
   for (Drawn& drawn : LongRows()) all.push_back(std::move(drawn));
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     all.push_back({absl::StrCat("rough ", seed),

@@ -9,6 +9,7 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
 #include "src/product/search/search.h"
 #include "src/stitch/spec.h"
 #include "tests/support/composed_graphs.h"
@@ -285,6 +286,21 @@ TEST(StitchPlans, ARouterIsOneKernel) {
     EXPECT_EQ(result.chosen.kernels.size(), 1u) << result.chosen.ToText();
     const double bytes_us = static_cast<double>(m) * 128 * 2 / H200().hbm_bytes_per_us;
     EXPECT_LT(result.chosen.PredictedUs(), 8 + 8 * bytes_us) << m;
+  }
+}
+
+// Parts of a row are taken by blocks of their own: tokens of a vocabulary.
+TEST(StitchPlans, OfStepsOfLongRowsComputeThem) {
+  for (const int64_t columns : {128256, 50257}) {
+    for (const bool sums : {false, true}) {
+      const Chain chain = sums ? testing::SumsOfRows(0, columns, DType::kBF16)
+                               : testing::LargestOfRows(0, columns, 8, DType::kBF16);
+      const auto form = NormalFormOf(std::make_shared<const Chain>(chain));
+      ASSERT_TRUE(form.ok()) << form.status();
+      const FusionResult result = PlansOf(*(*form)->chain, 4);
+      EXPECT_LT(result.chosen.PredictedUs(), sums ? 25 : 15) << columns;
+      EXPECT_LT(testing::WorstError(*(*form)->chain, result.chosen, 3, 5), 1e-4) << columns;
+    }
   }
 }
 
