@@ -250,7 +250,9 @@ class GraphMaker : public StitchGraphMaker {
       case 1: {
         const auto many = static_cast<double>(extents.back());
         const ValueId sums = Add(builder_.Scan(ReduceKind::kSum, a.id));
-        return Put(Scaled({sums, a.bound * many, a.rounded, 0}, 1 / many));
+        double share = 1;  // exact, so that sums halfway between two codes stay there
+        while (share * many > 1) share /= 2;
+        return Put(Scaled({sums, a.bound * many, a.rounded, 0}, share));
       }
       default: {
         const ValueId seed = RawInput(DType::kS64, {}), offset = RawInput(DType::kS32, {});
