@@ -26,6 +26,7 @@
 #include "tests/support/deep_graphs.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/rough_chain.h"
+#include "tests/support/row_step_graphs.h"
 
 namespace sinter {
 namespace {
@@ -255,6 +256,20 @@ TEST_F(RandomGraphCompile, ColumnsOfNarrowTypes) {
       }
     }
   }
+  CheckAll(jobs);
+  EXPECT_EQ(refused_, 0);
+}
+
+// Every third of them, and what takes long rows in parts.
+TEST_F(RandomGraphCompile, RowSteps) {
+  std::vector<Job> jobs;
+  std::vector<testing::RowStepGraph> graphs = testing::RowStepGraphs();
+  for (size_t i = 0; i < graphs.size(); i += 3) {
+    jobs.push_back({graphs[i].name, graphs[i].chain, 64});
+  }
+  jobs.push_back({"vocabulary", testing::LargestOfRows(0, 50257, 32, DType::kBF16), 4});
+  jobs.push_back({"long sums", testing::SumsOfRows(0, 128256, DType::kF32), 4});
+  jobs.push_back({"rows behind others", testing::RowsBesideOthers(false), 64});
   CheckAll(jobs);
   EXPECT_EQ(refused_, 0);
 }
