@@ -989,6 +989,35 @@ def measured_by(monkeypatch, told, limit_us, model, x):
     return planned_with(_graph_pass.Options("block", target="h200", measure=True), model, x), packed
 
 
+@pytest.mark.parametrize("gains", [True, False])
+def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains):
+    from sinter.torch import _graph_pass
+
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.norm = N.Linear(512, 2048), N.Linear(2048, 512), N.LayerNorm(512)
+
+        def forward(self, x):
+            return self.norm(self.second(N.functional.gelu(self.first(x))).exp().sin())
+
+    def inductor_us(nodes, *_):
+        names = [str(node.target) for node in nodes]
+        products, sine = names.count("aten.addmm.default"), "aten.sin.default" in names
+        return (0.9 if products == 2 and sine or gains and products and not sine else 1e-3) * _run_chain.expected_us(whole.plan)
+
+    model, x = half(Model()), torch.randn(512, 512).bfloat16()
+    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e6)
+    (whole,) = sinter.torch.explain(model, x).taken
+    monkeypatch.setattr(_graph_pass, "inductor_us", inductor_us)
+    with torch.no_grad():
+        compiled, reports = passed(model, {"verify": False, "target": "h200", "prepare": "background"})
+        assert _verify.difference(compiled(x), model(x), 2e-2)[1]
+    taken = [[str(node.target) for node in part.nodes] for part in reports[0].taken]
+    assert bool(taken) == gains and all("aten.addmm.default" in names and "aten.sin.default" not in names for names in taken)
+
+
 def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compiler):
     """Whether it is searched or its record is in the cache."""
     from sinter.torch._asked import Asked

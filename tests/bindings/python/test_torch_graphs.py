@@ -246,6 +246,18 @@ def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
     assert us(False, True, channels=1) == us(True, True, channels=1), "one channel lies either way"
 
 
+def test_the_gate_expects_of_each_channel_by_itself_what_a_library_takes(modules):
+    """Layers of docs/lab/windows.md whose result nothing follows, at 32 images on an H100."""
+    gate, figures = modules._gate, sinter.Context(target="h100", cache_dir="").describe()["model"]
+    for channels, side, taps, measured in ((96, 56, 7, 85.1), (384, 14, 7, 26.8)):
+        strides = (channels * side * side, 1, channels * side, channels)
+        image = Node("input", shape=(32, channels, side, side), strides=strides)
+        weight, none = Node("input", shape=(channels, 1, taps, taps)), [0, 0]
+        moves = [1, 1], [taps // 2] * 2, [1, 1], False, none, channels
+        node = Node("aten.convolution.default", image, weight, None, *moves, shape=(32, channels, side, side))
+        assert gate.by_channel(node) and gate.inductor_us([node], figures, int) == pytest.approx(measured, rel=0.25)
+
+
 def test_buckets_are_the_librarys(modules):
     source = (pathlib.Path(__file__).parents[3] / "src/base/dtype.cc").read_text()
     told = source.split("kBuckets[] = {")[1].split("}")[0]

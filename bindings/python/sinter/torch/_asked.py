@@ -12,7 +12,7 @@ from .._context import Context
 from .._error import Error
 from .._plan import Plan
 from ._convert import Converted
-from ._run_chain import in_a_graph_us
+from ._run_chain import expected_us, in_a_graph_us
 from ._store import store
 
 #: The stage of a prepare that tells what was chosen, before it is built.
@@ -29,22 +29,21 @@ class Asked:
 
     Attributes:
         refused: why there is no plan.
-        lost_us: what a plan that was given up before its build is expected to take; 0 of any other.
+        expected_us: what the plan is expected to take; 0 where the search is not done.
+        lost_us: the same, of a plan that was given up before its build; 0 of any other.
     """
 
     def __init__(self, context: Context, made: Converted, m: int, only_asks: bool, until: float, most_us: float = math.inf) -> None:
         self.refused: Optional[str] = None
-        self.lost_us = 0.0
+        self.expected_us = self.lost_us = 0.0
         self._pending: Any = None
         searched = threading.Event()
-        expected_us = 0.0
 
         def progress(stage: str, fraction: float) -> None:
-            nonlocal expected_us
             found = _PLANNED.match(stage)
             if found is not None:
-                expected_us = in_a_graph_us(float(found[2]), int(found[1]), int(found[3]))
-            if stage not in ("look up", "search"):
+                self.expected_us = in_a_graph_us(float(found[2]), int(found[1]), int(found[3]))
+            if stage not in ("look up", "search", "ready"):  # behind the last it is done
                 searched.set()
 
         try:
@@ -52,12 +51,12 @@ class Asked:
             self._pending.add_done_callback(searched.set)
             searched.wait(max(0.0, until - time.monotonic()))
             if self._pending.done():
-                self._pending.result(0)
+                self.expected_us = self.expected_us or expected_us(self._pending.result(0))
         except Error as error:
             self.refused = str(error)
             return
-        if expected_us > most_us:
-            self.lost_us = expected_us
+        if self.expected_us > most_us:
+            self.lost_us = self.expected_us
         if only_asks or self.lost_us:
             self._pending.close()
             self._pending = None

@@ -89,7 +89,7 @@ def flop_of(node: Any, hint: Hint) -> float:
 
 def by_channel(node: Any) -> bool:
     """Whether it is a convolution of each channel by itself."""
-    return target_of(node) == "aten.convolution.default" and bool(node.args[8] != 1)
+    return target_of(node) == "aten.convolution.default" and node.args[8:9] not in ((), (1,))
 
 
 def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import pathlib
 import time
-from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -41,6 +41,8 @@ from ._warn import warn_once
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
 _WORTH = 0.97  # of Inductor's measured time, what a plan may take: a part costs something at its border, too
 _HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan that is predicted to take more is not measured
+_MOST_HALVINGS = 2  # of a part that loses, for smaller ones that gain
+_MOST_HALVES = 64  # that are searched in a graph
 _SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
 
 
@@ -240,6 +242,7 @@ class _Planner:
         self._limits: Dict[str, List[float]] = {}
         self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
         self._until = time.monotonic() + _SEARCH_SECONDS
+        self._halves_left = _MOST_HALVES
         shapes = [val for val in results(self.nodes) if val.device.type == device]
         index = shapes[0].device.index or 0
         self._context = store.context(index) if options.target is None else _target(options.target)
@@ -272,8 +275,59 @@ class _Planner:
                 self.left[node] = refused.why
                 waiting.extend((part, tries + 1) for part in self._again(nodes))
         place = {node: i for i, node in enumerate(self.nodes)}
+        found = [smaller for part in found for smaller in self._that_gain(part)]
         found = [part for part in map(self._judged, found) if part is not None]
         return sorted(found, key=lambda part: place[part.nodes[0]])
+
+    def _that_gain(self, part: _Part) -> List[_Part]:
+        """The part; in the place of one that loses, parts of it that gain beside Inductor's kernels for the rest, where there are any."""
+        if not part.asked.lost_us:
+            return [part]
+        chosen: List[_Part] = []
+        least = _WORTH * part.limit_us
+        for half in sorted(self._gaining(part, _MOST_HALVINGS), key=lambda half: half.asked.expected_us - half.limit_us):
+            taken = {node for each in (*chosen, half) for node in each.nodes}
+            rest = inductor_us([node for node in part.nodes if node not in taken], self._figures, self._hint_of)
+            total = sum(each.asked.expected_us for each in (*chosen, half)) + rest
+            if total < least:
+                chosen.append(half)
+                least = total
+        try:
+            asked = [self._ask(each.made, each.m, each.limit_us) for each in chosen]
+        except Refused:  # by a build
+            return [part]
+        return [each._replace(asked=own) for each, own in zip(chosen, asked)] or [part]
+
+    def _gaining(self, part: _Part, halvings: int) -> Iterator[_Part]:
+        """Halves of a part that loses, and halves of those, that gain."""
+        for nodes in self._halves(part.nodes) if halvings else []:
+            half = self._half(nodes)
+            if half is not None and half.asked.lost_us:
+                yield from self._gaining(half, halvings - 1)
+            elif half is not None:
+                yield half
+
+    def _halves(self, nodes: List[Any]) -> List[List[Any]]:
+        inside, base = set(nodes), kinds(self._device, self.left)
+        work = sum(computes(node) for node in nodes)
+        return partition(self.nodes, lambda n: base(n) if n in inside else Kind(False), (work + 1) // 2)
+
+    def _half(self, nodes: List[Any]) -> Optional[_Part]:
+        """A part whose plan was only searched; None where there is none."""
+        self._halves_left -= 1
+        if self._halves_left < 0 or not worth_a_try(nodes, self._hint_of):
+            return None
+        rows = Rows.of([val.shape for val in results(nodes)])
+        if not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
+            return None
+        try:
+            made = Converter(nodes, rows, TABLE, self._is_constant).convert()
+        except Refused:
+            return None
+        m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+        limit = inductor_us(nodes, self._figures, self._hint_of)
+        asked = Asked(self._context, made, m, True, self._until, limit)
+        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
 
     def _is_constant(self, node: Any) -> bool:
         """Whether a value is a weight or a view of one: a linear layer's is given transposed."""
