@@ -131,3 +131,22 @@ def test_what_computes_without_a_plan_is_right(kind, taps):
     stacked = torch.stack(pixels)
     expected = {"max": stacked.amax, "min": stacked.amin, "mean": stacked.mean, "sum": stacked.sum}[kind](0).permute(0, 2, 3, 1)
     assert torch.allclose(found.float(), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_images_enlarged_to_the_nearest_pixel_are_taken():
+    for factor, laid in ((2, torch.channels_last), ((3, 1), torch.channels_last), (2, torch.contiguous_format)):
+        model = half(*point(), N.Upsample(scale_factor=factor), *point())
+        x = torch.randn(2, 16, 6, 5).bfloat16().to(memory_format=laid)
+        _, reports = run(model, x)
+        assert len(reports[0].taken) == 1 and not any("ndex" in name for name in left(reports)), left(reports)
+    _, reports = run(half(*point(), N.Upsample(size=(9, 8)), *point()), x)
+    assert left(reports)["aten._unsafe_index.Tensor"] == "rows by indices"
+
+
+def test_repeats_and_powers_of_a_number_are_taken():
+    class Model(N.Module):
+        def forward(self, x):
+            return (2.0 ** x.float()).to(x.dtype).repeat(2, 1, 3) * 1.5
+
+    _, reports = run(Model(), torch.randn(4, 16).bfloat16())
+    assert not left(reports), left(reports)

@@ -152,6 +152,7 @@ for _name, _f in {"logical_not": lambda x: ~x, "bitwise_not": lambda x: ~x}.item
 for _name, _g in {"and": lambda x, y: x & y, "or": lambda x, y: x | y}.items():
     TABLE[f"aten.logical_{_name}.default"] = TABLE[f"aten.bitwise_{_name}.Tensor"] = Row(_of_predicates(_g, 2))
 TABLE["aten.pow.Tensor_Scalar"] = Row(_power)
+TABLE["aten.pow.Scalar"] = Row(lambda c, node: elementwise(c, node, lambda x: c.builder.scalar(node.args[0]) ** x, node.args[1:2], c.dtype(node)))
 TABLE["aten.pow.Tensor_Tensor"] = Row(_binary(lambda x, y: x**y))
 for _form in ("default", "Tensor"):
     TABLE[f"aten.clamp.{_form}"] = Row(_clamp)

@@ -30,6 +30,7 @@ from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
 from ._gate import hint_at, inductor_us, worth_a_try
 from ._measure import Measured, measured
+from ._nearest import repeat_pixels
 from ._partition import Kind, partition
 from ._replace import given_apart, replace, results, slices_for_splits
 from ._rows_by_ids import rows_as_gathers
@@ -172,6 +173,7 @@ class SinterPass(CustomGraphPass):
             return report
         slices_for_splits(graph)
         rows_as_gathers(graph)
+        repeat_pixels(graph)
         tell_parts(graph)
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)

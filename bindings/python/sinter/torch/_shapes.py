@@ -93,6 +93,18 @@ def _expand(c: Converter, node: Any) -> Array:
     return elementwise(c, node, f, node.args[:1])
 
 
+@row("aten.repeat.default")
+def _repeat(c: Converter, node: Any) -> Array:
+    x, times = c.array(node.args[0]), list(node.args[1])
+    dims, folded = c.dims(node)
+    if folded or any(not isinstance(number, int) for number in (*times, *dims)):
+        raise Refused("it repeats rows of M")
+    own = [1] * (len(times) - len(x.dims)) + list(x.dims)
+    apart = [size for pair in zip([1] * len(own), own) for size in pair]
+    wide = [size for pair in zip(times, own) for size in pair]
+    return of(x.plain.reshape(*apart).broadcast_to(wide).reshape(*dims))
+
+
 def _cut(c: Converter, node: Any, axis: int, part: slice) -> Array:
     x = c.array(node.args[0])
     rank = len(node.args[0].meta["val"].shape)
