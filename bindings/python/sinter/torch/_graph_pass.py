@@ -22,6 +22,7 @@ from ._aten import TABLE
 from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
+from ._casts import casts_of_weights
 from ._convert import Converted, Converter, target_of
 from ._filters import lay_back, lay_filters
 from ._join_beside import Joined, drop_unread, join_neighbours, part_again
@@ -216,6 +217,9 @@ class SinterPass(CustomGraphPass):
         planner = _Planner(graph, self.options, device, constants | together)
         planner.left.update((node, "made of weights alone, for all parts at once") for node in vectors)
         planner.left.update((node, "weights behind each other in memory") for node in together)
+        planner.apart = casts_of_weights([node for node in planner.nodes if node not in planner.left], self.weights, device)
+        casts = [node for part in planner.apart for node in part]
+        planner.left.update((node, "a cast of a weight, which its kernel of all gained nothing by") for node in casts)
         return planner, planner.parts()
 
 
@@ -236,6 +240,7 @@ class _Planner:
         self.options = options
         self.nodes = list(graph.nodes)
         self.left: Dict[Any, str] = {}
+        self.apart: List[List[Any]] = []  # parts whose nodes are left to no other
         self._replaced: Dict[Any, Any] = {}
         self._device = device
         self._constants = constants
@@ -253,7 +258,7 @@ class _Planner:
     def parts(self) -> List[_Part]:
         """Parts that plan, in the graph's order."""
         found: List[_Part] = []
-        waiting = [(part, 0) for part in partition(self.nodes, kinds(self._device, self.left))]
+        waiting = [(part, 0) for part in (*partition(self.nodes, kinds(self._device, self.left)), *self.apart)]
         while waiting:
             nodes, tries = waiting.pop()
             if not worth_a_try(nodes, self._hint_of, self.options.verify):
