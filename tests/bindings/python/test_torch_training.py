@@ -1,14 +1,23 @@
 """Graphs of training through the backend's pass: casts that autocast makes of weights, steps of optimisers."""
 
+import importlib
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
-from sinter.torch import _verify
+from sinter.torch import _gate, _graph_pass, _verify
 
 from graphs import DEVICE, passed
 
 N = torch.nn
+
+
+@pytest.fixture
+def whatever_it_gains(monkeypatch):
+    """Parts of any size are taken, also where nothing is verified."""
+    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda nodes, hint, small: _gate.worth_a_try(nodes, hint, True))
+    monkeypatch.setattr(_graph_pass, "inductor_us", lambda *_: 1e9)
 
 
 def targets(part):
@@ -44,3 +53,103 @@ def test_casts_of_what_the_caller_gives_stay_with_who_reads_them():
         compiled, reports = passed(Model())
         compiled(torch.randn(8, 64).bfloat16(), torch.randn(64, 64), torch.randn(64, 64))
     assert not any(set(targets(part)) == {"prims.convert_element_type.default"} for part in reports[0].taken)
+
+
+SIZES = [(96, 64), (64,), (33, 5)]
+
+
+def drawn():
+    torch.manual_seed(1)
+    parameters = [torch.randn(size, device=DEVICE) for size in SIZES]
+    parameters.append(torch.randn(8, 6, 3, 3, device=DEVICE).contiguous(memory_format=torch.channels_last))
+    gradients = [torch.randn_like(p) for p in parameters]
+    return parameters, gradients
+
+
+def stepped(make, compiled_by=lambda step: step, steps=3):
+    """Parameters behind some steps."""
+    parameters, gradients = drawn()
+    for p, gradient in zip(parameters, gradients):
+        p.requires_grad_().grad = gradient
+    optimizer = make(parameters)
+    step = compiled_by(optimizer.step)
+    for _ in range(steps):
+        step()
+    return [p.detach() for p in parameters]
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-2, foreach=True, capturable=True)
+
+
+OPTIMIZERS = {
+    "adamw": adamw,
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=1e-2, momentum=0.9, foreach=True),
+    "rmsprop": lambda parameters: torch.optim.RMSprop(parameters, lr=1e-2, foreach=True, capturable=True),
+}
+
+
+@pytest.fixture
+def capturable_anywhere(monkeypatch):
+    """An optimiser whose counts of steps are on its parameters' device, as on a GPU."""
+    for name in ("adam", "rmsprop"):
+        module = importlib.import_module(f"torch.optim.{name}")
+        monkeypatch.setattr(module, "_get_capturable_supported_devices", lambda *_, **__: ["cpu", "cuda"])
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_step_of_an_optimizer_is_one_part_that_writes_in_place(name, verify, whatever_it_gains, capturable_anywhere):
+    expected = stepped(OPTIMIZERS[name])
+    reports = []
+
+    def compiled_by(step):
+        compiled, found = passed(step, {"verify": verify})
+        reports.append(found)
+        return compiled
+
+    found = stepped(OPTIMIZERS[name], compiled_by)
+    for a, b in zip(found, expected):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+    last = reports[0][-1]
+    assert len(last.taken) == 1 and last.taken[0].made.over, last.left
+    assert len(last.taken[0].made.over) == len(last.taken[0].made.outputs)
+    if verify:
+        assert _verify.comparisons and all(c.within for c in _verify.comparisons)
+    else:
+        written = {name for name, _ in last.left}
+        assert "aten._foreach_mul.Scalar" not in written
+
+
+def test_lists_that_are_not_written_over_inputs_stay_inductors(whatever_it_gains):
+    def f(a, b):
+        return torch._foreach_add(torch._foreach_mul([a, b], 2.0), 1.0)
+
+    with torch.no_grad():
+        compiled, reports = passed(f)
+        x = torch.randn(8, 64, device=DEVICE)
+        assert torch.equal(compiled(x, x)[0], f(x, x)[0])
+    assert not reports[0].taken
+    assert any("not all written" in why for _, why in reports[0].left)
+
+
+def test_what_is_read_behind_its_step_keeps_the_value_that_it_had(whatever_it_gains):
+    """The old value is read by the graph beside the operator, which must not have written over it."""
+
+    def f(w, g):
+        before = w.flip(0)
+        torch._foreach_add_([w], torch._foreach_mul([g], 0.5))
+        return before
+
+    torch.manual_seed(1)
+    w, g = torch.randn(16, 64, device=DEVICE), torch.randn(16, 64, device=DEVICE)
+    own = w.clone()
+    with torch.no_grad():
+        compiled, _ = passed(f, {"verify": False})
+        before, expected = compiled(w, g), f(own, g)
+    assert torch.equal(before, expected) and torch.allclose(w, own)
+
+
+def test_an_operator_that_writes_in_place_says_so():
+    schema = torch.ops.sinter.run_chain_over.default._schema
+    assert schema.is_mutable and [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write] == ["written"]

@@ -79,13 +79,19 @@ class Converted(NamedTuple):
     rows: Rows
     #: The node that made each op, by the op's number in the library's errors: depth-first from the outputs.
     nodes: List[Any]
+    #: By output the input that it is written over, where all are written over one; else empty.
+    over: Tuple[int, ...] = ()
 
 
 class Converter:
-    """Builds the chain of one part. `table`: handlers by an operator's name; `constant`: nodes that are weights."""
+    """Builds the chain of one part. `table`: handlers by an operator's name; `constant`: nodes that are weights; `over`: inputs of the
+    graph that outputs are written over, by the output's node."""
 
-    def __init__(self, part: Sequence[Any], rows: Rows, table: Dict[str, Any], constant: Callable[[Any], bool]) -> None:
+    def __init__(
+        self, part: Sequence[Any], rows: Rows, table: Dict[str, Any], constant: Callable[[Any], bool], over: Dict[Any, Any] = {}
+    ) -> None:
         self.part = part
+        self.over = over
         self.inside = set(part)
         self.rows = rows
         self.table = table
@@ -107,6 +113,8 @@ class Converter:
                 self._emit(node)
         if not self.inputs:
             raise Refused("it reads nothing", self.part[-1])
+        given = {border.node: i for i, border in enumerate(self.inputs)}
+        over = tuple(given[self.over[node]] for node in outputs if self.over.get(node) in given) if self.over else ()
         borders = [self._declare(node) for node in outputs]
         numbers = [self.values[node].value._id for node in outputs]
         made = self.builder.made
@@ -115,7 +123,7 @@ class Converter:
             chain = self.builder.finish()
         except Error as error:
             raise Refused(str(error), self.part[-1]) from None
-        return Converted(chain, self.inputs, borders, self.rows, [self.builder.made[i][0] for i in order])
+        return Converted(chain, self.inputs, borders, self.rows, [self.builder.made[i][0] for i in order], over)
 
     # What handlers call.
 
@@ -228,11 +236,21 @@ class Converter:
         laid = tuple(array.order[axis] for axis in order)
         value = array.value if laid == tuple(range(len(laid))) else array.value.transpose(*laid)
         try:
-            self.builder.output(value)
+            self.builder.output(value, alias=self._alias(node, order))
         except Error as error:
             raise Refused(str(error), node) from None
         self.values[node] = array._replace(value=value)
         return Border(node, order)
+
+    def _alias(self, node: Any, order: Tuple[int, ...]) -> Optional[Value]:
+        """The input that an output is written over."""
+        over = self.over.get(node)
+        if over is None:
+            return None
+        if not any(border == Border(over, order) for border in self.inputs):
+            raise Refused("it is written over what lies otherwise, or what its part does not read", node)
+        value: Value = self.values[over].value
+        return value
 
 
 def target_of(node: Any) -> str:

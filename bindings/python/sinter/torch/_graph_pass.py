@@ -29,7 +29,9 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
+from ._lists import is_list
 from ._gate import hint_at, inductor_us, worth_a_try
+from ._in_place import written_over
 from ._measure import Measured, measured
 from ._nearest import repeat_pixels
 from ._partition import Kind, partition
@@ -204,7 +206,7 @@ class SinterPass(CustomGraphPass):
         report.left = [
             (target_of(node), left.get(node) or why_left(node, device) or "its part is too small")
             for node in planner.nodes
-            if node.op == "call_function" and computes(node) and node not in taken
+            if node.op == "call_function" and computes(node) and node not in taken and not node._erased
         ]
         stable_topological_sort(graph)
         graph.lint()  # type: ignore[no-untyped-call]
@@ -270,12 +272,16 @@ class _Planner:
                 waiting.extend((part, tries) for part in self._again(nodes))
                 continue
             try:
-                made = Converter(nodes, rows, TABLE, self._is_constant).convert()
+                made = Converter(nodes, rows, TABLE, self._is_constant, written_over(nodes)).convert()
+                if len(made.over) != len(made.outputs) and any(is_list(node) for node in nodes):
+                    self.left.update((node, "lists whose results are not all written over inputs") for node in nodes)
+                    continue
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
                 limit = inductor_us(nodes, self._figures, self._hint_of)
                 found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
+                node = node.args[0] if target_of(node) == "getitem" else node  # its parent gives nothing else
                 if tries >= _MOST_TRIES:
                     self.left.update((n, f"beside others that were refused: {refused.why}") for n in nodes if computes(n))
                     continue
@@ -372,7 +378,7 @@ class _Planner:
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
         bound = _bound(part.nodes) if self.options.verify else None
         tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
-        arguments = (pack(part.made.chain, self._limits_us(part), tensors), "" if how == "background" else how)
+        arguments = (pack(part.made.chain, self._limits_us(part), tensors, part.made.over), "" if how == "background" else how)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
         except Refused as refused:

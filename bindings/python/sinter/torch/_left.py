@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, List, Optional
 from ._arrays import DTYPES, HALVES, extent
 from ._aten import TABLE
 from ._convert import filled, target_of
+from ._lists import is_list, of_numbers
 from ._partition import Kind
 
 #: Multiplications of a small batched product, which threads compute; attention's and larger ones are torch's.
@@ -67,6 +68,8 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
         why = _why_not_tensor(val, device)
         if why is not None:
             return why
+    if is_list(node) and of_numbers(node):
+        return "a list of numbers"
     return _why_not_product(node, name) if row.product else None
 
 

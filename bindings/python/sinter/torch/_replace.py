@@ -83,6 +83,8 @@ def replace(
     Raises:
         Refused: for a size that no input tells; the graph is as before.
     """
+    if made.over and bound is None:
+        return _over(graph, part, made, arguments, replaced)
     before = set(graph.nodes)
     try:
         call, leaving = _inserted(graph, part, made, arguments, replaced)
@@ -103,6 +105,22 @@ def replace(
     if bound is None:
         for node in reversed(part):
             graph.erase_node(node)
+    return call
+
+
+def _over(
+    graph: torch.fx.Graph, part: Sequence[torch.fx.Node], made: Converted, arguments: Sequence[Any], replaced: Dict[Any, Any]
+) -> torch.fx.Node:
+    """The operator that writes all results over inputs of the graph, in the place of the copies there."""
+    copies = [next(user for user in border.node.users if target_of(user) == "aten.copy_.default") for border in made.outputs]
+    with graph.inserting_before(copies[0]):
+        given = [_entering(graph, border, replaced) for border in made.inputs]
+        written = [given[i] for i in made.over]
+        kept = [node for i, node in enumerate(given) if i not in made.over]
+        call = graph.call_function(torch.ops.sinter.run_chain_over.default, (kept, written, 0, *arguments))
+    call.meta["val"] = None
+    for node in (*copies, *reversed(part)):
+        graph.erase_node(node)
     return call
 
 

@@ -81,11 +81,12 @@ def in_a_graph_us(predicted_us: float, kernels: int, workspace: int) -> float:
     """What a plan of so many kernels and so many bytes of workspace takes in a CUDA graph."""
     return predicted_us + _KERNEL_US * kernels + (_ZEROS_US if workspace else 0)
 
-def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = ()) -> str:
-    """What an operator carries: its chain's JSON, what plans may be predicted to take, and of how many tensors each input is made, compressed,
-    because a call copies it."""
+def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = ()) -> str:
+    """What an operator carries: its chain's JSON, what plans may be predicted to take, of how many tensors each input is made, and which
+    input each output is written over, compressed, because a call copies it."""
     several = [*tensors] if any(count != 1 for count in tensors) else []
-    text = json.dumps({"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several}, separators=(",", ":"))
+    told = {"chain": json.loads(chain.to_json()), "limits_us": [*limits_us], "tensors": several, "over": [*over]}
+    text = json.dumps(told, separators=(",", ":"))
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
 
 
@@ -93,7 +94,7 @@ def pack(chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] =
 def carried(text: str) -> "Carried":
     """What the process has of what `text` packs."""
     found = json.loads(zlib.decompress(base64.b85decode(text)))
-    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()))
+    return Carried(Chain.from_json(found["chain"]), found["limits_us"], found.get("tensors", ()), found.get("over", ()))
 
 
 store.when_dropped(carried.cache_clear)
@@ -165,11 +166,14 @@ class Carried:
     """A chain of a compiled graph, its plans by device and bucket of rows, and what computes it without one. Thread-safe.
 
     `limits_us`: what a plan may be predicted to take: one number, or one for each of ``BUCKETS``; none where any will do. `tensors`: of how
-    many each input is made, behind each other; none where each is one.
+    many each input is made, behind each other; none where each is one. `over`: the input that each output is written over, where all are.
     """
 
-    def __init__(self, chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = ()) -> None:
+    def __init__(
+        self, chain: Chain, limits_us: Sequence[float] = (), tensors: Sequence[int] = (), over: Sequence[int] = ()
+    ) -> None:
         self.chain = chain
+        self.over = over
         self._tensors = tensors
         self._limits_us = limits_us
         self.fallback = Fallback(chain)
@@ -252,17 +256,17 @@ def _patience(how: str) -> Optional[float]:
 
 
 def _launch(it: Carried, plan: Plan, inputs: List[torch.Tensor], m: int, limit_us: float) -> List[torch.Tensor]:
-    outputs = run_plan(it.chain, plan, inputs, m)
+    outputs = run_plan(it.chain, plan, inputs, m, it.over)
     counters.launches += 1
     counters.saved_us += max(0.0, limit_us - expected_us(plan))
     return outputs
 
 
-def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int) -> List[torch.Tensor]:
-    """Enqueues a plan of `chain` on torch's current stream; its outputs, new memory."""
+def run_plan(chain: Chain, plan: Plan, inputs: List[torch.Tensor], m: int, over: Sequence[int] = ()) -> List[torch.Tensor]:
+    """Enqueues a plan of `chain` on torch's current stream; its outputs, new memory or that of the inputs `over`."""
     device = inputs[0].device
-    outputs = _outputs(chain, m, device)
     inputs = [_copied(x, x.stride()) if x.data_ptr() % 16 else x for x in inputs]
+    outputs = [inputs[i] for i in over] if over else _outputs(chain, m, device)
     addresses = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*[x.data_ptr() for x in (*inputs, *outputs)])
     stream = current_of_torch(device.index)
     workspace = 0

@@ -1,0 +1,72 @@
+"""Parts whose results are all written over inputs of the graph, as a step of an optimiser: the operator writes them there itself.
+
+Inductor's graphs have such a write as a copy at their end. Behind an operator with results of its own it would read and write all of
+them once more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence
+
+import torch
+
+from . import _run_chain
+from ._convert import target_of
+from ._lists import is_list
+from ._ops import register
+
+
+def written_over(part: Sequence[Any]) -> Dict[Any, Any]:
+    """By result of a part of operators on lists: the input of the graph that it is written over, where nothing else reads either of them
+    later. Empty of any other part."""
+    if not any(is_list(node) for node in part):
+        return {}
+    inside = set(part)
+    found = {}
+    for node in part:
+        outside = [user for user in node.users if user not in inside]
+        copy = outside[0] if len(outside) == 1 else None
+        if copy is None or target_of(copy) != "aten.copy_.default" or copy.args[1] is not node:
+            continue
+        over = copy.args[0]
+        same = all(getattr(over.meta["val"], name) == getattr(node.meta["val"], name) for name in ("shape", "dtype"))
+        if over.op == "placeholder" and same and all(user in inside or user is copy for user in over.users):
+            found[node] = over
+    return found
+
+
+def _woven(inputs: List[torch.Tensor], written: List[torch.Tensor], chain: str) -> List[torch.Tensor]:
+    """The chain's inputs in its order."""
+    over = dict(zip(_run_chain.carried(chain).over, written))
+    left = iter(inputs)
+    return [over[i] if i in over else next(left) for i in range(len(inputs) + len(written))]
+
+
+def _run_cuda(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
+    _keep(_run_chain._run_cuda(_woven(inputs, written, chain), m, chain, how), written)
+
+
+def _run_cpu(inputs: List[torch.Tensor], written: List[torch.Tensor], m: int, chain: str, how: str) -> None:
+    _keep(_run_chain._run_cpu(_woven(inputs, written, chain), m, chain, how), written)
+
+
+def _keep(results: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for result, x in zip(results, written):
+            if result.data_ptr() != x.data_ptr():
+                x.copy_(result)
+
+
+def _run_fake(inputs: List[torch.Tensor], written: List[torch.Tensor], m: Any, chain: str, how: str) -> None:
+    return None
+
+
+register(
+    (
+        (
+            "run_chain_over",
+            "(Tensor[] inputs, Tensor(a!)[] written, SymInt m, str chain, str how) -> ()",
+            {"CUDA": _run_cuda, "CPU": _run_cpu, "fake": _run_fake},
+        ),
+    )
+)
