@@ -150,7 +150,7 @@ class Worker:
     """A process that measures model after model: what imports torch, warms the compilers up and opens the GPU does so once."""
 
     def __init__(self, turn):
-        command = [sys.executable, __file__, *sys.argv[1:], "--work", turn]
+        command = [sys.executable, *sys.argv, "--work", turn]
         self.errors = tempfile.NamedTemporaryFile("w+", prefix="torch_backend.")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.results = queue.Queue()
