@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Steps of training by eager PyTorch, Inductor and backend "sinter" on one GPU: gradients held against float32, then times in turns, then losses.
 
-    python3 tests/bench/torch_backend/training.py OUT.json [--rows NAME,..] [--budget SECONDS] [--limit SECONDS] [--jobs N] [--ungated] [--turn FILE]
+    python3 tests/bench/torch_backend/training.py OUT.json [--rows NAME,..] [--budget SECONDS] [--limit SECONDS] [--jobs N] [--turn FILE]
 
 Rows: MODEL@BATCH is a step: forward and loss under autocast to bf16, backward, fused AdamW, weights in float32; +dropout with dropout of a tenth;
-MODEL@BATCH:infer the model with bf16 weights (`run.py` measures it); MODEL:adamw the optimiser alone. Runs what OUT.json does not hold yet of
-this card and commit, and what failed; ends before the budget does: call it again until it says that nothing is left. PYTHONPATH holds
-bindings/python, LIBSINTER_PATH names the library. Exits 1 when a gradient or a curve is wrong, or a row failed.
+MODEL@BATCH:infer the model with bf16 weights (`run.py` measures it); MODEL:adamw the optimiser alone; MODEL@BATCH:ungated a step, by the backend
+without its gate too. Runs what OUT.json does not hold yet of this card and commit, and what failed; ends before the budget does: call it again
+until it says that nothing is left. PYTHONPATH holds bindings/python, LIBSINTER_PATH names the library. Exits 1 when a gradient or a curve is
+wrong, or a row failed.
 """
 
 import argparse
@@ -49,7 +50,6 @@ def main():
     parser.add_argument("--limit", type=float, default=280, help="seconds of a row")
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
     parser.add_argument("--jobs", type=int, default=1, help="rows at once; one that measures has the GPU alone")
-    parser.add_argument("--ungated", action="store_true", help="the backend without its gate, too")
     parser.add_argument("--turn", metavar="FILE", help="of calls that run beside each other: whoever measures is alone")
     parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -58,7 +58,7 @@ def main():
         return work(arguments)
     until = time.time() + arguments.budget
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    arguments.by = {"card": run.card(), "ungated": arguments.ungated, **source_state.of_library()}
+    arguments.by = {"card": run.card(), **source_state.of_library()}
     rows = arguments.rows.split(",") if arguments.rows else ROWS
     wanted = [row for row in rows if arguments.again or not run.held(found.get(row), arguments.by)]
     wanted.sort(key=lambda row: row in found and "error" in found[row])
@@ -79,7 +79,7 @@ def summary(found):
             f"{us['eager'] / us['sinter']:.2f}, Inductor / Sinter {us['inductor'] / us['sinter']:.3f}" + told_besides(row)
         )
     for title, chosen in (
-        ("training", lambda name: "adamw" not in name and ":infer" not in name),
+        ("training", lambda name: ":" not in name),
         ("FusionStitching's models", lambda name: name in PAPERS),
     ):
         of = [row["variants"] for name, row in measured.items() if chosen(name)]
@@ -150,7 +150,7 @@ def measured(row, seconds, arguments, turn):
         return run.measure(model, inputs, seconds, arguments, turn)
     if what == "adamw":
         return measure_optimizer(model, seconds, turn)
-    return measure(model, inputs, int(batch), seconds, turn, not dropout, arguments.ungated)
+    return measure(model, inputs, int(batch), seconds, turn, not dropout, what == "ungated")
 
 
 def make(name, batch, dropout=0.0):
