@@ -1,4 +1,6 @@
 // Legality of schedules. Every refusal names the field, its value and the bound.
+#include "src/product/schedule_check.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -211,8 +213,10 @@ absl::Status CheckWork(const Schedule& s, const ScheduleSizes& z) {
 
 }  // namespace
 
-absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
-  SINTER_RETURN_IF_ERROR(CheckSequence(p));
+namespace {
+
+// Of a sequence that CheckSequence accepts. Writes its sizes to `z`.
+absl::Status CheckFields(const ProductSequence& p, const Schedule& s, ScheduleSizes* z) {
   SINTER_RETURN_IF_ERROR(CheckFamily(p, s));
   SINTER_RETURN_IF_ERROR(CheckWarpgroups(s));
   SINTER_RETURN_IF_ERROR(CheckRing(p, s));
@@ -221,15 +225,29 @@ absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
   SINTER_RETURN_IF_ERROR(CheckShares(p, s));
   SINTER_RETURN_IF_ERROR(CheckNorm(p, s));
   SINTER_RETURN_IF_ERROR(CheckTransposed(p, s));
-  const ScheduleSizes z = SizesOf(p, s);
-  SINTER_RETURN_IF_ERROR(RowOf(s).check(p, s, z));
-  return CheckWork(s, z);
+  *z = SizesOf(p, s);
+  SINTER_RETURN_IF_ERROR(RowOf(s).check(p, s, *z));
+  return CheckWork(s, *z);
+}
+
+}  // namespace
+
+absl::Status CheckScheduleFields(const ProductSequence& p, const Schedule& s) {
+  SINTER_RETURN_IF_ERROR(CheckSequence(p));
+  ScheduleSizes z;
+  return CheckFields(p, s, &z);
 }
 
 absl::Status CheckSchedule(const ProductSequence& sequence, const Schedule& s,
                            const DeviceModel& model) {
-  SINTER_RETURN_IF_ERROR(CheckScheduleFields(sequence, s));
-  const ScheduleSizes z = SizesOf(sequence, s);
+  SINTER_RETURN_IF_ERROR(CheckSequence(sequence));
+  return CheckScheduleAlone(sequence, s, model);
+}
+
+absl::Status CheckScheduleAlone(const ProductSequence& sequence, const Schedule& s,
+                                const DeviceModel& model) {
+  ScheduleSizes z;
+  SINTER_RETURN_IF_ERROR(CheckFields(sequence, s, &z));
   if (z.shared_bytes > model.shared_bytes_per_block) {
     return RefuseSchedule(
         "shared memory", z.shared_bytes,

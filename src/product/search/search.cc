@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/product/row_order_check.h"
+#include "src/product/schedule_check.h"
 #include "src/product/search/space.h"
 
 namespace sinter {
@@ -65,7 +66,7 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
   EnumerateSpace(sequence, model, options, [&](const Schedule& s) {
     Step(options.pace);
     result.considered++;
-    absl::Status legal = CheckSchedule(sequence, s, model);
+    absl::Status legal = CheckScheduleAlone(sequence, s, model);
     if (legal.ok() && options.batch_invariant) legal = CheckRowOrder(sequence, s);
     if (!legal.ok()) {
       last_refusal = legal;
