@@ -21,7 +21,8 @@ constexpr double kWorth = 0.1, kRepeated = 1.5;
 // Of a thread: to join what the lanes of a lone warp have, or of one of several, and to read what a
 // warp has.
 constexpr int kInstructionsOfWarpJoin = 3, kInstructionsOfJoin = 12, kInstructionsOfWarp = 3;
-constexpr size_t kMostAlone = 2;  // values that are tried alone
+constexpr int kMeetingsOfJoin = 4;  // which take as long: a join waits for its lanes' exchanges
+constexpr size_t kMostAlone = 2;    // values that are tried alone
 
 class Counter {
  public:
@@ -248,7 +249,8 @@ int MeetingsOf(const Chain& body, const StitchProgram& program, bool rows_meet) 
     if (phase.hands.empty()) continue;
     for (const bool meets : MeetsBefore(phase, rows_meet)) meetings += meets;
     for (const StitchHand& hand : phase.hands) {
-      if (TakesRow(body.op(hand.value))) meetings += 2 + JoinsOfStep(body, body.op(hand.value));
+      const Op& op = body.op(hand.value);
+      if (TakesRow(op)) meetings += 2 + kMeetingsOfJoin * JoinsOfStep(body, op);
     }
   }
   return meetings;
