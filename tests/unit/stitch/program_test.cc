@@ -13,6 +13,7 @@
 #include "src/stitch/evaluations.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/row_step_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 
 namespace sinter {
@@ -332,6 +333,44 @@ TEST(StitchProgram, AScatterWritesItsRowsAndLeavesTheOthers) {
     EXPECT_EQ(LoopText(program.phases[0].flat), "0x288:store");
     EXPECT_EQ(program.phases[0].flat[0].apart, in_place ? 0 : -1);
   }
+}
+
+// A step's row is handed over in a loop of its own, behind what it is computed of; what reads the
+// step comes later.
+TEST(StitchProgram, StepsOfRowsAreHandedOver) {
+  const Chain body = testing::SumsOfSoftmax(0, 64, false);
+  const std::vector<ValueId> owners = OwnerCandidates(body);
+  ASSERT_EQ(owners.size(), 1u);  // no kernel without units
+  const StitchProgram program = Made(body, owners[0]);
+  ASSERT_EQ(program.handed.size(), 1u);
+  EXPECT_EQ(body.op(program.handed[0]).kind, OpKind::kScan);
+  ASSERT_EQ(program.phases.size(), 1u);
+  EXPECT_EQ(LoopText(program.phases[0].loops), "0x64:row 1x64:row 2x64:hand 3x64:store:store");
+  EXPECT_TRUE(program.phases[0].flat.empty());
+  // It may be listed among a schedule's hand-overs, or not.
+  EXPECT_EQ(MakeStitchProgram(body, owners[0], program.handed)->handed, program.handed);
+}
+
+TEST(StitchProgram, RefusesStepsOfRowsByName) {
+  const auto body_of = [](const std::function<ValueId(Body&, ValueId)>& make) {
+    Body body;
+    const ValueId x = body.In({9, 9, 5});
+    return body.Finish({make(body, x)});
+  };
+  const auto scan = [](Body& body, ValueId x) {
+    return body.Take(body.b.Scan(ReduceKind::kSum, x));
+  };
+  const Chain alone = body_of(scan);
+  EXPECT_EQ(Refusal(alone, -1), "op 1 (scan): its rows are not the kernel's units");
+  EXPECT_EQ(Made(alone, 1).units, 81);
+  const Chain turned = body_of([&](Body& body, ValueId x) {
+    return body.Take(body.b.Transpose(scan(body, x), {1, 0, 2}));
+  });
+  EXPECT_EQ(Refusal(turned, 1), "op 1 (scan): is handed over inside a unit and read by others");
+  const Chain summed = body_of([&](Body& body, ValueId x) {
+    return body.Reduce(scan(body, x), {1, 2});
+  });
+  EXPECT_EQ(Refusal(summed, 2), "op 1 (scan): its rows are not the kernel's units");
 }
 
 TEST(StitchProgram, RefusesScattersByName) {

@@ -21,6 +21,7 @@
 #include "src/stitch/sizes.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
+#include "tests/support/row_step_graphs.h"
 #include "tests/support/window_graphs.h"
 #include "tests/unit/stitch/bodies.h"
 
@@ -252,6 +253,25 @@ std::string RefusalOf(StitchSpec spec, int pixels) {
   spec.schedule.pixels = pixels;
   const StitchCode code = *CodeOf(std::make_shared<const StitchSpec>(spec));
   return std::string(CheckStitchLaunch(spec, code, H200()).status().message());
+}
+
+// A record may say anything: steps of rows take whole warps of one block.
+TEST(SearchStitch, StepsOfRowsTakeWholeWarps) {
+  const Chain body = testing::LargestOfRows(0, 128, 8, DType::kF32);
+  const auto ranked = All(body, 64);
+  ASSERT_TRUE(ranked.ok()) << ranked.status();
+  for (const RankedStitch& one : *ranked) EXPECT_GE(one.schedule.unit_threads, 32);
+  StitchSpec spec;
+  spec.body = body;
+  const auto refusal = [&](int unit_threads) {
+    spec.schedule = ranked->front().schedule;
+    spec.schedule.unit_threads = unit_threads;
+    const absl::StatusOr<StitchCode> code = CodeOf(std::make_shared<const StitchSpec>(spec));
+    EXPECT_TRUE(code.ok()) << code.status();
+    return std::string(CheckStitchLaunch(spec, *code, H200()).status().message());
+  };
+  EXPECT_EQ(refusal(32), "");
+  EXPECT_EQ(refusal(16), "unit_threads 16 with steps of rows are below 32");
 }
 
 // Behind the last result of a row other operands have no element, which a thread would read.
