@@ -150,3 +150,14 @@ def test_repeats_and_powers_of_a_number_are_taken():
 
     _, reports = run(Model(), torch.randn(4, 16).bfloat16())
     assert not left(reports), left(reports)
+
+
+def test_functions_that_are_wrong_in_f32_are_taken_where_their_results_are_rounded():
+    class Model(N.Module):
+        def forward(self, x):
+            wide = x.float().abs() + 1
+            return torch.cat([wide.log2().to(x.dtype), wide.log10().to(x.dtype), wide.exp2().to(x.dtype)], -1) * 2
+
+    x = torch.tensor([[0.0, 1, 3, 7, 9, 31, 63, 99]]).bfloat16().repeat(4, 2)
+    found, reports = run(Model(), x)
+    assert not left(reports) and torch.equal(found[:, 1:4].cpu(), torch.tensor([[2.0, 4, 6]] * 4).bfloat16()), "exact where it is an integer"

@@ -124,6 +124,13 @@ for _name, _f in {
     "silu": lambda x: x * sigmoid(x),
 }.items():
     TABLE[f"aten.{_name}.default"] = Row(_unary(_f))
+# Wrong by a few units of f32, also where the result is an integer.
+for _name, _f in {
+    "exp2": lambda x: exp(x * math.log(2)),
+    "log2": lambda x: log(x) * (1 / math.log(2)),
+    "log10": lambda x: log(x) * (1 / math.log(10)),
+}.items():
+    TABLE[f"aten.{_name}.default"] = Row(_unary(_f), rough=True)
 for _name, _g in {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,

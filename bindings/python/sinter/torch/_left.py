@@ -36,11 +36,7 @@ _NOT_TAKEN = {
     "cumprod": "a scan",
     "upsample": "interpolation",
     "copy_": "a write into an input",
-    # By erf, log and exp they would be wrong: erfc where erf rounds to one, the others where the result is an integer.
-    "erfc": "a function that no op of a chain computes exactly enough",
-    "log2": "a function that no op of a chain computes exactly enough",
-    "log10": "a function that no op of a chain computes exactly enough",
-    "exp2": "a function that no op of a chain computes exactly enough",
+    "erfc": "a function that no op of a chain computes exactly enough",  # by erf it would be wrong where that rounds to one
 }
 
 
@@ -61,6 +57,8 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
         if str(ids.meta["val"].dtype) not in ("torch.int64", "torch.int32"):
             return f"ids of {ids.meta['val'].dtype}"
         operands = [table]
+    if row.rough and not all(_rounds(user) for user in node.users):
+        return _NOT_TAKEN["erfc"]
     if row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
         return "more than its values is read"
     own = list(_tensors(node))[: 1 if row.first else None]
@@ -71,6 +69,11 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
     if is_list(node) and of_numbers(node):
         return "a list of numbers"
     return _why_not_product(node, name) if row.product else None
+
+
+def _rounds(node: Any) -> bool:
+    """Whether it rounds its operand to 16 bits."""
+    return target_of(node) == "prims.convert_element_type.default" and DTYPES.get(str(node.meta["val"].dtype)) in HALVES
 
 
 def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind]:

@@ -21,6 +21,7 @@ class Row(NamedTuple):
         product: it multiplies matrices or correlates images.
         several: its value is several tensors.
         first: of several it gives the first alone.
+        rough: its result is right to fewer bits than f32 has.
         rows_by: it reads rows of its first argument by the ids of its second.
     """
 
@@ -30,6 +31,7 @@ class Row(NamedTuple):
     product: bool = False
     several: bool = False
     first: bool = False
+    rough: bool = False
     rows_by: bool = False
 
 
