@@ -246,6 +246,19 @@ def test_the_gate_counts_copies_to_pixels_of_all_channels(modules):
     assert us(False, True, channels=1) == us(True, True, channels=1), "one channel lies either way"
 
 
+def test_the_gate_counts_an_image_that_is_stored_before_a_pooling(modules):
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    image = Node("input", shape=(32, 64, 112, 112))
+
+    def us(*operands):
+        before = Node("aten.relu.default" if len(operands) == 1 else "aten.add.Tensor", *operands, shape=(32, 64, 112, 112))
+        pool = Node("aten.avg_pool2d.default", before, [2, 2], shape=(32, 64, 56, 56))
+        Node("outside", pool)
+        return gate.inductor_us([before, pool], figures, int)
+
+    assert us(image, Node("input", shape=(64, 1, 1))) > 1.8 * us(image)
+
+
 def test_the_gate_expects_of_each_channel_by_itself_what_a_library_takes(modules):
     """Layers of docs/lab/windows.md whose result nothing follows, at 32 images on an H100."""
     gate, figures = modules._gate, sinter.Context(target="h100", cache_dir="").describe()["model"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Any, Callable, Container, Dict, Iterable, List, Sequence, Set, Tuple
 
 from ._arrays import extent
 from ._aten import TABLE
@@ -178,10 +178,11 @@ def _memory_us(moved: float, figures: Dict[str, float]) -> float:
 
 def _memory_groups(nodes: Sequence[Any]) -> List[List[Any]]:
     """Nodes that are no product, as kernels, each in order: those that are connected and have as many products ahead of them. What a
-    product gives to two groups does not join them, and no kernel reaches over a product."""
+    product gives to two groups does not join them, and no kernel reaches over a product, nor into a pooling of what several tensors make."""
     ahead: Dict[Any, int] = {}
     for node in nodes:
-        ahead[node] = max((ahead[i] + TABLE[target_of(i)].product for i in node.all_input_nodes if i in ahead), default=0)
+        before = max((ahead[i] + TABLE[target_of(i)].product for i in node.all_input_nodes if i in ahead), default=0)
+        ahead[node] = before + _stores_first(node, ahead)
     left: Set[Any] = {node for node in nodes if not TABLE[target_of(node)].product}
     groups = []
     for node in nodes:
@@ -198,6 +199,19 @@ def _memory_groups(nodes: Sequence[Any]) -> List[List[Any]]:
                     waiting.append(beside)
         groups.append(group)
     return groups
+
+
+def _stores_first(node: Any, inside: Container[Any]) -> bool:
+    """Whether it is a pooling whose image Inductor stores before, as each pixel of it would be computed once for each window."""
+    if "pool" not in target_of(node):
+        return False
+    image = node.args[0]
+    while image in inside and not TABLE[target_of(image)].product:
+        operands = [i for i in image.all_input_nodes if filled(i) is None]
+        if len(operands) != 1:
+            return True
+        image = operands[0]
+    return False
 
 
 def _sizes(val: Any, hint: Hint) -> List[int]:
