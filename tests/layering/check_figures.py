@@ -32,6 +32,8 @@ ALLOWED = {
     ("src/stitch/search/stitch_search.cc", "kMostBehind"): "which programs are tried",
     ("src/stitch/search/packed_search.cc", "kAsGood"): "a tie-break between sums that are nearly equal",
     ("src/stitch/search/packed_search.cc", "1.01"): "kAsGood",
+    ("src/fusion/stitch/kernel_choice.cc", "kJoinedPartsShare"): "a tie-break between plans that are nearly equal",
+    ("src/fusion/stitch/kernel_choice.cc", "1.06"): "kJoinedPartsShare",
     ("src/fusion/plan_choice.cc", "kWorthNaming"): "what a report names",
     ("src/fusion/plan_choice.cc", "0.25"): "kWorthNaming",
     ("src/fusion/plan_choice.cc", "kNothing"): "what prints as 0.01 us",

@@ -9,12 +9,13 @@
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/pull.h"
 #include "src/stitch/sectors.h"
+#include "src/stitch/segment.h"
 
 namespace sinter {
 namespace {
 
 constexpr size_t kMostSideReads = 8;
-constexpr double kMostSideIssue = 24;  // issue slots of an element of a side
+constexpr int kMostSideIssue = 24;  // issue slots of an element of a side
 
 }  // namespace
 
@@ -129,15 +130,18 @@ bool StitchEmitter::FindReads(ValueId id, const Position& at, std::vector<SideRe
     }
     case OpKind::kReduce: {
       const bool row = program_.uses[static_cast<size_t>(id)] == ReduceUse::kRow;
-      return row && rows_.count(id) > 0 && IsOfUnit(op, at, unit_, space());
+      if (row) return rows_.count(id) > 0 && IsOfUnit(op, at, unit_, space());
+      return segments_.count({id, element()}) > 0 &&
+             IsOfSegment(body_, program_, op, at, unit_, element(), space());
     }
     case OpKind::kUnary:
     case OpKind::kBinary: {
       if (Compounded(id).function != Compound::kNone) return false;
       const bool of_element = std::any_of(at.begin(), at.end(), [&](const Index& index) {
-        return space().MovesWith(index, element());
+        return width() > 1 ? AlongVector(space(), index, element(), width()) != Along::kUniform
+                           : space().MovesWith(index, element());
       });
-      if (!of_element) break;  // computed once a unit
+      if (!of_element) break;  // computed once a unit, or once for a vector
       const OpCost cost = CostOfOp(body_, precisions_, id);
       *issue += cost.issue;
       const bool slow = FormOf(TraitsOf(op), precisions_[static_cast<size_t>(id)]).slow;

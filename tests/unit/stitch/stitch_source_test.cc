@@ -194,16 +194,24 @@ TEST(StitchSource, EveryInputIsReadOnceWhenInputsAreKept) {
 // A rotary embedding reads one input at two places, on one side of its concat as on the other:
 // threads choose an address. Sides that read different inputs are branches.
 TEST(StitchSource, SidesOfAConcatThatReadTheSameInputsAreNoBranches) {
-  const Chain rotary = testing::NormRope(64, 4, 2, 64);
+  const Chain rotary = testing::NormRope(64, 4, 4, 64);
   int chosen = 0;
   for (const RankedStitch& one : All(rotary, 1)) {
-    if (!one.schedule.handed.empty() || one.schedule.unit_threads < 8) continue;
+    const StitchSchedule& s = one.schedule;
+    if (s.owner < 0 || s.split > 1 || s.unit_threads < 8 || !s.handed.empty()) continue;
     const std::string source = Generate(SpecOf(rotary, one.schedule), H200())->request.source;
     EXPECT_EQ(Count(source, "} else {"), 0u) << one.schedule.ToString();
     EXPECT_GE(Count(source, " = first"), 2u) << one.schedule.ToString();
     ++chosen;
   }
   EXPECT_GT(chosen, 10);
+  // Heads of queries are segments of the units of keys.
+  const Chain grouped = testing::NormRope(64, 4, 2, 64);
+  const std::vector<RankedStitch> ranked = All(grouped, 1);
+  EXPECT_TRUE(std::any_of(ranked.begin(), ranked.end(), [&](const RankedStitch& one) {
+    const std::string source = Generate(SpecOf(grouped, one.schedule), H200())->request.source;
+    return Count(source, "} else {") == 0 && Count(source, " = first") >= 2;
+  }));
   testing::Body body;
   const ValueId x = body.In({64, 8}), y = body.In({64, 8});
   const ValueId both = body.Take(body.b.Concat({x, y}, 1));
