@@ -10,7 +10,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kIssueOfTaken = 5, kIssueOfScan = 30, kIssueOfRandom = 70;
+constexpr int kIssueOfTaken = 7, kIssueOfScan = 30, kIssueOfRandom = 105;
 
 // A divisor of fewer elements than the quotient is prepared once for many of them, which then take
 // two multiplications each.

@@ -35,6 +35,15 @@ Chain LargestOfRows(int64_t rows, int64_t columns, int64_t taken, DType dtype) {
   return Finish(b, {b.TopK(In(b, dtype, {rows, columns}), taken).value()});
 }
 
+Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all) {
+  ChainBuilder b;
+  ValueId x = In(b, DType::kS32, {rows, columns});
+  const ValueId least = b.Scalar(-2147483648.0, DType::kS32).value();
+  x = b.Binary(BinaryKind::kMul, x, least).value();  // wraps
+  if (all) x = b.Binary(BinaryKind::kMin, x, least).value();
+  return Finish(b, {b.TopK(x, taken).value()});
+}
+
 Chain Router(int64_t rows, int64_t columns, int64_t taken) {
   ChainBuilder b;
   const ValueId logits = In(b, DType::kBF16, {rows, columns});
@@ -120,6 +129,8 @@ std::vector<RowStepGraph> RowStepGraphs() {
     }
   }
   add("rows beside others", RowsBesideOthers(true), 5);
+  add("largest of least 40", LargestOfLeast(0, 40, 32, false), 5);
+  add("largest of least 300", LargestOfLeast(0, 300, 32, true), 5);
   for (const int64_t columns : {8, 60, 128}) {
     add(absl::StrCat("router of ", columns), Router(0, columns, 4), 13);
     add(absl::StrCat("router of shares of ", columns), RouterOfShares(6, columns, 8), 0);

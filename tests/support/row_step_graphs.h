@@ -14,6 +14,9 @@ namespace sinter::testing {
 // The places of the `taken` largest of each row of x[rows, columns] of `dtype`.
 Chain LargestOfRows(int64_t rows, int64_t columns, int64_t taken, DType dtype);
 
+// The same of s32 numbers of which half are -2^31 and the others 0, or all are -2^31.
+Chain LargestOfLeast(int64_t rows, int64_t columns, int64_t taken, bool all);
+
 // What routes tokens: the places of the `taken` largest of bf16 logits[rows, columns], and their
 // shares of softmax(logits), divided by the sum of those. s32 and f32.
 Chain Router(int64_t rows, int64_t columns, int64_t taken);

@@ -14,39 +14,51 @@ SINTER_DEVICE int order_of(float x) {
 SINTER_DEVICE int order_of(int x) { return x; }
 
 // The places of the kTaken largest of kCount keys, falling; of equal keys the lower place first.
-// Each round takes the largest of what is behind the one before. The results, for all threads to
-// read, lie elsewhere than the keys.
+// Each round takes the largest, whose thread then makes it the least. The results, for all threads
+// to read, lie elsewhere than the keys.
 template <int kCount, int kTaken, int kBlock, int kThreads, int kCluster, int kSlots>
 SINTER_DEVICE void largest_of_row(UnitGroup<kBlock, kThreads, kCluster, kSlots>& group,
-                                  int* results, const int* keys) {
-  constexpr int kOwn = (kCount + kThreads - 1) / kThreads, kUnrolled = kOwn < 8 ? kOwn : 8;
-  constexpr int kNone = 2147483647;
+                                  int* results, int* keys) {
+  constexpr int kOwn = (kCount + kThreads - 1) / kThreads, kUnrolled = kOwn < 16 ? kOwn : 16;
+  constexpr int kLeast = -2147483647 - 1, kNone = 2147483647;
   const int t = static_cast<int>(threadIdx.x) % kThreads;
-  group.share();
-  int last = 2147483647, at = -1;
-#pragma unroll 1
-  for (int round = 0; round < kTaken; ++round) {
-    int largest = -2147483647 - 1, place = kNone;
-#pragma unroll kUnrolled
-    for (int j = 0; j < kOwn; ++j) {
-      const int i = j * kThreads + t;
-      const int key = i < kCount ? keys[i] : 0;
-      const bool behind = key < last || (key == last && i > at);
-      const bool better = key > largest || place == kNone;
-      if (i < kCount && behind && better) {
-        largest = key;
-        place = i;
-      }
-    }
+  const auto join = [&](int largest, int& last) {
     if constexpr (kThreads == 32) {
       last = __reduce_max_sync(0xFFFFFFFFu, largest);
-      at = __reduce_min_sync(0xFFFFFFFFu, largest == last ? place : kNone);
     } else {
       last = largest;
       group.reduce(Partial<Largest, int>{last});
-      at = largest == last ? place : kNone;
-      group.reduce(Partial<Smallest, int>{at});
     }
+  };
+  const auto first = [&](int place) {
+    if constexpr (kThreads == 32) return __reduce_min_sync(0xFFFFFFFFu, place);
+    group.reduce(Partial<Smallest, int>{place});
+    return place;
+  };
+  group.share();
+#pragma unroll 1
+  for (int round = 0; round < kTaken; ++round) {
+    int largest = kLeast, turn = -1, last;
+#pragma unroll kUnrolled
+    for (int j = 0; j < kOwn; ++j) {
+      const int i = j * kThreads + t;
+      const int key = (j + 1) * kThreads <= kCount || i < kCount ? keys[i] : kLeast;
+      if (key > largest) turn = j;
+      largest = key > largest ? key : largest;
+    }
+    join(largest, last);
+    int place = largest == last && turn >= 0 ? turn * kThreads + t : kNone;
+    if (last == kLeast) {  // of s32: what is left are its least numbers, as taken ones are
+      group.share();
+      for (int j = kOwn - 1; j >= 0; --j) {
+        const int i = j * kThreads + t;
+        bool taken = i >= kCount || keys[i] != kLeast;
+        for (int r = 0; r < round; ++r) taken |= results[r] == i;
+        if (!taken) place = i;
+      }
+    }
+    const int at = first(place);
+    if (at == place) keys[at] = kLeast;
     if (t == 0) results[round] = at;
   }
   group.share();
