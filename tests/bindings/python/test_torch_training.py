@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
+import sinter
 from sinter.torch import _gate, _graph_pass, _verify
 
 from graphs import DEVICE, passed
@@ -153,3 +154,36 @@ def test_what_is_read_behind_its_step_keeps_the_value_that_it_had(whatever_it_ga
 def test_an_operator_that_writes_in_place_says_so():
     schema = torch.ops.sinter.run_chain_over.default._schema
     assert schema.is_mutable and [a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write] == ["written"]
+
+
+def estimated_us(f, *shapes):
+    """What Inductor's kernels for `f` of f32 tensors are estimated to take on an H100."""
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with FakeTensorMode():
+        graph = make_fx(f)(*(torch.empty(shape) for shape in shapes)).graph
+    nodes = [node for node in graph.nodes if node.op == "call_function"]
+    return _gate.inductor_us(nodes, sinter.Context(target="h100").describe()["model"], _gate.plain_hint)
+
+
+def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
+    """A bias's gradient beside what is made of each element: Inductor sums in a kernel of its own and joins the blocks' sums in another."""
+    shape = (8192, 4096)
+
+    def doubled(and_then):
+        def f(x):
+            y = x * 2
+            return y, and_then(y)
+
+        return f
+
+    alone = estimated_us(lambda x: x * 2, shape)
+    sums = estimated_us(lambda x: (x * 2).sum(0), shape)
+    both = estimated_us(doubled(lambda y: y.sum(0)), shape)
+    of_rows = estimated_us(doubled(lambda y: y.sum(1)), shape)
+    assert alone / 2 < sums < alone * 0.6
+    assert both == pytest.approx(alone + sums, rel=1e-2)
+    assert of_rows == pytest.approx(alone, rel=1e-2)
+    normed = estimated_us(lambda x: x - x.mean(0), shape)
+    assert normed == pytest.approx(alone + sums, rel=1e-2), "the mean comes before what reads it"
