@@ -37,6 +37,8 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
 
 
 _IDS = {"torch.int64": "s64"}
+#: What names of operators on lists of tensors begin with.
+LIST = "aten._foreach_"
 
 
 class _Recorder(Builder):
@@ -245,6 +247,8 @@ class Converter:
     def _alias(self, node: Any, order: Tuple[int, ...]) -> Optional[Value]:
         """The input that an output is written over."""
         over = self.over.get(node)
+        if over is None and target_of(node) == "getitem" and target_of(node.args[0]).startswith(LIST):
+            raise Refused("a list's result that is new memory", node.args[0])
         if over is None:
             return None
         if not any(border == Border(over, order) for border in self.inputs):

@@ -29,7 +29,6 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._lists import is_list
 from ._gate import hint_at, inductor_us, worth_a_try
 from ._in_place import written_over
 from ._measure import Measured, measured
@@ -271,11 +270,12 @@ class _Planner:
                 self.left.update((node, f"its extents are no rows of {rows.symbol}, which are those of its part") for node in other)
                 waiting.extend((part, tries) for part in self._again(nodes))
                 continue
+            over = written_over(nodes)
+            if over is None:
+                self.left.update((node, "lists whose results are not all written over inputs") for node in nodes)
+                continue
             try:
-                made = Converter(nodes, rows, TABLE, self._is_constant, written_over(nodes)).convert()
-                if len(made.over) != len(made.outputs) and any(is_list(node) for node in nodes):
-                    self.left.update((node, "lists whose results are not all written over inputs") for node in nodes)
-                    continue
+                made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
                 limit = inductor_us(nodes, self._figures, self._hint_of)
                 found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))

@@ -6,7 +6,7 @@ them once more.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
@@ -16,22 +16,25 @@ from ._lists import is_list
 from ._ops import register
 
 
-def written_over(part: Sequence[Any]) -> Dict[Any, Any]:
+def written_over(part: Sequence[Any]) -> Optional[Dict[Any, Any]]:
     """By result of a part of operators on lists: the input of the graph that it is written over, where nothing else reads either of them
-    later. Empty of any other part."""
+    later; None where that is not so for all results. Empty of any other part."""
     if not any(is_list(node) for node in part):
         return {}
     inside = set(part)
     found = {}
     for node in part:
         outside = [user for user in node.users if user not in inside]
-        copy = outside[0] if len(outside) == 1 else None
-        if copy is None or target_of(copy) != "aten.copy_.default" or copy.args[1] is not node:
+        if not outside:
             continue
+        copy = outside[0]
+        if len(outside) > 1 or target_of(copy) != "aten.copy_.default" or copy.args[1] is not node:
+            return None
         over = copy.args[0]
         same = all(getattr(over.meta["val"], name) == getattr(node.meta["val"], name) for name in ("shape", "dtype"))
-        if over.op == "placeholder" and same and all(user in inside or user is copy for user in over.users):
-            found[node] = over
+        if over.op != "placeholder" or not same or any(user not in inside and user is not copy for user in over.users):
+            return None
+        found[node] = over
     return found
 
 

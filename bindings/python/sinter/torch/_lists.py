@@ -8,10 +8,8 @@ from .._builder import Value
 from .._functions import exp, log, reciprocal, rsqrt, sqrt
 from .._operators import maximum, minimum
 from ._arrays import Array
-from ._convert import Converter, target_of
+from ._convert import LIST, Converter, target_of
 from ._row import TABLE, Handler, Row, elementwise
-
-_PREFIX = "aten._foreach_"
 
 
 class _Item:
@@ -22,7 +20,7 @@ class _Item:
 
 
 def is_list(node: Any) -> bool:
-    return target_of(node).startswith(_PREFIX)
+    return target_of(node).startswith(LIST)
 
 
 def of_numbers(node: Any) -> bool:
@@ -77,7 +75,7 @@ _BINARY: Dict[str, Callable[[Any, Any], Value]] = {
     "clamp_max": minimum,
 }
 for _name, _f in _UNARY.items():
-    TABLE[f"{_PREFIX}{_name}.default"] = Row(_unary(_f), several=True)
+    TABLE[f"{LIST}{_name}.default"] = Row(_unary(_f), several=True)
 for _name, _g in _BINARY.items():
     for _form in ("List", "Scalar", "ScalarList", "Tensor"):
-        TABLE[f"{_PREFIX}{_name}.{_form}"] = Row(_binary(_g), several=True)
+        TABLE[f"{LIST}{_name}.{_form}"] = Row(_binary(_g), several=True)
