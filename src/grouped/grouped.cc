@@ -1,5 +1,6 @@
 #include "src/grouped/grouped.h"
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 
@@ -26,9 +27,13 @@ std::array<const int64_t*, 10> StridesOf(const GroupedProduct& p) {
           &p.out_stride,    &p.out_slot_stride};
 }
 
-// Static shared memory of the routing: numbers of first tiles, slots of a tile, counts of warps.
+// Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
+// and counts before segments (grouped_routing.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
-  return 4 * (p.experts + 2 + s.block_m + s.Threads() / 32);
+  const int64_t groups = p.experts + 1;
+  const int64_t segments = groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2;
+  return 8 * (2 * s.stages + 4) + 2 * 4 * (s.block_m + 2) + 4 * (groups + 1) +
+         4 * (segments + 1) * groups;
 }
 
 }  // namespace
@@ -98,6 +103,14 @@ int64_t GroupedSchedule::SharedBytes() const {
   return block_m == 0 ? 0 : stages * (block_m + block_n) * kRowBytes + kAlignment;
 }
 
+int GroupedSchedule::BlocksPerSm() const {
+  constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
+  if (block_m != 64 || block_n == 256) return 1;
+  const int64_t most = kBytesPerSm / (SharedBytes() + kStaticBytes);
+  // Of 256 threads: 128 registers each, or 80.
+  return static_cast<int>(std::clamp<int64_t>(most, 1, block_n == 64 ? 3 : 2));
+}
+
 std::string GroupedSchedule::ToString(bool with_grid) const {
   std::string text =
       block_m == 0 ? "dots" : absl::StrCat("bm", block_m, " bn", block_n, " st", stages);
@@ -138,6 +151,11 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
     return Refuse("n is ", p.n, ", must be a multiple of ", kVector, " in layout io");
   }
   return absl::OkStatus();
+}
+
+bool MapsWeights(const GroupedProduct& p) {
+  return CheckTensorCores(p).ok() && !p.input_major && p.n % kMappedColumns == 0 &&
+         p.weight_stride >= p.k && p.expert_stride == p.WeightColumns() * p.weight_stride;
 }
 
 absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,

@@ -46,13 +46,17 @@ struct GroupedProduct {
 // DATA_LOSS unless within the bounds of a chain's op.
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r);
 
+constexpr int64_t kMappedColumns = 32;  // of weights, that a tensor map permutes together
+
 struct GroupedSchedule {
   int block_m = 0;  // rows of a tile, 64 or 128; 0: a thread a result, of any types and strides
   int block_n = 0;  // columns of W in a tile, 64, 128 or 256
   int stages = 0;
   int grid = 1;
 
-  int Threads() const { return block_m == 0 ? 128 : 2 * block_m; }
+  // A warpgroup that copies, and one for each 64 rows that multiplies.
+  int Threads() const { return block_m == 0 ? 128 : 128 + 2 * block_m; }
+  int BlocksPerSm() const;      // that registers and shared memory are asked to leave room for
   int64_t SharedBytes() const;  // dynamic
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
@@ -61,6 +65,10 @@ struct GroupedSchedule {
   }
 };
 absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r);
+
+// Whether tensor cores read its weights by a tensor map: sets of 32 columns are whole, and experts
+// follow one another. Else they are copied.
+bool MapsWeights(const GroupedProduct& p);
 
 // Why tensor cores cannot compute it, in the words of the product's fields; OK where they can.
 absl::Status CheckTensorCores(const GroupedProduct& p);

@@ -9,9 +9,10 @@
 namespace sinter {
 namespace {
 
-// Shares of the chip's rates, and times, that such a kernel is expected to have; not measured yet.
+// Shares of the chip's rates, and times, fitted to an H100 (docs/lab/grouped-products.md).
 constexpr double kTensorShare = 0.62;  // no multicast, rows copied by threads
-constexpr double kHbmShare = 0.93;     // of streams in pieces of a stage
+constexpr double kHbmShare = 0.95;     // of streams in pieces of a stage
+constexpr double kOverlapLoss = 0.03;  // of what the longest level hides
 constexpr double kRoutingUs = 0.8;     // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;
 constexpr double kDotFlopPerUs = 4e6;   // of threads that compute one result each
@@ -22,13 +23,7 @@ double Elements(int64_t a, int64_t b, int64_t c) {
 }
 
 // Blocks that an SM holds.
-int Residents(const GroupedSchedule& s, const DeviceModel& model) {
-  if (s.block_m == 0) return 8;
-  const int64_t bytes = s.SharedBytes() + 6 * 1024 + model.reserved_shared_bytes;
-  const int by_shared = static_cast<int>(model.shared_bytes_per_sm / bytes);
-  const int by_registers = s.block_n == 256 ? (s.block_m == 128 ? 1 : 2) : 512 / s.Threads();
-  return std::max(1, std::min(by_shared, by_registers));
-}
+int Residents(const GroupedSchedule& s) { return s.block_m == 0 ? 8 : s.BlocksPerSm(); }
 
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.block_m == 0) return CeilDiv(p.n, 128);
@@ -85,7 +80,8 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
   time.tensor_us = flop / (model.tensor_flop_per_us * kTensorShare * std::max(even, 0.05));
   const double most = std::max({time.hbm_us, time.l2_us, time.tensor_us});
   time.bound = most == time.hbm_us ? "hbm" : most == time.l2_us ? "l2" : "tensor";
-  time.total_us = time.fixed_us + most + 0.1 * (time.hbm_us + time.l2_us + time.tensor_us - most);
+  const double others = time.hbm_us + time.l2_us + time.tensor_us - most;
+  time.total_us = time.fixed_us + most + kOverlapLoss * others;
   return time;
 }
 
@@ -95,7 +91,7 @@ std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket
   const int64_t slots = p.Rows(bucket) * p.slots;
   const auto add = [&](GroupedSchedule s) {
     const int64_t tiles = s.block_m == 0 ? slots : MostTiles(slots, p.experts + 1, s.block_m);
-    const int64_t resident = int64_t{model.sm_count} * Residents(s, model);
+    const int64_t resident = int64_t{model.sm_count} * Residents(s);
     s.grid = static_cast<int>(std::clamp<int64_t>(tiles * TilesN(p, s), 1, resident));
     absl::StatusOr<Prediction> time = PredictGrouped(p, s, bucket, model);
     if (time.ok()) ranked.push_back({s, *std::move(time)});

@@ -39,7 +39,8 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
   absl::StrAppend(&text, "  static constexpr int kExperts = ", p.experts, ", kSlots = ", p.slots,
                   ", kN = ", p.n, ", kK = ", p.k, ", kGate = ", static_cast<int>(p.gate), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kFactor = ", p.has_factor ? "true" : "false",
-                  ", kInputMajor = ", p.input_major ? "true" : "false", ";\n");
+                  ", kInputMajor = ", p.input_major ? "true" : "false",
+                  ", kMapped = ", s.block_m > 0 && MapsWeights(p) ? "true" : "false", ";\n");
   absl::StrAppend(&text, "  static constexpr long long kRowStride = ", p.row_stride,
                   ", kRowSlotStride = ", p.row_slot_stride, ", kIdStride = ", p.id_stride,
                   ", kIdSlotStride = ", p.id_slot_stride, ";\n");
@@ -58,7 +59,7 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
 }  // namespace
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
-  const bool tensor = s.block_m > 0;
+  const bool tensor = s.block_m > 0, mapped = tensor && MapsWeights(p);
   std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n#include \"",
                                   kGroupedHeader, "\"\n\nnamespace sinter {\n\n");
   if (tensor) {
@@ -71,18 +72,44 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
                     "static_assert(GroupedProduct<Config>::kSharedBytes == ", s.SharedBytes(),
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
-  absl::StrAppend(&text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(), ")\n",
-                  kGroupedEntry,
-                  "(const Config::Rows::Stored* rows, const Config::Weights::Stored* weights,\n"
-                  "    const int* ids,",
-                  p.has_factor ? " const Config::Factor::Stored* factors," : "",
-                  " Config::Result::Stored* out, int m) {\n",
-                  "  const GroupedOperands<Config> operands = {rows, weights, ids, ",
-                  p.has_factor ? "factors" : "nullptr", ", out};\n  ",
-                  tensor ? "GroupedProduct" : "GroupedDots", "<Config>::run(operands, m);\n}\n\n",
-                  "}  // namespace sinter\n");
+  absl::StrAppend(
+      &text, "\nextern \"C\" __global__ void __launch_bounds__(", s.Threads(),
+      tensor ? absl::StrCat(", ", s.BlocksPerSm()) : "", ")\n", kGroupedEntry,
+      "(const Config::Rows::Stored* rows, ",
+      mapped ? "const __grid_constant__ TensorMap weights"
+             : "const Config::Weights::Stored* weights",
+      ",\n    const int* ids,", p.has_factor ? " const Config::Factor::Stored* factors," : "",
+      " Config::Result::Stored* out, int m) {\n",
+      "  const GroupedOperands<Config> operands = {rows, ", mapped ? "nullptr" : "weights",
+      ", ids, ", p.has_factor ? "factors" : "nullptr", ", out, ", mapped ? "&weights" : "nullptr",
+      "};\n  ", tensor ? "GroupedProduct" : "GroupedDots", "<Config>::run(operands, m);\n}\n\n",
+      "}  // namespace sinter\n");
   return text;
 }
+
+namespace {
+
+// Row r of the weights, of all experts one after the other, is the sum of 32 b + 8 q + 2 g + i; a
+// box has i first, then q, g and b, so that a thread has neighbouring columns (permuted_column).
+TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
+                             const GroupedPlace& place) {
+  const int64_t columns = p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2;
+  const auto row = static_cast<uint64_t>(p.weight_stride * SizeOf(p.weights));
+  const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
+  TensorMapTemplate map;
+  map.buffer = place.buffer;
+  map.offset_bytes = place.offset_bytes;
+  map.dtype = p.weights;
+  map.dims = {dim(p.k), dim(2), dim(4), dim(4),
+              dim(p.experts * p.WeightColumns() / kMappedColumns)};
+  map.stride_bytes = {row, 8 * row, 2 * row, kMappedColumns * row};
+  map.box = {static_cast<uint32_t>(ElementOf(p.weights).swizzle_span), 2, 4, 4,
+             static_cast<uint32_t>(columns / kMappedColumns)};
+  map.swizzle = Swizzle::k128B;
+  return map;
+}
+
+}  // namespace
 
 absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
                                            const GroupedPlaces& places) {
@@ -108,6 +135,12 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
                                                      " is not a multiple of ", kPlaceAlignment));
     }
     ArgSlot slot;
+    if (i == 1 && s.block_m > 0 && MapsWeights(p)) {
+      slot.kind = ArgKind::kTensorMap;
+      recipe.tensor_maps.push_back(WeightsMap(p, s, places[i]));
+      recipe.args.push_back(slot);
+      continue;
+    }
     slot.kind = ArgKind::kPointer;
     slot.index = places[i].buffer;
     slot.offset_bytes = places[i].offset_bytes;

@@ -8,7 +8,9 @@
 #pragma once
 #include "kernels/grouped_routing.cuh"
 #include "ptx/element.cuh"
+#include "ptx/mbarrier.cuh"
 #include "ptx/sync.cuh"
+#include "ptx/tma.cuh"
 #include "ptx/wgmma.cuh"
 #include "tile/activation.cuh"
 #include "tile/layout.cuh"
@@ -20,10 +22,17 @@ SINTER_DEVICE void copy_async(u32 to, const void* from, u32 bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
-SINTER_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-SINTER_DEVICE void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+// Arrives on the barrier, which counts it, once this thread's copies so far have arrived.
+SINTER_DEVICE void arrive_with_copies(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
+// Without a branch: one while wgmmas are in flight would serialise them.
+SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %1, 0; @p mbarrier.arrive.shared::cta.b64 _, [%0];}" ::"r"(
+          barrier),
+      "r"(wanted)
+      : "memory");
 }
 
 // What codegen writes of a kernel as Config:
@@ -33,6 +42,7 @@ SINTER_DEVICE void wait_for_copies() {
 //   kGate                             0: no pair; of a pair W has 2 kN columns: 1 gate first, 2 up
 //   kFactor                           whether results are multiplied by a number of each slot
 //   kInputMajor                       W is [experts, k, n]
+//   kMapped                           W's columns come by a tensor map that permutes each 32
 //   kBlockM, kBlockN, kStages
 //   and, in elements: kRowStride, kRowSlotStride (0: slots share a row), kIdStride, kIdSlotStride,
 //   kExpertStride, kWeightStride (of W's second dim), kFactorStride, kFactorSlotStride, kOutStride,
@@ -40,10 +50,11 @@ SINTER_DEVICE void wait_for_copies() {
 template <class Config>
 struct GroupedOperands {
   const typename Config::Rows::Stored* rows;
-  const typename Config::Weights::Stored* weights;
+  const typename Config::Weights::Stored* weights;  // null where they are mapped
   const int* ids;
   const typename Config::Factor::Stored* factors;
   typename Config::Result::Stored* out;
+  const TensorMap* map;  // of the weights where they are mapped
 };
 
 // Element offset of a slot where rows are `row_stride` and slots of a row `slot_stride` apart.
@@ -108,101 +119,253 @@ struct GroupedEnd {
   }
 };
 
+// One warpgroup copies, kBlockM / 64 others multiply and store; stages and the slots of tiles go
+// from one to the others, so that copies run ahead into the next tile.
 template <class Config>
 struct GroupedProduct {
   using Element = typename Config::Weights;
   static constexpr int kBlockM = Config::kBlockM, kBlockN = Config::kBlockN;
-  static constexpr int kWarpgroups = kBlockM / kWarpgroupRows, kThreads = 128 * kWarpgroups;
+  static constexpr int kStages = Config::kStages;
+  static constexpr int kConsumers = kBlockM / kWarpgroupRows, kThreads = 128 * (kConsumers + 1);
+  static constexpr int kConsumerWarps = 4 * kConsumers;
   static constexpr int kBlockK = Element::kSwizzleSpan;
   static constexpr int kSteps = ceil_div(Config::kK, kBlockK);
   static constexpr int kColumns = Config::kGate != 0 ? kBlockN / 2 : kBlockN;  // of the result
+  static constexpr int kWeightColumns = Config::kGate != 0 ? 2 * Config::kN : Config::kN;
   static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
-  static constexpr int kRowsBytes = kBlockM * kRowBytes,
-                       kStageBytes = kRowsBytes + kBlockN * kRowBytes;
-  static constexpr int kAhead = Config::kStages - 2;  // two stages are with the tensor cores
-  static constexpr int kRowsAtOnce = kThreads / 8;    // of 128 bytes, copied by one instruction
+  static constexpr int kRowsBytes = kBlockM * kRowBytes;
+  static constexpr int kStageBytes = kRowsBytes + kBlockN * kRowBytes;
+  static constexpr int kRowsAtOnce = 16;  // of 128 bytes, copied by one instruction of 128 threads
   static constexpr int kRowCopies = kBlockM / kRowsAtOnce, kWeightCopies = kBlockN / kRowsAtOnce;
   // Of W's columns, where gate and up begin.
   static constexpr int kGateAt = Config::kGate == 2 ? Config::kN : 0;
   static constexpr int kUpAt = Config::kGate == 1 ? Config::kN : 0;
-  static constexpr int kSharedBytes = Config::kStages * kStageBytes + 1024;  // aligned by hand
-  static_assert(Config::kStages >= 3, "a stage is loaded while two are multiplied");
-  static_assert(Element::kBytes == 2 && kBlockN % 32 == 0, "columns are permuted in sets of 32");
+  static constexpr int kSharedBytes = kStages * kStageBytes + 1024;  // aligned by hand
+  static constexpr bool kManyRegisters = kConsumers == 2 && kBlockN == 256;
+  static_assert(!Config::kMapped || (!Config::kInputMajor && Config::kN % kPermutedSet == 0),
+                "a map has whole sets of columns");
+  static_assert(kStages >= 3, "a stage is loaded while two are multiplied");
+  static_assert(Element::kBytes == 2 && kColumns % 32 == 0, "columns are permuted in sets of 32");
 
   using Mma = Wgmma<kBlockN, Element, false, Config::kInputMajor>;
-  using Routing = GroupRouting<Config::kExperts, kBlockM, kThreads>;
+  using Routing = GroupRouting<Config::kExperts, kBlockM>;
   using Ids = GroupIds<Config::kSlots, Config::kIdStride, Config::kIdSlotStride>;
   using Stored = typename Element::Stored;
   using Sums = float[kBlockN / 2];
 
-  // What a thread copies of a tile.
-  struct Sources {
-    const Stored* rows[kRowCopies];  // null: no such row
-    const Stored* weights;           // of the expert, its first column here
-    int column;                      // of the result, of the tile's first
+  struct Tile {
+    int slots[kBlockM];
+    int count, group;
+  };
+  struct Shared {
+    u64 full[kStages], empty[kStages];  // stages: copied; multiplied
+    u64 ready[2], taken[2];             // tiles: slots are there; read
+    Tile tiles[2];
+    typename Routing::Shared routing;
+  };
+
+  // Goes round the stages. `phase`: of the producer's waits the parity is 1 - phase.
+  struct Cursor {
+    int stage = 0;
+    u32 phase = 0;
+    SINTER_DEVICE void next() {
+      if (++stage == kStages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
   };
 
   static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
     extern __shared__ unsigned char raw[];
-    __shared__ typename Routing::Shared shared;
+    __shared__ Shared shared;
     const u32 ring = (shared_address(raw) + 1023u) & ~1023u;
     const int total = m * Config::kSlots;
     const Ids ids{o.ids};
-    wait_for_predecessors();
-    Routing::count(shared, ids, total);
-    const int units = shared.first_tile[Routing::kGroups] * kTilesN;
-    int tile = -1, group = 0, count = 0;
-    for (int unit = static_cast<int>(blockIdx.x); unit < units;
-         unit += static_cast<int>(gridDim.x)) {
-      __syncthreads();  // the stages and the slots of the tile before are free
-      if (unit / kTilesN != tile) {
-        tile = unit / kTilesN;
-        group = Routing::group_at(shared, tile);
-        count =
-            Routing::take(shared, ids, total, group, (tile - shared.first_tile[group]) * kBlockM);
+    if (threadIdx.x == 0) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        mbarrier_init(shared_address(&shared.full[stage]), Config::kMapped ? 129 : 128);
+        mbarrier_init(shared_address(&shared.empty[stage]), kConsumerWarps);
       }
-      if (unit + static_cast<int>(gridDim.x) >= units) launch_dependents();
-      const int column = unit % kTilesN * kColumns;
-      Sums sums;
-#pragma unroll
-      for (float& sum : sums) sum = 0;
-      if (group < Config::kExperts) multiply(o, ring, shared.slots, group, count, column, sums);
-      store(o, shared.slots, count, column, sums);
+      for (int tile = 0; tile < 2; ++tile) {
+        mbarrier_init(shared_address(&shared.ready[tile]), 1);
+        mbarrier_init(shared_address(&shared.taken[tile]), kConsumerWarps);
+      }
+      mbarrier_init_fence();
+    }
+    wait_for_predecessors();
+    Routing::template count<kThreads>(shared.routing, ids, total);
+    const int units = shared.routing.first_tile[Routing::kGroups] * kTilesN;
+    if (threadIdx.x >= 128 * kConsumers) {
+      if constexpr (kManyRegisters) registers_decrease<56>();
+      produce(o, shared, ring, ids, total, units);
+    } else {
+      if constexpr (kManyRegisters) registers_increase<224>();
+      consume(o, shared, ring, units);
     }
   }
 
  private:
-  static SINTER_DEVICE void multiply(const GroupedOperands<Config>& o, u32 ring, const int* slots,
-                                     int group, int count, int column, Sums& sums) {
+  // ---------------------------------------------------------------- copies
+
+  // What a thread copies of a tile.
+  struct Sources {
+    const Stored* rows[kRowCopies];  // null: no such row
+    const Stored* weights;           // of the expert
+    int column;                      // of the result, of the tile's first
+    int set;                         // of 32 columns of all experts' weights, of the expert's first
+  };
+
+  static SINTER_DEVICE void produce(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
+                                    const Ids& ids, int total, int units) {
+    const int thread = static_cast<int>(threadIdx.x) - 128 * kConsumers;
     Sources from;
+    Cursor at;
+    int tile = -1, group = 0;
+    u32 tiles = 0;
+    for (int unit = static_cast<int>(blockIdx.x); unit < units;
+         unit += static_cast<int>(gridDim.x)) {
+      if (unit / kTilesN != tile) {
+        tile = unit / kTilesN;
+        group = Routing::group_at(shared.routing, tile);
+        Tile& next = shared.tiles[tiles % 2];
+        mbarrier_wait(shared_address(&shared.taken[tiles % 2]), 1 - tiles / 2 % 2);
+        const int count = Routing::take(shared.routing, next.slots, thread, ids, total, group,
+                                        (tile - shared.routing.first_tile[group]) * kBlockM);
+        if (thread == 0) {
+          next.count = count;
+          next.group = group;
+          mbarrier_arrive(shared_address(&shared.ready[tiles % 2]));
+        }
+#pragma unroll
+        for (int i = 0; i < kRowCopies; ++i) {
+          const int row = thread / 8 + i * kRowsAtOnce;
+          from.rows[i] = row < count
+                             ? o.rows + slot_offset<Config>(next.slots[row], Config::kRowStride,
+                                                            Config::kRowSlotStride)
+                             : nullptr;
+        }
+        from.weights = o.weights + group * Config::kExpertStride;
+        from.set = group * (kWeightColumns / kPermutedSet);
+        ++tiles;
+      }
+      if (unit + static_cast<int>(gridDim.x) >= units) launch_dependents();
+      if (group == Config::kExperts) continue;
+      from.column = unit % kTilesN * kColumns;
+      for (int step = 0; step < kSteps; ++step) {
+        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
+        const u32 full = shared_address(&shared.full[at.stage]), to = ring + at.stage * kStageBytes;
+        if constexpr (Config::kMapped) {
+          if (thread == 0) load_mapped(from, o.map, to + kRowsBytes, step, full);
+        }
+        load(from, to, step, thread);
+        arrive_with_copies(full);
+        at.next();
+      }
+    }
+  }
+
+  static SINTER_DEVICE void load(const Sources& from, u32 stage, int step, int thread) {
+    const int chunk = thread % 8, first = thread / 8;
+    const int k = step * kBlockK + chunk * Element::kVector;
+    const bool inside = Config::kK % kBlockK == 0 || k < Config::kK;
+    const u32 to = stage + swizzled_offset<Element>(kBlockM, first, chunk * Element::kVector);
 #pragma unroll
     for (int i = 0; i < kRowCopies; ++i) {
-      const int row = static_cast<int>(threadIdx.x) / 8 + i * kRowsAtOnce;
-      from.rows[i] = row < count ? o.rows + slot_offset<Config>(slots[row], Config::kRowStride,
-                                                                Config::kRowSlotStride)
-                                 : nullptr;
+      if (from.rows[i] == nullptr) continue;  // what is multiplied there is not stored
+      copy_async(to + i * kRowsAtOnce * kRowBytes, inside ? from.rows[i] + k : from.rows[i],
+                 inside ? 16 : 0);
     }
-    from.weights = o.weights + group * Config::kExpertStride;
-    from.column = column;
+    if constexpr (Config::kMapped) {
+      return;
+    } else if constexpr (Config::kInputMajor) {
+      load_input_major(from, stage + kRowsBytes, step, thread);
+    } else {
+      // permuted_column's inverse: 16 rows of a stage further on are 4 columns, 32 rows 32.
+      const int column = from.column + first % 8 / 2 * 8 + first / 8 * 2 + first % 2;
+      const Stored* source = from.weights + column * Config::kWeightStride + (inside ? k : 0);
 #pragma unroll
-    for (int step = 0; step < kAhead; ++step) {
-      if (step < kSteps) load(from, ring + step * kStageBytes, step);
-      commit_copies();
+      for (int i = 0; i < kWeightCopies; ++i) {
+        const int half = i * kRowsAtOnce / kColumns, within = i * kRowsAtOnce % kColumns;
+        const int further = within / kPermutedSet * kPermutedSet + i % 2 * 4;
+        if (Config::kN % kColumns != 0 && column + further >= Config::kN) continue;
+        copy_async(to + kRowsBytes + i * kRowsAtOnce * kRowBytes,
+                   source + (further + (half == 0 ? kGateAt : kUpAt)) * Config::kWeightStride,
+                   inside ? 16 : 0);
+      }
     }
-    int stage = 0, free = kAhead;
+  }
+
+  // Columns behind the expert's last are another's, and are not stored.
+  static SINTER_DEVICE void load_mapped(const Sources& from, const TensorMap* map, u32 to, int step,
+                                        u32 full) {
+    const int set = from.set + from.column / kPermutedSet;
+    mbarrier_arrive_expect(full, kBlockN * kRowBytes);
+    tma_load(to, map, PermutedPlace{step * kBlockK, set + kGateAt / kPermutedSet}, full);
+    if constexpr (Config::kGate != 0) {
+      tma_load(to + kColumns * kRowBytes, map,
+               PermutedPlace{step * kBlockK, set + kUpAt / kPermutedSet}, full);
+    }
+  }
+
+  // W is [k, n] of each expert: 64 columns of kBlockK rows follow one another.
+  static SINTER_DEVICE void load_input_major(const Sources& from, u32 stage, int step, int thread) {
+    constexpr int kChunks = kBlockN / Element::kVector;
+    const int place = thread % kChunks * Element::kVector, half = place / kColumns;
+    const int column = place % kColumns + from.column;
+    if (Config::kN % kColumns != 0 && column >= Config::kN) return;
+    const Stored* source = from.weights + column + (half == 0 ? kGateAt : kUpAt);
+#pragma unroll
+    for (int i = 0; i < kBlockK * kChunks / 128; ++i) {
+      const int row = thread / kChunks + i * (128 / kChunks);
+      const int k = step * kBlockK + row;
+      const bool inside = Config::kK % kBlockK == 0 || k < Config::kK;
+      copy_async(stage + swizzled_offset<Element>(kBlockK, row, place),
+                 inside ? source + k * Config::kWeightStride : source, inside ? 16 : 0);
+    }
+  }
+
+  // ---------------------------------------------------------------- products
+
+  static SINTER_DEVICE void consume(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
+                                    int units) {
+    const u32 first_lane = threadIdx.x % 32 == 0;
     const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
-    for (int step = 0; step < kSteps; ++step) {
-      wait_for_copies<kAhead - 1>();
-      fence_proxy_async_shared();
-      wgmma_wait<1>();  // of the step before the last, whose stage is loaded below
-      __syncthreads();
-      issue(ring + stage * kStageBytes, warpgroup, step > 0, sums);
-      if (step + kAhead < kSteps) load(from, ring + free * kStageBytes, step + kAhead);
-      commit_copies();
-      stage = stage + 1 == Config::kStages ? 0 : stage + 1;
-      free = free + 1 == Config::kStages ? 0 : free + 1;
+    Cursor at;
+    int tile = -1, group = 0, count = 0;
+    u32 tiles = 0;
+    for (int unit = static_cast<int>(blockIdx.x); unit < units;
+         unit += static_cast<int>(gridDim.x)) {
+      if (unit / kTilesN != tile) {
+        tile = unit / kTilesN;
+        if (tiles > 0) {
+          __syncwarp();
+          arrive_if(shared_address(&shared.taken[(tiles - 1) % 2]), first_lane);
+        }
+        mbarrier_wait(shared_address(&shared.ready[tiles % 2]), tiles / 2 % 2);
+        count = shared.tiles[tiles % 2].count;
+        group = shared.tiles[tiles % 2].group;
+        ++tiles;
+      }
+      Sums sums;
+#pragma unroll
+      for (float& sum : sums) sum = 0;
+      if (group < Config::kExperts) {
+        u32 before = 0;
+        for (int step = 0; step < kSteps; ++step) {
+          mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);
+          fence_proxy_async_shared();  // the copies were ordinary writes
+          issue(ring + at.stage * kStageBytes, warpgroup, step > 0, sums);
+          wgmma_wait<1>();
+          arrive_if(before, step > 0 ? first_lane : 0);
+          before = shared_address(&shared.empty[at.stage]);
+          at.next();
+        }
+        wgmma_wait<0>();
+        arrive_if(before, first_lane);
+      }
+      store(o, shared.tiles[(tiles - 1) % 2].slots, count, unit % kTilesN * kColumns, sums);
     }
-    wgmma_wait<0>();
   }
 
   static SINTER_DEVICE void issue(u32 stage, int warpgroup, bool more, Sums& sums) {
@@ -223,54 +386,6 @@ struct GroupedProduct {
       Mma::mma(sums, a, b, more || step != 0);
     }
     wgmma_commit();
-  }
-
-  static SINTER_DEVICE void load(const Sources& from, u32 stage, int step) {
-    const int chunk = static_cast<int>(threadIdx.x) % 8, first = static_cast<int>(threadIdx.x) / 8;
-    const int k = step * kBlockK + chunk * Element::kVector;
-    const bool inside = Config::kK % kBlockK == 0 || k < Config::kK;
-#pragma unroll
-    for (int i = 0; i < kRowCopies; ++i) {
-      if (from.rows[i] == nullptr) continue;  // what is multiplied there is not stored
-      const int row = first + i * kRowsAtOnce;
-      copy_async(stage + swizzled_offset<Element>(kBlockM, row, chunk * Element::kVector),
-                 inside ? from.rows[i] + k : from.rows[i], inside ? 16 : 0);
-    }
-    if constexpr (Config::kInputMajor) {
-      load_input_major(from, stage + kRowsBytes, step);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kWeightCopies; ++i) {
-        const int place = first + i * kRowsAtOnce;
-        const int half = place / kColumns, within = place % kColumns;
-        // permuted_column's inverse, of a row of the stage.
-        const int column = within / kPermutedSet * kPermutedSet + within % 8 / 2 * 8 +
-                           within % kPermutedSet / 8 * 2 + within % 2 + from.column;
-        if (Config::kN % kColumns != 0 && column >= Config::kN) continue;
-        const Stored* source =
-            from.weights + (column + (half == 0 ? kGateAt : kUpAt)) * Config::kWeightStride;
-        copy_async(
-            stage + kRowsBytes + swizzled_offset<Element>(kBlockN, place, chunk * Element::kVector),
-            inside ? source + k : source, inside ? 16 : 0);
-      }
-    }
-  }
-
-  // W is [k, n] of each expert: 64 columns of kBlockK rows follow one another.
-  static SINTER_DEVICE void load_input_major(const Sources& from, u32 stage, int step) {
-    constexpr int kChunks = kBlockN / Element::kVector;
-#pragma unroll
-    for (int i = 0; i < kBlockK * kChunks / kThreads; ++i) {
-      const int index = static_cast<int>(threadIdx.x) + i * kThreads;
-      const int row = index / kChunks, place = index % kChunks * Element::kVector;
-      const int k = step * kBlockK + row, half = place / kColumns;
-      const int column = place % kColumns + from.column;
-      if (Config::kN % kColumns != 0 && column >= Config::kN) continue;
-      const bool inside = Config::kK % kBlockK == 0 || k < Config::kK;
-      const Stored* source = from.weights + column + (half == 0 ? kGateAt : kUpAt);
-      copy_async(stage + swizzled_offset<Element>(kBlockK, row, place),
-                 inside ? source + k * Config::kWeightStride : source, inside ? 16 : 0);
-    }
   }
 
   static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const int* slots, int count,

@@ -6,6 +6,7 @@
 // slots, and the tiles of all groups follow one another in order of groups.
 #pragma once
 #include "ptx/memory.cuh"
+#include "ptx/sync.cuh"
 #include "ptx/types.cuh"
 
 namespace sinter {
@@ -21,31 +22,54 @@ struct GroupIds {
   }
 };
 
-template <int kExperts, int kBlockM, int kThreads>
+//
+// Slots are cut into segments. How many slots of each group stand before each segment is counted
+// once; a tile's slots are then found in the segments that have some of them.
+template <int kExperts, int kBlockM>
 struct GroupRouting {
   static constexpr int kGroups = kExperts + 1;  // the last: slots whose id names no expert
-  static constexpr int kWarps = kThreads / 32;
-  static constexpr int kPerThread = 8;  // slots of a thread in one turn
+  static constexpr int kTakers = 128, kTakerWarps = kTakers / 32;
+  static constexpr u32 kBarrier = 1;  // of the takers
+  // As many as 8 KB hold counts of, at most 16.
+  static constexpr int kSegments = kGroups <= 129   ? 16
+                                   : kGroups <= 257 ? 8
+                                   : kGroups <= 513 ? 4
+                                                    : 2;
+  static constexpr int kBatch = 128, kAtOnce = 4;  // slots that a warp looks at, and reads ahead
 
   struct Shared {
-    int first_tile[kGroups + 1];  // by group; behind the last the number of tiles
-    int slots[kBlockM];           // of the tile
-    int warp_counts[kWarps];
+    int first_tile[kGroups + 1];         // by group; behind the last the number of tiles
+    int before[kSegments + 1][kGroups];  // slots of the group before the segment; all of them
   };
 
   static SINTER_DEVICE int group_of(int id) {
     return static_cast<u32>(id) < static_cast<u32>(kExperts) ? id : kExperts;
   }
+  static SINTER_DEVICE int segment_slots(int total) {
+    constexpr int kAll = kSegments * kBatch;
+    return (total + kAll - 1) / kAll * kBatch;
+  }
 
-  // Counts all groups. All threads call; the result is theirs when it returns.
-  template <class Ids>
+  // Counts all groups. All threads of the block call; the result is theirs when it returns.
+  template <int kThreads, class Ids>
   static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total) {
-    for (int g = static_cast<int>(threadIdx.x); g <= kGroups; g += kThreads) {
-      shared.first_tile[g] = 0;
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int i = thread; i < kSegments * kGroups; i += kThreads) (&shared.before[1][0])[i] = 0;
+    __syncthreads();
+    const int of_segment = segment_slots(total);
+    for (int i = thread; i < total; i += kThreads) {
+      atomicAdd(&shared.before[1 + i / of_segment][group_of(ids.at(i))], 1);
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < total; i += kThreads) {
-      atomicAdd(&shared.first_tile[group_of(ids.at(i))], 1);
+    for (int g = thread; g < kGroups; g += kThreads) {
+      int sum = 0;
+      shared.before[0][g] = 0;
+#pragma unroll
+      for (int segment = 1; segment <= kSegments; ++segment) {
+        sum += shared.before[segment][g];
+        shared.before[segment][g] = sum;
+      }
+      shared.first_tile[g] = (sum + kBlockM - 1) / kBlockM;
     }
     __syncthreads();
     if (threadIdx.x < 32) sum_tiles(shared.first_tile);
@@ -67,46 +91,57 @@ struct GroupRouting {
   }
 
   // Writes the slots of `group` from the `skip`-th on, at most kBlockM, and returns how many they
-  // are. All threads call, when none reads the slots of the tile before.
+  // are. kTakers threads call, of numbers `thread`; all of them see the slots when it returns.
   template <class Ids>
-  static SINTER_DEVICE int take(Shared& shared, const Ids& ids, int total, int group, int skip) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    int seen = 0;  // slots of the group before this turn's
-    for (int base = 0; base < total && seen < skip + kBlockM; base += kThreads * kPerThread) {
-      const int first = base + static_cast<int>(threadIdx.x) * kPerThread;
-      const u32 mine = members(ids, total, group, first);
-      const int count = __popc(mine);
-      int inclusive = count;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
-        if (lane >= step) inclusive += below;
-      }
-      if (lane == 31) shared.warp_counts[warp] = inclusive;
-      __syncthreads();
-      int rank = seen + inclusive - count - skip;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        const int of_warp = shared.warp_counts[w];
-        if (w < warp) rank += of_warp;
-        seen += of_warp;
-      }
-      for (u32 rest = mine; rest != 0; rest &= rest - 1, ++rank) {
-        if (rank >= 0 && rank < kBlockM) shared.slots[rank] = first + __ffs(rest) - 1;
-      }
-      __syncthreads();
+  static SINTER_DEVICE int take(const Shared& shared, int* slots, int thread, const Ids& ids,
+                                int total, int group, int skip) {
+    const int of_segment = segment_slots(total);
+    for (int segment = thread / 32; segment < kSegments; segment += kTakerWarps) {
+      const int rank = shared.before[segment][group] - skip;
+      const int end = shared.before[segment + 1][group] - skip;
+      if (rank >= kBlockM || end <= 0 || rank == end) continue;
+      take_segment(slots, ids, total, group, segment * of_segment, rank, min(end, kBlockM));
     }
-    return min(kBlockM, seen - skip);
+    named_barrier(kBarrier, kTakers);
+    return min(kBlockM, shared.before[kSegments][group] - skip);
   }
 
  private:
-  // Of one warp: counts become the numbers of first tiles.
+  // By a warp: the slots of `group` from `first` on have ranks from `rank` on; up to `end`.
+  template <class Ids>
+  static SINTER_DEVICE void take_segment(int* slots, const Ids& ids, int total, int group,
+                                         int first, int rank, int end) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const u32 lower = (1u << lane) - 1;
+    for (int batch = first; rank < end; batch += kAtOnce * kBatch) {
+      u32 mine[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        mine[i] = members(ids, total, group, batch + i * kBatch + 4 * lane);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        int at = rank;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const u32 lanes = __ballot_sync(0xFFFFFFFFu, (mine[i] >> j & 1) != 0);
+          at += __popc(lanes & lower);
+          rank += __popc(lanes);
+        }
+        for (u32 rest = mine[i]; rest != 0; rest &= rest - 1, ++at) {
+          if (at >= 0 && at < end) slots[at] = batch + i * kBatch + 4 * lane + __ffs(rest) - 1;
+        }
+      }
+    }
+  }
+
+  // Of one warp: numbers of tiles become the numbers of first tiles.
   static SINTER_DEVICE void sum_tiles(int* groups) {
     const int lane = static_cast<int>(threadIdx.x);
     int base = 0;
     for (int g0 = 0; g0 < kGroups; g0 += 32) {
       const int g = g0 + lane;
-      const int tiles = g < kGroups ? (groups[g] + kBlockM - 1) / kBlockM : 0;
+      const int tiles = g < kGroups ? groups[g] : 0;
       int inclusive = tiles;
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
@@ -119,24 +154,20 @@ struct GroupRouting {
     if (lane == 0) groups[kGroups] = base;
   }
 
-  // A bit for each slot of this thread's turn that is of `group`.
+  // A bit for each of four slots from `first` on that is of `group`.
   template <class Ids>
   static SINTER_DEVICE u32 members(const Ids& ids, int total, int group, int first) {
     u32 mine = 0;
-    if (Ids::kContiguous && first + kPerThread <= total) {
-      const Word4* words = reinterpret_cast<const Word4*>(ids.ids + first);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Word4 four = words[half];
-        mine |= static_cast<u32>(group_of(static_cast<int>(four.x)) == group) << (4 * half);
-        mine |= static_cast<u32>(group_of(static_cast<int>(four.y)) == group) << (4 * half + 1);
-        mine |= static_cast<u32>(group_of(static_cast<int>(four.z)) == group) << (4 * half + 2);
-        mine |= static_cast<u32>(group_of(static_cast<int>(four.w)) == group) << (4 * half + 3);
-      }
+    if (Ids::kContiguous && first + 4 <= total) {
+      const Word4 four = *reinterpret_cast<const Word4*>(ids.ids + first);
+      mine |= static_cast<u32>(group_of(static_cast<int>(four.x)) == group);
+      mine |= static_cast<u32>(group_of(static_cast<int>(four.y)) == group) << 1;
+      mine |= static_cast<u32>(group_of(static_cast<int>(four.z)) == group) << 2;
+      mine |= static_cast<u32>(group_of(static_cast<int>(four.w)) == group) << 3;
       return mine;
     }
 #pragma unroll
-    for (int j = 0; j < kPerThread; ++j) {
+    for (int j = 0; j < 4; ++j) {
       if (first + j < total && group_of(ids.at(first + j)) == group) mine |= 1u << j;
     }
     return mine;

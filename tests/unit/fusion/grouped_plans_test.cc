@@ -14,6 +14,7 @@
 #include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
 #include "src/plan/grouped_family.h"
+#include "src/plan/row_order.h"
 #include "tests/support/constant_dim.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -194,6 +195,40 @@ TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
     ASSERT_FALSE(result.ok());
     EXPECT_TRUE(absl::StrContains(result.status().message(), c.why)) << result.status();
   }
+}
+
+// Tiles differ from bucket to bucket, a row's sums do not.
+TEST(GroupedPlans, BatchInvariantPlansOfAllBucketsHaveOneRowOrder) {
+  const Chain chain =
+      TextChain("grouped_gated_ffn m=M experts=16 top=4 n=256 k=256 l=256 act=silu");
+  FusionOptions options;
+  options.batch_invariant = true;
+  options.allow_cooperative = false;
+  std::string order;
+  for (const int64_t bucket : {1, 16, 256, 4096}) {
+    const auto result = PlanChain(chain, bucket, testing::H200(), options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    if (order.empty()) order = RowOrder(result->chosen);
+    EXPECT_EQ(RowOrder(result->chosen), order) << bucket;
+    EXPECT_EQ(GroupedOf(result->chosen).size(), 2u);
+  }
+}
+
+// Weights are mapped where sets of 32 columns are whole and experts follow one another.
+TEST(GroupedPlans, WeightsAreMappedWhereTheyLieInSets) {
+  const auto maps = [](const std::string& line) {
+    const auto result = PlanChain(TextChain(line), kM, testing::H200(), {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    const KernelSpec& spec = result->chosen.kernels.front().spec;
+    return Generate(spec, testing::H200())->recipe.tensor_maps;
+  };
+  const auto mapped = maps("grouped_matmul m=M experts=5 top=3 n=64 k=72");
+  ASSERT_EQ(mapped.size(), 1u);
+  EXPECT_EQ(mapped[0].dims[4], C(5 * 64 / 32));
+  EXPECT_EQ(mapped[0].stride_bytes, (std::vector<uint64_t>{144, 8 * 144, 2 * 144, 32 * 144}));
+  EXPECT_EQ(maps("grouped_matmul m=M experts=5 top=3 n=40 k=72").size(), 0u);
+  EXPECT_EQ(maps("grouped_matmul m=M experts=5 top=3 n=64 k=72 layout=io").size(), 0u);
+  EXPECT_EQ(maps("grouped_matmul m=M experts=5 top=3 n=64 k=72 dtype=f32").size(), 0u);
 }
 
 TEST(GroupedSearch, CountsExpertsAndTilesOfTheWorstRouting) {

@@ -1,0 +1,172 @@
+// Kernels of grouped products: their bytes, which trust nothing, their launch and what is told of
+// them.
+#include "src/plan/grouped_family.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "src/plan/codegen.h"
+
+namespace sinter {
+namespace {
+
+GroupedProduct PairProduct() {
+  GroupedProduct p;
+  p.result = DType::kBF16;
+  p.experts = 16;
+  p.slots = 4;
+  p.n = 96;
+  p.k = 256;
+  p.gate = GroupedGate::kGateFirst;
+  p.act = Activation::kSilu;
+  p.has_factor = true;
+  p.row_stride = 256;
+  p.id_stride = p.factor_stride = 4;
+  p.id_slot_stride = p.factor_slot_stride = 1;
+  p.expert_stride = 192 * 256;
+  p.weight_stride = 256;
+  p.out_stride = 4 * 96;
+  p.out_slot_stride = 96;
+  return p;
+}
+
+KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
+  KernelSpec spec;
+  spec.family = &GroupedFamily();
+  GroupedPlaces places = {{0, 0}, {1, 256}, {2, 0}};
+  if (p.has_factor) places.push_back({3, 0});
+  places.push_back({kWorkspaceBuffer, 65536});
+  spec.own = std::make_shared<const GroupedSpec>(GroupedSpec{p, s, places});
+  return spec;
+}
+
+const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100};
+
+TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
+  for (const GroupedSchedule& s : {kTiles, kDots}) {
+    const KernelSpec spec = SpecOf(PairProduct(), s);
+    const KernelCode code = *CodeOf(spec);
+    const auto read = ReadCode(code.Bytes(), code.ScheduleBytes());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->Bytes(), code.Bytes());
+    EXPECT_EQ(read->ScheduleBytes(), code.ScheduleBytes());
+    GroupedProduct fixed = PairProduct();
+    fixed.fixed_rows = 40;
+    GroupedSchedule other = s;
+    other.grid = 7;
+    EXPECT_EQ(CodeOf(SpecOf(fixed, other))->Bytes(), code.Bytes());
+    EXPECT_EQ(CodeOf(SpecOf(fixed, other))->ScheduleBytes(), code.ScheduleBytes());
+  }
+}
+
+TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
+  const KernelCode code = *CodeOf(SpecOf(PairProduct(), kTiles));
+  const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(ReadCode(bytes.substr(0, length), schedule).ok()) << length;
+  }
+  for (size_t length = 0; length < schedule.size(); ++length) {
+    EXPECT_FALSE(ReadCode(bytes, schedule.substr(0, length)).ok()) << length;
+  }
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const int bit : {0, 3, 7}) {
+      std::string flipped = bytes;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      const auto read = ReadCode(flipped, schedule);
+      if (read.ok() && read->family == &GroupedFamily()) {
+        EXPECT_EQ(read->Bytes(), flipped);
+      }
+    }
+  }
+}
+
+TEST(GroupedFamily, DecisionsReadBack) {
+  Plan plan;
+  plan.bucket = 64;
+  plan.kernels.emplace_back();
+  plan.kernels[0].spec = SpecOf(PairProduct(), kTiles);
+  plan.kernels[0].ops = {{9}, false, 0};
+  const std::string bytes = EncodeDecisions(DecisionsOf(plan));
+  const auto read = DecodeDecisions(bytes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->kernels[0].family, &GroupedFamily());
+  EXPECT_EQ(*GroupedKernels::ScheduleFrom(read->kernels[0].own), kTiles);
+  EXPECT_EQ(EncodeDecisions(*read), bytes);
+  KernelDecision other = read->kernels[0];
+  GroupedSchedule grid = kTiles;
+  grid.grid = 3;
+  other.own = GroupedKernels::BytesOf(grid);
+  EXPECT_TRUE(GroupedFamily().SameSource(other, read->kernels[0]));
+  grid.stages = 5;
+  other.own = GroupedKernels::BytesOf(grid);
+  EXPECT_FALSE(GroupedFamily().SameSource(other, read->kernels[0]));
+}
+
+TEST(GroupedFamily, ASpecIsItsProductSchedulesAndPlaces) {
+  const KernelSpec spec = SpecOf(PairProduct(), kTiles);
+  EXPECT_TRUE(spec == SpecOf(PairProduct(), kTiles));
+  GroupedSchedule grid = kTiles;
+  grid.grid = 3;
+  EXPECT_FALSE(spec == SpecOf(PairProduct(), grid));
+  GroupedProduct up_first = PairProduct();
+  up_first.gate = GroupedGate::kUpFirst;
+  EXPECT_FALSE(spec == SpecOf(up_first, kTiles));
+}
+
+TEST(GroupedFamily, LaunchesNameWhatDoesNotFit) {
+  GroupedProduct p = PairProduct();
+  EXPECT_TRUE(RecipeOf(SpecOf(p, kTiles)).ok());
+  EXPECT_FALSE(GroupedRecipe(p, kTiles, {{0, 0}, {1, 0}}).ok());
+  EXPECT_TRUE(absl::StrContains(
+      GroupedRecipe(p, kTiles, {{0, 8}, {1, 0}, {2, 0}, {3, 0}, {4, 0}}).status().message(),
+      "offset 8 is not a multiple of 16"));
+  const LaunchRecipe recipe = *RecipeOf(SpecOf(p, kTiles));
+  EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
+  EXPECT_EQ(recipe.args[0].int_value, 512) << "a longer launch advances the rows";
+  EXPECT_EQ(recipe.args[4].int_value, 0) << "and reuses the workspace";
+  EXPECT_EQ(recipe.args[5].kind, ArgKind::kSymbolM);
+  p.fixed_rows = 40;
+  EXPECT_EQ(RecipeOf(SpecOf(p, kTiles))->args[5].int_value, 40);
+}
+
+TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const auto why = [&](const GroupedProduct& p, const GroupedSchedule& s) {
+    return std::string(CheckGroupedSchedule(p, s, model).message());
+  };
+  EXPECT_EQ(why(PairProduct(), kTiles), "");
+  EXPECT_EQ(why(PairProduct(), kDots), "");
+  EXPECT_EQ(why(PairProduct(), {96, 128, 4, 1}), "block_m is 96, must be 0, 64 or 128");
+  EXPECT_EQ(why(PairProduct(), {64, 96, 4, 1}), "block_n is 96, must be 64, 128 or 256");
+  EXPECT_EQ(why(PairProduct(), {64, 128, 2, 1}), "stages are 2, must be in [3, 12]");
+  EXPECT_TRUE(absl::StrContains(why(PairProduct(), {64, 128, 4, 0}), "grid is 0, must be in [1, "));
+  EXPECT_TRUE(absl::StrContains(why(PairProduct(), {128, 256, 6, 1}), "shared memory is "));
+  EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}), "dots have neither columns nor stages");
+  GroupedProduct p = PairProduct();
+  p.row_stride = 260;
+  EXPECT_EQ(why(p, kTiles), "rows are 260 elements apart, must be a multiple of 8");
+  p = PairProduct();
+  p.rows = DType::kF32;
+  EXPECT_EQ(why(p, kTiles), "rows are f32 and weights bf16, must both be bf16 or both f16");
+  p = PairProduct();
+  p.input_major = true;
+  p.n = 100;
+  EXPECT_EQ(why(p, kTiles), "n is 100, must be a multiple of 8 in layout io");
+}
+
+TEST(GroupedFamily, IsDescribed) {
+  PlannedKernel kernel;
+  kernel.spec = SpecOf(PairProduct(), kTiles);
+  const KernelDescription told =
+      GroupedFamily().Describe(kernel, 64, *BuiltinModel("h200"), BufferNames());
+  EXPECT_EQ(told.problem,
+            "grouped product top=4 experts=16 n=96 k=256 pair=gate_up act=silu factor=f32 "
+            "layout=oi dtype=bf16 result=bf16");
+  EXPECT_EQ(told.lines[0].second, "#0 bf16[M,256], #1 bf16[16,192,256], #2 s32[M,4], #3 f32[M,4]");
+  EXPECT_EQ(told.lines[1].second, "ws+65536 bf16[M,4,96]");
+}
+
+}  // namespace
+}  // namespace sinter
