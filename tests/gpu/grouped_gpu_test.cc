@@ -219,6 +219,7 @@ TEST_F(Grouped, ProductsEqualTheReferenceOnEveryRouting) {
   }
   Sweep("grouped_matmul m=M experts=1 top=1 n=64 k=64", 65, 1, 1, {1, 63, 64, 65});
   Sweep("grouped_matmul m=M experts=1024 top=32 n=64 k=64", 33, 32, 1024, {1, 33});
+  Sweep("grouped_matmul m=M experts=300 top=6 n=96 k=8", 300, 6, 300, {1, 299, 300});
 }
 
 TEST_F(Grouped, GatedFfnsEqualTheReferenceOnEveryRouting) {
