@@ -540,6 +540,41 @@ TEST(ChainAbiText, TextJsonAndBuilderMeanTheSame) {
   EXPECT_EQ(std::memcmp(from_text, from_builder, 32), 0);
 }
 
+TEST(ChainAbiText, GroupedGatedFfnsMeanTheirTextInEveryLayoutAndOrder) {
+  for (const bool io : {false, true}) {
+    for (const bool up_first : {false, true}) {
+      const ChainPtr built = EmptyChain();
+      sinter_chain* c = built.get();
+      const auto weights = [&](int64_t out, int64_t in) {
+        return Input(c, SINTER_DTYPE_BF16, {4, io ? in : out, io ? out : in},
+                     SINTER_INPUT_CONSTANT);
+      };
+      const sinter_value x = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 32});
+      const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
+      const sinter_value factors = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
+      const sinter_value w1 = weights(48, 32), w2 = weights(40, 24);
+      sinter_grouped_gated_ffn_options options = SINTER_INIT(sinter_grouped_gated_ffn_options);
+      options.activation = SINTER_ACTIVATION_SILU;
+      options.layout = io ? SINTER_LAYOUT_IO : SINTER_LAYOUT_OI;
+      options.flags = up_first ? SINTER_GROUPED_UP_FIRST : 0;
+      sinter_value y = 0;
+      Ok([&](auto e) {
+        return sinter_chain_add_grouped_gated_ffn(c, x, ids, factors, w1, w2, &options, &y, e);
+      });
+      Ok([&](auto e) { return sinter_chain_add_output(c, y, nullptr, e); });
+      Ok([&](auto e) { return sinter_chain_finish(c, e); });
+      uint8_t digest[32], of_text[32];
+      Ok([&](auto e) { return sinter_x_chain_get_digest(c, digest, e); });
+      const std::string line =
+          std::string("grouped_gated_ffn m=M experts=4 top=2 n=24 k=32 l=40 act=silu order=") +
+          (up_first ? "up_gate" : "gate_up") + " layout=" + (io ? "io" : "oi");
+      const ChainPtr text = FromText(line.c_str());
+      Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), of_text, e); });
+      EXPECT_EQ(std::memcmp(digest, of_text, 32), 0) << line;
+    }
+  }
+}
+
 TEST(ChainAbiText, ALineGivesMAndItsCanonicalForm) {
   sinter_chain* chain = nullptr;
   sinter_x_text* line = nullptr;

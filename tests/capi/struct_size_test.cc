@@ -106,6 +106,9 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   REFUSED(sinter_linear_options, sinter_chain_add_linear(c, a, a, &o, &out, e));
   REFUSED(sinter_gemm_chain_options, sinter_chain_add_gemm_chain(c, a, a, a, &o, &out, e));
   REFUSED(sinter_gated_ffn_options, sinter_chain_add_gated_ffn(c, a, a, a, a, &o, &out, e));
+  REFUSED(sinter_matmul_options, sinter_chain_add_grouped_matmul(c, a, a, a, &o, &out, e));
+  REFUSED(sinter_grouped_gated_ffn_options,
+          sinter_chain_add_grouped_gated_ffn(c, a, a, a, a, a, &o, &out, e));
   REFUSED(sinter_output_options, sinter_chain_add_output(c, a, &o, e));
   REFUSED(sinter_prepare_options, sinter_prepare(context.get(), small.get(), 8, &o, &plan, e));
   REFUSED(sinter_tune_options, sinter_tune(context.get(), small.get(), 8, &o, e));
