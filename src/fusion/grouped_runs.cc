@@ -235,7 +235,6 @@ class GroupedFinder {
   // numbers, or is read by others.
   bool Collect(ValueId product, ValueId left, ValueId right, std::set<ValueId>* inside) const {
     std::vector<ValueId> open = {product};
-    std::set<ValueId> numbers;
     while (!open.empty()) {
       const ValueId id = open.back();
       open.pop_back();

@@ -1,8 +1,7 @@
 #include "src/grouped/grouped.h"
 
 #include <algorithm>
-#include <array>
-#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -21,10 +20,14 @@ absl::Status Refuse(const Args&... args) {
   return absl::FailedPreconditionError(absl::StrCat(args...));
 }
 
-std::array<const int64_t*, 10> StridesOf(const GroupedProduct& p) {
-  return {&p.row_stride,    &p.row_slot_stride, &p.id_stride,     &p.id_slot_stride,
-          &p.expert_stride, &p.weight_stride,   &p.factor_stride, &p.factor_slot_stride,
-          &p.out_stride,    &p.out_slot_stride};
+// Calls visit(stride) for each of them, in the order of their bytes.
+template <typename Product, typename Visitor>
+void ForEachStride(Product& p, const Visitor& visit) {
+  for (auto* stride : {&p.row_stride, &p.row_slot_stride, &p.id_stride, &p.id_slot_stride,
+                       &p.expert_stride, &p.weight_stride, &p.factor_stride, &p.factor_slot_stride,
+                       &p.out_stride, &p.out_slot_stride}) {
+    visit(*stride);
+  }
 }
 
 // Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
@@ -65,7 +68,7 @@ void GroupedProduct::Write(ByteWriter& w) const {
   w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2));
   w.U8(static_cast<uint8_t>(gate));
   w.U8(static_cast<uint8_t>(act));
-  for (const int64_t* stride : StridesOf(*this)) w.I64(*stride);
+  ForEachStride(*this, [&](int64_t stride) { w.I64(stride); });
 }
 
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
@@ -91,11 +94,12 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   p.gate = static_cast<GroupedGate>(gate);
   p.act = static_cast<Activation>(act);
   if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
-  for (const int64_t* stride : StridesOf(p)) {
-    const int64_t value = r.I64();
-    if (value < 0 || value > kMostStride) return lost("stride");
-    *const_cast<int64_t*>(stride) = value;
-  }
+  bool within = true;
+  ForEachStride(p, [&](int64_t& stride) {
+    stride = r.I64();
+    within = within && stride >= 0 && stride <= kMostStride;
+  });
+  if (!within) return lost("stride");
   return p;
 }
 
