@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "src/attention/layout.h"
 
 namespace sinter {
@@ -16,7 +19,8 @@ constexpr int kMostVisits = 256;        // of a search among sums for the produc
 
 class Finder {
  public:
-  explicit Finder(const Chain& chain) : chain_(chain), users_(chain.ops().size()) {
+  Finder(const Chain& chain, std::map<ValueId, std::string>* refused)
+      : chain_(chain), refused_(refused), users_(chain.ops().size()) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (const ValueId operand : chain.op(user).operands) users_[At(operand)].insert(user);
     }
@@ -123,6 +127,7 @@ class Finder {
     cone_.clear();
     scores_ = -1;
     budget_ = kMostVisits;
+    why_.clear();
     found_ = found;
     problem_ = &found->problem;
     ValueId id = Regrouped(Below(product));
@@ -145,7 +150,15 @@ class Finder {
     const ValueId scores = difference.operands[0];
     if (StatisticAt(difference.operands[1], ReduceKind::kMax) != scores) return false;
     // All of a score's dims: digits are counted in those of the product.
-    return Scores(scores, kMostSteps) && Operands(product) && End(product) && Finish();
+    if (!Scores(scores, kMostSteps)) return false;
+    const bool found_all = Operands(product) && End(product) && Finish();
+    if (!found_all && refused_ != nullptr) {
+      if (why_.empty()) {
+        why_ = "an operand or a term lies where no strides say, or ops outside read what is inside";
+      }
+      (*refused_)[scores_] = (*refused_)[product] = absl::StrCat("as attention: ", why_);
+    }
+    return found_all;
   }
 
   // Walks back from `id` to the product of q and k. Keeps the steps on the way where it arrives.
@@ -338,8 +351,20 @@ class Finder {
   }
 
   // Where an operand of 16 bits lies, of which the last two axes are a matrix.
-  bool Operand(ValueId id, bool turned, const std::vector<Dim>& batches, BatchedMatrix* matrix) {
+  bool Operand(ValueId id, bool turned, std::vector<Dim> batches, BatchedMatrix* matrix) {
     id = SkipWidening(id);
+    // Below a reshape of batches, whose numbers it keeps, a head may be one of a group that shares
+    // its keys.
+    ValueId below = id;
+    while (op(below).kind == OpKind::kReshape &&
+           KeepsMatrices(op(Below(below)).type.dims, op(below).type.dims)) {
+      below = Below(below);
+    }
+    const std::vector<Dim>& dims = op(below).type.dims;
+    if (below != id && SameBatches(batches, dims)) {
+      id = below;
+      batches.assign(dims.begin(), dims.end() - 2);
+    }
     if (op(id).type.dtype != problem_->element) return false;
     const LaidOut at = LayoutOf(chain_, id);
     found_->inputs.push_back({at.base, at.layout.offset});
@@ -471,12 +496,17 @@ class Finder {
     AttentionProblem& p = *problem_;
     if (p.rows == 1) p.q.row = p.head, p.out.row = p.value_head;  // no stride matters
     if (p.keys == 1) p.k.row = p.head, p.v.row = p.value_head;
-    if (!p.Check().ok()) return false;
+    const absl::Status fits = p.Check();
+    if (!fits.ok()) {
+      why_ = std::string(absl::StripPrefix(fits.message(), "attention: "));
+      return false;
+    }
     found_->values.assign(members_.begin(), members_.end());
     return true;
   }
 
   const Chain& chain_;
+  std::map<ValueId, std::string>* const refused_;
   std::vector<std::set<ValueId>> users_;
   std::set<ValueId> outputs_;
   std::set<ValueId> members_;
@@ -485,12 +515,16 @@ class Finder {
   std::vector<std::pair<ValueId, std::vector<Dim>>> terms_;  // of these, with the dims of scores
   ValueId scores_ = -1;                                      // the product of q and k
   int budget_ = 0;
+  std::string why_;  // no kernel takes it
   FoundAttention* found_ = nullptr;
   AttentionProblem* problem_ = nullptr;
 };
 
 }  // namespace
 
-std::vector<FoundAttention> FindAttention(const Chain& chain) { return Finder(chain).Run(); }
+std::vector<FoundAttention> FindAttention(const Chain& chain,
+                                          std::map<ValueId, std::string>* refused) {
+  return Finder(chain, refused).Run();
+}
 
 }  // namespace sinter

@@ -4,6 +4,8 @@
 #define SINTER_SRC_ATTENTION_FINDER_H_
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "src/attention/problem.h"
@@ -24,8 +26,10 @@ struct FoundAttention {
   ValueId end = -1;                    // its result: with the views and the cast behind the product
 };
 
-// All of a chain, by `end`. None shares a value with another one.
-std::vector<FoundAttention> FindAttention(const Chain& chain);
+// All of a chain, by `end`. None shares a value with another one. `refused`, where given, gets why
+// no kernel takes what is attention otherwise: by both of its products.
+std::vector<FoundAttention> FindAttention(const Chain& chain,
+                                          std::map<ValueId, std::string>* refused = nullptr);
 
 }  // namespace sinter
 

@@ -75,7 +75,7 @@ std::vector<std::string> SlowBatches(const std::vector<PlanStep>& steps) {
     if (!batched || step.body->outputs.empty()) continue;
     list.push_back(FormatText(
         "op %d is made of batched products that threads compute one by one: predicted %.1f us, "
-        "its bytes take %.1f; leave attention to a kernel of its own",
+        "its bytes take %.1f; leave them to a kernel of their own",
         step.body->outputs.front().value, time.total_us, time.hbm_us));
   }
   Shorten("batched products", &list);

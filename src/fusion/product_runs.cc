@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/quantizer_finder.h"
@@ -52,6 +53,7 @@ class Finder {
           kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
+    TellOfAttention();
     std::move(attention_.begin(), attention_.end(), std::back_inserter(result_.runs));
     std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
       return a.values.front() < b.values.front();
@@ -80,6 +82,20 @@ class Finder {
       run.attention = std::make_shared<const FoundAttention>(std::move(found));
       matcher_.Note(run);
       attention_.push_back(std::move(run));
+    }
+  }
+
+  // Why no kernel of attention takes batched products that are refused.
+  void TellOfAttention() {
+    const bool batched =
+        std::any_of(result_.refused.begin(), result_.refused.end(),
+                    [&](const auto& refused) { return chain_.op(refused.first).type.rank() > 2; });
+    if (!batched) return;
+    std::map<ValueId, std::string> why;
+    FindAttention(chain_, &why);
+    for (auto& [product, reason] : result_.refused) {
+      const auto known = why.find(product);
+      if (known != why.end()) absl::StrAppend(&reason, "; ", known->second);
     }
   }
 
@@ -338,8 +354,9 @@ class Finder {
     const ValueId weight = matcher_.WeightOf(product);
     if (op.kind == OpKind::kMatmul && chain_.op(op.operands[1]).type.rank() > 2) {
       return absl::InvalidArgumentError(
-          "it is a batch of products that are too large for threads: leave it to a kernel of "
-          "attention or of batched products, and plan what is before and behind it");
+          "it is a batch of products that are too large for threads, and no attention that one "
+          "kernel takes: leave it to a kernel of batched products, and plan what is before and "
+          "behind it");
     }
     const DType dtype = chain_.op(weight).type.dtype;
     const ValueId rows = SkipWidening(op.operands[0]);

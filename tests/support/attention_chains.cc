@@ -26,7 +26,7 @@ class Maker {
     if (f_.scale_first) {
       q = Rounded(*b_.Binary(BinaryKind::kMul, *b_.Cast(q, DType::kF32), *b_.Scalar(f_.scale)));
     }
-    ValueId k = qkv[1], v = qkv[2];
+    ValueId k = Shared(qkv[1], f_.head), v = Shared(qkv[2], value_head_);
     if (f_.batched) {
       q = Together(q, f_.rows, f_.head);
       k = Together(k, f_.keys, f_.head);
@@ -59,17 +59,28 @@ class Maker {
     return *b_.Reshape(x, {C(f_.batch * f_.heads), C(rows), C(columns)});
   }
 
-  ValueId Operand(int64_t rows, int64_t head) {
+  ValueId Operand(int64_t heads, int64_t rows, int64_t head) {
     if (f_.layout == Layout::kHeadsFirst) {
-      return *b_.Input({f_.dtype, {batch_, C(f_.heads), C(rows), C(head)}});
+      return *b_.Input({f_.dtype, {batch_, C(heads), C(rows), C(head)}});
     }
-    return *b_.Transpose(*b_.Input({f_.dtype, {batch_, C(rows), C(f_.heads), C(head)}}),
-                         {0, 2, 1, 3});
+    return *b_.Transpose(*b_.Input({f_.dtype, {batch_, C(rows), C(heads), C(head)}}), {0, 2, 1, 3});
+  }
+
+  // For all heads of a group.
+  ValueId Shared(ValueId x, int64_t head) {
+    if (f_.group == 1) return x;
+    const Dim heads = C(f_.heads / f_.group);
+    x = *b_.Reshape(x, {batch_, heads, C(1), C(f_.keys), C(head)});
+    x = *b_.Broadcast(x, {batch_, heads, C(f_.group), C(f_.keys), C(head)});
+    return *b_.Reshape(x, {batch_, C(f_.heads), C(f_.keys), C(head)});
   }
 
   std::vector<ValueId> Operands() {
     if (f_.layout != Layout::kPacked) {
-      return {Operand(f_.rows, f_.head), Operand(f_.keys, f_.head), Operand(f_.keys, value_head_)};
+      const int64_t shared = f_.heads / f_.group;
+      const ValueId q = Operand(f_.heads, f_.rows, f_.head);
+      const ValueId k = Operand(shared, f_.keys, f_.head);
+      return {q, k, Operand(shared, f_.keys, value_head_)};
     }
     const std::vector<Dim> dims = {batch_, C(f_.rows), C(3), C(f_.heads), C(f_.head)};
     const ValueId all = *b_.Input({f_.dtype, dims});
@@ -153,6 +164,7 @@ std::string AttentionForm::Name() const {
   if (value_head > 0) absl::StrAppend(&name, "_", value_head);
   absl::StrAppend(&name, "_", kLayouts[static_cast<int>(layout)], "_",
                   kTerms[static_cast<int>(term)]);
+  if (group > 1) absl::StrAppend(&name, "_group", group);
   if (scale_first) name += "_scale_first";
   if (rounds) name += "_rounds";
   if (divides) name += "_divides";
@@ -199,6 +211,9 @@ std::vector<AttentionForm> AttentionForms() {
       if (rows == 250) forms.back().layout = Layout::kPacked;
     }
   }
+  add(2, 8, 70, 150, 64)->group = 4;
+  add(2, 4, 70, 150, 64)->group = 2;
+  forms.back().layout = Layout::kRowsFirst;
   add(2, 2, 40, 300, 64)->term = Term::kCausalBehind;
   add(2, 2, 300, 200, 64)->term = Term::kCausal;
   add(2, 2, 600, 600, 128)->term = Term::kCausal;

@@ -31,6 +31,7 @@ struct AttentionForm {
   Layout layout = Layout::kHeadsFirst;
   Term term = Term::kNone;
   double scale = 0.125;
+  int64_t group = 1;         // heads that share keys and values
   bool scale_first = false;  // q is scaled, and rounded, before the product
   bool rounds = false;       // scores are rounded
   bool divides = false;      // by 1 / scale

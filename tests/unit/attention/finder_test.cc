@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/device_model.h"
 #include "src/chain/buckets.h"
@@ -34,6 +35,10 @@ TEST(FindAttention, FindsEverySpellingInItsNormalForm) {
     EXPECT_EQ(p.keys, form.keys) << form.Name();
     EXPECT_EQ(p.head, form.head) << form.Name();
     EXPECT_EQ(p.BatchesAt(form.batch), form.batch * form.heads) << form.Name();
+    int64_t keys = 1;  // batches that lie apart
+    for (const BatchDigit& digit : p.k.digits)
+      keys *= digit.extent == 0 ? form.batch : digit.extent;
+    EXPECT_EQ(keys, form.batch * form.heads / form.group) << form.Name();
     EXPECT_EQ(found[0].end, normal->chain->outputs()[0].value) << form.Name() << "\n"
                                                                << normal->chain->ToString();
     const auto again = AttentionProblem::FromCanonical(p.Canonical());
@@ -61,6 +66,14 @@ TEST(AttentionPlans, AreOneKernelOfEverySpelling) {
     ASSERT_TRUE(assembled.ok()) << form.Name() << ": " << assembled.status();
     EXPECT_EQ(assembled->plan.PlanDigest(), plan.PlanDigest()) << form.Name();
   }
+}
+
+TEST(AttentionPlans, SayWhyAKernelDoesNotTakeIt) {
+  testing::AttentionForm form;
+  form.batch = 2, form.heads = 4, form.rows = form.keys = 300, form.head = 192;
+  const auto wide = PlanChain(*FormOf(form)->chain, 1, *BuiltinModel("h200"), {});
+  EXPECT_THAT(std::string(wide.status().message()),
+              ::testing::HasSubstr("as attention: head 192, must be in [8, 128]"));
 }
 
 TEST(AttentionPlans, LetAnEncodersLayerBeOnePlan) {

@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Arrows go from right to left. The stitch layer stands beside the others, on ptx alone.
-const std::vector<std::string> kLayers = {"ptx", "tile", "pipeline", "handover", "kernels"};
+const std::vector<std::string> kLayers = {"ptx",       "tile",     "pipeline",
+                                          "attention", "handover", "kernels"};
 constexpr char kStitch[] = "stitch";
 
 std::map<std::string, std::string> Headers() {
