@@ -64,6 +64,14 @@ type SoftmaxOptions struct {
 	Mask  Value   // broadcast to x
 }
 
+// AttentionOptions of attention.
+type AttentionOptions struct {
+	Scale  float64 // 0: 1 / sqrt(d)
+	Bias   Value   // added to the scaled scores, to whose dims it broadcasts
+	Mask   Value   // pred, false for keys that a row does not see
+	Causal bool    // row i sees keys 0 to i
+}
+
 // NormOptions of the norms.
 type NormOptions struct {
 	Eps   float64 // 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm
@@ -378,6 +386,21 @@ func (b *Builder) Softmax(x Value, axis int, given SoftmaxOptions) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_softmax(p, x.id, along, &options, out, failed)
 	}, x, given.Mask)
+}
+
+// Attention is softmax(scale q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e].
+func (b *Builder) Attention(q, k, v Value, given AttentionOptions) Value {
+	var options C.sinter_attention_options
+	options.struct_size = C.sizeof_sinter_attention_options
+	if given.Causal {
+		options.flags = C.SINTER_ATTENTION_CAUSAL
+	}
+	options.scale = C.double(given.Scale)
+	options.bias = given.Bias.id
+	options.mask = given.Mask.id
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_attention(p, q.id, k.id, v.id, &options, out, failed)
+	}, q, k, v, given.Bias, given.Mask)
 }
 
 func normOptions(given NormOptions) (options C.sinter_norm_options) {

@@ -130,6 +130,7 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 		b.Clamp(x, -1, math.Inf(1)),
 		b.SwiGLU(x, x),
 		b.Softmax(x, -1, SoftmaxOptions{Scale: 0.5, Mask: vector}),
+		b.Attention(half, w, w, AttentionOptions{Scale: 0.5, Bias: vector, Mask: b.Compare(CompareLt, x, two), Causal: true}),
 		b.RMSNorm(x, NormOptions{Gamma: vector}),
 		b.LayerNorm(x, NormOptions{Gamma: vector, Beta: vector}),
 		b.Rope(x, left, right),

@@ -449,6 +449,11 @@ struct SoftmaxOptions {
   double scale = 1;
   Value mask;
 };
+struct AttentionOptions {
+  double scale = 0;     // 0: 1 / sqrt(d)
+  Value bias, mask;     // added to the scores; pred, false for keys that a row does not see
+  bool causal = false;  // row i sees keys 0 to i
+};
 struct NormOptions {
   double eps = 0;  // 0: 1e-5 in a layernorm, 1e-6 in an rmsnorm
   Value gamma, beta;
@@ -692,6 +697,14 @@ class ChainBuilder {
     given.scale = options.scale;
     given.mask = options.mask.id();
     return Add({options.mask}, sinter_chain_add_softmax, x, axis, &given);
+  }
+  Value Attention(Value q, Value k, Value v, const AttentionOptions& options = {}) {
+    Zeroed<sinter_attention_options> given;
+    given.flags = options.causal ? SINTER_ATTENTION_CAUSAL : 0u;
+    given.scale = options.scale;
+    given.bias = options.bias.id();
+    given.mask = options.mask.id();
+    return Add({options.bias, options.mask}, sinter_chain_add_attention, q, k, v, &given);
   }
   Value Layernorm(Value x, const NormOptions& options = {}) {
     return Norm(sinter_chain_add_layernorm, x, options);

@@ -255,6 +255,25 @@ SINTER_API sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_va
                                                   const sinter_softmax_options* options,
                                                   sinter_value* out_value, sinter_error** error);
 
+#define SINTER_ATTENTION_CAUSAL 1u /* row i sees keys 0 to i */
+typedef struct sinter_attention_options {
+  uint32_t struct_size;
+  uint32_t flags;    /* SINTER_ATTENTION_CAUSAL or 0 */
+  double scale;      /* 0 means 1 / sqrt(d) */
+  sinter_value bias; /* a number added to the scaled scores, to whose dims it broadcasts;
+                        SINTER_NO_VALUE: none */
+  sinter_value mask; /* pred, false for keys that a row does not see, broadcast likewise;
+                        SINTER_NO_VALUE: none */
+} sinter_attention_options;
+/* softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e] of one
+ * dtype, whose other dims broadcast. Probabilities are rounded to that dtype; the result is f32. A
+ * row that sees no key is NaN. q, k and v of 16 bits, with d and e multiples of 8 up to 128, are
+ * one kernel. */
+SINTER_API sinter_status sinter_chain_add_attention(sinter_chain* chain, sinter_value q,
+                                                    sinter_value k, sinter_value v,
+                                                    const sinter_attention_options* options,
+                                                    sinter_value* out_value, sinter_error** error);
+
 typedef struct sinter_norm_options {
   uint32_t struct_size;
   uint32_t flags;     /* none yet */

@@ -143,6 +143,23 @@ sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int3
   });
 }
 
+sinter_status sinter_chain_add_attention(sinter_chain* chain, sinter_value q, sinter_value k,
+                                         sinter_value v, const sinter_attention_options* options,
+                                         sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "attention", out_value, error, [&](capi::Adder& add) -> Result {
+    SINTER_ASSIGN_OR_RETURN(const auto given,
+                            capi::ReadOptions(options, "attention", SINTER_ATTENTION_CAUSAL));
+    const ValueId vq = add.Operand("q", q), vk = add.Operand("k", k), vv = add.Operand("v", v);
+    sinter::AttentionOptions to;
+    to.scale = given.scale;
+    to.causal = (given.flags & SINTER_ATTENTION_CAUSAL) != 0;
+    to.bias = add.OptionalOperand("bias", given.bias);
+    to.mask = add.OptionalOperand("mask", given.mask);
+    SINTER_RETURN_IF_ERROR(add.status());
+    return sinter::AddAttention(add.builder(), vq, vk, vv, to);
+  });
+}
+
 sinter_status sinter_chain_add_layernorm(sinter_chain* chain, sinter_value x,
                                          const sinter_norm_options* options,
                                          sinter_value* out_value, sinter_error** error) {

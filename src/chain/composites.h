@@ -42,6 +42,16 @@ absl::StatusOr<ValueId> AddArgmin(ChainBuilder& b, ValueId x);
 absl::StatusOr<ValueId> AddSoftmax(ChainBuilder& b, ValueId x, int axis,
                                    double scale = kDefaultSoftmaxScale.value,
                                    ValueId mask = kNoValue);
+struct AttentionOptions {
+  double scale = 0;         // 0: 1 / sqrt(d)
+  bool causal = false;      // row i sees keys 0 to i
+  ValueId bias = kNoValue;  // a number, added to the scaled scores, to whose dims it broadcasts
+  ValueId mask = kNoValue;  // a pred, false for keys that a row does not see; broadcasts likewise
+};
+// softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e], whose
+// other dims broadcast. Probabilities are rounded to v's dtype. A row that sees no key is NaN.
+absl::StatusOr<ValueId> AddAttention(ChainBuilder& b, ValueId q, ValueId k, ValueId v,
+                                     const AttentionOptions& options = {});
 // (x - mean) * rsqrt(var + eps) * gamma + beta over the last axis, biased variance; gamma, beta
 // [last] or kNoValue; eps is in (0, 1] in f32.
 absl::StatusOr<ValueId> AddLayerNorm(ChainBuilder& b, ValueId x, double eps,

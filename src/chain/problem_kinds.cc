@@ -86,6 +86,25 @@ absl::StatusOr<Chain> MakeRmsNorm(const FieldValues& v) {
   return c.Finish(AddRmsNorm(c.b(), x, v.Number("eps"), gamma));
 }
 
+// M batches of heads: rows of attention stay together.
+absl::StatusOr<Chain> MakeAttention(const FieldValues& v) {
+  WholeChain c(DTypeOf(v));
+  const Dim heads = Dim::Constant(v.Extent("heads")), head = Dim::Constant(v.Extent("dim"));
+  const Dim rows = Dim::Constant(v.Extent("queries")), keys = Dim::Constant(v.Extent("keys"));
+  const ValueId q = c.Input("q", {DTypeOf(v), {Dim::M(), heads, rows, head}});
+  const ValueId k = c.Input("k", {DTypeOf(v), {Dim::M(), heads, keys, head}});
+  const ValueId value = c.Input("v", {DTypeOf(v), {Dim::M(), heads, keys, head}});
+  AttentionOptions options;
+  options.causal = v.Name("mask") == "causal";
+  if (v.Name("mask") == "keys") {
+    options.mask =
+        c.Input("mask", {DType::kPred, {Dim::M(), Dim::Constant(1), Dim::Constant(1), keys}});
+  } else if (v.Name("mask") == "bias") {
+    options.bias = c.Input("bias", {DTypeOf(v), {heads, rows, keys}});
+  }
+  return c.Finish(AddAttention(c.b(), q, k, value, options));
+}
+
 absl::StatusOr<Chain> MakeSoftmax(const FieldValues& v) {
   WholeChain c(DTypeOf(v));
   const ValueId x = c.Rows("x", v.Extent("cols"));
@@ -278,6 +297,15 @@ const FieldSpec kMax{"max", FieldType::kNumber, nullptr, "largest result"};
 const FieldSpec kP{"p", FieldType::kNumber, nullptr, "share of elements that become 0, below 1"};
 const FieldSpec kMask{"mask", FieldType::kName, "full", "full: [rows, cols], row: [cols]",
                       "full row"};
+const FieldSpec kQueries{"queries", FieldType::kExtent, nullptr, "rows of q"};
+const FieldSpec kKeys{"keys", FieldType::kExtent, nullptr, "rows of k and v"};
+const FieldSpec kHeadDim{"dim", FieldType::kExtent, nullptr, "width of a head"};
+const FieldSpec kBatchHeads{"heads", FieldType::kExtent, nullptr, "heads of a batch"};
+const FieldSpec kScores{
+    "mask", FieldType::kName, "none",
+    "keys: those that are seen; bias: numbers of each head, added; causal: none "
+    "behind the row",
+    "none keys bias causal"};
 const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
 const FieldSpec kForm{"form", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
 const FieldSpec kOutputs{"outputs", FieldType::kName, "2", "2: the sum x + r is given out too",
@@ -306,6 +334,13 @@ std::vector<KindSpec> KindSpecs() {
        MakeArgmax,
        "where the largest of the columns is, s32",
        "x[rows,cols]"},
+      {"attention",
+       {kRows, kBatchHeads, kQueries, kKeys, kHeadDim, kScores, kDType},
+       MakeAttention,
+       "softmax(q k' / sqrt(dim)) v for each batch and head",
+       "q[rows,heads,queries,dim] k[rows,heads,keys,dim] v[rows,heads,keys,dim], "
+       "mask[rows,1,1,keys] "
+       "or bias[heads,queries,keys]"},
       {"bias_gelu_residual_layernorm",
        {kRows, kCols, kGelu, kLayerEps, kDType},
        MakeBiasGeluResidualLayerNorm,

@@ -133,6 +133,8 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"swiglu", [&](auto o, auto e) { return sinter_chain_add_swiglu(c, a, a, o, e); }},
       {"softmax",
        [&](auto o, auto e) { return sinter_chain_add_softmax(c, a, -1, nullptr, o, e); }},
+      {"attention",
+       [&](auto o, auto e) { return sinter_chain_add_attention(c, a, a, a, nullptr, o, e); }},
       {"layernorm",
        [&](auto o, auto e) { return sinter_chain_add_layernorm(c, a, nullptr, o, e); }},
       {"rmsnorm", [&](auto o, auto e) { return sinter_chain_add_rmsnorm(c, a, nullptr, o, e); }},

@@ -21,6 +21,7 @@ from ._functions import __all__ as _functions
 from ._library import build_info, version
 from ._nvrtc import find_nvrtc
 from ._operators import (
+    attention,
     avg_pool2d,
     clamp,
     concat,
@@ -73,6 +74,7 @@ __all__ = [
     "TuningSet",
     "Value",
     "__version__",
+    "attention",
     "avg_pool2d",
     "build_info",
     "chain_help",

@@ -27,6 +27,7 @@ MATMUL_TRANSPOSE_B = 2
 WINDOW_EXCLUDE_PADS = 1
 REDUCE_KEEPDIMS = 1
 GROUPED_UP_FIRST = 1
+ATTENTION_CAUSAL = 1
 QUANTIZE_UE8M0 = 1
 ACCUMULATE_FAST = 1
 VERSION_MAJOR = 0
@@ -179,6 +180,16 @@ class SoftmaxOptions(_Sized):
         ("scale", c_double),
         ("mask", c_int32),
         ("reserved", c_int32),
+    ]
+
+
+class AttentionOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("scale", c_double),
+        ("bias", c_int32),
+        ("mask", c_int32),
     ]
 
 
@@ -475,6 +486,7 @@ STRUCTS: Dict[str, type] = {
     "sinter_window_options": WindowOptions,
     "sinter_reduce_options": ReduceOptions,
     "sinter_softmax_options": SoftmaxOptions,
+    "sinter_attention_options": AttentionOptions,
     "sinter_norm_options": NormOptions,
     "sinter_linear_options": LinearOptions,
     "sinter_gemm_chain_options": GemmChainOptions,
@@ -546,6 +558,8 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_chain_add_swiglu": (c_int32, (c_void_p, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_softmax": (c_int32, (c_void_p, c_int32, c_int32, POINTER(SoftmaxOptions), POINTER(c_int32),
         POINTER(c_void_p))),
+    "sinter_chain_add_attention": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(AttentionOptions),
+        POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_layernorm": (c_int32, (c_void_p, c_int32, POINTER(NormOptions), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_rmsnorm": (c_int32, (c_void_p, c_int32, POINTER(NormOptions), POINTER(c_int32),

@@ -77,6 +77,17 @@ def softmax(x: Value, axis: int = -1, *, scale: float = 1.0, mask: Optional[Valu
     return b._add("softmax", b._own(x), at, ctypes.byref(options))
 
 
+def attention(q: Value, k: Value, v: Value, *, scale: Optional[float] = None, bias: Optional[Value] = None,
+              mask: Optional[Value] = None, causal: bool = False) -> Value:
+    """softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e]; scale is 1 / sqrt(d) unless
+    given; the mask, of bool, is false for keys that a row does not see; causal: row i sees keys 0 to i."""
+    b = builder_of(q)
+    options = _abi.AttentionOptions(flags=_abi.ATTENTION_CAUSAL if causal else 0,
+                                    scale=0.0 if scale is None else _nonzero(scale, "scale", "not be 0 in f32"),
+                                    bias=b._optional(bias), mask=b._optional(mask))
+    return b._add("attention", b._own(q), b._own(k), b._own(v), ctypes.byref(options))
+
+
 def layernorm(x: Value, gamma: Optional[Value] = None, beta: Optional[Value] = None, *, eps: float = 1e-5) -> Value:
     """(x - mean) * rsqrt(variance + eps) * gamma + beta over the last axis; gamma and beta are [last axis]."""
     return _norm("layernorm", x, gamma, beta, eps)

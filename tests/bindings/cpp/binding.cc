@@ -127,6 +127,11 @@ void EveryAddReachesTheLibrary() {
   softmax.scale = 0.5;
   softmax.mask = vector;
   sum = sum + b.Softmax(x, -1, softmax);
+  sinter::AttentionOptions attention;
+  attention.bias = vector;
+  attention.mask = b.Compare(sinter::Comparison::kLt, x, two);
+  attention.causal = true;
+  sum = sum + b.Attention(half, w, w, attention);
   sinter::NormOptions norm;
   norm.gamma = vector;
   sum = sum + b.Rmsnorm(x, norm);

@@ -141,6 +141,8 @@ OPERATIONS = {
     "T_twice": lambda b, x, y: x @ b.constant("bf16", (8, 16)).T.T,
     "batch": lambda b, x, y: x.reshape(M, 2, 4) @ b.input("bf16", (M, 4, 8)),
     "softmax": lambda b, x, y: sinter.softmax(x, scale=0.5, mask=y),
+    "attention": lambda b, x, y: sinter.attention(x, x, y, bias=b.scalar(1.0), mask=b.input("bool", (1, M)), causal=True),
+    "attention_scale": lambda b, x, y: sinter.attention(x, b.constant("bf16", (9, 8)), b.constant("bf16", (9, 16)), scale=2),
     "layernorm": lambda b, x, y: sinter.layernorm(x, b.constant("bf16", (8,)), b.constant("bf16", (8,))),
     "rmsnorm": lambda b, x, y: sinter.rmsnorm(x, b.constant("bf16", (8,)), eps=1e-5),
     "swiglu": lambda b, x, y: sinter.swiglu(x, y),

@@ -292,6 +292,40 @@ const BadCall kBadCalls[] = {
      "op 7 (softmax): axis is 3, must be in [-2, 1]"},
     {[](ChainBuilder& b) { return AddSoftmax(b, 0, -1, 0).status(); },
      "op 7 (softmax): scale is 0, must not be 0 in f32"},
+    {[](ChainBuilder& b) { return AddAttention(b, 0, 0, 20).status(); },
+     "op 7 (attention): v is value 20, which does not exist"},
+    {[](ChainBuilder& b) { return AddAttention(b, 0, 1, 0).status(); },
+     "op 7 (attention): k is bf16[4,8], must have q's dtype, f32: cast it"},
+    {[](ChainBuilder& b) { return AddAttention(b, 0, 4, 0).status(); },
+     "op 7 (attention): k is f32[8], must be [.., keys, d]"},
+    {[](ChainBuilder& b) { return AddAttention(b, 0, 5, 5).status(); },
+     "op 7 (attention): k is f32[2,3,4], must have 8 columns: q is f32[M,8]"},
+    {[](ChainBuilder& b) { return AddAttention(b, 5, 5, 0).status(); },
+     "op 7 (attention): v is f32[M,8], must have 3 rows: k is f32[2,3,4]"},
+    {[](ChainBuilder& b) {
+       AttentionOptions options;
+       options.scale = kNaN;
+       return AddAttention(b, 0, 0, 0, options).status();
+     },
+     "op 7 (attention): scale is nan, must be finite and not 0 in f32"},
+    {[](ChainBuilder& b) {
+       AttentionOptions options;
+       options.bias = 3;
+       return AddAttention(b, 5, 5, 5, options).status();
+     },
+     "op 7 (attention): bias is pred[M,8], must be a number, which is added: a pred is a mask"},
+    {[](ChainBuilder& b) {
+       AttentionOptions options;
+       options.mask = 3;
+       return AddAttention(b, 5, 5, 5, options).status();
+     },
+     "op 7 (attention): mask is pred[M,8], must broadcast to the scores' [2,3,3]"},
+    {[](ChainBuilder& b) {
+       AttentionOptions options;
+       options.mask = 5;
+       return AddAttention(b, 5, 5, 5, options).status();
+     },
+     "op 7 (attention): mask is f32[2,3,4], must be pred: numbers are a bias"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 0, -1).status(); },
      "op 7 (layernorm): eps is -1, must be more than 0 in f32 and at most 1"},
     {[](ChainBuilder& b) { return AddLayerNorm(b, 0, 1e-5, 5).status(); },

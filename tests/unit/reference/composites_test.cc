@@ -148,6 +148,54 @@ TEST(Rows, NormalisationsEqualTheirFormulas) {
   ExpectNear(rms.out[0], RmsNorm(rms.in[0], 33, 1e-3, rms.in[1]), 1e-7);
 }
 
+// Of one batch and head: `scores` are changed by the row and the key.
+template <typename Change>
+V Attention(const V& q, const V& k, const V& v, int64_t keys, int64_t dim, const Change& change) {
+  V out;
+  for (int64_t i = 0; i < static_cast<int64_t>(q.size()) / dim; ++i) {
+    V z;
+    for (int64_t j = 0; j < keys; ++j) {
+      double sum = 0;
+      for (int64_t c = 0; c < dim; ++c) sum += q[i * dim + c] * k[j * dim + c];
+      z.push_back(change(sum / std::sqrt(static_cast<double>(dim)), i, j));
+    }
+    const V p = Softmax(z, keys);
+    for (int64_t c = 0; c < dim; ++c) {
+      double sum = 0;
+      for (int64_t j = 0; j < keys; ++j) sum += p[j] * v[j * dim + c];
+      out.push_back(sum);
+    }
+  }
+  return out;
+}
+
+TEST(Rows, AttentionEqualsItsFormula) {
+  constexpr int64_t kHeads = 2, kQueries = 6, kKeys = 7, kDim = 8;
+  for (const std::string mask : {"none", "keys", "bias", "causal"}) {
+    const Case run("attention rows=M heads=2 queries=6 keys=7 dim=8 mask=" + mask);
+    const auto part = [](const V& of, int64_t at, int64_t size) {
+      return V(of.begin() + at * size, of.begin() + (at + 1) * size);
+    };
+    for (int64_t b = 0; b < kRows * kHeads; ++b) {
+      const V q = part(run.in[0], b, kQueries * kDim), k = part(run.in[1], b, kKeys * kDim);
+      const V v = part(run.in[2], b, kKeys * kDim);
+      bool seen = false;  // any key of a batch
+      for (int64_t j = 0; mask == "keys" && j < kKeys; ++j) {
+        seen = seen || run.in[3][b / kHeads * kKeys + j] != 0;
+      }
+      if (mask == "keys" && !seen) continue;
+      const V want = Attention(q, k, v, kKeys, kDim, [&](double z, int64_t i, int64_t j) {
+        if (mask == "bias") return z + run.in[3][(b % kHeads * kQueries + i) * kKeys + j];
+        const bool hidden = (mask == "causal" && j > i) ||
+                            (mask == "keys" && run.in[3][b / kHeads * kKeys + j] == 0);
+        return hidden ? -std::numeric_limits<double>::infinity() : z;
+      });
+      // Probabilities are rounded to bf16.
+      ExpectNear(part(run.out[0], b, kQueries * kDim), want, 0.02);
+    }
+  }
+}
+
 TEST(Rows, SoftmaxesEqualTheirFormulas) {
   const Case soft("softmax rows=M cols=17 scale=0.125");
   V z = soft.in[0];

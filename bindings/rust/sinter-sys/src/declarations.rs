@@ -64,6 +64,7 @@ constants! {
     u32: SINTER_WINDOW_EXCLUDE_PADS = 1;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
     u32: SINTER_GROUPED_UP_FIRST = 1;
+    u32: SINTER_ATTENTION_CAUSAL = 1;
     sinter_granularity: SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW = 2, SINTER_SCALE_GROUP = 3, SINTER_SCALE_STATIC = 4;
     u32: SINTER_QUANTIZE_UE8M0 = 1;
     u32: SINTER_ACCUMULATE_FAST = 1;
@@ -128,6 +129,13 @@ structs! {
         scale: f64,
         mask: sinter_value,
         reserved: i32,
+    }
+    sized sinter_attention_options {
+        struct_size: u32,
+        flags: u32,
+        scale: f64,
+        bias: sinter_value,
+        mask: sinter_value,
     }
     sized sinter_norm_options {
         struct_size: u32,
@@ -386,6 +394,9 @@ functions! {
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_softmax(chain: *mut sinter_chain, x: sinter_value, axis: i32,
         options: *const sinter_softmax_options, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_attention(chain: *mut sinter_chain, q: sinter_value, k: sinter_value, v: sinter_value,
+        options: *const sinter_attention_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_layernorm(chain: *mut sinter_chain, x: sinter_value, options: *const sinter_norm_options,
         out_value: *mut sinter_value, error: *mut *mut sinter_error) -> sinter_status;

@@ -133,6 +133,19 @@ impl Default for SoftmaxOptions<'_> {
     }
 }
 
+/// Options of [`Value::attention`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AttentionOptions<'b> {
+    /// 0: 1 / sqrt(d).
+    pub scale: f64,
+    /// Added to the scaled scores, to whose dims it broadcasts.
+    pub bias: Option<Value<'b>>,
+    /// Pred, false for keys that a row does not see.
+    pub mask: Option<Value<'b>>,
+    /// Row i sees keys 0 to i.
+    pub causal: bool,
+}
+
 /// Options of the norms.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
@@ -533,6 +546,16 @@ impl<'b> Value<'b> {
         let raw = sys::sinter_softmax_options { scale: options.scale, mask: id(options.mask), ..Default::default() };
         self.with(&[options.mask], |chain, out, error| unsafe {
             sys::sinter_chain_add_softmax(chain, self.id, axis, &raw, out, error)
+        })
+    }
+
+    /// softmax(scale q k^T + bias) v of this q [.., rows, d], of k [.., keys, d] and v [.., keys, e].
+    pub fn attention(self, k: Value<'b>, v: Value<'b>, options: &AttentionOptions<'b>) -> Value<'b> {
+        let flags = if options.causal { sys::SINTER_ATTENTION_CAUSAL } else { 0 };
+        let (bias, mask) = (id(options.bias), id(options.mask));
+        let raw = sys::sinter_attention_options { flags, scale: options.scale, bias, mask, ..Default::default() };
+        self.with(&[Some(k), Some(v), options.bias, options.mask], |chain, out, error| unsafe {
+            sys::sinter_chain_add_attention(chain, self.id, k.id, v.id, &raw, out, error)
         })
     }
 

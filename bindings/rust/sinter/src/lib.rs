@@ -19,8 +19,8 @@ mod tuning;
 mod words;
 
 pub use builder::{
-    ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, GroupedGatedFfnOptions, InputOptions, LinearOptions, NormOptions,
-    OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, WindowOptions, M,
+    AttentionOptions, ChainBuilder, Conv2dOptions, GatedFfnOptions, GemmChainOptions, GroupedGatedFfnOptions, InputOptions, LinearOptions,
+    NormOptions, OutputOptions, QuantizeOptions, Scaled, SoftmaxOptions, Value, WindowOptions, M,
 };
 pub use chain::{Chain, TensorInfo};
 pub use context::Context;

@@ -60,6 +60,8 @@ fn every_add_reaches_the_library() {
     let experts = [b.constant(DType::BF16, &[3, 16, 8]), b.constant(DType::BF16, &[3, 8, 8])];
     let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
     let seed = b.input(DType::S64, &[]);
+    let seen = x.compare(Compare::LT, two);
+    let attention = AttentionOptions { bias: Some(vector), mask: Some(seen), causal: true, ..Default::default() };
     let parts = [
         (x + x - x) * two / x.unary(Unary::EXP),
         -row.broadcast(&[M, 8]),
@@ -92,6 +94,7 @@ fn every_add_reaches_the_library() {
         x.clamp(-1.0, f64::INFINITY),
         x.swiglu(x),
         x.softmax(-1, &SoftmaxOptions { scale: 0.5, mask: Some(vector) }),
+        half.attention(w, w, &attention),
         x.rmsnorm(&norm),
         x.layernorm(&NormOptions { beta: Some(vector), ..norm }),
         x.rope(left, right),
