@@ -140,7 +140,8 @@ int AttentionRegisters(const AttentionProblem& problem, const AttentionSchedule&
     if (step.HasTerm()) held += step.term.row == 0 ? scores / 2 : scores;
   }
   // Of one tile, scores are rounded when nothing multiplies any more.
-  return static_cast<int>((one ? scores : scores * 3 / 2) + sums + held + 34);
+  const int64_t rest = one && problem.IsPlain() && !problem.causal ? 18 : 32;
+  return static_cast<int>((one ? scores : scores * 3 / 2) + sums + held + rest);
 }
 
 int RegistersOf(const AttentionSchedule& s) {
