@@ -74,7 +74,7 @@ TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
        "op 9 (grouped_matmul): dtype of ids is pred, must be s32"},
       {With({DType::kS64, {kM, C(2)}}, 2),
        "op 9 (grouped_matmul): dtype of operand 2 is s64, which only ids of a gather or scatter "
-       "may be, as an input or a view of one: use s32"},
+       "and the seed and offset of a random may be, as an input or a view of one: use s32"},
       {With({DType::kBF16, {C(16)}}, 0), "op 9 (grouped_matmul): rank of a is 1, must be 2 or 3"},
       {With({DType::kBF16, {}}, 0), "op 9 (grouped_matmul): rank of a is 0, must be 2 or 3"},
       {With({DType::kBF16, {kM, C(2), C(2), C(16)}}, 0),
