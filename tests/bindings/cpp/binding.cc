@@ -170,7 +170,7 @@ void EveryAddReachesTheLibrary() {
   const auto info = chain->Buffer(1, 4);
   EXPECT(info.ok() && info->dims[1] == 8 && info->flags == SINTER_INPUT_CONSTANT);
   EXPECT(info.ok() && std::strcmp(info->name, "w") == 0);
-  EXPECT_REFUSED(chain->Buffer(13, 4).status(), SINTER_OUT_OF_RANGE, "13");
+  EXPECT_REFUSED(chain->Buffer(14, 4).status(), SINTER_OUT_OF_RANGE, "14");
 }
 
 void TheFirstErrorOfADescriptionIsKept() {
