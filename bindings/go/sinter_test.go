@@ -164,8 +164,8 @@ func TestEveryAddReachesTheLibrary(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Error(info, err)
 	}
-	_, err = chain.Buffer(14, 4)
-	refused(t, err, OutOfRange, "14")
+	_, err = chain.Buffer(15, 4)
+	refused(t, err, OutOfRange, "15")
 	_, err = chain.Buffer(-1, 4)
 	refused(t, err, OutOfRange, "-1")
 }

@@ -301,11 +301,9 @@ const FieldSpec kQueries{"queries", FieldType::kExtent, nullptr, "rows of q"};
 const FieldSpec kKeys{"keys", FieldType::kExtent, nullptr, "rows of k and v"};
 const FieldSpec kHeadDim{"dim", FieldType::kExtent, nullptr, "width of a head"};
 const FieldSpec kBatchHeads{"heads", FieldType::kExtent, nullptr, "heads of a batch"};
-const FieldSpec kScores{
-    "mask", FieldType::kName, "none",
-    "keys: those that are seen; bias: numbers of each head, added; causal: none "
-    "behind the row",
-    "none keys bias causal"};
+const FieldSpec kScores{"mask", FieldType::kName, "none",
+                        "keys: those seen; bias: numbers added; causal: none behind the row",
+                        "none keys bias causal"};
 const FieldSpec kGelu{"gelu", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
 const FieldSpec kForm{"form", FieldType::kName, "tanh", "form of GELU", "tanh erf"};
 const FieldSpec kOutputs{"outputs", FieldType::kName, "2", "2: the sum x + r is given out too",

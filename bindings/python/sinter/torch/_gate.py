@@ -29,7 +29,7 @@ _MEMORY_START_US = 1.9
 _REDUCTIONS = ("aten.sum.", "aten.mean.", "aten.amax.", "aten.amin.", "aten.var_mean.", "aten.var.", "aten.any.")
 
 #: Multiplications a microsecond of one multiprocessor in a library's convolution of each channel by itself. With the memory's time added, and not
-#: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 30 % at most (docs/lab/windows.md).
+#: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
 _CHANNEL_RATE = 5.7e4
 
 #: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
