@@ -1,6 +1,6 @@
 // Random graphs of every op and type through the engine and the real NVRTC, for an H200 that need
 // not be there: what the planner takes must compile, what it refuses must name op and reason.
-// SINTER_TEST_GRAPHS (100) and SINTER_TEST_SEED: how many graphs, from which seed on;
+// SINTER_TEST_GRAPHS (64) and SINTER_TEST_SEED: how many graphs, from which seed on;
 // SINTER_TEST_LONG=1 takes 2,000, and deep graphs too. Exits 77 without NVRTC.
 #include <algorithm>
 #include <atomic>
@@ -31,7 +31,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kFewGraphs = 100, kManyGraphs = 2000;
+constexpr int kFewGraphs = 64, kManyGraphs = 2000;
 constexpr uint64_t kWideEvery = 8, kUnfusedEvery = 5;  // of the seeds
 constexpr double kMostRefused = 0.25;
 constexpr int64_t kRoughChains = 12, kManyRoughChains = 400;
