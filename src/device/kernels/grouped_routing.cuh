@@ -22,7 +22,6 @@ struct GroupIds {
   }
 };
 
-//
 // Slots are cut into segments. How many slots of each group stand before each segment is counted
 // once; a tile's slots are then found in the segments that have some of them.
 template <int kExperts, int kBlockM>
