@@ -55,22 +55,23 @@ absl::Status ChainBuilder::CheckOperand(absl::string_view kind, absl::string_vie
 }
 
 // s64 is what ids, seeds and offsets may be that a caller has, and nothing else.
+constexpr const char* kMayBeS64 =
+    "which only ids of a gather or scatter and the seed and offset of a random may be";
+
 absl::Status ChainBuilder::CheckIds(absl::string_view kind, const Op& op,
                                     const absl::StatusOr<TensorType>& type) const {
-  constexpr const char* kWayOut =
-      "which only ids of a gather or scatter and the seed and offset of a random may be, as an "
-      "input or a view of one: use s32";
+  constexpr const char* kWayOut = ", as an input or a view of one: use s32";
   if (IsView(op)) return absl::OkStatus();
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (TypeOf(op.operands[i]).dtype != DType::kS64) continue;
     if ((op.kind == OpKind::kGather || op.kind == OpKind::kScatter) && i == 1) continue;
     if (op.kind == OpKind::kRandom) continue;
-    return Error(kind, absl::StrCat("dtype of operand ", i, " is s64, ", kWayOut));
+    return Error(kind, absl::StrCat("dtype of operand ", i, " is s64, ", kMayBeS64, kWayOut));
   }
   if (op.kind == OpKind::kInput || !type.ok() || type->dtype != DType::kS64) {
     return absl::OkStatus();
   }
-  return Error(kind, absl::StrCat("dtype is s64, ", kWayOut));
+  return Error(kind, absl::StrCat("dtype is s64, ", kMayBeS64, kWayOut));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Add(absl::string_view kind, Op op,
@@ -372,8 +373,8 @@ absl::Status ChainBuilder::Output(ValueId value, const OutputOptions& options) {
         absl::StrCat(where, ": value is ", value, ", must be one of the ", size(), " added"));
   }
   if (TypeOf(value).dtype == DType::kS64) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, ": value ", value, " is s64, which only ids of a gather or scatter may be"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": value ", value, " is s64, ", kMayBeS64));
   }
   ChainOutput out;
   out.value = value;

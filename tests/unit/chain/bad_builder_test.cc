@@ -484,7 +484,8 @@ const BadCall kBadGathers[] = {
      "op 10 (concat): dtype of operand 0 is s64, which only ids of a gather or "
      "scatter and the seed and offset of a random may be, as an input or a view of one: use s32"},
     {[](ChainBuilder& b) { return b.Output(9); },
-     "output 0: value 9 is s64, which only ids of a gather or scatter may be"},
+     "output 0: value 9 is s64, which only ids of a gather or scatter and the seed and offset of a "
+     "random may be"},
 };
 
 TEST(Builder, RefusesBadGathersAndScattersAndOtherUsesOfTheirIds) {
