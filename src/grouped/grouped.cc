@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/chain/infer.h"
+#include "src/chain/tensor_type.h"
 #include "src/product/element.h"
 
 namespace sinter {
@@ -13,7 +15,7 @@ namespace {
 constexpr uint8_t kProductVersion = 1, kScheduleVersion = 1;
 constexpr int64_t kRowBytes = 128, kVector = 8;  // of a stage; elements of 16 bytes
 constexpr int64_t kAlignment = 1024;             // of the stages, by hand
-constexpr int64_t kMostExtent = int64_t{1} << 31, kMostStride = int64_t{1} << 40;
+constexpr int64_t kMostStride = int64_t{1} << 40;
 
 template <typename... Args>
 absl::Status Refuse(const Args&... args) {
@@ -84,7 +86,7 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
   for (int64_t* extent : {&p.experts, &p.slots, &p.n, &p.k, &p.fixed_rows}) {
     *extent = r.I64();
     const int64_t least = extent == &p.fixed_rows ? 0 : 1;
-    if (*extent < least || *extent > kMostExtent) return lost("extent");
+    if (*extent < least || *extent > kMaxExtent) return lost("extent");
   }
   const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8();
   if (flags > 7 || gate > 2) return lost("flags");
@@ -100,6 +102,11 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     within = within && stride >= 0 && stride <= kMostStride;
   });
   if (!within) return lost("stride");
+  if (p.slots > kMostSlots) return lost("slots");
+  if (p.experts > kMostExperts) return lost("experts");
+  if (p.k % kGroupedAlignment != 0) return lost("k");
+  const int64_t columns = p.WeightColumns();
+  if (columns > kMaxExtent || columns > kMaxElements / p.experts / p.k) return lost("weights");
   return p;
 }
 
@@ -159,7 +166,8 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
 
 bool MapsWeights(const GroupedProduct& p) {
   return CheckTensorCores(p).ok() && !p.input_major && p.n % kMappedColumns == 0 &&
-         p.weight_stride >= p.k && p.expert_stride == p.WeightColumns() * p.weight_stride;
+         p.weight_stride >= p.k && p.expert_stride % p.weight_stride == 0 &&
+         p.expert_stride / p.weight_stride == p.WeightColumns();
 }
 
 absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule& s,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
@@ -80,6 +81,41 @@ TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
       }
     }
   }
+}
+
+TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
+  const auto with = [](void (*change)(GroupedProduct*)) {
+    GroupedProduct p = PairProduct();
+    change(&p);
+    ByteWriter w;
+    p.Write(w);
+    const std::string bytes = w.Take();
+    ByteReader r(bytes);
+    return ReadGroupedProduct(r).status();
+  };
+  const auto lost = [&](void (*change)(GroupedProduct*)) {
+    return std::string(with(change).message());
+  };
+  EXPECT_TRUE(with([](GroupedProduct* p) { p->slots = 32, p->experts = 1024, p->k = 264; }).ok());
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->slots = 33; }), "grouped product: slots");
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->experts = 1025; }), "grouped product: experts");
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->k = 260; }), "grouped product: k");
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->n = int64_t{1} << 31; }), "grouped product: extent");
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->n = int64_t{1} << 30; }), "grouped product: weights");
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->n = (int64_t{1} << 27) + 1; }),
+            "grouped product: weights");
+  EXPECT_TRUE(with([](GroupedProduct* p) { p->n = int64_t{1} << 27; }).ok());
+}
+
+// Columns times their stride are 2^64 here.
+TEST(GroupedFamily, WeightsFarApartAreNotMapped) {
+  GroupedProduct p = PairProduct();
+  EXPECT_TRUE(MapsWeights(p));
+  p.k = 8;
+  p.n = int64_t{1} << 29;
+  p.weight_stride = int64_t{1} << 34;
+  p.expert_stride = 0;
+  EXPECT_FALSE(MapsWeights(p));
 }
 
 TEST(GroupedFamily, DecisionsReadBack) {
