@@ -156,6 +156,7 @@ class GroupedKernels : public KernelFamily {
                             CompileRequest* request) const override {
     request->source = GroupedSource(Of(code).product, Of(code).schedule);
     request->name = absl::StrCat(kGroupedEntry, ".cu");
+    if (Of(code).schedule.block_m > 0) request->least_nvrtc = kLeastNvrtcOfTiles;
     return absl::OkStatus();
   }
   std::string Entry(const KernelCode&) const override { return kGroupedEntry; }
@@ -205,6 +206,8 @@ class GroupedKernels : public KernelFamily {
     x->grid = y->grid = 1;
     return *x == *y;
   }
+
+  static constexpr int kLeastNvrtcOfTiles = 1209;  // as of other products of 16-bit elements
 
   static std::string BytesOf(const GroupedSchedule& schedule) {
     ByteWriter w;

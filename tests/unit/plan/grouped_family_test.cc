@@ -118,6 +118,16 @@ TEST(GroupedFamily, WeightsFarApartAreNotMapped) {
   EXPECT_FALSE(MapsWeights(p));
 }
 
+// Warpgroup products of 16-bit elements need a newer compiler than threads do.
+TEST(GroupedFamily, TilesNameTheLeastCompiler) {
+  for (const auto& [schedule, least] : {std::make_pair(kTiles, 1209), std::make_pair(kDots, 0)}) {
+    const KernelSpec spec = SpecOf(PairProduct(), schedule);
+    CompileRequest request;
+    ASSERT_TRUE(GroupedFamily().WriteRequest(spec, *CodeOf(spec), &request).ok());
+    EXPECT_EQ(request.least_nvrtc, least) << schedule.ToString();
+  }
+}
+
 TEST(GroupedFamily, DecisionsReadBack) {
   Plan plan;
   plan.bucket = 64;
