@@ -12,6 +12,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/subgraph.h"
+#include "src/fusion/stitch/body.h"
 
 namespace sinter {
 namespace {
@@ -69,12 +70,6 @@ class GroupedFinder {
     for (const ValueId value : run.values) claimed_[At(value)] = true;
   }
 
-  // How a value lies that kernels read: an input as it is given, others without gaps.
-  std::vector<Stride> StridesOf(ValueId id) const {
-    const Op& op = chain_.op(id);
-    return op.kind == OpKind::kInput ? op.strides : ContiguousStrides(op.type.dims);
-  }
-
   // Below a cast to f32 that loses nothing.
   ValueId SkipWidening(ValueId id) const {
     const Op& op = chain_.op(id);
@@ -91,7 +86,7 @@ class GroupedFinder {
   // The strides of `id` in elements, or why a kernel cannot read it. `inner`: the last must be 1.
   absl::StatusOr<std::vector<int64_t>> Lie(ValueId id, bool inner) const {
     std::vector<int64_t> result;
-    const std::vector<Stride> strides = StridesOf(id);
+    const std::vector<Stride> strides = StridesInMemory(chain_, id);
     for (size_t i = 0; i < strides.size(); ++i) {
       const bool one = chain_.op(id).type.dims[i] == Dim::Constant(1);
       const bool last = inner && i + 1 == strides.size();

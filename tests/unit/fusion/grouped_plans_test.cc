@@ -164,6 +164,35 @@ TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
   EXPECT_EQ(GroupedOf(plan)[0]->product.row_stride, 24);
 }
 
+// Rows, ids and numbers of slots that the chain computes and gives out with gaps are read where
+// they were given out.
+TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId scores = *b.Input({DType::kF32, {Dim::M(), C(2)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
+  const ValueId rows = *b.Cast(*b.Unary(UnaryKind::kTanh, x), DType::kBF16);
+  const ValueId scaled = *b.Binary(BinaryKind::kMul, scores, *b.Scalar(7));
+  const ValueId ids = *b.Cast(*b.Unary(UnaryKind::kFloor, scaled), DType::kS32);
+  const ValueId numbers = *b.Unary(UnaryKind::kExp, scores);
+  const ValueId y = *b.GroupedMatmul(rows, w, ids, true);
+  const ValueId spread =
+      *b.Broadcast(*b.Reshape(numbers, {Dim::M(), C(2), C(1)}), {Dim::M(), C(2), C(8)});
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kMul, y, spread)).ok());
+  ASSERT_TRUE(b.Output(rows, {{{24, 0}, {1, 0}}, -1}).ok());
+  ASSERT_TRUE(b.Output(ids, {{{6, 0}, {3, 0}}, -1}).ok());
+  ASSERT_TRUE(b.Output(numbers, {{{5, 0}, {2, 0}}, -1}).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  const GroupedProduct& p = GroupedOf(plan)[0]->product;
+  EXPECT_EQ(p.row_stride, 24);
+  EXPECT_EQ(p.id_stride, 6);
+  EXPECT_EQ(p.id_slot_stride, 3);
+  EXPECT_TRUE(p.has_factor);
+  EXPECT_EQ(p.factor_stride, 5);
+  EXPECT_EQ(p.factor_slot_stride, 2);
+}
+
 TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
   struct Case {
     std::vector<Stride> x, ids, out;
