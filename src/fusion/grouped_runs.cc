@@ -1,6 +1,7 @@
 #include "src/fusion/grouped_runs.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -37,38 +38,33 @@ Chain GatePattern(Activation act) {
 
 class GroupedFinder {
  public:
-  GroupedFinder(const Chain& chain, ProductRuns* found)
-      : chain_(chain), found_(*found), users_(chain.ops().size()), claimed_(chain.ops().size()) {
+  GroupedFinder(const Chain& chain, const std::vector<bool>& claimed)
+      : chain_(chain), users_(chain.ops().size()), claimed_(claimed) {
     for (ValueId user = 0; user < static_cast<ValueId>(chain.ops().size()); ++user) {
       for (const ValueId operand : chain.op(user).operands) {
         std::vector<ValueId>& of = users_[At(operand)];
         if (of.empty() || of.back() != user) of.push_back(user);
       }
     }
-    for (const GraphRun& run : found->runs) Claim(run);
   }
 
-  void Run() {
+  std::vector<GraphRun> Run(std::map<ValueId, std::string>* refused) {
+    std::vector<GraphRun> runs;
     for (ValueId id = 0; id < static_cast<ValueId>(chain_.ops().size()); ++id) {
       if (chain_.op(id).kind != OpKind::kGroupedMatmul) continue;
       absl::StatusOr<GraphRun> run = Of(id);
       if (run.ok()) {
-        Claim(*run);
-        found_.runs.push_back(*std::move(run));
+        for (const ValueId value : run->values) claimed_[At(value)] = true;
+        runs.push_back(*std::move(run));
       } else {
-        found_.refused[id] = std::string(run.status().message());
+        (*refused)[id] = std::string(run.status().message());
       }
     }
-    std::stable_sort(
-        found_.runs.begin(), found_.runs.end(),
-        [](const GraphRun& a, const GraphRun& b) { return a.values.front() < b.values.front(); });
+    return runs;
   }
 
  private:
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
-  void Claim(const GraphRun& run) {
-    for (const ValueId value : run.values) claimed_[At(value)] = true;
-  }
 
   // Below a cast to f32 that loses nothing.
   ValueId SkipWidening(ValueId id) const {
@@ -317,17 +313,17 @@ class GroupedFinder {
   }
 
   const Chain& chain_;
-  ProductRuns& found_;
   std::vector<std::vector<ValueId>> users_;
   std::vector<bool> claimed_;
 };
 
 }  // namespace
 
-void AddGroupedRuns(const Chain& chain, ProductRuns* found) {
+std::vector<GraphRun> FindGroupedRuns(const Chain& chain, const std::vector<bool>& claimed,
+                                      std::map<ValueId, std::string>* refused) {
   const bool any = std::any_of(chain.ops().begin(), chain.ops().end(),
                                [](const Op& op) { return op.kind == OpKind::kGroupedMatmul; });
-  if (any) GroupedFinder(chain, found).Run();
+  return any ? GroupedFinder(chain, claimed).Run(refused) : std::vector<GraphRun>();
 }
 
 }  // namespace sinter

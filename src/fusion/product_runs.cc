@@ -47,6 +47,7 @@ class Finder {
 
   ProductRuns Run() {
     if (absorbed_.attention) TakeAttention();
+    TakeGrouped();
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
       const bool product =
@@ -54,7 +55,9 @@ class Finder {
       if (product && !claimed_[At(v)]) FindOne(v);
     }
     TellOfAttention();
-    std::move(attention_.begin(), attention_.end(), std::back_inserter(result_.runs));
+    for (std::vector<GraphRun>* runs : {&attention_, &grouped_}) {
+      std::move(runs->begin(), runs->end(), std::back_inserter(result_.runs));
+    }
     std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
       return a.values.front() < b.values.front();
     });
@@ -82,6 +85,14 @@ class Finder {
       run.attention = std::make_shared<const FoundAttention>(std::move(found));
       matcher_.Note(run);
       attention_.push_back(std::move(run));
+    }
+  }
+
+  void TakeGrouped() {
+    grouped_ = FindGroupedRuns(chain_, claimed_, &result_.refused);
+    for (const GraphRun& run : grouped_) {
+      for (const ValueId value : run.values) claimed_[At(value)] = true;
+      matcher_.Note(run);
     }
   }
 
@@ -487,7 +498,7 @@ class Finder {
   Pace* const pace_;
   const Absorbed absorbed_;
   ProductRuns result_;
-  std::vector<GraphRun> attention_;
+  std::vector<GraphRun> attention_, grouped_;
 };
 
 }  // namespace
@@ -513,7 +524,6 @@ ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Abso
   const bool apart = all.ok() && absorbed.stand_ins && HasPrograms(all->sequence);
   if (all.ok() && !apart) return {{RunOf(chain, *std::move(all))}, true, {}};
   ProductRuns found = Finder(chain, bucket, pace, absorbed).Run();
-  AddGroupedRuns(chain, &found);
   if (found.refused.empty()) return found;
   // Where no family takes the sequence, MatchProducts says why, with the chain's operand numbers.
   absl::StatusOr<MatchedSequence> refused = MatchProducts(chain, bucket);

@@ -154,6 +154,7 @@ bool RunMatcher::OnlyMultiplied(ValueId value, DType dtype) const {
   return std::all_of(users.begin(), users.end(), [&](ValueId user) {
     const Op& op = chain_.op(user);
     if (op.kind == OpKind::kCast && op.type.dtype == dtype) return true;
+    if (op.kind == OpKind::kGroupedMatmul) return false;  // reads what the chain has
     if (ClassOf(chain_, user) != OpClass::kProduct || op.operands[0] != value) return false;
     ValueId weight = op.operands[1];
     while (ClassOf(chain_, weight) == OpClass::kView) weight = chain_.op(weight).operands[0];
@@ -280,14 +281,16 @@ absl::Status RunMatcher::CheckStored(ValueId value, DType dtype) const {
   if (op.type.dtype == dtype) return absl::OkStatus();
   const bool own = ClassOf(chain_, value) == OpClass::kView && !IsOutput(value);
   const bool computed = op.kind != OpKind::kInput && op.type.dtype == DType::kF32;
+  const bool elsewhere = computed && !RoundedAlike(value, dtype);
   if (computed && (own || OnlyMultiplied(value, dtype)) && RoundedAlike(value, dtype)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype),
-                   " in memory, the weights are ", NameOf(dtype),
-                   computed ? ", and others read it too: cast it to " : ": cast it to ",
-                   NameOf(dtype), computed ? " for the product" : ""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "op ", value, " (", NameOf(op), ") is ", NameOf(op.type.dtype),
+      elsewhere ? " in memory for another kernel" : " in memory", ", the weights are ",
+      NameOf(dtype),
+      computed && !elsewhere ? ", and others read it too: cast it to " : ": cast it to ",
+      NameOf(dtype), computed ? " for the product" : ""));
 }
 
 // Whether no earlier run has rounded it to another dtype.

@@ -193,6 +193,62 @@ TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
   EXPECT_EQ(p.factor_slot_stride, 2);
 }
 
+// A product's result that is not rounded by the chain lies there as f32 for a grouped product.
+TEST(GroupedPlans, RowsOfAProductWithoutACastAreF32) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(24), C(16)}}, {true, {}, ""});
+  const ValueId experts = *b.Input({DType::kBF16, {C(5), C(8), C(24)}}, {true, {}, ""});
+  const ValueId y = *b.Matmul(x, w, false, true);
+  ASSERT_EQ(b.TypeOf(y).dtype, DType::kF32);
+  ASSERT_TRUE(b.Output(*b.GroupedMatmul(y, experts, ids, true)).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  EXPECT_EQ(GroupedOf(plan)[0]->product.rows, DType::kF32);
+}
+
+// h goes to a grouped product and to a product, or from a grouped product to one, which multiplies
+// 16-bit rows: only a cast or a view gives it rows of its own.
+enum class Shared { kRows, kResult, kViewOfResult };
+
+Chain WithAProduct(Shared shared, bool cast) {
+  ChainBuilder b;
+  const Dim n = C(shared == Shared::kRows ? 16 : 24);
+  const ValueId x = *b.Input({DType::kBF16, {C(32), C(16)}}, {false, {}, "x"});
+  const ValueId ids = *b.Input({DType::kS32, {C(32), C(1)}}, {false, {}, "ids"});
+  const ValueId experts = *b.Input({DType::kBF16, {C(5), C(24), C(16)}}, {true, {}, "experts"});
+  const ValueId w = *b.Input({DType::kBF16, {C(8), n}}, {true, {}, "w"});
+  const ValueId h = *b.Unary(UnaryKind::kTanh, *b.Cast(x, DType::kF32));
+  const ValueId y = *b.GroupedMatmul(h, experts, ids, true);
+  ValueId from = shared == Shared::kRows ? h : y;
+  if (shared == Shared::kViewOfResult) from = *b.Reshape(y, {C(32), C(24)});
+  if (cast) from = *b.Cast(from, DType::kBF16);
+  EXPECT_TRUE(b.Output(*b.Matmul(from, w, false, true)).ok());
+  if (shared == Shared::kRows) b.Output(y).IgnoreError();
+  return *b.Finish();
+}
+
+TEST(GroupedPlans, ProductsRoundNoRowsThatAreStoredAsF32) {
+  for (const Shared shared : {Shared::kRows, Shared::kResult, Shared::kViewOfResult}) {
+    for (const bool cast : {true, false}) {
+      SCOPED_TRACE(absl::StrCat(static_cast<int>(shared), " cast ", cast));
+      const Chain chain = WithAProduct(shared, cast);
+      if (cast || shared == Shared::kViewOfResult) {
+        ExpectPlans(chain);
+        continue;
+      }
+      const auto result = PlanChain(chain, kM, testing::H200(), {});
+      ASSERT_FALSE(result.ok()) << result->chosen.ToText();
+      EXPECT_TRUE(absl::StrContains(
+          result.status().message(),
+          "is f32 in memory for another kernel, the weights are bf16: cast it to bf16 for the "
+          "product"))
+          << result.status();
+    }
+  }
+}
+
 TEST(GroupedPlans, RefuseWhatNoKernelReadsByName) {
   struct Case {
     std::vector<Stride> x, ids, out;
