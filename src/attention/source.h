@@ -31,7 +31,6 @@ struct AttentionOperand {
   }
 };
 
-// `out_aligned`: the result begins at a multiple of 16 bytes.
 std::string AttentionSource(const AttentionCode& code);
 
 // Operands in order: q, k, v, the terms, the result.

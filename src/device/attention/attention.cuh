@@ -7,7 +7,7 @@
 // Config, which codegen writes:
 //   Element, Result: types of q, k, v and of the result
 //   kHead, kValueHead: extents of what is summed in a score, and of a row of the result
-//   kRows, kKeys: of a batch; kBatches: batches for each row of M, or in all
+//   kRows, kKeys: of a batch
 //   kWarpgroups, kBlockKeys, kStages, kQueryStages: the schedule; kResident: blocks on an SM
 //   kScale: exp2(kScale * score) where kPlain; else Terms gives what exp takes
 //   kPlain: there are no terms, and kScale is above 0

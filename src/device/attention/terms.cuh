@@ -6,7 +6,7 @@ namespace sinter {
 
 // A matrix of scores' extents, or one that is the same for all rows. kPairs: two neighbouring
 // columns lie in one aligned word, and columns are an even number.
-template <class Element, int kRowStride, int kColumnStride, bool kPairs>
+template <class Element, long long kRowStride, long long kColumnStride, bool kPairs>
 struct ScoreTerm {
   using Stored = typename Element::Stored;
   static constexpr int kBases = kRowStride == 0 ? 1 : 2;
@@ -14,8 +14,8 @@ struct ScoreTerm {
 
   // `matrix`: that of one batch.
   SINTER_DEVICE void place(const Stored* matrix, int row0, int row1) {
-    base[0] = matrix + static_cast<long long>(row0) * kRowStride;
-    if constexpr (kBases == 2) base[1] = matrix + static_cast<long long>(row1) * kRowStride;
+    base[0] = matrix + row0 * kRowStride;
+    if constexpr (kBases == 2) base[1] = matrix + row1 * kRowStride;
   }
   // Columns `column` and the next one, of which those from `end` on are zero.
   SINTER_DEVICE void load(int half, int column, int end, float& x, float& y) const {
@@ -36,14 +36,18 @@ struct ScoreTerm {
 template <class Term, int kGroups, int kKeys, bool kOnce>
 struct HeldTerm {
   Term term;
-  const typename Term::Stored* last = nullptr;
+  const typename Term::Stored* last[Term::kBases] = {};
   bool moved = true;
   float values[2 * Term::kBases * kGroups];
 
   SINTER_DEVICE void place(const typename Term::Stored* matrix, int row0, int row1) {
     term.place(matrix, row0, row1);
-    moved = !kOnce || term.base[0] != last;
-    last = term.base[0];
+    moved = !kOnce;
+#pragma unroll
+    for (int h = 0; h < Term::kBases; ++h) {
+      moved = moved || term.base[h] != last[h];
+      last[h] = term.base[h];
+    }
   }
   SINTER_DEVICE void load(int first) {
     if (!moved) return;
