@@ -14,6 +14,7 @@ namespace {
 constexpr uint32_t kVersion = 1;
 constexpr int64_t kMapAlignment = 16;
 constexpr int64_t kMaxStride = int64_t{1} << 40;
+constexpr int64_t kMaxSets = int64_t{1} << 30;
 
 absl::Status Bad(absl::string_view field, int64_t value, absl::string_view bound) {
   return absl::InvalidArgumentError(absl::StrCat("attention: ", field, " ", value, ", ", bound));
@@ -66,6 +67,10 @@ class Checker {
     SINTER_RETURN_IF_ERROR(CheckRange("rows", p_.rows, 1, kMaxAttentionRows));
     SINTER_RETURN_IF_ERROR(CheckRange("keys", p_.keys, 1, kMaxAttentionRows));
     SINTER_RETURN_IF_ERROR(CheckRange("batches", p_.batches, 1, kMaxBatches));
+    // A kernel counts them in 32 bits, and adds its blocks.
+    SINTER_RETURN_IF_ERROR(CheckRange("sets of 64 rows in all batches",
+                                      p_.BatchesAt(kLargestBucket) * CeilDiv(p_.rows, 64), 1,
+                                      kMaxSets));
     SINTER_RETURN_IF_ERROR(CheckHead("head", p_.head));
     SINTER_RETURN_IF_ERROR(CheckHead("value head", p_.value_head));
     if (p_.causal) {

@@ -29,6 +29,8 @@ constexpr double kBlocks[] = {1, 1.08, 1.03};  // by warpgroups: those of a bloc
 constexpr double kLaunchUs = 0.76;             // beside those of every kernel
 constexpr double kLoads = 0.81;                // of L2's time: neighbours read the same keys
 
+constexpr int64_t kRowOrderM = 1024;  // for which what decides a row's bits is chosen
+
 constexpr int kMaxWarpgroups = 3, kMaxBlockKeys = 256, kMaxStages = 8, kMaxResident = 16;
 
 absl::Status Refuse(absl::string_view field, int64_t value, absl::string_view bound) {
@@ -163,7 +165,7 @@ absl::Status CheckAttention(const AttentionProblem& problem, const AttentionSche
   SINTER_RETURN_IF_ERROR(CheckRange("stages", s.stages, 2, kMaxStages));
   SINTER_RETURN_IF_ERROR(CheckRange("queries", s.query_stages, 1, kMaxStages));
   SINTER_RETURN_IF_ERROR(CheckRange("resident", s.resident, 1, kMaxResident));
-  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, 1, (int64_t{1} << 31) - 1));
+  SINTER_RETURN_IF_ERROR(CheckRange("grid", s.grid, 1, int64_t{s.resident} * model.sm_count));
   const int64_t shared = AttentionSharedBytes(problem, s);
   if (shared > model.shared_bytes_per_block) {
     return Refuse("shared memory of", shared,
@@ -245,9 +247,12 @@ Prediction PredictAttention(const AttentionProblem& p, const AttentionSchedule& 
   return time;
 }
 
-absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
-                                                           int64_t m, const DeviceModel& model,
-                                                           size_t top_k, bool any_keys) {
+namespace {
+
+// `groups`: warpgroups of all schedules; 0: any.
+absl::StatusOr<std::vector<RankedAttention>> RankWith(int groups, const AttentionProblem& problem,
+                                                      int64_t m, const DeviceModel& model,
+                                                      size_t top_k, bool any_keys) {
   SINTER_RETURN_IF_ERROR(problem.Check());
   constexpr int kFewKeys = 32;  // where terms leave registers for no more
   const int own = BlockKeysOf(problem);
@@ -260,6 +265,7 @@ absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProble
   for (const int keys : widths) {
     if ((!any_keys || keys == kFewKeys) && !ranked.empty()) break;
     for (int warpgroups = 1; warpgroups <= kMaxWarpgroups; ++warpgroups) {
+      if (groups > 0 && warpgroups != groups) continue;
       if (warpgroups > 1 && 64 * (warpgroups - 1) >= problem.rows) continue;
       for (int resident = 1; resident <= kMaxResident; ++resident) {
         for (const int stages : {2, 3, 4}) {
@@ -287,6 +293,18 @@ absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProble
                    });
   if (ranked.size() > top_k) ranked.resize(top_k);
   return ranked;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<RankedAttention>> RankAttention(const AttentionProblem& problem,
+                                                           int64_t m, const DeviceModel& model,
+                                                           size_t top_k, bool any_keys) {
+  if (any_keys || !problem.causal) return RankWith(0, problem, m, model, top_k, any_keys);
+  // The rows of an item decide which tiles of hidden keys it multiplies by 0.
+  SINTER_ASSIGN_OR_RETURN(const std::vector<RankedAttention> settled,
+                          RankWith(0, problem, kRowOrderM, model, 1, any_keys));
+  return RankWith(settled.front().schedule.warpgroups, problem, m, model, top_k, any_keys);
 }
 
 }  // namespace sinter

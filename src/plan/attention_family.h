@@ -65,10 +65,12 @@ class AttentionKernels : public KernelFamily {
   // M counts batches: a launch's rows are those that it says.
   bool UsesM(const KernelSpec& spec) const override { return ProblemOf(spec).of_m; }
   int64_t Rows(const KernelSpec&, int64_t bucket) const override { return bucket; }
-  // Which keys share a tile, and the order of tiles, decide a row's bits.
+  // Which keys share a tile, and the order of tiles, decide a row's bits; and, where a value that
+  // is not finite belongs to a hidden key, whether the row's item looks at that key's tile.
   std::string RowOrder(const KernelSpec& spec) const override {
-    return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys",
-                        ScheduleOf(spec).block_keys, "\n");
+    const AttentionSchedule& s = ScheduleOf(spec);
+    return absl::StrCat("attention ", ProblemOf(spec).ToString(), " keys", s.block_keys,
+                        ProblemOf(spec).causal ? absl::StrCat(" rows", s.BlockRows()) : "", "\n");
   }
   absl::Status CheckRowOrder(const KernelSpec&) const override { return absl::OkStatus(); }
   bool ChoosesRowOrder() const override { return true; }
