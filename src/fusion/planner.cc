@@ -528,7 +528,7 @@ absl::StatusOr<FusionResult> MakePlans(const Chain& chain, int64_t bucket, const
     absl::StatusOr<FusionResult> result =
         MakePlansOf(chain, bucket, model, options, pace, absorbed, stitches);
     // Without a legal schedule of attention, as on a chip with little shared memory.
-    if (result.ok() || !stitches) return result;
+    if (!stitches || !absl::IsFailedPrecondition(result.status())) return result;
     absorbed.attention = false;
   }
   return MakePlansOf(chain, bucket, model, options, pace, absorbed, stitches);
