@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,9 +15,11 @@
 namespace sinter {
 namespace {
 
-constexpr double kHiddenBelow = -1e30;  // scores that such numbers take the place of have no share
-constexpr int kMostSteps = 24;          // of a walk through a chain
-constexpr int kMostVisits = 256;        // of a search among sums for the product
+constexpr double kHiddenBelow = -1e30;   // no score that nothing is added to is as low
+constexpr double kMostScale = 1e6;       // of such a score
+constexpr int kMostSteps = 24;           // of a walk through a chain
+constexpr int kMostVisits = 256;         // of a search among sums for the product
+constexpr double kMostOffset = 1 << 29;  // of an index: its sums never wrap
 
 class Finder {
  public:
@@ -153,9 +157,6 @@ class Finder {
     if (!Scores(scores, kMostSteps)) return false;
     const bool found_all = Operands(product) && End(product) && Finish();
     if (!found_all && refused_ != nullptr) {
-      if (why_.empty()) {
-        why_ = "an operand or a term lies where no strides say, or ops outside read what is inside";
-      }
       (*refused_)[scores_] = (*refused_)[product] = absl::StrCat("as attention: ", why_);
     }
     return found_all;
@@ -243,20 +244,24 @@ class Finder {
       const ValueId score = at.operands[keeps ? 1 : 2];
       if (!NumberAt(at.operands[keeps ? 2 : 1], &number)) continue;
       int64_t diagonal = 0;
-      const bool grows = std::all_of(steps_.begin(), steps_.end(), [](const ScoreStep& step) {
-        return step.kind != ScoreStep::kScale || step.number > 0;
-      });
-      if (number <= kHiddenBelow && !problem_->causal && grows &&
-          IsCausal(at.operands[0], keeps, &diagonal) && (diagonal >= 0 || std::isinf(number))) {
+      const bool finite = std::isfinite(static_cast<float>(number));
+      if (!problem_->causal && HidesBehindSteps(number) &&
+          IsCausal(at.operands[0], at.type.dims, keeps, &diagonal) && (diagonal >= 0 || !finite)) {
+        const std::set<ValueId> members = members_;
+        const size_t steps = steps_.size(), terms = terms_.size();
         problem_->causal = true;
         problem_->diagonal = diagonal;
-        if (Scores(score, left - 1)) {
+        const bool arrives = Scores(score, left - 1);
+        if (arrives && (!finite || AreFarAbove(steps))) {
           AddCone(at.operands[0]);
           return true;
         }
         problem_->causal = false;
         problem_->diagonal = 0;
-        continue;
+        if (!arrives) continue;
+        members_ = members;
+        steps_.resize(steps);
+        terms_.resize(terms);
       }
       ScoreStep select;
       select.kind = keeps ? ScoreStep::kSelect : ScoreStep::kHide;
@@ -271,6 +276,43 @@ class Finder {
     return false;
   }
 
+  // Whether a score of `number` has no share behind the steps found so far, which come after it:
+  // then the kernel may hide it last.
+  bool HidesBehindSteps(double number) const {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    auto x = static_cast<float>(number);
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      const auto by = static_cast<float>(step->number);
+      switch (step->kind) {
+        case ScoreStep::kScale:
+          if (!(by > 0) || !std::isfinite(by)) return false;
+          x *= by;
+          break;
+        case ScoreStep::kRound:
+          if (std::isfinite(x) && step->dtype == DType::kF16) return false;
+          break;
+        case ScoreStep::kAdd:
+          if (std::isfinite(x)) return false;
+          break;
+        case ScoreStep::kSelect:
+        case ScoreStep::kHide:
+          if (std::isfinite(x) || step->number != -kInfinity) return false;
+          break;
+      }
+    }
+    return x <= kHiddenBelow;
+  }
+
+  // Whether scores that steps from `first` on give are far above kHiddenBelow: those of products.
+  bool AreFarAbove(size_t first) const {
+    return std::all_of(steps_.begin() + static_cast<std::ptrdiff_t>(first), steps_.end(),
+                       [](const ScoreStep& step) {
+                         if (step.kind == ScoreStep::kRound) return step.dtype != DType::kF16;
+                         return step.kind == ScoreStep::kScale &&
+                                std::abs(step.number) <= kMostScale;
+                       });
+  }
+
   // What is computed for `id` alone goes with it: see Finish.
   void AddCone(ValueId id) {
     if (op(id).kind == OpKind::kInput || !cone_.insert(id).second) return;
@@ -278,7 +320,8 @@ class Finder {
   }
 
   // The axis, counted from the last one, along which `id` is the index plus `*offset`; -1: none.
-  int IndexAt(ValueId id, int64_t* offset) const {
+  // `matrix`: the dims of what it is read with, of which the index has all of the axis.
+  int IndexAt(ValueId id, const std::vector<Dim>& matrix, int64_t* offset) const {
     *offset = 0;
     std::vector<ValueId> views;
     for (int i = 0; i < kMostSteps; ++i) {
@@ -292,21 +335,25 @@ class Finder {
       } else if (at.kind == OpKind::kBinary &&
                  (at.binary == BinaryKind::kAdd || at.binary == BinaryKind::kSub) &&
                  NumberAt(at.operands[1], &number)) {
+        const bool whole = std::abs(number) <= kMostOffset && number == std::trunc(number);
+        if (!whole || at.type.dtype != DType::kS32) return -1;
         *offset += static_cast<int64_t>(at.binary == BinaryKind::kAdd ? number : -number);
+        if (std::abs(*offset) > static_cast<int64_t>(kMostOffset)) return -1;
         id = Below(id);
       } else {
         return -1;
       }
     }
     const Op& iota = op(id);
-    if (iota.kind != OpKind::kIota || iota.type.dtype == DType::kPred) return -1;
+    if (iota.kind != OpKind::kIota || iota.type.dtype != DType::kS32) return -1;
+    const Dim extent = iota.type.dims[static_cast<size_t>(iota.axis)];
     int axis = iota.type.rank() - 1 - iota.axis;
     std::vector<Dim> dims = iota.type.dims;
     for (size_t i = views.size(); i-- > 0;) {
       const Op& view = op(views[i]);
       if (view.kind == OpKind::kReshape) {
+        if (!(dims[dims.size() - 1 - static_cast<size_t>(axis)] == extent)) return -1;
         // An axis of its extent among axes of one element.
-        const Dim extent = dims[dims.size() - 1 - static_cast<size_t>(axis)];
         int found = -1;
         for (size_t d = 0; d < view.type.dims.size(); ++d) {
           const Dim dim = view.type.dims[d];
@@ -319,16 +366,22 @@ class Finder {
       }
       dims = view.type.dims;
     }
-    return axis;
+    // An index of one element is 0 wherever it is spread to.
+    const auto from_last = static_cast<size_t>(axis);
+    const bool whole = from_last < matrix.size() && matrix[matrix.size() - 1 - from_last] == extent;
+    return whole ? axis : -1;
   }
 
-  // Whether scores are kept (or hidden) by `condition` where the key is at most row + diagonal.
-  bool IsCausal(ValueId condition, bool keeps, int64_t* diagonal) const {
+  // Whether scores of `dims` are kept (or hidden) by `condition` where the key is at most row +
+  // diagonal.
+  bool IsCausal(ValueId condition, const std::vector<Dim>& dims, bool keeps,
+                int64_t* diagonal) const {
     while (op(condition).kind == OpKind::kBroadcast) condition = Below(condition);
     const Op& at = op(condition);
     if (at.kind != OpKind::kCompare || at.type.rank() < 2) return false;
     int64_t left = 0, right = 0;
-    const int a = IndexAt(at.operands[0], &left), b = IndexAt(at.operands[1], &right);
+    const int a = IndexAt(at.operands[0], dims, &left);
+    const int b = IndexAt(at.operands[1], dims, &right);
     if (!((a == 0 && b == 1) || (a == 1 && b == 0))) return false;
     CompareKind kind = at.compare;
     // As: column + of_column `kind` row + of_row.
@@ -351,7 +404,8 @@ class Finder {
   }
 
   // Where an operand of 16 bits lies, of which the last two axes are a matrix.
-  bool Operand(ValueId id, bool turned, std::vector<Dim> batches, BatchedMatrix* matrix) {
+  bool Operand(absl::string_view name, ValueId id, bool turned, std::vector<Dim> batches,
+               BatchedMatrix* matrix) {
     id = SkipWidening(id);
     // Below a reshape of batches, whose numbers it keeps, a head may be one of a group that shares
     // its keys.
@@ -365,11 +419,27 @@ class Finder {
       id = below;
       batches.assign(dims.begin(), dims.end() - 2);
     }
-    if (op(id).type.dtype != problem_->element) return false;
+    if (op(id).type.dtype != problem_->element) {
+      return No(absl::StrCat(name, " ", Text(id), " is ", NameOf(op(id).type.dtype), ", must be ",
+                             NameOf(problem_->element), " as the probabilities are: cast it"));
+    }
     const LaidOut at = LayoutOf(chain_, id);
     found_->inputs.push_back({at.base, at.layout.offset});
-    if (at.layout.offset * SizeOf(problem_->element) % 16 != 0) return false;
-    return ToBatched(at.layout, turned, batches, matrix);
+    if (at.layout.offset * SizeOf(problem_->element) % 16 != 0) {
+      return No(absl::StrCat(name, " ", Text(id), " begins ", at.layout.offset, " elements into ",
+                             Text(at.base), ", must be at a multiple of 8 (16 bytes): copy it"));
+    }
+    return ToBatched(at.layout, turned, batches, matrix) || No(LiesApart(name, id));
+  }
+
+  bool No(std::string why) {
+    why_ = std::move(why);
+    return false;
+  }
+  std::string Text(ValueId id) const { return absl::StrCat("(op ", id, ", ", NameOf(op(id)), ")"); }
+  std::string LiesApart(absl::string_view name, ValueId id) const {
+    return absl::StrCat(name, " ", Text(id), " has no strides as a matrix of each batch, or ones ",
+                        "with M, which may be the first axis alone: copy it");
   }
 
   bool Operands(ValueId product) {
@@ -378,26 +448,36 @@ class Finder {
     const std::vector<Dim>& dims = first.type.dims;
     const std::vector<Dim> batches(dims.begin(), dims.end() - 2);
     for (size_t i = 0; i < dims.size(); ++i) {
-      if (dims[i].symbolic && i > 0) return false;
+      if (dims[i].symbolic && i > 0) {
+        return No(absl::StrCat("axis ", i, " of the scores ", Text(scores_),
+                               " is M, which may be axis 0 alone"));
+      }
     }
-    if (!SameBatches(batches, second.type.dims)) return false;
+    if (!SameBatches(batches, second.type.dims)) {
+      return No(absl::StrCat("the batches of ", Text(product), " are not those of the scores ",
+                             Text(scores_)));
+    }
     AttentionProblem& p = *problem_;
     p.rows = dims[dims.size() - 2].value;
     p.keys = dims.back().value;
     const Dim head = chain_.FactorsOf(first);
     p.head = head.symbolic ? 0 : head.value;
     p.value_head = second.type.dims.back().symbolic ? 0 : second.type.dims.back().value;
-    if (second.type.dims.back().symbolic) return false;
+    if (second.type.dims.back().symbolic) {
+      return No(absl::StrCat("the columns of ", Text(product), " are M, must be a number"));
+    }
     p.of_m = !batches.empty() && batches[0].symbolic;
     p.batches = 1;
     for (const Dim& dim : batches) {
       if (!dim.symbolic) p.batches *= dim.value;
-      if (p.batches < 1 || p.batches > kMaxBatches) return false;
+      if (p.batches < 1 || p.batches > kMaxBatches) {
+        return No(absl::StrCat("batches ", p.batches, ", must be in [1, ", kMaxBatches, "]"));
+      }
     }
     const std::vector<Dim> own(second.type.dims.begin(), second.type.dims.end() - 2);
-    return Operand(first.operands[0], false, batches, &p.q) &&
-           Operand(first.operands[1], !first.transpose_b, batches, &p.k) &&
-           Operand(second.operands[1], second.transpose_b, own, &p.v) && TakeTerms();
+    return Operand("q", first.operands[0], false, batches, &p.q) &&
+           Operand("k", first.operands[1], !first.transpose_b, batches, &p.k) &&
+           Operand("v", second.operands[1], second.transpose_b, own, &p.v) && TakeTerms();
   }
 
   // Whether batches are numbered alike: only axes of one element or split ones differ.
@@ -420,17 +500,25 @@ class Finder {
       if (!step.HasTerm()) continue;
       const auto& [value, dims] = terms_[next++];
       const ValueId id = SkipWidening(value);
-      if (op(id).type.rank() == 0) return false;
+      if (op(id).type.rank() == 0) {
+        return No(absl::StrCat("a term ", Text(id), " is one number: broadcast it"));
+      }
       const LaidOut at = LayoutOf(chain_, id);
       const DType dtype = op(at.base).type.dtype;
-      if (step.kind == ScoreStep::kAdd ? !IsFloat(dtype) : dtype != DType::kPred) return false;
+      if (step.kind == ScoreStep::kAdd ? !IsFloat(dtype) : dtype != DType::kPred) {
+        return No(absl::StrCat("a term ", Text(at.base), " is ", NameOf(dtype), ", must be ",
+                               step.kind == ScoreStep::kAdd ? "f32, bf16 or f16" : "pred"));
+      }
       step.dtype = dtype;
       found_->inputs.push_back({at.base, at.layout.offset});
       NormalLayout layout = at.layout;
       SpreadTo(dims, &layout);
       const std::vector<Dim> batches(dims.begin(), dims.end() - 2);
-      if (!ToBatched(layout, false, batches, &step.term)) return false;
-      if (HasPairsAt(step.term) && at.layout.offset % 2 != 0) return false;
+      if (!ToBatched(layout, false, batches, &step.term)) return No(LiesApart("a term", id));
+      if (HasPairsAt(step.term) && at.layout.offset % 2 != 0) {
+        return No(absl::StrCat("a term ", Text(id), " begins ", at.layout.offset, " elements into ",
+                               Text(at.base), ", must be even: copy it"));
+      }
     }
     terms_.clear();
     problem_->steps = steps_;
@@ -443,7 +531,8 @@ class Finder {
     std::vector<ValueId> path = {product};
     DType dtype = op(product).type.dtype;
     bool rounded = false;
-    while (outputs_.count(path.back()) == 0 && users_[At(path.back())].size() == 1) {
+    while (outputs_.count(path.back()) == 0 && path.size() < kMostSteps &&
+           users_[At(path.back())].size() == 1) {
       const ValueId next = *users_[At(path.back())].begin();
       const Op& at = op(next);
       const bool view = at.kind == OpKind::kReshape || at.kind == OpKind::kTranspose;
@@ -471,19 +560,26 @@ class Finder {
       for (const ValueId value : path) Take(value);
       return true;
     }
-    return false;
+    return No(absl::StrCat("the result ", Text(product), " is not stored once, as ",
+                           NameOf(problem_->element), " or f32, in rows without gaps in a buffer ",
+                           "of its own: store a copy"));
   }
 
   // Whether nobody else reads what is inside, and the kernel takes it.
   bool Finish() {
     for (const AttentionInput& input : found_->inputs) {
-      if (members_.count(input.value) > 0) return false;
+      if (members_.count(input.value) > 0) {
+        return No(absl::StrCat("it reads ", Text(input.value), ", which is inside, as an operand"));
+      }
     }
     for (const ValueId value : members_) {
       if (value == found_->end) continue;
-      if (outputs_.count(value) > 0) return false;
+      if (outputs_.count(value) > 0) {
+        return No(absl::StrCat(Text(value), " is inside, and an output"));
+      }
       for (const ValueId user : users_[At(value)]) {
-        if (members_.count(user) == 0) return false;
+        if (members_.count(user) > 0) continue;
+        return No(absl::StrCat(Text(value), " is inside, and ", Text(user), " outside reads it"));
       }
     }
     for (auto at = cone_.rbegin(); at != cone_.rend(); ++at) {

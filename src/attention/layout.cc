@@ -6,14 +6,21 @@
 namespace sinter {
 namespace {
 
+constexpr size_t kMostViews = 24;  // of a path, which is walked from each of its ends
+
 bool Widens(const Chain& chain, const Op& op) {
   return op.kind == OpKind::kCast && op.type.dtype == DType::kF32 &&
          IsFloat(chain.op(op.operands[0]).type.dtype);
 }
 
-NormalLayout InMemory(const Op& op) {
-  return {op.type.dims, op.kind == OpKind::kInput ? op.strides : ContiguousStrides(op.type.dims),
-          0};
+// As a kernel that computes it stores it: where it is an output, as the first one of it lies.
+NormalLayout InMemory(const Chain& chain, ValueId value) {
+  const Op& op = chain.op(value);
+  if (op.kind == OpKind::kInput) return {op.type.dims, op.strides, 0};
+  for (const ChainOutput& output : chain.outputs()) {
+    if (output.value == value) return {op.type.dims, output.strides, 0};
+  }
+  return {op.type.dims, ContiguousStrides(op.type.dims), 0};
 }
 
 // Of the views from `path`'s last to its first.
@@ -30,14 +37,15 @@ bool Through(const Chain& chain, const std::vector<ValueId>& path, NormalLayout*
 }  // namespace
 
 LaidOut LayoutOf(const Chain& chain, ValueId value) {
-  LaidOut best{value, InMemory(chain.op(value))};
+  LaidOut best{value, InMemory(chain, value)};
   std::vector<ValueId> path;
-  for (ValueId at = value;;) {
+  for (ValueId at = value; path.size() < kMostViews;) {
     const Op& op = chain.op(at);
     if (!IsView(op) && !Widens(chain, op)) break;
     path.push_back(at);
     at = op.operands[0];
-    NormalLayout layout = InMemory(chain.op(at));
+    if (chain.op(at).kind == OpKind::kScalar) break;
+    NormalLayout layout = InMemory(chain, at);
     if (!Through(chain, path, &layout)) break;
     best = {at, std::move(layout)};
   }
@@ -45,7 +53,7 @@ LaidOut LayoutOf(const Chain& chain, ValueId value) {
 }
 
 bool ResultLayout(const Chain& chain, ValueId value, NormalLayout* layout) {
-  *layout = InMemory(chain.op(value));
+  *layout = InMemory(chain, value);
   int outputs = 0;
   for (const ChainOutput& output : chain.outputs()) {
     if (output.value != value) continue;

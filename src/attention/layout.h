@@ -16,7 +16,8 @@ struct LaidOut {
   NormalLayout layout;
 };
 
-// Through as many views, and casts to f32, as strides can say. Computed values lie without gaps.
+// Through as many views, and casts to f32, as strides can say, up to 24. No scalar is a base: a
+// kernel stores it spread. Computed values lie without gaps, or as their first output says.
 LaidOut LayoutOf(const Chain& chain, ValueId value);
 
 // How a value lies that a kernel stores. False where it may share an input's buffer, or is stored

@@ -151,9 +151,11 @@ class StitchGraphMaker {
   void AddReads(const VertexReads& reads, bool from_memory, StitchVertex* vertex) {
     for (const SourceRead& read : reads.sources) {
       const OpKind kind = chain_.op(read.source).kind;
-      if (kind == OpKind::kScalar || kind == OpKind::kIota) continue;
+      const bool constant = kind == OpKind::kScalar || kind == OpKind::kIota;
       const auto stored = stored_tensor_of_.find(read.source);
+      // A run reads even a constant from memory: a kernel has to store it before.
       const bool as_stored = from_memory && stored != stored_tensor_of_.end();
+      if (constant && !as_stored) continue;
       const int tensor = as_stored ? stored->second : tensor_of_[At(read.source)];
       const int64_t size = SizeOf(graph_.tensor(tensor).dtype);
       vertex->reads.push_back({tensor, read.elements * size, read.units});

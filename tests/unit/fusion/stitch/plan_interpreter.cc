@@ -10,6 +10,7 @@
 #include "src/base/launch_recipe.h"
 #include "src/chain/composites.h"
 #include "src/chain/replay.h"
+#include "src/plan/attention_family.h"
 #include "src/plan/grouped_family.h"
 #include "src/reference/reference.h"
 #include "src/reference/tensor.h"
@@ -162,6 +163,8 @@ class Machine {
         RunStitch(*kernel.spec.stitch);
       } else if (kernel.spec.family == &GroupedFamily()) {
         RunGrouped(GroupedKernels::Of(kernel.spec));
+      } else if (kernel.spec.family == &AttentionFamily()) {
+        RunAttention(AttentionOf(kernel.spec));
       } else {
         RunProducts(kernel.spec);
       }
@@ -298,6 +301,76 @@ class Machine {
         Put(p.result, x,
             At(out.buffer, out.offset_bytes + static_cast<uint64_t>(at * SizeOf(p.result)),
                static_cast<size_t>(SizeOf(p.result))));
+      }
+    }
+  }
+
+  // An element of the matrix of batch `b` at an operand.
+  uint8_t* AttentionAt(const AttentionOperand& at, const BatchedMatrix& matrix, DType dtype,
+                       int64_t b, int64_t row, int64_t column) {
+    int64_t element = row * matrix.row + column * matrix.column;
+    for (const BatchDigit& digit : matrix.digits) {
+      const int64_t index = b / digit.inner;
+      element += (digit.extent == 0 ? index : index % digit.extent) * digit.stride;
+    }
+    return At(at.buffer, at.offset_bytes + static_cast<uint64_t>(element * SizeOf(dtype)),
+              static_cast<size_t>(SizeOf(dtype)));
+  }
+
+  // The score of a row and a key, all steps done.
+  double Score(const AttentionSpec& spec, int64_t b, int64_t row, int64_t key) {
+    const AttentionProblem& p = spec.code.problem;
+    double x = 0;
+    for (int64_t i = 0; i < p.head; ++i) {
+      x += Get(p.element, AttentionAt(spec.operands[0], p.q, p.element, b, row, i)) *
+           Get(p.element, AttentionAt(spec.operands[1], p.k, p.element, b, key, i));
+    }
+    size_t next = 3;
+    for (const ScoreStep& step : p.steps) {
+      double term = 0;
+      if (step.HasTerm()) {
+        term =
+            Get(step.dtype, AttentionAt(spec.operands[next++], step.term, step.dtype, b, row, key));
+      }
+      uint8_t rounded[4];
+      switch (step.kind) {
+        case ScoreStep::kScale:
+          x *= step.number;
+          break;
+        case ScoreStep::kRound:
+          Put(step.dtype, x, rounded);
+          x = Get(step.dtype, rounded);
+          break;
+        case ScoreStep::kAdd:
+          x = static_cast<float>(x + term);
+          break;
+        case ScoreStep::kSelect:
+          x = term != 0 ? x : static_cast<float>(step.number);
+          break;
+        case ScoreStep::kHide:
+          x = term != 0 ? static_cast<float>(step.number) : x;
+          break;
+      }
+    }
+    return p.causal && key > row + p.diagonal ? -INFINITY : x;
+  }
+
+  void RunAttention(const AttentionSpec& spec) {
+    const AttentionProblem& p = spec.code.problem;
+    for (int64_t i = 0; i < p.BatchesAt(m_) * p.rows; ++i) {
+      const int64_t b = i / p.rows, row = i % p.rows;
+      std::vector<double> powers;
+      for (int64_t key = 0; key < p.keys; ++key) powers.push_back(Score(spec, b, row, key));
+      const double largest = *std::max_element(powers.begin(), powers.end());
+      double total = 0;
+      for (double& power : powers) total += power = std::exp(power - largest);
+      for (int64_t j = 0; j < p.value_head; ++j) {
+        double sum = 0;
+        for (int64_t key = 0; key < p.keys; ++key) {
+          sum += powers[static_cast<size_t>(key)] *
+                 Get(p.element, AttentionAt(spec.operands[2], p.v, p.element, b, key, j));
+        }
+        Put(p.result, sum / total, AttentionAt(spec.operands.back(), p.out, p.result, b, row, j));
       }
     }
   }

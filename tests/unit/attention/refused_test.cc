@@ -1,0 +1,145 @@
+// What a kernel of attention does not take is refused, with the op, the value and the bound.
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/attention/finder.h"
+#include "src/attention/layout.h"
+#include "src/attention/schedule.h"
+#include "src/base/device_model.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/attention_family.h"
+#include "src/plan/row_order.h"
+#include "tests/support/attention_chains.h"
+#include "tests/support/constant_dim.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using Form = testing::AttentionForm;
+
+AttentionProblem ProblemOf(const Form& form) {
+  const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(form)));
+  return FindAttention(*normal->chain).at(0).problem;
+}
+
+AttentionProblem CausalOfM() {
+  Form form;
+  form.heads = 8, form.rows = form.keys = 500, form.of_m = true, form.term = Form::Term::kCausal;
+  return ProblemOf(form);
+}
+
+KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  auto own = std::make_shared<AttentionSpec>();
+  own->code = {problem, schedule};
+  KernelSpec spec;
+  spec.family = &AttentionFamily();
+  spec.own = std::move(own);
+  return spec;
+}
+
+// Why the attention of a chain is refused, whichever product it is told of.
+std::string WhyOf(const Chain& chain) {
+  std::map<ValueId, std::string> refused;
+  EXPECT_TRUE(FindAttention(chain, &refused).empty());
+  return refused.empty() ? "" : refused.begin()->second;
+}
+
+enum class Fault { kDType, kOffset, kTurned, kTermNumber, kOutput, kReader };
+
+Chain Faulty(Fault fault) {
+  ChainBuilder b;
+  const std::vector<Dim> dims = {C(4), C(64), C(32)};
+  const auto operand = [&](DType dtype) { return *b.Input({dtype, dims}); };
+  const ValueId q = operand(DType::kBF16), k = operand(DType::kBF16);
+  ValueId v = -1;
+  if (fault == Fault::kOffset) {
+    v = *b.Slice(*b.Input({DType::kBF16, {C(4), C(64), C(40)}}), {0, 0, 4}, {C(4), C(64), C(36)});
+  } else if (fault == Fault::kTurned) {
+    v = *b.Transpose(*b.Input({DType::kBF16, {C(4), C(32), C(64)}}), {0, 2, 1});
+  } else {
+    v = operand(fault == Fault::kDType ? DType::kF16 : DType::kBF16);
+  }
+  const ValueId product = *b.Matmul(q, k, false, true);
+  ValueId s = product;
+  if (fault == Fault::kTermNumber) s = *b.Binary(BinaryKind::kAdd, s, *b.Input({DType::kF32, {}}));
+  const ValueId p = *b.Cast(*AddSoftmax(b, s, -1), DType::kBF16);
+  const ValueId o = *b.Matmul(p, v);
+  (void)b.Output(*b.Cast(o, DType::kBF16));
+  if (fault == Fault::kOutput) (void)b.Output(p);
+  if (fault == Fault::kReader) {
+    (void)b.Output(*b.Cast(*b.Unary(UnaryKind::kExp, product), DType::kBF16));
+  }
+  return *b.Finish();
+}
+
+TEST(RefusedAttention, NamesTheOpTheValueAndTheBound) {
+  EXPECT_THAT(WhyOf(Faulty(Fault::kDType)),
+              HasSubstr("input) is f16, must be bf16 as the probabilities are: cast it"));
+  EXPECT_THAT(WhyOf(Faulty(Fault::kOffset)), HasSubstr(", slice) begins 4 elements into (op "));
+  EXPECT_THAT(WhyOf(Faulty(Fault::kTurned)), HasSubstr("v's column stride 64, must be 1: copy it"));
+  EXPECT_THAT(WhyOf(Faulty(Fault::kTermNumber)), HasSubstr("is one number: broadcast it"));
+  EXPECT_THAT(WhyOf(Faulty(Fault::kOutput)), HasSubstr("is inside, and an output"));
+  EXPECT_THAT(WhyOf(Faulty(Fault::kReader)), HasSubstr(", exp) outside reads it"));
+}
+
+TEST(RefusedAttention, HasMoreRowsThanAKernelCounts) {
+  AttentionProblem p = CausalOfM();
+  EXPECT_TRUE(p.Check().ok()) << p.Check();
+  p.rows = 65536;  // 8 batches for each of M, of 1024 sets
+  EXPECT_TRUE(p.Check().ok()) << p.Check();
+  p.batches = 1024;
+  EXPECT_THAT(std::string(p.Check().message()), HasSubstr("sets of 64 rows in all batches"));
+}
+
+TEST(RefusedAttention, HasMoreBlocksThanAreResident) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const AttentionProblem p = CausalOfM();
+  AttentionSchedule s = RankAttention(p, 1024, model, 1, true)->front().schedule;
+  s.grid = int64_t{s.resident} * model.sm_count;
+  EXPECT_TRUE(CheckAttention(p, s, model).ok());
+  ++s.grid;
+  EXPECT_THAT(std::string(CheckAttention(p, s, model).message()), HasSubstr("schedule: grid"));
+}
+
+// A hidden key's value that is not finite reaches the rows of an item that looks at its tile.
+TEST(CausalRowOrder, HasTheRowsOfAnItem) {
+  const DeviceModel model = *BuiltinModel("h200");
+  const AttentionProblem p = CausalOfM();
+  AttentionSchedule s = RankAttention(p, 1024, model, 1, true)->front().schedule;
+  s.warpgroups = 1;
+  const std::string one = RowOrder(SpecOf(p, s));
+  s.warpgroups = 2;
+  EXPECT_NE(RowOrder(SpecOf(p, s)), one);
+  std::set<std::string> orders;
+  for (int64_t m = 1; m <= 8192; m *= 2) {
+    const auto ranked = RankAttention(p, m, model, 11, false);
+    ASSERT_TRUE(ranked.ok()) << ranked.status();
+    for (const RankedAttention& each : *ranked) orders.insert(RowOrder(SpecOf(p, each.schedule)));
+  }
+  EXPECT_EQ(orders.size(), 1u);
+}
+
+TEST(LayoutOf, GoesThroughABoundedNumberOfViews) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {C(8), C(16)}});
+  ValueId y = x;
+  for (int i = 0; i < 20; ++i) y = *b.Transpose(y, {1, 0});
+  const ValueId near = y;
+  for (int i = 0; i < 2000; ++i) y = *b.Transpose(y, {1, 0});
+  (void)b.Output(y);
+  const Chain chain = *b.Finish();
+  EXPECT_EQ(LayoutOf(chain, near).base, x);
+  EXPECT_GT(LayoutOf(chain, y).base, near);
+}
+
+}  // namespace
+}  // namespace sinter
