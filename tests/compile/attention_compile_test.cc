@@ -70,6 +70,18 @@ TEST(AttentionCompile, FirstSchedulesDoNotSpill) {
       jobs.push_back({absl::StrCat(form.Name(), " ", one.schedule.ToString()), spec});
     }
   }
+  // Strides that 32 bits do not hold.
+  testing::AttentionForm far;
+  far.batch = 2, far.heads = 3, far.rows = far.keys = 49, far.head = 32;
+  far.term = testing::AttentionForm::Term::kOfHeads;
+  const auto normal = *NormalFormOf(std::make_shared<const Chain>(testing::MakeAttention(far)));
+  AttentionProblem problem = FindAttention(*normal->chain).at(0).problem;
+  for (ScoreStep& step : problem.steps) {
+    if (step.HasTerm()) step.term.row = int64_t{1} << 33, step.term.column = int64_t{1} << 32;
+  }
+  ASSERT_TRUE(problem.Check().ok()) << problem.Check();
+  jobs.push_back(
+      {"far terms", SpecOf(problem, RankAttention(problem, 1, model, 1, true)->at(0).schedule)});
   std::atomic<size_t> next{0};
   std::mutex mutex;
   std::vector<std::string> failures;
