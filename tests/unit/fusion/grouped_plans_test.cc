@@ -1,5 +1,6 @@
 // Grouped products in plans: what their kernels take along, that plans compute the chain and read
 // back from their decisions, and what is refused with which words.
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
 #include "src/fusion/fusion.h"
+#include "src/fusion/product_runs.h"
+#include "src/fusion/stitch/stitch_graph.h"
 #include "src/grouped/grouped_search.h"
 #include "src/normal/normal_form.h"
 #include "src/plan/codegen.h"
@@ -120,6 +123,24 @@ TEST(GroupedPlans, IdsMayBeComputed) {
   const Plan plan = ExpectPlans(*b.Finish());
   EXPECT_EQ(GroupedOf(plan).size(), 2u);
   EXPECT_LE(plan.kernels.size(), 5u) << plan.ToText();
+}
+
+// Ids that are an index are stored by a kernel before the one that reads them.
+TEST(GroupedPlans, IdsMayBeAnIndex) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
+  const ValueId ids = *b.Iota({Dim::M(), C(2)}, 1, DType::kS32);
+  ASSERT_TRUE(b.Output(*b.Cast(*b.GroupedMatmul(x, w, ids, true), DType::kBF16)).ok());
+  const Chain given = *b.Finish();
+  EXPECT_EQ(GroupedOf(ExpectPlans(given)).size(), 1u);
+  const auto form = *NormalFormOf(std::make_shared<const Chain>(given));
+  const Chain& chain = *form->chain;
+  const ProductRuns found = FindProductRuns(chain, kM, nullptr, {});
+  ASSERT_EQ(found.runs.size(), 1u);
+  const auto graph = StitchGraph::Make(chain, kM, found.runs, {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->vertex(graph->VertexOf(found.runs[0].end)).producers.size(), 1u);
 }
 
 // What others read is stored, so nothing is taken along.
