@@ -7,7 +7,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="no torch here: the backend for torch.compile is not tested")
 
 import sinter
-from sinter.torch import _gate, _graph_pass, _verify
+import sinter.torch
+from sinter.torch import _gate, _graph_pass, _run_chain, _verify
 
 from graphs import DEVICE, passed
 
@@ -149,6 +150,77 @@ def test_what_is_read_behind_its_step_keeps_the_value_that_it_had(whatever_it_ga
         compiled, _ = passed(f, {"verify": False})
         before, expected = compiled(w, g), f(own, g)
     assert torch.equal(before, expected) and torch.allclose(w, own)
+
+
+def averaged(parameters, gradients, averages):
+    """The average reads parameters that the step, which Inductor has, writes over."""
+    torch._foreach_add_(averages, torch._foreach_sub(parameters, averages), alpha=0.1)
+    for p, gradient in zip(parameters, gradients):
+        p.sub_(gradient)
+
+
+def stepped_and_zeroed(gradients, parameters, _):
+    torch._foreach_sub_(parameters, torch._foreach_mul(gradients, 0.1))
+    torch._foreach_zero_(gradients)
+
+
+def halved_and_moved(parameters, gradients, _):
+    torch._foreach_mul_(parameters, 0.5)
+    torch._foreach_add_(parameters, gradients)
+
+
+def lists(shape=(16, 64)):
+    torch.manual_seed(1)
+    return [[torch.randn(shape, device=DEVICE) for _ in range(2)] for _ in range(3)]
+
+
+def same(found, expected):
+    return all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for one, other in zip(found, expected) for a, b in zip(one, other))
+
+
+@pytest.mark.parametrize("f", [averaged, stepped_and_zeroed])
+def test_what_a_step_reads_is_what_was_given_also_where_the_graph_writes_over_it(f, whatever_it_gains):
+    found, expected = lists(), lists()
+    f(*expected)
+    with torch.no_grad():
+        compiled, reports = passed(f, {"verify": False})
+        compiled(*found)
+    assert same(found, expected)
+    assert len(reports[0].taken) == 1 and reports[0].taken[0].made.over, reports[0].left
+
+
+def test_a_step_that_is_verified_writes_over_no_input_itself(monkeypatch, whatever_it_gains):
+    """The graph says nothing of such a write to Inductor, which then reads what is there no longer."""
+    told, carried, by_reference = [], _run_chain.carried, _run_chain._by_reference
+
+    def as_on_a_gpu(chain, inputs, m):
+        made = by_reference(chain, inputs, m)
+        for at, result in zip(told[-1].over, made):
+            inputs[at].copy_(result)
+        return [inputs[at] for at in told[-1].over] or made
+
+    monkeypatch.setattr(_run_chain, "carried", lambda chain: told.append(carried(chain)) or told[-1])
+    monkeypatch.setattr(_run_chain, "_by_reference", as_on_a_gpu)
+    found, expected = lists(), lists()
+    halved_and_moved(*expected)
+    how = {"prepare": "block"} if DEVICE == "cuda" else {"target": "h200"}
+    torch._dynamo.reset()
+    _verify.comparisons.clear()
+    with torch.no_grad():
+        torch.compile(halved_and_moved, backend=sinter.torch.sinter_backend, options={**how, "verify": True})(*found)
+    assert _verify.comparisons and all(c.within for c in _verify.comparisons), _verify.comparisons
+    assert same(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(16, 64), (77,)])
+def test_lists_with_a_symbolic_size_stay_inductors(shape, whatever_it_gains):
+    found, expected = lists(shape), lists(shape)
+    halved_and_moved(*expected)
+    with torch.no_grad():
+        compiled, reports = passed(halved_and_moved, {"verify": False}, dynamic=True)
+        compiled(*found)
+    assert same(found, expected)
+    assert not reports[0].taken and any("symbolic size" in why for _, why in reports[0].left)
 
 
 def test_an_operator_that_writes_in_place_says_so():

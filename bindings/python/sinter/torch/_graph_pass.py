@@ -274,6 +274,9 @@ class _Planner:
             if over is None:
                 self.left.update((node, "lists whose results are not all written over inputs") for node in nodes)
                 continue
+            if over and rows.symbol is not None:
+                self.left.update((node, "lists with a symbolic size") for node in nodes)
+                continue
             try:
                 made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
@@ -378,7 +381,8 @@ class _Planner:
         how = "reference" if self.options.verify and self.options.target else self.options.prepare
         bound = _bound(part.nodes) if self.options.verify else None
         tensors = [len(given_apart(border) or [0]) for border in part.made.inputs]
-        arguments = (pack(part.made.chain, self._limits_us(part), tensors, part.made.over), "" if how == "background" else how)
+        over = () if self.options.verify else part.made.over  # what is compared has memory of its own
+        arguments = (pack(part.made.chain, self._limits_us(part), tensors, over), "" if how == "background" else how)
         try:
             return replace(self.graph, part.nodes, part.made, arguments, bound, name, self._replaced)
         except Refused as refused:

@@ -6,7 +6,8 @@ them once more.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence
+import itertools
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import torch
 
@@ -15,20 +16,24 @@ from ._convert import target_of
 from ._lists import is_list
 from ._ops import register
 
+COPY = "aten.copy_.default"
+
 
 def written_over(part: Sequence[Any]) -> Optional[Dict[Any, Any]]:
     """By result of a part of operators on lists: the input of the graph that it is written over, where nothing else reads either of them
-    later; None where that is not so for all results. Empty of any other part."""
+    later; None where that is not so for all results, or where the graph computes behind its first write. Empty of any other part."""
     if not any(is_list(node) for node in part):
         return {}
     inside = set(part)
     found = {}
+    if any(node.op == "call_function" and target_of(node) != COPY for node in _behind_first_write(part[0].graph)):
+        return None
     for node in part:
         outside = [user for user in node.users if user not in inside]
         if not outside:
             continue
         copy = outside[0]
-        if len(outside) > 1 or target_of(copy) != "aten.copy_.default" or copy.args[1] is not node:
+        if len(outside) > 1 or target_of(copy) != COPY or copy.args[1] is not node or copy.users:
             return None
         over = copy.args[0]
         same = all(getattr(over.meta["val"], name) == getattr(node.meta["val"], name) for name in ("shape", "dtype"))
@@ -36,6 +41,15 @@ def written_over(part: Sequence[Any]) -> Optional[Dict[Any, Any]]:
             return None
         found[node] = over
     return found
+
+
+def first_write(graph: torch.fx.Graph) -> Any:
+    """The first copy over an input of a graph that has one: before it all inputs are as they were given, whatever reads them there."""
+    return next(node for node in graph.nodes if target_of(node) == COPY)
+
+
+def _behind_first_write(graph: torch.fx.Graph) -> Iterator[Any]:
+    return itertools.dropwhile(lambda node: target_of(node) != COPY, graph.nodes)
 
 
 def _woven(inputs: List[torch.Tensor], written: List[torch.Tensor], chain: str) -> List[torch.Tensor]:

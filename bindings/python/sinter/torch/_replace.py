@@ -9,6 +9,7 @@ import torch
 
 from ._arrays import Refused, extent
 from ._convert import Border, Converted, target_of
+from ._in_place import COPY, first_write
 
 
 BESIDE = "sinter_beside"  # of a node: it holds values that lie behind each other in memory
@@ -111,9 +112,10 @@ def replace(
 def _over(
     graph: torch.fx.Graph, part: Sequence[torch.fx.Node], made: Converted, arguments: Sequence[Any], replaced: Dict[Any, Any]
 ) -> torch.fx.Node:
-    """The operator that writes all results over inputs of the graph, in the place of the copies there."""
-    copies = [next(user for user in border.node.users if target_of(user) == "aten.copy_.default") for border in made.outputs]
-    with graph.inserting_before(copies[0]):
+    """The operator that writes all results over inputs of the graph, in the place of the copies there, and before all others: those may
+    write over what it reads."""
+    copies = [next(user for user in border.node.users if target_of(user) == COPY) for border in made.outputs]
+    with graph.inserting_before(first_write(graph)):
         given = [_entering(graph, border, replaced) for border in made.inputs]
         written = [given[i] for i in made.over]
         kept = [node for i, node in enumerate(given) if i not in made.over]
