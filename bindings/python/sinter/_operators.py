@@ -82,7 +82,7 @@ def attention(q: Value, k: Value, v: Value, *, scale: Optional[float] = None, bi
     """softmax(scale * q k^T + bias) v of q [.., rows, d], k [.., keys, d] and v [.., keys, e]; scale is 1 / sqrt(d) unless
     given; the mask, of bool, is false for keys that a row does not see; causal: row i sees keys 0 to i."""
     b = builder_of(q)
-    options = _abi.AttentionOptions(flags=_abi.ATTENTION_CAUSAL if causal else 0,
+    options = _abi.AttentionOptions(flags=_abi.ATTENTION_CAUSAL if flag(causal, "causal") else 0,
                                     scale=0.0 if scale is None else _nonzero(scale, "scale", "not be 0 in f32"),
                                     bias=b._optional(bias), mask=b._optional(mask))
     return b._add("attention", b._own(q), b._own(k), b._own(v), ctypes.byref(options))

@@ -553,6 +553,7 @@ def test_a_zero_is_no_default(zero):
 BUILD_FLAGS = {
     "constant": lambda b, word: b.input("bf16", (M, 8), constant=word),
     "keepdims": lambda b, word: value(b).sum(1, keepdims=word),
+    "causal": lambda b, word: sinter.attention(value(b), b.constant("bf16", (9, 8)), b.constant("bf16", (9, 16)), causal=word),
     "ue8m0": lambda b, word: sinter.quantize(value(b), sinter.Quantizer(ue8m0=word)),
 }
 
