@@ -85,6 +85,32 @@ def test_other_windows_are_inductors():
         assert any(why in told for told in left(reports).values()), left(reports)
 
 
+@pytest.mark.parametrize(
+    "x, dynamic",
+    [
+        (torch.randn(8, 13, 17).bfloat16(), None),
+        (torch.randint(-9, 9, (1, 2, 8, 8), dtype=torch.int32), None),
+        (torch.randn(2, 8, 12, 16).bfloat16(), True),
+    ],
+    ids=["no_batch", "integers", "symbolic"],
+)
+def test_a_maximum_that_no_chain_has_leaves_the_rest_to_parts(x, dynamic, monkeypatch):
+    """What picks its values from the operator's results goes with it."""
+    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+
+    def f(t):
+        return N.functional.max_pool2d(t * 2, 2) * 2 + 1
+
+    x = x.to(DEVICE)
+    with torch.no_grad():
+        compiled, reports = passed(f, dynamic=dynamic)
+        assert _verify.difference(compiled(x), f(x), 2e-2)[1] and all(c.within for c in _verify.comparisons)
+    assert "prims._low_memory_max_pool_with_offsets.default" in left(reports), left(reports)
+    assert reports[0].taken or dynamic or x.dtype == torch.int32, left(reports)
+    if dynamic is None:
+        assert "_low_memory_max_pool" in str(sinter.torch.explain(f, x))
+
+
 def test_filters_of_weights_have_their_channels_beside_each_other(monkeypatch):
     """And a convolution that is left reads its weight as it was."""
     model, x = MODELS["depthwise"][0], torch.randn(2, 16, 16, 16).bfloat16().to(memory_format=torch.channels_last)

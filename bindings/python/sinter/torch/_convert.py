@@ -202,6 +202,8 @@ class Converter:
     def _leaf(self, node: Any, dtype: Optional[str] = None) -> Array:
         """A value from outside: a number that fills a tensor, or an input. `dtype`: of the chain, where no other op may have it."""
         number = filled(node) if dtype is None else None
+        if not hasattr(node.meta["val"], "shape"):
+            raise Refused("it picks from several values that are not its part's")
         dims, folded = self.dims(node)
         dtype = dtype or self.dtype(node)
         if number is not None:

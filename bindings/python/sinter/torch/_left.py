@@ -82,6 +82,8 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
     def kind(node: Any) -> Kind:
         if node.op != "call_function" or node in left or why_left(node, device) is not None:
             return Kind(False)
+        if target_of(node) == "getitem" and node.args[0] in left:
+            return Kind(False)
         row = TABLE[target_of(node)]
         return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several)
 
