@@ -108,6 +108,29 @@ def test_a_layer_as_an_operator_passes_torchs_checks():
         torch.ops.sinter.between_attentions(attended, stream, weights[:5], 1e-6)
 
 
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda o: o.T, "o has strides"),
+        (lambda o: o.view(torch.float16), "o is torch.float16"),
+        (lambda o: o.view(torch.int16), "torch.int16"),
+        (lambda o: o[:, :32], "o has strides"),
+        (lambda o: o[:32], r"norm has shape \(64,\), not \(32,\)"),
+    ],
+    ids=["strides", "dtype", "no_number", "narrow", "short"],
+)
+def test_what_is_known_of_a_layer_is_not_what_its_weights_became(change, said):
+    """The tensors and their addresses are the same."""
+    from sinter.torch import _between_op
+
+    weights = [torch.nn.Parameter(w, requires_grad=False) for w in layer_weights(q=64).values()]
+    layer = _between_op._layer(weights, 1e-6, False)
+    assert _between_op._layer(weights, 1e-6, False) is layer
+    weights[0].data = change(weights[0].data)
+    with pytest.raises(sinter.Error, match=said):
+        _between_op._layer(weights, 1e-6, False)
+
+
 def test_layers_may_have_their_norms_in_the_matrices():
     plain, folded = layer_weights(), {**layer_weights(), "norm": None, "next_norm": None}
     layer = sinter.torch.BetweenAttentions(**folded)

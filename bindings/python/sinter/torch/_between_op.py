@@ -50,6 +50,8 @@ class _Layer(NamedTuple):
 
     weights: Tuple["weakref.ref[torch.Tensor]", ...]
     addresses: Tuple[int, ...]  # of all six
+    shapes: Tuple[torch.Size, ...]
+    dtype: torch.dtype  # of all six
     constants: Tuple[int, ...]  # of those that the chain reads
     eps: float
     folded: bool
@@ -64,11 +66,14 @@ _MOST_LAYERS = 4096
 
 
 def _layer(weights: List[torch.Tensor], eps: float, folded: bool) -> _Layer:
-    """Checks the weights, once while they are the same tensors in the same memory."""
+    """Checks the weights, once while they are the same tensors of the same form in the same memory: their ``data`` may be given anew."""
     found = _layers.get(id(weights[0])) if len(weights) == 6 else None
     if found is not None and found.eps == eps and found.folded == folded:
-        for weight, kept, address in zip(weights, found.weights, found.addresses):
+        dtype = found.dtype
+        for weight, kept, address, shape in zip(weights, found.weights, found.addresses, found.shapes):
             if kept() is not weight or weight.data_ptr() != address:
+                break
+            if not weight.is_contiguous() or weight.dtype is not dtype or weight.shape != shape:
                 break
         else:
             return found
@@ -79,7 +84,7 @@ def _layer(weights: List[torch.Tensor], eps: float, folded: bool) -> _Layer:
     constants = (addresses[0], addresses[1], addresses[2], up, addresses[3], addresses[4], addresses[5])
     key = between_key(len(norm), inner, len(next), o.shape[1], eps, o.dtype, folded)
     found = _Layer(
-        tuple(weakref.ref(weight) for weight in weights), addresses,
+        tuple(weakref.ref(weight) for weight in weights), addresses, tuple(weight.shape for weight in weights), o.dtype,
         (constants[0], *constants[2:5], constants[6]) if folded else constants,
         eps, folded, key, o.shape[1], len(next),
     )  # fmt: skip
