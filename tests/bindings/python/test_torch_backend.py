@@ -1018,6 +1018,58 @@ def test_of_a_part_that_loses_a_half_is_taken_where_it_gains(monkeypatch, gains)
     assert bool(taken) == gains and all("aten.addmm.default" in names and "aten.sin.default" not in names for names in taken)
 
 
+class Scanned(N.Module):
+    """Equal layers, with what no part takes between them."""
+
+    def __init__(self, layers=2):
+        super().__init__()
+        make = lambda: N.Sequential(N.Linear(512, 2048), N.GELU(), N.Linear(2048, 512), N.LayerNorm(512))
+        self.layers = N.ModuleList(make() for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x).cumsum(0)
+        return x
+
+
+def behind_a_scan(nodes):
+    return any("cumsum" in str(i.target) for node in nodes for i in node.all_input_nodes)
+
+
+def reported(model, monkeypatch, inductor_us):
+    """The report of a graph whose parts Inductor's kernels are estimated to compute in so many us, and what was searched."""
+    from sinter.torch import _graph_pass
+
+    searched, own = [], _graph_pass.Asked
+    monkeypatch.setattr(_graph_pass, "worth_a_try", lambda *_: True)
+    monkeypatch.setattr(_graph_pass, "inductor_us", inductor_us)
+    monkeypatch.setattr(_graph_pass, "Asked", lambda context, made, m, *more: searched.append(made.chain.digest) or own(context, made, m, *more))
+    with torch.no_grad():
+        compiled, reports = passed(model, {"verify": False, "target": "h200", "prepare": "background"})
+        compiled(torch.randn(512, 512).bfloat16())
+    return reports[0], searched
+
+
+@pytest.mark.parametrize("first_gains", [True, False])
+def test_equal_chains_are_each_held_against_their_own_limits(first_gains, monkeypatch):
+    model = half(Scanned())
+    report, _ = reported(model, monkeypatch, lambda nodes, *_: 1e6 if behind_a_scan(nodes) != first_gains else 1e-3)
+    read = [{str(border.node.target) for border in part.made.inputs} for part in report.taken]
+    assert len(read) == 1 and ("aten.cumsum.default" in read[0]) != first_gains
+    assert any("predicted" in why for _, why in report.left)
+
+
+def test_halves_of_equal_parts_that_lose_are_searched_once(monkeypatch):
+    from sinter.torch import _graph_pass
+
+    report, searched = reported(half(Scanned(3)), monkeypatch, lambda *_: 1e-3)
+    assert not report.taken and len(searched) == len(set(searched)) > 4
+    monkeypatch.undo()
+    monkeypatch.setattr(_graph_pass, "_MOST_HALVES", 2)
+    report, searched = reported(half(Scanned(3)), monkeypatch, lambda *_: 1e-3)
+    assert not report.taken and len(searched) == len(set(searched)) == 3
+
+
 def test_a_plan_that_would_lose_is_given_up_before_its_build(context, need_compiler):
     """Whether it is searched or its record is in the cache."""
     from sinter.torch._asked import Asked

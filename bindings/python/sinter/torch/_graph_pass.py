@@ -247,6 +247,7 @@ class _Planner:
         self._constants = constants
         self._hint_of = _hint_of(results(self.nodes))
         self._asked: Dict[Tuple[str, int], Asked] = {}
+        self._searched: Dict[Tuple[str, int], Asked] = {}  # halves, which nothing builds
         self._limits: Dict[str, List[float]] = {}
         self._shares: Dict[str, float] = {}  # of the estimates, what measuring made of them
         self._until = time.monotonic() + _SEARCH_SECONDS
@@ -297,7 +298,7 @@ class _Planner:
 
     def _that_gain(self, part: _Part) -> List[_Part]:
         """The part; in the place of one that loses, parts of it that gain beside Inductor's kernels for the rest, where there are any."""
-        if not part.asked.lost_us:
+        if part.asked.expected_us <= self._most_us(part.limit_us):
             return [part]
         chosen: List[_Part] = []
         least = _WORTH * part.limit_us
@@ -318,7 +319,7 @@ class _Planner:
         """Halves of a part that loses, and halves of those, that gain."""
         for nodes in self._halves(part.nodes) if halvings else []:
             half = self._half(nodes)
-            if half is not None and half.asked.lost_us:
+            if half is not None and half.asked.expected_us > half.limit_us:
                 yield from self._gaining(half, halvings - 1)
             elif half is not None:
                 yield half
@@ -330,8 +331,7 @@ class _Planner:
 
     def _half(self, nodes: List[Any]) -> Optional[_Part]:
         """A part whose plan was only searched; None where there is none."""
-        self._halves_left -= 1
-        if self._halves_left < 0 or not worth_a_try(nodes, self._hint_of):
+        if self._halves_left <= 0 or not worth_a_try(nodes, self._hint_of):
             return None
         rows = Rows.of([val.shape for val in results(nodes)])
         if not all(rows.folds(val.shape) for node in nodes for val in results([node, *node.all_input_nodes])):
@@ -342,7 +342,11 @@ class _Planner:
             return None
         m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
         limit = inductor_us(nodes, self._figures, self._hint_of)
-        asked = Asked(self._context, made, m, True, self._until, limit)
+        key = (made.chain.digest, m)
+        asked = self._asked.get(key) or self._searched.get(key)
+        if asked is None:
+            self._halves_left -= 1
+            asked = self._searched[key] = Asked(self._context, made, m, True, self._until, limit)
         return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
 
     def _is_constant(self, node: Any) -> bool:
@@ -353,7 +357,7 @@ class _Planner:
 
     def _judged(self, part: _Part) -> Optional[_Part]:
         """With its plan, where that is there or waited for; None where the plan is refused or no faster than Inductor's kernels."""
-        limit, expected = part.limit_us, part.asked.lost_us
+        limit, expected = part.limit_us, 0.0 if self.options.verify else part.asked.expected_us
         plan, why = part.asked.plan(wait=self.options.measure or self.options.prepare == "block"), part.asked.refused
         if plan is not None and not self.options.verify:
             expected = expected_us(plan)
@@ -417,13 +421,17 @@ class _Planner:
         """
         key = (made.chain.digest, m)
         asked = self._asked.get(key)
-        most_us = math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
+        most_us = self._most_us(limit_us)
         if asked is None or 0 < asked.lost_us <= most_us:
             only_asks = self.options.target is not None and self.options.prepare == "background"  # nothing can be launched here
             asked = self._asked[key] = Asked(self._context, made, m, only_asks, self._until, most_us)
         if asked.refused is not None:
             raise Refused(asked.refused, _named_node(asked.refused, made))
         return asked
+
+    def _most_us(self, limit_us: float) -> float:
+        """What a plan may be expected to take, to be built."""
+        return math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
 
 
 def _named_node(message: str, made: Converted) -> Any:
