@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter
 import sinter.torch
-from sinter.torch import _gate, _graph_pass, _run_chain, _verify
+from sinter.torch import _casts, _gate, _graph_pass, _run_chain, _verify
 
 from graphs import DEVICE, passed
 
@@ -44,6 +44,35 @@ def test_weights_that_autocast_casts_are_cast_by_one_part_and_biases_are_product
     assert products and all(len(part.made.chain.inputs(0)) >= 3 for part in products)
     assert all(c.within for c in _verify.comparisons)
     assert all(_verify.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
+
+
+def test_weights_are_cast_no_sooner_than_their_memory_allows(monkeypatch, whatever_it_gains):
+    """All at the start would hold a second copy of the whole model."""
+
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = N.ModuleList(N.Sequential(N.Linear(64, 128), N.GELU(), N.Linear(128, 64)) for _ in range(3))
+
+        def forward(self, x):
+            with torch.autocast(DEVICE, torch.bfloat16):
+                for layer in self.layers:
+                    x = layer(x).cumsum(0)
+            return x
+
+    orders, own, layer_bytes = [], _graph_pass.stable_topological_sort, 2 * (2 * 64 * 128 + 64 + 128)
+    monkeypatch.setattr(_casts, "_MOST_BYTES", layer_bytes)
+    monkeypatch.setattr(_graph_pass, "stable_topological_sort", lambda graph: own(graph) or orders.append(list(graph.nodes)))
+    model, x = Model().to(DEVICE), torch.randn(32, 64, device=DEVICE)
+    with torch.no_grad():
+        compiled, reports = passed(model, {"verify": False})
+        assert _verify.difference(compiled(x), model(x), 3e-2)[1]
+    casts = [part for part in reports[0].taken if set(targets(part)) == {"prims.convert_element_type.default"}]
+    assert [len(part.nodes) for part in casts] == [4] * 3
+    scans = [i for i, node in enumerate(orders[-1]) if str(node.target) == "aten.cumsum.default"]
+    calls = [i for i, node in enumerate(orders[-1]) if str(node.target) == "sinter.run_chain.default"]
+    of_weights = [i for i in calls if all(given.op == "placeholder" for given in orders[-1][i].args[0])]
+    assert len(scans) == len(of_weights) == 3 and of_weights[0] < scans[0] < of_weights[1] < scans[1] < of_weights[2]
 
 
 def test_casts_of_what_the_caller_gives_stay_with_who_reads_them():

@@ -13,11 +13,13 @@ from ._convert import target_of
 
 _CAST = "prims.convert_element_type.default"
 _MOST = 128  # of a part, whose kernels have so many inputs and outputs
+_MOST_BYTES = 1 << 28  # of a part's results, which live from its kernel to their last readers
 _LEAST = 2
 
 
 def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str) -> List[List[Any]]:
-    """Casts of f32 inputs that are `weights` to 16 bits, on `device`, in parts of at most `_MOST`; none of a graph with symbolic ones."""
+    """Casts of f32 inputs that are `weights` to 16 bits, on `device`, in parts of those that are read next to each other, with at most
+    `_MOST` and `_MOST_BYTES`, or one that is larger; symbolic ones are left out."""
     from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 
     def takes(node: Any) -> bool:
@@ -31,6 +33,15 @@ def casts_of_weights(nodes: Sequence[Any], weights: FrozenSet[int], device: str)
     casts = [node for node in nodes if takes(node)]
     if len(casts) < _LEAST:
         return []
-    count = -(-len(casts) // _MOST)
-    size = -(-len(casts) // count)
-    return [casts[i : i + size] for i in range(0, len(casts), size)]
+    place = {node: i for i, node in enumerate(casts[0].graph.nodes)}
+    casts.sort(key=lambda cast: min((place[user] for user in cast.users), default=place[cast]))
+    parts: List[List[Any]] = []
+    held = 0
+    for cast in casts:
+        own = 2 * cast.meta["val"].numel()
+        if not parts or len(parts[-1]) == _MOST or held + own > _MOST_BYTES:
+            parts.append([])
+            held = 0
+        parts[-1].append(cast)
+        held += own
+    return parts

@@ -220,7 +220,7 @@ class SinterPass(CustomGraphPass):
         planner.left.update((node, "weights behind each other in memory") for node in together)
         planner.apart = casts_of_weights([node for node in planner.nodes if node not in planner.left], self.weights, device)
         casts = [node for part in planner.apart for node in part]
-        planner.left.update((node, "a cast of a weight, which its kernel of all gained nothing by") for node in casts)
+        planner.left.update((node, "a cast of a weight, which a kernel of several gained nothing by") for node in casts)
         return planner, planner.parts()
 
 
