@@ -66,20 +66,17 @@ absl::string_view Name(Kind kind, const absl::string_view (&names)[kCount]) {
 template <typename Kind, size_t kCount>
 absl::StatusOr<Kind> Parse(absl::string_view what, absl::string_view name,
                            const absl::string_view (&names)[kCount]) {
-  std::vector<absl::string_view> known;
   for (size_t i = 0; i < kCount; ++i) {
-    if (names[i].empty()) continue;
     if (names[i] == name) return static_cast<Kind>(i + 1);
-    known.push_back(names[i]);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " is ", name, ", must be one of ", absl::StrJoin(known, " ")));
+      absl::StrCat(what, " is ", name, ", must be one of ", absl::StrJoin(names, " ")));
 }
 
 template <typename Kind, size_t kCount>
-bool InRange(Kind kind, const absl::string_view (&names)[kCount]) {
+bool InRange(Kind kind, const absl::string_view (&)[kCount]) {
   const int32_t value = static_cast<int32_t>(kind);
-  return value >= 1 && value <= static_cast<int32_t>(kCount) && !names[value - 1].empty();
+  return value >= 1 && value <= static_cast<int32_t>(kCount);
 }
 
 }  // namespace

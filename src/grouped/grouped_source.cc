@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
+#include "src/product/code/program_source.h"
 #include "src/product/code/wgmma_source.h"
 #include "src/product/element.h"
 
@@ -14,28 +15,13 @@ const char* DeviceType(DType dtype) {
   return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
 }
 
-const char* ActivationType(Activation act, bool f32) {
-  switch (act) {
-    case Activation::kRelu:
-      return "Relu";
-    case Activation::kGeluTanh:
-      return f32 ? "GeluTanhF32" : "GeluTanh";
-    case Activation::kGeluErf:
-      return f32 ? "GeluErfF32" : "GeluErf";
-    case Activation::kSilu:
-      return f32 ? "SiluF32" : "Silu";
-    default:
-      return "Identity";
-  }
-}
-
 std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
   std::string text = absl::Substitute(
       "struct Config {\n"
       "  using Rows = $0;\n  using Weights = $1;\n  using Result = $2;\n  using Factor = $3;\n"
       "  using Activation = sinter::$4;\n",
       DeviceType(p.rows), DeviceType(p.weights), DeviceType(p.result), DeviceType(p.factor),
-      ActivationType(p.act, p.result == DType::kF32));
+      ActivationName(p.act, p.result == DType::kF32));
   absl::StrAppend(&text, "  static constexpr int kExperts = ", p.experts, ", kSlots = ", p.slots,
                   ", kN = ", p.n, ", kK = ", p.k, ", kGate = ", static_cast<int>(p.gate), ";\n");
   absl::StrAppend(&text, "  static constexpr bool kFactor = ", p.has_factor ? "true" : "false",

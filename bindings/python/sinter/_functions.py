@@ -136,8 +136,8 @@ def top_k(x: Value, count: int) -> Value:
 
 
 def cumsum(x: Value) -> Value:
-    """Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[.., 0] + .. + x[..,
-    i], as torch.cumsum has it. f32 of floating x; s32 wraps."""
+    """Running sums along the last axis of x [.., n], which is not SINTER_DIM_M, as torch.cumsum has them: result[.., i]
+    is the sum of x[.., 0] to x[.., i]. f32 of floating x; s32 wraps."""
     b = builder_of(x)
     return b._add("cumsum", b._own(x))
 

@@ -131,16 +131,7 @@ for _name, _f in {
     "log10": lambda x: log(x) * (1 / math.log(10)),
 }.items():
     TABLE[f"aten.{_name}.default"] = Row(_unary(_f), rough=True)
-for _name, _g in {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
-    "maximum": maximum,
-    "minimum": minimum,
-    "clamp_min": maximum,
-    "clamp_max": minimum,
-}.items():
+for _name, _g in _lists.BINARY.items():
     for _form in ("Tensor", "Scalar", "default"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g))
 for _name, _g in {

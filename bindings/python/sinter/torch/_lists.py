@@ -64,7 +64,7 @@ _UNARY: Dict[str, Callable[[Value], Value]] = {
     "rsqrt": rsqrt,
     "reciprocal": reciprocal,
 }
-_BINARY: Dict[str, Callable[[Any, Any], Value]] = {
+BINARY: Dict[str, Callable[[Any, Any], Value]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
@@ -76,6 +76,6 @@ _BINARY: Dict[str, Callable[[Any, Any], Value]] = {
 }
 for _name, _f in _UNARY.items():
     TABLE[f"{LIST}{_name}.default"] = Row(_unary(_f), several=True)
-for _name, _g in _BINARY.items():
+for _name, _g in BINARY.items():
     for _form in ("List", "Scalar", "ScalarList", "Tensor"):
         TABLE[f"{LIST}{_name}.{_form}"] = Row(_binary(_g), several=True)
