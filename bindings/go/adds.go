@@ -115,8 +115,8 @@ func (b *Builder) TopK(x Value, count int) Value {
 	}, x)
 }
 
-// Cumsum: running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[.., 0] + .. +
-// x[.., i], as torch.cumsum has it. f32 of floating x; s32 wraps.
+// Cumsum: running sums along the last axis of x [.., n], which is not SINTER_DIM_M, as torch.cumsum has them:
+// result[.., i] is the sum of x[.., 0] to x[.., i]. f32 of floating x; s32 wraps.
 func (b *Builder) Cumsum(x Value) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_cumsum(p, x.id, out, failed)

@@ -584,8 +584,8 @@ class ChainBuilder {
   Value TopK(Value x, int32_t count) {
     return Add({}, sinter_chain_add_top_k, x, count);
   }
-  // Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[..,
-  // 0] + .. + x[.., i], as torch.cumsum has it. f32 of floating x; s32 wraps.
+  // Running sums along the last axis of x [.., n], which is not SINTER_DIM_M, as torch.cumsum has
+  // them: result[.., i] is the sum of x[.., 0] to x[.., i]. f32 of floating x; s32 wraps.
   Value Cumsum(Value x) {
     return Add({}, sinter_chain_add_cumsum, x);
   }

@@ -158,9 +158,9 @@ SINTER_API sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_va
  * it. x is floating or s32; count is 1 to 32 and at most n. Their values: a gather along -1. */
 SINTER_API sinter_status sinter_chain_add_top_k(sinter_chain* chain, sinter_value x, int32_t count,
                                                 sinter_value* out_value, sinter_error** error);
-/* Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[..,
- * 0]
- * + .. + x[.., i], as torch.cumsum has it. f32 of floating x; s32 wraps. */
+/* Running sums along the last axis of x [.., n], which is not SINTER_DIM_M, as torch.cumsum has
+ * them: result[.., i] is the sum of x[.., 0] to x[.., i]. f32 of floating x; s32
+ * wraps. */
 SINTER_API sinter_status sinter_chain_add_cumsum(sinter_chain* chain, sinter_value x,
                                                  sinter_value* out_value, sinter_error** error);
 /* Uniform random f32 in [0, 1): the element of row-major place i is what Triton's tl.rand(seed,

@@ -313,7 +313,7 @@ class Finder {
                        });
   }
 
-  // What is computed for `id` alone goes with it: see Finish.
+  // Notes `id` and what it is computed from; Finish takes what the kernel alone reads.
   void AddCone(ValueId id) {
     if (op(id).kind == OpKind::kInput || !cone_.insert(id).second) return;
     for (const ValueId operand : op(id).operands) AddCone(operand);

@@ -23,7 +23,7 @@ NormalLayout InMemory(const Chain& chain, ValueId value) {
   return {op.type.dims, ContiguousStrides(op.type.dims), 0};
 }
 
-// Of the views from `path`'s last to its first.
+// Takes `layout` through the views of `path`, last one first. False where strides cannot say one.
 bool Through(const Chain& chain, const std::vector<ValueId>& path, NormalLayout* layout) {
   return std::all_of(path.rbegin(), path.rend(), [&](ValueId view) {
     const Op& op = chain.op(view);

@@ -16,7 +16,7 @@ namespace sinter {
 constexpr char kAttentionEntry[] = "sinter_attention";
 constexpr char kAttentionHeader[] = "attention/attention.cuh";
 
-// What the source is made from: a schedule's grid is no part of it.
+// What the source is made from. Schedules that differ in their grid alone have one source.
 struct AttentionCode {
   AttentionProblem problem;
   AttentionSchedule schedule;

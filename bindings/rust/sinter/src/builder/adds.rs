@@ -124,8 +124,8 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// Running sums along the last axis of x [.., n], which is not SINTER_DIM_M: result[.., i] = x[.., 0] + .. + x[..,
-    /// i], as torch.cumsum has it. f32 of floating x; s32 wraps.
+    /// Running sums along the last axis of x [.., n], which is not SINTER_DIM_M, as torch.cumsum has them: result[..,
+    /// i] is the sum of x[.., 0] to x[.., i]. f32 of floating x; s32 wraps.
     pub fn cumsum(self) -> Value<'b> {
         // SAFETY: the handle is alive; lists are as long as they say.
         self.with(&[], |chain, out, error| unsafe {
