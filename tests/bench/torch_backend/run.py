@@ -129,16 +129,18 @@ def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
         worker = worker or Worker(turn)
         result = worker.measure(key, min(limit, until - began - 3))
         with lock:
-            if result is None and until - time.time() < 5:  # not done: it is the first of the next call
+            cut = result is None and until - time.time() < 5
+            if cut:  # it is the first of the next call
                 unfinished.append(key)
-                break
-            found[key] = result or {"error": worker.told() or f"not done after {limit:.0f} s"}
+            found[key] = result or {"error": worker.told() or f"not done after {time.time() - began:.0f} s"}
             if "error" in found[key]:
                 found[key] = {**worker.so_far, **found[key]}
             found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
             arguments.out.write_text(json.dumps(found, indent=1) + "\n")
             print(line(key, found[key]), flush=True)
             longest[0] = max(longest[0], sum(found[key].get("seconds", {}).values()))
+        if cut:
+            break
         if result is None:
             worker.kill()
             worker = None
