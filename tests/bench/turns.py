@@ -85,6 +85,23 @@ def replayed(torch, graphs, replays=1, rounds=ROUNDS):
     return {name: _figures(values) for name, values in times.items()}
 
 
+def in_turns(torch, contestants, least_calls=16):
+    """Microseconds a call of each of {name: calls}, with graphs in turns that repeat the calls until there are `least_calls`. Who raises a
+    RuntimeError, as a backend that does not take the case, is left out, and told of."""
+    stream, graphs, kept = torch.cuda.Stream(), {}, []
+    for name, calls in contestants.items():
+        order = calls * -(-least_calls // len(calls))
+        try:
+            graph, results = capture(torch, stream, order)
+        except RuntimeError as why:
+            print("  without", name, str(why).splitlines()[0][:80], flush=True)
+            torch.cuda.synchronize()
+            continue
+        graphs[name] = (graph, len(order))
+        kept.append(results)
+    return {name: round(figure["us"], 3) for name, figure in replayed(torch, graphs).items()}
+
+
 def called(torch, stream, contestants, least_calls=200, rounds=5):
     """Figures of {name: calls} by the wall clock, host time included, in turns; a round has `least_calls` calls or more."""
     times = {name: [] for name in contestants}

@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import rows_file  # noqa: E402
+import turns  # noqa: E402
 from source_state import of_library  # noqa: E402
 
 # name, batch, heads, rows, keys, width of a head, what is done to scores
@@ -73,40 +74,6 @@ def random(*shape, scale=1.0):
     return torch.randn(*shape, device="cuda", dtype=torch.bfloat16) * scale
 
 
-def graph(call, count=16):
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-        stream.synchronize()
-        made = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(made, stream=stream):
-            for _ in range(count):
-                call()
-    return made, count
-
-
-def in_turns(contestants, rounds=12):
-    """Microseconds a call of each contestant: the median over rounds in which each has its turn, without the first two."""
-    graphs = {}
-    for name, call in contestants.items():
-        try:
-            graphs[name] = graph(call)
-        except RuntimeError as why:  # a backend that does not take the case
-            print("  without", name, str(why).splitlines()[0][:80], flush=True)
-            torch.cuda.synchronize()
-    times = {name: [] for name in graphs}
-    for _ in range(rounds):
-        for name, (made, count) in graphs.items():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            made.replay()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) * 1e3 / count)
-    return {name: round(statistics.median(of[2:]), 3) for name, of in times.items()}
-
-
 def error(found, wanted):
     return float(f"{((found.float() - wanted.float()).norm() / wanted.float().norm()).item():.1e}")
 
@@ -133,9 +100,9 @@ def measure_kernel(plan, case):
             with sdpa_kernel(of):
                 return F.scaled_dot_product_attention(*turned, attn_mask=mask, is_causal=term == "causal")
         return call
-    contestants = {"sinter": lambda: plan(*given)}
-    contestants.update({of: backend(BACKENDS[of]) for of in BACKENDS})
-    us = in_turns(contestants)
+    contestants = {"sinter": [lambda: plan(*given)]}
+    contestants.update({of: [backend(BACKENDS[of])] for of in BACKENDS})
+    us = turns.in_turns(torch, contestants)
     best = min((of for of in us if of != "sinter"), key=us.get)
     row = dict(case=name, batch=batch, heads=heads, rows=rows, keys=keys, width=width, term=term, us=us, best=best,
                best_over_sinter=round(us[best] / us["sinter"], 3), error=wrong, predicted_us=round(plan.predicted_us, 3), kernels=plan.kernel_count)
@@ -159,8 +126,8 @@ def measure_layer(plan, case):
     wanted = layer_of_torch(x.float(), heads, [w.float() for w in weights])
     wrong = error(plan(x, *weights), wanted)
     with torch.no_grad():
-        us = in_turns({"sinter": lambda: plan(x, *weights), "compile": lambda: compiled(x),
-                       "eager": lambda: layer_of_torch(x, heads, weights)})
+        us = turns.in_turns(torch, {"sinter": [lambda: plan(x, *weights)], "compile": [lambda: compiled(x)],
+                                    "eager": [lambda: layer_of_torch(x, heads, weights)]})
     row = dict(layer=name, batch=batch, rows=rows, heads=heads, width=width, us=us, error=wrong, kernels=plan.kernel_count, predicted_us=round(plan.predicted_us, 3), torch_error=error(compiled(x), wanted),
                compile_over_sinter=round(us["compile"] / us["sinter"], 3))
     print("layer", name, us, row["compile_over_sinter"], wrong, row["torch_error"], flush=True)

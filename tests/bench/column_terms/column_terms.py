@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 import rows_file  # noqa: E402
+import turns  # noqa: E402
 from source_state import of_library  # noqa: E402
 
 ROWS = (512, 1024, 2048, 4096, 8192)
@@ -47,35 +48,6 @@ def copies(elements):
     return max(1, min(8, int(COLD_BYTES / (2 * elements)) + 1))
 
 
-def graph(calls):
-    """A CUDA graph of at least 16 calls, and their number."""
-    stream, count = torch.cuda.Stream(), max(16, len(calls))
-    with torch.cuda.stream(stream):
-        for call in calls:
-            call()
-        stream.synchronize()
-        made = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(made, stream=stream):
-            for i in range(count):
-                calls[i % len(calls)]()
-    return made, count
-
-
-def in_turns(contestants, rounds=12):
-    """Microseconds a call of each contestant: the median over rounds in which each has its turn, without the first two."""
-    graphs = {name: graph(calls) for name, calls in contestants.items()}
-    times = {name: [] for name in graphs}
-    for _ in range(rounds):
-        for name, (made, count) in graphs.items():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            made.replay()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) * 1e3 / count)
-    return {name: round(statistics.median(of[2:]), 3) for name, of in times.items()}
-
-
 def error(found, wanted):
     return float(f"{((found.float() - wanted).norm() / wanted.norm()).item():.1e}")
 
@@ -86,7 +58,7 @@ def measure_product(plans, rows, n, k):
     plain, biased = (plans[product(n, k, with_bias), rows] for with_bias in (False, True))
     x, w = pairs[0]
     wrong = error(biased(x, w, bias), F.linear(x.float(), w.float(), bias.float()))
-    us = in_turns({
+    us = turns.in_turns(torch, {
         "plain": [lambda x=x, w=w: plain(x, w) for x, w in pairs],
         "bias": [lambda x=x, w=w: biased(x, w, bias) for x, w in pairs],
         "cublas_bias": [lambda x=x, w=w: F.linear(x, w, bias) for x, w in pairs],
@@ -101,7 +73,7 @@ def measure_convolution(plans, images, case):
     plain, biased, scaled = (plans[convolution(case, form), images] for form in FORMS)
     wanted = F.conv2d(inputs[0].permute(0, 3, 1, 2).float(), w.permute(0, 3, 1, 2).float(), padding=taps // 2).permute(0, 2, 3, 1)
     wrong = error(scaled(inputs[0], w, scale, bias), F.relu(wanted * scale.float() + bias.float()))
-    us = in_turns({
+    us = turns.in_turns(torch, {
         "plain": [lambda x=x: plain(x, w) for x in inputs],
         "bias": [lambda x=x: biased(x, w, bias) for x in inputs],
         "scale": [lambda x=x: scaled(x, w, scale, bias) for x in inputs],
