@@ -1,0 +1,365 @@
+"""Whole layers of experts in turns on one GPU: router, softmax, top-k, renormalised weights, experts, weighted sum, residual.
+
+    python3 experts.py --out FILE [--models qwen3-30b,mixtral-tp2] [--rows 1,64] [--seconds 560]
+
+Needs a GPU, PyTorch, Triton and the package `sinter`. Run again with the same file it measures what is left. Layers rotate, and each call has
+rows of its own, so that neither matrices nor ids of a call lie in L2. Contestants, all bf16 with f32 logits, in CUDA graphs:
+  sinter     one plan of the whole layer, chosen by prediction
+  triton     vLLM's launches in Triton (triton_experts.py), the best of its tiles for each number of rows
+  torch      sort, torch.nn.functional.grouped_mm, silu and mul, grouped_mm, sum, by torch.compile
+  vllm, sonicmoe, deepgemm   behind Triton's router: vLLM's fused_experts, and what transformers calls so; where they load
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import sys
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import rows_file  # noqa: E402
+import turns  # noqa: E402
+
+ROWS = (1, 4, 16, 64, 256, 1024, 4096)
+ROUTINGS = ("uniform", "zipf")
+LAYERS = 4
+CALLS = 16  # of a graph
+RELATIVE = 8e-3  # Frobenius, to float64, of bf16 results that were rounded a few times
+# Bytes a second that a stream reaches, and bf16 FLOP a second; microseconds that a kernel takes besides.
+RATES = {"H200": (4.55e12, 790e12), "H100": (3.20e12, 790e12)}
+LAUNCH_US = 2.5
+
+
+@dataclass(frozen=True)
+class Model:
+    """`inner`: an expert's width on one GPU of those that share the layer."""
+
+    experts: int
+    top: int
+    hidden: int
+    inner: int
+
+    def limit_us(self, rows: int, touched: float, gpu: str) -> float:
+        """What `touched` experts' matrices, the router's, and rows take from memory, or the products from tensor cores."""
+        read, compute = next((rates for name, rates in RATES.items() if name in gpu), RATES["H100"])
+        moved = 2 * (touched * 3 * self.inner * self.hidden + self.experts * self.hidden + 3 * rows * self.hidden)
+        flop = 2 * rows * self.hidden * (self.top * 3 * self.inner + self.experts)
+        return max(moved / read, flop / compute) * 1e6 + LAUNCH_US
+
+    def chain(self, sinter):
+        b = sinter.Builder()
+        x, residual = (b.input("bf16", (sinter.M, self.hidden), name=name) for name in ("x", "residual"))
+        router = b.constant("bf16", (self.experts, self.hidden))
+        w1 = b.constant("bf16", (self.experts, 2 * self.inner, self.hidden))
+        w2 = b.constant("bf16", (self.experts, self.hidden, self.inner))
+        likely = sinter.softmax(x @ router.T)
+        ids = sinter.top_k(likely, self.top)
+        chosen = likely.take(ids)
+        weights = chosen / chosen.sum(-1, keepdims=True)
+        return b.finish((sinter.grouped_gated_ffn(x, ids, weights, w1, w2) + residual).cast("bf16"))
+
+
+MODELS = {
+    "qwen3-30b": Model(128, 8, 2048, 768), "qwen3-235b-tp8": Model(128, 8, 4096, 192), "mixtral-tp2": Model(8, 2, 4096, 7168),
+    "glm-4.5-tp8": Model(160, 8, 5120, 192), "qwen3-next": Model(512, 10, 2048, 512), "minimax-m2-tp4": Model(256, 8, 3072, 384),
+    "gpt-oss-20b": Model(32, 4, 2880, 2880), "deepseek-v3-tp8": Model(256, 8, 7168, 256),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- Data
+
+
+def layer_of(torch, model):
+    """(router, w1, w2). The router's rows are orthonormal, so that rows can be made for any logits."""
+    def random(*shape):
+        made = torch.empty(*shape, device="cuda", dtype=torch.bfloat16)
+        for expert in made if len(shape) == 3 else [made]:
+            expert.normal_(std=shape[-1] ** -0.5)
+        return made
+
+    router = torch.linalg.qr(torch.randn(model.hidden, model.experts, device="cuda"))[0].T.contiguous().bfloat16()
+    return router, random(model.experts, 2 * model.inner, model.hidden), random(model.experts, model.hidden, model.inner)
+
+
+def logits_of(torch, model, rows, routing, device="cuda"):
+    """Logits whose largest are drawn without replacement (Gumbel's trick): each expert alike, or by Zipf's law with exponent 1, by ranks that
+    are another permutation in each call."""
+    noise = -torch.log(-torch.log(torch.rand(rows, model.experts, device=device).clamp(1e-7, 1 - 1e-7)))
+    if routing == "uniform":
+        return noise
+    ranks = torch.randperm(model.experts, device=device) + 1
+    return noise - ranks.float().log()
+
+
+def rows_of(torch, model, router, rows, routing):
+    """bf16 rows that this router gives such logits."""
+    x = torch.randn(rows, model.hidden, device="cuda")
+    wide = router.float()
+    return (x + (logits_of(torch, model, rows, routing) - x @ wide.T) @ wide).bfloat16()
+
+
+# ---------------------------------------------------------------- Contestants
+
+
+def logits(torch, x, router):
+    return torch.mm(x, router.T, out_dtype=torch.float32)
+
+
+def by_triton(torch, experts, top, tile=None):
+    import triton_experts
+
+    def call(x, residual, router, w1, w2):
+        ids, weights = triton_experts.route(logits(torch, x, router), top)
+        return experts(x, ids, weights, w1, w2, residual, tile)
+
+    return call
+
+
+def by_torch(torch, top):
+    functional = torch.nn.functional
+
+    def call(x, residual, router, w1, w2):
+        weights, ids = torch.topk(torch.softmax(logits(torch, x, router), -1), top)
+        weights = weights / weights.sum(-1, keepdim=True)
+        of_slot, order = torch.sort(ids.reshape(-1))
+        ends = torch.searchsorted(of_slot, torch.arange(len(w1), device=x.device), right=True, out_int32=True)
+        gate, up = functional.grouped_mm(x[order // top], w1.transpose(1, 2), offs=ends).chunk(2, -1)
+        parts = functional.grouped_mm(functional.silu(gate) * up, w2.transpose(1, 2), offs=ends)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order), device=x.device)
+        parts = (parts * weights.reshape(-1, 1)[order])[back].view(len(x), top, -1)
+        return (parts.sum(1) + residual).to(x.dtype)
+
+    return call
+
+
+def by_others(torch, model):
+    """({name: a function of ids, weights, x, w1 and w2}, {name: why it is absent})."""
+    found, absent = {}, {}
+    try:
+        from vllm.model_executor.layers.fused_moe.fused_moe import fused_experts
+
+        found["vllm"] = lambda x, ids, weights, w1, w2: fused_experts(x, w1, w2, weights, ids)
+    except Exception as why:  # what an installed package raises at its import is its own
+        absent["vllm"] = str(why)[:120]
+    for name in ("sonicmoe", "deepgemm"):
+        try:
+            from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+            def call(x, ids, weights, w1, w2, own=ALL_EXPERTS_FUNCTIONS[name]):
+                config = types.SimpleNamespace(hidden_act="silu")
+                layer = types.SimpleNamespace(gate_up_proj=w1, down_proj=w2, num_experts=model.experts, config=config, has_gate=True,
+                    has_bias=False, is_transposed=False, is_concatenated=True, has_post_expert_norm=False, _is_expert_parallel=False,
+                    _apply_gate=lambda both: torch.nn.functional.silu(both.chunk(2, -1)[0]) * both.chunk(2, -1)[1],
+                    act_fn=torch.nn.functional.silu, training=False)  # fmt: skip
+                return own(layer, x, ids.long(), weights.to(x.dtype))
+
+            x = torch.zeros(4, 64, device="cuda", dtype=torch.bfloat16)
+            ids, weights = torch.zeros(4, 1, device="cuda", dtype=torch.int32), torch.ones(4, 1, device="cuda")
+            call(x, ids, weights, x.new_zeros(model.experts, 128, 64), x.new_zeros(model.experts, 64, 64))
+            found[name] = call
+        except Exception as why:
+            absent[name] = str(why)[:120]
+    return found, absent
+
+
+def behind_router(torch, call, top):
+    import triton_experts
+
+    def whole(x, residual, router, w1, w2):
+        ids, weights = triton_experts.route(logits(torch, x, router), top)
+        return call(x, ids, weights, w1, w2) + residual
+
+    return whole
+
+
+# ---------------------------------------------------------------- Measuring
+
+
+def exact(torch, model, x, residual, router, w1, w2, rows):
+    """float64 results of some rows."""
+    likely = torch.softmax(x[rows].double() @ router.double().T, -1)
+    weights, ids = torch.topk(likely, model.top)
+    weights = weights / weights.sum(-1, keepdim=True)
+    found = []
+    for i, row in enumerate(rows):
+        total = residual[row].double()
+        for weight, expert in zip(weights[i], ids[i].tolist()):
+            gate, up = (w1[expert].double() @ x[row].double()).chunk(2)
+            total = total + weight * (w2[expert].double() @ (torch.nn.functional.silu(gate) * up))
+        found.append(total)
+    return torch.stack(found)
+
+
+def distance(found, wanted):
+    return float(f"{((found.double() - wanted.double()).norm() / wanted.double().norm()).item():.1e}")
+
+
+def quick_us(torch, calls):
+    """Microseconds a call of a graph, to choose a tile by."""
+    graph, _ = turns.capture(torch, torch.cuda.Stream(), calls)
+    return turns.replayed(torch, {"": (graph, len(calls))}, rounds=3)[""]["us"]
+
+
+class Bench:
+    """One model's layers, and what is measured of them."""
+
+    def __init__(self, torch, name, contestants, plans):
+        self.torch, self.name, self.model, self.contestants, self.plans = torch, name, MODELS[name], contestants, plans
+        self.layers = [layer_of(torch, self.model) for _ in range(LAYERS)]
+        self.others, self.absent = by_others(torch, self.model)
+        self.chosen, self.compiled = {}, {}  # Triton's tiles and torch's function by rows
+
+    def sets(self, rows, routing):
+        """What each call of a graph is given."""
+        count = CALLS if rows <= 256 else LAYERS
+        made = []
+        for i in range(count):
+            layer = self.layers[i % LAYERS]
+            made.append((rows_of(self.torch, self.model, layer[0], rows, routing), self.torch.randn(
+                rows, self.model.hidden, device="cuda", dtype=self.torch.bfloat16) / 8, *layer))
+        return [made[i % count] for i in range(CALLS)]
+
+    def triton(self, rows, sets):
+        import triton_experts
+
+        torch, top = self.torch, self.model.top
+        if rows not in self.chosen:
+            self.chosen[rows] = triton_experts.Experts(rows).choose(lambda tile: quick_us(
+                torch, [lambda s=s: by_triton(torch, triton_experts.Experts(rows), top, tile)(*s) for s in sets[:8]]))
+        return by_triton(torch, self.chosen[rows], top)
+
+    def by_compile(self, rows):
+        if rows not in self.compiled:
+            self.compiled = {rows: turns.compiled(self.torch, by_torch(self.torch, self.model.top), "compile")}
+        return self.compiled[rows]
+
+    def calls(self, rows, sets):
+        """{contestant: a function of a set}."""
+        torch, top, plan = self.torch, self.model.top, self.plans[rows]
+        makers = {
+            "sinter": lambda: lambda *given: plan(*given),
+            "triton": lambda: self.triton(rows, sets),
+            "torch": lambda: self.by_compile(rows),
+            **{name: lambda call=call: behind_router(torch, call, top) for name, call in self.others.items()},
+        }
+        return {name: make() for name, make in makers.items() if name in self.contestants}
+
+    def measure(self, rows, routing):
+        """A row of the results."""
+        torch, model = self.torch, self.model
+        torch.cuda.empty_cache()
+        sets = self.sets(rows, routing)
+        calls = self.calls(rows, sets)
+        ids = [torch.topk(logits(torch, x, router), model.top)[1] for x, _, router, _, _ in sets]
+        touched = sum(len(torch.unique(of)) for of in ids) / len(ids)
+        some = sorted({0, rows // 3, rows // 2, rows - 1})
+        wanted = exact(torch, model, *sets[0], some)
+        results = {}
+        for name, call in list(calls.items()):
+            try:
+                results[name] = call(*sets[0])
+            except Exception as why:  # a peer that does not take the case is left out
+                if name == "sinter":
+                    raise
+                print("  without", name, str(why).splitlines()[0][:120], flush=True)
+                del calls[name]
+        errors = {name: distance(found[some], wanted) for name, found in results.items()}
+        first = results.pop("sinter")
+        apart = {name: distance(found, first) for name, found in results.items()}  # all rows
+        plan = self.plans[rows]
+        row = {"model": self.name, "rows": rows, "routing": routing, "touched": round(touched, 1),
+               "limit_us": round(model.limit_us(rows, touched, torch.cuda.get_device_name()), 2), "kernels": plan.kernel_count,
+               "predicted_us": round(plan.predicted_us, 2), "errors": errors, "apart": apart,
+               "correct": max(errors["sinter"], *apart.values(), 0) <= RELATIVE}  # fmt: skip
+        del results, first
+        if not row["correct"]:
+            return row
+        row["us"] = turns.in_turns(torch, {name: [lambda c=call, s=s: c(*s) for s in sets] for name, call in calls.items()})
+        row["tile"] = list(self.chosen[rows].tile) if rows in self.chosen else None
+        peers = {name: us for name, us in row["us"].items() if name != "sinter"}
+        row["over_limit"] = round(row["us"]["sinter"] / row["limit_us"], 3)
+        if peers:
+            row["best_peer"] = min(peers, key=peers.get)
+            row["ratio"] = round(peers[row["best_peer"]] / row["us"]["sinter"], 3)
+        return row
+
+
+def summary(rows):
+    """Lines: of each routing and number of rows the geometric mean and the least of best peer / Sinter, and Sinter's time over the limit."""
+    lines = []
+    for routing in ROUTINGS:
+        for count in ROWS:
+            found = [row for row in rows if row["routing"] == routing and row["rows"] == count and "ratio" in row]
+            if found:
+                mean, over = (math.exp(sum(math.log(row[key]) for row in found) / len(found)) for key in ("ratio", "over_limit"))
+                least = min(found, key=lambda row: row["ratio"])
+                lines.append(f"{routing}, {count} rows: {len(found)} models, best peer / Sinter {mean:.3f}, least {least['ratio']:.3f} "
+                             f"({least['model']}), Sinter / limit {over:.3f}")
+    return "\n".join(lines)
+
+
+def held_rows(path, machine):
+    """The rows of a file that the same library measured on the same kind of GPU."""
+    if not path.exists():
+        return []
+    before = json.loads(path.read_text(encoding="utf-8"))
+    return before["rows"] if all(before[key] == machine[key] for key in ("gpu", "commit", "dirty")) else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+    parser.add_argument("--routings", default=",".join(ROUTINGS))
+    parser.add_argument("--contestants", default="sinter,triton,torch,vllm,sonicmoe,deepgemm")
+    parser.add_argument("--seconds", type=float, default=560, help="nothing is begun behind them")
+    options = parser.parse_args()
+    until = time.monotonic() + options.seconds
+    import sinter
+    import torch
+
+    torch.manual_seed(0)
+    result = {**turns.machine(torch), "absent": {}, "rows": held_rows(options.out, turns.machine(torch))}
+    held = {(row["model"], row["rows"], row["routing"]) for row in result["rows"]}
+    context, left = sinter.Context(), 0
+    names = options.contestants.split(",")
+    for name in options.models.split(","):
+        wanted = [(int(rows), routing) for rows in options.rows.split(",") for routing in options.routings.split(",")]
+        wanted = [case for case in wanted if (name, *case) not in held]
+        if not wanted or time.monotonic() > until:
+            left += len(wanted)
+            continue
+        chain, sizes = MODELS[name].chain(sinter), sorted({rows for rows, _ in wanted})
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            plans = dict(zip(sizes, pool.map(lambda rows: context.prepare(chain, m=rows), sizes)))
+        with torch.no_grad():
+            bench = Bench(torch, name, ["sinter", *names], plans)
+            result["absent"] = bench.absent
+            for rows, routing in wanted:
+                if time.monotonic() > until:
+                    left += 1
+                    continue
+                row = bench.measure(rows, routing)
+                print(json.dumps(row), flush=True)
+                result["rows"].append(row)
+                rows_file.write(str(options.out), result)
+        del bench
+        torch.cuda.empty_cache()
+    print(summary(result["rows"]))
+    print("absent:", result["absent"])
+    if left:
+        print(f"{left} left; run the command again")
+    sys.exit(0 if all(row["correct"] for row in result["rows"]) else 1)
+
+
+if __name__ == "__main__":
+    main()
