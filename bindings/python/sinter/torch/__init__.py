@@ -5,6 +5,7 @@
     sinter.torch.prepare_model(model, sizes=[1, 8, 32, 128])         # before a CUDA graph is captured
     layer = sinter.torch.BetweenAttentions(..)                       # of a model loop of one's own
     model = torch.compile(model, backend="sinter")                   # any model
+    model.set_experts_implementation("sinter")                       # transformers' mixtures of experts
 
 The import registers operators and opens no driver. A context is made for each device when the first plan is needed,
 and not at all in the parent of a fork that does not compute.
@@ -15,8 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 from . import _between_op, _run_chain, _verify  # noqa: F401
+from . import _transformers
 from ._beside import lay_beside
 from ._between import BetweenAttentions
+from ._experts import experts
 from ._models import SinterMLP, prepare_model, replace_mlp, restore_mlp
 from ._ops import gated_mlp, gated_mlp_split, register_chain, run
 from ._run_chain import graph_counts
@@ -27,6 +30,7 @@ __all__ = [
     "SinterMLP",
     "configure",
     "counts",
+    "experts",
     "explain",
     "gated_mlp",
     "gated_mlp_split",
@@ -41,6 +45,8 @@ __all__ = [
     "sinter_backend",
     "use_context",
 ]
+
+_transformers.register_when_loaded()
 
 
 def __getattr__(name: str) -> Any:

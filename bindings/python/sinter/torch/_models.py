@@ -12,6 +12,7 @@ from .._context import Context
 from .._error import invalid
 from ._ops import chain_line
 from ._store import sizes_of, store
+from ._transformers import line_of
 
 # transformers' modules whose forward is down_proj(act_fn(gate_proj(x)) * up_proj(x)).
 _MODULES = ("LlamaMLP", "Qwen2MLP", "Qwen3MLP", "MistralMLP")
@@ -125,9 +126,13 @@ class _Mlp(NamedTuple):
 
 
 def _mlps(model: nn.Module) -> Iterator[_Mlp]:
-    """Replaced MLPs, those that could be, and those of servers, with gate and up in one matrix."""
+    """Replaced MLPs, those that could be, those of servers, with gate and up in one matrix, and transformers' experts that Sinter computes."""
     module: Any
     for module in model.modules():
+        experts = line_of(module)
+        if experts is not None:
+            yield _Mlp(*experts)
+            continue
         down = getattr(getattr(module, "down_proj", None), "weight", None)
         merged = getattr(getattr(module, "gate_up_proj", None), "weight", None)
         if (isinstance(module, SinterMLP) and _plain(module)) or _takes(module):
@@ -145,7 +150,7 @@ def _mlps(model: nn.Module) -> Iterator[_Mlp]:
 def prepare_model(
     model: nn.Module, sizes: Sequence[int], *, context: Optional[Context] = None
 ) -> Dict[Tuple[str, int], str]:
-    """Prepares the gated MLPs of a model for each number of rows in `sizes`, in parallel. Call it before a capture.
+    """Prepares the gated MLPs of a model, and experts with ``experts_implementation="sinter"``, for each number of rows in `sizes`, in parallel. Call it before a capture.
 
     Args:
         model: a transformers model, replaced already or not, or one of a server, with ``gate_up_proj``.
@@ -168,7 +173,10 @@ def prepare_model(
         raise invalid("sizes is empty")
     found = list(dict.fromkeys(_mlps(model)))
     if not found:
-        raise invalid("the model has no gated MLP that Sinter takes (sinter.torch.replace_mlp says which it does)")
+        raise invalid(
+            "the model has no gated MLP that Sinter takes (sinter.torch.replace_mlp says which it does), and no experts with "
+            'experts_implementation="sinter"'
+        )
     if context is not None:
         return store.prepare(context, list(dict.fromkeys(mlp.line for mlp in found)), wanted)
     digests: Dict[Tuple[str, int], str] = {}

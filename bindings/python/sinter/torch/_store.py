@@ -113,6 +113,10 @@ class Store:
             return plans.find(rows)  # prefill, call after call
         return self._find_slowly(device, line, rows, plans)
 
+    def ready(self, device: int, line: str, rows: int) -> Optional[Plan]:
+        """The plan for `rows` rows of the chain `line` if it is there. Prepares nothing."""
+        return self._on(device).plans(line).find(rows)
+
     def settle(self) -> None:
         """Drops the numbers of rows above those that any plan comes for, once a chain was seen: under must-hit what no cache has,
         all where no chain has plans."""
