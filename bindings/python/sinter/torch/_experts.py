@@ -53,22 +53,36 @@ def reason_against_experts(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi
 
 
 def launch_experts(
-    x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, act: str = "silu", layout: str = "oi"
+    x: torch.Tensor,
+    ids: torch.Tensor,
+    weights: torch.Tensor,
+    w1: torch.Tensor,
+    w2: torch.Tensor,
+    act: str = "silu",
+    layout: str = "oi",
+    out: "torch.Tensor | None" = None,
+    most: "int | None" = None,
 ) -> "torch.Tensor | None":
-    """The result of a plan; None where torch, or a server, computes. What fits was checked: see the operator's arguments."""
+    """The result of a plan; None where torch, or a server, computes.
+
+    Args:
+        x, ids, weights, w1, w2, act, layout: as of the operator, and checked.
+        out: takes the result, contiguous; else new memory does.
+        most: the most rows that plans are built for in the background.
+    """
     rows = x.shape[0]
     experts, n, k, l = extents_of(w1, w2, layout)
-    y = x.new_empty((rows, l))
     if rows == 0:
-        return y
+        return x.new_empty((0, l)) if out is None else out
     device = x.device.index
     line = experts_line(experts, ids.shape[1], n, k, l, act, x.dtype, layout)
     plan = store.ready(device, line, rows)
     if plan is None:
         at = bucket(rows)
-        plan = store.find(device, line, BUCKETS[at] if at < len(BUCKETS) else rows)
+        plan = store.find(device, line, BUCKETS[at] if at < len(BUCKETS) else rows, most)
     if plan is None:
         return None
+    y = x.new_empty((rows, l)) if out is None else out
     given = (x.contiguous(), ids.to(torch.int32).contiguous(), weights.to(torch.float32).contiguous(), w1, w2, y)
     launch(plan, tuple(value.data_ptr() for value in given), rows, device)
     return y

@@ -1,7 +1,7 @@
-"""What the plugins of inference servers share: whether a server's gated MLP can be taken, and how many rows to prepare.
+"""What the plugins of inference servers share: whether a server's gated MLP or experts can be taken, and how many rows to prepare.
 
 A server's MLP has ``gate_up_proj``, one matrix [2 n, k] with gate above up, and ``down_proj`` [l, n], each with a
-``quant_method`` that says how it multiplies.
+``quant_method`` that says how it multiplies. Its experts have ``w13`` [experts, 2 n, k] and ``w2`` [experts, l, n].
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import bisect
 import logging
 import os
 import re
-from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 import torch
 
@@ -20,6 +20,7 @@ from .._error import Error, invalid
 from ._between_op import between_key
 from ._buckets import BUCKETS
 from ._expand import expand
+from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
 from ._ops import chain_line
 from ._store import chains, configure, logger, sizes_of, store
@@ -27,11 +28,13 @@ from ._store import chains, configure, logger, sizes_of, store
 __all__ = [
     "PREFILL_SIZES",
     "PREFILL_VARIABLE",
+    "EXPERTS_ROWS",
     "Pair",
     "SIZES",
     "VARIABLE",
     "count",
     "expand",
+    "experts",
     "fold",
     "folding_pays",
     "folds",
@@ -65,6 +68,10 @@ VARIABLE = "SINTER_PLUGINS"
 
 #: The most rows that plans are made for.
 PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
+
+#: The most rows of experts that plans are built for in the background: beyond, servers' own kernels were faster
+#: (docs/lab/grouped-products.md).
+EXPERTS_ROWS = 1024
 
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -111,6 +118,33 @@ def _reason_against_weights(gate_up: torch.Tensor, down: torch.Tensor) -> str:
     if not (gate_up.is_contiguous() and down.is_contiguous()):
         return "the weights are not contiguous"
     return ""
+
+
+def experts(
+    x: torch.Tensor,
+    ids: torch.Tensor,
+    weights: torch.Tensor,
+    w13: torch.Tensor,
+    w2: torch.Tensor,
+    out: Optional[torch.Tensor] = None,
+) -> Optional[torch.Tensor]:
+    """A server's experts with SiLU by a plan; None where the server's kernels compute, for which nothing was enqueued.
+
+    Args:
+        x: [rows, k].
+        ids: [rows, top], of integers; one outside of the experts adds nothing.
+        weights: [rows, top].
+        w13: [experts, 2 n, k], gate above up.
+        w2: [experts, l, n].
+        out: [rows, l], takes the result; else new memory does.
+    """
+    if reason_against_experts(w13, w2) or x.shape[1:] != w13.shape[2:] or x.dtype != w13.dtype:
+        return None
+    if ids.dim() != 2 or weights.shape != ids.shape or not 1 <= ids.shape[1] <= MOST_TOP:
+        return None
+    if out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != x.dtype or not out.is_contiguous()):
+        return None
+    return launch_experts(x, ids, weights, w13, w2, out=out, most=EXPERTS_ROWS)
 
 
 def takes(rows: int) -> bool:
@@ -273,15 +307,17 @@ def count(layers: int) -> None:
     store.count_layers(layers)
 
 
-def take(log: str, what: str, layers: int) -> None:
+def take(log: str, what: str, layers: int, most: Optional[int] = None) -> None:
     """Says once for a model that Sinter computes `layers` layers of it, and counts them.
 
     Args:
         log: the logger, one whose lines the server shows.
         what: the model and what is taken of it.
+        most: the most rows that plans of it are built for in the background; None: as configured.
     """
     count(layers)
-    sizes, later = store.settings.sizes, store.settings.later
+    sizes = store.settings.sizes
+    later = [size for size in store.settings.later if most is None or size <= most]
     more = f"; up to {later[-1]} as plans get ready in the background" if later else ""
     logging.getLogger(log).info("sinter: active in %s, for up to %d rows%s", what, max(sizes, default=0), more)
 

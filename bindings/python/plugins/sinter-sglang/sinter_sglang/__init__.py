@@ -1,6 +1,7 @@
-"""SGLang's gated MLPs by Sinter: the entry point ``sglang.srt.plugins``.
+"""SGLang's gated MLPs and mixtures of experts by Sinter: the entry point ``sglang.srt.plugins``.
 
-``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry. A layer
+``register`` hooks ``forward`` of the MLPs of Llama and Qwen2 (which Qwen3 uses too) by SGLang's own hook registry, and the
+function that computes unquantised experts from the ids and weights of SGLang's router (`_experts`). A layer
 that is quantised, split over GPUs, wrapped by LoRA or of another dtype keeps SGLang's path, and so does everything on a
 chip other than Hopper, with an SGLang outside of the versions named here, or that is asked for deterministic inference: a
 plan depends on the number of rows. SINTER_PLUGINS=0 leaves everything to SGLang. Plans are prepared at the first forward,
@@ -33,10 +34,13 @@ def register() -> None:
         return
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
+    from . import _experts
+
     servers.set_up(_silu_and_mul())
     hook = _hook(servers)
     for target in _TARGETS:
         HookRegistry.register(target, hook, HookType.AROUND)
+    HookRegistry.register(_experts.TARGET, _experts.hook(servers, _is_hopper), HookType.AROUND)
     _registered = True
 
 

@@ -1,8 +1,8 @@
-"""vLLM's decoder layers and gated MLPs by Sinter: the entry point ``vllm.general_plugins``.
+"""vLLM's decoder layers, gated MLPs and mixtures of experts by Sinter: the entry point ``vllm.general_plugins``.
 
 ``register`` looks at models of Llama (which Mistral uses too), Qwen2 and Qwen3 when they are first called: all that lies
 between two attentions becomes one plan (`_layers`) where no layer is quantised, biased, split over GPUs or wrapped by LoRA.
-Elsewhere the gated MLPs alone are taken, each for itself. Everything keeps vLLM's path on a chip other than Hopper, with a
+Elsewhere the gated MLPs alone are taken, each for itself, and unquantised experts of any model (`_experts`). Everything keeps vLLM's path on a chip other than Hopper, with a
 vLLM outside of the versions named here, or under VLLM_BATCH_INVARIANT: a plan depends on the number of rows. Plans are
 prepared in vLLM's first dummy run, before its memory is measured, those of prefill in the background from then on, while
 vLLM's kernels compute; more rows than they serve are vLLM's own (`_prefill`). Norms are folded where that is asked for
@@ -40,7 +40,7 @@ def register() -> None:
 
     from sinter.torch import servers
 
-    from . import _prefill
+    from . import _experts, _prefill
 
     reason = _reason_against(servers)
     if reason:
@@ -53,6 +53,7 @@ def register() -> None:
                 take(getattr(importlib.import_module(module), name), servers)
             except (ImportError, AttributeError) as error:
                 servers.stay_away(f"vLLM's {name}", str(error))
+    _experts.watch(servers, LOGGER)
     _prefill.watch(servers)
     _name_in_cache()
 

@@ -1,0 +1,75 @@
+"""vLLM's unquantised mixtures of experts by Sinter.
+
+vLLM computes them in an operator of its own that calls ``TritonExperts.apply``, with the ids and weights of its router: what is around that, a
+gather over GPUs, shared experts, the sum over GPUs, stays vLLM's. So which of both computes is decided at each call, and when a graph is captured.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable
+
+#: What is read of a call; any further argument is vLLM's alone.
+_ARGUMENTS = (
+    "output", "hidden_states", "w1", "w2", "topk_weights", "topk_ids", "activation", "expert_map", "a1q_scale", "apply_router_weight_on_input",
+)  # fmt: skip
+
+
+def watch(servers: Any, log: str) -> None:
+    """Has experts that fit computed by plans from now on. `log`: the logger that is told of the first of a shape."""
+    try:
+        from vllm.model_executor.layers.fused_moe import TritonExperts
+    except ImportError as error:
+        servers.stay_away("vLLM's experts", str(error))
+        return
+    own: Callable[..., Any] = TritonExperts.apply
+    if getattr(own, "is_sinters", False):
+        return
+    parameters = list(inspect.signature(own).parameters)
+    if not set(_ARGUMENTS) <= set(parameters):
+        servers.stay_away("vLLM's experts", "their apply takes other arguments")
+        return
+    said: "set[Any]" = set()
+
+    def apply(self: Any, *arguments: Any, **named: Any) -> Any:
+        given = {**dict(zip(parameters[1:], arguments)), **named}
+        if type(self) is not TritonExperts or reason_against(self, given):
+            return own(self, *arguments, **named)
+        x, w13, w2 = given["hidden_states"], given["w1"], given["w2"]
+        if servers.experts(x, given["topk_ids"], given["topk_weights"], w13, w2, out=given["output"]) is None:
+            return own(self, *arguments, **named)
+        if not hasattr(self, "sinter_taken"):
+            self.sinter_taken = True
+            see(w13, w2)
+        return None
+
+    def see(w13: Any, w2: Any) -> None:
+        shape = tuple(w13.shape), tuple(w2.shape), w13.dtype
+        if shape in said:
+            servers.count(1)
+            return
+        said.add(shape)
+        servers.take(log, f"vLLM's experts, {w13.shape[0]} of {w2.shape[2]} x {w13.shape[2]}", 1, servers.EXPERTS_ROWS)
+
+    apply.is_sinters = True  # type: ignore[attr-defined]
+    TritonExperts.apply = apply
+
+
+def reason_against(experts: Any, given: "dict[str, Any]") -> str:
+    """Why vLLM computes a call; "" when a plan may. `given`: its arguments."""
+    if getattr(experts, "quant_dtype", None) is not None or given["a1q_scale"] is not None:
+        return "they are quantised"
+    if getattr(experts, "w1_bias", None) is not None or getattr(experts, "w2_bias", None) is not None:
+        return "they have biases"
+    if getattr(given["activation"], "value", given["activation"]) != "silu":
+        return "their activation is not SiLU"
+    config = experts.quant_config
+    if any(getattr(config, f"gemm1_{name}", None) is not None for name in ("alpha", "beta", "clamp_limit")):
+        return "their SiLU is bounded or scaled"
+    if given["apply_router_weight_on_input"]:
+        return "weights multiply the rows"
+    if given["expert_map"] is not None:
+        return "experts are on several GPUs"
+    if getattr(experts, "_lora_context", None) is not None:
+        return "LoRA adds to them"
+    return ""
