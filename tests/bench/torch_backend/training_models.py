@@ -1,5 +1,5 @@
-"""Models of the training benchmark by name: batch -> (module, inputs), random float32 weights on the default device. A module gives its loss
-while it trains, and its logits in evaluation.
+"""Models of the training benchmark by name: batch -> (module, draw), random float32 weights on the default device. A module gives its loss
+while it trains, and its logits in evaluation; `draw` makes a batch of inputs, another one each time.
 
 Transformers and images come from transformers and timm as they are published; the recurrent ones are FusionStitching's workloads in plain
 PyTorch. Their cells are written out step by step, as cuDNN has none of them: a GRU whose update is weighed by attention, an LSTM with
@@ -12,9 +12,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+STEP = 7919  # from a word to the next, a prime that divides no vocabulary
+
 
 def ids(*shape, below):
     return torch.randint(0, below, shape)
+
+
+def sentences(batch, tokens, below):
+    """Words each of which tells the next, as much as words do. Where they tell nothing, a language model first learns how often each
+    label occurs and stays there for a number of steps that rounding decides."""
+    return (ids(batch, 1, below=below) + STEP * torch.arange(tokens)) % below
 
 
 class Labelled(nn.Module):
@@ -50,32 +58,45 @@ def judged(model, logits, labels, **more):
 
 
 def bert(batch, dropout=0.0, tokens=128, **sizes):
-    """Masked words of sentences of full length: one of seven is asked for."""
+    """Masked words of sentences of full length: one of seven is asked for. The mask of the sentences' words is given, as tokenizers give
+    it: without one transformers makes one whose rows repeat a single element, for which PyTorch has attention by f32 products alone."""
     from transformers import BertConfig, BertForMaskedLM
 
     config = BertConfig(hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout, **sizes)
-    words = ids(batch, tokens, below=config.vocab_size)
-    labels = torch.where(torch.rand(batch, tokens) < 1 / 7, words, -100)
-    return Labelled(BertForMaskedLM(config), "input_ids", "labels"), (words, labels)
+
+    def draw():
+        words = ids(batch, tokens, below=config.vocab_size)
+        asked = torch.rand(batch, tokens) < 1 / 7
+        return words, torch.ones_like(words), torch.where(asked, words, -100)
+
+    return Labelled(BertForMaskedLM(config), "input_ids", "attention_mask", "labels"), draw
 
 
 def gpt2(batch, dropout=0.0, tokens=512, **sizes):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout, use_cache=False, **sizes)
-    words, model = ids(batch, tokens, below=config.vocab_size), GPT2LMHeadModel(config)
+    model = GPT2LMHeadModel(config)
     model.loss_type = "ForCausalLM"  # else transformers warns in each call, which breaks the graph
-    return Labelled(model, "input_ids", "labels", use_cache=False), (words, words)
+
+    def draw():
+        words = sentences(batch, tokens, config.vocab_size)
+        return words, words.clone()
+
+    return Labelled(model, "input_ids", "labels", use_cache=False), draw
 
 
 def images(name, channels_last):
     def make(batch, dropout=0.0, side=224, **sizes):
         import timm
 
-        model, x = timm.create_model(name, drop_rate=dropout, **sizes), torch.randn(batch, 3, side, side)
-        if channels_last:
-            model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
-        return Classified(model), (x, ids(batch, below=1000))
+        model = timm.create_model(name, drop_rate=dropout, **sizes)
+        format = torch.channels_last if channels_last else torch.contiguous_format
+
+        def draw():
+            return torch.randn(batch, 3, side, side).contiguous(memory_format=format), ids(batch, below=1000)
+
+        return Classified(model.to(memory_format=format)), draw
 
     return make
 
@@ -110,7 +131,12 @@ class Translator(nn.Module):
 def translator(batch, dropout=0.0, tokens=128, **sizes):
     model = Translator(dropout=dropout, **sizes)
     below = model.table.num_embeddings
-    return model, tuple(ids(batch, tokens, below=below) for _ in range(3))
+
+    def draw():
+        source, target = (sentences(batch, tokens + 1, below) for _ in range(2))
+        return source[:, 1:].contiguous(), target[:, :-1].contiguous(), target[:, 1:].contiguous()
+
+    return model, draw
 
 
 class GruCell(nn.Module):
@@ -175,7 +201,7 @@ def interest(batch, dropout=0.0, steps=32, **sizes):
     seen = lambda below: ids(steps, batch, below=below)
     model = Interest(**sizes)
     goods, kinds = model.goods.num_embeddings, model.kinds.num_embeddings
-    return model, (seen(goods), seen(kinds), ids(batch, below=goods), ids(batch, below=kinds), ids(batch, below=2))
+    return model, lambda: (seen(goods), seen(kinds), ids(batch, below=goods), ids(batch, below=kinds), ids(batch, below=2))
 
 
 class LstmCell(nn.Module):
@@ -220,7 +246,7 @@ class Listener(nn.Module):
 def listener(batch, dropout=0.0, steps=16, **sizes):
     model = Listener(**sizes)
     frame, classes = model.layers[0].of_input.in_features, model.out.out_features
-    return model, (torch.randn(steps, batch, frame), ids(steps, batch, below=classes))
+    return model, lambda: (torch.randn(steps, batch, frame), ids(steps, batch, below=classes))
 
 
 class Reader(nn.Module):
@@ -249,10 +275,13 @@ class Reader(nn.Module):
 
 def reader(cells):
     def make(batch, dropout=0.0, width=100, **sizes):
-        model, x = Reader(cells=cells, **sizes), torch.randn(batch, 1, 32, width)
-        labels = ids(width // 4 - 1, batch, below=model.out.out_features)
-        model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
-        return model, (x, labels)
+        model = Reader(cells=cells, **sizes).to(memory_format=torch.channels_last)
+
+        def draw():
+            x = torch.randn(batch, 1, 32, width).contiguous(memory_format=torch.channels_last)
+            return x, ids(width // 4 - 1, batch, below=model.out.out_features)
+
+        return model, draw
 
     return make
 
