@@ -150,7 +150,7 @@ std::string ConfigText(const AttentionCode& code) {
 }
 
 TensorMapTemplate MapOf(const AttentionProblem& p, const BatchedMatrix& matrix, int64_t rows,
-                        int64_t head, int box_rows, const AttentionOperand& operand) {
+                        int64_t head, int box_rows, const BufferPlace& operand) {
   const auto size = static_cast<uint64_t>(SizeOf(p.element));
   TensorMapTemplate map;
   map.buffer = operand.buffer;
@@ -201,7 +201,7 @@ std::string AttentionSource(const AttentionCode& code) {
 }
 
 absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
-                                             const std::vector<AttentionOperand>& operands,
+                                             const std::vector<BufferPlace>& operands,
                                              int64_t grid) {
   const AttentionProblem& p = code.problem;
   const AttentionSchedule& s = code.schedule;
@@ -225,8 +225,7 @@ absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
     map.index = i;
     recipe.args.push_back(map);
   }
-  const auto pointer = [&](const AttentionOperand& operand, const BatchedMatrix& matrix,
-                           DType dtype) {
+  const auto pointer = [&](const BufferPlace& operand, const BatchedMatrix& matrix, DType dtype) {
     ArgSlot slot;
     slot.kind = ArgKind::kPointer;
     slot.index = operand.buffer;

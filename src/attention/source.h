@@ -22,20 +22,11 @@ struct AttentionCode {
   AttentionSchedule schedule;
 };
 
-// A buffer of the plan, and where in it an operand begins.
-struct AttentionOperand {
-  int buffer = 0;
-  uint64_t offset_bytes = 0;
-  bool operator==(const AttentionOperand& o) const {
-    return buffer == o.buffer && offset_bytes == o.offset_bytes;
-  }
-};
-
 std::string AttentionSource(const AttentionCode& code);
 
 // Operands in order: q, k, v, the terms, the result.
 absl::StatusOr<LaunchRecipe> AttentionRecipe(const AttentionCode& code,
-                                             const std::vector<AttentionOperand>& operands,
+                                             const std::vector<BufferPlace>& operands,
                                              int64_t grid);
 
 }  // namespace sinter

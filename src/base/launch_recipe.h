@@ -18,6 +18,15 @@ namespace sinter {
 // the workspace. `index` counts inputs and outputs from 0; kWorkspaceBuffer is the workspace.
 constexpr int kWorkspaceBuffer = -1;
 
+// Where a value begins: a buffer of the plan, and an offset in it.
+struct BufferPlace {
+  int buffer = 0;
+  uint64_t offset_bytes = 0;
+  bool operator==(const BufferPlace& o) const {
+    return buffer == o.buffer && offset_bytes == o.offset_bytes;
+  }
+};
+
 enum class Swizzle : uint8_t { kNone = 0, k32B = 1, k64B = 2, k128B = 3 };
 
 // How an im2col map walks the pixels of images: its dims are {channels, width, height, images}, its

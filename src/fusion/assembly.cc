@@ -12,9 +12,7 @@
 #include "src/fusion/plan_assembly.h"
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
-#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
-#include "src/plan/grouped_family.h"
 #include "src/plan/plan.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
@@ -112,14 +110,12 @@ class Assembly::Maker {
   absl::Status Add(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     if (kernel.family == &ProductFamily()) return AddProducts(kernel, steps);
     if (kernel.family == &StitchFamily()) return AddStitch(kernel, steps);
-    if (kernel.family == &GroupedFamily()) return AddGrouped(kernel, steps);
-    if (kernel.family == &AttentionFamily()) return AddAttention(kernel, steps);
-    return RefuseFit("planning makes no kernels of family ", kernel.family->name());
+    return AddOwn(kernel, steps);
   }
 
   absl::Status AddProducts(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr || run->grouped != nullptr || run->attention != nullptr) {
+    if (run == nullptr || run->IsOwn()) {
       return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of products");
     }
     const Segment segment{kernel.ops.first, kernel.products};
@@ -135,13 +131,8 @@ class Assembly::Maker {
     SINTER_RETURN_IF_ERROR(CheckSchedule(part, kernel.schedule, of_.model_));
     SINTER_RETURN_IF_ERROR(CheckWaiting(IsCooperative(kernel.schedule)));
     if (segment.begin == 0) {
-      SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
       SINTER_RETURN_IF_ERROR(CheckStrides(run->matched, of_.chain_, of_.bucket_));
-      NodeSet vertex(graph_.size());
-      vertex.Add(graph_.VertexOf(run->end));
-      SINTER_RETURN_IF_ERROR(Compute(vertex));
-      steps->emplace_back();
-      steps->back().run = run;
+      SINTER_RETURN_IF_ERROR(Begin(run, steps));
     }
     const bool next = !steps->empty() && steps->back().run == run &&
                       EndOf(steps->back().segments) == segment.begin;
@@ -151,21 +142,39 @@ class Assembly::Maker {
     return absl::OkStatus();
   }
 
-  absl::Status AddGrouped(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
+  absl::Status AddOwn(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr || run->grouped == nullptr) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no result of a grouped product");
+    if (run == nullptr || run->own.family != kernel.family) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no result of a run of ",
+                       kernel.family->name(), " kernels");
     }
-    PlanStep step;
-    step.run = run;
-    SINTER_ASSIGN_OR_RETURN(step.grouped.schedule, GroupedKernels::ScheduleFrom(kernel.own));
-    step.grouped.prediction = kernel.prediction;
-    SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(*run->grouped, step.grouped.schedule, of_.model_));
+    SINTER_ASSIGN_OR_RETURN(const KernelSpec spec,
+                            kernel.family->BindOwn(run->own, kernel.own, kernel.ops.first, {}));
+    SINTER_ASSIGN_OR_RETURN(const KernelCode code, CodeOf(spec));
+    SINTER_ASSIGN_OR_RETURN(const KernelLaunch launch,
+                            kernel.family->Check(spec, code, of_.model_, &budget_));
+    SINTER_RETURN_IF_ERROR(CheckWaiting(launch.cooperative));
+    if (kernel.ops.first == 0) {
+      SINTER_RETURN_IF_ERROR(Begin(run, steps));
+      steps->back().own.own = kernel.own;
+    }
+    const bool next = !steps->empty() && steps->back().run == run &&
+                      static_cast<int>(steps->back().own.kernels.size()) == kernel.ops.first &&
+                      steps->back().own.own == kernel.own;
+    if (!next) return RefuseFit("kernel ", kernel.ops.first, " of a run is not the next one");
+    steps->back().own.kernels.push_back(kernel.prediction);
+    return absl::OkStatus();
+  }
+
+  // Begins the step of a run. FAILED_PRECONDITION where the run before it is not whole, and as
+  // Compute.
+  absl::Status Begin(const GraphRun* run, std::vector<PlanStep>* steps) {
     SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
     NodeSet vertex(graph_.size());
     vertex.Add(graph_.VertexOf(run->end));
     SINTER_RETURN_IF_ERROR(Compute(vertex));
-    steps->push_back(std::move(step));
+    steps->emplace_back();
+    steps->back().run = run;
     return absl::OkStatus();
   }
 
@@ -196,25 +205,6 @@ class Assembly::Maker {
     return absl::OkStatus();
   }
 
-  absl::Status AddAttention(const KernelDecision& kernel, std::vector<PlanStep>* steps) {
-    SINTER_RETURN_IF_ERROR(CheckRunEnds(*steps));
-    const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr || run->attention == nullptr) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no result of attention");
-    }
-    PlanStep step;
-    step.run = run;
-    SINTER_ASSIGN_OR_RETURN(step.attention.schedule, AttentionSchedule::FromCanonical(kernel.own));
-    SINTER_RETURN_IF_ERROR(
-        CheckAttention(run->attention->problem, step.attention.schedule, of_.model_));
-    step.attention.prediction = kernel.prediction;
-    NodeSet vertex(graph_.size());
-    vertex.Add(graph_.VertexOf(run->end));
-    SINTER_RETURN_IF_ERROR(Compute(vertex));
-    steps->push_back(std::move(step));
-    return absl::OkStatus();
-  }
-
   absl::Status CheckWaiting(bool cooperative) const {
     if (!cooperative || of_.request_.allow_cooperative) return absl::OkStatus();
     return RefuseFit("it waits across blocks");
@@ -229,7 +219,12 @@ class Assembly::Maker {
   static absl::Status CheckRunEnds(const std::vector<PlanStep>& steps) {
     if (steps.empty() || steps.back().run == nullptr) return absl::OkStatus();
     const GraphRun& run = *steps.back().run;
-    if (run.attention != nullptr) return absl::OkStatus();
+    if (run.IsOwn()) {
+      const OwnChoice& own = steps.back().own;
+      const auto kernels = static_cast<int>(own.kernels.size());
+      if (kernels == run.own.family->KernelsOf(own.own)) return absl::OkStatus();
+      return RefuseFit("kernel ", kernels, " of the run of op ", run.end, " is missing");
+    }
     if (EndOf(steps.back().segments) == run.matched.size()) return absl::OkStatus();
     return RefuseFit("product ", EndOf(steps.back().segments), " of the run of op ", run.end,
                      " has no kernel behind the one before it");

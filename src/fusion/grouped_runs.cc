@@ -1,5 +1,4 @@
-#include "src/fusion/grouped_runs.h"
-
+// Grouped products of a chain, with the ops that their kernels take along.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -13,7 +12,9 @@
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
 #include "src/chain/subgraph.h"
+#include "src/fusion/own_runs.h"
 #include "src/fusion/stitch/body.h"
+#include "src/plan/grouped_family.h"
 
 namespace sinter {
 namespace {
@@ -74,11 +75,6 @@ class GroupedFinder {
     return below == DType::kBF16 || below == DType::kF16 ? op.operands[0] : id;
   }
 
-  bool IsOutput(ValueId id) const {
-    return std::any_of(chain_.outputs().begin(), chain_.outputs().end(),
-                       [&](const ChainOutput& out) { return out.value == id; });
-  }
-
   // The strides of `id` in elements, or why a kernel cannot read it. `inner`: the last must be 1.
   absl::StatusOr<std::vector<int64_t>> Lie(ValueId id, bool inner) const {
     std::vector<int64_t> result;
@@ -127,32 +123,24 @@ class GroupedFinder {
     p.id_stride = of_ids[0];
     p.id_slot_stride = of_ids[1];
 
-    GraphRun run;
-    Operand(a, &run);
-    Operand(w, &run);
-    Operand(ids, &run);
+    OwnRun own;
+    own.family = &GroupedFamily();
+    for (const ValueId operand : {a, w, ids}) own.operands.push_back({operand});
     ValueId end = id;
     std::set<ValueId> values = {id};
     TakeGate(&end, &values, &p);
-    TakeFactor(&end, &values, &p, &run);
+    TakeFactor(&end, &values, &p, &own);
     TakeCast(&end, &values);
-    p.result = chain_.op(end).type.dtype;
-    SINTER_RETURN_IF_ERROR(PlaceResult(end, run, &p));
-    run.values.assign(values.begin(), values.end());
-    run.end = end;
-    run.constant_rows = p.fixed_rows > 0;
-    run.grouped = std::make_shared<const GroupedProduct>(p);
-    return run;
-  }
-
-  void Operand(ValueId id, GraphRun* run) const {
-    run->matched.operands.push_back({id, chain_.op(id).type});
+    own.result = p.result = chain_.op(end).type.dtype;
+    SINTER_RETURN_IF_ERROR(PlaceResult(end, own, &p));
+    own.problem = std::make_shared<const GroupedProduct>(p);
+    return MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
   }
 
   // The only reader of `id`; -1 where there are others or it is given out.
   ValueId OnlyUser(ValueId id) const {
     const std::vector<ValueId>& of = users_[At(id)];
-    return of.size() == 1 && !IsOutput(id) && !claimed_[At(of[0])] ? of[0] : -1;
+    return of.size() == 1 && OutputOf(chain_, id) < 0 && !claimed_[At(of[0])] ? of[0] : -1;
   }
 
   // Whether `id` is half `half` of the last axis of `whole`.
@@ -169,7 +157,7 @@ class GroupedFinder {
 
   void TakeGate(ValueId* end, std::set<ValueId>* values, GroupedProduct* p) const {
     const std::vector<ValueId>& halves = users_[At(*end)];
-    if (p->n % 2 != 0 || IsOutput(*end) || halves.size() != 2) return;
+    if (p->n % 2 != 0 || OutputOf(chain_, *end) >= 0 || halves.size() != 2) return;
     const int64_t n = p->n / 2;
     for (const int first : {0, 1}) {
       if (!IsHalf(halves[0], *end, first, n) || !IsHalf(halves[1], *end, 1 - first, n)) continue;
@@ -239,14 +227,14 @@ class GroupedFinder {
     }
     return std::all_of(inside->begin(), inside->end(), [&](ValueId id) {
       if (id == product) return true;
-      if (IsOutput(id)) return false;
+      if (OutputOf(chain_, id) >= 0) return false;
       return std::all_of(users_[At(id)].begin(), users_[At(id)].end(),
                          [&](ValueId user) { return inside->count(user) > 0; });
     });
   }
 
   // A product with one number of each slot, which spreads over the columns.
-  void TakeFactor(ValueId* end, std::set<ValueId>* values, GroupedProduct* p, GraphRun* run) const {
+  void TakeFactor(ValueId* end, std::set<ValueId>* values, GroupedProduct* p, OwnRun* own) const {
     const ValueId user = OnlyUser(*end);
     if (user < 0) return;
     const Op& op = chain_.op(user);
@@ -268,7 +256,7 @@ class GroupedFinder {
     p->factor = chain_.op(column).type.dtype;
     p->factor_stride = (*lies)[0];
     p->factor_slot_stride = (*lies)[1];
-    Operand(column, run);
+    own->operands.push_back({column});
     values->insert(user);
     *end = user;
   }
@@ -282,14 +270,14 @@ class GroupedFinder {
   }
 
   // Where the result lies: in the first output that it is, or without gaps in the workspace.
-  absl::Status PlaceResult(ValueId end, const GraphRun& run, GroupedProduct* p) const {
+  absl::Status PlaceResult(ValueId end, const OwnRun& own, GroupedProduct* p) const {
     std::vector<Stride> strides = ContiguousStrides(chain_.op(end).type.dims);
     int outputs = 0;
     for (const ChainOutput& out : chain_.outputs()) {
       if (out.value != end) continue;
       if (++outputs > 1) return Refuse("it is given out more than once: give it out once");
       strides = out.strides;
-      for (const ProductOperand& operand : run.matched.operands) {
+      for (const OwnRun::Operand& operand : own.operands) {
         const Op& from = chain_.op(operand.value);
         if (out.alias_input >= 0 && from.kind == OpKind::kInput && from.input == out.alias_input) {
           return Refuse("its result may share the buffer of ", NameOfValue(chain_, operand.value),

@@ -10,8 +10,6 @@
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
 #include "src/fusion/run_operands.h"
-#include "src/plan/attention_family.h"
-#include "src/plan/grouped_family.h"
 #include "src/product/schedule.h"
 
 namespace sinter {
@@ -26,23 +24,15 @@ class Assembler {
 
   Plan Run() {
     for (const PlanStep& step : steps_) {
-      if (step.body != nullptr) {
-        PlaceStitch(step);
-      } else if (step.run->attention != nullptr) {
-        PlaceAttention(*step.run);
-      } else {
-        PlaceRun(step);
-      }
+      step.body != nullptr ? PlaceStitch(step) : PlaceRun(step);
     }
     layout_ = LayOutWorkspace(items_);
     plan_.workspace_bytes = layout_.end;
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].body != nullptr) {
         BindStitch(steps_[i], scratch_[i]);
-      } else if (steps_[i].run->grouped != nullptr) {
-        BindGrouped(steps_[i]);
-      } else if (steps_[i].run->attention != nullptr) {
-        BindAttention(steps_[i]);
+      } else if (steps_[i].run->IsOwn()) {
+        BindOwn(steps_[i], scratch_[i]);
       } else {
         BindRun(steps_[i], scratch_[i]);
       }
@@ -85,10 +75,11 @@ class Assembler {
 
   void PlaceRun(const PlanStep& step) {
     const MatchedSequence& matched = step.run->matched;
-    const bool grouped = step.run->grouped != nullptr;
-    const int last = kernels_ + (grouped ? 0 : static_cast<int>(step.segments.size()) - 1);
+    const size_t kernels = step.run->IsOwn() ? step.own.kernels.size() : step.segments.size();
+    const int last = kernels_ + static_cast<int>(kernels) - 1;
     for (const ProductOperand& operand : matched.operands) Consume(operand.value, last);
-    uint64_t inside = 0;
+    const OwnRun& own = step.run->own;
+    uint64_t inside = step.run->IsOwn() ? own.family->ScratchOf(own, step.own.own, bucket_) : 0;
     for (size_t i = 0; i < step.segments.size(); ++i) {
       for (const RunOperand& o : OperandsOf(matched, step.segments[i], step.ranked[i].schedule)) {
         inside = std::max(inside, o.region.end());
@@ -100,15 +91,8 @@ class Assembler {
     kernels_ = last + 1;
   }
 
-  void PlaceAttention(const GraphRun& run) {
-    for (const AttentionInput& input : run.attention->inputs) Consume(input.value, kernels_);
-    scratch_.push_back(AddItem(0, kernels_, kernels_));
-    Produce(run.end, run.dtype());
-    ++kernels_;
-  }
-
   // The buffer that holds `value`, and the offset in it.
-  StitchOperand Locate(ValueId value) const {
+  BufferPlace Locate(ValueId value) const {
     if (chain_.op(value).kind == OpKind::kInput) return {chain_.op(value).input, 0};
     const int output = OutputOf(chain_, value);
     if (output >= 0) return {chain_.num_inputs() + output, 0};
@@ -126,7 +110,7 @@ class Assembler {
     }
     for (ValueId value : step.body->inputs) spec->operands.push_back(Locate(value));
     for (const BodyOutput& out : step.body->outputs) {
-      spec->operands.push_back(out.output >= 0 ? StitchOperand{chain_.num_inputs() + out.output, 0}
+      spec->operands.push_back(out.output >= 0 ? BufferPlace{chain_.num_inputs() + out.output, 0}
                                                : Locate(out.value));
     }
     if (items_[static_cast<size_t>(scratch)].bytes > 0) spec->scratch_offset = OffsetOf(scratch);
@@ -150,7 +134,7 @@ class Assembler {
       spec.constant_weights = run.matched.weights_constant;
       spec.constant_rows = run.constant_rows;
       for (const RunOperand& operand : OperandsOf(run.matched, segment, spec.schedule)) {
-        const StitchOperand at = Locate(run, operand, inside);
+        const BufferPlace at = Locate(run, operand, inside);
         spec.operands.push_back({operand.role, at.buffer, at.offset_bytes, operand.row_stride});
       }
       kernel.ops = {{run.end}, false, segment.begin};
@@ -159,45 +143,28 @@ class Assembler {
     }
   }
 
-  void BindGrouped(const PlanStep& step) {
-    auto spec = std::make_shared<GroupedSpec>();
-    spec->product = *step.run->grouped;
-    spec->schedule = step.grouped.schedule;
-    const auto add = [&](ValueId value) {
-      const StitchOperand at = Locate(value);
-      spec->places.push_back({at.buffer, at.offset_bytes});
-    };
-    for (const ProductOperand& operand : step.run->matched.operands) add(operand.value);
-    add(step.run->end);
-    PlannedKernel kernel;
-    kernel.spec.family = &GroupedFamily();
-    kernel.spec.own = std::move(spec);
-    kernel.ops = {{step.run->end}, false, 0};
-    kernel.prediction = step.grouped.prediction;
-    plan_.kernels.push_back(std::move(kernel));
-  }
-
-  void BindAttention(const PlanStep& step) {
-    const FoundAttention& found = *step.run->attention;
-    auto own = std::make_shared<AttentionSpec>();
-    own->code = {found.problem, step.attention.schedule};
-    for (const AttentionInput& input : found.inputs) {
-      const StitchOperand at = Locate(input.value);
-      const int64_t size = SizeOf(chain_.op(input.value).type.dtype);
-      own->operands.push_back(
-          {at.buffer, at.offset_bytes + static_cast<uint64_t>(input.offset * size)});
+  void BindOwn(const PlanStep& step, int scratch) {
+    const GraphRun& run = *step.run;
+    std::vector<BufferPlace> places;
+    for (const OwnRun::Operand& operand : run.own.operands) {
+      places.push_back(Locate(operand.value));
+      places.back().offset_bytes += operand.offset_bytes;
     }
-    const StitchOperand result = Locate(found.end);
-    own->operands.push_back({result.buffer, result.offset_bytes});
-    PlannedKernel kernel;
-    kernel.spec.family = &AttentionFamily();
-    kernel.spec.own = std::move(own);
-    kernel.ops = {{found.end}, false, 0};
-    kernel.prediction = step.attention.prediction;
-    plan_.kernels.push_back(std::move(kernel));
+    places.push_back(Locate(run.end));
+    for (const ValueId value : run.aux) places.push_back(Locate(value));
+    if (items_[static_cast<size_t>(scratch)].bytes > 0)
+      places.push_back({kWorkspaceBuffer, OffsetOf(scratch)});
+    for (size_t i = 0; i < step.own.kernels.size(); ++i) {
+      PlannedKernel kernel;
+      kernel.ops = {{run.end}, false, static_cast<int>(i)};
+      // The choice is one of the run's: planning ranked it, or assembly bound it before.
+      kernel.spec = *run.own.family->BindOwn(run.own, step.own.own, kernel.ops.first, places);
+      kernel.prediction = step.own.kernels[i];
+      plan_.kernels.push_back(std::move(kernel));
+    }
   }
 
-  StitchOperand Locate(const GraphRun& run, const RunOperand& operand, int inside) const {
+  BufferPlace Locate(const GraphRun& run, const RunOperand& operand, int inside) const {
     switch (operand.kind) {
       case RunOperand::Kind::kOperand:
         return Locate(run.matched.ValueOf(operand.number));

@@ -6,18 +6,16 @@
 #include <memory>
 #include <vector>
 
-#include "src/attention/schedule.h"
 #include "src/fusion/product_runs.h"
 #include "src/fusion/rankings.h"
 #include "src/fusion/stitch/kernel_choice.h"
-#include "src/grouped/grouped_search.h"
 #include "src/plan/plan.h"
 #include "src/product/search/search.h"
 #include "src/stitch/search/stitch_search.h"
 
 namespace sinter {
 
-// One step of a plan: a stitch kernel, or the kernels of a run of products, or that of attention.
+// One step of a plan: a stitch kernel, or the kernels of a run.
 struct PlanStep {
   std::shared_ptr<const StitchBody> body;  // null: a run
   RankedStitch stitch;
@@ -25,8 +23,7 @@ struct PlanStep {
   const GraphRun* run = nullptr;
   Segmentation segments;               // of the run
   std::vector<RankedSchedule> ranked;  // one for each segment
-  RankedGrouped grouped;               // of a run that is a grouped product
-  RankedAttention attention;           // of a run that is attention
+  OwnChoice own;                       // of a run of a family's own, which has no segments
 };
 
 // Binds the steps' operands and lays out the workspace: results inside the plan, regions inside

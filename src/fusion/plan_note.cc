@@ -47,9 +47,7 @@ std::vector<std::string> WindowsOfResults(const std::vector<PlanStep>& steps) {
   }
   std::vector<std::string> list;
   for (const PlanStep& step : steps) {
-    if (step.run == nullptr || step.run->grouped != nullptr || step.run->attention != nullptr) {
-      continue;
-    }
+    if (step.run == nullptr || step.run->IsOwn()) continue;
     const MatchedSequence& matched = step.run->matched;
     const ValueId rows = matched.ValueOf(matched.rows);
     if (matched.sequence.front().rows.source != Source::kWindow || results.count(rows) == 0)
@@ -331,15 +329,8 @@ std::string NoteOfGraph(const std::vector<PlanStep>& steps,
 }
 
 std::string AbsorbedBy(const GraphRun& run) {
-  if (run.attention != nullptr) return absl::StrCat("op ", run.end, ": attention");
   std::vector<std::string> steps;
-  if (run.grouped != nullptr) {
-    const GroupedProduct& p = *run.grouped;
-    std::string text = p.gate == GroupedGate::kNone ? "grouped product" : "grouped gated pair";
-    if (p.act != Activation::kIdentity) absl::StrAppend(&text, " + ", NameOf(p.act));
-    if (p.has_factor) text += " * slot factor";
-    steps.push_back(std::move(text));
-  }
+  if (run.IsOwn()) steps.push_back(run.own.family->OwnText(run.own));
   for (const MatrixProduct& p : run.matched.sequence.products) {
     const ProductEpilogue& e = p.epilogue;
     std::string text = p.pair ? "gated pair" : "product";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/attention/finder.h"
 #include "src/base/status.h"
 #include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
@@ -17,8 +18,6 @@
 #include "src/fusion/stitch/explorer.h"
 #include "src/fusion/stitch/latency_evaluator.h"
 #include "src/fusion/stitch/op_class.h"
-#include "src/grouped/grouped_search.h"
-#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
 #include "src/standin/product_kernels.h"
 #include "src/standin/stand_in.h"
@@ -72,7 +71,7 @@ class Planner {
   // Whether a product computes the norm of its rows.
   bool TakesNorms() const {
     return std::any_of(products_.runs.begin(), products_.runs.end(), [](const GraphRun& run) {
-      return run.attention == nullptr && HasNorm(run.matched.sequence);
+      return !run.IsOwn() && HasNorm(run.matched.sequence);
     });
   }
 
@@ -283,9 +282,16 @@ class Planner {
 
   absl::Status RankRuns() {
     for (const GraphRun& run : products_.runs) {
-      grouped_.emplace_back();
-      if (run.grouped != nullptr || run.attention != nullptr) {
-        SINTER_RETURN_IF_ERROR(run.grouped != nullptr ? RankGrouped(run) : RankAttention(run));
+      own_.emplace_back();
+      if (run.IsOwn()) {
+        const KernelFamily& family = *run.own.family;
+        if (options_.stand_ins) {
+          return absl::FailedPreconditionError(absl::StrCat("op ", run.end, ": the library has no ",
+                                                            family.name(), " kernels of its own"));
+        }
+        Ask(pace_);
+        SINTER_ASSIGN_OR_RETURN(own_.back(),
+                                family.RankOwn(run.own, bucket_, model_, AnySearch(), false));
         ranked_.push_back(nullptr);
         continue;
       }
@@ -298,66 +304,25 @@ class Planner {
     }
     return absl::OkStatus();
   }
-  absl::Status RankAttention(const GraphRun& run) {
-    const bool any_keys = !options_.batch_invariant;
-    SINTER_ASSIGN_OR_RETURN(
-        attention_[run.end],
-        sinter::RankAttention(run.attention->problem, bucket_, model_, options_.top_k, any_keys));
-    return absl::OkStatus();
-  }
-  absl::Status RankGrouped(const GraphRun& run) {
-    if (options_.stand_ins) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("op ", run.end, ": the library has no grouped products of its own"));
-    }
-    Ask(pace_);
-    std::vector<RankedGrouped> ranked = SearchGrouped(*run.grouped, bucket_, model_);
-    // The last one is for who finds the others refused.
-    const auto most = static_cast<size_t>(std::max(1, options_.top_k));
-    ranked.resize(std::min(most, std::max<size_t>(1, ranked.size() - 1)));
-    grouped_.back() = std::move(ranked);
-    return absl::OkStatus();
-  }
-  // The schedules of a kernel that is a grouped product; empty for others.
-  const std::vector<RankedGrouped>& GroupedAt(const Partition& partition, size_t kernel) const {
-    static const std::vector<RankedGrouped>* const none = new std::vector<RankedGrouped>();
-    const int run = partition.run_of[kernel];
-    return run < 0 ? *none : grouped_[static_cast<size_t>(run)];
-  }
-  // The ranked run of a kernel of the partition; null for a stitched kernel, a grouped product or
-  // attention.
+  // The ranked run of a kernel of the partition; null for a stitched kernel or a family's own.
   const RankedRun* RankedAt(const Partition& partition, size_t kernel) const {
     const int run = partition.run_of[kernel];
     return run < 0 ? nullptr : ranked_[static_cast<size_t>(run)];
-  }
-
-  // The run of a kernel of the partition where it is attention; else null.
-  const GraphRun* AttentionAt(const Partition& partition, size_t kernel) const {
-    const int run = partition.run_of[kernel];
-    if (run < 0) return nullptr;
-    const GraphRun& found = products_.runs[static_cast<size_t>(run)];
-    return found.attention != nullptr ? &found : nullptr;
   }
 
   std::vector<PlanStep> StepsOf(const Partition& partition, size_t cut, size_t choice) const {
     std::vector<PlanStep> steps(partition.run_of.size());
     for (size_t i = 0; i < steps.size(); ++i) {
       const CostedKernel& kernel = partition.chosen.kernels[i];
-      if (const RankedRun* ranked = RankedAt(partition, i)) {
-        steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
-        steps[i].segments = ranked->CutAt(partition.fused, cut);
-        steps[i].ranked = ranked->SchedulesAt(steps[i].segments, choice);
-        continue;
-      }
-      if (const std::vector<RankedGrouped>& grouped = GroupedAt(partition, i); !grouped.empty()) {
-        steps[i].run = &products_.runs[static_cast<size_t>(partition.run_of[i])];
-        steps[i].grouped = grouped[std::min(grouped.size() - 1, choice)];
-        continue;
-      }
-      if (const GraphRun* attention = AttentionAt(partition, i)) {
-        const std::vector<RankedAttention>& ranked = attention_.at(attention->end);
-        steps[i].run = attention;
-        steps[i].attention = ranked[std::min(ranked.size() - 1, choice)];
+      if (partition.run_of[i] >= 0) {
+        const auto run = static_cast<size_t>(partition.run_of[i]);
+        steps[i].run = &products_.runs[run];
+        if (const RankedRun* ranked = ranked_[run]) {
+          steps[i].segments = ranked->CutAt(partition.fused, cut);
+          steps[i].ranked = ranked->SchedulesAt(steps[i].segments, choice);
+        } else {
+          steps[i].own = own_[run][std::min(own_[run].size() - 1, choice)];
+        }
         continue;
       }
       steps[i].body = kernel.body;
@@ -385,10 +350,8 @@ class Planner {
     for (size_t i = 0; i < partition.run_of.size(); ++i) {
       if (const RankedRun* ranked = RankedAt(partition, i)) {
         depth = std::max(depth, ranked->Depth(ranked->CutAt(partition.fused, cut)));
-      } else if (const GraphRun* attention = AttentionAt(partition, i)) {
-        depth = std::max(depth, attention_.at(attention->end).size());
       } else if (partition.run_of[i] >= 0) {
-        depth = std::max(depth, GroupedAt(partition, i).size());
+        depth = std::max(depth, own_[static_cast<size_t>(partition.run_of[i])].size());
       } else if (given_.empty()) {
         depth = std::max(depth, RankingOf(partition.chosen.kernels[i]).size());
       }
@@ -464,9 +427,8 @@ class Planner {
   SearchCosts costs_;
   LatencyEvaluator latency_;
   RunRankings rankings_;
-  std::vector<const RankedRun*> ranked_;                       // by run; null for the two below
-  std::vector<std::vector<RankedGrouped>> grouped_;            // by run; empty for others
-  std::map<ValueId, std::vector<RankedAttention>> attention_;  // by the run's result
+  std::vector<const RankedRun*> ranked_;     // by run; null for a family's own
+  std::vector<std::vector<OwnChoice>> own_;  // by run; empty for products
   std::vector<Partition> partitions_;
   std::vector<RankedStitch> given_;  // by kernel of the only partition; empty: use the rankings
   std::map<Digest, size_t> known_;   // plans, by digest

@@ -9,7 +9,7 @@
 #include "src/base/status.h"
 #include "src/chain/linear_finder.h"
 #include "src/chain/quantizer_finder.h"
-#include "src/fusion/grouped_runs.h"
+#include "src/fusion/own_runs.h"
 #include "src/fusion/run_matcher.h"
 #include "src/fusion/stitch/op_class.h"
 #include "src/standin/product_kernels.h"
@@ -46,18 +46,15 @@ class Finder {
   }
 
   ProductRuns Run() {
-    if (absorbed_.attention) TakeAttention();
-    TakeGrouped();
+    TakeOwn();
     for (ValueId v = 0; v < static_cast<ValueId>(chain_.ops().size()); ++v) {
       const OpKind kind = chain_.op(v).kind;
       const bool product =
           kind == OpKind::kMatmul || kind == OpKind::kScaledMatmul || kind == OpKind::kConv2d;
       if (product && !claimed_[At(v)]) FindOne(v);
     }
-    TellOfAttention();
-    for (std::vector<GraphRun>* runs : {&attention_, &grouped_}) {
-      std::move(runs->begin(), runs->end(), std::back_inserter(result_.runs));
-    }
+    TellOfOptional();
+    std::move(own_.begin(), own_.end(), std::back_inserter(result_.runs));
     std::sort(result_.runs.begin(), result_.runs.end(), [](const GraphRun& a, const GraphRun& b) {
       return a.values.front() < b.values.front();
     });
@@ -70,40 +67,30 @@ class Finder {
 
   ValueId SkipWidening(ValueId value) const { return linear_.SkipWidening(value); }
 
-  void TakeAttention() {
-    for (FoundAttention& found : FindAttention(chain_)) {
-      GraphRun run;
-      run.values = found.values;
-      run.end = found.end;
-      for (const AttentionInput& input : found.inputs) {
-        const bool known = std::any_of(
-            run.matched.operands.begin(), run.matched.operands.end(),
-            [&](const ProductOperand& operand) { return operand.value == input.value; });
-        if (!known) run.matched.operands.push_back({input.value, chain_.op(input.value).type});
+  // Runs of families' own come first: products take what is left.
+  void TakeOwn() {
+    for (const OwnFinder& finder : OwnFinders()) {
+      if (finder.optional != nullptr && !(absorbed_.*finder.optional)) continue;
+      auto* const why = finder.optional == nullptr ? &result_.refused : nullptr;
+      for (GraphRun& run : finder.find(chain_, claimed_, why)) {
+        for (const ValueId value : run.values) claimed_[At(value)] = true;
+        matcher_.Note(run);
+        own_.push_back(std::move(run));
       }
-      for (const ValueId value : run.values) claimed_[At(value)] = true;
-      run.attention = std::make_shared<const FoundAttention>(std::move(found));
-      matcher_.Note(run);
-      attention_.push_back(std::move(run));
     }
   }
 
-  void TakeGrouped() {
-    grouped_ = FindGroupedRuns(chain_, claimed_, &result_.refused);
-    for (const GraphRun& run : grouped_) {
-      for (const ValueId value : run.values) claimed_[At(value)] = true;
-      matcher_.Note(run);
-    }
-  }
-
-  // Why no kernel of attention takes batched products that are refused.
-  void TellOfAttention() {
+  // Why no family that is optional takes batched products that are refused.
+  void TellOfOptional() {
     const bool batched =
         std::any_of(result_.refused.begin(), result_.refused.end(),
                     [&](const auto& refused) { return chain_.op(refused.first).type.rank() > 2; });
     if (!batched) return;
     std::map<ValueId, std::string> why;
-    FindAttention(chain_, &why);
+    const std::vector<bool> none(chain_.ops().size(), false);
+    for (const OwnFinder& finder : OwnFinders()) {
+      if (finder.optional != nullptr) finder.find(chain_, none, &why);
+    }
     for (auto& [product, reason] : result_.refused) {
       const auto known = why.find(product);
       if (known != why.end()) absl::StrAppend(&reason, "; ", known->second);
@@ -498,7 +485,7 @@ class Finder {
   Pace* const pace_;
   const Absorbed absorbed_;
   ProductRuns result_;
-  std::vector<GraphRun> attention_, grouped_;
+  std::vector<GraphRun> own_;  // of families' own
 };
 
 }  // namespace
@@ -515,8 +502,7 @@ GraphRun RunOf(const Chain& chain, MatchedSequence matched) {
 }
 
 bool HasGroups(const GraphRun& run) {
-  if (run.grouped != nullptr || run.attention != nullptr) return false;
-  return run.matched.sequence.back().HasGroups();
+  return !run.IsOwn() && run.matched.sequence.back().HasGroups();
 }
 
 ProductRuns FindProductRuns(const Chain& chain, int64_t bucket, Pace* pace, Absorbed absorbed) {

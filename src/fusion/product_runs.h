@@ -1,24 +1,21 @@
 // ProductRuns: the products of a chain with the ops that their kernels absorb, and sequences of
-// products that one kernel may take in pairs; and its attention.
+// products that one kernel may take in pairs; and runs of families' own.
 #ifndef SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 #define SINTER_SRC_FUSION_PRODUCT_RUNS_H_
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "src/attention/finder.h"
 #include "src/base/keep_going.h"
 #include "src/chain/chain.h"
-#include "src/grouped/grouped.h"
-#include "src/plan/plan.h"
+#include "src/plan/family.h"
 #include "src/product/matcher.h"
 
 namespace sinter {
 
-// Values of a chain that form a sequence of products.
+// Values of a chain that form a sequence of products; or what another family takes as a whole.
 struct GraphRun {
   MatchedSequence matched;      // its m is the bucket, or the constant rows
   std::vector<ValueId> values;  // ascending; only `end` and `scale` are read outside
@@ -26,14 +23,11 @@ struct GraphRun {
   ValueId scale = -1;           // the scales of a result in codes, which its kernel stores too
   std::vector<ValueId> aux;     // outputs of the chain that its last kernel stores beside `end`
   bool constant_rows = false;   // its rows are matched.sequence.m, whatever a launch's m
-  // A grouped product (grouped_runs.h), of one kernel; `matched` has its operands and no products.
-  std::shared_ptr<const GroupedProduct> grouped;
-  // A kernel of attention in place of products: `matched` then has its operands alone.
-  std::shared_ptr<const FoundAttention> attention;
+  OwnRun own;                   // of a family's own (own_runs.h); `matched` has its operands alone
 
+  bool IsOwn() const { return own.family != nullptr; }
   DType dtype() const {  // of `end` in memory
-    if (grouped != nullptr) return grouped->result;
-    return attention != nullptr ? attention->problem.result : matched.sequence.back().result;
+    return IsOwn() ? own.result : matched.sequence.back().result;
   }
 };
 

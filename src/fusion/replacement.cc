@@ -8,9 +8,7 @@
 #include "src/base/status.h"
 #include "src/fusion/assembly.h"
 #include "src/fusion/rankings.h"
-#include "src/plan/attention_family.h"
 #include "src/plan/family.h"
-#include "src/plan/grouped_family.h"
 #include "src/product/search/search.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/packed_search.h"
@@ -23,6 +21,17 @@ using Kernels = std::vector<KernelDecision>;
 
 bool SameOps(const KernelDecision& a, const KernelDecision& b) {
   return a.family == b.family && a.products == b.products && a.ops == b.ops;
+}
+
+// Behind the last kernel that is replaced with kernel `i`: kernels of one run of a family's own are
+// one choice; others are replaced each alone.
+size_t EndOfWhole(const Kernels& kernels, size_t i) {
+  size_t end = i + 1;
+  while (end < kernels.size() && kernels[end].products == 0 &&
+         kernels[end].ops.values == kernels[i].ops.values) {
+    ++end;
+  }
+  return end;
 }
 
 class Replacer {
@@ -40,9 +49,8 @@ class Replacer {
 
   // `behind`: another kernel of the plan stands before this one.
   absl::StatusOr<Kernels> Replace(const KernelDecision& kernel, bool behind) {
-    if (kernel.family == &GroupedFamily()) return OfGrouped(kernel);
-    if (kernel.family == &AttentionFamily()) return OfAttention(kernel);
-    return kernel.family == &ProductFamily() ? OfProducts(kernel, behind) : OfStitch(kernel);
+    if (kernel.family == &ProductFamily()) return OfProducts(kernel, behind);
+    return kernel.family == &StitchFamily() ? OfStitch(kernel) : OfOwn(kernel);
   }
 
  private:
@@ -57,20 +65,32 @@ class Replacer {
     });
   }
 
-  absl::StatusOr<Kernels> OfGrouped(KernelDecision kernel) {
+  // All kernels of the run of which `kernel` is one.
+  absl::StatusOr<Kernels> OfOwn(const KernelDecision& kernel) {
     const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr || run->grouped == nullptr) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no grouped product");
+    if (run == nullptr || run->own.family != kernel.family) {
+      return RefuseFit("op ", kernel.ops.values.front(), " is no run's result");
     }
-    for (RankedGrouped& ranked : SearchGrouped(*run->grouped, bucket_, model_)) {
-      kernel.own = GroupedKernels::BytesOf(ranked.schedule);
-      kernel.prediction = std::move(ranked.prediction);
-      kernel.measured_us = 0;
-      if (!IsRefused(kernel)) return Kernels{std::move(kernel)};
+    SearchOptions options = search_;
+    options.top_k = kMostTriedOfAKernel;
+    SINTER_ASSIGN_OR_RETURN(const std::vector<OwnChoice> ranked,
+                            kernel.family->RankOwn(run->own, bucket_, model_, options, true));
+    for (const OwnChoice& choice : ranked) {
+      Kernels kernels;
+      for (const Prediction& prediction : choice.kernels) {
+        KernelDecision one;
+        one.family = kernel.family;
+        one.ops = {{run->end}, false, static_cast<int>(kernels.size())};
+        one.own = choice.own;
+        one.prediction = prediction;
+        kernels.push_back(std::move(one));
+      }
+      const bool refused = std::any_of(kernels.begin(), kernels.end(),
+                                       [&](const auto& one) { return IsRefused(one); });
+      if (!refused) return kernels;
     }
-    return RefuseFit("op ", run->end,
-                     ": each schedule of its grouped product was refused by the "
-                     "compiler");
+    return RefuseFit("op ", run->end, ": each schedule of its ", kernel.family->name(),
+                     " kernels was refused by the compiler");
   }
 
   absl::StatusOr<Kernels> OfProducts(const KernelDecision& kernel, bool behind) {
@@ -92,23 +112,6 @@ class Replacer {
       alone.push_back(std::move(one));
     }
     return alone;
-  }
-
-  absl::StatusOr<Kernels> OfAttention(KernelDecision kernel) {
-    const GraphRun* const run = parts_.RunOf(kernel.ops);
-    if (run == nullptr || run->attention == nullptr) {
-      return RefuseFit("op ", kernel.ops.values.front(), " is no result of attention");
-    }
-    SINTER_ASSIGN_OR_RETURN(const std::vector<RankedAttention> found,
-                            RankAttention(run->attention->problem, bucket_, model_,
-                                          kMostTriedOfAKernel, !search_.batch_invariant));
-    for (const RankedAttention& ranked : found) {
-      kernel.own = ranked.schedule.Canonical();
-      kernel.prediction = ranked.prediction;
-      kernel.measured_us = 0;
-      if (!IsRefused(kernel)) return Kernels{kernel};
-    }
-    return RefuseFit("op ", run->end, ": each schedule of attention was refused by the compiler");
   }
 
   absl::StatusOr<KernelDecision> NextOfProducts(const GraphRun& run, KernelDecision kernel,
@@ -246,13 +249,16 @@ absl::StatusOr<Decisions> ReplaceKernels(const Chain& chain, const DeviceModel& 
                                              decisions.batch_invariant, pace));
     Replacer replacer(parts.get(), decisions.bucket, model, options, refused, pace);
     Kernels kernels;
-    for (size_t i = 0; i < decisions.kernels.size(); ++i) {
-      KernelDecision& kernel = decisions.kernels[i];
-      if (!std::binary_search(positions.begin(), positions.end(), i)) {
-        kernels.push_back(std::move(kernel));
-        continue;
+    for (size_t i = 0, end = 0; i < decisions.kernels.size(); i = end) {
+      end = EndOfWhole(decisions.kernels, i);
+      const auto next = std::lower_bound(positions.begin(), positions.end(), i);
+      Kernels others;
+      if (next != positions.end() && *next < end) {
+        SINTER_ASSIGN_OR_RETURN(others, replacer.Replace(decisions.kernels[i], i > 0));
+      } else {
+        others.assign(decisions.kernels.begin() + static_cast<ptrdiff_t>(i),
+                      decisions.kernels.begin() + static_cast<ptrdiff_t>(end));
       }
-      SINTER_ASSIGN_OR_RETURN(Kernels others, replacer.Replace(kernel, i > 0));
       std::move(others.begin(), others.end(), std::back_inserter(kernels));
     }
     decisions.kernels = std::move(kernels);

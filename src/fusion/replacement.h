@@ -18,9 +18,10 @@ namespace sinter {
 // So many schedules of the same ops are tried before the ops are split.
 constexpr int kMostTriedOfAKernel = 4;
 
-// `decisions` of `chain` with the kernels at `positions` (ascending) replaced, each alone: by the
-// next best schedule of its ops that is not among `refused`, which holds the decisions of all
-// kernels that were refused so far, those at `positions` too. Where kMostTriedOfAKernel were
+// `decisions` of `chain` with the kernels at `positions` (ascending) replaced, each alone, or with
+// the others of a run of a family's own: by the next best schedule of its ops that is not among
+// `refused`, which holds the decisions of all kernels that were refused so far, those at
+// `positions` too. Where kMostTriedOfAKernel were
 // refused, or none is left, two products get a kernel each, and a stitched kernel's ops are halved
 // between those that no value connects, or in their order, down to single ops.
 // FAILED_PRECONDITION naming the op of which no kernel is left. `options` are those that the plan

@@ -34,12 +34,12 @@ bool CountsM(const BatchedMatrix& matrix) {
 
 std::vector<KernelBuffer> AttentionKernels::Buffers(const KernelSpec& spec, int64_t bucket) const {
   const AttentionProblem& p = ProblemOf(spec);
-  const std::vector<AttentionOperand>& operands = AttentionOf(spec).operands;
+  const std::vector<BufferPlace>& places = Of(spec).places;
   std::vector<KernelBuffer> list;
   const auto add = [&](const BatchedMatrix& matrix, DType dtype, int64_t rows, int64_t columns,
                        bool write) {
-    const AttentionOperand& operand = write ? operands.back() : operands[list.size()];
-    list.push_back({operand.buffer, operand.offset_bytes, TypeText(dtype, p, rows, columns),
+    const BufferPlace& at = write ? places.back() : places[list.size()];
+    list.push_back({at.buffer, at.offset_bytes, TypeText(dtype, p, rows, columns),
                     DistinctBytesOf(p, matrix, dtype, rows, columns, bucket), write,
                     CountsM(matrix)});
   };
@@ -72,7 +72,7 @@ void AttentionKernels::WriteJson(const KernelSpec& spec, Json* out) const {
   const AttentionProblem& p = ProblemOf(spec);
   const AttentionSchedule& s = ScheduleOf(spec);
   Json operands = Json::array();
-  for (const AttentionOperand& operand : AttentionOf(spec).operands) {
+  for (const BufferPlace& operand : Of(spec).places) {
     operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
   }
   out->update({{"problem",

@@ -4,6 +4,7 @@
 #define SINTER_SRC_PLAN_FAMILY_H_
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -22,7 +23,8 @@
 
 namespace sinter {
 
-struct StitchBudget;  // stitch/body_work.h
+struct SearchOptions;  // model/search_options.h
+struct StitchBudget;   // stitch/body_work.h
 
 // What a kernel's launch needs of the chip.
 struct KernelLaunch {
@@ -30,7 +32,31 @@ struct KernelLaunch {
   uint64_t scratch_bytes = 0;  // workspace for the kernel alone
 };
 
+// What NVRTC 12.4 to 12.8 make of a 16-bit product waits for each tensor core instruction (remark
+// C7515); of 8-bit products it does not.
+constexpr int kLeastNvrtcOf16BitProducts = 1209;
+
 constexpr uint32_t kChoiceFlags = 0xfffe;  // of a decision's word: flags that are its family's own
+
+// Ops of a chain that kernels of one family compute as a whole, as its finder found them
+// (src/fusion/own_runs.h).
+struct OwnRun {
+  struct Operand {
+    ValueId value = -1;  // lies in memory
+    uint64_t offset_bytes = 0;
+  };
+
+  const KernelFamily* family = nullptr;
+  std::shared_ptr<const void> problem;  // what is computed; the family alone knows its type
+  std::vector<Operand> operands;        // in the order in which its kernels take them
+  DType result = DType::kF32;           // of the run's result in memory
+};
+
+// One way to compute such a run, by one kernel or several.
+struct OwnChoice {
+  std::string own;                  // KernelDecision::own of each kernel
+  std::vector<Prediction> kernels;  // in the order in which they run
+};
 
 // Why a kernel of a family is not one with another kernel: of the same family, with one that reads
 // its results, with one whose results it reads. "": the two are joined and looked at.
@@ -172,6 +198,33 @@ class KernelFamily {
   // Whether kernels of the same ops are compiled from one source, as far as decisions tell: grids
   // are no part of it.
   virtual bool SameSource(const KernelDecision& a, const KernelDecision& b) const = 0;
+
+  // ---- Runs of the family's own. Families without such runs, as of products, leave these out.
+  // For notes of plans: "grouped gated pair + silu".
+  virtual std::string OwnText(const OwnRun&) const { return std::string(name()); }
+  // Legal choices, the fastest by prediction first, at most options.top_k. `replaces`: a compiler
+  // refused kernels of the run; then also what is offered only where others are refused.
+  // FAILED_PRECONDITION where none is legal.
+  virtual absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
+                                                         const DeviceModel& model,
+                                                         const SearchOptions& options,
+                                                         bool replaces) const {
+    return absl::UnimplementedError(name());
+  }
+  // How many kernels a choice has, of which all have these bytes.
+  virtual int KernelsOf(absl::string_view choice) const { return 1; }
+  // Bytes of the workspace for the choice's kernels alone.
+  virtual uint64_t ScratchOf(const OwnRun&, absl::string_view choice, int64_t bucket) const {
+    return 0;
+  }
+  // Kernel `kernel` of a choice, with `places` of the run's operands, its result, its auxiliary
+  // results and the scratch, where there is some; without any to be checked before they are known.
+  // FAILED_PRECONDITION, INVALID_ARGUMENT or DATA_LOSS where the choice is none of the run.
+  virtual absl::StatusOr<KernelSpec> BindOwn(const OwnRun& run, absl::string_view choice,
+                                             int kernel,
+                                             const std::vector<BufferPlace>& places) const {
+    return absl::UnimplementedError(name());
+  }
 };
 
 // The families whose kernels records hold: the one place that lists them.

@@ -260,10 +260,6 @@ class ProductKernels : public KernelFamily {
  private:
   static constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
 
-  // What NVRTC 12.4 to 12.8 make of a 16-bit product waits for each tensor core instruction (remark
-  // C7515); of 8-bit products it does not.
-  static constexpr int kLeastNvrtcOf16BitProducts = 1209;
-
   // The layout of a matrix with the result's extents.
   static RowLayout RowLayoutOf(const KernelSpec& spec, Role role) {
     const OperandBinding* rows = FindOperand(spec.operands, role);

@@ -140,7 +140,7 @@ void StitchKernels::WriteJson(const KernelSpec& spec, Json* out) const {
     parts.push_back({{"outputs", part.outputs}, {"schedule", part.schedule.ToString()}});
   }
   Json operands = Json::array();
-  for (const StitchOperand& operand : stitch.operands) {
+  for (const BufferPlace& operand : stitch.operands) {
     operands.push_back({{"buffer", operand.buffer}, {"offset_bytes", operand.offset_bytes}});
   }
   out->update({{"ops", stitch.body.ops().size()},

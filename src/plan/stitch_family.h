@@ -66,7 +66,7 @@ class StitchKernels : public KernelFamily {
   void WriteExecuted(const KernelSpec& spec, ByteWriter& w) const override {
     w.Bytes(spec.stitch->body.CanonicalBytes());
     w.U64(spec.stitch->scratch_offset);
-    for (const StitchOperand& operand : spec.stitch->operands) {
+    for (const BufferPlace& operand : spec.stitch->operands) {
       w.I64(operand.buffer);
       w.U64(operand.offset_bytes);
     }
@@ -110,9 +110,8 @@ class StitchKernels : public KernelFamily {
   bool IsJoined(const KernelDecision& decision) const override { return !decision.parts.empty(); }
   bool LeavesInWorkspace(const KernelSpec& spec) const override {
     const StitchSpec& stitch = *spec.stitch;
-    return std::any_of(
-        stitch.operands.begin() + stitch.body.num_inputs(), stitch.operands.end(),
-        [](const StitchOperand& result) { return result.buffer == kWorkspaceBuffer; });
+    return std::any_of(stitch.operands.begin() + stitch.body.num_inputs(), stitch.operands.end(),
+                       [](const BufferPlace& result) { return result.buffer == kWorkspaceBuffer; });
   }
 
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,

@@ -35,7 +35,7 @@ $1(const __grid_constant__ RowProgram program, $2, int m) {
 }  // namespace sinter
 )";
 
-std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<StitchOperand>& operands) {
+std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<BufferPlace>& operands) {
   std::vector<ArgSlot> slots;
   const auto inputs = static_cast<size_t>(body.num_inputs());
   for (size_t i = 0; i < operands.size() && i < kRowBuffers; ++i) {
@@ -82,7 +82,7 @@ std::string RowKernelSource(int index) {
 }
 
 absl::StatusOr<RowKernel> MakeRowKernel(const Chain& body,
-                                        const std::vector<StitchOperand>& operands) {
+                                        const std::vector<BufferPlace>& operands) {
   SINTER_ASSIGN_OR_RETURN(RowSteps steps, StepsOf(body));
   RowProgram& program = steps.program;
   RowKernel kernel;

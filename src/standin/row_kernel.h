@@ -144,7 +144,7 @@ struct RowKernel {
 // FAILED_PRECONDITION naming the op that it cannot compute, or what there is too much of.
 // `operands`: of the body's inputs, then of its outputs.
 absl::StatusOr<RowKernel> MakeRowKernel(const Chain& body,
-                                        const std::vector<StitchOperand>& operands);
+                                        const std::vector<BufferPlace>& operands);
 // OK, or that error.
 absl::Status CheckRowKernel(const Chain& body);
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/codec.h"
+#include "src/base/launch_recipe.h"
 #include "src/chain/chain.h"
 #include "src/stitch/packing.h"
 #include "src/stitch/program.h"
@@ -17,21 +18,12 @@
 
 namespace sinter {
 
-// A plan's buffer (inputs then outputs in canonical order, kWorkspaceBuffer) and an offset in it.
-struct StitchOperand {
-  int buffer = 0;
-  uint64_t offset_bytes = 0;
-  bool operator==(const StitchOperand& o) const {
-    return buffer == o.buffer && offset_bytes == o.offset_bytes;
-  }
-};
-
 struct StitchSpec {
   Chain body;  // inputs: what the kernel reads; outputs: what it writes
   StitchSchedule schedule;
-  std::vector<StitchOperand> operands;  // of the body's inputs, then of its outputs
-  uint64_t scratch_offset = 0;          // of StitchScratchBytes, in the workspace
-  std::vector<StitchPart> parts;        // packed: `schedule` is their common launch; else none
+  std::vector<BufferPlace> operands;  // of the body's inputs, then of its outputs
+  uint64_t scratch_offset = 0;        // of StitchScratchBytes, in the workspace
+  std::vector<StitchPart> parts;      // packed: `schedule` is their common launch; else none
 
   bool operator==(const StitchSpec& o) const;
   std::string ScheduleText() const;
@@ -59,10 +51,10 @@ struct StitchCode {
 
 // What the launch needs besides the code.
 struct StitchBinding {
-  std::vector<StitchOperand> operands;  // StitchSpec::operands
-  int grid = 1;                         // blocks
-  uint64_t flags_offset = 0;            // of the grid barrier, in the workspace
-  uint64_t scratch_offset = 0;          // StitchSpec::scratch_offset
+  std::vector<BufferPlace> operands;  // StitchSpec::operands
+  int grid = 1;                       // blocks
+  uint64_t flags_offset = 0;          // of the grid barrier, in the workspace
+  uint64_t scratch_offset = 0;        // StitchSpec::scratch_offset
 };
 
 // Whether the source of the body depends on the grid of `schedule`. Precondition: not packed.

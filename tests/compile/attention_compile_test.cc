@@ -35,7 +35,7 @@ bool IsLong() { return std::string(Variable("SINTER_TEST_LONG")) == "1"; }
 KernelSpec SpecOf(const AttentionProblem& problem, const AttentionSchedule& schedule) {
   auto own = std::make_shared<AttentionSpec>();
   own->code = {problem, schedule};
-  for (int i = 0; i < 4 + problem.Terms(); ++i) own->operands.push_back({i, 0});
+  for (int i = 0; i < 4 + problem.Terms(); ++i) own->places.push_back({i, 0});
   KernelSpec spec;
   spec.family = &AttentionFamily();
   spec.own = std::move(own);

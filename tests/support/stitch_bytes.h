@@ -19,7 +19,7 @@ inline void WriteStitch(const StitchSpec& spec, ByteWriter& w) {
   w.Bytes(spec.body.CanonicalBytes());
   w.Bytes(spec.schedule.Canonical());
   w.U32(static_cast<uint32_t>(spec.operands.size()) | (spec.parts.empty() ? 0 : kPartsFollow));
-  for (const StitchOperand& operand : spec.operands) {
+  for (const BufferPlace& operand : spec.operands) {
     w.I64(operand.buffer);
     w.U64(operand.offset_bytes);
   }

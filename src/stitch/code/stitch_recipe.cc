@@ -13,13 +13,13 @@ namespace {
 
 constexpr uint64_t kOperandAlignment = 16;  // bytes of the widest access
 
-absl::Status CheckOperands(const Chain& body, const std::vector<StitchOperand>& operands) {
+absl::Status CheckOperands(const Chain& body, const std::vector<BufferPlace>& operands) {
   const size_t want = static_cast<size_t>(body.num_inputs() + body.num_outputs());
   if (operands.size() != want) {
     return absl::InvalidArgumentError(
         absl::StrCat("stitch: ", operands.size(), " operands, the body has ", want));
   }
-  for (const StitchOperand& operand : operands) {
+  for (const BufferPlace& operand : operands) {
     if (operand.offset_bytes % kOperandAlignment == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat("stitch: offset ", operand.offset_bytes,
                                                    " is not a multiple of ", kOperandAlignment));
@@ -27,7 +27,7 @@ absl::Status CheckOperands(const Chain& body, const std::vector<StitchOperand>& 
   return absl::OkStatus();
 }
 
-std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<StitchOperand>& operands) {
+std::vector<ArgSlot> PointersOf(const Chain& body, const std::vector<BufferPlace>& operands) {
   std::vector<ArgSlot> slots;
   for (int i = 0; i < body.num_inputs(); ++i) {
     slots.push_back(PointerSlot(operands[static_cast<size_t>(i)],
@@ -82,7 +82,7 @@ int64_t GridRows(const StitchCode& code, int64_t grid) {
 
 }  // namespace
 
-ArgSlot PointerSlot(const StitchOperand& operand, int64_t row_bytes) {
+ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes) {
   ArgSlot slot;
   slot.kind = ArgKind::kPointer;
   slot.index = operand.buffer;

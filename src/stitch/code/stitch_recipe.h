@@ -14,7 +14,7 @@ absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBi
 
 // The argument that points to `operand`, whose rows, those of a launch, are `row_bytes` apart; 0:
 // it has none.
-ArgSlot PointerSlot(const StitchOperand& operand, int64_t row_bytes);
+ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes);
 int64_t RowBytesOf(const TensorType& type, const std::vector<Stride>& strides);
 
 }  // namespace sinter

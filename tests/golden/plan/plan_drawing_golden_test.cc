@@ -73,7 +73,7 @@ TEST_P(PlanDrawing, TheTextFitsAScreen) {
   }
 }
 
-PlannedKernel StitchKernel(const char* line, std::vector<StitchOperand> operands) {
+PlannedKernel StitchKernel(const char* line, std::vector<BufferPlace> operands) {
   auto spec = std::make_shared<StitchSpec>();
   spec->body = ParseProblem(line)->chain;
   spec->operands = std::move(operands);

@@ -58,7 +58,7 @@ class StitchTuneTest : public ::testing::Test {
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     for (size_t i = 0; i < spec->operands.size(); ++i) {
-      const StitchOperand& operand = spec->operands[i];
+      const BufferPlace& operand = spec->operands[i];
       const DevicePtr base =
           operand.buffer == kWorkspaceBuffer ? buffers.workspace : buffers.pointers[operand.buffer];
       void* const at = reinterpret_cast<void*>(base + operand.offset_bytes);

@@ -88,11 +88,11 @@ TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
     ASSERT_EQ(plan.kernels.size(), 3u) << plan.ToText();
     const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
     ASSERT_EQ(grouped.size(), 2u);
-    EXPECT_NE(grouped[0]->product.gate, GroupedGate::kNone);
-    EXPECT_NE(grouped[0]->product.result, DType::kF32);
-    EXPECT_TRUE(grouped[1]->product.has_factor);
-    EXPECT_TRUE(grouped[1]->product.slot_rows);
-    EXPECT_GT(grouped[0]->schedule.block_m, 0) << "tensor cores";
+    EXPECT_NE(grouped[0]->code.problem.gate, GroupedGate::kNone);
+    EXPECT_NE(grouped[0]->code.problem.result, DType::kF32);
+    EXPECT_TRUE(grouped[1]->code.problem.has_factor);
+    EXPECT_TRUE(grouped[1]->code.problem.slot_rows);
+    EXPECT_GT(grouped[0]->code.schedule.block_m, 0) << "tensor cores";
   }
 }
 
@@ -154,7 +154,7 @@ TEST(GroupedPlans, ValuesThatOthersReadAreStored) {
   ASSERT_TRUE(b.Output(*b.Reduce(ReduceKind::kSum, y, {1})).ok());
   const Plan plan = ExpectPlans(*b.Finish());
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  EXPECT_EQ(GroupedOf(plan)[0]->product.result, DType::kF32);
+  EXPECT_EQ(GroupedOf(plan)[0]->code.problem.result, DType::kF32);
 }
 
 // The gate of a pair whose half is given out too is another kernel's.
@@ -170,7 +170,7 @@ TEST(GroupedPlans, AHalfThatIsGivenOutIsNoPair) {
   ASSERT_TRUE(b.Output(gate).ok());
   const Plan plan = ExpectPlans(*b.Finish());
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  EXPECT_EQ(GroupedOf(plan)[0]->product.gate, GroupedGate::kNone);
+  EXPECT_EQ(GroupedOf(plan)[0]->code.problem.gate, GroupedGate::kNone);
 }
 
 TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
@@ -181,8 +181,8 @@ TEST(GroupedPlans, StridesAndConstantRowsAreTaken) {
   ASSERT_TRUE(b.Output(*b.GroupedMatmul(x, w, ids, true), {{{32, 0}, {16, 0}, {1, 0}}, -1}).ok());
   const Plan plan = ExpectPlans(*b.Finish());
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  EXPECT_EQ(GroupedOf(plan)[0]->product.fixed_rows, 6);
-  EXPECT_EQ(GroupedOf(plan)[0]->product.row_stride, 24);
+  EXPECT_EQ(GroupedOf(plan)[0]->code.problem.fixed_rows, 6);
+  EXPECT_EQ(GroupedOf(plan)[0]->code.problem.row_stride, 24);
 }
 
 // Rows, ids and numbers of slots that the chain computes and gives out with gaps are read where
@@ -205,7 +205,7 @@ TEST(GroupedPlans, OperandsThatAreGivenOutKeepTheirStrides) {
   ASSERT_TRUE(b.Output(numbers, {{{5, 0}, {2, 0}}, -1}).ok());
   const Plan plan = ExpectPlans(*b.Finish());
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  const GroupedProduct& p = GroupedOf(plan)[0]->product;
+  const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
   EXPECT_EQ(p.row_stride, 24);
   EXPECT_EQ(p.id_stride, 6);
   EXPECT_EQ(p.id_slot_stride, 3);
@@ -226,7 +226,7 @@ TEST(GroupedPlans, RowsOfAProductWithoutACastAreF32) {
   ASSERT_TRUE(b.Output(*b.GroupedMatmul(y, experts, ids, true)).ok());
   const Plan plan = ExpectPlans(*b.Finish());
   ASSERT_EQ(GroupedOf(plan).size(), 1u);
-  EXPECT_EQ(GroupedOf(plan)[0]->product.rows, DType::kF32);
+  EXPECT_EQ(GroupedOf(plan)[0]->code.problem.rows, DType::kF32);
 }
 
 // h goes to a grouped product and to a product, or from a grouped product to one, which multiplies
@@ -355,14 +355,14 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
     const auto result = PlanChain(chain, bucket, model, {});
     ASSERT_TRUE(result.ok()) << result.status();
     for (const GroupedSpec* spec : GroupedOf(result->chosen)) {
-      const auto ranked = SearchGrouped(spec->product, bucket, model);
+      const auto ranked = SearchGrouped(spec->code.problem, bucket, model);
       ASSERT_GT(ranked.size(), 1u);
       for (const RankedGrouped& r : ranked) {
-        EXPECT_TRUE(CheckGroupedSchedule(spec->product, r.schedule, model).ok());
+        EXPECT_TRUE(CheckGroupedSchedule(spec->code.problem, r.schedule, model).ok());
         EXPECT_GT(r.prediction.total_us, 0);
       }
       EXPECT_EQ(ranked.back().schedule.block_m, 0);
-      EXPECT_GT(spec->schedule.block_m, 0);
+      EXPECT_GT(spec->code.schedule.block_m, 0);
     }
   }
 }

@@ -36,7 +36,7 @@ GroupedProduct PairProduct() {
 KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   KernelSpec spec;
   spec.family = &GroupedFamily();
-  GroupedPlaces places = {{0, 0}, {1, 256}, {2, 0}};
+  std::vector<BufferPlace> places = {{0, 0}, {1, 256}, {2, 0}};
   if (p.has_factor) places.push_back({3, 0});
   places.push_back({kWorkspaceBuffer, 65536});
   spec.own = std::make_shared<const GroupedSpec>(GroupedSpec{p, s, places});
@@ -138,15 +138,15 @@ TEST(GroupedFamily, DecisionsReadBack) {
   const auto read = DecodeDecisions(bytes);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->kernels[0].family, &GroupedFamily());
-  EXPECT_EQ(*GroupedKernels::ScheduleFrom(read->kernels[0].own), kTiles);
+  EXPECT_EQ(*GroupedKernels().ScheduleFrom(read->kernels[0].own), kTiles);
   EXPECT_EQ(EncodeDecisions(*read), bytes);
   KernelDecision other = read->kernels[0];
   GroupedSchedule grid = kTiles;
   grid.grid = 3;
-  other.own = GroupedKernels::BytesOf(grid);
+  other.own = GroupedKernels().BytesOf(grid);
   EXPECT_TRUE(GroupedFamily().SameSource(other, read->kernels[0]));
   grid.stages = 5;
-  other.own = GroupedKernels::BytesOf(grid);
+  other.own = GroupedKernels().BytesOf(grid);
   EXPECT_FALSE(GroupedFamily().SameSource(other, read->kernels[0]));
 }
 

@@ -164,7 +164,7 @@ class Machine {
       } else if (kernel.spec.family == &GroupedFamily()) {
         RunGrouped(GroupedKernels::Of(kernel.spec));
       } else if (kernel.spec.family == &AttentionFamily()) {
-        RunAttention(AttentionOf(kernel.spec));
+        RunAttention(AttentionKernels::Of(kernel.spec));
       } else {
         RunProducts(kernel.spec);
       }
@@ -218,7 +218,7 @@ class Machine {
     for (int i = 0; i < body.num_inputs(); ++i) {
       const Op& op = body.input_op(i);
       const size_t bytes = BytesOf(op.type, op.strides, m_);
-      const StitchOperand& at = spec.operands[static_cast<size_t>(i)];
+      const BufferPlace& at = spec.operands[static_cast<size_t>(i)];
       const uint8_t* from = At(at.buffer, at.offset_bytes, bytes);
       in.emplace_back(from, from + bytes);
     }
@@ -229,7 +229,7 @@ class Machine {
     for (int i = 0; i < body.num_outputs(); ++i) {
       const size_t bytes =
           BytesOf(body.output_type(i), body.outputs()[static_cast<size_t>(i)].strides, m_);
-      const StitchOperand& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
+      const BufferPlace& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
       const uint8_t* old = At(at.buffer, at.offset_bytes, bytes);
       out[static_cast<size_t>(i)].assign(old, old + bytes);
       outs.push_back(out[static_cast<size_t>(i)].data());
@@ -238,21 +238,21 @@ class Machine {
     EXPECT_TRUE(status.ok()) << status;
     for (int i = 0; i < body.num_outputs(); ++i) {
       const Bytes& result = out[static_cast<size_t>(i)];
-      const StitchOperand& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
+      const BufferPlace& at = spec.operands[static_cast<size_t>(body.num_inputs() + i)];
       std::memcpy(At(at.buffer, at.offset_bytes, result.size()), result.data(), result.size());
     }
   }
 
   // An element of place `place` of a grouped product.
   double GroupedAt(const GroupedSpec& spec, size_t place, DType dtype, int64_t element) {
-    const GroupedPlace& at = spec.places[place];
+    const BufferPlace& at = spec.places[place];
     const int64_t size = SizeOf(dtype);
     return Get(dtype, At(at.buffer, at.offset_bytes + static_cast<uint64_t>(element * size),
                          static_cast<size_t>(size)));
   }
 
   double GroupedSum(const GroupedSpec& spec, int64_t row, int64_t expert, int64_t column) {
-    const GroupedProduct& p = spec.product;
+    const GroupedProduct& p = spec.code.problem;
     const int64_t first = expert * p.expert_stride;
     double sum = 0;
     for (int64_t i = 0; i < p.k; ++i) {
@@ -279,8 +279,8 @@ class Machine {
   }
 
   void RunGrouped(const GroupedSpec& spec) {
-    const GroupedProduct& p = spec.product;
-    const GroupedPlace& out = spec.places.back();
+    const GroupedProduct& p = spec.code.problem;
+    const BufferPlace& out = spec.places.back();
     const bool pair = p.gate != GroupedGate::kNone, up_first = p.gate == GroupedGate::kUpFirst;
     for (int64_t slot = 0; slot < p.Rows(m_) * p.slots; ++slot) {
       const int64_t m = slot / p.slots, t = slot % p.slots;
@@ -306,8 +306,8 @@ class Machine {
   }
 
   // An element of the matrix of batch `b` at an operand.
-  uint8_t* AttentionAt(const AttentionOperand& at, const BatchedMatrix& matrix, DType dtype,
-                       int64_t b, int64_t row, int64_t column) {
+  uint8_t* AttentionAt(const BufferPlace& at, const BatchedMatrix& matrix, DType dtype, int64_t b,
+                       int64_t row, int64_t column) {
     int64_t element = row * matrix.row + column * matrix.column;
     for (const BatchDigit& digit : matrix.digits) {
       const int64_t index = b / digit.inner;
@@ -322,15 +322,15 @@ class Machine {
     const AttentionProblem& p = spec.code.problem;
     double x = 0;
     for (int64_t i = 0; i < p.head; ++i) {
-      x += Get(p.element, AttentionAt(spec.operands[0], p.q, p.element, b, row, i)) *
-           Get(p.element, AttentionAt(spec.operands[1], p.k, p.element, b, key, i));
+      x += Get(p.element, AttentionAt(spec.places[0], p.q, p.element, b, row, i)) *
+           Get(p.element, AttentionAt(spec.places[1], p.k, p.element, b, key, i));
     }
     size_t next = 3;
     for (const ScoreStep& step : p.steps) {
       double term = 0;
       if (step.HasTerm()) {
         term =
-            Get(step.dtype, AttentionAt(spec.operands[next++], step.term, step.dtype, b, row, key));
+            Get(step.dtype, AttentionAt(spec.places[next++], step.term, step.dtype, b, row, key));
       }
       uint8_t rounded[4];
       switch (step.kind) {
@@ -368,9 +368,9 @@ class Machine {
         double sum = 0;
         for (int64_t key = 0; key < p.keys; ++key) {
           sum += powers[static_cast<size_t>(key)] *
-                 Get(p.element, AttentionAt(spec.operands[2], p.v, p.element, b, key, j));
+                 Get(p.element, AttentionAt(spec.places[2], p.v, p.element, b, key, j));
         }
-        Put(p.result, sum / total, AttentionAt(spec.operands.back(), p.out, p.result, b, row, j));
+        Put(p.result, sum / total, AttentionAt(spec.places.back(), p.out, p.result, b, row, j));
       }
     }
   }

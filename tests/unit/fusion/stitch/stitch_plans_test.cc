@@ -698,7 +698,7 @@ TEST(StitchPlans, BindsEveryOperandInsideTheWorkspaceBehindTheFlags) {
       const StitchSpec& spec = *kernel.spec.stitch;
       ASSERT_EQ(spec.operands.size(),
                 static_cast<size_t>(spec.body.num_inputs() + spec.body.num_outputs()));
-      for (const StitchOperand& operand : spec.operands) {
+      for (const BufferPlace& operand : spec.operands) {
         if (operand.buffer != kWorkspaceBuffer) continue;
         EXPECT_EQ(operand.offset_bytes % 256, 0u);
         EXPECT_GE(operand.offset_bytes, kWorkspaceFlagBytes);

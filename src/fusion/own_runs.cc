@@ -1,0 +1,54 @@
+#include "src/fusion/own_runs.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "src/attention/finder.h"
+#include "src/plan/attention_family.h"
+
+namespace sinter {
+namespace {
+
+std::vector<GraphRun> FindAttentionRuns(const Chain& chain, const std::vector<bool>&,
+                                        std::map<ValueId, std::string>* refused) {
+  std::vector<GraphRun> runs;
+  for (FoundAttention& found : FindAttention(chain, refused)) {
+    OwnRun own;
+    own.family = &AttentionFamily();
+    own.result = found.problem.result;
+    own.problem = std::make_shared<const AttentionProblem>(std::move(found.problem));
+    for (const AttentionInput& input : found.inputs) {
+      const int64_t size = SizeOf(chain.op(input.value).type.dtype);
+      own.operands.push_back({input.value, static_cast<uint64_t>(input.offset * size)});
+    }
+    runs.push_back(MakeOwnRun(chain, std::move(own), std::move(found.values), found.end));
+  }
+  return runs;
+}
+
+}  // namespace
+
+std::vector<OwnFinder>& OwnFinders() {
+  static std::vector<OwnFinder>* const finders = new std::vector<OwnFinder>{
+      {FindAttentionRuns, &Absorbed::attention},
+      {FindGroupedRuns},
+  };
+  return *finders;
+}
+
+GraphRun MakeOwnRun(const Chain& chain, OwnRun own, std::vector<ValueId> values, ValueId end) {
+  GraphRun run;
+  run.values = std::move(values);
+  run.end = end;
+  std::vector<ProductOperand>& operands = run.matched.operands;
+  for (const OwnRun::Operand& operand : own.operands) {
+    const bool known = std::any_of(operands.begin(), operands.end(),
+                                   [&](const auto& other) { return other.value == operand.value; });
+    if (!known) operands.push_back({operand.value, chain.op(operand.value).type});
+  }
+  run.own = std::move(own);
+  return run;
+}
+
+}  // namespace sinter

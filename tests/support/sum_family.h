@@ -1,0 +1,151 @@
+// A family that no file of the library knows, for tests of what asks a kernel's family: sums over
+// GPUs, by one kernel, or by two that leave parts of the sums between them.
+#ifndef SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
+#define SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/plan/own_family.h"
+
+namespace sinter::testing {
+
+struct Sum {
+  int ranks = 4;
+  int64_t columns = 0;
+  int kernel = 0;  // of two: 0 leaves parts in the scratch, 1 reads them
+  std::string ToString() const { return absl::StrCat("sum of ", ranks, " ranks"); }
+  bool operator==(const Sum& o) const {
+    return ranks == o.ranks && columns == o.columns && kernel == o.kernel;
+  }
+};
+
+struct SumSchedule {
+  int grid = 1, kernels = 1;
+  std::string ToString() const { return absl::StrCat("grid ", grid, " kernels ", kernels); }
+  bool operator==(const SumSchedule& o) const { return grid == o.grid && kernels == o.kernels; }
+};
+
+struct SumCode {
+  Sum problem;
+  SumSchedule schedule;
+};
+
+class SumKernels final : public OwnKernels<SumCode> {
+ public:
+  absl::string_view name() const override { return "sum"; }
+  uint8_t number() const override { return 200; }
+  std::vector<KernelBuffer> Buffers(const KernelSpec& spec, int64_t bucket) const override {
+    const std::vector<BufferPlace>& places = Of(spec).places;
+    const std::string type = absl::StrCat("bf16[M,", ProblemOf(spec).columns, "]");
+    const int64_t bytes = bucket * ProblemOf(spec).columns * 2;
+    return {{places[0].buffer, places[0].offset_bytes, type, bytes, false, true},
+            {places[1].buffer, places[1].offset_bytes, type, bytes, true, true}};
+  }
+  bool UsesM(const KernelSpec&) const override { return true; }
+  int64_t Rows(const KernelSpec&, int64_t bucket) const override { return bucket; }
+  std::string RowOrder(const KernelSpec& spec) const override {
+    return absl::StrCat("ranks 0 to ", ProblemOf(spec).ranks - 1, "\n");
+  }
+  absl::StatusOr<KernelLaunch> Check(const KernelSpec& spec, const KernelCode&,
+                                     const DeviceModel& model, StitchBudget*) const override {
+    SINTER_RETURN_IF_ERROR(CheckSchedule(ProblemOf(spec), ScheduleOf(spec), model));
+    return KernelLaunch{true, 0};
+  }
+  absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
+                                     const DeviceModel&) const override {
+    Prediction time;
+    time.total_us = static_cast<double>(bucket * ProblemOf(spec).columns) * 1e-6;
+    time.bound = "nvlink";
+    return time;
+  }
+  absl::Status WriteRequest(const KernelSpec&, const KernelCode& code,
+                            CompileRequest* request) const override {
+    request->source = absl::StrCat("// ", CodeProblemText(code), "\n");
+    request->name = "sum.cu";
+    return absl::OkStatus();
+  }
+  std::string Entry(const KernelCode&) const override { return "sinter_sum"; }
+  std::vector<std::string> Headers(const KernelSpec&) const override {
+    return {"kernels/product.cuh", "kernels/program.cuh"};
+  }
+  absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
+    LaunchRecipe recipe;
+    recipe.entry = "sinter_sum";
+    recipe.grid = {static_cast<uint32_t>(ScheduleOf(spec).grid), 1, 1};
+    recipe.block = {128, 1, 1};
+    ArgSlot slot;
+    slot.kind = ArgKind::kPointer;
+    slot.index = Of(spec).places[0].buffer;
+    recipe.args.push_back(slot);
+    return recipe;
+  }
+
+  // Two kernels, then one.
+  absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun&, int64_t, const DeviceModel&,
+                                                 const SearchOptions&, bool) const override {
+    Prediction half, whole;
+    half.total_us = 1;
+    whole.total_us = 3;
+    return std::vector<OwnChoice>{{BytesOf({8, 2}), {half, half}}, {BytesOf({16, 1}), {whole}}};
+  }
+  int KernelsOf(absl::string_view choice) const override {
+    const absl::StatusOr<SumSchedule> schedule = ScheduleFrom(choice);
+    return schedule.ok() ? schedule->kernels : 1;
+  }
+  uint64_t ScratchOf(const OwnRun& run, absl::string_view choice, int64_t bucket) const override {
+    return KernelsOf(choice) > 1 ? static_cast<uint64_t>(bucket * Of(run).columns * 4) : 0;
+  }
+  absl::StatusOr<KernelSpec> BindOwn(const OwnRun& run, absl::string_view choice, int kernel,
+                                     const std::vector<BufferPlace>& places) const override {
+    if (kernel >= KernelsOf(choice)) return absl::InvalidArgumentError("there is no such kernel");
+    OwnRun one = run;
+    Sum sum = Of(run);
+    sum.kernel = kernel;
+    one.problem = std::make_shared<const Sum>(sum);
+    return OwnKernels::BindOwn(one, choice, kernel, places);
+  }
+
+  absl::Status CheckSchedule(const Sum&, const SumSchedule& schedule,
+                             const DeviceModel& model) const override {
+    if (schedule.grid <= model.sm_count) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("grid ", schedule.grid, " is above the chip's ", model.sm_count));
+  }
+  void WriteProblem(const Sum& sum, ByteWriter& w) const override {
+    w.I64(sum.columns);
+    w.U32(static_cast<uint32_t>(sum.kernel));
+  }
+  absl::StatusOr<Sum> ReadProblem(ByteReader& r) const override {
+    Sum sum;
+    sum.columns = r.I64();
+    sum.kernel = static_cast<int>(r.U32());
+    return sum;
+  }
+  std::string BytesOf(const SumSchedule& schedule) const override {
+    ByteWriter w;
+    w.U32(static_cast<uint32_t>(schedule.grid));
+    w.U32(static_cast<uint32_t>(schedule.kernels));
+    return w.Take();
+  }
+  absl::StatusOr<SumSchedule> ScheduleFrom(absl::string_view bytes) const override {
+    ByteReader r(bytes);
+    SumSchedule schedule;
+    schedule.grid = static_cast<int>(r.U32());
+    schedule.kernels = static_cast<int>(r.U32());
+    SINTER_RETURN_IF_ERROR(r.Finish("sum"));
+    return schedule;
+  }
+};
+
+inline const KernelFamily& SumFamily() {
+  static const SumKernels family;
+  return family;
+}
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_SUPPORT_SUM_FAMILY_H_
