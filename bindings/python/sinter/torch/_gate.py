@@ -9,6 +9,7 @@ from ._arrays import extent
 from ._aten import TABLE
 from ._convert import filled, target_of
 from ._left import computes
+from ._lists import is_list
 
 #: A part that is none of both is launches and little else: multiplications and additions of a product; bytes of memory-bound ops.
 _LEAST_FLOP = 1 << 24
@@ -25,6 +26,11 @@ _PRODUCT_SHARE = 0.78
 _PRODUCT_START_US = 3.5
 _MEMORY_SHARE = 0.9
 _MEMORY_START_US = 1.9
+#: Kernels on lists of tensors, as optimisers have them: how many values one names at most, by Inductor's configuration, and their share of the
+#: memory's rate beside plans that are predicted. Measured on an H200: AdamW of 60 tensors in 19 kernels 284 us, and 240 by the plan, of which
+#: 253 were predicted.
+_LIST_VALUES = 250
+_LIST_SHARE = 0.81
 #: What names of reductions hold.
 _REDUCTIONS = ("aten.sum.", "aten.mean.", "aten.amax.", "aten.amin.", "aten.var_mean.", "aten.var.", "aten.any.")
 
@@ -124,9 +130,22 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
             total += _product_us(node, flop, figures, hint)
             total += sum(_memory_us(2 * _bytes(i, hint), figures) for i in _laid_otherwise(node))
     for group in _memory_groups(nodes):
-        if any(computes(node) or _copies(node) for node in group):
+        if any(is_list(node) for node in group):
+            total += _lists_us(group, figures, hint)
+        elif any(computes(node) or _copies(node) for node in group):
             total += _group_us(group, figures, hint)
     return total
+
+
+def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
+    """Kernels each of which computes all of some tensors: they name what those read and write, and every value between, too."""
+    moved = border_bytes(group, hint)
+    inside = set(group)
+    read = {i for node in group for i in node.all_input_nodes if i not in inside}
+    written = [node for node in group if any(user not in inside for user in node.users)]
+    values = len(read) + len(written) + sum(len(node.meta["val"]) for node in group if is_list(node))
+    streamed = (_memory_us(moved, figures) - _MEMORY_START_US) * _MEMORY_SHARE / _LIST_SHARE
+    return streamed + _MEMORY_START_US * math.ceil(values / _LIST_VALUES)
 
 
 def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
