@@ -152,6 +152,33 @@ def test_a_step_of_an_optimizer_is_one_part_that_writes_in_place(name, verify, w
         assert "aten._foreach_mul.Scalar" not in written
 
 
+@pytest.mark.skipif(DEVICE != "cuda", reason="only a GPU captures")
+def test_a_captured_step_writes_in_place_at_each_replay(whatever_it_gains):
+    replayed, reports = [], []
+
+    def compiled_by(step):
+        compiled, found = passed(step, {"verify": False})
+        reports.append(found)
+
+        def run():
+            if len(replayed) < 3:  # the state is made, and what Dynamo compiles for it
+                replayed.append(compiled())
+                return
+            if len(replayed) == 3:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    compiled()
+                replayed.append(graph)
+            replayed[3].replay()
+
+        return run
+
+    found, expected = stepped(adamw, compiled_by, 6), stepped(adamw, steps=6)
+    assert len(reports[0][-1].taken) == 1 and reports[0][-1].taken[0].made.over, reports[0][-1].left
+    for a, b in zip(found, expected):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_lists_that_are_not_written_over_inputs_stay_inductors(whatever_it_gains):
     def f(a, b):
         return torch._foreach_add(torch._foreach_mul([a, b], 2.0), 1.0)
