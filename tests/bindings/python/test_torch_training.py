@@ -313,6 +313,11 @@ def test_sums_of_rows_are_counted_as_kernels_that_read_once_more():
     assert alone / 2 < sums < alone * 0.6
     assert both == pytest.approx(alone + sums, rel=1e-2)
     assert of_rows == pytest.approx(alone, rel=1e-2)
+    short, wide = (estimated_us(lambda x: x.sum(0), of) for of in ((64, 4096), (1024, 32768)))
+    assert short == pytest.approx(estimated_us(lambda x: x.sum(1), (4096, 64)), rel=1e-2), "few rows, which one block sums, or many columns"
+    assert wide == pytest.approx(estimated_us(lambda x: x.sum(1), (32768, 1024)), rel=1e-2)
+    of_batch = estimated_us(lambda x: torch.var_mean(x, 0, correction=0), shape)
+    assert of_batch == pytest.approx(estimated_us(lambda x: x.sum(0), shape), rel=1e-2)
     normed = estimated_us(lambda x: x - x.mean(0), shape)
     assert normed == pytest.approx(alone + sums, rel=1e-2), "the mean comes before what reads it"
 

@@ -34,6 +34,11 @@ _LIST_SHARE = 0.81
 #: What names of reductions hold.
 _REDUCTIONS = ("aten.sum.", "aten.mean.", "aten.amax.", "aten.amin.", "aten.var_mean.", "aten.var.", "aten.any.")
 
+#: Of a sum over rows: a kernel's threads sum so many, and where columns are fewer than so many a multiprocessor, more threads share the rows, whose
+#: sums another kernel joins.
+_THREAD_ROWS = 128
+_SPLIT_COLUMNS = 64
+
 #: Multiplications a microsecond of one multiprocessor in a library's convolution of each channel by itself. With the memory's time added, and not
 #: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
 _CHANNEL_RATE = 5.7e4
@@ -150,7 +155,8 @@ def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
 
 def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
     """One kernel that reads and writes the group's border once; sums over rows have others before or beside it, which read what they sum
-    once more, a kernel for all that need as many sums before them, and one that joins what its blocks summed."""
+    once more, a kernel for all that need as many sums before them, and, where there are many rows and few columns, one that joins what its
+    blocks summed."""
     sums = [node for node in group if _sums_rows(node, hint)]
     if not sums:
         return _memory_us(border_bytes(group, hint), figures)
@@ -161,7 +167,8 @@ def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
     total = 0.0
     for level in {before[node] for node in sums}:
         level_sums = [node for node in sums if before[node] == level]
-        total += _memory_us(_summed_bytes(level_sums, inside, hint), figures) + _MEMORY_START_US
+        joined = any(_sums_apart(node, figures, hint) for node in level_sums)
+        total += _memory_us(_summed_bytes(level_sums, inside, hint), figures) + (_MEMORY_START_US if joined else 0)
     most = max(_bytes(node, hint) for node in group)
     leaving = [node for node in group if any(user not in inside for user in node.users)]
     others = any(_bytes(node, hint) * 16 > most for node in leaving if node not in sums)
@@ -208,6 +215,14 @@ def _sums_rows(node: Any, hint: Hint) -> bool:
     wide = [axis for axis, size in enumerate(_sizes(val, hint)) if size != 1]
     kept = [steps[axis] for axis in wide if axis not in axes]
     return bool(kept) and any(steps[axis] > min(kept) for axis in wide if axis in axes)
+
+
+def _sums_apart(node: Any, figures: Dict[str, float], hint: Hint) -> bool:
+    """Whether threads of several blocks share the rows of each column that a reduction over rows sums."""
+    val = node.meta["val"]
+    columns = _count(val[0] if isinstance(val, (list, tuple)) else val, hint)
+    rows = _count(node.args[0].meta["val"], hint) // max(columns, 1)
+    return bool(rows > _THREAD_ROWS and columns < _SPLIT_COLUMNS * figures["sm_count"])
 
 
 def _copies(node: Any) -> bool:
