@@ -6,10 +6,11 @@ from typing import Any, Tuple
 
 import torch
 
-from .._error import invalid
+from .._error import Error, invalid
 from ._buckets import BUCKETS, bucket
 from ._ops import _ACTIVATIONS, _DTYPES, _check_act, launch, need_tensor, register
 from ._store import store
+from ._warn import warn_once
 
 MOST_EXPERTS, MOST_TOP = 1024, 32
 
@@ -120,9 +121,17 @@ def _experts_cuda(
     w2: torch.Tensor,
     act: str = "silu",
     layout: str = "oi",
+    strict: bool = True,
 ) -> torch.Tensor:
+    """`strict`: an error of a plan is raised; else torch computes, which is told once."""
     _check(x, ids, weights, w1, w2, act, layout)
-    y = launch_experts(x, ids, weights, w1, w2, act, layout)
+    y = None
+    try:
+        y = launch_experts(x, ids, weights, w1, w2, act, layout)
+    except Error as error:
+        if strict:
+            raise
+        warn_once(f"torch computes experts: {error}")
     return _by_torch(x, ids, weights, w1, w2, act, layout) if y is None else y
 
 
@@ -134,6 +143,7 @@ def _experts_cpu(
     w2: torch.Tensor,
     act: str = "silu",
     layout: str = "oi",
+    strict: bool = True,
 ) -> torch.Tensor:
     _check(x, ids, weights, w1, w2, act, layout)
     return _by_torch(x, ids, weights, w1, w2, act, layout)
@@ -167,6 +177,7 @@ def _experts_fake(
     w2: torch.Tensor,
     act: str = "silu",
     layout: str = "oi",
+    strict: bool = True,
 ) -> torch.Tensor:
     return x.new_empty((x.shape[0], w2.shape[1 if layout == "oi" else 2]))
 
@@ -175,7 +186,8 @@ register(
     (
         (
             "experts",
-            "(Tensor x, Tensor ids, Tensor weights, Tensor w1, Tensor w2, str act='silu', str layout='oi') -> Tensor",
+            "(Tensor x, Tensor ids, Tensor weights, Tensor w1, Tensor w2, str act='silu', str layout='oi', bool strict=True)"
+            " -> Tensor",
             {"CUDA": _experts_cuda, "CPU": _experts_cpu, "fake": _experts_fake},
         ),
     )

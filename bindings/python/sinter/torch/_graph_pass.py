@@ -30,6 +30,7 @@ from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
 from ._gate import hint_at, inductor_us, worth_a_try
+from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
 from ._measure import Measured, measured
 from ._nearest import repeat_pixels
@@ -173,6 +174,8 @@ class SinterPass(CustomGraphPass):
             report.nodes = len(report.left)
         if len(devices) != 1:
             return report
+        if not self.options.verify:  # only parts are compared
+            experts_as_operators(graph, device)
         slices_for_splits(graph)
         rows_as_gathers(graph)
         repeat_pixels(graph)

@@ -35,7 +35,7 @@ def experts_forward(module: Any, hidden: torch.Tensor, top_k_index: torch.Tensor
         try:
             result: torch.Tensor = torch.ops.sinter.experts(
                 hidden, top_k_index, top_k_weights, module.gate_up_proj, module.down_proj, _ACTIVATIONS[type(module.act_fn).__name__],
-                "io" if module.is_transposed else "oi",
+                "io" if module.is_transposed else "oi", not torch.compiler.is_compiling(),
             )  # fmt: skip
             return result
         except Error as error:

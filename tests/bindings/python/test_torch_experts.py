@@ -1,0 +1,103 @@
+"""Mixtures of experts in compiled graphs: transformers' grouped_mm becomes one operator where it is spelled so, and stays where it is not."""
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.11")
+transformers = pytest.importorskip("transformers", minversion="5.0")
+
+from torch._inductor.custom_graph_pass import CustomGraphPass
+
+from sinter.torch import _grouped_mm
+
+from test_experts import near
+
+
+class Watch(CustomGraphPass):
+    """Has experts replaced in each graph, and counts them."""
+
+    def __init__(self):
+        self.made = []
+
+    def __call__(self, graph):
+        self.made.append(_grouped_mm.experts_as_operators(graph, "cpu"))
+        graph.lint()
+        self.left = [str(node.target) for node in graph.nodes if "_grouped_mm" in str(node.target)]
+
+    def uuid(self):
+        return None
+
+
+def block(**changed):
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
+
+    config = transformers.Qwen3MoeConfig(hidden_size=64, moe_intermediate_size=32, num_experts=16, num_experts_per_tok=4, norm_topk_prob=True)
+    config._experts_implementation = "grouped_mm"
+    for name, value in changed.items():
+        setattr(config, name, value)
+    torch.manual_seed(0)
+    made = Qwen3MoeSparseMoeBlock(config).bfloat16().eval()
+    for weight in made.parameters():
+        torch.nn.init.normal_(weight, std=0.2)
+    return made
+
+
+def compiled(module, *inputs, dynamic=False, grad=False):
+    """The results without the pass and with it, and what it found."""
+    watch = Watch()
+    with torch.set_grad_enabled(grad), torch._inductor.config.patch(post_grad_custom_pre_pass=watch, force_disable_caches=True):
+        own = module(*inputs)
+        torch._dynamo.reset()
+        return own, torch.compile(module, dynamic=dynamic)(*inputs), watch
+
+
+def as_transformers(x, ids, weights, w1, w2, act=torch.nn.functional.silu, order=None, sorted_by=None, counted=None):
+    """What transformers' function computes, with changes."""
+    top, experts = ids.shape[1], len(w1)
+    of_slot, by = torch.sort(sorted_by(ids.reshape(-1)) if sorted_by else ids.reshape(-1))
+    counts = torch.histc(of_slot.float(), bins=experts, min=0, max=counted or experts - 1)
+    ends = torch.cumsum(counts, 0, dtype=torch.int32)
+    both = torch._grouped_mm(x[by // top], w1.transpose(1, 2), offs=ends)
+    gate, up = both.chunk(2, -1) if order is None else order(both)
+    parts = torch._grouped_mm(act(gate) * up, w2.transpose(1, 2), offs=ends) * weights.reshape(-1)[by].unsqueeze(-1)
+    back = torch.empty_like(by)
+    back[by] = torch.arange(len(by))
+    return parts[back].view(len(x), top, -1).sum(1).to(x.dtype)
+
+
+def operands():
+    torch.manual_seed(3)
+    x, ids = torch.randn(6, 64).bfloat16(), torch.stack([torch.randperm(8)[:2] for _ in range(6)])
+    return x, ids, torch.rand(6, 2).bfloat16(), torch.randn(8, 48, 64).bfloat16() / 8, torch.randn(8, 64, 24).bfloat16() / 5
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_qwen3s_experts_become_an_operator(dynamic):
+    own, ours, watch = compiled(block(), torch.randn(1, 5, 64).bfloat16(), dynamic=dynamic)
+    assert watch.made == [1] and watch.left == [] and near(ours, own.double())
+
+
+def test_their_spelling_becomes_an_operator():
+    own, ours, watch = compiled(as_transformers, *operands())
+    assert watch.made == [1] and near(ours, own.double())
+
+
+OTHERS = {
+    "another activation": dict(act=torch.nn.functional.gelu),
+    "up first": dict(order=lambda both: both.chunk(2, -1)[::-1]),
+    "interleaved": dict(order=lambda both: (both[:, ::2], both[:, 1::2])),
+    "other ids": dict(sorted_by=lambda ids: 7 - ids),
+    "other bins": dict(counted=8),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_spelled_otherwise_stays(name):
+    own, ours, watch = compiled(lambda *given: as_transformers(*given, **OTHERS[name]), *operands())
+    assert watch.made == [0] and len(watch.left) == 2 and near(ours, own.double())
+
+
+def test_what_a_backward_graph_reads_stays():
+    module = block()
+    own, ours, watch = compiled(module, torch.randn(1, 5, 64).bfloat16(), grad=True)
+    ours.float().sum().backward()
+    assert watch.made and not any(watch.made) and near(ours, own.double())
