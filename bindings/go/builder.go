@@ -47,7 +47,7 @@ type Conv2DOptions struct {
 	Filter             Filter
 	Strides, Dilations [2]int // height, width
 	Pads               [4]int // top, bottom, left, right
-	Groups             int    // 0: 1; 1, or the channels of x
+	Groups             int    // 0: 1; divides the channels of x
 }
 
 // WindowOptions say how a window moves over an image; a stride or dilation of 0 is 1.

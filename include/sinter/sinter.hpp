@@ -437,7 +437,7 @@ struct Conv2dOptions {
   Filter filter = Filter::kOhwi;
   std::array<int32_t, 2> strides{1, 1}, dilations{1, 1};  // height, width
   Pads pads;
-  int32_t groups = 1;  // or the channels of x
+  int32_t groups = 1;  // divides the channels of x
 };
 struct WindowOptions {
   std::array<int32_t, 2> window{1, 1};                    // height, width

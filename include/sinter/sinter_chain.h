@@ -73,7 +73,7 @@ typedef struct sinter_conv2d_options {
   uint32_t struct_size;
   uint32_t flags; /* none yet */
   sinter_filter filter;
-  int32_t groups;                                   /* 0 means 1; 1, or the channels of x */
+  int32_t groups;                                   /* 0 means 1; divides the channels of x */
   int32_t stride_height, stride_width;              /* 0 means 1; at most 1024 */
   int32_t dilation_height, dilation_width;          /* 0 means 1; at most 1024 */
   int32_t pad_top, pad_bottom, pad_left, pad_right; /* pixels of zeros, each 0 to 1024 */
@@ -81,9 +81,11 @@ typedef struct sinter_conv2d_options {
 /* x [batch, height, width, in] (NHWC) with the filter w -> f32 [batch, p, q, out], p = (height +
  * pads - dilation (filter height - 1) - 1) / stride + 1, rounded down. Cross-correlation: the
  * filter is not flipped. Only the batch may be SINTER_DIM_M. A filter of one pixel, without stride
- * and padding, is the product of x with [in, out]. With as many groups as x has channels each
- * channel has a filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1,
- * channels] (HWIO): a composite of a window, products and sums. */
+ * and padding, is the product of x with [in, out]. In groups the channels of x and the result are
+ * cut into as many equal parts; each part of the result sums its part of x alone, so w has in /
+ * groups channels. With as many groups as x and the result have channels each channel has a filter
+ * of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels] (HWIO): a
+ * composite of a window, products and sums. */
 SINTER_API sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x,
                                                  sinter_value w,
                                                  const sinter_conv2d_options* options,

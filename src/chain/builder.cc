@@ -33,7 +33,7 @@ absl::Status CheckEnum(Kind kind) {
 bool IsProduct(const Conv2d& conv, const TensorType& w) {
   const int taps = conv.height_axis();
   return w.dims[taps] == Dim::Constant(1) && w.dims[taps + 1] == Dim::Constant(1) &&
-         conv.strides == Conv2d().strides && conv.pads == Conv2d().pads;
+         conv.strides == Conv2d().strides && conv.pads == Conv2d().pads && conv.groups == 1;
 }
 
 bool IsGoodName(absl::string_view name) {
@@ -176,6 +176,7 @@ absl::StatusOr<ValueId> ChainBuilder::Window(ValueId x, ValueId fill,
   Op op = MakeOp(OpKind::kWindow, {x, fill});
   op.conv = conv;
   op.conv.filter = Conv2d().filter;
+  op.conv.groups = 1;
   op.taps = taps;
   absl::StatusOr<TensorType> type = InferWindow(TypeOf(x), TypeOf(fill), taps, op.conv);
   for (int axis = 0; axis < 2; ++axis) {

@@ -31,19 +31,25 @@ void PutInts(ByteWriter& out, const std::vector<T>& values) {
   for (T v : values) out.I64(v);
 }
 
+constexpr uint8_t kGroupsFollow = 0x80;  // beside the filter's layout
+
 void PutConv(ByteWriter& out, const Conv2d& conv) {
-  out.U8(static_cast<uint8_t>(conv.filter));
+  out.U8(static_cast<uint8_t>(static_cast<uint8_t>(conv.filter) |
+                              (conv.groups == 1 ? 0 : kGroupsFollow)));
   for (int64_t v : conv.strides) out.I64(v);
   for (int64_t v : conv.dilations) out.I64(v);
   for (int64_t v : conv.pads) out.I64(v);
+  if (conv.groups != 1) out.I64(conv.groups);
 }
 
 Conv2d GetConv(ByteReader& in) {
   Conv2d conv;
-  conv.filter = static_cast<FilterLayout>(in.U8());
+  const uint8_t filter = in.U8();
+  conv.filter = static_cast<FilterLayout>(filter & ~kGroupsFollow);
   for (int64_t& v : conv.strides) v = in.I64();
   for (int64_t& v : conv.dilations) v = in.I64();
   for (int64_t& v : conv.pads) v = in.I64();
+  if ((filter & kGroupsFollow) != 0) conv.groups = in.I64();
   return conv;
 }
 

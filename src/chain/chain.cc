@@ -29,6 +29,7 @@ Dim Chain::FactorsOf(const Op& op) const {
     return Dim::Constant(factors);
   }
   const std::vector<Dim>& w = ops_[op.operands[1]].type.dims;
+  factors = w[op.conv.in_axis()].value;
   for (int axis : {0, 1}) factors *= w[op.conv.height_axis() + axis].value;
   return Dim::Constant(factors);
 }

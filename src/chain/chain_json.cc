@@ -41,7 +41,7 @@ std::set<std::string> KeysOf(OpKind kind) {
   if (kind == OpKind::kScan) add({"kind"});
   if (kind == OpKind::kTranspose) add({"axes"});
   if (kind == OpKind::kSlice) add({"starts", "limits", "steps"});
-  if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations"});
+  if (kind == OpKind::kConv2d) add({"filter", "strides", "pads", "dilations", "groups"});
   if (kind == OpKind::kWindow) add({"window", "strides", "pads", "dilations"});
   if (kind == OpKind::kScaledMatmul) add({"accumulate"});
   return keys;
@@ -114,6 +114,9 @@ absl::Status ReadAttributes(const JsonObject& in, Op* op) {
     case OpKind::kTranspose:
       return ReadAxes(in, op);
     case OpKind::kConv2d:
+      if (in.Has("groups")) {
+        SINTER_ASSIGN_OR_RETURN(op->conv.groups, in.Integer("groups"));
+      }
       return ReadConv(in, &op->conv);
     case OpKind::kWindow:
       if (!in.Has("window")) return Bad(in.At("window"), ": is missing, must be [height, width]");

@@ -90,6 +90,7 @@ void PutAttributes(const Op& op, OrderedJson* out) {
       (*out)["strides"] = op.conv.strides;
       (*out)["pads"] = op.conv.pads;
       (*out)["dilations"] = op.conv.dilations;
+      if (op.conv.groups != 1) (*out)["groups"] = op.conv.groups;
       break;
     case OpKind::kWindow:
       (*out)["window"] = op.taps;

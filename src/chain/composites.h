@@ -107,8 +107,9 @@ absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOper
                                            Activation act, Layout layout,
                                            GateOrder order = GateOrder::kGateUp);
 
-// conv2d in `groups`: 1, or as many as x has channels, where each channel is correlated with a
-// filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels] (HWIO).
+// conv2d in `groups`. Where x and the result have as many channels, each channel is correlated with
+// a filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels]
+// (HWIO): a sum over windows.
 absl::StatusOr<ValueId> AddConv2d(ChainBuilder& b, ValueId x, ValueId w, const Conv2d& conv,
                                   int64_t groups);
 // The largest pixel of each window of x [batch, height, width, channels], in x's dtype; -infinity
@@ -211,7 +212,7 @@ struct ConvLayer {
   Activation act = Activation::kIdentity;
   bool scale = false, bias = false;
   ConvResidual residual = ConvResidual::kNone;
-  bool depthwise = false;  // each channel with a filter of its own; `out` is not looked at
+  int64_t groups = 1;  // of channels
 };
 struct ConvSpec {
   Dim batch = Dim::M();

@@ -1,4 +1,6 @@
 // Convolutions, and whole chains of any number of products.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "src/chain/whole_chain.h"
 
@@ -18,7 +20,7 @@ class ConvMaker {
     int64_t channels = spec_.channels;
     for (const ConvLayer& layer : spec_.layers) {
       x = Add(layer, x, channels);
-      if (!layer.depthwise) channels = layer.out;
+      channels = layer.out;
       ++number_;
     }
     return c_.Finish(x);
@@ -50,10 +52,9 @@ class ConvMaker {
   ValueId Add(const ConvLayer& layer, ValueId x, int64_t channels) {
     Conv2d conv = layer.conv;
     conv.filter = spec_.filter;
-    const int64_t out = layer.depthwise ? channels : layer.out;
-    const int64_t groups = layer.depthwise ? channels : 1;
-    const ValueId w = Filter(layer, channels / groups, out);
-    ValueId y = c_.Take(AddConv2d(c_.b(), x, w, conv, groups));
+    const int64_t out = layer.out, in = std::max<int64_t>(1, channels / layer.groups);
+    const ValueId w = Filter(layer, in, out);
+    ValueId y = c_.Take(AddConv2d(c_.b(), x, w, conv, layer.groups));
     if (layer.scale) y = PerChannel(BinaryKind::kMul, "s", out, y);
     if (layer.bias) y = PerChannel(BinaryKind::kAdd, "bias", out, y);
     if (layer.residual == ConvResidual::kBeforeActivation) y = AddResidual(y);

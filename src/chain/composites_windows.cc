@@ -104,19 +104,10 @@ absl::StatusOr<ValueId> AddDepthwise(ChainBuilder& b, ValueId x, ValueId w, cons
     e.Fail(absl::StrCat("filter is ", static_cast<int32_t>(conv.filter), ", must be OHWI or HWIO"));
     return e.Finish(-1);
   }
-  const TensorType image = e.Type(x), filter = e.Type(w);
+  const TensorType filter = e.Type(w);
   const auto at = [](int axis) { return static_cast<size_t>(axis); };
-  if (filter.rank() != 4) {
-    e.Fail(absl::StrCat("rank of w is ", filter.rank(), ", must be 4"));
-  } else if (filter.dims[at(conv.in_axis())] != Dim::Constant(1)) {
-    e.Fail(absl::StrCat("in of w is ", ToString(filter.dims[at(conv.in_axis())]),
-                        ", must be 1: each group has one channel"));
-  } else if (filter.dims[at(conv.out_axis())] != image.dims[kChannelAxis]) {
-    e.Fail(absl::StrCat("out of w is ", ToString(filter.dims[at(conv.out_axis())]),
-                        ", must be the channels of x, ", ToString(image.dims[kChannelAxis]),
-                        ": each group gives one channel"));
-  } else if (filter.dims[at(conv.height_axis())].symbolic ||
-             filter.dims[at(conv.height_axis() + 1)].symbolic) {
+  if (filter.dims[at(conv.height_axis())].symbolic ||
+      filter.dims[at(conv.height_axis() + 1)].symbolic) {
     e.Fail("height or width of w is M, must be constant");
   }
   if (!e.ok()) return e.Finish(-1);
@@ -131,15 +122,17 @@ absl::StatusOr<ValueId> AddDepthwise(ChainBuilder& b, ValueId x, ValueId w, cons
 
 absl::StatusOr<ValueId> AddConv2d(ChainBuilder& b, ValueId x, ValueId w, const Conv2d& conv,
                                   int64_t groups) {
-  if (groups == 1) return b.Convolve(x, w, conv);
-  const bool image = b.Contains(x) && b.TypeOf(x).rank() == 4;
-  if (image && b.TypeOf(x).dims[kChannelAxis] == Dim::Constant(groups)) {
+  const auto has = [&](ValueId id, int axis, int64_t extent) {
+    return b.Contains(id) && b.TypeOf(id).rank() == 4 &&
+           b.TypeOf(id).dims[static_cast<size_t>(axis)] == Dim::Constant(extent);
+  };
+  if (groups > 1 && has(x, kChannelAxis, groups) && has(w, conv.out_axis(), groups) &&
+      has(w, conv.in_axis(), 1)) {
     return AddDepthwise(b, x, w, conv);
   }
-  Expander e(b, "conv2d");
-  e.Fail(absl::StrCat("groups is ", groups, ", must be 1 or the channels of x",
-                      image ? absl::StrCat(", ", ToString(b.TypeOf(x).dims[kChannelAxis])) : ""));
-  return e.Finish(-1);
+  Conv2d grouped = conv;
+  grouped.groups = groups;
+  return b.Convolve(x, w, grouped);
 }
 
 absl::StatusOr<ValueId> AddMaxPool2d(ChainBuilder& b, ValueId x, const std::array<int64_t, 2>& taps,

@@ -61,6 +61,21 @@ absl::Status CheckAttributes(const Conv2d& conv) {
   return absl::OkStatus();
 }
 
+// Of `channels` of x.
+absl::Status CheckGroups(int64_t channels, const TensorType& w, const Conv2d& conv) {
+  const Dim in = w.dims[conv.in_axis()], out = w.dims[conv.out_axis()];
+  if (conv.groups < 1 || channels % conv.groups != 0) {
+    return Bad("groups is ", conv.groups, ", must divide the channels of x, ", channels);
+  }
+  const int64_t each = channels / conv.groups;
+  if (in != Dim::Constant(each)) {
+    return Bad("channels of w are ", ToString(in), ", must be those of x, ", channels,
+               conv.groups == 1 ? "" : absl::StrCat(", over the ", conv.groups, " groups: ", each));
+  }
+  if (out.value % conv.groups == 0) return absl::OkStatus();
+  return Bad("out of w is ", out.value, ", must be a multiple of the ", conv.groups, " groups");
+}
+
 // `of`: what has `extent` taps.
 absl::Status CheckReach(absl::string_view of, const Conv2d& conv, int axis, int64_t pixels,
                         int64_t extent) {
@@ -102,10 +117,7 @@ absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
   SINTER_RETURN_IF_ERROR(CheckOperand(
       "w", w,
       conv.filter == FilterLayout::kOHWI ? "out, height, width, in" : "height, width, in, out", 0));
-  const Dim in = w.dims[conv.in_axis()];
-  if (in != x.dims[3]) {
-    return Bad("channels of w are ", ToString(in), ", must be those of x, ", ToString(x.dims[3]));
-  }
+  SINTER_RETURN_IF_ERROR(CheckGroups(x.dims[3].value, w, conv));
   TensorType result{DType::kF32, {x.dims[0]}};
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t pixels = x.dims[1 + axis].value;

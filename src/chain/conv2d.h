@@ -23,12 +23,14 @@ absl::StatusOr<FilterLayout> ParseFilterLayout(absl::string_view name);
 bool IsValid(FilterLayout layout);
 
 // Result pixel (p, q) sums the taps (r, s): x[p * stride + r * dilation - top, ..] * w[r, s], with
-// zeros around the image.
+// zeros around the image. In several groups the channels of x and of the result are cut into as
+// many equal parts, and each part of the result sums the channels of its part of x.
 struct Conv2d {
   FilterLayout filter = FilterLayout::kOHWI;
   std::array<int64_t, 2> strides{1, 1};     // height, width
   std::array<int64_t, 2> dilations{1, 1};   // height, width
   std::array<int64_t, 4> pads{0, 0, 0, 0};  // top, bottom, left, right
+  int64_t groups = 1;                       // of channels
 
   // Axes of the filter's dims.
   int out_axis() const { return filter == FilterLayout::kOHWI ? 0 : 3; }
@@ -41,7 +43,8 @@ struct Conv2d {
   int64_t ResultPixels(int axis, int64_t pixels, int64_t extent) const;
 
   bool operator==(const Conv2d& o) const {
-    return filter == o.filter && strides == o.strides && dilations == o.dilations && pads == o.pads;
+    return filter == o.filter && strides == o.strides && dilations == o.dilations &&
+           pads == o.pads && groups == o.groups;
   }
 };
 

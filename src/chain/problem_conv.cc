@@ -74,6 +74,7 @@ absl::StatusOr<Chain> MakeConv(const FieldValues& v) {
   ConvLayer layer = LayerOf(v, "oc", "k");
   layer.scale = v.Flag("scale");
   layer.bias = v.Flag("bias");
+  layer.groups = v.Extent("groups");
   const std::string& residual = v.Name("residual");
   if (residual == "before") layer.residual = ConvResidual::kBeforeActivation;
   if (residual == "behind") layer.residual = ConvResidual::kBehindActivation;
@@ -85,7 +86,7 @@ absl::StatusOr<Chain> MakeConv(const FieldValues& v) {
 absl::StatusOr<Chain> MakeDepthwiseConv(const FieldValues& v) {
   ConvSpec spec = SpecOf(v);
   ConvLayer layer = LayerOf(v, "ic", "k");
-  layer.depthwise = true;
+  layer.groups = layer.out;
   layer.scale = v.Flag("scale");
   layer.bias = v.Flag("bias");
   spec.layers = {layer};
@@ -133,7 +134,8 @@ const FieldSpec kWeights{
 const FieldSpec kFormat{"format", FieldType::kName,
                         "NHWC",   "of x and the result: [batch, height, width, channels]",
                         "NHWC",   "PyTorch: x.to(memory_format=torch.channels_last)"};
-const FieldSpec kGroups{"groups", FieldType::kName, "1", "of channels", "1"};
+const FieldSpec kGroups{"groups", FieldType::kExtent, "1", "of channels"};
+const FieldSpec kOneGroup{"groups", FieldType::kName, "1", "of channels", "1"};
 const FieldSpec kDType{"dtype", FieldType::kName, "bf16", "of every input and output", kDTypeWords};
 const FieldSpec kBias{"bias", FieldType::kFlag, "0", "whether it has one"};
 const FieldSpec kFirstBias{"bias1", FieldType::kFlag, "0", "whether the first has one"};
@@ -178,7 +180,7 @@ KindSpec ConvKind() {
 KindSpec ConvChainKind() {
   return {"conv_chain",
           {kBatch, kIn, kHeight, kWidth, kOut1, kOut2, kTaps1, kTaps2, kOptionalAct, kStride, kPad,
-           kDilation, kWeights, kFormat, kGroups, kDType, kFirstBias, kSecondBias},
+           kDilation, kWeights, kFormat, kOneGroup, kDType, kFirstBias, kSecondBias},
           MakeConvPair,
           "conv(c, w2) + bias2 with c = act(conv(x, w1) + bias1); the second of stride 1, pad same",
           "x[b,h,w,ic] w1*, with bias1=1 bias1*[oc1], w2*, with bias2=1 bias2*[oc2]"};

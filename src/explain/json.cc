@@ -42,17 +42,19 @@ Json LevelJson(const LevelCost& level) {
 // Which steps of K load tap t: those of columns [t * tap_columns, (t + 1) * tap_columns).
 Json WindowJson(const WindowPicture& p) {
   const PixelWindow& w = p.window;
-  return {{"images", p.images},
-          {"image", {w.height, w.width, w.channels}},
-          {"taps", w.taps},
-          {"strides", w.conv.strides},
-          {"dilations", w.conv.dilations},
-          {"pads", w.conv.pads},
-          {"windows", {w.Pixels(0), w.Pixels(1)}},
-          {"tap_columns", w.StagedTap()},
-          {"step_columns", p.step_columns},
-          {"image_bytes", p.image_bytes},
-          {"matrix_bytes", p.matrix_bytes}};
+  Json json = {{"images", p.images},
+               {"image", {w.height, w.width, w.channels}},
+               {"taps", w.taps},
+               {"strides", w.conv.strides},
+               {"dilations", w.conv.dilations},
+               {"pads", w.conv.pads},
+               {"windows", {w.Pixels(0), w.Pixels(1)}},
+               {"tap_columns", w.StagedTap()},
+               {"step_columns", p.step_columns},
+               {"image_bytes", p.image_bytes},
+               {"matrix_bytes", p.matrix_bytes}};
+  if (w.grouped()) json["groups"] = w.conv.groups;
+  return json;
 }
 
 void AddPicture(const ProductsPicture& picture, Json* out) {

@@ -172,7 +172,7 @@ class Product {
   std::string Trouble() const {
     if (op_.kind == OpKind::kGroupedMatmul) return "";
     for (std::string (Product::*rule)() const :
-         {&Product::OfTypes, &Product::OfM, &Product::OfRows}) {
+         {&Product::OfTypes, &Product::OfM, &Product::OfGroups, &Product::OfRows}) {
       std::string trouble = (this->*rule)();
       if (!trouble.empty()) return trouble;
     }
@@ -231,6 +231,19 @@ class Product {
     const TensorType &a = TypeOf(op_.operands[0]), &b = TypeOf(op_.operands[1]);
     return op_.kind == OpKind::kMatmul && op_.transpose_a && !op_.transpose_b && a.rank() == 2 &&
            b.rank() == 2 && a.dims[0].symbolic && !a.dims[1].symbolic;
+  }
+
+  // Of a convolution in groups that the normal form could not join.
+  std::string OfGroups() const {
+    if (op_.kind != OpKind::kConv2d || op_.conv.groups == 1) return "";
+    const int64_t groups = op_.conv.groups, vector = kRowAlignment / SizeOf(DType::kBF16);
+    const int64_t in = TypeOf(op_.operands[0]).dims.back().value / groups;
+    const int64_t out = op_.type.dims.back().value / groups;
+    if (in % vector == 0 && out % vector == 0) return "";
+    return absl::StrCat("each of ", groups, " groups has ", in, " channels of x and ", out,
+                        " of the result, kernels take multiples of ", vector,
+                        " of both, in a group or in 2, 4 or 8 of them that divide the groups: pad ",
+                        "the channels of each group");
   }
 
   // Inputs first: to pad them is easier, and often does for what is computed of them.

@@ -268,9 +268,75 @@ class Copies {
     return Padded(straight, *along_k ? 1 : 0, missing);
   }
 
+  // How many groups become one, so that each has a multiple of 16 bytes of channels, and so has its
+  // part of the result; 0: none do.
+  static int64_t Joined(const Conv2d& conv, const TensorType& x, const TensorType& w) {
+    const int64_t in = x.dims[3].value / conv.groups;
+    const int64_t out = w.dims[static_cast<size_t>(conv.out_axis())].value / conv.groups;
+    const int64_t vector = VectorOf(x.dtype);
+    for (int64_t joined = 1; joined <= vector; joined *= 2) {
+      const bool whole = joined * in % vector == 0 && joined * out % vector == 0;
+      if (whole) return conv.groups % joined == 0 ? joined : 0;
+    }
+    return 0;
+  }
+
+  // The filter w [out, height, width, in] of `groups`, of which each `joined` become one: behind a
+  // group's channels are zeros for those of its neighbours.
+  ValueId JoinedFilter(ValueId w, int64_t groups, int64_t joined) {
+    const TensorType type = graph_.type(w);
+    const auto extent = [](int64_t v) { return Dim::Constant(v); };
+    const int64_t in = type.dims[3].value;
+    const int64_t taps = type.dims[0].value / groups * type.dims[1].value * type.dims[2].value;
+    const int64_t sets = groups / joined;
+    const ValueId parts = graph_.AddView(OpKind::kReshape, w,
+                                         {extent(sets), extent(joined), extent(taps), extent(in)});
+    std::vector<ValueId> rows;
+    for (int64_t i = 0; i < joined; ++i) {
+      const std::vector<Dim> dims{extent(sets), extent(1), extent(taps), extent(in)};
+      std::vector<ValueId> row;
+      if (i > 0) row.push_back(Zeros(dims, i * in, type.dtype));
+      row.push_back(graph_.AddSlice(parts, {0, i, 0, 0}, dims));
+      if (i + 1 < joined) row.push_back(Zeros(dims, (joined - 1 - i) * in, type.dtype));
+      rows.push_back(graph_.AddConcat(std::move(row), 3));
+    }
+    std::vector<Dim> dims = type.dims;
+    dims[3] = extent(joined * in);
+    return graph_.AddView(OpKind::kReshape, graph_.AddConcat(std::move(rows), 1), dims);
+  }
+
+  // As `dims`, with so many along the last axis.
+  ValueId Zeros(std::vector<Dim> dims, int64_t count, DType dtype) {
+    dims.back() = Dim::Constant(count);
+    return graph_.AddView(OpKind::kBroadcast, graph_.AddScalar(0, dtype), std::move(dims));
+  }
+
+  // Of groups: the filter as OHWI, and so many groups joined that kernels read them.
+  ValueId GroupedConvolution(ValueId id) {
+    Op op = graph_.op(id);
+    const TensorType x = graph_.type(op.operands[0]), w = graph_.type(op.operands[1]);
+    const int64_t joined = Joined(op.conv, x, w);
+    const bool turn = op.conv.filter == FilterLayout::kHWIO;
+    if (SizeOf(x.dtype) != 2 || (joined <= 1 && !turn)) return id;
+    if (turn) {
+      op.operands[1] = graph_.AddTranspose(op.operands[1], {3, 0, 1, 2});
+      op.conv.filter = FilterLayout::kOHWI;
+    }
+    if (joined > 1) {
+      op.operands[1] = JoinedFilter(op.operands[1], op.conv.groups, joined);
+      op.conv.groups /= joined;
+    }
+    graph_.Note(joined > 1 ? absl::StrCat("copied with zeros: the filter ", ToString(w), ", ",
+                                          joined, " groups as one of a multiple of 16 bytes")
+                           : absl::StrCat("copied: the filter ", ToString(w),
+                                          ", with rows along its channels"));
+    return graph_.Add(std::move(op));
+  }
+
   // Pads the channels of an image and of its filter.
   ValueId Convolution(ValueId id) {
     Op op = graph_.op(id);
+    if (op.conv.groups > 1) return GroupedConvolution(id);
     const TensorType x = graph_.type(op.operands[0]);
     const int64_t missing = RoundUp(x.dims.back().value, VectorOf(x.dtype)) - x.dims.back().value;
     if (SizeOf(x.dtype) != 2) return id;

@@ -20,7 +20,9 @@ using Words = std::vector<std::string>;
 void AddProduct(const MatrixProduct& p, const Words& weights, Words* words) {
   const ProductEpilogue& e = p.epilogue;
   if (p.rows.source == Source::kWindow) {
-    words->emplace_back("convolution");
+    words->push_back(p.rows.window.grouped()
+                         ? absl::StrCat("convolution in ", p.rows.window.conv.groups, " groups")
+                         : "convolution");
   } else {
     const Words fallback = p.pair ? Words{"gate", "up"} : Words{"product"};
     for (size_t i = 0; i < fallback.size(); ++i) {
@@ -104,9 +106,11 @@ void AddScaling(const MatrixProduct& p, int number, Json* json) {
 }
 
 Json WindowJson(const PixelWindow& w) {
-  return {{"height", w.height}, {"width", w.width},          {"channels", w.channels},
-          {"taps", w.taps},     {"strides", w.conv.strides}, {"dilations", w.conv.dilations},
-          {"pads", w.conv.pads}};
+  Json json = {{"height", w.height}, {"width", w.width},          {"channels", w.channels},
+               {"taps", w.taps},     {"strides", w.conv.strides}, {"dilations", w.conv.dilations},
+               {"pads", w.conv.pads}};
+  if (w.grouped()) json["groups"] = w.conv.groups;
+  return json;
 }
 
 Json SequenceJson(const ProductSequence& s) {

@@ -290,7 +290,8 @@ std::vector<std::string> WindowPicture::Lines() const {
   return {
       absl::StrCat("A: ", by(w.taps), " taps on images of ", w.height, "x", w.width, "x",
                    w.channels, ", stride ", by(w.conv.strides), ", dilation ", by(w.conv.dilations),
-                   ", padding ", absl::StrJoin(w.conv.pads, ",")),
+                   ", padding ", absl::StrJoin(w.conv.pads, ","),
+                   w.grouped() ? absl::StrCat(", ", w.conv.groups, " groups") : ""),
       absl::StrCat(w.Pixels(0), "x", w.Pixels(1), " windows an image, ", images, " images of ",
                    SizeText(static_cast<double>(image_bytes)),
                    " in all; windows side by side: ", SizeText(static_cast<double>(matrix_bytes))),

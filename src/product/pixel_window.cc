@@ -6,11 +6,12 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kMostPixels = int64_t{1} << 24;  // of an axis
-constexpr int64_t kChannelStep = 8;                // 16-byte pixels of tensor maps
-constexpr int64_t kMostCorner = 128;               // of im2col maps of rank 4
-constexpr int64_t kMostOffset = 255;               // of im2col loads of rank 4
-constexpr int64_t kMostStride = 8;                 // of elements of tensor maps
+constexpr int64_t kMostPixels = int64_t{1} << 24;    // of an axis
+constexpr int64_t kChannelStep = 8;                  // 16-byte pixels of tensor maps
+constexpr int64_t kMostCorner = 128;                 // of im2col maps of rank 4
+constexpr int64_t kMostOffset = 255;                 // of im2col loads of rank 4
+constexpr int64_t kMostStride = 8;                   // of elements of tensor maps
+constexpr int64_t kGroupsFollow = int64_t{1} << 32;  // beside the channels
 
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high,
                         absl::string_view why) {
@@ -40,10 +41,16 @@ absl::Status CheckAxis(const PixelWindow& w, int axis) {
 }  // namespace
 
 absl::Status CheckWindow(const PixelWindow& window) {
-  if (window.channels < 1 || window.channels % kChannelStep != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("channels ", window.channels,
-                                                   " are not a multiple of ", kChannelStep,
-                                                   " (16-byte pixels of tensor maps)"));
+  const int64_t groups = window.conv.groups;
+  if (groups < 1 || window.channels % groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("groups ", groups, " do not divide the channels, ", window.channels));
+  }
+  const int64_t each = window.channels / groups;
+  if (each < 1 || each % kChannelStep != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("channels ", each, groups > 1 ? " of a group" : "", " are not a multiple of ",
+                     kChannelStep, " (16-byte pixels of tensor maps)"));
   }
   SINTER_RETURN_IF_ERROR(CheckRange("channels", window.channels, 1, kMostPixels, ""));
   SINTER_RETURN_IF_ERROR(CheckAxis(window, 0));
@@ -51,7 +58,10 @@ absl::Status CheckWindow(const PixelWindow& window) {
 }
 
 void WriteWindow(const PixelWindow& window, ByteWriter& w) {
-  for (int64_t v : {window.height, window.width, window.channels}) w.I64(v);
+  const int64_t groups = window.conv.groups;
+  for (int64_t v : {window.height, window.width}) w.I64(v);
+  w.I64(window.channels + (groups == 1 ? 0 : kGroupsFollow));
+  if (groups != 1) w.I64(groups);
   for (int64_t v : window.taps) w.I64(v);
   for (int64_t v : window.conv.strides) w.I64(v);
   for (int64_t v : window.conv.dilations) w.I64(v);
@@ -60,6 +70,10 @@ void WriteWindow(const PixelWindow& window, ByteWriter& w) {
 
 void ReadWindow(ByteReader& r, PixelWindow& window) {
   for (int64_t* v : {&window.height, &window.width, &window.channels}) *v = r.I64();
+  if (window.channels > kMostPixels) {
+    window.channels -= kGroupsFollow;
+    window.conv.groups = r.I64();
+  }
   for (int64_t& v : window.taps) v = r.I64();
   for (int64_t& v : window.conv.strides) v = r.I64();
   for (int64_t& v : window.conv.dilations) v = r.I64();

@@ -3,6 +3,7 @@
 #ifndef SINTER_SRC_PRODUCT_PIXEL_WINDOW_H_
 #define SINTER_SRC_PRODUCT_PIXEL_WINDOW_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -24,9 +25,20 @@ struct PixelWindow {
     return conv.ResultPixels(axis, axis == 0 ? height : width, taps[axis]);
   }
   int64_t RowsPerM() const { return Pixels(0) * Pixels(1); }
-  int64_t Columns() const { return taps[0] * taps[1] * channels; }
-  // Stages have whole 128-byte rows of one tap: its channels, then zeros.
-  int64_t StagedTap() const { return RoundUp(channels, kSubtileChannels); }
+  bool grouped() const { return conv.groups > 1; }
+  int64_t GroupChannels() const { return channels / conv.groups; }
+  // Groups beside each other whose channels share a row of a stage, and whose columns share tiles:
+  // the filters of a bundle are a matrix with blocks along its diagonal. Of wider groups one.
+  int64_t Bundle() const {
+    return std::clamp<int64_t>(kSubtileChannels / GroupChannels(), 1, conv.groups);
+  }
+  int64_t BundleChannels() const { return Bundle() * GroupChannels(); }
+  int64_t Columns() const { return taps[0] * taps[1] * GroupChannels(); }
+  // Stages have whole 128-byte rows of one tap: the channels of a bundle, then zeros, or of rows
+  // the next bundle's channels, whose weights are zeros.
+  int64_t StagedTap() const { return RoundUp(BundleChannels(), kSubtileChannels); }
+  // Whether maps of weights count taps, as boxes without a group's channels have zeros.
+  bool CountsTaps() const { return grouped() || StagedTap() != channels; }
   int64_t StagedColumns() const { return taps[0] * taps[1] * StagedTap(); }
   // Corners of the box that the first taps of results lie in: height, width.
   int64_t LowerCorner(int axis) const { return -conv.pads[2 * axis]; }

@@ -109,6 +109,19 @@ absl::Status CheckGroups(const ProductSequence& p, const ProductTile& tile) {
                                      " columns of codes that share a scale"));
 }
 
+// A tile lies in one bundle of groups, and loads its rows and weights by itself.
+absl::Status CheckBundle(const ProductSequence& p, const Schedule& s, const ProductTile& tile) {
+  const int64_t columns = p.front().BundleColumns();
+  if (columns == 0) return absl::OkStatus();
+  if (columns % tile.block_n != 0) {
+    return RefuseSchedule(
+        "first.block_n", tile.block_n,
+        absl::StrCat("does not divide the ", columns, " columns of groups that share a tile"));
+  }
+  if (s.share == Share::kNone) return absl::OkStatus();
+  return RefuseSchedule("share", static_cast<int>(s.share), "is not 0, of groups");
+}
+
 // Checks one product of depth `k`, cut by `tile`. `name` is "first" or "second".
 absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string_view name,
                        const MatrixProduct& product, const ProductTile& tile, int width,
@@ -129,6 +142,7 @@ absl::Status CheckTile(const ProductSequence& p, const Schedule& s, absl::string
   SINTER_RETURN_IF_ERROR(CheckPromoted(p, s, of));
   SINTER_RETURN_IF_ERROR(CheckBlocks(p, s, tile));
   SINTER_RETURN_IF_ERROR(CheckGroups(p, tile));
+  SINTER_RETURN_IF_ERROR(CheckBundle(p, s, tile));
   if (!IsClusterSize(tile.split_k)) {
     return RefuseSchedule(absl::StrCat(name, ".split_k"), tile.split_k, "is not 1, 2, 4, 8 or 16");
   }

@@ -43,8 +43,7 @@ bool PermutesColumns(const ProductSequence& sequence, const Schedule& s) {
   if (!RowOf(s).permutes_weights || s.swapped || s.first.split_k != 1) return false;
   if (sequence.layout() != Layout::kOI || !KeepsTo16Bits(p)) return false;
   const Operand& rows = p.rows;
-  const bool counts_taps =
-      rows.source == Source::kWindow && rows.window.StagedTap() != rows.window.channels;
+  const bool counts_taps = rows.source == Source::kWindow && rows.window.CountsTaps();
   const int box = s.first.block_n / s.warpgroups_n / TilesM(s.share);
   return !counts_taps && p.n % kPermutedRows == 0 && box % kPermutedRows == 0;
 }

@@ -61,7 +61,8 @@ std::string WindowText(const Operand& rows) {
   return absl::StrCat(" window=", w.height, "x", w.width, "x", w.channels, " taps=", w.taps[0], "x",
                       w.taps[1], " stride=", w.conv.strides[0], "x", w.conv.strides[1],
                       " dilation=", w.conv.dilations[0], "x", w.conv.dilations[1],
-                      " pad=", absl::StrJoin(w.conv.pads, ","));
+                      " pad=", absl::StrJoin(w.conv.pads, ","),
+                      w.grouped() ? absl::StrCat(" groups=", w.conv.groups) : "");
 }
 
 std::string ResidualText(const MatrixProduct& last) {
@@ -233,6 +234,7 @@ bool CanPair(const ProductSequence& sequence, int first) {
       two.epilogue.norm.has_value()) {
     return false;
   }
+  if (one.rows.window.grouped()) return false;
   if (one.HasTransposedRows() || one.AuxResults() + two.AuxResults() > 0) return false;
   if (two.result != one.rows.element && !IsCode(one.rows.element)) {
     return false;  // only a lone product stores f32

@@ -73,6 +73,12 @@ struct MatrixProduct {
     return weights.scales.kind == ScaleKind::kVector || weights.scales.kind == ScaleKind::kTensor;
   }
   int AuxResults() const { return epilogue.program.aux_results(); }
+  // Of one group of a convolution.
+  int64_t GroupColumns() const { return n / rows.window.conv.groups; }
+  // Of the bundle of groups that a tile lies in; 0 where there are no groups.
+  int64_t BundleColumns() const {
+    return rows.window.grouped() ? rows.window.Bundle() * GroupColumns() : 0;
+  }
   // In the order of a kernel's operands, under the names that they have in product `number` of it.
   std::vector<Leaf> Leaves(int number = 0) const;
   // Vectors of columns that the epilogue reads: scales and leaves.
@@ -135,8 +141,8 @@ void WriteRule(const QuantizeRule& rule, ByteWriter& w);
 QuantizeRule ReadRule(ByteReader& r);
 
 // Whether one kernel may take products `first` and `first` + 1: the first has no residual, the
-// second is no pair, neither computes its rows' norm or stores auxiliary results, and no rows are
-// transposed.
+// second is no pair, neither computes its rows' norm or stores auxiliary results, no rows are
+// transposed, and the first is no convolution in groups.
 bool CanPair(const ProductSequence& sequence, int first);
 
 }  // namespace sinter

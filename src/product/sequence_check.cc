@@ -6,7 +6,8 @@
 namespace sinter {
 namespace {
 
-constexpr int64_t kCodesOfRow = 16;  // rows of codes are whole 16 bytes
+constexpr int64_t kCodesOfRow = 16;   // rows of codes are whole 16 bytes
+constexpr int64_t kGroupColumns = 8;  // of a group's, as swizzle patterns have 8 rows
 
 template <typename... Args>
 absl::Status RefuseSequence(const Args&... args) {
@@ -179,9 +180,28 @@ absl::Status CheckOperand(absl::string_view name, const Operand& operand, Layout
                         static_cast<int>(source));
 }
 
+// Of a convolution in groups: boxes of weights have channels of one group, then zeros, which lie
+// beside each other along K alone.
+absl::Status CheckConvGroups(const ProductSequence& sequence) {
+  const MatrixProduct& p = sequence.front();
+  const int64_t groups = p.rows.window.conv.groups;
+  if (sequence.size() > 1) {
+    return RefuseSequence("products: ", sequence.size(), " are not 1, of ", groups, " groups");
+  }
+  if (p.pair) return RefuseSequence("product is a pair, of ", groups, " groups");
+  if (p.weights.layout != Layout::kOI) {
+    return RefuseSequence("layout of weights is ", NameOf(p.weights.layout), ", must be oi of ",
+                          groups, " groups: give the filter as OHWI");
+  }
+  if (p.n % (groups * kGroupColumns) == 0) return absl::OkStatus();
+  return RefuseSequence("n ", p.n, " is not a multiple of ", kGroupColumns, " in each of ", groups,
+                        " groups");
+}
+
 absl::Status CheckRowsOfWindow(const ProductSequence& sequence) {
   const PixelWindow& window = sequence.front().rows.window;
   SINTER_RETURN_IF_ERROR(CheckWindow(window));
+  if (window.grouped()) SINTER_RETURN_IF_ERROR(CheckConvGroups(sequence));
   if (sequence.front().k != window.Columns()) {
     return RefuseSequence("k ", sequence.front().k, " is not that of the window, ",
                           window.Columns());

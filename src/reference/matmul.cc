@@ -266,30 +266,33 @@ inline void AddScaled(double factor, const double* row, int64_t count, double* s
   }
 }
 
-// The extents, and the filter as [height][width][in][padded out] in f64.
+// The extents, and the filter as [height][width][in][group][padded out of a group] in f64.
 struct Filter {
-  int64_t taps[2], in, out, padded;
+  int64_t taps[2], in, groups, out, padded;  // in and out of a group
   std::vector<double> values;
 
   Filter(const View& w, const Conv2d& conv) {
     const int height = conv.height_axis();
     taps[0] = w.dims[height], taps[1] = w.dims[height + 1];
-    in = w.dims[conv.in_axis()], out = w.dims[conv.out_axis()];
+    in = w.dims[conv.in_axis()], groups = conv.groups, out = w.dims[conv.out_axis()] / groups;
     padded = (out + kLanes - 1) / kLanes * kLanes;
-    values.resize(static_cast<size_t>(taps[0] * taps[1] * in * padded));
+    values.resize(static_cast<size_t>(taps[0] * taps[1] * in * groups * padded));
+    const int64_t step = w.strides[conv.out_axis()];
     double* to = values.data();
     for (int64_t r = 0; r < taps[0]; ++r) {
       for (int64_t s = 0; s < taps[1]; ++s) {
-        for (int64_t c = 0; c < in; ++c, to += padded) {
+        for (int64_t c = 0; c < in; ++c) {
           const int64_t offset =
               r * w.strides[height] + s * w.strides[height + 1] + c * w.strides[conv.in_axis()];
-          ReadRun(w, offset, w.strides[conv.out_axis()], out, to);
+          for (int64_t g = 0; g < groups; ++g, to += padded) {
+            ReadRun(w, offset + g * out * step, step, out, to);
+          }
         }
       }
     }
   }
-  const double* Row(int64_t r, int64_t s, int64_t c) const {
-    return values.data() + ((r * taps[1] + s) * in + c) * padded;
+  const double* Row(int64_t r, int64_t s, int64_t c, int64_t g) const {
+    return values.data() + (((r * taps[1] + s) * in + c) * groups + g) * padded;
   }
 };
 
@@ -300,11 +303,11 @@ class RowOfPixels {
       : x_(x),
         filter_(filter),
         conv_(conv),
-        pixel_(static_cast<size_t>(filter.in)),
-        sum_(static_cast<size_t>(filter.padded)) {}
+        pixel_(static_cast<size_t>(filter.in * filter.groups)),
+        sum_(static_cast<size_t>(filter.padded * filter.groups)) {}
 
   void Compute(int64_t image, int64_t p, int64_t columns, double* out) {
-    for (int64_t q = 0; q < columns; ++q, out += filter_.out) {
+    for (int64_t q = 0; q < columns; ++q) {
       std::fill(sum_.begin(), sum_.end(), 0.0);
       for (int64_t r = 0; r < filter_.taps[0]; ++r) {
         const int64_t y = p * conv_.strides[0] + r * conv_.dilations[0] - conv_.pads[0];
@@ -313,16 +316,21 @@ class RowOfPixels {
           if (at >= 0 && at < x_.dims[2]) AddTap(image, y, at, r, s);
         }
       }
-      std::copy_n(sum_.begin(), filter_.out, out);
+      for (int64_t g = 0; g < filter_.groups; ++g, out += filter_.out) {
+        std::copy_n(sum_.begin() + g * filter_.padded, filter_.out, out);
+      }
     }
   }
 
  private:
   void AddTap(int64_t image, int64_t y, int64_t at, int64_t r, int64_t s) {
     const int64_t offset = image * x_.strides[0] + y * x_.strides[1] + at * x_.strides[2];
-    ReadRun(x_, offset, x_.strides[3], filter_.in, pixel_.data());
-    for (int64_t c = 0; c < filter_.in; ++c) {
-      AddScaled(pixel_[static_cast<size_t>(c)], filter_.Row(r, s, c), filter_.padded, sum_.data());
+    ReadRun(x_, offset, x_.strides[3], filter_.in * filter_.groups, pixel_.data());
+    for (int64_t g = 0; g < filter_.groups; ++g) {
+      for (int64_t c = 0; c < filter_.in; ++c) {
+        AddScaled(pixel_[static_cast<size_t>(g * filter_.in + c)], filter_.Row(r, s, c, g),
+                  filter_.padded, sum_.data() + g * filter_.padded);
+      }
     }
   }
 
@@ -338,12 +346,13 @@ Tensor Convolve(const View& x, const View& w, const Conv2d& conv, int threads) {
   const Filter filter(w, conv);
   const int64_t rows = conv.ResultPixels(0, x.dims[1], filter.taps[0]);
   const int64_t columns = conv.ResultPixels(1, x.dims[2], filter.taps[1]);
-  Tensor result = MakeTensor({x.dims[0], rows, columns, filter.out});
+  const int64_t channels = filter.groups * filter.out;
+  Tensor result = MakeTensor({x.dims[0], rows, columns, channels});
   if (result.owned->empty()) return result;
   ParallelFor(threads, x.dims[0] * rows, 1, [&](int64_t begin, int64_t end) {
     RowOfPixels row(x, filter, conv);
     for (int64_t i = begin; i < end; ++i) {
-      row.Compute(i / rows, i % rows, columns, result.owned->data() + i * columns * filter.out);
+      row.Compute(i / rows, i % rows, columns, result.owned->data() + i * columns * channels);
     }
   });
   return result;

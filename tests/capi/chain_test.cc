@@ -418,7 +418,7 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
       {"op 3 (output): value is value 50",
        [&](auto e) { return sinter_chain_add_output(c, 50, nullptr, e); }},
       {"matmul", [&](auto e) { return sinter_chain_add_matmul(c, a, w, nullptr, &out, e); }},
-      {"op 3 (conv2d): groups is 4, must be 1 or the channels of x",
+      {"op 3 (conv2d): rank of x is 2, must be 4",
        [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &grouped, &out, e); }},
       {"op 3 (conv2d): filter is 3, must be OHWI or HWIO",
        [&](auto e) { return sinter_chain_add_conv2d(c, a, w, &no_filter, &out, e); }},

@@ -613,6 +613,15 @@ std::vector<KernelJob> WindowKernels(const DeviceModel& model, size_t count) {
       }
     }
   }
+  // In groups: several that share a tile, one of a line, one of more than a subtile.
+  for (const char* line :
+       {"conv b=8 ic=128 h=20 w=14 oc=256 k=3 groups=16 act=relu scale=1 bias=1",
+        "conv b=8 ic=72 h=20 w=14 oc=72 k=3 groups=3 act=relu scale=1 bias=1 residual=before",
+        "conv b=8 ic=192 h=1 w=99 oc=192 k=1,128 pad=0,0,64,64 groups=4 bias=1",
+        "conv b=8 ic=448 h=14 w=14 oc=448 k=3 groups=4 act=relu stride=2 pad=1"}) {
+    const ProductSequence p = MatchProducts(ParseProblem(line)->chain, 8)->sequence;
+    for (const Schedule& s : OneOfEachKind(p, model)) jobs.Add(SampleSpec(p, s));
+  }
   return Evenly(jobs.Take(), count);
 }
 

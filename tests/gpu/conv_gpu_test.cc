@@ -236,6 +236,28 @@ TEST_F(Convolutions, ChainsOfFewOrOddChannels) {
   Expect("conv_chain b=M ic=136 h=7 w=9 oc1=136 oc2=40 k1=3 k2=1 act=silu weights=HWIO", {1, 5});
 }
 
+// In groups of 8 to 112 channels, which share tiles or have their own; of 4 and of 1 with several
+// results, which are joined; of 24, of which the last stands alone.
+TEST_F(Convolutions, InGroups) {
+  for (const char* groups :
+       {"ic=128 oc=128 groups=16", "ic=128 oc=256 groups=16", "ic=64 oc=32 groups=4",
+        "ic=72 oc=72 groups=3", "ic=216 oc=216 groups=9", "ic=192 oc=192 groups=4",
+        "ic=224 oc=224 groups=2", "ic=448 oc=448 groups=4", "ic=128 oc=128 groups=32",
+        "ic=16 oc=32 groups=16", "ic=256 oc=512 groups=2 weights=HWIO dtype=f16"}) {
+    for (const char* window : {"h=9 w=7 k=3", "h=12 w=10 k=3 stride=2 pad=1", "h=8 w=8 k=1",
+                               "h=9 w=11 k=3 dilation=2", "h=6 w=5 k=2 pad=1,0,0,2"}) {
+      Expect(absl::StrCat("conv b=M ", window, " ", groups, " act=relu scale=1 bias=1"), {1, 3, 8});
+    }
+  }
+  Expect("conv b=M ic=144 h=14 w=14 oc=144 k=3 groups=6 act=silu bias=1 residual=before",
+         OneToNine());
+}
+// The positional convolution of wav2vec2, of one image and of several.
+TEST_F(Convolutions, LinesInGroups) {
+  Expect("conv b=M ic=768 h=1 w=99 oc=768 k=1,128 pad=0,0,64,64 groups=16 bias=1", {1, 4});
+  Expect("conv b=M ic=96 h=1 w=64 oc=96 k=1,9 pad=0,0,4,4 groups=2 act=relu", {1, 2, 7});
+}
+
 // Convolution, batch norm folded into a scale and a bias, ReLU, a convolution of 1 x 1, the same.
 TEST_F(Convolutions, FoldedBatchNorms) {
   for (const int64_t taps : {1, 3}) {

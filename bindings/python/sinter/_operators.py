@@ -145,7 +145,7 @@ def conv2d(
     """x [batch, height, width, in] with w [out, height, width, in], or [height, width, in, out] ("HWIO").
 
     ``stride`` and ``dilation``, 1 to 1024: (height, width) or one for both. ``padding``, 0 to 1024: (top, bottom, left,
-    right), (height, width) or one for all. ``groups``: 1, or the channels of x, each with a filter of its own.
+    right), (height, width) or one for all. ``groups``: of channels; w has those of one, in / groups.
     """
     b = builder_of(x)
     builder_of(w)

@@ -45,7 +45,8 @@ SINTER_DEVICE void product_rows(const Arguments& args, const BlockType& block, c
   const ProductMaps maps{args.a, nullptr, nullptr};
   for (int unit = walk.first; unit < walk.units(); unit += walk.step)
     produce_rows<Config, typename Config::First>(block.ring, cursor, maps, walk.row(unit),
-                                                 walk.begin(), walk.end(), walk.loads());
+                                                 walk.begin(), walk.end(), walk.loads(),
+                                                 walk.column(unit));
 }
 
 // Those of the K blocks from `begin` on.

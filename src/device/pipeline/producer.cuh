@@ -47,11 +47,31 @@ SINTER_DEVICE void load_box(u32 destination, const TensorMap* map, Place at, u32
 template <class Config, class P>
 struct TapChannels {
   static constexpr int kSpan = Config::Element::kSwizzleSpan;
-  static constexpr int kTiles = ceil_div(P::Rows::kChannels, kSpan);
+  static constexpr int kTiles = ceil_div(P::Rows::kTapChannels, kSpan);
   int tap, channel;
   SINTER_DEVICE explicit TapChannels(int subtile)
       : tap(subtile / kTiles), channel(subtile % kTiles * kSpan) {}
 };
+
+// The first channel of the bundle of groups that `column` lies in.
+template <class P>
+SINTER_DEVICE int bundle_channel(int column) {
+  using W = typename P::Rows;
+  if constexpr (W::kGroups == 1)
+    return 0;
+  else
+    return column / (P::kN / W::kGroups * W::kBundle) * W::kTapChannels;
+}
+
+// The first channel of the group that `column` lies in, from that of its bundle.
+template <class P>
+SINTER_DEVICE int group_channel(int column) {
+  using W = typename P::Rows;
+  if constexpr (W::kBundle == 1)
+    return 0;
+  else
+    return column / (P::kN / W::kGroups) % W::kBundle * W::kGroupChannels;
+}
 
 // Loads a box of weights whose taps are padded, into this block or both blocks of a pair: channels
 // from `channel` + `skip` on of columns from `column` on. Behind the last channel, and behind the
@@ -64,7 +84,8 @@ SINTER_DEVICE void load_tap(u32 destination, const TensorMap* map, TapChannels<C
   load_box<P::kWeightsShare>(destination, map, place, full, pair);
 }
 
-// load_weights() where taps are padded. A box has channels of one tap.
+// load_weights() where taps are padded. A box has channels of one tap. Of a convolution in groups
+// it has columns of one group, and zeros before and behind that one's channels.
 template <class Config, class P>
 SINTER_DEVICE void load_tap_weights(const TensorMap* map, u32 address, u32 full, int k_block,
                                     int column, u32 row, PairLoads pair) {
@@ -85,9 +106,13 @@ SINTER_DEVICE void load_tap_weights(const TensorMap* map, u32 address, u32 full,
   } else {
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s) {
-      const int y = part * (P::kHalf / kShare);
-      load_tap(address + (s * P::kColumns + row + y) * kRowBytes, map,
-               TapChannels<Config, P>(k_block * P::kSubtiles + s), 0, column + y, full, pair);
+      const TapChannels<Config, P> at(k_block * P::kSubtiles + s);
+#pragma unroll
+      for (int y = part * (P::kHalf / kShare), i = 0; i < P::kHalf / kShare / P::kWeightsBox; ++i) {
+        load_tap(address + (s * P::kColumns + row + y) * kRowBytes, map, at,
+                 -group_channel<P>(column + y), column + y, full, pair);
+        y += P::kWeightsBox;
+      }
     }
   }
 }
@@ -158,14 +183,14 @@ SINTER_DEVICE WindowStart window_start(int row) {
   return {x * Window::kStrideX - Window::kPadLeft, y * Window::kStrideY - Window::kPadTop, image};
 }
 
-// Loads subtile `subtile` along K of the rows under a window. Behind the last tap it loads channels
-// behind the last one, which are zeros.
+// Loads subtile `subtile` along K of the rows under a window, channels from `first` on. Behind the
+// last tap it loads channels behind the last one, which are zeros.
 template <class Config, class P>
-SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStart at, int subtile,
-                               u32 full, PairLoads pair) {
+SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStart at, int first,
+                               int subtile, u32 full, PairLoads pair) {
   using W = typename P::Rows;
   const TapChannels<Config, P> of(subtile);
-  int tap = of.tap, channel = of.channel;
+  int tap = of.tap, channel = first + of.channel;
   if (tap >= W::kTapsY * W::kTapsX) tap = 0, channel = W::kChannels;
   const u16 x = static_cast<u16>(tap % W::kTapsX * W::kDilationX);
   const u16 y = static_cast<u16>(tap / W::kTapsX * W::kDilationY);
@@ -177,7 +202,8 @@ SINTER_DEVICE void load_window(u32 destination, const TensorMap* map, WindowStar
 
 template <class Config, class P, bool kExpects, class RingType, class CursorType>
 SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
-                                  int row, int begin, int end, PairLoads pair) {
+                                  int row, int column, int begin, int end, PairLoads pair) {
+  const int first = bundle_channel<P>(column);
   const int part = P::kRowsShare == 1 ? 0 : pair.half * (Config::kBlockM / P::kRowsShare);
   const WindowStart at = window_start<typename P::Rows>(row + part);
 #pragma unroll 1
@@ -187,7 +213,8 @@ SINTER_DEVICE void produce_window(const RingType& ring, CursorType& cursor, cons
 #pragma unroll
     for (int s = 0; s < P::kSubtiles; ++s)
       load_window<Config, P>(ring.address(cursor.stage) + (s * Config::kBlockM + part) * kRowBytes,
-                             maps.rows, at, k * P::kSubtiles + s, ring.full(cursor.stage), pair);
+                             maps.rows, at, first, k * P::kSubtiles + s, ring.full(cursor.stage),
+                             pair);
   }
 }
 
@@ -209,14 +236,14 @@ SINTER_DEVICE void produce_transposed(const RingType& ring, CursorType& cursor,
   }
 }
 
-// Streams the rows of one tile's K blocks [begin, end). One thread. Where a pair shares them, a
-// block loads its half of the rows. kExpects: a stage has rows alone, so nobody else says how many
-// bytes it awaits.
+// Streams the rows of one tile's K blocks [begin, end). One thread. `column`: the tile's first, of
+// a convolution in groups. Where a pair shares them, a block loads its half of the rows. kExpects:
+// a stage has rows alone, so nobody else says how many bytes it awaits.
 template <class Config, class P, bool kExpects = false, class RingType, class CursorType>
 SINTER_DEVICE void produce_rows(const RingType& ring, CursorType& cursor, const ProductMaps& maps,
-                                int row, int begin, int end, PairLoads pair = {}) {
+                                int row, int begin, int end, PairLoads pair = {}, int column = 0) {
   if constexpr (P::Rows::kIsWindow) {
-    produce_window<Config, P, kExpects>(ring, cursor, maps, row, begin, end, pair);
+    produce_window<Config, P, kExpects>(ring, cursor, maps, row, column, begin, end, pair);
   } else if constexpr (P::Rows::kTransposed) {
     produce_transposed<Config, P>(ring, cursor, maps, row, begin, end, pair);
   } else {

@@ -18,9 +18,12 @@ struct TransposedRows {
 };
 
 // Rows of a convolution: for each of kPixelsY x kPixelsX result pixels of an image the pixels under
-// the kTapsY x kTapsX taps of its filter, kChannels of each side by side.
+// the kTapsY x kTapsX taps of its filter, kChannels of each side by side. In kGroups_ groups of
+// channels, a tile has columns of the same kBundle_ groups, and the channels of those of each
+// pixel.
 template <int kChannels_, int kPixelsY_, int kPixelsX_, int kTapsY_, int kTapsX_, int kStrideY_,
-          int kStrideX_, int kDilationY_, int kDilationX_, int kPadTop_, int kPadLeft_>
+          int kStrideX_, int kDilationY_, int kDilationX_, int kPadTop_, int kPadLeft_,
+          int kGroups_ = 1, int kBundle_ = 1>
 struct Window {
   static constexpr bool kIsWindow = true, kTransposed = false, kKOfLaunch = false;
   static constexpr int kChannels = kChannels_, kPixelsY = kPixelsY_, kPixelsX = kPixelsX_;
@@ -28,16 +31,35 @@ struct Window {
   static constexpr int kStrideY = kStrideY_, kStrideX = kStrideX_;
   static constexpr int kDilationY = kDilationY_, kDilationX = kDilationX_;
   static constexpr int kPadTop = kPadTop_, kPadLeft = kPadLeft_;
+  static constexpr int kGroups = kGroups_, kBundle = kBundle_;
+  static constexpr int kGroupChannels = kChannels / kGroups;
+  static constexpr int kTapChannels = kBundle * kGroupChannels;  // that a tile has of a pixel
 };
 
 // Whether a tap's channels end inside a subtile along K. Each tap then has whole subtiles of K,
-// with zeros behind its channels, and weights come from maps that count taps.
+// with zeros behind its channels, and weights come from maps that count taps. So do those of
+// groups.
 template <class Rows, int kSpan>
 constexpr bool pads_taps() {
   if constexpr (Rows::kIsWindow)
-    return Rows::kChannels % kSpan != 0;
+    return Rows::kGroups > 1 || Rows::kTapChannels % kSpan != 0;
   else
     return false;
+}
+
+// Columns of a box of K-major weights, of a warpgroup's `half` and of one group.
+template <class Rows>
+constexpr int weights_box(int columns, int half, int share) {
+  int box = half / share;
+  if constexpr (Rows::kIsWindow) {
+    if (Rows::kGroups == 1) return box;
+    for (int rest = columns / Rows::kGroups; rest != 0;) {
+      const int next = box % rest;
+      box = rest;
+      rest = next;
+    }
+  }
+  return box;
 }
 
 // Parts of a warpgroup's sums that the tensor cores compute one after another where sums are
@@ -84,6 +106,7 @@ struct Product {
   static constexpr int kSubtiles = Config::kBlockK / Element::kSwizzleSpan;  // along K
   static constexpr bool kPermuted = kPermuted_;
   static constexpr bool kPadsTaps = pads_taps<Rows, Element::kSwizzleSpan>();
+  static constexpr int kWeightsBox = weights_box<Rows>(kN, kHalf, kWeightsShare);
   static constexpr int kSteps = Config::kBlockK / Element::kWgmmaK;  // wgmmas along K
   static constexpr int kRowsBytes = Config::kBlockM * Config::kBlockK * Element::kBytes;
   static constexpr int kWeightBytes = kColumns * Config::kBlockK * Element::kBytes;

@@ -66,7 +66,8 @@ std::string RowsArgument(const MatrixProduct& p) {
   return absl::StrCat(", Window<", w.channels, ", ", w.Pixels(0), ", ", w.Pixels(1), ", ",
                       w.taps[0], ", ", w.taps[1], ", ", absl::StrJoin(w.conv.strides, ", "), ", ",
                       absl::StrJoin(w.conv.dilations, ", "), ", ", w.conv.pads[0], ", ",
-                      w.conv.pads[2], ">");
+                      w.conv.pads[2],
+                      w.grouped() ? absl::StrCat(", ", w.conv.groups, ", ", w.Bundle()) : "", ">");
 }
 
 std::string ProductText(const char* name, int width, const MatrixProduct& p,

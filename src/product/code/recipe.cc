@@ -1,6 +1,7 @@
 #include "src/product/code/recipe.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
@@ -16,6 +17,11 @@ constexpr uint64_t kMapAlignment = 16;
 // Rows of a matrix's TMA box. Where a pair of blocks shares a load, each block loads half.
 uint32_t WeightBox(const ProductCode& code, const ProductTile& tile, Share share) {
   const Schedule& s = code.schedule;
+  const MatrixProduct& first = code.sequence.front();
+  if (first.rows.window.grouped()) {  // columns of one group
+    return static_cast<uint32_t>(
+        std::gcd(first.GroupColumns(), int64_t{tile.block_n / s.warpgroups_n}));
+  }
   const bool io = code.sequence.layout() == Layout::kIO;
   return static_cast<uint32_t>((io ? s.block_k : tile.block_n / s.warpgroups_n) / TilesM(share));
 }
@@ -60,10 +66,10 @@ void WalkPixels(const PixelWindow& window, const ProductBinding& binding, Tensor
 
 // Makes a map of filters one that counts taps, so that no box has channels of two.
 void CountTaps(const PixelWindow& window, Layout layout, TensorMapTemplate* map) {
-  const Dim channels = Dim::Constant(window.channels);
+  const Dim channels = Dim::Constant(window.GroupChannels());
   const Dim taps = Dim::Constant(window.taps[0] * window.taps[1]);
   const auto element = static_cast<uint64_t>(SizeOf(map->dtype));
-  const auto depth = static_cast<uint64_t>(window.channels);
+  const auto depth = static_cast<uint64_t>(window.GroupChannels());
   const Dim columns = layout == Layout::kIO ? map->dims[0] : map->dims[1];
   const uint64_t stride = map->stride_bytes[0];
   if (layout == Layout::kIO) {
@@ -125,8 +131,8 @@ absl::StatusOr<TensorMapTemplate> MapOf(const ProductCode& code, const ProductBi
   const Operand& rows = code.sequence.front().rows;
   if (rows.source != Source::kWindow) return map;
   if (role == Role::kA) WalkPixels(rows.window, binding, &map);
-  const bool padded = rows.window.StagedTap() != rows.window.channels;
-  if (role == Role::kW && padded) CountTaps(rows.window, code.sequence.layout(), &map);
+  if (role == Role::kW && rows.window.CountsTaps())
+    CountTaps(rows.window, code.sequence.layout(), &map);
   return map;
 }
 

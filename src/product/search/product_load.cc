@@ -89,7 +89,9 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   const auto turns = static_cast<double>(load->turns);
   load->weight_bytes = turns * weight_bytes;
   load->block_bytes = turns * (row_bytes + weight_bytes);
-  const double a_bytes = d.filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
+  // Behind a bundle's channels lie the next one's, of rows.
+  const double rows_filled = d.bundles > 1 ? 1 : d.filled;
+  const double a_bytes = rows_filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
   const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);
   const int64_t pitch = d.pitch > 0 ? d.pitch : d.k;
   const int64_t at_once = std::min(load->units, load->groups);
@@ -108,7 +110,8 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   load->hbm_bytes = w_bytes;
   const double stored = d.rows_bytes > 0 ? static_cast<double>(d.rows_bytes) : a_bytes;
   if (d.rows_in_ring && (d.rows_from_hbm || stored > KeptBytes(model))) {
-    load->hbm_bytes += RowsFromHbm(stored, d, s, cut.m_units, cut.column_units, at_once, model);
+    load->hbm_bytes += RowsFromHbm(stored, d, s, cut.m_units, CeilDiv(cut.column_units, d.bundles),
+                                   at_once, model);
   }
 }
 
@@ -175,8 +178,10 @@ void AddNorm(const ProductDims& d, const ProductSequence& p, const Schedule& s, 
       static_cast<double>(load->steps * CeilDiv(chunks, kSchedulerThreads)) * kSquareInstructions;
 }
 
-// Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines.
+// Between pixels. Those that fill a row of a box, or divide it, never lie in two cache lines. Of
+// groups also between bundles.
 int64_t PixelPitch(const PixelWindow& window) {
+  if (window.grouped()) return std::gcd(window.channels, window.BundleChannels());
   return kSubtileChannels % window.channels == 0 ? kSubtileChannels : window.channels;
 }
 
@@ -186,6 +191,7 @@ ProductDims DimsOf(const MatrixProduct& p) {
   d.k = p.StagedK();
   d.filled = static_cast<double>(p.k) / static_cast<double>(d.k);
   if (p.rows.source == Source::kWindow) d.pitch = PixelPitch(p.rows.window);
+  if (const int64_t bundle = p.BundleColumns(); bundle > 0) d.bundles = CeilDiv(p.n, bundle);
   d.width = p.Width();
   d.row_bytes = p.rows.bytes();
   d.weight_bytes = p.weights.bytes();

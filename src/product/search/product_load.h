@@ -18,6 +18,7 @@ struct ProductDims {
   int product = 0;       // of the kernel's: 0 or 1
   int64_t n = 0, k = 0;  // k: as stages hold it
   double filled = 1;     // share of k that memory has; the rest are zeros behind a tap's channels
+  int64_t bundles = 1;   // of groups: parts of the columns that read other rows
   int64_t pitch = 0;     // elements between what boxes begin at along K; 0: k
   int width = 1;         // weight matrices side by side
   int64_t row_bytes = 0, weight_bytes = 0;  // bytes of an element

@@ -78,9 +78,25 @@ std::vector<int> ColumnWidths(int64_t columns, int64_t row_tiles, int64_t groups
   return widths;
 }
 
+namespace {
+
+// Multiples of `step` that divide the columns of groups that share a tile.
+std::vector<int> WidthsIn(int64_t bundle, int step, int widest) {
+  std::vector<int> widths;
+  for (int width = step; width <= std::min<int64_t>(widest, bundle); width += step) {
+    if (bundle % width == 0) widths.push_back(width);
+  }
+  return widths;
+}
+
+}  // namespace
+
 std::vector<int> TileWidths(const ProductSequence& p, const RowShape& r, int width, int64_t columns,
                             int64_t row_tiles, int64_t groups, int step) {
   const int widest = WidestTile(columns, width, step, r);
+  if (const int64_t bundle = p.front().BundleColumns(); bundle > 0) {
+    return WidthsIn(bundle, step, widest);
+  }
   if (p.front().weights.scales.kind != ScaleKind::kBlock)
     return ColumnWidths(columns, row_tiles, groups, step, widest);
   std::vector<int> widths;

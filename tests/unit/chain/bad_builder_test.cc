@@ -651,22 +651,33 @@ const BadCall kBadWindows[] = {
      },
      "op 10 (avg_pool2d): x is value 99, which does not exist"},
     {[](ChainBuilder& b) { return AddConv2d(b, 7, 9, {}, 2).status(); },
-     "op 10 (conv2d): groups is 2, must be 1 or the channels of x, 8"},
+     "op 10 (conv2d): channels of w are 1, must be those of x, 8, over the 2 groups: 4"},
+    {[](ChainBuilder& b) { return AddConv2d(b, 7, 9, {}, 3).status(); },
+     "op 10 (conv2d): groups is 3, must divide the channels of x, 8"},
+    {[](ChainBuilder& b) { return AddConv2d(b, 7, 9, {}, 0).status(); },
+     "op 10 (conv2d): groups is 0, must divide the channels of x, 8"},
+    {[](ChainBuilder& b) { return AddConv2d(b, 7, 9, {}, int64_t{1} << 60).status(); },
+     "op 10 (conv2d): groups is 1152921504606846976, must divide the channels of x, 8"},
+    {[](ChainBuilder& b) {
+       const ValueId w = *b.Input({DType::kF32, {C(6), C(3), C(3), C(2)}});
+       return AddConv2d(b, 7, w, {}, 4).status();
+     },
+     "op 11 (conv2d): out of w is 6, must be a multiple of the 4 groups"},
     {[](ChainBuilder& b) { return AddConv2d(b, 0, 9, {}, 2).status(); },
-     "op 10 (conv2d): groups is 2, must be 1 or the channels of x"},
+     "op 10 (conv2d): rank of x is 2, must be 4 ([batch, height, width, channels])"},
     {[](ChainBuilder& b) { return AddConv2d(b, 7, 0, {}, 8).status(); },
-     "op 10 (conv2d): rank of w is 2, must be 4"},
+     "op 10 (conv2d): rank of w is 2, must be 4 ([out, height, width, in])"},
     {[](ChainBuilder& b) {
        Conv2d moves;
        moves.filter = FilterLayout::kHWIO;
        return AddConv2d(b, 7, 9, moves, 8).status();
      },
-     "op 10 (conv2d): in of w is 3, must be 1: each group has one channel"},
+     "op 10 (conv2d): channels of w are 3, must be those of x, 8, over the 8 groups: 1"},
     {[](ChainBuilder& b) {
-       const ValueId w = *b.Input({DType::kF32, {C(16), C(3), C(3), C(1)}});
+       const ValueId w = *b.Input({DType::kF32, {C(12), C(3), C(3), C(1)}});
        return AddConv2d(b, 7, w, {}, 8).status();
      },
-     "op 11 (conv2d): out of w is 16, must be the channels of x, 8: each group gives one channel"},
+     "op 11 (conv2d): out of w is 12, must be a multiple of the 8 groups"},
     {[](ChainBuilder& b) {
        const ValueId w = *b.Input({DType::kF32, {C(8), C(9), C(3), C(1)}});
        return AddConv2d(b, 7, w, {}, 8).status();

@@ -106,6 +106,32 @@ Chain ThreeByThree(const Conv2d& spec, int64_t taps = 3) {
                  [&](ChainBuilder& b, ValueId x, ValueId w) { return b.Convolve(x, w, spec); });
 }
 
+TEST(Conv2d, OfGroupsReadsBack) {
+  Conv2d spec{FilterLayout::kOHWI, {2, 1}, {1, 1}, {1, 1, 0, 2}};
+  const auto of = [&](int64_t groups) {
+    return ChainOf({C(40), C(3), C(1), C(24 / groups)}, [&](ChainBuilder& b, ValueId x, ValueId w) {
+      return AddConv2d(b, x, w, spec, groups);
+    });
+  };
+  const Chain chain = of(4);
+  EXPECT_EQ(ToString(chain.op(2).type), "f32[M,4,8,40]");
+  EXPECT_EQ(chain.op(2).conv.groups, 4);
+  EXPECT_EQ(chain.MatmulFlops(2), 2.0 * 2 * 4 * 8 * 40 * 3 * 6);
+  EXPECT_EQ(ChainFromCanonicalBytes(chain.CanonicalBytes()).value(), chain);
+  EXPECT_EQ(ChainFromJson(ChainToJson(chain)).value(), chain);
+  EXPECT_EQ(ChainToJson(of(1)).find("groups"), std::string::npos);
+  // Of one tap too: each part of the result is a product of its own.
+  const Chain one_tap =
+      ChainOf({C(40), C(1), C(1), C(12)},
+              [&](ChainBuilder& b, ValueId x, ValueId w) { return AddConv2d(b, x, w, {}, 2); });
+  EXPECT_EQ(one_tap.op(2).kind, OpKind::kConv2d);
+  // As many as x has channels, of which each gives several of the result.
+  const Chain several =
+      ChainOf({C(48), C(3), C(3), C(1)},
+              [&](ChainBuilder& b, ValueId x, ValueId w) { return AddConv2d(b, x, w, {}, 24); });
+  EXPECT_EQ(several.op(2).conv.groups, 24);
+}
+
 TEST(Conv2d, KeysDifferByEveryAttribute) {
   const Chain plain = ThreeByThree({});
   Conv2d stride, dilation, pad;
@@ -189,6 +215,15 @@ TEST(ConvText, WritesTheCanonicalLine) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->chain, problem->chain);
   EXPECT_EQ(ToString(problem->chain.output_type(0)), "bf16[M,28,28,256]");
+}
+
+TEST(ConvText, HasGroups) {
+  const auto problem = ParseProblem("conv b=M ic=32 h=5 w=4 oc=48 k=3 groups=4 bias=1");
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->chain.op(problem->chain.CallerOrder()[1]).type.dims.back(), C(8));
+  EXPECT_EQ(ParseProblem(WriteProblem(*problem))->chain, problem->chain);
+  EXPECT_EQ(ParseProblem("conv b=M ic=32 h=5 w=4 oc=48 k=3 groups=5").status().message(),
+            "conv: op 2 (conv2d): groups is 5, must divide the channels of x, 32");
 }
 
 TEST(ConvText, HasScaleBiasAndResidualOnEitherSideOfTheActivation) {

@@ -27,18 +27,26 @@ constexpr int result_pixels(int pixels, int pad, int taps, int dilation, int str
 }
 
 template <int kImages_, class Size, int kChannels, class Extent, class PadsY = Two<0, 0>,
-          class PadsX = Two<0, 0>, class Strides = Two<1, 1>, class Dilations = Two<1, 1>>
+          class PadsX = Two<0, 0>, class Strides = Two<1, 1>, class Dilations = Two<1, 1>,
+          int kGroups_ = 1>
 struct Filter {
-  static constexpr int kImages = kImages_;
+  static constexpr int kImages = kImages_, kGroups = kGroups_;
+  static constexpr int kGroupChannels = kChannels / kGroups;
+  static constexpr int kBundle =
+      kGroups == 1 || kGroupChannels >= 64
+          ? 1
+          : (kGroups * kGroupChannels <= 64 ? kGroups : 64 / kGroupChannels);
   static constexpr int kPixelsY = result_pixels(Size::kY, PadsY::kBefore + PadsY::kBehind,
                                                 Extent::kY, Dilations::kY, Strides::kY);
   static constexpr int kPixelsX = result_pixels(Size::kX, PadsX::kBefore + PadsX::kBehind,
                                                 Extent::kX, Dilations::kX, Strides::kX);
   static constexpr int kRows = kImages * kPixelsY * kPixelsX;
-  static constexpr int kColumns = Extent::kY * Extent::kX * kChannels;
-  static constexpr int kTap = round_up(kChannels, 64), kStaged = Extent::kY * Extent::kX * kTap;
-  using Rows = Window<kChannels, kPixelsY, kPixelsX, Extent::kY, Extent::kX, Strides::kY,
-                      Strides::kX, Dilations::kY, Dilations::kX, PadsY::kBefore, PadsX::kBefore>;
+  static constexpr int kColumns = Extent::kY * Extent::kX * kGroupChannels;
+  static constexpr int kTap = round_up(kBundle * kGroupChannels, 64),
+                       kStaged = Extent::kY * Extent::kX * kTap;
+  using Rows =
+      Window<kChannels, kPixelsY, kPixelsX, Extent::kY, Extent::kX, Strides::kY, Strides::kX,
+             Dilations::kY, Dilations::kX, PadsY::kBefore, PadsX::kBefore, kGroups, kBundle>;
 
   static PixelWindow window() {
     PixelWindow w;
@@ -47,6 +55,7 @@ struct Filter {
     w.conv.strides = {Strides::kY, Strides::kX};
     w.conv.dilations = {Dilations::kY, Dilations::kX};
     w.conv.pads = {PadsY::kBefore, PadsY::kBehind, PadsX::kBefore, PadsX::kBehind};
+    w.conv.groups = kGroups;
     return w;
   }
 };
@@ -54,9 +63,10 @@ struct Filter {
 // As generated source spells the window.
 template <class W>
 std::string WindowText() {
-  const std::vector<int> arguments = {W::kChannels,  W::kPixelsY, W::kPixelsX, W::kTapsY,
-                                      W::kTapsX,     W::kStrideY, W::kStrideX, W::kDilationY,
-                                      W::kDilationX, W::kPadTop,  W::kPadLeft};
+  std::vector<int> arguments = {W::kChannels,  W::kPixelsY, W::kPixelsX, W::kTapsY,
+                                W::kTapsX,     W::kStrideY, W::kStrideX, W::kDilationY,
+                                W::kDilationX, W::kPadTop,  W::kPadLeft};
+  if (W::kGroups > 1) arguments.insert(arguments.end(), {W::kGroups, W::kBundle});
   return absl::StrCat("Window<", absl::StrJoin(arguments, ", "), ">");
 }
 
@@ -138,7 +148,7 @@ inline Taps TapsUnder(const TensorMapTemplate& map, uint32_t seed) {
   return taps;
 }
 
-// What they are to the product: zeros behind each tap's channels.
+// What they are to the product: zeros behind each tap's channels, or around those of a group.
 template <class Config, class F>
 hardware::Matrix StagedFilters(const Taps& taps) {
   constexpr int kN = Config::First::kN;
@@ -147,16 +157,17 @@ hardware::Matrix StagedFilters(const Taps& taps) {
   m.rows = io ? F::kStaged : kN, m.columns = io ? kN : F::kStaged;
   for (int i = 0; i < m.rows * m.columns; ++i) {
     const int k = io ? i / kN : i % F::kStaged, n = io ? i % kN : i / F::kStaged;
-    const int tap = k / F::kTap, channel = k % F::kTap;
+    const int group = n / (kN / F::kGroups) % F::kBundle;
+    const int tap = k / F::kTap, channel = k % F::kTap - group * F::kGroupChannels;
     m.data.push_back(io ? taps.At(n, channel, tap) : taps.At(channel, tap, n));
   }
   return m;
 }
 
 // What a convolution multiplies: for each result pixel the pixels under its taps, side by side,
-// with zeros behind each tap's channels.
+// with zeros behind each tap's channels. `first`: of them in a tile.
 template <class F>
-hardware::Matrix RowsOf(const hardware::Images& images) {
+hardware::Matrix RowsOf(const hardware::Images& images, int first = 0) {
   using W = typename F::Rows;
   hardware::Matrix rows;
   rows.rows = F::kRows, rows.columns = F::kStaged;
@@ -167,7 +178,8 @@ hardware::Matrix RowsOf(const hardware::Images& images) {
           for (int s = 0; s < W::kTapsX; ++s)
             for (int c = 0; c < F::kTap; ++c)
               rows.data.push_back(images.At(n, p * W::kStrideY + r * W::kDilationY - W::kPadTop,
-                                            q * W::kStrideX + s * W::kDilationX - W::kPadLeft, c));
+                                            q * W::kStrideX + s * W::kDilationX - W::kPadLeft,
+                                            first + c));
   return rows;
 }
 
@@ -177,7 +189,7 @@ Operands<Config, typename Config::First> OperandsOf(uint32_t seed) {
   const LaunchRecipe recipe = RecipeOf<Config, F>();
   hardware::Images images = ImagesUnder(recipe.tensor_maps[0], F::kImages, seed);
   hardware::Matrix rows = RowsOf<F>(images);
-  if constexpr (F::kTap == F::Rows::kChannels) {
+  if constexpr (F::kTap == F::Rows::kChannels && F::kGroups == 1) {
     return {std::move(rows), std::move(images), seed + 1};
   } else {
     Taps taps = TapsUnder(recipe.tensor_maps[1], seed + 1);
@@ -205,6 +217,17 @@ using TwentyFour = Filter<2, Two<6, 7>, 24, Two<3, 2>, Two<1, 1>, Two<0, 1>, Two
 using Forty = Filter<3, Two<5, 7>, 40, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<1, 1>, Two<2, 1>>;
 using SeventyTwo = Filter<2, Two<6, 5>, 72, Two<3, 3>, Two<1, 1>, Two<1, 1>>;
 using Long = Filter<2, Two<5, 6>, 136, Two<2, 3>, Two<0, 1>, Two<1, 1>>;
+
+// In groups: of 8 channels, of 24, of which the last has no neighbour, of 48 in a line, of more
+// than a subtile.
+using GroupsOf8 =
+    Filter<2, Two<7, 6>, 128, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<1, 1>, Two<1, 1>, 16>;
+using GroupsOf24 =
+    Filter<2, Two<6, 7>, 72, Two<3, 2>, Two<1, 1>, Two<0, 1>, Two<1, 2>, Two<1, 1>, 3>;
+using GroupsOf48 =
+    Filter<2, Two<1, 19>, 192, Two<1, 8>, Two<0, 0>, Two<4, 4>, Two<1, 1>, Two<1, 1>, 4>;
+using GroupsOf112 =
+    Filter<1, Two<5, 6>, 224, Two<3, 3>, Two<1, 1>, Two<1, 1>, Two<2, 2>, Two<1, 1>, 2>;
 
 }  // namespace sinter
 

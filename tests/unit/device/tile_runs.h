@@ -122,7 +122,8 @@ Accumulators<P> RunTile(const Operands<Config, P>& operands, u32 rows_at, int ro
   const Ring<P::kKBlocks, kStageBytes> ring{kBase, kBarriers};
   Cursor<P::kKBlocks> weights, rows;
   produce_weights<Config, P, kRowsInRing>(ring, weights, operands.maps(), column, begin, end);
-  if (kRowsInRing) produce_rows<Config, P>(ring, rows, operands.maps(), row, begin, end);
+  if (kRowsInRing)
+    produce_rows<Config, P>(ring, rows, operands.maps(), row, begin, end, {}, column);
   ExpectBarriersComplete();
   Accumulators<P> accumulators(kConsumers<Config>);
   for (int t = 0; t < kConsumers<Config>; ++t) {

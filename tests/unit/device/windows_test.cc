@@ -94,6 +94,46 @@ TYPED_TEST(PaddedTaps, AreZeroBehindTheirChannels) {
   }
 }
 
+// In groups: each tile has the channels of its own groups, and filters around which are zeros.
+template <class Config>
+class Groups : public ::testing::Test {};
+using GroupConfigs =
+    ::testing::Types<Convolution<GroupsOf8, 64, 64, 1, 1, 1, false, 128, 64, 1>,
+                     Convolution<GroupsOf8, 48, 128, 1, 1, 2, false, 128, 32, 1>,
+                     Convolution<GroupsOf8, 64, 128, 2, 1, 1, false, 256, 128, 2>,
+                     Convolution<GroupsOf8, 40, 64, 1, 1, 1, false, 128, 64, 1, 1, 1, true>,
+                     Convolution<GroupsOf24, 64, 128, 1, 1, 1, false, 72, 48, 1>,
+                     Convolution<GroupsOf24, 32, 64, 1, 1, 1, false, 72, 16, 1>,
+                     Convolution<GroupsOf24, 128, 64, 1, 2, 1, false, 120, 80, 1>,
+                     Convolution<GroupsOf48, 16, 128, 1, 1, 1, false, 192, 48, 1>,
+                     Convolution<GroupsOf48, 16, 64, 4, 1, 1, false, 192, 24, 4>,
+                     Convolution<GroupsOf112, 16, 64, 1, 1, 1, false, 224, 56, 1>,
+                     Convolution<GroupsOf112, 16, 128, 2, 1, 2, false, 224, 112, 2>,
+                     Convolution<GroupsOf112, 24, 64, 1, 1, 1, false, 256, 64, 1, 1, 1, true>>;
+TYPED_TEST_SUITE(Groups, GroupConfigs);
+
+TYPED_TEST(Groups, AreExactInEachTile) {
+  using F = typename TypeParam::Shown;
+  using P = typename TypeParam::First;
+  auto operands = OperandsOf<TypeParam, F>(9);
+  constexpr int kBundleColumns = P::kN / F::kGroups * F::kBundle;
+  for (int row = 0; row < F::kRows; row += TypeParam::kBlockM) {
+    for (int column = 0; column < P::kN; column += P::kBlockN) {
+      const int first = column / kBundleColumns * F::kBundle * F::kGroupChannels;
+      hardware::Matrix rows = RowsOf<F>(operands.images, first);
+      operands.rows.data = rows.data;
+      for (int rank = 0; rank < P::kSplitK; ++rank) {
+        machine.Reset(P::kSplitK);
+        machine.rank = rank;
+        const int begin = P::first_block(rank), end = P::first_block(rank + 1);
+        const auto sums = RunTile<TypeParam, P, true>(operands, 0, row, column, begin, end);
+        ExpectProduct<TypeParam, P>(sums, operands, row, column, begin, end);
+        ASSERT_FALSE(::testing::Test::HasFatalFailure()) << row << ", " << column;
+      }
+    }
+  }
+}
+
 // Halves of a tile's pixels, or of its weights, by the two blocks of a pair.
 template <class Config>
 class SharedWindows : public ::testing::Test {};

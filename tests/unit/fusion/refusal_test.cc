@@ -154,6 +154,20 @@ TEST(Refusal, CountsChannelsOfConvolutionsAndInputsWithoutNames) {
             "bytes): pad the channels to 8");
 }
 
+TEST(Refusal, CountsTheChannelsOfAGroup) {
+  const std::string message = RefusalOf([](Draft& d) {
+    const ValueId x = d.In("x", kBF16, {-1, 8, 8, 36}), w = d.In("filter", kBF16, {72, 3, 3, 12});
+    Conv2d conv;
+    conv.groups = 3;
+    return std::vector<ValueId>{d.Cast(d.Take(d.b.Convolve(x, w, conv)))};
+  });
+  EXPECT_EQ(message,
+            "no kernel family takes this chain: op 2 (conv2d of 'x' and 'filter'): each of 3 "
+            "groups has 12 channels of x and 24 of the result, kernels take multiples of 8 of "
+            "both, in a group or in 2, 4 or 8 of them that divide the groups: pad the channels of "
+            "each group");
+}
+
 // Names are the caller's, in whatever order the canonical chain has its inputs.
 TEST(Refusal, NamesTheCallersInputs) {
   const std::string message = RefusalOf([](Draft& d) {

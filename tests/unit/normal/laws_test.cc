@@ -1,5 +1,6 @@
 // Each rule's law on random chains: the reference computes the same before and after it.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/engine/trial_data.h"
 #include "src/normal/graph.h"
 #include "src/normal/rules.h"
@@ -104,6 +106,28 @@ std::vector<Drawn> Convolutions() {
         all.push_back({absl::StrCat("convolution ", in, " to ", out),
                        std::make_shared<const Chain>(*b.Finish()), 2});
       }
+    }
+  }
+  // In groups of few channels: channels, groups, channels of the result.
+  for (const auto [in, groups, out] : {std::array<int64_t, 3>{32, 8, 32},
+                                       {24, 4, 16},
+                                       {8, 2, 8},
+                                       {16, 16, 32},
+                                       {16, 2, 8},
+                                       {12, 4, 12}}) {
+    for (const FilterLayout layout : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
+      ChainBuilder b;
+      Conv2d conv;
+      conv.filter = layout;
+      conv.pads = {1, 1, 0, 1};
+      const bool ohwi = layout == FilterLayout::kOHWI;
+      const ValueId x = *b.Input({DType::kBF16, {Dim::M(), d(5), d(4), d(in)}});
+      const ValueId w =
+          *b.Input({DType::kBF16, ohwi ? std::vector<Dim>{d(out), d(3), d(2), d(in / groups)}
+                                       : std::vector<Dim>{d(3), d(2), d(in / groups), d(out)}});
+      EXPECT_TRUE(b.Output(*b.Cast(*AddConv2d(b, x, w, conv, groups), DType::kBF16)).ok());
+      all.push_back({absl::StrCat("convolution ", in, " to ", out, " in ", groups),
+                     std::make_shared<const Chain>(*b.Finish()), 2});
     }
   }
   return all;

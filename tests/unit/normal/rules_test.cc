@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -336,6 +337,37 @@ TEST(NormalForm, PadsTheChannelsOfImages) {
   EXPECT_EQ(form->chain->op(padded.operands[0]).type.dims.back(), D(8));
   EXPECT_EQ(form->chain->op(padded.operands[1]).type.dims.back(), D(8));
   EXPECT_EQ(form->notes.size(), 2u);
+}
+
+TEST(NormalForm, JoinsGroupsOfFewChannels) {
+  const auto op_of = [](int64_t channels, int64_t groups, int64_t out, FilterLayout layout) {
+    ChainBuilder b;
+    Conv2d conv;
+    conv.filter = layout;
+    const bool ohwi = layout == FilterLayout::kOHWI;
+    const int64_t in = channels / groups;
+    const ValueId x = Input(b, {kM, D(8), D(8), D(channels)});
+    const ValueId w = Input(b,
+                            ohwi ? std::vector<Dim>{D(out), D(3), D(3), D(in)}
+                                 : std::vector<Dim>{D(3), D(3), D(in), D(out)},
+                            true);
+    const FormPtr form = Normal(b, {*b.Cast(*AddConv2d(b, x, w, conv, groups), DType::kBF16)});
+    const Op op = Only(*form->chain, OpKind::kConv2d);
+    return std::make_pair(op.conv, form->chain->op(op.operands[1]).type);
+  };
+  const auto joined = op_of(128, 32, 128, FilterLayout::kOHWI);  // ResNeXt-50: 4 channels a group
+  EXPECT_EQ(joined.first.groups, 16);
+  EXPECT_EQ(joined.second.dims.back(), D(8));
+  const auto one = op_of(8, 4, 8, FilterLayout::kHWIO);
+  EXPECT_EQ(one.first.groups, 1);
+  EXPECT_EQ(one.second.dims.back(), D(8));
+  const auto of_results = op_of(64, 8, 32, FilterLayout::kOHWI);  // 4 columns a group
+  EXPECT_EQ(of_results.first.groups, 4);
+  const auto turned = op_of(64, 4, 64, FilterLayout::kHWIO);
+  EXPECT_EQ(turned.first.groups, 4);
+  EXPECT_EQ(turned.first.filter, FilterLayout::kOHWI);
+  const auto odd = op_of(36, 3, 72, FilterLayout::kOHWI);  // which no number of groups joins
+  EXPECT_EQ(odd.first.groups, 3);
 }
 
 TEST(NormalForm, CutsOneWeightIntoGateAndUp) {

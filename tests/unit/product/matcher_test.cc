@@ -224,6 +224,37 @@ TEST(MatchProducts, TakesWindowsOfAFirstConvolution) {
   }
 }
 
+TEST(MatchProducts, TakesConvolutionsInGroups) {
+  const auto problem = ParseProblem("conv b=M ic=72 h=9 w=7 oc=144 k=3 groups=3 act=relu bias=1");
+  const auto matched = MatchProducts(problem->chain, 4);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  const ProductSequence& s = matched->sequence;
+  EXPECT_TRUE(CheckSequence(s).ok()) << CheckSequence(s);
+  EXPECT_EQ(s[0].k, 9 * 24);
+  EXPECT_EQ(s[0].n, 144);
+  EXPECT_EQ(s[0].GroupColumns(), 48);
+  EXPECT_EQ(s[0].rows.window.Bundle(), 2);  // 48 channels of 64
+  EXPECT_EQ(s[0].BundleColumns(), 96);
+  EXPECT_EQ(s[0].StagedK(), 9 * 64);
+  EXPECT_EQ(matched->rows_stride, 72);
+  EXPECT_EQ(matched->inputs[0].weights_stride, 9 * 24);
+  EXPECT_EQ(s.Flop(4), problem->chain.MatmulFlops(4));
+  ProductSequence code = s;
+  code.m = 0;
+  const auto back = ProductSequence::FromCanonical(code.Canonical());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, code);
+  EXPECT_NE(code.ToString().find(" groups=3"), std::string::npos) << code.ToString();
+  // The tap's channels are those of a bundle: 16 of 8 channels, 1 of 112.
+  const auto window = [](const char* line) {
+    return MatchProducts(ParseProblem(line)->chain, 1)->sequence[0].rows.window;
+  };
+  EXPECT_EQ(window("conv b=M ic=128 h=5 w=5 oc=128 k=3 groups=16").Bundle(), 8);
+  EXPECT_EQ(window("conv b=M ic=16 h=5 w=5 oc=16 k=3 groups=2").Bundle(), 2);
+  EXPECT_EQ(window("conv b=M ic=224 h=5 w=5 oc=224 k=3 groups=2").Bundle(), 1);
+  EXPECT_EQ(window("conv b=M ic=224 h=5 w=5 oc=224 k=3 groups=2").StagedTap(), 128);
+}
+
 TEST(MatchProducts, RefusesWindowsOfAResult) {
   const auto problem =
       ParseProblem("conv_chain b=M ic=64 h=9 w=7 oc1=128 oc2=40 k1=1 k2=3 act=relu");
@@ -243,6 +274,12 @@ TEST(MatchProducts, WindowsThatNoLoadTakesAreRefusedByName) {
        "filter reach behind the padding 140 is not in [-127, 128] (corners of im2col maps)"},
       {"conv b=M ic=64 h=40 w=40 oc=8 k=3 stride=9",
        "stride 9 is not in [1, 8] (element strides of tensor maps)"},
+      {"conv b=M ic=36 h=9 w=7 oc=72 k=3 groups=3",
+       "channels 12 of a group are not a multiple of 8 (16-byte pixels of tensor maps)"},
+      {"conv b=M ic=32 h=9 w=7 oc=12 k=3 groups=2",
+       "n 12 is not a multiple of 8 in each of 2 groups"},
+      {"conv b=M ic=32 h=9 w=7 oc=16 k=3 groups=2 weights=HWIO",
+       "layout of weights is io, must be oi of 2 groups: give the filter as OHWI"},
   };
   for (const auto& [line, message] : rows) {
     const auto matched = MatchProducts(ParseProblem(line)->chain, 1);

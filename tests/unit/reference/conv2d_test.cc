@@ -66,15 +66,27 @@ std::vector<double> Naive(const Case& c, const std::vector<double>& x,
 void ExpectAsNaive(const Case& c) {
   ChainBuilder b;
   const bool ohwi = c.conv.filter == FilterLayout::kOHWI;
+  // In groups `c` is of one filter of all channels, whose zeros the grouped one leaves out.
+  const int64_t groups = c.conv.groups, in = c.in / groups;
   const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(c.h), C(c.w), C(c.in)}});
-  const std::vector<Dim> dims = ohwi ? std::vector<Dim>{C(c.out), C(c.r), C(c.s), C(c.in)}
-                                     : std::vector<Dim>{C(c.r), C(c.s), C(c.in), C(c.out)};
+  const std::vector<Dim> dims = ohwi ? std::vector<Dim>{C(c.out), C(c.r), C(c.s), C(in)}
+                                     : std::vector<Dim>{C(c.r), C(c.s), C(in), C(c.out)};
   const ValueId w = *b.Input({DType::kF16, dims});
   ASSERT_TRUE(b.Output(*b.Convolve(x, w, c.conv)).ok());
   const auto pixels = Random(DType::kBF16, c.batch * c.h * c.w * c.in, 1);
-  const auto filter = Random(DType::kF16, c.out * c.r * c.s * c.in, 2);
+  const auto filter = Random(DType::kF16, c.out * c.r * c.s * in, 2);
   const auto result = RunF64(*b.Finish(), c.batch, {pixels, filter});
-  ExpectNear(result[0], Naive(c, pixels, filter), 1e-13);
+  Case part = c;
+  part.in = in;
+  std::vector<double> whole(static_cast<size_t>(c.out * c.r * c.s * c.in), 0.0);
+  for (int64_t i = 0; i < c.out * c.r * c.s * in; ++i) {
+    const int64_t channel = i % in, s = i / in % c.s, r = i / in / c.s % c.r,
+                  o = i / in / c.s / c.r;
+    const int64_t first = o / (c.out / groups) * in;
+    whole[static_cast<size_t>(FilterIndex(c, o, r, s, first + channel))] =
+        filter[static_cast<size_t>(FilterIndex(part, o, r, s, channel))];
+  }
+  ExpectNear(result[0], Naive(c, pixels, whole), 1e-13);
 }
 
 TEST(Convolution, EqualsLoopsOverAPaddedImage) {
@@ -98,6 +110,15 @@ TEST(Convolution, EqualsLoopsOverAPaddedImage) {
       c.conv.filter = filter;
       ExpectAsNaive(c);
     }
+  }
+}
+
+TEST(Convolution, InGroupsSumsTheChannelsOfEach) {
+  for (const FilterLayout filter : {FilterLayout::kOHWI, FilterLayout::kHWIO}) {
+    ExpectAsNaive({2, 5, 6, 8, 12, 3, 2, {filter, {1, 2}, {1, 1}, {1, 1, 0, 1}, 4}});
+    ExpectAsNaive({1, 4, 3, 6, 6, 1, 1, {filter, {1, 1}, {1, 1}, {0, 0, 0, 0}, 3}});
+    ExpectAsNaive({3, 1, 9, 4, 8, 1, 3, {filter, {1, 1}, {1, 2}, {0, 0, 2, 2}, 4}});
+    ExpectAsNaive({1, 5, 5, 15, 9, 3, 3, {filter, {2, 2}, {1, 1}, {1, 1, 1, 1}, 3}});
   }
 }
 

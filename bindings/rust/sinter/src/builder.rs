@@ -72,7 +72,7 @@ pub struct Conv2dOptions {
     pub dilations: [i32; 2],
     /// Top, bottom, left and right; none by default.
     pub pads: [i32; 4],
-    /// 1, the default, or the channels of x.
+    /// Divides the channels of x; 1 by default.
     pub groups: i32,
 }
 impl Default for Conv2dOptions {
