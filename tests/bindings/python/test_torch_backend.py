@@ -196,11 +196,11 @@ def test_a_scale_that_a_weight_is_already_stays_as_it_is():
 
 
 def test_images_lie_channels_last_between_parts_as_inductor_lays_them():
-    between = N.Conv2d(16, 16, 3, stride=2, groups=2, bias=False)  # which is left
-    model = normed(N.Conv2d(8, 16, 3), N.BatchNorm2d(16), N.ReLU(), between, N.Conv2d(16, 8, 3), N.BatchNorm2d(8), N.ReLU())
+    between = N.Conv2d(16, 18, 3, stride=2, groups=2, bias=False)  # which is left
+    model = normed(N.Conv2d(8, 16, 3), N.BatchNorm2d(16), N.ReLU(), between, N.Conv2d(18, 8, 3), N.BatchNorm2d(8), N.ReLU())
     _, reports = run(model, torch.randn(2, 8, 14, 14).bfloat16())
     first, second = [part.made.chain for part in reports[0].taken]
-    assert second.inputs()[0].shape == (2, 5, 5, 16) and first.outputs()[0].shape == (2, 12, 12, 16)
+    assert second.inputs()[0].shape == (2, 5, 5, 18) and first.outputs()[0].shape == (2, 12, 12, 16)
 
 
 @pytest.mark.parametrize("fails_at", [0, 1])

@@ -417,12 +417,12 @@ def test_rows_by_several_ids_or_of_other_axes_are_left_by_name():
         assert left(reports)["aten.index.Tensor"] == "rows by indices"
 
 
-def test_convolutions_in_groups_are_inductors_and_named():
-    point = lambda: (N.Conv2d(16, 16, 1), N.ReLU())
-    model = half(*point(), N.Conv2d(16, 32, 3, padding=1, groups=16), N.Conv2d(32, 16, 1), N.ReLU(), N.Conv2d(16, 16, 3, groups=2), *point())
-    _, reports = run(model, torch.randn(2, 16, 8, 8).bfloat16())
-    assert left(reports) == {"aten.convolution.default": "a convolution in groups"}
-    assert [why for _, why in reports[0].left].count("a convolution in groups") == 2
+def test_convolutions_in_groups_that_no_kernel_takes_are_inductors_and_named():
+    point = lambda: (N.Conv2d(24, 24, 1), N.ReLU())
+    model = half(*point(), N.Conv2d(24, 24, 3, padding=1, groups=6), N.Conv2d(24, 24, 1), N.ReLU(), N.Conv2d(24, 6, 3, groups=2), N.Conv2d(6, 24, 1))
+    _, reports = run(model, torch.randn(2, 24, 8, 8).bfloat16())
+    assert ("aten.convolution.default", "a convolution in groups of 12 channels") in reports[0].left, reports[0].left
+    assert any("groups" in part.made.chain.to_json() for part in reports[0].taken), "those of 4 channels"
 
 
 # ---------------------------------------------------------------- Gradients of whole architectures

@@ -50,6 +50,46 @@ MODELS = {
 }
 
 
+def in_groups(channels, to, groups, taps=3, **more):
+    return N.Conv2d(channels, to, taps, groups=groups, **more)
+
+
+class Position(N.Module):
+    """As speech models have it: a convolution of a line with a long filter, whose last result is left out."""
+
+    def __init__(self):
+        super().__init__()
+        convolution = N.Conv1d(48, 48, 8, padding=4, groups=3)
+        self.inner, self.convolution = N.Linear(32, 48), N.utils.parametrizations.weight_norm(convolution, name="weight", dim=2)
+
+    def forward(self, x):
+        y = self.inner(x)
+        return y + N.functional.gelu(self.convolution(y.transpose(1, 2))[:, :, :-1]).transpose(1, 2)
+
+
+#: A block of RegNet, with groups of 8 channels, of ResNeXt, of 4, and of ShuffleNet, whose filters have one tap; several results of each channel.
+GROUPS = {
+    "regnet": normed(*point(), in_groups(16, 16, 2, stride=2, padding=1, bias=False), N.BatchNorm2d(16), N.ReLU(), *point()),
+    "resnext": normed(*point(), in_groups(16, 16, 4, padding=1, bias=False), N.BatchNorm2d(16), N.ReLU(), *point()),
+    "shuffle": half(in_groups(16, 32, 2, 1), N.ReLU(), in_groups(32, 16, 4, 1), N.ReLU()),
+    "several": half(*point(), in_groups(16, 32, 16, padding=1), N.GELU(), *point(32)),
+    "dilated": half(*point(), in_groups(16, 32, 2, (3, 1), dilation=(2, 1), padding=(2, 0)), N.SiLU(), *point(32)),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_convolutions_in_groups_are_right_and_taken(name):
+    x = torch.randn(2, 16, 10, 12).bfloat16().to(memory_format=torch.channels_last)
+    _, reports = run(GROUPS[name], x)
+    assert "aten.convolution.default" not in left(reports), left(reports)
+    assert "groups" in "".join(part.made.chain.to_json() for part in reports[0].taken)
+
+
+def test_a_line_in_groups_is_taken():
+    _, reports = run(half(Position()), torch.randn(2, 12, 32).bfloat16())
+    assert "aten.convolution.default" not in left(reports), left(reports)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_windows_are_right_and_taken(name):
     model, side = MODELS[name]

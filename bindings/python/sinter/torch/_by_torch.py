@@ -258,5 +258,5 @@ def _convolve(op: Dict[str, Any], x: torch.Tensor, w: torch.Tensor) -> torch.Ten
     image, padding = x.permute(0, 3, 1, 2), (top, left)
     if (top, left) != (bottom, right):
         image, padding = torch.nn.functional.pad(image, (left, right, top, bottom)), (0, 0)
-    made = torch.nn.functional.conv2d(image, filter, None, tuple(op.get("strides", (1, 1))), padding, tuple(op.get("dilations", (1, 1))))
+    made = torch.nn.functional.conv2d(image, filter, None, tuple(op.get("strides", (1, 1))), padding, tuple(op.get("dilations", (1, 1))), op.get("groups", 1))
     return made.permute(0, 2, 3, 1)

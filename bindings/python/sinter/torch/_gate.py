@@ -102,7 +102,12 @@ def flop_of(node: Any, hint: Hint) -> float:
 
 def by_channel(node: Any) -> bool:
     """Whether it is a convolution of each channel by itself."""
-    return target_of(node) == "aten.convolution.default" and node.args[8:9] not in ((), (1,))
+    groups = _groups(node)
+    return groups != 1 and groups == node.args[0].meta["val"].shape[1] == node.args[1].meta["val"].shape[0]
+
+
+def _groups(node: Any) -> int:
+    return int(node.args[8]) if target_of(node) == "aten.convolution.default" and len(node.args) > 8 else 1
 
 
 def border_bytes(nodes: Iterable[Any], hint: Hint) -> int:
@@ -245,20 +250,20 @@ def _laid_otherwise(node: Any) -> List[Any]:
 
 def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -> float:
     """Waves of blocks, one on each multiprocessor, by the best tile: each multiplies or takes its operands in, whichever is longer.
-    Meanwhile operands and result pass the memory; weights are in no cache."""
+    Meanwhile operands and result pass the memory; weights are in no cache. Groups of a convolution are products of their own."""
     if by_channel(node):
         passed = sum(_bytes(i, hint) for i in (node, node.args[0])) / (_MEMORY_SHARE * figures["hbm_bytes_per_us"])
         return float(flop / 2 / (_CHANNEL_RATE * figures["sm_count"]) + passed + _PRODUCT_START_US)
     sizes = _sizes(node.meta["val"], hint)
     columns = sizes[1 if "convolution" in target_of(node) else -1]
-    rows = math.prod(sizes) // columns
+    rows, groups = math.prod(sizes) // columns, _groups(node)
     codes = "scaled" in target_of(node)
     rate = _PRODUCT_SHARE * figures["tensor_fp8_flop_per_us" if codes else "tensor_flop_per_us"] / figures["sm_count"]
     depth = flop / (2 * rows * columns)
     intake = figures["sm_intake_bytes_per_us"] / (1 if codes else 2)
 
     def waves_us(tile: Tuple[int, int], split: int) -> float:
-        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / tile[1]) * split
+        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / groups / tile[1]) * groups * split
         if split > 1 and blocks > figures["sm_count"]:
             return math.inf
         wave = max(2 * tile[0] * tile[1] / rate, (tile[0] + tile[1]) / intake) * depth / split

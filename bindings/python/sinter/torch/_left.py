@@ -143,12 +143,18 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
     return None
 
 
+def _joins(groups: int, channels: int, results: int) -> bool:
+    """Whether kernels take groups of so many channels: each, or each few beside each other, has a multiple of 16 bytes of them and of results."""
+    return any(groups % n == channels * n % 8 == results * n % 8 == 0 for n in (1, 2, 4, 8))
+
+
 def _why_not_convolution(node: Any, w: Any) -> Optional[str]:
     transposed, groups = node.args[6], node.args[8]
     if transposed:
         return "a transposed convolution"
-    if groups != 1 and not groups == node.args[0].meta["val"].shape[1] == w.shape[0]:
-        return "a convolution in groups"
+    channels = node.args[0].meta["val"].shape[1]
+    if groups != 1 and not groups == channels == w.shape[0] and not _joins(groups, w.shape[1], w.shape[0] // groups):
+        return f"a convolution in groups of {w.shape[1]} channels"
     if len(w.shape) not in (3, 4):
         return f"a convolution of {len(w.shape) - 2} axes"
     return None

@@ -49,7 +49,7 @@ def _addmm(c: Converter, node: Any) -> Array:
 
 @row("aten.convolution.default", product=True)
 def _convolution(c: Converter, node: Any) -> Array:
-    """In one group, or in one for each channel."""
+    """In groups, of which each channel of the image and the result may be one."""
     x, w, bias, stride, padding, dilation = node.args[:6]
     groups = node.args[8]
     image, weight = _operand(c, x), _operand(c, w)
@@ -66,12 +66,12 @@ def _convolution(c: Converter, node: Any) -> Array:
     stride, padding, dilation = ([*row, *given] for row, given in zip(first, (stride, padding, dilation)))
     taps = [*first[0], *w.meta["val"].shape[2:]]
     apart = taps == stride and not any(padding) and all(step == 1 for step in dilation)
-    if groups != 1:
+    if groups != 1 and groups == x.meta["val"].shape[1] == w.meta["val"].shape[0]:
         y = each_channel_by_itself(c, move(image), weight, taps, stride=stride, padding=padding, dilation=dilation)
-    elif apart and max(stride) > _MOST_STRIDE:
+    elif apart and groups == 1 and max(stride) > _MOST_STRIDE:
         y = _of_patches(move(image), move(weight), stride, weight.order == back)
     else:
-        y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation)
+        y = conv2d(move(image), move(weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
     if line:
         y = y.reshape(y.shape[0], *y.shape[2:])
     if bias is not None:

@@ -26,7 +26,7 @@ def channels_last(a: Array) -> Value:
 
 
 def each_channel_by_itself(c: Converter, x: Value, w: Array, taps: Sequence[int], **moves: Sequence[int]) -> Value:
-    """A convolution in as many groups as x has channels. `w`: [channels, 1, *taps], without the height of 1 of a line's."""
+    """A convolution in as many groups as x and the result have channels. `w`: [channels, 1, *taps], without the height of 1 of a line's."""
     channels = w.dims[0]
     if list(w.order[2:]) == sorted(w.order[2:]) and w.order[0] == len(w.order) - 1:  # channels lie beside each other
         filters = w.value.reshape(*taps, channels)
