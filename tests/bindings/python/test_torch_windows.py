@@ -209,6 +209,58 @@ def test_images_enlarged_to_the_nearest_pixel_are_taken():
     assert left(reports)["aten._unsafe_index.Tensor"] == "rows by indices"
 
 
+class Scaled(N.Module):
+    def __init__(self, **how):
+        super().__init__()
+        self.how = {"mode": "bilinear", **how}
+
+    def forward(self, x):
+        return N.functional.interpolate(x, **self.how)
+
+
+#: Whole factors, as decoders have them, sizes that are no multiple, smaller images.
+SCALED = [
+    {"scale_factor": 2},
+    {"scale_factor": 2, "align_corners": True},
+    {"scale_factor": (1.5, 3.0)},
+    {"scale_factor": 1.7, "recompute_scale_factor": True},
+    {"size": (9, 8)},
+    {"size": (13, 2), "align_corners": True},
+    {"size": (3, 20), "align_corners": True},
+    {"size": (24, 5)},
+]
+
+
+@pytest.mark.parametrize("how", SCALED, ids=str)
+@pytest.mark.parametrize("laid", [torch.channels_last, torch.contiguous_format], ids=["last", "first"])
+def test_images_between_pixels_are_one_operator(how, laid):
+    model = half(*point(), Scaled(**how), *point())
+    x = torch.randn(2, 16, 6, 5).bfloat16().to(memory_format=laid)
+    _, reports = run(model, x)
+    assert len(reports[0].taken) == 1 and not any("ndex" in name or "upsample" in name for name in left(reports)), left(reports)
+    found = [op["op"] for op in json.loads(reports[0].taken[0].made.chain.to_json())["ops"]]
+    assert found.count("gather") == 4
+
+
+def test_images_between_pixels_in_f32_are_near_torchs():
+    for how in SCALED:
+        model = N.Sequential(Scaled(**how), N.SiLU())
+        x = torch.randn(2, 8, 7, 6)
+        _, reports = run(model, x)
+        assert reports[0].taken and not left(reports), left(reports)
+
+
+def test_images_between_pixels_that_are_left_are_computed():
+    model = N.Sequential(Scaled(scale_factor=2), Scaled(size=(7, 9), align_corners=True))
+    x = torch.randn(3, 8, 4, 6).to(DEVICE)
+    with torch.no_grad():
+        compiled, reports = passed(lambda x: model(x[:, ::2].double()) * 2)
+        assert torch.allclose(compiled(x), model(x[:, ::2].double()) * 2)
+    with torch.no_grad():
+        compiled, reports = passed(lambda x: model(x) * 2, dynamic=True)
+        assert torch.allclose(compiled(x), model(x) * 2, atol=1e-5)
+
+
 def test_repeats_and_powers_of_a_number_are_taken():
     class Model(N.Module):
         def forward(self, x):

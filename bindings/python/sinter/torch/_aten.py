@@ -30,7 +30,7 @@ from .._functions import (
 )
 from .._builder import Value
 from .._operators import equal, maximum, minimum, not_equal, where
-from . import _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
+from . import _bilinear, _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
 from ._arrays import HALVES, Array, Refused
 from ._convert import Converter
 from ._row import TABLE as TABLE, Handler, Row, elementwise, number, row

@@ -22,6 +22,7 @@ from ._aten import TABLE
 from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
+from ._bilinear import interpolations
 from ._casts import casts_of_weights
 from ._convert import Converted, Converter, target_of
 from ._filters import lay_back, lay_filters
@@ -179,6 +180,7 @@ class SinterPass(CustomGraphPass):
         slices_for_splits(graph)
         rows_as_gathers(graph)
         repeat_pixels(graph)
+        interpolations(graph)
         tell_parts(graph)
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)

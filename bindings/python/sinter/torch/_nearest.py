@@ -13,7 +13,7 @@ from ._convert import target_of
 from ._layout import tell_strides
 from ._replace import add_call
 
-_INDEX = ("aten._unsafe_index.Tensor", "aten.index.Tensor")
+INDEX = ("aten._unsafe_index.Tensor", "aten.index.Tensor")
 #: Operators that ids are made by.
 _STEPS = (
     *("prims.convert_element_type.default", "aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.floor.default"),
@@ -37,19 +37,24 @@ def repeat_pixels(graph: torch.fx.Graph) -> None:
             wide = add_call(graph, aten.expand.default, apart, [n, c, height, factors[0], width, factors[1]])
             made.append(add_call(graph, aten.reshape.default, wide, [n, c, height * factors[0], width * factors[1]]))
         node.replace_all_uses_with(made[-1])
-        unread = [node]
-        while unread:
-            each = unread.pop()
-            if not each.users and not each._erased and (each is node or target_of(each) in (_IDS, *_STEPS)):
-                operands = list(each.all_input_nodes)
-                graph.erase_node(each)
-                unread.extend(operands)
+        erase_unread(graph, node)
     tell_strides(graph, made)
+
+
+def erase_unread(graph: torch.fx.Graph, node: Any) -> None:
+    """Erases a node that nobody reads, and which of what made its operands nobody reads then."""
+    unread = [node]
+    while unread:
+        each = unread.pop()
+        if not each.users and not each._erased and (each is node or target_of(each) in (_IDS, *INDEX, *_STEPS)):
+            operands = list(each.all_input_nodes)
+            graph.erase_node(each)
+            unread.extend(operands)
 
 
 def _factors(node: Any) -> Optional[List[int]]:
     """How often each row and each column is read; None of what is no such index."""
-    if target_of(node) not in _INDEX or len(node.args[1]) != 4 or any(i is not None for i in node.args[1][:2]):
+    if target_of(node) not in INDEX or len(node.args[1]) != 4 or any(i is not None for i in node.args[1][:2]):
         return None
     val = node.args[0].meta["val"]
     if len(val.shape) != 4 or str(val.dtype) not in DTYPES or not all(isinstance(size, int) and size > 0 for size in val.shape):
@@ -57,7 +62,7 @@ def _factors(node: Any) -> Optional[List[int]]:
     rows, columns = node.args[1][2:]
     if rows is None or columns is None or rows.meta["val"].dim() != 2 or columns.meta["val"].dim() != 1 or rows.meta["val"].shape[1] != 1:
         return None
-    found = [_repeats(_computed(ids), size) for ids, size in zip((rows, columns), val.shape[2:])]
+    found = [_repeats(computed(ids), size) for ids, size in zip((rows, columns), val.shape[2:])]
     return None if None in found or found == [1, 1] else found  # type: ignore[return-value]
 
 
@@ -69,7 +74,7 @@ def _repeats(ids: Optional[List[Any]], size: int) -> Optional[int]:
     return times if ids == [i // times for i in range(len(ids))] else None
 
 
-def _computed(node: Any) -> Optional[List[Any]]:
+def computed(node: Any) -> Optional[List[Any]]:
     """The elements of what the graph makes of nothing; None of what it does not."""
     with torch.utils._python_dispatch._disable_current_modes():
         value = _evaluated(node, 16)
