@@ -24,10 +24,10 @@ class Case:
 
 
 def cases(group: str) -> List[Case]:
-    return {"products": products, "rowwise": rowwise, "encoders": encoders}[group]()
+    return {"products": products, "rowwise": rowwise, "encoders": encoders, "images": images}[group]()
 
 
-GROUPS = ("products", "rowwise", "encoders")
+GROUPS = ("products", "rowwise", "encoders", "images")
 
 
 def _random(torch: Any, *shape: int, scale: float = 1.0) -> Any:
@@ -203,3 +203,75 @@ def _encoder(name: str, hidden: int, inner: int, rows: int) -> Case:
 def _weights(hidden: int, inner: int) -> Tuple[Tuple[int, ...], ...]:
     return ((hidden, hidden), (hidden,), (hidden,), (hidden,), (inner, hidden), (inner,), (hidden, inner), (hidden,), (hidden,), (hidden,),
             (3 * hidden, hidden), (3 * hidden,))
+
+
+# ---------------------------------------------------------------- Images: convolutions in groups, and between four pixels
+
+#: Pixels of a side, channels, groups of layers of 3 x 3 taps with bias and ReLU, of three models.
+GROUPED = {
+    "regnety_16gf": ((56, 224, 2), (28, 448, 4), (14, 1232, 11), (7, 3024, 27)),
+    "regnety_3_2gf": ((56, 72, 3), (28, 216, 9), (14, 576, 24), (7, 1512, 63)),
+    "resnext50_32x4d": ((56, 128, 32), (28, 256, 32), (14, 512, 32), (7, 1024, 32)),
+}
+#: Pixels of a side before and behind, channels, whether the corners lie on each other: Segformer's decoder, and a U-Net's.
+BILINEAR = ((16, 128, 256, False), (64, 128, 256, False), (56, 112, 128, True), (112, 224, 64, True))
+IMAGES = 32
+
+
+def images() -> List[Case]:
+    found = [_grouped(name, IMAGES, (side, side), (3, 3), (1, 1), channels, groups)
+             for name, layers in GROUPED.items() for side, channels, groups in layers]
+    found.append(_grouped("wav2vec2", 16, (1, 499), (1, 128), (0, 64), 768, 16))
+    return found + [_bilinear(*each) for each in BILINEAR]
+
+
+def _first(x: Any) -> Any:
+    """An image, channels last, with its channels first in PyTorch's order of the axes."""
+    return x.permute(0, 3, 1, 2)
+
+
+def _grouped(model: str, n: int, side: Tuple[int, int], taps: Tuple[int, int], pad: Tuple[int, int], channels: int, groups: int) -> Case:
+    each = channels // groups
+    chain = (f"conv b=M h={side[0]} w={side[1]} ic={channels} oc={channels} k={taps[0]},{taps[1]} pad={pad[0]},{pad[0]},{pad[1]},{pad[1]} "
+             f"groups={groups} act=relu bias=1")
+
+    def make(torch: Any) -> Tuple[Any, ...]:
+        torch.backends.cudnn.benchmark = True
+        return (_random(torch, n, *side, channels), _random(torch, channels, *taps, each, scale=(each * taps[0] * taps[1]) ** -0.5),
+                _random(torch, channels))
+
+    def run(x: Any, w: Any, b: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.conv2d(_first(x), _first(w), b, padding=pad, groups=groups).relu().permute(0, 2, 3, 1)
+
+    return Case("images", f"{model}-{side[1]}", n, chain, make, run, run, 2 * n * side[0] * side[1] * channels)
+
+
+def _bilinear(before: int, behind: int, channels: int, corners: bool) -> Case:
+    n = 8
+
+    def chain(sinter: Any) -> Any:
+        b = sinter.Builder()
+        x = b.input("bf16", (n, before, before, channels))
+        place = b.iota("f32", (behind,), 0)
+        place = place * ((before - 1) / (behind - 1)) if corners else sinter.maximum((place + 0.5) * (before / behind) - 0.5, 0.0)
+        first = sinter.minimum(place.cast("s32"), before - 1)
+        second, share = sinter.minimum(first + 1, before - 1), sinter.minimum(sinter.maximum(place - first.cast("f32"), 0.0), 1.0)
+        pixels = x.reshape(n, before * before, channels).transpose(1, 0, 2)
+
+        def line(row: Any) -> Any:
+            left, right = (pixels.gather((row * before).reshape(behind, 1) + column).cast("f32") for column in (first, second))
+            return left + (right - left) * share.reshape(behind, 1, 1)
+
+        top = line(first)
+        y = top + (line(second) - top) * share.reshape(behind, 1, 1, 1)
+        return b.finish(y.transpose(2, 0, 1, 3).cast("bf16"))
+
+    def run(x: Any) -> Any:
+        from torch.nn import functional
+
+        return functional.interpolate(_first(x), size=(behind, behind), mode="bilinear", align_corners=corners).permute(0, 2, 3, 1)
+
+    return Case("images", f"bilinear-{before}-{behind}-{channels}", 0, chain, lambda t: (_random(t, n, before, before, channels),), run, run,
+                n * channels * (before**2 + behind**2))
