@@ -199,7 +199,7 @@ TEST_F(RedisTest, AMachineThatStartsPrefetchesWhatItLacks) {
       const Sample sample = MakeSample(i);
       publisher->Publish(kKernel, sample.key, sample.digest, sample.payload);
     }
-    ASSERT_TRUE(publisher->Flush(milliseconds(5000)));
+    ASSERT_TRUE(publisher->Flush(milliseconds(60000)));
     ASSERT_TRUE(
         server_->Client()
             ->AddMember(Mine(true).name_space + ":v1:group:h200-test", "nonsense", 10, In(500))
@@ -218,7 +218,7 @@ TEST_F(RedisTest, AMachineThatStartsPrefetchesWhatItLacks) {
   const auto start = steady_clock::now();
   const auto store = std::make_unique<TieredStore>(options);
   const double construction = MsSince(start);
-  ASSERT_TRUE(options.remote->Flush(milliseconds(5000)));
+  ASSERT_TRUE(options.remote->Flush(milliseconds(60000)));
   store->Flush();
   EXPECT_EQ(options.remote->stats().prefetched, 99u);
   server_->Pause();
