@@ -27,8 +27,8 @@ def plans(monkeypatch):
     """What is asked of plans, which torch stands for; `there` says whether there is one."""
     asked = types.SimpleNamespace(calls=[], there=True)
 
-    def launch(x, ids, weights, w1, w2, act="silu", layout="oi", out=None, most=None):
-        asked.calls.append((tuple(x.shape), most))
+    def launch(x, ids, weights, w1, w2, act="silu", layout="oi", out=None, within=None):
+        asked.calls.append((tuple(x.shape), within))
         if not asked.there:
             return None
         y = _experts._by_torch(x, ids, weights, w1, w2, act, layout)
@@ -62,9 +62,9 @@ def triton_experts(vllm, monkeypatch):
 
 
 def applied(experts, positional=False, **changed):
-    x, ids, weights, w1, w2 = operands()
+    x, ids, weights, w1, w2 = operands(12)
     given = dict(
-        output=torch.full((7, 40), 9.0).bfloat16(), hidden_states=x, w1=w1, w2=w2, topk_weights=weights, topk_ids=ids,
+        output=torch.full((12, 40), 9.0).bfloat16(), hidden_states=x, w1=w1, w2=w2, topk_weights=weights, topk_ids=ids,
         activation=MoEActivation.SILU, global_num_experts=6, expert_map=None, a1q_scale=None, a2_scale=None, workspace13=None, workspace2=None,
         expert_tokens_meta=None, apply_router_weight_on_input=False,
     )  # fmt: skip
@@ -85,8 +85,8 @@ def test_vllms_experts_are_taken_into_its_output(triton_experts, plans, caplog):
                 found, wanted = applied(experts, positional)
                 assert near(found, wanted) and experts.own_calls == 0
     lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 1 and "vLLM's experts, 6 of 24 x 64, for up to 512 rows; up to 1024 as" in lines[0] and sinter.torch.counts().layers == 2
-    assert plans.calls == [((7, 64), servers.EXPERTS_ROWS)] * 4
+    assert len(lines) == 1 and "vLLM's experts, 6 of 24 x 64, for up to 64 rows" in lines[0] and sinter.torch.counts().layers == 2
+    assert plans.calls == [((12, 64), servers.EXPERTS_ROWS)] * 4
 
 
 VLLM_KEEPS = {
@@ -98,8 +98,8 @@ VLLM_KEEPS = {
     "weights on rows": ({}, dict(apply_router_weight_on_input=True)),
     "expert parallel": ({}, dict(expert_map=torch.arange(6, dtype=torch.int32))),
     "lora": (dict(_lora_context=object()), {}),
-    "float32": ({}, {name: t.float() for name, t in zip(("hidden_states", "w1", "w2"), operands()[0:1] + operands()[3:])}),
-    "strided output": ({}, dict(output=torch.zeros(7, 80).bfloat16()[:, :40])),
+    "float32": ({}, {name: t.float() for name, t in zip(("hidden_states", "w1", "w2"), operands(12)[0:1] + operands(12)[3:])}),
+    "strided output": ({}, dict(output=torch.zeros(12, 80).bfloat16()[:, :40])),
 }
 
 
@@ -168,7 +168,7 @@ def fused_experts(sglang, monkeypatch):
 
 
 def test_sglangs_experts_are_taken(fused_experts, plans, caplog):
-    x, ids, weights, w1, w2 = operands()
+    x, ids, weights, w1, w2 = operands(12)
     routed = (weights, ids, None)
     with caplog.at_level(logging.INFO, "sinter"):
         for layer in (1, 1, 2):
@@ -198,12 +198,12 @@ def test_sglangs_experts_are_taken(fused_experts, plans, caplog):
     ],
 )
 def test_experts_that_do_not_fit_are_sglangs(fused_experts, plans, config, more):
-    x, ids, weights, w1, w2 = operands()
+    x, ids, weights, w1, w2 = operands(12)
     assert fused_experts(x, w1, w2, (weights, ids, None), runner_config(**config), **more) == "own" and plans.calls == []
 
 
 def test_sglang_computes_what_no_plan_is_for(fused_experts, plans):
-    x, ids, weights, w1, w2 = operands()
+    x, ids, weights, w1, w2 = operands(12)
     plans.there = False
     assert fused_experts(x, w1, w2, (weights, ids, None), runner_config()) == "own" and len(plans.calls) == 1
 
@@ -211,11 +211,16 @@ def test_sglang_computes_what_no_plan_is_for(fused_experts, plans):
 # ---------------------------------------------------------------- Plans in the background
 
 
-def test_plans_of_experts_are_built_for_no_more_rows_than_they_win_at(store, monkeypatch):
+def test_plans_of_experts_are_made_for_no_other_rows_than_they_win_at(store, monkeypatch):
     built = []
     monkeypatch.setattr(_store, "Later", lambda make, sizes, counters, log: built.append(sizes) or types.SimpleNamespace(find=lambda rows: None))
-    store.settings = _store.Settings((8, 32), "torch", later=(512, 1024, 2048))
+    store.settings = _store.Settings((8, 32, 64), "torch", later=(512, 1024, 2048))
     line = _experts.experts_line(6, 3, 24, 64, 40, "silu", torch.bfloat16)
-    assert store.find(0, line, 8192, 1024) is None and store.find(0, line, 9, 1024).digest == "32"
-    assert store.find(0, line.replace("n=24", "n=32"), 8192) is None
-    assert built == [(512, 1024), (512, 1024, 2048)]
+    assert store.find(0, line, 8192, (16, 512)) is None and store.find(0, line, 9, (16, 512)).digest == "32"
+    assert store.fake.prepared == [32, 64] and store.find(0, line.replace("n=24", "n=32"), 8192) is None
+    assert built == [(512,), (512, 1024, 2048)]
+
+
+def test_few_rows_of_experts_ask_for_no_plan(plans):
+    x, ids, weights, w1, w2 = operands(8)
+    assert servers.experts(x, ids, weights, w1, w2) is None and plans.calls == []

@@ -14,6 +14,9 @@ from ._warn import warn_once
 
 MOST_EXPERTS, MOST_TOP = 1024, 32
 
+#: At more rows plans of narrow experts were slower than torch's grouped products (docs/lab/grouped-products.md).
+_MOST_ROWS, _NARROW = 1024, 768
+
 
 def experts_line(experts: int, top: int, n: int, k: int, l: int, act: str, dtype: torch.dtype, layout: str = "oi") -> str:
     """The text of the chain that the operator computes; M is left open.
@@ -33,6 +36,11 @@ def extents_of(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> Tuple[
     """Experts, n, k and l of w1 [experts, 2 n, k] and w2 [experts, l, n], or of both with the last two axes exchanged ("io")."""
     out, inner = (1, 2) if layout == "oi" else (2, 1)
     return w2.shape[0], w2.shape[inner], w1.shape[inner], w2.shape[out]
+
+
+def pays(rows: int, n: int) -> bool:
+    """Whether a plan of experts of width `n` is faster than torch's grouped products."""
+    return rows <= _MOST_ROWS or n >= _NARROW
 
 
 def reason_against_experts(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> str:
@@ -62,14 +70,14 @@ def launch_experts(
     act: str = "silu",
     layout: str = "oi",
     out: "torch.Tensor | None" = None,
-    most: "int | None" = None,
+    within: "Tuple[int, int] | None" = None,
 ) -> "torch.Tensor | None":
     """The result of a plan; None where torch, or a server, computes.
 
     Args:
         x, ids, weights, w1, w2, act, layout: as of the operator, and checked.
         out: takes the result, contiguous; else new memory does.
-        most: the most rows that plans are built for in the background.
+        within: of the configured numbers of rows the least and the most that plans are made for; None: all.
     """
     rows = x.shape[0]
     experts, n, k, l = extents_of(w1, w2, layout)
@@ -80,7 +88,7 @@ def launch_experts(
     plan = store.ready(device, line, rows)
     if plan is None:
         at = bucket(rows)
-        plan = store.find(device, line, BUCKETS[at] if at < len(BUCKETS) else rows, most)
+        plan = store.find(device, line, BUCKETS[at] if at < len(BUCKETS) else rows, within)
     if plan is None:
         return None
     y = x.new_empty((rows, l)) if out is None else out
@@ -123,11 +131,12 @@ def _experts_cuda(
     layout: str = "oi",
     strict: bool = True,
 ) -> torch.Tensor:
-    """`strict`: an error of a plan is raised; else torch computes, which is told once."""
+    """`strict`: by a plan, whose errors are raised; else torch computes where that is faster, or a plan fails, which is told once."""
     _check(x, ids, weights, w1, w2, act, layout)
     y = None
     try:
-        y = launch_experts(x, ids, weights, w1, w2, act, layout)
+        if strict or pays(x.shape[0], extents_of(w1, w2, layout)[1]):
+            y = launch_experts(x, ids, weights, w1, w2, act, layout)
     except Error as error:
         if strict:
             raise

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 
 from ._convert import target_of
-from ._experts import MOST_TOP, reason_against_experts
+from ._experts import MOST_TOP, pays, reason_against_experts
 
 _F32, _VIEWS = torch.float32, ("aten.reshape.default", "aten.view.default", "aten._unsafe_view.default")
 
@@ -100,7 +100,7 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     _ends(ends, sorting, experts)
     val = x.meta["val"]
     need(len(val.shape) == 2 and _same(val.shape[0], rows) and val.dtype == w1.meta["val"].dtype)
-    need(not reason_against_experts(w1.meta["val"], w2.meta["val"]))
+    need(not reason_against_experts(w1.meta["val"], w2.meta["val"]) and (not isinstance(rows, int) or pays(rows, n)))
     # What others read too, as a backward graph does, is computed anyway.
     need(all(len(one.users) == 1 for one in (slots, weighted, product, down, inner, a)) and len(both.users) <= 2)
     need(w1.meta["val"].shape == (experts, 2 * n, val.shape[1]) and w2.meta["val"].shape == (experts, l, n))

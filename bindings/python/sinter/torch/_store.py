@@ -98,11 +98,11 @@ class Store:
         """Counts layers of a server's model that a plugin takes."""
         self._counters.add(layers=layers)
 
-    def find(self, device: int, line: str, rows: int, most: Optional[int] = None) -> Optional[Plan]:
+    def find(self, device: int, line: str, rows: int, within: Optional[Tuple[int, int]] = None) -> Optional[Plan]:
         """The plan for `rows` rows of the chain `line`, a text or a registered digest; None: torch computes it.
 
         Args:
-            most: no plans for more rows are built in the background; None: as configured.
+            within: of the configured numbers of rows the least and the most that plans of this chain are made for; None: all.
 
         Raises:
             Error: STREAM_CAPTURING with the sizes that are prepared, when none fits and work is being captured;
@@ -114,7 +114,7 @@ class Store:
             return found
         if self.settings.on_miss == "torch" and plans.sizes and rows > plans.sizes[-1]:
             return plans.find(rows)  # prefill, call after call
-        return self._find_slowly(device, line, rows, plans, most)
+        return self._find_slowly(device, line, rows, plans, within)
 
     def ready(self, device: int, line: str, rows: int) -> Optional[Plan]:
         """The plan for `rows` rows of the chain `line` if it is there. Prepares nothing."""
@@ -189,7 +189,7 @@ class Store:
         found = self._devices.get(device)
         return self._devices.setdefault(device, _Device(self._counters)) if found is None else found
 
-    def _find_slowly(self, device: int, line: str, rows: int, plans: Plans, most: Optional[int]) -> Optional[Plan]:
+    def _find_slowly(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Tuple[int, int]]) -> Optional[Plan]:
         if plans.refused is not None:
             self._counters.add(refused=1)
             self._refused(plans.refused)
@@ -198,17 +198,19 @@ class Store:
         if found is None and torch.cuda.is_current_stream_capturing():
             self._capturing(plans, line, rows)
             return None
-        return self._prepare_now(device, line, rows, plans, most) if found is None else found
+        return self._prepare_now(device, line, rows, plans, within) if found is None else found
 
-    def _prepare_now(self, device: int, line: str, rows: int, plans: Plans, most: Optional[int]) -> Optional[Plan]:
+    def _prepare_now(self, device: int, line: str, rows: int, plans: Plans, within: Optional[Tuple[int, int]]) -> Optional[Plan]:
         """All configured sizes at the first sight of a chain, then what is missing."""
         settings, on = self.settings, self._on(device)
+        if within is not None:
+            sizes, later = ([size for size in each if within[0] <= size <= within[1]] for each in (settings.sizes, settings.later))
+            settings = settings._replace(sizes=tuple(sizes), later=tuple(later))
         try:
             if settings.sizes and not plans.sizes:
                 self.prepare(on.context(device), [line], settings.sizes)
-                later = settings._replace(later=tuple(size for size in settings.later if most is None or size <= most))
-                if later.later:
-                    plans.build_later(lambda: self._later(on.context(device), line, later))
+                if settings.later:
+                    plans.build_later(lambda: self._later(on.context(device), line, settings))
                 found = plans.find(rows)
                 if found is not None:
                     return found

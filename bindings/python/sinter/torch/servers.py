@@ -69,9 +69,9 @@ VARIABLE = "SINTER_PLUGINS"
 #: The most rows that plans are made for.
 PREFILL_VARIABLE = "SINTER_PREFILL_ROWS"
 
-#: The most rows of experts that plans are built for in the background: beyond, servers' own kernels were faster
+#: The least and the most rows of experts that plans are made for: elsewhere servers' own kernels were faster
 #: (docs/lab/grouped-products.md).
-EXPERTS_ROWS = 1024
+EXPERTS_ROWS = (16, 64)
 
 _DTYPES = (torch.bfloat16, torch.float16)
 
@@ -138,13 +138,13 @@ def experts(
         w2: [experts, l, n].
         out: [rows, l], takes the result; else new memory does.
     """
-    if reason_against_experts(w13, w2) or x.shape[1:] != w13.shape[2:] or x.dtype != w13.dtype:
+    if x.shape[0] <= EXPERTS_ROWS[0] // 2 or reason_against_experts(w13, w2) or x.shape[1:] != w13.shape[2:] or x.dtype != w13.dtype:
         return None
     if ids.dim() != 2 or weights.shape != ids.shape or not 1 <= ids.shape[1] <= MOST_TOP:
         return None
     if out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != x.dtype or not out.is_contiguous()):
         return None
-    return launch_experts(x, ids, weights, w13, w2, out=out, most=EXPERTS_ROWS)
+    return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS)
 
 
 def takes(rows: int) -> bool:
@@ -307,17 +307,17 @@ def count(layers: int) -> None:
     store.count_layers(layers)
 
 
-def take(log: str, what: str, layers: int, most: Optional[int] = None) -> None:
+def take(log: str, what: str, layers: int, within: Optional[Tuple[int, int]] = None) -> None:
     """Says once for a model that Sinter computes `layers` layers of it, and counts them.
 
     Args:
         log: the logger, one whose lines the server shows.
         what: the model and what is taken of it.
-        most: the most rows that plans of it are built for in the background; None: as configured.
+        within: the least and the most rows that plans of it are made for; None: as configured.
     """
     count(layers)
-    sizes = store.settings.sizes
-    later = [size for size in store.settings.later if most is None or size <= most]
+    least, most = within or (0, 2**31)
+    sizes, later = ([size for size in each if least <= size <= most] for each in (store.settings.sizes, store.settings.later))
     more = f"; up to {later[-1]} as plans get ready in the background" if later else ""
     logging.getLogger(log).info("sinter: active in %s, for up to %d rows%s", what, max(sizes, default=0), more)
 
