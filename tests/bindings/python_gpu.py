@@ -360,6 +360,60 @@ def test_operators():
     check(sinter.torch.gated_mlp_split(wide[:, :K], gate, up, down), reference)
 
 
+def experts(rows=21, count=12, top=3, n=136, k=256, l=192):
+    torch.manual_seed(11)
+    make = lambda *shape: (torch.randn(*shape, device="cuda") / shape[-1] ** 0.5).bfloat16()
+    ids = torch.stack([torch.randperm(count)[:top] for _ in range(rows)]).int().cuda()
+    ids[0], ids[1] = torch.tensor([count, -1, 0]), torch.tensor([5, 5, 2])
+    given = make(rows, k) * 16, ids, torch.rand(rows, top, device="cuda"), make(count, 2 * n, k), make(count, l, n)
+    x, _, weights, w1, w2 = (t.double() for t in given)
+    reference = torch.zeros(rows, l, device="cuda", dtype=torch.float64)
+    for m, chosen in enumerate(ids.tolist()):
+        for t, e in enumerate(chosen):
+            if 0 <= e < count:
+                gate, up = (w1[e] @ x[m]).chunk(2)
+                reference[m] += weights[m, t] * (w2[e] @ (torch.nn.functional.silu(gate) * up))
+    return given, reference
+
+
+def test_experts():
+    (x, ids, weights, w1, w2), reference = experts()
+    check(sinter.torch.experts(x, ids, weights, w1, w2), reference)
+    turned = w1.transpose(1, 2).contiguous(), w2.transpose(1, 2).contiguous()
+    check(sinter.torch.experts(x, ids.long(), weights, *turned, layout="io"), reference)
+    graph, y = captured(lambda: torch.ops.sinter.experts(x, ids, weights, w1, w2))
+    swapped = ids.flip(0).contiguous(), weights.flip(0).contiguous()
+    again = sinter.torch.experts(x, *swapped, w1, w2)
+    ids.copy_(swapped[0]), weights.copy_(swapped[1])  # one graph serves any routing
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(y, again)
+    from sinter.torch import _experts
+
+    check(_experts._by_torch(x, ids, weights, w1, w2, "silu", "oi"), again.double(), 1e-2, 0.1)
+
+
+def test_experts_of_transformers():
+    try:
+        from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+    except ImportError:
+        raise Skipped("no transformers") from None
+    torch.manual_seed(5)
+    config = Qwen3MoeConfig(hidden_size=256, moe_intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                            head_dim=64, vocab_size=512, num_experts=16, num_experts_per_tok=4, norm_topk_prob=True)  # fmt: skip
+    model = Qwen3MoeForCausalLM(config).to("cuda", torch.bfloat16).eval()
+    tokens, before = torch.randint(512, (2, 24), device="cuda"), sinter.torch.counts().prepared
+    with torch.no_grad():
+        model.set_experts_implementation("grouped_mm")
+        own = model(tokens).logits
+        compiled = torch.compile(model, backend="sinter")(tokens).logits
+        model.set_experts_implementation("sinter")
+        ours = model(tokens).logits
+    assert sinter.torch.counts().prepared > before
+    for found in (ours, compiled):  # a router's near ties may fall otherwise
+        assert (found.double() - own.double()).norm() < 5e-2 * own.double().norm()
+
+
 def test_operators_pass_torchs_checks():
     x, gate, up, down = tensors(8)
     torch.library.opcheck(torch.ops.sinter.gated_mlp_split.default, (x, gate, up, down))

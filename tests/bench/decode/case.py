@@ -9,7 +9,7 @@ import reference
 import sinter
 from contestants import Plans, Serving, Sinter, Torch
 from measure import Graph, Meter, check, energy, in_turns, pci_bus_id, relative_error, timeline
-from models import MODELS, SCALES, limit_us
+from models import ALL, SCALES, limit_us
 from results import row, write
 from step import State, Weights, run
 from variants import flags_of, torch_of, weights_of
@@ -146,7 +146,7 @@ def run_cases(options):
     about, context = machine(), sinter.Context(0)
     meter = Meter(pci_bus_id(0))
     for name in options.models:
-        weights = weights_for(options, MODELS[name])
+        weights = weights_for(options, ALL[name])
         for positions, rows in [(p, r) for p in options.contexts for r in options.rows]:
             if time.perf_counter() - begin > options.seconds:
                 failed.append({"model": name, "rows": rows, "context": positions, "why": "no time left"})
@@ -162,7 +162,7 @@ def run_cases(options):
             found += measured
             failed += [{"model": name, "rows": rows, "context": positions, "contestant": who, "why": why}
                        for who, why in failures.items()]
-            report(measured, failures, MODELS[name], rows, positions)
+            report(measured, failures, ALL[name], rows, positions)
             write(options.out, about, found, failed)
             del case
             torch.cuda.empty_cache()
@@ -174,7 +174,7 @@ def warm_only(options):
     """Each contestant's functions once, on a model of two layers."""
     with torch.no_grad():
         for name in options.models:
-            plain = Weights(MODELS[name], "cuda", layers=2)
+            plain = Weights(ALL[name], "cuda", layers=2)
             made = {kind: plain if kind == "bf16" else plain.quantized(SCALES[kind]) for kind in kinds_of(options.contestants)}
             for rows in options.rows:
                 make = lambda columns: torch.ones(rows, columns, device="cuda", dtype=torch.bfloat16)

@@ -70,13 +70,26 @@ def first(model, folded=False, scales=None):
     return b.finish(_out(model, b, _stream(model, b), model.qkv, folded, scales))
 
 
+def _experts(model, b, x, residual):
+    """Router, experts and residual. Weights: the router's, gate above up and down of all experts."""
+    likely = sinter.softmax(x @ _weight(b, model.experts, model.hidden).T)
+    both, down = _weight(b, model.experts, 2 * model.inner, model.hidden), _weight(b, model.experts, model.hidden, model.inner)
+    ids = sinter.top_k(likely, model.top)
+    chosen = likely.take(ids)
+    mixed = sinter.grouped_gated_ffn(x, ids, chosen / chosen.sum(-1, keepdims=True), both, down)
+    return (mixed + residual).cast("bf16")
+
+
 def _layer(model, b, folded, scales):
     stream = _behind_attention(model, b, scales)
+    if model.experts:
+        return _experts(model, b, _norm(model, b, stream, False), stream)
     return _down(model, b, _gated(model, b, _norm(model, b, stream, folded, scales), scales), stream, scales)
 
 
 def between(model, folded=False, scales=None):
-    """attended, residual; o, norm, gate, up, down, norm, qkv weights -> the next residual, qkv."""
+    """attended, residual; o, norm, gate, up, down, norm, qkv weights -> the next residual, qkv. Of a mixture the router's and
+    both matrices of all experts stand for gate, up and down."""
     b = sinter.Builder()
     stream = _layer(model, b, folded, scales)
     return b.finish(stream, _out(model, b, stream, model.qkv, folded, scales))

@@ -1,14 +1,21 @@
 """Who computes what lies between the attentions of a step. Each has `first`, `between` and `last` (chains.py says of what)."""
 
+import os
+import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
-import chains
-from kernels import add_rmsnorm, silu_mul
-from step import Codes, halves, quantize
-from variants import TORCH, parts_of
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "experts"))
+import chains  # noqa: E402
+import triton_experts  # noqa: E402
+from kernels import add_rmsnorm, silu_mul  # noqa: E402
+from step import Codes, Routed, halves, quantize  # noqa: E402
+from variants import TORCH, parts_of  # noqa: E402
+
+#: Tiles of Triton's experts up to so many rows: those that tests/bench/experts chose for Qwen3-30B-A3B on an H200.
+TILES = {1: (16, 64, 128, 16, 4, 4), 4: (16, 64, 128, 16, 4, 2), 16: (16, 64, 256, 1, 4, 2), 64: (16, 64, 128, 1, 4, 3)}
 
 
 # ---------------------------------------------------------------- PyTorch
@@ -42,8 +49,24 @@ def _norm_linear(stream, gamma, weight, eps, linear):
     return linear(F.rms_norm(stream, gamma.shape, gamma, eps), weight)
 
 
+def _experts(x, routed, down):
+    """Slots sorted by experts, and grouped products."""
+    router, both, top = routed
+    weight, ids = torch.topk(torch.softmax(F.linear(x, router).float(), -1), top)
+    weight = weight / weight.sum(-1, keepdim=True)
+    of_slot, order = torch.sort(ids.reshape(-1))
+    ends = torch.searchsorted(of_slot, torch.arange(len(both), device=x.device), right=True, out_int32=True)
+    gate, up = F.grouped_mm(x[order // top], both.transpose(1, 2), offs=ends).chunk(2, -1)
+    parts = F.grouped_mm(F.silu(gate) * up, down.transpose(1, 2), offs=ends) * weight.reshape(-1, 1)[order]
+    back = torch.empty_like(order)
+    back[order] = torch.arange(len(order), device=x.device)
+    return parts[back].view(len(x), top, -1).sum(1).to(x.dtype)
+
+
 def _ffn(attended, stream, o, gamma, gate_up, down, eps, linear):
     stream = stream + linear(attended, o)
+    if isinstance(gate_up, Routed):
+        return stream + _experts(F.rms_norm(stream, gamma.shape, gamma, eps), gate_up, down)
     gate, up = _norm_linear(stream, gamma, gate_up, eps, linear).chunk(2, -1)
     return stream + linear(F.silu(gate) * up, down)
 
@@ -97,6 +120,12 @@ class Serving(Torch):
 
     def _normed(self, layer, attended, stream, gamma):
         stream, x = add_rmsnorm(F.linear(attended, layer.o), stream, layer.post_norm, self.eps)
+        if isinstance(layer.gate_up, Routed):
+            router, both, top = layer.gate_up
+            tile = next(tile for rows, tile in TILES.items() if len(x) <= rows or rows == max(TILES))
+            ids, weights = triton_experts.route(F.linear(x, router).float(), top)
+            mixed = triton_experts.Experts(len(x))(x, ids, weights, both, layer.down, tile=tile)
+            return add_rmsnorm(mixed, stream, gamma, self.eps)
         return add_rmsnorm(F.linear(silu_mul(F.linear(x, layer.gate_up)), layer.down), stream, gamma, self.eps)
 
     def between(self, i, attended, stream):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from models import MODELS
+from models import ALL, MIXTURES, MODELS
 from variants import flags_of, torch_of
 
 CONTESTANTS = "serving,compile,sinter,sinter-pdl,sinter-split-pdl"
@@ -22,8 +22,8 @@ CONTESTANTS = "serving,compile,sinter,sinter-pdl,sinter-split-pdl"
 def model_names(text):
     found = text.split(",")
     for name in found:
-        if name not in MODELS:
-            raise argparse.ArgumentTypeError(f"no model is called {name!r}; there are {' '.join(MODELS)}")
+        if name not in ALL:
+            raise argparse.ArgumentTypeError(f"no model is called {name!r}; there are {' '.join(ALL)}")
     return found
 
 
@@ -51,7 +51,7 @@ def numbers(text):
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="results file; required but for --warm-only")
-    parser.add_argument("--models", type=model_names, default=list(MODELS), help="names from models.py, all by default")
+    parser.add_argument("--models", type=model_names, default=list(MODELS), help="names from models.py, by default all but mixtures of experts")
     parser.add_argument("--rows", type=numbers, default=[1, 8, 32, 64, 128], help="rows of a step, M")
     parser.add_argument("--contexts", type=numbers, default=[1024], help="positions that attention reads")
     parser.add_argument("--contestants", type=contestant_names, default=CONTESTANTS.split(","),
@@ -70,6 +70,9 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if not options.warm_only and not options.out:
         parser.error("--out is missing")
+    apart = [name for name in options.contestants if any(word in name for word in ("split", "folded", "fp8"))]
+    if apart and MIXTURES.keys() & set(options.models):
+        parser.error(f"{apart[0]} computes no mixture of experts: name --contestants, such as serving,compile,sinter,sinter-pdl")
     return options
 
 

@@ -19,7 +19,7 @@ import models
 import results
 import sinter
 import variants
-from models import MODELS, SCALES, TINY, TINY8
+from models import MIXTURES, MODELS, SCALES, TINY, TINY8, TINY_MIXTURE
 
 try:
     import torch
@@ -45,6 +45,12 @@ class ModelsTest(unittest.TestCase):
         for name, billions in published.items():
             self.assertAlmostEqual(MODELS[name].weight_bytes() / 2e9 / billions, 1, delta=0.01, msg=name)
 
+    def test_a_mixture_reads_the_experts_that_its_rows_take(self):
+        (model,) = MIXTURES.values()
+        expert, logits = 3 * 2048 * 768, 2048 * 151936
+        self.assertAlmostEqual((48 / 12 * (model.weight_bytes() / 2 - logits) + logits) / 1e9, 3.3 - 0.31, delta=0.1)  # "A3B", one matrix of logits
+        self.assertAlmostEqual((model.weight_bytes(rows=10**4) - model.weight_bytes()) / 2 / 12 / expert, 120, places=3)
+
     def test_limit_counts_the_cache_only_with_attention(self):
         model = MODELS["Llama-3-8B"]
         cache = 2 * 32 * 2 * 8 * 128 * 16 * 1024  # bytes, layers, keys and values, heads, columns, rows, positions
@@ -63,6 +69,12 @@ class ChainsTest(unittest.TestCase):
         self.assertEqual(shapes(chains.between(model, folded=True).buffers(8)), [
             (8, q), (8, h), (h, q), (f, h), (f, h), (h, f), (qkv, h), (8, h), (8, qkv)])
         self.assertEqual(shapes(chains.last(model).buffers(8))[-1], (8, model.vocabulary))
+
+    def test_a_mixture_has_its_router_and_its_experts_as_weights(self):
+        (model,) = MIXTURES.values()
+        h, q, qkv, e, n = model.hidden, model.q, model.qkv, model.experts, model.inner
+        self.assertEqual([info.shape for info in chains.between(model).buffers(8)], [
+            (8, q), (8, h), (h, q), (h,), (e, h), (e, 2 * n, h), (e, h, n), (h,), (qkv, h), (8, h), (8, qkv)])
 
     def test_all_chains_of_all_models_are_valid(self):
         for model in MODELS.values():
@@ -112,6 +124,11 @@ class ArgumentsTest(unittest.TestCase):
         self.assertIn("'GPT-2'", self.refused("--models", "Qwen3-4B,GPT-2"))
         self.assertIn("'1,0'", self.refused("--rows", "1,0"))
         self.assertIn("'1,x'", self.refused("--rows", "1,x"))
+
+    def test_contestants_of_a_mixture_are_checked(self):
+        (name,) = MIXTURES
+        self.assertIn("sinter-split-pdl computes no mixture", self.refused("--models", name))
+        self.assertEqual(decode.parse(["--out", "x", "--models", name, "--contestants", "serving,sinter-pdl"]).models, [name])
 
     def test_contestants_are_checked(self):
         self.assertIn("'jax'", self.refused("--contestants", "compile,jax"))
@@ -238,7 +255,9 @@ class HostPlans:
 class StepTest(unittest.TestCase):
     def wrong_by(self, model, rows, context, make, scales=None):
         weights = step.Weights(model, "cpu", torch.float32)
-        for tensor in [t for layer in weights.layers for t in layer.__dict__.values()] + [weights.embedding, weights.norm]:
+        held = [value for layer in weights.layers for value in layer.__dict__.values()]
+        held = [tensor for value in held for tensor in (step.halves(value) if isinstance(value, step.Routed) else [value])]
+        for tensor in [*held, weights.embedding, weights.norm]:
             tensor.copy_(tensor.bfloat16())
         if scales:
             weights = weights.quantized(scales)
@@ -269,6 +288,12 @@ class StepTest(unittest.TestCase):
         for flags in (set(), {"folded", "pdl"}, {"split", "folded"}):
             make = lambda w, s, flags=flags: self.sinter(w, s, flags)
             self.assertLess(self.wrong_by(TINY, 3, 64, make), 0.02, flags)
+
+    def test_steps_of_a_mixture_are_the_references(self):
+        eager, serving = (lambda w, s: contestants.Torch(w)), (lambda w, s: contestants.Serving(w))
+        self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, eager), 1e-5)
+        self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, serving), 1e-5)
+        self.assertLess(self.wrong_by(TINY_MIXTURE, 3, 64, self.sinter), 0.02)
 
     def test_steps_of_8_bit_weights_are_those_of_the_dequantised(self):
         for scales in SCALES.values():

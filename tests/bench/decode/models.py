@@ -11,7 +11,7 @@ SCALES = {"fp8": "row", "fp8-block": "group"}
 
 @dataclass(frozen=True)
 class Model:
-    """A decoder whose layers are attention and a gated FFN, each behind an RMS norm."""
+    """A decoder whose layers are attention and a gated FFN, or a mixture of gated FFNs, each behind an RMS norm."""
 
     name: str
     hidden: int
@@ -23,6 +23,9 @@ class Model:
     vocabulary: int
     qk_norm: bool
     eps: float
+    #: Gated FFNs of width `inner` in a layer, of which a row takes `top`; 0: one that all take.
+    experts: int = 0
+    top: int = 0
 
     @property
     def q(self):
@@ -39,17 +42,23 @@ class Model:
         return self.q + 2 * self.kv
 
     def matrices(self):
-        """[out, in] of a layer's products."""
+        """[out, in] of a layer's products, of a mixture without the experts'."""
+        if self.experts:
+            return (self.qkv, self.hidden), (self.hidden, self.q), (self.experts, self.hidden)
         return (self.qkv, self.hidden), (self.hidden, self.q), (2 * self.inner, self.hidden), (self.hidden, self.inner)
 
-    def layer_bytes(self, scales=None):
-        """Weights of a layer, and what scales them."""
-        products = sum(scaled_bytes(n, k, scales) for n, k in self.matrices())
+    def touched(self, rows):
+        """Experts of a layer that `rows` rows take, where a router takes each alike."""
+        return self.experts * (1 - (1 - self.top / self.experts) ** rows) if self.experts else 0
+
+    def layer_bytes(self, scales=None, rows=1):
+        """Weights of a layer that `rows` rows read, and what scales them."""
+        products = sum(scaled_bytes(n, k, scales) for n, k in self.matrices()) + BF16 * self.touched(rows) * 3 * self.inner * self.hidden
         return products + BF16 * (2 * self.hidden + (2 * self.head if self.qk_norm else 0))
 
-    def weight_bytes(self, scales=None):
+    def weight_bytes(self, scales=None, rows=1):
         """Weights that a step reads: layers, the last norm, the matrix of logits. Of the embedding it reads a row a token."""
-        return self.layers * self.layer_bytes(scales) + BF16 * self.hidden * (1 + self.vocabulary)
+        return self.layers * self.layer_bytes(scales, rows) + BF16 * self.hidden * (1 + self.vocabulary)
 
     def cache_bytes(self, rows, context):
         """Keys and values that a step reads."""
@@ -74,12 +83,17 @@ MODELS = {
     )
 }
 
+#: Mixtures of experts, with as many layers as leave room on a GPU of 80 GB.
+MIXTURES = {"Qwen3-30B-A3B-12L": Model("Qwen3-30B-A3B-12L", 2048, 768, 12, 32, 4, 128, 151936, True, 1e-6, 128, 8)}
+ALL = {**MODELS, **MIXTURES}
+
 # Of the tests: every part of a step, in no time.
 TINY = Model("tiny", 64, 96, 2, 4, 2, 32, 128, True, 1e-6)
+TINY_MIXTURE = Model("tiny mixture", 64, 32, 2, 4, 2, 32, 128, True, 1e-6, 8, 2)
 TINY8 = Model("tiny8", 128, 256, 2, 4, 2, 32, 128, True, 1e-6)
 
 
 def limit_us(model, rows, context, attention=True, scales=None):
     """Microseconds that a step's bytes take."""
-    moved = model.weight_bytes(scales) + (model.cache_bytes(rows, context) if attention else 0)
+    moved = model.weight_bytes(scales, rows) + (model.cache_bytes(rows, context) if attention else 0)
     return moved / BYTES_PER_S * 1e6

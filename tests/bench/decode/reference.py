@@ -33,6 +33,18 @@ def _attend(model, qkv, cache, gamma, turns, slot):
     return (weight @ values).reshape(rows, model.q)
 
 
+def _mixed(x, layer):
+    """[rows, hidden], the weighted sum of each row's experts, one after another."""
+    router, both, top = layer.gate_up
+    weight, ids = torch.topk(torch.softmax(_linear(x, router), -1), top)
+    weight, found = weight / weight.sum(-1, keepdim=True), torch.zeros_like(x)
+    for expert in ids.unique().tolist():
+        row, slot = torch.where(ids == expert)
+        gate, up = _linear(x[row], both[expert]).chunk(2, -1)
+        found.index_add_(0, row, _linear(F.silu(gate) * up, layer.down[expert]) * weight[row, slot, None])
+    return found
+
+
 @torch.no_grad()
 def logits(weights, state):
     """[rows, vocabulary], f32, of the step that `state` stands before. Nothing of the state changes."""
@@ -41,6 +53,10 @@ def logits(weights, state):
     for layer, cache in zip(weights.layers, state.caches):
         qkv = _linear(_norm(stream, layer.norm, model.eps), layer.qkv)
         stream = stream + _linear(_attend(model, qkv, cache, layer.qk_gamma, state.turns, slot), layer.o)
-        gate, up = _linear(_norm(stream, layer.post_norm, model.eps), layer.gate_up).chunk(2, -1)
+        x = _norm(stream, layer.post_norm, model.eps)
+        if model.experts:
+            stream = stream + _mixed(x, layer)
+            continue
+        gate, up = _linear(x, layer.gate_up).chunk(2, -1)
         stream = stream + _linear(F.silu(gate) * up, layer.down)
     return _linear(_norm(stream, weights.norm, model.eps), weights.logits)

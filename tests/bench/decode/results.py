@@ -11,7 +11,7 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
 import rows_file  # noqa: E402
-from models import BYTES_PER_S, MODELS, SCALES  # noqa: E402
+from models import ALL, BYTES_PER_S, SCALES  # noqa: E402
 from source_state import source_state  # noqa: E402
 from variants import weights_of  # noqa: E402
 
@@ -20,7 +20,7 @@ SINTER = "sinter-pdl"  # of the table, with the kind of weights that the others 
 
 def row(model, rows, context, contestant, us, bare_us, **more):
     """What is stored of one contestant in one case. `bare_us`: the step without attention."""
-    weights = model.weight_bytes(SCALES.get(weights_of(contestant)[0]))
+    weights = model.weight_bytes(SCALES.get(weights_of(contestant)[0]), rows)
     cache = model.cache_bytes(rows, context)
     share = lambda moved, us: moved / BYTES_PER_S * 1e6 / us
     return {
@@ -40,7 +40,7 @@ def write(path, machine, rows, failures):
 def cases(rows):
     """{(model, rows, context): {contestant: row}} in the order of models.py, then by weights and rows. Weights of 8 bits make a
     case of their own: the model's name says so, contestants' names no more."""
-    found, order, kinds = {}, list(MODELS), ["bf16", *SCALES]
+    found, order, kinds = {}, list(ALL), ["bf16", *SCALES]
     place = lambda one: (order.index(one["model"]), one["context"], kinds.index(weights_of(one["contestant"])[0]), one["rows"])
     for one in sorted(rows, key=place):
         kind, name = weights_of(one["contestant"])

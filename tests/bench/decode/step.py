@@ -44,8 +44,18 @@ class Codes(NamedTuple):
         return tuple(map(Codes, self.codes.chunk(2), self.scale.chunk(2)))
 
 
+class Routed(NamedTuple):
+    """A router's matrix [experts, in], and gate above up of all experts, [experts, 2 inner, in]; a row takes `top` of them."""
+
+    router: torch.Tensor
+    both: torch.Tensor
+    top: int
+
+
 def halves(matrix):
-    """Gate and up of the two merged."""
+    """Gate and up of the two merged; of experts the router's matrix and theirs."""
+    if isinstance(matrix, Routed):
+        return matrix.router, matrix.both
     return matrix.halves() if isinstance(matrix, Codes) else matrix.chunk(2)
 
 
@@ -54,7 +64,13 @@ class Layer:
 
     def __init__(self, model, make):
         self.qkv, self.o = make(model.qkv, model.hidden), make(model.hidden, model.q)
-        self.gate_up, self.down = make(2 * model.inner, model.hidden), make(model.hidden, model.inner)
+        if model.experts:
+            # Logits of a wide range: what a rounding takes instead of another weighs little then.
+            router = make(model.experts, model.hidden) * 4
+            self.gate_up = Routed(router, make(model.experts, 2 * model.inner, model.hidden), model.top)
+            self.down = make(model.experts, model.hidden, model.inner)
+        else:
+            self.gate_up, self.down = make(2 * model.inner, model.hidden), make(model.hidden, model.inner)
         self.norm, self.post_norm = make(model.hidden), make(model.hidden)
         self.qk_gamma = make(2, model.head)
 
