@@ -174,7 +174,7 @@ def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
         level_sums = [node for node in sums if before[node] == level]
         joined = any(_sums_apart(node, figures, hint) for node in level_sums)
         total += _memory_us(_summed_bytes(level_sums, inside, hint), figures) + (_MEMORY_START_US if joined else 0)
-    most = max(_bytes(node, hint) for node in group)
+    most = max(_bytes(node, hint) for node in (*group, *(node.args[0] for node in sums)))
     leaving = [node for node in group if any(user not in inside for user in node.users)]
     others = any(_bytes(node, hint) * 16 > most for node in leaving if node not in sums)
     if others or any(_reduced_axes(node) is not None for node in group if node not in sums):
