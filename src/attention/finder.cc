@@ -15,8 +15,9 @@
 namespace sinter {
 namespace {
 
-constexpr double kHiddenBelow = -1e30;   // no score that nothing is added to is as low
-constexpr double kMostScale = 1e6;       // of such a score
+constexpr double kHiddenBelow = -1e30;  // no score that nothing is added to is as low
+constexpr double kMostScale = 1e6;      // of such a score
+constexpr double kLeastFloat = -std::numeric_limits<float>::max();
 constexpr int kMostSteps = 24;           // of a walk through a chain
 constexpr int kMostVisits = 256;         // of a search among sums for the product
 constexpr double kMostOffset = 1 << 29;  // of an index: its sums never wrap
@@ -96,7 +97,8 @@ class Finder {
   }
 
   // The operand of the reduction of the last axis that `id` spreads over it again; -1: none.
-  ValueId StatisticAt(ValueId id, ReduceKind kind) {
+  // `*bound`: the number that the statistic is at least, as its maximum with that one; else kept.
+  ValueId StatisticAt(ValueId id, ReduceKind kind, double* bound) {
     std::vector<ValueId> through;
     const std::vector<Dim>& dims = op(id).type.dims;
     if (op(id).kind != OpKind::kBroadcast) return -1;
@@ -109,9 +111,19 @@ class Finder {
              std::equal(of.begin(), of.end() - 1, dims.begin());
     };
     if (!has_rows(op(id).type.dims)) return -1;
-    if (op(id).kind == OpKind::kReshape) {
+    const auto skip_reshape = [&] {
+      if (op(id).kind != OpKind::kReshape) return;
       through.push_back(id);
       id = Below(id);
+    };
+    skip_reshape();
+    if (op(id).kind == OpKind::kBinary && op(id).binary == BinaryKind::kMax) {
+      const std::vector<ValueId>& sides = op(id).operands;
+      const bool second = NumberAt(sides[1], bound);
+      if (!second && !NumberAt(sides[0], bound)) return -1;
+      through.push_back(id);
+      id = sides[second ? 0 : 1];
+      skip_reshape();
     }
     const Op& reduce = op(id);
     const bool fits = reduce.kind == OpKind::kReduce && reduce.reduce == kind &&
@@ -144,7 +156,8 @@ class Finder {
     if (quotient.kind != OpKind::kBinary || quotient.binary != BinaryKind::kDiv) return false;
     Take(id);
     const ValueId powers = quotient.operands[0];
-    if (StatisticAt(quotient.operands[1], ReduceKind::kSum) != powers) return false;
+    double least_sum = 0, least_score = -std::numeric_limits<double>::infinity();
+    if (StatisticAt(quotient.operands[1], ReduceKind::kSum, &least_sum) != powers) return false;
     if (op(powers).kind != OpKind::kUnary || op(powers).unary != UnaryKind::kExp) return false;
     Take(powers);
     const ValueId shifted = Below(powers);
@@ -152,7 +165,8 @@ class Finder {
     if (difference.kind != OpKind::kBinary || difference.binary != BinaryKind::kSub) return false;
     Take(shifted);
     const ValueId scores = difference.operands[0];
-    if (StatisticAt(difference.operands[1], ReduceKind::kMax) != scores) return false;
+    if (StatisticAt(difference.operands[1], ReduceKind::kMax, &least_score) != scores) return false;
+    if (!Bounds(least_score, least_sum)) return false;
     // All of a score's dims: digits are counted in those of the product.
     if (!Scores(scores, kMostSteps)) return false;
     const bool found_all = Operands(product) && End(product) && Finish();
@@ -160,6 +174,14 @@ class Finder {
       (*refused_)[scores_] = (*refused_)[product] = absl::StrCat("as attention: ", why_);
     }
     return found_all;
+  }
+
+  // Whether the bounds of a row's largest score and of its sum of powers change a row without keys
+  // alone: powers of 0, then, are divided by a number. A sum is 1 or more otherwise.
+  bool Bounds(double least_score, double least_sum) {
+    const bool none = !std::isfinite(least_score) && least_score < 0 && least_sum == 0;
+    problem_->zero_unseen = least_score == kLeastFloat && least_sum > 0 && least_sum <= 0.5;
+    return none || problem_->zero_unseen;
   }
 
   // Walks back from `id` to the product of q and k. Keeps the steps on the way where it arrives.

@@ -12,6 +12,7 @@ namespace sinter {
 namespace {
 
 constexpr uint32_t kVersion = 1;
+constexpr uint8_t kCausalBit = 1, kZeroUnseenBit = 2;
 constexpr int64_t kMapAlignment = 16;
 constexpr int64_t kMaxStride = int64_t{1} << 40;
 constexpr int64_t kMaxSets = int64_t{1} << 30;
@@ -202,6 +203,7 @@ std::string AttentionProblem::ToString() const {
   }
   if (causal) absl::StrAppend(&text, ", causal");
   if (diagonal != 0) absl::StrAppend(&text, " ", diagonal);
+  if (zero_unseen) absl::StrAppend(&text, ", 0 where no key is seen");
   if (result != element) absl::StrAppend(&text, ", to ", NameOf(result));
   return text;
 }
@@ -213,7 +215,7 @@ std::string AttentionProblem::Canonical() const {
   w.U8(static_cast<uint8_t>(result));
   for (const int64_t v : {rows, keys, head, value_head, batches, diagonal}) w.I64(v);
   w.U8(of_m);
-  w.U8(causal);
+  w.U8(static_cast<uint8_t>((causal ? kCausalBit : 0) | (zero_unseen ? kZeroUnseenBit : 0)));
   for (const BatchedMatrix* matrix : {&q, &k, &v, &out}) WriteMatrix(*matrix, w);
   w.U32(static_cast<uint32_t>(steps.size()));
   for (const ScoreStep& step : steps) {
@@ -237,7 +239,9 @@ absl::StatusOr<AttentionProblem> AttentionProblem::FromCanonical(absl::string_vi
     *v = r.I64();
   }
   p.of_m = r.U8() != 0;
-  p.causal = r.U8() != 0;
+  const uint8_t flags = r.U8();
+  p.causal = (flags & kCausalBit) != 0;
+  p.zero_unseen = (flags & kZeroUnseenBit) != 0;
   for (BatchedMatrix* matrix : {&p.q, &p.k, &p.v, &p.out}) {
     if (!ReadMatrix(r, matrix)) return lost();
   }

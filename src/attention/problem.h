@@ -72,6 +72,7 @@ struct AttentionProblem {
   std::vector<ScoreStep> steps;  // in the order in which they are applied
   bool causal = false;           // keys behind row + diagonal are hidden
   int64_t diagonal = 0;
+  bool zero_unseen = false;  // a row that sees no key is 0; else it is NaN
 
   // Whether scores are scaled by one number above 0 at most.
   bool IsPlain() const;

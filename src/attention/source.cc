@@ -139,6 +139,7 @@ std::string ConfigText(const AttentionCode& code) {
   flag("kPlain", p.IsPlain());
   flag("kHidden", !p.IsPlain() || p.causal);
   flag("kCausal", p.causal);
+  flag("kZeroUnseen", p.zero_unseen);
   flag("kOutVectors", HasVectors(p));
   absl::StrAppend(
       &text, "  static constexpr float kScale = ", FloatText(p.IsPlain() ? p.Scale() * kLog2E : 1),

@@ -39,7 +39,8 @@ class Maker {
       s = f_.divides ? *b_.Binary(BinaryKind::kDiv, s, *b_.Scalar(1 / f_.scale))
                      : *b_.Binary(BinaryKind::kMul, s, *b_.Scalar(f_.scale));
     }
-    ValueId p = Rounded(*AddSoftmax(b_, WithTerm(s), -1));
+    s = WithTerm(s);
+    ValueId p = Rounded(f_.zero_unseen ? SoftmaxOrZero(s) : *AddSoftmax(b_, s, -1));
     if (f_.batched) p = Together(p, f_.rows, f_.keys);
     ValueId o = *b_.Matmul(p, v);
     if (f_.batched) o = *b_.Reshape(o, {batch_, C(f_.heads), C(f_.rows), C(value_head_)});
@@ -142,6 +143,19 @@ class Maker {
     return s;
   }
 
+  // Bounds keep a row of -infinity from being divided by 0.
+  ValueId SoftmaxOrZero(ValueId s) {
+    const std::vector<Dim> dims = b_.TypeOf(s).dims;
+    const auto bounded = [&](ReduceKind kind, ValueId x, double least) {
+      const ValueId statistic = *b_.Reduce(kind, x, {3}, true);
+      return *b_.Broadcast(*b_.Binary(BinaryKind::kMax, statistic, *b_.Scalar(least)), dims);
+    };
+    const double least = -std::numeric_limits<float>::max();
+    const ValueId shifted = *b_.Binary(BinaryKind::kSub, s, bounded(ReduceKind::kMax, s, least));
+    const ValueId powers = *b_.Unary(UnaryKind::kExp, shifted);
+    return *b_.Binary(BinaryKind::kDiv, powers, bounded(ReduceKind::kSum, powers, 0.5));
+  }
+
   ValueId OfHeads(const std::vector<Dim>& dims) {
     const ValueId term = *b_.Input({f_.dtype, {C(f_.heads), C(f_.rows), C(f_.keys)}});
     return *b_.Broadcast(*b_.Cast(term, DType::kF32), dims);
@@ -170,6 +184,7 @@ std::string AttentionForm::Name() const {
   if (divides) name += "_divides";
   if (batched) name += "_batched";
   if (wide) name += "_wide";
+  if (zero_unseen) name += "_zero_unseen";
   return name;
 }
 
@@ -210,6 +225,10 @@ std::vector<AttentionForm> AttentionForms() {
       add(4, 3, rows, rows, rows == 144 ? 64 : 32)->term = term;
       if (rows == 250) forms.back().layout = Layout::kPacked;
     }
+  }
+  for (const Term term : {Term::kOfKeys, Term::kMask, Term::kCausal}) {
+    add(2, 2, 100, 260, 64)->term = term;
+    forms.back().zero_unseen = true;
   }
   add(2, 8, 70, 150, 64)->group = 4;
   add(2, 4, 70, 150, 64)->group = 2;

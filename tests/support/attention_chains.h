@@ -38,6 +38,7 @@ struct AttentionForm {
   bool batched = false;      // products of [batch * heads, rows, head], as decompositions have them
   bool of_m = false;         // the batch is M; `batch` is left alone
   bool wide = false;         // an f32 result
+  bool zero_unseen = false;  // a row that sees no key is 0
 
   std::string Name() const;
 };

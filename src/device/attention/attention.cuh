@@ -13,6 +13,7 @@
 //   kPlain: there are no terms, and kScale is above 0
 //   kHidden: a row may be hidden in the first tiles of keys
 //   kCausal, kDiagonal: keys behind row + kDiagonal are hidden
+//   kZeroUnseen: a row whose keys are all hidden is 0; else NaN
 //   kOutRow, kOutVectors: elements between rows of the result; whether 16 bytes of it are aligned
 //   Terms: see NoTerms
 //   load_q(map, b, ...), load_k, load_v; out_at(b): where a batch lies
@@ -257,7 +258,7 @@ struct AttentionRows {
     for (int h = 0; h < 2; ++h) {
       total[h] += __shfl_xor_sync(0xFFFFFFFFu, total[h], 1);
       total[h] += __shfl_xor_sync(0xFFFFFFFFu, total[h], 2);
-      inverse[h] = 1.f / total[h];
+      inverse[h] = Config::kZeroUnseen && total[h] == 0 ? 0.f : 1.f / total[h];
     }
     const int lane = static_cast<int>(threadIdx.x % 4);
 #pragma unroll

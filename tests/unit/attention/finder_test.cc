@@ -35,6 +35,7 @@ TEST(FindAttention, FindsEverySpellingInItsNormalForm) {
     EXPECT_EQ(p.keys, form.keys) << form.Name();
     EXPECT_EQ(p.head, form.head) << form.Name();
     EXPECT_EQ(p.BatchesAt(form.batch), form.batch * form.heads) << form.Name();
+    EXPECT_EQ(p.zero_unseen, form.zero_unseen) << form.Name();
     int64_t keys = 1;  // batches that lie apart
     for (const BatchDigit& digit : p.k.digits)
       keys *= digit.extent == 0 ? form.batch : digit.extent;

@@ -193,6 +193,51 @@ TEST(AttentionValues, TakeACausalMaskAsAMaskWhereLaterStepsShowKeysAgain) {
   }
 }
 
+// Rows whose keys are all hidden: an index below 0 for the first rows.
+TEST(AttentionValues, AreZeroWhereARowSeesNoKeyAndTheChainSaysSo) {
+  Attention a;
+  const ValueId q = a.Operand(), k = a.Operand(), v = a.Operand();
+  const auto bounded = [&](ReduceKind kind, ValueId x, double least) {
+    const ValueId statistic = *a.b.Reduce(kind, x, {3}, true);
+    return a.Spread(*a.b.Binary(BinaryKind::kMax, statistic, a.Number(least)));
+  };
+  const ValueId before = *a.b.Binary(BinaryKind::kSub, a.Index(0), a.Number(5, DType::kS32));
+  const ValueId seen = a.Spread(*a.b.Compare(CompareKind::kGe, before, a.Index(1)));
+  const ValueId mask = a.Spread(*a.b.Input({DType::kPred, {C(kBatch), C(1), C(1), C(kKeys)}}));
+  ValueId s = *a.b.Select(seen, *a.b.Matmul(q, k, false, true), a.Spread(a.Number(-kInfinity)));
+  s = *a.b.Select(mask, s, a.Spread(a.Number(-kInfinity)));
+  const ValueId powers = *a.b.Unary(
+      UnaryKind::kExp, *a.b.Binary(BinaryKind::kSub, s, bounded(ReduceKind::kMax, s, kLeast)));
+  const ValueId sum = bounded(ReduceKind::kSum, powers, 1e-30);
+  const ValueId p = *a.b.Cast(*a.b.Binary(BinaryKind::kDiv, powers, sum), DType::kBF16);
+  ASSERT_TRUE(a.b.Output(*a.b.Cast(*a.b.Matmul(p, v), DType::kBF16)).ok());
+  const Chain chain = *a.b.Finish();
+  const auto found = FindAttention(*NormalOf(chain));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].problem.zero_unseen);
+  EXPECT_GT(ExpectComputes(chain), 0);
+}
+
+TEST(AttentionValues, LeaveOtherBoundsOfASoftmaxToOthers) {
+  for (const auto& [least_score, least_sum] : std::vector<std::pair<double, double>>{
+           {kLeast, 0}, {-1e30, 1e-30}, {kLeast, 2}, {-kInfinity, 1e-30}}) {
+    Attention a;
+    const ValueId q = a.Operand(), k = a.Operand(), v = a.Operand();
+    const auto bounded = [&](ReduceKind kind, ValueId x, double least) {
+      const ValueId statistic = *a.b.Reduce(kind, x, {3}, true);
+      return a.Spread(*a.b.Binary(BinaryKind::kMax, statistic, a.Number(least)));
+    };
+    const ValueId s = *a.b.Matmul(q, k, false, true);
+    const ValueId shifted =
+        *a.b.Binary(BinaryKind::kSub, s, bounded(ReduceKind::kMax, s, least_score));
+    const ValueId powers = *a.b.Unary(UnaryKind::kExp, shifted);
+    const ValueId sum = bounded(ReduceKind::kSum, powers, least_sum);
+    const ValueId p = *a.b.Cast(*a.b.Binary(BinaryKind::kDiv, powers, sum), DType::kBF16);
+    ASSERT_TRUE(a.b.Output(*a.b.Cast(*a.b.Matmul(p, v), DType::kBF16)).ok());
+    EXPECT_TRUE(FindAttention(*NormalOf(*a.b.Finish())).empty()) << least_score << " " << least_sum;
+  }
+}
+
 TEST(AttentionValues, TakeNoOtherIndicesForACausalMask) {
   const std::vector<std::function<ValueId(Attention&)>> conditions = {
       [](Attention& a) {  // an index of one element is 0 in all rows

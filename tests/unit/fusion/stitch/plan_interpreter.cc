@@ -361,7 +361,8 @@ class Machine {
       const int64_t b = i / p.rows, row = i % p.rows;
       std::vector<double> powers;
       for (int64_t key = 0; key < p.keys; ++key) powers.push_back(Score(spec, b, row, key));
-      const double largest = *std::max_element(powers.begin(), powers.end());
+      double largest = *std::max_element(powers.begin(), powers.end());
+      if (p.zero_unseen && std::isinf(largest)) largest = 0;
       double total = 0;
       for (double& power : powers) total += power = std::exp(power - largest);
       for (int64_t j = 0; j < p.value_head; ++j) {
@@ -370,6 +371,7 @@ class Machine {
           sum += powers[static_cast<size_t>(key)] *
                  Get(p.element, AttentionAt(spec.places[2], p.v, p.element, b, key, j));
         }
+        if (p.zero_unseen && total == 0) total = 1;
         Put(p.result, sum / total, AttentionAt(spec.places.back(), p.out, p.result, b, row, j));
       }
     }
