@@ -30,7 +30,7 @@ from .._functions import (
 )
 from .._builder import Value
 from .._operators import equal, maximum, minimum, not_equal, where
-from . import _bilinear, _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
+from . import _attention, _bilinear, _lists, _products, _shapes, _windows  # noqa: F401  (their rows of the table)
 from ._arrays import HALVES, Array, Refused
 from ._convert import Converter
 from ._row import TABLE as TABLE, Handler, Row, elementwise, number, row
@@ -134,6 +134,24 @@ for _name, _f in {
 for _name, _g in _lists.BINARY.items():
     for _form in ("Tensor", "Scalar", "default"):
         TABLE[f"aten.{_name}.{_form}"] = Row(_binary(_g))
+
+
+def _scaled(name: str) -> Handler:
+    """By a number; of q or k alone, their product is multiplied in its place, which its kernel does."""
+    convert = _binary(_lists.BINARY[name])
+
+    def scaled(c: Converter, node: Any) -> Array:
+        number, scores = node.args[1], c.scores_of(node)
+        if scores is None:
+            return convert(c, node)  # type: ignore[no-any-return]
+        c.scales[scores] = c.scales.get(scores, 1.0) * (number if name == "mul" else 1 / number)
+        return c.array(node.args[0])
+
+    return scaled
+
+
+for _name in ("mul", "div"):
+    TABLE[f"aten.{_name}.Tensor"] = TABLE[f"aten.{_name}.Scalar"] = Row(_scaled(_name))
 for _name, _g in {
     "eq": equal,
     "ne": not_equal,

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Sequence, Set
 import torch
 
 from .._chain import Chain
+from ._attention_by_torch import attend, with_attention
 
 DTYPES = {
     "f32": torch.float32,
@@ -54,7 +55,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
     document = json.loads(chain.to_json())
     outputs, count = document["outputs"], len(document["inputs"])
     stored = [DTYPES[entry["dtype"]] for entry in (*document["inputs"], *document["ops"])]
-    ops = _with_windows(_with_biases(document), document)
+    ops = with_attention(_with_windows(_with_biases(document), document), document)
     made_of = {op["id"]: op["in"][0] for op in ops if op["op"] in _VIEWS}
     last: Dict[int, int] = {}
     for op in ops:
@@ -69,7 +70,7 @@ def by_torch(chain: Chain) -> "Callable[[Sequence[torch.Tensor], int], List[torc
         device = inputs[0].device if count else torch.device("cpu")
         for op in ops:
             operands = [values[i] for i in op.get("in", ())]
-            if op["op"] in ("matmul", "addmm", "conv2d", "depthwise"):
+            if op["op"] in ("matmul", "addmm", "attention", "conv2d", "depthwise"):
                 operands = [x.to(stored[i]) for x, i in zip(operands, op["in"])]
             values[op["id"]] = _compute(op, operands, _extents(op["dims"], m), device)
             for i in op.get("in", ()):
@@ -199,6 +200,8 @@ def _compute(op: Dict[str, Any], x: List[torch.Tensor], dims: List[int], device:
         a = x[0].mT if op.get("transpose_a") else x[0]
         b = x[1].mT if op.get("transpose_b") else x[1]
         return torch.matmul(a, b) if kind == "matmul" else torch.addmm(x[2].reshape(-1), a, b)
+    if kind == "attention":
+        return attend(op, x)
     if kind == "gather":
         return _gather(x[0], x[1].long(), op["axis"])
     if kind == "scaled_matmul":

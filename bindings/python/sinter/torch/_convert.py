@@ -39,6 +39,8 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
 _IDS = {"torch.int64": "s64"}
 #: What names of operators on lists of tensors begin with.
 LIST = "aten._foreach_"
+#: Among a product's ``meta``: it is one of the two of attention, by 1 and 2.
+PLACE = "sinter_attention"
 
 
 class _Recorder(Builder):
@@ -101,6 +103,10 @@ class Converter:
         self.builder = _Recorder()
         self.values: Dict[Any, Any] = {}
         self.inputs: List[Border] = []
+        #: By products of q and k: what an operand of theirs was to be multiplied by.
+        self.scales: Dict[Any, float] = {}
+        #: By views of products: their values, where they have the views' axes.
+        self.apart: Dict[Any, Array] = {}
 
     def convert(self) -> Converted:
         """The chain.
@@ -166,6 +172,17 @@ class Converter:
             raise Refused(f"dtype {name}")
         return DTYPES[name]
 
+    def scores_of(self, node: Any) -> Any:
+        """The product of q and k that alone reads a value times a number, or a view of it; None of any other."""
+        by_number = target_of(node).startswith(("aten.mul.", "aten.div.")) and isinstance(node.args[1], (int, float)) and node.args[1]
+        while by_number and len(node.users) == 1:
+            (node,) = node.users
+            if node not in self.inside or node.meta.get(PLACE) == 1:
+                return node if node in self.inside else None
+            if not self.table[target_of(node)].moves:
+                return None
+        return None
+
     # Parts of the conversion.
 
     def _needed(self, outputs: Sequence[Any]) -> "set[Any]":
@@ -174,7 +191,8 @@ class Converter:
             node = left.pop()
             if node in self.inside and node not in needed:
                 needed.add(node)
-                left.extend(node.all_input_nodes)
+                reads = self.table[target_of(node)].reads
+                left.extend(node.all_input_nodes if reads is None else reads(node, self.inside))
         return needed
 
     def _emit(self, node: Any) -> None:
@@ -188,16 +206,25 @@ class Converter:
             raise Refused(str(error), node) from None
 
     def _rounded(self, node: Any, array: Array) -> Array:
-        """Rounded to 16 bits where the graph has them and several read an f32 value, or where it is a residual sum: what is stored
-        between kernels is. Else nothing rounds."""
+        """Rounded to 16 bits where the graph has them and several read an f32 value, where it is a residual sum, or where attention reads it
+        through views: what is stored between kernels is. Else nothing rounds."""
         dims, folded = self.dims(node)
         if array.dims != dims:
             raise Refused(f"it became {list(array.dims)}, not {list(dims)}")
         dtype = self.dtype(node)
         stored = len(node.users) > 1 or target_of(node) == "aten.add.Tensor" and _sums_equals(node)
+        stored = stored or node.meta.get(PLACE) == 2 or self._is_stored_for(node)
         if dtype in HALVES and stored and str(array.value.dtype) != dtype:
             array = array.with_value(array.value.cast(dtype))
         return array._replace(folded=folded)
+
+    def _is_stored_for(self, node: Any) -> bool:
+        """Whether an operator of the part reads a value, or a view of it, from memory alone."""
+        rows = [(user, self.table.get(target_of(user))) for user in node.users if user in self.inside]
+        return any(
+            row.stores or PLACE in user.meta or (row.moves or self.scores_of(user) is not None) and self._is_stored_for(user)
+            for user, row in rows
+        )
 
     def _leaf(self, node: Any, dtype: Optional[str] = None) -> Array:
         """A value from outside: a number that fills a tensor, or an input. `dtype`: of the chain, where no other op may have it."""

@@ -11,6 +11,7 @@ import torch
 
 from .._argument import instance
 from .._error import invalid
+from ._attention import is_attention
 from ._convert import target_of
 from ._graph_pass import Options, Report, SinterPass, Taken
 from ._left import computes
@@ -186,8 +187,11 @@ def _work(part: Taken) -> int:
 
 def _told(part: Taken) -> str:
     """A part in a line: ops, kernels, times, and its operators."""
-    names = collections.Counter(target_of(node).split(".")[1] for node in part.nodes if computes(node))
-    told = ", ".join(name if count == 1 else f"{count} {name}" for name, count in names.most_common(6))
+    names = collections.Counter(
+        "attention" if is_attention(node) else target_of(node).split(".")[1] for node in part.nodes if computes(node)
+    )
+    shown = sorted(names.items(), key=lambda item: (item[0] != "attention", -item[1]))[:6]
+    told = ", ".join(name if count == 1 else f"{count} {name}" for name, count in shown)
     plan = part.plan
     rows = f" at {part.m} rows" if part.m else ""
     if plan is None:

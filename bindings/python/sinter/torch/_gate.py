@@ -7,6 +7,7 @@ from typing import Any, Callable, Container, Dict, Iterable, List, Sequence, Set
 
 from ._arrays import extent
 from ._aten import TABLE
+from ._attention import CUDNN, EFFICIENT, FLASH, call_of, is_attention, scores_of
 from ._convert import filled, target_of
 from ._left import computes
 from ._lists import is_list
@@ -42,6 +43,16 @@ _SPLIT_COLUMNS = 64
 #: Multiplications a microsecond of one multiprocessor in a library's convolution of each channel by itself. With the memory's time added, and not
 #: beside it, off by 17 % in the root mean square of eight layers of 32 images on an H100, 38 % at most (docs/lab/windows.md).
 _CHANNEL_RATE = 5.7e4
+
+#: PyTorch's kernels of attention: what they take from the end of the kernel before, in microseconds, and for each score in picoseconds of all
+#: of 132 multiprocessors: beside its products, for a column of a head, and for what is added to it; the share of the memory's rate; rows and
+#: keys that are computed together. Fitted to the 15 sizes of tests/bench/results/h100-2026-11-27-61e2467-attention.json. Off by 11 % in the
+#: root mean square; cuDNN's by 17 % without a bias, and with one chosen low: it is 0.2 to 0.9 of what was measured.
+_ATTENTION = {
+    FLASH: (3.35, 0.343, 0.0133, 0.0, 0.67, 64, 64),
+    EFFICIENT: (7.75, 1.149, 0.0166, 1.59, 1.0, 64, 32),
+    CUDNN: (6.0, 0.53, 0.0027, 0.5, 1.0, 128, 128),
+}
 
 #: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
 IDS_MADE = "sinter_ids"
@@ -80,7 +91,7 @@ def worth_a_try(nodes: Sequence[Any], hint: Hint = plain_hint, small: bool = Fal
     `small`: parts of any size will do, for tests of what is computed.
     """
     working = [node for node in nodes if computes(node)]
-    if len(working) < 2:
+    if len(working) < 2 and not any(map(is_attention, working)):  # which is several ops, and PyTorch's kernel of them is not the best
         return False
     if small:
         return True
@@ -93,6 +104,9 @@ def flop_of(node: Any, hint: Hint) -> float:
     row = TABLE.get(target_of(node))
     if row is None or not row.product:
         return 0.0
+    if is_attention(node):
+        q, _, v = (x.meta["val"] for x in call_of(node)[:3])
+        return 2.0 * _scores(node, hint) * (q.shape[3] + v.shape[3])
     result = _count(node.meta["val"], hint)
     operand = node.args[1 if "add" in target_of(node) else 0].meta["val"]
     if "convolution" in target_of(node):
@@ -136,7 +150,9 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
     total = -_MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if i.meta.get(IDS_MADE, False)}.difference(nodes))
     for node in nodes:
         flop = flop_of(node, hint)
-        if flop:
+        if is_attention(node):
+            total += attention_us(node, figures, hint)
+        elif flop:
             total += _product_us(node, flop, figures, hint)
             total += sum(_memory_us(2 * _bytes(i, hint), figures) for i in _laid_otherwise(node))
     for group in _memory_groups(nodes):
@@ -156,6 +172,33 @@ def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> fl
     values = len(read) + len(written) + sum(len(node.meta["val"]) for node in group if is_list(node))
     streamed = (_memory_us(moved, figures) - _MEMORY_START_US) * _MEMORY_SHARE / _LIST_SHARE
     return streamed + _MEMORY_START_US * math.ceil(values / _LIST_VALUES)
+
+
+def attention_us(node: Any, figures: Dict[str, float], hint: Hint) -> float:
+    """Microseconds of PyTorch's own attention; where the graph does not say by which backend, of the fastest that takes it."""
+    call, name = call_of(node), target_of(node)
+    names = [name] if name in _ATTENTION else [CUDNN, FLASH if call.bias is None else EFFICIENT]
+    return min(_attention_us(node, figures, hint, *_ATTENTION[each]) for each in names)
+
+
+def _attention_us(
+    node: Any, figures: Dict[str, float], hint: Hint, start: float, score: float, column: float, term: float, share: float, rows: int, keys: int
+) -> float:
+    call = call_of(node)
+    sizes = [size if isinstance(size, int) else hint(extent(size)) for size in scores_of(node)]
+    columns = (call.q.meta["val"].shape[3] + call.v.meta["val"].shape[3]) / 2
+    seen = math.ceil(sizes[3] / keys) * keys
+    seen = (seen + rows) / 2 if call.causal else seen
+    scores = sizes[0] * sizes[1] * math.ceil(sizes[2] / rows) * rows * seen
+    each = score + column * columns + (0 if call.bias is None else term)
+    moved = 2 * sum(_bytes(x, hint) for x in (call.q, call.k)) / (share * figures["hbm_bytes_per_us"])
+    return start + max(scores * each * 1e-6 * 132 / figures["sm_count"], moved)
+
+
+def _scores(node: Any, hint: Hint) -> float:
+    """That are computed: half of causal ones."""
+    sizes = [size if isinstance(size, int) else hint(extent(size)) for size in scores_of(node)]
+    return math.prod(sizes) / (2 if call_of(node).causal else 1)
 
 
 def _group_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
@@ -327,4 +370,5 @@ def _count(val: Any, hint: Hint) -> int:
 
 def _bytes(node: Any, hint: Hint) -> int:
     val = node.meta.get("val")
+    val = val[0] if is_attention(node) else val
     return _count(val, hint) * val.element_size() if hasattr(val, "element_size") else 0

@@ -19,6 +19,8 @@ from .._plan import Plan
 from ._arrays import HALVES, Refused, Rows
 from ._asked import Asked
 from ._aten import TABLE
+from ._attention import is_attention
+from ._attention_by_hand import tell_products
 from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
@@ -30,7 +32,7 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._gate import hint_at, inductor_us, worth_a_try
+from ._gate import attention_us, hint_at, inductor_us, worth_a_try
 from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
 from ._measure import Measured, measured
@@ -46,6 +48,7 @@ from ._warn import warn_once
 _MOST_TRIES = 5  # partitions anew around ops that are refused, then the part is left
 _WORTH = 0.97  # of Inductor's measured time, what a plan may take: a part costs something at its border, too
 _HOPELESS = 1.5  # times what Inductor's kernels are estimated to take: a plan that is predicted to take more is not measured
+_SURE = 1.15  # times what a kernel of attention is predicted to take, what PyTorch's must: measured ones took 0.88 to 1.27
 _MOST_HALVINGS = 2  # of a part that loses, for smaller ones that gain
 _MOST_HALVES = 64  # that are searched in a graph
 _SEARCH_SECONDS = 60.0  # that a graph's pass waits for searches; what is found later, the operator finds
@@ -182,6 +185,7 @@ class SinterPass(CustomGraphPass):
         repeat_pixels(graph)
         interpolations(graph)
         tell_parts(graph)
+        tell_products(graph.nodes)
         lay_channels_last(graph)
         constants = _constants(list(graph.nodes), self.weights)
         vectors = scales_and_shifts(graph, constants)
@@ -264,6 +268,7 @@ class _Planner:
 
     def parts(self) -> List[_Part]:
         """Parts that plan, in the graph's order."""
+        self._leave_attention()
         found: List[_Part] = []
         waiting = [(part, 0) for part in (*partition(self.nodes, kinds(self._device, self.left)), *self.apart)]
         while waiting:
@@ -275,6 +280,7 @@ class _Planner:
             if other:
                 self.left.update((node, f"its extents are no rows of {rows.symbol}, which are those of its part") for node in other)
                 waiting.extend((part, tries) for part in self._again(nodes))
+                waiting.extend((_alone(node), tries) for node in other if is_attention(node))
                 continue
             over = written_over(nodes)
             if over is None:
@@ -301,13 +307,44 @@ class _Planner:
         found = [part for part in map(self._judged, found) if part is not None]
         return sorted(found, key=lambda part: place[part.nodes[0]])
 
+    def _leave_attention(self) -> None:
+        """Leaves attention that no kernel takes, or that PyTorch's own computes sooner, by asking for each alone."""
+        for node in self.nodes:
+            if not is_attention(node) or not kinds(self._device, self.left)(node).taken:
+                continue
+            why = self._why_not_alone(node)
+            if why is not None:
+                self.left[node] = why
+
+    def _why_not_alone(self, node: Any) -> Optional[str]:
+        nodes = _alone(node)
+        rows = Rows.of([val.shape for val in results(nodes)])
+        if not all(rows.folds(val.shape) for val in results([*nodes, *node.all_input_nodes])):
+            return f"attention of several symbolic sizes, or of others than {rows.symbol} batches"
+        try:
+            made = Converter(nodes, rows, TABLE, self._is_constant).convert()
+            m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
+            limit = attention_us(node, self._figures, self._hint_of)
+            asked = self._search(made, m, limit)
+        except Refused as refused:
+            return refused.why
+        if asked.refused is not None:
+            return asked.refused
+        if _SURE * asked.expected_us > self._most_us(limit):
+            return f"predicted {asked.expected_us:.1f} us and up to {_SURE * asked.expected_us:.1f}, PyTorch's attention {limit:.1f} us"
+        return None
+
     def _that_gain(self, part: _Part) -> List[_Part]:
         """The part; in the place of one that loses, parts of it that gain beside Inductor's kernels for the rest, where there are any."""
         if part.asked.expected_us <= self._most_us(part.limit_us):
             return [part]
         chosen: List[_Part] = []
         least = _WORTH * part.limit_us
-        for half in sorted(self._gaining(part, _MOST_HALVINGS), key=lambda half: half.asked.expected_us - half.limit_us):
+        alone = [self._half(_alone(node)) for node in part.nodes if is_attention(node) and len(part.nodes) > len(_alone(node))]
+        gaining = [*self._gaining(part, _MOST_HALVINGS), *(each for each in alone if each is not None and each.asked.expected_us <= each.limit_us)]
+        for half in sorted(gaining, key=lambda half: half.asked.expected_us - half.limit_us):
+            if any(node in each.nodes for each in chosen for node in half.nodes):
+                continue
             taken = {node for each in (*chosen, half) for node in each.nodes}
             rest = inductor_us([node for node in part.nodes if node not in taken], self._figures, self._hint_of)
             total = sum(each.asked.expected_us for each in (*chosen, half)) + rest
@@ -347,12 +384,18 @@ class _Planner:
             return None
         m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
         limit = inductor_us(nodes, self._figures, self._hint_of)
+        before = len(self._searched)
+        asked = self._search(made, m, limit)
+        self._halves_left -= len(self._searched) - before
+        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
+
+    def _search(self, made: Converted, m: int, limit_us: float) -> Asked:
+        """What is found by a search that no build follows."""
         key = (made.chain.digest, m)
         asked = self._asked.get(key) or self._searched.get(key)
         if asked is None:
-            self._halves_left -= 1
-            asked = self._searched[key] = Asked(self._context, made, m, True, self._until, limit)
-        return None if asked.refused is not None or not asked.expected_us else _Part(nodes, made, m, asked, limit)
+            asked = self._searched[key] = Asked(self._context, made, m, True, self._until, limit_us)
+        return asked
 
     def _is_constant(self, node: Any) -> bool:
         """Whether a value is a weight or a view of one: a linear layer's is given transposed."""
@@ -437,6 +480,11 @@ class _Planner:
     def _most_us(self, limit_us: float) -> float:
         """What a plan may be expected to take, to be built."""
         return math.inf if self.options.verify else limit_us * (_HOPELESS if self.options.measure else 1)
+
+
+def _alone(node: Any) -> List[Any]:
+    """A node of several values, and those that pick from it."""
+    return [node, *node.users]
 
 
 def _named_node(message: str, made: Converted) -> Any:

@@ -7,7 +7,8 @@ from typing import Any, Callable, Iterable, List, Optional
 
 from ._arrays import DTYPES, HALVES, extent
 from ._aten import TABLE
-from ._convert import filled, target_of
+from ._attention import is_attention, why_not_attention
+from ._convert import PLACE, filled, target_of
 from ._lists import is_list, of_numbers
 from ._partition import Kind
 
@@ -59,7 +60,11 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
         operands = [table]
     if row.rough and not all(_rounds(user) for user in node.users):
         return _NOT_TAKEN["erfc"]
-    if row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
+    if is_attention(node):
+        why = why_not_attention(node)
+        if why is not None:
+            return why
+    elif row.first and any(target_of(user) != "getitem" or user.args[1] != 0 for user in node.users):
         return "more than its values is read"
     own = list(_tensors(node))[: 1 if row.first else None]
     for val in (*own, *(val for i in operands for val in _tensors(i))):
@@ -68,7 +73,7 @@ def why_left(node: Any, device: Optional[str]) -> Optional[str]:
             return why
     if is_list(node) and of_numbers(node):
         return "a list of numbers"
-    return _why_not_product(node, name) if row.product else None
+    return _why_not_product(node, name) if row.product and not is_attention(node) else None
 
 
 def _rounds(node: Any) -> bool:
@@ -85,7 +90,7 @@ def kinds(device: Optional[str], left: "dict[Any, str]") -> Callable[[Any], Kind
         if target_of(node) == "getitem" and node.args[0] in left:
             return Kind(False)
         row = TABLE[target_of(node)]
-        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several)
+        return Kind(True, not row.moves, row.view and target_of(node) != "getitem", row.several, is_attention(node) or node.meta.get(PLACE) == 2)
 
     return kind
 
@@ -136,7 +141,7 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
         return "a product of f32"
     if name.startswith("aten.convolution"):
         return _why_not_convolution(node, b)
-    if "bmm" in name:
+    if "bmm" in name and PLACE not in node.meta:
         sizes = [extent(size) for size in (*a.shape[1:], b.shape[-1])]
         if any(not isinstance(size, int) for size in sizes) or math.prod(sizes) > _MOST_BATCHED:
             return "a batched product"

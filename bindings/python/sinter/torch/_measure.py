@@ -135,7 +135,9 @@ def as_graph(nodes: Sequence[Any]) -> "Optional[Tuple[torch.fx.GraphModule, List
 def _is_plain(node: Any) -> bool:
     val = node.meta.get("val")
     vals = val if isinstance(val, (list, tuple)) else [val]
-    return all(isinstance(v, torch.Tensor) and all(isinstance(size, int) for size in (*v.shape, *v.stride())) for v in vals)
+    tensors = [v for v in vals if isinstance(v, torch.Tensor)]
+    others = [v for v in vals if not isinstance(v, (torch.Tensor, int, type(None)))]  # attention gives numbers and nothing, too
+    return bool(tensors) and not others and all(isinstance(size, int) for v in tensors for size in (*v.shape, *v.stride()))
 
 
 def is_given(node: Any) -> bool:

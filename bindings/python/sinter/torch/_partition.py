@@ -19,12 +19,14 @@ class Kind(NamedTuple):
         work: it computes; views and casts of nothing do not.
         view: it may be left outside at a part's border, where it costs nothing.
         several: its value is several tensors, which its users pick from: no border lies between them.
+        single: a part has one such node at most, so that equal layers are equal parts.
     """
 
     taken: bool
     work: bool = False
     view: bool = False
     several: bool = False
+    single: bool = False
 
 
 def partition(nodes: Sequence[Any], kinds: Callable[[Any], Kind], most: int = MOST_WORK) -> List[List[Any]]:
@@ -73,13 +75,17 @@ def _components(nodes: Sequence[Any], kind: Dict[Any, Kind]) -> Iterable[List[An
 
 
 def _bounded(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:
-    """Cuts a component where the fewest values cross, so that no piece has more than `most` nodes that compute."""
-    if sum(kind[node].work for node in component) <= most:
+    """Cuts a component where the fewest values cross, so that no piece has more than `most` nodes that compute, nor two single ones."""
+    if _fits(component, kind, most):
         yield component
         return
     place = {node: i for i, node in enumerate(component)}
     for piece in _pieces(_before_first_use(component), kind, most):
         yield sorted(piece, key=place.__getitem__)
+
+
+def _fits(component: Sequence[Any], kind: Dict[Any, Kind], most: int) -> bool:
+    return sum(kind[node].work for node in component) <= most and sum(kind[node].single for node in component) <= 1
 
 
 def depth_first(ends: Sequence[Any], read_by: Callable[[Any], Sequence[Any]]) -> List[Any]:
@@ -106,7 +112,7 @@ def _before_first_use(component: List[Any]) -> List[Any]:
 
 
 def _pieces(component: List[Any], kind: Dict[Any, Kind], most: int) -> Iterable[List[Any]]:
-    while sum(kind[node].work for node in component) > most:
+    while not _fits(component, kind, most):
         at = _best_cut(component, kind, most)
         yield component[:at]
         component = component[at:]
@@ -117,11 +123,12 @@ def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
     place = {node: i for i, node in enumerate(component)}
     last_use = [max((place.get(user, -1) for user in node.users), default=-1) for node in component]
     ending: Dict[int, int] = {}  # values by the place of their last use
-    live, several, work = 0, 0, 0
+    live, several, work, singles = 0, 0, 0, 0
     best, fewest = 0, 0
     for i, node in enumerate(component):
         work += kind[node].work
-        if work > most:
+        singles += kind[node].single
+        if work > most or singles > 1:
             break
         live -= ending.pop(i, 0)
         if last_use[i] > i:
@@ -129,7 +136,7 @@ def _best_cut(component: List[Any], kind: Dict[Any, Kind], most: int) -> int:
             ending[last_use[i]] = ending.get(last_use[i], 0) + 1
         if kind[node].several:
             several = max(several, last_use[i])
-        if i >= several and (best == 0 or (work * 2 > most and live <= fewest) or work * 2 <= most):
+        if i >= several and (best == 0 or live <= fewest or work * 2 <= most and singles == 0):
             best, fewest = i + 1, live
     return best or len(component)
 

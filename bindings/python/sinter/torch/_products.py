@@ -7,8 +7,8 @@ from typing import Any, Sequence
 from .._builder import Value
 from .._operators import conv2d
 from .._scaled import Scaled, scaled_matmul
-from ._arrays import Array, Refused, of
-from ._convert import Converter
+from ._arrays import Array, Refused, extent, of
+from ._convert import PLACE, Converter, target_of
 from ._row import row
 from ._windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
@@ -16,7 +16,7 @@ from ._windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 _MOST_STRIDE = 8  # of a convolution's tensor maps
 
 
-def _operand(c: Converter, node: Any) -> Array:
+def operand(c: Converter, node: Any) -> Array:
     """An operand of a product, in the 16 bits that the graph gives it."""
     x, dtype = c.array(node), c.dtype(node)
     return x if str(x.value.dtype) == dtype else x.with_value(x.value.cast(dtype))
@@ -30,13 +30,30 @@ def _matrix(x: Array) -> Value:
 
 
 def _product(c: Converter, node: Any, a: Any, b: Any) -> Value:
-    left, right = _operand(c, a), _operand(c, b)
+    left, right = operand(c, a), operand(c, b)
     return left.plain @ _matrix(right)
+
+
+def _heads_of(node: Any) -> Any:
+    """Batch and heads of what attention gives, where all that reads it is a view that has them apart."""
+    if node.meta.get(PLACE) != 2 or len(node.users) != 1:
+        return None
+    (view,) = node.users
+    sizes, own = ([extent(size) for size in x.meta["val"].shape] for x in (view, node))
+    apart = target_of(view).startswith("aten.view.") or target_of(view).startswith("aten.reshape.")
+    return sizes[:2] if apart and len(sizes) == 4 and sizes[2:] == own[1:] and all(isinstance(size, int) for size in sizes) else None
 
 
 @row("aten.mm.default", "aten.bmm.default", product=True)
 def _mm(c: Converter, node: Any) -> Array:
-    return of(_product(c, node, *node.args[:2]), c.dims(node)[1])
+    heads = _heads_of(node)
+    if heads is not None:
+        a, b = (operand(c, x).plain for x in node.args[:2])
+        y = (a.reshape(*heads, *a.shape[1:]) @ b.reshape(*heads, *b.shape[1:])).cast(c.dtype(node))
+        c.apart[next(iter(node.users))] = of(y)
+        return of(y.reshape(*c.dims(node)[0]))
+    y = _product(c, node, *node.args[:2])
+    return of(y * c.scales[node] if node in c.scales else y, c.dims(node)[1])
 
 
 @row("aten.addmm.default", "aten.baddbmm.default", product=True)
@@ -52,7 +69,7 @@ def _convolution(c: Converter, node: Any) -> Array:
     """In groups, of which each channel of the image and the result may be one."""
     x, w, bias, stride, padding, dilation = node.args[:6]
     groups = node.args[8]
-    image, weight = _operand(c, x), _operand(c, w)
+    image, weight = operand(c, x), operand(c, w)
     if image.folded:
         raise Refused("its images are rows of M")
     line = len(image.order) == 3  # an image of one row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence
 
 from .._builder import Value
 from ._arrays import HALVES, Array, aligned, together
@@ -22,7 +22,9 @@ class Row(NamedTuple):
         several: its value is several tensors.
         first: of several it gives the first alone.
         rough: its result is right to fewer bits than f32 has.
+        stores: it reads its operands from memory alone, in the 16 bits that the graph gives them.
         rows_by: it reads rows of its first argument by the ids of its second.
+        reads: (node, nodes of its part) -> what its handler asks for, where that is not all that the node reads.
     """
 
     convert: Handler
@@ -32,13 +34,15 @@ class Row(NamedTuple):
     several: bool = False
     first: bool = False
     rough: bool = False
+    stores: bool = False
     rows_by: bool = False
+    reads: Optional[Callable[[Any, Collection[Any]], Sequence[Any]]] = None
 
 
 TABLE: Dict[str, Row] = {}
 
 
-def row(*names: str, **traits: bool) -> Callable[[Handler], Handler]:
+def row(*names: str, **traits: Any) -> Callable[[Handler], Handler]:
     def add(handler: Handler) -> Handler:
         for name in names:
             TABLE[name] = Row(handler, **traits)

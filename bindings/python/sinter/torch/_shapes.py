@@ -28,6 +28,8 @@ def _same(c: Converter, node: Any) -> Array:
     moves=True,
 )
 def _reshape(c: Converter, node: Any) -> Array:
+    if node in c.apart:
+        return c.apart[node]
     x = c.array(node.args[0])
     dims, folded = c.dims(node)
     if x.dims == dims:
