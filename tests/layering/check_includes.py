@@ -17,6 +17,7 @@ TABLE = [
     ("include", []),
     ("src/base", []),
     ("src/device/ptx", []),
+    ("src/device/ranks", ["src/device/ptx"]),
     ("src/device/tile", ["src/device/ptx"]),
     ("src/device/pipeline", ["src/device/ptx", "src/device/tile"]),
     ("src/device/handover", ["src/device/ptx", "src/device/tile", "src/device/pipeline"]),
@@ -31,6 +32,7 @@ TABLE = [
     ("src/draw", ["src/base"]),
     ("src/stitch", ["src/base", "src/chain", "src/model"]),
     ("src/product", ["src/base", "src/chain", "src/model", "src/stitch"]),
+    ("src/collective", ["src/base", "src/model"]),
     ("src/grouped", ["src/base", "src/chain", "src/model", "src/product"]),
     ("src/attention", ["src/base", "src/chain", "src/normal", "src/model", "src/product"]),
     ("src/reference", ["src/base", "src/chain", "src/product"]),
@@ -55,7 +57,7 @@ PROJECT_FOLDERS = ("include/", "src/", "runtime/", "cache/", "bindings/", "examp
 PUBLIC_PREFIX = "sinter/"
 # Headers of the device library name each other as the run-time compiler sees them: from src/device.
 DEVICE_ROOT = "src/device/"
-DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "handover/", "kernels/", "attention/")
+DEVICE_FOLDERS = ("ptx/", "tile/", "pipeline/", "handover/", "kernels/", "attention/", "ranks/")
 
 # (what an include matches, folders that may, why)
 INCLUDE_FENCES = [

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Arrows go from right to left. The stitch layer stands beside the others, on ptx alone.
-const std::vector<std::string> kLayers = {"ptx",       "tile",     "pipeline",
+const std::vector<std::string> kLayers = {"ptx",       "ranks",    "tile",   "pipeline",
                                           "attention", "handover", "kernels"};
 constexpr char kStitch[] = "stitch";
 

@@ -1,0 +1,224 @@
+// Sums over the ranks of a group, rounded where the chain casts, with a residual behind them and
+// the sum of squares of each row: all-reduce by pushes into the other ranks' slots. A slot's words
+// are empty until data arrives, so nothing else says that it has: "Lamport" in the field's words,
+// as TensorRT-LLM and FlashInfer do it.
+//
+// One-shot: each rank sends all of x to all others and sums everything. Two-shot: each part has an
+// owner that sums it and sends the result to the others: of R ranks, 2 / R of the bytes.
+// Sums take ranks in order and results are stored as they were sent, so all ranks have equal bits.
+#pragma once
+#include "kernels/all_reduce_values.cuh"
+#include "ptx/sync.cuh"
+#include "ranks/wait.cuh"
+
+namespace sinter {
+
+struct AllReduceArguments {
+  GroupControl* group;
+  const void* x;         // [rows, columns] of Element, contiguous, as all matrices here
+  const void* residual;  // of Result; may be `out`
+  void* out;             // of Result; may be `x` if the types are equal
+  float* squares;        // [rows, parts]: of the stored elements of each part of a row
+  int rows;              // 1 or more
+  u64 digest;            // of the plan
+};
+
+// A unit is kThreads chunks of one row, by one block; a chunk is what a thread sums. Blocks take
+// units in turns, and send some of them ahead of the one that they wait for.
+template <class Config>
+struct AllReduce {
+  using Values = AllReduceValues<Config>;
+  static constexpr int kRanks = Config::kRanks, kThreads = Config::kThreads;
+  static constexpr int kRowChunks = Config::kColumns / Values::kElements;
+  static constexpr int kParts = (kRowChunks + kThreads - 1) / kThreads;
+  static constexpr int kIn = Values::kIn, kOut = Values::kOut;
+
+  const AllReduceArguments& args;
+  const Group<kRanks>& group;
+  RankWait<kRanks>& wait;
+
+  SINTER_DEVICE int rank() const { return static_cast<int>(group.rank); }
+  SINTER_DEVICE static int owner(int unit) { return unit % kRanks; }
+
+  // Where a thread's chunk of a unit lies in the matrix; behind a row's end there is none.
+  struct Place {
+    int row, part, column;
+    bool inside;
+    SINTER_DEVICE explicit Place(int unit)
+        : row(unit / kParts),
+          part(unit % kParts),
+          column(part * kThreads + static_cast<int>(threadIdx.x)),
+          inside(column < kRowChunks) {}
+    SINTER_DEVICE u64 chunk() const { return static_cast<u64>(row) * kRowChunks + column; }
+  };
+  // Where parts and sums of the two-shot form lie, in vectors: a slot's first half is of parts that
+  // its reader owns, the second of sums that its writer owns.
+  SINTER_DEVICE u64 owned_chunk(int unit) const {
+    return static_cast<u64>(unit / kRanks) * kThreads + threadIdx.x;
+  }
+  SINTER_DEVICE u64 part_at(int unit) const { return owned_chunk(unit) * kIn; }
+  SINTER_DEVICE u64 sum_at(int unit) const {
+    return group.slot_vectors / 2 + owned_chunk(unit) * kOut;
+  }
+
+  template <int kWords>
+  SINTER_DEVICE void push(int to, u64 at, const Word4 (&v)[kWords]) const {
+    Word4* slot = group.slot(to, rank()) + at;
+#pragma unroll
+    for (int j = 0; j < kWords; ++j) store_system(slot + j, occupied(v[j]));
+  }
+  template <int kWords>
+  SINTER_DEVICE static bool take(const Word4* slot, Word4 (&v)[kWords]) {
+    bool there = true;
+#pragma unroll
+    for (int j = 0; j < kWords; ++j) {
+      v[j] = load_system(slot + j);
+      there = there && is_there(v[j]);
+    }
+    return there;
+  }
+  template <int kWords>
+  SINTER_DEVICE static void empty(Word4* slot) {
+#pragma unroll
+    for (int j = 0; j < kWords; ++j) store_system(slot + j, {kEmpty, kEmpty, kEmpty, kEmpty});
+  }
+
+  SINTER_DEVICE void send_to_all(int unit) const {
+    const Place place(unit);
+    if (!place.inside) return;
+    Word4 own[kIn];
+    Values::load_x(args.x, place.chunk(), own);
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r)
+      if (r != rank()) push(r, place.chunk() * kIn, own);
+  }
+  SINTER_DEVICE void send_to_owner(int unit) const {
+    const Place place(unit);
+    if (!place.inside || owner(unit) == rank()) return;
+    Word4 own[kIn];
+    Values::load_x(args.x, place.chunk(), own);
+    push(owner(unit), part_at(unit), own);
+  }
+
+  // Waits for all other ranks' parts of a unit, adds them in rank order and stores the result.
+  // `at`: of the parts in the slots, in vectors. False: the group has ended.
+  template <bool kSends>
+  SINTER_DEVICE bool sum(int unit, u64 at) {
+    const Place place(unit);
+    Word4 parts[kRanks][kIn], own[kIn], residual[kOut];
+    if (place.inside) {
+      Values::load_x(args.x, place.chunk(), own);
+      Values::load_residual(args.residual, place.chunk(), residual);
+    }
+    const bool all = wait.until([&]() -> u32 {
+      u32 lacks = 0;
+      if (!place.inside) return lacks;
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r)
+        if (r != rank() && !take(group.slot(rank(), r) + at, parts[r])) lacks = r + 1;
+      return lacks;
+    });
+    if (!all) return false;
+    float square = 0;
+    if (place.inside) {
+      float total[Values::kElements];
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r) {
+        Word4 v[kIn];
+#pragma unroll
+        for (int j = 0; j < kIn; ++j) v[j] = r == rank() ? own[j] : parts[r][j];
+        Values::add(v, r == 0, total);
+      }
+      Word4 result[kOut];
+      Values::finish(total, residual, result);
+      if constexpr (kSends) {
+#pragma unroll
+        for (int r = 0; r < kRanks; ++r)
+          if (r != rank()) push(r, sum_at(unit), result);
+      }
+      square = Values::store(args.out, place.chunk(), result);
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r)
+        if (r != rank()) empty<kIn>(group.slot(rank(), r) + at);
+    }
+    store_squares(place, square);
+    return true;
+  }
+
+  // Waits for the owner's sums of a unit and stores them.
+  SINTER_DEVICE bool receive(int unit) {
+    const Place place(unit);
+    Word4* slot = group.slot(rank(), owner(unit)) + sum_at(unit);
+    Word4 result[kOut];
+    const bool all = wait.until(
+        [&]() -> u32 { return !place.inside || take(slot, result) ? 0 : owner(unit) + 1; });
+    if (!all) return false;
+    float square = 0;
+    if (place.inside) {
+      square = Values::store(args.out, place.chunk(), result);
+      empty<kOut>(slot);
+    }
+    store_squares(place, square);
+    return true;
+  }
+
+  // Of the unit's part of its row. All threads call.
+  SINTER_DEVICE void store_squares(const Place& place, float square) const {
+    if constexpr (Config::kSquares) {
+      const float total = block_sum<kThreads>(square);
+      if (threadIdx.x == 0) args.squares[place.row * kParts + place.part] = total;
+    }
+  }
+
+  SINTER_DEVICE bool one_shot() {
+    const int units = args.rows * kParts, step = static_cast<int>(gridDim.x);
+    int sent = static_cast<int>(blockIdx.x);
+    for (int unit = sent; unit < units; unit += step) {
+      for (; sent < units && sent <= unit + Config::kAhead * step; sent += step) send_to_all(sent);
+      if (!sum<false>(unit, Place(unit).chunk() * kIn)) return false;
+    }
+    return true;
+  }
+
+  // Units are sent ahead of those that are summed, and these of those that are received, so that a
+  // block does not wait for one trip after the other.
+  SINTER_DEVICE bool two_shot() {
+    const int units = args.rows * kParts, step = static_cast<int>(gridDim.x);
+    int sent = static_cast<int>(blockIdx.x), summed = sent;
+    for (int unit = sent; unit < units; unit += step) {
+      for (; sent < units && sent <= unit + 2 * Config::kAhead * step; sent += step)
+        send_to_owner(sent);
+      for (; summed < units && summed <= unit + Config::kAhead * step; summed += step)
+        if (owner(summed) == rank() && !sum<true>(summed, part_at(summed))) return false;
+      if (owner(unit) != rank() && !receive(unit)) return false;
+    }
+    return true;
+  }
+};
+
+// The whole kernel: any grid, the same on all ranks, of Config::kThreads threads. At most so many
+// blocks as the GPU can hold at once should be launched: blocks wait for blocks of the same number
+// on other ranks.
+template <class Config>
+SINTER_DEVICE void all_reduce(const AllReduceArguments& args) {
+  launch_dependents();
+  // An earlier call of this group must have ended before this one sends: see Group.
+  wait_for_predecessors();
+  const Group<Config::kRanks> group(args.group);
+  if (group.ended != 0) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) store_system(group.control->host_words, group.ended);
+    return;
+  }
+  const CallHeader call{static_cast<u32>(args.rows), args.digest};
+  if (blockIdx.x == 0 && threadIdx.x < kVoters) push_header(group, call);
+  RankWait<Config::kRanks> wait{group, call};
+  AllReduce<Config> reduce{args, group, wait};
+  if (!(Config::kTwoShot ? reduce.two_shot() : reduce.one_shot())) return;
+  // Every thread of the block has read the epoch. The next kernel alone reads what follows, so that
+  // nothing needs a fence, which would wait for stores on their way to other GPUs.
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (fetch_add_gpu(&args.group->blocks_done, 1) + 1 == gridDim.x) group.advance();
+}
+
+}  // namespace sinter

@@ -1,0 +1,125 @@
+// What a thread of an all-reduce does with its chunk: elements from words, sums, the residual,
+// rounding.
+#pragma once
+#include "ptx/element.cuh"
+#include "ranks/room.cuh"
+
+namespace sinter {
+
+// A word that is not kEmpty, and as good.
+SINTER_DEVICE Word4 occupied(Word4 v) {
+  v.x = v.x == kEmpty ? kQuietNans : v.x;
+  v.y = v.y == kEmpty ? kQuietNans : v.y;
+  v.z = v.z == kEmpty ? kQuietNans : v.z;
+  v.w = v.w == kEmpty ? kQuietNans : v.w;
+  return v;
+}
+SINTER_DEVICE bool is_there(const Word4& v) {
+  return v.x != kEmpty && v.y != kEmpty && v.z != kEmpty && v.w != kEmpty;
+}
+
+// The elements of a word, and back.
+template <class Element>
+struct WordOf {
+  static constexpr int kElements = 2;
+  static SINTER_DEVICE float at(u32 word, int i) {
+    return i == 0 ? Element::low(word) : Element::high(word);
+  }
+  static SINTER_DEVICE u32 of(const float* v) { return Element::pack(v[0], v[1]); }
+};
+template <>
+struct WordOf<Float32> {
+  static constexpr int kElements = 1;
+  static SINTER_DEVICE float at(u32 word, int) { return __uint_as_float(word); }
+  static SINTER_DEVICE u32 of(const float* v) { return __float_as_uint(v[0]); }
+};
+
+// The i-th of 4 kWords words.
+template <int kWords>
+SINTER_DEVICE u32 word_at(const Word4 (&v)[kWords], int i) {
+  const Word4& four = v[i / 4];
+  return i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w;
+}
+
+// Sums of all threads of the block, in one order whatever the timing. All threads call.
+template <int kThreads>
+SINTER_DEVICE float block_sum(float x) {
+  __shared__ float warps[kThreads / 32];
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xFFFFFFFFu, x, lanes);
+  __syncthreads();  // the last sum was read
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kThreads / 32; ++w) sum += warps[w];
+  return sum;
+}
+
+// Config: Element of x; kRounded: the sum is rounded to Result before the residual is added, else
+// once behind it; kResidual; Result.
+template <class Config>
+struct AllReduceValues {
+  using X = WordOf<typename Config::Element>;
+  using Y = WordOf<typename Config::Result>;
+  // Of a chunk: at least 16 bytes of either type.
+  static constexpr int kElements = 4 * (X::kElements > Y::kElements ? X::kElements : Y::kElements);
+  static constexpr int kIn = kElements / X::kElements / 4, kOut = kElements / Y::kElements / 4;
+
+  static SINTER_DEVICE void load_x(const void* x, u64 chunk, Word4 (&v)[kIn]) {
+#pragma unroll
+    for (int j = 0; j < kIn; ++j) v[j] = static_cast<const Word4*>(x)[chunk * kIn + j];
+  }
+  static SINTER_DEVICE void load_residual(const void* residual, u64 chunk, Word4 (&v)[kOut]) {
+    if constexpr (Config::kResidual) {
+#pragma unroll
+      for (int j = 0; j < kOut; ++j) v[j] = static_cast<const Word4*>(residual)[chunk * kOut + j];
+    }
+  }
+
+  static SINTER_DEVICE void add(const Word4 (&v)[kIn], bool first, float (&total)[kElements]) {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const float x = X::at(word_at(v, i / X::kElements), i % X::kElements);
+      total[i] = first ? x : total[i] + x;
+    }
+  }
+
+  static SINTER_DEVICE void finish(const float (&total)[kElements], const Word4 (&residual)[kOut],
+                                   Word4 (&result)[kOut]) {
+    u32 words[4 * kOut];
+#pragma unroll
+    for (int w = 0; w < 4 * kOut; ++w) {
+      words[w] = Y::of(total + w * Y::kElements);
+      if constexpr (Config::kResidual) {
+        float v[Y::kElements];
+#pragma unroll
+        for (int i = 0; i < Y::kElements; ++i) {
+          const float sum = Config::kRounded ? Y::at(words[w], i) : total[w * Y::kElements + i];
+          v[i] = sum + Y::at(word_at(residual, w), i);
+        }
+        words[w] = Y::of(v);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kOut; ++j)
+      result[j] = {words[4 * j], words[4 * j + 1], words[4 * j + 2], words[4 * j + 3]};
+  }
+
+  // Stores a chunk; the sum of the squares of its elements.
+  static SINTER_DEVICE float store(void* out, u64 chunk, const Word4 (&result)[kOut]) {
+    float square = 0;
+#pragma unroll
+    for (int j = 0; j < kOut; ++j) static_cast<Word4*>(out)[chunk * kOut + j] = result[j];
+    if constexpr (Config::kSquares) {
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) {
+        const float x = Y::at(word_at(result, i / Y::kElements), i % Y::kElements);
+        square += x * x;
+      }
+    }
+    return square;
+  }
+};
+
+}  // namespace sinter

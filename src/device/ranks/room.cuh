@@ -1,0 +1,84 @@
+// The room of a rank: memory on its GPU that the other ranks of its group write. At its beginning
+// lies what its kernels know of the group, behind it the headers of calls, then the slots.
+// RankRoom of src/base/peer_memory.h says the same to the host.
+#pragma once
+#include "ptx/system.cuh"
+
+namespace sinter {
+
+constexpr int kMaxRanks = 8;
+constexpr u32 kHeadersAt = 1024, kSlotsAt = 4096;  // bytes
+
+// A word of a slot that holds nothing: two NaNs of 16 bits, or one of 32, that no instruction
+// makes. A sender writes kQuietNans in its place, which is NaN too, so no value is changed.
+constexpr u32 kEmpty = 0xFFFFFFFFu, kQuietNans = 0x7FFF7FFFu;
+
+// Why a group ended: one of these, with the number of a rank from bit 8 on. 0: it did not.
+constexpr u32 kTimedOut = 1;    // the rank sent nothing for the time allowed
+constexpr u32 kMismatch = 2;    // the rank's call is another one: of another plan, or of another M
+constexpr u32 kWasAborted = 3;  // by the host of that rank
+
+// Written by the host when the group is made; epoch and blocks_done by this rank's kernels, outcome
+// by every rank's.
+struct GroupControl {
+  u32 epoch;        // calls so far
+  u32 blocks_done;  // of the call that runs
+  u32 outcome;
+  u32 rank;
+  u64 timeout_ns;    // 0: never
+  u64 slot_vectors;  // 16-byte vectors of a slot
+  u32* host_words;   // pinned: the outcome, for the host; and an outcome that the host asks for
+  u64 reserved;
+  unsigned char* rooms[kMaxRanks];  // of all ranks, as this GPU addresses them
+};
+
+// A group as one thread sees it in one call.
+//
+// Each rank has two halves of a slot of every rank, used by calls in turn, and likewise headers. A
+// call n + 2, which uses the half of call n again, begins on a peer once it has all data of call
+// n + 1 of this rank. That was sent by a later kernel than the one that emptied its slots of call
+// n. So two halves suffice, provided that a kernel ends between two calls of a rank.
+template <int kRanks>
+struct Group {
+  GroupControl* control;
+  u32 epoch, rank;
+  u32 ended;  // why an earlier call ended the group: nothing may be sent then; or 0
+  u64 slot_vectors;
+
+  // What never changes is asked for first: it comes in the same trip, and the rooms behind it are
+  // then in L1, which the words that change pass by.
+  SINTER_DEVICE explicit Group(GroupControl* own) : control(own), slot_vectors(own->slot_vectors) {
+    const Word4 head = load_system(reinterpret_cast<const Word4*>(own));
+    epoch = head.x;
+    ended = head.z;
+    rank = head.w;
+  }
+
+  // Of this call, in rank `owner`'s room; `sender` writes it, `owner` empties it.
+  SINTER_DEVICE Word4* slot(int owner, int sender) const {
+    const u64 number = (epoch & 1) * kRanks + static_cast<u32>(sender);
+    return reinterpret_cast<Word4*>(control->rooms[owner] + kSlotsAt) + number * slot_vectors;
+  }
+  SINTER_DEVICE Word4* header(int owner, int sender) const {
+    return reinterpret_cast<Word4*>(control->rooms[owner] + kHeadersAt) + (epoch & 1) * kMaxRanks +
+           sender;
+  }
+
+  // Ends the group on all ranks, for `why` unless it has ended. Later calls see it and do nothing.
+  SINTER_DEVICE void end(u32 why) const {
+    const u32 earlier = compare_and_swap_gpu(&control->outcome, 0, why);
+    const u32 outcome = earlier != 0 ? earlier : why;
+    store_system(control->host_words, outcome);
+    for (int r = 0; r < kRanks; ++r)
+      if (r != static_cast<int>(rank))
+        store_system(&reinterpret_cast<GroupControl*>(control->rooms[r])->outcome, outcome);
+  }
+
+  // By one thread of the rank, at the end of the last block: the next call is another one.
+  SINTER_DEVICE void advance() const {
+    store_system(&control->blocks_done, 0);
+    store_system(&control->epoch, epoch + 1);
+  }
+};
+
+}  // namespace sinter

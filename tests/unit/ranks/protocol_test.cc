@@ -1,0 +1,396 @@
+// The protocol between ranks in every order of their steps, for small sizes: results are right or
+// the group has ended, nothing hangs, and each thing left out is noticed.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/all_reduce.cuh"
+#include "src/base/peer_memory.h"
+#include "tests/unit/ranks/explorer.h"
+
+namespace sinter::rank_explorer {
+namespace {
+
+static_assert(offsetof(GroupControl, outcome) == 8 && kSlotsAt == 4096, "explorer.cc says so too");
+
+// What the host writes is what kernels read.
+static_assert(sizeof(RankRoom) == sizeof(GroupControl) &&
+              offsetof(RankRoom, epoch) == offsetof(GroupControl, epoch) &&
+              offsetof(RankRoom, outcome) == offsetof(GroupControl, outcome) &&
+              offsetof(RankRoom, rank) == offsetof(GroupControl, rank) &&
+              offsetof(RankRoom, timeout_ns) == offsetof(GroupControl, timeout_ns) &&
+              offsetof(RankRoom, slot_vectors) == offsetof(GroupControl, slot_vectors) &&
+              offsetof(RankRoom, host_words) == offsetof(GroupControl, host_words) &&
+              offsetof(RankRoom, rooms) == offsetof(GroupControl, rooms));
+static_assert(RankRoom::kMaxRanks == kMaxRanks && RankRoom::kHeadersAt == kHeadersAt &&
+              RankRoom::kSlotsAt == kSlotsAt && RankRoom::kEmptyByte == (kEmpty & 0xFF) &&
+              RankRoom::kProofsAt >= sizeof(GroupControl));
+static_assert(RankRoom::kTimedOut == kTimedOut && RankRoom::kMismatch == kMismatch &&
+              RankRoom::kAborted == kWasAborted);
+
+constexpr int kSlotVectors = 4, kMaxRows = 2, kElements = 8;
+constexpr uint64_t kTimeout = 100;  // less than a step of the explorer's clock
+constexpr uint64_t kMostStates = 3000000;
+
+template <int kRanks_, bool kTwoShot_, class Result_>
+struct Config {
+  static constexpr int kRanks = kRanks_, kThreads = 1, kColumns = kElements, kAhead = 1;
+  using Element = BFloat16;
+  using Result = Result_;
+  static constexpr bool kRounded = false, kResidual = true, kSquares = false, kTwoShot = kTwoShot_;
+};
+
+// What each rank calls: rows and plan of each call. By default all call the same.
+struct Calls {
+  std::vector<int> rows = {1, 1, 1, 1};
+  uint64_t digest = 0x123456789ABCDEFull;
+};
+
+// All integers that sums of two or three of them keep exact in bf16.
+float XOf(int rank, int call, int row, int i) {
+  return static_cast<float>(1 + (rank * 5 + call * 3 + row * 2 + i) % 16);
+}
+float ResidualOf(int row, int i) { return static_cast<float>((row + i) % 4); }
+
+template <int kRanks, bool kTwoShot = false, class Result = BFloat16>
+class World {
+ public:
+  explicit World(std::vector<Calls> calls) : calls_(std::move(calls)) { calls_.resize(kRanks); }
+
+  Subject Make(int call_count) {
+    Subject subject;
+    subject.reset = [this] { Reset(); };
+    subject.room = [this](int rank) { return ranks_[rank].room; };
+    subject.room_bytes = sizeof(Rank::room);
+    subject.host_words = [this](int rank) { return ranks_[rank].host_words; };
+    subject.kernel = [this](int rank, int call) { Kernel(rank, call); };
+    subject.after_call = [this](int rank, int call) { return AfterCall(rank, call); };
+    subject.at_end = [this, call_count](const std::vector<bool>& ended) {
+      return AtEnd(call_count, ended);
+    };
+    return subject;
+  }
+
+  // What may hold when all is over, of ranks that live.
+  std::vector<uint32_t> endings = {0};
+  bool all_end_alike = false;
+  uint32_t x_bits = 0;  // not 0: every pair of elements of rank 0
+
+ private:
+  using Values = AllReduceValues<Config<kRanks, kTwoShot, Result>>;
+  using Y = typename Values::Y;
+  static constexpr int kOut = Values::kOut;
+  static constexpr int kSlots = 2 * kRanks * kSlotVectors;
+  struct alignas(16) Rank {
+    unsigned char room[kSlotsAt + kSlots * 16];
+    Word4 residual[kMaxRows][kOut], out[kMaxRows][kOut];
+    uint32_t host_words[2];
+  };
+
+  GroupControl* control(int rank) { return reinterpret_cast<GroupControl*>(ranks_[rank].room); }
+
+  void Reset() {
+    std::memset(ranks_, 0, sizeof ranks_);
+    for (int r = 0; r < kRanks; ++r) {
+      std::memset(ranks_[r].room + kSlotsAt, 0xFF, kSlots * 16);
+      GroupControl& own = *control(r);
+      own.rank = static_cast<u32>(r);
+      own.timeout_ns = kTimeout;
+      own.slot_vectors = kSlotVectors;
+      own.host_words = ranks_[r].host_words;
+      for (int peer = 0; peer < kRanks; ++peer) own.rooms[peer] = ranks_[peer].room;
+      for (int row = 0; row < kMaxRows; ++row) {
+        for (int i = 0; i < kElements; i += Y::kElements) {
+          const float pair[2] = {ResidualOf(row, i), ResidualOf(row, i + 1)};
+          WordAt(ranks_[r].residual[row], i / Y::kElements) = Y::of(pair);
+        }
+      }
+    }
+  }
+
+  static u32& WordAt(Word4* v, int i) { return (&v[i / 4].x)[i % 4]; }
+
+  void Kernel(int rank, int call) {
+    Rank& own = ranks_[rank];
+    const Calls& calls = calls_[static_cast<size_t>(rank)];
+    const AllReduceArguments args{control(rank), x_[rank][call],
+                                  own.residual,  own.out,
+                                  nullptr,       calls.rows[static_cast<size_t>(call)],
+                                  calls.digest};
+    for (int row = 0; row < kMaxRows; ++row) {
+      for (int i = 0; i < kElements; i += 2) {
+        const u32 pair = BFloat16::pack(XOf(rank, call, row, i), XOf(rank, call, row, i + 1));
+        WordAt(&x_[rank][call][row], i / 2) = x_bits != 0 && rank == 0 ? x_bits : pair;
+      }
+    }
+    all_reduce<Config<kRanks, kTwoShot, Result>>(args);
+  }
+
+  std::string AfterCall(int rank, int call) {
+    if (control(rank)->outcome != 0) return "";
+    for (int row = 0; row < calls_[static_cast<size_t>(rank)].rows[static_cast<size_t>(call)];
+         ++row) {
+      for (int i = 0; i < kElements; ++i) {
+        float want = ResidualOf(row, i);
+        for (int r = 0; r < kRanks; ++r) want += XOf(r, call, row, i);
+        const float got = Y::at(WordAt(ranks_[rank].out[row], i / Y::kElements), i % Y::kElements);
+        const bool right = x_bits == 0 ? got == want : got != got;
+        if (!right) {
+          return "rank " + std::to_string(rank) + " has " + std::to_string(got) + " for " +
+                 std::to_string(want) + " in call " + std::to_string(call);
+        }
+      }
+    }
+    return "";
+  }
+
+  std::string AtEnd(int call_count, const std::vector<bool>& ended) {
+    uint32_t first = 0;
+    bool begun = false, all_live = true;
+    for (int r = 0; r < kRanks; ++r) {
+      if (!ended[static_cast<size_t>(r)]) {
+        all_live = false;
+        continue;
+      }
+      const uint32_t told = ranks_[r].host_words[0];
+      const std::string who = "rank " + std::to_string(r);
+      if (std::find(endings.begin(), endings.end(), told) == endings.end()) {
+        return who + " ends with " + std::to_string(told);
+      }
+      if (begun && all_end_alike && told != first) return "ranks end differently";
+      first = told;
+      begun = true;
+      if (told == 0 && control(r)->epoch != static_cast<u32>(call_count)) {
+        return who + " has epoch " + std::to_string(control(r)->epoch);
+      }
+    }
+    if (first != 0 || !all_live) return "";
+    for (int r = 0; r < kRanks; ++r) {
+      if (ranks_[r].host_words[0] != 0) return "";
+      for (int i = 0; i < kSlots * 16; ++i) {
+        if (ranks_[r].room[kSlotsAt + i] != 0xFF) return "a slot is not empty";
+      }
+    }
+    return "";
+  }
+
+  std::vector<Calls> calls_;
+  Rank ranks_[kRanks];
+  Word4 x_[kRanks][4][kMaxRows];
+};
+
+constexpr uint32_t TimedOut(int rank) { return kTimedOut | static_cast<uint32_t>(rank) << 8; }
+constexpr uint32_t Mismatch(int rank) { return kMismatch | static_cast<uint32_t>(rank) << 8; }
+constexpr uint32_t Aborted(int rank) { return kWasAborted | static_cast<uint32_t>(rank) << 8; }
+
+template <class AnyWorld>
+Exploration ExploreAll(const Scenario& scenario, AnyWorld& world) {
+  Explorer explore(scenario, world.Make(scenario.calls));
+  return explore.Explore(kMostStates);
+}
+
+// Orders by chance, where there are too many.
+template <class AnyWorld>
+Exploration SampleSome(const Scenario& scenario, AnyWorld& world, int runs = 1500) {
+  Explorer explore(scenario, world.Make(scenario.calls));
+  return explore.Sample(runs, 1);
+}
+
+void ExpectRight(const Exploration& result) {
+  EXPECT_EQ(result.error, "");
+  EXPECT_GT(result.ends, 0u);
+}
+
+const Calls kTwoRows{{2, 2, 2, 2}};
+
+TEST(TwoRanks, HaveTheSumsInEveryOrder) {
+  Scenario scenario;
+  World<2> world({});
+  ExpectRight(ExploreAll(scenario, world));
+  scenario.pieces = 4;
+  scenario.calls = 1;
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+TEST(TwoRanks, HaveTheSumsOfTheTwoShotForm) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  World<2, true> world({kTwoRows, kTwoRows});
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+TEST(TwoRanks, MayCallWithOtherRowsEachTime) {
+  Scenario scenario;
+  scenario.pieces = 1;
+  const Calls calls{{1, 2, 1, 2}};
+  World<2> world({calls, calls});
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+// Sums of two vectors a thread.
+TEST(TwoRanks, HaveTheSumsInF32) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  World<2, false, Float32> one_shot({});
+  ExpectRight(ExploreAll(scenario, one_shot));
+  World<2, true, Float32> two_shot({kTwoRows, kTwoRows});
+  ExpectRight(SampleSome(scenario, two_shot));
+}
+
+// A NaN whose bits are those of an empty slot.
+TEST(TwoRanks, SendWhatLooksLikeAnEmptySlot) {
+  Scenario scenario;
+  scenario.calls = 2;
+  World<2> world({});
+  world.x_bits = kEmpty;
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+TEST(TwoRanks, EndWhenTheOtherDiesAtAnyStep) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  scenario.dies = 1;
+  World<2> world({});
+  world.endings = {0, TimedOut(1)};
+  ExpectRight(ExploreAll(scenario, world));
+  World<2, true> two_shot({kTwoRows, kTwoRows});
+  two_shot.endings = world.endings;
+  scenario.calls = 1;
+  ExpectRight(ExploreAll(scenario, two_shot));
+}
+
+TEST(TwoRanks, EndWhenTheHostOfOneAsksForItAtAnyStep) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  scenario.aborted = 1;
+  scenario.timed = false;
+  World<2> world({});
+  world.endings = {0, Aborted(1)};
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+TEST(TwoRanks, AreRightOrEndWhenAWaitIsGivenUpTooEarly) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  scenario.time_passes = true;
+  World<2> world({});
+  world.endings = {0, TimedOut(0), TimedOut(1)};
+  ExpectRight(ExploreAll(scenario, world));
+}
+
+TEST(TwoRanks, EndWhenTheirCallsDiffer) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  Calls other;
+  other.digest ^= uint64_t{1} << 63;
+  for (const Calls& calls : {Calls{{1, 2, 1, 1}}, Calls{{2, 1, 1, 1}}, other}) {
+    World<2> world({Calls{}, calls});
+    world.endings = {Mismatch(0), Mismatch(1)};
+    ExpectRight(ExploreAll(scenario, world));
+  }
+}
+
+TEST(Blocks, OfOneRankShareACall) {
+  Scenario scenario;
+  scenario.blocks = 2;
+  World<2> world({kTwoRows, kTwoRows});
+  ExpectRight(SampleSome(scenario, world));
+  scenario.dies = 0;
+  world.endings = {0, TimedOut(0)};
+  ExpectRight(SampleSome(scenario, world));
+}
+
+TEST(ThreeRanks, HaveTheSumsOrEnd) {
+  Scenario scenario;
+  scenario.ranks = 3;
+  World<3> one_shot({});
+  ExpectRight(SampleSome(scenario, one_shot));
+  World<3, true> two_shot({kTwoRows, kTwoRows, kTwoRows});
+  ExpectRight(SampleSome(scenario, two_shot));
+  scenario.dies = 2;
+  // A rank that waits for one that has given up says what that one said, or that it timed out too.
+  one_shot.endings = two_shot.endings = {0, TimedOut(2), TimedOut(1), TimedOut(0)};
+  ExpectRight(SampleSome(scenario, one_shot));
+  ExpectRight(SampleSome(scenario, two_shot));
+}
+
+// Each thing left out is noticed; all other cases above are right with none left out.
+template <bool kTwoShot>
+void ExpectNoticed(const char* what, Scenario scenario, std::vector<uint32_t> endings,
+                   std::vector<Calls> calls = {}) {
+  World<2, kTwoShot> world(std::move(calls));
+  world.endings = std::move(endings);
+  EXPECT_NE(ExploreAll(scenario, world).error, "") << what;
+}
+
+TEST(Mutants, OfTheSlotsAreNoticed) {
+  Scenario scenario;
+  scenario.pieces = 1;
+  scenario.mutation.no_emptying = true;
+  ExpectNoticed<false>("no emptying", scenario, {0});
+  ExpectNoticed<true>("no emptying", scenario, {0}, {kTwoRows, kTwoRows});
+  scenario.mutation = {};
+  scenario.mutation.one_half = true;
+  ExpectNoticed<false>("one half", scenario, {0});
+  scenario.mutation = {};
+  scenario.mutation.no_boundary = true;
+  ExpectNoticed<false>("no boundary between kernels", scenario, {0});
+}
+
+TEST(Mutants, OfTheEpochAreNoticed) {
+  Scenario scenario;
+  scenario.blocks = 2;
+  scenario.pieces = 1;
+  scenario.mutation.early_advance = true;
+  World<2> world({kTwoRows, kTwoRows});
+  EXPECT_NE(SampleSome(scenario, world).error, "");
+}
+
+TEST(Mutants, OfTheHeaderAreNoticed) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  scenario.mutation.header_untagged = true;
+  ExpectNoticed<false>("header without the call's number", scenario, {0});
+  scenario.mutation = {};
+  scenario.mutation.header_in_pieces = true;
+  ExpectNoticed<false>("header in pieces", scenario, {0});
+  scenario.mutation = {};
+  scenario.mutation.header_ignored = true;
+  ExpectNoticed<false>("header ignored", scenario, {Mismatch(0), Mismatch(1)},
+                       {Calls{}, Calls{{2, 1, 1, 1}}});
+}
+
+TEST(Mutants, OfTheEndAreNoticed) {
+  Scenario scenario;
+  scenario.calls = 2;
+  scenario.pieces = 1;
+  scenario.dies = 1;
+  scenario.mutation.no_clock = true;
+  ExpectNoticed<false>("no clock", scenario, {0, TimedOut(1)});
+  scenario.dies = -1;
+  scenario.aborted = 1;
+  scenario.timed = false;
+  scenario.mutation = {};
+  scenario.mutation.deaf_to_host = true;
+  ExpectNoticed<false>("the host's word is not read", scenario, {Aborted(1)});
+  scenario.mutation = {};
+  scenario.mutation.deaf_to_peers = true;
+  ExpectNoticed<false>("the outcome is not read", scenario, {0, Aborted(1)});
+  scenario.mutation = {};
+  scenario.mutation.silent = true;
+  ExpectNoticed<false>("other ranks are not told", scenario, {0, Aborted(1)});
+}
+
+}  // namespace
+}  // namespace sinter::rank_explorer
