@@ -98,7 +98,20 @@
   X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                      \
     (void* to, CUdeviceptr from, size_t bytes, CUstream stream))                                  \
   X(MemsetD8Async, "cuMemsetD8Async",                                                             \
-    (CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream))
+    (CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream))                         \
+  X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                      \
+    (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                            \
+  X(MemHostAlloc, "cuMemHostAlloc", (void** pointer, size_t bytes, unsigned int flags))           \
+  X(MemFreeHost, "cuMemFreeHost", (void* pointer))                                                \
+  X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                      \
+    (CUdeviceptr * device, void* host, unsigned int flags))                                       \
+  X(DeviceGetUuid, "cuDeviceGetUuid_v2", (CUuuid * uuid, CUdevice device))                        \
+  X(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, CUdevice device, CUdevice peer))     \
+  X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", (CUcontext peer, unsigned int flags))           \
+  X(IpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle * handle, CUdeviceptr pointer))         \
+  X(IpcOpenMemHandle, "cuIpcOpenMemHandle_v2",                                                    \
+    (CUdeviceptr * pointer, CUipcMemHandle handle, unsigned int flags))                           \
+  X(IpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr pointer))
 // Newer functions (12.4; the last 12.3), and what can be done without: null where the driver lacks
 // them.
 #define SINTER_DRIVER_OPTIONAL(X)                                        \

@@ -9,6 +9,7 @@
 #include "runtime/measure/measurer.h"
 #include "runtime/measure/probes.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "runtime/peers/peers.h"
 #include "runtime/query/model_choice.h"
 #include "src/base/format.h"
 #include "src/base/signing.h"
@@ -16,6 +17,7 @@
 #include "src/engine/cache_tools.h"
 #include "src/engine/core.h"
 #include "src/engine/engine.h"
+#include "src/engine/rank_group.h"
 #include "src/engine/tuning_set.h"
 #include "src/explain/explain.h"
 #include "src/fusion/fusion.h"
@@ -122,6 +124,14 @@ absl::StatusOr<Ports> MakePorts(const Config& config, int ordinal, absl::string_
   ports.store = std::move(cache.store);
   ports.cache_tools = std::move(cache.tools);
   return ports;
+}
+
+absl::StatusOr<std::unique_ptr<PeerMemory>> OpenPeerMemory(const Config& config, int ordinal) {
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Driver> driver,
+                          Driver::Open(config.driver_path));
+  SINTER_ASSIGN_OR_RETURN(const std::shared_ptr<const Device> device,
+                          Device::Open(driver, ordinal));
+  return MakePeerMemory(device);
 }
 
 absl::StatusOr<std::string> MeasureDevice(const Ports& ports) {

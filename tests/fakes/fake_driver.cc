@@ -39,6 +39,11 @@ bool IsUnsafe(int function) {
     case kFuncLoad:
     case kMemAlloc:
     case kMemFree:
+    case kMemHostAlloc:
+    case kMemFreeHost:
+    case kIpcOpenMemHandle:
+    case kIpcCloseMemHandle:
+    case kCtxEnablePeerAccess:
     case kStreamCreate:
     case kStreamDestroy:
     case kStreamSynchronize:
@@ -58,6 +63,8 @@ bool ReleasesAnyway(int function) {
     case kDevicePrimaryCtxRelease:
     case kModuleUnload:
     case kMemFree:
+    case kMemFreeHost:
+    case kIpcCloseMemHandle:
     case kStreamDestroy:
     case kStreamEndCapture:
     case kEventDestroy:
@@ -211,6 +218,7 @@ FakeLive FakeDriver::live() const {
   live.execs = static_cast<int>(execs_.size());
   live.allocations = static_cast<int>(allocations_.size());
   live.user_objects = static_cast<int>(objects_.size());
+  for (const auto& [pointer, count] : opened_) live.opened_handles += count;
   return live;
 }
 

@@ -74,10 +74,11 @@ FakeMap DecodeFakeMap(const std::string& param);
 // What is alive and should not be once everything is released.
 struct FakeLive {
   int contexts = 0, modules = 0, streams = 0, events = 0, graphs = 0, execs = 0, allocations = 0,
-      user_objects = 0;
+      user_objects = 0, opened_handles = 0;
   uint64_t module_bytes = 0;  // of the images of the loaded modules; not in Total
   int Total() const {
-    return contexts + modules + streams + events + graphs + execs + allocations + user_objects;
+    return contexts + modules + streams + events + graphs + execs + allocations + user_objects +
+           opened_handles;
   }
 };
 
@@ -96,7 +97,11 @@ class FakeDriver {
 
   // Knobs; set them before the calls they concern.
   FakeKernel kernel;
-  double launch_us = 5;                                  // what a kernel takes on the fake clock
+  // Whether a device reaches another's memory.
+  std::function<bool(int device, int peer)> reaches_peer = [](int, int) { return true; };
+  bool ipc_works = true;        // handles of memory can be opened
+  bool copies_to_peers = true;  // off: a copy into an opened handle's memory is lost
+  double launch_us = 5;         // what a kernel takes on the fake clock
   std::function<CUresult(const FakeLaunch&)> on_launch;  // runs when a launch would, not in capture
   // Fails the n-th call from now, once (1 is the next). Error-name queries do not count. A call
   // that releases something releases it though it fails.
@@ -176,7 +181,9 @@ class FakeDriver {
   std::map<uintptr_t, GraphState> graphs_;
   std::map<uintptr_t, GraphState> execs_;
   std::map<uintptr_t, UserObject> objects_;
-  std::map<CUdeviceptr, size_t> allocations_;
+  std::map<CUdeviceptr, size_t> allocations_;             // of devices and pinned
+  std::map<CUdeviceptr, int> opened_;                     // handles of memory, how often
+  std::map<std::pair<CUcontext, CUcontext>, int> peers_;  // access that was enabled
   std::vector<const char*> log_;
   std::vector<FakeLaunch> launches_;
   std::vector<std::string> violations_;

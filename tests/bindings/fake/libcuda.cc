@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "tests/fakes/fake_driver.h"
 
@@ -14,9 +15,15 @@ namespace {
 
 constexpr int kLeft = 86;
 
+// One GPU, or as many as FAKE_LIBCUDA_GPUS says.
+std::vector<sinter::FakeChip> Chips() {
+  const char* count = std::getenv("FAKE_LIBCUDA_GPUS");
+  return std::vector<sinter::FakeChip>(count == nullptr ? 1 : std::strtoul(count, nullptr, 10));
+}
+
 // Static: made when the library is opened, judged when the process ends or closes it.
 struct Judged {
-  sinter::FakeDriver driver;
+  sinter::FakeDriver driver{Chips()};
 
   Judged() { driver.kernel.param_sizes = {}; }
   ~Judged() {
@@ -26,11 +33,12 @@ struct Judged {
     }
     const bool left = live.Total() > 0 && std::getenv("FAKE_LIBCUDA_LENIENT") == nullptr;
     if (left) {
-      std::fprintf(stderr,
-                   "fake driver: left alive: %d contexts, %d modules, %d streams, %d events, %d "
-                   "graphs, %d graph instances, %d allocations, %d user objects\n",
-                   live.contexts, live.modules, live.streams, live.events, live.graphs, live.execs,
-                   live.allocations, live.user_objects);
+      std::fprintf(
+          stderr,
+          "fake driver: left alive: %d contexts, %d modules, %d streams, %d events, %d "
+          "graphs, %d graph instances, %d allocations, %d user objects, %d opened handles\n",
+          live.contexts, live.modules, live.streams, live.events, live.graphs, live.execs,
+          live.allocations, live.user_objects, live.opened_handles);
     }
     if (left || !driver.violations().empty()) _exit(kLeft);
   }

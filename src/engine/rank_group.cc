@@ -1,0 +1,338 @@
+#include "src/engine/rank_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/status.h"
+
+namespace sinter {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kLeastSlot = 64 << 10, kMostSlot = uint64_t{1} << 32;
+constexpr char kMagic[8] = {'S', 'N', 'T', 'R', 'O', 'O', 'M', '1'};
+constexpr uint64_t kProofBytes = 16;
+constexpr size_t kWhyBytes = 160;
+
+absl::Status CheckOptions(const RankGroupOptions& options) {
+  if (options.size < 2 || options.size > RankRoom::kMaxRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group.size is ", options.size, ", must be 2 to ", RankRoom::kMaxRanks));
+  }
+  if (options.rank < 0 || options.rank >= options.size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group.rank is ", options.rank, ", must be 0 to ", options.size - 1));
+  }
+  const uint64_t slot = options.slot_bytes;
+  if (slot < kLeastSlot || slot > kMostSlot || slot % 4096 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("group.slot_bytes is ", slot,
+                                                   ", must be a multiple of 4096 from ", kLeastSlot,
+                                                   " to ", kMostSlot));
+  }
+  if (options.rooms.empty()) return absl::OkStatus();
+  const uint64_t needed = RoomBytes(options.size, slot);
+  if (options.room_bytes < needed) {
+    return absl::InvalidArgumentError(absl::StrCat("group.bytes is ", options.room_bytes,
+                                                   ", slots of ", slot, " bytes for ", options.size,
+                                                   " ranks need ", needed));
+  }
+  for (size_t i = 0; i < options.rooms.size(); ++i) {
+    if (options.rooms[i] == 0 || options.rooms[i] % 256 != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("group.peers[", i, "] is ", options.rooms[i], ", must be 256-byte aligned"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What `sender` puts into `receiver`'s room.
+std::array<uint64_t, 2> Proof(int sender, int receiver) {
+  const auto both = static_cast<uint64_t>(sender) << 8 | static_cast<uint64_t>(receiver);
+  return {0x53696E7465720000u | both, ~(both * 0x9E3779B97F4A7C15u)};
+}
+
+}  // namespace
+
+uint64_t DefaultSlotBytes(int size) {
+  return size <= 2 ? 16 * kMiB : size <= 4 ? 4 * kMiB : 2 * kMiB;
+}
+
+uint64_t RoomBytes(int size, uint64_t slot_bytes) {
+  return RankRoom::kSlotsAt + 2 * static_cast<uint64_t>(size) * slot_bytes;
+}
+
+// What a rank says of itself, as plain bytes.
+struct RankGroup::Introduction {
+  char magic[8];
+  int32_t size, rank;
+  uint64_t slot_bytes, timeout_ms;
+  uint8_t identity[32];
+  uint8_t uuid[16];
+  PeerMemory::Handle handle;
+  char failed[kWhyBytes];  // "": its preparations succeeded
+};
+
+absl::Status RankGroup::Prepare(bool exported) {
+  SINTER_RETURN_IF_ERROR(CheckOptions(options_));
+  SINTER_ASSIGN_OR_RETURN(uuid_, memory_->DeviceUuid());
+  SINTER_ASSIGN_OR_RETURN(words_, memory_->AllocateWords());
+  if (!options_.rooms.empty()) {
+    room_ = options_.rooms[static_cast<size_t>(options_.rank)];
+    return absl::OkStatus();
+  }
+  SINTER_ASSIGN_OR_RETURN(room_, memory_->Allocate(RoomBytes(options_.size, options_.slot_bytes)));
+  owns_room_ = true;
+  if (!exported) return absl::OkStatus();
+  SINTER_ASSIGN_OR_RETURN(handle_, memory_->Export(room_));
+  return absl::OkStatus();
+}
+
+RankGroup::Introduction RankGroup::Introduce(const absl::Status& prepared) const {
+  Introduction own{};
+  std::memcpy(own.magic, kMagic, sizeof(own.magic));
+  own.size = options_.size;
+  own.rank = options_.rank;
+  own.slot_bytes = options_.slot_bytes;
+  own.timeout_ms = options_.timeout_ms;
+  std::memcpy(own.identity, options_.identity.View().data(), sizeof(own.identity));
+  std::memcpy(own.uuid, uuid_.data(), sizeof(own.uuid));
+  own.handle = handle_;
+  if (!prepared.ok()) {
+    const absl::string_view why = prepared.message();
+    std::memcpy(own.failed, why.data(), std::min(why.size(), kWhyBytes - 1));
+    if (why.empty()) own.failed[0] = '?';
+  }
+  return own;
+}
+
+// The same on all ranks, since all have the same introductions.
+absl::Status RankGroup::Agree(const std::vector<Introduction>& all) const {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Introduction& one = all[i];
+    const std::string who = absl::StrCat("rank ", i);
+    if (std::memcmp(one.magic, kMagic, sizeof(one.magic)) != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(who,
+                       " sent something else: the exchange must be an all-gather in the order "
+                       "of ranks, and all ranks must have this version of the library"));
+    }
+    if (one.failed[0] != '\0') {
+      return absl::FailedPreconditionError(
+          absl::StrCat(who, ": ", absl::string_view(one.failed, strnlen(one.failed, kWhyBytes))));
+    }
+    if (one.rank != static_cast<int>(i)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the exchange has rank ", one.rank, " at place ", i, ", must be in the order of ranks"));
+    }
+    const struct {
+      const char* field;
+      uint64_t value, first;
+    } fields[] = {
+        {"size", static_cast<uint64_t>(one.size), static_cast<uint64_t>(all[0].size)},
+        {"slot_bytes", one.slot_bytes, all[0].slot_bytes},
+        {"timeout_ms", one.timeout_ms, all[0].timeout_ms},
+    };
+    for (const auto& field : fields) {
+      if (field.value == field.first) continue;
+      return absl::FailedPreconditionError(absl::StrCat(who, " has group.", field.field, " ",
+                                                        field.value, ", rank 0 has ", field.first));
+    }
+    if (std::memcmp(one.identity, all[0].identity, sizeof(one.identity)) != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          who, " has another version of the library or another GPU model than rank 0"));
+    }
+    for (size_t j = 0; j < i; ++j) {
+      if (std::memcmp(one.uuid, all[j].uuid, sizeof(one.uuid)) == 0) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("ranks ", j, " and ", i, " have the same GPU: each needs one of its own"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::OpenRooms(const std::vector<Introduction>& all) {
+  rooms_ = options_.rooms;
+  if (!rooms_.empty()) return absl::OkStatus();
+  rooms_.assign(all.size(), 0);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<int>(i) == options_.rank) {
+      rooms_[i] = room_;
+      continue;
+    }
+    absl::StatusOr<DevicePtr> opened = memory_->Open(all[i].handle);
+    if (!opened.ok()) {
+      return Annotate(opened.status(), absl::StrCat("rank ", options_.rank, ", of rank ", i));
+    }
+    opened_.push_back(*opened);
+    rooms_[i] = *opened;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::WriteRoom() {
+  RankRoom head;
+  head.rank = static_cast<uint32_t>(options_.rank);
+  head.timeout_ns = options_.timeout_ms * 1000000;
+  head.slot_vectors = options_.slot_bytes / 16;
+  head.host_words = words_.device;
+  std::copy(rooms_.begin(), rooms_.end(), head.rooms.begin());
+  SINTER_RETURN_IF_ERROR(memory_->Fill(room_, 0, RankRoom::kSlotsAt));
+  SINTER_RETURN_IF_ERROR(
+      memory_->Fill(room_ + RankRoom::kSlotsAt, RankRoom::kEmptyByte,
+                    RoomBytes(options_.size, options_.slot_bytes) - RankRoom::kSlotsAt));
+  return memory_->Upload(room_, &head, sizeof(head));
+}
+
+absl::Status RankGroup::SendProofs() {
+  // From a place of this rank's room that no other writes.
+  const DevicePtr own =
+      room_ + RankRoom::kProofsAt + static_cast<uint64_t>(options_.rank) * kProofBytes;
+  for (int peer = 0; peer < options_.size; ++peer) {
+    if (peer == options_.rank) continue;
+    const std::array<uint64_t, 2> proof = Proof(options_.rank, peer);
+    SINTER_RETURN_IF_ERROR(memory_->Upload(own, proof.data(), kProofBytes));
+    const absl::Status pushed =
+        memory_->Push(rooms_[static_cast<size_t>(peer)] + (own - room_), own, kProofBytes);
+    if (!pushed.ok()) {
+      return Annotate(pushed, absl::StrCat("rank ", options_.rank, ", writing to rank ", peer));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankGroup::CheckProofs() const {
+  for (int peer = 0; peer < options_.size; ++peer) {
+    if (peer == options_.rank) continue;
+    std::array<uint64_t, 2> seen{};
+    SINTER_RETURN_IF_ERROR(memory_->Download(
+        seen.data(), room_ + RankRoom::kProofsAt + static_cast<uint64_t>(peer) * kProofBytes,
+        kProofBytes));
+    if (seen != Proof(peer, options_.rank)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "what rank ", peer, " wrote has not arrived at rank ", options_.rank,
+          ": the link between their GPUs does not carry data, as with a driver patched to allow "
+          "peer access, or group.peers are not the ranks' buffers in order"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether every rank is well; a rank that is not says why to all.
+absl::Status RankGroup::AllOk(const Exchange& exchange, int size, const absl::Status& own) {
+  struct Word {
+    char why[kWhyBytes];
+  } word{};
+  if (!own.ok()) {
+    const absl::string_view why = own.message().empty() ? "failed" : own.message();
+    std::memcpy(word.why, why.data(), std::min(why.size(), kWhyBytes - 1));
+  }
+  std::vector<Word> words(static_cast<size_t>(size));
+  SINTER_RETURN_IF_ERROR(exchange(&word, sizeof(word), words.data()));
+  if (!own.ok()) return own;
+  for (const Word& other : words) {
+    if (other.why[0] == '\0') continue;
+    return absl::FailedPreconditionError(
+        absl::string_view(other.why, strnlen(other.why, kWhyBytes)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<RankGroup>> RankGroup::Create(std::unique_ptr<PeerMemory> memory,
+                                                             const RankGroupOptions& options,
+                                                             const Exchange& exchange) {
+  // Without a size nothing can be gathered: other ranks' exchanges then end as the caller's do.
+  if (options.size < 2 || options.size > RankRoom::kMaxRanks) return CheckOptions(options);
+  std::shared_ptr<RankGroup> group(new RankGroup(std::move(memory), options));
+  if (options.slot_bytes == 0) group->options_.slot_bytes = DefaultSlotBytes(options.size);
+  const absl::Status prepared = group->Prepare(/*exported=*/true);
+  const Introduction own = group->Introduce(prepared);
+  std::vector<Introduction> all(static_cast<size_t>(options.size));
+  SINTER_RETURN_IF_ERROR(exchange(&own, sizeof(own), all.data()));
+  if (!prepared.ok()) return prepared;
+  SINTER_RETURN_IF_ERROR(group->Agree(all));
+  absl::Status status = group->OpenRooms(all);
+  if (status.ok()) status = group->WriteRoom();
+  SINTER_RETURN_IF_ERROR(AllOk(exchange, options.size, status));
+  SINTER_RETURN_IF_ERROR(AllOk(exchange, options.size, group->SendProofs()));
+  SINTER_RETURN_IF_ERROR(AllOk(exchange, options.size, group->CheckProofs()));
+  return group;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> RankGroup::CreateLocal(
+    std::vector<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options) {
+  std::vector<std::shared_ptr<RankGroup>> groups;
+  RankGroupOptions own = options;
+  own.size = static_cast<int>(memory.size());
+  if (own.slot_bytes == 0) own.slot_bytes = DefaultSlotBytes(own.size);
+  std::vector<Introduction> all;
+  std::vector<DevicePtr> rooms;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    own.rank = static_cast<int>(i);
+    std::shared_ptr<RankGroup> group(new RankGroup(std::move(memory[i]), own));
+    const absl::Status prepared = group->Prepare(/*exported=*/false);
+    if (!prepared.ok()) return prepared;
+    all.push_back(group->Introduce(prepared));
+    rooms.push_back(group->room_);
+    groups.push_back(std::move(group));
+  }
+  if (groups.empty()) return CheckOptions(own);
+  SINTER_RETURN_IF_ERROR(groups[0]->Agree(all));
+  for (const auto& group : groups) {
+    group->rooms_ = rooms;
+    for (const auto& peer : groups) {
+      if (peer != group) SINTER_RETURN_IF_ERROR(group->memory_->Reach(*peer->memory_));
+    }
+    SINTER_RETURN_IF_ERROR(group->WriteRoom());
+  }
+  for (const auto& group : groups) SINTER_RETURN_IF_ERROR(group->SendProofs());
+  for (const auto& group : groups) SINTER_RETURN_IF_ERROR(group->CheckProofs());
+  return groups;
+}
+
+RankGroup::~RankGroup() {
+  for (const DevicePtr opened : opened_) memory_->Close(opened);
+  if (owns_room_) memory_->Free(room_);
+  if (words_.host != nullptr) memory_->FreeWords(words_);
+}
+
+absl::Status RankGroup::GetStatus(int* rank) const {
+  const uint32_t outcome = words_.host[0];
+  const int meant = outcome == 0 ? -1 : static_cast<int>(outcome >> 8);
+  if (rank != nullptr) *rank = meant;
+  switch (outcome & 0xFF) {
+    case 0:
+      return absl::OkStatus();
+    case RankRoom::kTimedOut:
+      return absl::DeadlineExceededError(absl::StrCat(
+          "rank ", meant, " sent nothing for ", options_.timeout_ms,
+          " ms; the group has ended: its results since then are undefined, make another one"));
+    case RankRoom::kMismatch:
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", meant,
+                       " launched another plan, or another number of rows, than a rank that "
+                       "waited for it; the group has ended: make another one"));
+    default:
+      return absl::AbortedError(
+          absl::StrCat("rank ", meant, " aborted the group: make another one"));
+  }
+}
+
+absl::Status RankGroup::Abort() {
+  const uint32_t why = RankRoom::kAborted | static_cast<uint32_t>(options_.rank) << 8;
+  // For waits of this rank's kernels, whatever else the GPU does.
+  words_.host[1] = why;
+  if (words_.host[0] == 0) words_.host[0] = why;
+  // And for those of other ranks, though no kernel of this one runs.
+  absl::Status first;
+  for (const DevicePtr room : rooms_) {
+    const absl::Status told =
+        memory_->Upload(room + offsetof(RankRoom, outcome), &why, sizeof(why));
+    if (first.ok()) first = told;
+  }
+  return first;
+}
+
+}  // namespace sinter

@@ -1,0 +1,101 @@
+// RankGroup: this rank's part in a group of GPUs of one host whose kernels exchange data: its room,
+// the rooms of the others as its GPU addresses them, and how the group ended.
+#ifndef SINTER_SRC_ENGINE_RANK_GROUP_H_
+#define SINTER_SRC_ENGINE_RANK_GROUP_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/base/config.h"
+#include "src/base/digest.h"
+#include "src/base/peer_memory.h"
+
+namespace sinter {
+
+// All-gather in the order of ranks: every rank gives `bytes` bytes at `send`, and gets those of all
+// ranks at `recv`. Returns once they are there.
+using Exchange = std::function<absl::Status(const void* send, size_t bytes, void* recv)>;
+
+struct RankGroupOptions {
+  int rank = 0, size = 0;        // 2 to 8 ranks
+  uint64_t slot_bytes = 0;       // of a message; 0: DefaultSlotBytes
+  std::vector<DevicePtr> rooms;  // the caller's memory: `size` addresses; empty: allocated here
+  uint64_t room_bytes = 0;       // of each of them
+  uint64_t timeout_ms = 10000;   // of a kernel's wait for another rank; 0: for good
+  Digest identity;               // of library and chip: equal on all ranks
+};
+
+uint64_t DefaultSlotBytes(int size);
+// Of a room for `size` ranks.
+uint64_t RoomBytes(int size, uint64_t slot_bytes);
+
+// Thread-safe. The caller's memory and its GPU outlive it.
+class RankGroup {
+ public:
+  // Collective: all ranks call it at once, and all fail where one does. Proves each link by a
+  // pattern that goes over it.
+  // INVALID_ARGUMENT: an option. FAILED_PRECONDITION: ranks that differ, or a link that does not
+  // carry what is sent; it names the rank.
+  static absl::StatusOr<std::shared_ptr<RankGroup>> Create(std::unique_ptr<PeerMemory> memory,
+                                                           const RankGroupOptions& options,
+                                                           const Exchange& exchange);
+  // All ranks of one process, rank i on memory i. Options are those of rank 0; rooms are allocated.
+  static absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> CreateLocal(
+      std::vector<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options);
+
+  ~RankGroup();
+  RankGroup(const RankGroup&) = delete;
+  RankGroup& operator=(const RankGroup&) = delete;
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+  uint64_t slot_bytes() const { return options_.slot_bytes; }
+  // What kernels take.
+  DevicePtr room() const { return room_; }
+
+  // OK while the group lives, else why it ended: DEADLINE_EXCEEDED (a rank was missed),
+  // FAILED_PRECONDITION (ranks made different calls), ABORTED; `*rank`, if not null, is the rank
+  // that is meant, or -1. Reads one word of memory: never blocks.
+  absl::Status GetStatus(int* rank) const;
+  // Ends the group on all ranks: waits that run return soon, later launches do nothing.
+  absl::Status Abort();
+
+ private:
+  struct Introduction;
+  RankGroup(std::unique_ptr<PeerMemory> memory, const RankGroupOptions& options)
+      : memory_(std::move(memory)), options_(options) {}
+
+  // The steps of both ways of creation. Between them all ranks have done the step before.
+  absl::Status Prepare(bool exported);
+  Introduction Introduce(const absl::Status& prepared) const;
+  absl::Status Agree(const std::vector<Introduction>& all) const;
+  absl::Status OpenRooms(const std::vector<Introduction>& all);
+  absl::Status WriteRoom();
+  absl::Status SendProofs();
+  absl::Status CheckProofs() const;
+  static absl::Status AllOk(const Exchange& exchange, int size, const absl::Status& own);
+
+  const std::unique_ptr<PeerMemory> memory_;
+  RankGroupOptions options_;
+  HostWords words_;
+  DevicePtr room_ = 0;
+  bool owns_room_ = false;
+  PeerMemory::Handle handle_{};
+  std::array<uint8_t, 16> uuid_{};
+  std::vector<DevicePtr> rooms_;   // of all ranks, as this GPU addresses them
+  std::vector<DevicePtr> opened_;  // of other processes
+};
+
+// What a group of this configuration and GPU is made with. UNAVAILABLE without a driver.
+absl::StatusOr<std::unique_ptr<PeerMemory>> OpenPeerMemory(const Config& config, int ordinal);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_ENGINE_RANK_GROUP_H_

@@ -1,0 +1,189 @@
+// Groups of ranks on fake memory: who fails where, and that a proof goes over each link.
+#include "src/engine/rank_group.h"
+
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/engine/fake_peer_memory.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+
+RankGroupOptions Options(int rank, int size) {
+  RankGroupOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.slot_bytes = 64 << 10;
+  return options;
+}
+
+using Made = std::vector<absl::StatusOr<std::shared_ptr<RankGroup>>>;
+
+// All ranks at once, a thread each. `change` edits a rank's options, memory or introduction.
+Made CreateAll(int size,
+               const std::function<void(int, RankGroupOptions&, FakePeerMemory&)>& change) {
+  Gathering gathering(size);
+  Made made(static_cast<size_t>(size), absl::UnknownError("not made"));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      RankGroupOptions options = Options(r, size);
+      auto memory = std::make_unique<FakePeerMemory>(r);
+      change(r, options, *memory);
+      made[static_cast<size_t>(r)] =
+          RankGroup::Create(std::move(memory), options, gathering.ExchangeOf(r));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return made;
+}
+
+void ExpectAllFail(const Made& made, const std::string& why) {
+  for (const auto& one : made) {
+    ASSERT_FALSE(one.ok());
+    EXPECT_THAT(one.status().message(), HasSubstr(why));
+  }
+  EXPECT_EQ(FakePeerMemory::Live(), 0);
+}
+
+RankRoom HeadOf(const RankGroup& group) {
+  RankRoom head;
+  std::memcpy(&head, reinterpret_cast<const void*>(group.room()), sizeof(head));
+  return head;
+}
+
+TEST(RankGroup, EachRankKnowsAllRooms) {
+  for (const int size : {2, 3, 8}) {
+    Made made = CreateAll(size, [](int, RankGroupOptions&, FakePeerMemory&) {});
+    for (int r = 0; r < size; ++r) {
+      ASSERT_TRUE(made[static_cast<size_t>(r)].ok()) << made[static_cast<size_t>(r)].status();
+      const RankRoom head = HeadOf(**made[static_cast<size_t>(r)]);
+      EXPECT_EQ(head.rank, static_cast<uint32_t>(r));
+      EXPECT_EQ(head.epoch | head.outcome, 0u);
+      EXPECT_EQ(head.timeout_ns, 10000000000u);
+      EXPECT_EQ(head.slot_vectors, (64u << 10) / 16);
+      for (int peer = 0; peer < size; ++peer) {
+        EXPECT_EQ(head.rooms[static_cast<size_t>(peer)],
+                  (*made[static_cast<size_t>(peer)])->room());
+      }
+      const auto* slots = reinterpret_cast<const unsigned char*>(
+          (*made[static_cast<size_t>(r)])->room() + RankRoom::kSlotsAt);
+      EXPECT_EQ(slots[0], 0xFF);
+      EXPECT_EQ(slots[2 * static_cast<size_t>(size) * (64 << 10) - 1], 0xFF);
+    }
+    made.clear();
+    EXPECT_EQ(FakePeerMemory::Live(), 0);
+  }
+}
+
+TEST(RankGroup, WhatDiffersFailsOnAllRanksAndNamesTheRank) {
+  ExpectAllFail(CreateAll(3,
+                          [](int r, RankGroupOptions& options, FakePeerMemory&) {
+                            if (r == 2) options.timeout_ms = 5;
+                          }),
+                "rank 2 has group.timeout_ms 5, rank 0 has 10000");
+  ExpectAllFail(CreateAll(2,
+                          [](int r, RankGroupOptions& options, FakePeerMemory&) {
+                            if (r == 1) options.slot_bytes *= 2;
+                          }),
+                "rank 1 has group.slot_bytes 131072, rank 0 has 65536");
+  ExpectAllFail(
+      CreateAll(2, [](int r, RankGroupOptions& options,
+                      FakePeerMemory&) { options.identity.bytes[0] = static_cast<uint8_t>(r); }),
+      "rank 1 has another version");
+  ExpectAllFail(
+      CreateAll(2, [](int, RankGroupOptions& options, FakePeerMemory&) { options.rank = 0; }),
+      "in the order of ranks");
+  ExpectAllFail(
+      CreateAll(2, [](int, RankGroupOptions&, FakePeerMemory& memory) { memory.uuid = 7; }),
+      "ranks 0 and 1 have the same GPU");
+}
+
+TEST(RankGroup, ARankThatFailsIsToldToTheOthers) {
+  ExpectAllFail(CreateAll(3, [](int r, RankGroupOptions&,
+                                FakePeerMemory& memory) { memory.out_of_memory = r == 1; }),
+                "no memory here");
+  ExpectAllFail(
+      CreateAll(2, [](int r, RankGroupOptions&, FakePeerMemory& memory) { memory.opens = r != 0; }),
+      "cannot open");
+  ExpectAllFail(CreateAll(2,
+                          [](int r, RankGroupOptions& options, FakePeerMemory&) {
+                            if (r == 0) options.slot_bytes = 1000;
+                          }),
+                "group.slot_bytes is 1000");
+}
+
+TEST(RankGroup, ALinkThatLosesDataIsFound) {
+  ExpectAllFail(CreateAll(3, [](int r, RankGroupOptions&,
+                                FakePeerMemory& memory) { memory.pushes = r != 2; }),
+                "what rank 2 wrote has not arrived at rank");
+}
+
+TEST(RankGroup, TakesTheCallersRooms) {
+  std::vector<std::vector<char>> memory(2, std::vector<char>(RoomBytes(2, 64 << 10) + 256));
+  std::vector<DevicePtr> rooms;
+  for (auto& room : memory) {
+    rooms.push_back((reinterpret_cast<uintptr_t>(room.data()) + 255) / 256 * 256);
+  }
+  Made made = CreateAll(2, [&](int, RankGroupOptions& options, FakePeerMemory&) {
+    options.rooms = rooms;
+    options.room_bytes = RoomBytes(2, 64 << 10);
+  });
+  for (size_t r = 0; r < 2; ++r) {
+    ASSERT_TRUE(made[r].ok()) << made[r].status();
+    EXPECT_EQ((*made[r])->room(), rooms[r]);
+  }
+  made.clear();
+  ExpectAllFail(CreateAll(2,
+                          [&](int, RankGroupOptions& options, FakePeerMemory&) {
+                            options.rooms = rooms;
+                            options.room_bytes = 4096;
+                          }),
+                "slots of 65536 bytes for 2 ranks need 266240");
+}
+
+TEST(RankGroup, OfOneProcessReachesEveryPeer) {
+  std::vector<std::unique_ptr<PeerMemory>> memory;
+  for (int r = 0; r < 3; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
+  auto groups = RankGroup::CreateLocal(std::move(memory), Options(0, 0));
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_EQ(groups->size(), 3u);
+  EXPECT_EQ((*groups)[2]->rank(), 2);
+  EXPECT_EQ(FakePeerMemory::Reached(), 6);
+  groups->clear();
+  EXPECT_EQ(FakePeerMemory::Live(), 0);
+  EXPECT_THAT(RankGroup::CreateLocal({}, Options(0, 0)).status().message(),
+              HasSubstr("group.size is 0, must be 2 to 8"));
+}
+
+TEST(RankGroup, StatusSaysWhyItEndedAndAbortTellsEveryRank) {
+  Made made = CreateAll(2, [](int, RankGroupOptions&, FakePeerMemory&) {});
+  ASSERT_TRUE(made[0].ok() && made[1].ok());
+  const std::shared_ptr<RankGroup> group = *made[0], other = *made[1];
+  int rank = 9;
+  EXPECT_TRUE(group->GetStatus(&rank).ok());
+  EXPECT_EQ(rank, -1);
+  const auto told = [&](uint32_t word) {
+    auto* words = reinterpret_cast<uint32_t*>(HeadOf(*group).host_words);
+    words[0] = word;
+    return group->GetStatus(&rank);
+  };
+  EXPECT_EQ(told(RankRoom::kTimedOut | 1 << 8).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(rank, 1);
+  EXPECT_EQ(told(RankRoom::kMismatch | 1 << 8).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(told(0).ok());
+  ASSERT_TRUE(group->Abort().ok());
+  EXPECT_EQ(group->GetStatus(&rank).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(rank, 0);
+  EXPECT_EQ(HeadOf(*other).outcome, RankRoom::kAborted);
+}
+
+}  // namespace
+}  // namespace sinter
