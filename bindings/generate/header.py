@@ -10,7 +10,7 @@ import dataclasses
 import re
 from typing import Dict, Iterator, List, Optional, Tuple, Union
 
-FILES = ("sinter_types.h", "sinter_chain.h", "sinter.h", "sinter_experimental.h")
+FILES = ("sinter_types.h", "sinter_chain.h", "sinter_group.h", "sinter.h", "sinter_experimental.h")
 # The types of constants that are macros; uint32_t where nothing is said.
 MACRO_TYPES = {"SINTER_NO_VALUE": "sinter_value", "SINTER_MAX_RANK": "size_t", "SINTER_DIM_M": "int64_t"}
 

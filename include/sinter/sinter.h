@@ -33,6 +33,7 @@
 #define SINTER_SINTER_H_
 
 #include "sinter/sinter_chain.h"
+#include "sinter/sinter_group.h"
 #include "sinter/sinter_types.h"
 
 #define SINTER_VERSION_MAJOR 0

@@ -1,6 +1,6 @@
 # The headers, sinter.map and the library name the same functions. INCLUDE, CAPI, LIBRARY, NM.
 set(declared "")
-foreach(header sinter.h sinter_chain.h sinter_experimental.h)
+foreach(header sinter.h sinter_chain.h sinter_group.h sinter_experimental.h)
   file(READ ${INCLUDE}/sinter/${header} text)
   string(REGEX REPLACE "[\n\t ]+" " " text "${text}")
   string(REPLACE ";" " @ " text "${text}")

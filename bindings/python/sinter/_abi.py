@@ -30,6 +30,7 @@ ATTENTION_CAUSAL = 1
 GROUPED_UP_FIRST = 1
 QUANTIZE_UE8M0 = 1
 ACCUMULATE_FAST = 1
+GROUP_NO_TIMEOUT = 1
 VERSION_MAJOR = 0
 VERSION_MINOR = 1
 VERSION_PATCH = 0
@@ -291,6 +292,25 @@ class TensorInfo(_Sized):
     ]
 
 
+Exchange = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p)
+
+
+class GroupOptions(_Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("flags", c_uint32),
+        ("rank", c_int32),
+        ("size", c_int32),
+        ("slot_bytes", c_uint64),
+        ("peers", POINTER(c_uint64)),
+        ("bytes", c_uint64),
+        ("exchange", Exchange),
+        ("user_data", c_void_p),
+        ("timeout_ms", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class ContextOptions(_Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -496,6 +516,7 @@ STRUCTS: Dict[str, type] = {
     "sinter_quantize_options": QuantizeOptions,
     "sinter_output_options": OutputOptions,
     "sinter_tensor_info": TensorInfo,
+    "sinter_group_options": GroupOptions,
     "sinter_context_options": ContextOptions,
     "sinter_stats": Stats,
     "sinter_prepare_options": PrepareOptions,
@@ -590,6 +611,14 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_chain_get_output_count": (c_uint32, (c_void_p,)),
     "sinter_chain_uses_m": (c_int32, (c_void_p,)),
     "sinter_chain_get_buffer": (c_int32, (c_void_p, c_uint32, c_int64, POINTER(TensorInfo), POINTER(c_void_p))),
+    "sinter_group_get_room_bytes": (c_uint64, (c_int32, c_uint64)),
+    "sinter_group_create": (c_int32, (c_void_p, POINTER(GroupOptions), POINTER(c_void_p), POINTER(c_void_p))),
+    "sinter_group_create_local": (c_int32, (POINTER(c_void_p), c_uint32, POINTER(GroupOptions), POINTER(c_void_p),
+        POINTER(c_void_p))),
+    "sinter_group_retain": (None, (c_void_p,)),
+    "sinter_group_release": (None, (c_void_p,)),
+    "sinter_group_get_status": (c_int32, (c_void_p, POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_group_abort": (c_int32, (c_void_p, POINTER(c_void_p))),
     "sinter_version": (c_uint32, ()),
     "sinter_build_info": (c_char_p, ()),
     "sinter_status_name": (c_char_p, (c_int32,)),

@@ -38,7 +38,7 @@ def definitions(header):
 
 def build(include, map_file, work, compiler):
     text = ""
-    for header in ("sinter.h", "sinter_chain.h"):
+    for header in ("sinter.h", "sinter_chain.h", "sinter_group.h"):
         with open(os.path.join(include, "sinter", header), encoding="utf-8") as file:
             text += file.read()
     bodies, count = definitions(text)

@@ -2,7 +2,7 @@
 use std::os::raw::c_char; // core::ffi::c_char is of Rust 1.64
 
 opaque! {
-    sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_slot sinter_error CUstream_st sinter_tuning_set CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes
+    sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_slot sinter_error CUstream_st sinter_group sinter_tuning_set CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes
 }
 pub type sinter_stream = *mut CUstream_st;
 pub type sinter_device_ptr = u64;
@@ -21,6 +21,7 @@ pub type sinter_value = i32;
 pub type sinter_log_callback = Option<unsafe extern "C" fn(user_data: usize, level: sinter_log_level, message: *const c_char)>;
 pub type sinter_progress_callback = Option<unsafe extern "C" fn(user_data: usize, stage: *const c_char, fraction: f64)>;
 pub type sinter_granularity = i32;
+pub type sinter_exchange = Option<unsafe extern "C" fn(user_data: usize, send: *const c_void, bytes: usize, recv: *mut c_void) -> sinter_status>;
 pub type sinter_choice = i32;
 pub type sinter_ready_callback = Option<unsafe extern "C" fn(user_data: usize, pending: *const sinter_pending, status: sinter_status)>;
 pub type sinter_graph = *mut CUgraph_st;
@@ -68,6 +69,7 @@ constants! {
     sinter_granularity: SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW = 2, SINTER_SCALE_GROUP = 3, SINTER_SCALE_STATIC = 4;
     u32: SINTER_QUANTIZE_UE8M0 = 1;
     u32: SINTER_ACCUMULATE_FAST = 1;
+    u32: SINTER_GROUP_NO_TIMEOUT = 1;
     u32: SINTER_VERSION_MAJOR = 0;
     u32: SINTER_VERSION_MINOR = 1;
     u32: SINTER_VERSION_PATCH = 0;
@@ -207,6 +209,19 @@ structs! {
         dims: [i64; SINTER_MAX_RANK],
         strides: [i64; SINTER_MAX_RANK],
         name: *const c_char,
+    }
+    sized sinter_group_options {
+        struct_size: u32,
+        flags: u32,
+        rank: i32,
+        size: i32,
+        slot_bytes: u64,
+        peers: *const sinter_device_ptr,
+        bytes: u64,
+        exchange: sinter_exchange,
+        user_data: usize,
+        timeout_ms: u32,
+        reserved: u32,
     }
     sized sinter_context_options {
         struct_size: u32,
@@ -440,6 +455,16 @@ functions! {
     sinter_chain_uses_m(chain: *const sinter_chain) -> i32;
     sinter_chain_get_buffer(chain: *const sinter_chain, index: u32, m: i64, info: *mut sinter_tensor_info,
         error: *mut *mut sinter_error) -> sinter_status;
+    sinter_group_get_room_bytes(size: i32, slot_bytes: u64) -> u64;
+    sinter_group_create(context: *mut sinter_context, options: *const sinter_group_options,
+        out_group: *mut *mut sinter_group, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_group_create_local(contexts: *const *mut sinter_context, size: u32, options: *const sinter_group_options,
+        out_groups: *mut *mut sinter_group, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_group_retain(group: *const sinter_group);
+    sinter_group_release(group: *const sinter_group);
+    sinter_group_get_status(group: *const sinter_group, out_rank: *mut i32,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_group_abort(group: *const sinter_group, error: *mut *mut sinter_error) -> sinter_status;
     sinter_version() -> u32;
     sinter_build_info() -> *const c_char;
     sinter_status_name(status: sinter_status) -> *const c_char;

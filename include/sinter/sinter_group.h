@@ -1,0 +1,94 @@
+/* Groups of GPUs of one host, over which a chain is split: who belongs together, and the memory in
+ * which their kernels exchange data. sinter.h states the conventions.
+ *
+ * One rank is one GPU. Ranks are processes, or contexts of one process. NVLink multicast is not
+ * used. What travels between ranks is compared on both sides, and every wait ends: a rank that
+ * died, was stopped or never came ends the group on all others within the timeout, and
+ * sinter_group_get_status says which one was missed. */
+#ifndef SINTER_SINTER_GROUP_H_
+#define SINTER_SINTER_GROUP_H_
+
+#include "sinter/sinter_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* This rank's part in a group. It keeps no context: the GPU's driver state is its own reference. */
+typedef struct sinter_group sinter_group;
+
+/* An all-gather of the caller, such as over MPI, sockets or a store: every rank gives `bytes` bytes
+ * at `send`, the same number on all; once it returns, `recv` holds those of all ranks in the order
+ * of ranks, `bytes` each. SINTER_OK, or the status with which the creation fails. Called only
+ * inside sinter_group_create, on its thread. */
+typedef sinter_status (*sinter_exchange)(uintptr_t user_data, const void* send, size_t bytes,
+                                         void* recv);
+
+/* SINTER_GROUP_NO_TIMEOUT: waits end only when the group is aborted. */
+enum { SINTER_GROUP_NO_TIMEOUT = 1 };
+typedef struct sinter_group_options {
+  uint32_t struct_size;
+  uint32_t flags;      /* SINTER_GROUP_* */
+  int32_t rank;        /* 0 to size - 1; of sinter_group_create_local 0 */
+  int32_t size;        /* ranks, 2 to 8; of sinter_group_create_local 0 */
+  uint64_t slot_bytes; /* the largest message of one kernel; a multiple of 4096, 64 KiB to 4 GiB. 0:
+                          16 MiB for 2 ranks, 4 MiB for 3 and 4, 2 MiB for more. Longer results are
+                          sent by several kernels */
+  /* The caller's symmetric memory: `size` addresses, in the order of ranks, of each rank's buffer
+   * as this GPU addresses it, 256-byte aligned, of sinter_group_get_room_bytes bytes or more. It is
+   * the caller's and outlives the group and every launch. NULL: the library allocates, and shares
+   * by cuIpc handles, which the exchange carries. NULL in sinter_group_create_local. */
+  const sinter_device_ptr* peers;
+  uint64_t bytes;           /* of each of them */
+  sinter_exchange exchange; /* needed; unused by sinter_group_create_local */
+  uintptr_t user_data;      /* of the exchange */
+  uint32_t timeout_ms; /* how long a kernel waits for another rank; 0: 10000. Time between launches
+                          of two ranks counts, such as that of loading a model */
+  uint32_t reserved;   /* 0 */
+} sinter_group_options;
+
+/* Bytes of a rank's room: 4096 + 2 * size * slot_bytes, 0 for a size that is none. `slot_bytes` 0:
+ * the default. Thread-safe. Since 0.1. */
+SINTER_API uint64_t sinter_group_get_room_bytes(int32_t size, uint64_t slot_bytes);
+
+/* Collective: all ranks call it, and where one fails all do. It compares versions of the library,
+ * GPU models and options of all ranks, maps their memory, and proves that a pattern written over
+ * each link arrives.
+ * SINTER_INVALID_ARGUMENT: an option. SINTER_FAILED_PRECONDITION: ranks that differ, two with one
+ * GPU, a link that does not carry data; it names the rank. SINTER_UNAVAILABLE: no GPU.
+ * SINTER_RESOURCE_EXHAUSTED, SINTER_ERROR_DRIVER. Waits as long as the exchange does. Thread-safe.
+ * Since 0.1. */
+SINTER_API sinter_status sinter_group_create(sinter_context* context,
+                                             const sinter_group_options* options,
+                                             sinter_group** out_group, sinter_error** error);
+
+/* A group whose ranks are GPUs of this process: rank i is that of contexts[i]. `out_groups` has
+ * `size` places. Load every rank's plan before the first launch: a load may wait for a kernel that
+ * waits for the other rank. Errors as of sinter_group_create. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_group_create_local(sinter_context* const* contexts, uint32_t size,
+                                                   const sinter_group_options* options,
+                                                   sinter_group** out_groups, sinter_error** error);
+
+/* The last release frees this rank's memory, which other ranks write: release after all ranks have
+ * synchronised. Thread-safe. Since 0.1. */
+SINTER_API void sinter_group_retain(const sinter_group* group);
+SINTER_API void sinter_group_release(const sinter_group* group);
+
+/* SINTER_OK while the group lives. Else why it ended, and the rank that is meant in `*out_rank`,
+ * which may be NULL: SINTER_DEADLINE_EXCEEDED, the rank was missed; SINTER_FAILED_PRECONDITION, it
+ * launched another plan or another number of rows; SINTER_ABORTED, it aborted. `*out_rank` is
+ * written always, -1 where none is meant. What launches wrote since then is undefined; later
+ * launches do nothing; make another group. It never blocks: after a synchronisation it tells of
+ * all launches before. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int32_t* out_rank,
+                                                 sinter_error** error);
+
+/* Ends the group on all ranks: waits return soon, later launches do nothing. Thread-safe.
+ * Since 0.1. */
+SINTER_API sinter_status sinter_group_abort(const sinter_group* group, sinter_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SINTER_SINTER_GROUP_H_ */

@@ -1,0 +1,158 @@
+// Groups of GPUs over the ABI, on a fake driver with several GPUs: FAKE_LIBCUDA names it.
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "tests/capi/abi.h"
+
+namespace sinter_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+using GroupPtr = std::unique_ptr<sinter_group, Releaser<sinter_group_release>>;
+
+ContextPtr OnGpu(int device) {
+  sinter_context_options options = SINTER_INIT(sinter_context_options);
+  options.device = device;
+  options.cache_dir = "";
+  options.driver_path = FAKE_LIBCUDA;
+  options.log_level = SINTER_LOG_OFF;
+  sinter_context* context = nullptr;
+  Ok([&](sinter_error** e) { return sinter_context_create(&options, &context, e); });
+  return ContextPtr(context);
+}
+
+// An all-gather between threads, of two ranks. user_data: a Side.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable all;
+  std::vector<char> parts[2], whole;
+  int arrived = 0, round = 0;
+  sinter_status status = SINTER_OK;
+};
+struct Side {
+  Meeting* meeting;
+  int rank;
+};
+sinter_status Meet(uintptr_t user_data, const void* send, size_t bytes, void* recv) {
+  const Side& side = *reinterpret_cast<const Side*>(user_data);
+  Meeting& meeting = *side.meeting;
+  if (meeting.status != SINTER_OK) return meeting.status;
+  std::unique_lock<std::mutex> lock(meeting.mutex);
+  const char* from = static_cast<const char*>(send);
+  meeting.parts[side.rank].assign(from, from + bytes);
+  const int round = meeting.round;
+  if (++meeting.arrived == 2) {
+    meeting.whole = meeting.parts[0];
+    meeting.whole.insert(meeting.whole.end(), meeting.parts[1].begin(), meeting.parts[1].end());
+    meeting.arrived = 0;
+    ++meeting.round;
+    meeting.all.notify_all();
+  } else {
+    meeting.all.wait(lock, [&] { return meeting.round != round; });
+  }
+  std::memcpy(recv, meeting.whole.data(), meeting.whole.size());
+  return SINTER_OK;
+}
+
+sinter_group_options Options(const Side& side, int size = 2) {
+  sinter_group_options options = SINTER_INIT(sinter_group_options);
+  options.rank = side.rank;
+  options.size = size;
+  options.slot_bytes = 64 << 10;
+  options.exchange = Meet;
+  options.user_data = reinterpret_cast<uintptr_t>(&side);
+  return options;
+}
+
+TEST(Group, TwoRanksMeetLiveAndAbort) {
+  Meeting meeting;
+  sinter_group* made[2] = {};
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      const ContextPtr context = OnGpu(r);
+      const Side side{&meeting, r};
+      const sinter_group_options options = Options(side);
+      Ok([&](sinter_error** e) {
+        return sinter_group_create(context.get(), &options, &made[r], e);
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const GroupPtr first(made[0]), second(made[1]);
+  int32_t rank = 7;
+  EXPECT_EQ(sinter_group_get_status(first.get(), &rank, nullptr), SINTER_OK);
+  EXPECT_EQ(rank, -1);
+  EXPECT_EQ(sinter_group_abort(second.get(), nullptr), SINTER_OK);
+  const Result ended =
+      Try([&](sinter_error** e) { return sinter_group_get_status(second.get(), &rank, e); });
+  EXPECT_EQ(ended.status, SINTER_ABORTED);
+  EXPECT_EQ(rank, 1);
+  EXPECT_THAT(ended.message, HasSubstr("rank 1 aborted the group"));
+}
+
+TEST(Group, OfOneProcess) {
+  const ContextPtr contexts[2] = {OnGpu(0), OnGpu(1)};
+  sinter_context* raw[2] = {contexts[0].get(), contexts[1].get()};
+  sinter_group_options options = SINTER_INIT(sinter_group_options);
+  options.slot_bytes = 64 << 10;
+  sinter_group* made[2] = {};
+  ASSERT_TRUE(
+      Ok([&](sinter_error** e) { return sinter_group_create_local(raw, 2, &options, made, e); }));
+  const GroupPtr first(made[0]), second(made[1]);
+  EXPECT_EQ(sinter_group_get_status(second.get(), nullptr, nullptr), SINTER_OK);
+  raw[1] = raw[0];
+  const Result same =
+      Try([&](sinter_error** e) { return sinter_group_create_local(raw, 2, &options, made, e); });
+  EXPECT_EQ(same.status, SINTER_FAILED_PRECONDITION);
+  EXPECT_THAT(same.message, HasSubstr("ranks 0 and 1 have the same GPU"));
+}
+
+TEST(Group, WhatIsWrongWithOptionsIsNamed) {
+  const ContextPtr context = OnGpu(0), target = MakeTarget();
+  Meeting meeting;
+  meeting.status = SINTER_UNAVAILABLE;
+  const Side side{&meeting, 0};
+  sinter_group* group = nullptr;
+  const auto create = [&](const sinter_group_options& options, sinter_context* in) {
+    return Try([&](sinter_error** e) { return sinter_group_create(in, &options, &group, e); });
+  };
+  sinter_group_options options = Options(side, 9);
+  EXPECT_THAT(create(options, context.get()).message, HasSubstr("group.size is 9, must be 2 to 8"));
+  options = Options(side);
+  options.exchange = nullptr;
+  EXPECT_THAT(create(options, context.get()).message, HasSubstr("group.exchange is null"));
+  options = Options(side);
+  options.flags = SINTER_GROUP_NO_TIMEOUT;
+  options.timeout_ms = 3;
+  EXPECT_THAT(create(options, context.get()).message, HasSubstr("group.timeout_ms is 3"));
+  options = Options(side);
+  EXPECT_EQ(create(options, target.get()).status, SINTER_UNAVAILABLE);
+  const Result gathered = create(options, context.get());
+  EXPECT_EQ(gathered.status, SINTER_UNAVAILABLE);
+  EXPECT_THAT(gathered.message, HasSubstr("group.exchange returned UNAVAILABLE"));
+  EXPECT_EQ(group, nullptr);
+  EXPECT_EQ(sinter_group_create(nullptr, &options, &group, nullptr), SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(sinter_group_create(context.get(), &options, nullptr, nullptr),
+            SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(sinter_group_create_local(nullptr, 2, nullptr, &group, nullptr),
+            SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(sinter_group_get_status(nullptr, nullptr, nullptr), SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(sinter_group_abort(nullptr, nullptr), SINTER_INVALID_ARGUMENT);
+  sinter_group_retain(nullptr), sinter_group_release(nullptr);
+}
+
+TEST(Group, SaysHowLargeARoomIs) {
+  EXPECT_EQ(sinter_group_get_room_bytes(2, 65536), 4096u + 4 * 65536);
+  EXPECT_EQ(sinter_group_get_room_bytes(2, 0), 4096u + (64u << 20));
+  EXPECT_EQ(sinter_group_get_room_bytes(8, 0), 4096u + (32u << 20));
+  EXPECT_EQ(sinter_group_get_room_bytes(1, 0), 0u);
+  EXPECT_EQ(sinter_group_get_room_bytes(9, 0), 0u);
+}
+
+}  // namespace
+}  // namespace sinter_test
