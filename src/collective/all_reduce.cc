@@ -1,0 +1,81 @@
+#include "src/collective/all_reduce.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/numbers.h"
+
+namespace sinter {
+namespace {
+
+constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kMostColumns = int64_t{1} << 20;
+
+bool IsSummed(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF32;
+}
+
+absl::Status Refuse(const char* field, const std::string& value, const std::string& bound) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("all_reduce: ", field, " is ", value, ", must be ", bound));
+}
+
+}  // namespace
+
+int64_t AllReduceProblem::ChunkElements() const {
+  return kVectorBytes / std::min(SizeOf(element), SizeOf(result));
+}
+
+std::string AllReduceProblem::ToString() const {
+  return absl::StrCat("all_reduce ranks=", ranks, " ", NameOf(element), "[M,", columns, "] -> ",
+                      NameOf(result), rounded ? " rounded" : "", residual ? " + residual" : "",
+                      squares ? " squares" : "");
+}
+
+bool AllReduceProblem::operator==(const AllReduceProblem& o) const {
+  return ranks == o.ranks && element == o.element && result == o.result && columns == o.columns &&
+         residual == o.residual && rounded == o.rounded && squares == o.squares;
+}
+
+std::string AllReduceSchedule::ToString() const {
+  return absl::StrCat(two_shot ? "two-shot" : "one-shot", " threads=", threads, " blocks=", blocks);
+}
+
+bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
+  return two_shot == o.two_shot && threads == o.threads && blocks == o.blocks;
+}
+
+int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s) {
+  return CeilDiv(p.columns / p.ChunkElements(), int64_t{s.threads});
+}
+
+int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,
+                          uint64_t slot_bytes) {
+  const auto slot = static_cast<int64_t>(slot_bytes);
+  if (!s.two_shot) return slot / (p.columns * SizeOf(p.element));
+  // A half of the slot holds the parts that an owner is sent, the other its sums: one of every
+  // `ranks` units, each of all threads.
+  const int64_t widest = std::max(SizeOf(p.element), SizeOf(p.result));
+  const int64_t unit = s.threads * p.ChunkElements() * widest;
+  const int64_t units = slot / 2 / unit * p.ranks;
+  return units / AllReduceParts(p, s);
+}
+
+absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s) {
+  if (p.ranks < 2 || p.ranks > 8) return Refuse("ranks", absl::StrCat(p.ranks), "2 to 8");
+  for (const DType dtype : {p.element, p.result}) {
+    if (!IsSummed(dtype))
+      return Refuse("an element type", std::string(NameOf(dtype)), "floating of 16 or 32 bits");
+  }
+  if (p.columns < 1 || p.columns > kMostColumns || p.columns % p.ChunkElements() != 0) {
+    return Refuse("columns", absl::StrCat(p.columns),
+                  absl::StrCat("a multiple of ", p.ChunkElements(), " up to ", kMostColumns));
+  }
+  if (s.threads != 128 && s.threads != 256 && s.threads != 512) {
+    return Refuse("threads", absl::StrCat(s.threads), "128, 256 or 512");
+  }
+  if (s.blocks < 1) return Refuse("blocks", absl::StrCat(s.blocks), "1 or more");
+  return absl::OkStatus();
+}
+
+}  // namespace sinter

@@ -1,0 +1,51 @@
+// A sum over the ranks of a group, of one kernel, and how the kernel goes about it.
+#ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
+#define SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "src/base/dtype.h"
+
+namespace sinter {
+
+// out = [round](x of rank 0 + x of rank 1 + ..) [+ residual], in f32, rounded to `result`. All
+// matrices are [M, columns], contiguous.
+struct AllReduceProblem {
+  int ranks = 2;                 // 2 to 8
+  DType element = DType::kBF16;  // of x: bf16, f16 or f32
+  DType result = DType::kBF16;   // of the residual too
+  int64_t columns = 0;
+  bool residual = false;
+  bool rounded = false;  // the sum is rounded to `result` before the residual is added
+  bool squares = false;  // also [M, Parts]: f32 sums of squares of the results, by parts of rows
+
+  // What a thread sums: at least 16 bytes of either type.
+  int64_t ChunkElements() const;
+  std::string ToString() const;
+  bool operator==(const AllReduceProblem& o) const;
+};
+
+struct AllReduceSchedule {
+  bool two_shot = false;  // each part has an owner who sums it; else all ranks sum everything
+  int threads = 256;
+  int blocks = 1;
+
+  std::string ToString() const;
+  bool operator==(const AllReduceSchedule& o) const;
+};
+
+// Pieces of a row that blocks take.
+int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s);
+
+// The most rows of one launch whose messages fit into slots of `slot_bytes` bytes; 0: not one does.
+int64_t MostAllReduceRows(const AllReduceProblem& p, const AllReduceSchedule& s,
+                          uint64_t slot_bytes);
+
+// FAILED_PRECONDITION naming field, value and bound where no kernel computes it.
+absl::Status CheckAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_COLLECTIVE_ALL_REDUCE_H_

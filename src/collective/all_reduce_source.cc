@@ -1,0 +1,67 @@
+#include "src/collective/all_reduce_source.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace sinter {
+namespace {
+
+constexpr int kAhead = 2;  // units that a block sends before it waits
+
+const char* DeviceType(DType dtype) {
+  return dtype == DType::kBF16 ? "BFloat16" : dtype == DType::kF16 ? "Float16" : "Float32";
+}
+const char* Word(bool value) { return value ? "true" : "false"; }
+
+}  // namespace
+
+std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s) {
+  std::string text = absl::StrCat("// ", p.ToString(), "\n#include \"", kAllReduceHeader,
+                                  "\"\n\nnamespace sinter {\n\nstruct Config {\n");
+  absl::StrAppend(&text, "  using Element = ", DeviceType(p.element),
+                  ";\n  using Result = ", DeviceType(p.result), ";\n");
+  absl::StrAppend(&text, "  static constexpr int kRanks = ", p.ranks, ", kThreads = ", s.threads,
+                  ", kColumns = ", p.columns, ", kAhead = ", kAhead, ";\n");
+  absl::StrAppend(&text, "  static constexpr bool kRounded = ", Word(p.rounded),
+                  ", kResidual = ", Word(p.residual), ", kSquares = ", Word(p.squares),
+                  ", kTwoShot = ", Word(s.two_shot), ";\n};\n\n");
+  absl::StrAppend(
+      &text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ")\n", kAllReduceEntry,
+      "(GroupControl* group, const void* x, ", p.residual ? "const void* residual, " : "",
+      "void* out, ", p.squares ? "float* squares, " : "", "u64 plan, int rows) {\n",
+      "  all_reduce<Config>({group, x, ", p.residual ? "residual" : "nullptr", ", out, ",
+      p.squares ? "squares" : "nullptr", ", rows, plan});\n}\n\n}  // namespace sinter\n");
+  return text;
+}
+
+LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
+                             const std::vector<int>& buffers, uint64_t plan) {
+  const int64_t x = p.columns * SizeOf(p.element), out = p.columns * SizeOf(p.result);
+  std::vector<int64_t> row_bytes = {0, x};
+  if (p.residual) row_bytes.push_back(out);
+  row_bytes.push_back(out);
+  if (p.squares) row_bytes.push_back(AllReduceParts(p, s) * SizeOf(DType::kF32));
+  LaunchRecipe recipe;
+  recipe.entry = kAllReduceEntry;
+  recipe.grid = {static_cast<uint32_t>(s.blocks), 1, 1};
+  recipe.block = {static_cast<uint32_t>(s.threads), 1, 1};
+  recipe.pdl = true;
+  for (size_t i = 0; i < row_bytes.size() && i < buffers.size(); ++i) {
+    ArgSlot pointer;
+    pointer.kind = ArgKind::kPointer;
+    pointer.index = buffers[i];
+    pointer.int_value = row_bytes[i];
+    recipe.args.push_back(pointer);
+  }
+  ArgSlot digest, rows;
+  digest.kind = ArgKind::kBytes;
+  digest.bytes.resize(sizeof(plan));
+  std::memcpy(&digest.bytes[0], &plan, sizeof(plan));
+  rows.kind = ArgKind::kSymbolM;
+  recipe.args.push_back(digest);
+  recipe.args.push_back(rows);
+  return recipe;
+}
+
+}  // namespace sinter

@@ -1,0 +1,27 @@
+// Source and launch of the kernel of a sum over ranks.
+#ifndef SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_
+#define SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/base/launch_recipe.h"
+#include "src/collective/all_reduce.h"
+
+namespace sinter {
+
+inline constexpr char kAllReduceEntry[] = "sinter_all_reduce";
+inline constexpr char kAllReduceHeader[] = "kernels/all_reduce.cuh";
+
+// All ranks load the kernel of one source. It does not depend on the schedule's blocks.
+std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& s);
+
+// `buffers`: the room of the rank's group, x, the residual where there is one, the result, the sums
+// of squares where they are stored. `plan`: equal on ranks that run the same plan.
+LaunchRecipe AllReduceRecipe(const AllReduceProblem& p, const AllReduceSchedule& s,
+                             const std::vector<int>& buffers, uint64_t plan);
+
+}  // namespace sinter
+
+#endif  // SINTER_SRC_COLLECTIVE_ALL_REDUCE_SOURCE_H_

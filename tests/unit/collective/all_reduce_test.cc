@@ -1,0 +1,96 @@
+// Sums over ranks as the host sees them: bounds, slots, times, source and launch.
+#include "src/collective/all_reduce.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "src/collective/all_reduce_search.h"
+#include "src/collective/all_reduce_source.h"
+
+namespace sinter {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+AllReduceProblem Layer(int ranks = 2) {
+  AllReduceProblem p;
+  p.ranks = ranks;
+  p.columns = 8192;
+  p.residual = true;
+  return p;
+}
+
+TEST(AllReduce, WhatNoKernelComputesIsNamed) {
+  AllReduceProblem p = Layer();
+  const AllReduceSchedule s;
+  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  p.columns = 12;
+  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("columns is 12, must be a multiple of 8"));
+  p.element = p.result = DType::kF32;
+  EXPECT_TRUE(CheckAllReduce(p, s).ok());
+  p.element = DType::kE4M3;
+  EXPECT_THAT(CheckAllReduce(p, s).message(), HasSubstr("e4m3, must be floating"));
+  EXPECT_THAT(CheckAllReduce(Layer(9), s).message(), HasSubstr("ranks is 9, must be 2 to 8"));
+  EXPECT_THAT(CheckAllReduce(Layer(), {false, 100, 1}).message(), HasSubstr("threads is 100"));
+}
+
+// What the kernel addresses of a launch's last unit, as all_reduce.cuh computes it.
+TEST(AllReduce, RowsOfALaunchFitIntoASlot) {
+  for (const int ranks : {2, 3, 8}) {
+    for (const int64_t columns : {8, 1032, 8192}) {
+      for (const DType result : {DType::kBF16, DType::kF32}) {
+        for (const bool two_shot : {false, true}) {
+          AllReduceProblem p = Layer(ranks);
+          p.columns = columns;
+          p.result = result;
+          const AllReduceSchedule s{two_shot, 128, 64};
+          constexpr int64_t kSlot = 1 << 20;
+          const int64_t rows = MostAllReduceRows(p, s, kSlot);
+          ASSERT_GT(rows, 0);
+          const int64_t chunk = p.ChunkElements();
+          const auto bytes = [&](int64_t count) {
+            if (!two_shot) return count * columns * SizeOf(p.element);
+            const int64_t units = count * AllReduceParts(p, s);
+            const int64_t owned = (units - 1) / ranks * s.threads + s.threads;
+            const int64_t parts = owned * chunk * SizeOf(p.element);
+            EXPECT_LE(parts, kSlot / 2);
+            return kSlot / 2 + owned * chunk * SizeOf(result);
+          };
+          EXPECT_LE(bytes(rows), kSlot) << p.ToString() << " " << s.ToString();
+        }
+      }
+    }
+  }
+}
+
+TEST(AllReduce, TwoShotIsForManyRanksAndBytes) {
+  const DeviceModel model = *BuiltinModel("h100");
+  const auto best = [&](int ranks, int64_t rows) {
+    return SearchAllReduce(Layer(ranks), rows, model).front();
+  };
+  EXPECT_FALSE(best(2, 1).schedule.two_shot);
+  EXPECT_FALSE(best(2, 4096).schedule.two_shot);
+  EXPECT_FALSE(best(8, 1).schedule.two_shot);
+  EXPECT_TRUE(best(8, 1024).schedule.two_shot);
+  EXPECT_LT(best(2, 1).prediction.total_us, 4);
+  EXPECT_EQ(best(8, 1024).prediction.bound, "link");
+}
+
+TEST(AllReduce, SourceAndLaunchAgreeOnArguments) {
+  AllReduceProblem p = Layer();
+  const AllReduceSchedule s{false, 256, 8};
+  LaunchRecipe recipe = AllReduceRecipe(p, s, {0, 1, 2, 3}, 0x0102030405060708u);
+  EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
+  EXPECT_EQ(recipe.args.size(), 6u);
+  EXPECT_EQ(recipe.args[0].int_value, 0);
+  EXPECT_EQ(recipe.args[3].int_value, 16384);
+  EXPECT_EQ(recipe.args[4].bytes, std::string("\x08\x07\x06\x05\x04\x03\x02\x01", 8));
+  EXPECT_THAT(AllReduceSource(p, s), HasSubstr("kResidual = true, kSquares = false"));
+  p.residual = false;
+  EXPECT_THAT(AllReduceSource(p, s), Not(HasSubstr("void* residual")));
+  EXPECT_EQ(AllReduceRecipe(p, s, {0, 1, 2}, 1).args.size(), 5u);
+  EXPECT_EQ(AllReduceSource(p, s), AllReduceSource(p, {false, 256, 9}));
+}
+
+}  // namespace
+}  // namespace sinter
