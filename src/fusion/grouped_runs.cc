@@ -11,6 +11,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/composites.h"
+#include "src/chain/replay.h"
 #include "src/chain/subgraph.h"
 #include "src/fusion/own_runs.h"
 #include "src/fusion/stitch/body.h"
@@ -128,10 +129,15 @@ class GroupedFinder {
     for (const ValueId operand : {a, w, ids}) own.operands.push_back({operand});
     ValueId end = id;
     std::set<ValueId> values = {id};
-    TakeGate(&end, &values, &p);
+    TakeBias(op.operands[2], &end, &values, &p, &own);
+    Pair pair;
+    TakeGate(&end, &values, &p, &pair);
     TakeFactor(&end, &values, &p, &own);
     TakeCast(&end, &values);
     own.result = p.result = chain_.op(end).type.dtype;
+    if (pair.end >= 0) {
+      SINTER_ASSIGN_OR_RETURN(p.program, ProgramOfPair(pair, p.result));
+    }
     SINTER_RETURN_IF_ERROR(PlaceResult(end, own, &p));
     own.problem = std::make_shared<const GroupedProduct>(p);
     return MakeOwnRun(chain_, std::move(own), {values.begin(), values.end()}, end);
@@ -143,30 +149,87 @@ class GroupedFinder {
     return of.size() == 1 && OutputOf(chain_, id) < 0 && !claimed_[At(of[0])] ? of[0] : -1;
   }
 
-  // Whether `id` is half `half` of the last axis of `whole`.
-  bool IsHalf(ValueId id, ValueId whole, int half, int64_t n) const {
+  // Whether `id` is half `half` of the last axis of `whole`: n elements behind one another, or
+  // every second one.
+  bool IsHalf(ValueId id, ValueId whole, int half, bool in_turns, int64_t n) const {
     const Op& op = chain_.op(id);
     if (op.kind != OpKind::kSlice || op.operands[0] != whole) return false;
     const size_t last = op.starts.size() - 1;
     for (size_t i = 0; i < last; ++i) {
       if (op.type.dims[i] != chain_.op(whole).type.dims[i]) return false;
     }
-    return op.starts[last] == half * n && op.type.dims[last] == Dim::Constant(n) &&
-           (n == 1 || op.steps[last] == 1);
+    return op.starts[last] == (in_turns ? half : half * n) &&
+           op.type.dims[last] == Dim::Constant(n) &&
+           (n == 1 || op.steps[last] == (in_turns ? 2 : 1));
   }
 
-  void TakeGate(ValueId* end, std::set<ValueId>* values, GroupedProduct* p) const {
+  // A sum with the rows that the same ids name of a matrix, [experts, columns].
+  void TakeBias(ValueId ids, ValueId* end, std::set<ValueId>* values, GroupedProduct* p,
+                OwnRun* own) const {
+    const ValueId user = OnlyUser(*end);
+    if (user < 0) return;
+    const Op& op = chain_.op(user);
+    if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kAdd) return;
+    const ValueId other = op.operands[0] == *end ? op.operands[1] : op.operands[0];
+    const ValueId rows = SkipWidening(other);
+    const Op& gather = chain_.op(rows);
+    if (other == *end || gather.kind != OpKind::kGather || gather.axis != 0 ||
+        gather.operands[1] != ids) {
+      return;
+    }
+    const ValueId bias = SkipWidening(gather.operands[0]);
+    const TensorType& type = chain_.op(bias).type;
+    const std::vector<Dim> dims = {Dim::Constant(p->experts), Dim::Constant(p->n)};
+    if (!IsFloat(type.dtype) || type.dims != dims) return;
+    const absl::StatusOr<std::vector<int64_t>> lies = Lie(bias, true);
+    if (!lies.ok()) return;
+    p->has_bias = true;
+    p->bias = type.dtype;
+    p->bias_stride = (*lies)[0];
+    own->operands.push_back({bias});
+    // What others read of it is computed for them.
+    if (OnlyUser(other) == user) {
+      values->insert(other);
+      if (rows != other && OnlyUser(rows) == other) values->insert(rows);
+    }
+    values->insert(user);
+    *end = user;
+  }
+
+  // What leads from gate and up to `end`; -1: nothing, or act(gate) * up.
+  struct Pair {
+    ValueId gate = -1, up = -1, end = -1;
+    std::set<ValueId> values;
+  };
+
+  // `*pair`: where it is no act(gate) * up.
+  void TakeGate(ValueId* end, std::set<ValueId>* values, GroupedProduct* p, Pair* pair) const {
     const std::vector<ValueId>& halves = users_[At(*end)];
     if (p->n % 2 != 0 || OutputOf(chain_, *end) >= 0 || halves.size() != 2) return;
     const int64_t n = p->n / 2;
-    for (const int first : {0, 1}) {
-      if (!IsHalf(halves[0], *end, first, n) || !IsHalf(halves[1], *end, 1 - first, n)) continue;
+    for (const int form : {0, 1, 2, 3}) {
+      const int first = form % 2;
+      const bool in_turns = form > 1;
+      if (!IsHalf(halves[0], *end, first, in_turns, n) ||
+          !IsHalf(halves[1], *end, 1 - first, in_turns, n)) {
+        continue;
+      }
       const ValueId left = halves[static_cast<size_t>(first)];
       const ValueId right = halves[static_cast<size_t>(1 - first)];
       const ValueId last =
           std::min<ValueId>(static_cast<ValueId>(chain_.ops().size()), *end + kMostOpsOfGate);
       for (ValueId product = std::max(left, right) + 1; product < last; ++product) {
-        if (TakePair(*end, left, right, product, values, p)) {
+        if (TakePair(*end, left, right, product, in_turns, values, p)) {
+          p->n = n;
+          *end = product;
+          return;
+        }
+      }
+      for (ValueId product = last - 1; product > std::max(left, right); --product) {
+        if (TakeProgram(*end, left, right, product, pair)) {
+          values->insert(*end);
+          values->insert(pair->values.begin(), pair->values.end());
+          p->gate = in_turns ? GroupedGate::kInTurnsGateFirst : GroupedGate::kGateFirst;
           p->n = n;
           *end = product;
           return;
@@ -176,7 +239,7 @@ class GroupedFinder {
   }
 
   // Whether `product` is act(gate) * up of the halves, in either order, which nobody else reads.
-  bool TakePair(ValueId whole, ValueId left, ValueId right, ValueId product,
+  bool TakePair(ValueId whole, ValueId left, ValueId right, ValueId product, bool in_turns,
                 std::set<ValueId>* values, GroupedProduct* p) const {
     const Op& op = chain_.op(product);
     if (op.kind != OpKind::kBinary || op.binary != BinaryKind::kMul || claimed_[At(product)] ||
@@ -201,13 +264,78 @@ class GroupedFinder {
             });
         if (!found) continue;
         p->act = act;
-        p->gate = gate_first ? GroupedGate::kGateFirst : GroupedGate::kUpFirst;
+        p->gate = in_turns
+                      ? gate_first ? GroupedGate::kInTurnsGateFirst : GroupedGate::kInTurnsUpFirst
+                  : gate_first ? GroupedGate::kGateFirst
+                               : GroupedGate::kUpFirst;
         values->insert(inside.begin(), inside.end());
         values->insert(whole);
         return true;
       }
     }
     return false;
+  }
+
+  // Whether `product` is any element-wise program of the halves, which nobody else reads.
+  bool TakeProgram(ValueId whole, ValueId left, ValueId right, ValueId product, Pair* pair) const {
+    const Op& op = chain_.op(product);
+    if (op.type.dtype != DType::kF32 || claimed_[At(product)] ||
+        op.type.dims != chain_.op(left).type.dims) {
+      return false;
+    }
+    Pair found{left, right, product, {left, right, product}};
+    if (!Collect(product, left, right, &found.values)) return false;
+    if (!ProgramOfPair(found, DType::kF32).ok()) return false;
+    *pair = std::move(found);
+    return true;
+  }
+
+  // A number, or the same for each element.
+  bool IsNumber(ValueId id) const {
+    const Op& op = chain_.op(id);
+    return op.kind == OpKind::kScalar ||
+           (op.kind == OpKind::kBroadcast && chain_.op(op.operands[0]).kind == OpKind::kScalar);
+  }
+
+  // The program that stores `result`, or why no kernel computes it.
+  absl::StatusOr<EpilogueProgram> ProgramOfPair(const Pair& pair, DType result) const {
+    ChainBuilder b;
+    std::map<ValueId, ValueId> made;
+    std::vector<LeafKind> kinds;
+    const auto number = [&](ValueId id) {
+      const Op& op = chain_.op(id);
+      const Op& scalar = op.kind == OpKind::kScalar ? op : chain_.op(op.operands[0]);
+      return b.Scalar(scalar.scalar, scalar.type.dtype);
+    };
+    for (const ValueId id : pair.values) {
+      Op op = chain_.op(id);
+      if (id == pair.gate || id == pair.up) {
+        SINTER_ASSIGN_OR_RETURN(made[id], b.Input({DType::kF32, {Dim::Constant(2)}}));
+        kinds.push_back(id == pair.gate ? LeafKind::kValue : LeafKind::kUp);
+        continue;
+      }
+      for (ValueId& operand : op.operands) {
+        if (IsNumber(operand)) {
+          SINTER_ASSIGN_OR_RETURN(operand, number(operand));
+        } else {
+          operand = made.at(operand);
+        }
+      }
+      op.type.dims = {Dim::Constant(2)};
+      SINTER_ASSIGN_OR_RETURN(made[id], Replay(b, op, false));
+    }
+    SINTER_ASSIGN_OR_RETURN(const ValueId stored, b.Cast(made.at(pair.end), result));
+    SINTER_RETURN_IF_ERROR(b.Output(stored));
+    SINTER_ASSIGN_OR_RETURN(Chain body, b.Finish());
+    std::vector<LeafKind> canonical;
+    for (const int32_t input : body.InputOrder()) {
+      canonical.push_back(kinds[static_cast<size_t>(input)]);
+    }
+    EpilogueProgram program =
+        ProgramOf(std::make_shared<const Chain>(std::move(body)), std::move(canonical));
+    if (!program.written()) return Refuse("a pair with a form");
+    SINTER_RETURN_IF_ERROR(CheckProgram(program, result, true));
+    return program;
   }
 
   // Adds what leads from the halves to `product`. False where that is long, reads anything else but
@@ -218,7 +346,7 @@ class GroupedFinder {
       const ValueId id = open.back();
       open.pop_back();
       for (const ValueId operand : chain_.op(id).operands) {
-        if (chain_.op(operand).kind == OpKind::kScalar) continue;
+        if (IsNumber(operand)) continue;
         if (operand < std::min(left, right) || claimed_[At(operand)]) return false;
         if (inside->insert(operand).second) open.push_back(operand);
         if (inside->size() > kMostOpsOfGate) return false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/chain/infer.h"
 #include "src/chain/tensor_type.h"
@@ -12,9 +13,10 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 1, kScheduleVersion = 1;
+constexpr uint8_t kProductVersion = 2, kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128, kVector = 8;  // of a stage; elements of 16 bytes
-constexpr int64_t kAlignment = 1024;             // of the stages, by hand
+constexpr int64_t kLeastSwappedK = 64;
+constexpr int64_t kAlignment = 1024;  // of the stages, by hand
 constexpr int64_t kMostStride = int64_t{1} << 40;
 
 template <typename... Args>
@@ -27,18 +29,25 @@ template <typename Product, typename Visitor>
 void ForEachStride(Product& p, const Visitor& visit) {
   for (auto* stride : {&p.row_stride, &p.row_slot_stride, &p.id_stride, &p.id_slot_stride,
                        &p.expert_stride, &p.weight_stride, &p.factor_stride, &p.factor_slot_stride,
-                       &p.out_stride, &p.out_slot_stride}) {
+                       &p.out_stride, &p.out_slot_stride, &p.bias_stride}) {
     visit(*stride);
   }
 }
 
 // Static shared memory: barriers of stages and tiles, slots of two tiles, numbers of first tiles,
-// and counts before segments (grouped_routing.cuh).
+// and counts before segments (grouped_routing.cuh). Swapped, also numbers of slots, twice the
+// segments and the order of groups (grouped_swapped.cuh).
 int64_t RoutingBytes(const GroupedProduct& p, const GroupedSchedule& s) {
-  const int64_t groups = p.experts + 1;
-  const int64_t segments = groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2;
-  return 8 * (2 * s.stages + 4) + 2 * 4 * (s.block_m + 2) + 4 * (groups + 1) +
-         4 * (segments + 1) * groups;
+  const int64_t groups = p.experts + 1, twice = s.swapped > 0 ? 2 : 1;
+  const int64_t segments = twice * (groups <= 129 ? 16 : groups <= 257 ? 8 : groups <= 513 ? 4 : 2);
+  return 8 * (2 * s.stages + 4) + 2 * 4 * (twice * s.block_m + 2) + 4 * (groups + 1) +
+         4 * (segments + 1) * groups + (s.swapped > 0 ? RoundUp(2 * groups, 8) : 0);
+}
+
+// Whether its program is one of gate and up alone that code generation writes.
+bool IsProgramOfPair(const GroupedProduct& p) {
+  return p.gate != GroupedGate::kNone && p.program.written() && p.program.body->num_inputs() == 2 &&
+         CheckProgram(p.program, p.result, true).ok();
 }
 
 }  // namespace
@@ -54,9 +63,12 @@ std::string GroupedProduct::ToString() const {
   std::string text = absl::StrCat("grouped product top=", slots, " experts=", experts, " n=", n,
                                   " k=", k, slot_rows ? " rows=slot" : "");
   if (gate != GroupedGate::kNone) {
-    absl::StrAppend(&text, " pair=", gate == GroupedGate::kGateFirst ? "gate_up" : "up_gate");
+    const bool up = gate == GroupedGate::kUpFirst || gate == GroupedGate::kInTurnsUpFirst;
+    absl::StrAppend(&text, " pair=", up ? "up_gate" : "gate_up", HasHalves() ? "" : " in turns");
   }
   if (act != Activation::kIdentity) absl::StrAppend(&text, " act=", NameOf(act));
+  if (program.present()) absl::StrAppend(&text, " program=", sinter::ToString(program));
+  if (has_bias) absl::StrAppend(&text, " bias=", NameOf(bias));
   if (has_factor) absl::StrAppend(&text, " factor=", NameOf(factor));
   absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
   if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
@@ -65,12 +77,14 @@ std::string GroupedProduct::ToString() const {
 
 void GroupedProduct::Write(ByteWriter& w) const {
   w.U8(kProductVersion);
-  for (const DType dtype : {rows, weights, result, factor}) w.U8(static_cast<uint8_t>(dtype));
+  for (const DType dtype : {rows, weights, result, factor, bias}) w.U8(static_cast<uint8_t>(dtype));
   for (const int64_t extent : {experts, slots, n, k, fixed_rows}) w.I64(extent);
-  w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2));
+  w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2 | has_bias << 3));
   w.U8(static_cast<uint8_t>(gate));
   w.U8(static_cast<uint8_t>(act));
   ForEachStride(*this, [&](int64_t stride) { w.I64(stride); });
+  w.U8(program.present() ? 1 : 0);
+  if (program.present()) WriteProgram(program, w);
 }
 
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
@@ -79,7 +93,7 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     return absl::DataLossError(absl::StrCat("grouped product: ", what));
   };
   if (r.U8() != kProductVersion) return lost("version");
-  for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor}) {
+  for (DType* dtype : {&p.rows, &p.weights, &p.result, &p.factor, &p.bias}) {
     *dtype = static_cast<DType>(r.U8());
     if (!IsValid(*dtype) || !IsFloat(*dtype)) return lost("dtype");
   }
@@ -89,10 +103,11 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     if (*extent < least || *extent > kMaxExtent) return lost("extent");
   }
   const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8();
-  if (flags > 7 || gate > 2) return lost("flags");
+  if (flags > 15 || gate > 4) return lost("flags");
   p.slot_rows = flags & 1;
   p.input_major = flags & 2;
   p.has_factor = flags & 4;
+  p.has_bias = flags & 8;
   p.gate = static_cast<GroupedGate>(gate);
   p.act = static_cast<Activation>(act);
   if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
@@ -102,6 +117,12 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     within = within && stride >= 0 && stride <= kMostStride;
   });
   if (!within) return lost("stride");
+  const uint8_t programs = r.U8();
+  if (programs > 1) return lost("flags");
+  if (programs == 1) {
+    SINTER_ASSIGN_OR_RETURN(p.program, ReadProgram(r));
+    if (!IsProgramOfPair(p)) return lost("program");
+  }
   if (p.slots > kMostSlots) return lost("slots");
   if (p.experts > kMostExperts) return lost("experts");
   if (p.k % kGroupedAlignment != 0) return lost("k");
@@ -116,21 +137,24 @@ int64_t GroupedSchedule::SharedBytes() const {
 
 int GroupedSchedule::BlocksPerSm() const {
   constexpr int64_t kBytesPerSm = 227 * 1024, kStaticBytes = 14 * 1024;
-  if (block_m != 64 || block_n == 256) return 1;
+  if (swapped > 0 || block_m != 64 || block_n == 256) return 1;
   const int64_t most = kBytesPerSm / (SharedBytes() + kStaticBytes);
   // Of 256 threads: 128 registers each, or 80.
   return static_cast<int>(std::clamp<int64_t>(most, 1, block_n == 64 ? 3 : 2));
 }
 
 std::string GroupedSchedule::ToString(bool with_grid) const {
-  std::string text =
-      block_m == 0 ? "dots" : absl::StrCat("bm", block_m, " bn", block_n, " st", stages);
+  std::string text = block_m == 0
+                         ? "dots"
+                         : absl::StrCat(swapped > 0 ? absl::StrCat("swapped x", swapped, " ") : "",
+                                        "bm", block_m, " bn", block_n, " st", stages);
   return with_grid ? absl::StrCat(text, " grid ", grid) : text;
 }
 
 void GroupedSchedule::Write(ByteWriter& w) const {
   w.U8(kScheduleVersion);
   for (const int value : {block_m, block_n, stages, grid}) w.U32(static_cast<uint32_t>(value));
+  w.U8(static_cast<uint8_t>(swapped));
 }
 
 absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r) {
@@ -141,6 +165,8 @@ absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r) {
     if (given > (1u << 20)) return absl::DataLossError("grouped schedule: value");
     *value = static_cast<int>(given);
   }
+  s.swapped = r.U8();
+  if (s.swapped > 2) return absl::DataLossError("grouped schedule: swapped");
   return s;
 }
 
@@ -158,14 +184,17 @@ absl::Status CheckTensorCores(const GroupedProduct& p) {
       return Refuse(name, " are ", stride, " elements apart, must be a multiple of ", kVector);
     }
   }
-  if (p.input_major && p.n % kVector != 0) {
-    return Refuse("n is ", p.n, ", must be a multiple of ", kVector, " in layout io");
+  const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();
+  if (p.input_major && columns % kVector != 0) {
+    return Refuse("n is ", p.n, ", must be a multiple of ", kVector * p.n / columns,
+                  " in layout io");
   }
   return absl::OkStatus();
 }
 
-bool MapsWeights(const GroupedProduct& p) {
-  return CheckTensorCores(p).ok() && !p.input_major && p.n % kMappedColumns == 0 &&
+bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s) {
+  const int64_t columns = p.HasHalves() ? p.n : p.WeightColumns();  // side by side
+  return CheckTensorCores(p).ok() && !p.input_major && columns % s.MappedColumns() == 0 &&
          p.weight_stride >= p.k && p.expert_stride % p.weight_stride == 0 &&
          p.expert_stride / p.weight_stride == p.WeightColumns();
 }
@@ -186,6 +215,31 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
   }
   if (s.block_n != 64 && s.block_n != 128 && s.block_n != 256) {
     return Refuse("block_n is ", s.block_n, ", must be 64, 128 or 256");
+  }
+  if (p.input_major && s.block_m == 128 && s.block_n == 256) {
+    return Refuse(
+        "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads "
+        "have too few registers");
+  }
+  if (s.swapped < 0 || s.swapped > 2) {
+    return Refuse("swapped is ", s.swapped, ", must be 0 to 2 blocks of a cluster");
+  }
+  if (s.swapped > 0) {
+    if (s.block_n != 256) {
+      return Refuse("block_n is ", s.block_n, ", must be 256 of swapped tiles");
+    }
+    if (p.k <= kLeastSwappedK) {  // the compiler would serialise products of one step
+      return Refuse("k is ", p.k, ", must be above ", kLeastSwappedK, " of swapped tiles");
+    }
+    if (s.grid % s.ClusterBlocks() != 0) {
+      return Refuse("grid is ", s.grid, ", must be a multiple of ", s.ClusterBlocks());
+    }
+    if (!MapsWeights(p, s)) {
+      return Refuse(
+          "weights of swapped tiles must be [experts, columns, k] without gaps and have "
+          "sets of ",
+          s.MappedColumns(), " columns");
+    }
   }
   if (s.stages < 3 || s.stages > 12) return Refuse("stages are ", s.stages, ", must be in [3, 12]");
   const int64_t bytes = s.SharedBytes() + RoutingBytes(p, s);

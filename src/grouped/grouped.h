@@ -12,15 +12,24 @@
 #include "src/base/device_model.h"
 #include "src/base/dtype.h"
 #include "src/chain/activation.h"
+#include "src/product/epilogue_program.h"
 
 namespace sinter {
 
 // Of a pair W has 2 n columns, of which one half goes through the activation and is multiplied by
-// the other. Numbers are part of a kernel's key.
-enum class GroupedGate : uint8_t { kNone = 0, kGateFirst = 1, kUpFirst = 2 };
+// the other: halves one behind the other, or columns in turns. Numbers are part of a kernel's key.
+enum class GroupedGate : uint8_t {
+  kNone = 0,
+  kGateFirst = 1,
+  kUpFirst = 2,
+  kInTurnsGateFirst = 3,
+  kInTurnsUpFirst = 4
+};
 
-// result[m, t] = end(W[ids[m, t]] row), where row is rows[m] or rows[m, t], and end is act(gate) *
-// up of a pair, then a number of each slot; then it is rounded to `result`.
+// result[m, t] = end(W[e] row + bias[e]) with e = ids[m, t], where row is rows[m] or rows[m, t],
+// and end is of a pair act(gate) * up or a program of both, then a number of each slot; then it is
+// rounded to `result`.
+// Where e names no expert, sums and bias are 0.
 struct GroupedProduct {
   DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32, factor = DType::kF32;
   int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
@@ -28,16 +37,24 @@ struct GroupedProduct {
   bool slot_rows = false;                        // rows are [m, t, k]
   bool input_major = false;                      // W is [experts, k, n]
   bool has_factor = false;
+  bool has_bias = false;  // [experts, columns of W]
+  DType bias = DType::kF32;
   GroupedGate gate = GroupedGate::kNone;
   Activation act = Activation::kIdentity;
+  EpilogueProgram program;  // of a pair, in the place of act(gate) * up; it has no other leaves
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;
   int64_t id_stride = 0, id_slot_stride = 0;
   int64_t expert_stride = 0, weight_stride = 0;  // of W's first and second dim
   int64_t factor_stride = 0, factor_slot_stride = 0;
   int64_t out_stride = 0, out_slot_stride = 0;
+  int64_t bias_stride = 0;  // of experts
 
   int64_t Rows(int64_t bucket) const { return fixed_rows > 0 ? fixed_rows : bucket; }
+  // Whether gate and up are halves, of which a tile has equal parts.
+  bool HasHalves() const {
+    return gate == GroupedGate::kGateFirst || gate == GroupedGate::kUpFirst;
+  }
   int64_t WeightColumns() const { return gate == GroupedGate::kNone ? n : 2 * n; }
   std::string ToString() const;  // "grouped product of 8 in 128 experts n=768 k=2048 gate=silu .."
   void Write(ByteWriter& w) const;
@@ -46,29 +63,35 @@ struct GroupedProduct {
 // DATA_LOSS unless within the bounds of a chain's op.
 absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r);
 
-constexpr int64_t kMappedColumns = 32;  // of weights, that a tensor map permutes together
-
 struct GroupedSchedule {
   int block_m = 0;  // rows of a tile, 64 or 128; 0: a thread a result, of any types and strides
   int block_n = 0;  // columns of W in a tile, 64, 128 or 256
   int stages = 0;
   int grid = 1;
+  // Blocks of a cluster, 1 or 2, where columns of W are the rows of wgmma, and a tile has any
+  // number of rows up to block_m; 0: they are not. Two blocks have rows of one expert and load half
+  // of the columns each for both.
+  int swapped = 0;
 
-  // A warpgroup that copies, and one for each 64 rows that multiplies.
-  int Threads() const { return block_m == 0 ? 128 : 128 + 2 * block_m; }
+  // A warpgroup that copies, and one for each 64 rows that multiplies; swapped, two of either.
+  int Threads() const { return block_m == 0 ? 128 : swapped > 0 ? 512 : 128 + 2 * block_m; }
+  int ClusterBlocks() const { return swapped > 0 ? swapped : 1; }
+  // Of weights, that a tensor map permutes together.
+  int64_t MappedColumns() const { return swapped > 0 ? 16 : 32; }
   int BlocksPerSm() const;      // that registers and shared memory are asked to leave room for
   int64_t SharedBytes() const;  // dynamic
   std::string ToString(bool with_grid = true) const;
   void Write(ByteWriter& w) const;
   bool operator==(const GroupedSchedule& o) const {
-    return block_m == o.block_m && block_n == o.block_n && stages == o.stages && grid == o.grid;
+    return block_m == o.block_m && block_n == o.block_n && stages == o.stages && grid == o.grid &&
+           swapped == o.swapped;
   }
 };
 absl::StatusOr<GroupedSchedule> ReadGroupedSchedule(ByteReader& r);
 
-// Whether tensor cores read its weights by a tensor map: sets of 32 columns are whole, and experts
-// follow one another. Else they are copied.
-bool MapsWeights(const GroupedProduct& p);
+// Whether tensor cores read its weights by a tensor map: sets of columns are whole, and experts
+// follow one another. Else they are copied, where the schedule is not swapped.
+bool MapsWeights(const GroupedProduct& p, const GroupedSchedule& s);
 
 // Why tensor cores cannot compute it, in the words of the product's fields; OK where they can.
 absl::Status CheckTensorCores(const GroupedProduct& p);

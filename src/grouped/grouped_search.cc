@@ -17,6 +17,14 @@ constexpr double kRoutingUs = 0.8;     // to count the ids and find a tile's
 constexpr double kRoutingIdsPerUs = 8192;
 constexpr double kDotFlopPerUs = 4e6;   // of threads that compute one result each
 constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
+constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
+constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
+// Of swapped tiles. Not measured yet.
+constexpr double kSwappedShare = 0.82;      // of the tensor cores' rate
+constexpr double kPairHbmShare = 0.7;       // of memory's rate
+constexpr double kStoredBytesPerUs = 56e3;  // of an SM whose warpgroups store results
+constexpr double kLeastSlotsOfExpert = 32;  // narrower tiles multiply mostly nothing
+constexpr double kSlotsLost = 8;            // of a tile, in the mean
 
 double Elements(int64_t a, int64_t b, int64_t c) {
   return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
@@ -28,6 +36,69 @@ int Residents(const GroupedSchedule& s) { return s.block_m == 0 ? 8 : s.BlocksPe
 int64_t TilesN(const GroupedProduct& p, const GroupedSchedule& s) {
   if (s.block_m == 0) return CeilDiv(p.n, 128);
   return CeilDiv(p.n, p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2);
+}
+
+// How the slots of a product fall to experts, uniformly.
+struct Spread {
+  double touched = 0, of_expert = 0;  // experts, and slots of each
+  double slots() const { return touched * of_expert; }
+  // Tiles of up to `most` slots: an expert's last one is half empty in the mean.
+  double Tiles(double most) const {
+    const double full = of_expert / most;
+    return touched * (full <= 0.5 ? 1 : full + 0.5);
+  }
+};
+
+// Times of memory, L2 and tensor cores in tiles of which a block has one at a time.
+void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Spread& spread,
+                  const DeviceModel& model, Prediction* time) {
+  const double units = spread.Tiles(s.block_m) * static_cast<double>(TilesN(p, s));
+  const double blocks = std::min(static_cast<double>(s.grid), units);
+  const double turns = std::max(1.0, std::ceil(units / s.grid - 1e-9));
+  const double even = units / turns / s.grid;  // share of blocks with work
+  const double sms = std::min<double>(model.sm_count, blocks);
+  const double hbm_share = std::min(1.0, kBusyBlockGain * sms / model.sm_count);
+  // Few blocks have few bytes of weights on the way.
+  const double on_the_way = blocks * (s.stages - 1) * s.block_n * kStageRowBytes;
+  time->hbm_us = time->hbm_bytes / std::min(model.hbm_bytes_per_us * kHbmShare * hbm_share,
+                                            on_the_way / kMemoryLatencyUs);
+  time->l2_bytes = units *
+                   (std::min(spread.of_expert, static_cast<double>(s.block_m)) + s.block_n) *
+                   static_cast<double>(p.k * SizeOf(p.weights));
+  time->l2_us =
+      time->l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
+  const double flop = 2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, 64));
+  time->tensor_us = flop / (model.tensor_flop_per_us * kTensorShare * std::max(even, 0.05));
+  // Copies wait for a tile's slots, which lie among so many ids.
+  time->fixed_us +=
+      turns * std::min(1.0, s.block_m / spread.of_expert) * spread.slots() / kSearchIdsPerUs;
+}
+
+// The same in swapped tiles, of which each block of a cluster has one at a time.
+void PredictSwapped(const GroupedProduct& p, const GroupedSchedule& s, const Spread& spread,
+                    const DeviceModel& model, Prediction* time) {
+  const auto tiles_n = static_cast<double>(TilesN(p, s));
+  const int blocks = s.ClusterBlocks();
+  const double tiles = spread.Tiles(blocks * s.block_m), units = tiles * tiles_n;
+  const double clusters = static_cast<double>(s.grid) / blocks;
+  const double even = units / std::ceil(units / clusters - 1e-9) / clusters;
+  // Bytes in flight, which a pair of blocks shares.
+  const double hbm_share =
+      std::min(1.0, kBusyBlockGain * s.grid / model.sm_count) * (blocks > 1 ? kPairHbmShare : 1);
+  time->hbm_us = time->hbm_bytes / (model.hbm_bytes_per_us * kHbmShare * hbm_share);
+  time->l2_bytes =
+      (units * s.block_n + spread.slots() * tiles_n) * static_cast<double>(p.k * SizeOf(p.weights));
+  time->l2_us = time->l2_bytes / (model.l2_bytes_per_us * s.grid / model.sm_count);
+  // A product of 64 columns and N slots takes N / 2 clocks, and reads 2048 + 32 N bytes of shared
+  // memory, 128 a clock.
+  const double slots = spread.slots() / (blocks * tiles) + kSlotsLost;
+  const double reads = std::max(1.0, (16 + slots / 4) / (slots / 2));
+  const double flop =
+      2 * blocks * units * slots * s.block_n * static_cast<double>(RoundUp(p.k, 64));
+  const double stored = spread.slots() * Elements(p.n, SizeOf(p.result), 1);
+  time->tensor_us = flop * reads / (model.tensor_flop_per_us * kSwappedShare * even) +
+                    stored / (kStoredBytesPerUs * s.grid);
+  if (blocks > 1) time->fixed_us += model.cluster_barrier_us;
 }
 
 }  // namespace
@@ -49,8 +120,7 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
   const int64_t rows = p.Rows(bucket), slots = rows * p.slots;
   const double touched = ExpectedExperts(p.experts, p.slots, rows);
   const double of_expert = std::max(1.0, static_cast<double>(slots) / touched);
-  const int64_t element = SizeOf(p.weights);
-  const double matrix_bytes = Elements(p.WeightColumns(), p.k, element);
+  const double matrix_bytes = Elements(p.WeightColumns(), p.k, SizeOf(p.weights));
   const double row_bytes = Elements(p.slot_rows ? slots : rows, p.k, SizeOf(p.rows));
   const double out_bytes = Elements(slots, p.n, SizeOf(p.result));
   Prediction time;
@@ -64,20 +134,12 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
     time.bound = time.tensor_us > time.hbm_us ? "tensor" : "hbm";
     return time;
   }
-  const double full = of_expert / s.block_m;
-  const double tiles = touched * (full <= 0.5 ? 1 : full + 0.5);
-  const double units = tiles * static_cast<double>(TilesN(p, s));
-  const double blocks = std::min(static_cast<double>(s.grid), units);
-  const double turns = std::ceil(units / s.grid - 1e-9);
-  const double even = units / std::max(1.0, turns) / s.grid;  // share of blocks with work
-  const double sms = std::min<double>(model.sm_count, blocks);
-  const double hbm_share = std::min(1.0, kBusyBlockGain * sms / model.sm_count);
-  time.hbm_us = time.hbm_bytes / (model.hbm_bytes_per_us * kHbmShare * hbm_share);
-  time.l2_bytes = units * (std::min(of_expert, static_cast<double>(s.block_m)) + s.block_n) *
-                  static_cast<double>(p.k * element);
-  time.l2_us = time.l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
-  const double flop = 2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, 64));
-  time.tensor_us = flop / (model.tensor_flop_per_us * kTensorShare * std::max(even, 0.05));
+  const Spread spread{touched, of_expert};
+  if (s.swapped > 0) {
+    PredictSwapped(p, s, spread, model, &time);
+  } else {
+    PredictTiles(p, s, spread, model, &time);
+  }
   const double most = std::max({time.hbm_us, time.l2_us, time.tensor_us});
   time.bound = most == time.hbm_us ? "hbm" : most == time.l2_us ? "l2" : "tensor";
   const double others = time.hbm_us + time.l2_us + time.tensor_us - most;
@@ -86,19 +148,30 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
 }
 
 std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket,
-                                         const DeviceModel& model) {
+                                         const DeviceModel& model, bool batch_invariant) {
   std::vector<RankedGrouped> ranked;
   const int64_t slots = p.Rows(bucket) * p.slots;
   const auto add = [&](GroupedSchedule s) {
-    const int64_t tiles = s.block_m == 0 ? slots : MostTiles(slots, p.experts + 1, s.block_m);
-    const int64_t resident = int64_t{model.sm_count} * Residents(s);
-    s.grid = static_cast<int>(std::clamp<int64_t>(tiles * TilesN(p, s), 1, resident));
+    const int64_t blocks = s.ClusterBlocks();
+    const int64_t tiles =
+        s.block_m == 0 ? slots : MostTiles(slots, p.experts + 1, blocks * s.block_m);
+    const int64_t resident = s.swapped > 0 ? model.ResidentBlocks(s.ClusterBlocks()) / blocks
+                                           : int64_t{model.sm_count} * Residents(s);
+    const int64_t most = std::max<int64_t>(1, resident);
+    s.grid = static_cast<int>(blocks * std::clamp<int64_t>(tiles * TilesN(p, s), 1, most));
     absl::StatusOr<Prediction> time = PredictGrouped(p, s, bucket, model);
     if (time.ok()) ranked.push_back({s, *std::move(time)});
   };
   for (const int block_m : {64, 128}) {
     for (const int block_n : {64, 128, 256}) {
-      for (const int stages : {4, 5, 6, 8}) add({block_m, block_n, stages, 1});
+      for (const int stages : {4, 5, 6, 8, 12}) add({block_m, block_n, stages, 1});
+    }
+  }
+  const double touched = ExpectedExperts(p.experts, p.slots, p.Rows(bucket));
+  if (!batch_invariant && static_cast<double>(slots) >= kLeastSlotsOfExpert * touched) {
+    for (const int blocks : {1, 2}) {
+      add({128, 256, 4, 1, blocks});
+      add({64, 256, 5, 1, blocks});
     }
   }
   std::stable_sort(ranked.begin(), ranked.end(),

@@ -28,9 +28,10 @@ int64_t MostTiles(int64_t slots, int64_t groups, int64_t block_m);
 absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const GroupedSchedule& s,
                                           int64_t bucket, const DeviceModel& model);
 
-// Legal schedules, best first; never empty.
+// Legal schedules, best first; never empty. batch_invariant: those alone that sum in one order
+// whatever the bucket is.
 std::vector<RankedGrouped> SearchGrouped(const GroupedProduct& p, int64_t bucket,
-                                         const DeviceModel& model);
+                                         const DeviceModel& model, bool batch_invariant);
 
 }  // namespace sinter
 

@@ -11,6 +11,9 @@ namespace {
 
 constexpr uint64_t kPlaceAlignment = 16;  // bytes of the widest access
 
+constexpr char kPairProgram[] = "PairProgram";
+constexpr int kSwappedSlots = 16;  // a swapped tile has a multiple of these
+
 const char* DeviceType(DType dtype) {
   return dtype == DType::kF32 ? "Float32" : ElementOf(dtype).device_type;
 }
@@ -19,43 +22,65 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
   std::string text = absl::Substitute(
       "struct Config {\n"
       "  using Rows = $0;\n  using Weights = $1;\n  using Result = $2;\n  using Factor = $3;\n"
-      "  using Activation = sinter::$4;\n",
+      "  using Activation = sinter::$4;\n  using Bias = $5;\n  using Program = $6;\n",
       DeviceType(p.rows), DeviceType(p.weights), DeviceType(p.result), DeviceType(p.factor),
-      ActivationName(p.act, p.result == DType::kF32));
+      ActivationName(p.act, p.result == DType::kF32), DeviceType(p.bias),
+      p.program.present() ? kPairProgram : "Identity");
   absl::StrAppend(&text, "  static constexpr int kExperts = ", p.experts, ", kSlots = ", p.slots,
                   ", kN = ", p.n, ", kK = ", p.k, ", kGate = ", static_cast<int>(p.gate), ";\n");
-  absl::StrAppend(&text, "  static constexpr bool kFactor = ", p.has_factor ? "true" : "false",
-                  ", kInputMajor = ", p.input_major ? "true" : "false",
-                  ", kMapped = ", s.block_m > 0 && MapsWeights(p) ? "true" : "false", ";\n");
+  absl::StrAppend(
+      &text, "  static constexpr bool kProgram = ", p.program.present() ? "true" : "false",
+      ", kFactor = ", p.has_factor ? "true" : "false", ", kBias = ", p.has_bias ? "true" : "false",
+      ", kInputMajor = ", p.input_major ? "true" : "false",
+      ", kMapped = ", s.block_m > 0 && MapsWeights(p, s) ? "true" : "false", ";\n");
   absl::StrAppend(&text, "  static constexpr long long kRowStride = ", p.row_stride,
                   ", kRowSlotStride = ", p.row_slot_stride, ", kIdStride = ", p.id_stride,
                   ", kIdSlotStride = ", p.id_slot_stride, ";\n");
   absl::StrAppend(&text, "  static constexpr long long kExpertStride = ", p.expert_stride,
                   ", kWeightStride = ", p.weight_stride, ", kFactorStride = ", p.factor_stride,
-                  ", kFactorSlotStride = ", p.factor_slot_stride, ";\n");
+                  ", kFactorSlotStride = ", p.factor_slot_stride, ", kBiasStride = ", p.bias_stride,
+                  ";\n");
   absl::StrAppend(&text, "  static constexpr long long kOutStride = ", p.out_stride,
                   ", kOutSlotStride = ", p.out_slot_stride, ";\n");
   if (s.block_m > 0) {
     absl::StrAppend(&text, "  static constexpr int kBlockM = ", s.block_m,
-                    ", kBlockN = ", s.block_n, ", kStages = ", s.stages, ";\n");
+                    ", kBlockN = ", s.block_n, ", kStages = ", s.stages,
+                    ", kBlocks = ", s.ClusterBlocks(), ";\n");
   }
   return absl::StrCat(text, "};\n");
 }
 
 }  // namespace
 
+std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s) {
+  std::vector<std::string> headers = {s.swapped > 0 ? "kernels/grouped_swapped.cuh"
+                                                    : "kernels/grouped_product.cuh"};
+  if (p.program.present()) headers.emplace_back(kProgramHeader);
+  return headers;
+}
+
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
-  const bool tensor = s.block_m > 0, mapped = tensor && MapsWeights(p);
-  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n#include \"",
-                                  kGroupedHeader, "\"\n\nnamespace sinter {\n\n");
-  if (tensor) {
+  const bool tensor = s.block_m > 0, mapped = tensor && MapsWeights(p, s);
+  const char* const kernel = s.swapped > 0 ? "GroupedSwapped"
+                             : tensor      ? "GroupedProduct"
+                                           : "GroupedDots";
+  std::string text = absl::StrCat("// ", p.ToString(), "\n// ", s.ToString(false), "\n");
+  for (const std::string& header : GroupedHeaders(p, s)) {
+    absl::StrAppend(&text, "#include \"", header, "\"\n");
+  }
+  absl::StrAppend(&text, "\nnamespace sinter {\n\n");
+  if (p.program.present()) absl::StrAppend(&text, PairText(p.program, kPairProgram), "\n");
+  if (s.swapped > 0) {
+    for (int slots = kSwappedSlots; slots <= s.block_m; slots += kSwappedSlots) {
+      absl::StrAppend(&text, WgmmaSource(slots, ElementOf(p.weights), false, false), "\n");
+    }
+  } else if (tensor) {
     absl::StrAppend(&text, WgmmaSource(s.block_n, ElementOf(p.weights), false, p.input_major),
                     "\n");
   }
   absl::StrAppend(&text, ConfigText(p, s));
   if (tensor) {
-    absl::StrAppend(&text,
-                    "static_assert(GroupedProduct<Config>::kSharedBytes == ", s.SharedBytes(),
+    absl::StrAppend(&text, "static_assert(", kernel, "<Config>::kSharedBytes == ", s.SharedBytes(),
                     ", \"the plan and the device library agree on shared memory\");\n");
   }
   absl::StrAppend(
@@ -64,12 +89,13 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
       "(const Config::Rows::Stored* rows, ",
       mapped ? "const __grid_constant__ TensorMap weights"
              : "const Config::Weights::Stored* weights",
-      ",\n    const int* ids,", p.has_factor ? " const Config::Factor::Stored* factors," : "",
+      ",\n    const int* ids,", p.has_bias ? " const Config::Bias::Stored* biases," : "",
+      p.has_factor ? " const Config::Factor::Stored* factors," : "",
       " Config::Result::Stored* out, int m) {\n",
       "  const GroupedOperands<Config> operands = {rows, ", mapped ? "nullptr" : "weights",
-      ", ids, ", p.has_factor ? "factors" : "nullptr", ", out, ", mapped ? "&weights" : "nullptr",
-      "};\n  ", tensor ? "GroupedProduct" : "GroupedDots", "<Config>::run(operands, m);\n}\n\n",
-      "}  // namespace sinter\n");
+      ", ids, ", p.has_bias ? "biases" : "nullptr", ", ", p.has_factor ? "factors" : "nullptr",
+      ", out, ", mapped ? "&weights" : "nullptr", "};\n  ", kernel,
+      "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
   return text;
 }
 
@@ -77,20 +103,28 @@ namespace {
 
 // Row r of the weights, of all experts one after the other, is the sum of 32 b + 8 q + 2 g + i; a
 // box has i first, then q, g and b, so that a thread has neighbouring columns (permuted_column).
+// Swapped, it is the sum of 16 b + 2 j + i, and a box has j first, then i and b.
 TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
                              const GroupedPlace& place) {
-  const int64_t columns = p.gate == GroupedGate::kNone ? s.block_n : s.block_n / 2;
+  const int64_t columns = p.HasHalves() ? s.block_n / 2 : s.block_n;
   const auto row = static_cast<uint64_t>(p.weight_stride * SizeOf(p.weights));
   const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
   TensorMapTemplate map;
   map.buffer = place.buffer;
   map.offset_bytes = place.offset_bytes;
   map.dtype = p.weights;
-  map.dims = {dim(p.k), dim(2), dim(4), dim(4),
-              dim(p.experts * p.WeightColumns() / kMappedColumns)};
-  map.stride_bytes = {row, 8 * row, 2 * row, kMappedColumns * row};
-  map.box = {static_cast<uint32_t>(ElementOf(p.weights).swizzle_span), 2, 4, 4,
-             static_cast<uint32_t>(columns / kMappedColumns)};
+  const int64_t set = s.MappedColumns();
+  const Dim sets = dim(p.experts * p.WeightColumns() / set);
+  const auto span = static_cast<uint32_t>(ElementOf(p.weights).swizzle_span);
+  if (s.swapped > 0) {
+    map.dims = {dim(p.k), dim(8), dim(2), sets};
+    map.stride_bytes = {2 * row, row, static_cast<uint64_t>(set) * row};
+    map.box = {span, 8, 2, static_cast<uint32_t>(s.block_n / 2 / set)};  // half of them a block
+  } else {
+    map.dims = {dim(p.k), dim(2), dim(4), dim(4), sets};
+    map.stride_bytes = {row, 8 * row, 2 * row, static_cast<uint64_t>(set) * row};
+    map.box = {span, 2, 4, 4, static_cast<uint32_t>(columns / set)};
+  }
   map.swizzle = Swizzle::k128B;
   return map;
 }
@@ -102,6 +136,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   // Bytes from one index of M to the next, in the order of the places.
   std::vector<int64_t> row_bytes = {p.row_stride * SizeOf(p.rows), 0,
                                     p.id_stride * SizeOf(DType::kS32)};
+  if (p.has_bias) row_bytes.push_back(0);
   if (p.has_factor) row_bytes.push_back(p.factor_stride * SizeOf(p.factor));
   row_bytes.push_back(p.out_stride * SizeOf(p.result));
   if (places.size() != row_bytes.size()) {
@@ -111,6 +146,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   LaunchRecipe recipe;
   recipe.entry = kGroupedEntry;
   recipe.grid = {static_cast<uint32_t>(s.grid), 1, 1};
+  recipe.cluster = {static_cast<uint32_t>(s.ClusterBlocks()), 1, 1};
   recipe.block = {static_cast<uint32_t>(s.Threads()), 1, 1};
   recipe.shared_bytes = static_cast<uint32_t>(s.SharedBytes());
   recipe.pdl = true;
@@ -121,7 +157,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
                                                      " is not a multiple of ", kPlaceAlignment));
     }
     ArgSlot slot;
-    if (i == 1 && s.block_m > 0 && MapsWeights(p)) {
+    if (i == 1 && s.block_m > 0 && MapsWeights(p, s)) {
       slot.kind = ArgKind::kTensorMap;
       recipe.tensor_maps.push_back(WeightsMap(p, s, places[i]));
       recipe.args.push_back(slot);

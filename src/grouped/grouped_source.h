@@ -12,7 +12,8 @@
 namespace sinter {
 
 inline constexpr char kGroupedEntry[] = "sinter_grouped_product";
-inline constexpr char kGroupedHeader[] = "kernels/grouped_product.cuh";
+// Of the device library, which the source includes.
+std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSchedule& s);
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
 
@@ -24,7 +25,7 @@ struct GroupedPlace {
     return buffer == o.buffer && offset_bytes == o.offset_bytes;
   }
 };
-// rows, weights, ids, factors where there are some, then the result.
+// rows, weights, ids, biases and factors where there are some, then the result.
 using GroupedPlaces = std::vector<GroupedPlace>;
 
 absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,

@@ -51,6 +51,10 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     add(p.weights, absl::StrCat(p.experts, ",", matrix), p.experts * p.WeightColumns() * p.k,
         false);
     add(DType::kS32, of_slots, slots, true);
+    if (p.has_bias) {
+      add(p.bias, absl::StrCat(p.experts, ",", p.WeightColumns()), p.experts * p.WeightColumns(),
+          false);
+    }
     if (p.has_factor) add(p.factor, of_slots, slots, true);
     add(p.result, absl::StrCat(of_slots, ",", p.n), slots * p.n, true);
     return list;
@@ -62,12 +66,13 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     out.words = {"grouped product"};
     if (p.gate != GroupedGate::kNone) out.words = {"grouped gate", "up"};
     if (p.act != Activation::kIdentity) out.words.push_back(std::string(NameOf(p.act)));
+    if (p.has_bias) out.words.push_back("bias");
     if (p.has_factor) out.words.push_back("weights");
     return out;
   }
   ApartReasons WhyApart() const override {
     return {"two grouped products, whose rows meet in other blocks",
-            "a grouped product's kernel takes its gate, weights and cast along, no other ops",
+            "a grouped product's kernel takes its bias, gate, weights and cast along, no other ops",
             "a grouped product's kernel reads its operands from memory"};
   }
   std::string IdentityText(const KernelSpec& spec) const override { return ProblemText(spec); }
@@ -76,9 +81,19 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
   int64_t Rows(const KernelSpec& spec, int64_t bucket) const override {
     return ProblemOf(spec).Rows(bucket);
   }
-  // Each result sums K in one order, whatever the tile is: tensor cores in steps of 16.
+  // Each result sums K in one order, whatever the tile is: tensor cores in steps of 16. Nothing
+  // promises that they do so with swapped operands.
   std::string RowOrder(const KernelSpec& spec) const override {
-    return absl::StrCat(ProblemText(spec), ScheduleOf(spec).block_m == 0 ? " dots\n" : " steps\n");
+    return absl::StrCat(ProblemText(spec),
+                        ScheduleOf(spec).block_m == 0  ? " dots"
+                        : ScheduleOf(spec).swapped > 0 ? " steps swapped"
+                                                       : " steps",
+                        "\n");
+  }
+  absl::Status CheckRowOrder(const KernelSpec& spec) const override {
+    return ScheduleOf(spec).swapped > 0
+               ? absl::FailedPreconditionError("operands are swapped, must not be")
+               : absl::OkStatus();
   }
 
   absl::StatusOr<Prediction> Predict(const KernelSpec& spec, int64_t bucket,
@@ -89,7 +104,8 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
                                                  const DeviceModel& model,
                                                  const SearchOptions& options,
                                                  bool replaces) const override {
-    std::vector<RankedGrouped> ranked = SearchGrouped(Of(run), bucket, model);
+    std::vector<RankedGrouped> ranked =
+        SearchGrouped(Of(run), bucket, model, options.batch_invariant);
     // The last one is for who finds the others refused.
     const auto most = static_cast<size_t>(std::max(1, options.top_k));
     if (!replaces) ranked.resize(std::min(most, std::max<size_t>(1, ranked.size() - 1)));
@@ -111,7 +127,9 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     return absl::OkStatus();
   }
   std::string Entry(const KernelCode&) const override { return kGroupedEntry; }
-  std::vector<std::string> Headers(const KernelSpec&) const override { return {kGroupedHeader}; }
+  std::vector<std::string> Headers(const KernelSpec& spec) const override {
+    return GroupedHeaders(ProblemOf(spec), ScheduleOf(spec));
+  }
   std::string CodeScheduleText(const KernelCode& code) const override {
     return Of(code).schedule.ToString(false);
   }

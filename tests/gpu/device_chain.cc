@@ -30,7 +30,11 @@ absl::StatusOr<std::unique_ptr<DeviceChain>> DeviceChain::Make(const Ports& port
                                                                const Chain& chain, int64_t rows,
                                                                uint64_t seed) {
   std::unique_ptr<DeviceChain> made(new DeviceChain(ports, chain, rows));
-  SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_, 0, true));
+  const bool grouped = std::any_of(chain.ops().begin(), chain.ops().end(),
+                                   [](const Op& op) { return op.kind == OpKind::kGroupedMatmul; });
+  if (!grouped) {
+    SINTER_ASSIGN_OR_RETURN(made->matched_, MatchProducts(made->chain_, 0, true));
+  }
   SINTER_RETURN_IF_ERROR(made->Upload(seed));
   return made;
 }
@@ -148,8 +152,8 @@ absl::StatusOr<std::string> DeviceChain::RunOver(const BoundRun& run, int input,
 
 absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
   if (reference_.empty()) {
-    const int64_t rows = rows_ * matched_.sequence.rows_per_m;
-    if (TakesFfnReference(matched_.sequence)) {
+    if (matched_.size() > 0 && TakesFfnReference(matched_.sequence)) {
+      const int64_t rows = rows_ * matched_.sequence.rows_per_m;
       SINTER_ASSIGN_OR_RETURN(reference_, FfnReference(chain_, rows_, inputs_, AllRows(rows)));
     } else {
       std::vector<const void*> inputs;
@@ -164,9 +168,13 @@ absl::StatusOr<const std::vector<double>*> DeviceChain::Reference() {
 
 absl::Status DeviceChain::CheckGuard(const std::string& output, int64_t m) const {
   const int64_t bytes = SizeOf(chain_.output_type(0).dtype);
-  const auto row_bytes = static_cast<size_t>(matched_.output_stride * bytes);
-  const auto used = static_cast<size_t>(matched_.sequence.back().n * bytes);
-  const size_t last = static_cast<size_t>(m * matched_.sequence.rows_per_m) * row_bytes;
+  SINTER_ASSIGN_OR_RETURN(const int64_t all, OutputBytes(chain_, 0, m));
+  auto last = static_cast<size_t>(all), row_bytes = std::max<size_t>(1, last), used = row_bytes;
+  if (matched_.size() > 0) {
+    row_bytes = static_cast<size_t>(matched_.output_stride * bytes);
+    used = static_cast<size_t>(matched_.sequence.back().n * bytes);
+    last = static_cast<size_t>(m * matched_.sequence.rows_per_m) * row_bytes;
+  }
   for (size_t i = 0; i < output.size(); ++i) {
     if (i < last && i % row_bytes < used) continue;
     if (static_cast<uint8_t>(output[i]) == kPoison) continue;

@@ -1,5 +1,5 @@
-// DeviceChain: one chain of products' tensors on the device, poisoned before every run, checked
-// after it.
+// DeviceChain: the tensors of one chain of products, or of grouped ones, on the device, poisoned
+// before every run, checked after it.
 #ifndef SINTER_TESTS_GPU_DEVICE_CHAIN_H_
 #define SINTER_TESTS_GPU_DEVICE_CHAIN_H_
 
@@ -32,7 +32,7 @@ class DeviceChain {
                                                            int64_t rows, uint64_t seed);
 
   const Chain& chain() const { return chain_; }
-  const MatchedSequence& matched() const { return matched_; }
+  const MatchedSequence& matched() const { return matched_; }  // empty of grouped products
   int64_t rows() const { return rows_; }
   const std::vector<std::string>& inputs() const { return inputs_; }  // canonical
   DeviceBuffer input_buffer(int canonical) const { return buffers_[canonical]; }

@@ -3,6 +3,7 @@
 // plan and one captured graph serve every routing.
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
@@ -10,12 +11,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/chain/builder.h"
+#include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/engine/bound_plan.h"
 #include "src/engine/device_arena.h"
 #include "src/engine/trial_data.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/plan_build.h"
 #include "tests/gpu/stream_fixture.h"
 
 namespace sinter::gpu_testing::grouped {
@@ -55,26 +60,91 @@ const Routing kRoutings[] = {
                   uint32_t r) { return r % 4 != 0 ? 0 : static_cast<int32_t>(r / 4 % e); }},
 };
 
-// A chain of the text form whose input "ids" the tests write.
+Chain ChainOf(const std::string& line) {
+  const absl::StatusOr<Problem> problem = ParseProblem(line);
+  EXPECT_OK(problem) << line;
+  return problem->chain;
+}
+
+// A chain whose input "ids" the tests write.
 class Routed {
  public:
   Routed(const Ports& ports, const std::string& line, int64_t rows)
+      : Routed(ports, ChainOf(line), rows) {}
+  Routed(const Ports& ports, const Chain& chain, int64_t rows)
       : measurer_(ports.measurer.get()), arena_(ports.measurer.get()), rows_(rows) {
-    absl::StatusOr<Problem> problem = ParseProblem(line);
-    EXPECT_OK(problem) << line;
-    chain_ = std::make_unique<Chain>(problem->chain);
+    const auto form = NormalFormOf(std::make_shared<const Chain>(chain));
+    EXPECT_OK(form);
+    chain_ = (*form)->chain;
   }
 
   const Chain& chain() const { return *chain_; }
 
   void Make(Engine* engine, const PrepareOptions& options = {}) {
-    const auto plan = engine->Prepare(*chain_, rows_, options);
-    ASSERT_OK(plan);
-    plan_ = *plan;
+    const auto prepared = engine->Prepare(*chain_, rows_, options);
+    ASSERT_OK(prepared);
+    const PreparedPlanPtr plan = *prepared;
+    text_ = plan->plan().ToText();
+    std::vector<DevicePtr> caller;
+    Allocate(plan->WorkspaceBytes(), &caller);
+    if (::testing::Test::HasFatalFailure()) return;
+    if (plan->WorkspaceBytes() > 0) {
+      ASSERT_OK(measurer_->RunAndWait([&](StreamHandle stream) {
+        return plan->InitWorkspace(workspace_.ptr, workspace_.bytes, stream);
+      }));
+    }
+    const auto binding = plan->Bind(caller, workspace_.ptr);
+    ASSERT_OK(binding);
+    launch_ = [plan, bound = *binding](StreamHandle stream, int64_t m) {
+      return plan->Launch(*bound, stream, m, false);
+    };
+  }
+
+  // Its grouped products by this schedule, with a grid of at most `blocks`. `*taken`: whether it is
+  // legal for all of them, and compiles.
+  void MakeOf(const Ports& ports, GroupedSchedule schedule, int blocks, bool jitter, bool* taken) {
+    *taken = false;
+    schedule.grid = blocks;
+    const auto planned = GroupedPlanOf(*chain_, rows_, ports.model, schedule);
+    if (absl::IsFailedPrecondition(planned.status())) return;
+    ASSERT_OK(planned);
+    const Plan& plan = *planned;
+    text_ = plan.ToText();
+    BuildOptions options;
+    options.codegen.jitter = options.codegen.trap_spins = jitter;
+    auto built = BuildPlan(ports, chain_, plan, options);
+    if (!built.ok() && jitter) {  // traps between products in flight may be refused
+      options.codegen.trap_spins = false;
+      built = BuildPlan(ports, chain_, plan, options);
+    }
+    if (!built.ok() && jitter) return;  // pauses take registers
+    ASSERT_OK(built);
+    std::vector<DevicePtr> caller;
+    Allocate((*built)->plan.workspace_bytes, &caller);
+    if (::testing::Test::HasFatalFailure()) return;
+    if (workspace_.bytes > 0) {
+      ASSERT_OK(measurer_->RunAndWait([&](StreamHandle stream) {
+        return ClearHeader((*built)->plan, *ports.loader, workspace_.ptr, stream);
+      }));
+    }
+    std::vector<DevicePtr> canonical;
+    for (const DeviceBuffer& buffer : buffers_) canonical.push_back(buffer.ptr);
+    canonical.push_back(out_.ptr);
+    const auto bound = BindPlan(*built, canonical, workspace_.ptr);
+    ASSERT_OK(bound);
+    launch_ = [bound = *bound](StreamHandle stream, int64_t m) {
+      return EnqueuePlan(*bound, stream, m, false);
+    };
+    *taken = true;
+  }
+
+  // Inputs, output and workspace; `caller`: inputs and output in the caller's order.
+  void Allocate(uint64_t workspace_bytes, std::vector<DevicePtr>* caller_buffers) {
+    std::vector<DevicePtr>& caller = *caller_buffers;
     const auto inputs = RandomInputs(*chain_, rows_, 11);
     ASSERT_OK(inputs);
     inputs_ = *inputs;
-    std::vector<DevicePtr> caller(inputs_.size());
+    caller.resize(inputs_.size());
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const auto buffer = arena_.Allocate(std::max<size_t>(16, inputs_[i].size()));
       ASSERT_OK(buffer);
@@ -88,18 +158,12 @@ class Routed {
     ASSERT_OK(out);
     out_ = *out;
     caller.push_back(out_.ptr);
-    if (plan_->WorkspaceBytes() > 0) {
-      const auto workspace = arena_.Allocate(plan_->WorkspaceBytes());
+    if (workspace_bytes > 0) {
+      const auto workspace = arena_.Allocate(workspace_bytes);
       ASSERT_OK(workspace);
       workspace_ = *workspace;
       ASSERT_OK(measurer_->Fill(workspace_, kPoison));
-      ASSERT_OK(measurer_->RunAndWait([&](StreamHandle stream) {
-        return plan_->InitWorkspace(workspace_.ptr, workspace_.bytes, stream);
-      }));
     }
-    const auto binding = plan_->Bind(caller, workspace_.ptr);
-    ASSERT_OK(binding);
-    binding_ = *binding;
   }
 
   // The canonical input of that name.
@@ -122,9 +186,7 @@ class Routed {
           std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)));
   }
 
-  absl::Status Launch(StreamHandle stream, int64_t m) {
-    return plan_->Launch(*binding_, stream, m, false);
-  }
+  absl::Status Launch(StreamHandle stream, int64_t m) { return launch_(stream, m); }
   absl::Status Poison() {
     if (workspace_.bytes > kWorkspaceFlagBytes) {
       SINTER_RETURN_IF_ERROR(measurer_->Fill(
@@ -165,25 +227,24 @@ class Routed {
     const ErrorMeasure errors = Compare(*got, want, chain_->output_type(0).dtype);
     EXPECT_TRUE(errors.Within(BoundsOf(*chain_, 0)))
         << what << " m " << m << ": " << errors.ToString() << "\n"
-        << plan_->plan().ToText();
+        << text_;
     const auto used = static_cast<size_t>(*OutputBytes(*chain_, 0, m));
     for (size_t i = m == 0 ? 0 : used; i < output.size(); ++i) {
       ASSERT_EQ(static_cast<uint8_t>(output[i]), kPoison)
           << what << ": byte " << i << " behind row " << m;
     }
   }
-  const Plan& plan() const { return plan_->plan(); }
 
  private:
   Measurer* const measurer_;
   DeviceArena arena_;
   const int64_t rows_;
-  std::unique_ptr<Chain> chain_;
-  PreparedPlanPtr plan_;
+  std::shared_ptr<const Chain> chain_;  // a normal form
+  std::function<absl::Status(StreamHandle, int64_t)> launch_;
+  std::string text_;                 // of the plan
   std::vector<std::string> inputs_;  // canonical
   std::vector<DeviceBuffer> buffers_;
   DeviceBuffer out_, workspace_;
-  std::shared_ptr<const PlanBinding> binding_;
 };
 
 Ids RoutedTo(const Routing& routing, int64_t rows, int64_t top, int32_t experts, uint32_t seed) {
@@ -329,8 +390,117 @@ TEST_F(Grouped, LongLaunchesAreCut) {
   Sweep("grouped_matmul m=M experts=8 top=8 n=16 k=16", kRows, 8, 8, {kRows});
 }
 
+// Every form of tiles, on grids that take many turns and with pauses: so that a stage, a tile's
+// slots or a peer's columns that are not waited for show.
+TEST_F(Grouped, EveryFormEqualsTheReferenceWithPausesToo) {
+  const GroupedSchedule forms[] = {{64, 64, 5, 1},     {64, 256, 4, 1},     {128, 128, 4, 1},
+                                   {128, 256, 4, 1},   {128, 256, 4, 1, 2}, {128, 256, 4, 1, 1},
+                                   {64, 256, 5, 1, 1}, {64, 256, 5, 1, 2}};
+  const char* const lines[] = {"grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=silu",
+                               "grouped_gated_ffn m=M experts=300 top=2 n=64 k=128 l=64 "
+                               "act=gelu_tanh order=up_gate dtype=f16",
+                               "grouped_matmul m=M experts=2 top=1 n=1040 k=64"};
+  constexpr int64_t kRows = 700;
+  const int tops[] = {3, 2, 1}, experts[] = {5, 300, 2};
+  for (size_t line = 0; line < 3; ++line) {
+    for (const GroupedSchedule& form : forms) {
+      for (const bool jitter : {false, true}) {
+        for (const int blocks : {4, 132}) {
+          SCOPED_TRACE(absl::StrCat(lines[line], "; ", form.ToString(false), " grid ", blocks,
+                                    jitter ? " with pauses" : ""));
+          Routed data(ports(), lines[line], kRows);
+          bool taken = false;
+          data.MakeOf(ports(), form, blocks, jitter, &taken);
+          if (HasFatalFailure()) return;
+          EXPECT_TRUE(taken || form.swapped > 0 || jitter);
+          if (!taken) continue;
+          for (const Routing& routing : kRoutings) {
+            data.Route(RoutedTo(routing, kRows, tops[line], experts[line], 3));
+            for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{257}, kRows}) {
+              data.Expect(m, routing.name);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Slots of an expert around the borders of what a block and a pair of blocks take.
+TEST_F(Grouped, SwappedTilesHaveAnyNumberOfSlots) {
+  constexpr int64_t kRows = 1200;
+  Routed data(ports(), "grouped_gated_ffn m=M experts=4 top=1 n=128 k=128 l=256 act=silu", kRows);
+  bool taken = false;
+  data.MakeOf(ports(), {128, 256, 4, 1, 2}, 132, false, &taken);
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(taken);
+  for (const int64_t first : {0,   1,   7,   8,   9,   15,  16,  17,  31,  32,  33,  63,
+                              64,  65,  95,  96,  97,  127, 128, 129, 130, 223, 224, 225,
+                              240, 241, 255, 256, 257, 258, 383, 511, 512, 513, 768, 1199}) {
+    Ids ids;
+    for (int64_t i = 0; i < kRows; ++i) ids.push_back(i % kRows < first ? 2 : i % 5 == 0 ? -1 : 0);
+    data.Route(ids);
+    data.Expect(kRows, absl::StrCat(first, " rows of expert 2"));
+  }
+}
+
+// c = silu(gate) * up with gate and up in turns, from `first` on, and biases of 5 experts; then the
+// second product with biases. [experts, out, in], or in, out.
+Chain BiasedFfn(int first, bool oi, DType bias_type) {
+  const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), dim(200)}}, {false, {}, "x"});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), dim(2)}}, {false, {}, "ids"});
+  const auto matrices = [&](const char* name, int64_t out, int64_t in) {
+    return *b.Input({DType::kBF16, {dim(5), dim(oi ? out : in), dim(oi ? in : out)}},
+                    {true, {}, name});
+  };
+  const auto biased = [&](const char* name, ValueId y, int64_t n) {
+    const ValueId bias = *b.Input({bias_type, {dim(5), dim(n)}}, {true, {}, name});
+    const ValueId rows = *b.Gather(bias, ids);
+    const bool wide = bias_type == DType::kF32;
+    return *b.Binary(BinaryKind::kAdd, y, wide ? rows : *b.Cast(rows, DType::kF32));
+  };
+  const ValueId y = biased("b1", *b.GroupedMatmul(x, matrices("w1", 416, 200), ids, oi), 416);
+  const auto half = [&](int64_t start) {
+    return *b.Slice(y, {0, 0, start}, {Dim::M(), dim(2), dim(416)}, {1, 1, 2});
+  };
+  const ValueId c = *b.Cast(*AddSwiglu(b, half(first), half(1 - first)), DType::kBF16);
+  const ValueId z = biased("b2", *b.GroupedMatmul(c, matrices("w2", 272, 208), ids, oi), 272);
+  EXPECT_OK(b.Output(*b.Cast(z, DType::kBF16)));
+  return *b.Finish();
+}
+
+TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
+  constexpr int64_t kRows = 600;
+  const GroupedSchedule forms[] = {{0, 0, 0, 1},     {64, 64, 5, 1},   {64, 256, 4, 1},
+                                   {128, 128, 4, 1}, {128, 256, 4, 1}, {128, 256, 4, 1, 2}};
+  for (const int first : {0, 1}) {
+    for (const bool oi : {true, false}) {
+      const Chain chain = BiasedFfn(first, oi, first == 0 ? DType::kBF16 : DType::kF32);
+      int taken_forms = 0;
+      for (const GroupedSchedule& form : forms) {
+        SCOPED_TRACE(absl::StrCat("first ", first, oi ? " oi " : " io ", form.ToString(false)));
+        Routed data(ports(), chain, kRows);
+        bool taken = false;
+        data.MakeOf(ports(), form, 16, false, &taken);
+        if (HasFatalFailure()) return;
+        if (!taken) continue;
+        ++taken_forms;
+        for (const Routing& routing : kRoutings) {
+          data.Route(RoutedTo(routing, kRows, 2, 5, 3));
+          for (const int64_t m : {int64_t{1}, int64_t{257}, kRows}) data.Expect(m, routing.name);
+        }
+      }
+      EXPECT_EQ(taken_forms, oi ? 6 : 4) << "swapped tiles and 128 x 256 are for layout oi";
+    }
+  }
+}
+
 TEST_F(Grouped, ManyRowsOfAWideModel) {
   Sweep("grouped_gated_ffn m=M experts=128 top=8 n=192 k=512 l=512 act=silu", 600, 8, 128, {600});
+  Sweep("grouped_gated_ffn m=M experts=128 top=8 n=192 k=512 l=512 act=silu", 1100, 8, 128,
+        {1, 600, 1100});
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/product/matcher.h"
 #include "tests/gpu/device_chain.h"
 #include "tests/gpu/late_kernel.h"
 #include "tests/gpu/mutant_plans.h"
@@ -44,9 +43,9 @@ class MutantRun {
     chain_ = std::make_shared<const Chain>(std::move(chain));
     SINTER_ASSIGN_OR_RETURN(plans_, MutantPlans(*chain_, ports_.model, mutation_));
     SINTER_ASSIGN_OR_RETURN(data_, DeviceChain::Make(ports_, *chain_, rows_, 5));
-    SINTER_ASSIGN_OR_RETURN(const MatchedSequence view, MatchProducts(*chain_, rows_, true));
-    input_ = data_->input_buffer(view.rows);
-    const std::string& bytes = data_->inputs()[static_cast<size_t>(view.rows)];
+    SINTER_ASSIGN_OR_RETURN(const int rows, RowsOfMutantChain(*chain_, mutation_));
+    input_ = data_->input_buffer(rows);
+    const std::string& bytes = data_->inputs()[static_cast<size_t>(rows)];
     SINTER_ASSIGN_OR_RETURN(kept_, data_->MakeWorkspace(bytes.size()));
     SINTER_RETURN_IF_ERROR(ports_.measurer->Upload(kept_, bytes.data(), bytes.size()));
     SINTER_ASSIGN_OR_RETURN(

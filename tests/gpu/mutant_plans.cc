@@ -1,11 +1,13 @@
 #include "tests/gpu/mutant_plans.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "src/base/status.h"
 #include "src/chain/composites.h"
 #include "src/chain/problem.h"
+#include "src/normal/normal_form.h"
 #include "src/product/matcher.h"
 #include "tests/gpu/plan_build.h"
 #include "tests/support/sequences.h"
@@ -17,6 +19,35 @@ constexpr size_t kSchedules = 2;
 
 bool OfNorms(const Mutation& mutation) {
   return mutation.needs == Needs::kNorm || mutation.needs == Needs::kNormTiles;
+}
+
+bool OfGrouped(const Mutation& mutation) {
+  return mutation.needs == Needs::kGrouped || mutation.needs == Needs::kSwapped;
+}
+
+// More tiles than blocks, with a ring that goes round many times.
+absl::StatusOr<Chain> MakeGroupedChain() {
+  SINTER_ASSIGN_OR_RETURN(
+      Problem problem,
+      ParseProblem("grouped_gated_ffn m=M experts=7 top=2 n=192 k=512 l=256 act=silu"));
+  SINTER_ASSIGN_OR_RETURN(const auto form,
+                          NormalFormOf(std::make_shared<const Chain>(std::move(problem.chain))));
+  return *form->chain;
+}
+
+absl::StatusOr<std::vector<Plan>> GroupedPlans(const Chain& chain, const DeviceModel& model,
+                                               const Mutation& mutation) {
+  constexpr int kBlocks = 4;
+  const std::vector<GroupedSchedule> schedules =
+      mutation.needs == Needs::kSwapped
+          ? std::vector<GroupedSchedule>{{128, 256, 4, kBlocks, 2}, {64, 256, 5, kBlocks, 2}}
+          : std::vector<GroupedSchedule>{{128, 128, 4, kBlocks}, {64, 256, 4, kBlocks}};
+  std::vector<Plan> plans;
+  for (const GroupedSchedule& schedule : schedules) {
+    SINTER_ASSIGN_OR_RETURN(Plan plan, GroupedPlanOf(chain, MutantRows(mutation), model, schedule));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 // A product of normalised rows.
@@ -79,6 +110,8 @@ bool Fits(const ProductSequence& problem, const Schedule& s, Needs needs) {
       return s.stages >= 4;
     case Needs::kWindow:
     case Needs::kNorm:
+    case Needs::kGrouped:
+    case Needs::kSwapped:
       return true;
     case Needs::kNormTiles:
       return SizesOf(problem, s).first_tiles > s.grid;
@@ -131,6 +164,7 @@ std::vector<Schedule> SchedulesFor(const ProductSequence& problem, const DeviceM
 int64_t MutantRows(const Mutation& mutation) {
   if (mutation.dataflow == Dataflow::kResidentWeights) return 1024;
   if (OfNorms(mutation)) return 48;
+  if (OfGrouped(mutation)) return 600;
   return mutation.dataflow == Dataflow::kTaskList ? 256 : 128;
 }
 
@@ -142,11 +176,25 @@ absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation) {
     return std::move(problem.chain);
   }
   if (OfNorms(mutation)) return MakeNormedChain();
+  if (OfGrouped(mutation)) return MakeGroupedChain();
   return MakeFfnChain(SpecFor(mutation.dataflow));
+}
+
+absl::StatusOr<int> RowsOfMutantChain(const Chain& chain, const Mutation& mutation) {
+  if (OfGrouped(mutation)) {
+    for (int i = 0; i < chain.num_inputs(); ++i) {
+      if (chain.InputName(chain.InputOrder()[static_cast<size_t>(i)]) == "x") return i;
+    }
+    return absl::NotFoundError("no input 'x'");
+  }
+  SINTER_ASSIGN_OR_RETURN(const MatchedSequence view,
+                          MatchProducts(chain, MutantRows(mutation), true));
+  return view.rows;
 }
 
 absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceModel& model,
                                               const Mutation& mutation) {
+  if (OfGrouped(mutation)) return GroupedPlans(chain, model, mutation);
   const int64_t rows = MutantRows(mutation);
   SINTER_ASSIGN_OR_RETURN(const MatchedSequence matched, MatchProducts(chain, rows, true));
   const ProductSequence& problem = matched.sequence;

@@ -15,6 +15,8 @@ namespace sinter::gpu_testing {
 
 int64_t MutantRows(const Mutation& mutation);
 absl::StatusOr<Chain> MakeMutantChain(const Mutation& mutation);
+// The number of the chain's input, in canonical order, that has the rows of its first product.
+absl::StatusOr<int> RowsOfMutantChain(const Chain& chain, const Mutation& mutation);
 
 // Plans of MakeMutantChain at MutantRows. NOT_FOUND when no schedule has what the mutation needs.
 absl::StatusOr<std::vector<Plan>> MutantPlans(const Chain& chain, const DeviceModel& model,

@@ -15,7 +15,8 @@ constexpr char kProducer[] = "pipeline/producer.cuh", kConsumer[] = "pipeline/co
                kEpoch[] = "kernels/epoch.cuh", kCluster[] = "kernels/cluster_exchange.cuh",
                kL2[] = "kernels/l2_exchange.cuh", kTasks[] = "kernels/task_list.cuh",
                kSlab[] = "kernels/cluster_slab.cuh", kResident[] = "kernels/resident_weights.cuh",
-               kNorms[] = "tile/row_norms.cuh";
+               kNorms[] = "tile/row_norms.cuh", kGrouped[] = "kernels/grouped_product.cuh",
+               kSwapped[] = "kernels/grouped_swapped.cuh";
 
 // Between the wait for a stage and the loads of its rows.
 #define SINTER_ROWS_EXPECTED                                                                \
@@ -43,6 +44,74 @@ std::vector<Mutation> PipelineMutations() {
        kFlow, Needs::kLongRing},
       {"a stage is given back while its products are in flight", kConsumer,
        "      wgmma_wait<1>();", "      wgmma_wait<3>();", kFlow, Needs::kLongRing, false},
+  };
+}
+
+std::vector<Mutation> GroupedMutations() {
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  constexpr Needs kNeeds = Needs::kGrouped;
+  return {
+      {"rows of slots overwrite a stage in use", kGrouped,
+       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);\n", "", kFlow,
+       kNeeds},
+      {"grouped products do not wait for a full stage", kGrouped,
+       "mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);\n", "", kFlow, kNeeds},
+      {"a grouped product's stage is never given back", kGrouped,
+       "      arrive_if(before, step > 0 ? first_lane : 0);\n", "", kFlow, kNeeds},
+      {"slots overwrite those of a tile that is stored", kGrouped,
+       "mbarrier_wait(shared_address(&shared.taken[tiles % 2]), 1 - tiles / 2 % 2);\n", "", kFlow,
+       kNeeds},
+      {"a tile is stored before its slots are there", kGrouped,
+       "mbarrier_wait(shared_address(&shared.ready[tiles % 2]), tiles / 2 % 2);\n", "", kFlow,
+       kNeeds},
+      {"a grouped product does not wait for the kernel before", kGrouped,
+       "    wait_for_predecessors();\n    Routing::template", "    Routing::template", kFlow,
+       kNeeds},
+      {"rows of slots are not ordered before the products", kGrouped, "fence_proxy_async_shared();",
+       "", kFlow, kNeeds, false},
+  };
+}
+
+std::vector<Mutation> SwappedMutations() {
+  constexpr Dataflow kFlow = Dataflow::kProduct;
+  constexpr Needs kNeeds = Needs::kSwapped;
+  return {
+      {"columns for both blocks overwrite a stage in use", kSwapped,
+       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);\n"
+       "        const u32 full",
+       "const u32 full", kFlow, kNeeds},
+      {"rows of swapped tiles overwrite a stage in use", kSwapped,
+       "mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);\n"
+       "        const u32 to",
+       "const u32 to", kFlow, kNeeds},
+      {"swapped products do not wait for a full stage", kSwapped,
+       "mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);\n", "", kFlow, kNeeds},
+      {"a swapped stage is never given back", kSwapped,
+       "      arrive_remote_if(before, step > 0 ? wanted : 0);\n", "", kFlow, kNeeds},
+      {"a swapped stage is given back to one block alone", kSwapped, "wanted = lane < kBlocks;",
+       "wanted = lane < 1;", kFlow, kNeeds},
+      {"a swapped stage is given back while its products are in flight", kSwapped,
+       "      wgmma_wait<1>();", "      wgmma_wait<3>();", kFlow, kNeeds, false},
+      {"slots of a tile to come overwrite those of one that is read", kSwapped,
+       "mbarrier_wait(shared_address(&shared.taken[walk.buffer()]), 1 - walk.parity());\n", "",
+       kFlow, kNeeds},
+      {"rows are copied before their slots are there", kSwapped,
+       "mbarrier_wait(shared_address(&shared.ready[walk.buffer()]), walk.parity());\n"
+       "        count = tile",
+       "count = tile", kFlow, kNeeds},
+      {"results are stored before their slots are there", kSwapped,
+       "mbarrier_wait(shared_address(&shared.ready[walk.buffer()]), walk.parity());\n"
+       "        count = shared",
+       "count = shared", kFlow, kNeeds},
+      {"a swapped product does not wait for the kernel before", kSwapped,
+       "    wait_for_predecessors();\n", "", kFlow, kNeeds},
+      {"a block does not wait for its peer's barriers", kSwapped,
+       "    if constexpr (kBlocks > 1) cluster_wait();  // both blocks' barriers are there\n", "",
+       kFlow, kNeeds, false},
+      {"a block ends while its peer loads for both", kSwapped,
+       "    __syncwarp();\n    cluster_arrive();\n    cluster_wait();\n", "", kFlow, kNeeds, false},
+      {"rows of swapped tiles are not ordered before the products", kSwapped,
+       "fence_proxy_async_shared();", "", kFlow, kNeeds, false},
   };
 }
 
@@ -238,11 +307,13 @@ std::vector<Mutation> AllMutations() {
       {"nothing, grid exchange", kGrid, "", "", Dataflow::kGridExchange},
       {"nothing, cluster exchange", kCluster, "", "", Dataflow::kClusterExchange},
       {"nothing, task list", kTasks, "", "", Dataflow::kTaskList},
-      {"nothing, windows", kProduct, "", "", Dataflow::kProduct, Needs::kWindow}};
+      {"nothing, windows", kProduct, "", "", Dataflow::kProduct, Needs::kWindow},
+      {"nothing, grouped products", kGrouped, "", "", Dataflow::kProduct, Needs::kGrouped},
+      {"nothing, swapped tiles", kSwapped, "", "", Dataflow::kProduct, Needs::kSwapped}};
   for (const std::vector<Mutation>& some :
        {PipelineMutations(), WindowMutations(), ExchangeMutations(), GridMutations(),
-        TaskMutations(), LaunchMutations(), SlabMutations(), ResidentMutations(),
-        NormMutations()}) {
+        TaskMutations(), LaunchMutations(), SlabMutations(), ResidentMutations(), NormMutations(),
+        GroupedMutations(), SwappedMutations()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

@@ -27,6 +27,8 @@ enum class Needs {
   kChunks,      // a block takes its range of N in several chunks
   kNorm,        // a product computes the norm of its rows
   kNormTiles,   // and each block several tiles
+  kGrouped,     // grouped products, whose tiles a block has one at a time
+  kSwapped,     // grouped products in swapped tiles
 };
 
 struct Mutation {

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
+#include "src/fusion/fusion.h"
 #include "src/fusion/plan_assembly.h"
+#include "src/plan/grouped_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
 #include "src/product/search/space_walk.h"
@@ -74,6 +76,19 @@ absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Sched
   RankedSchedule ranked;
   ranked.schedule = schedule;
   return MakePlan(chain, matched, {{0, 2}}, {ranked});
+}
+
+absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                   const GroupedSchedule& schedule) {
+  SINTER_ASSIGN_OR_RETURN(FusionResult result, PlanChain(chain, bucket, model, {}));
+  for (PlannedKernel& kernel : result.chosen.kernels) {
+    if (kernel.spec.family != &GroupedFamily()) continue;
+    auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel.spec));
+    own->code.schedule = schedule;
+    SINTER_RETURN_IF_ERROR(CheckGroupedSchedule(own->code.problem, schedule, model));
+    kernel.spec.own = std::move(own);
+  }
+  return std::move(result.chosen);
 }
 
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,

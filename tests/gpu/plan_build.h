@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "src/engine/engine.h"
 #include "src/engine/loaded_plan.h"
+#include "src/grouped/grouped.h"
 #include "src/plan/codegen.h"
 #include "src/product/search/search.h"
 
@@ -35,6 +36,11 @@ std::vector<absl::StatusOr<LoadedPlanPtr>> BuildPlans(const Ports& ports,
 absl::StatusOr<Plan> FusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& schedule);
 absl::StatusOr<Plan> UnfusedPlanOf(const Chain& chain, int64_t bucket, const Schedule& first,
                                    const Schedule& second);
+
+// The plan of a chain, which must be a normal form, whose grouped products all run `schedule`.
+// FAILED_PRECONDITION where one cannot.
+absl::StatusOr<Plan> GroupedPlanOf(const Chain& chain, int64_t bucket, const DeviceModel& model,
+                                   const GroupedSchedule& schedule);
 
 // Every legal schedule of the dataflow's space, in its order. Empty when there is none, as where
 // it takes another number of products.

@@ -36,26 +36,59 @@ SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
 }
 
 // What codegen writes of a kernel as Config:
-//   Rows, Weights, Result, Factor     element types
+//   Rows, Weights, Result, Factor, Bias   element types
 //   Activation                        of the gate; Identity
+//   kProgram, Program                 whether its apply(gate, up) stands for both
 //   kExperts, kSlots, kN, kK          kN: columns of the result; kSlots: ids of a row
-//   kGate                             0: no pair; of a pair W has 2 kN columns: 1 gate first, 2 up
+//   kGate                             0: no pair; of a pair W has 2 kN columns: halves, 1 gate
+//                                     first, 2 up; or in turns, 3 gate first, 4 up
+//   kBias                             whether each column of each expert has a bias
 //   kFactor                           whether results are multiplied by a number of each slot
 //   kInputMajor                       W is [experts, k, n]
 //   kMapped                           W's columns come by a tensor map that permutes each 32
 //   kBlockM, kBlockN, kStages
 //   and, in elements: kRowStride, kRowSlotStride (0: slots share a row), kIdStride, kIdSlotStride,
-//   kExpertStride, kWeightStride (of W's second dim), kFactorStride, kFactorSlotStride, kOutStride,
-//   kOutSlotStride
+//   kExpertStride, kWeightStride (of W's second dim), kBiasStride (of experts), kFactorStride,
+//   kFactorSlotStride, kOutStride, kOutSlotStride
 template <class Config>
 struct GroupedOperands {
   const typename Config::Rows::Stored* rows;
   const typename Config::Weights::Stored* weights;  // null where they are mapped
   const int* ids;
+  const typename Config::Bias::Stored* biases;
   const typename Config::Factor::Stored* factors;
   typename Config::Result::Stored* out;
   const TensorMap* map;  // of the weights where they are mapped
 };
+
+// Where gate and up lie among W's columns.
+template <class Config>
+struct GroupedColumns {
+  static constexpr bool kPair = Config::kGate != 0;
+  static constexpr bool kHalves = Config::kGate == 1 || Config::kGate == 2;
+  static constexpr bool kInTurns = Config::kGate > 2;
+  static constexpr int kAll = kPair ? 2 * Config::kN : Config::kN;
+  static constexpr int kStep = kInTurns ? 2 : 1;  // of W's columns, from one of the result on
+  static constexpr int kGateAt = Config::kGate == 2 ? Config::kN : Config::kGate == 4 ? 1 : 0;
+  static constexpr int kUpAt = Config::kGate == 1 ? Config::kN : Config::kGate == 3 ? 1 : 0;
+};
+
+// Of the result's column `column`; 0 where the group has no expert.
+template <class Config>
+SINTER_DEVICE float bias_at(const GroupedOperands<Config>& o, int group, int column, int of_pair) {
+  if constexpr (!Config::kBias) return 0;
+  if (group == Config::kExperts) return 0;
+  return Config::Bias::unpack(
+      o.biases[group * Config::kBiasStride + column * GroupedColumns<Config>::kStep + of_pair]);
+}
+template <class Config>
+SINTER_DEVICE float gate_bias(const GroupedOperands<Config>& o, int group, int column) {
+  return bias_at(o, group, column, GroupedColumns<Config>::kGateAt);
+}
+template <class Config>
+SINTER_DEVICE float up_bias(const GroupedOperands<Config>& o, int group, int column) {
+  return bias_at(o, group, column, GroupedColumns<Config>::kUpAt);
+}
 
 // Element offset of a slot where rows are `row_stride` and slots of a row `slot_stride` apart.
 template <class Config>
@@ -69,20 +102,30 @@ struct GroupedEnd {
   using Result = typename Config::Result;
   const GroupedOperands<Config>& operands;
   int slot;
-  float factor = 1;
+  float factor;
   long long at;
 
-  SINTER_DEVICE GroupedEnd(const GroupedOperands<Config>& o, int s) : operands(o), slot(s) {
+  SINTER_DEVICE GroupedEnd(const GroupedOperands<Config>& o, int s)
+      : GroupedEnd(o, s, factor_of(o, s)) {}
+  SINTER_DEVICE GroupedEnd(const GroupedOperands<Config>& o, int s, float f)
+      : operands(o), slot(s), factor(f) {
     at = slot_offset<Config>(slot, Config::kOutStride, Config::kOutSlotStride);
-    if constexpr (Config::kFactor) {
-      factor = Config::Factor::unpack(operands.factors[slot_offset<Config>(
-          slot, Config::kFactorStride, Config::kFactorSlotStride)]);
-    }
+  }
+
+  static SINTER_DEVICE float factor_of(const GroupedOperands<Config>& o, int slot) {
+    if constexpr (!Config::kFactor) return 1;
+    return Config::Factor::unpack(
+        o.factors[slot_offset<Config>(slot, Config::kFactorStride, Config::kFactorSlotStride)]);
   }
 
   SINTER_DEVICE float result(float sum, float up) const {
-    float x = Config::Activation::apply(sum);
-    if constexpr (Config::kGate != 0) x *= up;
+    float x;
+    if constexpr (Config::kProgram) {
+      x = Config::Program::apply(sum, up);
+    } else {
+      x = Config::Activation::apply(sum);
+      if constexpr (Config::kGate != 0) x *= up;
+    }
     if constexpr (Config::kFactor) x *= factor;
     return x;
   }
@@ -92,6 +135,31 @@ struct GroupedEnd {
       operands.out[at + column] = x;
     } else {
       operands.out[at + column] = static_cast<typename Result::Stored>(Result::pack(x, 0.0f));
+    }
+  }
+
+  // Two neighbouring columns from an even one on, of which there are both or none.
+  SINTER_DEVICE void store(int column, float x, float next) const {
+    if constexpr (Config::kOutStride % 2 != 0 || Config::kOutSlotStride % 2 != 0) {
+      store_one(column, x);
+      store_one(column + 1, next);
+    } else {
+      *reinterpret_cast<typename Result::Pair*>(operands.out + at + column) = Result::pack(x, next);
+    }
+  }
+
+  // Four neighbouring columns from a multiple of 4 on.
+  SINTER_DEVICE void store(int column, const float (&x)[4]) const {
+    if constexpr (Config::kN % 2 == 0) {
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        if (column + i < Config::kN) store(column + i, x[i], x[i + 1]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (column + i < Config::kN) store_one(column + i, x[i]);
+      }
     }
   }
 
@@ -130,22 +198,25 @@ struct GroupedProduct {
   static constexpr int kConsumerWarps = 4 * kConsumers;
   static constexpr int kBlockK = Element::kSwizzleSpan;
   static constexpr int kSteps = ceil_div(Config::kK, kBlockK);
-  static constexpr int kColumns = Config::kGate != 0 ? kBlockN / 2 : kBlockN;  // of the result
-  static constexpr int kWeightColumns = Config::kGate != 0 ? 2 * Config::kN : Config::kN;
+  using Columns = GroupedColumns<Config>;
+  static constexpr int kColumns = Columns::kPair ? kBlockN / 2 : kBlockN;  // of the result
+  // W's columns that lie side by side: of a tile, and of an expert.
+  static constexpr int kBeside = Columns::kHalves ? kBlockN / 2 : kBlockN;
+  static constexpr int kAllBeside = Columns::kHalves ? Config::kN : Columns::kAll;
   static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
   static constexpr int kRowsBytes = kBlockM * kRowBytes;
   static constexpr int kStageBytes = kRowsBytes + kBlockN * kRowBytes;
   static constexpr int kRowsAtOnce = 16;  // of 128 bytes, copied by one instruction of 128 threads
   static constexpr int kRowCopies = kBlockM / kRowsAtOnce, kWeightCopies = kBlockN / kRowsAtOnce;
-  // Of W's columns, where gate and up begin.
-  static constexpr int kGateAt = Config::kGate == 2 ? Config::kN : 0;
-  static constexpr int kUpAt = Config::kGate == 1 ? Config::kN : 0;
+  // Of W's columns, where the halves begin.
+  static constexpr int kGateAt = Columns::kHalves ? Columns::kGateAt : 0;
+  static constexpr int kUpAt = Columns::kHalves ? Columns::kUpAt : 0;
   static constexpr int kSharedBytes = kStages * kStageBytes + 1024;  // aligned by hand
   static constexpr bool kManyRegisters = kConsumers == 2 && kBlockN == 256;
-  static_assert(!Config::kMapped || (!Config::kInputMajor && Config::kN % kPermutedSet == 0),
+  static_assert(!Config::kMapped || (!Config::kInputMajor && kAllBeside % kPermutedSet == 0),
                 "a map has whole sets of columns");
   static_assert(kStages >= 3, "a stage is loaded while two are multiplied");
-  static_assert(Element::kBytes == 2 && kColumns % 32 == 0, "columns are permuted in sets of 32");
+  static_assert(Element::kBytes == 2 && kBeside % 32 == 0, "columns are permuted in sets of 32");
 
   using Mma = Wgmma<kBlockN, Element, false, Config::kInputMajor>;
   using Routing = GroupRouting<Config::kExperts, kBlockM>;
@@ -212,7 +283,7 @@ struct GroupedProduct {
   struct Sources {
     const Stored* rows[kRowCopies];  // null: no such row
     const Stored* weights;           // of the expert
-    int column;                      // of the result, of the tile's first
+    int column;                      // of W, of the tile's first
     int set;                         // of 32 columns of all experts' weights, of the expert's first
   };
 
@@ -246,12 +317,12 @@ struct GroupedProduct {
                              : nullptr;
         }
         from.weights = o.weights + group * Config::kExpertStride;
-        from.set = group * (kWeightColumns / kPermutedSet);
+        from.set = group * (Columns::kAll / kPermutedSet);
         ++tiles;
       }
       if (unit + static_cast<int>(gridDim.x) >= units) launch_dependents();
       if (group == Config::kExperts) continue;
-      from.column = unit % kTilesN * kColumns;
+      from.column = unit % kTilesN * kBeside;
       for (int step = 0; step < kSteps; ++step) {
         mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
         const u32 full = shared_address(&shared.full[at.stage]), to = ring + at.stage * kStageBytes;
@@ -286,9 +357,9 @@ struct GroupedProduct {
       const Stored* source = from.weights + column * Config::kWeightStride + (inside ? k : 0);
 #pragma unroll
       for (int i = 0; i < kWeightCopies; ++i) {
-        const int half = i * kRowsAtOnce / kColumns, within = i * kRowsAtOnce % kColumns;
+        const int half = i * kRowsAtOnce / kBeside, within = i * kRowsAtOnce % kBeside;
         const int further = within / kPermutedSet * kPermutedSet + i % 2 * 4;
-        if (Config::kN % kColumns != 0 && column + further >= Config::kN) continue;
+        if (kAllBeside % kBeside != 0 && column + further >= kAllBeside) continue;
         copy_async(to + kRowsBytes + i * kRowsAtOnce * kRowBytes,
                    source + (further + (half == 0 ? kGateAt : kUpAt)) * Config::kWeightStride,
                    inside ? 16 : 0);
@@ -302,8 +373,8 @@ struct GroupedProduct {
     const int set = from.set + from.column / kPermutedSet;
     mbarrier_arrive_expect(full, kBlockN * kRowBytes);
     tma_load(to, map, PermutedPlace{step * kBlockK, set + kGateAt / kPermutedSet}, full);
-    if constexpr (Config::kGate != 0) {
-      tma_load(to + kColumns * kRowBytes, map,
+    if constexpr (Columns::kHalves) {
+      tma_load(to + kBeside * kRowBytes, map,
                PermutedPlace{step * kBlockK, set + kUpAt / kPermutedSet}, full);
     }
   }
@@ -311,9 +382,9 @@ struct GroupedProduct {
   // W is [k, n] of each expert: 64 columns of kBlockK rows follow one another.
   static SINTER_DEVICE void load_input_major(const Sources& from, u32 stage, int step, int thread) {
     constexpr int kChunks = kBlockN / Element::kVector;
-    const int place = thread % kChunks * Element::kVector, half = place / kColumns;
-    const int column = place % kColumns + from.column;
-    if (Config::kN % kColumns != 0 && column >= Config::kN) return;
+    const int place = thread % kChunks * Element::kVector, half = place / kBeside;
+    const int column = place % kBeside + from.column;
+    if (kAllBeside % kBeside != 0 && column >= kAllBeside) return;
     const Stored* source = from.weights + column + (half == 0 ? kGateAt : kUpAt);
 #pragma unroll
     for (int i = 0; i < kBlockK * kChunks / 128; ++i) {
@@ -364,7 +435,7 @@ struct GroupedProduct {
         wgmma_wait<0>();
         arrive_if(before, first_lane);
       }
-      store(o, shared.tiles[(tiles - 1) % 2].slots, count, unit % kTilesN * kColumns, sums);
+      store(o, shared.tiles[(tiles - 1) % 2].slots, count, group, unit % kTilesN * kColumns, sums);
     }
   }
 
@@ -389,8 +460,8 @@ struct GroupedProduct {
   }
 
   static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const int* slots, int count,
-                                  int column, const Sums& sums) {
-    constexpr int kUpGroups = Config::kGate != 0 ? kColumns / 8 : 0;  // column groups before up's
+                                  int group, int column, const Sums& sums) {
+    constexpr int kUpGroups = Columns::kHalves ? kColumns / 8 : 0;  // column groups before up's
     const int thread = static_cast<int>(threadIdx.x) % 128;
     const int first =
         static_cast<int>(threadIdx.x) / 128 * kWarpgroupRows + accumulator_row(thread);
@@ -399,26 +470,38 @@ struct GroupedProduct {
       const int row = first + 8 * half;
       if (row >= count) continue;
       const GroupedEnd<Config> end(o, slots[row]);
-      const auto value = [&](int group, int i) {
-        return end.result(sums[4 * group + 2 * half + i],
-                          sums[4 * (group + kUpGroups) + 2 * half + i]);
+      // Of a thread's i-th of two accumulators of a group, which are neighbours: the result of
+      // `at`, its column. In turns, the two are gate and up.
+      const auto value = [&](int set, int i, int at) {
+        const bool inside = Config::kN % kColumns == 0 || at < Config::kN;
+        const float gate = inside ? gate_bias(o, group, at) : 0;
+        const float up = Columns::kPair && inside ? up_bias(o, group, at) : 0;
+        const float* const pair = &sums[4 * set + 2 * half];
+        if constexpr (Columns::kInTurns) {
+          return end.result(pair[Columns::kGateAt] + gate, pair[Columns::kUpAt] + up);
+        }
+        return end.result(pair[i] + gate, sums[4 * (set + kUpGroups) + 2 * half + i] + up);
       };
+      constexpr int kStep = Columns::kStep;
       if constexpr (Config::kInputMajor) {
 #pragma unroll
-        for (int group = 0; group < kColumns / 8; ++group) {
+        for (int set = 0; set < kBeside / 8; ++set) {
 #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int at = column + accumulator_column(thread, group) + i;
-            if (at < Config::kN) end.store_one(at, value(group, i));
+          for (int i = 0; i < 2; i += kStep) {
+            const int at = column + (accumulator_column(thread, set) + i) / kStep;
+            if (at < Config::kN) end.store_one(at, value(set, i, at));
           }
         }
       } else {
 #pragma unroll
-        for (int set = 0; set < kColumns / kPermutedSet; ++set) {
-          float x[8];
+        for (int set = 0; set < kBeside / kPermutedSet; ++set) {
+          const int first_column = column + permuted_column(thread, 4 * set) / kStep;
+          float x[8 / kStep];
 #pragma unroll
-          for (int i = 0; i < 8; ++i) x[i] = value(4 * set + i / 2, i % 2);
-          end.store(column + permuted_column(thread, 4 * set), x);
+          for (int i = 0; i < 8; i += kStep) {
+            x[i / kStep] = value(4 * set + i / 2, i % 2, first_column + i / kStep);
+          }
+          end.store(first_column, x);
         }
       }
     }
@@ -445,9 +528,12 @@ struct GroupedDots {
       const GroupedEnd<Config> end(o, slot);
       float sum = 0, up = 0;
       if (static_cast<u32>(expert) < static_cast<u32>(Config::kExperts)) {
-        sum = dot(o, slot, expert, column + (Config::kGate == 2 ? Config::kN : 0));
-        if constexpr (Config::kGate != 0) {
-          up = dot(o, slot, expert, column + (Config::kGate == 1 ? Config::kN : 0));
+        using Columns = GroupedColumns<Config>;
+        sum = dot(o, slot, expert, column * Columns::kStep + Columns::kGateAt) +
+              gate_bias(o, expert, column);
+        if constexpr (Columns::kPair) {
+          up = dot(o, slot, expert, column * Columns::kStep + Columns::kUpAt) +
+               up_bias(o, expert, column);
         }
       }
       end.store_one(column, end.result(sum, up));

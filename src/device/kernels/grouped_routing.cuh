@@ -23,17 +23,18 @@ struct GroupIds {
 };
 
 // Slots are cut into segments. How many slots of each group stand before each segment is counted
-// once; a tile's slots are then found in the segments that have some of them.
-template <int kExperts, int kBlockM>
+// once; a tile's slots are then found in the segments that have some of them. kFiner: segments are
+// that many times more, and so are their counts' bytes.
+template <int kExperts, int kBlockM, int kTakers = 128, int kFiner = 1>
 struct GroupRouting {
   static constexpr int kGroups = kExperts + 1;  // the last: slots whose id names no expert
-  static constexpr int kTakers = 128, kTakerWarps = kTakers / 32;
+  static constexpr int kTakerWarps = kTakers / 32;
   static constexpr u32 kBarrier = 1;  // of the takers
   // As many as 8 KB hold counts of, at most 16.
-  static constexpr int kSegments = kGroups <= 129   ? 16
-                                   : kGroups <= 257 ? 8
-                                   : kGroups <= 513 ? 4
-                                                    : 2;
+  static constexpr int kSegments = kFiner * (kGroups <= 129   ? 16
+                                             : kGroups <= 257 ? 8
+                                             : kGroups <= 513 ? 4
+                                                              : 2);
   static constexpr int kBatch = 128, kAtOnce = 4;  // slots that a warp looks at, and reads ahead
 
   struct Shared {
@@ -52,6 +53,14 @@ struct GroupRouting {
   // Counts all groups. All threads of the block call; the result is theirs when it returns.
   template <int kThreads, class Ids>
   static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total) {
+    count_slots<kThreads>(shared, ids, total);
+    if (threadIdx.x < 32) sum_tiles(shared.first_tile);
+    __syncthreads();
+  }
+
+  // The same with the numbers of tiles of each group in the place of first tiles.
+  template <int kThreads, class Ids>
+  static SINTER_DEVICE void count_slots(Shared& shared, const Ids& ids, int total) {
     const int thread = static_cast<int>(threadIdx.x);
     for (int i = thread; i < kSegments * kGroups; i += kThreads) (&shared.before[1][0])[i] = 0;
     __syncthreads();
@@ -71,8 +80,6 @@ struct GroupRouting {
       shared.first_tile[g] = (sum + kBlockM - 1) / kBlockM;
     }
     __syncthreads();
-    if (threadIdx.x < 32) sum_tiles(shared.first_tile);
-    __syncthreads();
   }
 
   // The group of `tile`, which is below first_tile[kGroups].
@@ -89,20 +96,39 @@ struct GroupRouting {
     return low;
   }
 
-  // Writes the slots of `group` from the `skip`-th on, at most kBlockM, and returns how many they
+  // Writes the slots of `group` from the `skip`-th on, at most `most`, and returns how many they
   // are. kTakers threads call, of numbers `thread`; all of them see the slots when it returns.
   template <class Ids>
   static SINTER_DEVICE int take(const Shared& shared, int* slots, int thread, const Ids& ids,
-                                int total, int group, int skip) {
+                                int total, int group, int skip, int most = kBlockM) {
     const int of_segment = segment_slots(total);
     for (int segment = thread / 32; segment < kSegments; segment += kTakerWarps) {
       const int rank = shared.before[segment][group] - skip;
       const int end = shared.before[segment + 1][group] - skip;
-      if (rank >= kBlockM || end <= 0 || rank == end) continue;
-      take_segment(slots, ids, total, group, segment * of_segment, rank, min(end, kBlockM));
+      if (rank >= most || end <= 0 || rank == end) continue;
+      take_segment(slots, ids, total, group, segment * of_segment, rank, min(end, most));
     }
     named_barrier(kBarrier, kTakers);
-    return min(kBlockM, shared.before[kSegments][group] - skip);
+    return max(0, min(most, shared.before[kSegments][group] - skip));
+  }
+
+  // Of one warp: numbers of tiles become the numbers of first tiles.
+  static SINTER_DEVICE void sum_tiles(int* groups) {
+    const int lane = static_cast<int>(threadIdx.x);
+    int base = 0;
+    for (int g0 = 0; g0 < kGroups; g0 += 32) {
+      const int g = g0 + lane;
+      const int tiles = g < kGroups ? groups[g] : 0;
+      int inclusive = tiles;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
+        if (lane >= step) inclusive += below;
+      }
+      if (g < kGroups) groups[g] = base + inclusive - tiles;
+      base += __shfl_sync(0xFFFFFFFFu, inclusive, 31);
+    }
+    if (lane == 0) groups[kGroups] = base;
   }
 
  private:
@@ -132,25 +158,6 @@ struct GroupRouting {
         }
       }
     }
-  }
-
-  // Of one warp: numbers of tiles become the numbers of first tiles.
-  static SINTER_DEVICE void sum_tiles(int* groups) {
-    const int lane = static_cast<int>(threadIdx.x);
-    int base = 0;
-    for (int g0 = 0; g0 < kGroups; g0 += 32) {
-      const int g = g0 + lane;
-      const int tiles = g < kGroups ? groups[g] : 0;
-      int inclusive = tiles;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const int below = __shfl_up_sync(0xFFFFFFFFu, inclusive, step);
-        if (lane >= step) inclusive += below;
-      }
-      if (g < kGroups) groups[g] = base + inclusive - tiles;
-      base += __shfl_sync(0xFFFFFFFFu, inclusive, 31);
-    }
-    if (lane == 0) groups[kGroups] = base;
   }
 
   // A bit for each of four slots from `first` on that is of `group`.

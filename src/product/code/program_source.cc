@@ -256,6 +256,15 @@ void AddPart(const MatrixProduct& p, int number, ProgramSource* source) {
 
 }  // namespace
 
+std::string PairText(const EpilogueProgram& program, const std::string& name) {
+  ProgramWriter writer(program);
+  writer.Name(LeafAt(program, LeafKind::kValue), "y");
+  writer.Name(LeafAt(program, LeafKind::kUp), "up");
+  return absl::StrCat("struct ", name,
+                      " {\n  static SINTER_DEVICE float apply(float y, float up) {\n",
+                      writer.Return(Unrounded(program)), "  }\n};\n");
+}
+
 const char* ActivationName(Activation activation, bool f32) {
   switch (activation) {
     case Activation::kIdentity:

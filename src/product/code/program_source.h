@@ -20,6 +20,9 @@ struct ProgramSource {
 };
 
 ProgramSource ProgramSourceOf(const ProductSequence& sequence);
+// The program of a gate-up pair without other leaves as a struct called `name`, with
+// apply(gate, up).
+std::string PairText(const EpilogueProgram& program, const std::string& name);
 // In the device library. `f32`: of a result that is stored in f32.
 const char* ActivationName(Activation activation, bool f32);
 // The header that a source with programs includes besides the dataflow's.

@@ -107,6 +107,93 @@ TEST(GroupedPlans, AProductAloneTakesItsCast) {
   }
 }
 
+// As in gpt-oss, but for its activation: biases of the experts, gate and up in turns.
+TEST(GroupedPlans, BiasesAndColumnsInTurnsAreTaken) {
+  for (const int first : {0, 1}) {
+    for (const DType bias_type : {DType::kBF16, DType::kF32}) {
+      ChainBuilder b;
+      const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+      const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+      const ValueId w1 = *b.Input({DType::kBF16, {C(5), C(48), C(16)}}, {true, {}, ""});
+      const ValueId b1 = *b.Input({bias_type, {C(5), C(48)}}, {true, {}, ""});
+      const ValueId w2 = *b.Input({DType::kBF16, {C(5), C(24), C(8)}}, {true, {}, ""});
+      const ValueId b2 = *b.Input({bias_type, {C(5), C(8)}}, {true, {}, ""});
+      const auto biased = [&](ValueId y, ValueId bias) {
+        const ValueId rows = *b.Gather(bias, ids);
+        const bool wide = bias_type == DType::kF32;
+        return *b.Binary(BinaryKind::kAdd, y, wide ? rows : *b.Cast(rows, DType::kF32));
+      };
+      const ValueId y = biased(*b.GroupedMatmul(x, w1, ids, true), b1);
+      const auto half = [&](int64_t start) {
+        return *b.Slice(y, {0, 0, start}, {Dim::M(), C(2), C(48)}, {1, 1, 2});
+      };
+      const ValueId c = *b.Cast(*AddSwiglu(b, half(first), half(1 - first)), DType::kBF16);
+      ASSERT_TRUE(b.Output(biased(*b.GroupedMatmul(c, w2, ids, false), b2)).ok());
+      const Plan plan = ExpectPlans(*b.Finish());
+      ASSERT_EQ(plan.kernels.size(), 2u) << plan.ToText();
+      const std::vector<const GroupedSpec*> grouped = GroupedOf(plan);
+      ASSERT_EQ(grouped.size(), 2u);
+      EXPECT_EQ(grouped[0]->code.problem.gate,
+                first == 0 ? GroupedGate::kInTurnsGateFirst : GroupedGate::kInTurnsUpFirst);
+      for (const GroupedSpec* spec : grouped) {
+        EXPECT_TRUE(spec->code.problem.has_bias);
+        EXPECT_EQ(spec->code.problem.bias, bias_type);
+      }
+    }
+  }
+}
+
+// gpt-oss's activation: both halves are clamped, alpha 1.702, and one more of up.
+TEST(GroupedPlans, AnyElementWiseProgramOfGateAndUpIsTaken) {
+  for (const bool in_turns : {true, false}) {
+    ChainBuilder b;
+    const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+    const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+    const ValueId w = *b.Input({DType::kBF16, {C(5), C(48), C(16)}}, {true, {}, ""});
+    const ValueId y = *b.GroupedMatmul(x, w, ids, true);
+    const auto half = [&](int64_t i) {
+      const std::vector<int64_t> steps = {1, 1, in_turns ? 2 : 1};
+      return *b.Slice(y, {0, 0, in_turns ? i : 24 * i},
+                      {Dim::M(), C(2), C(in_turns || i == 1 ? 48 : 24)}, steps);
+    };
+    const ValueId gate = *b.Binary(BinaryKind::kMin, half(0), *b.Scalar(0.5));
+    const ValueId low = *b.Binary(BinaryKind::kMin, half(1), *b.Scalar(0.5));
+    const ValueId up = *b.Binary(BinaryKind::kMax, low, *b.Scalar(-0.5));
+    const ValueId scaled = *b.Binary(BinaryKind::kMul, gate, *b.Scalar(1.702));
+    const ValueId swish = *b.Binary(BinaryKind::kMul, gate, *b.Unary(UnaryKind::kSigmoid, scaled));
+    const ValueId more = *b.Binary(BinaryKind::kAdd, up, *b.Scalar(1));
+    ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kMul, more, swish), DType::kBF16)).ok());
+    const Plan plan = ExpectPlans(*b.Finish());
+    ASSERT_EQ(plan.kernels.size(), 1u) << plan.ToText();
+    const GroupedProduct& p = GroupedOf(plan)[0]->code.problem;
+    EXPECT_TRUE(p.program.present());
+    EXPECT_EQ(p.n, 24);
+    EXPECT_EQ(p.gate, in_turns ? GroupedGate::kInTurnsGateFirst : GroupedGate::kGateFirst);
+    ByteWriter w_bytes;
+    p.Write(w_bytes);
+    const std::string bytes = w_bytes.Take();
+    ByteReader r(bytes);
+    const absl::StatusOr<GroupedProduct> read = ReadGroupedProduct(r);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(*read == p);
+  }
+}
+
+// Rows of another matrix's ids, or of a matrix of other extents, are added by another kernel.
+TEST(GroupedPlans, RowsThatOtherIdsNameAreNoBias) {
+  ChainBuilder b;
+  const ValueId x = *b.Input({DType::kBF16, {Dim::M(), C(16)}});
+  const ValueId ids = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+  const ValueId others = *b.Input({DType::kS32, {Dim::M(), C(2)}});
+  const ValueId w = *b.Input({DType::kBF16, {C(5), C(8), C(16)}}, {true, {}, ""});
+  const ValueId rows = *b.Input({DType::kF32, {C(5), C(8)}}, {true, {}, ""});
+  const ValueId y = *b.GroupedMatmul(x, w, ids, true);
+  ASSERT_TRUE(b.Output(*b.Binary(BinaryKind::kAdd, y, *b.Gather(rows, others))).ok());
+  const Plan plan = ExpectPlans(*b.Finish());
+  ASSERT_EQ(GroupedOf(plan).size(), 1u);
+  EXPECT_FALSE(GroupedOf(plan)[0]->code.problem.has_bias);
+}
+
 // Router, experts and residual are one chain: ids and weights are computed.
 TEST(GroupedPlans, IdsMayBeComputed) {
   ChainBuilder b;
@@ -347,6 +434,21 @@ TEST(GroupedSearch, CountsExpertsAndTilesOfTheWorstRouting) {
   EXPECT_EQ(MostTiles(3, 128, 64), 3);
 }
 
+// Memory's latency is hidden by bytes on the way: where tiles are fewer than SMs, by more stages.
+TEST(GroupedSearch, FewBlocksHaveLongRings) {
+  const DeviceModel model = testing::H200();
+  const auto first = [&](int64_t bucket) {
+    const Chain chain =
+        TextChain("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
+    const auto result = PlanChain(chain, bucket, model, {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return GroupedOf(result->chosen).at(0)->schedule;
+  };
+  EXPECT_EQ(first(1).stages, 12) << first(1).ToString();
+  EXPECT_LT(first(1).grid, model.sm_count);
+  EXPECT_LT(first(64).stages, 12) << first(64).ToString();
+}
+
 TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
   const DeviceModel model = testing::H200();
   for (int64_t bucket = 1; bucket <= 8192; bucket *= 4) {
@@ -355,7 +457,7 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
     const auto result = PlanChain(chain, bucket, model, {});
     ASSERT_TRUE(result.ok()) << result.status();
     for (const GroupedSpec* spec : GroupedOf(result->chosen)) {
-      const auto ranked = SearchGrouped(spec->code.problem, bucket, model);
+      const auto ranked = SearchGrouped(spec->code.problem, bucket, model, false);
       ASSERT_GT(ranked.size(), 1u);
       for (const RankedGrouped& r : ranked) {
         EXPECT_TRUE(CheckGroupedSchedule(spec->code.problem, r.schedule, model).ok());
@@ -363,6 +465,10 @@ TEST(GroupedSearch, OffersLegalSchedulesForEveryBucketAndDotsLast) {
       }
       EXPECT_EQ(ranked.back().schedule.block_m, 0);
       EXPECT_GT(spec->code.schedule.block_m, 0);
+      EXPECT_EQ(spec->code.schedule.swapped > 0, bucket >= 1024) << spec->code.schedule.ToString();
+      for (const RankedGrouped& r : SearchGrouped(spec->code.problem, bucket, model, true)) {
+        EXPECT_EQ(r.schedule.swapped, 0) << "its sums have an order of their own";
+      }
     }
   }
 }

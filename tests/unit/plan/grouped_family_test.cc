@@ -33,20 +33,30 @@ GroupedProduct PairProduct() {
   return p;
 }
 
+GroupedProduct BiasedProduct() {
+  GroupedProduct p = PairProduct();
+  p.gate = GroupedGate::kInTurnsUpFirst;
+  p.has_bias = true;
+  p.bias = DType::kBF16;
+  p.bias_stride = 192;
+  return p;
+}
+
 KernelSpec SpecOf(const GroupedProduct& p, const GroupedSchedule& s) {
   KernelSpec spec;
   spec.family = &GroupedFamily();
   std::vector<BufferPlace> places = {{0, 0}, {1, 256}, {2, 0}};
+  if (p.has_bias) places.push_back({4, 0});
   if (p.has_factor) places.push_back({3, 0});
   places.push_back({kWorkspaceBuffer, 65536});
   spec.own = std::make_shared<const GroupedSpec>(GroupedSpec{p, s, places});
   return spec;
 }
 
-const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100};
+const GroupedSchedule kTiles{64, 128, 4, 100}, kDots{0, 0, 0, 100}, kSwapped{128, 256, 4, 100, 2};
 
 TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
-  for (const GroupedSchedule& s : {kTiles, kDots}) {
+  for (const GroupedSchedule& s : {kTiles, kDots, kSwapped}) {
     const KernelSpec spec = SpecOf(PairProduct(), s);
     const KernelCode code = *CodeOf(spec);
     const auto read = ReadCode(code.Bytes(), code.ScheduleBytes());
@@ -56,14 +66,14 @@ TEST(GroupedFamily, CodesReadBackAndKnowNoPlaceRowsOrGrid) {
     GroupedProduct fixed = PairProduct();
     fixed.fixed_rows = 40;
     GroupedSchedule other = s;
-    other.grid = 7;
+    other.grid = 6;
     EXPECT_EQ(CodeOf(SpecOf(fixed, other))->Bytes(), code.Bytes());
     EXPECT_EQ(CodeOf(SpecOf(fixed, other))->ScheduleBytes(), code.ScheduleBytes());
   }
 }
 
 TEST(GroupedFamily, DamagedBytesAreRefusedOrAnotherCode) {
-  const KernelCode code = *CodeOf(SpecOf(PairProduct(), kTiles));
+  const KernelCode code = *CodeOf(SpecOf(BiasedProduct(), kTiles));
   const std::string bytes = code.Bytes(), schedule = code.ScheduleBytes();
   for (size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(ReadCode(bytes.substr(0, length), schedule).ok()) << length;
@@ -110,17 +120,18 @@ TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
 // Columns times their stride are 2^64 here.
 TEST(GroupedFamily, WeightsFarApartAreNotMapped) {
   GroupedProduct p = PairProduct();
-  EXPECT_TRUE(MapsWeights(p));
+  EXPECT_TRUE(MapsWeights(p, kTiles));
   p.k = 8;
   p.n = int64_t{1} << 29;
   p.weight_stride = int64_t{1} << 34;
   p.expert_stride = 0;
-  EXPECT_FALSE(MapsWeights(p));
+  EXPECT_FALSE(MapsWeights(p, kTiles));
 }
 
 // Warpgroup products of 16-bit elements need a newer compiler than threads do.
 TEST(GroupedFamily, TilesNameTheLeastCompiler) {
-  for (const auto& [schedule, least] : {std::make_pair(kTiles, 1209), std::make_pair(kDots, 0)}) {
+  for (const auto& [schedule, least] :
+       {std::make_pair(kTiles, 1209), std::make_pair(kDots, 0), std::make_pair(kSwapped, 1209)}) {
     const KernelSpec spec = SpecOf(PairProduct(), schedule);
     CompileRequest request;
     ASSERT_TRUE(GroupedFamily().WriteRequest(spec, *CodeOf(spec), &request).ok());
@@ -190,7 +201,21 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   EXPECT_TRUE(absl::StrContains(why(PairProduct(), {64, 128, 4, 0}), "grid is 0, must be in [1, "));
   EXPECT_TRUE(absl::StrContains(why(PairProduct(), {128, 256, 6, 1}), "shared memory is "));
   EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}), "dots have neither columns nor stages");
+  EXPECT_EQ(why(PairProduct(), kSwapped), "");
+  EXPECT_EQ(why(PairProduct(), {64, 256, 5, 3, 1}), "");
+  EXPECT_EQ(why(PairProduct(), {64, 128, 4, 2, 2}), "block_n is 128, must be 256 of swapped tiles");
+  EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 2}), "grid is 3, must be a multiple of 2");
+  EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 3}),
+            "swapped is 3, must be 0 to 2 blocks of a cluster");
   GroupedProduct p = PairProduct();
+  p.k = 64;
+  EXPECT_EQ(why(p, kSwapped), "k is 64, must be above 64 of swapped tiles");
+  p = PairProduct();
+  p.n = 104;
+  EXPECT_EQ(why(p, kSwapped),
+            "weights of swapped tiles must be [experts, columns, k] without gaps and have sets of "
+            "16 columns");
+  p = PairProduct();
   p.row_stride = 260;
   EXPECT_EQ(why(p, kTiles), "rows are 260 elements apart, must be a multiple of 8");
   p = PairProduct();
@@ -198,8 +223,26 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   EXPECT_EQ(why(p, kTiles), "rows are f32 and weights bf16, must both be bf16 or both f16");
   p = PairProduct();
   p.input_major = true;
+  EXPECT_EQ(
+      why(p, {128, 256, 4, 1}),
+      "block_n is 256, must be 64 or 128 with 128 rows in layout io: the copying threads have "
+      "too few registers");
   p.n = 100;
   EXPECT_EQ(why(p, kTiles), "n is 100, must be a multiple of 8 in layout io");
+}
+
+// Two blocks load the columns of both; rows of sixteen columns lie so that a thread has neighbours.
+TEST(GroupedFamily, SwappedTilesAreClustersOfTwo) {
+  const LaunchRecipe recipe = *RecipeOf(SpecOf(PairProduct(), kSwapped));
+  EXPECT_TRUE(recipe.Check().ok()) << recipe.Check();
+  EXPECT_EQ(recipe.cluster[0], 2u);
+  EXPECT_EQ(recipe.block[0], 512u);
+  ASSERT_EQ(recipe.tensor_maps.size(), 1u);
+  const TensorMapTemplate& map = recipe.tensor_maps[0];
+  EXPECT_EQ(map.dims[3], Dim::Constant(16 * 192 / 16));
+  EXPECT_EQ(map.stride_bytes, (std::vector<uint64_t>{1024, 512, 16 * 512}));
+  EXPECT_EQ(map.box, (std::vector<uint32_t>{64, 8, 2, 8}));
+  EXPECT_FALSE(GroupedFamily().CheckRowOrder(SpecOf(PairProduct(), kSwapped)).ok());
 }
 
 TEST(GroupedFamily, IsDescribed) {
@@ -212,6 +255,14 @@ TEST(GroupedFamily, IsDescribed) {
             "layout=oi dtype=bf16 result=bf16");
   EXPECT_EQ(told.lines[0].second, "#0 bf16[M,256], #1 bf16[16,192,256], #2 s32[M,4], #3 f32[M,4]");
   EXPECT_EQ(told.lines[1].second, "ws+65536 bf16[M,4,96]");
+  kernel.spec = SpecOf(BiasedProduct(), kTiles);
+  const KernelDescription biased =
+      GroupedFamily().Describe(kernel, 64, *BuiltinModel("h200"), BufferNames());
+  EXPECT_EQ(biased.problem,
+            "grouped product top=4 experts=16 n=96 k=256 pair=up_gate in turns act=silu bias=bf16 "
+            "factor=f32 layout=oi dtype=bf16 result=bf16");
+  EXPECT_EQ(biased.lines[0].second,
+            "#0 bf16[M,256], #1 bf16[16,192,256], #2 s32[M,4], #4 bf16[16,192], #3 f32[M,4]");
 }
 
 }  // namespace

@@ -260,6 +260,7 @@ class Machine {
           p.input_major ? i * p.weight_stride + column : column * p.weight_stride + i;
       sum += GroupedAt(spec, 0, p.rows, row + i) * GroupedAt(spec, 1, p.weights, first + at);
     }
+    if (p.has_bias) sum += GroupedAt(spec, 3, p.bias, expert * p.bias_stride + column);
     return sum;
   }
 
@@ -278,10 +279,23 @@ class Machine {
     }
   }
 
+  static double OfPair(const EpilogueProgram& program, double gate, double up) {
+    float values[2][2];
+    std::vector<const void*> inputs;
+    for (size_t i = 0; i < 2; ++i) {
+      values[i][0] = values[i][1] =
+          static_cast<float>(program.leaves[i] == LeafKind::kValue ? gate : up);
+      inputs.push_back(values[i]);
+    }
+    return (*RunReferenceF64(*program.body, 1, inputs))[0][0];
+  }
+
   void RunGrouped(const GroupedSpec& spec) {
     const GroupedProduct& p = spec.code.problem;
     const BufferPlace& out = spec.places.back();
-    const bool pair = p.gate != GroupedGate::kNone, up_first = p.gate == GroupedGate::kUpFirst;
+    const bool pair = p.gate != GroupedGate::kNone;
+    const bool up_first = p.gate == GroupedGate::kUpFirst || p.gate == GroupedGate::kInTurnsUpFirst;
+    const size_t factor = p.has_bias ? 4 : 3;
     for (int64_t slot = 0; slot < p.Rows(m_) * p.slots; ++slot) {
       const int64_t m = slot / p.slots, t = slot % p.slots;
       const double id = GroupedAt(spec, 2, DType::kS32, m * p.id_stride + t * p.id_slot_stride);
@@ -290,12 +304,16 @@ class Machine {
       for (int64_t j = 0; j < p.n; ++j) {
         double x = 0, up = 0;
         if (named) {
-          x = GroupedSum(spec, row, static_cast<int64_t>(id), j + (up_first ? p.n : 0));
-          if (pair) up = GroupedSum(spec, row, static_cast<int64_t>(id), j + (up_first ? 0 : p.n));
+          const auto expert = static_cast<int64_t>(id);
+          // Of W's columns, those of the first and of the second of a pair.
+          const int64_t first = p.HasHalves() || !pair ? j : 2 * j;
+          const int64_t second = p.HasHalves() ? j + p.n : 2 * j + 1;
+          x = GroupedSum(spec, row, expert, up_first ? second : first);
+          if (pair) up = GroupedSum(spec, row, expert, up_first ? first : second);
         }
-        x = Activated(p.act, x) * (pair ? up : 1);
+        x = p.program.present() ? OfPair(p.program, x, up) : Activated(p.act, x) * (pair ? up : 1);
         if (p.has_factor) {
-          x *= GroupedAt(spec, 3, p.factor, m * p.factor_stride + t * p.factor_slot_stride);
+          x *= GroupedAt(spec, factor, p.factor, m * p.factor_stride + t * p.factor_slot_stride);
         }
         const int64_t at = m * p.out_stride + t * p.out_slot_stride + j;
         Put(p.result, x,

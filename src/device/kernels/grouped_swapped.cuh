@@ -1,0 +1,494 @@
+// Grouped products of many rows, with swapped operands: the weights' columns are the rows of wgmma
+// and an expert's slots its columns, of which a tile has any multiple of 16. So no expert's last
+// tile is mostly empty. A cluster of two blocks has two tiles of slots of one expert, equal but for
+// the last, and the same columns of W: each block loads half of these for both. A block alone has
+// one tile and loads all of its columns.
+//
+// Clusters are persistent and walk the tiles in turns. Experts with the largest tiles come first,
+// so that clusters that walk equally many of them end together.
+#pragma once
+#include "kernels/grouped_product.cuh"
+
+namespace sinter {
+
+// As tma_load_shared of a box of four dimensions, whose coordinates are contiguous dimension first.
+// Of `set`, the last, all others but `x` begin at 0.
+SINTER_DEVICE void tma_load_shared_sets(u32 destination, const TensorMap* map, int x, int set,
+                                        u32 barrier, u16 blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3, %3, %4}], [%5], %6;" ::"r"(destination),
+      "l"(map), "r"(x), "r"(0), "r"(set), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+// arrive_if on a barrier of any block of the cluster, whose address is from map_to_rank(). By a
+// thread that has only read what others may now overwrite.
+SINTER_DEVICE void arrive_remote_if(u32 barrier, u32 wanted) {
+  jitter();
+  asm volatile(
+      "{.reg .pred p; setp.ne.u32 p, %1, 0; @p mbarrier.arrive.shared::cluster.b64 _, [%0];}" ::"r"(
+          barrier),
+      "r"(wanted)
+      : "memory");
+}
+
+// The slots of a group, cut into tiles for kBlocks blocks of a cluster. Groups are in falling order
+// of the slots of a tile; first_tile counts the clusters' tiles in this order.
+template <int kExperts, int kBlockM, int kBlocks>
+struct SwappedRouting : GroupRouting<kExperts, kBlocks * kBlockM, 96, 2> {
+  using Base = GroupRouting<kExperts, kBlocks * kBlockM, 96, 2>;
+  static constexpr int kGroups = Base::kGroups;
+
+  struct Shared : Base::Shared {
+    u16 order[kGroups];
+  };
+
+  // Of a block, where a group has `slots` of them: its tiles are equal.
+  static SINTER_DEVICE int tile_slots(int slots) {
+    const int tiles = kBlocks * ceil_div(slots, kBlocks * kBlockM);
+    return tiles == 0 ? 0 : round_up(ceil_div(slots, tiles), 8);
+  }
+
+  // Counts and orders all groups. All threads of the block call.
+  template <int kThreads, class Ids>
+  static SINTER_DEVICE void count(Shared& shared, const Ids& ids, int total) {
+    constexpr int kMine = ceil_div(kGroups, kThreads);
+    const int thread = static_cast<int>(threadIdx.x);
+    Base::template count_slots<kThreads>(shared, ids, total);
+    int tiles[kMine], size[kMine], rank[kMine];
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const int g = thread + i * kThreads;
+      if (g >= kGroups) continue;
+      tiles[i] = shared.first_tile[g];
+      size[i] = g == kExperts ? 0 : tile_slots(slots_of(shared, g));
+      rank[i] = 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const int g = thread + i * kThreads;
+      if (g < kGroups) shared.first_tile[g] = size[i];
+    }
+    __syncthreads();
+    for (int other = 0; other < kGroups; ++other) {
+      const int theirs = shared.first_tile[other];
+#pragma unroll
+      for (int i = 0; i < kMine; ++i) {
+        const int g = thread + i * kThreads;
+        if (theirs > size[i] || (theirs == size[i] && other < g)) ++rank[i];
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const int g = thread + i * kThreads;
+      if (g >= kGroups) continue;
+      shared.order[rank[i]] = static_cast<u16>(g);
+      shared.first_tile[rank[i]] = tiles[i];
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) Base::sum_tiles(shared.first_tile);
+    __syncthreads();
+  }
+
+  static SINTER_DEVICE int slots_of(const Shared& shared, int group) {
+    return shared.before[Base::kSegments][group];
+  }
+
+  // Of the cluster's tile `tile`: its group, and the first and the most slots of block `rank`.
+  struct Place {
+    int group, skip, most;
+  };
+  static SINTER_DEVICE Place place(const Shared& shared, int tile, int rank) {
+    const int at = Base::group_at(shared, tile), group = shared.order[at];
+    const int most = tile_slots(slots_of(shared, group));
+    return {group, (kBlocks * (tile - shared.first_tile[at]) + rank) * most, most};
+  }
+};
+
+// Config as of GroupedProduct, and kBlocks, 1 or 2; kBlockM is of a block. W comes by a tensor map
+// whose boxes permute each 16 columns: row 8 i + j of a box is column 2 j + i.
+template <class Config>
+struct GroupedSwapped {
+  using Element = typename Config::Weights;
+  static constexpr int kBlockM = Config::kBlockM, kBlockN = Config::kBlockN;
+  static constexpr int kStages = Config::kStages;
+  // Two warpgroups multiply, one copies rows; of the last one a warp loads weights, three find
+  // the slots of the tiles to come.
+  static constexpr int kConsumers = 2, kThreads = 512;
+  static constexpr int kConsumerWarps = 4 * kConsumers, kCopierWarps = 4, kFinders = 96;
+  static constexpr int kSets = 2;            // of 64 columns that a warpgroup has
+  static constexpr int kHalf = kBlockN / 2;  // columns of a set of both warpgroups
+  static constexpr int kBlocks = Config::kBlocks;
+  static constexpr int kBlockK = Element::kSwizzleSpan;
+  static constexpr int kSteps = ceil_div(Config::kK, kBlockK);
+  using Columns = GroupedColumns<Config>;
+  static constexpr int kColumns = Columns::kPair ? kHalf : kBlockN;   // of the result
+  static constexpr int kBeside = Columns::kHalves ? kHalf : kBlockN;  // of W, of a tile
+  static constexpr int kTilesN = ceil_div(Config::kN, kColumns);
+  static constexpr int kRowsBytes = kBlockM * kRowBytes, kHalfBytes = kHalf * kRowBytes;
+  static constexpr int kStageBytes = kRowsBytes + 2 * kHalfBytes;
+  static constexpr int kRowsAtOnce = 16, kRowCopies = kBlockM / kRowsAtOnce;
+  static constexpr int kSharedBytes = kStages * kStageBytes + 1024;  // aligned by hand
+  static constexpr int kPermuted = 16;                               // columns
+  // Of W's columns, where each block's half begins.
+  static constexpr int kFirstAt = Columns::kHalves ? Columns::kGateAt : 0;
+  static constexpr int kSecondAt = Columns::kHalves ? Columns::kUpAt : kHalf;
+  static_assert(Config::kMapped && !Config::kInputMajor &&
+                    (Columns::kHalves ? Config::kN : Columns::kAll) % kPermuted == 0,
+                "a map has whole sets of columns");
+  static_assert(Element::kBytes == 2 && kBlockN == 256 && kBlockM <= 128 && kStages >= 3,
+                "two warpgroups have 64 columns of each half");
+
+  using Routing = SwappedRouting<Config::kExperts, kBlockM, kBlocks>;
+  // Neighbouring columns of a tile that a cluster takes behind one another: slots are found once.
+  static constexpr int kTogether = kTilesN % 2 == 0 ? 2 : 1;
+  using Ids = GroupIds<Config::kSlots, Config::kIdStride, Config::kIdSlotStride>;
+  using Stored = typename Element::Stored;
+  using Sums = float[kSets][kBlockM / 2];
+
+  struct Tile {
+    int slots[kBlockM];
+    float factors[kBlockM];
+    int count, group;
+  };
+  struct Shared {
+    u64 full[kStages], empty[kStages];  // stages: copied; multiplied by both blocks
+    u64 ready[2], taken[2];             // tiles: slots are there; read
+    Tile tiles[2];
+    typename Routing::Shared routing;
+  };
+
+  // Goes round the stages. `phase`: of the producers' waits the parity is 1 - phase.
+  struct Cursor {
+    int stage = 0;
+    u32 phase = 0;
+    SINTER_DEVICE void next() {
+      if (++stage == kStages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
+  };
+
+  // The cluster's units, (its tile) x (columns), columns first.
+  struct Walk {
+    int unit, tile = -1;
+    u32 tiles = 0;  // begun so far
+    SINTER_DEVICE Walk() : unit(static_cast<int>(blockIdx.x) / kBlocks * kTogether) {}
+    SINTER_DEVICE int following() const {
+      const int clusters = static_cast<int>(gridDim.x) / kBlocks;
+      return unit % kTogether + 1 < kTogether ? unit + 1 : unit + 1 + (clusters - 1) * kTogether;
+    }
+    SINTER_DEVICE void next() { unit = following(); }
+    SINTER_DEVICE bool is_last(int units) const { return following() >= units; }
+    SINTER_DEVICE bool begins_tile() {
+      if (unit / kTilesN == tile) return false;
+      tile = unit / kTilesN;
+      ++tiles;
+      return true;
+    }
+    SINTER_DEVICE int column() const { return unit % kTilesN * kColumns; }
+    // Of the tile's two buffers.
+    SINTER_DEVICE u32 buffer() const { return (tiles - 1) % 2; }
+    SINTER_DEVICE u32 parity() const { return (tiles - 1) / 2 % 2; }
+  };
+
+  static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
+    extern __shared__ unsigned char raw[];
+    __shared__ Shared shared;
+    const u32 ring = (shared_address(raw) + 1023u) & ~1023u;
+    const int total = m * Config::kSlots;
+    const Ids ids{o.ids};
+    if (threadIdx.x == 0) {
+      for (int stage = 0; stage < kStages; ++stage) {
+        mbarrier_init(shared_address(&shared.full[stage]), 128 + 1);
+        mbarrier_init(shared_address(&shared.empty[stage]), kBlocks * kConsumerWarps);
+      }
+      for (int tile = 0; tile < 2; ++tile) {
+        mbarrier_init(shared_address(&shared.ready[tile]), kFinders);
+        mbarrier_init(shared_address(&shared.taken[tile]), kConsumerWarps + kCopierWarps);
+      }
+      mbarrier_init_fence();
+    }
+    if constexpr (kBlocks > 1) cluster_arrive();
+    wait_for_predecessors();
+    Routing::template count<kThreads>(shared.routing, ids, total);
+    if constexpr (kBlocks > 1) cluster_wait();  // both blocks' barriers are there
+    const int units = shared.routing.first_tile[Routing::kGroups] * kTilesN;
+    const int rank = kBlocks > 1 ? static_cast<int>(cluster_rank()) : 0;
+    const int role = static_cast<int>(uniform(threadIdx.x / 32)) - kConsumerWarps;
+    if (role < 0) {
+      registers_increase<208>();
+      consume(o, shared, ring, units);
+    } else {
+      registers_decrease<48>();
+      if (role < kCopierWarps) {
+        copy_rows(o, shared, ring, units);
+      } else if (role > kCopierWarps) {
+        find(o, shared, ids, total, units, rank);
+      } else if (threadIdx.x % 32 == 0) {
+        load_weights(o, shared, ring, units, rank);
+      }
+    }
+    // The other block may still load into this one and arrive on its barriers.
+    if constexpr (kBlocks > 1) {
+      __syncwarp();
+      cluster_arrive();
+      cluster_wait();
+    }
+  }
+
+ private:
+  // ---------------------------------------------------------------- slots
+
+  static SINTER_DEVICE void find(const GroupedOperands<Config>& o, Shared& shared, const Ids& ids,
+                                 int total, int units, int rank) {
+    const int thread = static_cast<int>(threadIdx.x) - (kThreads - kFinders);
+    for (Walk walk; walk.unit < units; walk.next()) {
+      if (!walk.begins_tile()) continue;
+      Tile& next = shared.tiles[walk.buffer()];
+      const auto place = Routing::place(shared.routing, walk.tile, rank);
+      mbarrier_wait(shared_address(&shared.taken[walk.buffer()]), 1 - walk.parity());
+      const int count = Routing::take(shared.routing, next.slots, thread, ids, total, place.group,
+                                      place.skip, place.most);
+      if constexpr (Config::kFactor) {
+        for (int i = thread; i < count; i += kFinders) {
+          next.factors[i] = GroupedEnd<Config>::factor_of(o, next.slots[i]);
+        }
+      }
+      if (thread == 0) {
+        next.count = count;
+        next.group = place.group;
+      }
+      mbarrier_arrive(shared_address(&shared.ready[walk.buffer()]));
+    }
+  }
+
+  // ---------------------------------------------------------------- copies
+
+  static SINTER_DEVICE void load_weights(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
+                                         int units, int rank) {
+    constexpr u16 kBoth = 3;
+    Cursor at;
+    int group = 0;
+    for (Walk walk; walk.unit < units; walk.next()) {
+      if (walk.begins_tile()) group = Routing::place(shared.routing, walk.tile, rank).group;
+      if (group == Config::kExperts) continue;
+      // Columns behind the expert's last are another's, and are not stored.
+      const int set =
+          group * (Columns::kAll / kPermuted) + walk.unit % kTilesN * (kBeside / kPermuted);
+      const int first = set + kFirstAt / kPermuted, second = set + kSecondAt / kPermuted;
+      for (int step = 0; step < kSteps; ++step) {
+        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
+        const u32 full = shared_address(&shared.full[at.stage]);
+        const u32 to = ring + at.stage * kStageBytes + kRowsBytes;
+        mbarrier_arrive_expect(full, 2 * kHalfBytes);
+        if constexpr (kBlocks > 1) {
+          tma_load_shared_sets(to + rank * kHalfBytes, o.map, step * kBlockK,
+                               rank == 0 ? first : second, full, kBoth);
+        } else {
+          tma_load(to, o.map, step * kBlockK, 0, 0, first, full);
+          tma_load(to + kHalfBytes, o.map, step * kBlockK, 0, 0, second, full);
+        }
+        at.next();
+      }
+    }
+  }
+
+  static SINTER_DEVICE void copy_rows(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
+                                      int units) {
+    const int thread = static_cast<int>(threadIdx.x) - 128 * kConsumers;
+    const int chunk = thread % 8 * Element::kVector, first = thread / 8;
+    const Stored* rows[kRowCopies];
+    int count = 0, group = 0;
+    Cursor at;
+    for (Walk walk; walk.unit < units; walk.next()) {
+      if (walk.begins_tile()) {
+        const Tile& tile = shared.tiles[walk.buffer()];
+        mbarrier_wait(shared_address(&shared.ready[walk.buffer()]), walk.parity());
+        count = tile.count;
+        group = tile.group;
+#pragma unroll
+        for (int i = 0; i < kRowCopies; ++i) {
+          const int row = first + i * kRowsAtOnce;
+          if (row < count) {
+            rows[i] =
+                o.rows + chunk +
+                slot_offset<Config>(tile.slots[row], Config::kRowStride, Config::kRowSlotStride);
+          }
+        }
+        __syncwarp();
+        arrive_if(shared_address(&shared.taken[walk.buffer()]), threadIdx.x % 32 == 0);
+      }
+      if (walk.is_last(units)) launch_dependents();
+      if (group == Config::kExperts) continue;
+      for (int step = 0; step < kSteps; ++step) {
+        mbarrier_wait(shared_address(&shared.empty[at.stage]), 1 - at.phase);
+        const u32 to =
+            ring + at.stage * kStageBytes + swizzled_offset<Element>(kBlockM, first, chunk);
+        const int k = step * kBlockK;
+        const bool inside = Config::kK % kBlockK == 0 || k + chunk < Config::kK;
+#pragma unroll
+        for (int i = 0; i < kRowCopies; ++i) {
+          if (first + i * kRowsAtOnce >= count) continue;  // what is multiplied there is not stored
+          copy_async(to + i * kRowsAtOnce * kRowBytes, inside ? rows[i] + k : rows[i],
+                     inside ? 16 : 0);
+        }
+        arrive_with_copies(shared_address(&shared.full[at.stage]));
+        at.next();
+      }
+    }
+  }
+
+  // ---------------------------------------------------------------- products
+
+  static SINTER_DEVICE void consume(const GroupedOperands<Config>& o, Shared& shared, u32 ring,
+                                    int units) {
+    const u32 first_lane = threadIdx.x % 32 == 0;
+    const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
+    Cursor at;
+    int group = 0, count = 0;
+    for (Walk walk; walk.unit < units; walk.next()) {
+      const u32 last = walk.buffer();
+      if (walk.begins_tile()) {
+        if (walk.tiles > 1) {
+          __syncwarp();
+          arrive_if(shared_address(&shared.taken[last]), first_lane);
+        }
+        mbarrier_wait(shared_address(&shared.ready[walk.buffer()]), walk.parity());
+        count = shared.tiles[walk.buffer()].count;
+        group = static_cast<int>(uniform(shared.tiles[walk.buffer()].group));
+      }
+      Sums sums;
+#pragma unroll
+      for (int i = 0; i < kBlockM / 2; ++i) sums[0][i] = sums[1][i] = 0;
+      if (group < Config::kExperts) {
+        multiply_any(shared, ring, warpgroup, static_cast<int>(uniform((count + 15) / 16)), at,
+                     sums);
+      }
+      store(o, shared.tiles[walk.buffer()], count, walk.column(), warpgroup, sums);
+    }
+  }
+
+  static SINTER_DEVICE void multiply_any(const Shared& shared, u32 ring, int warpgroup,
+                                         int sixteens, Cursor& at, Sums& sums) {
+    switch (sixteens) {
+      case 8:
+        return multiply<min_slots(128)>(shared, ring, warpgroup, at, sums);
+      case 7:
+        return multiply<min_slots(112)>(shared, ring, warpgroup, at, sums);
+      case 6:
+        return multiply<min_slots(96)>(shared, ring, warpgroup, at, sums);
+      case 5:
+        return multiply<min_slots(80)>(shared, ring, warpgroup, at, sums);
+      case 4:
+        return multiply<min_slots(64)>(shared, ring, warpgroup, at, sums);
+      case 3:
+        return multiply<min_slots(48)>(shared, ring, warpgroup, at, sums);
+      case 2:
+        return multiply<min_slots(32)>(shared, ring, warpgroup, at, sums);
+      default:
+        return multiply<16>(shared, ring, warpgroup, at, sums);
+    }
+  }
+  // Of a tile of kBlockM slots at most.
+  static SINTER_SHARED_CONSTEXPR int min_slots(int slots) {
+    return slots < kBlockM ? slots : kBlockM;
+  }
+
+  // Of the tile's first kSlots slots.
+  template <int kSlots>
+  static SINTER_DEVICE void multiply(const Shared& shared, u32 ring, int warpgroup, Cursor& at,
+                                     Sums& sums) {
+    // A lane of each warp gives a stage back to each block.
+    const u32 lane = threadIdx.x % 32, wanted = lane < kBlocks;
+    const u32 empty = map_to_rank(shared_address(&shared.empty[0]), lane % kBlocks);
+    u32 before = empty;
+#pragma unroll 1
+    for (int step = 0; step < kSteps; ++step) {
+      mbarrier_wait(shared_address(&shared.full[at.stage]), at.phase);
+      fence_proxy_async_shared();  // the copies of rows were ordinary writes
+      issue<kSlots>(ring + at.stage * kStageBytes, warpgroup, sums);
+      wgmma_wait<1>();
+      arrive_remote_if(before, step > 0 ? wanted : 0);
+      before = empty + 8 * at.stage;
+      at.next();
+    }
+    wgmma_wait<0>();
+    arrive_remote_if(before, wanted);
+  }
+
+  template <int kSlots>
+  static SINTER_DEVICE void issue(u32 stage, int warpgroup, Sums& sums) {
+    const u32 at = uniform(stage), weights = at + kRowsBytes;
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kBlockK / Element::kWgmmaK; ++step) {
+      const u64 slots =
+          descriptor(at + k_major_step(kBlockM, 0, step), kKMajorLeading, kKMajorStride);
+#pragma unroll
+      for (int set = 0; set < kSets; ++set) {
+        const int row = set * kHalf + warpgroup * kWarpgroupRows;
+        const u64 columns =
+            descriptor(weights + k_major_step(kBlockN, row, step), kKMajorLeading, kKMajorStride);
+        Wgmma<kSlots, Element, false, false>::mma(reinterpret_cast<float(&)[kSlots / 2]>(sums[set]),
+                                                  columns, slots, 1);
+      }
+    }
+    wgmma_commit();
+  }
+
+  // `column`: of the result, of the tile's first.
+  static SINTER_DEVICE void store(const GroupedOperands<Config>& o, const Tile& tile, int count,
+                                  int column, int warpgroup, const Sums& sums) {
+    const int thread = static_cast<int>(threadIdx.x) % 128, quad = thread % 4;
+    // Of W, from the first of each set on: eight rows below in the accumulators is the next one.
+    const int beside = warpgroup * kWarpgroupRows + thread / 32 * kPermuted + thread % 32 / 4 * 2;
+    int at[kSets];  // of the result
+    float gate[kSets][2], up[kSets][2];
+#pragma unroll
+    for (int set = 0; set < kSets; ++set) {
+      at[set] = column + ((Columns::kHalves ? 0 : set * kHalf) + beside) / Columns::kStep;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const bool inside = at[set] < Config::kN;
+        gate[set][i] = inside ? gate_bias(o, tile.group, at[set] + i) : 0;
+        up[set][i] = Columns::kPair && inside ? up_bias(o, tile.group, at[set] + i) : 0;
+      }
+    }
+#pragma unroll
+    for (int group = 0; group < kBlockM / 8; ++group) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int slot = 8 * group + 2 * quad + i;
+        if (slot >= count) continue;
+        const GroupedEnd<Config> end(o, tile.slots[slot],
+                                     Config::kFactor ? tile.factors[slot] : 1.0f);
+        const float* const first = &sums[0][4 * group + i];
+        const float* const second = &sums[1][4 * group + i];
+        if constexpr (Columns::kHalves) {
+          if (at[0] >= Config::kN) continue;
+          end.store(at[0], end.result(first[0] + gate[0][0], second[0] + up[0][0]),
+                    end.result(first[2] + gate[0][1], second[2] + up[0][1]));
+        } else {
+#pragma unroll
+          for (int set = 0; set < kSets; ++set) {
+            const float* const pair = set == 0 ? first : second;
+            if (at[set] >= Config::kN) continue;
+            if constexpr (Columns::kInTurns) {
+              end.store_one(at[set], end.result(pair[2 * Columns::kGateAt] + gate[set][0],
+                                                pair[2 * Columns::kUpAt] + up[set][0]));
+            } else {
+              end.store(at[set], end.result(pair[0] + gate[set][0], 0),
+                        end.result(pair[2] + gate[set][1], 0));
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace sinter
