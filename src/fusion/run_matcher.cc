@@ -9,7 +9,7 @@
 #include "src/fusion/run_operands.h"
 #include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/op_class.h"
-#include "src/product/result_type.h"
+#include "src/product/matcher.h"
 
 namespace sinter {
 namespace {

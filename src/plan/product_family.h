@@ -15,11 +15,10 @@
 #include "src/product/code/kernel_source.h"
 #include "src/product/code/product_code.h"
 #include "src/product/code/program_source.h"
-#include "src/product/code/recipe.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/paper/dataflow_analyzer.h"
 #include "src/product/role_shape.h"
-#include "src/product/row_order_check.h"
+#include "src/product/schedule_check.h"
 #include "src/product/search/search.h"
 
 namespace sinter {

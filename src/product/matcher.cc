@@ -10,7 +10,6 @@
 #include "src/chain/quantizer_finder.h"
 #include "src/chain/scaled_matmul.h"
 #include "src/product/program_finder.h"
-#include "src/product/result_type.h"
 
 namespace sinter {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/dtype.h"
 #include "src/chain/chain.h"
 #include "src/chain/subgraph.h"
 #include "src/product/sequence.h"
@@ -74,6 +75,12 @@ absl::StatusOr<MatchedSequence> MatchProducts(const Chain& chain, int64_t m = 0,
 // Codes by groups are not taken: their scales are another output. FixedRowsOf of the engine follows
 // it.
 absl::StatusOr<MatchedSequence> MatchWhole(const Chain& chain, int64_t bucket, bool norms = false);
+
+// Of rows and weights of `element`: that, or f32 where the chain has f32; of codes the dtype that
+// the chain has.
+inline DType ResultType(DType element, DType of_chain) {
+  return IsCode(element) || of_chain == DType::kF32 ? of_chain : element;
+}
 
 }  // namespace sinter
 

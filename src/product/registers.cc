@@ -1,11 +1,10 @@
-#include "src/product/registers.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/program_cost.h"
-#include "src/product/schedule_refusal.h"
+#include "src/product/schedule_check.h"
 
 namespace sinter {
 namespace {

@@ -1,16 +1,54 @@
-// CheckSchedule for searches, which ask of thousands of schedules and once of their sequence.
+// What checks of schedules share: CheckSchedule for searches, the wording of a refusal, what
+// registers hold, and the row order of batch-invariant kernels.
 #ifndef SINTER_SRC_PRODUCT_SCHEDULE_CHECK_H_
 #define SINTER_SRC_PRODUCT_SCHEDULE_CHECK_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "src/base/device_model.h"
 #include "src/product/schedule.h"
 
 namespace sinter {
 
-// CheckSchedule of a sequence that CheckSequence accepts.
+// CheckSchedule of a sequence that CheckSequence accepts: searches ask of thousands of schedules
+// and once of their sequence.
 absl::Status CheckScheduleAlone(const ProductSequence& sequence, const Schedule& schedule,
                                 const DeviceModel& model);
+
+// Names the field, its value and the bound.
+inline absl::Status RefuseSchedule(absl::string_view field, int64_t value,
+                                   absl::string_view bound) {
+  return absl::InvalidArgumentError(absl::StrCat("schedule: ", field, " ", value, " ", bound));
+}
+
+// registers.cc: whether those of a thread that multiplies hold a tile's sums and what a kernel has
+// beside them. Sums that spill cost more than a narrower tile.
+
+// A product of a sequence, and the tile that a schedule cuts it by.
+struct TileOf {
+  absl::string_view name;  // "first" or "second"
+  const MatrixProduct& product;
+  const ProductTile& tile;
+  int width;             // weight matrices of a block
+  int64_t accumulators;  // of a thread
+};
+
+// Words of a residual that a thread holds beside the sums of `groups` column groups: of both of its
+// rows, of wide tiles of one. held_matrix_words of the device library is the same.
+constexpr int64_t HeldResidualWords(int64_t groups) { return groups > 16 ? groups : 2 * groups; }
+
+// OK, or the sums that are too many.
+absl::Status CheckAccumulators(const ProductSequence& p, const Schedule& s, const TileOf& of);
+// The same of promoted sums, which need registers for those of one part besides.
+absl::Status CheckPromoted(const ProductSequence& p, const Schedule& s, const TileOf& of);
+
+// Of the row order (src/plan/row_order.h): OK when the kernel sums K in the order of
+// batch-invariant plans: operands not swapped, all of K in one block, in order, in the fewest steps
+// of 64. Else FAILED_PRECONDITION naming field, value and bound.
+absl::Status CheckRowOrder(const ProductSequence& sequence, const Schedule& schedule);
 
 }  // namespace sinter
 

@@ -6,7 +6,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/product/code/recipe.h"
+#include "src/product/code/kernel_source.h"
 #include "src/product/code/wgmma_source.h"
 
 namespace sinter {

@@ -7,7 +7,7 @@
 #include "absl/strings/substitute.h"
 #include "src/base/numbers.h"
 #include "src/base/status.h"
-#include "src/stitch/code/stitch_recipe.h"
+#include "src/stitch/code/stitch_source.h"
 
 namespace sinter {
 namespace {

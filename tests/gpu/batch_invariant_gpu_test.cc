@@ -18,7 +18,7 @@
 #include "src/plan/row_order.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
-#include "src/product/row_order_check.h"
+#include "src/product/schedule_check.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/plan_build.h"
 

@@ -11,7 +11,7 @@
 #include "src/plan/grouped_family.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/matcher.h"
-#include "src/product/search/space_walk.h"
+#include "src/product/search/space.h"
 #include "src/reference/rows.h"
 #include "tests/support/sequences.h"
 

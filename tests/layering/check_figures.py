@@ -72,8 +72,8 @@ ALLOWED = {
     ("src/product/paper/paper_report.cc", "1e6"): "bytes to megabytes",
     ("src/product/paper/paper_report.cc", "65536"): "the extent up to which counts fit 64 bits",
     # Bytes.
-    ("src/product/search/fixed_costs.cc", "2.0"): BYTES,
-    ("src/product/search/fixed_costs.cc", "4.0"): BYTES,
+    ("src/product/search/costs.cc", "2.0"): BYTES,
+    ("src/product/search/costs.cc", "4.0"): BYTES,
     ("src/product/search/product_load.cc", "2.0"): BYTES,
     ("src/product/paper/paper_space.cc", "2.0"): BYTES,
     ("src/product/paper/paper_space.cc", "4.0"): BYTES,

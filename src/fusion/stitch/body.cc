@@ -10,7 +10,6 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
-#include "src/fusion/stitch/straight_reductions.h"
 
 namespace sinter {
 namespace {

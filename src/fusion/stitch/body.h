@@ -2,6 +2,7 @@
 #ifndef SINTER_SRC_FUSION_STITCH_BODY_H_
 #define SINTER_SRC_FUSION_STITCH_BODY_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,7 +30,7 @@ struct StitchBody {
 // by ascending value: every output of the chain among the members, with its strides, and with its
 // alias if the body reads that input; and, contiguous, every other value that an outside vertex
 // reads or that must be stored. Equal patterns of equal graphs give equal canonical bytes.
-// Reductions of transposes are over the axes from before (straight_reductions.h). With
+// Reductions of transposes are over the axes from before (WithStraightReductions). With
 // `turn_reductions` they stand as they are, and a reduction over middle axes reads its operand
 // through a transpose that puts them last, so that its kept axes are units of rows.
 absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
@@ -43,6 +44,13 @@ int OutputOf(const Chain& chain, ValueId value);
 // FAILED_PRECONDITION when the ops of a body, counted again for each concatenation, would take a
 // compiler more than a second or two.
 absl::Status CheckBodyLength(const Chain& body);
+
+// `body`, in which a reduction that reads a transpose, directly or through element-wise ops, reads
+// what is transposed instead, over the axes that it has there. The ops in between are computed
+// before the transpose. So columns of a tensor in memory are reduced as columns, not as strided
+// rows. Of several transposes one behind the other the last is taken. Nothing where `body` has no
+// such reduction. InputOrder() of the result counts canonical inputs of `body`.
+absl::StatusOr<std::optional<Chain>> WithStraightReductions(const Chain& body);
 
 }  // namespace sinter
 

@@ -1,5 +1,3 @@
-#include "src/fusion/stitch/straight_reductions.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include "src/chain/builder.h"
 #include "src/chain/op_traits.h"
 #include "src/chain/replay.h"
+#include "src/fusion/stitch/body.h"
 
 namespace sinter {
 namespace {

@@ -1,4 +1,3 @@
-#include "src/product/code/recipe.h"
 
 #include <algorithm>
 #include <numeric>

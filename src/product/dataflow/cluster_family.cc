@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
-#include "src/product/schedule_refusal.h"
+#include "src/product/schedule_check.h"
 
 namespace sinter {
 namespace {

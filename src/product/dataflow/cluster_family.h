@@ -5,7 +5,7 @@
 
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/dataflow/time_line.h"
-#include "src/product/search/space_walk.h"
+#include "src/product/search/space.h"
 
 namespace sinter {
 

@@ -8,7 +8,7 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/cluster_family.h"
-#include "src/product/schedule_refusal.h"
+#include "src/product/schedule_check.h"
 
 namespace sinter {
 namespace {

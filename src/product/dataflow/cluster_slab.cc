@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
 #include "src/product/dataflow/cluster_family.h"
-#include "src/product/schedule_refusal.h"
+#include "src/product/schedule_check.h"
 
 namespace sinter {
 namespace {

@@ -7,8 +7,8 @@
 #include "src/base/numbers.h"
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/dataflow/time_line.h"
-#include "src/product/schedule_refusal.h"
-#include "src/product/search/space_walk.h"
+#include "src/product/schedule_check.h"
+#include "src/product/search/space.h"
 
 namespace sinter {
 namespace {

@@ -2,7 +2,7 @@
 // other up. dsm_reduce_scatter (Mul) joins them.
 #include "absl/strings/str_cat.h"
 #include "src/product/dataflow/cluster_family.h"
-#include "src/product/schedule_refusal.h"
+#include "src/product/schedule_check.h"
 
 namespace sinter {
 namespace {

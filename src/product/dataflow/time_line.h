@@ -3,8 +3,7 @@
 #define SINTER_SRC_PRODUCT_DATAFLOW_TIME_LINE_H_
 
 #include "src/model/prediction.h"
-#include "src/product/search/fixed_costs.h"
-#include "src/product/search/level_times.h"
+#include "src/product/search/costs.h"
 
 namespace sinter {
 

@@ -1,5 +1,5 @@
 // The load of one product of a kernel under a schedule: bytes per memory level, operand reads and
-// tensor work, of the busiest block and of all blocks. Times are made in level_times.h.
+// tensor work, of the busiest block and of all blocks. Times are made in costs.h.
 #ifndef SINTER_SRC_PRODUCT_SEARCH_PRODUCT_LOAD_H_
 #define SINTER_SRC_PRODUCT_SEARCH_PRODUCT_LOAD_H_
 

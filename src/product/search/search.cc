@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/status.h"
-#include "src/product/row_order_check.h"
+#include "src/product/dataflow/dataflow.h"
+#include "src/product/dataflow/time_line.h"
 #include "src/product/schedule_check.h"
 #include "src/product/search/space.h"
 
@@ -94,6 +95,23 @@ absl::StatusOr<SearchResult> SearchSchedules(const ProductSequence& sequence,
   const std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
   result.search_us = spent.count();
   return result;
+}
+
+// The analytical cost model. Every constant is a field of DeviceModel; the time line of each
+// dataflow is in its file of src/product/dataflow.
+
+Prediction Predict(const ProductSequence& sequence, const Schedule& schedule,
+                   const DeviceModel& model) {
+  return RowOf(schedule).predict(sequence, schedule, model);
+}
+
+Prediction BehindProgrammaticEdge(Prediction prediction, const DeviceModel& model) {
+  const double saved = std::min(model.programmatic_edge_us, prediction.fixed_us);
+  prediction.fixed_us -= saved;
+  prediction.total_us += prediction.out_of_step_us - saved;
+  prediction.out_of_step_us = 0;
+  prediction.bound = BoundOf(prediction);
+  return prediction;
 }
 
 }  // namespace sinter

@@ -7,7 +7,6 @@
 #include "absl/strings/substitute.h"
 #include "src/base/status.h"
 #include "src/stitch/code/pass_writer.h"
-#include "src/stitch/code/window_text.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {

@@ -1,4 +1,3 @@
-#include "src/stitch/code/stitch_recipe.h"
 
 #include <algorithm>
 #include <vector>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/launch_recipe.h"
 #include "src/stitch/spec.h"
 
 namespace sinter {
@@ -25,6 +26,15 @@ absl::StatusOr<std::string> StitchSource(const StitchCode& code);
 // Parameters: the body's inputs, its outputs, m. Precondition: CheckParts.
 // FAILED_PRECONDITION when a part's vectors cannot express it.
 absl::StatusOr<std::string> PackedSource(const StitchCode& code);
+
+// INVALID_ARGUMENT when operands are missing or misplaced, FAILED_PRECONDITION when the parts of a
+// packed kernel do not go together. Precondition: the code's family is kStitch.
+absl::StatusOr<LaunchRecipe> StitchRecipe(const StitchCode& code, const StitchBinding& binding);
+
+// The argument that points to `operand`, whose rows, those of a launch, are `row_bytes` apart; 0:
+// it has none.
+ArgSlot PointerSlot(const BufferPlace& operand, int64_t row_bytes);
+int64_t RowBytesOf(const TensorType& type, const std::vector<Stride>& strides);
 
 }  // namespace sinter
 

@@ -1,5 +1,3 @@
-#include "src/stitch/code/window_text.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +6,7 @@
 #include "src/base/numbers.h"
 #include "src/base/status.h"
 #include "src/stitch/code/op_text.h"
+#include "src/stitch/code/phase_writer.h"
 #include "src/stitch/window_row.h"
 
 namespace sinter {

@@ -1,5 +1,3 @@
-#include "src/stitch/search/program_load.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/sector_load.h"
 #include "src/stitch/search/stitch_extents.h"
+#include "src/stitch/search/stitch_load.h"
 #include "src/stitch/sizes.h"
 
 namespace sinter {

@@ -8,7 +8,6 @@
 #include "src/base/numbers.h"
 #include "src/stitch/body_work.h"
 #include "src/stitch/search/hand_load.h"
-#include "src/stitch/search/program_load.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/sizes.h"
 

@@ -102,6 +102,21 @@ StitchLoad LoadOf(const Chain& body, const StitchProgram& program, const StitchS
 int64_t HoldRoundBytes(const Chain& body, const StitchProgram& program,
                        const StitchSchedule& schedule, const StitchLoad& load);
 
+// The load of a program, counted loop by loop from the roots (program_load.cc), to which that of a
+// kernel adds the effects of threads and shared memory.
+
+// How often each loop computes its values; valid as long as `program`. `pace` may be null.
+LoopEvaluations EvaluationsOfLoops(const Chain& body, const StitchProgram& program, Pace* pace,
+                                   int pixels = 1);
+
+// At `m` rows. Depends on the schedule's vector and on what it keeps; `times`: EvaluationsOfLoops.
+StitchLoad LoadOfProgram(const Chain& body, const StitchProgram& program,
+                         const StitchSchedule& schedule, int64_t m, const LoopEvaluations& times,
+                         const StitchConstants& costs);
+
+// Serial reductions on the longest path to a sub-root, each reading the one before.
+int SerialDepthOf(const Chain& body, const StitchProgram& program);
+
 }  // namespace sinter
 
 #endif  // SINTER_SRC_STITCH_SEARCH_STITCH_LOAD_H_

@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "src/product/code/kernel_source.h"
-#include "src/product/code/recipe.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/device/tile_runs.h"
 

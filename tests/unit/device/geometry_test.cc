@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/product/registers.h"
 #include "src/product/schedule.h"
+#include "src/product/schedule_check.h"
 #include "src/product/search/product_load.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/device/kernel_configs.h"

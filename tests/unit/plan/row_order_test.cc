@@ -11,7 +11,7 @@
 #include "src/chain/problem.h"
 #include "src/plan/decisions.h"
 #include "src/plan/family.h"
-#include "src/product/row_order_check.h"
+#include "src/product/schedule_check.h"
 #include "src/stitch/program.h"
 #include "tests/support/sequences.h"
 #include "tests/unit/plan/sample_plan.h"

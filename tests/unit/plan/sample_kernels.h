@@ -7,7 +7,7 @@
 #include "src/product/dataflow/dataflow.h"
 #include "src/product/role_shape.h"
 #include "src/product/search/search.h"
-#include "src/product/search/space_walk.h"
+#include "src/product/search/space.h"
 #include "tests/support/sequences.h"
 
 namespace sinter {

@@ -13,7 +13,6 @@
 #include "src/product/search/product_load.h"
 #include "src/product/search/search.h"
 #include "src/product/search/space.h"
-#include "src/product/search/space_walk.h"
 #include "tests/unit/product/problems.h"
 
 namespace sinter {

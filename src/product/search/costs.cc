@@ -1,7 +1,8 @@
-#include "src/product/search/fixed_costs.h"
+#include "src/product/search/costs.h"
 
 #include <algorithm>
 
+#include "src/model/four_norm.h"
 #include "src/product/program_cost.h"
 
 namespace sinter {
@@ -96,6 +97,65 @@ double StoreUs(const ProductDims& d, int64_t rows, const Schedule& s, const Prod
   const double own = static_cast<double>(std::min<int64_t>(s.block_m, rows)) / tile.split_k;
   return 2 * static_cast<double>(d.result_bytes) * own * tile.block_n /
          model.sm_intake_bytes_per_us;
+}
+
+namespace {
+
+// An approximation of log2, linear between powers of two: equal on every machine, unlike log2.
+double Doublings(double readers) {
+  double doublings = 0;
+  for (; readers >= 2; readers /= 2) doublings += 1;
+  return doublings + std::max(0.0, readers - 1);
+}
+
+// Bytes that many blocks read at about the same time cost L2 less, but far more than one read.
+// `rate`: with one reader; `gain`: the part of `rate` that each doubling of the readers adds.
+double L2Us(const L2Stream& stream, double rate, double gain, const DeviceModel& model) {
+  if (stream.bytes == 0) return 0;
+  return stream.bytes * (1 + model.l2_straddle_loss * stream.straddling) /
+         std::min(rate * (1 + gain * Doublings(stream.readers)), model.l2_shared_bytes_per_us);
+}
+
+double L2Us(const ProductLoad& load, const DeviceModel& model) {
+  const double rate = model.l2_bytes_per_us, gain = model.l2_reader_gain;
+  return L2Us(load.weights, rate, gain, model) +
+         L2Us(load.rows, load.windows ? model.l2_window_bytes_per_us : model.l2_rows_bytes_per_us,
+              model.l2_rows_reader_gain, model) +
+         L2Us(load.residual, rate, gain, model) + L2Us(load.scales, rate, gain, model) +
+         L2Us(load.result, rate, gain, model);
+}
+
+}  // namespace
+
+LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_bytes,
+                   const DeviceModel& model) {
+  LevelTimes t;
+  const double idle = std::max(0.0, 1 - static_cast<double>(load.busy_blocks) / model.sm_count);
+  t.hbm = (load.hbm_bytes + load.result.bytes) /
+          (model.hbm_bytes_per_us * (1 - model.hbm_idle_loss * idle));
+  t.l2 = L2Us(load, model);
+  t.shared = load.shared_bytes / model.shared_bytes_per_us;
+  t.tensor = load.flop / ((load.codes ? model.tensor_fp8_flop_per_us : model.tensor_flop_per_us) /
+                          model.sm_count);
+  // Two warpgroups take turns at the tensor cores; one alone leaves them idle between stages, and
+  // while it adds sums.
+  const double adding = load.promoted_values / model.clock_mhz;
+  if (s.warpgroups_m * s.warpgroups_n == 1)
+    t.tensor += static_cast<double>(load.steps) * model.lone_step_us + adding;
+  t.tensor = std::max({t.tensor, adding, load.norm_slots / model.clock_mhz}) +
+             load.scale_reads / model.clock_mhz;
+  // Intake of one SM: its bandwidth, the producer's loop, or the latency of a ring of loads. One
+  // stage is always with the consumers. The first turn of the ring is the fill, counted elsewhere.
+  const double bandwidth = load.intake_bytes / model.sm_intake_bytes_per_us;
+  const double loop = static_cast<double>(load.steps) * model.stage_us;
+  const double ring = stage_bytes * std::max(1, s.stages - 1);
+  const double latency = std::max(0.0, load.block_bytes / ring - 1) * model.fill_us;
+  t.intake = std::max({bandwidth, loop, latency});
+  return t;
+}
+
+double Combine(const LevelTimes& levels) {
+  return FourNorm({levels.hbm, levels.l2, levels.intake, levels.shared, levels.tensor});
 }
 
 }  // namespace sinter

@@ -1,8 +1,11 @@
-// Costs at the end of a tile, which are not part of the stream of stages. Microseconds, for one
-// block and one tile.
-#ifndef SINTER_SRC_PRODUCT_SEARCH_FIXED_COSTS_H_
-#define SINTER_SRC_PRODUCT_SEARCH_FIXED_COSTS_H_
+// What a kernel of products takes: the time of a stream of stages on each level of the memory
+// hierarchy, and the costs at the end of a tile, which are no part of the stream. Microseconds;
+// every constant is a field of DeviceModel.
+#ifndef SINTER_SRC_PRODUCT_SEARCH_COSTS_H_
+#define SINTER_SRC_PRODUCT_SEARCH_COSTS_H_
 
+#include "src/base/device_model.h"
+#include "src/product/schedule.h"
 #include "src/product/search/product_load.h"
 
 namespace sinter {
@@ -31,6 +34,18 @@ double EpilogueUs(const MatrixProduct& product, const Schedule& s, const Product
 double StoreUs(const ProductDims& dims, int64_t rows, const Schedule& schedule,
                const ProductTile& tile, const DeviceModel& model);
 
+// Time of one stream of stages on each level alone, in microseconds.
+struct LevelTimes {
+  double hbm = 0, l2 = 0, intake = 0, shared = 0, tensor = 0;
+};
+
+// `stage_bytes`: bytes of one ring stage; the ring holds schedule.stages of them.
+LevelTimes TimesOf(const ProductLoad& load, const Schedule& schedule, double stage_bytes,
+                   const DeviceModel& model);
+
+// Time of a stream whose levels work at once: their 4-norm, because stages arrive in bursts.
+double Combine(const LevelTimes& levels);
+
 }  // namespace sinter
 
-#endif  // SINTER_SRC_PRODUCT_SEARCH_FIXED_COSTS_H_
+#endif  // SINTER_SRC_PRODUCT_SEARCH_COSTS_H_
