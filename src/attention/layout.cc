@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/chain/subgraph.h"
+
 namespace sinter {
 namespace {
 
@@ -13,14 +15,8 @@ bool Widens(const Chain& chain, const Op& op) {
          IsFloat(chain.op(op.operands[0]).type.dtype);
 }
 
-// As a kernel that computes it stores it: where it is an output, as the first one of it lies.
 NormalLayout InMemory(const Chain& chain, ValueId value) {
-  const Op& op = chain.op(value);
-  if (op.kind == OpKind::kInput) return {op.type.dims, op.strides, 0};
-  for (const ChainOutput& output : chain.outputs()) {
-    if (output.value == value) return {op.type.dims, output.strides, 0};
-  }
-  return {op.type.dims, ContiguousStrides(op.type.dims), 0};
+  return {chain.op(value).type.dims, StridesInMemory(chain, value), 0};
 }
 
 // Takes `layout` through the views of `path`, last one first. False where strides cannot say one.

@@ -60,6 +60,21 @@ class Matcher {
 
 }  // namespace
 
+int OutputOf(const Chain& chain, ValueId value) {
+  for (int i = 0; i < chain.num_outputs(); ++i) {
+    if (chain.outputs()[static_cast<size_t>(i)].value == value) return i;
+  }
+  return -1;
+}
+
+std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value) {
+  const Op& op = chain.op(value);
+  if (op.kind == OpKind::kInput) return op.strides;
+  const int output = OutputOf(chain, value);
+  return output >= 0 ? chain.outputs()[static_cast<size_t>(output)].strides
+                     : ContiguousStrides(op.type.dims);
+}
+
 Subgraph::Subgraph(const Chain& chain)
     : Subgraph(chain, chain.outputs()[0].value, chain.output_type(0), chain.outputs()[0].strides) {
   for (int i = 0; i < chain.num_inputs(); ++i) operands_.push_back(chain.input(i));

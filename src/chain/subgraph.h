@@ -12,6 +12,12 @@
 
 namespace sinter {
 
+// The first output of the chain with `value`; -1.
+int OutputOf(const Chain& chain, ValueId value);
+// How `value` lies where a kernel stores it: an input as the caller has it, an output as the first
+// one of it, any other value without gaps.
+std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);
+
 // Reads as a chain of one output whose inputs are the operands, under the numbers of the whole
 // chain, which outlives it.
 class Subgraph {

@@ -14,7 +14,6 @@
 #include "src/chain/replay.h"
 #include "src/chain/subgraph.h"
 #include "src/fusion/own_runs.h"
-#include "src/fusion/stitch/body.h"
 #include "src/plan/grouped_family.h"
 
 namespace sinter {

@@ -9,6 +9,7 @@
 
 #include "src/base/launch_recipe.h"
 #include "src/base/numbers.h"
+#include "src/chain/subgraph.h"
 #include "src/fusion/run_operands.h"
 #include "src/product/schedule.h"
 

@@ -7,7 +7,6 @@
 #include "src/base/status.h"
 #include "src/chain/op_traits.h"
 #include "src/fusion/run_operands.h"
-#include "src/fusion/stitch/body.h"
 #include "src/fusion/stitch/op_class.h"
 #include "src/product/matcher.h"
 

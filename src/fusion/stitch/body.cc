@@ -10,6 +10,7 @@
 #include "src/base/status.h"
 #include "src/chain/builder.h"
 #include "src/chain/replay.h"
+#include "src/chain/subgraph.h"
 
 namespace sinter {
 namespace {
@@ -198,21 +199,6 @@ class Extractor {
 constexpr int64_t kMostWritten = 4400, kMostFlatWritten = 2000;
 
 }  // namespace
-
-int OutputOf(const Chain& chain, ValueId value) {
-  for (int i = 0; i < chain.num_outputs(); ++i) {
-    if (chain.outputs()[static_cast<size_t>(i)].value == value) return i;
-  }
-  return -1;
-}
-
-std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value) {
-  const Op& op = chain.op(value);
-  if (op.kind == OpKind::kInput) return op.strides;
-  const int output = OutputOf(chain, value);
-  return output >= 0 ? chain.outputs()[static_cast<size_t>(output)].strides
-                     : ContiguousStrides(op.type.dims);
-}
 
 absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
                                        bool turn_reductions) {

@@ -36,11 +36,6 @@ struct StitchBody {
 absl::StatusOr<StitchBody> ExtractBody(const StitchGraph& graph, const NodeSet& vertices,
                                        bool turn_reductions = false);
 
-// Strides of `value` in memory, as above.
-std::vector<Stride> StridesInMemory(const Chain& chain, ValueId value);
-// The first output of the chain with `value`; -1.
-int OutputOf(const Chain& chain, ValueId value);
-
 // FAILED_PRECONDITION when the ops of a body, counted again for each concatenation, would take a
 // compiler more than a second or two.
 absl::Status CheckBodyLength(const Chain& body);
