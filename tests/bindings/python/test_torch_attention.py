@@ -145,6 +145,17 @@ def test_a_kernel_of_attention_reads_what_projections_give_as_it_lies(name, cont
     assert told.count("attention") and context.prepare(part.made.chain).kernel_count <= (4 if len(model.linears) == 1 else 6), told
 
 
+def test_probabilities_that_others_read_are_left_to_torch():
+    class Told(N.Module):
+        def forward(self, q, k, v):
+            p = (q @ k.transpose(-2, -1) * 0.3 + 1).softmax(-1)
+            return (p @ v).relu() + p.sum(-1, keepdim=True)
+
+    q = torch.randn(2, 4, 49, 32).bfloat16()
+    _, reports = run(Told(), q, q.clone(), q.clone())
+    assert left(reports)["aten.bmm.default"] == "a batched product"
+
+
 def test_equal_layers_are_equal_parts():
     class Layer(N.Module):
         def __init__(self):

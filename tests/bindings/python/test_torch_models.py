@@ -23,17 +23,17 @@ N = torch.nn
 
 
 class Projected(N.Module):
-    """Queries, keys and values of one value; `columns`: of each."""
+    """Queries, keys and values of one value; `columns`: of each. `width`: of a head; no kernel of attention takes heads of 4."""
 
-    def __init__(self, columns=(64, 32, 32), k=64, bias=True, gives_keys=False):
+    def __init__(self, columns=(64, 32, 32), k=64, bias=True, gives_keys=False, width=4):
         super().__init__()
-        self.norm, self.out, self.gives_keys = N.LayerNorm(k), N.Linear(k, k), gives_keys
+        self.norm, self.out, self.gives_keys, self.width = N.LayerNorm(k), N.Linear(k, k), gives_keys, width
         self.linears = N.ModuleList(N.Linear(k, n, bias=bias) for n in columns)
 
     def forward(self, x):
         b, s, k = x.shape
         y = self.norm(x)
-        q, key, value = (linear(y).view(b, s, -1, 16).transpose(1, 2) for linear in self.linears)
+        q, key, value = (linear(y).view(b, s, -1, self.width).transpose(1, 2) for linear in self.linears)
         attended = N.functional.scaled_dot_product_attention(q, key, value, enable_gqa=True)
         y = x + self.out(attended.transpose(1, 2).reshape(b, s, k))
         return (y, key) if self.gives_keys else y
@@ -60,6 +60,11 @@ def test_products_of_frozen_weights_are_one(columns, bias, joined_before):
     assert str(first).count("matmul") == 1 and [o.shape for o in first.outputs()] == [(12, sum(columns))]
     weights = [info for info in first.inputs() if info.shape == (sum(columns), 64)]
     assert len(weights) == 1 and weights[0].constant, "it lies as a linear layer's does, and nothing writes it"
+
+
+def test_attention_reads_a_product_of_frozen_weights():
+    (chain,) = frozen(half(Projected(width=16)), torch.randn(2, 6, 64).bfloat16())
+    assert str(chain).count("matmul") == 4, "queries, keys and values; attention's two; the last"
 
 
 @JOINED_BEFORE
@@ -172,7 +177,7 @@ class Attending(N.Module):
     def forward(self, x):
         b, s, k = x.shape
         y = self.norm(x)
-        q, key, value = (linear(y).view(b, s, -1, 16).transpose(1, 2) for linear in (self.q_proj, self.k_proj, self.v_proj))
+        q, key, value = (linear(y).view(b, s, -1, 4).transpose(1, 2) for linear in (self.q_proj, self.k_proj, self.v_proj))
         attended = N.functional.scaled_dot_product_attention(q, key, value, enable_gqa=True)
         return x + self.out(attended.transpose(1, 2).reshape(b, s, k))
 

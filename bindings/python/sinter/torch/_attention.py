@@ -23,7 +23,7 @@ _OTHERS = (f"{_PREFIX}flash_attention_for_cpu.default", f"{_PREFIX}fused_attenti
 NAMES = (FLASH, EFFICIENT, CUDNN, *_OTHERS)
 
 #: What a kernel takes (src/attention): columns of q and k, and of v; terms that are added to scores or hide them.
-_MOST_HEAD = 128
+MOST_HEAD = 128
 _MOST_TERMS = 2
 #: Bounds of a row's largest score and of its sum of powers, which change a row alone that sees no key: it is 0, as PyTorch's is, not NaN.
 _LEAST_SCORE = -3.4028234663852886e38
@@ -85,8 +85,8 @@ def why_not_attention(node: Any) -> Optional[str]:
         if not isinstance(extent(x.shape[2]), int):
             return f"attention whose number of {name} is symbolic"
     for head in (q.shape[3], v.shape[3]):
-        if not isinstance(head, int) or head % 8 or not 8 <= head <= _MOST_HEAD:
-            return f"attention with heads of {head}, which must be a multiple of 8 up to {_MOST_HEAD}"
+        if not isinstance(head, int) or head % 8 or not 8 <= head <= MOST_HEAD:
+            return f"attention with heads of {head}, which must be a multiple of 8 up to {MOST_HEAD}"
     heads, shared = (extent(x.shape[1]) for x in (q, k))
     if not isinstance(heads, int) or not isinstance(shared, int) or heads % shared or v.shape[1] != shared:
         return f"attention of {heads} heads with {shared} of keys"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Optional
 
+from ._attention import MOST_HEAD
 from ._convert import PLACE, target_of
 
 _PRODUCT = "aten.bmm.default"
@@ -17,17 +18,24 @@ def tell_products(nodes: Iterable[Any]) -> None:
     """Notes at products of attention which of the two they are."""
     for node in nodes:
         scores = _scores_of(node) if target_of(node) == _PRODUCT else None
-        if scores is not None:
+        if scores is not None and _fits(scores, node):
             node.meta[PLACE], scores.meta[PLACE] = 2, 1
 
 
+def _fits(scores: Any, product: Any) -> bool:
+    """Whether a kernel takes extents: all are numbers, and columns of a head a multiple of 8 up to the most."""
+    sizes = [size for node in (scores, product) for i in (node, *node.args[:2]) for size in i.meta["val"].shape]
+    heads = (scores.args[0].meta["val"].shape[2], product.meta["val"].shape[2])
+    return all(isinstance(size, int) for size in sizes) and all(head % 8 == 0 and 8 <= head <= MOST_HEAD for head in heads)
+
+
 def _scores_of(product: Any) -> Optional[Any]:
-    """The product of q and k, of that of probabilities and v."""
+    """The product of q and k, of that of probabilities and v. Nobody else reads what lies between."""
     quotient = _below(product.args[0], _VIEWS)
     if target_of(quotient) != "aten.div.Tensor":
         return None
     powers, total = quotient.args[:2]
-    if target_of(powers) != "aten.exp.default" or not _reduces(total, "aten.sum.dim_IntList", powers):
+    if target_of(powers) != "aten.exp.default" or len(powers.users) != 2 or not _reduces(total, "aten.sum.dim_IntList", powers):
         return None
     difference = powers.args[0]
     if target_of(difference) != "aten.sub.Tensor" or not _reduces(difference.args[1], "aten.amax.default", difference.args[0]):
@@ -36,6 +44,8 @@ def _scores_of(product: Any) -> Optional[Any]:
     waiting, budget = [difference.args[0]], _MOST_STEPS
     while waiting and budget:
         node, budget = waiting.pop(), budget - 1
+        if len(node.users) != (2 if node is difference.args[0] else 1):
+            continue
         if target_of(node) == _PRODUCT:
             return node
         if target_of(node).startswith(_STEPS):
@@ -44,7 +54,7 @@ def _scores_of(product: Any) -> Optional[Any]:
 
 
 def _below(node: Any, names: Any) -> Any:
-    while target_of(node).startswith(names):
+    while target_of(node).startswith(names) and len(node.users) == 1:
         node = node.args[0]
     return node
 
