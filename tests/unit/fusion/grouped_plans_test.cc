@@ -442,7 +442,7 @@ TEST(GroupedSearch, FewBlocksHaveLongRings) {
         TextChain("grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu");
     const auto result = PlanChain(chain, bucket, model, {});
     EXPECT_TRUE(result.ok()) << result.status();
-    return GroupedOf(result->chosen).at(0)->schedule;
+    return GroupedOf(result->chosen).at(0)->code.schedule;
   };
   EXPECT_EQ(first(1).stages, 12) << first(1).ToString();
   EXPECT_LT(first(1).grid, model.sm_count);
