@@ -163,7 +163,7 @@ def _by_torch(
 ) -> torch.Tensor:
     """Slots sorted by experts, two grouped products, and the sum over a row's slots in f32. The host reads no id."""
     experts, (rows, top) = w1.shape[0], ids.shape
-    grouped: Any = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
+    grouped: Any = getattr(torch.nn.functional, "grouped_mm", None) or getattr(torch, "_grouped_mm")  # noqa: B009  it has no stub
     if layout == "oi":
         w1, w2 = w1.transpose(1, 2), w2.transpose(1, 2)
     flat = ids.reshape(-1)
