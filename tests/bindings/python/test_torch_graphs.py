@@ -189,6 +189,12 @@ def test_what_no_chain_holds_is_named(modules):
     assert why(Node("aten.mm.default", f32, f32, dtype="torch.float32"), "cuda") == "a product of f32"
     large = Node("input", shape=(8, 128, 128))
     assert why(Node("aten.bmm.default", large, large, shape=(8, 128, 128)), "cuda") == "a batched product"
+    head = Node("input", shape=(64, 1001))
+    padded = Node("aten.constant_pad_nd.default", head, [0, 7], shape=(64, 1008))
+    turned = Node("aten.permute.default", padded, [1, 0], shape=(1008, 64))
+    for w in (padded, turned):
+        assert why(Node("aten.mm.default", x, w, shape=(8, 1008)), "cuda") == "a product whose operand Inductor pads"
+    assert why(Node("aten.mm.default", x, head, shape=(8, 1001)), "cuda") is None
     assert why(Node("aten.add.Tensor", x, x), "cuda") is None
 
 
