@@ -137,7 +137,7 @@ std::string ConfigText(const AttentionCode& code) {
   number("kResident", s.resident);
   number("kDiagonal", p.diagonal);
   flag("kPlain", p.IsPlain());
-  flag("kHidden", !p.IsPlain() || p.causal);
+  flag("kHidden", !p.IsPlain() || p.causal || p.zero_unseen);  // scores may be -infinity
   flag("kCausal", p.causal);
   flag("kZeroUnseen", p.zero_unseen);
   flag("kOutVectors", HasVectors(p));

@@ -292,6 +292,10 @@ class Planner {
         Ask(pace_);
         SINTER_ASSIGN_OR_RETURN(own_.back(),
                                 family.RankOwn(run.own, bucket_, model_, AnySearch(), false));
+        if (own_.back().empty()) {
+          return absl::InternalError(
+              absl::StrCat("op ", run.end, ": ", family.name(), " ranked no kernel"));
+        }
         ranked_.push_back(nullptr);
         continue;
       }

@@ -206,8 +206,9 @@ absl::Status CheckGroupedSchedule(const GroupedProduct& p, const GroupedSchedule
                   "]");
   }
   if (s.block_m == 0) {
-    return s.block_n == 0 && s.stages == 0 ? absl::OkStatus()
-                                           : Refuse("dots have neither columns nor stages");
+    return s.block_n == 0 && s.stages == 0 && s.swapped == 0
+               ? absl::OkStatus()
+               : Refuse("dots have neither columns nor stages, and are not swapped");
   }
   SINTER_RETURN_IF_ERROR(CheckTensorCores(p));
   if (s.block_m != 64 && s.block_m != 128) {

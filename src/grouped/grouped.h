@@ -68,9 +68,9 @@ struct GroupedSchedule {
   int block_n = 0;  // columns of W in a tile, 64, 128 or 256
   int stages = 0;
   int grid = 1;
-  // Blocks of a cluster, 1 or 2, where columns of W are the rows of wgmma, and a tile has any
-  // number of rows up to block_m; 0: they are not. Two blocks have rows of one expert and load half
-  // of the columns each for both.
+  // 0: rows of A are the rows of wgmma. Else swapped: columns of W are, so that a tile has any
+  // number of rows of A up to block_m, and this is the number of blocks of a cluster, 1 or 2. Two
+  // blocks have rows of one expert, and each loads half of the columns for both.
   int swapped = 0;
 
   // A warpgroup that copies, and one for each 64 rows that multiplies; swapped, two of either.

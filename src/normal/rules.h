@@ -73,7 +73,8 @@ bool PlainProducts(NormalGraph& graph);
 // weight, where the slices are gate and up.
 bool PairsOfOneWeight(NormalGraph& graph);
 // What products cannot read is copied: rows that lie at several strides, matrices whose rows are no
-// multiples of 16 bytes, K and channels that are none either, with zeros behind them.
+// multiples of 16 bytes, K and channels that are none either, with zeros behind them. Filters of
+// narrow groups are joined with zeros between them, which a NaN or infinity of one group passes.
 bool CopiedOperands(NormalGraph& graph);
 
 // borders.cc

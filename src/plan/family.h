@@ -202,9 +202,9 @@ class KernelFamily {
   // ---- Runs of the family's own. Families without such runs, as of products, leave these out.
   // For notes of plans: "grouped gated pair + silu".
   virtual std::string OwnText(const OwnRun&) const { return std::string(name()); }
-  // Legal choices, the fastest by prediction first, at most options.top_k. `replaces`: a compiler
-  // refused kernels of the run; then also what is offered only where others are refused.
-  // FAILED_PRECONDITION where none is legal.
+  // Legal choices, one or more, the fastest by prediction first, at most options.top_k. `replaces`:
+  // a compiler refused kernels of the run; then all, also what is offered only where others are
+  // refused. FAILED_PRECONDITION where none is legal.
   virtual absl::StatusOr<std::vector<OwnChoice>> RankOwn(const OwnRun& run, int64_t bucket,
                                                          const DeviceModel& model,
                                                          const SearchOptions& options,

@@ -28,7 +28,8 @@ struct PixelWindow {
   bool grouped() const { return conv.groups > 1; }
   int64_t GroupChannels() const { return channels / conv.groups; }
   // Groups beside each other whose channels share a row of a stage, and whose columns share tiles:
-  // the filters of a bundle are a matrix with blocks along its diagonal. Of wider groups one.
+  // the filters of a bundle are a matrix with blocks along its diagonal. A group of more channels
+  // than a row of a stage has is a bundle by itself.
   int64_t Bundle() const {
     return std::clamp<int64_t>(kSubtileChannels / GroupChannels(), 1, conv.groups);
   }
@@ -37,7 +38,8 @@ struct PixelWindow {
   // Stages have whole 128-byte rows of one tap: the channels of a bundle, then zeros, or of rows
   // the next bundle's channels, whose weights are zeros.
   int64_t StagedTap() const { return RoundUp(BundleChannels(), kSubtileChannels); }
-  // Whether maps of weights count taps, as boxes without a group's channels have zeros.
+  // Whether the tensor map of the filter has an axis of taps, so that channels that a tap lacks are
+  // read as zeros.
   bool CountsTaps() const { return grouped() || StagedTap() != channels; }
   int64_t StagedColumns() const { return taps[0] * taps[1] * StagedTap(); }
   // Corners of the box that the first taps of results lie in: height, width.

@@ -50,8 +50,8 @@ void AddJobs(const std::string& line, const DeviceModel& model, std::vector<Job>
       auto own = std::make_shared<GroupedSpec>(GroupedKernels::Of(kernel.spec));
       own->code.schedule = schedule;
       if (!CheckGroupedSchedule(own->code.problem, schedule, model).ok()) continue;
-      Job job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)), kernel.spec,
-              CodegenOptions()};
+      Job job{absl::StrCat(own->code.problem.ToString(), ", ", schedule.ToString(false)),
+              kernel.spec, CodegenOptions()};
       job.spec.own = std::move(own);
       jobs->push_back(job);
       job.name += " with pauses";

@@ -1,4 +1,4 @@
-
+// The launch recipe of a kernel of products: tensor maps, arguments, grid.
 #include <algorithm>
 #include <numeric>
 

@@ -89,7 +89,7 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   const auto turns = static_cast<double>(load->turns);
   load->weight_bytes = turns * weight_bytes;
   load->block_bytes = turns * (row_bytes + weight_bytes);
-  // Behind a bundle's channels lie the next one's, of rows.
+  // Pixels have the next bundle's channels behind those of a bundle, so all of a stage is read.
   const double rows_filled = d.bundles > 1 ? 1 : d.filled;
   const double a_bytes = rows_filled * static_cast<double>(p.rows() * d.k * d.row_bytes);
   const double w_bytes = d.filled * static_cast<double>(d.width * d.n * d.k * d.weight_bytes);

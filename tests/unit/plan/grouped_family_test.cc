@@ -200,9 +200,12 @@ TEST(GroupedFamily, ChecksNameTheFieldTheValueAndTheBound) {
   EXPECT_EQ(why(PairProduct(), {64, 128, 2, 1}), "stages are 2, must be in [3, 12]");
   EXPECT_TRUE(absl::StrContains(why(PairProduct(), {64, 128, 4, 0}), "grid is 0, must be in [1, "));
   EXPECT_TRUE(absl::StrContains(why(PairProduct(), {128, 256, 6, 1}), "shared memory is "));
-  EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}), "dots have neither columns nor stages");
+  EXPECT_EQ(why(PairProduct(), {0, 64, 0, 1}),
+            "dots have neither columns nor stages, and are not swapped");
   EXPECT_EQ(why(PairProduct(), kSwapped), "");
   EXPECT_EQ(why(PairProduct(), {64, 256, 5, 3, 1}), "");
+  EXPECT_EQ(why(PairProduct(), {0, 0, 0, 2, 2}),
+            "dots have neither columns nor stages, and are not swapped");
   EXPECT_EQ(why(PairProduct(), {64, 128, 4, 2, 2}), "block_n is 128, must be 256 of swapped tiles");
   EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 2}), "grid is 3, must be a multiple of 2");
   EXPECT_EQ(why(PairProduct(), {128, 256, 4, 3, 3}),
