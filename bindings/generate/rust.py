@@ -36,7 +36,7 @@ def word_type(c_name: str) -> str:
 def declarations(abi: Abi) -> str:
     """sinter.h and what it includes."""
     every = [each for name in FILES[:-1] for each in abi.by_file[name]]
-    return "\n".join([f"//! {MADE_BY}", "use std::os::raw::c_char; // core::ffi::c_char is of Rust 1.64", "", *_written(every)])
+    return "\n".join([f"//! {MADE_BY}", "use std::os::raw::{c_char, c_void}; // core::ffi has them since Rust 1.64 and 1.30", "", *_written(every)])
 
 
 def experimental(abi: Abi) -> str:

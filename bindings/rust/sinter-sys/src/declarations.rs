@@ -1,5 +1,5 @@
 //! Written by ./dev bindings from include/sinter/*.h; do not edit.
-use std::os::raw::c_char; // core::ffi::c_char is of Rust 1.64
+use std::os::raw::{c_char, c_void}; // core::ffi has them since Rust 1.64 and 1.30
 
 opaque! {
     sinter_context sinter_chain sinter_plan sinter_binding sinter_cancel sinter_pending sinter_slot sinter_error CUstream_st sinter_group sinter_tuning_set CUgraph_st CUgraphNode_st CUgraphExec_st sinter_graph_nodes
