@@ -45,6 +45,13 @@ bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
   return two_shot == o.two_shot && threads == o.threads && blocks == o.blocks;
 }
 
+int AllReduceResidents(const AllReduceProblem& p, int threads) {
+  // Of a thread, which holds every rank's part of its chunk: two vectors each where x is wider.
+  const bool wide = SizeOf(p.element) > SizeOf(p.result);
+  const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
+  return std::max(1, 65536 / (registers * threads));
+}
+
 int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s) {
   return CeilDiv(p.columns / p.ChunkElements(), int64_t{s.threads});
 }

@@ -36,6 +36,10 @@ struct AllReduceSchedule {
   bool operator==(const AllReduceSchedule& o) const;
 };
 
+// Blocks of so many threads that one SM holds at once: the kernel is compiled to fit, since blocks
+// wait for blocks of other ranks.
+int AllReduceResidents(const AllReduceProblem& p, int threads);
+
 // Pieces of a row that blocks take.
 int64_t AllReduceParts(const AllReduceProblem& p, const AllReduceSchedule& s);
 

@@ -15,12 +15,6 @@ constexpr double kLinkBytesPerUs = 335e3;
 constexpr double kBlockLinkBytesPerUs = 45e3;
 constexpr double kCallUs = 2.1;  // epoch, header, first loads, the last block's count
 
-// Blocks of so many threads that one SM holds, by the registers of the largest kernel of the ranks.
-int Residents(const AllReduceProblem& p, int threads) {
-  const int registers = p.ranks <= 2 ? 48 : p.ranks <= 4 ? 80 : 128;
-  return std::max(1, 65536 / (registers * threads));
-}
-
 }  // namespace
 
 absl::StatusOr<Prediction> PredictAllReduce(const AllReduceProblem& p, const AllReduceSchedule& s,
@@ -59,8 +53,7 @@ std::vector<RankedAllReduce> SearchAllReduce(const AllReduceProblem& p, int64_t 
       AllReduceSchedule s{two_shot, threads, 1};
       if (!CheckAllReduce(p, s).ok()) continue;
       // Odd: the owners of the units that a block takes then change from turn to turn.
-      const int64_t most =
-          int64_t{model.sm_count} * std::min(Residents(p, threads), 1024 / threads);
+      const int64_t most = int64_t{model.sm_count} * AllReduceResidents(p, threads);
       const int64_t units = std::max<int64_t>(rows, 1) * AllReduceParts(p, s);
       s.blocks = static_cast<int>(std::min(units, most - (most % 2 == 0 ? 1 : 0)));
       absl::StatusOr<Prediction> time = PredictAllReduce(p, s, rows, model);

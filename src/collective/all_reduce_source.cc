@@ -27,7 +27,8 @@ std::string AllReduceSource(const AllReduceProblem& p, const AllReduceSchedule& 
                   ", kResidual = ", Word(p.residual), ", kSquares = ", Word(p.squares),
                   ", kTwoShot = ", Word(s.two_shot), ";\n};\n\n");
   absl::StrAppend(
-      &text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ")\n", kAllReduceEntry,
+      &text, "extern \"C\" __global__ void __launch_bounds__(", s.threads, ", ",
+      AllReduceResidents(p, s.threads), ")\n", kAllReduceEntry,
       "(GroupControl* group, const void* x, ", p.residual ? "const void* residual, " : "",
       "void* out, ", p.squares ? "float* squares, " : "", "u64 plan, int rows) {\n",
       "  all_reduce<Config>({group, x, ", p.residual ? "residual" : "nullptr", ", out, ",

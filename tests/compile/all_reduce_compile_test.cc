@@ -1,11 +1,15 @@
-// Sums over ranks through the real NVRTC for sm_90a: every type, form and number of ranks. The
-// compiler port refuses a kernel that spills; here none may. Exits 77 without NVRTC.
+// Sums over ranks through the real NVRTC for sm_90a: every type, form and number of ranks, and
+// every schedule that the search ranks. The compiler port refuses a kernel that spills; here none
+// may. Exits 77 without NVRTC.
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "runtime/nvrtc/nvrtc_compiler.h"
+#include "src/base/device_model.h"
 #include "src/collective/all_reduce.h"
+#include "src/collective/all_reduce_search.h"
 #include "src/collective/all_reduce_source.h"
 #include "src/device/device_library.h"
 
@@ -15,6 +19,21 @@ namespace {
 std::unique_ptr<Compiler> Nvrtc() {
   const char* path = std::getenv("SINTER_NVRTC");
   return MakeNvrtcCompiler(path == nullptr ? "" : path);
+}
+
+void ExpectCompiles(Compiler& compiler, const AllReduceProblem& problem,
+                    const AllReduceSchedule& schedule) {
+  ASSERT_TRUE(CheckAllReduce(problem, schedule).ok());
+  CompileRequest request;
+  request.name = "all_reduce.cu";
+  request.source = AllReduceSource(problem, schedule);
+  request.headers = CopyDeviceHeaders();
+  request.arch = "sm_90a";
+  request.options = {"--std=c++17"};
+  request.entry = kAllReduceEntry;
+  const auto compiled = compiler.Compile(request);
+  EXPECT_TRUE(compiled.ok()) << problem.ToString() << ", " << schedule.ToString() << ": "
+                             << compiled.status();
 }
 
 TEST(AllReduceCompile, NoKernelSpills) {
@@ -32,18 +51,27 @@ TEST(AllReduceCompile, NoKernelSpills) {
         problem.residual = number % 3 != 0;
         problem.rounded = number % 2 != 0;
         problem.squares = number % 4 < 2;
-        const AllReduceSchedule schedule{number % 5 < 3, number % 2 == 0 ? 256 : 512, 1};
-        ASSERT_TRUE(CheckAllReduce(problem, schedule).ok());
-        CompileRequest request;
-        request.name = "all_reduce.cu";
-        request.source = AllReduceSource(problem, schedule);
-        request.headers = CopyDeviceHeaders();
-        request.arch = "sm_90a";
-        request.options = {"--std=c++17"};
-        request.entry = kAllReduceEntry;
-        const auto compiled = compiler->Compile(request);
-        EXPECT_TRUE(compiled.ok())
-            << problem.ToString() << ", " << schedule.ToString() << ": " << compiled.status();
+        ExpectCompiles(*compiler, problem, {number % 5 < 3, number % 2 == 0 ? 256 : 512, 1});
+      }
+    }
+  }
+}
+
+// Columns that are a power of two too: their kernels need fewer registers for addresses, and the
+// compiler, left alone, spills to fit more blocks on an SM.
+TEST(AllReduceCompile, NoScheduleThatIsSearchedSpills) {
+  const auto compiler = Nvrtc();
+  for (const int ranks : {2, 4, 8}) {
+    for (const auto& [element, columns] :
+         {std::pair{DType::kBF16, 5120}, {DType::kBF16, 8192}, {DType::kF32, 8192}}) {
+      AllReduceProblem problem;
+      problem.ranks = ranks;
+      problem.element = element;
+      problem.columns = columns;
+      problem.residual = problem.squares = true;
+      for (const RankedAllReduce& ranked : SearchAllReduce(problem, 1, *BuiltinModel("h100"))) {
+        problem.rounded = ranked.schedule.two_shot;  // as all_reduce_gpu_test runs them
+        ExpectCompiles(*compiler, problem, ranked.schedule);
       }
     }
   }
