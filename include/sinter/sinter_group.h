@@ -1,10 +1,14 @@
 /* Groups of GPUs of one host, over which a chain is split: who belongs together, and the memory in
  * which their kernels exchange data. sinter.h states the conventions.
  *
+ * No launch takes a group yet: chains that sum over ranks come with a later version. What is said
+ * of launches here is what they will do.
+ *
  * One rank is one GPU. Ranks are processes, or contexts of one process. NVLink multicast is not
- * used. What travels between ranks is compared on both sides, and every wait ends: a rank that
- * died, was stopped or never came ends the group on all others within the timeout, and
- * sinter_group_get_status says which one was missed. */
+ * used. What travels between ranks is compared on both sides. A kernel's wait ends after the
+ * timeout: a rank that died, was stopped or never came ends the group on all others that wait, and
+ * sinter_group_get_status says which one was missed. With SINTER_GROUP_NO_TIMEOUT waits end only by
+ * sinter_group_abort. */
 #ifndef SINTER_SINTER_GROUP_H_
 #define SINTER_SINTER_GROUP_H_
 
@@ -19,12 +23,13 @@ typedef struct sinter_group sinter_group;
 
 /* An all-gather of the caller, such as over MPI, sockets or a store: every rank gives `bytes` bytes
  * at `send`, the same number on all; once it returns, `recv` holds those of all ranks in the order
- * of ranks, `bytes` each. SINTER_OK, or the status with which the creation fails. Called only
- * inside sinter_group_create, on its thread. */
+ * of ranks, `bytes` each. SINTER_OK, or the status with which the call fails; it must end by itself
+ * when a rank does not come. Called only inside sinter_group_create and sinter_group_close, on
+ * their threads; after it failed it is not called again for the group. */
 typedef sinter_status (*sinter_exchange)(uintptr_t user_data, const void* send, size_t bytes,
                                          void* recv);
 
-/* SINTER_GROUP_NO_TIMEOUT: waits end only when the group is aborted. */
+/* SINTER_GROUP_NO_TIMEOUT: waits for a missing rank end only when the group is aborted. */
 enum { SINTER_GROUP_NO_TIMEOUT = 1 };
 typedef struct sinter_group_options {
   uint32_t struct_size;
@@ -37,27 +42,29 @@ typedef struct sinter_group_options {
   /* The caller's symmetric memory: `size` addresses, in the order of ranks, of each rank's buffer
    * as this GPU addresses it, 256-byte aligned, of sinter_group_get_room_bytes bytes or more. It is
    * the caller's and outlives the group and every launch. NULL: the library allocates, and shares
-   * by cuIpc handles, which the exchange carries. NULL in sinter_group_create_local. */
+   * by cuIpc handles, which the exchange carries. All ranks give peers, or none. NULL in
+   * sinter_group_create_local. */
   const sinter_device_ptr* peers;
   uint64_t bytes;           /* of each of them */
   sinter_exchange exchange; /* needed; unused by sinter_group_create_local */
-  uintptr_t user_data;      /* of the exchange */
+  uintptr_t user_data;      /* of the exchange: both live until the group is closed or released */
   uint32_t timeout_ms; /* how long a kernel waits for another rank; 0: 10000. Time between launches
                           of two ranks counts, such as that of loading a model */
   uint32_t reserved;   /* 0 */
 } sinter_group_options;
 
-/* Bytes of a rank's room: 4096 + 2 * size * slot_bytes, 0 for a size that is none. `slot_bytes` 0:
- * the default. Thread-safe. Since 0.1. */
+/* Bytes of a rank's room: 4096 + 2 * size * slot_bytes; 0 for a size or slot_bytes outside the
+ * limits of sinter_group_options. `slot_bytes` 0: the default. Thread-safe. Since 0.1. */
 SINTER_API uint64_t sinter_group_get_room_bytes(int32_t size, uint64_t slot_bytes);
 
-/* Collective: all ranks call it, and where one fails all do. It compares versions of the library,
- * GPU models and options of all ranks, maps their memory, and proves that a pattern written over
- * each link arrives.
- * SINTER_INVALID_ARGUMENT: an option. SINTER_FAILED_PRECONDITION: ranks that differ, two with one
- * GPU, a link that does not carry data; it names the rank. SINTER_UNAVAILABLE: no GPU.
- * SINTER_RESOURCE_EXHAUSTED, SINTER_ERROR_DRIVER. Waits as long as the exchange does. Thread-safe.
- * Since 0.1. */
+/* Collective: all ranks call it, and where one fails all do: the others say which one and why. Not
+ * told to the others is an error in options' struct_size, flags or size, a NULL exchange or
+ * options, and an exchange that fails: their exchange then ends by itself. It compares versions of
+ * the library, GPU models and options of all ranks, maps their memory, and proves that a pattern
+ * written over each link arrives. SINTER_INVALID_ARGUMENT: an option. SINTER_FAILED_PRECONDITION:
+ * ranks that differ, two with one GPU, a link that does not carry data; it names the rank.
+ * SINTER_UNAVAILABLE: no GPU. SINTER_RESOURCE_EXHAUSTED, SINTER_ERROR_DRIVER. Waits as long as the
+ * exchange does. Thread-safe. Since 0.1. */
 SINTER_API sinter_status sinter_group_create(sinter_context* context,
                                              const sinter_group_options* options,
                                              sinter_group** out_group, sinter_error** error);
@@ -69,8 +76,12 @@ SINTER_API sinter_status sinter_group_create_local(sinter_context* const* contex
                                                    const sinter_group_options* options,
                                                    sinter_group** out_groups, sinter_error** error);
 
-/* The last release frees this rank's memory, which other ranks write: release after all ranks have
- * synchronised. Thread-safe. Since 0.1. */
+/* The last release closes the other ranks' memory and frees this rank's, which may not be while
+ * others write it or another process has it open. Where ranks are processes, call
+ * sinter_group_close first, on every rank; a release without it is defined only once the other
+ * ranks' processes have ended. With the caller's `peers`, and with ranks of one process, release
+ * after all ranks have synchronised; ranks of one process share their memory, which the last of
+ * them frees. Thread-safe. Since 0.1. */
 SINTER_API void sinter_group_retain(const sinter_group* group);
 SINTER_API void sinter_group_release(const sinter_group* group);
 
@@ -86,6 +97,15 @@ SINTER_API sinter_status sinter_group_get_status(const sinter_group* group, int3
 /* Ends the group on all ranks: waits return soon, later launches do nothing. Thread-safe.
  * Since 0.1. */
 SINTER_API sinter_status sinter_group_abort(const sinter_group* group, sinter_error** error);
+
+/* Collective: every rank calls it once its launches have been synchronised. It closes the other
+ * ranks' memory, waits by one exchange until all ranks have done so, and frees this rank's. Nothing
+ * may be launched over the group afterwards; its status can be asked, and it is still released.
+ * SINTER_OK at once where the group is closed already. Where the exchange fails, its status, also
+ * of later calls: the rank's memory then stays until the last release. A group of
+ * sinter_group_create_local makes no exchange, and its memory goes once every rank has closed or
+ * released. Thread-safe. Since 0.1. */
+SINTER_API sinter_status sinter_group_close(const sinter_group* group, sinter_error** error);
 
 #ifdef __cplusplus
 }

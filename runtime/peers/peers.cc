@@ -58,11 +58,11 @@ class DriverPeerMemory : public PeerMemory {
       driver_->MemFreeHost(host);
       return mapped;
     }
-    return HostWords{static_cast<volatile uint32_t*>(host), static_cast<DevicePtr>(device)};
+    return HostWords{static_cast<uint32_t*>(host), static_cast<DevicePtr>(device)};
   }
   void FreeWords(const HostWords& words) override {
     DriverScope scope(*device_);
-    driver_->MemFreeHost(const_cast<uint32_t*>(words.host));
+    driver_->MemFreeHost(words.host);
   }
 
   absl::StatusOr<Handle> Export(DevicePtr allocated) const override {

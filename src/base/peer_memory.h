@@ -35,8 +35,9 @@ static_assert(sizeof(RankRoom) == 112, "kernels read it");
 
 // Two words of pinned memory that kernels and the host share.
 struct HostWords {
-  volatile uint32_t* host = nullptr;  // [0]: why the group ended; [1]: why it is to end
-  DevicePtr device = 0;               // the same
+  uint32_t* host = nullptr;  // [0]: why the group ended; [1]: why it is to end. Read and written
+                             // atomically
+  DevicePtr device = 0;      // the same
 };
 
 // Of one GPU. Every call leaves the thread's context and capture mode as they were, and has done

@@ -37,23 +37,28 @@ Digest IdentityOf(const sinter_context& context) {
                              ChipDigest(context.engine->ports().model).View()));
 }
 
-absl::StatusOr<RankGroupOptions> Translate(const sinter_group_options& given) {
+absl::Status CheckGiven(const sinter_group_options& given) {
+  if ((given.flags & SINTER_GROUP_NO_TIMEOUT) != 0 && given.timeout_ms != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("group.timeout_ms is ", given.timeout_ms,
+                                                   ", must be 0 with SINTER_GROUP_NO_TIMEOUT"));
+  }
+  if (given.reserved != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group.reserved is ", given.reserved, ", must be 0"));
+  }
+  return absl::OkStatus();
+}
+
+RankGroupOptions Translate(const sinter_group_options& given) {
   RankGroupOptions options;
   options.rank = given.rank;
   options.size = given.size;
   options.slot_bytes = given.slot_bytes;
   options.room_bytes = given.bytes;
   options.timeout_ms = given.timeout_ms == 0 ? kDefaultTimeoutMs : given.timeout_ms;
-  if ((given.flags & SINTER_GROUP_NO_TIMEOUT) != 0) {
-    if (given.timeout_ms != 0) {
-      return absl::InvalidArgumentError(absl::StrCat("group.timeout_ms is ", given.timeout_ms,
-                                                     ", must be 0 with SINTER_GROUP_NO_TIMEOUT"));
-    }
-    options.timeout_ms = 0;
-  }
-  if (given.reserved != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("group.reserved is ", given.reserved, ", must be 0"));
+  if ((given.flags & SINTER_GROUP_NO_TIMEOUT) != 0) options.timeout_ms = 0;
+  if (given.peers != nullptr && given.size >= 0 && given.size <= RankRoom::kMaxRanks) {
+    options.rooms.assign(given.peers, given.peers + given.size);
   }
   return options;
 }
@@ -82,17 +87,19 @@ sinter_group* NewGroup(std::shared_ptr<RankGroup> group) {
 
 absl::Status Create(const sinter_context* context, const sinter_group_options* given,
                     sinter_group** out) {
-  SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_group"));
   SINTER_ASSIGN_OR_RETURN(const sinter_group_options options,
                           ReadOptions(given, "group", SINTER_GROUP_NO_TIMEOUT));
-  SINTER_ASSIGN_OR_RETURN(RankGroupOptions own, Translate(options));
-  SINTER_RETURN_IF_ERROR(Check(context, "context"));
   if (options.exchange == nullptr) return absl::InvalidArgumentError("group.exchange is null");
-  if (options.peers != nullptr && options.size >= 0 && options.size <= RankRoom::kMaxRanks) {
-    own.rooms.assign(options.peers, options.peers + options.size);
-  }
-  own.identity = IdentityOf(*context);
-  SINTER_ASSIGN_OR_RETURN(std::unique_ptr<PeerMemory> memory, MemoryOf(context, "context"));
+  RankGroupOptions own = Translate(options);
+  // From here on the other ranks are told of an error.
+  const auto prepare = [&]() -> absl::StatusOr<std::unique_ptr<PeerMemory>> {
+    SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_group"));
+    SINTER_RETURN_IF_ERROR(CheckGiven(options));
+    SINTER_ASSIGN_OR_RETURN(std::unique_ptr<PeerMemory> memory, MemoryOf(context, "context"));
+    own.identity = IdentityOf(*context);
+    return memory;
+  };
+  absl::StatusOr<std::unique_ptr<PeerMemory>> memory = prepare();
   SINTER_ASSIGN_OR_RETURN(
       std::shared_ptr<RankGroup> group,
       RankGroup::Create(std::move(memory), own, ExchangeOf(options.exchange, options.user_data)));
@@ -106,7 +113,8 @@ absl::Status CreateLocal(sinter_context* const* contexts, uint32_t size,
   SINTER_RETURN_IF_ERROR(CheckNotNull(contexts, "contexts"));
   SINTER_ASSIGN_OR_RETURN(const sinter_group_options options,
                           ReadOptions(given, "group", SINTER_GROUP_NO_TIMEOUT));
-  SINTER_ASSIGN_OR_RETURN(RankGroupOptions own, Translate(options));
+  SINTER_RETURN_IF_ERROR(CheckGiven(options));
+  RankGroupOptions own = Translate(options);
   if (size < 2 || size > RankRoom::kMaxRanks) {
     return absl::InvalidArgumentError(
         absl::StrCat("size is ", size, ", must be 2 to ", RankRoom::kMaxRanks));
@@ -141,8 +149,7 @@ namespace capi = sinter::capi;
 extern "C" {
 
 uint64_t sinter_group_get_room_bytes(int32_t size, uint64_t slot_bytes) {
-  if (size < 2 || size > sinter::RankRoom::kMaxRanks) return 0;
-  return sinter::RoomBytes(size, slot_bytes == 0 ? sinter::DefaultSlotBytes(size) : slot_bytes);
+  return sinter::RoomBytes(size, slot_bytes);
 }
 
 sinter_status sinter_group_create(sinter_context* context, const sinter_group_options* options,
@@ -174,6 +181,13 @@ sinter_status sinter_group_abort(const sinter_group* group, sinter_error** error
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(group, "group"));
     return group->group->Abort();
+  });
+}
+
+sinter_status sinter_group_close(const sinter_group* group, sinter_error** error) {
+  return capi::Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(capi::Check(group, "group"));
+    return group->group->Close();
   });
 }
 

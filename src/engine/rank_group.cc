@@ -16,8 +16,13 @@ constexpr char kMagic[8] = {'S', 'N', 'T', 'R', 'O', 'O', 'M', '1'};
 constexpr uint64_t kProofBytes = 16;
 constexpr size_t kWhyBytes = 160;
 
+bool IsSize(int size) { return size >= 2 && size <= RankRoom::kMaxRanks; }
+bool IsSlot(uint64_t bytes) {
+  return bytes >= kLeastSlot && bytes <= kMostSlot && bytes % 4096 == 0;
+}
+
 absl::Status CheckOptions(const RankGroupOptions& options) {
-  if (options.size < 2 || options.size > RankRoom::kMaxRanks) {
+  if (!IsSize(options.size)) {
     return absl::InvalidArgumentError(
         absl::StrCat("group.size is ", options.size, ", must be 2 to ", RankRoom::kMaxRanks));
   }
@@ -26,7 +31,7 @@ absl::Status CheckOptions(const RankGroupOptions& options) {
         absl::StrCat("group.rank is ", options.rank, ", must be 0 to ", options.size - 1));
   }
   const uint64_t slot = options.slot_bytes;
-  if (slot < kLeastSlot || slot > kMostSlot || slot % 4096 != 0) {
+  if (!IsSlot(slot)) {
     return absl::InvalidArgumentError(absl::StrCat("group.slot_bytes is ", slot,
                                                    ", must be a multiple of 4096 from ", kLeastSlot,
                                                    " to ", kMostSlot));
@@ -60,14 +65,32 @@ uint64_t DefaultSlotBytes(int size) {
 }
 
 uint64_t RoomBytes(int size, uint64_t slot_bytes) {
+  if (!IsSize(size)) return 0;
+  if (slot_bytes == 0) slot_bytes = DefaultSlotBytes(size);
+  if (!IsSlot(slot_bytes)) return 0;
   return RankRoom::kSlotsAt + 2 * static_cast<uint64_t>(size) * slot_bytes;
 }
+
+// Memory of a rank that other ranks write. Freed with its last owner.
+class RankGroup::Room {
+ public:
+  Room(std::shared_ptr<PeerMemory> memory, DevicePtr pointer)
+      : memory_(std::move(memory)), pointer_(pointer) {}
+  ~Room() { memory_->Free(pointer_); }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+
+ private:
+  const std::shared_ptr<PeerMemory> memory_;
+  const DevicePtr pointer_;
+};
 
 // What a rank says of itself, as plain bytes.
 struct RankGroup::Introduction {
   char magic[8];
   int32_t size, rank;
   uint64_t slot_bytes, timeout_ms;
+  uint64_t gives_rooms;  // 1: they are the caller's
   uint8_t identity[32];
   uint8_t uuid[16];
   PeerMemory::Handle handle;
@@ -83,7 +106,7 @@ absl::Status RankGroup::Prepare(bool exported) {
     return absl::OkStatus();
   }
   SINTER_ASSIGN_OR_RETURN(room_, memory_->Allocate(RoomBytes(options_.size, options_.slot_bytes)));
-  owns_room_ = true;
+  held_.push_back(std::make_shared<const Room>(memory_, room_));
   if (!exported) return absl::OkStatus();
   SINTER_ASSIGN_OR_RETURN(handle_, memory_->Export(room_));
   return absl::OkStatus();
@@ -96,6 +119,7 @@ RankGroup::Introduction RankGroup::Introduce(const absl::Status& prepared) const
   own.rank = options_.rank;
   own.slot_bytes = options_.slot_bytes;
   own.timeout_ms = options_.timeout_ms;
+  own.gives_rooms = options_.rooms.empty() ? 0 : 1;
   std::memcpy(own.identity, options_.identity.View().data(), sizeof(own.identity));
   std::memcpy(own.uuid, uuid_.data(), sizeof(own.uuid));
   own.handle = handle_;
@@ -138,6 +162,11 @@ absl::Status RankGroup::Agree(const std::vector<Introduction>& all) const {
       if (field.value == field.first) continue;
       return absl::FailedPreconditionError(absl::StrCat(who, " has group.", field.field, " ",
                                                         field.value, ", rank 0 has ", field.first));
+    }
+    if (one.gives_rooms != all[0].gives_rooms) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          who, one.gives_rooms != 0 ? " gives" : " does not give", " group.peers, rank 0 ",
+          all[0].gives_rooms != 0 ? "does" : "does not", ": all ranks must, or none"));
     }
     if (std::memcmp(one.identity, all[0].identity, sizeof(one.identity)) != 0) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -220,8 +249,14 @@ absl::Status RankGroup::CheckProofs() const {
   return absl::OkStatus();
 }
 
+// After an exchange that failed none is made: ranks may disagree about which one they are in.
+absl::Status RankGroup::Gather(const void* send, size_t bytes, void* recv) {
+  if (gathered_.ok()) gathered_ = exchange_(send, bytes, recv);
+  return gathered_;
+}
+
 // Whether every rank is well; a rank that is not says why to all.
-absl::Status RankGroup::AllOk(const Exchange& exchange, int size, const absl::Status& own) {
+absl::Status RankGroup::AllOk(const absl::Status& own) {
   struct Word {
     char why[kWhyBytes];
   } word{};
@@ -229,9 +264,10 @@ absl::Status RankGroup::AllOk(const Exchange& exchange, int size, const absl::St
     const absl::string_view why = own.message().empty() ? "failed" : own.message();
     std::memcpy(word.why, why.data(), std::min(why.size(), kWhyBytes - 1));
   }
-  std::vector<Word> words(static_cast<size_t>(size));
-  SINTER_RETURN_IF_ERROR(exchange(&word, sizeof(word), words.data()));
+  std::vector<Word> words(static_cast<size_t>(options_.size));
+  const absl::Status gathered = Gather(&word, sizeof(word), words.data());
   if (!own.ok()) return own;
+  SINTER_RETURN_IF_ERROR(gathered);
   for (const Word& other : words) {
     if (other.why[0] == '\0') continue;
     return absl::FailedPreconditionError(
@@ -240,25 +276,34 @@ absl::Status RankGroup::AllOk(const Exchange& exchange, int size, const absl::St
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<RankGroup>> RankGroup::Create(std::unique_ptr<PeerMemory> memory,
-                                                             const RankGroupOptions& options,
-                                                             const Exchange& exchange) {
+absl::Status RankGroup::Connect(const std::vector<Introduction>& all) {
+  absl::Status status = OpenRooms(all);
+  if (status.ok()) status = WriteRoom();
+  SINTER_RETURN_IF_ERROR(AllOk(status));
+  SINTER_RETURN_IF_ERROR(AllOk(SendProofs()));
+  return AllOk(CheckProofs());
+}
+
+absl::StatusOr<std::shared_ptr<RankGroup>> RankGroup::Create(
+    absl::StatusOr<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options,
+    Exchange exchange) {
   // Without a size nothing can be gathered: other ranks' exchanges then end as the caller's do.
-  if (options.size < 2 || options.size > RankRoom::kMaxRanks) return CheckOptions(options);
-  std::shared_ptr<RankGroup> group(new RankGroup(std::move(memory), options));
+  if (!IsSize(options.size)) return CheckOptions(options);
+  std::shared_ptr<RankGroup> group(
+      new RankGroup(memory.ok() ? *std::move(memory) : nullptr, options, std::move(exchange)));
   if (options.slot_bytes == 0) group->options_.slot_bytes = DefaultSlotBytes(options.size);
-  const absl::Status prepared = group->Prepare(/*exported=*/true);
+  const absl::Status prepared = memory.ok() ? group->Prepare(/*exported=*/true) : memory.status();
   const Introduction own = group->Introduce(prepared);
   std::vector<Introduction> all(static_cast<size_t>(options.size));
-  SINTER_RETURN_IF_ERROR(exchange(&own, sizeof(own), all.data()));
+  const absl::Status gathered = group->Gather(&own, sizeof(own), all.data());
   if (!prepared.ok()) return prepared;
+  SINTER_RETURN_IF_ERROR(gathered);
   SINTER_RETURN_IF_ERROR(group->Agree(all));
-  absl::Status status = group->OpenRooms(all);
-  if (status.ok()) status = group->WriteRoom();
-  SINTER_RETURN_IF_ERROR(AllOk(exchange, options.size, status));
-  SINTER_RETURN_IF_ERROR(AllOk(exchange, options.size, group->SendProofs()));
-  SINTER_RETURN_IF_ERROR(AllOk(exchange, options.size, group->CheckProofs()));
-  return group;
+  const absl::Status connected = group->Connect(all);
+  if (connected.ok()) return group;
+  // All ranks are here, since all have failed: none frees a room that another has open.
+  group->Close().IgnoreError();
+  return connected;
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> RankGroup::CreateLocal(
@@ -269,19 +314,22 @@ absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> RankGroup::CreateLocal(
   if (own.slot_bytes == 0) own.slot_bytes = DefaultSlotBytes(own.size);
   std::vector<Introduction> all;
   std::vector<DevicePtr> rooms;
+  std::vector<std::shared_ptr<const Room>> held;
   for (size_t i = 0; i < memory.size(); ++i) {
     own.rank = static_cast<int>(i);
-    std::shared_ptr<RankGroup> group(new RankGroup(std::move(memory[i]), own));
+    std::shared_ptr<RankGroup> group(new RankGroup(std::move(memory[i]), own, nullptr));
     const absl::Status prepared = group->Prepare(/*exported=*/false);
     if (!prepared.ok()) return prepared;
     all.push_back(group->Introduce(prepared));
     rooms.push_back(group->room_);
+    held.insert(held.end(), group->held_.begin(), group->held_.end());
     groups.push_back(std::move(group));
   }
   if (groups.empty()) return CheckOptions(own);
   SINTER_RETURN_IF_ERROR(groups[0]->Agree(all));
   for (const auto& group : groups) {
     group->rooms_ = rooms;
+    group->held_ = held;
     for (const auto& peer : groups) {
       if (peer != group) SINTER_RETURN_IF_ERROR(group->memory_->Reach(*peer->memory_));
     }
@@ -294,12 +342,12 @@ absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> RankGroup::CreateLocal(
 
 RankGroup::~RankGroup() {
   for (const DevicePtr opened : opened_) memory_->Close(opened);
-  if (owns_room_) memory_->Free(room_);
+  held_.clear();
   if (words_.host != nullptr) memory_->FreeWords(words_);
 }
 
 absl::Status RankGroup::GetStatus(int* rank) const {
-  const uint32_t outcome = words_.host[0];
+  const uint32_t outcome = __atomic_load_n(&words_.host[0], __ATOMIC_RELAXED);
   const int meant = outcome == 0 ? -1 : static_cast<int>(outcome >> 8);
   if (rank != nullptr) *rank = meant;
   switch (outcome & 0xFF) {
@@ -323,9 +371,13 @@ absl::Status RankGroup::GetStatus(int* rank) const {
 absl::Status RankGroup::Abort() {
   const uint32_t why = RankRoom::kAborted | static_cast<uint32_t>(options_.rank) << 8;
   // For waits of this rank's kernels, whatever else the GPU does.
-  words_.host[1] = why;
-  if (words_.host[0] == 0) words_.host[0] = why;
+  __atomic_store_n(&words_.host[1], why, __ATOMIC_RELAXED);
+  // Unless a kernel has said why before.
+  uint32_t alive = 0;
+  __atomic_compare_exchange_n(&words_.host[0], &alive, why, /*weak=*/false, __ATOMIC_RELAXED,
+                              __ATOMIC_RELAXED);
   // And for those of other ranks, though no kernel of this one runs.
+  const std::lock_guard<std::mutex> lock(mutex_);
   absl::Status first;
   for (const DevicePtr room : rooms_) {
     const absl::Status told =
@@ -333,6 +385,23 @@ absl::Status RankGroup::Abort() {
     if (first.ok()) first = told;
   }
   return first;
+}
+
+absl::Status RankGroup::Close() {
+  const std::lock_guard<std::mutex> closing(closing_);
+  std::vector<DevicePtr> opened;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return absl::OkStatus();
+    rooms_.clear();
+    opened.swap(opened_);
+  }
+  for (const DevicePtr room : opened) memory_->Close(room);
+  if (exchange_) SINTER_RETURN_IF_ERROR(AllOk(absl::OkStatus()));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  held_.clear();
+  closed_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace sinter

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,23 +35,27 @@ struct RankGroupOptions {
 };
 
 uint64_t DefaultSlotBytes(int size);
-// Of a room for `size` ranks.
+// Of a room for `size` ranks; `slot_bytes` 0: the default. 0 where either is outside its limits.
 uint64_t RoomBytes(int size, uint64_t slot_bytes);
 
 // Thread-safe. The caller's memory and its GPU outlive it.
 class RankGroup {
  public:
-  // Collective: all ranks call it at once, and all fail where one does. Proves each link by a
-  // pattern that goes over it.
-  // INVALID_ARGUMENT: an option. FAILED_PRECONDITION: ranks that differ, or a link that does not
-  // carry what is sent; it names the rank.
-  static absl::StatusOr<std::shared_ptr<RankGroup>> Create(std::unique_ptr<PeerMemory> memory,
-                                                           const RankGroupOptions& options,
-                                                           const Exchange& exchange);
+  // Collective: all ranks call it at once, and all fail where one does. A rank that has failed
+  // before calls it too, with its error in place of `memory`: it gets that error back, the others
+  // are told. Proves each link by a pattern that goes over it. No exchange follows one that failed.
+  // INVALID_ARGUMENT: an option; a size that is none is told to nobody. FAILED_PRECONDITION: ranks
+  // that differ, or a link that does not carry what is sent; it names the rank.
+  static absl::StatusOr<std::shared_ptr<RankGroup>> Create(
+      absl::StatusOr<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options,
+      Exchange exchange);
   // All ranks of one process, rank i on memory i. Options are those of rank 0; rooms are allocated.
   static absl::StatusOr<std::vector<std::shared_ptr<RankGroup>>> CreateLocal(
       std::vector<std::unique_ptr<PeerMemory>> memory, const RankGroupOptions& options);
 
+  // Gives the memory back. Its kernels have ended; memory that another process still has open must
+  // not be freed, so Close goes before where ranks are processes. Ranks of one process share all
+  // rooms: the last of them frees them.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
@@ -67,30 +73,45 @@ class RankGroup {
   // Ends the group on all ranks: waits that run return soon, later launches do nothing.
   absl::Status Abort();
 
+  // Collective, after the last kernel of each rank: closes the other ranks' rooms, waits by one
+  // exchange until all have, and frees this one's. The group may then be asked for its status and
+  // be destroyed. Again: does nothing. Where the exchange fails, its error, then and later: the
+  // room stays until the group goes. Ranks of one process need no exchange.
+  absl::Status Close();
+
  private:
   struct Introduction;
-  RankGroup(std::unique_ptr<PeerMemory> memory, const RankGroupOptions& options)
-      : memory_(std::move(memory)), options_(options) {}
+  class Room;
+  RankGroup(std::shared_ptr<PeerMemory> memory, RankGroupOptions options, Exchange exchange)
+      : memory_(std::move(memory)), options_(std::move(options)), exchange_(std::move(exchange)) {}
 
   // The steps of both ways of creation. Between them all ranks have done the step before.
   absl::Status Prepare(bool exported);
   Introduction Introduce(const absl::Status& prepared) const;
   absl::Status Agree(const std::vector<Introduction>& all) const;
+  absl::Status Connect(const std::vector<Introduction>& all);
   absl::Status OpenRooms(const std::vector<Introduction>& all);
   absl::Status WriteRoom();
   absl::Status SendProofs();
   absl::Status CheckProofs() const;
-  static absl::Status AllOk(const Exchange& exchange, int size, const absl::Status& own);
+  absl::Status Gather(const void* send, size_t bytes, void* recv);
+  absl::Status AllOk(const absl::Status& own);
 
-  const std::unique_ptr<PeerMemory> memory_;
+  const std::shared_ptr<PeerMemory> memory_;  // null only where a rank failed before
   RankGroupOptions options_;
+  const Exchange exchange_;  // none where all ranks are of one process
+  absl::Status gathered_;    // how the last exchange ended
   HostWords words_;
   DevicePtr room_ = 0;
-  bool owns_room_ = false;
   PeerMemory::Handle handle_{};
   std::array<uint8_t, 16> uuid_{};
-  std::vector<DevicePtr> rooms_;   // of all ranks, as this GPU addresses them
+  std::mutex closing_;             // one Close at a time
+  std::mutex mutex_;               // of what follows
+  std::vector<DevicePtr> rooms_;   // of all ranks, as this GPU addresses them; none when closed
   std::vector<DevicePtr> opened_;  // of other processes
+  // Allocated here: this rank's, or those of all ranks of the process.
+  std::vector<std::shared_ptr<const Room>> held_;
+  bool closed_ = false;
 };
 
 // What a group of this configuration and GPU is made with. UNAVAILABLE without a driver.

@@ -1,6 +1,7 @@
 // Groups of GPUs over the ABI, on a fake driver with several GPUs: FAKE_LIBCUDA names it.
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -95,6 +96,68 @@ TEST(Group, TwoRanksMeetLiveAndAbort) {
   EXPECT_THAT(ended.message, HasSubstr("rank 1 aborted the group"));
 }
 
+// `of(r, options, context)` edits what rank r passes; its results.
+std::vector<Result> CreateBoth(
+    Meeting& meeting, sinter_group* (&made)[2],
+    const std::function<void(int, sinter_group_options&, sinter_context*&)>& of) {
+  std::vector<Result> results(2);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      const ContextPtr context = OnGpu(r), target = MakeTarget();
+      const Side side{&meeting, r};
+      sinter_group_options options = Options(side);
+      sinter_context* used = context.get();
+      of(r, options, used);
+      if (used == nullptr) used = target.get();  // one without a GPU
+      results[static_cast<size_t>(r)] =
+          Try([&](sinter_error** e) { return sinter_group_create(used, &options, &made[r], e); });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+TEST(Group, AnErrorBeforeTheExchangeIsToldToTheOthers) {
+  Meeting meeting;
+  sinter_group* made[2] = {};
+  auto results = CreateBoth(
+      meeting, made,
+      [](int r, sinter_group_options& options, sinter_context*&) { options.reserved = r; });
+  EXPECT_EQ(results[1].status, SINTER_INVALID_ARGUMENT);
+  EXPECT_EQ(results[0].status, SINTER_FAILED_PRECONDITION);
+  EXPECT_THAT(results[0].message, HasSubstr("rank 1: group.reserved is 1, must be 0"));
+  results = CreateBoth(meeting, made, [](int r, sinter_group_options&, sinter_context*& context) {
+    if (r == 0) context = nullptr;
+  });
+  EXPECT_EQ(results[0].status, SINTER_UNAVAILABLE);
+  EXPECT_EQ(results[1].status, SINTER_FAILED_PRECONDITION);
+  EXPECT_THAT(results[1].message, HasSubstr("rank 0: "));
+  EXPECT_EQ(made[0], nullptr);
+  EXPECT_EQ(made[1], nullptr);
+}
+
+TEST(Group, ClosesOnAllRanks) {
+  Meeting meeting;
+  const Side sides[2] = {{&meeting, 0}, {&meeting, 1}};  // as long as the exchange is used
+  sinter_group* made[2] = {};
+  for (const Result& result :
+       CreateBoth(meeting, made, [&](int r, sinter_group_options&options, sinter_context*&) {
+         options.user_data = reinterpret_cast<uintptr_t>(&sides[r]);
+       })) {
+    ASSERT_EQ(result.status, SINTER_OK) << result.message;
+  }
+  const GroupPtr groups[2] = {GroupPtr(made[0]), GroupPtr(made[1])};
+  std::thread other([&] {
+    EXPECT_TRUE(Ok([&](sinter_error** e) { return sinter_group_close(groups[1].get(), e); }));
+  });
+  EXPECT_TRUE(Ok([&](sinter_error** e) { return sinter_group_close(groups[0].get(), e); }));
+  other.join();
+  EXPECT_EQ(sinter_group_close(groups[0].get(), nullptr), SINTER_OK);
+  EXPECT_EQ(sinter_group_get_status(groups[0].get(), nullptr, nullptr), SINTER_OK);
+  EXPECT_EQ(sinter_group_close(nullptr, nullptr), SINTER_INVALID_ARGUMENT);
+}
+
 TEST(Group, OfOneProcess) {
   const ContextPtr contexts[2] = {OnGpu(0), OnGpu(1)};
   sinter_context* raw[2] = {contexts[0].get(), contexts[1].get()};
@@ -152,6 +215,10 @@ TEST(Group, SaysHowLargeARoomIs) {
   EXPECT_EQ(sinter_group_get_room_bytes(8, 0), 4096u + (32u << 20));
   EXPECT_EQ(sinter_group_get_room_bytes(1, 0), 0u);
   EXPECT_EQ(sinter_group_get_room_bytes(9, 0), 0u);
+  EXPECT_EQ(sinter_group_get_room_bytes(2, uint64_t{1} << 32), 4096u + (uint64_t{4} << 32));
+  for (const uint64_t slot : {uint64_t{4096}, uint64_t{65537}, uint64_t{1} << 33, ~uint64_t{0}}) {
+    EXPECT_EQ(sinter_group_get_room_bytes(2, slot), 0u) << slot;
+  }
 }
 
 }  // namespace

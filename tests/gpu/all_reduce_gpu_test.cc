@@ -422,7 +422,7 @@ absl::Status RunRank(int number, const fs::path& folder, const std::string& mode
   }
   char barrier = 0, all[kRanks];
   SINTER_RETURN_IF_ERROR(exchange(&barrier, 1, all));
-  if (mode == "run") return absl::OkStatus();
+  if (mode == "run") return rank->group->Close();
   if (number == 1) raise(mode == "killed" ? SIGKILL : SIGSTOP);
   const auto begun = std::chrono::steady_clock::now();
   SINTER_RETURN_IF_ERROR(calls(kForms[0]));

@@ -619,6 +619,7 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_group_release": (None, (c_void_p,)),
     "sinter_group_get_status": (c_int32, (c_void_p, POINTER(c_int32), POINTER(c_void_p))),
     "sinter_group_abort": (c_int32, (c_void_p, POINTER(c_void_p))),
+    "sinter_group_close": (c_int32, (c_void_p, POINTER(c_void_p))),
     "sinter_version": (c_uint32, ()),
     "sinter_build_info": (c_char_p, ()),
     "sinter_status_name": (c_char_p, (c_int32,)),

@@ -3,10 +3,13 @@
 #define SINTER_TESTS_UNIT_ENGINE_FAKE_PEER_MEMORY_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "src/base/peer_memory.h"
@@ -19,11 +22,13 @@ class FakePeerMemory : public PeerMemory {
   explicit FakePeerMemory(int device) : uuid(static_cast<uint8_t>(device)) {}
   // Knobs.
   uint8_t uuid;
-  bool out_of_memory = false, opens = true, pushes = true;
+  bool out_of_memory = false, opens = true, pushes = true, closes_late = false;
 
   // Of all fakes: what was made and not given back; how often peers were reached.
   static int Live() { return live_; }
   static int Reached() { return reached_; }
+  // How often memory was freed that another one had open.
+  static int FreedWhileOpen() { return freed_while_open_; }
 
   absl::StatusOr<std::array<uint8_t, 16>> DeviceUuid() const override {
     std::array<uint8_t, 16> bytes{};
@@ -37,6 +42,9 @@ class FakePeerMemory : public PeerMemory {
   }
   void Free(DevicePtr pointer) override {
     --live_;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (open_[pointer] > 0) ++freed_while_open_;
+    open_.erase(pointer);
     std::free(At(pointer));
   }
   absl::StatusOr<HostWords> AllocateWords() override {
@@ -46,7 +54,7 @@ class FakePeerMemory : public PeerMemory {
   }
   void FreeWords(const HostWords& words) override {
     --live_;
-    std::free(const_cast<uint32_t*>(words.host));
+    std::free(words.host);
   }
   absl::StatusOr<Handle> Export(DevicePtr allocated) const override {
     Handle handle{};
@@ -58,9 +66,17 @@ class FakePeerMemory : public PeerMemory {
     ++live_;
     DevicePtr pointer = 0;
     std::memcpy(&pointer, handle.data(), sizeof(pointer));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++open_[pointer];
     return pointer;
   }
-  void Close(DevicePtr) override { --live_; }
+  void Close(DevicePtr opened) override {
+    --live_;
+    if (closes_late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = open_.find(opened);
+    if (found != open_.end()) --found->second;
+  }
   absl::Status Reach(const PeerMemory&) override {
     ++reached_;
     return absl::OkStatus();
@@ -84,7 +100,9 @@ class FakePeerMemory : public PeerMemory {
 
  private:
   static void* At(DevicePtr pointer) { return reinterpret_cast<void*>(pointer); }
-  static inline std::atomic<int> live_{0}, reached_{0};
+  static inline std::atomic<int> live_{0}, reached_{0}, freed_while_open_{0};
+  static inline std::mutex mutex_;
+  static inline std::map<DevicePtr, int> open_;
 };
 
 // An all-gather between threads. Thread-safe; rank r calls ExchangeOf(r).

@@ -26,10 +26,11 @@ RankGroupOptions Options(int rank, int size) {
 
 using Made = std::vector<absl::StatusOr<std::shared_ptr<RankGroup>>>;
 
-// All ranks at once, a thread each. `change` edits a rank's options, memory or introduction.
-Made CreateAll(int size,
-               const std::function<void(int, RankGroupOptions&, FakePeerMemory&)>& change) {
-  Gathering gathering(size);
+// All ranks at once, a thread each. `change` edits a rank's options or memory. The last rank has
+// failed before where `failed` says so.
+Made CreateAll(int size, const std::function<void(int, RankGroupOptions&, FakePeerMemory&)>& change,
+               const absl::Status& failed = absl::OkStatus()) {
+  const auto gathering = std::make_shared<Gathering>(size);
   Made made(static_cast<size_t>(size), absl::UnknownError("not made"));
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r) {
@@ -37,8 +38,13 @@ Made CreateAll(int size,
       RankGroupOptions options = Options(r, size);
       auto memory = std::make_unique<FakePeerMemory>(r);
       change(r, options, *memory);
-      made[static_cast<size_t>(r)] =
-          RankGroup::Create(std::move(memory), options, gathering.ExchangeOf(r));
+      absl::StatusOr<std::unique_ptr<PeerMemory>> given = std::move(memory);
+      if (r == size - 1 && !failed.ok()) given = failed;
+      // The group keeps its exchange.
+      const Exchange exchange = [gathering, r](const void* send, size_t bytes, void* recv) {
+        return gathering->ExchangeOf(r)(send, bytes, recv);
+      };
+      made[static_cast<size_t>(r)] = RankGroup::Create(std::move(given), options, exchange);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -120,6 +126,81 @@ TEST(RankGroup, ARankThatFailsIsToldToTheOthers) {
                 "group.slot_bytes is 1000");
 }
 
+TEST(RankGroup, ARankThatHadFailedBeforeIsToldToTheOthers) {
+  const Made made = CreateAll(
+      3, [](int, RankGroupOptions&, FakePeerMemory&) {}, absl::UnavailableError("no GPU here"));
+  EXPECT_EQ(made[2].status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(made[0].status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(made[1].status().message(), "rank 2: no GPU here");
+  ExpectAllFail(made, "no GPU here");
+}
+
+TEST(RankGroup, NoRankThatFailsFreesARoomThatAnotherHasOpen) {
+  const int before = FakePeerMemory::FreedWhileOpen();
+  ExpectAllFail(CreateAll(3,
+                          [](int r, RankGroupOptions&, FakePeerMemory& memory) {
+                            memory.opens = r != 0;
+                            memory.closes_late = r == 1;
+                          }),
+                "cannot open");
+  ExpectAllFail(CreateAll(2,
+                          [](int r, RankGroupOptions&, FakePeerMemory& memory) {
+                            memory.pushes = r != 0;
+                            memory.closes_late = r == 1;
+                          }),
+                "has not arrived");
+  EXPECT_EQ(FakePeerMemory::FreedWhileOpen(), before);
+}
+
+TEST(RankGroup, CloseFreesOnceNoRankHasARoomOpen) {
+  const int before = FakePeerMemory::FreedWhileOpen();
+  Made made = CreateAll(
+      3, [](int r, RankGroupOptions&, FakePeerMemory& memory) { memory.closes_late = r == 1; });
+  std::vector<std::thread> threads;
+  for (const auto& group : made) {
+    ASSERT_TRUE(group.ok()) << group.status();
+    threads.emplace_back([&] { EXPECT_TRUE((*group)->Close().ok()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(FakePeerMemory::Live(), 3);  // the words of each
+  // Again alone: no exchange. Neither this nor an abort touches the rooms.
+  EXPECT_TRUE((*made[0])->Close().ok());
+  EXPECT_TRUE((*made[1])->GetStatus(nullptr).ok());
+  EXPECT_TRUE((*made[1])->Abort().ok());
+  EXPECT_EQ((*made[1])->GetStatus(nullptr).code(), absl::StatusCode::kAborted);
+  made.clear();
+  EXPECT_EQ(FakePeerMemory::Live(), 0);
+  EXPECT_EQ(FakePeerMemory::FreedWhileOpen(), before);
+}
+
+TEST(RankGroup, NoExchangeFollowsOneThatFailed) {
+  // Creation makes four; the fifth is that of Close.
+  for (const int fails : {1, 2, 4, 5}) {
+    Gathering gathering(2);
+    std::atomic<int> calls{0};
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r) {
+      threads.emplace_back([&, r] {
+        int own = 0;
+        const Exchange exchange = [&](const void* send, size_t bytes, void* recv) {
+          ++calls;
+          // All have met; some exchanges fail so on all ranks.
+          const absl::Status met = gathering.ExchangeOf(r)(send, bytes, recv);
+          return ++own == fails ? absl::UnavailableError("cut off") : met;
+        };
+        auto made = RankGroup::Create(std::make_unique<FakePeerMemory>(r), Options(r, 2), exchange);
+        ASSERT_EQ(made.ok(), fails == 5);
+        for (int i = 0; i < 2 && made.ok(); ++i) {
+          EXPECT_EQ((*made)->Close().message(), "cut off");
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(calls, 2 * fails);
+    EXPECT_EQ(FakePeerMemory::Live(), 0);
+  }
+}
+
 TEST(RankGroup, ALinkThatLosesDataIsFound) {
   ExpectAllFail(CreateAll(3, [](int r, RankGroupOptions&,
                                 FakePeerMemory& memory) { memory.pushes = r != 2; }),
@@ -147,6 +228,12 @@ TEST(RankGroup, TakesTheCallersRooms) {
                             options.room_bytes = 4096;
                           }),
                 "slots of 65536 bytes for 2 ranks need 266240");
+  ExpectAllFail(CreateAll(2,
+                          [&](int r, RankGroupOptions& options, FakePeerMemory&) {
+                            if (r == 0) options.rooms = rooms;
+                            options.room_bytes = RoomBytes(2, 64 << 10);
+                          }),
+                "rank 1 does not give group.peers, rank 0 does");
 }
 
 TEST(RankGroup, OfOneProcessReachesEveryPeer) {
@@ -161,6 +248,23 @@ TEST(RankGroup, OfOneProcessReachesEveryPeer) {
   EXPECT_EQ(FakePeerMemory::Live(), 0);
   EXPECT_THAT(RankGroup::CreateLocal({}, Options(0, 0)).status().message(),
               HasSubstr("group.size is 0, must be 2 to 8"));
+}
+
+TEST(RankGroup, OfOneProcessSharesRoomsUntilTheLastIsGone) {
+  std::vector<std::unique_ptr<PeerMemory>> memory;
+  for (int r = 0; r < 2; ++r) memory.push_back(std::make_unique<FakePeerMemory>(r));
+  auto groups = RankGroup::CreateLocal(std::move(memory), Options(0, 0));
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_EQ(FakePeerMemory::Live(), 4);  // a room and words each
+  const auto first_room = reinterpret_cast<const RankRoom*>((*groups)[0]->room());
+  (*groups)[0].reset();
+  EXPECT_EQ(FakePeerMemory::Live(), 3);
+  EXPECT_TRUE((*groups)[1]->Abort().ok());
+  EXPECT_EQ(first_room->outcome, RankRoom::kAborted | 1 << 8);
+  EXPECT_TRUE((*groups)[1]->Close().ok());
+  EXPECT_EQ(FakePeerMemory::Live(), 1);
+  groups->clear();
+  EXPECT_EQ(FakePeerMemory::Live(), 0);
 }
 
 TEST(RankGroup, StatusSaysWhyItEndedAndAbortTellsEveryRank) {
@@ -178,6 +282,9 @@ TEST(RankGroup, StatusSaysWhyItEndedAndAbortTellsEveryRank) {
   EXPECT_EQ(told(RankRoom::kTimedOut | 1 << 8).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(rank, 1);
   EXPECT_EQ(told(RankRoom::kMismatch | 1 << 8).code(), absl::StatusCode::kFailedPrecondition);
+  // An abort behind a kernel's reason leaves the reason.
+  ASSERT_TRUE(group->Abort().ok());
+  EXPECT_EQ(group->GetStatus(&rank).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(told(0).ok());
   ASSERT_TRUE(group->Abort().ok());
   EXPECT_EQ(group->GetStatus(&rank).code(), absl::StatusCode::kAborted);

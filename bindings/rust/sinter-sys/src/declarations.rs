@@ -465,6 +465,7 @@ functions! {
     sinter_group_get_status(group: *const sinter_group, out_rank: *mut i32,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_group_abort(group: *const sinter_group, error: *mut *mut sinter_error) -> sinter_status;
+    sinter_group_close(group: *const sinter_group, error: *mut *mut sinter_error) -> sinter_status;
     sinter_version() -> u32;
     sinter_build_info() -> *const c_char;
     sinter_status_name(status: sinter_status) -> *const c_char;
