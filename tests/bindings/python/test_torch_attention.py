@@ -156,6 +156,39 @@ def test_probabilities_that_others_read_are_left_to_torch():
     assert left(reports)["aten.bmm.default"] == "a batched product"
 
 
+def half_turned(x, by=-1.0):
+    """As rotary embeddings: the second half by a number, ahead of the first."""
+    first, second = x.chunk(2, -1)
+    return torch.cat([second * by, first], -1)
+
+
+#: q and k of [batch, heads, rows, width], of which a number multiplies a part.
+PARTLY_SCALED = {
+    "part_of_q": lambda q, k: (torch.cat([q[..., :16] * 0.125, q[..., 16:].relu()], -1), k),
+    "half_turned": lambda q, k: (half_turned(q), k),
+    "both_turned": lambda q, k: (half_turned(q), half_turned(k, -2.0)),
+    "new_keys": lambda q, k: (q, torch.cat([k[:, :, :40], k[:, :, 40:] * 0.125], 2)),
+    "two_parts": lambda q, k: (torch.cat([q[..., :16] * 0.25, q[..., 16:] * 0.25], -1), k),
+    "divided": lambda q, k: (torch.cat([q[..., :16] / 8, q[..., 16:]], -1), k),
+    "one_tensor": lambda q, k: ((scaled := q * 0.25), scaled),
+    "viewed": lambda q, k: ((q * 0.25).transpose(1, 2).contiguous().transpose(1, 2), k),
+}
+
+
+@pytest.mark.parametrize("name", PARTLY_SCALED)
+def test_a_number_that_multiplies_a_part_of_q_or_k_multiplies_no_more(name):
+    class By(N.Module):
+        def forward(self, q, k, v):
+            q, k = PARTLY_SCALED[name](q, k)
+            return (q @ k.transpose(-2, -1) + 1).softmax(-1) @ v
+
+    torch.manual_seed(5)
+    given = [torch.randn(2, 4, 80, 32).bfloat16() for _ in range(3)]
+    _, reports = run(By(), *given)
+    products = [node for part in reports[0].taken for node in part.nodes if node.meta.get("sinter_attention") == 1]
+    assert len(products) == 1, left(reports)
+
+
 def test_equal_layers_are_equal_parts():
     class Layer(N.Module):
         def __init__(self):

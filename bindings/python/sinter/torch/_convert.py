@@ -173,13 +173,16 @@ class Converter:
         return DTYPES[name]
 
     def scores_of(self, node: Any) -> Any:
-        """The product of q and k that alone reads a value times a number, or a view of it; None of any other."""
+        """The product of q and k that alone reads a value times a number, once, or a view of it; None of any other. What joins the value with
+        others is no view: the number is not theirs."""
         by_number = target_of(node).startswith(("aten.mul.", "aten.div.")) and isinstance(node.args[1], (int, float)) and node.args[1]
         while by_number and len(node.users) == 1:
-            (node,) = node.users
-            if node not in self.inside or node.meta.get(PLACE) == 1:
-                return node if node in self.inside else None
-            if not self.table[target_of(node)].moves:
+            read, (node,) = node, node.users
+            if node not in self.inside or sum(argument is read for argument in node.args) != 1:
+                return None
+            if node.meta.get(PLACE) == 1:
+                return node
+            if not self.table[target_of(node)].moves or len(node.all_input_nodes) != 1:
                 return None
         return None
 
