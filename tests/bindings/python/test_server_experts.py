@@ -80,7 +80,9 @@ def test_vllms_experts_are_taken_into_its_output(triton_experts, plans, caplog):
     sinter_vllm.register()
     sinter_vllm.register()
     with caplog.at_level(logging.INFO, sinter_vllm.LOGGER):
-        for experts in (triton_experts(), triton_experts()):
+        plain = types.SimpleNamespace(clamp_limit=None, alpha=1.0, beta=0.0)
+        newer = triton_experts(activation_config=plain, moe_config=types.SimpleNamespace(swiglu_limit=None))
+        for experts in (triton_experts(), newer):
             for positional in (False, True):
                 found, wanted = applied(experts, positional)
                 assert near(found, wanted) and experts.own_calls == 0
@@ -95,6 +97,12 @@ VLLM_KEEPS = {
     "bias": (dict(w1_bias=torch.ones(6, 48)), {}),
     "activation": ({}, dict(activation=MoEActivation.GELU)),
     "bounded": (dict(gemm1_clamp_limit=7.0), {}),
+    "bounded by the model": (dict(activation_config=types.SimpleNamespace(clamp_limit=7.0, alpha=1.0, beta=0.0)), {}),
+    "scaled gate": (dict(activation_config=types.SimpleNamespace(clamp_limit=None, alpha=1.702, beta=0.0)), {}),
+    "shifted": (dict(activation_config=types.SimpleNamespace(clamp_limit=None, alpha=1.0, beta=1.0)), {}),
+    "bounded, before there was a configuration": (dict(moe_config=types.SimpleNamespace(swiglu_limit=7.0)), {}),
+    "an activation around theirs": (dict(activation=lambda *given: None), {}),
+    "a sum around theirs": (dict(moe_sum=lambda *given: None), {}),
     "weights on rows": ({}, dict(apply_router_weight_on_input=True)),
     "expert parallel": ({}, dict(expert_map=torch.arange(6, dtype=torch.int32))),
     "lora": (dict(_lora_context=object()), {}),

@@ -63,9 +63,10 @@ def reason_against(experts: Any, given: "dict[str, Any]") -> str:
         return "they have biases"
     if getattr(given["activation"], "value", given["activation"]) != "silu":
         return "their activation is not SiLU"
-    config = experts.quant_config
-    if any(getattr(config, f"gemm1_{name}", None) is not None for name in ("alpha", "beta", "clamp_limit")):
+    if _bounded_or_scaled(experts):
         return "their SiLU is bounded or scaled"
+    if any(name in vars(experts) for name in ("activation", "moe_sum")):
+        return "their activation or their sum is one of their own"
     if given["apply_router_weight_on_input"]:
         return "weights multiply the rows"
     if given["expert_map"] is not None:
@@ -73,3 +74,15 @@ def reason_against(experts: Any, given: "dict[str, Any]") -> str:
     if getattr(experts, "_lora_context", None) is not None:
         return "LoRA adds to them"
     return ""
+
+
+def _bounded_or_scaled(experts: Any) -> bool:
+    """Whether SiLU is not plain: by the quantisation's configuration, and by what vLLM makes of that and of the model's, which versions have in
+    ``activation_config`` or in ``moe_config`` alone."""
+    if any(getattr(experts.quant_config, f"gemm1_{name}", None) is not None for name in ("alpha", "beta", "clamp_limit")):
+        return True
+    config = getattr(experts, "activation_config", None)
+    if config is None:
+        return getattr(getattr(experts, "moe_config", None), "swiglu_limit", None) is not None
+    plain = {"clamp_limit": (None,), "alpha": (None, 1.0), "beta": (None, 0.0)}
+    return any(getattr(config, name, None) not in values for name, values in plain.items())
