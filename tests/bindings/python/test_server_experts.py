@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
-from sinter.torch import _experts, _store, servers
+from sinter.torch import _experts, _store, _warn, servers
 
 from test_experts import exact, near, operands
 from test_plugins import clean, module, sglang, vllm  # noqa: F401  fixtures
@@ -214,6 +214,25 @@ def test_sglang_computes_what_no_plan_is_for(fused_experts, plans):
     x, ids, weights, w1, w2 = operands(12)
     plans.there = False
     assert fused_experts(x, w1, w2, (weights, ids, None), runner_config()) == "own" and len(plans.calls) == 1
+
+
+def test_an_error_of_a_plan_is_told_of_and_the_server_computes(fused_experts, triton_experts, monkeypatch, caplog):
+    import sinter_vllm
+
+    def refuse(*given, **named):
+        raise sinter.Error(sinter.Status.INVALID_ARGUMENT, "buffer 3 is not aligned")
+
+    sinter_vllm.register()
+    monkeypatch.setattr(servers, "launch_experts", refuse)
+    monkeypatch.setattr(_warn, "_warned", False)
+    x, ids, weights, w1, w2 = operands(12)
+    experts = triton_experts()
+    with caplog.at_level(logging.WARNING, "sinter"):
+        for _ in range(2):
+            assert fused_experts(x, w1, w2, (weights, ids, None), runner_config()) == "own"
+            applied(experts)
+    told = [record for record in caplog.records if "buffer 3 is not aligned" in record.getMessage()]
+    assert experts.own_calls == 2 and len(told) == 1
 
 
 # ---------------------------------------------------------------- Plans in the background

@@ -24,6 +24,7 @@ from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
 from ._ops import chain_line
 from ._store import chains, configure, logger, sizes_of, store
+from ._warn import warn_once
 
 __all__ = [
     "PREFILL_SIZES",
@@ -144,7 +145,11 @@ def experts(
         return None
     if out is not None and (out.shape != (x.shape[0], w2.shape[1]) or out.dtype != x.dtype or not out.is_contiguous()):
         return None
-    return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS)
+    try:
+        return launch_experts(x, ids, weights, w13, w2, out=out, within=EXPERTS_ROWS)
+    except Error as error:
+        warn_once(f"the server computes experts: {error}")
+        return None
 
 
 def takes(rows: int) -> bool:
