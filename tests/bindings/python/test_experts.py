@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -10,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import sinter
 import sinter.torch
-from sinter.torch import _experts, _ops, _store, _transformers, prepare_model
+from sinter.torch import _experts, _ops, _run_chain, _store, _transformers, prepare_model
 
 
 def operands(rows=7, experts=6, top=3, k=64, n=24, l=40, dtype=torch.bfloat16):
@@ -94,6 +95,8 @@ def on_fake_gpu(gpu, monkeypatch):
     store = _store.Store()
     store.use(gpu)
     monkeypatch.setattr(_experts, "store", store)
+    monkeypatch.setattr(_run_chain, "store", store)
+    monkeypatch.setattr(_experts, "_places", {})
     monkeypatch.setattr(_ops, "current_of_torch", lambda device: 0)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.Tensor, "device", property(lambda self: torch.device("cuda", 0)))
@@ -117,6 +120,84 @@ def test_a_size_that_was_prepared_serves_fewer_rows(on_fake_gpu, gpu):
     for rows in (13, 9):
         _experts._experts_cuda(*operands(rows))
     assert on_fake_gpu.counts().prepared == 1
+
+
+def test_more_rows_than_the_last_bucket_have_one_plan(on_fake_gpu):
+    for rows in (8200, 9000):
+        assert _experts._experts_cuda(*operands(rows)).shape == (rows, 40)
+    assert on_fake_gpu.counts().prepared == 1
+
+
+def misaligned(value):
+    """Equal, and 4 bytes behind an aligned address."""
+    room = torch.zeros(value.numel() + 4, dtype=value.dtype)
+    at = next(i for i in range(4) if room[i:].data_ptr() % 16)
+    return room[at : at + value.numel()].view(value.shape).copy_(value)
+
+
+def test_ids_and_weights_that_are_not_aligned_are_copied(on_fake_gpu):
+    x, ids, weights, w1, w2 = operands()
+    ids, weights = misaligned(ids), misaligned(weights)
+    assert ids.data_ptr() % 16 and weights.data_ptr() % 16
+    assert _experts._experts_cuda(x, ids, weights, w1, w2).shape == (7, 40)
+
+
+@pytest.fixture
+def torchs(monkeypatch):
+    """What torch computed, by rows."""
+    calls = []
+    monkeypatch.setattr(_experts, "_by_torch", lambda x, *given: calls.append(len(x)) or x)
+    return calls
+
+
+def in_a_graph(*given):
+    return _experts._experts_cuda(*given, "silu", "oi", False)
+
+
+def test_no_call_of_a_compiled_graph_waits_for_a_build(on_fake_gpu, torchs, monkeypatch):
+    place = types.SimpleNamespace(plan=None, asked=[])
+    place.look = lambda seconds: place.asked.append(seconds)
+    made = []
+    monkeypatch.setattr(_experts, "Place", lambda device, chain, rows, limit_us: made.append(rows) or place)
+    for rows in (7, 5, 8, 9, 8193, 9000):
+        in_a_graph(*operands(rows)) if rows < 1024 else _experts._built_behind(0, _experts.experts_line(*LINE), rows)
+    assert torchs == [7, 5, 8, 9] and place.asked == [None] * 6 and made == [7, 9, 8193]
+    assert on_fake_gpu.counts().prepared == 0
+
+
+LINE = (6, 3, 24, 64, 40, "silu", torch.bfloat16)
+
+
+def test_a_plan_that_was_built_behind_calls_is_launched(on_fake_gpu, torchs, gpu):
+    before = gpu.stats().launches
+    given = operands()
+    in_a_graph(*given)
+    place = next(iter(_experts._places.values()))
+    place.look(-1)
+    torchs.clear()
+    assert in_a_graph(*given).shape == (7, 40) and torchs == [] and gpu.stats().launches > before
+
+
+def test_builds_that_fail_end(on_fake_gpu, torchs, monkeypatch):
+    tried = []
+
+    def slot(chain, rows):
+        tried.append(rows)
+        raise sinter.Error(sinter.Status.RESOURCE_EXHAUSTED, "no memory")
+
+    monkeypatch.setattr(on_fake_gpu, "context", lambda device: types.SimpleNamespace(slot=slot))
+    monkeypatch.setattr(_run_chain, "_RETRY_SECONDS", 0.0)
+    given = operands()
+    for _ in range(9):
+        in_a_graph(*given)
+    assert len(tried) == 5 and torchs == [7] * 9
+
+
+def test_what_does_not_fit_is_torchs_in_a_compiled_graph(on_fake_gpu, torchs):
+    x, ids, weights, w1, w2 = operands()
+    turned = w2.transpose(1, 2).contiguous().transpose(1, 2)
+    in_a_graph(x, ids, weights, w1, turned)
+    assert torchs == [7]
 
 
 # ---------------------------------------------------------------- transformers

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 
+from .._chain import Chain
 from .._error import Error, invalid
+from .._plan import Plan
 from ._buckets import BUCKETS, bucket
 from ._ops import _ACTIVATIONS, _DTYPES, _check_act, launch, need_tensor, register
+from ._run_chain import Place, patience
 from ._store import store
 from ._warn import warn_once
 
@@ -16,6 +19,10 @@ MOST_EXPERTS, MOST_TOP = 1024, 32
 
 #: At more rows plans of narrow experts were slower than torch's grouped products (docs/lab/grouped-products.md).
 _MOST_ROWS, _NARROW = 1024, 768
+
+#: Plans that no call waits for, by device, chain and bucket: above the last bucket there is one more.
+_places: Dict[Tuple[int, str, int], Place] = {}
+store.when_dropped(_places.clear)
 
 
 def experts_line(experts: int, top: int, n: int, k: int, l: int, act: str, dtype: torch.dtype, layout: str = "oi") -> str:
@@ -38,8 +45,8 @@ def extents_of(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> Tuple[
     return w2.shape[0], w2.shape[inner], w1.shape[inner], w2.shape[out]
 
 
-def pays(rows: int, n: int) -> bool:
-    """Whether a plan of experts of width `n` is faster than torch's grouped products."""
+def pays(rows: float, n: int) -> bool:
+    """Whether a plan of experts of width `n` is faster than torch's grouped products. `rows`: infinite where any number may come."""
     return rows <= _MOST_ROWS or n >= _NARROW
 
 
@@ -71,6 +78,7 @@ def launch_experts(
     layout: str = "oi",
     out: "torch.Tensor | None" = None,
     within: "Tuple[int, int] | None" = None,
+    behind: bool = False,
 ) -> "torch.Tensor | None":
     """The result of a plan; None where torch, or a server, computes.
 
@@ -78,23 +86,32 @@ def launch_experts(
         x, ids, weights, w1, w2, act, layout: as of the operator, and checked.
         out: takes the result, contiguous; else new memory does.
         within: of the configured numbers of rows the least and the most that plans are made for; None: all.
+        behind: no call waits for a build but under capture, and one that fails is made again a few times at most.
     """
-    rows = x.shape[0]
+    device, rows = x.device.index, x.shape[0]
     experts, n, k, l = extents_of(w1, w2, layout)
     if rows == 0:
         return x.new_empty((0, l)) if out is None else out
-    device = x.device.index
     line = experts_line(experts, ids.shape[1], n, k, l, act, x.dtype, layout)
     plan = store.ready(device, line, rows)
-    if plan is None:
-        at = bucket(rows)
-        plan = store.find(device, line, BUCKETS[at] if at < len(BUCKETS) else rows, within)
+    if plan is None and behind:
+        plan = _built_behind(device, line, rows)
+    elif plan is None:
+        plan = store.find(device, line, (*BUCKETS, BUCKETS[-1] + 1)[bucket(rows)], within)
     if plan is None:
         return None
     y = x.new_empty((rows, l)) if out is None else out
-    given = (x.contiguous(), ids.to(torch.int32).contiguous(), weights.to(torch.float32).contiguous(), w1, w2, y)
+    small = (x.contiguous(), ids.to(torch.int32).contiguous(), weights.to(torch.float32).contiguous())
+    given = (*(value.clone() if value.data_ptr() % 16 else value for value in small), w1, w2, y)
     launch(plan, tuple(value.data_ptr() for value in given), rows, device)
     return y
+
+
+def _built_behind(device: int, line: str, rows: int) -> Optional[Plan]:
+    """The plan that is there by now; else it is built behind the calls, as a part's of a compiled graph is."""
+    key = device, line, bucket(rows)
+    place = _places.get(key) or _places.setdefault(key, Place(device, Chain.from_text(line), rows, 0.0))
+    return place.plan or place.look(patience("later"))
 
 
 def _check(
@@ -131,12 +148,13 @@ def _experts_cuda(
     layout: str = "oi",
     strict: bool = True,
 ) -> torch.Tensor:
-    """`strict`: by a plan, whose errors are raised; else torch computes where that is faster, or a plan fails, which is told once."""
-    _check(x, ids, weights, w1, w2, act, layout)
+    """`strict`: by a plan, which the first call for some rows waits for, and whose errors are raised; else torch computes where that is
+    faster, while a plan is being built, or where one fails, which is told once."""
     y = None
     try:
+        _check(x, ids, weights, w1, w2, act, layout)
         if strict or pays(x.shape[0], extents_of(w1, w2, layout)[1]):
-            y = launch_experts(x, ids, weights, w1, w2, act, layout)
+            y = launch_experts(x, ids, weights, w1, w2, act, layout, behind=not strict)
     except Error as error:
         if strict:
             raise
@@ -154,7 +172,8 @@ def _experts_cpu(
     layout: str = "oi",
     strict: bool = True,
 ) -> torch.Tensor:
-    _check(x, ids, weights, w1, w2, act, layout)
+    if strict:
+        _check(x, ids, weights, w1, w2, act, layout)
     return _by_torch(x, ids, weights, w1, w2, act, layout)
 
 

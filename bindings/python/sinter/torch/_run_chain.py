@@ -100,7 +100,7 @@ def carried(text: str) -> "Carried":
 store.when_dropped(carried.cache_clear)
 
 
-class _Place:
+class Place:
     """The plan for some rows on some device: being built, there, or never to come. Any thread may ask."""
 
     def __init__(self, device: int, chain: Chain, m: int, limit_us: float) -> None:
@@ -178,10 +178,10 @@ class Carried:
         self._limits_us = limits_us
         self.fallback = Fallback(chain)
         self.any_rows = chain.uses_m
-        self._places: Dict[Tuple[int, int], _Place] = {}
+        self._places: Dict[Tuple[int, int], Place] = {}
         self._lock = threading.Lock()
 
-    def place(self, device: int, m: int) -> _Place:
+    def place(self, device: int, m: int) -> Place:
         """The place of the plan whose bucket holds M = `m`; above the last bucket there is one more."""
         at = bucket(m) if self.chain.uses_m else 0
         found = self._places.get((device, at))
@@ -190,7 +190,7 @@ class Carried:
                 found = self._places.get((device, at))
                 if found is None:
                     limit = self._limits_us[min(at, len(self._limits_us) - 1)] if self._limits_us else 0.0
-                    found = self._places[device, at] = _Place(device, self.chain, m, limit)
+                    found = self._places[device, at] = Place(device, self.chain, m, limit)
         return found
 
     def joined(self, inputs: List[torch.Tensor]) -> List[torch.Tensor]:
@@ -233,7 +233,7 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
         try:
             given = it.declared(given, m)
             place = it.place(device.index, m)
-            plan = place.plan or place.look(_patience(how))
+            plan = place.plan or place.look(patience(how))
             if it.any_rows and how != "block":  # rows of other buckets shall not wait for their code
                 it.fallback.prepare(given, m)
             if plan is not None:
@@ -249,7 +249,8 @@ def _run_cuda(inputs: List[torch.Tensor], m: int, chain: str, how: str) -> List[
         return it.fallback(given, m)
 
 
-def _patience(how: str) -> Optional[float]:
+def patience(how: str) -> Optional[float]:
+    """Seconds that an operator waits for its plan, as of ``Place.look``: under capture what runs now runs for good."""
     if how == "block":
         return -1
     return _CAPTURE_SECONDS if torch.cuda.is_current_stream_capturing() else None
