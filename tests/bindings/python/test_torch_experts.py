@@ -7,7 +7,7 @@ transformers = pytest.importorskip("transformers", minversion="5.0")
 
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-from sinter.torch import _grouped_mm
+from sinter.torch import _experts, _grouped_mm
 
 from test_experts import near
 
@@ -71,7 +71,8 @@ def operands():
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_qwen3s_experts_become_an_operator(dynamic):
+def test_qwen3s_experts_become_an_operator(dynamic, monkeypatch):
+    monkeypatch.setattr(_experts, "_NARROW", 32)
     own, ours, watch = compiled(block(), torch.randn(1, 5, 64).bfloat16(), dynamic=dynamic)
     assert watch.made == [1] and watch.left == [] and near(ours, own.double())
 
@@ -79,6 +80,18 @@ def test_qwen3s_experts_become_an_operator(dynamic):
 def test_their_spelling_becomes_an_operator():
     own, ours, watch = compiled(as_transformers, *operands())
     assert watch.made == [1] and near(ours, own.double())
+
+
+def test_narrow_experts_of_any_number_of_rows_stay():
+    """At many rows torch computes them, and Inductor's code is faster than the operator's."""
+    own, ours, watch = compiled(block(), torch.randn(1, 5, 64).bfloat16(), dynamic=True)
+    assert watch.made == [0] and len(watch.left) == 2 and near(ours, own.double())
+
+
+def test_ids_of_another_type_stay():
+    x, ids, *more = operands()
+    own, ours, watch = compiled(as_transformers, x, ids.short(), *more)
+    assert watch.made == [0] and near(ours, own.double())
 
 
 OTHERS = {

@@ -6,6 +6,7 @@ row's slots become ``sinter.experts``. Every node is held against that spelling;
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, Optional, Tuple
 
 import torch
@@ -100,7 +101,9 @@ def _operands(total: Any) -> Tuple[Any, Any, Any, Any, Any]:
     _ends(ends, sorting, experts)
     val = x.meta["val"]
     need(len(val.shape) == 2 and _same(val.shape[0], rows) and val.dtype == w1.meta["val"].dtype)
-    need(not reason_against_experts(w1.meta["val"], w2.meta["val"]) and (not isinstance(rows, int) or pays(rows, n)))
+    need(not reason_against_experts(w1.meta["val"], w2.meta["val"]) and pays(rows if isinstance(rows, int) else math.inf, n))
+    need(ids.meta["val"].dtype in (torch.int32, torch.int64))
+    need(all(one.meta["val"].device == val.device for one in (ids, weights, w1, w2)))
     # What others read too, as a backward graph does, is computed anyway.
     need(all(len(one.users) == 1 for one in (slots, weighted, product, down, inner, a)) and len(both.users) <= 2)
     need(w1.meta["val"].shape == (experts, 2 * n, val.shape[1]) and w2.meta["val"].shape == (experts, l, n))
