@@ -406,7 +406,7 @@ def test_experts_of_transformers():
     with torch.no_grad():
         model.set_experts_implementation("grouped_mm")
         own = model(tokens).logits
-        compiled = torch.compile(model, backend="sinter")(tokens).logits
+        compiled = torch.compile(model, backend=sinter.torch.sinter_backend)(tokens).logits
         model.set_experts_implementation("sinter")
         ours = model(tokens).logits
     assert sinter.torch.counts().prepared > before

@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch", reason="no torch here: the backend for torc
 
 import sinter.torch
 from sinter.torch import _by_torch, _graph_pass, _verify
+from sinter.torch._graph_pass import SinterPass
+from sinter.torch.backend import compile_with, split_options
 
 from graphs import DEVICE, passed
 from test_torch_backend import half, left, normed, run
@@ -248,6 +250,45 @@ def test_images_between_pixels_in_f32_are_near_torchs():
         x = torch.randn(2, 8, 7, 6)
         _, reports = run(model, x)
         assert reports[0].taken and not left(reports), left(reports)
+
+
+class Transposed(N.Module):
+    """Between pixels, with rows along the last axis."""
+
+    def forward(self, x):
+        at = torch.arange(8, device=x.device) * 0.5
+        low = at.to(torch.int64)
+        high, share = (low + 1).clamp(max=3), at - low
+        rows, columns = (low[None], high[None]), (low[:, None], high[:, None])
+        top, bottom = (self._line(x, row, columns, share[:, None]) for row in rows)
+        return (top + (bottom - top) * share) * 2
+
+    def _line(self, x, row, columns, share):
+        first, second = (x[:, :, row, column] for column in columns)
+        return first + (second - first) * share
+
+
+def test_images_between_pixels_of_a_transposed_result_stay_transposed():
+    x = torch.randn(2, 8, 4, 4).to(DEVICE)
+    with torch.no_grad():
+        compiled, _ = passed(Transposed())
+        assert torch.allclose(compiled(x), Transposed()(x), atol=1e-5)
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="plans for a chip that is not here")
+def test_images_between_pixels_pass_through_inductor(monkeypatch):
+    """Inductor calls the pass under its dispatcher, which decomposes operators; and with CI it takes none that it would decompose."""
+    monkeypatch.setenv("CI", "1")
+    own, _ = split_options(None, {"target": "h200"})
+    for model, taken in ((half(*point(), Scaled(size=(9, 8)), *point()), 0), (N.Sequential(Scaled(size=(9, 8)), N.ReLU()), 0)):
+        reports = []
+        made = lambda gm, inputs: compile_with(SinterPass(own, reports), gm, inputs, {"fx_graph_cache": False})  # reports let errors out
+        torch._dynamo.reset()
+        x = torch.randn(2, 16, 6, 5).to(next(model.parameters(), torch.zeros(1)).dtype)
+        with torch.no_grad():
+            y, expected = torch.compile(model, backend=made)(x), model(x)
+        assert len(reports) == 1 and len(reports[0].taken) == taken
+        assert (y.float() - expected.float()).norm() < 1e-2 * expected.float().norm()
 
 
 def test_images_between_pixels_that_are_left_are_computed():

@@ -24,7 +24,6 @@ from ._attention_by_hand import tell_products
 from ._buckets import BUCKETS
 from ._batch_norm import made_together, scales_and_shifts
 from ._beside import neighbours
-from ._bilinear import interpolations
 from ._casts import casts_of_weights
 from ._convert import Converted, Converter, target_of
 from ._filters import lay_back, lay_filters
@@ -35,6 +34,7 @@ from ._left import computes, kinds, why_left
 from ._gate import attention_us, hint_at, inductor_us, worth_a_try
 from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
+from ._interpolations import interpolations, write_out
 from ._measure import Measured, measured
 from ._nearest import repeat_pixels
 from ._partition import Kind, partition
@@ -165,6 +165,7 @@ class SinterPass(CustomGraphPass):
             if self.reports is not None:
                 raise
             warn_once(f"the graph is left to Inductor: {type(error).__name__}: {error}")
+            write_out(graph)
             stable_topological_sort(graph)  # no node is erased before all that reads it reads another
 
     def _take(self, graph: torch.fx.Graph) -> Report:
@@ -178,6 +179,7 @@ class SinterPass(CustomGraphPass):
             report.nodes = len(report.left)
         if len(devices) != 1:
             return report
+        _context(self.options, next(iter(devices)))  # without one the graph stays as it is
         if not self.options.verify:  # only parts are compared
             experts_as_operators(graph, device)
         slices_for_splits(graph)
@@ -208,6 +210,7 @@ class SinterPass(CustomGraphPass):
             (drop_unread if each.product._erased else part_again)(graph, each)
         lay_back(graph, filters if not self.options.verify else [])
         made_together(graph, vectors)
+        write_out(graph)
         left = planner.left
         report.nodes = sum(computes(node) for node in planner.nodes)
         taken = {node for part in report.taken for node in part.nodes}
@@ -262,8 +265,7 @@ class _Planner:
         self._until = time.monotonic() + _SEARCH_SECONDS
         self._halves_left = _MOST_HALVES
         shapes = [val for val in results(self.nodes) if val.device.type == device]
-        index = shapes[0].device.index or 0
-        self._context = store.context(index) if options.target is None else _target(options.target)
+        self._context = _context(options, shapes[0].device)
         self._figures = self._context.describe()["model"]
 
     def parts(self) -> List[_Part]:
@@ -541,6 +543,10 @@ def _hint_of(vals: Sequence[Any]) -> Callable[[Any], int]:
         return int(env.optimization_hint(expression) if hasattr(env, "optimization_hint") else env.size_hint(expression))
 
     return hint
+
+
+def _context(options: Options, device: torch.device) -> Context:
+    return store.context(device.index or 0) if options.target is None else _target(options.target)
 
 
 _targets: Dict[str, Context] = {}

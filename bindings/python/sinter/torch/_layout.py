@@ -8,6 +8,7 @@ import torch
 
 from ._arrays import DTYPES, HALVES
 from ._convert import target_of
+from ._replace import value_of
 
 _LAST = torch.channels_last
 
@@ -54,7 +55,7 @@ def tell_strides(graph: torch.fx.Graph, laid: List[Any]) -> None:
 def _tell(graph: torch.fx.Graph, node: Any, before: Dict[Any, Any], added: List[Any]) -> None:
     """Says how the value of `node` lies behind others. `before`: what was said of values that lie otherwise by now."""
     if node.op == "call_function" and any(i in before or i in added for i in node.all_input_nodes):
-        made = _computed(node)
+        made = value_of(node.target, node.args, node.kwargs)
         if _strides(made) != _strides(node.meta.get("val")):
             before[node], node.meta["val"] = node.meta["val"], made
     if node.op == "output":
@@ -96,14 +97,6 @@ def _inductor_will(graph: torch.fx.Graph) -> bool:
 
 def _is_convolution(node: Any) -> bool:
     return target_of(node) == "aten.convolution.default" and len(node.meta["val"].shape) == 4
-
-
-def _computed(node: Any) -> Any:
-    from torch._dispatch.python import enable_python_dispatcher
-
-    arguments, named = torch.fx.node.map_arg((node.args, node.kwargs), lambda i: i.meta["val"])
-    with enable_python_dispatcher():
-        return node.target(*arguments, **named)
 
 
 def _strides(val: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -189,10 +190,23 @@ def _leaving(graph: torch.fx.Graph, node: torch.fx.Node, border: Border, symbols
 
 
 def add_call(graph: torch.fx.Graph, target: Any, *arguments: Any) -> torch.fx.Node:
-    """Calls an operator at the graph's insertion point, with its value."""
+    """Calls an operator at the graph's insertion point, with its value. Where the operator raises, the graph is as before."""
+    val = value_of(target, arguments)
     made = graph.call_function(target, arguments)
-    made.meta["val"] = target(*torch.utils._pytree.tree_map(_size, arguments))
+    made.meta["val"] = val
     return made
+
+
+def value_of(target: Any, arguments: Any, named: Optional[Dict[str, Any]] = None) -> Any:
+    """What an operator gives for nodes: a fake tensor for fake ones, also of an operator that is decomposed into some without operands."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    values, named_values = torch.utils._pytree.tree_map(_size, (tuple(arguments), named or {}))
+    leaves = torch.utils._pytree.tree_leaves((values, named_values))
+    mode: Any = next((leaf.fake_mode for leaf in leaves if isinstance(leaf, FakeTensor)), contextlib.nullcontext())
+    with mode, enable_python_dispatcher():
+        return target(*values, **named_values)
 
 
 def slices_for_splits(graph: torch.fx.Graph) -> None:
