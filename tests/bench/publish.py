@@ -18,6 +18,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -109,10 +110,12 @@ def run(step, folder, places, gpu, left):
                 environment["SINTER_TUNING_SET"] = str(folder / f"{step.name}.set")
             log.write(f"$ {command}\n")
             log.flush()
+            process = subprocess.Popen(command, shell=True, env=environment, stdout=log, stderr=log, start_new_session=True)
             try:
-                code = subprocess.run(command, shell=True, env=environment, stdout=log, stderr=log, timeout=max(1, until - time.time())).returncode
+                code = process.wait(timeout=max(1, until - time.time()))
             except subprocess.TimeoutExpired:
-                code = "no end in time"
+                os.killpg(process.pid, signal.SIGKILL)  # the shell and what it started, which would hold the GPU
+                code = f"no end in time, {process.wait()}"
             if code != 0:
                 log.write(f"ended with {code}\n")
                 return False

@@ -193,7 +193,9 @@ def test_what_no_chain_holds_is_named(modules):
     padded = Node("aten.constant_pad_nd.default", head, [0, 7], shape=(64, 1008))
     turned = Node("aten.permute.default", padded, [1, 0], shape=(1008, 64))
     for w in (padded, turned):
-        assert why(Node("aten.mm.default", x, w, shape=(8, 1008)), "cuda") == "a product whose operand Inductor pads"
+        assert why(Node("aten.mm.default", x, w, shape=(8, 1008)), "cuda") == "a product whose second operand Inductor pads"
+    rows = Node("aten.constant_pad_nd.default", x, [0, 0, 0, 8], shape=(16, 64))
+    assert why(Node("aten.mm.default", rows, Node("input", shape=(64, 64)), shape=(16, 64)), "cuda") is None
     assert why(Node("aten.mm.default", x, head, shape=(8, 1001)), "cuda") is None
     assert why(Node("aten.add.Tensor", x, x), "cuda") is None
 

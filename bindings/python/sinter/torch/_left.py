@@ -145,14 +145,14 @@ def _why_not_product(node: Any, name: str) -> Optional[str]:
         sizes = [extent(size) for size in (*a.shape[1:], b.shape[-1])]
         if any(not isinstance(size, int) for size in sizes) or math.prod(sizes) > _MOST_BATCHED:
             return "a batched product"
-    if any(_is_padded(operand) for operand in node.args[first : first + 2]):
-        return "a product whose operand Inductor pads"
+    if _is_padded(node.args[first + 1]):
+        return "a product whose second operand Inductor pads"
     return None
 
 
 def _is_padded(node: Any) -> bool:
-    """Whether it is a view of what `pad_mm` made: an operand whose rows are no multiple of 16 bytes, copied to rows that are. Inductor measured
-    that a product of the copy is the faster; the copy and the slice of the result stay where it can fuse them."""
+    """Whether it is a view of what Inductor's `pad_mm` made: an operand whose K or columns are no multiple of 16 bytes, copied to what is one.
+    Inductor measured that a product of the copy is the faster; the copy and the slice of the result stay where it can fuse them."""
     while TABLE.get(target_of(node)) is not None and TABLE[target_of(node)].view:
         node = node.all_input_nodes[0]
     return target_of(node) == "aten.constant_pad_nd.default"
