@@ -256,11 +256,12 @@ class Transposed(N.Module):
     """Between pixels, with rows along the last axis."""
 
     def forward(self, x):
-        at = torch.arange(8, device=x.device) * 0.5
+        at = ((torch.arange(8, device=x.device) + 0.5) * 0.5 - 0.5).clamp(min=0)
         low = at.to(torch.int64)
         high, share = (low + 1).clamp(max=3), at - low
         rows, columns = (low[None], high[None]), (low[:, None], high[:, None])
-        top, bottom = (self._line(x, row, columns, share[:, None]) for row in rows)
+        down = share[:, None]
+        top, bottom = (self._line(x, row, columns, down) for row in rows)
         return (top + (bottom - top) * share) * 2
 
     def _line(self, x, row, columns, share):
@@ -280,11 +281,12 @@ def test_images_between_pixels_pass_through_inductor(monkeypatch):
     """Inductor calls the pass under its dispatcher, which decomposes operators; and with CI it takes none that it would decompose."""
     monkeypatch.setenv("CI", "1")
     own, _ = split_options(None, {"target": "h200"})
-    for model, taken in ((half(*point(), Scaled(size=(9, 8)), *point()), 0), (N.Sequential(Scaled(size=(9, 8)), N.ReLU()), 0)):
+    wide = half(*point(256, 256), Scaled(size=(32, 32)), *point(256, 256))
+    for model, x, taken in ((wide, (1, 256, 8, 8), 1), (N.Sequential(Scaled(size=(9, 8)), N.ReLU()), (2, 16, 6, 5), 0)):
         reports = []
         made = lambda gm, inputs: compile_with(SinterPass(own, reports), gm, inputs, {"fx_graph_cache": False})  # reports let errors out
         torch._dynamo.reset()
-        x = torch.randn(2, 16, 6, 5).to(next(model.parameters(), torch.zeros(1)).dtype)
+        x = torch.randn(x).to(next(model.parameters(), torch.zeros(1)).dtype)
         with torch.no_grad():
             y, expected = torch.compile(model, backend=made)(x), model(x)
         assert len(reports) == 1 and len(reports[0].taken) == taken

@@ -62,8 +62,9 @@ def write_out(graph: torch.fx.Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=_OPERATOR):
         x = node.args[0]
         try:
-            with getattr(x.meta["val"], "fake_mode", contextlib.nullcontext()), enable_python_dispatcher():  # else what is made of nothing is no fake
-                spelled = make_fx(lambda *image: _OPERATOR(*image, *node.args[1:]), select_decomp_table())(x.meta["val"]).graph
+            val = x.meta["val"]
+            with getattr(val, "fake_mode", contextlib.nullcontext()), enable_python_dispatcher():  # else ids would be no fakes
+                spelled = make_fx(lambda *image: _OPERATOR(*image, *node.args[1:]), select_decomp_table())(val).graph
         except Exception as error:  # Inductor calls torch's kernel
             warn_once(f"an interpolation is not fused: {type(error).__name__}: {error}")
             continue
