@@ -1,6 +1,6 @@
 // Generated kernels through the real NVRTC for sm_90a. The compiler port refuses a kernel that
 // spills or draws a C75xx remark, so a compiled kernel has neither. Exits 77 without NVRTC.
-// SINTER_TEST_INTENSITY=<schedules of a sweep> (3); SINTER_TEST_LONG=1 takes 500, and 2000 of those
+// SINTER_TEST_INTENSITY=<schedules of a sweep> (2); SINTER_TEST_LONG=1 takes 500, and 2000 of those
 // that planning offers first. A kernel that several sweeps take is compiled once.
 // SINTER_TEST_OLD_HEADERS=<src/device of another version>: each kernel is compiled with those
 // headers too, and both must give the same machine code.
@@ -38,7 +38,7 @@
 namespace sinter {
 namespace {
 
-constexpr int kShortSweep = 3, kLongSweep = 500, kLongFirst = 2000;
+constexpr int kShortSweep = 2, kLongSweep = 500, kLongFirst = 2000;
 constexpr double kSlowestMs = 3000;  // far above what one takes: machines that build at the same
                                      // time must not fail the test
 constexpr uint64_t kSeed = 20;       // of random sweeps, unless SINTER_TEST_SEED says another

@@ -1,4 +1,4 @@
-// On how many threads the tests of this folder compile.
+// On how many threads the tests of this folder compile, and how much.
 #ifndef SINTER_TESTS_COMPILE_COMPILE_THREADS_H_
 #define SINTER_TESTS_COMPILE_COMPILE_THREADS_H_
 
@@ -6,6 +6,12 @@
 #include <cstdlib>
 
 namespace sinter {
+
+// Whether everything is compiled, of which an everyday run takes a part.
+inline bool IsLongSweep() {
+  const char* value = std::getenv("SINTER_TEST_LONG");
+  return value != nullptr && value[0] == '1';
+}
 
 // SINTER_TEST_THREADS, or two: other tests run beside it.
 inline int CompileThreads() {
