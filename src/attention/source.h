@@ -16,7 +16,8 @@ namespace sinter {
 constexpr char kAttentionEntry[] = "sinter_attention";
 constexpr char kAttentionHeader[] = "attention/attention.cuh";
 
-// What the source is made from. Schedules that differ in their grid alone have one source.
+// AttentionSource makes a kernel's source from this. Schedules that differ only in their grid share
+// one source.
 struct AttentionCode {
   AttentionProblem problem;
   AttentionSchedule schedule;

@@ -46,7 +46,7 @@ bool AllReduceSchedule::operator==(const AllReduceSchedule& o) const {
 }
 
 int AllReduceResidents(const AllReduceProblem& p, int threads) {
-  // Of a thread, which holds every rank's part of its chunk: two vectors each where x is wider.
+  // A thread holds one vector of every rank for its chunk, two where x is wider than the result.
   const bool wide = SizeOf(p.element) > SizeOf(p.result);
   const int registers = p.ranks <= 2 ? 64 : p.ranks <= 4 ? (wide ? 96 : 80) : wide ? 160 : 128;
   return std::max(1, 65536 / (registers * threads));

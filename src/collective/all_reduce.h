@@ -21,7 +21,7 @@ struct AllReduceProblem {
   bool rounded = false;  // the sum is rounded to `result` before the residual is added
   bool squares = false;  // also [M, Parts]: f32 sums of squares of the results, by parts of rows
 
-  // What a thread sums: at least 16 bytes of either type.
+  // A thread sums so many elements at once: at least 16 bytes of x, and of the result.
   int64_t ChunkElements() const;
   std::string ToString() const;
   bool operator==(const AllReduceProblem& o) const;

@@ -105,7 +105,7 @@ namespace {
 // box has i first, then q, g and b, so that a thread has neighbouring columns (permuted_column).
 // Swapped, it is the sum of 16 b + 2 j + i, and a box has j first, then i and b.
 TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
-                             const GroupedPlace& place) {
+                             const BufferPlace& place) {
   const int64_t columns = p.HasHalves() ? s.block_n / 2 : s.block_n;
   const auto row = static_cast<uint64_t>(p.weight_stride * SizeOf(p.weights));
   const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
@@ -132,7 +132,7 @@ TensorMapTemplate WeightsMap(const GroupedProduct& p, const GroupedSchedule& s,
 }  // namespace
 
 absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
-                                           const GroupedPlaces& places) {
+                                           const std::vector<BufferPlace>& places) {
   // Bytes from one index of M to the next, in the order of the places.
   std::vector<int64_t> row_bytes = {p.row_stride * SizeOf(p.rows), 0,
                                     p.id_stride * SizeOf(DType::kS32)};

@@ -17,19 +17,9 @@ std::vector<std::string> GroupedHeaders(const GroupedProduct& p, const GroupedSc
 
 std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s);
 
-// Where an operand lies: a buffer of the plan and its first byte in it.
-struct GroupedPlace {
-  int buffer = 0;
-  uint64_t offset_bytes = 0;
-  bool operator==(const GroupedPlace& o) const {
-    return buffer == o.buffer && offset_bytes == o.offset_bytes;
-  }
-};
-// rows, weights, ids, biases and factors where there are some, then the result.
-using GroupedPlaces = std::vector<GroupedPlace>;
-
+// `places`: of rows, weights, ids, biases and factors where there are some, then of the result.
 absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const GroupedSchedule& s,
-                                           const GroupedPlaces& places);
+                                           const std::vector<BufferPlace>& places);
 
 }  // namespace sinter
 

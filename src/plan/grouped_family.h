@@ -134,9 +134,7 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
     return Of(code).schedule.ToString(false);
   }
   absl::StatusOr<LaunchRecipe> Recipe(const KernelSpec& spec, const KernelCode&) const override {
-    GroupedPlaces places;
-    for (const BufferPlace& at : Of(spec).places) places.push_back({at.buffer, at.offset_bytes});
-    return GroupedRecipe(ProblemOf(spec), ScheduleOf(spec), places);
+    return GroupedRecipe(ProblemOf(spec), ScheduleOf(spec), Of(spec).places);
   }
 
   absl::Status CheckSchedule(const GroupedProduct& product, const GroupedSchedule& schedule,
