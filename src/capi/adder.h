@@ -3,10 +3,15 @@
 #ifndef SINTER_SRC_CAPI_ADDER_H_
 #define SINTER_SRC_CAPI_ADDER_H_
 
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <tuple>
 #include <vector>
 
 #include "src/capi/firewall.h"
 #include "src/capi/objects.h"
+#include "src/chain/conv2d.h"
 
 namespace sinter::capi {
 
@@ -25,6 +30,14 @@ class Adder {
   // Empty when `strides` is null.
   std::vector<Stride> Strides(uint32_t rank, const int64_t* strides, const int32_t* m_powers);
   DType Type(sinter_dtype dtype);
+  // One of `kinds`, which are numbered from 1; `constants`: how the header's constants begin.
+  template <typename Kinds>
+  auto Kind(int32_t kind, const Kinds& kinds, absl::string_view constants) {
+    const auto op = static_cast<std::decay_t<decltype(*kinds.begin())>>(kind);
+    Require(IsValid(op), absl::StrCat("kind is ", kind, ", must be a ", constants, "_* in [1, ",
+                                      kinds.size(), "]"));
+    return op;
+  }
   void Require(bool ok, absl::string_view message);
   void Keep(const absl::Status& status);
 
@@ -53,6 +66,42 @@ sinter_status AddValue(sinter_chain* chain, absl::string_view kind, sinter_value
     *out_value = value + 1;
     return absl::OkStatus();
   });
+}
+
+// An operand's name in errors, and its value.
+struct Named {
+  absl::string_view field;
+  sinter_value value;
+};
+
+// An op that is made of its operands: `make(ChainBuilder&, ValueId..) -> absl::StatusOr<ValueId>`.
+template <size_t kCount, typename Make>
+sinter_status AddOf(sinter_chain* chain, absl::string_view kind, const Named (&operands)[kCount],
+                    sinter_value* out_value, sinter_error** error, Make&& make) noexcept {
+  return AddValue(chain, kind, out_value, error, [&](Adder& add) -> absl::StatusOr<ValueId> {
+    std::array<ValueId, kCount> ids;
+    for (size_t i = 0; i < kCount; ++i) {
+      ids[i] = add.Operand(operands[i].field, operands[i].value);
+    }
+    SINTER_RETURN_IF_ERROR(add.status());
+    return std::apply([&](auto... id) { return std::invoke(make, add.builder(), id...); }, ids);
+  });
+}
+
+// Fields of the options of windows and convolutions; 0 is the default, 1.
+inline int64_t OneOr(int32_t value) { return value == 0 ? 1 : value; }
+
+inline std::array<int64_t, 2> TapsOf(const sinter_window_options& given) {
+  return {given.height, given.width};
+}
+
+template <typename Options>
+Conv2d MovesOf(const Options& given) {
+  Conv2d moves;
+  moves.strides = {OneOr(given.stride_height), OneOr(given.stride_width)};
+  moves.dilations = {OneOr(given.dilation_height), OneOr(given.dilation_width)};
+  moves.pads = {given.pad_top, given.pad_bottom, given.pad_left, given.pad_right};
+  return moves;
 }
 
 }  // namespace sinter::capi

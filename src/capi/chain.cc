@@ -70,11 +70,8 @@ absl::StatusOr<sinter_tensor_info> Describe(const Chain& chain, uint32_t index, 
 extern "C" {
 
 sinter_status sinter_chain_create(sinter_chain** out_chain, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_chain, "out_chain"));
-    *out_chain = new sinter_chain;
-    return absl::OkStatus();
-  });
+  return capi::Give(out_chain, "out_chain", error,
+                    []() -> absl::StatusOr<sinter_chain*> { return new sinter_chain; });
 }
 
 void sinter_chain_retain(const sinter_chain* chain) { capi::RetainHandle(chain); }

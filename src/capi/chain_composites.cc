@@ -1,7 +1,6 @@
 // sinter_chain_add_*: the composites.
 #include "absl/strings/str_cat.h"
 #include "src/capi/adder.h"
-#include "src/capi/window_options.h"
 #include "src/chain/activation.h"
 #include "src/chain/composites.h"
 #include "src/chain/defaults.h"
@@ -27,26 +26,49 @@ double NumberOf(double value, const Default<double>& otherwise) {
   return value == 0 ? otherwise.value : value;
 }
 
+Layout LayoutOf(Adder& add, sinter_layout value) {
+  add.Require(value >= 0 && value <= SINTER_LAYOUT_IO,
+              absl::StrCat("layout is ", value, ", must be SINTER_LAYOUT_OI or SINTER_LAYOUT_IO"));
+  if (value == 0) return kDefaultLayout.value;
+  return value == SINTER_LAYOUT_IO ? Layout::kIO : Layout::kOI;
+}
+
+static_assert(static_cast<sinter_activation>(kDefaultActivation.value) == 0,
+              "the field is the activation itself, so its 0 must be the default");
+
+Scaled ScaledOf(Adder& add, const std::string& name, sinter_scaled value) {
+  return {add.Operand("codes of " + name, value.codes),
+          add.Operand("scale of " + name, value.scale)};
+}
+
+absl::StatusOr<QuantizeSpec> SpecOf(Adder& add, const sinter_quantize_options* options) {
+  SINTER_ASSIGN_OR_RETURN(const auto given,
+                          ReadOptions(options, "quantize", SINTER_QUANTIZE_UE8M0));
+  SINTER_RETURN_IF_ERROR(CheckReserved(given.reserved, "quantize"));
+  QuantizeSpec spec;
+  if (given.granularity != 0) spec.granularity = static_cast<Granularity>(given.granularity);
+  if (given.codes != 0) spec.codes = add.Type(given.codes);
+  spec.eps = NumberOf(given.eps, kDefaultQuantizeEps);
+  spec.upper_bound = given.upper_bound;
+  spec.ue8m0 = (given.flags & SINTER_QUANTIZE_UE8M0) != 0;
+  spec.scale = add.OptionalOperand("static_scale", given.static_scale);
+  return spec;
+}
+
+void RequireOi(Adder& add, sinter_layout layout) {
+  add.Require(layout == 0 || layout == SINTER_LAYOUT_OI,
+              absl::StrCat("layout is ", layout,
+                           ", must be SINTER_LAYOUT_OI: 8-bit weights are "
+                           "[out, in]"));
+}
+
 }  // namespace
 }  // namespace sinter::capi
 
 namespace capi = sinter::capi;
+using Builder = sinter::ChainBuilder;
 using sinter::ValueId;
 using Result = absl::StatusOr<ValueId>;
-
-namespace {
-
-sinter::Layout LayoutOf(capi::Adder& add, sinter_layout value) {
-  add.Require(value >= 0 && value <= SINTER_LAYOUT_IO,
-              absl::StrCat("layout is ", value, ", must be SINTER_LAYOUT_OI or SINTER_LAYOUT_IO"));
-  if (value == 0) return sinter::kDefaultLayout.value;
-  return value == SINTER_LAYOUT_IO ? sinter::Layout::kIO : sinter::Layout::kOI;
-}
-
-static_assert(static_cast<sinter_activation>(sinter::kDefaultActivation.value) == 0,
-              "the field is the activation itself, so its 0 must be the default");
-
-}  // namespace
 
 extern "C" {
 
@@ -63,38 +85,23 @@ sinter_status sinter_chain_add_activation(sinter_chain* chain, sinter_activation
 
 sinter_status sinter_chain_add_softplus(sinter_chain* chain, sinter_value x,
                                         sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "softplus", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddSoftplus(add.builder(), vx);
-  });
+  return capi::AddOf(chain, "softplus", {{"x", x}}, out_value, error, sinter::AddSoftplus);
 }
 
 sinter_status sinter_chain_add_argmax(sinter_chain* chain, sinter_value x, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddValue(chain, "argmax", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddArgmax(add.builder(), vx);
-  });
+  return capi::AddOf(chain, "argmax", {{"x", x}}, out_value, error, sinter::AddArgmax);
 }
 
 sinter_status sinter_chain_add_argmin(sinter_chain* chain, sinter_value x, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddValue(chain, "argmin", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddArgmin(add.builder(), vx);
-  });
+  return capi::AddOf(chain, "argmin", {{"x", x}}, out_value, error, sinter::AddArgmin);
 }
 
 sinter_status sinter_chain_add_clamp(sinter_chain* chain, sinter_value x, double min, double max,
                                      sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "clamp", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddClamp(add.builder(), vx, min, max);
-  });
+  return capi::AddOf(chain, "clamp", {{"x", x}}, out_value, error,
+                     [&](Builder& b, ValueId vx) { return sinter::AddClamp(b, vx, min, max); });
 }
 
 sinter_status sinter_chain_add_max_pool2d(sinter_chain* chain, sinter_value x,
@@ -123,11 +130,8 @@ sinter_status sinter_chain_add_avg_pool2d(sinter_chain* chain, sinter_value x,
 
 sinter_status sinter_chain_add_swiglu(sinter_chain* chain, sinter_value gate, sinter_value up,
                                       sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "swiglu", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vg = add.Operand("gate", gate), vu = add.Operand("up", up);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddSwiglu(add.builder(), vg, vu);
-  });
+  return capi::AddOf(chain, "swiglu", {{"gate", gate}, {"up", up}}, out_value, error,
+                     sinter::AddSwiglu);
 }
 
 sinter_status sinter_chain_add_softmax(sinter_chain* chain, sinter_value x, int32_t axis,
@@ -189,12 +193,8 @@ sinter_status sinter_chain_add_rmsnorm(sinter_chain* chain, sinter_value x,
 sinter_status sinter_chain_add_rope(sinter_chain* chain, sinter_value x, sinter_value cos,
                                     sinter_value sin, sinter_value* out_value,
                                     sinter_error** error) {
-  return capi::AddValue(chain, "rope", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    const ValueId vc = add.Operand("cos", cos), vs = add.Operand("sin", sin);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddRope(add.builder(), vx, vc, vs);
-  });
+  return capi::AddOf(chain, "rope", {{"x", x}, {"cos", cos}, {"sin", sin}}, out_value, error,
+                     sinter::AddRope);
 }
 
 sinter_status sinter_chain_add_lstm_cell(sinter_chain* chain, sinter_value gates, sinter_value c,
@@ -213,12 +213,8 @@ sinter_status sinter_chain_add_lstm_cell(sinter_chain* chain, sinter_value gates
 sinter_status sinter_chain_add_gru_cell(sinter_chain* chain, sinter_value xg, sinter_value hg,
                                         sinter_value h, sinter_value* out_value,
                                         sinter_error** error) {
-  return capi::AddValue(chain, "gru_cell", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("xg", xg), vg = add.Operand("hg", hg);
-    const ValueId vh = add.Operand("h", h);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return sinter::AddGruCell(add.builder(), vx, vg, vh);
-  });
+  return capi::AddOf(chain, "gru_cell", {{"xg", xg}, {"hg", hg}, {"h", h}}, out_value, error,
+                     sinter::AddGruCell);
 }
 
 sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x, sinter_value w,
@@ -229,7 +225,7 @@ sinter_status sinter_chain_add_linear(sinter_chain* chain, sinter_value x, sinte
     add.Keep(capi::CheckReserved(given.reserved, "linear"));
     const ValueId vx = add.Operand("x", x), vw = add.Operand("w", w);
     const ValueId bias = add.OptionalOperand("bias", given.bias);
-    const auto layout = LayoutOf(add, given.layout);
+    const auto layout = capi::LayoutOf(add, given.layout);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddLinear(add.builder(), vx, vw, bias, layout, act);
@@ -247,7 +243,7 @@ sinter_status sinter_chain_add_gemm_chain(sinter_chain* chain, sinter_value a, s
     in.w2 = add.Operand("w2", w2);
     in.bias1 = add.OptionalOperand("bias1", given.bias1);
     in.bias2 = add.OptionalOperand("bias2", given.bias2);
-    const auto layout = LayoutOf(add, given.layout);
+    const auto layout = capi::LayoutOf(add, given.layout);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddGemmChain(add.builder(), in, act, layout);
@@ -269,7 +265,7 @@ sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_value a, si
     in.bias_gate = add.OptionalOperand("bias_gate", given.bias_gate);
     in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
     in.bias2 = add.OptionalOperand("bias2", given.bias2);
-    const auto layout = LayoutOf(add, given.layout);
+    const auto layout = capi::LayoutOf(add, given.layout);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
     return sinter::AddGatedFfn(add.builder(), in, act, layout);
@@ -291,7 +287,7 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
         in.weights = add.Operand("weights", weights);
         in.w1 = add.Operand("w1", w1);
         in.w2 = add.Operand("w2", w2);
-        const auto layout = LayoutOf(add, given.layout);
+        const auto layout = capi::LayoutOf(add, given.layout);
         const auto act = capi::ActivationOf(add, given.activation);
         SINTER_RETURN_IF_ERROR(add.status());
         const bool up_first = (given.flags & SINTER_GROUPED_UP_FIRST) != 0;
@@ -301,49 +297,12 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
       });
 }
 
-}  // extern "C"
-
-namespace {
-
-sinter::Scaled ScaledOf(capi::Adder& add, const std::string& name, sinter_scaled value) {
-  return {add.Operand("codes of " + name, value.codes),
-          add.Operand("scale of " + name, value.scale)};
-}
-
-absl::StatusOr<sinter::QuantizeSpec> SpecOf(capi::Adder& add,
-                                            const sinter_quantize_options* options) {
-  SINTER_ASSIGN_OR_RETURN(const auto given,
-                          capi::ReadOptions(options, "quantize", SINTER_QUANTIZE_UE8M0));
-  SINTER_RETURN_IF_ERROR(capi::CheckReserved(given.reserved, "quantize"));
-  sinter::QuantizeSpec spec;
-  if (given.granularity != 0) {
-    spec.granularity = static_cast<sinter::Granularity>(given.granularity);
-  }
-  if (given.codes != 0) spec.codes = add.Type(given.codes);
-  spec.eps = capi::NumberOf(given.eps, sinter::kDefaultQuantizeEps);
-  spec.upper_bound = given.upper_bound;
-  spec.ue8m0 = (given.flags & SINTER_QUANTIZE_UE8M0) != 0;
-  spec.scale = add.OptionalOperand("static_scale", given.static_scale);
-  return spec;
-}
-
-void RequireOi(capi::Adder& add, sinter_layout layout) {
-  add.Require(layout == 0 || layout == SINTER_LAYOUT_OI,
-              absl::StrCat("layout is ", layout,
-                           ", must be SINTER_LAYOUT_OI: 8-bit weights are "
-                           "[out, in]"));
-}
-
-}  // namespace
-
-extern "C" {
-
 sinter_status sinter_chain_add_quantize(sinter_chain* chain, sinter_value x,
                                         const sinter_quantize_options* options,
                                         sinter_scaled* out_scaled, sinter_error** error) {
   sinter_value* codes = out_scaled == nullptr ? nullptr : &out_scaled->codes;
   return capi::AddValue(chain, "quantize", codes, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, options));
+    SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, options));
     const ValueId vx = add.Operand("x", x);
     SINTER_RETURN_IF_ERROR(add.status());
     SINTER_ASSIGN_OR_RETURN(const auto scaled, sinter::AddQuantize(add.builder(), vx, spec));
@@ -359,8 +318,8 @@ sinter_status sinter_chain_add_scaled_matmul(sinter_chain* chain, sinter_scaled 
     SINTER_ASSIGN_OR_RETURN(const auto given,
                             capi::ReadOptions(options, "scaled_matmul", SINTER_ACCUMULATE_FAST));
     add.Keep(capi::CheckReserved(given.reserved, "scaled_matmul"));
-    RequireOi(add, given.layout);
-    const sinter::Scaled va = ScaledOf(add, "a", a), vw = ScaledOf(add, "w", w);
+    capi::RequireOi(add, given.layout);
+    const sinter::Scaled va = capi::ScaledOf(add, "a", a), vw = capi::ScaledOf(add, "w", w);
     const ValueId bias = add.OptionalOperand("bias", given.bias);
     const auto act = capi::ActivationOf(add, given.activation);
     SINTER_RETURN_IF_ERROR(add.status());
@@ -378,12 +337,12 @@ sinter_status sinter_chain_add_scaled_gemm_chain(sinter_chain* chain, sinter_sca
       chain, "scaled_gemm_chain", out_value, error, [&](capi::Adder& add) -> Result {
         SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_gemm_chain",
                                                                     SINTER_ACCUMULATE_FAST));
-        SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
-        RequireOi(add, given.layout);
+        SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
+        capi::RequireOi(add, given.layout);
         sinter::ScaledFfnOperands in;
-        in.a = ScaledOf(add, "a", a);
-        in.w1 = ScaledOf(add, "w1", w1);
-        in.w2 = ScaledOf(add, "w2", w2);
+        in.a = capi::ScaledOf(add, "a", a);
+        in.w1 = capi::ScaledOf(add, "w1", w1);
+        in.w2 = capi::ScaledOf(add, "w2", w2);
         in.bias1 = add.OptionalOperand("bias1", given.bias1);
         in.bias2 = add.OptionalOperand("bias2", given.bias2);
         const auto act = capi::ActivationOf(add, given.activation);
@@ -404,13 +363,13 @@ sinter_status sinter_chain_add_scaled_gated_ffn(sinter_chain* chain, sinter_scal
         SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "scaled_gated_ffn",
                                                                     SINTER_ACCUMULATE_FAST));
         add.Keep(capi::CheckReserved(given.reserved, "scaled_gated_ffn"));
-        SINTER_ASSIGN_OR_RETURN(const auto spec, SpecOf(add, quantize));
-        RequireOi(add, given.layout);
+        SINTER_ASSIGN_OR_RETURN(const auto spec, capi::SpecOf(add, quantize));
+        capi::RequireOi(add, given.layout);
         sinter::ScaledFfnOperands in;
-        in.a = ScaledOf(add, "a", a);
-        in.w1 = ScaledOf(add, "w_gate", w_gate);
-        in.w_up = ScaledOf(add, "w_up", w_up);
-        in.w2 = ScaledOf(add, "w_down", w_down);
+        in.a = capi::ScaledOf(add, "a", a);
+        in.w1 = capi::ScaledOf(add, "w_gate", w_gate);
+        in.w_up = capi::ScaledOf(add, "w_up", w_up);
+        in.w2 = capi::ScaledOf(add, "w_down", w_down);
         in.bias1 = add.OptionalOperand("bias_gate", given.bias_gate);
         in.bias_up = add.OptionalOperand("bias_up", given.bias_up);
         in.bias2 = add.OptionalOperand("bias2", given.bias2);

@@ -1,9 +1,9 @@
 // sinter_chain_add_*: the primitives.
 #include "src/capi/adder.h"
-#include "src/capi/window_options.h"
 #include "src/chain/composites.h"
 
 namespace capi = sinter::capi;
+using Builder = sinter::ChainBuilder;
 using sinter::ValueId;
 using Result = absl::StatusOr<ValueId>;
 
@@ -80,13 +80,9 @@ sinter_status sinter_chain_add_conv2d(sinter_chain* chain, sinter_value x, sinte
     SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "conv2d", 0));
     const ValueId vx = add.Operand("x", x), vw = add.Operand("w", w);
     SINTER_RETURN_IF_ERROR(add.status());
-    const auto one = [](int32_t value) -> int64_t { return value == 0 ? 1 : value; };
-    sinter::Conv2d conv;
+    sinter::Conv2d conv = capi::MovesOf(given);
     if (given.filter != 0) conv.filter = static_cast<sinter::FilterLayout>(given.filter);
-    conv.strides = {one(given.stride_height), one(given.stride_width)};
-    conv.dilations = {one(given.dilation_height), one(given.dilation_width)};
-    conv.pads = {given.pad_top, given.pad_bottom, given.pad_left, given.pad_right};
-    return sinter::AddConv2d(add.builder(), vx, vw, conv, one(given.groups));
+    return sinter::AddConv2d(add.builder(), vx, vw, conv, capi::OneOr(given.groups));
   });
 }
 
@@ -104,10 +100,7 @@ sinter_status sinter_chain_add_window(sinter_chain* chain, sinter_value x, sinte
 sinter_status sinter_chain_add_unary(sinter_chain* chain, sinter_unary kind, sinter_value a,
                                      sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(chain, "unary", out_value, error, [&](capi::Adder& add) -> Result {
-    const auto op = static_cast<sinter::UnaryKind>(kind);
-    add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_UNARY_* in [1, ",
-                             sinter::UnaryKinds().size(), "]"));
+    const auto op = add.Kind(kind, sinter::UnaryKinds(), "SINTER_UNARY");
     const ValueId va = add.Operand("a", a);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Unary(op, va);
@@ -118,10 +111,7 @@ sinter_status sinter_chain_add_binary(sinter_chain* chain, sinter_binary kind, s
                                       sinter_value b, sinter_value* out_value,
                                       sinter_error** error) {
   return capi::AddValue(chain, "binary", out_value, error, [&](capi::Adder& add) -> Result {
-    const auto op = static_cast<sinter::BinaryKind>(kind);
-    add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_BINARY_* in [1, ",
-                             sinter::BinaryKinds().size(), "]"));
+    const auto op = add.Kind(kind, sinter::BinaryKinds(), "SINTER_BINARY");
     const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Binary(op, va, vb);
@@ -132,10 +122,7 @@ sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
                                        sinter_value b, sinter_value* out_value,
                                        sinter_error** error) {
   return capi::AddValue(chain, "compare", out_value, error, [&](capi::Adder& add) -> Result {
-    const auto op = static_cast<sinter::CompareKind>(kind);
-    add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_COMPARE_* in [1, ",
-                             sinter::CompareKinds().size(), "]"));
+    const auto op = add.Kind(kind, sinter::CompareKinds(), "SINTER_COMPARE");
     const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
     SINTER_RETURN_IF_ERROR(add.status());
     return add.builder().Compare(op, va, vb);
@@ -145,12 +132,8 @@ sinter_status sinter_chain_add_compare(sinter_chain* chain, sinter_compare kind,
 sinter_status sinter_chain_add_select(sinter_chain* chain, sinter_value condition, sinter_value a,
                                       sinter_value b, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddValue(chain, "select", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vc = add.Operand("condition", condition);
-    const ValueId va = add.Operand("a", a), vb = add.Operand("b", b);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return add.builder().Select(vc, va, vb);
-  });
+  return capi::AddOf(chain, "select", {{"condition", condition}, {"a", a}, {"b", b}}, out_value,
+                     error, &Builder::Select);
 }
 
 sinter_status sinter_chain_add_cast(sinter_chain* chain, sinter_value a, sinter_dtype dtype,
@@ -226,40 +209,28 @@ sinter_status sinter_chain_add_concat(sinter_chain* chain, uint32_t count,
 
 sinter_status sinter_chain_add_gather(sinter_chain* chain, sinter_value x, sinter_value ids,
                                       int32_t axis, sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "gather", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x), vids = add.Operand("ids", ids);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return add.builder().Gather(vx, vids, axis);
-  });
+  return capi::AddOf(
+      chain, "gather", {{"x", x}, {"ids", ids}}, out_value, error,
+      [&](Builder& b, ValueId vx, ValueId vids) { return b.Gather(vx, vids, axis); });
 }
 
 sinter_status sinter_chain_add_scatter(sinter_chain* chain, sinter_value x, sinter_value ids,
                                        sinter_value rows, sinter_value* out_value,
                                        sinter_error** error) {
-  return capi::AddValue(chain, "scatter", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x), vids = add.Operand("ids", ids);
-    const ValueId vrows = add.Operand("rows", rows);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return add.builder().Scatter(vx, vids, vrows);
-  });
+  return capi::AddOf(chain, "scatter", {{"x", x}, {"ids", ids}, {"rows", rows}}, out_value, error,
+                     &Builder::Scatter);
 }
 
 sinter_status sinter_chain_add_top_k(sinter_chain* chain, sinter_value x, int32_t count,
                                      sinter_value* out_value, sinter_error** error) {
-  return capi::AddValue(chain, "top_k", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return add.builder().TopK(vx, count);
-  });
+  return capi::AddOf(chain, "top_k", {{"x", x}}, out_value, error,
+                     [&](Builder& b, ValueId vx) { return b.TopK(vx, count); });
 }
 
 sinter_status sinter_chain_add_cumsum(sinter_chain* chain, sinter_value x, sinter_value* out_value,
                                       sinter_error** error) {
-  return capi::AddValue(chain, "scan", out_value, error, [&](capi::Adder& add) -> Result {
-    const ValueId vx = add.Operand("x", x);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return add.builder().Scan(sinter::ReduceKind::kSum, vx);
-  });
+  return capi::AddOf(chain, "scan", {{"x", x}}, out_value, error,
+                     [](Builder& b, ValueId vx) { return b.Scan(sinter::ReduceKind::kSum, vx); });
 }
 
 sinter_status sinter_chain_add_random(sinter_chain* chain, sinter_value seed, sinter_value offset,
@@ -280,10 +251,7 @@ sinter_status sinter_chain_add_reduce(sinter_chain* chain, sinter_reduce kind, s
   return capi::AddValue(chain, "reduce", out_value, error, [&](capi::Adder& add) -> Result {
     SINTER_ASSIGN_OR_RETURN(const auto given,
                             capi::ReadOptions(options, "reduce", SINTER_REDUCE_KEEPDIMS));
-    const auto op = static_cast<sinter::ReduceKind>(kind);
-    add.Require(sinter::IsValid(op),
-                absl::StrCat("kind is ", kind, ", must be a SINTER_REDUCE_* in [1, ",
-                             sinter::ReduceKinds().size(), "]"));
+    const auto op = add.Kind(kind, sinter::ReduceKinds(), "SINTER_REDUCE");
     const ValueId va = add.Operand("a", a);
     const std::vector<int32_t> list = add.Numbers("axes", axis_count, axes);
     SINTER_RETURN_IF_ERROR(add.status());

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 
 #include "absl/strings/str_format.h"
@@ -220,11 +219,8 @@ extern "C" {
 
 sinter_status sinter_context_create(const sinter_context_options* options,
                                     sinter_context** out_context, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_context, "out_context"));
-    SINTER_ASSIGN_OR_RETURN(*out_context, capi::CreateContext(options, nullptr));
-    return absl::OkStatus();
-  });
+  return capi::Give(out_context, "out_context", error,
+                    [&] { return capi::CreateContext(options, nullptr); });
 }
 
 void sinter_context_retain(const sinter_context* context) { capi::RetainHandle(context); }
@@ -238,11 +234,8 @@ sinter_status sinter_context_get_tuning_digest(const sinter_context* context,
                                                uint8_t out_digest[32], sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(context, "context"));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
     const auto& set = context->engine->ports().tuning;
-    const sinter::Digest digest = set == nullptr ? sinter::Digest() : set->SetDigest();
-    std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
-    return absl::OkStatus();
+    return capi::CopyDigest(set == nullptr ? sinter::Digest() : set->SetDigest(), out_digest);
   });
 }
 

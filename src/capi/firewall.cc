@@ -51,6 +51,11 @@ sinter_status ReportThrown(bool out_of_memory, const char* what, sinter_error** 
   return code;
 }
 
+absl::Status CheckNotNull(const void* pointer, absl::string_view name) {
+  if (pointer != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is null"));
+}
+
 namespace {
 
 constexpr uint32_t kSmallest = 8;
@@ -115,6 +120,12 @@ absl::Status CopyText(absl::string_view text, size_t capacity, char* buffer, siz
     buffer[copied] = '\0';
   }
   if (required != nullptr) *required = text.size() + 1;
+  return absl::OkStatus();
+}
+
+absl::Status CopyDigest(const Digest& digest, uint8_t out_digest[32]) {
+  SINTER_RETURN_IF_ERROR(CheckNotNull(out_digest, "out_digest"));
+  std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "sinter/sinter.h"
+#include "src/base/digest.h"
 #include "src/base/status.h"
 
 namespace sinter::capi {
@@ -38,6 +39,18 @@ sinter_status Guard(sinter_error** error, Body&& body) noexcept {
   } catch (...) {
     return ReportThrown(false, nullptr, error);
   }
+}
+
+absl::Status CheckNotNull(const void* pointer, absl::string_view name);
+
+// Stores what `make() -> absl::StatusOr<T>` returns in `*out`, the parameter called `name`.
+template <typename T, typename Make>
+sinter_status Give(T* out, absl::string_view name, sinter_error** error, Make&& make) noexcept {
+  return Guard(error, [&]() -> absl::Status {
+    SINTER_RETURN_IF_ERROR(CheckNotNull(out, name));
+    SINTER_ASSIGN_OR_RETURN(*out, make());
+    return absl::OkStatus();
+  });
 }
 
 // Runs `body`; its result, or `fallback` when it throws. For functions that return no status.
@@ -92,11 +105,6 @@ absl::Status Check(const T* object, absl::string_view name) {
   return absl::InvalidArgumentError(absl::StrCat(name, " is not a live ", T::kTypeName));
 }
 
-inline absl::Status CheckNotNull(const void* pointer, absl::string_view name) {
-  if (pointer != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is null"));
-}
-
 template <typename T>
 void RetainHandle(const T* object) {
   if (IsLive(object)) object->Retain();
@@ -137,6 +145,8 @@ absl::Status WriteStruct(const T& value, absl::string_view name, T* out) {
 
 // The two-call pattern of text.
 absl::Status CopyText(absl::string_view text, size_t capacity, char* buffer, size_t* required);
+
+absl::Status CopyDigest(const Digest& digest, uint8_t out_digest[32]);
 
 // M of a launch. A chain without M runs as if M were 1.
 inline absl::StatusOr<int64_t> SymbolM(bool uses_m, uint32_t count, const int64_t* symbols) {

@@ -106,11 +106,9 @@ std::string DescribeContext(const sinter_context& context);
 // Stores what `make() -> absl::StatusOr<std::string>` returns as a new text in `*out`.
 template <typename Make>
 sinter_status GiveText(sinter_x_text** out, sinter_error** error, Make&& make) noexcept {
-  return Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(CheckNotNull(out, "out_text"));
+  return Give(out, "out_text", error, [&]() -> absl::StatusOr<sinter_x_text*> {
     SINTER_ASSIGN_OR_RETURN(std::string text, make());
-    *out = NewText(std::move(text));
-    return absl::OkStatus();
+    return NewText(std::move(text));
   });
 }
 

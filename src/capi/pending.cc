@@ -332,11 +332,8 @@ extern "C" {
 sinter_status sinter_prepare_async(sinter_context* context, const sinter_chain* chain, int64_t m,
                                    const sinter_prepare_options* options,
                                    sinter_pending** out_pending, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_pending, "out_pending"));
-    SINTER_ASSIGN_OR_RETURN(*out_pending, capi::PrepareAsync(context, chain, m, options));
-    return absl::OkStatus();
-  });
+  return capi::Give(out_pending, "out_pending", error,
+                    [&] { return capi::PrepareAsync(context, chain, m, options); });
 }
 
 void sinter_pending_retain(const sinter_pending* pending) { capi::RetainHandle(pending); }

@@ -1,5 +1,4 @@
 // sinter_plan and sinter_binding: what is known of a plan, bind, launch; nodes of graphs.
-#include <cstring>
 #include <vector>
 
 #include "src/base/format.h"
@@ -37,10 +36,7 @@ sinter_status sinter_plan_get_digest(const sinter_plan* plan, uint8_t out_digest
                                      sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(plan, "plan"));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
-    const sinter::Digest digest = plan->prepared->ChosenDigest();
-    std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
-    return absl::OkStatus();
+    return capi::CopyDigest(plan->prepared->ChosenDigest(), out_digest);
   });
 }
 

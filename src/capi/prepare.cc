@@ -118,11 +118,8 @@ absl::Status Follow(sinter_cancel* cancel, const std::shared_ptr<std::atomic<boo
 extern "C" {
 
 sinter_status sinter_cancel_create(sinter_cancel** out_cancel, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_cancel, "out_cancel"));
-    *out_cancel = new sinter_cancel;
-    return absl::OkStatus();
-  });
+  return capi::Give(out_cancel, "out_cancel", error,
+                    []() -> absl::StatusOr<sinter_cancel*> { return new sinter_cancel; });
 }
 
 void sinter_cancel_retain(const sinter_cancel* cancel) { capi::RetainHandle(cancel); }

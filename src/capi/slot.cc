@@ -328,11 +328,8 @@ extern "C" {
 sinter_status sinter_slot_create(sinter_context* context, const sinter_chain* chain, int64_t m,
                                  const sinter_prepare_options* options, uint32_t flags,
                                  sinter_slot** out_slot, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_slot, "out_slot"));
-    SINTER_ASSIGN_OR_RETURN(*out_slot, capi::MakeSlot(context, chain, m, options, flags));
-    return absl::OkStatus();
-  });
+  return capi::Give(out_slot, "out_slot", error,
+                    [&] { return capi::MakeSlot(context, chain, m, options, flags); });
 }
 
 void sinter_slot_retain(const sinter_slot* slot) { capi::RetainHandle(slot); }

@@ -1,5 +1,4 @@
 // sinter_tune, sinter_x_tune, sinter_tuning_set_*: measured choices.
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -132,11 +131,8 @@ absl::Status CheckPath(const char* path) {
 extern "C" {
 
 sinter_status sinter_tuning_set_create(sinter_tuning_set** out_set, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_set, "out_set"));
-    *out_set = new sinter_tuning_set();
-    return absl::OkStatus();
-  });
+  return capi::Give(out_set, "out_set", error,
+                    []() -> absl::StatusOr<sinter_tuning_set*> { return new sinter_tuning_set; });
 }
 
 void sinter_tuning_set_retain(const sinter_tuning_set* set) { capi::RetainHandle(set); }
@@ -173,10 +169,7 @@ sinter_status sinter_tuning_set_get_digest(const sinter_tuning_set* set, uint8_t
                                            sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_RETURN_IF_ERROR(capi::Check(set, "set"));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
-    const sinter::Digest digest = capi::Copy(*set).SetDigest();
-    std::memcpy(out_digest, digest.bytes.data(), digest.bytes.size());
-    return absl::OkStatus();
+    return capi::CopyDigest(capi::Copy(*set).SetDigest(), out_digest);
   });
 }
 

@@ -1,5 +1,4 @@
 // sinter_x_*: chains as text and JSON.
-#include <cstring>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -10,8 +9,6 @@
 #include "src/chain/problem.h"
 #include "src/reference/compare.h"
 #include "src/reference/reference.h"
-
-namespace capi = sinter::capi;
 
 namespace capi = sinter::capi;
 
@@ -30,11 +27,7 @@ absl::Status GiveProblem(Problem problem, sinter_chain** out_chain, int64_t* out
   return absl::OkStatus();
 }
 
-}  // namespace
-
 // sinter_x_reference_*: the CPU executor and the comparison with it, in the caller's buffer order.
-
-namespace {
 
 absl::Status CheckCounts(const Chain& chain, uint32_t inputs, uint32_t outputs) {
   if (inputs == static_cast<uint32_t>(chain.num_inputs()) &&
@@ -157,7 +150,6 @@ absl::StatusOr<sinter_x_check> CheckOnHost(const Chain& chain, int64_t m,
 }
 
 }  // namespace
-
 }  // namespace sinter::capi
 
 using Text = absl::StatusOr<std::string>;
@@ -212,9 +204,7 @@ sinter_status sinter_x_chain_get_digest(const sinter_chain* chain, uint8_t out_d
                                         sinter_error** error) {
   return capi::Guard(error, [&]() -> absl::Status {
     SINTER_ASSIGN_OR_RETURN(const sinter::Chain* finished, capi::Finished(chain));
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_digest, "out_digest"));
-    std::memcpy(out_digest, finished->CanonicalDigest().bytes.data(), 32);
-    return absl::OkStatus();
+    return capi::CopyDigest(finished->CanonicalDigest(), out_digest);
   });
 }
 
@@ -239,10 +229,6 @@ sinter_status sinter_x_chain_get_value(const sinter_chain* chain, sinter_value v
     return capi::WriteStruct(known, "info", info);
   });
 }
-
-}  // extern "C"
-
-extern "C" {
 
 sinter_status sinter_x_reference_run(const sinter_chain* chain, int64_t m, uint32_t input_count,
                                      const void* const* inputs, uint32_t output_count,

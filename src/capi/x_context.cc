@@ -14,8 +14,6 @@
 
 namespace capi = sinter::capi;
 
-namespace capi = sinter::capi;
-
 namespace sinter::capi {
 namespace {
 
@@ -124,7 +122,6 @@ absl::StatusOr<std::vector<const sinter_binding*>> ReadBindings(
 }
 
 }  // namespace
-
 }  // namespace sinter::capi
 
 using Text = absl::StatusOr<std::string>;
@@ -198,10 +195,6 @@ sinter_status sinter_x_plan_get_source(const sinter_plan* plan, uint32_t kernel,
     return plan->prepared->SourceOf(static_cast<int>(kernel));
   });
 }
-
-}  // extern "C"
-
-extern "C" {
 
 sinter_status sinter_x_device_alloc(sinter_context* context, uint64_t bytes,
                                     sinter_device_ptr* out_ptr, sinter_error** error) {

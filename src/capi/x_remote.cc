@@ -136,11 +136,8 @@ extern "C" {
 sinter_status sinter_x_context_create(const sinter_context_options* options,
                                       const sinter_x_remote_store* store,
                                       sinter_context** out_context, sinter_error** error) {
-  return capi::Guard(error, [&]() -> absl::Status {
-    SINTER_RETURN_IF_ERROR(capi::CheckNotNull(out_context, "out_context"));
-    SINTER_ASSIGN_OR_RETURN(*out_context, capi::CreatePlugged(options, store));
-    return absl::OkStatus();
-  });
+  return capi::Give(out_context, "out_context", error,
+                    [&] { return capi::CreatePlugged(options, store); });
 }
 
 }  // extern "C"
