@@ -5,7 +5,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "src/cli/cache_report.h"
 #include "src/cli/options.h"
 #include "src/cli/print.h"
 #include "src/cli/session.h"
@@ -13,71 +12,70 @@
 namespace sinter::cli {
 namespace {
 
-Outcome CacheDir(const Options& options, Session* session, std::string* dir) {
+Outcome OpenFolder(const Options& options, Session* session) {
   DeviceArgs args = options.device;
   SINTER_CLI_TRY(CheckCacheFolder(args));
   args.target = "h200";  // the folder is the same with and without a GPU
-  args.target_given = true;
   SINTER_CLI_TRY(OpenSession(args, session));
-  *dir = CacheFolder(*session);
-  return dir->empty() ? Usage(
-                            "there is no cache folder: it is turned off, or neither "
-                            "SINTER_CACHE_DIR nor HOME is set; give --cache-dir")
-                      : Outcome{};
+  if (!CacheFolder(*session).empty()) return {};
+  return Usage(
+      "there is no cache folder: it is turned off, or neither SINTER_CACHE_DIR nor HOME is set; "
+      "give --cache-dir");
 }
 
 std::string Human(uint64_t bytes) {
-  char text[32];
-  if (bytes < 10240) {
-    std::snprintf(text, sizeof(text), "%llu B", static_cast<unsigned long long>(bytes));
-  } else if (bytes < (10u << 20)) {
-    std::snprintf(text, sizeof(text), "%.1f KiB", static_cast<double>(bytes) / 1024);
-  } else {
-    std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  }
-  return text;
+  if (bytes < 10240) return FormatText("%d B", bytes);
+  if (bytes < (10u << 20)) return FormatText("%.1f KiB", static_cast<double>(bytes) / 1024);
+  return FormatText("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
 // Runs `call(const Session&) -> absl::StatusOr<Json>` on the session of the cache folder.
 template <typename Call>
 Outcome AskLibrary(const Options& options, const Call& call, Json* json) {
   Session session;
-  std::string dir;
-  SINTER_CLI_TRY(CacheDir(options, &session, &dir));
+  SINTER_CLI_TRY(OpenFolder(options, &session));
   return Take(json, [&] { return call(session); });
 }
 
+unsigned long long Count(const Json& json, const char* key) { return json.value(key, uint64_t{0}); }
+std::string Some(const Json& json, const char* key, const char* noun) {
+  return Counted(Count(json, key), noun);
+}
+
 void PrintCounts(const Json& report) {
-  const auto count = [&](const char* key) {
-    return static_cast<unsigned long long>(report.value(key, uint64_t{0}));
-  };
   std::printf("%s: %s, %s (%llu verified), %s\n", PrintableAt(report, "dir").c_str(),
-              Counted(count("plans"), "plan").c_str(), Counted(count("kernels"), "kernel").c_str(),
-              count("verified_kernels"), Human(count("bytes")).c_str());
+              Some(report, "plans", "plan").c_str(), Some(report, "kernels", "kernel").c_str(),
+              Count(report, "verified_kernels"), Human(Count(report, "bytes")).c_str());
   std::printf("other format %llu, unsound %llu, quarantined %llu, temporary %llu\n",
-              count("other_format"), count("unsound"), count("quarantined"), count("temporary"));
+              Count(report, "other_format"), Count(report, "unsound"), Count(report, "quarantined"),
+              Count(report, "temporary"));
+}
+
+void PrintFindings(const Json& report) {
+  for (const Json& finding : report["findings"]) {
+    std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
+  }
 }
 
 // Counts of the records that were read and checked, each with what it means for a user of the
 // folder.
 void PrintVerdict(const Json& report) {
-  const auto count = [&](const char* key) {
-    return static_cast<unsigned long long>(report.value(key, uint64_t{0}));
-  };
-  const unsigned long long sound = count("plans") + count("kernels");
-  const unsigned long long records = sound + count("other_format") + count("unsound");
+  const unsigned long long sound = Count(report, "plans") + Count(report, "kernels");
+  const unsigned long long records =
+      sound + Count(report, "other_format") + Count(report, "unsound");
   std::printf("%s: read every byte of %s, %s\n", PrintableAt(report, "dir").c_str(),
-              Counted(records, "record").c_str(), Human(count("bytes")).c_str());
+              Counted(records, "record").c_str(), Human(Count(report, "bytes")).c_str());
   std::printf("  %6llu sound: %s, %s; %llu of them compared with the plain plan on a GPU\n", sound,
-              Counted(count("plans"), "plan").c_str(), Counted(count("kernels"), "kernel").c_str(),
-              count("verified_kernels"));
-  std::printf("  %6llu unsound: a miss until it is built again\n", count("unsound"));
-  std::printf("  %6llu of another version of the library, which alone can judge it\n",
-              count("other_format"));
-  std::printf("  %6llu quarantined: found wrong once, and not served again\n",
-              count("quarantined"));
-  std::printf("  %6llu temporary: left by writers that were killed; a trim removes it\n",
-              count("temporary"));
+              Some(report, "plans", "plan").c_str(), Some(report, "kernels", "kernel").c_str(),
+              Count(report, "verified_kernels"));
+  const std::pair<const char*, const char*> kinds[] = {
+      {"unsound", "unsound: a miss until it is built again"},
+      {"other_format", "of another version of the library, which alone can judge it"},
+      {"quarantined", "quarantined: found wrong once, and not served again"},
+      {"temporary", "temporary: left by writers that were killed; a trim removes it"}};
+  for (const auto& [key, meaning] : kinds) {
+    std::printf("  %6llu %s\n", Count(report, key), meaning);
+  }
 }
 
 // "3 min": in the largest unit that gives at least two.
@@ -114,14 +112,8 @@ void PrintRecord(const Json& record, int64_t created) {
 
 Outcome OpenForRecords(const Options& options, Session* session) {
   DeviceArgs args = options.device;
-  if (!args.target_given) args.target = "h200";  // records are the same with and without a GPU
-  args.target_given = true;
+  if (!args.target) args.target = "h200";  // records are the same with and without a GPU
   return OpenSession(args, session);
-}
-
-unsigned long long Count(const Json& json, const char* key) { return json.value(key, uint64_t{0}); }
-std::string Some(const Json& json, const char* key, const char* noun) {
-  return Counted(Count(json, key), noun);
 }
 
 // Describes the pack that options.pack names; checks every byte of it if `read_all`.
@@ -141,12 +133,24 @@ void PrintPack(const Json& pack) {
                               : ("signed by " + signers[0].get<std::string>()).c_str());
 }
 
+// The document with --json, else what `print` prints of it.
+template <typename Print>
+void Show(const Options& options, const Json& document, const Print& print) {
+  if (options.json) {
+    PrintJson(document);
+  } else {
+    print(document);
+  }
+}
+
 Outcome ListPack(const Options& options) {
   Json pack;
   SINTER_CLI_TRY(InspectPack(options, /*read_all=*/false, &pack));
-  if (options.json) PrintJson(pack);
-  if (options.json) return {};
-  for (const Json& record : pack["records"]) PrintRecord(record, pack.value("created", int64_t{0}));
+  Show(options, pack, [](const Json& shown) {
+    for (const Json& record : shown["records"]) {
+      PrintRecord(record, shown.value("created", int64_t{0}));
+    }
+  });
   return {};
 }
 
@@ -154,11 +158,7 @@ Outcome StatPack(const Options& options) {
   Json pack;
   SINTER_CLI_TRY(InspectPack(options, /*read_all=*/false, &pack));
   for (const char* key : {"records", "findings", "unsound"}) pack.erase(key);
-  if (options.json) {
-    PrintJson(pack);
-  } else {
-    PrintPack(pack);
-  }
+  Show(options, pack, PrintPack);
   return {};
 }
 
@@ -166,21 +166,16 @@ Outcome VerifyPack(const Options& options) {
   Json pack;
   SINTER_CLI_TRY(InspectPack(options, /*read_all=*/true, &pack));
   pack.erase("records");
-  if (options.json) {
-    PrintJson(pack);
-  } else {
-    for (const Json& finding : pack["findings"]) {
-      std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
-    }
-    PrintPack(pack);
-    const uint64_t read = pack.value("plans", uint64_t{0}) + pack.value("kernels", uint64_t{0});
+  Show(options, pack, [](const Json& shown) {
+    PrintFindings(shown);
+    PrintPack(shown);
     std::printf("read every byte of %s and the seal: %llu unsound\n",
-                Counted(read, "record").c_str(),
-                static_cast<unsigned long long>(pack.value("unsound", uint64_t{0})));
-  }
-  const uint64_t unsound = pack.value("unsound", uint64_t{0});
-  if (unsound == 0) return {};
-  return Documented(Failure("unsound: " + Counted(unsound, "part") + " of the pack"), options.json);
+                Counted(Count(shown, "plans") + Count(shown, "kernels"), "record").c_str(),
+                Count(shown, "unsound"));
+  });
+  if (Count(pack, "unsound") == 0) return {};
+  return Documented(Failure("unsound: " + Some(pack, "unsound", "part") + " of the pack"),
+                    options.json);
 }
 
 }  // namespace
@@ -189,11 +184,12 @@ Outcome CacheListCommand(const Options& options) {
   if (!options.pack.empty()) return ListPack(options);
   Json json;
   SINTER_CLI_TRY(AskLibrary(options, ListCache, &json));
-  if (options.json) PrintJson(json);
-  if (options.json) return {};
-  for (const Json& record : json["records"])
-    PrintRecord(record, record.value("created", int64_t{0}));
-  if (json["records"].empty()) std::printf("%s is empty\n", PrintableAt(json, "dir").c_str());
+  Show(options, json, [](const Json& shown) {
+    for (const Json& record : shown["records"]) {
+      PrintRecord(record, record.value("created", int64_t{0}));
+    }
+    if (shown["records"].empty()) std::printf("%s is empty\n", PrintableAt(shown, "dir").c_str());
+  });
   return {};
 }
 
@@ -202,11 +198,7 @@ Outcome CacheStatCommand(const Options& options) {
   Json report;
   SINTER_CLI_TRY(AskLibrary(options, InspectCache, &report));
   report.erase("findings");
-  if (options.json) {
-    PrintJson(report);
-  } else {
-    PrintCounts(report);
-  }
+  Show(options, report, PrintCounts);
   return {};
 }
 
@@ -214,17 +206,12 @@ Outcome CacheVerifyCommand(const Options& options) {
   if (!options.pack.empty()) return VerifyPack(options);
   Json report;
   SINTER_CLI_TRY(AskLibrary(options, InspectCache, &report));
-  if (options.json) {
-    PrintJson(report);
-  } else {
-    for (const Json& finding : report["findings"]) {
-      std::printf("%s\n", Printable(finding.get<std::string>()).c_str());
-    }
-    PrintVerdict(report);
-  }
-  const uint64_t unsound = report.value("unsound", uint64_t{0});
-  if (unsound == 0) return {};
-  return Documented(Failure("unsound: " + Counted(unsound, "record") +
+  Show(options, report, [](const Json& shown) {
+    PrintFindings(shown);
+    PrintVerdict(shown);
+  });
+  if (Count(report, "unsound") == 0) return {};
+  return Documented(Failure("unsound: " + Some(report, "unsound", "record") +
                             "; each is a miss until it is built again"),
                     options.json);
 }
@@ -233,17 +220,13 @@ Outcome CacheClearCommand(const Options& options) {
   Json json;
   SINTER_CLI_TRY(AskLibrary(
       options, [&](const Session& session) { return ClearCache(session, !options.yes); }, &json));
-  const uint64_t failed = json.value("failed", uint64_t{0});
-  if (options.json) {
-    json.erase("failed");
-    PrintJson(json);
-  } else {
-    std::printf("%s: %s %s, %s%s\n", PrintableAt(json, "dir").c_str(),
-                options.yes ? "removed" : "would remove",
-                Counted(json.value("records", uint64_t{0}), "record").c_str(),
-                Human(json.value("bytes", uint64_t{0})).c_str(),
-                options.yes ? "" : "; --yes does it");
-  }
+  const uint64_t failed = Count(json, "failed");
+  json.erase("failed");
+  Show(options, json, [&](const Json& shown) {
+    std::printf("%s: %s %s, %s%s\n", PrintableAt(shown, "dir").c_str(),
+                options.yes ? "removed" : "would remove", Some(shown, "records", "record").c_str(),
+                Human(Count(shown, "bytes")).c_str(), options.yes ? "" : "; --yes does it");
+  });
   if (failed == 0) return {};
   return Documented(Failure("could not be removed: " + Counted(failed, "record")), options.json);
 }
@@ -273,11 +256,9 @@ Outcome CacheExportCommand(const Options& options) {
   }
   Json report;
   SINTER_CLI_TRY(ExportPack(session, options.pack, options.sign, some, &report));
-  if (options.json) {
-    PrintJson(report);
-  } else {
-    std::printf("%s%s\n", ExportText(report).c_str(), options.sign.empty() ? ", not signed" : "");
-  }
+  Show(options, report, [&](const Json& shown) {
+    std::printf("%s%s\n", ExportText(shown).c_str(), options.sign.empty() ? ", not signed" : "");
+  });
   return {};
 }
 
@@ -286,12 +267,10 @@ Outcome CacheImportCommand(const Options& options) {
   SINTER_CLI_TRY(OpenForRecords(options, &session));
   Json report;
   SINTER_CLI_TRY(Take(&report, [&] { return ImportRecords(session, options.pack); }));
-  if (options.json) {
-    PrintJson(report);
-  } else {
-    std::printf("%s stored, %llu refused\n", Some(report, "stored", "record").c_str(),
-                Count(report, "refused"));
-  }
+  Show(options, report, [](const Json& shown) {
+    std::printf("%s stored, %llu refused\n", Some(shown, "stored", "record").c_str(),
+                Count(shown, "refused"));
+  });
   if (Count(report, "refused") == 0) return {};
   return Documented(
       Failure("damaged, or quarantined in the folder: " + Some(report, "refused", "record")),
@@ -304,14 +283,12 @@ Outcome CacheTrimCommand(const Options& options) {
   Json report;
   SINTER_CLI_TRY(Take(&report, [&] { return TrimCache(session, options.max_bytes); }));
   if (report.value("busy", false)) return Failure("another process is trimming the folder");
-  if (options.json) {
-    PrintJson(report);
-  } else {
-    std::printf("removed %llu of %s, %llu of %s, and %s\n", Count(report, "evicted"),
-                Some(report, "records", "record").c_str(), Count(report, "evicted_bytes"),
-                Some(report, "bytes", "byte").c_str(),
-                Some(report, "orphans", "leftover file").c_str());
-  }
+  Show(options, report, [](const Json& shown) {
+    std::printf("removed %llu of %s, %llu of %s, and %s\n", Count(shown, "evicted"),
+                Some(shown, "records", "record").c_str(), Count(shown, "evicted_bytes"),
+                Some(shown, "bytes", "byte").c_str(),
+                Some(shown, "orphans", "leftover file").c_str());
+  });
   return {};
 }
 

@@ -1,8 +1,7 @@
-#include "src/cli/cache_report.h"
-
 #include <utility>
 
 #include "src/base/status.h"
+#include "src/cli/session.h"
 
 namespace sinter::cli {
 namespace {
@@ -47,6 +46,19 @@ Json PackJson(const PackDescription& pack) {
       {"bytes", pack.bytes},     {"signed_by", pack.signed_by},  {"plans", plans},
       {"kernels", kernels},      {"verified_kernels", verified}, {"records", std::move(records)},
       {"unsound", pack.unsound}, {"findings", pack.findings}};
+}
+
+absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request) {
+  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
+  request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
+    return session.context->engine->CheckStored(kind, key, payload).ok();
+  };
+  SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
+  return Json{{"path", request.path},
+              {"plans", result.plans},
+              {"kernels", result.kernels},
+              {"bytes", result.bytes},
+              {"skipped", result.skipped}};
 }
 
 }  // namespace
@@ -110,19 +122,6 @@ absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes) {
               {"orphans", result.orphans}};
 }
 
-absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request) {
-  SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
-  request.wanted = [&](RecordKind kind, absl::string_view key, absl::string_view payload) {
-    return session.context->engine->CheckStored(kind, key, payload).ok();
-  };
-  SINTER_ASSIGN_OR_RETURN(const ExportResult result, tools->Export(request));
-  return Json{{"path", request.path},
-              {"plans", result.plans},
-              {"kernels", result.kernels},
-              {"bytes", result.bytes},
-              {"skipped", result.skipped}};
-}
-
 absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
   SINTER_ASSIGN_OR_RETURN(const ImportResult result, tools->Import(path));
@@ -133,6 +132,34 @@ absl::StatusOr<Json> DescribePack(const Session& session, const std::string& pat
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
   SINTER_ASSIGN_OR_RETURN(const PackDescription pack, tools->Describe(path, read_all));
   return PackJson(pack);
+}
+
+Outcome CheckExport(const Session& session, const std::string& path,
+                    const std::string& signing_key) {
+  SINTER_CLI_TRY(CheckWritable(path));
+  ExportRequest request;
+  request.path = path;
+  request.signing_key = signing_key;
+  request.dry_run = true;
+  Json report;
+  return Take(&report, [&] { return ExportRecords(session, request); });
+}
+
+Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
+                   bool used_only, Json* report) {
+  ExportRequest request;
+  request.path = path;
+  request.signing_key = signing_key;
+  request.used_only = used_only;
+  return Take(report, [&] { return ExportRecords(session, request); });
+}
+
+std::string ExportText(const Json& report) {
+  const auto count = [&](const char* key, const char* noun) {
+    return Counted(report.value(key, uint64_t{0}), noun);
+  };
+  return PrintableAt(report, "path") + ": " + count("plans", "plan") + ", " +
+         count("kernels", "kernel") + ", " + count("bytes", "byte");
 }
 
 }  // namespace sinter::cli

@@ -1,5 +1,3 @@
-#include "src/cli/chain_source.h"
-
 #include <algorithm>
 #include <filesystem>
 
@@ -7,6 +5,7 @@
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
 #include "src/cli/print.h"
+#include "src/cli/session.h"
 
 namespace sinter::cli {
 namespace {

@@ -13,16 +13,18 @@ constexpr char kChainHelp[] =
     "a chain: a line of text (gated_ffn m=128 n=3072 k=1024 l=1024 act=silu layout=oi dtype=bf16), "
     "a JSON file (tune: or several), or the id of a problem in --file";
 
+// An option whose word may be "", which CLI11 takes for none when it fills an std::optional itself.
+CLI::Option* AddWord(CLI::App* app, const char* name, std::optional<std::string>* to,
+                     const char* help) {
+  return app->add_option_function<std::string>(
+      name, [to](const std::string& word) { *to = word; }, help);
+}
+
 // Options for the store and the packs that are looked up behind it.
 void AddStore(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
-  app->add_option_function<std::string>(
-      "--cache-dir",
-      [&args](const std::string& dir) {
-        args.cache_dir = dir;
-        args.cache_dir_given = true;
-      },
-      "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
+  AddWord(app, "--cache-dir", &args.cache_dir,
+          "folder of the cache; \"\" keeps it in memory; default SINTER_CACHE_DIR");
   app->add_option("--use-pack", args.packs,
                   "look this pack up after the cache; may be repeated; default SINTER_PACKS")
       ->check(Path())
@@ -36,23 +38,14 @@ void AddStore(CLI::App* app, Options* options) {
 // Options for the device that plans are for, the tuning set, and the store.
 CLI::Option* AddTarget(CLI::App* app, Options* options) {
   DeviceArgs& args = options->device;
-  CLI::Option* target = app->add_option_function<std::string>(
-      "--target",
-      [&args](const std::string& target) {
-        args.target = target;
-        args.target_given = true;
-      },
+  CLI::Option* target = AddWord(
+      app, "--target", &args.target,
       "prepare for a model and use no GPU: a built-in one, or a model file (\"-\": standard "
       "input)");
   target->type_name("TEXT:{" + Join(BuiltinModelNames(), ",") + ",PATH}");
-  app->add_option_function<std::string>(
-      "--tuning-set",
-      [&args](const std::string& file) {
-        args.tuning_set = file;
-        args.tuning_set_given = true;
-      },
-      "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
-      "default SINTER_TUNING_SET");
+  AddWord(app, "--tuning-set", &args.tuning_set,
+          "choose by the measurements in this file (sinter tune --out); \"\": by prediction alone; "
+          "default SINTER_TUNING_SET");
   AddStore(app, options);
   return target;
 }

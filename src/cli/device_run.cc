@@ -1,5 +1,3 @@
-#include "src/cli/device_run.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -11,6 +9,8 @@
 #include "src/base/status.h"
 #include "src/cli/options.h"
 #include "src/cli/print.h"
+#include "src/cli/session.h"
+#include "src/engine/device_arena.h"
 #include "src/reference/tensor.h"
 
 namespace sinter::cli {
@@ -22,30 +22,6 @@ constexpr uint64_t kMostSets = 1024;
 constexpr uint64_t kMostBytes = uint64_t{8} << 30;
 constexpr int64_t kPiece = 1 << 16;  // elements drawn at a time
 
-uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// Device memory of one size, freed by the destructor.
-class Arena {
- public:
-  explicit Arena(sinter_context* context) : context_(context) {}
-  ~Arena() { sinter_x_device_free(context_, base_, bytes_); }
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-
-  Outcome Allocate(uint64_t bytes) {
-    bytes_ = std::max<uint64_t>(bytes, kAlignment);
-    return Abi([&](sinter_error** error) {
-      return sinter_x_device_alloc(context_, bytes_, &base_, error);
-    });
-  }
-  sinter_device_ptr base() const { return base_; }
-
- private:
-  sinter_context* context_;
-  sinter_device_ptr base_ = 0;
-  uint64_t bytes_ = 0;
-};
-
 // Runs `call() -> absl::Status` and turns its error into the outcome that the ABI would give.
 template <typename Call>
 Outcome Guarded(Call&& call) {
@@ -56,7 +32,6 @@ Outcome Guarded(Call&& call) {
 struct Sets {
   uint64_t set_bytes = 0;
   uint32_t count = 1;
-  double rotated_bytes = 0;
   std::vector<uint64_t> offsets;  // of each buffer in a set
 
   std::vector<sinter_device_ptr> Pointers(sinter_device_ptr base, uint32_t set) const {
@@ -73,7 +48,7 @@ Sets PlanSets(const HostData& data, bool rotate) {
   uint64_t constants = 0;
   for (const sinter_tensor_info& info : data.infos) {
     sets.offsets.push_back(sets.set_bytes);
-    sets.set_bytes += Aligned(info.bytes);
+    sets.set_bytes += RoundUp(info.bytes, kAlignment);
     if ((info.flags & SINTER_INPUT_CONSTANT) != 0) constants += info.bytes;
   }
   const uint64_t rotated =
@@ -82,7 +57,6 @@ Sets PlanSets(const HostData& data, bool rotate) {
   const uint64_t fitting =
       std::max<uint64_t>(1, kMostBytes / std::max<uint64_t>(1, sets.set_bytes));
   if (rotate) sets.count = static_cast<uint32_t>(std::min(wanted, fitting));
-  sets.rotated_bytes = static_cast<double>(rotated) * sets.count;
   return sets;
 }
 
@@ -95,20 +69,20 @@ class DeviceRun {
         chain_(chain),
         plan_(plan),
         data_(data),
-        buffers_(context_),
-        workspace_(context_),
+        arena_(measurer_),
         symbols_(sinter_chain_uses_m(chain.chain.get()) ? 1 : 0) {}
 
   Outcome Upload(bool rotate) {
     sets_ = PlanSets(*data_, rotate);
-    SINTER_CLI_TRY(buffers_.Allocate(sets_.set_bytes * sets_.count));
-    SINTER_CLI_TRY(workspace_.Allocate(sinter_plan_get_workspace_size(plan_)));
+    const uint64_t workspace = sinter_plan_get_workspace_size(plan_);
+    SINTER_CLI_TRY(Take(&buffers_, [&] { return arena_.Allocate(sets_.set_bytes * sets_.count); }));
+    SINTER_CLI_TRY(Take(&workspace_, [&] { return arena_.Allocate(workspace); }));
     for (uint32_t set = 0; set < sets_.count; ++set) SINTER_CLI_TRY(UploadSet(set));
     return {};
   }
 
   Outcome RunAndCheck(sinter_x_check* check) {
-    const auto pointers = sets_.Pointers(buffers_.base(), 0);
+    const auto pointers = sets_.Pointers(buffers_.ptr, 0);
     SINTER_CLI_TRY(Guarded([&] { return RunOnce(pointers); }));
     for (size_t i = data_->inputs; i < pointers.size(); ++i) {
       const uint64_t bytes = data_->infos[i].bytes;
@@ -123,11 +97,11 @@ class DeviceRun {
     std::vector<BindingPtr> owned;
     std::vector<const sinter_binding*> bindings;
     for (uint32_t set = 0; set < sets; ++set) {
-      const auto pointers = sets_.Pointers(buffers_.base(), set);
+      const auto pointers = sets_.Pointers(buffers_.ptr, set);
       sinter_binding* binding = nullptr;
       SINTER_CLI_TRY(Abi([&](sinter_error** error) {
-        return sinter_plan_bind(plan_, Count(pointers), pointers.data(), workspace_.base(),
-                                &binding, error);
+        return sinter_plan_bind(plan_, Count(pointers), pointers.data(), workspace_.ptr, &binding,
+                                error);
       }));
       owned.emplace_back(binding);
       bindings.push_back(binding);
@@ -148,7 +122,7 @@ class DeviceRun {
   }
 
   Outcome UploadSet(uint32_t set) {
-    const auto pointers = sets_.Pointers(buffers_.base(), set);
+    const auto pointers = sets_.Pointers(buffers_.ptr, set);
     for (size_t i = 0; i < pointers.size(); ++i) {
       const uint64_t bytes = data_->infos[i].bytes;
       if (bytes == 0) continue;
@@ -164,7 +138,7 @@ class DeviceRun {
   // Runs the plan once on a stream of its own and waits; a launch that faults is an error here.
   absl::Status RunOnce(const std::vector<sinter_device_ptr>& pointers) const {
     const PreparedPlan& plan = *plan_->prepared;
-    const DevicePtr workspace = workspace_.base();
+    const DevicePtr workspace = workspace_.ptr;
     SINTER_ASSIGN_OR_RETURN(const auto binding, plan.Bind(pointers, workspace));
     return measurer_->RunAndWait([&](StreamHandle stream) -> absl::Status {
       const uint64_t bytes = plan.WorkspaceBytes();
@@ -179,7 +153,7 @@ class DeviceRun {
     const double flops = chain_.chain->chain->MatmulFlops(chain_.m);
     const int64_t rows = flops > 5e10 ? 64 : 0;
     const auto inputs = data_->InputPointers();
-    const auto outputs = data_->ConstOutputPointers();
+    const auto outputs = data_->OutputPointers();
     const Elapsed shown("reference on the CPU");
     return Abi([&](sinter_error** error) {
       return sinter_x_reference_check(chain_.chain.get(), chain_.m, data_->inputs, inputs.data(),
@@ -193,7 +167,8 @@ class DeviceRun {
   const LoadedChain& chain_;
   const sinter_plan* plan_;
   HostData* data_;
-  Arena buffers_, workspace_;
+  DeviceArena arena_;
+  DeviceBuffer buffers_{}, workspace_{};
   Sets sets_;
   const uint32_t symbols_;
 };
@@ -253,7 +228,6 @@ Outcome RunOnDevice(const Session& session, const LoadedChain& chain, const sint
   SINTER_CLI_TRY(run.Time(1, &out->hot_us));
   SINTER_CLI_TRY(run.Time(run.sets().count, &out->cold_us));
   out->cold_sets = run.sets().count;
-  out->cold_bytes = run.sets().rotated_bytes;
   return {};
 }
 
@@ -265,12 +239,6 @@ std::vector<const void*> HostData::InputPointers() const {
 
 std::vector<void*> HostData::OutputPointers() {
   std::vector<void*> pointers;
-  for (size_t i = inputs; i < buffers.size(); ++i) pointers.push_back(buffers[i].data());
-  return pointers;
-}
-
-std::vector<const void*> HostData::ConstOutputPointers() const {
-  std::vector<const void*> pointers;
   for (size_t i = inputs; i < buffers.size(); ++i) pointers.push_back(buffers[i].data());
   return pointers;
 }

@@ -3,22 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "src/cli/cache_report.h"
-#include "src/cli/device_run.h"
 #include "src/cli/doctor.h"
 #include "src/cli/print.h"
+#include "src/cli/session.h"
 
 namespace sinter::cli {
 namespace {
 
 constexpr char kProof[] = "gemm_chain m=16 n=256 k=64 l=64 act=relu layout=oi dtype=bf16";
-
-template <typename... Values>
-std::string Format(const char* format, Values... values) {
-  char text[256];
-  std::snprintf(text, sizeof(text), format, values...);
-  return text;
-}
 
 // Something that is missing. The library's message may already end in what to do.
 Finding Missing(const char* check, const std::string& message, const char* else_do) {
@@ -92,7 +84,6 @@ void CheckModelFile(const Session& session, const Json& variables, Findings* fin
     if (variable["name"] != "SINTER_DEVICE_MODEL" || file.empty() || session.has_gpu()) continue;
     DeviceArgs args;
     args.target = file;
-    args.target_given = true;
     Session trial;
     const Outcome read = OpenSession(args, &trial);
     findings->push_back(
@@ -116,14 +107,11 @@ void CheckModel(const Session& session, Findings* findings) {
 Finding RecordsFinding(const Json& records) {
   const auto number = [&](const char* key) { return records.value(key, uint64_t{0}); };
   Finding finding{"records", Health::kOk, "", ""};
-  finding.found =
-      Format("%s, %s (%llu verified), %.1f MiB", Counted(number("plans"), "plan").c_str(),
-             Counted(number("kernels"), "kernel").c_str(),
-             static_cast<unsigned long long>(number("verified_kernels")),
-             static_cast<double>(number("bytes")) / (1 << 20));
+  finding.found = FormatText("%s, %s (%d verified), %.1f MiB", Counted(number("plans"), "plan"),
+                             Counted(number("kernels"), "kernel"), number("verified_kernels"),
+                             static_cast<double>(number("bytes")) / (1 << 20));
   for (const char* kind : {"other_format", "unsound", "quarantined"}) {
-    if (number(kind) > 0)
-      finding.found += Format(", %llu %s", static_cast<unsigned long long>(number(kind)), kind);
+    if (number(kind) > 0) finding.found += FormatText(", %d %s", number(kind), kind);
   }
   if (number("unsound") > 0) {
     finding.health = Health::kWarn;
@@ -159,8 +147,7 @@ void CheckCache(const Session& session, const Json& variables, Findings* finding
   if (stats.cache_packs_open + stats.cache_packs_refused == 0) return;
   findings->push_back(
       {"packs", stats.cache_packs_refused > 0 ? Health::kFail : Health::kOk,
-       Format("%llu open, %llu refused", static_cast<unsigned long long>(stats.cache_packs_open),
-              static_cast<unsigned long long>(stats.cache_packs_refused)),
+       FormatText("%d open, %d refused", stats.cache_packs_open, stats.cache_packs_refused),
        stats.cache_packs_refused > 0 ? "the warnings below say why" : ""});
 }
 
@@ -190,8 +177,8 @@ Outcome RunProof(const Session& proof, const LoadedChain& chain, const sinter_pl
   const bool right = result.check.within != 0;
   findings->push_back(
       {"launch", right ? Health::kOk : Health::kFail,
-       Format("%s, %.1f us in a replayed graph",
-              right ? "agrees with the reference" : "a WRONG result", result.hot_us),
+       FormatText("%s, %.1f us in a replayed graph",
+                  right ? "agrees with the reference" : "a WRONG result", result.hot_us),
        right ? "" : "keep SINTER_VERIFY=1 set, and report it with SINTER_DUMP"});
   return {};
 }
@@ -209,8 +196,8 @@ Outcome Prove(const Session& session, int device, Findings* findings) {
   SINTER_CLI_TRY(Prepare(proof, chain, PrepareArgs(), &warm));
   findings->push_back(
       {"prepare", Health::kOk,
-       Format("%.0f ms cold (search %.0f, compile %.0f), %.2f ms warm", cold.wall_us / 1e3,
-              cold.search_us / 1e3, cold.compile_us / 1e3, warm.wall_us / 1e3),
+       FormatText("%.0f ms cold (search %.0f, compile %.0f), %.2f ms warm", cold.wall_us / 1e3,
+                  cold.search_us / 1e3, cold.compile_us / 1e3, warm.wall_us / 1e3),
        ""});
   return proof.has_gpu() ? RunProof(proof, chain, cold.plan.get(), findings) : Outcome{};
 }

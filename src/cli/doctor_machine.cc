@@ -35,9 +35,7 @@ std::string TypeOf(const std::string& folder) {
   for (const auto& type : known) {
     if (static_cast<unsigned long>(info.f_type) == type.magic) return type.name;
   }
-  char text[32];
-  std::snprintf(text, sizeof(text), "file system 0x%lx", static_cast<unsigned long>(info.f_type));
-  return text;
+  return FormatText("file system 0x%x", static_cast<unsigned long>(info.f_type));
 }
 
 // The folder itself, or the nearest folder above it that exists.
@@ -52,18 +50,10 @@ std::string NearestThere(std::string folder) {
   return folder;
 }
 
-std::string Gibibytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f GiB", static_cast<double>(bytes) / (1u << 30));
-  return text;
-}
-
 void CheckOwner(const std::string& folder, Finding* finding) {
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0) return;
-  char text[64];
-  std::snprintf(text, sizeof(text), ", mode %03o of user %u", info.st_mode & 07777, info.st_uid);
-  finding->found += text;
+  finding->found += FormatText(", mode %03o of user %d", info.st_mode & 07777, info.st_uid);
   if (info.st_uid != geteuid()) {
     finding->health = Health::kWarn;
     finding->way_out = "the folder is another user's: name one of your own with SINTER_CACHE_DIR";
@@ -85,7 +75,7 @@ void CheckRoom(const std::string& folder, Finding* finding) {
   struct statvfs room {};
   if (statvfs(folder.c_str(), &room) != 0) return;
   const uint64_t bytes = uint64_t{room.f_bavail} * room.f_frsize;
-  finding->found += ", " + Gibibytes(bytes) + " free";
+  finding->found += FormatText(", %.1f GiB free", static_cast<double>(bytes) / (1u << 30));
   const bool few_inodes = room.f_files > 0 && room.f_favail < kLowInodes;
   if (few_inodes) finding->found += ", " + std::to_string(room.f_favail) + " inodes free";
   if (bytes >= kLowBytes && !few_inodes) return;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,11 @@ namespace sinter::cli {
 struct DeviceArgs {
   int device = 0;
   bool device_given = false;  // then no other device may take its place
-  std::string target;         // a model's name or file
-  bool target_given = false;  // if not: the GPU, or without one the built-in h200 model
-  std::string cache_dir;      // "" = the environment's
-  bool cache_dir_given = false;
-  std::string tuning_set;  // file; "" = none
-  bool tuning_set_given = false;
-  std::vector<std::string> packs;  // empty: the environment's
-  std::string pack_keys;           // PEM file; "" = the environment's
+  // A model's name or file. Without one: the GPU, or where there is none the built-in h200 model.
+  std::optional<std::string> target;
+  std::optional<std::string> cache_dir, tuning_set;  // none: the environment's
+  std::vector<std::string> packs;                    // empty: the environment's
+  std::string pack_keys;                             // PEM file; "" = the environment's
   bool unsigned_packs = false;
   bool verbose = false;
 };

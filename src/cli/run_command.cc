@@ -3,9 +3,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "src/cli/device_run.h"
 #include "src/cli/options.h"
 #include "src/cli/print.h"
+#include "src/cli/session.h"
+#include "src/engine/trial_data.h"
 
 namespace sinter::cli {
 namespace {
@@ -22,12 +23,9 @@ void PrintTimes(const Prepared& prepared) {
 }
 
 std::string CheckText(const sinter_x_check& check) {
-  char text[200];
-  std::snprintf(text, sizeof(text),
-                "%s: relative error %.1e (<= %.0e), largest %.1e rms (<= %.0e)%s",
-                check.within ? "verified" : "WRONG", check.relative, check.relative_bound,
-                check.max_over_rms, check.max_bound, check.nans > 0 ? ", not-a-numbers" : "");
-  return text;
+  return FormatText("%s: relative error %.1e (<= %.0e), largest %.1e rms (<= %.0e)%s",
+                    check.within ? "verified" : "WRONG", check.relative, check.relative_bound,
+                    check.max_over_rms, check.max_bound, check.nans > 0 ? ", not-a-numbers" : "");
 }
 
 Json CheckJson(const sinter_x_check& check) {
@@ -89,7 +87,11 @@ Outcome ExecuteOnDevice(const Session& session, const LoadedChain& chain, const 
   return correct ? Outcome{} : Failure("an output is outside its bounds of error");
 }
 
-double RootMeanSquare(const sinter_tensor_info& info, const std::string& bytes);
+double RootMeanSquare(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
+}
 
 Outcome ExecuteOnHost(const LoadedChain& chain, const Options& options, HostData* data,
                       Json* json) {
@@ -108,62 +110,17 @@ Outcome ExecuteOnHost(const LoadedChain& chain, const Options& options, HostData
   (*json)["reference"] = {{"seconds", took.count()}, {"output_rms", Json::array()}};
   if (!options.json) std::printf("reference executor: %.2f s on the CPU", took.count());
   for (size_t i = data->inputs; i < data->infos.size(); ++i) {
-    const double rms = RootMeanSquare(data->infos[i], data->buffers[i]);
+    const int output = static_cast<int>(i - data->inputs);
+    std::vector<double> values;
+    SINTER_CLI_TRY(Take(&values, [&] {
+      return OutputValues(*chain.chain->chain, output, chain.m, data->buffers[i]);
+    }));
+    const double rms = RootMeanSquare(values);
     (*json)["reference"]["output_rms"].push_back(rms);
-    if (!options.json) std::printf(", output %zu rms %.4g", i - data->inputs, rms);
+    if (!options.json) std::printf(", output %d rms %.4g", output, rms);
   }
   if (!options.json) std::printf("\n");
   return {};
-}
-
-float Element(const sinter_tensor_info& info, const char* at) {
-  uint32_t bits = 0;
-  if (info.dtype == SINTER_DTYPE_BF16 || info.dtype == SINTER_DTYPE_F16) {
-    uint16_t half;
-    __builtin_memcpy(&half, at, sizeof(half));
-    if (info.dtype == SINTER_DTYPE_F16) {
-      const int exponent = (half >> 10) & 31;
-      const float magnitude = exponent == 0 ? std::ldexp(half & 1023, -24)
-                                            : std::ldexp(1024 + (half & 1023), exponent - 25);
-      return (half & 0x8000) != 0 ? -magnitude : magnitude;
-    }
-    bits = static_cast<uint32_t>(half) << 16;
-  } else if (info.dtype == SINTER_DTYPE_S32) {
-    int32_t value;
-    __builtin_memcpy(&value, at, sizeof(value));
-    return static_cast<float>(value);
-  } else if (info.dtype == SINTER_DTYPE_S8) {
-    return static_cast<float>(static_cast<signed char>(*at));
-  } else if (info.dtype == SINTER_DTYPE_PRED) {
-    return *at != 0 ? 1.0f : 0.0f;
-  } else if (info.dtype == SINTER_DTYPE_E4M3) {
-    const auto code = static_cast<uint8_t>(*at);
-    const int exponent = (code >> 3) & 15;
-    const float magnitude =
-        exponent == 0 ? std::ldexp(code & 7, -9) : std::ldexp(8 + (code & 7), exponent - 10);
-    return (code & 0x80) != 0 ? -magnitude : magnitude;
-  } else {
-    __builtin_memcpy(&bits, at, sizeof(bits));
-  }
-  float value;
-  __builtin_memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-size_t ElementSize(sinter_dtype dtype) {
-  if (dtype == SINTER_DTYPE_PRED || dtype == SINTER_DTYPE_E4M3 || dtype == SINTER_DTYPE_S8)
-    return 1;
-  return dtype == SINTER_DTYPE_BF16 || dtype == SINTER_DTYPE_F16 ? 2 : 4;
-}
-
-double RootMeanSquare(const sinter_tensor_info& info, const std::string& bytes) {
-  const size_t size = ElementSize(info.dtype);
-  double sum = 0;
-  for (size_t at = 0; at + size <= bytes.size(); at += size) {
-    const double value = Element(info, bytes.data() + at);
-    sum += value * value;
-  }
-  return bytes.empty() ? 0 : std::sqrt(sum / static_cast<double>(bytes.size() / size));
 }
 
 Outcome Execute(const Session& session, const LoadedChain& chain, const Options& options,

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "src/cli/options.h"
 #include "src/cli/print.h"
 
@@ -26,8 +26,8 @@ Outcome Create(const DeviceArgs& args, const std::string& target, Log* log, Cont
   sinter_context_options options = SINTER_INIT(sinter_context_options);
   options.device = args.device;
   options.target = target.empty() ? nullptr : target.c_str();
-  options.cache_dir = args.cache_dir_given ? args.cache_dir.c_str() : nullptr;
-  options.tuning_set = args.tuning_set_given ? args.tuning_set.c_str() : nullptr;
+  options.cache_dir = args.cache_dir ? args.cache_dir->c_str() : nullptr;
+  options.tuning_set = args.tuning_set ? args.tuning_set->c_str() : nullptr;
   std::vector<const char*> packs;
   for (const std::string& pack : args.packs) {
     // The library would leave out a pack that it cannot open, and build what is in it.
@@ -80,26 +80,14 @@ Outcome ResolveTarget(const std::string& target, std::string* out) {
 
 Outcome CreateTarget(const DeviceArgs& args, Log* log, ContextPtr* out) {
   std::string target;
-  SINTER_CLI_TRY(ResolveTarget(args.target, &target));
+  SINTER_CLI_TRY(ResolveTarget(*args.target, &target));
   return Create(args, target, log, out);
-}
-
-Outcome ToChoice(const std::string& name, sinter_choice* out) {
-  if (name == "best")
-    *out = SINTER_CHOICE_BEST;
-  else if (name == "fused")
-    *out = SINTER_CHOICE_FUSED;
-  else if (name == "unfused")
-    *out = SINTER_CHOICE_UNFUSED;
-  else
-    return Usage("--choice: \"" + name + "\" is none of best, fused, unfused");
-  return {};
 }
 
 }  // namespace
 
 Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
-  if (args.target_given) {
+  if (args.target) {
     SINTER_CLI_TRY(CreateTarget(args, log, &out->context));
   } else {
     const Outcome gpu = Create(args, "", log, &out->context);
@@ -122,7 +110,7 @@ Outcome OpenSession(const DeviceArgs& args, Session* out, Log* log) {
 
 Outcome CheckCacheFolder(const DeviceArgs& args) {
   struct stat info;
-  const std::string& named = args.cache_dir;
+  const std::string named = args.cache_dir.value_or("");
   if (named.empty() || stat(named.c_str(), &info) == 0 || errno != ENOENT) return {};
   return Usage(Printable(named) + ": no such folder");
 }
@@ -133,19 +121,21 @@ std::string NoGpuLine(const Session& session) {
          " model (sinter device says why)";
 }
 
-Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out) {
-  if (args.batch_invariant) out->flags |= SINTER_PREPARE_BATCH_INVARIANT;
-  if (args.must_hit) out->flags |= SINTER_PREPARE_MUST_HIT;
-  if (args.verify) out->flags |= SINTER_PREPARE_VERIFY;
-  out->deadline_us = MicrosecondsOf(args.deadline_s);
-  return ToChoice(args.choice, &out->choice);
+sinter_prepare_options OptionsOf(const PrepareArgs& args) {
+  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
+  if (args.batch_invariant) options.flags |= SINTER_PREPARE_BATCH_INVARIANT;
+  if (args.must_hit) options.flags |= SINTER_PREPARE_MUST_HIT;
+  if (args.verify) options.flags |= SINTER_PREPARE_VERIFY;
+  options.deadline_us = MicrosecondsOf(args.deadline_s);
+  if (args.choice == "fused") options.choice = SINTER_CHOICE_FUSED;
+  if (args.choice == "unfused") options.choice = SINTER_CHOICE_UNFUSED;
+  return options;
 }
 
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
                 Prepared* out) {
   Progress progress;
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  SINTER_CLI_TRY(PrepareOptions(args, &options));
+  sinter_prepare_options options = OptionsOf(args);
   options.progress = Progress::Callback;
   options.progress_user_data = progress.user_data();
   const sinter_stats before = StatsOf(session);
@@ -175,28 +165,19 @@ sinter_stats StatsOf(const Session& session) {
   return stats;
 }
 
-std::string Hex(const uint8_t (&digest)[32]) {
-  std::string hex;
-  for (const uint8_t byte : digest) {
-    char two[3];
-    std::snprintf(two, sizeof(two), "%02x", byte);
-    hex += two;
-  }
-  return hex;
+std::string HexOf(const uint8_t (&digest)[32]) {
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), sizeof(digest)});
 }
 
 std::string CountersText(const sinter_stats& stats) {
-  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  char text[256], saved[128] = "";
-  std::snprintf(text, sizeof(text),
-                "searched %llu, compiled %llu, plan hits %llu, kernel hits %llu, NVRTC %s",
-                number(stats.searched), number(stats.kernels_compiled), number(stats.plan_hits),
-                number(stats.kernel_hits), stats.nvrtc_loaded ? "loaded" : "not loaded");
+  std::string text = FormatText("searched %d, compiled %d, plan hits %d, kernel hits %d, NVRTC %s",
+                                stats.searched, stats.kernels_compiled, stats.plan_hits,
+                                stats.kernel_hits, stats.nvrtc_loaded ? "loaded" : "not loaded");
   if (stats.compile_seconds_saved > 0 || stats.gpu_time_saved_us > 0) {
-    std::snprintf(saved, sizeof(saved), "; saved %.2f s of compiling, %.1f us of GPU time",
-                  stats.compile_seconds_saved, stats.gpu_time_saved_us);
+    text += FormatText("; saved %.2f s of compiling, %.1f us of GPU time",
+                       stats.compile_seconds_saved, stats.gpu_time_saved_us);
   }
-  return std::string(text) + saved;
+  return text;
 }
 
 Json CountersJson(const sinter_stats& stats) {
@@ -223,7 +204,7 @@ Json CountersJson(const sinter_stats& stats) {
 std::string DigestHex(const sinter_plan* plan) {
   uint8_t digest[32] = {};
   sinter_plan_get_digest(plan, digest, nullptr);
-  return Hex(digest);
+  return HexOf(digest);
 }
 
 }  // namespace sinter::cli

@@ -1,4 +1,5 @@
-// Session: the context that a command works in; preparing in it.
+// What a verb works with: chains and where they come from, the context, preparing in it, runs on
+// the GPU, a whole workload, what the cache holds.
 #ifndef SINTER_SRC_CLI_SESSION_H_
 #define SINTER_SRC_CLI_SESSION_H_
 
@@ -7,12 +8,31 @@
 #include <string>
 #include <vector>
 
-#include "src/cli/chain_source.h"
+#include "absl/status/statusor.h"
 #include "src/cli/options.h"
 #include "src/cli/outcome.h"
 #include "src/cli/print.h"
+#include "src/engine/cache_tools.h"
 
 namespace sinter::cli {
+
+// chain_source.cc: a line of text, a problem file, a JSON file.
+
+struct LoadedChain {
+  ChainPtr chain;
+  int64_t m = 0;     // rows; 1 for a chain without M
+  std::string text;  // the problem's line; for a chain from JSON its ops, one per line
+};
+
+// Reads the chain that `args` name. With a file given, words or id choose a problem in it. One word
+// that is the name of a file is that file, JSON if its name ends so. Anything else is a line of
+// text. Giving rows for a chain without M is an error; for several chains, only when none has M.
+Outcome LoadChain(const ChainArgs& args, LoadedChain* out);
+// The same for several chains: every problem of a problem file when none is chosen, and each of
+// several JSON files. At least one.
+Outcome LoadChains(const ChainArgs& args, std::vector<LoadedChain>* out);
+
+// session.cc: the context.
 
 // The library's messages, which come from any thread.
 struct Log {
@@ -42,7 +62,7 @@ struct Prepared {
   double wall_us = 0, search_us = 0, compile_us = 0;
 };
 // The library's options for `args`, without a progress callback.
-Outcome PrepareOptions(const PrepareArgs& args, sinter_prepare_options* out);
+sinter_prepare_options OptionsOf(const PrepareArgs& args);
 Outcome Prepare(const Session& session, const LoadedChain& chain, const PrepareArgs& args,
                 Prepared* out);
 
@@ -51,10 +71,39 @@ std::string CacheFolder(const Session& session);
 sinter_stats StatsOf(const Session& session);
 std::string CountersText(const sinter_stats& stats);
 Json CountersJson(const sinter_stats& stats);
-std::string Hex(const uint8_t (&digest)[32]);
+std::string HexOf(const uint8_t (&digest)[32]);
 std::string DigestHex(const sinter_plan* plan);
 
-// A workload: chains, each with the rows to prepare it for.
+// device_run.cc: one plan on the GPU, verified, then timed.
+
+// Random inputs and room for the outputs of a chain, in the caller's order. Outputs are filled with
+// NaN (bytes 0xff).
+struct HostData {
+  std::vector<sinter_tensor_info> infos;  // inputs, then outputs
+  std::vector<std::string> buffers;
+  uint32_t inputs = 0;
+
+  std::vector<const void*> InputPointers() const;
+  std::vector<void*> OutputPointers();
+};
+
+// The same seed gives the same bytes on every machine. Floating values are uniform in [-1, 1), f32
+// in [0, 1). Weight matrices are scaled by sqrt(3 / longest side), so that products stay near 1.
+Outcome MakeHostData(const LoadedChain& chain, uint64_t seed, HostData* out);
+
+struct RunResult {
+  sinter_x_check check{};
+  double hot_us = 0, cold_us = 0;  // 0: not measured
+  uint32_t cold_sets = 0;
+};
+
+// Runs `plan` once on `data` with poisoned outputs and compares the result with the reference (64
+// rows if it takes more than 5e10 flop). Unless `check_only`, also times it: hot on one set of
+// buffers, cold on sets that rotate over more than 240 MB. Device memory is freed on every path.
+Outcome RunOnDevice(const Session& session, const LoadedChain& chain, const sinter_plan* plan,
+                    HostData* data, bool check_only, RunResult* out);
+
+// warm_command.cc: a workload, which is chains, each with the rows to prepare it for.
 
 struct Workload {
   struct Item {
@@ -86,11 +135,38 @@ struct WarmResult {
 Outcome PrepareAll(const Session& session, const Workload& workload, const PrepareArgs& args,
                    uint32_t jobs, WarmResult* out);
 
+// cache_report.cc: the documents on the cache and on packs that --json prints. They fail with
+// PERMISSION_DENIED for a folder that was refused, UNAVAILABLE without a local tier. Queued writes
+// are done first.
+
+// Every record of the local tier, read and checked: {"dir", "store", "plans", "kernels",
+// "verified_kernels", "other_format", "bytes", "unsound", "quarantined", "temporary", "findings"}.
+absl::StatusOr<Json> InspectCache(const Session& session);
+// {"dir", "store", "records": [{"kind", "key", "bytes", "last_use", "sound", "verified", "created",
+// "arch", "producer", "what", "device", "m" where the chain uses it}]}; times are Unix seconds. If
+// "sound" is false, a lookup would not take the record and the fields after it mean nothing.
+absl::StatusOr<Json> ListCache(const Session& session);
+// Removes every record of the local tier: {"dir", "store", "removed", "records", "bytes",
+// "failed"}. A dry run only reports what it would remove. FAILED_PRECONDITION, with nothing
+// removed, for a folder that holds something that is not the library's.
+absl::StatusOr<Json> ClearCache(const Session& session, bool dry_run);
+// Removes the longest unused records until at most `max_bytes` are left, and what killed writers
+// left: {"busy", "records", "bytes", "evicted", "evicted_bytes", "orphans"}.
+absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes);
+// Copies a pack's sound records into the local tier: {"path", "stored", "refused"}.
+absl::StatusOr<Json> ImportRecords(const Session& session, const std::string& path);
+// {"path", "producer", "created", "bytes", "signed_by", "plans", "kernels", "verified_kernels",
+// "records", "unsound", "findings"}; `read_all` checks every byte. PERMISSION_DENIED: no trusted
+// key signed it. DATA_LOSS: nothing of it can be used.
+absl::StatusOr<Json> DescribePack(const Session& session, const std::string& path, bool read_all);
+
 // Called before the work whose result goes into a pack: fails with the error that ExportPack would
 // have with this key or path.
 Outcome CheckExport(const Session& session, const std::string& path,
                     const std::string& signing_key);
-// Writes a pack; `report` is the library's.
+// Writes what the local tier and the context's packs hold as one pack, replacing its path
+// atomically: {"path", "plans", "kernels", "bytes", "skipped"}. Skipped are damaged records and
+// those that this library cannot vouch for.
 Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
                    bool used_only, Json* report);
 // "PATH: 2 plans, 1 kernel, 8192 bytes" of its report.

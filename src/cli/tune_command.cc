@@ -35,7 +35,7 @@ Json SetJson(const Options& options, const sinter_tuning_set* set) {
   sinter_tuning_set_get_digest(set, digest, nullptr);
   return {{"path", options.out},
           {"entries", sinter_tuning_set_get_count(set)},
-          {"digest", Hex(digest)}};
+          {"digest", HexOf(digest)}};
 }
 
 void PrintSet(const Options& options, const sinter_tuning_set* set) {

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 
-#include "src/cli/cache_report.h"
 #include "src/cli/options.h"
 #include "src/cli/print.h"
 #include "src/cli/session.h"
@@ -110,8 +109,7 @@ Outcome PrepareAll(const Session& session, const Workload& workload, const Prepa
   }
   std::vector<sinter_plan*> plans(count);
   std::vector<sinter_status> statuses(count, SINTER_UNKNOWN);
-  sinter_prepare_options options = SINTER_INIT(sinter_prepare_options);
-  SINTER_CLI_TRY(PrepareOptions(args, &options));
+  sinter_prepare_options options = OptionsOf(args);
   options.threads = out->jobs = jobs;
   options.progress = ShowBar;
   const auto start = std::chrono::steady_clock::now();
@@ -136,34 +134,6 @@ Outcome PrepareAll(const Session& session, const Workload& workload, const Prepa
          sinter_status_name(statuses[i]), ExitOfStatus(statuses[i])});
   }
   return {};
-}
-
-Outcome CheckExport(const Session& session, const std::string& path,
-                    const std::string& signing_key) {
-  SINTER_CLI_TRY(CheckWritable(path));
-  ExportRequest request;
-  request.path = path;
-  request.signing_key = signing_key;
-  request.dry_run = true;
-  Json report;
-  return Take(&report, [&] { return ExportRecords(session, request); });
-}
-
-Outcome ExportPack(const Session& session, const std::string& path, const std::string& signing_key,
-                   bool used_only, Json* report) {
-  ExportRequest request;
-  request.path = path;
-  request.signing_key = signing_key;
-  request.used_only = used_only;
-  return Take(report, [&] { return ExportRecords(session, request); });
-}
-
-std::string ExportText(const Json& report) {
-  const auto count = [&](const char* key, const char* noun) {
-    return Counted(report.value(key, uint64_t{0}), noun);
-  };
-  return PrintableAt(report, "path") + ": " + count("plans", "plan") + ", " +
-         count("kernels", "kernel") + ", " + count("bytes", "byte");
 }
 
 }  // namespace sinter::cli
