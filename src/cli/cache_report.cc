@@ -65,9 +65,9 @@ absl::StatusOr<Json> ExportRecords(const Session& session, ExportRequest request
 
 absl::StatusOr<Json> InspectCache(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
-  SINTER_ASSIGN_OR_RETURN(const CacheReport report, tools->Inspect());
+  SINTER_ASSIGN_OR_RETURN(const LocalReport report, tools->Inspect());
   return Json{{"dir", session.context->config.cache_dir},
-              {"store", report.store},
+              {"store", kLocalStoreName},
               {"plans", report.plans},
               {"kernels", report.kernels},
               {"verified_kernels", report.verified_kernels},
@@ -81,9 +81,9 @@ absl::StatusOr<Json> InspectCache(const Session& session) {
 
 absl::StatusOr<Json> ListCache(const Session& session) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
-  SINTER_ASSIGN_OR_RETURN(const CacheListing listing, tools->List());
+  SINTER_ASSIGN_OR_RETURN(const std::vector<CacheRecord> listing, tools->List());
   Json records = Json::array();
-  for (const CacheRecord& record : listing.records) {
+  for (const CacheRecord& record : listing) {
     records.push_back({{"kind", record.kind == RecordKind::kKernel ? "kernel" : "plan"},
                        {"key", record.key.Hex()},
                        {"bytes", record.bytes},
@@ -96,15 +96,15 @@ absl::StatusOr<Json> ListCache(const Session& session) {
     AddStory(record.story, &records.back());
   }
   return Json{{"dir", session.context->config.cache_dir},
-              {"store", listing.store},
+              {"store", kLocalStoreName},
               {"records", std::move(records)}};
 }
 
 absl::StatusOr<Json> ClearCache(const Session& session, bool dry_run) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, LocalTools(session));
-  SINTER_ASSIGN_OR_RETURN(const ClearResult result, tools->Clear(dry_run));
+  SINTER_ASSIGN_OR_RETURN(const ClearReport result, tools->Clear(dry_run));
   return Json{{"dir", session.context->config.cache_dir},
-              {"store", result.store},
+              {"store", kLocalStoreName},
               {"removed", !dry_run},
               {"records", result.records},
               {"bytes", result.bytes},
@@ -113,7 +113,7 @@ absl::StatusOr<Json> ClearCache(const Session& session, bool dry_run) {
 
 absl::StatusOr<Json> TrimCache(const Session& session, uint64_t max_bytes) {
   SINTER_ASSIGN_OR_RETURN(CacheTools * tools, Tools(session));
-  SINTER_ASSIGN_OR_RETURN(const TrimResult result, tools->Trim(max_bytes));
+  SINTER_ASSIGN_OR_RETURN(const SweepReport result, tools->Trim(max_bytes));
   return Json{{"busy", result.busy},
               {"records", result.records},
               {"bytes", result.bytes},

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cache/record/record.h"
+#include "cache/store/local_store.h"
 #include "src/base/config.h"
 #include "src/base/digest.h"
 #include "src/base/log.h"
@@ -52,10 +53,6 @@ struct ExportResult {
 struct ImportResult {
   uint64_t stored = 0, refused = 0;
 };
-struct TrimResult {
-  bool busy = false;
-  uint64_t records = 0, bytes = 0, evicted = 0, evicted_bytes = 0, orphans = 0;
-};
 
 struct PackRecord {
   RecordKind kind = RecordKind::kPlan;
@@ -75,13 +72,9 @@ struct PackDescription {
   std::vector<std::string> findings;
 };
 
-// What the local tier holds, counted.
-struct CacheReport {
-  std::string store;  // "tables"
-  uint64_t plans = 0, kernels = 0, verified_kernels = 0, other_format = 0, bytes = 0, unsound = 0,
-           quarantined = 0, temporary = 0;
-  std::vector<std::string> findings;
-};
+// How the local tier keeps its records, in reports and in cache_store.
+constexpr char kLocalStoreName[] = "tables";
+
 // One record of the local tier.
 struct CacheRecord {
   RecordKind kind = RecordKind::kPlan;
@@ -93,14 +86,6 @@ struct CacheRecord {
   int64_t created_unix_s = 0;
   std::string arch, producer;
   RecordStory story;
-};
-struct CacheListing {
-  std::string store;
-  std::vector<CacheRecord> records;  // plans before kernels, then by key
-};
-struct ClearResult {
-  std::string store;
-  uint64_t records = 0, bytes = 0, failed = 0;
 };
 
 // Thread-safe. Every call blocks for as long as the disk takes. Calls that need the local tier fail
@@ -118,11 +103,11 @@ class CacheTools {
   // them.
   virtual absl::StatusOr<ImportResult> Import(const std::string& path) = 0;
   virtual absl::StatusOr<PackDescription> Describe(const std::string& path, bool read_all) = 0;
-  virtual absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) = 0;
-  virtual absl::StatusOr<CacheReport> Inspect() = 0;
-  virtual absl::StatusOr<CacheListing> List() = 0;
+  virtual absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) = 0;
+  virtual absl::StatusOr<LocalReport> Inspect() = 0;
+  virtual absl::StatusOr<std::vector<CacheRecord>> List() = 0;  // plans before kernels, then by key
   // Removes every record; tombstones stay. FAILED_PRECONDITION for a folder that holds other files.
-  virtual absl::StatusOr<ClearResult> Clear(bool dry_run) = 0;
+  virtual absl::StatusOr<ClearReport> Clear(bool dry_run) = 0;
   virtual void Flush() = 0;
 };
 

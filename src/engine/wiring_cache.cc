@@ -31,7 +31,6 @@ std::string Absolute(const std::string& path) {
 }
 
 constexpr size_t kLeastSecretBytes = 16;
-constexpr char kStoreName[] = "tables";  // name in reports of how the local tier keeps its records
 
 std::string Producer() { return absl::StrCat("sinter ", SINTER_ENGINE_VERSION); }
 
@@ -56,9 +55,12 @@ class TierTools : public CacheTools {
       SINTER_ASSIGN_OR_RETURN(key, ReadSigningKey(request.signing_key));
       options.signer = &*key;
     }
-    if (!request.dry_run) return ToResult(store_->Export(options, request.used_only));
-    SINTER_RETURN_IF_ERROR(ReplaceablePath(request.path).status());
-    return ExportResult();
+    if (request.dry_run) {
+      SINTER_RETURN_IF_ERROR(ReplaceablePath(request.path).status());
+      return ExportResult();
+    }
+    SINTER_ASSIGN_OR_RETURN(const PackReport report, store_->Export(options, request.used_only));
+    return ExportResult{report.plans, report.kernels, report.bytes, report.skipped};
   }
 
   absl::StatusOr<ImportResult> Import(const std::string& path) override {
@@ -88,41 +90,22 @@ class TierTools : public CacheTools {
     return out;
   }
 
-  absl::StatusOr<TrimResult> Trim(uint64_t max_bytes) override {
-    SINTER_ASSIGN_OR_RETURN(const SweepReport report, store_->Trim(max_bytes));
-    return TrimResult{report.busy,    report.records,       report.bytes,
-                      report.evicted, report.evicted_bytes, report.orphans};
-  }
+  absl::StatusOr<SweepReport> Trim(uint64_t max_bytes) override { return store_->Trim(max_bytes); }
+  absl::StatusOr<LocalReport> Inspect() override { return store_->Inspect(); }
+  absl::StatusOr<ClearReport> Clear(bool dry_run) override { return store_->Clear(dry_run); }
+  void Flush() override { store_->Flush(); }
 
-  absl::StatusOr<CacheReport> Inspect() override {
-    SINTER_ASSIGN_OR_RETURN(LocalReport found, store_->Inspect());
-    return CacheReport{kStoreName,         found.plans,
-                       found.kernels,      found.verified_kernels,
-                       found.other_format, found.bytes,
-                       found.unsound,      found.quarantined,
-                       found.temporary,    std::move(found.findings)};
-  }
-
-  absl::StatusOr<CacheListing> List() override {
-    CacheListing listing;
-    listing.store = kStoreName;
+  absl::StatusOr<std::vector<CacheRecord>> List() override {
+    std::vector<CacheRecord> records;
     SINTER_RETURN_IF_ERROR(
         store_->ListLocal([&](const StoredEntry& entry, const Envelope* envelope) {
-          listing.records.push_back(ToRecord(entry, envelope));
+          records.push_back(ToRecord(entry, envelope));
         }));
-    std::sort(listing.records.begin(), listing.records.end(),
-              [](const CacheRecord& a, const CacheRecord& b) {
-                return a.kind != b.kind ? a.kind == RecordKind::kPlan : a.key < b.key;
-              });
-    return listing;
+    std::sort(records.begin(), records.end(), [](const CacheRecord& a, const CacheRecord& b) {
+      return a.kind != b.kind ? a.kind == RecordKind::kPlan : a.key < b.key;
+    });
+    return records;
   }
-
-  absl::StatusOr<ClearResult> Clear(bool dry_run) override {
-    SINTER_ASSIGN_OR_RETURN(const ClearReport report, store_->Clear(dry_run));
-    return ClearResult{kStoreName, report.records, report.bytes, report.failed};
-  }
-
-  void Flush() override { store_->Flush(); }
 
  private:
   static CacheRecord ToRecord(const StoredEntry& entry, const Envelope* envelope) {
@@ -139,11 +122,6 @@ class TierTools : public CacheTools {
     record.producer = envelope->producer;
     record.story = StoryOfKey(entry.kind, envelope->key);
     return record;
-  }
-
-  static absl::StatusOr<ExportResult> ToResult(const absl::StatusOr<PackReport>& report) {
-    if (!report.ok()) return report.status();
-    return ExportResult{report->plans, report->kernels, report->bytes, report->skipped};
   }
 
   absl::StatusOr<std::unique_ptr<const PackReader>> Open(const std::string& path) const {
@@ -169,7 +147,7 @@ absl::StatusOr<std::string> Secret(const std::string& path, const std::string& v
 
 // "leveldb-db" is no longer a choice: whoever names it is told what became of the store.
 absl::Status CheckStoreName(const std::string& name) {
-  if (name.empty() || name == kStoreName) return absl::OkStatus();
+  if (name.empty() || name == kLocalStoreName) return absl::OkStatus();
   if (name != "leveldb-db") {
     return absl::InvalidArgumentError(absl::StrCat("cache_store (SINTER_CACHE_STORE) is \"",
                                                    name.substr(0, 64), "\", must be tables"));
