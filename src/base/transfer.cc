@@ -63,11 +63,11 @@ absl::Status WriteInto(const std::string& path, absl::string_view text) {
   return status;
 }
 
-absl::Status Replace(const std::string& path, absl::string_view text, mode_t mode) {
+absl::Status Replace(const std::string& path, absl::string_view text, mode_t mode, bool sync) {
   std::string beside = absl::StrCat(path, ".XXXXXX");
   const int fd = mkostemp(&beside[0], O_CLOEXEC);
   if (fd < 0) return FileError("create", path);
-  const bool written = WriteAll(fd, text) && fchmod(fd, mode) == 0;
+  const bool written = WriteAll(fd, text) && fchmod(fd, mode) == 0 && (!sync || fsync(fd) == 0);
   const absl::Status status = written ? absl::OkStatus() : FileError("write", path);
   close(fd);
   if (written && rename(beside.c_str(), path.c_str()) == 0) return absl::OkStatus();
@@ -92,9 +92,9 @@ absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
 }
 
-absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode) {
+absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode, bool sync) {
   const absl::StatusOr<std::string> place = ReplaceablePath(path);
-  if (place.ok()) return Replace(*place, text, mode);
+  if (place.ok()) return Replace(*place, text, mode, sync);
   return absl::IsInvalidArgument(place.status()) ? WriteInto(path, text) : place.status();
 }
 

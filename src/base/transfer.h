@@ -75,9 +75,10 @@ inline bool IsNoRegularFile(const std::string& path) {
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
 
 // Writes a new file of `mode` beside `path`, which then takes its name: a reader sees the old text
-// or the new. A link stays, and a device or a pipe is written into. UNAVAILABLE with the call and
-// the path.
-absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode);
+// or the new. A link stays, and a device or a pipe is written into. `sync` waits for the disk
+// before the file gets its name. UNAVAILABLE with the call and the path.
+absl::Status ReplaceFile(const std::string& path, absl::string_view text, mode_t mode,
+                         bool sync = false);
 
 // `path` with the process in the place of each "%p".
 std::string PathOfProcess(absl::string_view path);

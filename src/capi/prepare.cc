@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "src/base/exit_gate.h"
 #include "src/capi/callout.h"
 #include "src/capi/firewall.h"
+#include "src/reference/rows.h"
 
 namespace capi = sinter::capi;
 
@@ -157,8 +157,7 @@ namespace {
 
 constexpr uint32_t kMostThreads = 16;
 
-// Invariant: every index below `next` is taken by exactly one worker; slot i of every array is
-// written by the worker that took i only.
+// Invariant: slot i of every array is written by the thread that prepares chain i only.
 class Batch {
  public:
   Batch(const sinter_context& context, const std::vector<const Chain*>& chains, const int64_t* ms,
@@ -174,32 +173,25 @@ class Batch {
     for (const sinter_plan* plan : plans_) ReleaseHandle(plan);
   }
 
-  // Never throws: the thread that could not be started is one fewer.
-  void Run(uint32_t threads) {
-    std::vector<std::thread> helpers;
-    try {
-      for (uint32_t i = 1; i < threads; ++i) helpers.emplace_back([this] { Work(); });
-    } catch (...) {  // the others do the work
-    }
-    Work();
-    for (std::thread& helper : helpers) helper.join();
+  void Run(int threads) {
+    reference::ForEachIndex(
+        static_cast<int>(chains_.size()), [this](int i) { Prepare(static_cast<size_t>(i)); },
+        threads);
   }
 
   sinter_plan* TakePlan(size_t i) { return std::exchange(plans_[i], nullptr); }
   const absl::Status& StatusOf(size_t i) const { return statuses_[i]; }
 
  private:
-  void Work() noexcept {
-    for (size_t i = next_++; i < chains_.size(); i = next_++) {
-      try {
-        Build(i);
-      } catch (const std::bad_alloc&) {
-        statuses_[i] = absl::Status(absl::StatusCode::kResourceExhausted, "");
-      } catch (const std::runtime_error& thrown) {
-        statuses_[i] = absl::InternalError(thrown.what());
-      } catch (...) {
-        statuses_[i] = absl::Status(absl::StatusCode::kInternal, "");
-      }
+  void Prepare(size_t i) noexcept {
+    try {
+      Build(i);
+    } catch (const std::bad_alloc&) {
+      statuses_[i] = absl::Status(absl::StatusCode::kResourceExhausted, "");
+    } catch (const std::runtime_error& thrown) {
+      statuses_[i] = absl::InternalError(thrown.what());
+    } catch (...) {
+      statuses_[i] = absl::Status(absl::StatusCode::kInternal, "");
     }
   }
 
@@ -233,14 +225,12 @@ class Batch {
   std::vector<sinter_plan*> plans_;
   std::vector<absl::Status> statuses_;
   std::vector<std::atomic<double>> fractions_;
-  std::atomic<size_t> next_{0};
   std::atomic<size_t> finished_{0};
 };
 
-uint32_t ThreadCount(uint32_t asked, uint32_t count) {
-  const uint32_t processors = std::max(1u, std::thread::hardware_concurrency());
-  const uint32_t threads = asked != 0 ? asked : std::min(processors, kMostThreads);
-  return std::max(1u, std::min(threads, count));
+int ThreadCount(uint32_t asked, uint32_t count) {
+  const uint32_t most = std::min(static_cast<uint32_t>(reference::HardwareThreads()), kMostThreads);
+  return static_cast<int>(std::min(asked != 0 ? asked : most, count));
 }
 
 absl::StatusOr<std::vector<const Chain*>> ReadChains(uint32_t count,

@@ -10,10 +10,10 @@
 #include "absl/types/optional.h"
 #include "src/base/format.h"
 #include "src/base/status.h"
-#include "src/engine/parallel.h"
 #include "src/engine/record_check.h"
 #include "src/engine/verify.h"
 #include "src/plan/family.h"
+#include "src/reference/rows.h"
 
 namespace sinter {
 namespace {
@@ -170,7 +170,8 @@ absl::StatusOr<PlanAssembler::Attempt> PlanAssembler::TryKernels(const Building&
     attempt.kernels[i] = kernels_->Get(variant.plan.kernels[i].spec, attempt.recipes[i], keys[i],
                                        building.on_miss, building.control, building.sources);
   };
-  ForEachIndex(static_cast<int>(first.distinct.size()), build, building.control.threads());
+  reference::ForEachIndex(static_cast<int>(first.distinct.size()), build,
+                          building.control.threads());
   for (size_t i = 0; i < keys.size(); ++i) attempt.kernels[i] = attempt.kernels[first.of[i]];
   return attempt;
 }

@@ -14,7 +14,7 @@
 #include "src/base/status.h"
 #include "src/base/transfer.h"
 #include "src/chain/chain_json.h"
-#include "src/engine/explain.h"
+#include "src/engine/prepared_plan.h"
 #include "src/explain/render.h"
 
 namespace sinter {

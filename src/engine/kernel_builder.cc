@@ -1,7 +1,6 @@
 #include "src/engine/kernel_builder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -9,15 +8,28 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/codec.h"
 #include "src/base/compile_request.h"
 #include "src/base/status.h"
 #include "src/engine/control.h"
 #include "src/engine/dump.h"
 #include "src/engine/keys.h"
 #include "src/engine/record_check.h"
+#include "src/plan/family.h"
 
 namespace sinter {
 namespace {
+
+// Equal keys have equal sources.
+std::string SourceKeyOf(const KernelSpec& spec) {
+  ByteWriter w;
+  w.U8(spec.family->number());
+  w.U8(spec.batch_invariant);
+  w.U8(spec.family->IsStandIn());
+  w.Bytes(ScheduleBytes(spec));
+  spec.family->WriteSourceKey(spec, w);
+  return w.Take();
+}
 
 constexpr char kQuarantinedUrl[] = "sinter/quarantined";
 constexpr char kDeniedUrl[] = "sinter/denied-toolchain";
@@ -54,6 +66,34 @@ KernelRecord MakeRecord(absl::string_view key, const GeneratedKernel& generated,
 }
 
 }  // namespace
+
+CompileRequest KernelSource::Request() const {
+  CompileRequest request = kernel.request;
+  request.headers = *headers;
+  return request;
+}
+
+absl::StatusOr<KernelSourcePtr> KernelSources::Of(const KernelSpec& spec) {
+  const std::string key = SourceKeyOf(spec);
+  std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> headers;
+  {
+    const auto known = known_.Lock();
+    const auto found = known->find(key);
+    if (found != known->end()) return found->second;
+    if (!known->empty()) headers = known->begin()->second->headers;
+  }
+  auto source = std::make_shared<KernelSource>();
+  SINTER_ASSIGN_OR_RETURN(source->kernel, core_->hooks.generate(spec, core_->ports.model));
+  CompileRequest& request = source->kernel.request;
+  const bool same = headers != nullptr && *headers == request.headers;
+  source->headers = same ? std::move(headers)
+                         : std::make_shared<const std::vector<std::pair<std::string, std::string>>>(
+                               std::move(request.headers));
+  request.headers.clear();
+  source->digest = Sha256(request.source);
+  const KernelSourcePtr made = std::move(source);
+  return known_.Lock()->emplace(key, made).first->second;
+}
 
 absl::Status QuarantinedError(absl::string_view key, absl::string_view why) {
   absl::Status status =
@@ -105,32 +145,32 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Get(const KernelSpec& spec,
   bool waited = false;
   const std::string flight = FlightOf(on_miss, key);
   absl::StatusOr<BuiltKernelPtr> kernel = flights_.Do(
-      flight, control, [&] { return GetAlone(spec, recipe, key, on_miss, control, sources); },
+      flight, control,
+      [&] {
+        return GetAlone({spec, recipe, key, on_miss, control, sources});
+      },
       &waited);
   if (waited) core_->counters.waits.fetch_add(1, std::memory_order_relaxed);
   if (insist && kernel.ok() && !(*kernel)->verified) return NotVerifiedError(key);
   return kernel;
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const KernelSpec& spec,
-                                                       const LaunchRecipe& recipe,
-                                                       const std::string& key, OnMiss on_miss,
-                                                       const BuildControl& control,
-                                                       KernelSources& sources) {
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::GetAlone(const Wanted& wanted) {
+  const std::string& key = wanted.key;
   const std::string wrong = WhyQuarantined(key);
   if (!wrong.empty()) return QuarantinedError(key, wrong);
   if (BuiltKernelPtr live = FindLive(key)) return live;
-  SINTER_RETURN_IF_ERROR(control.Check("looking up a kernel"));
+  SINTER_RETURN_IF_ERROR(wanted.control.Check("looking up a kernel"));
   Lookup found;
-  if (BuiltKernelPtr kernel = Find(key, recipe, control, &found)) return kernel;
+  if (BuiltKernelPtr kernel = Find(wanted, &found)) return kernel;
   if (!found.hit && found.reason == MissReason::kQuarantined) {
     return QuarantinedError(key, found.detail);
   }
-  if (on_miss != OnMiss::kBuild) {
-    Store* const nearest = on_miss == OnMiss::kRefuse ? core_->ports.store.get() : nullptr;
+  if (wanted.on_miss != OnMiss::kBuild) {
+    Store* const nearest = wanted.on_miss == OnMiss::kRefuse ? core_->ports.store.get() : nullptr;
     return MustHitError("kernel", RecordKind::kKernel, key, found, nearest);
   }
-  return Build(spec, recipe, key, found, control, sources);
+  return Build(wanted, found);
 }
 
 BuiltKernelPtr KernelBuilder::FindLive(const std::string& key) {
@@ -161,19 +201,19 @@ Lookup KernelBuilder::Answer(const std::string& key) {
   return core_->ports.store->Get(RecordKind::kKernel, key);
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
-                                                    const LaunchRecipe& recipe,
-                                                    const std::string& key, const Lookup& refused,
-                                                    const BuildControl& control,
-                                                    KernelSources& sources) {
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const Wanted& wanted, const Lookup& refused) {
+  const std::string& key = wanted.key;
+  const BuildControl& control = wanted.control;
   SINTER_RETURN_IF_ERROR(control.Check("opening the compiler"));
   SINTER_ASSIGN_OR_RETURN(const std::string toolchain, core_->ports.compiler->ToolchainId());
-  SINTER_ASSIGN_OR_RETURN(const KernelSourcePtr source, sources.Of(spec));
+  SINTER_ASSIGN_OR_RETURN(const KernelSourcePtr source, wanted.sources.Of(wanted.spec));
   const CompileRequest& request = source->kernel.request;
   // A compiled kernel is stored under its own key, whatever key a record names.
-  const std::string own_key =
-      KernelKeyOf(spec, source->kernel.code, source->digest, toolchain, request.arch, *core_);
-  if (own_key != key) return Get(spec, recipe, own_key, OnMiss::kBuild, control, sources);
+  const std::string own_key = KernelKeyOf(wanted.spec, source->kernel.code, source->digest,
+                                          toolchain, request.arch, *core_);
+  if (own_key != key) {
+    return Get(wanted.spec, wanted.recipe, own_key, OnMiss::kBuild, control, wanted.sources);
+  }
   const std::string denied = core_->denied.Match(toolchain);
   if (!denied.empty()) return DeniedToolchainError(toolchain, denied);
   SINTER_RETURN_IF_ERROR(CheckAge(request, toolchain));
@@ -182,10 +222,10 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Build(const KernelSpec& spec,
       AwaitBuildLock(*core_->ports.store, RecordKind::kKernel, key, control, core_->trace.get()));
   Lookup found = refused;
   if (!refused.hit) {
-    if (BuiltKernelPtr kernel = Find(key, recipe, control, &found)) return kernel;
+    if (BuiltKernelPtr kernel = Find(wanted, &found)) return kernel;
   }
   SINTER_RETURN_IF_ERROR(control.Enter("compile", 0.5));
-  return Compile(*source, recipe, key, found, control);
+  return Compile(wanted, *source, found);
 }
 
 absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const KernelSource& source,
@@ -193,19 +233,18 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const KernelSource& so
                                                           const BuildControl& control) {
   const CompileRequest request = source.Request();
   const TraceSpan span(core_->trace.get(), "compile", request.name);
-  const auto start = std::chrono::steady_clock::now();
+  const EventClock clock;
   core_->counters.compiles_begun.fetch_add(1, std::memory_order_relaxed);
   absl::StatusOr<CompiledKernel> compiled =
       core_->ports.compiler->Compile(request, control.Limits());
-  const auto spent = std::chrono::steady_clock::now() - start;
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
-  core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
+  const double us = clock.us();
+  core_->counters.compile_ns.fetch_add(static_cast<uint64_t>(us * 1e3), std::memory_order_relaxed);
   core_->counters.kernels_compiled.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
     EngineEvent event;
     event.kind = EventKind::kCompile;
     event.subject = request.name;
-    event.us = static_cast<double>(ns) / 1e3;
+    event.us = us;
     if (compiled.ok()) event.bytes = compiled->cubin.size();
     if (!compiled.ok()) event.reason = std::string(compiled.status().message());
     control.Tell(std::move(event));
@@ -218,16 +257,15 @@ absl::StatusOr<CompiledKernel> KernelBuilder::RunCompiler(const KernelSource& so
   return compiled;
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const KernelSource& source,
-                                                      const LaunchRecipe& recipe,
-                                                      const std::string& key, const Lookup& refused,
-                                                      const BuildControl& control) {
-  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(source, key, control));
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Compile(const Wanted& wanted,
+                                                      const KernelSource& source,
+                                                      const Lookup& refused) {
+  const std::string& key = wanted.key;
+  SINTER_ASSIGN_OR_RETURN(CompiledKernel compiled, RunCompiler(source, key, wanted.control));
   const double compile_us = compiled.compile_us;
   const KernelRecord record = MakeRecord(key, source.kernel, std::move(compiled));
   // Loaded before it is published: a binary that the driver refuses helps nobody.
-  SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel,
-                          Load(key, record, recipe, "compiled", compile_us, control));
+  SINTER_ASSIGN_OR_RETURN(BuiltKernelPtr kernel, Load(wanted, record, "compiled", compile_us));
   if (refused.hit) Replace(key, record, refused);
   core_->ports.store->Put(RecordKind::kKernel, key,
                           EncodeKernelRecord(record, core_->hooks.format));
@@ -245,23 +283,21 @@ void KernelBuilder::Replace(const std::string& key, const KernelRecord& record,
   if (!same) RefuseRecord(RecordKind::kKernel, key, refused.payload, *core_);
 }
 
-BuiltKernelPtr KernelBuilder::Find(const std::string& key, const LaunchRecipe& recipe,
-                                   const BuildControl& control, Lookup* found) {
-  *found = LookUp(key, control);
+BuiltKernelPtr KernelBuilder::Find(const Wanted& wanted, Lookup* found) {
+  *found = LookUp(wanted.key, wanted.control);
   for (int refused = 0; refused < kMostRefused; ++refused) {
     bool again = false;
-    if (BuiltKernelPtr kernel = FromStore(key, recipe, *found, control, &again)) return kernel;
+    if (BuiltKernelPtr kernel = FromStore(wanted, *found, &again)) return kernel;
     if (!again) return nullptr;
-    Lookup next = LookUp(key, control);
+    Lookup next = LookUp(wanted.key, wanted.control);
     if (!next.hit && next.reason != MissReason::kQuarantined) return nullptr;
     *found = std::move(next);
   }
   return nullptr;
 }
 
-BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchRecipe& recipe,
-                                        const Lookup& found, const BuildControl& control,
-                                        bool* again) {
+BuiltKernelPtr KernelBuilder::FromStore(const Wanted& wanted, const Lookup& found, bool* again) {
+  const std::string& key = wanted.key;
   if (!found.hit) {
     // Every kernel of a denied toolchain misses. A caller that may not compile gets that as an
     // error.
@@ -273,12 +309,12 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchReci
     SINTER_ASSIGN_OR_RETURN(const KernelRecord record,
                             DecodeKernelRecord(found.payload, core_->hooks.format));
     SINTER_RETURN_IF_ERROR(CheckKernelRecord(record, key));
-    if (recipe.entry != record.entry) {
-      return absl::DataLossError(
-          absl::StrCat("kernel record: entry '", record.entry, "', its code has ", recipe.entry));
+    if (wanted.recipe.entry != record.entry) {
+      return absl::DataLossError(absl::StrCat("kernel record: entry '", record.entry,
+                                              "', its code has ", wanted.recipe.entry));
     }
     compile_us = record.compile_us;
-    return Load(key, record, recipe, found.tier, 0, control);
+    return Load(wanted, record, found.tier, 0);
   }();
   if (kernel.ok()) {
     core_->counters.kernel_hits.fetch_add(1, std::memory_order_relaxed);
@@ -294,11 +330,9 @@ BuiltKernelPtr KernelBuilder::FromStore(const std::string& key, const LaunchReci
   return nullptr;
 }
 
-absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
-                                                   const KernelRecord& record,
-                                                   const LaunchRecipe& recipe,
-                                                   absl::string_view origin, double compile_us,
-                                                   const BuildControl& control) {
+absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const Wanted& wanted, const KernelRecord& record,
+                                                   absl::string_view origin, double compile_us) {
+  const std::string& key = wanted.key;
   auto kernel = std::make_shared<BuiltKernel>();
   kernel->key = key;
   kernel->toolchain = ToolchainOfKey(key);
@@ -313,14 +347,14 @@ absl::StatusOr<BuiltKernelPtr> KernelBuilder::Load(const std::string& key,
   if (core_->ports.loader != nullptr) {
     const TraceSpan span(core_->trace.get(), "load", kernel->origin);
     const EventClock clock;
-    SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, recipe));
-    if (control.Tells()) {
+    SINTER_ASSIGN_OR_RETURN(kernel->loaded, core_->ports.loader->Load(record.cubin, wanted.recipe));
+    if (wanted.control.Tells()) {
       EngineEvent event;
       event.kind = EventKind::kLoad;
       event.subject = ShortName(key);
       event.us = clock.us();
       event.bytes = record.cubin.size();
-      control.Tell(std::move(event));
+      wanted.control.Tell(std::move(event));
     }
     core_->counters.kernels_loaded.fetch_add(1, std::memory_order_relaxed);
   }

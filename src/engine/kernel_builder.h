@@ -1,24 +1,56 @@
 // KernelBuilder: gives the loaded kernel of a kernel key: from this process, from the store, or
-// generated and compiled.
+// generated and compiled. KernelSources: the generated sources of one plan record. Each is made
+// once, then hashed into a key, and compiled when no store has the kernel.
 #ifndef SINTER_SRC_ENGINE_KERNEL_BUILDER_H_
 #define SINTER_SRC_ENGINE_KERNEL_BUILDER_H_
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cache/record/record.h"
 #include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
-#include "src/engine/kernel_sources.h"
 #include "src/engine/module_cache.h"
 #include "src/engine/single_flight.h"
+#include "src/plan/codegen.h"
 #include "src/plan/plan.h"
 
 namespace sinter {
+
+// A kernel from PlanningHooks::generate. Headers that several kernels share are held once.
+struct KernelSource {
+  GeneratedKernel kernel;  // its request without headers
+  std::shared_ptr<const std::vector<std::pair<std::string, std::string>>> headers;
+  Digest digest;  // of the source
+
+  // The request with its headers.
+  CompileRequest Request() const;
+};
+using KernelSourcePtr = std::shared_ptr<const KernelSource>;
+
+// Thread-safe; two threads that ask for one kernel at once may both make its source. It lives while
+// a record is made and its kernels are built.
+class KernelSources {
+ public:
+  // `core` outlives this.
+  explicit KernelSources(EngineCore* core) : core_(core) {}
+  KernelSources(const KernelSources&) = delete;
+  KernelSources& operator=(const KernelSources&) = delete;
+
+  // Errors of PlanningHooks::generate. After an error it is asked again.
+  absl::StatusOr<KernelSourcePtr> Of(const KernelSpec& spec);
+
+ private:
+  EngineCore* const core_;
+  ForkLocal<std::map<std::string, KernelSourcePtr>> known_;  // by what a source is made from
+};
 
 // Compiled code that can run (or, without a GPU, that is known to compile). Immutable except for
 // its verified mark. Shared by plans, and by positions of one plan with equal code.
@@ -62,17 +94,21 @@ class KernelBuilder {
   bool IsRefused(const BuiltKernel& kernel) const;
 
  private:
-  absl::StatusOr<BuiltKernelPtr> GetAlone(const KernelSpec& spec, const LaunchRecipe& recipe,
-                                          const std::string& key, OnMiss on_miss,
-                                          const BuildControl& control, KernelSources& sources);
+  // What one Get asks for.
+  struct Wanted {
+    const KernelSpec& spec;
+    const LaunchRecipe& recipe;
+    const std::string& key;
+    OnMiss on_miss;
+    const BuildControl& control;
+    KernelSources& sources;
+  };
+  absl::StatusOr<BuiltKernelPtr> GetAlone(const Wanted& wanted);
   // `refused`: the store's answer, which could not be used. If it was a miss, the store is asked
   // again.
-  absl::StatusOr<BuiltKernelPtr> Build(const KernelSpec& spec, const LaunchRecipe& recipe,
-                                       const std::string& key, const Lookup& refused,
-                                       const BuildControl& control, KernelSources& sources);
-  absl::StatusOr<BuiltKernelPtr> Compile(const KernelSource& source, const LaunchRecipe& recipe,
-                                         const std::string& key, const Lookup& refused,
-                                         const BuildControl& control);
+  absl::StatusOr<BuiltKernelPtr> Build(const Wanted& wanted, const Lookup& refused);
+  absl::StatusOr<BuiltKernelPtr> Compile(const Wanted& wanted, const KernelSource& source,
+                                         const Lookup& refused);
   // Makes room for `record` where the store holds a record that was refused.
   void Replace(const std::string& key, const KernelRecord& record, const Lookup& refused);
   absl::StatusOr<CompiledKernel> RunCompiler(const KernelSource& source, const std::string& key,
@@ -84,15 +120,12 @@ class KernelBuilder {
   BuiltKernelPtr FindLive(const std::string& key);
   // Looks in the tiers, nearest first, until a record can be used; null if none can. `found`: the
   // last answer that counts, a hit if its record was refused.
-  BuiltKernelPtr Find(const std::string& key, const LaunchRecipe& recipe,
-                      const BuildControl& control, Lookup* found);
+  BuiltKernelPtr Find(const Wanted& wanted, Lookup* found);
   // Null when the lookup missed or its record cannot be used; `again` then says whether another
   // tier may have a better one.
-  BuiltKernelPtr FromStore(const std::string& key, const LaunchRecipe& recipe, const Lookup& found,
-                           const BuildControl& control, bool* again);
-  absl::StatusOr<BuiltKernelPtr> Load(const std::string& key, const KernelRecord& record,
-                                      const LaunchRecipe& recipe, absl::string_view origin,
-                                      double compile_us, const BuildControl& control);
+  BuiltKernelPtr FromStore(const Wanted& wanted, const Lookup& found, bool* again);
+  absl::StatusOr<BuiltKernelPtr> Load(const Wanted& wanted, const KernelRecord& record,
+                                      absl::string_view origin, double compile_us);
   std::string WhyQuarantined(const std::string& key) const;
 
   EngineCore* const core_;

@@ -1,6 +1,5 @@
 #include "src/engine/plan_builder.h"
 
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -107,17 +106,16 @@ absl::StatusOr<FusionResult> PlanBuilder::RunFusion(const PlanRequest& request,
   options.batch_invariant = request.batch_invariant;
   options.allow_cooperative = request.allow_cooperative;
   const TraceSpan span(core_->trace.get(), "search");
-  const auto start = std::chrono::steady_clock::now();
+  const EventClock clock;
   absl::StatusOr<FusionResult> result = PlanOf(request, options, *core_);
-  const auto spent = std::chrono::steady_clock::now() - start;
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count();
-  core_->counters.search_ns.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
+  const double us = clock.us();
+  core_->counters.search_ns.fetch_add(static_cast<uint64_t>(us * 1e3), std::memory_order_relaxed);
   core_->counters.searched.fetch_add(1, std::memory_order_relaxed);
   if (control.Tells()) {
     EngineEvent event;
     event.kind = EventKind::kSearch;
     event.subject = "plan";
-    event.us = static_cast<double>(ns) / 1e3;
+    event.us = us;
     if (result.ok()) event.plan = result->chosen.PlanDigest();
     if (!result.ok()) event.reason = std::string(result.status().message());
     control.Tell(std::move(event));

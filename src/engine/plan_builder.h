@@ -10,7 +10,7 @@
 #include "src/base/fork_local.h"
 #include "src/engine/control.h"
 #include "src/engine/core.h"
-#include "src/engine/kernel_sources.h"
+#include "src/engine/kernel_builder.h"
 #include "src/engine/keys.h"
 #include "src/engine/plan_record.h"
 #include "src/engine/single_flight.h"

@@ -10,10 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "src/base/status.h"
-#include "src/engine/parallel.h"
 #include "src/engine/tune_ranking.h"
-#include "src/engine/tune_session.h"
 #include "src/engine/tuned_choice.h"
+#include "src/reference/rows.h"
 
 namespace sinter {
 namespace {
@@ -91,7 +90,8 @@ void Tuner::Build(Session& session, size_t begin) {
     const absl::Status status = BuildOne(session, trial);
     if (!status.ok()) trial.state = std::string(status.message());
   };
-  ForEachIndex(static_cast<int>(session.trials.size() - begin), build, session.control.threads());
+  reference::ForEachIndex(static_cast<int>(session.trials.size() - begin), build,
+                          session.control.threads());
   for (const Trial& trial : session.trials) {
     if (session.unfused == nullptr && !trial.plan.fused) session.unfused = trial.loaded;
   }

@@ -11,8 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "src/engine/assembler.h"
+#include "src/engine/control.h"
 #include "src/engine/core.h"
 #include "src/engine/keys.h"
+#include "src/engine/rotation.h"
+#include "src/engine/verify.h"
 
 namespace sinter {
 
@@ -67,6 +70,34 @@ class Tuner {
 
   const std::shared_ptr<EngineCore> core_;
   PlanAssembler* const assembler_;
+};
+
+// One plan of the ranking.
+struct Tuner::Trial {
+  explicit Trial(Plan p) : plan(std::move(p)) {}
+  Plan plan;
+  LoadedPlanPtr loaded;                                 // null unless it was built and is resident
+  std::vector<std::shared_ptr<const BoundPlan>> bound;  // set where only times in turns decide
+  double measured_us = 0;                               // 0: not measured
+  double in_turns_us = 0;                               // 0: not on the short list
+  std::vector<double> rounds;                           // the times whose median is in_turns_us
+  bool checked = false;
+  Verdict verdict;
+  std::string state;  // "ok", "not checked", or why there is no time
+};
+
+// One call of Tune. trials[0] is the predicted choice.
+struct Tuner::Session {
+  const PlanRequest& request;
+  const TuneOptions& options;
+  const BuildControl& control;
+  Measurer* const measurer;
+  std::vector<Plan> ranking;  // everything that was planned, the predicted choice first
+  std::vector<Trial> trials;
+  LoadedPlanPtr unfused;  // null when it could not be built
+  std::unique_ptr<Verifier> verifier;
+  std::unique_ptr<Rotation> rotation;
+  std::shared_ptr<KernelSources> sources;
 };
 
 }  // namespace sinter

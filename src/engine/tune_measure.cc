@@ -6,8 +6,8 @@
 #include "src/base/status.h"
 #include "src/engine/bound_plan.h"
 #include "src/engine/rotation.h"
+#include "src/engine/tune.h"
 #include "src/engine/tune_ranking.h"
-#include "src/engine/tune_session.h"
 #include "src/plan/family.h"
 
 namespace sinter {

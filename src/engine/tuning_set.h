@@ -51,7 +51,7 @@ struct TuningEntry {
   std::string bytes;                   // EncodeDecisions
 };
 
-// A value. The text form (tuning_set_text.cc) is canonical: one text per set of entries, without
+// A value. The text form is canonical: one text per set of entries, without
 // times and paths, sorted by key, so that it can be compared, diffed and signed.
 //   sinter tuning set 1
 //   chain <hex> m <bucket> chip <hex> flags <n>     an entry, then its fields, one an indented line

@@ -19,6 +19,14 @@ int HardwareThreads();
 void ParallelFor(int threads, int64_t items, int64_t grain,
                  const std::function<void(int64_t begin, int64_t end)>& body);
 
+// Calls `step(0) .. step(count - 1)`, each by itself, on at most `most` threads; 0:
+// HardwareThreads.
+inline void ForEachIndex(int count, const std::function<void(int)>& step, int most = 0) {
+  ParallelFor(most > 0 ? most : HardwareThreads(), count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) step(static_cast<int>(i));
+  });
+}
+
 // Empty when every value has M at most once and no op mixes rows of M; else the first op that does,
 // in words.
 std::string WhyRowsMix(const Chain& chain);

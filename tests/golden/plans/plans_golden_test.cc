@@ -20,9 +20,9 @@
 #include "src/chain/buckets.h"
 #include "src/chain/chain_json.h"
 #include "src/chain/problem.h"
-#include "src/engine/parallel.h"
 #include "src/fusion/fusion.h"
 #include "src/normal/normal_form.h"
+#include "src/reference/rows.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/random_stitch_graph.h"
 
@@ -143,8 +143,8 @@ TEST(PlansGolden, EveryProblemListAndGraph) {
   const DeviceModel model = *BuiltinModel("h200");
   std::vector<Case> cases = AllCases();
   ASSERT_GT(cases.size(), 500u);
-  ForEachIndex(static_cast<int>(cases.size()),
-               [&](int i) { cases[i].line = ResultText(cases[i], model); });
+  reference::ForEachIndex(static_cast<int>(cases.size()),
+                          [&](int i) { cases[i].line = ResultText(cases[i], model); });
   std::string text;
   for (const Case& one : cases) absl::StrAppend(&text, one.name, ": ", one.line, "\n");
   testing::ExpectGoldenFile("tests/golden/plans/plans.txt", text);

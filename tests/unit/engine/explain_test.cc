@@ -1,8 +1,8 @@
 // Every plan that does not run is listed once, with what is known best.
-#include "src/engine/explain.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "src/engine/prepared_plan.h"
 
 namespace sinter {
 namespace {

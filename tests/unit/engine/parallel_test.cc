@@ -1,5 +1,3 @@
-#include "src/engine/parallel.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,26 +13,26 @@ namespace {
 TEST(ParallelTest, WhatAThreadThrowsReachesTheCaller) {
   for (int at = 0; at < 16; ++at) {
     std::atomic<int> begun{0};
-    EXPECT_THROW(ForEachIndex(16,
-                              [&](int i) {
-                                ++begun;
-                                if (i == at) throw std::bad_alloc();
-                              }),
+    EXPECT_THROW(reference::ForEachIndex(16,
+                                         [&](int i) {
+                                           ++begun;
+                                           if (i == at) throw std::bad_alloc();
+                                         }),
                  std::bad_alloc);
     EXPECT_LE(begun, 16);
   }
 }
 
 TEST(ParallelTest, WhenAllThrowOneIsTold) {
-  EXPECT_THROW(ForEachIndex(64, [](int) { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_THROW(reference::ForEachIndex(64, [](int) { throw std::bad_alloc(); }), std::bad_alloc);
   std::atomic<int> done{0};
-  ForEachIndex(64, [&](int) { ++done; });
+  reference::ForEachIndex(64, [&](int) { ++done; });
   EXPECT_EQ(done, 64);
 }
 
 TEST(ParallelTest, NoMoreThreadsThanAsked) {
   std::atomic<int> inside{0}, most{0};
-  ForEachIndex(
+  reference::ForEachIndex(
       16,
       [&](int) {
         most = std::max(most.load(), ++inside);

@@ -17,11 +17,11 @@
 #include "gtest/gtest.h"
 #include "src/chain/buckets.h"
 #include "src/chain/composites.h"
-#include "src/engine/parallel.h"
 #include "src/fusion/assembly.h"
 #include "src/plan/codegen.h"
 #include "src/plan/row_order.h"
 #include "src/product/matcher.h"
+#include "src/reference/rows.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
@@ -71,7 +71,7 @@ int ExpectOneOrder(const std::vector<NamedChain>& chains,
                    const std::function<std::vector<int64_t>(size_t)>& at) {
   std::mutex mutex;
   int planned = 0;
-  ForEachIndex(static_cast<int>(chains.size()), [&](int i) {
+  reference::ForEachIndex(static_cast<int>(chains.size()), [&](int i) {
     const NamedChain& of = chains[static_cast<size_t>(i)];
     if (!of.chain.UsesM()) return;
     const std::vector<int64_t> buckets = at(static_cast<size_t>(i));
