@@ -217,15 +217,13 @@ void Note(PackFindings* out, absl::string_view finding) {
 absl::Status CheckRecord(const PackReader& pack, const PackEntry& entry, const RecordCheck& check) {
   SINTER_ASSIGN_OR_RETURN(const SharedBytes bytes,
                           pack.ReadEnvelopeBytes(entry.kind, entry.digest));
-  const EnvelopeVerdict own = ReadEnvelope(bytes);
-  if (!own.ok) return absl::DataLossError(own.detail);
-  const EnvelopeVerdict verdict = ReadEnvelopeFor(bytes, entry.kind, own.envelope.key);
+  const EnvelopeVerdict verdict = ReadEnvelopeOf(bytes, entry.kind, entry.digest);
   if (!verdict.ok) return absl::DataLossError(verdict.detail);
-  if (Sha256(own.envelope.key) != entry.digest) return absl::DataLossError("record of another key");
-  if (own.envelope.verified != entry.verified || own.envelope.arch != entry.arch) {
+  const Envelope& record = verdict.envelope;
+  if (record.verified != entry.verified || record.arch != entry.arch) {
     return absl::DataLossError("the manifest describes another record");
   }
-  return RunCheck(check, entry.kind, own.envelope.key, own.envelope.payload);
+  return RunCheck(check, entry.kind, record.key, record.payload);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/key/key.h"
 #include "cache/pack/pack.h"
 #include "cache/record/record.h"
 #include "cache/store/local_store.h"
@@ -54,13 +53,9 @@ class PackTable {
 // NOT_FOUND when the envelope is not a sound one of `item`.
 absl::Status Describe(absl::string_view envelope, const PackItem& item, PackEntry* entry,
                       PackManifest* manifest) {
-  const EnvelopeVerdict verdict = ReadEnvelope(envelope);
+  const EnvelopeVerdict verdict = ReadEnvelopeOf(envelope, item.kind, item.digest);
   if (!verdict.ok) return absl::NotFoundError(verdict.detail);
   const Envelope& record = verdict.envelope;
-  if (record.kind != item.kind || Sha256(record.key) != item.digest ||
-      !ReadEnvelopeFor(envelope, item.kind, record.key).ok) {
-    return absl::NotFoundError("record of another key");
-  }
   if (envelope.size() + kMostTableOverhead > kMaxRecordFileBytes) {
     return absl::NotFoundError("record is too large");
   }
@@ -257,15 +252,8 @@ absl::Status IndexStore(LocalStore* store, Index* index) {
 absl::StatusOr<std::string> FromStore(LocalStore* store, const PackItem& item, const Known& known) {
   const Lookup found = store->Get(item.kind, known.key, item.digest);
   if (!found.hit) return absl::NotFoundError(found.detail);
-  Envelope envelope;
-  envelope.kind = item.kind;
-  envelope.verified = item.kind == RecordKind::kKernel && KernelPayloadVerified(found.payload);
-  envelope.created_unix_s = known.created_unix_s;
-  envelope.producer = known.producer;
-  envelope.arch = ArchOfKey(known.key);
-  envelope.key = known.key;
-  envelope.payload = found.payload;
-  return EncodeEnvelope(envelope);
+  return EncodeEnvelope(
+      MakeEnvelope(item.kind, known.key, found.payload, known.producer, known.created_unix_s));
 }
 
 absl::StatusOr<std::string> FromPacks(const PackList& packs, const PackItem& item) {

@@ -110,6 +110,19 @@ EnvelopeVerdict ExplainMismatch(absl::string_view got, absl::string_view want) {
 
 }  // namespace
 
+Envelope MakeEnvelope(RecordKind kind, absl::string_view key, absl::string_view payload,
+                      std::string producer, int64_t created_unix_s, const RecordFormat& format) {
+  Envelope envelope;
+  envelope.kind = kind;
+  envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload, format);
+  envelope.created_unix_s = created_unix_s;
+  envelope.producer = std::move(producer);
+  envelope.arch = ArchOfKey(key);
+  envelope.key = key;
+  envelope.payload = payload;
+  return envelope;
+}
+
 std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format) {
   ByteWriter head;
   head.Raw(absl::string_view(kMagic, kMagicSize));
@@ -181,6 +194,15 @@ EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::
 EnvelopeVerdict ReadVouchedEnvelopeFor(absl::string_view bytes, RecordKind kind,
                                        absl::string_view key, const RecordFormat& format) {
   return Match(Read(bytes, /*vouched=*/true, format), kind, key, format);
+}
+
+EnvelopeVerdict ReadEnvelopeOf(absl::string_view bytes, RecordKind kind, const Digest& digest,
+                               const RecordFormat& format) {
+  const EnvelopeVerdict own = Read(bytes, /*vouched=*/false, format);
+  if (own.ok && Sha256(own.envelope.key) != digest) {
+    return Refuse(MissReason::kDamaged, "record of another key");
+  }
+  return Match(own, kind, own.envelope.key, format);
 }
 
 std::string PeekEnvelopeKey(absl::string_view head) {

@@ -45,6 +45,11 @@ struct Envelope {
 
 std::string EncodeEnvelope(const Envelope& envelope, const RecordFormat& format = {});
 
+// The envelope of a record: `verified` and `arch` are those of its payload and key.
+Envelope MakeEnvelope(RecordKind kind, absl::string_view key, absl::string_view payload,
+                      std::string producer, int64_t created_unix_s,
+                      const RecordFormat& format = {});
+
 struct EnvelopeVerdict {
   bool ok = false;
   MissReason reason = MissReason::kDamaged;  // when not ok
@@ -66,6 +71,10 @@ EnvelopeVerdict ReadEnvelopeFor(absl::string_view bytes, RecordKind kind, absl::
 // process knows): the envelope's own hash is not computed.
 EnvelopeVerdict ReadVouchedEnvelopeFor(absl::string_view bytes, RecordKind kind,
                                        absl::string_view key, const RecordFormat& format = {});
+
+// As ReadEnvelopeFor for a record whose key is not known: the key in it must have this digest.
+EnvelopeVerdict ReadEnvelopeOf(absl::string_view bytes, RecordKind kind, const Digest& digest,
+                               const RecordFormat& format = {});
 
 // The key in an envelope, read from its first bytes alone; "" when they do not hold all of it.
 // Nothing is checked: for explanations only.

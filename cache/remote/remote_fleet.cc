@@ -2,6 +2,7 @@
 // prefetching, withdrawing.
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <new>
 #include <thread>
 #include <utility>
@@ -146,16 +147,15 @@ void RemoteTier::Impl::Take(RecordKind kind, const Digest& digest, const std::st
   if (bytes.ok() && IsWithdrawal(*bytes, &withdrawn)) {
     return Tell(kind, digest, Withdrawn(withdrawn));
   }
-  const EnvelopeVerdict own = bytes.ok() ? ReadEnvelope(*bytes) : EnvelopeVerdict();
-  const bool sound = own.ok && Sha256(own.envelope.key) == digest &&
-                     ReadEnvelopeFor(*bytes, kind, own.envelope.key).ok;
-  if (!sound) {
-    const std::string why = bytes.ok() ? own.detail : std::string(bytes.status().message());
+  const EnvelopeVerdict verdict =
+      bytes.ok() ? ReadEnvelopeOf(*bytes, kind, digest) : EnvelopeVerdict();
+  if (!verdict.ok) {
+    const std::string why = bytes.ok() ? verdict.detail : std::string(bytes.status().message());
     options_.log.Log(LogLevel::kWarn, "cache: " + Refused(name, why).detail);
     return;
   }
   Count(&prefetched_);
-  sink(digest, own.envelope);
+  sink(digest, verdict.envelope);
 }
 
 void RemoteTier::Prefetch(std::function<bool(RecordKind, const Digest&)> wanted, RecordSink sink) {
@@ -163,8 +163,6 @@ void RemoteTier::Prefetch(std::function<bool(RecordKind, const Digest&)> wanted,
 }
 
 namespace {
-
-using std::chrono::system_clock;
 
 constexpr int64_t kLeastMarkTtlS = int64_t{365} * 24 * 3600;
 constexpr int64_t kLongestTtlS = 10 * kLeastMarkTtlS;
@@ -187,10 +185,7 @@ void RemoteTier::Impl::Withdraw(RecordKind kind, const Digest& digest, absl::str
 
 // The mark is written first, since it alone counts.
 void RemoteTier::Impl::WithdrawNow(RecordKind kind, const Digest& digest, const std::string& why) {
-  const int64_t now =
-      std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-          .count();
-  const std::string body = EncodeWithdrawal(now, why);
+  const std::string body = EncodeWithdrawal(static_cast<int64_t>(time(nullptr)), why);
   const int64_t ttl_s = std::max(kLeastMarkTtlS, 2 * std::min(options_.ttl_s, kLongestTtlS));
   absl::Status status;
   for (const std::string& name : {MarkName(kind, digest), Name(kind, digest)}) {

@@ -1,6 +1,7 @@
 #include "cache/remote/remote_tier.h"
 
 #include <chrono>
+#include <ctime>
 #include <new>
 #include <thread>
 #include <utility>
@@ -16,7 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using std::chrono::system_clock;
 
 constexpr std::chrono::microseconds kTurnPause(100);  // between checks whose turn it is
 
@@ -121,16 +121,8 @@ void RemoteTier::Impl::Publish(RecordKind kind, absl::string_view key, const Dig
 
 void RemoteTier::Impl::PublishNow(RecordKind kind, absl::string_view key, const Digest& digest,
                                   absl::string_view payload) {
-  Envelope envelope;
-  envelope.kind = kind;
-  envelope.verified = kind == RecordKind::kKernel && KernelPayloadVerified(payload);
-  envelope.created_unix_s =
-      std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-          .count();
-  envelope.producer = options_.producer;
-  envelope.arch = ArchOfKey(key);
-  envelope.key = key;
-  envelope.payload = payload;
+  const Envelope envelope =
+      MakeEnvelope(kind, key, payload, options_.producer, static_cast<int64_t>(time(nullptr)));
   const std::string name = Name(kind, digest);
   const std::string value = SealValue(options_.secret, name, EncodeEnvelope(envelope));
   if (value.size() > kMaxRemoteValueBytes || IsMarked(kind, digest)) {

@@ -68,13 +68,15 @@ Found ReadRecord(const StoreDirectory& dir, RecordKind kind, absl::string_view k
   return found;
 }
 
-template <typename ReadEnvelope>
-EnvelopeVerdict VerifyWith(const ReadEnvelope& read, absl::string_view file, RecordKind kind,
-                           const Digest& digest, absl::string_view key,
+// `what` is a key or a digest, as `read` takes it.
+template <typename What>
+EnvelopeVerdict VerifyWith(EnvelopeVerdict read(absl::string_view, RecordKind, What,
+                                                const RecordFormat&),
+                           absl::string_view file, RecordKind kind, const Digest& digest, What what,
                            const RecordFormat& format) {
   const absl::StatusOr<TableEntry> entry = ReadTable(file);
   if (!entry.ok()) return Refuse(entry.status());
-  EnvelopeVerdict verdict = read(entry->value, kind, key, format);
+  EnvelopeVerdict verdict = read(entry->value, kind, what, format);
   if (verdict.ok && entry->user_key != TableUserKey(kind, digest)) {
     return Refuse(absl::DataLossError("table: entry has another name"));
   }
@@ -85,23 +87,17 @@ EnvelopeVerdict VerifyWith(const ReadEnvelope& read, absl::string_view file, Rec
 
 EnvelopeVerdict VerifyRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                  absl::string_view key, const RecordFormat& format) {
-  return VerifyWith(ReadEnvelopeFor, file, kind, digest, key, format);
+  return VerifyWith<absl::string_view>(ReadEnvelopeFor, file, kind, digest, key, format);
 }
 
 EnvelopeVerdict VerifyKnownRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                       absl::string_view key, const RecordFormat& format) {
-  return VerifyWith(ReadVouchedEnvelopeFor, file, kind, digest, key, format);
+  return VerifyWith<absl::string_view>(ReadVouchedEnvelopeFor, file, kind, digest, key, format);
 }
 
 EnvelopeVerdict ReadRecordFile(absl::string_view file, RecordKind kind, const Digest& digest,
                                const RecordFormat& format) {
-  const absl::StatusOr<TableEntry> entry = ReadTable(file);
-  if (!entry.ok()) return Refuse(entry.status());
-  const EnvelopeVerdict own = ReadEnvelope(entry->value, format);
-  if (!own.ok) return own;
-  const std::string key(own.envelope.key);
-  if (Sha256(key) != digest) return Refuse(absl::DataLossError("record of another key"));
-  return VerifyRecordFile(file, kind, digest, key, format);
+  return VerifyWith<const Digest&>(ReadEnvelopeOf, file, kind, digest, digest, format);
 }
 
 absl::Status CheckRecordSize(uint64_t bytes) {
@@ -261,16 +257,8 @@ absl::Status LocalStore::Put(RecordKind kind, absl::string_view key, const Diges
                              absl::string_view payload) {
   try {
     SINTER_RETURN_IF_ERROR(CheckRecordSize(key.size() + payload.size()));
-    Envelope envelope;
-    envelope.kind = kind;
-    envelope.verified =
-        kind == RecordKind::kKernel && KernelPayloadVerified(payload, options_.format);
-    envelope.created_unix_s = NowUnixSeconds();
-    envelope.producer = options_.producer;
-    envelope.arch = ArchOfKey(key);
-    envelope.key = key;
-    envelope.payload = payload;
-    return PutRecord(digest, envelope);
+    return PutRecord(digest, MakeEnvelope(kind, key, payload, options_.producer, NowUnixSeconds(),
+                                          options_.format));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("put: out of memory");
   }

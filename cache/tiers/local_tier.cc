@@ -1,11 +1,10 @@
-#include "cache/tiers/local_tier.h"
-
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cache/store/local_store.h"
+#include "cache/tiers/tiers.h"
 
 namespace sinter {
 namespace {

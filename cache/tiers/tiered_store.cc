@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cache/tiers/local_tier.h"
 #include "cache/tiers/tiers.h"
 
 namespace sinter {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cache/key/key.h"
-#include "cache/tiers/local_tier.h"
 #include "cache/tiers/tiers.h"
 #include "src/base/digest.h"
 #include "src/base/status.h"
@@ -158,7 +157,7 @@ class Fields {
   std::vector<std::string> texts_;
 };
 
-Fields ComparePlans(const PlanKey& got, const PlanKey& want) {
+Fields CompareKeys(const PlanKey& got, const PlanKey& want) {
   Fields fields;
   fields.Named("chain", got.chain, want.chain, kSubject);
   fields.Shown("bucket", got.bucket, want.bucket, kShape);
@@ -171,7 +170,7 @@ Fields ComparePlans(const PlanKey& got, const PlanKey& want) {
   return fields;
 }
 
-Fields CompareKernels(const KernelKey& got, const KernelKey& want) {
+Fields CompareKeys(const KernelKey& got, const KernelKey& want) {
   Fields fields;
   fields.Named("kernel", got.code, want.code, kSubject);
   fields.Named("schedule", got.schedule, want.schedule, kShape);
@@ -189,17 +188,13 @@ Fields CompareKernels(const KernelKey& got, const KernelKey& want) {
 
 Nearest::Difference Nearest::Compare(RecordKind kind, absl::string_view got,
                                      absl::string_view want) {
-  Difference unreadable{2 * kSubject, "its key is of another format"};
-  if (kind == RecordKind::kPlan) {
-    const auto a = DecodePlanKey(got), b = DecodePlanKey(want);
-    if (!a.ok() || !b.ok()) return unreadable;
-    const Fields fields = ComparePlans(*a, *b);
+  const auto difference = [](const auto& a, const auto& b) -> Difference {
+    if (!a.ok() || !b.ok()) return {2 * kSubject, "its key is of another format"};
+    const Fields fields = CompareKeys(*a, *b);
     return {fields.distance(), fields.Text()};
-  }
-  const auto a = DecodeKernelKey(got), b = DecodeKernelKey(want);
-  if (!a.ok() || !b.ok()) return unreadable;
-  const Fields fields = CompareKernels(*a, *b);
-  return {fields.distance(), fields.Text()};
+  };
+  return kind == RecordKind::kPlan ? difference(DecodePlanKey(got), DecodePlanKey(want))
+                                   : difference(DecodeKernelKey(got), DecodeKernelKey(want));
 }
 
 void Nearest::Offer(RecordKind kind, absl::string_view key, absl::string_view where) {
