@@ -198,44 +198,45 @@ RelaxedCapture::~RelaxedCapture() {
   driver_->ThreadExchangeStreamCaptureMode(&mode);
 }
 
-absl::StatusOr<Module> LoadModule(const std::shared_ptr<const Device>& device, const void* image) {
+namespace {
+
+// What `call(handle*)` makes, in a scope of its own.
+template <typename Owner, typename Call>
+absl::StatusOr<Owner> Make(const std::shared_ptr<const Device>& device, const char* name,
+                           Call&& call) {
   DriverScope scope(*device);
   SINTER_RETURN_IF_ERROR(scope.status());
-  const Driver& driver = device->driver();
-  CUmodule module = nullptr;
-  SINTER_RETURN_IF_ERROR(driver.Check(driver->ModuleLoadData(&module, image), "cuModuleLoadData"));
-  return Module(device, module);
+  decltype(Owner().get()) handle{};
+  SINTER_RETURN_IF_ERROR(device->driver().Check(call(device->driver(), &handle), name));
+  return Owner(device, handle);
+}
+
+}  // namespace
+
+absl::StatusOr<Module> LoadModule(const std::shared_ptr<const Device>& device, const void* image) {
+  return Make<Module>(device, "cuModuleLoadData", [&](const Driver& driver, CUmodule* module) {
+    return driver->ModuleLoadData(module, image);
+  });
 }
 
 absl::StatusOr<Stream> MakeStream(const std::shared_ptr<const Device>& device) {
-  DriverScope scope(*device);
-  SINTER_RETURN_IF_ERROR(scope.status());
-  const Driver& driver = device->driver();
-  CUstream stream = nullptr;
-  SINTER_RETURN_IF_ERROR(
-      driver.Check(driver->StreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-  return Stream(device, stream);
+  return Make<Stream>(device, "cuStreamCreate", [](const Driver& driver, CUstream* stream) {
+    return driver->StreamCreate(stream, CU_STREAM_NON_BLOCKING);
+  });
 }
 
 absl::StatusOr<Event> MakeEvent(const std::shared_ptr<const Device>& device) {
-  DriverScope scope(*device);
-  SINTER_RETURN_IF_ERROR(scope.status());
-  const Driver& driver = device->driver();
-  CUevent event = nullptr;
-  SINTER_RETURN_IF_ERROR(
-      driver.Check(driver->EventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate"));
-  return Event(device, event);
+  return Make<Event>(device, "cuEventCreate", [](const Driver& driver, CUevent* event) {
+    return driver->EventCreate(event, CU_EVENT_DEFAULT);
+  });
 }
 
 absl::StatusOr<GraphExec> Instantiate(const std::shared_ptr<const Device>& device,
                                       const Graph& graph) {
-  DriverScope scope(*device);
-  SINTER_RETURN_IF_ERROR(scope.status());
-  const Driver& driver = device->driver();
-  CUgraphExec exec = nullptr;
-  SINTER_RETURN_IF_ERROR(
-      driver.Check(driver->GraphInstantiate(&exec, graph.get(), 0), "cuGraphInstantiate"));
-  return GraphExec(device, exec);
+  return Make<GraphExec>(device, "cuGraphInstantiate",
+                         [&](const Driver& driver, CUgraphExec* exec) {
+                           return driver->GraphInstantiate(exec, graph.get(), 0);
+                         });
 }
 
 }  // namespace sinter

@@ -1,5 +1,3 @@
-#include "runtime/launch/kernel.h"
-
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/driver.h"
 #include "runtime/launch/binding.h"
+#include "runtime/launch/loader.h"
 #include "src/base/cubin_check.h"
 #include "src/base/status.h"
 

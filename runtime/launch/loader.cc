@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runtime/driver/driver.h"
-#include "runtime/launch/kernel.h"
 #include "src/base/status.h"
 
 namespace sinter {

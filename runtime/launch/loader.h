@@ -1,14 +1,19 @@
-// The Loader port on the driver, and ReleaseQueue: objects that must not die where their last owner
-// let them go.
+// The Loader port on the driver, the kernels that it loads, and ReleaseQueue: objects that must not
+// die where their last owner let them go.
 #ifndef SINTER_RUNTIME_LAUNCH_LOADER_H_
 #define SINTER_RUNTIME_LAUNCH_LOADER_H_
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "runtime/driver/driver.h"
+#include "runtime/launch/binding.h"
+#include "src/base/launch_recipe.h"
 #include "src/base/ports.h"
 
 namespace sinter {
@@ -31,6 +36,26 @@ class ReleaseQueue {
   std::vector<std::shared_ptr<const void>> pending_;
   bool closed_ = false;
 };
+
+// The LoadedKernel port: a module on a device, launched with cuLaunchKernelEx.
+
+// Loads `cubin` and prepares its entry for recipes like `recipe`: dynamic shared memory, cluster
+// size, no lazy loading left. `queue` is drained where the kernel is on a slow path. The kernel
+// unloads its module when it dies, which must not happen inside a CUDA callback: whoever ties a
+// kernel to a graph hands it over through `queue`.
+absl::StatusOr<std::shared_ptr<LoadedKernel>> LoadKernel(
+    const std::shared_ptr<const Device>& device, absl::string_view cubin,
+    const LaunchRecipe& recipe, std::shared_ptr<ReleaseQueue> queue);
+
+// As LoadedKernel::AddNode and UpdateNode. kDriver when a call fails; the graph is then as it was.
+absl::StatusOr<GraphNodeHandle> AddKernelNode(const Device& device, const Binding& bound,
+                                              GraphHandle graph, const NodeEdges& edges, int64_t m,
+                                              int64_t row_offset);
+absl::Status UpdateKernelNode(const Device& device, const Binding& bound, GraphExecHandle exec,
+                              GraphNodeHandle node, int64_t m, int64_t row_offset);
+absl::StatusOr<GraphNodeHandle> AddEmptyNode(const Device& device, GraphHandle graph,
+                                             const NodeEdges& edges);
+void RemoveNode(const Device& device, GraphNodeHandle node);
 
 // Thread-safe. Kernels keep the device, not the loader. An object tied to a graph that dies is
 // released at the next Load or Bind, or when the loader retires or dies; after that by a
