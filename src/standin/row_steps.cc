@@ -234,13 +234,19 @@ class Writer {
     for (int operand : value.operands) Used(operand);
   }
 
+  // Number `to` of the row, loaded from `from`.
+  Operand Loaded(const Operand& from, int to) {
+    RowStep* const load = Step(kRowOnNumbers, kRowLoad);
+    Set(from, load);
+    load->to = static_cast<unsigned char>(to);
+    return {kRowNumber, to, 0};
+  }
+
   void ComputeNumber(int v) {
     const RowValue& value = Of(v);
     const int to = number_of_[Index(v)] = NewNumber();
     if (value.kind == Kind::kInput) {
-      RowStep* const load = Step(kRowOnNumbers, kRowLoad);
-      Set({kRowView, ViewOf(v), 0}, load);
-      load->to = static_cast<unsigned char>(to);
+      Loaded({kRowView, ViewOf(v), 0}, to);
       return;
     }
     if (value.op == kRowSelect) {
@@ -250,11 +256,7 @@ class Writer {
     Operand a = At(value.operands[0]), b;
     if (value.operands[1] >= 0) b = At(value.operands[1]);
     if (a.kind == kRowConstant && b.kind == kRowConstant && value.operands[1] >= 0) {
-      const int loaded = NewNumber();
-      RowStep* const load = Step(kRowOnNumbers, kRowLoad);
-      Set(a, load);
-      load->to = static_cast<unsigned char>(loaded);
-      a = {kRowNumber, loaded, 0};
+      a = Loaded(a, NewNumber());
     }
     RowStep* const step =
         Step(kRowOnNumbers, value.op == kRowFastDiv ? RowOpOf(BinaryKind::kDiv) : value.op);
@@ -297,13 +299,7 @@ class Writer {
   void Select(int v, const RowValue& value) {
     Operand yes = At(value.operands[1]);
     const Operand no = At(value.operands[2]);
-    if (yes.kind == kRowConstant && no.kind == kRowConstant) {
-      const int loaded = NewNumber();
-      RowStep* const load = Step(kRowOnNumbers, kRowLoad);
-      Set(yes, load);
-      load->to = static_cast<unsigned char>(loaded);
-      yes = {kRowNumber, loaded, 0};
-    }
+    if (yes.kind == kRowConstant && no.kind == kRowConstant) yes = Loaded(yes, NewNumber());
     Overwrite(v, value);
     RowStep* const step = Step(kRowOnValues, kRowSelect);
     Set(yes, step);
