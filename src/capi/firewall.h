@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <new>
 
 #include "absl/status/status.h"
@@ -113,6 +114,23 @@ void RetainHandle(const T* object) {
 template <typename T>
 void ReleaseHandle(const T* object) {
   if (IsLive(object) && object->Drop() == 0) delete object;
+}
+
+// Owns a reference to a handle, or nothing.
+struct HandleReleaser {
+  template <typename T>
+  void operator()(const T* object) const {
+    ReleaseHandle(object);
+  }
+};
+template <typename T>
+using HandleRef = std::unique_ptr<T, HandleReleaser>;
+
+// A reference of its own to `object`, which may be null.
+template <typename T>
+HandleRef<T> RefTo(T* object) {
+  RetainHandle(object);
+  return HandleRef<T>(object);
 }
 
 // Structs with a size: reading options of any age, writing results of any age.

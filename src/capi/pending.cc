@@ -44,19 +44,16 @@ struct PendingState {
   std::atomic<int> fd{-1};                 // made under mutex, at the first ask
 
   bool IsThread() const { return thread == std::this_thread::get_id(); }  // mutex is held
-  sinter_plan* plan = nullptr;
+  HandleRef<sinter_plan> plan;
   sinter_status code = SINTER_OK;
-  sinter_error* error = nullptr;
+  HandleRef<sinter_error> error;
   std::shared_ptr<std::atomic<bool>> cancel = std::make_shared<std::atomic<bool>>(false);
-  ~PendingState() {
-    ReleaseEnd();
-    CloseFd();
-  }
+  ~PendingState() { CloseFd(); }
   // Its end must be known, or nobody be left who asks. The thread keeps its share of this a little
   // longer than the handle lives: what it ended in must not wait for that.
   void ReleaseEnd() {
-    ReleaseHandle(std::exchange(plan, nullptr));
-    ReleaseHandle(std::exchange(error, nullptr));
+    plan.reset();
+    error.reset();
   }
   // Of this process alone: a parent's stays as it is.
   void CloseFd() {
@@ -83,16 +80,12 @@ class PendingBuild final : public QueuedBuild {
                const sinter_chain* chain, int64_t m, const PrepareSettings& settings,
                PrepareEnd end)
       : state_(std::move(state)),
-        context_(context),
-        chain_(chain),
+        context_(RefTo(context)),
+        chain_(RefTo(chain)),
         m_(m),
         settings_(settings),
         end_(std::move(end)),
-        log_(context->log) {
-    RetainHandle(context_);
-    RetainHandle(chain_);
-  }
-  ~PendingBuild() override { LetGo(); }
+        log_(context->log) {}
 
   void Run() noexcept override {
     End([this](sinter_plan** plan) -> absl::Status {
@@ -127,20 +120,17 @@ class PendingBuild final : public QueuedBuild {
     {
       const ExitGate::Pass inside;
       code = Guard(&error, [&] { return body(&plan); });
-      LetGo();
+      context_.reset();
+      chain_.reset();
       if (end_) end_(plan, code, error);
       end_ = nullptr;  // what it holds goes before the handle may
     }
     Finish(*state_, plan, code, error, log_);  // calls the caller back, for as long as it likes
   }
-  void LetGo() {
-    ReleaseHandle(std::exchange(context_, nullptr));
-    ReleaseHandle(std::exchange(chain_, nullptr));
-  }
 
   const std::shared_ptr<PendingState> state_;
-  const sinter_context* context_;
-  const sinter_chain* chain_;
+  HandleRef<const sinter_context> context_;
+  HandleRef<const sinter_chain> chain_;
   const int64_t m_;
   const PrepareSettings settings_;
   PrepareEnd end_;
@@ -191,29 +181,29 @@ namespace {
 void Finish(PendingState& state, sinter_plan* plan, sinter_status code, sinter_error* error,
             const LogSink& log) noexcept {
   std::vector<ReadyCall> calls;
-  const sinter_pending* handle = nullptr;
+  HandleRef<const sinter_pending> handle;
   {
     std::lock_guard<std::mutex> lock(state.mutex);
-    state.plan = plan;
+    state.plan.reset(plan);
     state.code = code;
-    state.error = error;
+    state.error.reset(error);
     calls.swap(state.calls);
     state.stage = calls.empty() ? Stage::kOver : Stage::kCalling;
     if (!calls.empty() && state.handle != nullptr && state.handle->TryRetain()) {
-      handle = state.handle;
+      handle.reset(state.handle);
     }
     state.changed.notify_all();
     Signal(state.fd);
   }
   for (const ReadyCall& call : calls) {
-    const absl::Status called = CallOut("ready", call.callback, call.user_data, handle, code);
+    const absl::Status called = CallOut("ready", call.callback, call.user_data, handle.get(), code);
     if (called.ok()) continue;
     GuardOr(0, [&] {  // without memory there is no log line
       log.Log(LogLevel::kError, called.message());
       return 0;
     });
   }
-  ReleaseHandle(handle);
+  handle.reset();
   std::lock_guard<std::mutex> lock(state.mutex);
   state.stage = Stage::kOver;
   state.changed.notify_all();
@@ -319,8 +309,7 @@ absl::StatusOr<sinter_pending*> StartPrepare(const sinter_context* context,
 
 sinter_pending* EndedPrepare(sinter_plan* plan) {
   auto pending = std::make_unique<sinter_pending>();
-  RetainHandle(plan);
-  pending->state->plan = plan;
+  pending->state->plan = RefTo(plan);
   pending->state->stage = Stage::kOver;
   return pending.release();
 }
@@ -367,11 +356,9 @@ sinter_status sinter_pending_get(const sinter_pending* pending, int64_t timeout_
   });
   if (waited != SINTER_OK) return waited;
   if (prepared == SINTER_OK) {
-    capi::RetainHandle(pending->state->plan);
-    *out_plan = pending->state->plan;
+    *out_plan = capi::RefTo(pending->state->plan.get()).release();
   } else if (error != nullptr) {
-    capi::RetainHandle(pending->state->error);
-    *error = pending->state->error;
+    *error = capi::RefTo(pending->state->error.get()).release();
   }
   return prepared;
 }

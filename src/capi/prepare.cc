@@ -169,9 +169,6 @@ class Batch {
         plans_(chains.size()),
         statuses_(chains.size()),
         fractions_(chains.size()) {}
-  ~Batch() {
-    for (const sinter_plan* plan : plans_) ReleaseHandle(plan);
-  }
 
   void Run(int threads) {
     reference::ForEachIndex(
@@ -179,7 +176,7 @@ class Batch {
         threads);
   }
 
-  sinter_plan* TakePlan(size_t i) { return std::exchange(plans_[i], nullptr); }
+  sinter_plan* TakePlan(size_t i) { return plans_[i].release(); }
   const absl::Status& StatusOf(size_t i) const { return statuses_[i]; }
 
  private:
@@ -203,7 +200,7 @@ class Batch {
       };
     }
     auto plan = PreparePlan(context_, *chains_[i], ms_[i], settings);
-    if (plan.ok()) plans_[i] = *plan;
+    if (plan.ok()) plans_[i].reset(*plan);
     statuses_[i] = plan.status();
     ++finished_;
     if (settings_.base.progress) Progress(i, "prepared", 1.0);
@@ -222,7 +219,7 @@ class Batch {
   const std::vector<const Chain*>& chains_;
   const int64_t* ms_;
   const PrepareSettings& settings_;
-  std::vector<sinter_plan*> plans_;
+  std::vector<HandleRef<sinter_plan>> plans_;
   std::vector<absl::Status> statuses_;
   std::vector<std::atomic<double>> fractions_;
   std::atomic<size_t> finished_{0};

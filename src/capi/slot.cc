@@ -128,7 +128,6 @@ sinter_plan* SlotPlans::TakeOldOne() {
 // A slot and its build share this state. Invariant: `error` is set before `failed`.
 struct SlotState {
   explicit SlotState(bool manual) : plans(manual) {}
-  ~SlotState() { ReleaseHandle(error); }
 
   void NoteUpgrade(const sinter_plan& plan) {
     GuardOr(0, [&] {  // without memory nobody is told
@@ -143,8 +142,7 @@ struct SlotState {
   void EndBuild(sinter_plan* plan, sinter_status code, sinter_error* why) {
     engine->NoteSlot(SlotStep::kBuildEnded, nullptr, "");
     if (code == SINTER_OK) return Add(plan);
-    RetainHandle(why);
-    error = why;
+    error = RefTo(why);
     failed = code;
     if (code == SINTER_CANCELLED) return;
     GuardOr(0, [&] {  // without memory there is no log line
@@ -161,7 +159,7 @@ struct SlotState {
   std::shared_ptr<Engine> engine;
   PlanUse use;  // of every plan that the slot may hold
   SlotPlans plans;
-  sinter_error* error = nullptr;
+  HandleRef<sinter_error> error;
   std::atomic<sinter_status> failed{SINTER_OK};
   // The slot's; written before it is made or before its build ends. Null: nothing is measured.
   sinter_pending* measurement = nullptr;
@@ -173,18 +171,10 @@ class MeasureLater {
  public:
   MeasureLater(const sinter_context* context, const sinter_chain* chain, int64_t m,
                PrepareSettings settings)
-      : context_(context), chain_(chain), m_(m), settings_(std::move(settings)) {
-    RetainHandle(context_);
-    RetainHandle(chain_);
+      : context_(RefTo(context)), chain_(RefTo(chain)), m_(m), settings_(std::move(settings)) {
     settings_.base.background = settings_.base.measure = true;
     settings_.base.progress = nullptr;
     settings_.has_deadline = false;  // which is the build's
-  }
-  MeasureLater(const MeasureLater&) = delete;
-  MeasureLater& operator=(const MeasureLater&) = delete;
-  ~MeasureLater() {
-    ReleaseHandle(context_);
-    ReleaseHandle(chain_);
   }
 
   // Where there is no thread or no memory for it, the slot goes without.
@@ -194,15 +184,16 @@ class MeasureLater {
                            sinter_plan* measured, sinter_status code, sinter_error*) {
         if (code == SINTER_OK) state->EndMeasurement(before, measured);
       };
-      absl::StatusOr<sinter_pending*> begun = StartPrepare(context_, chain_, m_, settings_, end);
+      absl::StatusOr<sinter_pending*> begun =
+          StartPrepare(context_.get(), chain_.get(), m_, settings_, end);
       if (begun.ok()) state->measurement = *begun;
       return 0;
     });
   }
 
  private:
-  const sinter_context* const context_;
-  const sinter_chain* const chain_;
+  const HandleRef<const sinter_context> context_;
+  const HandleRef<const sinter_chain> chain_;
   const int64_t m_;
   PrepareSettings settings_;
 };
@@ -231,8 +222,7 @@ sinter_status ReportNoPlan(const sinter_slot& slot, sinter_error** error) {
   const SlotState& state = *slot.state;
   const bool waits = state.plans.HasFinal();
   if (const sinter_status failed = state.failed; !waits && failed != SINTER_OK) {
-    if (error != nullptr) *error = state.error;
-    if (error != nullptr) RetainHandle(state.error);
+    if (error != nullptr) *error = RefTo(state.error.get()).release();
     return failed;
   }
   return Guard(error, [&]() -> absl::Status {

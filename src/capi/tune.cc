@@ -18,11 +18,6 @@ constexpr uint32_t kFlags = SINTER_TUNE_BATCH_INVARIANT | SINTER_TUNE_KEEP;
 
 // Keeps the set alive for the call.
 struct Into {
-  explicit Into(sinter_tuning_set* s) : set(s) { RetainHandle(set); }
-  Into(const Into&) = delete;
-  Into& operator=(const Into&) = delete;
-  ~Into() { ReleaseHandle(set); }
-
   std::shared_ptr<const TuningSet> Copy() const {
     std::lock_guard<std::mutex> lock(set->mutex);
     return std::make_shared<const TuningSet>(set->set);
@@ -32,7 +27,7 @@ struct Into {
     set->set.Add(entry);
   }
 
-  sinter_tuning_set* const set;  // may be null
+  const HandleRef<sinter_tuning_set> set;  // may be null
 };
 
 template <typename T>
@@ -78,7 +73,7 @@ absl::StatusOr<TuneResult> Tune(sinter_context* context, const sinter_chain* cha
   }
   const ExitGate::Pass inside;
   if (!inside) return absl::CancelledError("tune: the process exits");
-  const Into into(given.into);
+  const Into into{RefTo(given.into)};
   if ((given.flags & SINTER_TUNE_KEEP) != 0) tune.keep = into.Copy();
   SINTER_ASSIGN_OR_RETURN(TuneResult result,
                           context->engine->Tune(*finished, finished->UsesM() ? m : 1, tune));
