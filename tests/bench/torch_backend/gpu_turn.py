@@ -7,11 +7,11 @@ import time
 
 class GpuTurn:
     """The right to use the GPU, beside others or alone, by locks on files. `path`: of one, and the start of the other's name; `finish`:
-    waits for what was enqueued."""
+    waits for what was enqueued; `tell`: is called with True when a wait for others begins, and with False at its end."""
 
-    def __init__(self, path, finish):
+    def __init__(self, path, finish, tell=lambda waits: None):
         self._use, self._gate = open(path, "w"), open(f"{path}.gate", "w")
-        self._finish = finish
+        self._finish, self._tell = finish, tell
         self._mine = False
         self.waited = 0.0  # seconds, for others
 
@@ -27,6 +27,12 @@ class GpuTurn:
             self._finish()
             self._mine = False
             fcntl.flock(self._use, fcntl.LOCK_UN)
+
+    def let(self):
+        """Lets who waits to be alone go first."""
+        if self._mine:
+            self.give()
+            self.take()
 
     @contextlib.contextmanager
     def given(self):
@@ -55,9 +61,11 @@ class GpuTurn:
     def _wait_for(self, how):
         """Behind who came before: whoever waits to be alone keeps the gate closed."""
         began = time.time()
+        self._tell(True)
         fcntl.flock(self._gate, how)
         fcntl.flock(self._use, how)
         fcntl.flock(self._gate, fcntl.LOCK_UN)
+        self._tell(False)
         self.waited += time.time() - began
 
 

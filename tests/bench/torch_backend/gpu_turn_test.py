@@ -1,10 +1,14 @@
 """Processes share the GPU, and one alone measures on it."""
 
 import os
+import sys
 import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
+
+import run
 
 from gpu_turn import GpuTurn
 
@@ -76,6 +80,38 @@ class GpuTurnTest(unittest.TestCase):
     def measure_other(self):
         with self.other.alone():
             self.told.append("other")
+
+    def test_who_waits_to_be_alone_goes_first_where_a_user_lets_it(self):
+        self.one.take()
+        thread = self.beside(lambda: self.measure_other())
+        time.sleep(0.1)
+        self.one.let()
+        self.told.append("one")
+        self.one.give()
+        thread.join()
+        self.assertEqual(self.told, ["one done", "other", "other done", "one", "one done"])
+
+
+class WorkerTest(unittest.TestCase):
+    """A process that measures has so many seconds, without those in which it waits for the GPU."""
+
+    def measured(self, *told_then_waited, seconds):
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+            says = "".join(f"print({line!r}, end='', flush=True); time.sleep({after})\n" for line, after in told_then_waited)
+            script.write("import time\n" + says)
+            script.flush()
+            with unittest.mock.patch.object(sys, "argv", [script.name]):
+                worker = run.Worker("turn")
+            self.addCleanup(worker.process.stdout.close)
+            self.addCleanup(worker.kill)
+            return worker.measure("row", seconds, time.time() + 60)
+
+    def test_waiting_for_the_gpu_does_not_count(self):
+        found = self.measured((run.WAITS, 4), (run.WORKS, 0), ('RESULT {"a": 1}\n', 0), seconds=2)
+        self.assertEqual(found, {"a": 1})
+
+    def test_work_does(self):
+        self.assertIsNone(self.measured((run.WAITS, 0), (run.WORKS, 30), ('RESULT {"a": 1}\n', 0), seconds=1))
 
 
 if __name__ == "__main__":

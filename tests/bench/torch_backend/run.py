@@ -30,10 +30,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import source_state
 from gpu_turn import GpuTurn
+from parts import Parts, lines_of
 
 ROUNDS = 6
 REPLAY_MS = 8.0
 MOST_ORDERS = 120
+WAITS, WORKS = "WAITS\n", "WORKS\n"  # what a process says where it waits for the GPU
 FIRST_SECONDS = 25  # that a model is expected to take before one was measured
 WIDE_ELEMENTS = 1_500_000_000  # of models that are held against float32, as float64 would take their memory
 
@@ -127,7 +129,7 @@ def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
                 break
             key, began = waiting.pop(0), time.time()
         worker = worker or Worker(turn)
-        result = worker.measure(key, min(limit, until - began - 3))
+        result = worker.measure(key, limit, until - 3)
         with lock:
             cut = result is None and until - time.time() < 5
             if cut:  # it is the first of the next call
@@ -137,7 +139,7 @@ def run_some(waiting, unfinished, longest, lock, turn, arguments, until, found):
                 found[key] = {**worker.so_far, **found[key]}
             found[key].update(wall_s=round(time.time() - began, 1), by=arguments.by)
             arguments.out.write_text(json.dumps(found, indent=1) + "\n")
-            print(line(key, found[key]), flush=True)
+            print(lines(key, found[key]), flush=True)
             longest[0] = max(longest[0], sum(found[key].get("seconds", {}).values()))
         if cut:
             break
@@ -157,6 +159,7 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.results = queue.Queue()
         self.so_far = {}
+        self._waited, self._waits_since = 0.0, None
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -165,17 +168,33 @@ class Worker:
                 self.results.put(json.loads(line[len("RESULT ") :]))
             elif line.startswith("SO FAR "):
                 self.so_far = json.loads(line[len("SO FAR ") :])
+            elif line == WAITS:
+                self._waits_since = time.time()
+            elif line == WORKS and self._waits_since is not None:
+                self._waited, self._waits_since = self.waited(), None
         self.results.put(None)
 
-    def measure(self, key, seconds):
-        """The result; None where the process ended or did not answer in time, and what it had by then is in ``so_far``."""
+    def waited(self):
+        """Seconds that the process waited for the GPU, so far."""
+        since = self._waits_since
+        return self._waited + (time.time() - since if since is not None else 0)
+
+    def measure(self, key, seconds, until):
+        """The result; None where the process ended, had not answered in `seconds` without what it waited for the GPU, nor by `until`. What
+        it had by then is in ``so_far``."""
         self.so_far = {}
-        try:
+        began, before = time.time(), self.waited()
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(key + "\n")
             self.process.stdin.flush()
-            return self.results.get(timeout=max(seconds, 1))
-        except (queue.Empty, BrokenPipeError):
-            return None
+            while True:
+                worked = time.time() - began - (self.waited() - before)
+                left = min(seconds - worked, until - time.time())
+                try:
+                    return self.results.get(timeout=max(min(left, 1), 0.01))
+                except queue.Empty:
+                    if left <= 0:
+                        return None
 
     def told(self):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -189,9 +208,15 @@ class Worker:
         self.errors.close()
 
 
+def lines(key, result):
+    return "\n".join([line(key, result), *map(lines_of, result.get("timed_parts", ()))])
+
+
 def line(key, result):
     if "skipped" in result or "error" in result:  # of which some contestants may have been run
         return f"{key}: " + (result.get("skipped") or result["error"].strip().splitlines()[-1])
+    if "variants" not in result:  # parts alone
+        return f"{key}: {result['taken']} parts; {result['wall_s']} s of which {result['seconds']}"
     times = ", ".join(
         f"{v} {w['us']:.1f} us (error {w['error']:.1e}, {w['kernels']} kernels, {w['compile_s']} s)" for v, w in result["variants"].items()
     )
@@ -231,7 +256,7 @@ def work(arguments):
     from models import MODELS
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    turn = GpuTurn(arguments.work, torch.cuda.synchronize)
+    turn = GpuTurn(arguments.work, torch.cuda.synchronize, tell_wait)
     turn.take()
     warm_up()
     turn.give()
@@ -264,6 +289,11 @@ def work(arguments):
         torch.cuda.empty_cache()
         turn.give()
         print("RESULT " + json.dumps(result), flush=True)
+
+
+def tell_wait(waits):
+    """To who counts the seconds of a model."""
+    print(WAITS if waits else WORKS, end="", flush=True)
 
 
 class Seconds:
@@ -313,7 +343,8 @@ def measure(model, inputs, seconds, arguments, turn):
     inputs = tuple(to(x, torch.bfloat16) for x in inputs)
     seconds.mark("exact")
     torch.cuda.empty_cache()
-    variants, reports = variants_of(model, arguments, turn)
+    parts = Parts()
+    variants, reports = variants_of(model, arguments, turn, parts)
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "variants": {}}
     result["held_against"] = str(wide).replace("torch.", "")
     graphs = {}
@@ -356,8 +387,7 @@ def measure(model, inputs, seconds, arguments, turn):
     ]
     result["left"] = sorted({f"{op}: {why}" for report in reports for op, why in report.left})
     if arguments.parts:
-        with turn.alone():
-            result["timed_parts"] = timed_parts(taken)
+        result["timed_parts"] = parts.timed(taken, turn)
         seconds.mark("parts")
     result["seconds"] = seconds.told
     return result
@@ -381,8 +411,9 @@ def to(x, dtype):
     return x.to(dtype) if x.is_floating_point() else x
 
 
-def variants_of(model, arguments, turn):
-    """Compiled by each contestant. Graphs come from no cache, as the pass must see them; Triton's kernels may, unless --cold."""
+def variants_of(model, arguments, turn, parts):
+    """Compiled by each contestant; `parts` keeps what the backend takes. Graphs come from no cache, as the pass must see them; Triton's
+    kernels may, unless --cold."""
     import torch
     from torch._inductor.compile_fx import compile_fx
 
@@ -396,7 +427,7 @@ def variants_of(model, arguments, turn):
 
     def sinter(options_of_sinter=own, told=None, **more):
         def backend(gm, example_inputs):
-            with turn.given():
+            with turn.given(), parts.kept():
                 return compile_with(SinterPass(options_of_sinter, told), gm, example_inputs, {**options, **more})
 
         return torch.compile(model, backend=backend)
@@ -506,28 +537,6 @@ def timed(graph, count):
     end.record()
     torch.cuda.synchronize()
     return begin.elapsed_time(end) * 1e3 / count
-
-
-def timed_parts(taken):
-    """Each distinct part: its plan and Inductor's code for the same chain, in CUDA graphs, in turns."""
-    import torch
-    from sinter.torch import _run_chain
-    from sinter.torch._measure import drawn
-
-    found = []
-    for part in {p.made.chain.digest: p for p in taken}.values():
-        text = _run_chain.pack(part.made.chain)
-        it = _run_chain.carried(text)
-        inputs = drawn(part.made.chain, part.m, "cuda")
-        compiled = torch.compile(it.fallback.by_torch)
-        with torch.no_grad():
-            graphs = {
-                "sinter": capture(lambda *x: torch.ops.sinter.run_chain(list(x), part.m, text, "block"), inputs)[0],
-                "inductor": capture(lambda *x: compiled(list(x), part.m), inputs)[0],
-            }
-        plan = part.plan and part.plan.predicted_us
-        found.append({"chain": part.made.chain.digest[:12], "predicted_us": plan, "limit_us": part.limit_us, **in_turns(graphs)})
-    return found
 
 
 def relative(result, expected):

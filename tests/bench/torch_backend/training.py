@@ -5,9 +5,9 @@
 
 Rows: MODEL@BATCH is a step: forward and loss under autocast to bf16, backward, fused AdamW, weights in float32; +dropout with dropout of a tenth;
 MODEL@BATCH:infer the model with bf16 weights (`run.py` measures it); MODEL:adamw the optimiser alone; MODEL@BATCH:ungated a step, by the backend
-without its gate too, and each of its parts beside Inductor's code for it. Runs what OUT.json does not hold yet of this card and commit, and what
-failed; ends before the budget does: call it again until it says that nothing is left. PYTHONPATH holds bindings/python, LIBSINTER_PATH names the
-library. Exits 1 when a gradient or a curve is wrong, or a row failed.
+without its gate too. With --parts, of each row but :adamw (also MODEL@BATCH:infer:ungated), what the gate knows: each distinct part, forward and backward, kernel by kernel beside
+Inductor's code for it. Runs what OUT.json does not hold yet of this card and commit, and what failed; ends before the budget does: call it again
+until it says that nothing is left. PYTHONPATH holds bindings/python, LIBSINTER_PATH names the library. Exits 1 when a gradient or a curve is wrong, or a row failed.
 """
 
 import argparse
@@ -26,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import run
 import source_state
 from gpu_turn import GpuTurn
+from parts import Parts
 
 DROPOUT = 0.1
 STEPS = 200  # of a curve
@@ -52,7 +53,7 @@ def main():
     parser.add_argument("--limit", type=float, default=280, help="seconds of a row")
     parser.add_argument("--again", action="store_true", help="measure what OUT.json holds too")
     parser.add_argument("--jobs", type=int, default=1, help="rows at once; one that measures has the GPU alone")
-    parser.add_argument("--parts", action="store_true", help="of inference: time each distinct part beside Inductor's code for it")
+    parser.add_argument("--parts", action="store_true", help="each distinct part of rows alone beside Inductor's code for it, in the place of whole rows")
     parser.add_argument("--turn", metavar="FILE", help="of calls that run beside each other: whoever measures is alone")
     parser.add_argument("--work", metavar="LOCK", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -61,7 +62,7 @@ def main():
         return work(arguments)
     until = time.time() + arguments.budget
     found = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    arguments.by = {"card": run.card(), **source_state.of_library()}
+    arguments.by = {"card": run.card(), **source_state.of_library(), **({"parts": True} if arguments.parts else {})}
     rows = arguments.rows.split(",") if arguments.rows else ROWS
     wanted = [row for row in rows if arguments.again or not run.held(found.get(row), arguments.by)]
     wanted.sort(key=lambda row: row in found and "error" in found[row])
@@ -120,7 +121,7 @@ def work(arguments):
         torch._inductor.config.compile_threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
     AsyncCompile.warm_pool()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    turn = GpuTurn(arguments.work, torch.cuda.synchronize)
+    turn = GpuTurn(arguments.work, torch.cuda.synchronize, run.tell_wait)
     for row in map(str.strip, sys.stdin):
         turn.take()
         seconds = run.Seconds(turn)
@@ -150,6 +151,8 @@ def measured(row, seconds, arguments, turn):
     with torch.device("cuda"):
         model, draw = make(name, int(batch or 8), DROPOUT if dropout else 0.0)
         data = [draw() for _ in range(DATA)]
+    if arguments.parts:
+        return measure_parts(model, data[0], seconds, turn, what)
     if what == "infer":
         return run.measure(model, data[0], seconds, arguments, turn)
     if what == "adamw":
@@ -268,9 +271,9 @@ def under_autocast(model, device):
     return loss_of
 
 
-def contestants(turn, told, ungated=False):
+def contestants(turn, told, ungated=False, parts=None):
     """By name: what compiles a function. Graphs come from no cache, as the pass must see them. `ungated`: the backend once more, with all
-    parts that plan, whatever they are predicted to gain."""
+    parts that plan, whatever they are predicted to gain. `parts` keeps what the backend takes."""
     import torch
     from torch._inductor.compile_fx import compile_fx
 
@@ -282,7 +285,7 @@ def contestants(turn, told, ungated=False):
     options = {"fx_graph_cache": False}
 
     def sinter(gm, example_inputs):
-        with turn.given():
+        with turn.given(), parts.kept() if parts else contextlib.nullcontext():
             return compile_with(_graph_pass.SinterPass(own, told), gm, example_inputs, options)
 
     def sinter_ungated(gm, example_inputs):
@@ -341,17 +344,33 @@ def measure(model, data, batch, seconds, turn, deterministic, ungated=False):
     bound = 2 * result["variants"]["eager"]["error"] + 1e-3
     result["right"] = all(told["error"] <= bound for told in result["variants"].values())
     if deterministic:
-        result["curves"] = curves(steps, data, batch)
+        result["curves"] = curves(steps, data, batch, turn)
         result["right"] = result["right"] and result["curves"]["right"]
         seconds.mark("curves")
-    if ungated:
-        parts = [part for report in reports for part in report.taken if part.limit_us >= NO_LIMIT_US]
-        with turn.alone():
-            timed = run.timed_parts(parts)
-        result["timed_parts"] = [{**part, "limit_us": part["limit_us"] - NO_LIMIT_US} for part in timed]
-        seconds.mark("parts")
     result.update(told_of(reports), seconds=seconds.told)
     return result
+
+
+def measure_parts(model, inputs, seconds, turn, what):
+    """Each distinct part of a step of `model` alone; `what`: "infer": of its inference; "ungated", "infer:ungated": without the gate."""
+    import torch
+
+    seconds.mark("make")
+    parts, reports = Parts(), []
+    ungated = what.endswith("ungated")
+    compiled_by = contestants(turn, reports, ungated, parts)["ungated" if ungated else "sinter"]
+    if what.startswith("infer"):
+        model = model.eval().to(torch.bfloat16)
+        with torch.no_grad():
+            compiled_by(model)(*(run.to(x, torch.bfloat16) for x in inputs))
+    else:
+        compiled_by(under_autocast(model.train(), "cuda"))(*inputs).backward()
+    seconds.mark("sinter")
+    result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, **told_of(reports)}
+    taken = [part._replace(limit_us=part.limit_us % NO_LIMIT_US) for report in reports for part in report.taken]
+    result["timed_parts"] = parts.timed(taken, turn, lambda rows: print("SO FAR " + json.dumps({**result, "timed_parts": rows}), flush=True))
+    seconds.mark("parts")
+    return {**result, "seconds": seconds.told}
 
 
 def told_of(reports):
@@ -384,11 +403,14 @@ def off(gradients, exact):
     return (apart.norm() / norms.norm()).item(), (apart[counts] / norms[counts]).max().item()
 
 
-def curves(steps, data, batch):
+def curves(steps, data, batch, turn):
     """Losses of each contestant from the same start, and eager's with the samples of each batch in the other order, which sums in another
     order. The root mean square of how far Sinter's curve is off eager's may be `CURVE` times that of this one or of Inductor's, which rounds
     elsewhere, but no more than `MOST_NOISE` of what eager learns: beyond that chance decides who learns, and the row is wrong."""
-    losses = {name: step.losses(data) for name, step in steps.items()}
+    losses = {}
+    for name, step in steps.items():
+        losses[name] = step.losses(data)
+        turn.let()
     losses["other order"] = steps["eager"].losses([[x.flip(list(x.shape).index(batch)) for x in given] for given in data])
     eager = losses["eager"]
     distance = lambda name: math.sqrt(statistics.mean((a - b) ** 2 for a, b in zip(losses[name], eager)))
