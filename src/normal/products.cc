@@ -49,13 +49,26 @@ bool LiesAsMatrix(const NormalGraph& graph, ValueId value) {
   NormalLayout layout;
   if (!LayoutBelowViews(graph, value, &base, &layout)) return false;
   const DType dtype = graph.type(value).dtype;
-  if (graph.op(base).kind != OpKind::kInput) return base == value;  // its kernel leaves no gaps
+  if (graph.op(base).kind != OpKind::kInput) {  // its kernel leaves no gaps, nor do reshapes of it
+    while (graph.op(value).kind == OpKind::kReshape) value = graph.op(value).operands[0];
+    return base == value;
+  }
   return IsMatrix(layout, dtype) && StartsAtVector(layout, dtype) &&
          (base == value || !graph.IsWritten(base));
 }
 
-// Whether the product's kernel reads its rows as the columns of `x`, [k, rows]: where neither
-// operand is copied, and always where k is M.
+// Whether `value` is a view of what a kernel writes that is copied both for who reads its rows and
+// for who reads its columns.
+bool IsCopiedInAnyOrder(const NormalGraph& graph, ValueId value) {
+  ValueId base = -1;
+  NormalLayout layout;
+  const bool lies = LayoutBelowViews(graph, value, &base, &layout);
+  if (graph.op(base).kind == OpKind::kInput) return false;
+  return !lies || layout.strides[0] != Stride{1, 0};
+}
+
+// Whether the product's kernel reads its rows as the columns of `x`, [k, rows]: where no operand is
+// copied that would not be otherwise, and always where k is M.
 bool ReadsColumns(const NormalGraph& graph, const Op& product, ValueId x) {
   bool along_k = product.transpose_b;
   const ValueId w = Straight(graph, product.operands[1], &along_k);
@@ -67,7 +80,10 @@ bool ReadsColumns(const NormalGraph& graph, const Op& product, ValueId x) {
   if (rows.symbolic || n.symbolic) return false;
   if (k.symbolic) return !along_k;
   const int64_t vector = VectorOf(a.dtype);
-  if (rows.value % vector != 0 || n.value % vector != 0 || !LiesAsMatrix(graph, x)) return false;
+  if (rows.value % vector != 0 || n.value % vector != 0 ||
+      !(LiesAsMatrix(graph, x) || IsCopiedInAnyOrder(graph, x))) {
+    return false;
+  }
   return k.value % vector == 0 || (!along_k && LiesAsMatrix(graph, w));
 }
 

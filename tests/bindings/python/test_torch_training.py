@@ -46,6 +46,27 @@ def test_weights_that_autocast_casts_are_cast_by_one_part_and_biases_are_product
     assert all(_verify.difference(a, b, 3e-2)[1] for a, b in zip(found, expected))
 
 
+def test_gradients_of_weights_are_products_of_rows_as_they_lie(context, need_compiler):
+    """Also of what the part computes: no kernel transposes them."""
+
+    class Model(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.second = N.Linear(64, 128), N.LayerNorm(128), N.Linear(128, 64)
+
+        def forward(self, x):
+            with torch.autocast(DEVICE, torch.bfloat16):
+                return self.second(N.functional.gelu(self.norm(self.first(x)))).float().square().sum()
+
+    torch.manual_seed(1)
+    compiled, reports = passed(Model().to(DEVICE))
+    compiled(torch.randn(4, 8, 64, device=DEVICE)).backward()
+    assert all(c.within for c in _verify.comparisons)
+    kernels = [kernel for part in reports[1].taken for kernel in context.prepare(part.made.chain).to_json()["kernels"]]
+    rows = [kernel["sequence"].get("rows") for kernel in kernels if kernel["family"] == "product"]
+    assert rows.count("transposed") == 2, rows
+
+
 def test_weights_are_cast_no_sooner_than_their_memory_allows(monkeypatch, whatever_it_gains):
     """All at the start would hold a second copy of the whole model."""
 

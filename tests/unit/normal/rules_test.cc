@@ -283,6 +283,26 @@ TEST(NormalForm, TransposesRowsByAnOpWhereAnOperandIsCopied) {
   EXPECT_EQ(Count(*form->chain, OpKind::kTranspose), 0) << form->chain->ToString();
 }
 
+// What a kernel writes has no gaps, also reshaped; a view of it that is copied for who reads rows is
+// as good for who reads columns, unless those lie beside each other already.
+TEST(NormalForm, LeavesTransposesOfComputedRowsToTheProduct) {
+  struct Case {
+    std::vector<int64_t> dims;
+    std::vector<int32_t> axes;
+    bool taken;
+  };
+  for (const Case& c : {Case{{2, 32, 40}, {0, 1, 2}, true}, Case{{5, 64, 8}, {1, 0, 2}, true},
+                        Case{{5, 8, 64}, {2, 0, 1}, false}}) {
+    ChainBuilder b;
+    const ValueId x = Input(b, {D(c.dims[0]), D(c.dims[1]), D(c.dims[2])});
+    const ValueId computed = *b.Cast(*b.Unary(UnaryKind::kExp, x), DType::kBF16);
+    const ValueId rows = *b.Reshape(*b.Transpose(computed, c.axes), {D(64), D(40)});
+    const ValueId product = *b.Matmul(rows, Input(b, {D(64), D(32)}), true);
+    const FormPtr form = Normal(b, {*b.Cast(product, DType::kBF16)});
+    EXPECT_EQ(Only(*form->chain, OpKind::kMatmul).transpose_a, c.taken) << form->chain->ToString();
+  }
+}
+
 // A sum over M has zeros behind its rows and columns, which a slice of the result leaves out.
 TEST(NormalForm, PadsWhatASumOverMReads) {
   for (const bool by_op : {false, true}) {
