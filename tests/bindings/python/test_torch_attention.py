@@ -145,6 +145,24 @@ def test_a_kernel_of_attention_reads_what_projections_give_as_it_lies(name, cont
     assert told.count("attention") and context.prepare(part.made.chain).kernel_count <= (4 if len(model.linears) == 1 else 6), told
 
 
+def test_attention_by_products_is_one_part_with_the_last_projection():
+    """No op of its chain is left that no output needs."""
+
+    class Layer(N.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.packed, self.out = N.LayerNorm(64), N.Linear(64, 192), N.Linear(64, 64)
+
+        def forward(self, x):
+            q, k, v = self.packed(self.norm(x)).view(4, 6, 3, 4, 16).permute(2, 0, 3, 1, 4).unbind()
+            y = (q * 0.25 @ k.transpose(-2, -1)).softmax(-1) @ v
+            return x + self.out(y.transpose(1, 2).reshape(4, 6, 64))
+
+    _, reports = run(half(Layer())[0], X)
+    (part,) = reports[0].taken
+    assert str(part.made.chain).count("matmul") == 4 and not left(reports), left(reports)
+
+
 def test_probabilities_that_others_read_are_left_to_torch():
     class Told(N.Module):
         def forward(self, q, k, v):

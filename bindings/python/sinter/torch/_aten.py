@@ -7,7 +7,7 @@ is the normal form's work (src/normal).
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .._functions import (
     ceil,
@@ -250,15 +250,19 @@ def _variance(c: Converter, node: Any, with_mean: bool) -> Any:
         raise Refused(f"a variance of {count} values with correction {correction}")
     keep = bool(node.kwargs.get("keepdim", False))
     wide = x.value.cast("f32")
-    mean = wide.mean(axes, keepdims=True)
-    variance = square(wide - mean).mean(axes, keepdims=keep)
-    if correction:
-        variance = variance * (count / (count - correction))
     results = node.meta["val"] if with_mean else [node.meta["val"]]
-    first = _reduced(c, node, x, variance, axes, keep, results[0])
-    if not with_mean:
-        return first
-    return first, _reduced(c, node, x, mean if keep else wide.mean(axes), axes, keep, results[1])
+    read = {user.args[1] for user in node.users} if with_mean else {0}  # an op that nothing reads is none
+    found: List[Optional[Array]] = [None, None]
+    if keep or 0 in read:
+        mean = wide.mean(axes, keepdims=True)
+    if 0 in read:
+        variance = square(wide - mean).mean(axes, keepdims=keep)
+        if correction:
+            variance = variance * (count / (count - correction))
+        found[0] = _reduced(c, node, x, variance, axes, keep, results[0])
+    if 1 in read:
+        found[1] = _reduced(c, node, x, mean if keep else wide.mean(axes), axes, keep, results[1])
+    return tuple(found) if with_mean else found[0]
 
 
 TABLE["aten.var_mean.correction"] = Row(lambda c, node: _variance(c, node, True), several=True)

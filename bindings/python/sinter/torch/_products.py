@@ -45,13 +45,16 @@ def _heads_of(node: Any) -> Any:
 
 
 @row("aten.mm.default", "aten.bmm.default", product=True)
-def _mm(c: Converter, node: Any) -> Array:
+def _mm(c: Converter, node: Any) -> Any:
     heads = _heads_of(node)
     if heads is not None:
         a, b = (operand(c, x).plain for x in node.args[:2])
         y = (a.reshape(*heads, *a.shape[1:]) @ b.reshape(*heads, *b.shape[1:])).cast(c.dtype(node))
-        c.apart[next(iter(node.users))] = of(y)
-        return of(y.reshape(*c.dims(node)[0]))
+        (view,) = node.users
+        if view not in c.inside:
+            return of(y.reshape(*c.dims(node)[0]))
+        c.apart[view] = of(y)
+        return of(y), None  # which nothing else reads: another view of it would be an op that no output needs
     y = _product(c, node, *node.args[:2])
     return of(y * c.scales[node] if node in c.scales else y, c.dims(node)[1])
 
