@@ -130,6 +130,19 @@ def test_a_product_with_its_activation_becomes_a_chain(modules):
     assert [border.order for border in made.inputs] == [(0, 1), (1, 0)]
 
 
+@pytest.mark.parametrize("name", ["aten.sum.dim_IntList", "aten.relu.default"])
+def test_a_product_is_rounded_where_a_sum_reads_it(modules, name):
+    """Another kernel does, which reads 16 bits as torch's does; an activation is the product's own kernel's."""
+    product = Node("aten.mm.default", Node("input"), Node("input", shape=(64, 32)), shape=(8, 32))
+    wide = Node("prims.convert_element_type.default", product, None, shape=(8, 32), dtype="torch.float32")
+    by_name = Node(name, wide, *([[0]] if "sum" in name else []), shape=(32,) if "sum" in name else (8, 32), dtype="torch.float32")
+    times = Node("aten.mul.Tensor", wide, 2.0, shape=(8, 32), dtype="torch.float32")
+    for node in (by_name, times):
+        Node("outside", node)
+    text = convert(modules, [product, wide, by_name, times]).chain.to_json()
+    assert any(op["op"] == "cast" and op["dtype"] == "bf16" for op in json.loads(text)["ops"]) == ("sum" in name)
+
+
 def test_an_error_of_the_library_names_the_graphs_node(modules):
     x, w = Node("input", dtype="torch.float32"), Node("input", shape=(64, 64), dtype="torch.float32")
     before = Node("aten.relu.default", x, dtype="torch.float32")

@@ -209,14 +209,14 @@ class Converter:
             raise Refused(str(error), node) from None
 
     def _rounded(self, node: Any, array: Array) -> Array:
-        """Rounded to 16 bits where the graph has them and several read an f32 value, where it is a residual sum, or where attention reads it
-        through views: what is stored between kernels is. Else nothing rounds."""
+        """Rounded to 16 bits where the graph has them and several read an f32 value, where it is a residual sum, where attention reads it
+        through views, or where a product's result is summed: what is stored between kernels is. Else nothing rounds."""
         dims, folded = self.dims(node)
         if array.dims != dims:
             raise Refused(f"it became {list(array.dims)}, not {list(dims)}")
         dtype = self.dtype(node)
         stored = len(node.users) > 1 or target_of(node) == "aten.add.Tensor" and _sums_equals(node)
-        stored = stored or node.meta.get(PLACE) == 2 or self._is_stored_for(node)
+        stored = stored or node.meta.get(PLACE) == 2 or self._is_stored_for(node) or self.table[target_of(node)].product and self._is_summed(node)
         if dtype in HALVES and stored and str(array.value.dtype) != dtype:
             array = array.with_value(array.value.cast(dtype))
         return array._replace(folded=folded)
@@ -228,6 +228,13 @@ class Converter:
             row.stores or PLACE in user.meta or (row.moves or self.scores_of(user) is not None) and self._is_stored_for(user)
             for user, row in rows
         )
+
+    def _is_summed(self, node: Any) -> bool:
+        """Whether a sum of the part reads a value, or a view or a cast of it."""
+        inside = [user for user in node.users if user in self.inside]
+        names = {user: target_of(user) for user in inside}
+        same = [user for user in inside if self.table[names[user]].moves or names[user] == "prims.convert_element_type.default"]
+        return any(name.startswith("aten.sum.") for name in names.values()) or any(map(self._is_summed, same))
 
     def _leaf(self, node: Any, dtype: Optional[str] = None) -> Array:
         """A value from outside: a number that fills a tensor, or an input. `dtype`: of the chain, where no other op may have it."""
