@@ -230,6 +230,29 @@ def test_the_gate_counts_kernels_and_bytes(modules):
     assert not gate.worth_a_try([small.all_input_nodes[0], small])
 
 
+def test_the_gate_counts_no_kernel_that_inductor_has_beyond_a_part_too(modules):
+    """A product whose sum with a residual the next kernel outside would compute as well saves nothing, and must win alone."""
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+
+    def part(*after):
+        product = Node("aten.mm.default", Node("input", shape=(8, 1024)), Node("input", shape=(1024, 4096)), shape=(8, 4096))
+        y = Node("aten.add.Tensor", product, Node("input", shape=(8, 4096)), shape=(8, 4096))
+        nodes = [*product.args, product, y.args[1], y]
+        for name in after:
+            nodes.append(Node(name, nodes[-1], *([y] if name == "aten.mul.Tensor" else []), shape=(8, 4096)))
+        gate.tell_ahead(nodes)
+        return [product, y], nodes[-1]
+
+    alone, _ = part("outside")
+    joined, outside = part("aten.view.default", "aten.tanh.default")
+    behind, _ = part("aten.mm.default", "aten.mul.Tensor")
+    assert gate.inductor_us(behind, figures, int) == gate.inductor_us(alone, figures, int), "what reads the sum behind a product is another kernel"
+    gone, us = gate.inductor_us(alone, figures, int), gate.inductor_us(joined, figures, int)
+    assert gate._MEMORY_START_US < gone - us < gate._MEMORY_START_US + 0.2
+    assert gate.inductor_us(joined, figures, int, {outside}) == gone, "what is outside is a plan's"
+    assert gate.share_of_limit(alone, gone, figures, int) == 1 and gate.share_of_limit(joined, us, figures, int) == gate._LONE_SHARE < 1
+
+
 def test_no_kernel_of_inductors_reaches_over_a_product(modules):
     gate = modules._gate
     weight = lambda k, n: Node("input", shape=(k, n))

@@ -27,6 +27,8 @@ _PRODUCT_SHARE = 0.78
 _PRODUCT_START_US = 3.5
 _MEMORY_SHARE = 0.9
 _MEMORY_START_US = 1.9
+#: Of a library's estimated time, what the plan of one product may be expected to take where it saves no other kernel.
+_LONE_SHARE = 0.8
 #: Kernels on lists of tensors, as optimisers have them: how many values one names at most, by Inductor's configuration, and their share of the
 #: memory's rate beside plans that are predicted. Measured on an H200: AdamW of 60 tensors in 19 kernels 284 us, and 240 by the plan, of which
 #: 253 were predicted.
@@ -56,6 +58,8 @@ _ATTENTION = {
 
 #: Among a node's ``meta``: it is ids that were made for what reads them alone, by a small kernel before it.
 IDS_MADE = "sinter_ids"
+#: Among it: behind how many calls of libraries it comes.
+AHEAD = "sinter_ahead"
 
 Hint = Callable[[Any], int]
 
@@ -140,12 +144,13 @@ def _entering_bytes(node: Any, inside: Set[Any], hint: Hint) -> int:
     return _bytes(node, hint)
 
 
-def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:
+def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint, apart: Container[Any] = ()) -> float:
     """Microseconds of a part as Inductor would run it, in a CUDA graph.
 
     Each product is a kernel of a library that reads its operands and writes its result. What lies between products is one
-    kernel for all connected ops, which reads and writes its border once. Less the kernels that are run for the part alone, which make its
-    ids. `figures`: of the device model.
+    kernel for all connected ops, which reads and writes its border once; where it goes on beyond the part, only what that kernel reads and
+    writes more. Less the kernels that are run for the part alone, which make its ids. `figures`: of the device model; `apart`: nodes that are
+    in no kernel of Inductor's.
     """
     total = -_MEMORY_START_US * len({i for node in nodes for i in node.all_input_nodes if i.meta.get(IDS_MADE, False)}.difference(nodes))
     for node in nodes:
@@ -159,8 +164,49 @@ def inductor_us(nodes: Sequence[Any], figures: Dict[str, float], hint: Hint) -> 
         if any(is_list(node) for node in group):
             total += _lists_us(group, figures, hint)
         elif any(computes(node) or _copies(node) for node in group):
-            total += _group_us(group, figures, hint)
+            total += _group_us(group, figures, hint) - _beyond_us(group, set(nodes), apart, figures, hint)
     return total
+
+
+def share_of_limit(nodes: Sequence[Any], limit_us: float, figures: Dict[str, float], hint: Hint) -> float:
+    """What of Inductor's estimated time a plan may be expected to take. Where a plan saves no kernel beside its one product it wins by that
+    product alone, whose time is estimated for a library and predicted for a plan."""
+    products = [node for node in nodes if flop_of(node, hint) and not is_attention(node)]
+    if len(products) != 1 or any(map(is_attention, nodes)):
+        return 1.0
+    beside = limit_us - _product_us(products[0], flop_of(products[0], hint), figures, hint)
+    return _LONE_SHARE if beside < _MEMORY_START_US else 1.0
+
+
+def tell_ahead(nodes: Iterable[Any]) -> None:
+    """Notes at each node of a graph, in order, behind how many calls of libraries it comes at the most, which no kernel of Inductor's reaches over."""
+    for node in nodes:
+        before = (i.meta.get(AHEAD, 0) + (i.op == "call_function" and not _is_written(i)) for i in node.all_input_nodes)
+        node.meta[AHEAD] = max(before, default=0)
+
+
+def _is_written(node: Any) -> bool:
+    """Whether Inductor writes the kernel that computes a node, or needs none."""
+    row = TABLE.get(target_of(node))
+    return filled(node) is not None or row is not None and not row.product
+
+
+def _beyond_us(group: Sequence[Any], inside: Set[Any], apart: Container[Any], figures: Dict[str, float], hint: Hint) -> float:
+    """What Inductor does not take for `group` as its kernel computes ops outside of the part too: its start, and reading what passes between."""
+    passed = {i for node in group for i in node.all_input_nodes if _goes_on(node, i, lambda at: at.all_input_nodes[:1], inside, apart)}
+    passed |= {node for node in group if any(_goes_on(node, user, lambda at: at.users, inside, apart) for user in node.users)}
+    return _memory_us(sum(_bytes(node, hint) for node in passed), figures) if passed else 0.0
+
+
+def _goes_on(node: Any, other: Any, beyond: Callable[[Any], Iterable[Any]], inside: Set[Any], apart: Container[Any]) -> bool:
+    """Whether the kernel that computes `node` may compute `other`, or what lies behind it where that is a view, outside of the part."""
+    if other in inside or other in apart or filled(other) is not None or is_list(other):
+        return False
+    if other.op != "call_function" or not _is_written(other) or other.meta.get(AHEAD) != node.meta.get(AHEAD, -1):
+        return False
+    if TABLE[target_of(other)].moves and not _copies(other):
+        return any(_goes_on(node, further, beyond, inside, apart) for further in beyond(other))
+    return True
 
 
 def _lists_us(group: Sequence[Any], figures: Dict[str, float], hint: Hint) -> float:

@@ -31,7 +31,7 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._gate import attention_us, hint_at, inductor_us, worth_a_try
+from ._gate import attention_us, hint_at, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
 from ._interpolations import interpolations, write_out
@@ -252,6 +252,7 @@ class _Planner:
         self.graph = graph
         self.options = options
         self.nodes = list(graph.nodes)
+        tell_ahead(self.nodes)
         self.left: Dict[Any, str] = {}
         self.apart: List[List[Any]] = []  # parts whose nodes are left to no other
         self._replaced: Dict[Any, Any] = {}
@@ -348,7 +349,7 @@ class _Planner:
             if any(node in each.nodes for each in chosen for node in half.nodes):
                 continue
             taken = {node for each in (*chosen, half) for node in each.nodes}
-            rest = inductor_us([node for node in part.nodes if node not in taken], self._figures, self._hint_of)
+            rest = inductor_us([node for node in part.nodes if node not in taken], self._figures, self._hint_of, taken)
             total = sum(each.asked.expected_us for each in (*chosen, half)) + rest
             if total < least:
                 chosen.append(half)
@@ -418,8 +419,10 @@ class _Planner:
                 expected = 0.0
                 if told.plan_us > _WORTH * told.inductor_us:
                     why = f"measured {told.plan_us:.1f} us, Inductor's code {told.inductor_us:.1f} us"
-        if expected > limit:
+        share = share_of_limit(part.nodes, limit, self._figures, self._hint_of)
+        if expected > limit * share:
             why = f"predicted {expected:.1f} us, Inductor's kernels {limit:.1f} us"
+            why += "" if share == 1 else f", a library's for one product, of which a plan must take at most {share}"
         if why is not None:
             self.left.update((node, why) for node in part.nodes)
             return None
