@@ -265,6 +265,26 @@ def test_no_kernel_of_inductors_reaches_over_a_product(modules):
     assert [set(group) for group in gate._memory_groups(nodes)] == [{x}, {h}, {y, z}], "the residual joins no kernels"
 
 
+def test_what_is_computed_of_saved_values_is_computed_where_a_product_meets_it(modules):
+    """As the slope of an activation, in a backward graph."""
+    gate, saved = modules._gate, Node("input", shape=(128, 256))
+    slope = Node("aten.tanh.default", saved, shape=(128, 256))
+    product = Node("aten.mm.default", Node("input"), Node("input", shape=(64, 256)), shape=(128, 256))
+    y = Node("aten.mul.Tensor", product, slope, shape=(128, 256))
+    Node("outside", y)
+    assert [set(group) for group in gate._memory_groups([slope, product, y])] == [{slope, y}]
+
+
+@pytest.mark.parametrize("spread", [True, False])
+def test_a_plan_whose_blocks_wait_for_sums_is_doubted(modules, spread):
+    gate, figures = modules._gate, sinter.Context(target="h200", cache_dir="").describe()["model"]
+    x = Node("input", shape=(100352, 256))
+    total = Node("aten.sum.dim_IntList", x, [0], True, shape=(1, 256))
+    nodes = [total, Node("aten.sub.Tensor", x, total, shape=(100352, 256)) if spread else Node("aten.neg.default", total, shape=(1, 256))]
+    Node("outside", nodes[-1])
+    assert gate.doubt_us(nodes, figures, int) == pytest.approx(gate.inductor_us(nodes, figures, int) if spread else 0)
+
+
 @pytest.mark.parametrize(
     "rows, columns, depth, us",  # bf16 by cuBLAS in a CUDA graph on an H100, weights from memory
     [

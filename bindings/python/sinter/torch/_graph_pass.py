@@ -31,7 +31,7 @@ from ._join_beside import Joined, drop_unread, join_neighbours, part_again
 from ._joined import tell_parts
 from ._layout import lay_channels_last
 from ._left import computes, kinds, why_left
-from ._gate import attention_us, hint_at, inductor_us, share_of_limit, tell_ahead, worth_a_try
+from ._gate import attention_us, doubt_us, hint_at, inductor_us, share_of_limit, tell_ahead, worth_a_try
 from ._grouped_mm import experts_as_operators
 from ._in_place import written_over
 from ._interpolations import interpolations, write_out
@@ -295,7 +295,7 @@ class _Planner:
             try:
                 made = Converter(nodes, rows, TABLE, self._is_constant, over).convert()
                 m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-                limit = inductor_us(nodes, self._figures, self._hint_of)
+                limit = self._limit_us(nodes, self._hint_of)
                 found.append(_Part(nodes, made, m, self._ask(made, m, limit), limit))
             except Refused as refused:
                 node = refused.node if refused.node is not None else nodes[-1]
@@ -386,7 +386,7 @@ class _Planner:
         except Refused:
             return None
         m = 0 if rows.symbol is None else self._hint_of(rows.symbol)
-        limit = inductor_us(nodes, self._figures, self._hint_of)
+        limit = self._limit_us(nodes, self._hint_of)
         before = len(self._searched)
         asked = self._search(made, m, limit)
         self._halves_left -= len(self._searched) - before
@@ -457,8 +457,12 @@ class _Planner:
         if digest not in self._limits:
             hints = [hint for hint in (hint_at(symbol, rows) for rows in BUCKETS) if hint is not None]
             some, share = len(hints) < len(BUCKETS), self._shares.get(digest, 1.0)
-            self._limits[digest] = [] if some else [share * inductor_us(part.nodes, self._figures, hint) for hint in hints]
+            self._limits[digest] = [] if some else [share * self._limit_us(part.nodes, hint) for hint in hints]
         return self._limits[digest]
+
+    def _limit_us(self, nodes: List[Any], hint: Callable[[Any], int]) -> float:
+        """What a plan for `nodes` may be predicted to take."""
+        return inductor_us(nodes, self._figures, hint) - doubt_us(nodes, self._figures, hint)
 
     def _again(self, nodes: List[Any]) -> List[List[Any]]:
         """The parts that are in `nodes` without those that are left by now."""
