@@ -10,7 +10,7 @@ from .._chain import Chain
 from .._error import Error, invalid
 from .._plan import Plan
 from ._buckets import BUCKETS, bucket
-from ._ops import _ACTIVATIONS, _DTYPES, _check_act, launch, need_tensor, register
+from ._ops import _ACTIVATIONS, _DTYPES, _check_act, launch, need_tensor, reason_against_pair, register
 from ._run_chain import Place, patience
 from ._store import store
 from ._warn import warn_once
@@ -52,20 +52,10 @@ def pays(rows: float, n: int) -> bool:
 
 def reason_against_experts(w1: torch.Tensor, w2: torch.Tensor, layout: str = "oi") -> str:
     """Why no plan computes experts with these matrices; "" when one may."""
-    if w1.dim() != 3 or w2.dim() != 3:
-        return f"the experts' matrices have shapes {tuple(w1.shape)} and {tuple(w2.shape)}, not three axes each"
-    experts, n, k, l = extents_of(w1, w2, layout)
-    if w1.shape[0] != experts or w1.shape[1 if layout == "oi" else 2] != 2 * n:
-        return f"the experts' matrices have shapes {tuple(w1.shape)} and {tuple(w2.shape)}: gate and up are not twice what down takes"
-    if w1.dtype != w2.dtype or w1.dtype not in _DTYPES:
-        return f"the experts' matrices are {w1.dtype} and {w2.dtype}, not both bfloat16 or float16"
-    if experts > MOST_EXPERTS:
-        return f"there are {experts} experts, more than {MOST_EXPERTS}"
-    if n % 8 or k % 8 or l % 8:
-        return f"an extent of the experts' matrices, {2 * n} x {k} and {l} x {n}, is no multiple of 8"
-    if not (w1.is_contiguous() and w2.is_contiguous()):
-        return "the experts' matrices are not contiguous"
-    return ""
+    reason = reason_against_pair("the experts' matrices", w1, w2, 3, layout)
+    if not reason and len(w1) > MOST_EXPERTS:
+        return f"there are {len(w1)} experts, more than {MOST_EXPERTS}"
+    return reason
 
 
 def launch_experts(

@@ -69,6 +69,30 @@ def need_tensor(value: object, name: str) -> None:
 # ---------------------------------------------------------------- Gated MLPs
 
 
+def reason_against_pair(what: str, gate_up: torch.Tensor, down: torch.Tensor, axes: int = 2, layout: str = "oi") -> str:
+    """Why no plan computes a gated FFN with these matrices, which `what` calls them; "" when one may.
+
+    Args:
+        gate_up: [2 n, k]; of three `axes` [experts, 2 n, k].
+        down: [l, n], or [experts, l, n].
+        layout: "io": the last two axes of both are exchanged.
+    """
+    shapes = f"{tuple(gate_up.shape)} and {tuple(down.shape)}"
+    if gate_up.dim() != axes or down.dim() != axes:
+        return f"{what} have shapes {shapes}, not {axes} axes each"
+    out, inner = (-2, -1) if layout == "oi" else (-1, -2)
+    n, k, l = down.shape[inner], gate_up.shape[inner], down.shape[out]
+    if gate_up.shape[:-2] != down.shape[:-2] or gate_up.shape[out] != 2 * n:
+        return f"{what} have shapes {shapes}: gate and up are not twice what down takes"
+    if gate_up.dtype != down.dtype or gate_up.dtype not in _DTYPES:
+        return f"{what} are {gate_up.dtype} and {down.dtype}, not both bfloat16 or float16"
+    if n % 8 or k % 8 or l % 8:
+        return f"an extent of {what}, {2 * n} x {k} and {l} x {n}, is no multiple of 8"
+    if not (gate_up.is_contiguous() and down.is_contiguous()):
+        return f"{what} are not contiguous"
+    return ""
+
+
 def _check_mlp(x: torch.Tensor, weights: Sequence[Tuple[str, torch.Tensor, Tuple[int, ...]]]) -> None:
     if x.dim() < 1:
         raise invalid("x has rank 0: it is [.., k]")

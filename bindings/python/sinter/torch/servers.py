@@ -22,7 +22,7 @@ from ._buckets import BUCKETS
 from ._expand import expand
 from ._experts import MOST_TOP, launch_experts, reason_against_experts
 from ._fold import Pair, fold, folds
-from ._ops import chain_line
+from ._ops import chain_line, reason_against_pair
 from ._store import chains, configure, logger, sizes_of, store
 from ._warn import warn_once
 
@@ -89,7 +89,7 @@ def reason_against(module: Any, linears: Tuple[type, type], plain: type) -> str:
         reason = reason_against_linear(name, getattr(module, name, None), kind, plain)
         if reason:
             return reason
-    return _reason_against_weights(module.gate_up_proj.weight, module.down_proj.weight)
+    return reason_against_pair("the weights", module.gate_up_proj.weight, module.down_proj.weight)
 
 
 def reason_against_linear(name: str, linear: Any, kind: type, plain: type) -> str:
@@ -106,18 +106,6 @@ def reason_against_linear(name: str, linear: Any, kind: type, plain: type) -> st
         return "the layer is split over several GPUs, and its sum follows"
     if linear.weight.dtype not in _DTYPES or not linear.weight.is_contiguous():
         return f"the weight of {name} is {linear.weight.dtype} with strides {linear.weight.stride()}"
-    return ""
-
-
-def _reason_against_weights(gate_up: torch.Tensor, down: torch.Tensor) -> str:
-    if gate_up.dtype != down.dtype or gate_up.dtype not in _DTYPES:
-        return f"the weights are {gate_up.dtype} and {down.dtype}, not both bfloat16 or float16"
-    if gate_up.dim() != 2 or down.dim() != 2 or gate_up.shape[0] != 2 * down.shape[1]:
-        return f"the weights have shapes {tuple(gate_up.shape)} and {tuple(down.shape)}"
-    if any(extent % 8 for extent in (down.shape[1], gate_up.shape[1], down.shape[0])):
-        return f"an extent of {tuple(gate_up.shape)} or {tuple(down.shape)} is no multiple of 8"
-    if not (gate_up.is_contiguous() and down.is_contiguous()):
-        return "the weights are not contiguous"
     return ""
 
 
