@@ -107,8 +107,16 @@ type GatedFFNOptions struct {
 // GroupedGatedFFNOptions of a gated FFN of a mixture of experts.
 type GroupedGatedFFNOptions struct {
 	Layout Layout
-	// UpFirst says that up is the first half of w1's columns, not the second.
-	UpFirst bool
+	// UpFirst says that up is the first half of w1's columns, not the second; Interleaved that gate and up are in
+	// turns, gate first.
+	UpFirst, Interleaved bool
+	// WeightOnInput says that weights multiply w1[e] x[m], that is x[m], and not the results.
+	WeightOnInput bool
+	// Bias1 is [experts, 2 n] and Bias2 [experts, l].
+	Bias1, Bias2 Value
+	// Alpha is of SiLU alone: gate * sigmoid(Alpha gate), 0 for 1. Beta is added to up. Limit is the most of gate, and of
+	// up in both directions, 0 for none.
+	Alpha, Beta, Limit float64
 }
 
 // Scaled is codes of 8 bits and the f32 scale that turns them back.
@@ -271,6 +279,18 @@ func (b *Builder) GroupedMatmul(x, w, ids Value, transposeW bool) Value {
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_grouped_matmul(p, x.id, w.id, ids.id, &options, out, failed)
 	}, x, w, ids)
+}
+
+// GroupedMatmulEnds is w[e] x[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros.
+func (b *Builder) GroupedMatmulEnds(x, w, ends Value, transposeW bool) Value {
+	var options C.sinter_matmul_options
+	options.struct_size = C.sizeof_sinter_matmul_options
+	if transposeW {
+		options.flags |= C.SINTER_MATMUL_TRANSPOSE_B
+	}
+	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
+		return C.sinter_chain_add_grouped_matmul_ends(p, x.id, w.id, ends.id, &options, out, failed)
+	}, x, w, ends)
 }
 
 // Conv2D is x [batch, height, width, in] with the filter w -> f32 [batch, p, q, out].
@@ -497,8 +517,8 @@ func (b *Builder) GatedFFN(x, gate, up, down Value, activation Activation, given
 	}, x, gate, up, down, given.BiasGate, given.BiasUp, given.Bias2)
 }
 
-// GroupedGatedFFN is the sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, the halves
-// of w1[e] x[m].
+// GroupedGatedFFN is the sum over t of weights[m, t] (w2[e] c + Bias2[e]) with e = ids[m, t] and c = activation(gate) *
+// (up + Beta), columns of w1[e] x[m] + Bias1[e].
 func (b *Builder) GroupedGatedFFN(x, ids, weights, w1, w2 Value, activation Activation, given GroupedGatedFFNOptions) Value {
 	var options C.sinter_grouped_gated_ffn_options
 	options.struct_size = C.sizeof_sinter_grouped_gated_ffn_options
@@ -507,9 +527,17 @@ func (b *Builder) GroupedGatedFFN(x, ids, weights, w1, w2 Value, activation Acti
 	if given.UpFirst {
 		options.flags |= C.SINTER_GROUPED_UP_FIRST
 	}
+	if given.Interleaved {
+		options.flags |= C.SINTER_GROUPED_INTERLEAVED
+	}
+	if given.WeightOnInput {
+		options.flags |= C.SINTER_GROUPED_WEIGHT_ON_INPUT
+	}
+	options.bias1, options.bias2 = given.Bias1.id, given.Bias2.id
+	options.alpha, options.beta, options.limit = C.double(given.Alpha), C.double(given.Beta), C.double(given.Limit)
 	return b.add(func(p *C.sinter_chain, out *C.sinter_value, failed **C.sinter_error) C.sinter_status {
 		return C.sinter_chain_add_grouped_gated_ffn(p, x.id, ids.id, weights.id, w1.id, w2.id, &options, out, failed)
-	}, x, ids, weights, w1, w2)
+	}, x, ids, weights, w1, w2, given.Bias1, given.Bias2)
 }
 
 func (s Scaled) raw() C.sinter_scaled { return C.sinter_scaled{codes: s.Codes.id, scale: s.Scale.id} }

@@ -476,7 +476,13 @@ struct GatedFfnOptions {
 };
 struct GroupedGatedFfnOptions {
   Layout layout = Layout::kOi;
-  bool up_first = false;  // SINTER_GROUPED_UP_FIRST
+  bool up_first = false;         // SINTER_GROUPED_UP_FIRST
+  bool interleaved = false;      // SINTER_GROUPED_INTERLEAVED
+  bool weight_on_input = false;  // SINTER_GROUPED_WEIGHT_ON_INPUT
+  Value bias1, bias2;            // [experts, 2 n], [experts, l]
+  double alpha = 0;              // of silu: gate * sigmoid(alpha gate); 0: 1
+  double beta = 0;               // added to up
+  double limit = 0;              // the most of gate, and of up in both directions; 0: none
 };
 // Codes of 8 bits and the f32 scale that turns them back.
 struct Scaled {
@@ -648,6 +654,13 @@ class ChainBuilder {
     given.flags = flags;
     return Add({}, sinter_chain_add_grouped_matmul, a, w, ids, &given);
   }
+  // w[e] a[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros. `flags`:
+  // as of GroupedMatmul.
+  Value GroupedMatmulEnds(Value a, Value w, Value ends, uint32_t flags = 0) {
+    Zeroed<sinter_matmul_options> given;
+    given.flags = flags;
+    return Add({}, sinter_chain_add_grouped_matmul_ends, a, w, ends, &given);
+  }
   // x [batch, height, width, in] with the filter w.
   Value Conv2d(Value x, Value w, const Conv2dOptions& options = {}) {
     Zeroed<sinter_conv2d_options> given;
@@ -740,15 +753,23 @@ class ChainBuilder {
                w_gate, w_up, w_down, &given);
   }
 
-  // The sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, the
-  // halves of w1[e] a[m].
+  // The sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c =
+  // activation(gate) * (up + beta), columns of w1[e] a[m] + bias1[e].
   Value GroupedGatedFfn(Value a, Value ids, Value weights, Value w1, Value w2,
                         Activation activation, const GroupedGatedFfnOptions& options = {}) {
     Zeroed<sinter_grouped_gated_ffn_options> given;
     given.layout = Number(options.layout);
     given.activation = Number(activation);
-    given.flags = options.up_first ? uint32_t{SINTER_GROUPED_UP_FIRST} : 0;
-    return Add({}, sinter_chain_add_grouped_gated_ffn, a, ids, weights, w1, w2, &given);
+    given.flags = (options.up_first ? uint32_t{SINTER_GROUPED_UP_FIRST} : 0) |
+                  (options.interleaved ? uint32_t{SINTER_GROUPED_INTERLEAVED} : 0) |
+                  (options.weight_on_input ? uint32_t{SINTER_GROUPED_WEIGHT_ON_INPUT} : 0);
+    given.bias1 = options.bias1.id();
+    given.bias2 = options.bias2.id();
+    given.alpha = options.alpha;
+    given.beta = options.beta;
+    given.limit = options.limit;
+    return Add({options.bias1, options.bias2}, sinter_chain_add_grouped_gated_ffn, a, ids, weights,
+               w1, w2, &given);
   }
 
   // scale = max(min(amax, upper_bound), eps) / F; the codes are x / scale, cast.

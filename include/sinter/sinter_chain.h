@@ -68,6 +68,15 @@ SINTER_API sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, si
                                                          const sinter_matmul_options* options,
                                                          sinter_value* out_value,
                                                          sinter_error** error);
+/* The same of rows that lie in the order of their matrices, as PyTorch's grouped_mm has them:
+ * result[m] = w[e] a[m] with the first e of m < ends[e]. a [m, k], w as of grouped_matmul, ends s32
+ * [experts], no constant. So an end that is negative or less than one before it ends no rows, and
+ * one that is more than the rows ends with them; rows behind all ends are zeros. f32 [m, n]. */
+SINTER_API sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chain, sinter_value a,
+                                                              sinter_value w, sinter_value ends,
+                                                              const sinter_matmul_options* options,
+                                                              sinter_value* out_value,
+                                                              sinter_error** error);
 
 typedef struct sinter_conv2d_options {
   uint32_t struct_size;
@@ -357,18 +366,30 @@ SINTER_API sinter_status sinter_chain_add_gated_ffn(sinter_chain* chain, sinter_
                                                     const sinter_gated_ffn_options* options,
                                                     sinter_value* out_value, sinter_error** error);
 
-enum { SINTER_GROUPED_UP_FIRST = 1 };
+enum {
+  SINTER_GROUPED_UP_FIRST = 1,
+  SINTER_GROUPED_INTERLEAVED = 2,
+  SINTER_GROUPED_WEIGHT_ON_INPUT = 4
+};
 typedef struct sinter_grouped_gated_ffn_options {
   uint32_t struct_size;
-  uint32_t flags; /* UP_FIRST: up is the first half of w1's columns, not the second */
+  uint32_t flags; /* of w1's columns: UP_FIRST: up is the first half, not the second; INTERLEAVED:
+                     gate and up in turns, gate first. WEIGHT_ON_INPUT: weights multiply w1[e] a[m],
+                     that is a[m], and not the results */
   sinter_layout layout;
   sinter_activation activation;
+  sinter_value bias1; /* [experts, 2 n], in the order of w1's columns; SINTER_NO_VALUE: none */
+  sinter_value bias2; /* [experts, l]; SINTER_NO_VALUE: none */
+  double alpha;       /* of SILU alone: gate * sigmoid(alpha gate); 0 means 1 */
+  double beta;        /* added to up */
+  double limit;       /* the most of gate, and up's bounds -limit and limit; 0: none */
 } sinter_grouped_gated_ffn_options;
 /* The gated FFN of a mixture of experts, by ids and weights [m, t] of a router: row m's result is
- * the sum over t, in order, of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) *
- * up, cast to a's dtype; gate and up are the halves of w1[e] a[m]. a [m, k]; w1 [experts, 2 n, k]
- * and w2 [experts, l, n], or with the last two dims exchanged (IO), of a's dtype; weights floating;
- * ids as of grouped_matmul. The result is cast to a's dtype. */
+ * the sum over t, in order, of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c =
+ * activation(gate) * (up + beta), cast to a's dtype; gate and up are columns of w1[e] a[m] +
+ * bias1[e]. a [m, k]; w1 [experts, 2 n, k] and w2 [experts, l, n], or with the last two dims
+ * exchanged (IO), of a's dtype; weights and biases floating; ids as of grouped_matmul. The result
+ * is cast to a's dtype. gpt-oss: SILU, INTERLEAVED, alpha 1.702, beta 1, limit 7, both biases. */
 SINTER_API sinter_status sinter_chain_add_grouped_gated_ffn(
     sinter_chain* chain, sinter_value a, sinter_value ids, sinter_value weights, sinter_value w1,
     sinter_value w2, const sinter_grouped_gated_ffn_options* options, sinter_value* out_value,

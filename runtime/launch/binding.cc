@@ -47,6 +47,7 @@ absl::StatusOr<BoundArg> BindArg(const ArgSlot& slot, const BufferList& buffers)
       break;
     }
     case ArgKind::kSymbolM:
+    case ArgKind::kFirstRow:
     case ArgKind::kBytes:
       break;
     case ArgKind::kInt32: {
@@ -168,6 +169,8 @@ absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, i
                                                    " must lie in 0..", most, " and 0..", furthest));
   }
   frame->m = static_cast<int32_t>(m * per_m);
+  // Rows are less than 2^31 where a kernel counts them.
+  frame->first_row = static_cast<int32_t>(row_offset * per_m);
   const CUtensorMap* row_maps = nullptr;
   if (bound.row_maps.count() > 0) {
     SINTER_ASSIGN_OR_RETURN(row_maps, MapsOf(driver, bound, m, row_offset, frame));
@@ -179,6 +182,8 @@ absl::Status FillParams(const Driver& driver, const Binding& bound, int64_t m, i
       frame->params[i] = Address(map.prepared.m_dim < 0 ? &map.encoded : row_maps + map.row_map);
     } else if (arg.kind == ArgKind::kSymbolM) {
       frame->params[i] = &frame->m;
+    } else if (arg.kind == ArgKind::kFirstRow) {
+      frame->params[i] = &frame->first_row;
     } else if (arg.kind == ArgKind::kBytes) {
       frame->params[i] = Address(bound.bytes[arg.map].data());
     } else {

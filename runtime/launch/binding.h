@@ -159,7 +159,7 @@ struct Frame {
   uint64_t pointers[kMaxArgs];
   CUtensorMap maps[kMaxTensorMaps];
   CUlaunchAttribute attributes[3];
-  int32_t m;
+  int32_t m, first_row;
 };
 
 // Fills in all but the attributes, for an M of `m` that starts `row_offset` into the buffers, each

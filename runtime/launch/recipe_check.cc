@@ -118,6 +118,7 @@ size_t SizeOfArg(const ArgSlot& arg) {
     case ArgKind::kPointer:
       return sizeof(DevicePtr);
     case ArgKind::kSymbolM:
+    case ArgKind::kFirstRow:
     case ArgKind::kInt32:
     case ArgKind::kFloat32:
       return 4;

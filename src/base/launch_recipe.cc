@@ -172,12 +172,13 @@ absl::Status CheckArg(const ArgSlot& arg, size_t tensor_maps) {
       if (!std::isnan(arg.float_value)) return absl::OkStatus();
       return absl::InvalidArgumentError("launch recipe: float argument is not a number");
     case ArgKind::kSymbolM:
+    case ArgKind::kFirstRow:
       return absl::OkStatus();
     case ArgKind::kBytes:
       SINTER_RETURN_IF_ERROR(CheckRange("bytes of an argument", arg.bytes.size(), 4, kMaxArgBytes));
       return CheckMultiple("bytes of an argument", arg.bytes.size(), 4);
   }
-  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..5");
+  return Bad("argument kind", static_cast<uint64_t>(arg.kind), "0..6");
 }
 
 void WriteTriple(const std::array<uint32_t, 3>& v, ByteWriter& w) {

@@ -59,6 +59,7 @@ enum class ArgKind : uint8_t {
   kInt32 = 3,      // constant
   kFloat32 = 4,    // constant
   kBytes = 5,      // constant bytes by value
+  kFirstRow = 6,   // int32: rows of M that the passes before this one took
 };
 
 struct ArgSlot {

@@ -279,21 +279,36 @@ sinter_status sinter_chain_add_grouped_gated_ffn(sinter_chain* chain, sinter_val
                                                  sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(
       chain, "grouped_gated_ffn", out_value, error, [&](capi::Adder& add) -> Result {
-        SINTER_ASSIGN_OR_RETURN(const auto given, capi::ReadOptions(options, "grouped_gated_ffn",
-                                                                    SINTER_GROUPED_UP_FIRST));
+        constexpr uint32_t kOrder = SINTER_GROUPED_UP_FIRST | SINTER_GROUPED_INTERLEAVED;
+        SINTER_ASSIGN_OR_RETURN(const auto given,
+                                capi::ReadOptions(options, "grouped_gated_ffn",
+                                                  kOrder | SINTER_GROUPED_WEIGHT_ON_INPUT));
+        if ((given.flags & kOrder) == kOrder) {
+          add.Keep(absl::InvalidArgumentError(
+              "grouped_gated_ffn: flags have both UP_FIRST and INTERLEAVED, must have one of them: "
+              "in turns the gate comes first"));
+        }
         sinter::GroupedFfnOperands in;
         in.a = add.Operand("a", a);
         in.ids = add.Operand("ids", ids);
         in.weights = add.Operand("weights", weights);
         in.w1 = add.Operand("w1", w1);
         in.w2 = add.Operand("w2", w2);
-        const auto layout = capi::LayoutOf(add, given.layout);
-        const auto act = capi::ActivationOf(add, given.activation);
+        in.bias1 = add.OptionalOperand("bias1", given.bias1);
+        in.bias2 = add.OptionalOperand("bias2", given.bias2);
+        sinter::GroupedFfnOptions wanted;
+        wanted.layout = capi::LayoutOf(add, given.layout);
+        wanted.act = capi::ActivationOf(add, given.activation);
+        if ((given.flags & SINTER_GROUPED_UP_FIRST) != 0) wanted.order = sinter::GateOrder::kUpGate;
+        if ((given.flags & SINTER_GROUPED_INTERLEAVED) != 0) {
+          wanted.order = sinter::GateOrder::kInterleaved;
+        }
+        wanted.weight_on_input = (given.flags & SINTER_GROUPED_WEIGHT_ON_INPUT) != 0;
+        wanted.alpha = given.alpha == 0 ? 1 : given.alpha;
+        wanted.beta = given.beta;
+        wanted.limit = given.limit;
         SINTER_RETURN_IF_ERROR(add.status());
-        const bool up_first = (given.flags & SINTER_GROUPED_UP_FIRST) != 0;
-        return sinter::AddGroupedGatedFfn(
-            add.builder(), in, act, layout,
-            up_first ? sinter::GateOrder::kUpGate : sinter::GateOrder::kGateUp);
+        return sinter::AddGroupedGatedFfn(add.builder(), in, wanted);
       });
 }
 

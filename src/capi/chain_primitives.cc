@@ -6,6 +6,23 @@ namespace capi = sinter::capi;
 using Builder = sinter::ChainBuilder;
 using sinter::ValueId;
 using Result = absl::StatusOr<ValueId>;
+using sinter::ChainBuilder;
+
+namespace {
+
+// grouped_matmul by ids or ends, `field`.
+Result AddGrouped(capi::Adder& add, sinter_value a, sinter_value w, const char* field,
+                  sinter_value groups, const sinter_matmul_options* options,
+                  Result (ChainBuilder::*method)(ValueId, ValueId, ValueId, bool)) {
+  SINTER_ASSIGN_OR_RETURN(const auto given,
+                          capi::ReadOptions(options, "grouped_matmul", SINTER_MATMUL_TRANSPOSE_B));
+  const ValueId va = add.Operand("a", a), vw = add.Operand("w", w);
+  const ValueId vgroups = add.Operand(field, groups);
+  SINTER_RETURN_IF_ERROR(add.status());
+  return (add.builder().*method)(va, vw, vgroups, (given.flags & SINTER_MATMUL_TRANSPOSE_B) != 0);
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -63,13 +80,16 @@ sinter_status sinter_chain_add_grouped_matmul(sinter_chain* chain, sinter_value 
                                               const sinter_matmul_options* options,
                                               sinter_value* out_value, sinter_error** error) {
   return capi::AddValue(chain, "grouped_matmul", out_value, error, [&](capi::Adder& add) -> Result {
-    SINTER_ASSIGN_OR_RETURN(
-        const auto given, capi::ReadOptions(options, "grouped_matmul", SINTER_MATMUL_TRANSPOSE_B));
-    const ValueId va = add.Operand("a", a), vw = add.Operand("w", w);
-    const ValueId vids = add.Operand("ids", ids);
-    SINTER_RETURN_IF_ERROR(add.status());
-    return add.builder().GroupedMatmul(va, vw, vids,
-                                       (given.flags & SINTER_MATMUL_TRANSPOSE_B) != 0);
+    return AddGrouped(add, a, w, "ids", ids, options, &ChainBuilder::GroupedMatmul);
+  });
+}
+
+sinter_status sinter_chain_add_grouped_matmul_ends(sinter_chain* chain, sinter_value a,
+                                                   sinter_value w, sinter_value ends,
+                                                   const sinter_matmul_options* options,
+                                                   sinter_value* out_value, sinter_error** error) {
+  return capi::AddValue(chain, "grouped_matmul", out_value, error, [&](capi::Adder& add) -> Result {
+    return AddGrouped(add, a, w, "ends", ends, options, &ChainBuilder::GroupedMatmulByEnds);
   });
 }
 

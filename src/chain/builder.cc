@@ -142,17 +142,30 @@ absl::StatusOr<ValueId> ChainBuilder::ScaledMatmul(ValueId a, ValueId w, ValueId
 
 absl::StatusOr<ValueId> ChainBuilder::GroupedMatmul(ValueId a, ValueId w, ValueId ids,
                                                     bool transpose_b) {
+  return AddGrouped(a, w, ids, false, transpose_b);
+}
+
+absl::StatusOr<ValueId> ChainBuilder::GroupedMatmulByEnds(ValueId a, ValueId w, ValueId ends,
+                                                          bool transpose_b) {
+  return AddGrouped(a, w, ends, true, transpose_b);
+}
+
+absl::StatusOr<ValueId> ChainBuilder::AddGrouped(ValueId a, ValueId w, ValueId groups, bool by_ends,
+                                                 bool transpose_b) {
   constexpr const char* kKind = "grouped_matmul";
+  const char* const field = by_ends ? "ends" : "ids";
   SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "a", a));
   SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "w", w));
-  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, "ids", ids));
-  if (OpOf(ids).constant) {
-    return Error(kKind, "ids is a constant, must be an input or a value of the chain");
+  SINTER_RETURN_IF_ERROR(CheckOperand(kKind, field, groups));
+  if (OpOf(groups).constant) {
+    return Error(kKind, absl::StrCat(field,
+                                     " is a constant, must be an input that is none, or a "
+                                     "value of the chain: groups change with each launch"));
   }
-  Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, ids});
+  Op op = MakeOp(OpKind::kGroupedMatmul, {a, w, groups});
   op.transpose_b = transpose_b;
-  return Add(kKind, std::move(op),
-             InferGroupedMatmul(TypeOf(a), TypeOf(w), TypeOf(ids), transpose_b));
+  const auto infer = by_ends ? InferGroupedMatmulByEnds : InferGroupedMatmul;
+  return Add(kKind, std::move(op), infer(TypeOf(a), TypeOf(w), TypeOf(groups), transpose_b));
 }
 
 absl::StatusOr<ValueId> ChainBuilder::Convolve(ValueId x, ValueId w, const Conv2d& conv) {

@@ -53,6 +53,12 @@ class ChainBuilder {
   // constant; 1 to 32 slots t, 1 to 1024 experts. An id outside of w gives zeros. f32 [m, t, n].
   absl::StatusOr<ValueId> GroupedMatmul(ValueId a, ValueId w, ValueId ids,
                                         bool transpose_b = false);
+  // The same of rows in the order of their matrices: result[m] = w[e] a[m] with the first e of m <
+  // ends[e], ends s32 [experts]. So what is negative or less than an end before it ends no rows,
+  // and what is more than the rows ends with them. Rows behind all ends are zeros. a [m, k]; f32
+  // [m, n].
+  absl::StatusOr<ValueId> GroupedMatmulByEnds(ValueId a, ValueId w, ValueId ends,
+                                              bool transpose_b = false);
   // x [batch, height, width, channels] (NHWC) with the filter w; f32 [batch, p, q, out]. Only the
   // batch may be M. Finish makes a product of it where each pixel has one tap, its own.
   absl::StatusOr<ValueId> Convolve(ValueId x, ValueId w, const Conv2d& conv = {});
@@ -117,6 +123,8 @@ class ChainBuilder {
   absl::Status Error(absl::string_view kind, absl::string_view message) const;
   absl::Status CheckOperand(absl::string_view kind, absl::string_view field, ValueId id) const;
   absl::StatusOr<ValueId> Add(absl::string_view kind, Op op, absl::StatusOr<TensorType> type);
+  absl::StatusOr<ValueId> AddGrouped(ValueId a, ValueId w, ValueId groups, bool by_ends,
+                                     bool transpose_b);
   absl::Status CheckIds(absl::string_view kind, const Op& op,
                         const absl::StatusOr<TensorType>& type) const;
   absl::Status CheckAlias(absl::string_view where, const ChainOutput& out, ValueId alias) const;

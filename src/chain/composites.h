@@ -90,22 +90,33 @@ struct GatedFfnOperands {
 absl::StatusOr<ValueId> AddGatedFfn(ChainBuilder& b, const GatedFfnOperands& in, Activation act,
                                     Layout layout);
 
-// Which half of w1's columns is the gate. Numbers are part of the C ABI: never reused.
-enum class GateOrder : int32_t { kGateUp = 1, kUpGate = 2 };
-inline constexpr char kGateOrderWords[] = "gate_up up_gate";
+// Where the gate lies among w1's columns: the first half, the second one, or every second column
+// from the first on.
+enum class GateOrder : int32_t { kGateUp = 1, kUpGate = 2, kInterleaved = 3 };
+inline constexpr char kGateOrderWords[] = "gate_up up_gate interleaved";
 absl::string_view NameOf(GateOrder order);
 absl::StatusOr<GateOrder> ParseGateOrder(absl::string_view name);
 
 // The gated FFN of a mixture of experts: row m's result is the sum over its slots t of weights[m,
-// t] (w2[e] c) with e = ids[m, t] and c = act(gate) * up, rounded to a's dtype; gate and up are the
-// halves of w1[e] a[m]. a [m, k], ids and weights [m, t], w1 [experts, 2 n, k] and w2 [experts, l,
-// n], of kIO with the last two dims exchanged. An id outside of w1 adds nothing. Cast to a's dtype.
+// t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = act(gate) * (up + beta), rounded to a's dtype;
+// gate and up are columns of w1[e] a[m] + bias1[e], in `order`. a [m, k], ids and weights [m, t],
+// w1 [experts, 2 n, k] and w2 [experts, l, n], of kIO with the last two dims exchanged; bias1
+// [experts, 2 n] and bias2 [experts, l]. An id outside of w1 adds nothing. Cast to a's dtype.
 struct GroupedFfnOperands {
   ValueId a = kNoValue, ids = kNoValue, weights = kNoValue, w1 = kNoValue, w2 = kNoValue;
+  ValueId bias1 = kNoValue, bias2 = kNoValue;
+};
+struct GroupedFfnOptions {
+  Activation act = Activation::kIdentity;
+  Layout layout = Layout::kOI;
+  GateOrder order = GateOrder::kGateUp;
+  bool weight_on_input = false;  // weights multiply w1[e] a[m], that is a[m], not the result
+  double alpha = 1;              // of silu: gate * sigmoid(alpha gate)
+  double beta = 0;
+  double limit = 0;  // more than 0: gate is at most it, and up within -limit and limit
 };
 absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOperands& in,
-                                           Activation act, Layout layout,
-                                           GateOrder order = GateOrder::kGateUp);
+                                           const GroupedFfnOptions& options);
 
 // conv2d in `groups`. Where x and the result have as many channels, each channel is correlated with
 // a filter of its own, w [channels, height, width, 1] (OHWI) or [height, width, 1, channels]

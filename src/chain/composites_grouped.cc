@@ -1,4 +1,8 @@
 // The gated FFN of a mixture of experts.
+#include <cmath>
+#include <tuple>
+#include <utility>
+
 #include "src/chain/composites.h"
 #include "src/chain/expander.h"
 
@@ -39,50 +43,107 @@ void CheckFfn(Expander& e, const GroupedFfnOperands& in, Layout layout) {
   }
   const Dim both = w1[layout == Layout::kOI ? 1 : 2], n = w2[layout == Layout::kOI ? 2 : 1];
   if (both.symbolic || n.symbolic || both.value != 2 * n.value) {
-    e.Fail(absl::StrCat("w1 is ", ToString(e.Type(in.w1)), ", w2 ", ToString(e.Type(in.w2)),
-                        ": w1 must have twice the ", ToString(n), " columns that w2 takes"));
+    return e.Fail(absl::StrCat("w1 is ", ToString(e.Type(in.w1)), ", w2 ", ToString(e.Type(in.w2)),
+                               ": w1 must have twice the ", ToString(n), " columns that w2 takes"));
   }
+  const Dim l = w2[layout == Layout::kOI ? 1 : 2];
+  for (const auto& [field, bias, columns] :
+       {std::tuple("bias1", in.bias1, both), std::tuple("bias2", in.bias2, l)}) {
+    if (bias == kNoValue) continue;
+    if (!e.CheckFloat(field, bias)) return;
+    const std::vector<Dim> dims{w1[0], columns};
+    if (e.Type(bias).dims == dims) continue;
+    return e.Fail(absl::StrCat(field, " is ", ToString(e.Type(bias)), ", must have the dims ",
+                               ToString(absl::MakeConstSpan(dims)),
+                               ": the experts, and a bias of each of their columns"));
+  }
+}
+
+void CheckOptions(Expander& e, const GroupedFfnOptions& o) {
+  if (o.layout != Layout::kOI && o.layout != Layout::kIO) {
+    e.Fail(absl::StrCat("layout is ", static_cast<int>(o.layout), ", must be oi or io"));
+  }
+  for (const auto& [field, value] :
+       {std::pair("alpha", o.alpha), std::pair("beta", o.beta), std::pair("limit", o.limit)}) {
+    if (!std::isfinite(value)) e.Fail(absl::StrCat(field, " is ", value, ", must be finite"));
+  }
+  if (o.alpha != 1 && o.act != Activation::kSilu) {
+    e.Fail(absl::StrCat("alpha is ", o.alpha, ", must be 1 with the activation ", NameOf(o.act),
+                        ": it is of silu alone"));
+  }
+  if (o.alpha == 0) e.Fail("alpha is 0, must be another number: gate * sigmoid(0) is gate / 2");
+  if (o.limit < 0) {
+    e.Fail(absl::StrCat("limit is ", o.limit, ", must be more than 0, or 0 for none"));
+  }
+}
+
+// act(gate) * (up + beta) of what limits leave.
+ValueId GatedProduct(Expander& e, ValueId gate, ValueId up, const GroupedFfnOptions& o) {
+  if (o.limit > 0) {
+    gate = e.Binary(BinaryKind::kMin, gate, e.Scalar(o.limit));
+    up = e.ok() ? e.Take(AddClamp(e.builder(), up, -o.limit, o.limit)) : -1;
+  }
+  if (o.beta != 0) up = e.Add(up, e.Scalar(o.beta));
+  if (o.alpha == 1) return e.Mul(e.Activate(o.act, gate), up);
+  const ValueId sigmoid = e.Unary(UnaryKind::kSigmoid, e.Mul(gate, e.Scalar(o.alpha)));
+  return e.Mul(e.Mul(gate, sigmoid), up);
+}
+
+// Columns of gate, `first` 0, or up, 1, among the 2 n of `both`.
+ValueId Columns(Expander& e, ValueId both, int64_t first, int64_t n, GateOrder order) {
+  if (order == GateOrder::kUpGate) first = 1 - first;
+  if (order != GateOrder::kInterleaved) return e.SliceLast(both, first * n, n);
+  if (!e.ok()) return -1;
+  const std::vector<Dim>& dims = e.Type(both).dims;
+  return e.Take(e.builder().Slice(both, {0, 0, first}, std::vector<Dim>(dims), {1, 1, 2}));
 }
 
 }  // namespace
 
 absl::string_view NameOf(GateOrder order) {
-  return order == GateOrder::kGateUp ? "gate_up" : "up_gate";
+  return order == GateOrder::kGateUp   ? "gate_up"
+         : order == GateOrder::kUpGate ? "up_gate"
+                                       : "interleaved";
 }
 
 absl::StatusOr<GateOrder> ParseGateOrder(absl::string_view name) {
-  if (name == NameOf(GateOrder::kGateUp)) return GateOrder::kGateUp;
-  if (name == NameOf(GateOrder::kUpGate)) return GateOrder::kUpGate;
+  for (const GateOrder order : {GateOrder::kGateUp, GateOrder::kUpGate, GateOrder::kInterleaved}) {
+    if (name == NameOf(order)) return order;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("order is ", name, ", must be one of ", kGateOrderWords));
 }
 
 absl::StatusOr<ValueId> AddGroupedGatedFfn(ChainBuilder& b, const GroupedFfnOperands& in,
-                                           Activation act, Layout layout, GateOrder order) {
+                                           const GroupedFfnOptions& options) {
   Expander e(b, "grouped_gated_ffn");
-  if (layout != Layout::kOI && layout != Layout::kIO) {
-    e.Fail(absl::StrCat("layout is ", static_cast<int>(layout), ", must be oi or io"));
-  }
-  CheckFfn(e, in, layout);
+  CheckOptions(e, options);
+  CheckFfn(e, in, options.layout);
   if (!e.ok()) return e.Finish(-1);
-  const bool oi = layout == Layout::kOI;
+  const bool oi = options.layout == Layout::kOI;
   const DType dtype = e.Type(in.a).dtype;
   const int64_t n = e.Type(in.w2).dims[oi ? 2 : 1].value;
-  const ValueId both = e.TakeAs("a times w1", b.GroupedMatmul(in.a, in.w1, in.ids, oi));
-  const ValueId first = e.SliceLast(both, 0, n), second = e.SliceLast(both, n, n);
-  const bool gate_first = order == GateOrder::kGateUp;
-  const ValueId gate = e.Activate(act, gate_first ? first : second);
-  const ValueId product = e.Mul(gate, gate_first ? second : first);
-  const ValueId c = e.Cast(product, dtype);
-  if (!e.ok()) return e.Finish(-1);
-  const ValueId down = e.TakeAs("c times w2", b.GroupedMatmul(c, in.w2, in.ids, oi));
-  if (!e.ok()) return e.Finish(-1);
   std::vector<Dim> column = e.Type(in.weights).dims;
   column.push_back(Dim::Constant(1));
   const ValueId factors = e.Take(b.Reshape(e.Widen(in.weights), column));
-  const ValueId weighted = e.Mul(down, e.Spread(factors, down));
+  const auto multiply = [&](absl::string_view what, ValueId a, ValueId w, ValueId bias,
+                            bool weighted) {
+    ValueId sums = e.TakeAs(what, b.GroupedMatmul(a, w, in.ids, oi));
+    if (!e.ok()) return ValueId{-1};
+    if (weighted) sums = e.Mul(sums, e.Spread(factors, sums));
+    if (bias == kNoValue) return sums;
+    return e.Add(sums, e.Widen(e.Take(b.Gather(bias, in.ids))));
+  };
+  const ValueId both = multiply("a times w1", in.a, in.w1, in.bias1, options.weight_on_input);
+  const ValueId gate = Columns(e, both, 0, n, options.order);
+  const ValueId up = Columns(e, both, 1, n, options.order);
+  const ValueId c = e.Cast(GatedProduct(e, gate, up, options), dtype);
   if (!e.ok()) return e.Finish(-1);
-  const ValueId sum = e.Take(b.Reduce(ReduceKind::kSum, weighted, {1}));
+  ValueId down = multiply("c times w2", c, in.w2, in.bias2, false);
+  if (!e.ok()) return e.Finish(-1);
+  if (!options.weight_on_input) down = e.Mul(down, e.Spread(factors, down));
+  if (!e.ok()) return e.Finish(-1);
+  const ValueId sum = e.Take(b.Reduce(ReduceKind::kSum, down, {1}));
   return e.Finish(e.Cast(sum, dtype));
 }
 

@@ -42,6 +42,9 @@ absl::StatusOr<TensorType> InferScaledMatmul(const TensorType& a, const TensorTy
 constexpr int64_t kMostSlots = 32, kMostExperts = 1024, kGroupedAlignment = 8;
 absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorType& w,
                                               const TensorType& ids, bool transpose_b);
+// a [m, k], ends [experts]; f32 [m, n].
+absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const TensorType& w,
+                                                    const TensorType& ends, bool transpose_b);
 // x [batch, height, width, channels], w as `conv` says; f32 [batch, p, q, out].
 absl::StatusOr<TensorType> InferConv2d(const TensorType& x, const TensorType& w,
                                        const Conv2d& conv);

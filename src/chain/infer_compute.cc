@@ -110,41 +110,85 @@ absl::StatusOr<TensorType> InferMatmul(const TensorType& a, const TensorType& b,
   return result;
 }
 
-absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorType& w,
-                                              const TensorType& ids, bool transpose_b) {
+namespace {
+
+// What ids and ends share: types, matrices, and that k of both operands agree. Returns n.
+absl::StatusOr<Dim> GroupedColumns(const TensorType& a, const TensorType& w, bool transpose_b) {
   for (const auto& [name, type] : {std::make_pair("a", &a), std::make_pair("w", &w)}) {
     if (IsFloat(type->dtype)) continue;
-    return Bad("dtype of ", name, " is ", NameOf(type->dtype), ", must be f32, f16 or bf16");
+    return Bad("dtype of ", name, " is ", NameOf(type->dtype), ", must be f32, f16 or bf16: cast ",
+               name);
   }
-  if (ids.dtype != DType::kS32) {
-    return Bad("dtype of ids is ", NameOf(ids.dtype), ", must be s32");
+  const char* const layout = transpose_b ? "[experts,n,k]" : "[experts,k,n]";
+  if (w.rank() != 3) {
+    return Bad("rank of w is ", w.rank(), ", must be 3: give all matrices as one ", layout);
   }
-  if (a.rank() != 2 && a.rank() != 3) return Bad("rank of a is ", a.rank(), ", must be 2 or 3");
-  if (w.rank() != 3) return Bad("rank of w is ", w.rank(), ", must be 3");
-  if (ids.rank() != 2) return Bad("rank of ids is ", ids.rank(), ", must be 2");
   for (int i = 0; i < w.rank(); ++i) {
-    if (w.dims[i].symbolic) return Bad("dimension ", i, " of w is M, must be constant");
+    if (w.dims[i].symbolic) {
+      return Bad("dimension ", i, " of w is M, must be constant: M is of rows");
+    }
   }
   if (w.dims[0].value > kMostExperts) {
-    return Bad("experts of w are ", w.dims[0].value, ", must be 1 to ", kMostExperts);
+    return Bad("experts of w are ", w.dims[0].value, ", must be 1 to ", kMostExperts,
+               ": slice w, and add what each part gives");
   }
+  const Dim k = w.dims[transpose_b ? 2 : 1];
+  if (a.rank() > 0 && a.dims.back() != k) {
+    return Bad("k of a is ", ToString(a.dims.back()), ", k of w is ", ToString(k),
+               ": must be equal, of a w that is ", layout);
+  }
+  if (k.value % kGroupedAlignment != 0) {
+    return Bad("k is ", k.value, ", must be a multiple of ", kGroupedAlignment,
+               ": put zeros behind the columns of a and w");
+  }
+  return w.dims[transpose_b ? 1 : 2];
+}
+
+absl::Status CheckGroups(absl::string_view name, const TensorType& groups) {
+  if (groups.dtype == DType::kS32) return absl::OkStatus();
+  return Bad("dtype of ", name, " is ", NameOf(groups.dtype), ", must be s32: cast ", name);
+}
+
+}  // namespace
+
+absl::StatusOr<TensorType> InferGroupedMatmul(const TensorType& a, const TensorType& w,
+                                              const TensorType& ids, bool transpose_b) {
+  SINTER_RETURN_IF_ERROR(CheckGroups("ids", ids));
+  if (a.rank() != 2 && a.rank() != 3) {
+    return Bad("rank of a is ", a.rank(), ", must be 2, [m,k], or 3, [m,slots,k]");
+  }
+  if (ids.rank() != 2) {
+    return Bad(
+        "rank of ids is ", ids.rank(), ", must be 2: [m,slots]",
+        ids.rank() == 1 ? ", of one id a row [m,1]; ends of sorted rows are another add" : "");
+  }
+  SINTER_ASSIGN_OR_RETURN(const Dim n, GroupedColumns(a, w, transpose_b));
   if (ids.dims[1].symbolic || ids.dims[1].value > kMostSlots) {
     return Bad("dims of ids are ", ToString(absl::MakeConstSpan(ids.dims)),
-               ", the second must be 1 to ", kMostSlots);
+               ", the second must be 1 to ", kMostSlots, ": slots of a row");
   }
   for (int axis = 0; axis + 1 < a.rank(); ++axis) {
     if (a.dims[axis] == ids.dims[axis]) continue;
     return Bad("axis ", axis, " of a has extent ", ToString(a.dims[axis]), ", of ids ",
                ToString(ids.dims[axis]), ": must be equal");
   }
-  const Dim k = w.dims[transpose_b ? 2 : 1], n = w.dims[transpose_b ? 1 : 2];
-  if (a.dims.back() != k) {
-    return Bad("k of a is ", ToString(a.dims.back()), ", k of w is ", ToString(k));
-  }
-  if (k.value % kGroupedAlignment != 0) {
-    return Bad("k is ", k.value, ", must be a multiple of ", kGroupedAlignment);
-  }
   TensorType result{DType::kF32, {ids.dims[0], ids.dims[1], n}};
+  SINTER_RETURN_IF_ERROR(CheckType(result));
+  return result;
+}
+
+absl::StatusOr<TensorType> InferGroupedMatmulByEnds(const TensorType& a, const TensorType& w,
+                                                    const TensorType& ends, bool transpose_b) {
+  SINTER_RETURN_IF_ERROR(CheckGroups("ends", ends));
+  if (a.rank() != 2) {
+    return Bad("rank of a is ", a.rank(), ", must be 2: [m,k], rows in the order of ends");
+  }
+  SINTER_ASSIGN_OR_RETURN(const Dim n, GroupedColumns(a, w, transpose_b));
+  if (ends.dims != std::vector<Dim>{w.dims[0]}) {
+    return Bad("dims of ends are ", ToString(absl::MakeConstSpan(ends.dims)), ", must be [",
+               ToString(w.dims[0]), "]: where the rows of each of w's matrices end");
+  }
+  TensorType result{DType::kF32, {a.dims[0], n}};
   SINTER_RETURN_IF_ERROR(CheckType(result));
   return result;
 }

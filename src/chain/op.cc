@@ -116,6 +116,8 @@ bool IsValid(ReduceKind kind) { return InRange(kind, kReduceKindNames); }
 
 bool TakesRow(const Op& op) { return op.kind == OpKind::kTopK || op.kind == OpKind::kScan; }
 
+bool IsByEnds(const Op& op) { return op.kind == OpKind::kGroupedMatmul && op.type.rank() == 2; }
+
 bool IsView(const Op& op) {
   return op.kind == OpKind::kReshape || op.kind == OpKind::kTranspose ||
          op.kind == OpKind::kSlice || op.kind == OpKind::kBroadcast;

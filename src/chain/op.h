@@ -116,6 +116,9 @@ struct Op {
 // Whether it only moves elements of one operand: broadcast, transpose, reshape, slice.
 bool IsView(const Op& op);
 
+// Whether the rows of a grouped_matmul are those of ends, and not of ids: then it has no slots.
+bool IsByEnds(const Op& op);
+
 // Whether a result needs all of a row of its operand, in order: top_k, scan.
 bool TakesRow(const Op& op);
 

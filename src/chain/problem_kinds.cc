@@ -387,6 +387,7 @@ std::vector<KindSpec> KindSpecs() {
        "a[m,k] w1*[n,k], with bias1=1 bias1*[n], w2*[l,n], with bias2=1 bias2*[l]"},
       GroupedGatedFfnKind(),
       GroupedMatmulKind(),
+      GroupedMatmulEndsKind(),
       {"gru_cell",
        {kRows, kHidden, kDType},
        MakeGruCell,

@@ -94,6 +94,7 @@ KindSpec PoolKind();
 
 KindSpec GroupedGatedFfnKind();
 KindSpec GroupedMatmulKind();
+KindSpec GroupedMatmulEndsKind();
 
 KindSpec QuantizeKind();
 KindSpec RmsNormQuantizeKind();

@@ -19,8 +19,10 @@ absl::StatusOr<ValueId> Dispatch(ChainBuilder& b, const Op& op) {
       return b.Matmul(in[0], in[1], op.transpose_a, op.transpose_b);
     case OpKind::kScaledMatmul:
       return b.ScaledMatmul(in[0], in[1], in[2], in[3], op.accumulate);
-    case OpKind::kGroupedMatmul:
-      return b.GroupedMatmul(in[0], in[1], in[2], op.transpose_b);
+    case OpKind::kGroupedMatmul:  // ends have one axis, ids two
+      return b.Contains(in[2]) && b.TypeOf(in[2]).rank() == 1
+                 ? b.GroupedMatmulByEnds(in[0], in[1], in[2], op.transpose_b)
+                 : b.GroupedMatmul(in[0], in[1], in[2], op.transpose_b);
     case OpKind::kConv2d:
       return b.Convolve(in[0], in[1], op.conv);
     case OpKind::kUnary:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/numbers.h"
@@ -65,7 +66,7 @@ Range RangeOf(const Op& input, int64_t m, bool products) {
 std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
   std::vector<int64_t> places(static_cast<size_t>(chain.num_inputs()));
   for (const Op& op : chain.ops()) {
-    const bool grouped = op.kind == OpKind::kGroupedMatmul;
+    const bool grouped = op.kind == OpKind::kGroupedMatmul && !IsByEnds(op);
     if (op.kind != OpKind::kGather && op.kind != OpKind::kScatter && !grouped) continue;
     ValueId ids = op.operands[grouped ? 2 : 1];
     while (IsView(chain.op(ids))) ids = chain.op(ids).operands[0];
@@ -77,6 +78,30 @@ std::vector<int64_t> PlacesOfIds(const Chain& chain, int64_t m) {
     fewest = fewest == 0 ? all : std::min(fewest, all);
   }
   return places;
+}
+
+// For each input that says where groups end: the rows that are grouped; 0: none does.
+std::vector<int64_t> RowsOfEnds(const Chain& chain, int64_t m) {
+  std::vector<int64_t> rows(static_cast<size_t>(chain.num_inputs()));
+  for (const Op& op : chain.ops()) {
+    if (!IsByEnds(op)) continue;
+    ValueId ends = op.operands[2];
+    while (IsView(chain.op(ends))) ends = chain.op(ends).operands[0];
+    if (chain.op(ends).kind != OpKind::kInput) continue;
+    rows[static_cast<size_t>(chain.op(ends).input)] = op.type.dims[0].At(m);
+  }
+  return rows;
+}
+
+// Ends of equal groups, as a router that spreads rows evenly gives them.
+std::string FillEnds(int64_t rows, int64_t bytes) {
+  const int64_t count = bytes / SizeOf(DType::kS32);
+  std::string out(static_cast<size_t>(bytes), '\0');
+  for (int64_t i = 0; i < count; ++i) {
+    const auto end = static_cast<int32_t>(rows * (i + 1) / count);
+    std::memcpy(&out[static_cast<size_t>(i) * sizeof(end)], &end, sizeof(end));
+  }
+  return out;
 }
 
 std::string Fill(DType dtype, Range range, int64_t bytes, SplitMix64& random) {
@@ -141,11 +166,15 @@ absl::StatusOr<int64_t> OutputBytes(const Chain& chain, int i, int64_t m) {
 absl::StatusOr<std::vector<std::string>> RandomInputs(const Chain& chain, int64_t m,
                                                       uint64_t seed) {
   const bool products = SumsOperands(chain);
-  const std::vector<int64_t> places = PlacesOfIds(chain, m);
+  const std::vector<int64_t> places = PlacesOfIds(chain, m), ends = RowsOfEnds(chain, m);
   std::vector<std::string> inputs;
   for (int i = 0; i < chain.num_inputs(); ++i) {
     SINTER_ASSIGN_OR_RETURN(const int64_t bytes, InputBytes(chain, i, m));
     const Op& input = chain.input_op(i);
+    if (ends[static_cast<size_t>(i)] > 0 && input.type.dtype == DType::kS32) {
+      inputs.push_back(FillEnds(ends[static_cast<size_t>(i)], bytes));
+      continue;
+    }
     SplitMix64 random(seed + static_cast<uint64_t>(i) * 0x100000001b3u);
     Range range = RangeOf(input, m, products);
     if (places[static_cast<size_t>(i)] > 0) range.below = places[static_cast<size_t>(i)];

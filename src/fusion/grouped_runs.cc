@@ -98,20 +98,21 @@ class GroupedFinder {
     const ValueId a = SkipWidening(op.operands[0]), w = SkipWidening(op.operands[1]);
     const ValueId ids = op.operands[2];
     GroupedProduct p;
+    p.by_ends = IsByEnds(op);
     const std::vector<Dim>& w_dims = chain_.op(w).type.dims;
     p.rows = chain_.op(a).type.dtype;
     p.weights = chain_.op(w).type.dtype;
     p.experts = w_dims[0].value;
-    p.slots = op.type.dims[1].value;
-    p.n = op.type.dims[2].value;
+    p.slots = p.by_ends ? 1 : op.type.dims[1].value;
+    p.n = op.type.dims.back().value;
     p.k = chain_.op(a).type.dims.back().value;
     p.slot_rows = chain_.op(a).type.rank() == 3;
     p.input_major = !op.transpose_b;
     const Dim rows = op.type.dims[0];
     p.fixed_rows = rows.symbolic ? 0 : rows.value;
     if (p.fixed_rows > kMostSlotsOfAll / p.slots) {
-      return Refuse("rows of ids are ", p.fixed_rows, ", must be at most ",
-                    kMostSlotsOfAll / p.slots, " of ", p.slots, " slots");
+      return Refuse("rows are ", p.fixed_rows, ", must be at most ", kMostSlotsOfAll / p.slots,
+                    " of ", p.slots, " slots");
     }
     SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_a, Lie(a, true));
     SINTER_ASSIGN_OR_RETURN(const std::vector<int64_t> of_w, Lie(w, true));
@@ -121,7 +122,7 @@ class GroupedFinder {
     p.expert_stride = of_w[0];
     p.weight_stride = of_w[1];
     p.id_stride = of_ids[0];
-    p.id_slot_stride = of_ids[1];
+    p.id_slot_stride = p.by_ends ? 0 : of_ids[1];
 
     OwnRun own;
     own.family = &GroupedFamily();
@@ -129,9 +130,14 @@ class GroupedFinder {
     ValueId end = id;
     std::set<ValueId> values = {id};
     TakeBias(op.operands[2], &end, &values, &p, &own);
+    TakeFactor(&end, &values, &p, &own);
     Pair pair;
     TakeGate(&end, &values, &p, &pair);
-    TakeFactor(&end, &values, &p, &own);
+    if (!p.has_factor) {
+      TakeFactor(&end, &values, &p, &own);
+    } else {
+      p.factor_on_sums = p.gate != GroupedGate::kNone;
+    }
     TakeCast(&end, &values);
     own.result = p.result = chain_.op(end).type.dtype;
     if (pair.end >= 0) {
@@ -370,8 +376,10 @@ class GroupedFinder {
     if (spread == *end || chain_.op(spread).kind != OpKind::kBroadcast) return;
     ValueId column = SkipWidening(chain_.op(spread).operands[0]);
     const std::vector<Dim>& dims = op.type.dims;
-    if (chain_.op(column).type.dims != std::vector<Dim>{dims[0], dims[1], Dim::Constant(1)}) return;
     const std::vector<Dim> slots(dims.begin(), dims.end() - 1);
+    std::vector<Dim> one_of_slots = slots;
+    one_of_slots.push_back(Dim::Constant(1));
+    if (chain_.op(column).type.dims != one_of_slots) return;
     const Op& reshape = chain_.op(column);
     if (reshape.kind == OpKind::kReshape && chain_.op(reshape.operands[0]).type.dims == slots) {
       column = SkipWidening(reshape.operands[0]);
@@ -382,7 +390,7 @@ class GroupedFinder {
     p->has_factor = true;
     p->factor = chain_.op(column).type.dtype;
     p->factor_stride = (*lies)[0];
-    p->factor_slot_stride = (*lies)[1];
+    p->factor_slot_stride = p->by_ends ? 0 : (*lies)[1];
     own->operands.push_back({column});
     values->insert(user);
     *end = user;
@@ -423,7 +431,7 @@ class GroupedFinder {
       }
     }
     p->out_stride = strides[0].value;
-    p->out_slot_stride = strides[1].value;
+    p->out_slot_stride = p->by_ends ? 0 : strides[1].value;
     return absl::OkStatus();
   }
 

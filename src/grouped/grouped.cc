@@ -13,7 +13,7 @@
 namespace sinter {
 namespace {
 
-constexpr uint8_t kProductVersion = 2, kScheduleVersion = 2;
+constexpr uint8_t kProductVersion = 3, kScheduleVersion = 2;
 constexpr int64_t kRowBytes = 128, kVector = 8;  // of a stage; elements of 16 bytes
 constexpr int64_t kLeastSwappedK = 64;
 constexpr int64_t kAlignment = 1024;  // of the stages, by hand
@@ -60,8 +60,9 @@ bool GroupedProduct::operator==(const GroupedProduct& o) const {
 }
 
 std::string GroupedProduct::ToString() const {
-  std::string text = absl::StrCat("grouped product top=", slots, " experts=", experts, " n=", n,
-                                  " k=", k, slot_rows ? " rows=slot" : "");
+  std::string text =
+      absl::StrCat("grouped product ", by_ends ? "by ends" : absl::StrCat("top=", slots),
+                   " experts=", experts, " n=", n, " k=", k, slot_rows ? " rows=slot" : "");
   if (gate != GroupedGate::kNone) {
     const bool up = gate == GroupedGate::kUpFirst || gate == GroupedGate::kInTurnsUpFirst;
     absl::StrAppend(&text, " pair=", up ? "up_gate" : "gate_up", HasHalves() ? "" : " in turns");
@@ -69,7 +70,9 @@ std::string GroupedProduct::ToString() const {
   if (act != Activation::kIdentity) absl::StrAppend(&text, " act=", NameOf(act));
   if (program.present()) absl::StrAppend(&text, " program=", sinter::ToString(program));
   if (has_bias) absl::StrAppend(&text, " bias=", NameOf(bias));
-  if (has_factor) absl::StrAppend(&text, " factor=", NameOf(factor));
+  if (has_factor) {
+    absl::StrAppend(&text, " factor=", NameOf(factor), factor_on_sums ? " of sums" : "");
+  }
   absl::StrAppend(&text, " layout=", input_major ? "io" : "oi", " dtype=", NameOf(weights));
   if (rows != weights) absl::StrAppend(&text, " rows_dtype=", NameOf(rows));
   return absl::StrCat(text, " result=", NameOf(result));
@@ -79,7 +82,8 @@ void GroupedProduct::Write(ByteWriter& w) const {
   w.U8(kProductVersion);
   for (const DType dtype : {rows, weights, result, factor, bias}) w.U8(static_cast<uint8_t>(dtype));
   for (const int64_t extent : {experts, slots, n, k, fixed_rows}) w.I64(extent);
-  w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2 | has_bias << 3));
+  w.U8(static_cast<uint8_t>(slot_rows | input_major << 1 | has_factor << 2 | has_bias << 3 |
+                            by_ends << 4 | factor_on_sums << 5));
   w.U8(static_cast<uint8_t>(gate));
   w.U8(static_cast<uint8_t>(act));
   ForEachStride(*this, [&](int64_t stride) { w.I64(stride); });
@@ -103,11 +107,13 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     if (*extent < least || *extent > kMaxExtent) return lost("extent");
   }
   const uint8_t flags = r.U8(), gate = r.U8(), act = r.U8();
-  if (flags > 15 || gate > 4) return lost("flags");
+  if (flags > 63 || gate > 4) return lost("flags");
   p.slot_rows = flags & 1;
   p.input_major = flags & 2;
   p.has_factor = flags & 4;
   p.has_bias = flags & 8;
+  p.by_ends = flags & 16;
+  p.factor_on_sums = flags & 32;
   p.gate = static_cast<GroupedGate>(gate);
   p.act = static_cast<Activation>(act);
   if (p.act < Activation::kIdentity || p.act > Activation::kSilu) return lost("activation");
@@ -117,6 +123,8 @@ absl::StatusOr<GroupedProduct> ReadGroupedProduct(ByteReader& r) {
     within = within && stride >= 0 && stride <= kMostStride;
   });
   if (!within) return lost("stride");
+  if (p.by_ends && (p.slots != 1 || p.slot_rows || p.has_bias)) return lost("slots of ends");
+  if (p.factor_on_sums && (!p.has_factor || p.gate == GroupedGate::kNone)) return lost("factor");
   const uint8_t programs = r.U8();
   if (programs > 1) return lost("flags");
   if (programs == 1) {

@@ -1,5 +1,5 @@
-// GroupedProduct: products of rows with the matrices that ids name, as one kernel computes them,
-// and GroupedSchedule, how.
+// GroupedProduct: products of rows with the matrices that ids name, or ends say, as one kernel
+// computes them, and GroupedSchedule, how.
 #ifndef SINTER_SRC_GROUPED_GROUPED_H_
 #define SINTER_SRC_GROUPED_GROUPED_H_
 
@@ -29,22 +29,25 @@ enum class GroupedGate : uint8_t {
 // result[m, t] = end(W[e] row + bias[e]) with e = ids[m, t], where row is rows[m] or rows[m, t],
 // and end is of a pair act(gate) * up or a program of both, then a number of each slot; then it is
 // rounded to `result`.
-// Where e names no expert, sums and bias are 0.
+// Where e names no expert, sums and bias are 0. By ends: `slots` is 1, a row's slot is the row, and
+// e the first of m < ends[e].
 struct GroupedProduct {
   DType rows = DType::kBF16, weights = DType::kBF16, result = DType::kF32, factor = DType::kF32;
   int64_t experts = 0, slots = 0, n = 0, k = 0;  // n: columns of the result
   int64_t fixed_rows = 0;                        // 0: M of them
   bool slot_rows = false;                        // rows are [m, t, k]
+  bool by_ends = false;                          // in the place of ids there are ends, [experts]
   bool input_major = false;                      // W is [experts, k, n]
   bool has_factor = false;
-  bool has_bias = false;  // [experts, columns of W]
+  bool factor_on_sums = false;  // of a pair: it multiplies gate and up, not the result
+  bool has_bias = false;        // [experts, columns of W]
   DType bias = DType::kF32;
   GroupedGate gate = GroupedGate::kNone;
   Activation act = Activation::kIdentity;
   EpilogueProgram program;  // of a pair, in the place of act(gate) * up; it has no other leaves
   // In elements; the innermost stride of rows, W and the result is 1.
   int64_t row_stride = 0, row_slot_stride = 0;
-  int64_t id_stride = 0, id_slot_stride = 0;
+  int64_t id_stride = 0, id_slot_stride = 0;     // by ends: from one to the next, and 0
   int64_t expert_stride = 0, weight_stride = 0;  // of W's first and second dim
   int64_t factor_stride = 0, factor_slot_stride = 0;
   int64_t out_stride = 0, out_slot_stride = 0;

@@ -10,13 +10,13 @@ namespace sinter {
 namespace {
 
 // Shares of the chip's rates, and times, fitted to an H100 (docs/lab/grouped-products.md).
-constexpr double kTensorShare = 0.62;  // no multicast, rows copied by threads
-constexpr double kHbmShare = 0.95;     // of streams in pieces of a stage
-constexpr double kOverlapLoss = 0.03;  // of what the longest level hides
-constexpr double kRoutingUs = 0.8;     // to count the ids and find a tile's
-constexpr double kRoutingIdsPerUs = 8192;
-constexpr double kDotFlopPerUs = 4e6;   // of threads that compute one result each
-constexpr double kBusyBlockGain = 1.6;  // of one SM's HBM rate over its share
+constexpr double kTensorShare = 0.62;      // no multicast, rows copied by threads
+constexpr double kHbmShare = 0.95;         // of streams in pieces of a stage
+constexpr double kOverlapLoss = 0.03;      // of what the longest level hides
+constexpr double kRoutingUs = 0.8;         // to count the ids and find a tile's
+constexpr double kRoutingIdsPerUs = 8192;  // that are counted; ends are read at once
+constexpr double kDotFlopPerUs = 4e6;      // of threads that compute one result each
+constexpr double kBusyBlockGain = 1.6;     // of one SM's HBM rate over its share
 constexpr double kStageRowBytes = 128, kMemoryLatencyUs = 1.3;  // of a copy while memory is busy
 constexpr double kSearchIdsPerUs = 5000;  // that copying threads look through for a tile's slots
 // Of swapped tiles. Not measured yet.
@@ -69,6 +69,7 @@ void PredictTiles(const GroupedProduct& p, const GroupedSchedule& s, const Sprea
       time->l2_bytes / (model.l2_bytes_per_us * std::min(1.0, 1.3 * sms / model.sm_count));
   const double flop = 2 * units * s.block_m * s.block_n * static_cast<double>(RoundUp(p.k, 64));
   time->tensor_us = flop / (model.tensor_flop_per_us * kTensorShare * std::max(even, 0.05));
+  if (p.by_ends) return;
   // Copies wait for a tile's slots, which lie among so many ids.
   time->fixed_us +=
       turns * std::min(1.0, s.block_m / spread.of_expert) * spread.slots() / kSearchIdsPerUs;
@@ -125,7 +126,7 @@ absl::StatusOr<Prediction> PredictGrouped(const GroupedProduct& p, const Grouped
   const double out_bytes = Elements(slots, p.n, SizeOf(p.result));
   Prediction time;
   time.fixed_us = model.launch_us - model.programmatic_edge_us + model.fill_us + model.drain_us +
-                  kRoutingUs + static_cast<double>(slots) / kRoutingIdsPerUs;
+                  kRoutingUs + (p.by_ends ? 0 : static_cast<double>(slots) / kRoutingIdsPerUs);
   time.hbm_bytes = touched * matrix_bytes + row_bytes + out_bytes;
   if (s.block_m == 0) {
     time.hbm_us = time.hbm_bytes / model.hbm_bytes_per_us;

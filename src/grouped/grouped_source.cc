@@ -30,7 +30,9 @@ std::string ConfigText(const GroupedProduct& p, const GroupedSchedule& s) {
                   ", kN = ", p.n, ", kK = ", p.k, ", kGate = ", static_cast<int>(p.gate), ";\n");
   absl::StrAppend(
       &text, "  static constexpr bool kProgram = ", p.program.present() ? "true" : "false",
-      ", kFactor = ", p.has_factor ? "true" : "false", ", kBias = ", p.has_bias ? "true" : "false",
+      ", kFactor = ", p.has_factor ? "true" : "false",
+      ", kFactorOnSums = ", p.factor_on_sums ? "true" : "false",
+      ", kBias = ", p.has_bias ? "true" : "false", ", kByEnds = ", p.by_ends ? "true" : "false",
       ", kInputMajor = ", p.input_major ? "true" : "false",
       ", kMapped = ", s.block_m > 0 && MapsWeights(p, s) ? "true" : "false", ";\n");
   absl::StrAppend(&text, "  static constexpr long long kRowStride = ", p.row_stride,
@@ -91,10 +93,10 @@ std::string GroupedSource(const GroupedProduct& p, const GroupedSchedule& s) {
              : "const Config::Weights::Stored* weights",
       ",\n    const int* ids,", p.has_bias ? " const Config::Bias::Stored* biases," : "",
       p.has_factor ? " const Config::Factor::Stored* factors," : "",
-      " Config::Result::Stored* out, int m) {\n",
+      " Config::Result::Stored* out, int m", p.by_ends ? ", int first_row" : "", ") {\n",
       "  const GroupedOperands<Config> operands = {rows, ", mapped ? "nullptr" : "weights",
       ", ids, ", p.has_bias ? "biases" : "nullptr", ", ", p.has_factor ? "factors" : "nullptr",
-      ", out, ", mapped ? "&weights" : "nullptr", "};\n  ", kernel,
+      ", out, ", mapped ? "&weights" : "nullptr", p.by_ends ? ", first_row" : "", "};\n  ", kernel,
       "<Config>::run(operands, m);\n}\n\n", "}  // namespace sinter\n");
   return text;
 }
@@ -135,7 +137,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
                                            const std::vector<BufferPlace>& places) {
   // Bytes from one index of M to the next, in the order of the places.
   std::vector<int64_t> row_bytes = {p.row_stride * SizeOf(p.rows), 0,
-                                    p.id_stride * SizeOf(DType::kS32)};
+                                    p.by_ends ? 0 : p.id_stride * SizeOf(DType::kS32)};
   if (p.has_bias) row_bytes.push_back(0);
   if (p.has_factor) row_bytes.push_back(p.factor_stride * SizeOf(p.factor));
   row_bytes.push_back(p.out_stride * SizeOf(p.result));
@@ -174,6 +176,7 @@ absl::StatusOr<LaunchRecipe> GroupedRecipe(const GroupedProduct& p, const Groupe
   rows.kind = p.fixed_rows > 0 ? ArgKind::kInt32 : ArgKind::kSymbolM;
   rows.int_value = p.fixed_rows;
   recipe.args.push_back(rows);
+  if (p.by_ends) recipe.args.push_back({ArgKind::kFirstRow});
   return recipe;
 }
 

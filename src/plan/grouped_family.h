@@ -1,5 +1,5 @@
-// GroupedFamily: products of rows with the matrices that ids name. Each answer is declared and
-// given once, here.
+// GroupedFamily: products of rows with the matrices that ids name, or ends say. Each answer is
+// declared and given once, here.
 #ifndef SINTER_SRC_PLAN_GROUPED_FAMILY_H_
 #define SINTER_SRC_PLAN_GROUPED_FAMILY_H_
 
@@ -25,7 +25,8 @@ struct GroupedCode {
   GroupedSchedule schedule;
 };
 
-using GroupedSpec = OwnSpec<GroupedCode>;  // operands in order are rows, weights, ids, factors
+// Operands in order are rows, weights, ids or ends, biases, factors.
+using GroupedSpec = OwnSpec<GroupedCode>;
 
 class GroupedKernels : public OwnKernels<GroupedCode> {
  public:
@@ -43,14 +44,18 @@ class GroupedKernels : public OwnKernels<GroupedCode> {
                       elements * SizeOf(dtype), list.size() + 1 == places.size(),
                       of_m && p.fixed_rows == 0});
     };
-    const std::string of_slots = absl::StrCat(m, ",", p.slots);
+    const std::string of_slots = p.by_ends ? m : absl::StrCat(m, ",", p.slots);
     add(p.rows, absl::StrCat(p.slot_rows ? of_slots : m, ",", p.k),
         (p.slot_rows ? slots : rows) * p.k, true);
     const std::string matrix = p.input_major ? absl::StrCat(p.k, ",", p.WeightColumns())
                                              : absl::StrCat(p.WeightColumns(), ",", p.k);
     add(p.weights, absl::StrCat(p.experts, ",", matrix), p.experts * p.WeightColumns() * p.k,
         false);
-    add(DType::kS32, of_slots, slots, true);
+    if (p.by_ends) {
+      add(DType::kS32, absl::StrCat(p.experts), p.experts, false);
+    } else {
+      add(DType::kS32, of_slots, slots, true);
+    }
     if (p.has_bias) {
       add(p.bias, absl::StrCat(p.experts, ",", p.WeightColumns()), p.experts * p.WeightColumns(),
           false);

@@ -83,8 +83,9 @@ class Evaluator {
         return ScaledMatmul(In(op, 0).view, In(op, 1).view, In(op, 2).view, In(op, 3).view,
                             pass_.threads);
       case OpKind::kGroupedMatmul:
-        return GroupedMatmul(In(op, 0).view, MaybeTransposed(In(op, 1).view, op.transpose_b),
-                             In(op, 2).view, pass_.threads);
+        return (IsByEnds(op) ? GroupedMatmulByEnds : GroupedMatmul)(
+            In(op, 0).view, MaybeTransposed(In(op, 1).view, op.transpose_b), In(op, 2).view,
+            pass_.threads);
       case OpKind::kConv2d:
         return Convolve(In(op, 0).view, In(op, 1).view, op.conv, pass_.threads);
       case OpKind::kWindow:

@@ -111,6 +111,8 @@ Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const Vie
 // a [m, k] or [m, t, k], w [experts, k, n], already transposed by its strides, ids [m, t]. Sums as
 // Matmul's. An id outside of w gives zeros.
 Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads);
+// a [m, k], ends [experts]: row m's matrix is the first whose end is more than m; behind all zeros.
+Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads);
 
 // ---- Direct float64 convolution over strided views of any storage.
 

@@ -218,8 +218,37 @@ Tensor ScaledMatmul(const View& a, const View& w, const View& scale_a, const Vie
   return result;
 }
 
+namespace {
+
+// `rows[e]` of the result, numbers of rows of n elements, are the products of those rows of a with
+// matrix e. `slots`: how many rows of the result have the same first index of a.
+Tensor MultiplyGroups(const View& a, const View& w, const std::vector<std::vector<int64_t>>& rows,
+                      int64_t slots, Tensor result, int threads) {
+  const int64_t k = w.dims[1], n = w.dims[2];
+  for (size_t expert = 0; expert < rows.size(); ++expert) {
+    const std::vector<int64_t>& mine = rows[expert];
+    if (mine.empty()) continue;
+    Tensor factors = MakeTensor({static_cast<int64_t>(mine.size()), k});
+    for (size_t i = 0; i < mine.size(); ++i) {
+      int64_t offset = mine[i] / slots * a.strides[0];
+      if (a.rank() == 3) offset += mine[i] % slots * a.strides[1];
+      ReadRun(a, offset, a.strides.back(), k, factors.owned->data() + static_cast<int64_t>(i) * k);
+    }
+    View matrix = w.Moved(static_cast<int64_t>(expert) * w.strides[0]);
+    matrix.dims = {k, n};
+    matrix.strides = {w.strides[1], w.strides[2]};
+    const Tensor sums = Matmul(factors.view, matrix, threads);
+    for (size_t i = 0; i < mine.size(); ++i) {
+      std::copy_n(sums.owned->data() + static_cast<int64_t>(i) * n, n,
+                  result.owned->data() + mine[i] * n);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads) {
-  const int64_t k = w.dims[1], n = w.dims[2], slots = ids.dims[1];
   const Tensor given = Materialise(ids, threads);
   std::vector<std::vector<int64_t>> slots_of(static_cast<size_t>(w.dims[0]));
   for (int64_t i = 0; i < ids.Count(); ++i) {
@@ -227,26 +256,20 @@ Tensor GroupedMatmul(const View& a, const View& w, const View& ids, int threads)
     if (!(id >= 0 && id < static_cast<double>(w.dims[0]))) continue;
     slots_of[static_cast<size_t>(id)].push_back(i);
   }
-  Tensor result = MakeTensor({ids.dims[0], slots, n});
-  for (size_t expert = 0; expert < slots_of.size(); ++expert) {
-    const std::vector<int64_t>& mine = slots_of[expert];
-    if (mine.empty()) continue;
-    Tensor rows = MakeTensor({static_cast<int64_t>(mine.size()), k});
-    for (size_t i = 0; i < mine.size(); ++i) {
-      int64_t offset = mine[i] / slots * a.strides[0];
-      if (a.rank() == 3) offset += mine[i] % slots * a.strides[1];
-      ReadRun(a, offset, a.strides.back(), k, rows.owned->data() + static_cast<int64_t>(i) * k);
-    }
-    View matrix = w.Moved(static_cast<int64_t>(expert) * w.strides[0]);
-    matrix.dims = {k, n};
-    matrix.strides = {w.strides[1], w.strides[2]};
-    const Tensor sums = Matmul(rows.view, matrix, threads);
-    for (size_t i = 0; i < mine.size(); ++i) {
-      std::copy_n(sums.owned->data() + static_cast<int64_t>(i) * n, n,
-                  result.owned->data() + mine[i] * n);
+  return MultiplyGroups(a, w, slots_of, ids.dims[1],
+                        MakeTensor({ids.dims[0], ids.dims[1], w.dims[2]}), threads);
+}
+
+Tensor GroupedMatmulByEnds(const View& a, const View& w, const View& ends, int threads) {
+  const Tensor given = Materialise(ends, threads);
+  std::vector<std::vector<int64_t>> rows_of(static_cast<size_t>(w.dims[0]));
+  int64_t row = 0;
+  for (size_t expert = 0; expert < rows_of.size(); ++expert) {
+    for (; row < a.dims[0] && static_cast<double>(row) < (*given.owned)[expert]; ++row) {
+      rows_of[expert].push_back(row);
     }
   }
-  return result;
+  return MultiplyGroups(a, w, rows_of, 1, MakeTensor({a.dims[0], w.dims[2]}), threads);
 }
 
 namespace {

@@ -77,6 +77,8 @@ bool Mixes(const Chain& chain, const Op& op) {
     case OpKind::kGather:
     case OpKind::kScatter:
       return MixesRowsByIds(chain, op);
+    case OpKind::kGroupedMatmul:  // a row's place says its matrix
+      return IsByEnds(op) && op.type.dims[0].symbolic;
     default:
       return false;
   }

@@ -60,6 +60,7 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
   const sinter_value factors = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
   const sinter_value experts = Input(c, SINTER_DTYPE_BF16, {4, 8, 16});
   const sinter_value down = Input(c, SINTER_DTYPE_BF16, {4, 8, 8});
+  const sinter_value ends = Input(c, SINTER_DTYPE_S32, {4});
   sinter_grouped_gated_ffn_options grouped = SINTER_INIT(sinter_grouped_gated_ffn_options);
   grouped.layout = SINTER_LAYOUT_IO;
   grouped.activation = SINTER_ACTIVATION_SILU;
@@ -110,6 +111,10 @@ TEST_F(ChainAbi, EveryPrimitiveAndCompositeAdds) {
       {"grouped_matmul",
        [&](auto o, auto e) {
          return sinter_chain_add_grouped_matmul(c, a, experts, slots, nullptr, o, e);
+       }},
+      {"grouped_matmul_ends",
+       [&](auto o, auto e) {
+         return sinter_chain_add_grouped_matmul_ends(c, a, experts, ends, nullptr, o, e);
        }},
       {"grouped_gated_ffn",
        [&](auto o, auto e) {
@@ -352,6 +357,11 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
   mask.mask = 77;
   sinter_conv2d_options grouped = SINTER_INIT(sinter_conv2d_options);
   grouped.groups = 4;
+  sinter_grouped_gated_ffn_options both_orders = SINTER_INIT(sinter_grouped_gated_ffn_options);
+  both_orders.flags = SINTER_GROUPED_UP_FIRST | SINTER_GROUPED_INTERLEAVED;
+  sinter_grouped_gated_ffn_options bad_bias = SINTER_INIT(sinter_grouped_gated_ffn_options);
+  bad_bias.activation = SINTER_ACTIVATION_SILU;
+  bad_bias.bias1 = 99;
   sinter_conv2d_options no_filter = SINTER_INIT(sinter_conv2d_options);
   no_filter.filter = 3;
   sinter_window_options none = SINTER_INIT(sinter_window_options);
@@ -393,6 +403,18 @@ TEST_F(ChainAbi, ErrorsNameOpFieldValueAndBound) {
        [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, 99, a, nullptr, &out, e); }},
       {"op 3 (grouped_matmul): dtype of ids is bf16, must be s32",
        [&](auto e) { return sinter_chain_add_grouped_matmul(c, a, w, a, nullptr, &out, e); }},
+      {"op 3 (grouped_matmul): ends is value 99",
+       [&](auto e) { return sinter_chain_add_grouped_matmul_ends(c, a, w, 99, nullptr, &out, e); }},
+      {"op 3 (grouped_matmul): dtype of ends is bf16, must be s32: cast ends",
+       [&](auto e) { return sinter_chain_add_grouped_matmul_ends(c, a, w, a, nullptr, &out, e); }},
+      {"grouped_gated_ffn: flags have both UP_FIRST and INTERLEAVED, must have one of them",
+       [&](auto e) {
+         return sinter_chain_add_grouped_gated_ffn(c, a, a, a, w, w, &both_orders, &out, e);
+       }},
+      {"op 3 (grouped_gated_ffn): bias1 is value 99",
+       [&](auto e) {
+         return sinter_chain_add_grouped_gated_ffn(c, a, a, a, w, w, &bad_bias, &out, e);
+       }},
       {"op 3 (grouped_gated_ffn): weights is value 99",
        [&](auto e) {
          return sinter_chain_add_grouped_gated_ffn(c, a, a, 99, w, w, nullptr, &out, e);
@@ -542,38 +564,85 @@ TEST(ChainAbiText, TextJsonAndBuilderMeanTheSame) {
   EXPECT_EQ(std::memcmp(from_text, from_builder, 32), 0);
 }
 
-TEST(ChainAbiText, GroupedGatedFfnsMeanTheirTextInEveryLayoutAndOrder) {
+TEST(ChainAbiText, GroupedGatedFfnsMeanTheirTextWithEveryOption) {
+  struct Case {
+    const char* keys;
+    uint32_t flags;
+    bool io, biased;
+    double alpha, beta, limit;
+  };
+  const Case cases[] = {
+      {" order=gate_up layout=oi", 0, false, false, 0, 0, 0},
+      {" order=gate_up layout=io alpha=1", 0, true, false, 1, 0, 0},
+      {" order=up_gate layout=oi", SINTER_GROUPED_UP_FIRST, false, false, 0, 0, 0},
+      {" order=up_gate layout=io weight=input",
+       SINTER_GROUPED_UP_FIRST | SINTER_GROUPED_WEIGHT_ON_INPUT, true, false, 0, 0, 0},
+      {" order=interleaved alpha=1.702 beta=1 limit=7 bias1=1 bias2=1", SINTER_GROUPED_INTERLEAVED,
+       false, true, 1.702, 1, 7},
+  };
+  for (const Case& given : cases) {
+    const ChainPtr built = EmptyChain();
+    sinter_chain* c = built.get();
+    const auto constant = [&](const std::vector<int64_t>& dims) {
+      return Input(c, SINTER_DTYPE_BF16, dims, SINTER_INPUT_CONSTANT);
+    };
+    const auto weights = [&](int64_t out, int64_t in) {
+      return constant({4, given.io ? in : out, given.io ? out : in});
+    };
+    const sinter_value x = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 32});
+    const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
+    const sinter_value factors = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
+    sinter_grouped_gated_ffn_options options = SINTER_INIT(sinter_grouped_gated_ffn_options);
+    const sinter_value w1 = weights(48, 32);
+    if (given.biased) options.bias1 = constant({4, 48});
+    const sinter_value w2 = weights(40, 24);
+    if (given.biased) options.bias2 = constant({4, 40});
+    options.activation = SINTER_ACTIVATION_SILU;
+    options.layout = given.io ? SINTER_LAYOUT_IO : SINTER_LAYOUT_OI;
+    options.flags = given.flags;
+    options.alpha = given.alpha;
+    options.beta = given.beta;
+    options.limit = given.limit;
+    sinter_value y = 0;
+    Ok([&](auto e) {
+      return sinter_chain_add_grouped_gated_ffn(c, x, ids, factors, w1, w2, &options, &y, e);
+    });
+    Ok([&](auto e) { return sinter_chain_add_output(c, y, nullptr, e); });
+    Ok([&](auto e) { return sinter_chain_finish(c, e); });
+    uint8_t digest[32], of_text[32];
+    Ok([&](auto e) { return sinter_x_chain_get_digest(c, digest, e); });
+    const std::string line =
+        std::string("grouped_gated_ffn m=M experts=4 top=2 n=24 k=32 l=40 act=silu") + given.keys;
+    const ChainPtr text = FromText(line.c_str());
+    Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), of_text, e); });
+    EXPECT_EQ(std::memcmp(digest, of_text, 32), 0) << line;
+  }
+}
+
+TEST(ChainAbiText, GroupedMatmulByEndsMeansItsText) {
   for (const bool io : {false, true}) {
-    for (const bool up_first : {false, true}) {
-      const ChainPtr built = EmptyChain();
-      sinter_chain* c = built.get();
-      const auto weights = [&](int64_t out, int64_t in) {
-        return Input(c, SINTER_DTYPE_BF16, {4, io ? in : out, io ? out : in},
-                     SINTER_INPUT_CONSTANT);
-      };
-      const sinter_value x = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 32});
-      const sinter_value ids = Input(c, SINTER_DTYPE_S32, {SINTER_DIM_M, 2});
-      const sinter_value factors = Input(c, SINTER_DTYPE_F32, {SINTER_DIM_M, 2});
-      const sinter_value w1 = weights(48, 32), w2 = weights(40, 24);
-      sinter_grouped_gated_ffn_options options = SINTER_INIT(sinter_grouped_gated_ffn_options);
-      options.activation = SINTER_ACTIVATION_SILU;
-      options.layout = io ? SINTER_LAYOUT_IO : SINTER_LAYOUT_OI;
-      options.flags = up_first ? SINTER_GROUPED_UP_FIRST : 0;
-      sinter_value y = 0;
-      Ok([&](auto e) {
-        return sinter_chain_add_grouped_gated_ffn(c, x, ids, factors, w1, w2, &options, &y, e);
-      });
-      Ok([&](auto e) { return sinter_chain_add_output(c, y, nullptr, e); });
-      Ok([&](auto e) { return sinter_chain_finish(c, e); });
-      uint8_t digest[32], of_text[32];
-      Ok([&](auto e) { return sinter_x_chain_get_digest(c, digest, e); });
-      const std::string line =
-          std::string("grouped_gated_ffn m=M experts=4 top=2 n=24 k=32 l=40 act=silu order=") +
-          (up_first ? "up_gate" : "gate_up") + " layout=" + (io ? "io" : "oi");
-      const ChainPtr text = FromText(line.c_str());
-      Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), of_text, e); });
-      EXPECT_EQ(std::memcmp(digest, of_text, 32), 0) << line;
-    }
+    const ChainPtr built = EmptyChain();
+    sinter_chain* c = built.get();
+    const sinter_value a = Input(c, SINTER_DTYPE_BF16, {SINTER_DIM_M, 32});
+    const sinter_value w =
+        Input(c, SINTER_DTYPE_BF16, {4, io ? 32 : 24, io ? 24 : 32}, SINTER_INPUT_CONSTANT);
+    const sinter_value ends = Input(c, SINTER_DTYPE_S32, {4});
+    sinter_matmul_options options = SINTER_INIT(sinter_matmul_options);
+    options.flags = io ? 0 : SINTER_MATMUL_TRANSPOSE_B;
+    sinter_value y = 0;
+    Ok([&](auto e) {
+      return sinter_chain_add_grouped_matmul_ends(c, a, w, ends, &options, &y, e);
+    });
+    Ok([&](auto e) { return sinter_chain_add_cast(c, y, SINTER_DTYPE_BF16, &y, e); });
+    Ok([&](auto e) { return sinter_chain_add_output(c, y, nullptr, e); });
+    Ok([&](auto e) { return sinter_chain_finish(c, e); });
+    uint8_t digest[32], of_text[32];
+    Ok([&](auto e) { return sinter_x_chain_get_digest(c, digest, e); });
+    const std::string line =
+        std::string("grouped_matmul_ends m=M experts=4 n=24 k=32 layout=") + (io ? "io" : "oi");
+    const ChainPtr text = FromText(line.c_str());
+    Ok([&](auto e) { return sinter_x_chain_get_digest(text.get(), of_text, e); });
+    EXPECT_EQ(std::memcmp(digest, of_text, 32), 0) << line;
   }
 }
 

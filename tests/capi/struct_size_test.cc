@@ -108,6 +108,7 @@ TEST(StructFlags, UnknownBitsAreRefusedEverywhere) {
   REFUSED(sinter_gemm_chain_options, sinter_chain_add_gemm_chain(c, a, a, a, &o, &out, e));
   REFUSED(sinter_gated_ffn_options, sinter_chain_add_gated_ffn(c, a, a, a, a, &o, &out, e));
   REFUSED(sinter_matmul_options, sinter_chain_add_grouped_matmul(c, a, a, a, &o, &out, e));
+  REFUSED(sinter_matmul_options, sinter_chain_add_grouped_matmul_ends(c, a, a, a, &o, &out, e));
   REFUSED(sinter_grouped_gated_ffn_options,
           sinter_chain_add_grouped_gated_ffn(c, a, a, a, a, a, &o, &out, e));
   REFUSED(sinter_output_options, sinter_chain_add_output(c, a, &o, e));

@@ -71,7 +71,11 @@ TEST(GroupedCompile, EveryFormOfTilesDoesNotSpill) {
         "grouped_gated_ffn m=M experts=5 top=3 n=208 k=200 l=272 act=gelu_erf order=up_gate "
         "dtype=f16",
         "grouped_gated_ffn m=M experts=160 top=8 n=192 k=5120 l=5120 act=silu",
-        "grouped_gated_ffn m=M experts=1024 top=32 n=64 k=64 l=64 act=silu layout=io"}) {
+        "grouped_gated_ffn m=M experts=1024 top=32 n=64 k=64 l=64 act=silu layout=io",
+        "grouped_matmul_ends m=M experts=128 n=1536 k=2048",
+        "grouped_matmul_ends m=M experts=1024 n=64 k=72 layout=io dtype=f16",
+        "grouped_gated_ffn m=M experts=32 top=4 n=2880 k=2880 l=2880 act=silu order=interleaved "
+        "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1"}) {
     AddJobs(line, model, &jobs);
     if (HasFatalFailure()) return;
   }

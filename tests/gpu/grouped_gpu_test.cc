@@ -1,6 +1,7 @@
-// Grouped products, and the gated FFN of a mixture of experts, on any routing: all, one or no
-// expert, ids outside, equal ids, counts around the borders of tiles; NaN stays in its row; one
-// plan and one captured graph serve every routing.
+// Grouped products by ids and by ends, and the gated FFN of a mixture of experts, on any routing:
+// all, one or no expert, ids outside, equal ids, counts around the borders of tiles; NaN stays in
+// its row; one plan and one captured graph serve every routing.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -181,10 +183,8 @@ class Routed {
     ASSERT_OK(measurer_->Upload(buffers_[input], inputs_[input].data(), inputs_[input].size()));
   }
   std::string& input(const std::string& name) { return inputs_[InputOf(name)]; }
-  void Route(const Ids& ids) {
-    Write("ids",
-          std::string(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)));
-  }
+  void Route(const Ids& ids) { WriteNumbers("ids", ids); }
+  void RouteEnds(const Ids& ends) { WriteNumbers("ends", ends); }
 
   absl::Status Launch(StreamHandle stream, int64_t m) { return launch_(stream, m); }
   absl::Status Poison() {
@@ -236,6 +236,11 @@ class Routed {
   }
 
  private:
+  void WriteNumbers(const std::string& name, const Ids& numbers) {
+    Write(name, std::string(reinterpret_cast<const char*>(numbers.data()),
+                            numbers.size() * sizeof(int32_t)));
+  }
+
   Measurer* const measurer_;
   DeviceArena arena_;
   const int64_t rows_;
@@ -495,6 +500,111 @@ TEST_F(Grouped, BiasesAndColumnsInTurnsEqualTheReference) {
       EXPECT_EQ(taken_forms, oi ? 6 : 4) << "swapped tiles and 128 x 256 are for layout oi";
     }
   }
+}
+
+// Of `experts` groups of `rows` rows: even, one, none, falling, negative, beyond the rows, rows
+// behind the last, around the borders of tiles.
+std::vector<std::pair<std::string, Ids>> EndsOf(int64_t rows, int64_t experts) {
+  constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  std::vector<std::pair<std::string, Ids>> cases = {
+      {"even", {}},    {"first", {}},  {"last", {}},   {"none", {}},   {"falling", {}},
+      {"extreme", {}}, {"beyond", {}}, {"behind", {}}, {"borders", {}}};
+  for (int64_t e = 0; e < experts; ++e) {
+    const bool last = e + 1 == experts;
+    const int64_t of[] = {rows * (e + 1) / experts,
+                          rows,
+                          last ? rows : 0,
+                          0,
+                          rows - rows * e / experts,
+                          e % 3 == 0 ? kLeast
+                          : last     ? kMost
+                                     : -e,
+                          3 * rows * (e + 1) / experts,
+                          rows * (e + 1) / experts / 2,
+                          std::min<int64_t>(rows, 64 * e + (e % 3) - 1)};
+    for (size_t i = 0; i < cases.size(); ++i) {
+      cases[i].second.push_back(static_cast<int32_t>(of[i]));
+    }
+  }
+  return cases;
+}
+
+// A gated pair, or a product, times a number of each row, by ends.
+Chain ByEnds(int64_t experts, int64_t n, int64_t k, bool gated, bool factor_on_sums, DType dtype) {
+  const auto dim = [](int64_t extent) { return Dim::Constant(extent); };
+  ChainBuilder b;
+  const ValueId x = *b.Input({dtype, {Dim::M(), dim(k)}}, {false, {}, "x"});
+  const ValueId w =
+      *b.Input({dtype, {dim(experts), dim(gated ? 2 * n : n), dim(k)}}, {true, {}, "w"});
+  const ValueId ends = *b.Input({DType::kS32, {dim(experts)}}, {false, {}, "ends"});
+  const ValueId factor = *b.Input({DType::kF32, {Dim::M(), dim(1)}}, {false, {}, "factor"});
+  ValueId y = *b.GroupedMatmulByEnds(x, w, ends, true);
+  const auto weigh = [&] {
+    y = *b.Binary(BinaryKind::kMul, y, *b.Broadcast(factor, std::vector<Dim>(b.TypeOf(y).dims)));
+  };
+  if (factor_on_sums) weigh();
+  if (gated) {
+    const ValueId gate = *b.Slice(y, {0, 0}, {Dim::M(), dim(n)});
+    y = *AddSwiglu(b, gate, *b.Slice(y, {0, n}, {Dim::M(), dim(2 * n)}));
+  }
+  if (!factor_on_sums) weigh();
+  EXPECT_OK(b.Output(*b.Cast(y, dtype)));
+  return *b.Finish();
+}
+
+TEST_F(Grouped, EndsOfAnyValuesEqualTheReferenceInEveryForm) {
+  constexpr int64_t kRows = 700;
+  const GroupedSchedule forms[] = {{0, 0, 0, 1},        {64, 64, 5, 1},    {64, 256, 4, 1},
+                                   {128, 128, 4, 1},    {128, 256, 4, 1},  {128, 256, 4, 1, 2},
+                                   {128, 256, 4, 1, 1}, {64, 256, 5, 1, 2}};
+  struct Shape {
+    int64_t experts, n, k;
+    bool gated, factor_on_sums;
+    DType dtype;
+  };
+  for (const Shape& of :
+       {Shape{5, 208, 200, true, false, DType::kBF16}, Shape{300, 64, 128, true, true, DType::kF16},
+        Shape{1, 1040, 72, false, false, DType::kBF16}}) {
+    for (const GroupedSchedule& form : forms) {
+      SCOPED_TRACE(absl::StrCat(of.experts, " experts; ", form.ToString(false)));
+      Routed data(ports(), ByEnds(of.experts, of.n, of.k, of.gated, of.factor_on_sums, of.dtype),
+                  kRows);
+      bool taken = false;
+      data.MakeOf(ports(), form, form.swapped > 0 ? 16 : 20, false, &taken);
+      if (HasFatalFailure()) return;
+      EXPECT_TRUE(taken);
+      if (!taken) continue;
+      for (const auto& [name, ends] : EndsOf(kRows, of.experts)) {
+        data.RouteEnds(ends);
+        for (const int64_t m : {int64_t{0}, int64_t{1}, int64_t{257}, kRows}) data.Expect(m, name);
+      }
+    }
+  }
+}
+
+// Ends count all rows of a launch that is cut into passes.
+TEST_F(Grouped, EndsOfLongLaunchesCountTheRowsOfAllPasses) {
+  constexpr int64_t kRows = 20000;
+  Routed data(ports(), ChainOf("grouped_matmul_ends m=M experts=7 n=64 k=64"), kRows);
+  data.Make(engine());
+  if (HasFatalFailure()) return;
+  for (const auto& [name, ends] : EndsOf(kRows, 7)) {
+    data.RouteEnds(ends);
+    data.Expect(kRows, name);
+  }
+}
+
+// gpt-oss's gate and biases, and weights that multiply the input as in Llama 4.
+TEST_F(Grouped, OptionsOfServersEqualTheReferenceOnEveryRouting) {
+  Sweep(
+      "grouped_gated_ffn m=M experts=16 top=4 n=192 k=256 l=264 act=silu order=interleaved "
+      "alpha=1.702 beta=1 limit=7 bias1=1 bias2=1",
+      40, 4, 16, {0, 1, 17, 40});
+  Sweep("grouped_gated_ffn m=M experts=16 top=1 n=192 k=256 l=264 act=silu weight=input", 300, 1,
+        16, {1, 17, 300});
+  Sweep("grouped_gated_ffn m=M experts=16 top=4 n=128 k=256 l=264 act=silu limit=0.5", 600, 4, 16,
+        {1, 600});
 }
 
 TEST_F(Grouped, ManyRowsOfAWideModel) {

@@ -318,12 +318,23 @@ class GraphMaker : public StitchGraphMaker {
     const double bound = 8 * std::sqrt(static_cast<double>(k));
     if (Chance(50)) {
       const ValueId w = matrices(n + OneOf<int64_t>({0, 5}), k);
+      if (Chance(40)) {
+        const ValueId ends = RawInput(DType::kS32, {experts});
+        return Put({Add(builder_.GroupedMatmulByEnds(a, w, ends, oi)), bound, false, 0});
+      }
       return Put({Add(builder_.GroupedMatmul(a, w, ids, oi)), bound, false, 0});
     }
     const ValueId weights = RawInput(DType::kF32, {m, slots});
     const ValueId w1 = matrices(2 * n, k), w2 = matrices(32, n);
-    const ValueId y = Add(AddGroupedGatedFfn(builder_, {a, ids, weights, w1, w2}, Activation::kSilu,
-                                             oi ? Layout::kOI : Layout::kIO));
+    GroupedFfnOptions options;
+    options.act = Activation::kSilu;
+    options.layout = oi ? Layout::kOI : Layout::kIO;
+    options.weight_on_input = Chance(30);
+    if (Chance(30)) {
+      options.order = GateOrder::kInterleaved;
+      options.limit = 7;
+    }
+    const ValueId y = Add(AddGroupedGatedFfn(builder_, {a, ids, weights, w1, w2}, options));
     Put({Widened(y), bound * bound, true, 0});
   }
 

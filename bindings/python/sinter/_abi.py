@@ -28,6 +28,8 @@ WINDOW_EXCLUDE_PADS = 1
 REDUCE_KEEPDIMS = 1
 ATTENTION_CAUSAL = 1
 GROUPED_UP_FIRST = 1
+GROUPED_INTERLEAVED = 2
+GROUPED_WEIGHT_ON_INPUT = 4
 QUANTIZE_UE8M0 = 1
 ACCUMULATE_FAST = 1
 GROUP_NO_TIMEOUT = 1
@@ -245,6 +247,11 @@ class GroupedGatedFfnOptions(_Sized):
         ("flags", c_uint32),
         ("layout", c_int32),
         ("activation", c_int32),
+        ("bias1", c_int32),
+        ("bias2", c_int32),
+        ("alpha", c_double),
+        ("beta", c_double),
+        ("limit", c_double),
     ]
 
 
@@ -539,6 +546,8 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "sinter_chain_add_matmul": (c_int32, (c_void_p, c_int32, c_int32, POINTER(MatmulOptions), POINTER(c_int32),
         POINTER(c_void_p))),
     "sinter_chain_add_grouped_matmul": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(MatmulOptions),
+        POINTER(c_int32), POINTER(c_void_p))),
+    "sinter_chain_add_grouped_matmul_ends": (c_int32, (c_void_p, c_int32, c_int32, c_int32, POINTER(MatmulOptions),
         POINTER(c_int32), POINTER(c_void_p))),
     "sinter_chain_add_conv2d": (c_int32, (c_void_p, c_int32, c_int32, POINTER(Conv2dOptions), POINTER(c_int32),
         POINTER(c_void_p))),

@@ -270,6 +270,17 @@ def grouped_matmul(a: Value, w: Value, ids: Value, *, layout: str = "oi") -> Val
     return b._add("grouped_matmul", b._own(a), b._own(w), b._own(ids), ctypes.byref(options))
 
 
+def grouped_matmul_ends(a: Value, w: Value, ends: Value, *, layout: str = "oi") -> Value:
+    """w[e] a[m] with the first e of m < ends[e]: f32 [m, n]; rows behind all ends are zeros.
+
+    a [m, k], rows in the order of their matrices; w as of ``grouped_matmul``; ends s32 [experts].
+    """
+    b = builder_of(a)
+    transposed = layout_number(layout) == layout_number("oi")
+    options = _abi.MatmulOptions(flags=_abi.MATMUL_TRANSPOSE_B if transposed else 0)
+    return b._add("grouped_matmul_ends", b._own(a), b._own(w), b._own(ends), ctypes.byref(options))
+
+
 def grouped_gated_ffn(
     a: Value,
     ids: Value,
@@ -280,17 +291,34 @@ def grouped_gated_ffn(
     activation: str = "silu",
     layout: str = "oi",
     up_first: bool = False,
+    interleaved: bool = False,
+    weight_on_input: bool = False,
+    bias1: Optional[Value] = None,
+    bias2: Optional[Value] = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    limit: float = 0.0,
 ) -> Value:
-    """The sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, cast to a's dtype.
+    """The sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = activation(gate) * (up + beta), cast to a's dtype.
 
-    gate and up are the halves of w1[e] a[m]. a [m, k]; ids s32 and weights [m, t]; w1 [experts, 2 n, k] and
-    w2 [experts, l, n] ("oi").
+    gate and up are columns of w1[e] a[m] + bias1[e]: halves, or in turns (`interleaved`). a [m, k]; ids s32 and weights [m, t];
+    w1 [experts, 2 n, k] and w2 [experts, l, n] ("oi"); biases [experts, 2 n] and [experts, l]. `weight_on_input`: weights multiply
+    w1[e] a[m], that is a[m], and not the results. Of "silu" the gate's sigmoid is of `alpha` gate. `limit`, where it is not 0, is the most of
+    gate, and of up in both directions.
     """
     b = builder_of(a)
+    flags = _abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0
+    flags |= _abi.GROUPED_INTERLEAVED if flag(interleaved, "interleaved") else 0
+    flags |= _abi.GROUPED_WEIGHT_ON_INPUT if flag(weight_on_input, "weight_on_input") else 0
     options = _abi.GroupedGatedFfnOptions(
         layout=layout_number(layout),
         activation=activation_number(activation),
-        flags=_abi.GROUPED_UP_FIRST if flag(up_first, "up_first") else 0,
+        flags=flags,
+        bias1=b._optional(bias1),
+        bias2=b._optional(bias2),
+        alpha=number(alpha, "alpha"),
+        beta=number(beta, "beta"),
+        limit=number(limit, "limit"),
     )
     numbers = (b._own(a), b._own(ids), b._own(weights), b._own(w1), b._own(w2))
     return b._add("grouped_gated_ffn", *numbers, ctypes.byref(options))

@@ -43,7 +43,9 @@ SINTER_DEVICE void arrive_if(u32 barrier, u32 wanted) {
 //   kGate                             0: no pair; of a pair W has 2 kN columns: halves, 1 gate
 //                                     first, 2 up; or in turns, 3 gate first, 4 up
 //   kBias                             whether each column of each expert has a bias
-//   kFactor                           whether results are multiplied by a number of each slot
+//   kFactor                           whether results are multiplied by a number of each slot,
+//   kFactorOnSums                     of a pair: before gate and up meet
+//   kByEnds                           whether ids are where groups end; kSlots is 1
 //   kInputMajor                       W is [experts, k, n]
 //   kMapped                           W's columns come by a tensor map that permutes each 32
 //   kBlockM, kBlockN, kStages
@@ -59,6 +61,7 @@ struct GroupedOperands {
   const typename Config::Factor::Stored* factors;
   typename Config::Result::Stored* out;
   const TensorMap* map;  // of the weights where they are mapped
+  int first_row;         // by ends: of this launch, among the rows that they count
 };
 
 // Where gate and up lie among W's columns.
@@ -120,13 +123,17 @@ struct GroupedEnd {
 
   SINTER_DEVICE float result(float sum, float up) const {
     float x;
+    if constexpr (Config::kFactorOnSums) {
+      sum *= factor;
+      up *= factor;
+    }
     if constexpr (Config::kProgram) {
       x = Config::Program::apply(sum, up);
     } else {
       x = Config::Activation::apply(sum);
       if constexpr (Config::kGate != 0) x *= up;
     }
-    if constexpr (Config::kFactor) x *= factor;
+    if constexpr (Config::kFactor && !Config::kFactorOnSums) x *= factor;
     return x;
   }
 
@@ -220,7 +227,7 @@ struct GroupedProduct {
 
   using Mma = Wgmma<kBlockN, Element, false, Config::kInputMajor>;
   using Routing = GroupRouting<Config::kExperts, kBlockM>;
-  using Ids = GroupIds<Config::kSlots, Config::kIdStride, Config::kIdSlotStride>;
+  using Ids = typename GroupsOf<Config>::Type;
   using Stored = typename Element::Stored;
   using Sums = float[kBlockN / 2];
 
@@ -252,7 +259,7 @@ struct GroupedProduct {
     __shared__ Shared shared;
     const u32 ring = (shared_address(raw) + 1023u) & ~1023u;
     const int total = m * Config::kSlots;
-    const Ids ids{o.ids};
+    const Ids ids(o);
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
         mbarrier_init(shared_address(&shared.full[stage]), Config::kMapped ? 129 : 128);
@@ -515,16 +522,25 @@ struct GroupedDots {
   static constexpr int kTilesN = ceil_div(Config::kN, kThreads);
 
   static SINTER_DEVICE void run(const GroupedOperands<Config>& o, int m) {
-    const GroupIds<Config::kSlots, Config::kIdStride, Config::kIdSlotStride> ids{o.ids};
+    using Ids = typename GroupsOf<Config>::Type;
+    using Routing = GroupRouting<Config::kExperts, 1>;
+    __shared__ typename Routing::Shared routing;  // by ends: tiles of one row
+    const Ids ids(o);
     wait_for_predecessors();
     launch_dependents();
+    if constexpr (Config::kByEnds) Routing::template count<kThreads>(routing, ids, m);
     const long long units = static_cast<long long>(m) * Config::kSlots * kTilesN;
     for (long long unit = blockIdx.x; unit < units; unit += gridDim.x) {
       const int slot = static_cast<int>(unit / kTilesN);
       const int column =
           static_cast<int>(unit % kTilesN) * kThreads + static_cast<int>(threadIdx.x);
       if (column >= Config::kN) continue;
-      const int expert = ids.at(slot);
+      int expert;
+      if constexpr (Config::kByEnds) {
+        expert = Routing::group_at(routing, slot);
+      } else {
+        expert = ids.at(slot);
+      }
       const GroupedEnd<Config> end(o, slot);
       float sum = 0, up = 0;
       if (static_cast<u32>(expert) < static_cast<u32>(Config::kExperts)) {

@@ -1,9 +1,10 @@
-// Which slots of a grouped product are whose. Each block finds it anew from the ids: no list in
-// memory, no kernel before this one, no order that depends on time.
+// Which slots of a grouped product are whose. Each block finds it anew from the ids, or from where
+// groups end: no list in memory, no kernel before this one, no order that depends on time.
 //
 // A slot is one row of ids' elements, in row-major order; its group is its expert, or the group
-// behind all experts where its id names none. The slots of a group are tiles of kBlockM in order of
-// slots, and the tiles of all groups follow one another in order of groups.
+// behind all experts where its id names none. By ends a slot is a row. The slots of a group are
+// tiles of kBlockM in order of slots, and the tiles of all groups follow one another in order of
+// groups.
 #pragma once
 #include "ptx/memory.cuh"
 #include "ptx/sync.cuh"
@@ -14,17 +15,46 @@ namespace sinter {
 // ids as they lie: id of slot i is at (i / kSlots) * kRowStride + (i % kSlots) * kSlotStride.
 template <int kSlots, long long kRowStride, long long kSlotStride>
 struct GroupIds {
+  static constexpr bool kAreEnds = false;
   static constexpr bool kContiguous = kRowStride == kSlots && kSlotStride == 1;
   const int* ids;
+  template <class Operands>
+  SINTER_DEVICE explicit GroupIds(const Operands& o) : ids(o.ids) {}
   SINTER_DEVICE int at(int slot) const {
     if constexpr (kContiguous) return ids[slot];
     return ids[slot / kSlots * kRowStride + slot % kSlots * kSlotStride];
   }
 };
 
+// Where groups end: slots below ends[g * kStride] that are not of groups before are of group g.
+// They count rows from the first one of all passes on, of which this launch's first is `first_row`.
+template <long long kStride>
+struct GroupEnds {
+  static constexpr bool kAreEnds = true;
+  const int* ends;
+  int first_row;
+  template <class Operands>
+  SINTER_DEVICE explicit GroupEnds(const Operands& o) : ends(o.ids), first_row(o.first_row) {}
+  // Of this launch's rows; not less than 0, and as they stand else.
+  SINTER_DEVICE int at(int group) const {
+    return max(0, max(0, ends[group * kStride]) - first_row);
+  }
+};
+
+// A Config's.
+template <class Config, bool kByEnds = Config::kByEnds>
+struct GroupsOf {
+  using Type = GroupIds<Config::kSlots, Config::kIdStride, Config::kIdSlotStride>;
+};
+template <class Config>
+struct GroupsOf<Config, true> {
+  using Type = GroupEnds<Config::kIdStride>;
+};
+
 // Slots are cut into segments. How many slots of each group stand before each segment is counted
 // once; a tile's slots are then found in the segments that have some of them. kFiner: segments are
-// that many times more, and so are their counts' bytes.
+// that many times more, and so are their counts' bytes. By ends a group's slots follow one another:
+// there is nothing to count or to find.
 template <int kExperts, int kBlockM, int kTakers = 128, int kFiner = 1>
 struct GroupRouting {
   static constexpr int kGroups = kExperts + 1;  // the last: slots whose id names no expert
@@ -38,8 +68,10 @@ struct GroupRouting {
   static constexpr int kBatch = 128, kAtOnce = 4;  // slots that a warp looks at, and reads ahead
 
   struct Shared {
-    int first_tile[kGroups + 1];         // by group; behind the last the number of tiles
-    int before[kSegments + 1][kGroups];  // slots of the group before the segment; all of them
+    int first_tile[kGroups + 1];  // by group; behind the last the number of tiles
+    // Slots of the group before the segment; all of them. By ends, in the place of the first, 0,
+    // the group's first slot, and nothing between this and all of them.
+    int before[kSegments + 1][kGroups];
   };
 
   static SINTER_DEVICE int group_of(int id) {
@@ -61,23 +93,10 @@ struct GroupRouting {
   // The same with the numbers of tiles of each group in the place of first tiles.
   template <int kThreads, class Ids>
   static SINTER_DEVICE void count_slots(Shared& shared, const Ids& ids, int total) {
-    const int thread = static_cast<int>(threadIdx.x);
-    for (int i = thread; i < kSegments * kGroups; i += kThreads) (&shared.before[1][0])[i] = 0;
-    __syncthreads();
-    const int of_segment = segment_slots(total);
-    for (int i = thread; i < total; i += kThreads) {
-      atomicAdd(&shared.before[1 + i / of_segment][group_of(ids.at(i))], 1);
-    }
-    __syncthreads();
-    for (int g = thread; g < kGroups; g += kThreads) {
-      int sum = 0;
-      shared.before[0][g] = 0;
-#pragma unroll
-      for (int segment = 1; segment <= kSegments; ++segment) {
-        sum += shared.before[segment][g];
-        shared.before[segment][g] = sum;
-      }
-      shared.first_tile[g] = (sum + kBlockM - 1) / kBlockM;
+    if constexpr (Ids::kAreEnds) {
+      if (threadIdx.x < 32) read_ends(shared, ids, total);
+    } else {
+      count_ids<kThreads>(shared, ids, total);
     }
     __syncthreads();
   }
@@ -101,12 +120,18 @@ struct GroupRouting {
   template <class Ids>
   static SINTER_DEVICE int take(const Shared& shared, int* slots, int thread, const Ids& ids,
                                 int total, int group, int skip, int most = kBlockM) {
-    const int of_segment = segment_slots(total);
-    for (int segment = thread / 32; segment < kSegments; segment += kTakerWarps) {
-      const int rank = shared.before[segment][group] - skip;
-      const int end = shared.before[segment + 1][group] - skip;
-      if (rank >= most || end <= 0 || rank == end) continue;
-      take_segment(slots, ids, total, group, segment * of_segment, rank, min(end, most));
+    if constexpr (Ids::kAreEnds) {
+      const int first = shared.before[0][group] + skip;
+      const int count = min(most, shared.before[kSegments][group] - skip);
+      for (int i = thread; i < count; i += kTakers) slots[i] = first + i;
+    } else {
+      const int of_segment = segment_slots(total);
+      for (int segment = thread / 32; segment < kSegments; segment += kTakerWarps) {
+        const int rank = shared.before[segment][group] - skip;
+        const int end = shared.before[segment + 1][group] - skip;
+        if (rank >= most || end <= 0 || rank == end) continue;
+        take_segment(slots, ids, total, group, segment * of_segment, rank, min(end, most));
+      }
     }
     named_barrier(kBarrier, kTakers);
     return max(0, min(most, shared.before[kSegments][group] - skip));
@@ -132,6 +157,53 @@ struct GroupRouting {
   }
 
  private:
+  template <int kThreads, class Ids>
+  static SINTER_DEVICE void count_ids(Shared& shared, const Ids& ids, int total) {
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int i = thread; i < kSegments * kGroups; i += kThreads) (&shared.before[1][0])[i] = 0;
+    __syncthreads();
+    const int of_segment = segment_slots(total);
+    for (int i = thread; i < total; i += kThreads) {
+      atomicAdd(&shared.before[1 + i / of_segment][group_of(ids.at(i))], 1);
+    }
+    __syncthreads();
+    for (int g = thread; g < kGroups; g += kThreads) {
+      int sum = 0;
+      shared.before[0][g] = 0;
+#pragma unroll
+      for (int segment = 1; segment <= kSegments; ++segment) {
+        sum += shared.before[segment][g];
+        shared.before[segment][g] = sum;
+      }
+      shared.first_tile[g] = (sum + kBlockM - 1) / kBlockM;
+    }
+  }
+
+  // By a warp: a group ends where its end says, but not before the groups before it, nor behind all
+  // slots; what is behind the last expert's is the last group's.
+  template <class Ends>
+  static SINTER_DEVICE void read_ends(Shared& shared, const Ends& ends, int total) {
+    const int lane = static_cast<int>(threadIdx.x);
+    int before = 0;
+    for (int g0 = 0; g0 < kGroups; g0 += 32) {
+      const int g = g0 + lane;
+      int end = max(before, g < kExperts ? min(ends.at(g), total) : total);
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const int below = __shfl_up_sync(0xFFFFFFFFu, end, step);
+        if (lane >= step) end = max(end, below);
+      }
+      int first = __shfl_up_sync(0xFFFFFFFFu, end, 1);
+      if (lane == 0) first = before;
+      if (g < kGroups) {
+        shared.before[0][g] = first;
+        shared.before[kSegments][g] = end - first;
+        shared.first_tile[g] = (end - first + kBlockM - 1) / kBlockM;
+      }
+      before = __shfl_sync(0xFFFFFFFFu, end, 31);
+    }
+  }
+
   // By a warp: the slots of `group` from `first` on have ranks from `rank` on; up to `end`.
   template <class Ids>
   static SINTER_DEVICE void take_segment(int* slots, const Ids& ids, int total, int group,

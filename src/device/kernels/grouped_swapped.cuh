@@ -144,7 +144,7 @@ struct GroupedSwapped {
   using Routing = SwappedRouting<Config::kExperts, kBlockM, kBlocks>;
   // Neighbouring columns of a tile that a cluster takes behind one another: slots are found once.
   static constexpr int kTogether = kTilesN % 2 == 0 ? 2 : 1;
-  using Ids = GroupIds<Config::kSlots, Config::kIdStride, Config::kIdSlotStride>;
+  using Ids = typename GroupsOf<Config>::Type;
   using Stored = typename Element::Stored;
   using Sums = float[kSets][kBlockM / 2];
 
@@ -200,7 +200,7 @@ struct GroupedSwapped {
     __shared__ Shared shared;
     const u32 ring = (shared_address(raw) + 1023u) & ~1023u;
     const int total = m * Config::kSlots;
-    const Ids ids{o.ids};
+    const Ids ids(o);
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
         mbarrier_init(shared_address(&shared.full[stage]), 128 + 1);

@@ -78,6 +78,17 @@ void EveryAddReachesTheLibrary() {
   const auto experts = b.Constant(DType::kBf16, {3, 8, 8});
   const auto slot_sums = b.GroupedMatmul(half, experts, slots, SINTER_MATMUL_TRANSPOSE_B);
   sum = sum + b.Reduce(sinter::Reduction::kSum, slot_sums, {1});
+  sum = sum +
+        b.GroupedMatmulEnds(half, experts, b.Input(DType::kS32, {3}), SINTER_MATMUL_TRANSPOSE_B);
+  sinter::GroupedGatedFfnOptions gpt_oss;
+  gpt_oss.interleaved = gpt_oss.weight_on_input = true;
+  gpt_oss.bias1 = b.Constant(DType::kBf16, {3, 16});
+  gpt_oss.bias2 = b.Constant(DType::kBf16, {3, 8});
+  gpt_oss.alpha = 1.702;
+  gpt_oss.beta = 1;
+  gpt_oss.limit = 7;
+  sum = sum + b.GroupedGatedFfn(half, slots, b.Input(DType::kF32, {sinter::kM, 2}),
+                                b.Constant(DType::kBf16, {3, 16, 8}), experts, kSilu, gpt_oss);
   sinter::GroupedGatedFfnOptions up_first;
   up_first.up_first = true;
   sum = sum + b.GroupedGatedFfn(half, slots, b.Input(DType::kF32, {sinter::kM, 2}),

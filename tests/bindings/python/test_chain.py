@@ -172,6 +172,21 @@ OPERATIONS = {
     "grouped_matmul_io": lambda b, x, y: sinter.grouped_matmul(
         b.input("bf16", (M, 2, 8)), b.constant("bf16", (3, 8, 4)), b.input("s32", (M, 2)), layout="io"
     ),
+    "grouped_matmul_ends": lambda b, x, y: sinter.grouped_matmul_ends(x, b.constant("bf16", (3, 4, 8)), b.input("s32", (3,))),
+    "grouped_gated_ffn_gpt_oss": lambda b, x, y: sinter.grouped_gated_ffn(
+        x,
+        b.input("s32", (M, 2)),
+        b.input("f32", (M, 2)),
+        b.constant("bf16", (3, 32, 8)),
+        b.constant("bf16", (3, 8, 16)),
+        interleaved=True,
+        weight_on_input=True,
+        bias1=b.constant("bf16", (3, 32)),
+        bias2=b.constant("bf16", (3, 8)),
+        alpha=1.702,
+        beta=1,
+        limit=7,
+    ),
     "grouped_gated_ffn": lambda b, x, y: sinter.grouped_gated_ffn(
         x,
         b.input("s32", (M, 2)),

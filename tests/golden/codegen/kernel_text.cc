@@ -21,6 +21,8 @@ std::string SlotText(const ArgSlot& arg) {
           arg.int_value == 0 ? "" : absl::StrCat(", ", arg.int_value, " bytes for each row of m"));
     case ArgKind::kSymbolM:
       return "m";
+    case ArgKind::kFirstRow:
+      return "first row";
     case ArgKind::kInt32:
       return absl::StrCat("int ", arg.int_value);
     case ArgKind::kFloat32:

@@ -1,6 +1,7 @@
 // Bad products with matrices that ids name: every case with its exact message.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "src/chain/builder.h"
@@ -31,8 +32,10 @@ struct BadCall {
   const char* message;  // behind "op 8 (grouped_matmul): "
 };
 
+using BadAdd = std::function<absl::Status(ChainBuilder&)>;
+
 // With an operand of another type, added first, as value 8.
-std::function<absl::Status(ChainBuilder&)> With(const TensorType& type, int place) {
+BadAdd With(const TensorType& type, int place) {
   return [type, place](ChainBuilder& b) {
     const ValueId own = b.Input(type).value();
     return b.GroupedMatmul(place == 0 ? own : 0, place == 1 ? own : 1, place == 2 ? own : 2, true)
@@ -49,75 +52,92 @@ TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
       {[](ChainBuilder& b) { return b.GroupedMatmul(0, 1, 99, true).status(); },
        "op 8 (grouped_matmul): ids is value 99, must be in [0, 7]"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(7, 1, 6, true).status(); },
-       "op 8 (grouped_matmul): ids is a constant, must be an input or a value of the chain"},
+       "op 8 (grouped_matmul): ids is a constant, must be an input that is none, or a value of "
+       "the chain: groups change with each launch"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(0, 1, 2, false).status(); },
-       "op 8 (grouped_matmul): k of a is 16, k of w is 8"},
+       "op 8 (grouped_matmul): k of a is 16, k of w is 8: must be equal, of a w that is "
+       "[experts,k,n]"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(2, 1, 2, true).status(); },
-       "op 8 (grouped_matmul): dtype of a is s32, must be f32, f16 or bf16"},
+       "op 8 (grouped_matmul): dtype of a is s32, must be f32, f16 or bf16: cast a"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(7, 1, 2, true).status(); },
        "op 8 (grouped_matmul): axis 0 of a has extent 5, of ids M: must be equal"},
       {[](ChainBuilder& b) { return b.GroupedMatmul(0, 0, 2, true).status(); },
-       "op 8 (grouped_matmul): rank of w is 2, must be 3"},
+       "op 8 (grouped_matmul): rank of w is 2, must be 3: give all matrices as one [experts,n,k]"},
       {With({DType::kE4M3, {kM, C(16)}}, 0),
-       "op 9 (grouped_matmul): dtype of a is e4m3, must be f32, f16 or bf16"},
+       "op 9 (grouped_matmul): dtype of a is e4m3, must be f32, f16 or bf16: cast a"},
       {With({DType::kS8, {kM, C(16)}}, 0),
-       "op 9 (grouped_matmul): dtype of a is s8, must be f32, f16 or bf16"},
+       "op 9 (grouped_matmul): dtype of a is s8, must be f32, f16 or bf16: cast a"},
       {With({DType::kPred, {kM, C(16)}}, 0),
-       "op 9 (grouped_matmul): dtype of a is pred, must be f32, f16 or bf16"},
+       "op 9 (grouped_matmul): dtype of a is pred, must be f32, f16 or bf16: cast a"},
       {With({DType::kE4M3, {C(4), C(8), C(16)}}, 1),
-       "op 9 (grouped_matmul): dtype of w is e4m3, must be f32, f16 or bf16"},
+       "op 9 (grouped_matmul): dtype of w is e4m3, must be f32, f16 or bf16: cast w"},
       {With({DType::kS32, {C(4), C(8), C(16)}}, 1),
-       "op 9 (grouped_matmul): dtype of w is s32, must be f32, f16 or bf16"},
+       "op 9 (grouped_matmul): dtype of w is s32, must be f32, f16 or bf16: cast w"},
       {With({DType::kF32, {kM, C(2)}}, 2),
-       "op 9 (grouped_matmul): dtype of ids is f32, must be s32"},
+       "op 9 (grouped_matmul): dtype of ids is f32, must be s32: cast ids"},
       {With({DType::kPred, {kM, C(2)}}, 2),
-       "op 9 (grouped_matmul): dtype of ids is pred, must be s32"},
+       "op 9 (grouped_matmul): dtype of ids is pred, must be s32: cast ids"},
       {With({DType::kS64, {kM, C(2)}}, 2),
        "op 9 (grouped_matmul): dtype of operand 2 is s64, which only ids of a gather or scatter "
        "and the seed and offset of a random may be, as an input or a view of one: use s32"},
-      {With({DType::kBF16, {C(16)}}, 0), "op 9 (grouped_matmul): rank of a is 1, must be 2 or 3"},
-      {With({DType::kBF16, {}}, 0), "op 9 (grouped_matmul): rank of a is 0, must be 2 or 3"},
+      {With({DType::kBF16, {C(16)}}, 0),
+       "op 9 (grouped_matmul): rank of a is 1, must be 2, [m,k], or 3, [m,slots,k]"},
+      {With({DType::kBF16, {}}, 0),
+       "op 9 (grouped_matmul): rank of a is 0, must be 2, [m,k], or 3, [m,slots,k]"},
       {With({DType::kBF16, {kM, C(2), C(2), C(16)}}, 0),
-       "op 9 (grouped_matmul): rank of a is 4, must be 2 or 3"},
+       "op 9 (grouped_matmul): rank of a is 4, must be 2, [m,k], or 3, [m,slots,k]"},
       {With({DType::kBF16, {C(4), C(2), C(8), C(16)}}, 1),
-       "op 9 (grouped_matmul): rank of w is 4, must be 3"},
-      {With({DType::kS32, {kM}}, 2), "op 9 (grouped_matmul): rank of ids is 1, must be 2"},
-      {With({DType::kS32, {}}, 2), "op 9 (grouped_matmul): rank of ids is 0, must be 2"},
+       "op 9 (grouped_matmul): rank of w is 4, must be 3: give all matrices as one [experts,n,k]"},
+      {With({DType::kS32, {kM}}, 2),
+       "op 9 (grouped_matmul): rank of ids is 1, must be 2: [m,slots], of one id a row [m,1]; "
+       "ends of sorted rows are another add"},
+      {With({DType::kS32, {}}, 2), "op 9 (grouped_matmul): rank of ids is 0, must be 2: [m,slots]"},
       {With({DType::kS32, {kM, C(2), C(1)}}, 2),
-       "op 9 (grouped_matmul): rank of ids is 3, must be 2"},
+       "op 9 (grouped_matmul): rank of ids is 3, must be 2: [m,slots]"},
       {With({DType::kBF16, {kM, C(8), C(16)}}, 1),
-       "op 9 (grouped_matmul): dimension 0 of w is M, must be constant"},
+       "op 9 (grouped_matmul): dimension 0 of w is M, must be constant: M is of rows"},
       {With({DType::kBF16, {C(4), kM, C(16)}}, 1),
-       "op 9 (grouped_matmul): dimension 1 of w is M, must be constant"},
+       "op 9 (grouped_matmul): dimension 1 of w is M, must be constant: M is of rows"},
       {With({DType::kBF16, {C(4), C(8), kM}}, 1),
-       "op 9 (grouped_matmul): dimension 2 of w is M, must be constant"},
+       "op 9 (grouped_matmul): dimension 2 of w is M, must be constant: M is of rows"},
       {With({DType::kBF16, {C(1025), C(8), C(16)}}, 1),
-       "op 9 (grouped_matmul): experts of w are 1025, must be 1 to 1024"},
+       "op 9 (grouped_matmul): experts of w are 1025, must be 1 to 1024: slice w, and add what "
+       "each part gives"},
       {With({DType::kS32, {kM, C(40)}}, 2),
-       "op 9 (grouped_matmul): dims of ids are [M,40], the second must be 1 to 32"},
+       "op 9 (grouped_matmul): dims of ids are [M,40], the second must be 1 to 32: slots "
+       "of a row"},
       {With({DType::kS32, {kM, C(33)}}, 2),
-       "op 9 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32"},
+       "op 9 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32: slots "
+       "of a row"},
       {With({DType::kS32, {C(2), kM}}, 2),
-       "op 9 (grouped_matmul): dims of ids are [2,M], the second must be 1 to 32"},
+       "op 9 (grouped_matmul): dims of ids are [2,M], the second must be 1 to 32: slots "
+       "of a row"},
       {With({DType::kS32, {C(3), C(2)}}, 2),
        "op 9 (grouped_matmul): axis 0 of a has extent M, of ids 3: must be equal"},
       {With({DType::kBF16, {kM, C(4), C(16)}}, 0),
        "op 9 (grouped_matmul): axis 1 of a has extent 4, of ids 2: must be equal"},
       {With({DType::kBF16, {C(2), kM, C(16)}}, 0),
        "op 9 (grouped_matmul): axis 0 of a has extent 2, of ids M: must be equal"},
-      {With({DType::kBF16, {kM, C(24)}}, 0), "op 9 (grouped_matmul): k of a is 24, k of w is 16"},
-      {With({DType::kBF16, {kM, kM}}, 0), "op 9 (grouped_matmul): k of a is M, k of w is 16"},
+      {With({DType::kBF16, {kM, C(24)}}, 0),
+       "op 9 (grouped_matmul): k of a is 24, k of w is 16: must be equal, of a w that is "
+       "[experts,n,k]"},
+      {With({DType::kBF16, {kM, kM}}, 0),
+       "op 9 (grouped_matmul): k of a is M, k of w is 16: must be equal, of a w that is "
+       "[experts,n,k]"},
       {[](ChainBuilder& b) {
          const ValueId a = b.Input({DType::kF32, {kM, C(2044)}}).value();
          const ValueId w = b.Input({DType::kF32, {C(4), C(8), C(2044)}}).value();
          return b.GroupedMatmul(a, w, 2, true).status();
        },
-       "op 10 (grouped_matmul): k is 2044, must be a multiple of 8"},
+       "op 10 (grouped_matmul): k is 2044, must be a multiple of 8: put zeros behind the columns "
+       "of "
+       "a and w"},
       {[](ChainBuilder& b) {
          const ValueId a = b.Input({DType::kF32, {kM, C(4)}}).value();
          return b.GroupedMatmul(a, b.Input({DType::kF32, {C(4), C(4), C(9)}}).value(), 2).status();
        },
-       "op 10 (grouped_matmul): k is 4, must be a multiple of 8"},
+       "op 10 (grouped_matmul): k is 4, must be a multiple of 8: put zeros behind the columns of "
+       "a and w"},
       {[](ChainBuilder& b) {
          const ValueId ids = b.Input({DType::kS32, {C(1 << 30), C(32)}}).value();
          const ValueId a = b.Input({DType::kF32, {C(1 << 30), C(8)}}).value();
@@ -133,10 +153,114 @@ TEST(GroupedMatmul, RefusesBadCallsWithTheirMessage) {
   }
 }
 
+// By ends, with an operand of another type in the place of 0 a, 1 w or 2 ends s32[4].
+BadAdd ByEnds(const TensorType& type, int place, bool transposed = true) {
+  return [type, place, transposed](ChainBuilder& b) {
+    const ValueId ends = b.Input({DType::kS32, {C(4)}}).value();  // value 8
+    const ValueId own = b.Input(type).value();
+    return b
+        .GroupedMatmulByEnds(place == 0 ? own : 0, place == 1 ? own : 1, place == 2 ? own : ends,
+                             transposed)
+        .status();
+  };
+}
+
+TEST(GroupedMatmulByEnds, RefusesBadCallsWithTheirMessage) {
+  const TensorType w{DType::kBF16, {C(4), C(8), C(16)}};
+  const BadCall cases[] = {
+      {[](ChainBuilder& b) { return b.GroupedMatmulByEnds(8, 1, 2).status(); },
+       "op 8 (grouped_matmul): a is value 8, must be in [0, 7]"},
+      {[](ChainBuilder& b) { return b.GroupedMatmulByEnds(0, -1, 2).status(); },
+       "op 8 (grouped_matmul): w is value -1, must be in [0, 7]"},
+      {[](ChainBuilder& b) { return b.GroupedMatmulByEnds(0, 1, 8).status(); },
+       "op 8 (grouped_matmul): ends is value 8, must be in [0, 7]"},
+      {[](ChainBuilder& b) { return b.GroupedMatmulByEnds(0, 1, 6).status(); },
+       "op 8 (grouped_matmul): ends is a constant, must be an input that is none, or a value of "
+       "the chain: groups change with each launch"},
+      {ByEnds({DType::kS32, {C(3)}}, 2),
+       "op 10 (grouped_matmul): dims of ends are [3], must be [4]: where the rows of each of w's "
+       "matrices end"},
+      {ByEnds({DType::kS32, {C(5)}}, 2),
+       "op 10 (grouped_matmul): dims of ends are [5], must be [4]: where the rows of each of w's "
+       "matrices end"},
+      {ByEnds({DType::kS32, {kM}}, 2),
+       "op 10 (grouped_matmul): dims of ends are [M], must be [4]: where the rows of each of w's "
+       "matrices end"},
+      {ByEnds({DType::kS32, {}}, 2),
+       "op 10 (grouped_matmul): dims of ends are [], must be [4]: where the rows of each of w's "
+       "matrices end"},
+      {ByEnds({DType::kS32, {kM, C(2)}}, 2),
+       "op 10 (grouped_matmul): dims of ends are [M,2], must be [4]: where the rows of each of "
+       "w's matrices end"},
+      {ByEnds({DType::kF32, {C(4)}}, 2),
+       "op 10 (grouped_matmul): dtype of ends is f32, must be s32: cast ends"},
+      {ByEnds({DType::kPred, {C(4)}}, 2),
+       "op 10 (grouped_matmul): dtype of ends is pred, must be s32: cast ends"},
+      {ByEnds({DType::kS64, {C(4)}}, 2),
+       "op 10 (grouped_matmul): dtype of operand 2 is s64, which only ids of a gather or scatter "
+       "and the seed and offset of a random may be, as an input or a view of one: use s32"},
+      {ByEnds({DType::kBF16, {kM, C(2), C(16)}}, 0),
+       "op 10 (grouped_matmul): rank of a is 3, must be 2: [m,k], rows in the order of ends"},
+      {ByEnds({DType::kBF16, {C(16)}}, 0),
+       "op 10 (grouped_matmul): rank of a is 1, must be 2: [m,k], rows in the order of ends"},
+      {ByEnds({DType::kS8, {kM, C(16)}}, 0),
+       "op 10 (grouped_matmul): dtype of a is s8, must be f32, f16 or bf16: cast a"},
+      {ByEnds({DType::kE4M3, {C(4), C(8), C(16)}}, 1),
+       "op 10 (grouped_matmul): dtype of w is e4m3, must be f32, f16 or bf16: cast w"},
+      {ByEnds({DType::kBF16, {C(8), C(16)}}, 1),
+       "op 10 (grouped_matmul): rank of w is 2, must be 3: give all matrices as one "
+       "[experts,n,k]"},
+      {ByEnds({DType::kBF16, {kM, C(8), C(16)}}, 1),
+       "op 10 (grouped_matmul): dimension 0 of w is M, must be constant: M is of rows"},
+      {ByEnds({DType::kBF16, {C(1025), C(8), C(16)}}, 1),
+       "op 10 (grouped_matmul): experts of w are 1025, must be 1 to 1024: slice w, and add what "
+       "each part gives"},
+      {ByEnds({DType::kBF16, {C(4), C(8), C(24)}}, 1),
+       "op 10 (grouped_matmul): k of a is 16, k of w is 24: must be equal, of a w that is "
+       "[experts,n,k]"},
+      {ByEnds(w, 1, false),
+       "op 10 (grouped_matmul): k of a is 16, k of w is 8: must be equal, of a w that is "
+       "[experts,k,n]"},
+      {[](ChainBuilder& b) {
+         const ValueId a = b.Input({DType::kBF16, {kM, C(20)}}).value();
+         const ValueId w = b.Input({DType::kBF16, {C(4), C(8), C(20)}}).value();
+         const ValueId ends = b.Input({DType::kS32, {C(4)}}).value();
+         return b.GroupedMatmulByEnds(a, w, ends, true).status();
+       },
+       "op 11 (grouped_matmul): k is 20, must be a multiple of 8: put zeros behind the columns of "
+       "a and w"},
+      {[](ChainBuilder& b) {
+         const ValueId a = b.Input({DType::kBF16, {C(1 << 30), C(8)}}).value();
+         const ValueId w = b.Input({DType::kBF16, {C(1), C(2048), C(8)}}).value();
+         const ValueId ends = b.Input({DType::kS32, {C(1)}}).value();
+         return b.GroupedMatmulByEnds(a, w, ends, true).status();
+       },
+       "op 11 (grouped_matmul): elements of [1073741824,2048] are more than 2^40"},
+  };
+  for (const BadCall& bad : cases) {
+    ChainBuilder b;
+    AddValues(b);
+    const std::string message(bad.call(b).message());
+    EXPECT_EQ(message, bad.message);
+  }
+}
+
 TEST(GroupedGatedFfn, RefusesBadCallsWithTheirMessageAndAddsNothing) {
   const auto with = [](GroupedFfnOperands in, Layout layout = Layout::kOI) {
     return [in, layout](ChainBuilder& b) {
-      return AddGroupedGatedFfn(b, in, Activation::kSilu, layout).status();
+      return AddGroupedGatedFfn(b, in, {Activation::kSilu, layout}).status();
+    };
+  };
+  const auto option = [](void (*set)(GroupedFfnOptions*)) {
+    return [set](ChainBuilder& b) {
+      GroupedFfnOptions options{Activation::kSilu};
+      set(&options);
+      return AddGroupedGatedFfn(b, {0, 2, 4, 1, 5}, options).status();
+    };
+  };
+  const auto biased = [](ValueId bias1, ValueId bias2) {
+    return [bias1, bias2](ChainBuilder& b) {
+      return AddGroupedGatedFfn(b, {0, 2, 4, 1, 5, bias1, bias2}, {Activation::kSilu}).status();
     };
   };
   const BadCall cases[] = {
@@ -156,18 +280,46 @@ TEST(GroupedGatedFfn, RefusesBadCallsWithTheirMessageAndAddsNothing) {
       {with({0, 2, 4, 1, 5}, Layout::kIO),
        "w1 is bf16[4,8,16], w2 bf16[4,24,4]: w1 must have twice the 24 columns that w2 takes"},
       {with({0, 2, 4, 1, 5}, static_cast<Layout>(3)), "layout is 3, must be oi or io"},
-      {with({0, 2, 4, 1, 5}), "c times w2: k is 4, must be a multiple of 8"},
-      {with({0, 4, 4, 1, 5}), "a times w1: dtype of ids is f32, must be s32"},
+      {with({0, 2, 4, 1, 5}),
+       "c times w2: k is 4, must be a multiple of 8: put zeros behind the columns of "
+       "a and w"},
+      {with({0, 4, 4, 1, 5}), "a times w1: dtype of ids is f32, must be s32: cast ids"},
       {with({7, 6, 4, 1, 5}), "weights is f32[M,2], must have the dims [5,2]: those of ids"},
+      {option([](GroupedFfnOptions* o) { o->alpha = NAN; }), "alpha is nan, must be finite"},
+      {option([](GroupedFfnOptions* o) { o->alpha = 0; }),
+       "alpha is 0, must be another number: gate * sigmoid(0) is gate / 2"},
+      {option([](GroupedFfnOptions* o) { o->beta = INFINITY; }), "beta is inf, must be finite"},
+      {option([](GroupedFfnOptions* o) { o->limit = INFINITY; }), "limit is inf, must be finite"},
+      {option([](GroupedFfnOptions* o) { o->limit = -7; }),
+       "limit is -7, must be more than 0, or 0 for none"},
+      {option([](GroupedFfnOptions* o) {
+         o->alpha = 1.702;
+         o->act = Activation::kRelu;
+       }),
+       "alpha is 1.702, must be 1 with the activation relu: it is of silu alone"},
+      {biased(99, kNoValue), "bias1 is value 99, which does not exist"},
+      {biased(kNoValue, 8), "bias2 is value 8, which does not exist"},
+      {biased(2, kNoValue), "bias1 is s32[M,2], must be f32, f16 or bf16: cast it"},
+      {biased(0, kNoValue),
+       "bias1 is bf16[M,16], must have the dims [4,8]: the experts, and a bias of each of their "
+       "columns"},
+      {biased(kNoValue, 7),
+       "bias2 is bf16[5,16], must have the dims [4,24]: the experts, and a bias of each of their "
+       "columns"},
+      {[](ChainBuilder& b) {
+         const ValueId w1 = b.Input({DType::kBF16, {C(4), C(9), C(16)}}).value();
+         return AddGroupedGatedFfn(b, {0, 2, 4, w1, 5}, {Activation::kSilu}).status();
+       },
+       "w1 is bf16[4,9,16], w2 bf16[4,24,4]: w1 must have twice the 4 columns that w2 takes"},
       {[](ChainBuilder& b) {
          const ValueId w1 = b.Input({DType::kBF16, {C(128), C(8), C(16)}}).value();
          const ValueId w2 = b.Input({DType::kBF16, {C(64), C(24), C(4)}}).value();
-         return AddGroupedGatedFfn(b, {0, 2, 4, w1, w2}, Activation::kSilu, Layout::kOI).status();
+         return AddGroupedGatedFfn(b, {0, 2, 4, w1, w2}, {Activation::kSilu}).status();
        },
        "experts of w2 are 64, of w1 128: must be equal"},
       {[](ChainBuilder& b) {
          const ValueId w1 = b.Input({DType::kF16, {C(4), C(8), C(16)}}).value();
-         return AddGroupedGatedFfn(b, {0, 2, 4, w1, 5}, Activation::kSilu, Layout::kOI).status();
+         return AddGroupedGatedFfn(b, {0, 2, 4, w1, 5}, {Activation::kSilu}).status();
        },
        "w1 is f16[4,8,16], must be of a's dtype bf16"},
   };
@@ -184,17 +336,44 @@ TEST(GroupedKinds, RefuseBadTextWithItsMessage) {
   const std::pair<const char*, const char*> cases[] = {
       {"grouped_matmul m=M", "grouped_matmul: key experts is missing"},
       {"grouped_matmul m=M experts=1025 top=2 n=8 k=8",
-       "grouped_matmul: op 3 (grouped_matmul): experts of w are 1025, must be 1 to 1024"},
+       "grouped_matmul: op 3 (grouped_matmul): experts of w are 1025, must be 1 to 1024: slice w, "
+       "and add what "
+       "each part gives"},
       {"grouped_matmul m=M experts=8 top=33 n=8 k=8",
-       "grouped_matmul: op 3 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32"},
+       "grouped_matmul: op 3 (grouped_matmul): dims of ids are [M,33], the second must be 1 to 32: "
+       "slots "
+       "of a row"},
       {"grouped_matmul m=M experts=8 top=2 n=8 k=12",
-       "grouped_matmul: op 3 (grouped_matmul): k is 12, must be a multiple of 8"},
+       "grouped_matmul: op 3 (grouped_matmul): k is 12, must be a multiple of 8: put zeros behind "
+       "the columns of "
+       "a and w"},
       {"grouped_gated_ffn m=M experts=8 top=2 n=12 k=8 l=8 act=silu",
-       "grouped_gated_ffn: op 5 (grouped_gated_ffn): c times w2: k is 12, must be a multiple of 8"},
-      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu order=interleaved",
-       "grouped_gated_ffn: order is interleaved, must be one of gate_up up_gate"},
-      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu weight=input",
-       "grouped_gated_ffn: weight is input, must be output"},
+       "grouped_gated_ffn: op 5 (grouped_gated_ffn): c times w2: k is 12, must be a multiple of 8: "
+       "put zeros behind the columns of "
+       "a and w"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu order=up",
+       "grouped_gated_ffn: order is up, must be one of gate_up up_gate interleaved"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu weight=both",
+       "grouped_gated_ffn: weight is both, must be one of output input"},
+      {"grouped_matmul m=M experts=0 top=2 n=8 k=8",
+       "grouped_matmul: experts is 0, must be an integer in [1, 2^31 - 1]"},
+      {"grouped_matmul m=M experts=8 top=0 n=8 k=8",
+       "grouped_matmul: top is 0, must be an integer in [1, 2^31 - 1]"},
+      {"grouped_matmul_ends m=M experts=0 n=8 k=8",
+       "grouped_matmul_ends: experts is 0, must be an integer in [1, 2^31 - 1]"},
+      {"grouped_matmul_ends m=M experts=8 top=2 n=8 k=8",
+       "grouped_matmul_ends: key is top, must be one of m experts n k layout dtype"},
+      {"grouped_matmul_ends m=M experts=2048 n=8 k=8",
+       "grouped_matmul_ends: op 3 (grouped_matmul): experts of w are 2048, must be 1 to 1024: "
+       "slice w, and add what each part gives"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=silu limit=-1",
+       "grouped_gated_ffn: op 5 (grouped_gated_ffn): limit is -1, must be more than 0, or 0 for "
+       "none"},
+      {"grouped_gated_ffn m=M experts=8 top=2 n=8 k=8 l=8 act=relu alpha=1.702",
+       "grouped_gated_ffn: op 5 (grouped_gated_ffn): alpha is 1.702, must be 1 with the "
+       "activation relu: it is of silu alone"},
+      {"top_k rows=M cols=8 k=9",
+       "top_k: op 1 (top_k): count is 9, must be in [1, 8]: a row has no more elements"},
       {"grouped_gated_ffn m=M experts=8 top=2 n=2147483647 k=8 l=8 act=silu",
        "grouped_gated_ffn: n is 2147483647, must be at most 1073741823: w1 has 2 n columns"},
   };

@@ -43,6 +43,10 @@ TEST(ChainJson, RoundTripsEveryTextKind) {
         "scatter rows=1 table=9 cols=8 ids=s64",
         "pool b=1 ic=8 h=5 w=4 k=3,2 stride=2 pad=1,0,1,0",
         "grouped_matmul m=1 experts=3 top=2 n=4 k=8",
+        "grouped_matmul_ends m=1 experts=3 n=4 k=8",
+        "grouped_gated_ffn m=1 experts=3 top=2 n=8 k=16 l=4 act=silu order=interleaved bias1=1 "
+        "bias2=1 alpha=1.702 beta=1 limit=7",
+        "grouped_gated_ffn m=1 experts=3 top=1 n=8 k=16 l=4 act=silu weight=input",
         "grouped_gated_ffn m=1 experts=3 top=2 n=8 k=16 l=4 act=silu order=up_gate layout=io",
         "depthwise_conv b=1 ic=8 h=5 w=4 k=3 dilation=1,2 bias=1",
         "bias_gelu_residual_layernorm rows=1 cols=8"}) {

@@ -126,9 +126,15 @@ TEST(WriteProblem, SpellsDefaultsAndNumbersInOneWay) {
       {"gather rows=3 cols=8 table=9", "gather rows=3 table=9 cols=8 ids=s32 dtype=bf16"},
       {"grouped_matmul k=8 n=4 top=2 experts=3 m=5",
        "grouped_matmul m=5 experts=3 top=2 n=4 k=8 layout=oi dtype=bf16"},
+      {"grouped_matmul_ends k=8 n=4 experts=3 m=5",
+       "grouped_matmul_ends m=5 experts=3 n=4 k=8 layout=oi dtype=bf16"},
       {"grouped_gated_ffn act=silu k=16 n=8 l=4 top=2 experts=3 m=5",
        "grouped_gated_ffn m=5 experts=3 top=2 n=8 k=16 l=4 act=silu order=gate_up layout=oi "
-       "weight=output dtype=bf16"},
+       "weight=output dtype=bf16 bias1=0 bias2=0 alpha=1 beta=0 limit=0"},
+      {"grouped_gated_ffn act=silu k=16 n=8 l=4 top=1 experts=3 m=5 weight=input order=interleaved "
+       "limit=7.0 beta=1 alpha=1.702 bias2=1",
+       "grouped_gated_ffn m=5 experts=3 top=1 n=8 k=16 l=4 act=silu order=interleaved layout=oi "
+       "weight=input dtype=bf16 bias1=0 bias2=1 alpha=1.702 beta=1 limit=7"},
       {"top_k cols=8 rows=3 k=2", "top_k rows=3 cols=8 k=2 dtype=bf16"},
       {"argmax cols=8 rows=3", "argmax rows=3 cols=8 dtype=bf16"},
       {"cumsum cols=8 rows=3", "cumsum rows=3 cols=8 dtype=bf16"},
@@ -177,6 +183,9 @@ TEST(ParseProblem, InputsComeInTheDocumentedOrder) {
       {"gather rows=1 table=9 cols=8 ids=s64", {"x", "ids"}},
       {"scatter rows=1 table=9 cols=8 ids=s64", {"x", "ids", "r"}},
       {"grouped_matmul m=1 experts=3 top=2 n=8 k=8", {"a", "w", "ids"}},
+      {"grouped_matmul_ends m=1 experts=3 n=8 k=8", {"a", "w", "ends"}},
+      {"grouped_gated_ffn m=1 experts=3 top=2 n=8 k=8 l=8 act=silu bias1=1 bias2=1",
+       {"x", "ids", "weights", "w1", "bias1", "w2", "bias2"}},
       {"grouped_gated_ffn m=1 experts=3 top=2 n=8 k=8 l=8 act=silu",
        {"x", "ids", "weights", "w1", "w2"}},
       {"dropout rows=1 cols=8 p=0.5", {"x", "seed", "offset"}},

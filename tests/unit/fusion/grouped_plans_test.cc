@@ -1,5 +1,7 @@
 // Grouped products in plans: what their kernels take along, that plans compute the chain and read
 // back from their decisions, and what is refused with which words.
+#include "tests/unit/fusion/grouped_plans.h"
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,65 +21,15 @@
 #include "src/plan/grouped_family.h"
 #include "src/plan/row_order.h"
 #include "tests/support/constant_dim.h"
-#include "tests/unit/fusion/assembly/reassembled.h"
 #include "tests/unit/fusion/stitch/graphs.h"
-#include "tests/unit/fusion/stitch/plan_interpreter.h"
 
 namespace sinter {
 namespace {
 
-constexpr int64_t kM = 16;
-
-Chain TextChain(const std::string& line) {
-  absl::StatusOr<Problem> problem = ParseProblem(line);
-  EXPECT_TRUE(problem.ok()) << problem.status();
-  return problem->chain;
-}
-
-std::vector<Plan> All(const FusionResult& r) {
-  std::vector<Plan> plans = {r.chosen};
-  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
-  return plans;
-}
-
-// Every plan of the chain's normal form computes it, reads back from its decisions, and has
-// sources. Returns the chosen one.
-Plan ExpectPlans(const Chain& given, bool computed = true) {
-  const DeviceModel model = testing::H200();
-  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
-  EXPECT_TRUE(form.ok()) << form.status();
-  const Chain& chain = *(*form)->chain;
-  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
-  EXPECT_TRUE(result.ok()) << result.status();
-  if (!result.ok()) return Plan();
-  for (const Plan& plan : All(*result)) {
-    SCOPED_TRACE(plan.ToText());
-    if (computed) {
-      EXPECT_LT(testing::WorstError(chain, plan, 11, 3), 0.02);
-    }
-    const absl::StatusOr<Plan> read = testing::Reassembled(plan, chain, model);
-    EXPECT_TRUE(read.ok()) << read.status();
-    if (read.ok()) {
-      EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
-    }
-    for (const PlannedKernel& kernel : plan.kernels) {
-      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
-      EXPECT_TRUE(made.ok()) << made.status();
-      if (made.ok()) {
-        EXPECT_TRUE(made->recipe.Check().ok()) << made->recipe.Check();
-      }
-    }
-  }
-  return result->chosen;
-}
-
-std::vector<const GroupedSpec*> GroupedOf(const Plan& plan) {
-  std::vector<const GroupedSpec*> found;
-  for (const PlannedKernel& kernel : plan.kernels) {
-    if (kernel.spec.family == &GroupedFamily()) found.push_back(&GroupedKernels::Of(kernel.spec));
-  }
-  return found;
-}
+using testing::ExpectPlans;
+using testing::GroupedOf;
+using testing::kM;
+using testing::TextChain;
 
 TEST(GroupedPlans, AGatedFfnIsTwoProductsAndASum) {
   for (const char* form : {"act=silu", "act=gelu_tanh order=up_gate", "act=gelu_erf layout=io",
@@ -204,8 +156,7 @@ TEST(GroupedPlans, IdsMayBeComputed) {
   const ValueId scaled = *b.Binary(BinaryKind::kMul, scores, *b.Scalar(7));
   const ValueId ids = *b.Cast(*b.Unary(UnaryKind::kFloor, scaled), DType::kS32);
   const ValueId weights = *AddSoftmax(b, scores, -1);
-  const ValueId y =
-      *AddGroupedGatedFfn(b, {x, ids, weights, w1, w2}, Activation::kSilu, Layout::kOI);
+  const ValueId y = *AddGroupedGatedFfn(b, {x, ids, weights, w1, w2}, {Activation::kSilu});
   ASSERT_TRUE(b.Output(*b.Cast(*b.Binary(BinaryKind::kAdd, x, y), DType::kBF16)).ok());
   const Plan plan = ExpectPlans(*b.Finish());
   EXPECT_EQ(GroupedOf(plan).size(), 2u);

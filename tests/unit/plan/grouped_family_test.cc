@@ -108,6 +108,14 @@ TEST(GroupedFamily, ProductsBeyondAChainsBoundsAreNotRead) {
   };
   EXPECT_TRUE(with([](GroupedProduct* p) { p->slots = 32, p->experts = 1024, p->k = 264; }).ok());
   EXPECT_EQ(lost([](GroupedProduct* p) { p->slots = 33; }), "grouped product: slots");
+  EXPECT_TRUE(with([](GroupedProduct* p) { p->by_ends = true, p->slots = 1; }).ok());
+  EXPECT_EQ(lost([](GroupedProduct* p) { p->by_ends = true; }), "grouped product: slots of ends");
+  EXPECT_TRUE(with([](GroupedProduct* p) { p->factor_on_sums = true; }).ok());
+  EXPECT_EQ(lost([](GroupedProduct* p) {
+              p->factor_on_sums = true;
+              p->gate = GroupedGate::kNone;
+            }),
+            "grouped product: factor");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->experts = 1025; }), "grouped product: experts");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->k = 260; }), "grouped product: k");
   EXPECT_EQ(lost([](GroupedProduct* p) { p->n = int64_t{1} << 31; }), "grouped product: extent");

@@ -1,8 +1,13 @@
-// Products with matrices that ids name, and the gated FFN of a mixture of experts, against loops.
+// Products with matrices that ids name, or ends say, and the gated FFN of a mixture of experts,
+// against loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/chain/composites.h"
@@ -99,43 +104,114 @@ TEST(GroupedMatmul, KeepsNaNInItsRow) {
   }
 }
 
-TEST(GroupedGatedFfn, EqualsItsFormulaInEveryOrderAndLayout) {
+// Row m's matrix is the first whose end is more than m: ends that fall end no rows, negative ones
+// neither; what is more than the rows ends with them, and behind all ends are zeros.
+TEST(GroupedMatmulByEnds, EqualsLoopsForAnyEnds) {
+  constexpr int64_t kSorted = 9;
+  const std::pair<V, std::vector<int64_t>> cases[] = {
+      {{2, 2, 7, 9}, {0, 0, 2, 2, 2, 2, 2, 3, 3}},
+      {{9, 9, 9, 9}, {0, 0, 0, 0, 0, 0, 0, 0, 0}},
+      {{0, 0, 0, 9}, {3, 3, 3, 3, 3, 3, 3, 3, 3}},
+      {{0, 0, 0, 0}, {-1, -1, -1, -1, -1, -1, -1, -1, -1}},
+      {{1, 4, 4, 6}, {0, 1, 1, 1, 3, 3, -1, -1, -1}},
+      {{5, 2, 3, 8}, {0, 0, 0, 0, 0, 3, 3, 3, -1}},
+      {{-3, 4, -2147483648.0, 2147483647}, {1, 1, 1, 1, 3, 3, 3, 3, 3}},
+      {{2147483647, 0, 3, 9}, {0, 0, 0, 0, 0, 0, 0, 0, 0}},
+  };
+  for (const bool transposed : {false, true}) {
+    ChainBuilder b;
+    const ValueId a = *b.Input({DType::kBF16, {Dim::M(), C(kK)}});
+    const ValueId w =
+        *b.Input({DType::kF16, {C(kExperts), C(transposed ? kN : kK), C(transposed ? kK : kN)}});
+    const ValueId ends = *b.Input({DType::kS32, {C(kExperts)}});
+    ASSERT_TRUE(b.Output(*b.GroupedMatmulByEnds(a, w, ends, transposed)).ok());
+    const Chain chain = *b.Finish();
+    EXPECT_TRUE(IsByEnds(chain.op(chain.outputs()[0].value)));
+    EXPECT_NE(reference::WhyRowsMix(chain), "") << "a row's place says its matrix";
+    const V in_a = Random(DType::kBF16, kSorted * kK, 1);
+    const V in_w = Random(DType::kF16, kExperts * kN * kK, 2);
+    for (const auto& [given, experts] : cases) {
+      V y(kSorted * kN, 0.0);
+      for (int64_t i = 0; i < kSorted * kN; ++i) {
+        const int64_t row = i / kN, j = i % kN, e = experts[static_cast<size_t>(row)];
+        for (int64_t p = 0; e >= 0 && p < kK; ++p) {
+          y[static_cast<size_t>(i)] +=
+              in_a[row * kK + p] * in_w[e * kN * kK + (transposed ? j * kK + p : p * kN + j)];
+        }
+      }
+      ExpectNear(RunF64(chain, kSorted, {in_a, in_w, given})[0], y, 1e-13);
+      EXPECT_EQ(RunF64(chain, 0, {{}, in_w, given})[0].size(), 0u);
+    }
+  }
+}
+
+// gpt-oss's gate is the last of these; Llama-4's weights multiply the input.
+TEST(GroupedGatedFfn, EqualsItsFormulaInEveryOrderLayoutAndOption) {
   constexpr int64_t kL = 5, kHalf = 8;
-  for (const char* layout : {"oi", "io"}) {
-    for (const char* order : {"gate_up", "up_gate"}) {
+  struct Gate {
+    const char* keys;
+    double alpha, beta, limit;
+    bool weight_on_input, biased;
+  };
+  const Gate gates[] = {
+      {"", 1, 0, 0, false, false},
+      {" weight=input", 1, 0, 0, true, false},
+      {" limit=0.5", 1, 0, 0.5, false, false},
+      {" bias1=1 bias2=1", 1, 0, 0, false, true},
+      {" bias1=1 bias2=1 weight=input", 1, 0, 0, true, true},
+      {" bias1=1 bias2=1 alpha=1.702 beta=1 limit=0.7", 1.702, 1, 0.7, false, true}};
+  for (const Gate& given : gates) {
+    for (const char* form : {"oi gate_up", "oi up_gate", "oi interleaved", "io gate_up",
+                             "io up_gate", "io interleaved"}) {
+      const std::string layout(form, 2), order(form + 3);
       const std::string line =
           absl::StrCat("grouped_gated_ffn m=5 experts=4 top=3 n=8 k=16 l=5 act=silu order=", order,
-                       " layout=", layout, " dtype=f32");
+                       " layout=", layout, " dtype=f32", given.keys);
+      SCOPED_TRACE(line);
       const auto problem = ParseProblem(line);
       ASSERT_TRUE(problem.ok()) << problem.status();
       const V x = Random(DType::kF32, kRows * kK, 1), factors = Random(DType::kF32, 15, 2);
       const V w1 = Random(DType::kF32, kExperts * 2 * kHalf * kK, 3);
       const V w2 = Random(DType::kF32, kExperts * kL * kHalf, 4);
-      const bool oi = std::string(layout) == "oi", up_first = std::string(order) == "up_gate";
+      const V bias1 = Random(DType::kF32, kExperts * 2 * kHalf, 5);
+      const V bias2 = Random(DType::kF32, kExperts * kL, 6);
+      const bool oi = layout == "oi", up_first = order == "up_gate", turns = order == "interleaved";
       V y(kRows * kL, 0.0);
       for (int64_t i = 0; i < kRows * kSlots; ++i) {
         const double id = kIds[static_cast<size_t>(i)];
         if (id < 0 || id >= kExperts) continue;
         const auto e = static_cast<int64_t>(id);
+        const double factor = factors[static_cast<size_t>(i)];
         V both(2 * kHalf, 0.0);
         for (int64_t j = 0; j < 2 * kHalf; ++j) {
           for (int64_t p = 0; p < kK; ++p) {
             both[j] += x[i / kSlots * kK + p] *
                        w1[e * 2 * kHalf * kK + (oi ? j * kK + p : p * 2 * kHalf + j)];
           }
+          if (given.weight_on_input) both[j] *= factor;
+          if (given.biased) both[j] += bias1[e * 2 * kHalf + j];
         }
         for (int64_t l = 0; l < kL; ++l) {
-          double sum = 0;
+          double sum = given.biased ? bias2[e * kL + l] : 0;
           for (int64_t j = 0; j < kHalf; ++j) {
-            const double gate = both[up_first ? kHalf + j : j], up = both[up_first ? j : kHalf + j];
-            sum += gate / (1 + std::exp(-gate)) * up *
+            double gate = both[turns ? 2 * j : up_first ? kHalf + j : j];
+            double up = both[turns ? 2 * j + 1 : up_first ? j : kHalf + j];
+            if (given.limit > 0) {
+              gate = std::min(gate, given.limit);
+              up = std::clamp(up, -given.limit, given.limit);
+            }
+            sum += gate / (1 + std::exp(-given.alpha * gate)) * (up + given.beta) *
                    w2[e * kL * kHalf + (oi ? l * kHalf + j : j * kL + l)];
           }
-          y[i / kSlots * kL + l] += factors[static_cast<size_t>(i)] * sum;
+          y[i / kSlots * kL + l] += given.weight_on_input ? sum : factor * sum;
         }
       }
       // Casts to f32 do not round what the reference holds in float64.
-      ExpectNear(RunF64(problem->chain, kRows, {x, kIds, factors, w1, w2})[0], y, 1e-5);
+      std::vector<V> inputs = {x, kIds, factors, w1};
+      if (given.biased) inputs.push_back(bias1);
+      inputs.push_back(w2);
+      if (given.biased) inputs.push_back(bias2);
+      ExpectNear(RunF64(problem->chain, kRows, inputs)[0], y, 1e-5);
     }
   }
 }

@@ -91,7 +91,9 @@ TEST_F(LaunchTest, ARowOffsetMovesWhatDependsOnMAndNothingElse) {
 TEST_F(LaunchTest, RowsPerMMultiplyMAndTheRowOffset) {
   LaunchRecipe recipe = ExampleRecipe();
   recipe.rows_per_m = 49;
+  recipe.args[5] = {ArgKind::kFirstRow, 0, 0, 0, 0};
   const FakeLaunch launch = LaunchOnce(recipe, 3, 32, false);
+  EXPECT_EQ(ReadAs<int32_t>(launch.params[5]), 32 * 49) << "the first row";
   const FakeMap pixels = DecodeFakeMap(launch.params[0]);
   EXPECT_EQ(pixels.dims[1], 3u * 49);
   EXPECT_EQ(pixels.address, kBuffers[0] + 32 * 49 * 128);

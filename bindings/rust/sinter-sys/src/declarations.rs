@@ -65,7 +65,7 @@ constants! {
     u32: SINTER_WINDOW_EXCLUDE_PADS = 1;
     u32: SINTER_REDUCE_KEEPDIMS = 1;
     u32: SINTER_ATTENTION_CAUSAL = 1;
-    u32: SINTER_GROUPED_UP_FIRST = 1;
+    u32: SINTER_GROUPED_UP_FIRST = 1, SINTER_GROUPED_INTERLEAVED = 2, SINTER_GROUPED_WEIGHT_ON_INPUT = 4;
     sinter_granularity: SINTER_SCALE_TENSOR = 1, SINTER_SCALE_ROW = 2, SINTER_SCALE_GROUP = 3, SINTER_SCALE_STATIC = 4;
     u32: SINTER_QUANTIZE_UE8M0 = 1;
     u32: SINTER_ACCUMULATE_FAST = 1;
@@ -177,6 +177,11 @@ structs! {
         flags: u32,
         layout: sinter_layout,
         activation: sinter_activation,
+        bias1: sinter_value,
+        bias2: sinter_value,
+        alpha: f64,
+        beta: f64,
+        limit: f64,
     }
     plain sinter_scaled {
         codes: sinter_value,
@@ -350,6 +355,9 @@ functions! {
         options: *const sinter_matmul_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_grouped_matmul(chain: *mut sinter_chain, a: sinter_value, w: sinter_value, ids: sinter_value,
+        options: *const sinter_matmul_options, out_value: *mut sinter_value,
+        error: *mut *mut sinter_error) -> sinter_status;
+    sinter_chain_add_grouped_matmul_ends(chain: *mut sinter_chain, a: sinter_value, w: sinter_value, ends: sinter_value,
         options: *const sinter_matmul_options, out_value: *mut sinter_value,
         error: *mut *mut sinter_error) -> sinter_status;
     sinter_chain_add_conv2d(chain: *mut sinter_chain, x: sinter_value, w: sinter_value,

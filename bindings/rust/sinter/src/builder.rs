@@ -195,10 +195,23 @@ pub struct GatedFfnOptions<'b> {
 /// Options of [`Value::grouped_gated_ffn`].
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
-pub struct GroupedGatedFfnOptions {
+pub struct GroupedGatedFfnOptions<'b> {
     pub layout: Layout,
     /// Up is the first half of w1's columns, not the second.
     pub up_first: bool,
+    /// Gate and up are in turns among w1's columns, gate first.
+    pub interleaved: bool,
+    /// Weights multiply w1[e] self[m], that is self[m], and not the results.
+    pub weight_on_input: bool,
+    /// [experts, 2 n] and [experts, l].
+    pub bias1: Option<Value<'b>>,
+    pub bias2: Option<Value<'b>>,
+    /// Of SiLU alone: gate * sigmoid(alpha gate); 0 for 1.
+    pub alpha: f64,
+    /// Added to up.
+    pub beta: f64,
+    /// The most of gate, and of up in both directions; 0 for none.
+    pub limit: f64,
 }
 
 /// Codes of 8 bits and the f32 scale that turns them back.
@@ -472,6 +485,15 @@ impl<'b> Value<'b> {
         })
     }
 
+    /// w[e] self[m] with the first e of m < ends[e]: f32 [m, n]. Rows behind all ends are zeros.
+    pub fn grouped_matmul_ends(self, w: Value<'b>, ends: Value<'b>, transpose_w: bool) -> Value<'b> {
+        let flags = if transpose_w { sys::SINTER_MATMUL_TRANSPOSE_B } else { 0 };
+        let raw = sys::sinter_matmul_options { flags, ..Default::default() };
+        self.with(&[Some(w), Some(ends)], |chain, out, error| unsafe {
+            sys::sinter_chain_add_grouped_matmul_ends(chain, self.id, w.id, ends.id, &raw, out, error)
+        })
+    }
+
     /// self [batch, height, width, in] with the filter w -> f32 [batch, p, q, out].
     pub fn conv2d(self, w: Value<'b>, options: &Conv2dOptions) -> Value<'b> {
         let raw = sys::sinter_conv2d_options {
@@ -621,23 +643,32 @@ impl<'b> Value<'b> {
         })
     }
 
-    /// The sum over t of weights[m, t] w2[e] c with e = ids[m, t] and c = activation(gate) * up, the halves of
-    /// w1[e] self[m].
+    /// The sum over t of weights[m, t] (w2[e] c + bias2[e]) with e = ids[m, t] and c = activation(gate) * (up + beta),
+    /// columns of w1[e] self[m] + bias1[e].
     pub fn grouped_gated_ffn(
         self,
         ids: Value<'b>,
         weights: Value<'b>,
         [w1, w2]: [Value<'b>; 2],
         activation: Activation,
-        options: &GroupedGatedFfnOptions,
+        options: &GroupedGatedFfnOptions<'b>,
     ) -> Value<'b> {
+        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
         let raw = sys::sinter_grouped_gated_ffn_options {
-            flags: if options.up_first { sys::SINTER_GROUPED_UP_FIRST } else { 0 },
+            flags: flag(options.up_first, sys::SINTER_GROUPED_UP_FIRST)
+                | flag(options.interleaved, sys::SINTER_GROUPED_INTERLEAVED)
+                | flag(options.weight_on_input, sys::SINTER_GROUPED_WEIGHT_ON_INPUT),
             layout: options.layout.0,
             activation: activation.0,
+            bias1: id(options.bias1),
+            bias2: id(options.bias2),
+            alpha: options.alpha,
+            beta: options.beta,
+            limit: options.limit,
             ..Default::default()
         };
-        self.with(&[Some(ids), Some(weights), Some(w1), Some(w2)], |chain, out, error| unsafe {
+        let operands = [Some(ids), Some(weights), Some(w1), Some(w2), options.bias1, options.bias2];
+        self.with(&operands, |chain, out, error| unsafe {
             sys::sinter_chain_add_grouped_gated_ffn(
                 chain, self.id, ids.id, weights.id, w1.id, w2.id, &raw, out, error,
             )

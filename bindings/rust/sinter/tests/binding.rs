@@ -58,6 +58,18 @@ fn every_add_reaches_the_library() {
     let ids = b.input(DType::S64, &[M]);
     let (slots, factors) = (b.input(DType::S32, &[M, 2]), b.input(DType::F32, &[M, 2]));
     let experts = [b.constant(DType::BF16, &[3, 16, 8]), b.constant(DType::BF16, &[3, 8, 8])];
+    let expert_ends = b.input(DType::S32, &[3]);
+    let of_experts = [b.constant(DType::BF16, &[3, 16]), b.constant(DType::BF16, &[3, 8])];
+    let interleaved = GroupedGatedFfnOptions {
+        interleaved: true,
+        weight_on_input: true,
+        bias1: Some(of_experts[0]),
+        bias2: Some(of_experts[1]),
+        alpha: 1.702,
+        beta: 1.0,
+        limit: 7.0,
+        ..Default::default()
+    };
     let up_first = GroupedGatedFfnOptions { up_first: true, ..Default::default() };
     let seed = b.input(DType::S64, &[]);
     let seen = x.compare(Compare::LT, two);
@@ -83,7 +95,9 @@ fn every_add_reaches_the_library() {
         b.constant(DType::F32, &[9, 8]).gather(ids, 0),
         x.scatter(ids, x),
         half.grouped_matmul(experts[1], slots, true).reduce(Reduce::SUM, &[1], false),
+        half.grouped_matmul_ends(experts[1], expert_ends, true),
         half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &up_first),
+        half.grouped_gated_ffn(slots, factors, experts, Activation::SILU, &interleaved),
         x.gather(x.top_k(8), -1),
         x.cumsum(),
         x.argmax().reshape(&[M, 1]).cast(DType::F32).broadcast(&[M, 8]),

@@ -290,6 +290,19 @@ class Machine {
     return (*RunReferenceF64(*program.body, 1, inputs))[0][0];
   }
 
+  // Of row m's slot t; -1: none.
+  int64_t ExpertOf(const GroupedSpec& spec, int64_t m, int64_t t) {
+    const GroupedProduct& p = spec.code.problem;
+    if (p.by_ends) {
+      for (int64_t e = 0; e < p.experts; ++e) {
+        if (static_cast<double>(m) < GroupedAt(spec, 2, DType::kS32, e * p.id_stride)) return e;
+      }
+      return -1;
+    }
+    const double id = GroupedAt(spec, 2, DType::kS32, m * p.id_stride + t * p.id_slot_stride);
+    return id >= 0 && id < static_cast<double>(p.experts) ? static_cast<int64_t>(id) : -1;
+  }
+
   void RunGrouped(const GroupedSpec& spec) {
     const GroupedProduct& p = spec.code.problem;
     const BufferPlace& out = spec.places.back();
@@ -298,23 +311,26 @@ class Machine {
     const size_t factor = p.has_bias ? 4 : 3;
     for (int64_t slot = 0; slot < p.Rows(m_) * p.slots; ++slot) {
       const int64_t m = slot / p.slots, t = slot % p.slots;
-      const double id = GroupedAt(spec, 2, DType::kS32, m * p.id_stride + t * p.id_slot_stride);
-      const bool named = id >= 0 && id < static_cast<double>(p.experts);
+      const int64_t expert = ExpertOf(spec, m, t);
+      const double number = p.has_factor ? GroupedAt(spec, factor, p.factor,
+                                                     m * p.factor_stride + t * p.factor_slot_stride)
+                                         : 1;
       const int64_t row = m * p.row_stride + t * p.row_slot_stride;
       for (int64_t j = 0; j < p.n; ++j) {
         double x = 0, up = 0;
-        if (named) {
-          const auto expert = static_cast<int64_t>(id);
+        if (expert >= 0) {
           // Of W's columns, those of the first and of the second of a pair.
           const int64_t first = p.HasHalves() || !pair ? j : 2 * j;
           const int64_t second = p.HasHalves() ? j + p.n : 2 * j + 1;
           x = GroupedSum(spec, row, expert, up_first ? second : first);
           if (pair) up = GroupedSum(spec, row, expert, up_first ? first : second);
         }
-        x = p.program.present() ? OfPair(p.program, x, up) : Activated(p.act, x) * (pair ? up : 1);
-        if (p.has_factor) {
-          x *= GroupedAt(spec, factor, p.factor, m * p.factor_stride + t * p.factor_slot_stride);
+        if (p.factor_on_sums) {
+          x *= number;
+          up *= number;
         }
+        x = p.program.present() ? OfPair(p.program, x, up) : Activated(p.act, x) * (pair ? up : 1);
+        if (!p.factor_on_sums) x *= number;
         const int64_t at = m * p.out_stride + t * p.out_slot_stride + j;
         Put(p.result, x,
             At(out.buffer, out.offset_bytes + static_cast<uint64_t>(at * SizeOf(p.result)),

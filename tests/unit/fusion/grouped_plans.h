@@ -1,0 +1,76 @@
+// What tests of grouped products ask of a chain's plans.
+#ifndef SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
+#define SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/chain/problem.h"
+#include "src/fusion/fusion.h"
+#include "src/normal/normal_form.h"
+#include "src/plan/codegen.h"
+#include "src/plan/grouped_family.h"
+#include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/stitch/graphs.h"
+#include "tests/unit/fusion/stitch/plan_interpreter.h"
+
+namespace sinter::testing {
+
+inline constexpr int64_t kM = 16;
+
+inline Chain TextChain(const std::string& line) {
+  absl::StatusOr<Problem> problem = ParseProblem(line);
+  EXPECT_TRUE(problem.ok()) << problem.status();
+  return problem->chain;
+}
+
+inline std::vector<Plan> All(const FusionResult& r) {
+  std::vector<Plan> plans = {r.chosen};
+  plans.insert(plans.end(), r.alternatives.begin(), r.alternatives.end());
+  return plans;
+}
+
+// Every plan of the chain's normal form computes it, reads back from its decisions, and has
+// sources. Returns the chosen one.
+inline Plan ExpectPlans(const Chain& given, bool computed = true) {
+  const DeviceModel model = H200();
+  const auto form = NormalFormOf(std::make_shared<const Chain>(given));
+  EXPECT_TRUE(form.ok()) << form.status();
+  const Chain& chain = *(*form)->chain;
+  const absl::StatusOr<FusionResult> result = PlanChain(chain, kM, model, {});
+  EXPECT_TRUE(result.ok()) << result.status();
+  if (!result.ok()) return Plan();
+  for (const Plan& plan : All(*result)) {
+    SCOPED_TRACE(plan.ToText());
+    if (computed) {
+      EXPECT_LT(WorstError(chain, plan, 11, 3), 0.02);
+    }
+    const absl::StatusOr<Plan> read = Reassembled(plan, chain, model);
+    EXPECT_TRUE(read.ok()) << read.status();
+    if (read.ok()) {
+      EXPECT_EQ(read->PlanDigest(), plan.PlanDigest());
+    }
+    for (const PlannedKernel& kernel : plan.kernels) {
+      const absl::StatusOr<GeneratedKernel> made = Generate(kernel.spec, model);
+      EXPECT_TRUE(made.ok()) << made.status();
+      if (made.ok()) {
+        EXPECT_TRUE(made->recipe.Check().ok()) << made->recipe.Check();
+      }
+    }
+  }
+  return result->chosen;
+}
+
+inline std::vector<const GroupedSpec*> GroupedOf(const Plan& plan) {
+  std::vector<const GroupedSpec*> found;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    if (kernel.spec.family == &GroupedFamily()) found.push_back(&GroupedKernels::Of(kernel.spec));
+  }
+  return found;
+}
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_FUSION_GROUPED_PLANS_H_
