@@ -9,6 +9,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from sinter.torch import _experts, _grouped_mm
 
+from graphs import DEVICE, passed
 from test_experts import near
 
 
@@ -116,3 +117,45 @@ def test_what_a_backward_graph_reads_stays():
     own, ours, watch = compiled(module, torch.randn(1, 5, 64).bfloat16(), grad=True)
     ours.float().sum().backward()
     assert watch.made and not any(watch.made) and near(ours, own.double())
+
+
+def by_ends(x, ids, weights, w1, w2, act, order):
+    """As others spell experts: nothing here is what the pass for transformers' function knows."""
+    of_slot, by = torch.sort(ids.reshape(-1))
+    ends = torch.searchsorted(of_slot, torch.arange(len(w1), device=x.device), right=True, out_int32=True)
+    gate, up = order(torch._grouped_mm(x[by // ids.shape[1]], w1, offs=ends))
+    return torch._grouped_mm(act(gate) * up, w2, offs=ends) * weights.reshape(-1)[by].unsqueeze(-1)
+
+
+SPELLED = {
+    "relu": (torch.nn.functional.relu, lambda both: both.chunk(2, -1)),
+    "interleaved": (torch.nn.functional.silu, lambda both: (both[:, ::2], both[:, 1::2])),
+    "up first": (torch.nn.functional.silu, lambda both: both.chunk(2, -1)[::-1]),
+}
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("name", SPELLED)
+def test_grouped_products_by_ends_are_parts_of_graphs(name, transposed):
+    x, ids, weights, w1, w2 = (value.to(DEVICE) for value in operands())
+    turned = (w1.transpose(1, 2), w2.transpose(1, 2))
+    given = turned if transposed else tuple(value.contiguous() for value in turned)
+    model = lambda *inputs: by_ends(*inputs, *given, *SPELLED[name])  # noqa: E731
+    compiled_model, reports = passed(model)
+    with torch.no_grad():
+        own, ours = model(x, ids, weights), compiled_model(x, ids, weights)
+    taken = [str(node.target) for report in reports for part in report.taken for node in part.nodes]
+    assert sum("_grouped_mm" in one for one in taken) == 2, [report.left for report in reports]
+    assert near(ours, own.double())
+
+
+def test_narrow_grouped_products_of_any_number_of_rows_are_left():
+    x, ids, weights, w1, w2 = (value.to(DEVICE) for value in operands())
+    turned = (w1.transpose(1, 2), w2.transpose(1, 2))
+    model = lambda *inputs: by_ends(*inputs, *turned, *SPELLED["relu"])  # noqa: E731
+    compiled_model, reports = passed(model, dynamic=True)
+    with torch.no_grad():
+        own, ours = model(x, ids, weights), compiled_model(x, ids, weights)
+    why = [reason for report in reports for name, reason in report.left if "_grouped_mm" in name]
+    assert len(why) == 2 and all("narrow matrices of any number of rows" in reason for reason in why), why
+    assert near(ours, own.double())

@@ -31,6 +31,7 @@ _OPERANDS: Dict[str, Callable[..., Sequence[int]]] = {
     "conv2d": lambda x, w, *_: [x, w],
     "window": lambda x, fill, *_: [x, fill],
     "gather": lambda x, ids, *_: [x, ids],
+    "grouped_matmul_ends": lambda a, w, ends, *_: [a, w, ends],
     "scaled_matmul": lambda a, w, *_: [a.codes, w.codes, a.scale, w.scale],
     "concat": lambda count, values, *_: list(values)[:count],
 }

@@ -370,13 +370,15 @@ def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -
     sizes = _sizes(node.meta["val"], hint)
     columns = sizes[1 if "convolution" in target_of(node) else -1]
     rows, groups = math.prod(sizes) // columns, _groups(node)
+    # Rows of each matrix are tiles of their own, and a kernel before finds them.
+    apart = _sizes(node.args[1].meta["val"], hint)[0] if "_grouped_mm" in target_of(node) else 1
     codes = "scaled" in target_of(node)
     rate = _PRODUCT_SHARE * figures["tensor_fp8_flop_per_us" if codes else "tensor_flop_per_us"] / figures["sm_count"]
     depth = flop / (2 * rows * columns)
     intake = figures["sm_intake_bytes_per_us"] / (1 if codes else 2)
 
     def waves_us(tile: Tuple[int, int], split: int) -> float:
-        blocks = math.ceil(rows / tile[0]) * math.ceil(columns / groups / tile[1]) * groups * split
+        blocks = apart * math.ceil(rows / apart / tile[0]) * math.ceil(columns / groups / tile[1]) * groups * split
         if split > 1 and blocks > figures["sm_count"]:
             return math.inf
         wave = max(2 * tile[0] * tile[1] / rate, (tile[0] + tile[1]) / intake) * depth / split
@@ -384,7 +386,7 @@ def _product_us(node: Any, flop: float, figures: Dict[str, float], hint: Hint) -
 
     waves = min(waves_us(tile, split) for tile in _TILES for split in _SPLITS)
     moved = sum(_bytes(i, hint) for i in (node, *node.all_input_nodes)) / (_MEMORY_SHARE * figures["hbm_bytes_per_us"])
-    return float((waves**4 + moved**4) ** 0.25 + _PRODUCT_START_US)
+    return float((waves**4 + moved**4) ** 0.25 + _PRODUCT_START_US * (2 if apart > 1 else 1))
 
 
 def _memory_us(moved: float, figures: Dict[str, float]) -> float:

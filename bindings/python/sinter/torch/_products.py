@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from .._builder import Value
-from .._operators import conv2d
+from .._operators import conv2d, grouped_matmul_ends
 from .._scaled import Scaled, scaled_matmul
 from ._arrays import Array, Refused, extent, of
 from ._convert import PLACE, Converter, target_of
@@ -14,6 +14,8 @@ from ._windows import CHANNELS_SECOND, channels_last, each_channel_by_itself
 
 
 _MOST_STRIDE = 8  # of a convolution's tensor maps
+#: Of more rows plans of matrices with fewer rows or columns were slower than torch's grouped products (docs/lab/grouped-products.md).
+_MOST_NARROW_ROWS, _NARROW = 8192, 768
 
 
 def operand(c: Converter, node: Any) -> Array:
@@ -65,6 +67,23 @@ def _addmm(c: Converter, node: Any) -> Array:
         raise Refused("factors of a product")
     bias = c.array(node.args[0])
     return of(_product(c, node, *node.args[1:3]) + bias.plain, c.dims(node)[1])
+
+
+@row("aten._grouped_mm.default", product=True)
+def _grouped_mm(c: Converter, node: Any) -> Array:
+    """Rows in the order of their matrices, with where each one's end. What torch leaves undefined behind the last end is zeros."""
+    names = dict(zip(("mat1", "mat2", "offs", "bias", "out_dtype"), node.args), **node.kwargs)
+    a, w, ends = operand(c, names["mat1"]), operand(c, names["mat2"]), names.get("offs")
+    if ends is None or len(a.dims) != 2 or len(w.dims) != 3:
+        raise Refused("groups that are not rows of the first operand")
+    if names.get("bias") is not None:
+        raise Refused("a bias of a grouped product")
+    rows, width = extent(node.meta["val"].shape[0]), min(w.dims[1:])
+    if width < _NARROW and not (isinstance(rows, int) and rows <= _MOST_NARROW_ROWS):
+        raise Refused(f"narrow matrices of {'any number of' if not isinstance(rows, int) else rows} rows, which torch multiplies sooner")
+    exchanged = w.order == (0, 2, 1)
+    matrices = w.value if exchanged else w.plain
+    return of(grouped_matmul_ends(a.plain, matrices, c.array(ends).plain, layout="oi" if exchanged else "io"), c.dims(node)[1])
 
 
 @row("aten.convolution.default", product=True)
