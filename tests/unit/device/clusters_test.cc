@@ -88,14 +88,13 @@ class Clusters : public ::testing::Test {
 };
 
 // bm, bk, stages, cluster, wgm, wgn, io, width, n, k, bn1, split1, l, bn2, split2
-using Configs =
-    ::testing::Types<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 328, 64, 32, 1, 43, 24, 1>,
-                     TestConfig<16, 64, 3, 8, 1, 1, false, 1, 1000, 64, 24, 1, 64, 8, 1>,
-                     TestConfig<128, 128, 2, 4, 2, 1, false, 2, 600, 128, 32, 1, 136, 40, 1>,
-                     TestConfig<64, 64, 2, 4, 1, 2, true, 2, 1032, 64, 128, 1, 392, 128, 1>,
-                     TestConfig<8, 64, 2, 1, 1, 1, false, 1, 256, 64, 64, 1, 24, 24, 1>,
-                     TestConfig<72, 64, 2, 16, 2, 1, false, 1, 264, 64, 8, 1, 100, 8, 1>>;
-TYPED_TEST_SUITE(Clusters, Configs);
+using RangesConfigs = Forms<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 328, 64, 32, 1, 43, 24, 1>,
+                            TestConfig<16, 64, 3, 8, 1, 1, false, 1, 1000, 64, 24, 1, 64, 8, 1>,
+                            TestConfig<128, 128, 2, 4, 2, 1, false, 2, 600, 128, 32, 1, 136, 40, 1>,
+                            TestConfig<64, 64, 2, 4, 1, 2, true, 2, 1032, 64, 128, 1, 392, 128, 1>,
+                            TestConfig<8, 64, 2, 1, 1, 1, false, 1, 256, 64, 64, 1, 24, 24, 1>,
+                            TestConfig<72, 64, 2, 16, 2, 1, false, 1, 264, 64, 8, 1, 100, 8, 1>>;
+TYPED_TEST_SUITE(Clusters, RangesConfigs);
 
 TYPED_TEST(Clusters, BlocksOwnEveryRangeOnceAndNoneIsEmpty) {
   using T = typename TestFixture::T;

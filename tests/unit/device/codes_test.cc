@@ -25,21 +25,21 @@ class Codes : public Products<Config> {
   using P = typename Config::First;
 };
 using CodesConfigs =
-    ::testing::Types<OfBytes<64, 128, 1, 1, 1, 1, 80, 272, 40, 1>,
-                     OfBytes<128, 128, 1, 2, 1, 2, 264, 144, 128, 1>,  // two parts: gate and up
-                     OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2>,   // two parts of 104 columns
-                     OfBytes<8, 256, 4, 1, 2, 2, 96, 1024, 48, 4>,
-                     OfBytes<16, 128, 1, 1, 1, 1, 136, 400, 64, 1, 1, 1, true>,
-                     OfBytes<40, 256, 2, 1, 2, 2, 136, 528, 128, 2, 1, 1, true>,
-                     OfBytes<88, 128, 1, 1, 1, 2, 72, 144, 64, 1, 1, 1, true>,  // two parts: sets
-                     OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>,
-                     // Fast sums: one wgmma for all columns, four stages and fewer.
-                     OfBytes<64, 128, 1, 1, 1, 2, 264, 144, 128, 1, 1, 1, false, FastInteger8, 4>,
-                     OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2, 1, 1, false, FastInteger8>,
-                     OfBytes<88, 128, 1, 1, 1, 2, 72, 400, 64, 1, 1, 1, true, FastInteger8, 4>,
-                     // Integers: sums in s32.
-                     OfBytes<64, 128, 2, 1, 2, 2, 136, 400, 96, 2, 1, 1, false, Signed8, 4>,
-                     OfBytes<48, 256, 1, 1, 1, 2, 72, 528, 64, 1, 1, 1, true, Signed8>>;
+    Forms<OfBytes<64, 128, 1, 1, 1, 1, 80, 272, 40, 1>,
+          OfBytes<128, 128, 1, 2, 1, 2, 264, 144, 128, 1>,  // two parts: gate and up
+          OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2>,   // two parts of 104 columns
+          OfBytes<8, 256, 4, 1, 2, 2, 96, 1024, 48, 4>,
+          OfBytes<16, 128, 1, 1, 1, 1, 136, 400, 64, 1, 1, 1, true>,
+          OfBytes<40, 256, 2, 1, 2, 2, 136, 528, 128, 2, 1, 1, true>,
+          OfBytes<88, 128, 1, 1, 1, 2, 72, 144, 64, 1, 1, 1, true>,  // two parts: sets
+          OfBytes<24, 128, 8, 1, 1, 1, 64, 1040, 64, 8, 1, 1, true>,
+          // Fast sums: one wgmma for all columns, four stages and fewer.
+          OfBytes<64, 128, 1, 1, 1, 2, 264, 144, 128, 1, 1, 1, false, FastInteger8, 4>,
+          OfBytes<72, 256, 2, 2, 1, 1, 251, 528, 208, 2, 1, 1, false, FastInteger8>,
+          OfBytes<88, 128, 1, 1, 1, 2, 72, 400, 64, 1, 1, 1, true, FastInteger8, 4>,
+          // Integers: sums in s32.
+          OfBytes<64, 128, 2, 1, 2, 2, 136, 400, 96, 2, 1, 1, false, Signed8, 4>,
+          OfBytes<48, 256, 1, 1, 1, 2, 72, 528, 64, 1, 1, 1, true, Signed8>>;
 TYPED_TEST_SUITE(Codes, CodesConfigs);
 
 TYPED_TEST(Codes, AreExactFromTmaToTheStoredElement) {
@@ -114,9 +114,8 @@ TYPED_TEST(Codes, AreDequantisedAndStoredInF32) {
 
 template <class Config>
 class SharedCodes : public ::testing::Test {};
-using SharedCodesConfigs =
-    ::testing::Types<OfBytes<64, 128, 2, 1, 1, 1, 96, 272, 48, 1, 2, 1>,
-                     OfBytes<48, 256, 4, 1, 2, 1, 136, 528, 128, 2, 1, 2, true>>;
+using SharedCodesConfigs = Forms<OfBytes<64, 128, 2, 1, 1, 1, 96, 272, 48, 1, 2, 1>,
+                                 OfBytes<48, 256, 4, 1, 2, 1, 136, 528, 128, 2, 1, 2, true>>;
 TYPED_TEST_SUITE(SharedCodes, SharedCodesConfigs);
 
 TYPED_TEST(SharedCodes, GiveEachBlockOfAPairItsTile) {
@@ -130,14 +129,14 @@ TYPED_TEST(SharedCodes, GiveEachBlockOfAPairItsTile) {
 template <class Config>
 class ScaledBlocks : public ::testing::Test {};
 using ScaledBlocksConfigs =
-    ::testing::Types<OfBytes<64, 128, 1, 1, 1, 1, 200, 384, 64, 1>,
-                     OfBytes<32, 256, 1, 1, 2, 1, 136, 384, 128, 1>,  // half a stage behind K
-                     OfBytes<16, 256, 2, 1, 1, 2, 72, 640, 64, 2, 1, 1, true>,
-                     OfBytes<128, 256, 2, 2, 1, 2, 264, 512, 128, 2>,
-                     OfBytes<16, 128, 1, 1, 2, 2, 160, 256, 64, 1>,
-                     OfBytes<24, 256, 2, 1, 1, 1, 328, 512, 128, 2, 1, 1, true>,
-                     OfBytes<40, 128, 1, 1, 3, 2, 200, 256, 192, 1, 1, 1, true>,
-                     OfBytes<88, 128, 1, 1, 1, 2, 136, 128, 128, 1, 1, 1, true>>;
+    Forms<OfBytes<64, 128, 1, 1, 1, 1, 200, 384, 64, 1>,
+          OfBytes<32, 256, 1, 1, 2, 1, 136, 384, 128, 1>,  // half a stage behind K
+          OfBytes<16, 256, 2, 1, 1, 2, 72, 640, 64, 2, 1, 1, true>,
+          OfBytes<128, 256, 2, 2, 1, 2, 264, 512, 128, 2>,
+          OfBytes<16, 128, 1, 1, 2, 2, 160, 256, 64, 1>,
+          OfBytes<24, 256, 2, 1, 1, 1, 328, 512, 128, 2, 1, 1, true>,
+          OfBytes<40, 128, 1, 1, 3, 2, 200, 256, 192, 1, 1, 1, true>,
+          OfBytes<88, 128, 1, 1, 1, 2, 136, 128, 128, 1, 1, 1, true>>;
 TYPED_TEST_SUITE(ScaledBlocks, ScaledBlocksConfigs);
 
 struct BlockValues {

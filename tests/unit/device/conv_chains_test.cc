@@ -116,10 +116,10 @@ class ConvChains : public Products<Config> {
   }
 };
 
-using ConvChainConfigs = ::testing::Types<ConvChain<Same3, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>,
-                                          ConvChain<Dilated, 16, 64, 4, 1, 200, 56, 1, 48, 16, 2>,
-                                          ConvChain<Uneven, 64, 64, 2, 2, 96, 48, 1, 64, 32, 1>,
-                                          ConvChain<Forty, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>>;
+using ConvChainConfigs = Forms<ConvChain<Same3, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>,
+                               ConvChain<Dilated, 16, 64, 4, 1, 200, 56, 1, 48, 16, 2>,
+                               ConvChain<Uneven, 64, 64, 2, 2, 96, 48, 1, 64, 32, 1>,
+                               ConvChain<Forty, 32, 128, 2, 1, 72, 40, 2, 104, 56, 1>>;
 TYPED_TEST_SUITE(ConvChains, ConvChainConfigs);
 
 TYPED_TEST(ConvChains, ExchangeCInTheCluster) {
@@ -171,8 +171,8 @@ TYPED_TEST(ConvChains, KeepTheFirstColumnsInASlab) {
 // Clusters that share a row tile by ranges of N, of whole K blocks of the second product.
 template <class Config>
 class ConvRanges : public ConvChains<Config> {};
-using ConvRangesConfigs = ::testing::Types<ConvChain<Same3, 16, 64, 2, 1, 200, 32, 1, 48, 24, 1>,
-                                           ConvChain<Uneven, 64, 128, 4, 2, 328, 32, 1, 64, 16, 1>>;
+using ConvRangesConfigs = Forms<ConvChain<Same3, 16, 64, 2, 1, 200, 32, 1, 48, 24, 1>,
+                                ConvChain<Uneven, 64, 128, 4, 2, 328, 32, 1, 64, 16, 1>>;
 TYPED_TEST_SUITE(ConvRanges, ConvRangesConfigs);
 
 TYPED_TEST(ConvRanges, HaveTheirColumnsOfC) {

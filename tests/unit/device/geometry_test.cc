@@ -76,7 +76,7 @@ using ByteConfig =
 
 template <class Config>
 class Geometry : public ::testing::Test {};
-using Configs =
+using GeometryConfigs =
     ::testing::Types<TestConfig<128, 128, 3, 4, 2, 1, false, 2, 3072, 1024, 32, 1, 1024, 40, 4>,
                      TestConfig<128, 64, 4, 8, 2, 1, false, 1, 8192, 2048, 64, 8, 2048, 128, 2>,
                      TestConfig<64, 64, 6, 2, 1, 2, true, 2, 1024, 512, 128, 2, 512, 128, 1>,
@@ -85,7 +85,7 @@ using Configs =
                      TestConfig<72, 64, 2, 16, 2, 1, false, 2, 4096, 1024, 96, 16, 1000, 120, 4>,
                      ByteConfig<16, 256, 6, 4, 1, 3072, 1024, 32, 1, 1024, 40, 4>,
                      ByteConfig<64, 128, 8, 2, 2, 2048, 1000, 128, 2, 768, 64, 2>>;
-TYPED_TEST_SUITE(Geometry, Configs);
+TYPED_TEST_SUITE(Geometry, GeometryConfigs);
 
 // The device library's sizes and the host's, of elements of one and of two bytes.
 TYPED_TEST(Geometry, ElementsAgreeWithTheHostsTable) {

@@ -23,29 +23,28 @@ TEST(Scaling, CountsRowsFromAnyAndReadsNoneBehindTheLast) {
 }
 
 // bm, bk, stages, cluster, wgm, wgn, io, width, n, k, bn1, split1, l, bn2, split2
-using ProductConfigs =
-    ::testing::Types<TestConfig<128, 128, 2, 4, 2, 1, false, 2, 96, 256, 24, 1, 40, 40, 1>,
-                     TestConfig<128, 64, 4, 2, 2, 1, false, 1, 104, 136, 56, 2, 35, 40, 2>,
-                     TestConfig<64, 64, 4, 1, 1, 2, false, 2, 48, 72, 16, 1, 80, 48, 1>,
-                     TestConfig<64, 128, 2, 8, 1, 1, false, 2, 32, 1024, 32, 8, 8, 8, 1>,
-                     TestConfig<16, 64, 3, 4, 1, 2, false, 1, 80, 200, 32, 4, 72, 80, 2>,
-                     TestConfig<8, 128, 2, 16, 1, 1, false, 1, 24, 2048, 8, 16, 9, 16, 1>,
-                     TestConfig<96, 64, 3, 1, 2, 1, false, 1, 256, 64, 256, 1, 64, 32, 4>,
-                     TestConfig<128, 128, 2, 2, 2, 1, true, 1, 128, 128, 64, 1, 72, 128, 1>,
-                     TestConfig<64, 64, 3, 4, 1, 2, true, 2, 136, 264, 128, 4, 128, 128, 2>,
-                     TestConfig<24, 128, 2, 4, 1, 1, true, 2, 64, 392, 64, 4, 192, 192, 1>>;
+using ProductConfigs = Forms<TestConfig<128, 128, 2, 4, 2, 1, false, 2, 96, 256, 24, 1, 40, 40, 1>,
+                             TestConfig<128, 64, 4, 2, 2, 1, false, 1, 104, 136, 56, 2, 35, 40, 2>,
+                             TestConfig<64, 64, 4, 1, 1, 2, false, 2, 48, 72, 16, 1, 80, 48, 1>,
+                             TestConfig<64, 128, 2, 8, 1, 1, false, 2, 32, 1024, 32, 8, 8, 8, 1>,
+                             TestConfig<16, 64, 3, 4, 1, 2, false, 1, 80, 200, 32, 4, 72, 80, 2>,
+                             TestConfig<8, 128, 2, 16, 1, 1, false, 1, 24, 2048, 8, 16, 9, 16, 1>,
+                             TestConfig<96, 64, 3, 1, 2, 1, false, 1, 256, 64, 256, 1, 64, 32, 4>,
+                             TestConfig<128, 128, 2, 2, 2, 1, true, 1, 128, 128, 64, 1, 72, 128, 1>,
+                             TestConfig<64, 64, 3, 4, 1, 2, true, 2, 136, 264, 128, 4, 128, 128, 2>,
+                             TestConfig<24, 128, 2, 4, 1, 1, true, 2, 64, 392, 64, 4, 192, 192, 1>>;
 TYPED_TEST_SUITE(Products, ProductConfigs);
 
-using SwappedConfigs = ::testing::Types<Swapped<8, 64, 3, 1, 1, false, 1, 72, 136, 64, 1>,
-                                        Swapped<40, 128, 2, 1, 2, false, 1, 136, 200, 128, 1>,
-                                        Swapped<24, 64, 4, 1, 1, false, 2, 104, 72, 64, 1>,
-                                        Swapped<16, 64, 4, 1, 1, false, 1, 131, 72, 128, 1>,
-                                        Swapped<72, 64, 3, 1, 3, true, 1, 200, 136, 192, 1>,
-                                        Swapped<16, 64, 3, 1, 2, true, 2, 264, 72, 128, 1>,
-                                        Swapped<152, 64, 3, 4, 1, false, 1, 72, 264, 64, 4>,
-                                        Swapped<40, 128, 2, 2, 2, false, 2, 136, 264, 128, 2>,
-                                        Swapped<8, 64, 3, 8, 1, true, 2, 64, 520, 64, 8>,
-                                        Swapped<24, 64, 3, 2, 1, false, 1, 131, 136, 128, 2>>;
+using SwappedConfigs = Forms<Swapped<8, 64, 3, 1, 1, false, 1, 72, 136, 64, 1>,
+                             Swapped<40, 128, 2, 1, 2, false, 1, 136, 200, 128, 1>,
+                             Swapped<24, 64, 4, 1, 1, false, 2, 104, 72, 64, 1>,
+                             Swapped<16, 64, 4, 1, 1, false, 1, 131, 72, 128, 1>,
+                             Swapped<72, 64, 3, 1, 3, true, 1, 200, 136, 192, 1>,
+                             Swapped<16, 64, 3, 1, 2, true, 2, 264, 72, 128, 1>,
+                             Swapped<152, 64, 3, 4, 1, false, 1, 72, 264, 64, 4>,
+                             Swapped<40, 128, 2, 2, 2, false, 2, 136, 264, 128, 2>,
+                             Swapped<8, 64, 3, 8, 1, true, 2, 64, 520, 64, 8>,
+                             Swapped<24, 64, 3, 2, 1, false, 1, 131, 136, 128, 2>>;
 template <class Config>
 class SwappedProducts : public Products<Config> {};
 TYPED_TEST_SUITE(SwappedProducts, SwappedConfigs);
@@ -64,14 +63,14 @@ TYPED_TEST(Products, SecondIsExactFromTmaToTheStoredElement) {
 using Columns = TransposedRows<false>;
 using ColumnsOfLaunch = TransposedRows<true>;
 using TransposedConfigs =
-    ::testing::Types<TestConfig<64, 64, 4, 1, 1, 1, true, 1, 72, 136, 64, 1, 64, 64, 1, 1, 1, false,
-                                Integer16, Columns>,
-                     TestConfig<128, 128, 2, 2, 2, 1, true, 2, 136, 300, 64, 2, 64, 64, 1, 1, 1,
-                                false, Integer16, Columns>,
-                     TestConfig<64, 64, 4, 4, 1, 2, false, 1, 72, 264, 48, 4, 64, 64, 1, 1, 1,
-                                false, Integer16, Columns>,
-                     Swapped<64, 64, 3, 1, 1, true, 1, 136, 130, 128, 1, 1, 1, Columns>,
-                     Swapped<128, 128, 2, 2, 2, false, 1, 131, 264, 128, 2, 1, 1, Columns>>;
+    Forms<TestConfig<64, 64, 4, 1, 1, 1, true, 1, 72, 136, 64, 1, 64, 64, 1, 1, 1, false, Integer16,
+                     Columns>,
+          TestConfig<128, 128, 2, 2, 2, 1, true, 2, 136, 300, 64, 2, 64, 64, 1, 1, 1, false,
+                     Integer16, Columns>,
+          TestConfig<64, 64, 4, 4, 1, 2, false, 1, 72, 264, 48, 4, 64, 64, 1, 1, 1, false,
+                     Integer16, Columns>,
+          Swapped<64, 64, 3, 1, 1, true, 1, 136, 130, 128, 1, 1, 1, Columns>,
+          Swapped<128, 128, 2, 2, 2, false, 1, 131, 264, 128, 2, 1, 1, Columns>>;
 template <class Config>
 class TransposedProducts : public Products<Config> {};
 TYPED_TEST_SUITE(TransposedProducts, TransposedConfigs);
@@ -86,10 +85,9 @@ using Permuted = TestConfig<kBlockM, kBlockK, 3, kWeightsShare * kRowsShare, kWa
                             kWarpgroupsN, false, kWidth, kN, kK, kBlockN, 1, 64, 64, 1,
                             kWeightsShare, kRowsShare, false, Integer16, PlainRows, true>;
 using PermutedConfigs =
-    ::testing::Types<Permuted<128, 64, 2, 1, 1, 96, 136, 64>,
-                     Permuted<64, 128, 1, 1, 1, 160, 72, 128>,
-                     Permuted<24, 64, 1, 2, 2, 96, 72, 64>, Permuted<192, 64, 3, 1, 1, 32, 64, 32>,
-                     Permuted<128, 64, 2, 1, 2, 64, 200, 32>>;
+    Forms<Permuted<128, 64, 2, 1, 1, 96, 136, 64>, Permuted<64, 128, 1, 1, 1, 160, 72, 128>,
+          Permuted<24, 64, 1, 2, 2, 96, 72, 64>, Permuted<192, 64, 3, 1, 1, 32, 64, 32>,
+          Permuted<128, 64, 2, 1, 2, 64, 200, 32>>;
 template <class Config>
 class PermutedProducts : public Products<Config> {};
 TYPED_TEST_SUITE(PermutedProducts, PermutedConfigs);
@@ -99,11 +97,11 @@ TYPED_TEST(PermutedProducts, AreExactFromTmaToTheStoredElement) {
 
 // Of all K, of fewer steps than ranks, of a part of a step, of none: what is behind K adds nothing.
 using LaunchConfigs =
-    ::testing::Types<TestConfig<192, 64, 3, 1, 3, 1, true, 1, 128, 100, 128, 1, 64, 64, 1, 1, 1,
-                                false, Integer16, ColumnsOfLaunch>,
-                     TestConfig<128, 64, 4, 4, 2, 1, true, 1, 136, 450, 128, 4, 64, 64, 1, 1, 1,
-                                false, Integer16, ColumnsOfLaunch>,
-                     Swapped<192, 64, 3, 2, 1, true, 2, 72, 321, 64, 2, 1, 1, ColumnsOfLaunch>>;
+    Forms<TestConfig<192, 64, 3, 1, 3, 1, true, 1, 128, 100, 128, 1, 64, 64, 1, 1, 1, false,
+                     Integer16, ColumnsOfLaunch>,
+          TestConfig<128, 64, 4, 4, 2, 1, true, 1, 136, 450, 128, 4, 64, 64, 1, 1, 1, false,
+                     Integer16, ColumnsOfLaunch>,
+          Swapped<192, 64, 3, 2, 1, true, 2, 72, 321, 64, 2, 1, 1, ColumnsOfLaunch>>;
 template <class Config>
 class SumsOverTheLaunch : public Products<Config> {};
 TYPED_TEST_SUITE(SumsOverTheLaunch, LaunchConfigs);
@@ -121,23 +119,23 @@ TYPED_TEST(SumsOverTheLaunch, EndWhereTheLaunchsKEnds) {
 template <class Config>
 class SharedLoads : public ::testing::Test {};
 using SharedConfigs =
-    ::testing::Types<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 96, 136, 48, 1, 40, 40, 1, 2, 1>,
-                     TestConfig<128, 128, 2, 2, 2, 1, false, 2, 80, 256, 32, 1, 40, 40, 1, 2, 1>,
-                     TestConfig<64, 64, 4, 2, 1, 2, false, 2, 96, 200, 32, 1, 40, 32, 1, 2, 1>,
-                     TestConfig<72, 64, 3, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1>,
-                     TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
-                     TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>,
-                     TestConfig<64, 64, 4, 4, 1, 1, false, 1, 96, 264, 48, 2, 40, 40, 1, 2, 1>,
-                     TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>,
-                     Permuted<64, 64, 1, 1, 1, 96, 136, 64, 2, 1>,
-                     Permuted<128, 64, 2, 1, 2, 160, 72, 64, 1, 2>,
-                     Swapped<24, 64, 4, 2, 1, false, 2, 136, 136, 64, 1, 2, 1>,
-                     Swapped<48, 64, 4, 4, 2, false, 1, 136, 264, 128, 2, 1, 2>,
-                     TestConfig<128, 64, 4, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1,
-                                false, Integer16, Columns>,
-                     TestConfig<64, 128, 2, 4, 1, 1, true, 1, 136, 264, 64, 2, 72, 64, 1, 1, 2,
-                                false, Integer16, Columns>,
-                     Swapped<64, 64, 4, 4, 2, true, 1, 136, 264, 128, 2, 1, 2, Columns>>;
+    Forms<TestConfig<64, 64, 4, 2, 1, 1, false, 1, 96, 136, 48, 1, 40, 40, 1, 2, 1>,
+          TestConfig<128, 128, 2, 2, 2, 1, false, 2, 80, 256, 32, 1, 40, 40, 1, 2, 1>,
+          TestConfig<64, 64, 4, 2, 1, 2, false, 2, 96, 200, 32, 1, 40, 32, 1, 2, 1>,
+          TestConfig<72, 64, 3, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1>,
+          TestConfig<64, 128, 2, 2, 1, 1, false, 1, 72, 264, 24, 1, 40, 40, 1, 1, 2>,
+          TestConfig<16, 64, 3, 2, 1, 2, true, 2, 136, 72, 128, 1, 128, 128, 1, 1, 2>,
+          TestConfig<64, 64, 4, 4, 1, 1, false, 1, 96, 264, 48, 2, 40, 40, 1, 2, 1>,
+          TestConfig<64, 64, 4, 8, 1, 1, true, 1, 136, 264, 64, 4, 64, 64, 1, 1, 2>,
+          Permuted<64, 64, 1, 1, 1, 96, 136, 64, 2, 1>,
+          Permuted<128, 64, 2, 1, 2, 160, 72, 64, 1, 2>,
+          Swapped<24, 64, 4, 2, 1, false, 2, 136, 136, 64, 1, 2, 1>,
+          Swapped<48, 64, 4, 4, 2, false, 1, 136, 264, 128, 2, 1, 2>,
+          TestConfig<128, 64, 4, 2, 2, 1, true, 1, 200, 264, 128, 1, 72, 64, 1, 2, 1, false,
+                     Integer16, Columns>,
+          TestConfig<64, 128, 2, 4, 1, 1, true, 1, 136, 264, 64, 2, 72, 64, 1, 1, 2, false,
+                     Integer16, Columns>,
+          Swapped<64, 64, 4, 4, 2, true, 1, 136, 264, 128, 2, 1, 2, Columns>>;
 TYPED_TEST_SUITE(SharedLoads, SharedConfigs);
 
 TYPED_TEST(SharedLoads, GiveEachBlockOfAPairItsTile) {
@@ -172,11 +170,11 @@ class ClusterExchange : public ::testing::Test {
 };
 
 using ClusterConfigs =
-    ::testing::Types<TestConfig<16, 64, 3, 8, 1, 1, false, 1, 192, 64, 24, 1, 64, 8, 1>,
-                     TestConfig<32, 64, 4, 4, 1, 2, false, 2, 120, 64, 32, 1, 72, 32, 1>,
-                     TestConfig<128, 128, 2, 2, 2, 1, false, 1, 200, 128, 104, 1, 40, 24, 1>,
-                     TestConfig<64, 64, 2, 2, 1, 2, true, 2, 256, 64, 128, 1, 200, 128, 1>,
-                     TestConfig<8, 128, 2, 1, 1, 1, true, 1, 64, 64, 64, 1, 128, 128, 1>>;
+    Forms<TestConfig<16, 64, 3, 8, 1, 1, false, 1, 192, 64, 24, 1, 64, 8, 1>,
+          TestConfig<32, 64, 4, 4, 1, 2, false, 2, 120, 64, 32, 1, 72, 32, 1>,
+          TestConfig<128, 128, 2, 2, 2, 1, false, 1, 200, 128, 104, 1, 40, 24, 1>,
+          TestConfig<64, 64, 2, 2, 1, 2, true, 2, 256, 64, 128, 1, 200, 128, 1>,
+          TestConfig<8, 128, 2, 1, 1, 1, true, 1, 64, 64, 64, 1, 128, 128, 1>>;
 TYPED_TEST_SUITE(ClusterExchange, ClusterConfigs);
 
 TYPED_TEST(ClusterExchange, PutsEveryElementOfCWhereTheSecondProductReadsIt) {

@@ -23,7 +23,7 @@ float MatrixAt(int row, int column) {
 }
 
 // As generated: a bias, and results that are made of it and of the matrix, and without them.
-struct TestProgram {
+struct ResultsProgram {
   struct Leaves {
     const Float32::Stored* bias1;
   };
@@ -122,9 +122,9 @@ void Check(int rows) {
   const GlobalWriter<Second, P::kN, false> to_second{second.data.data(), second.stride, rows};
   const GlobalWriter<First, P::kN, false> to_first{first.data.data(), first.stride, rows};
   const auto writer = ThenWriter(to_first, ThenWriter(to_second, to_third));
-  const TestProgram::Leaves leaves = {bias.data()};
-  const Epilogue<P, LeavesOf<TestProgram>, WithLeaves<TestProgram>, false, NoScaling> epilogue{
-      &leaves, nullptr, {}};
+  const ResultsProgram::Leaves leaves = {bias.data()};
+  const Epilogue<P, LeavesOf<ResultsProgram>, WithLeaves<ResultsProgram>, false, NoScaling>
+      epilogue{&leaves, nullptr, {}};
   const int ranks = P::kSplitK;
   const auto fill = [&](int row, int column, int rank, WarpgroupPlace place,
                         float(&d)[P::kAccumulators]) {
@@ -204,6 +204,11 @@ void CheckRows() {
   }
 }
 
+template <class... Config>
+void CheckForms(::testing::Types<Config...>) {
+  (CheckRows<Config>(), ...);
+}
+
 // Block of M, warpgroups along M and N, width, N, columns of a tile, ranks, swapped.
 template <int kBlockM, int kM, int kN, int kWidth, int kColumns, int kBlockN, int kSplit,
           bool kSwapped, bool kPermuted = false>
@@ -211,30 +216,27 @@ using Tile = TestConfig<kBlockM, 64, 2, kSplit, kM, kN, false, kWidth, kColumns,
                         kSplit, 8, 8, 1, 1, 1, kSwapped, Integer16, PlainRows, kPermuted>;
 
 TEST(ProgramResults, OfATileAreInTheirPlaces) {
-  CheckRows<Tile<64, 1, 1, 1, 96, 32, 1, false>>();
-  CheckRows<Tile<128, 2, 1, 1, 160, 144, 1, false>>();  // more groups than have all their matrix
-  CheckRows<Tile<40, 1, 1, 1, 61, 24, 1, false>>();     // no whole quads, ragged
-  CheckRows<Tile<64, 1, 2, 1, 100, 80, 1, false>>();
-  CheckRows<Tile<64, 1, 1, 2, 96, 40, 1, false>>();
+  CheckForms(
+      Forms<Tile<64, 1, 1, 1, 96, 32, 1, false>,
+            Tile<128, 2, 1, 1, 160, 144, 1, false>,  // more groups than have all their matrix
+            Tile<40, 1, 1, 1, 61, 24, 1, false>,     // no whole quads, ragged
+            Tile<64, 1, 2, 1, 100, 80, 1, false>, Tile<64, 1, 1, 2, 96, 40, 1, false>>{});
 }
 TEST(ProgramResults, OfPermutedWeightsAreInTheirPlaces) {
-  CheckRows<Tile<64, 1, 1, 1, 96, 64, 1, false, true>>();
-  CheckRows<Tile<128, 2, 1, 1, 160, 160, 1, false, true>>();
-  CheckRows<Tile<40, 1, 2, 2, 96, 64, 1, false, true>>();
+  CheckForms(
+      Forms<Tile<64, 1, 1, 1, 96, 64, 1, false, true>, Tile<128, 2, 1, 1, 160, 160, 1, false, true>,
+            Tile<40, 1, 2, 2, 96, 64, 1, false, true>>{});
 }
 TEST(ProgramResults, OfSwappedOperandsAreInTheirPlaces) {
-  CheckRows<Tile<24, 1, 1, 1, 96, 64, 1, true>>();
-  CheckRows<Tile<32, 1, 2, 1, 131, 256, 1, true>>();
-  CheckRows<Tile<8, 1, 1, 2, 80, 64, 1, true>>();
-  // Two sets of an odd number of groups: the loads ahead go from one set into the next.
-  CheckRows<Tile<40, 1, 1, 1, 128, 128, 1, true>>();
-  CheckRows<Tile<56, 1, 1, 2, 128, 128, 1, true>>();
+  CheckForms(
+      Forms<Tile<24, 1, 1, 1, 96, 64, 1, true>, Tile<32, 1, 2, 1, 131, 256, 1, true>,
+            Tile<8, 1, 1, 2, 80, 64, 1, true>,
+            // Two sets of an odd number of groups: the loads ahead go from one set into the next.
+            Tile<40, 1, 1, 1, 128, 128, 1, true>, Tile<56, 1, 1, 2, 128, 128, 1, true>>{});
 }
 TEST(ProgramResults, OfRanksThatShareKAreInTheirPlaces) {
-  CheckRows<Tile<64, 1, 1, 1, 96, 32, 4, false>>();
-  CheckRows<Tile<40, 1, 1, 2, 61, 24, 2, false>>();
-  CheckRows<Tile<24, 1, 1, 1, 100, 64, 4, true>>();
-  CheckRows<Tile<16, 1, 1, 2, 131, 64, 2, true>>();
+  CheckForms(Forms<Tile<64, 1, 1, 1, 96, 32, 4, false>, Tile<40, 1, 1, 2, 61, 24, 2, false>,
+                   Tile<24, 1, 1, 1, 100, 64, 4, true>, Tile<16, 1, 1, 2, 131, 64, 2, true>>{});
 }
 
 }  // namespace

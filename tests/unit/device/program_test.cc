@@ -13,7 +13,7 @@ namespace {
 constexpr int kColumns = 5;
 
 template <int kWeights>
-struct Columns {
+struct FiveColumns {
   static constexpr int kN = kColumns, kWidth = kWeights;
 };
 
@@ -67,7 +67,7 @@ struct Vectors {
 template <class Program, class Scaling, int kWeights>
 float At(const Vectors& v, const Scaling& scaling, int row, int column, float y, float up) {
   const typename Program::Leaves leaves = {v.bias.data(), v.term.data()};
-  const Epilogue<Columns<kWeights>, LeavesOf<Program>, WithLeaves<Program>, false, Scaling>
+  const Epilogue<FiveColumns<kWeights>, LeavesOf<Program>, WithLeaves<Program>, false, Scaling>
       epilogue{&leaves, nullptr, scaling};
   const auto pair = epilogue.terms(column & ~1);
   return epilogue.apply(y, up, epilogue.scaling.at(row), pair.of(column & 1));

@@ -125,13 +125,12 @@ class ResidentWeights : public ::testing::Test {
   }
 };
 
-using Residents =
-    ::testing::Types<Resident<Flat<300, 72>, 64, 6, 1, 2, false, 1, 192, 64, 43, 48>,
-                     Resident<Flat<250, 136>, 128, 4, 1, 1, false, 2, 104, 112, 64, 64>,
-                     Resident<Flat<200, 64>, 64, 4, 2, 2, true, 1, 200, 64, 72, 128>,
-                     Resident<Flat<130, 40>, 128, 3, 4, 1, false, 1, 512, 128, 40, 40>,
-                     Resident<Same3, 64, 9, 1, 2, false, 1, 64, 64, 104, 104>,
-                     Resident<Forty, 64, 9, 2, 1, false, 1, 128, 64, 72, 72>>;
+using Residents = Forms<Resident<Flat<300, 72>, 64, 6, 1, 2, false, 1, 192, 64, 43, 48>,
+                        Resident<Flat<250, 136>, 128, 4, 1, 1, false, 2, 104, 112, 64, 64>,
+                        Resident<Flat<200, 64>, 64, 4, 2, 2, true, 1, 200, 64, 72, 128>,
+                        Resident<Flat<130, 40>, 128, 3, 4, 1, false, 1, 512, 128, 40, 40>,
+                        Resident<Same3, 64, 9, 1, 2, false, 1, 64, 64, 104, 104>,
+                        Resident<Forty, 64, 9, 2, 1, false, 1, 128, 64, 72, 72>>;
 TYPED_TEST_SUITE(ResidentWeights, Residents);
 
 TYPED_TEST(ResidentWeights, AreExactFromTmaToTheStoredElement) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/unit/device/forms.h"
 #include "tests/unit/device/kernel_configs.h"
 
 namespace sinter {

@@ -21,27 +21,27 @@ struct Convolution : TestConfig<kBlockM, kBlockK, 3, kCluster, kWarpgroupsM, kWa
 template <class Config>
 class Convolutions : public Products<Config> {};
 using ConvolutionConfigs =
-    ::testing::Types<Convolution<Same3, 64, 64, 1, 1, 1, false, 40, 40, 1>,
-                     Convolution<Bare3, 32, 128, 1, 1, 1, false, 24, 24, 1>,
-                     Convolution<Strided7, 24, 128, 4, 1, 1, false, 16, 16, 4>,
-                     Convolution<Dilated, 128, 64, 2, 2, 1, false, 72, 40, 2>,
-                     Convolution<Uneven, 16, 128, 1, 1, 2, true, 136, 128, 1>,
-                     Convolution<Column, 16, 64, 1, 1, 1, true, 64, 64, 1>,
-                     Convolution<Outside, 48, 64, 1, 1, 1, false, 8, 8, 1>,
-                     Convolution<Halved, 64, 128, 1, 1, 1, false, 24, 24, 1>,
-                     Convolution<OnePixel, 8, 64, 1, 1, 1, false, 16, 16, 1>,
-                     Convolution<Whole, 8, 64, 8, 1, 1, false, 16, 16, 8>,
-                     Convolution<Same3, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
-                     Convolution<Uneven, 24, 64, 1, 1, 2, true, 136, 128, 1, 1, 1, true>,
-                     Convolution<Eight, 64, 64, 1, 1, 1, false, 40, 40, 1>,
-                     Convolution<Eight, 24, 128, 2, 1, 1, true, 64, 64, 2>,
-                     Convolution<Stem, 16, 64, 4, 1, 1, false, 24, 24, 4>,
-                     Convolution<TwentyFour, 64, 128, 1, 1, 1, false, 72, 40, 1>,
-                     Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 136, 64, 1>,
-                     Convolution<Forty, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
-                     Convolution<SeventyTwo, 32, 128, 1, 1, 1, false, 48, 48, 1>,
-                     Convolution<Long, 24, 64, 2, 1, 1, true, 72, 64, 2>,
-                     Convolution<Long, 16, 128, 4, 1, 1, false, 64, 64, 4, 1, 1, true>>;
+    Forms<Convolution<Same3, 64, 64, 1, 1, 1, false, 40, 40, 1>,
+          Convolution<Bare3, 32, 128, 1, 1, 1, false, 24, 24, 1>,
+          Convolution<Strided7, 24, 128, 4, 1, 1, false, 16, 16, 4>,
+          Convolution<Dilated, 128, 64, 2, 2, 1, false, 72, 40, 2>,
+          Convolution<Uneven, 16, 128, 1, 1, 2, true, 136, 128, 1>,
+          Convolution<Column, 16, 64, 1, 1, 1, true, 64, 64, 1>,
+          Convolution<Outside, 48, 64, 1, 1, 1, false, 8, 8, 1>,
+          Convolution<Halved, 64, 128, 1, 1, 1, false, 24, 24, 1>,
+          Convolution<OnePixel, 8, 64, 1, 1, 1, false, 16, 16, 1>,
+          Convolution<Whole, 8, 64, 8, 1, 1, false, 16, 16, 8>,
+          Convolution<Same3, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
+          Convolution<Uneven, 24, 64, 1, 1, 2, true, 136, 128, 1, 1, 1, true>,
+          Convolution<Eight, 64, 64, 1, 1, 1, false, 40, 40, 1>,
+          Convolution<Eight, 24, 128, 2, 1, 1, true, 64, 64, 2>,
+          Convolution<Stem, 16, 64, 4, 1, 1, false, 24, 24, 4>,
+          Convolution<TwentyFour, 64, 128, 1, 1, 1, false, 72, 40, 1>,
+          Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 136, 64, 1>,
+          Convolution<Forty, 40, 128, 2, 1, 1, false, 136, 64, 2, 1, 1, true>,
+          Convolution<SeventyTwo, 32, 128, 1, 1, 1, false, 48, 48, 1>,
+          Convolution<Long, 24, 64, 2, 1, 1, true, 72, 64, 2>,
+          Convolution<Long, 16, 128, 4, 1, 1, false, 64, 64, 4, 1, 1, true>>;
 TYPED_TEST_SUITE(Convolutions, ConvolutionConfigs);
 
 TYPED_TEST(Convolutions, AreExactFromPixelsToTheStoredElement) {
@@ -66,11 +66,11 @@ TEST(Windows, LoadZerosBehindTheLastTap) {
 // Filters behind a tap's channels are zero in the ring too, in either layout.
 template <class Config>
 class PaddedTaps : public ::testing::Test {};
-using PaddedConfigs = ::testing::Types<Convolution<Eight, 16, 128, 1, 1, 1, false, 40, 40, 1>,
-                                       Convolution<Forty, 16, 64, 1, 1, 1, false, 24, 24, 1>,
-                                       Convolution<SeventyTwo, 16, 128, 1, 1, 1, true, 64, 64, 1>,
-                                       Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 64, 64, 1>,
-                                       Convolution<Long, 16, 64, 1, 1, 1, false, 24, 24, 1>>;
+using PaddedConfigs = Forms<Convolution<Eight, 16, 128, 1, 1, 1, false, 40, 40, 1>,
+                            Convolution<Forty, 16, 64, 1, 1, 1, false, 24, 24, 1>,
+                            Convolution<SeventyTwo, 16, 128, 1, 1, 1, true, 64, 64, 1>,
+                            Convolution<TwentyFour, 16, 64, 1, 1, 1, true, 64, 64, 1>,
+                            Convolution<Long, 16, 64, 1, 1, 1, false, 24, 24, 1>>;
 TYPED_TEST_SUITE(PaddedTaps, PaddedConfigs);
 
 TYPED_TEST(PaddedTaps, AreZeroBehindTheirChannels) {
@@ -98,18 +98,18 @@ TYPED_TEST(PaddedTaps, AreZeroBehindTheirChannels) {
 template <class Config>
 class Groups : public ::testing::Test {};
 using GroupConfigs =
-    ::testing::Types<Convolution<GroupsOf8, 64, 64, 1, 1, 1, false, 128, 64, 1>,
-                     Convolution<GroupsOf8, 48, 128, 1, 1, 2, false, 128, 32, 1>,
-                     Convolution<GroupsOf8, 64, 128, 2, 1, 1, false, 256, 128, 2>,
-                     Convolution<GroupsOf8, 40, 64, 1, 1, 1, false, 128, 64, 1, 1, 1, true>,
-                     Convolution<GroupsOf24, 64, 128, 1, 1, 1, false, 72, 48, 1>,
-                     Convolution<GroupsOf24, 32, 64, 1, 1, 1, false, 72, 16, 1>,
-                     Convolution<GroupsOf24, 128, 64, 1, 2, 1, false, 120, 80, 1>,
-                     Convolution<GroupsOf48, 16, 128, 1, 1, 1, false, 192, 48, 1>,
-                     Convolution<GroupsOf48, 16, 64, 4, 1, 1, false, 192, 24, 4>,
-                     Convolution<GroupsOf112, 16, 64, 1, 1, 1, false, 224, 56, 1>,
-                     Convolution<GroupsOf112, 16, 128, 2, 1, 2, false, 224, 112, 2>,
-                     Convolution<GroupsOf112, 24, 64, 1, 1, 1, false, 256, 64, 1, 1, 1, true>>;
+    Forms<Convolution<GroupsOf8, 64, 64, 1, 1, 1, false, 128, 64, 1>,
+          Convolution<GroupsOf8, 48, 128, 1, 1, 2, false, 128, 32, 1>,
+          Convolution<GroupsOf8, 64, 128, 2, 1, 1, false, 256, 128, 2>,
+          Convolution<GroupsOf8, 40, 64, 1, 1, 1, false, 128, 64, 1, 1, 1, true>,
+          Convolution<GroupsOf24, 64, 128, 1, 1, 1, false, 72, 48, 1>,
+          Convolution<GroupsOf24, 32, 64, 1, 1, 1, false, 72, 16, 1>,
+          Convolution<GroupsOf24, 128, 64, 1, 2, 1, false, 120, 80, 1>,
+          Convolution<GroupsOf48, 16, 128, 1, 1, 1, false, 192, 48, 1>,
+          Convolution<GroupsOf48, 16, 64, 4, 1, 1, false, 192, 24, 4>,
+          Convolution<GroupsOf112, 16, 64, 1, 1, 1, false, 224, 56, 1>,
+          Convolution<GroupsOf112, 16, 128, 2, 1, 2, false, 224, 112, 2>,
+          Convolution<GroupsOf112, 24, 64, 1, 1, 1, false, 256, 64, 1, 1, 1, true>>;
 TYPED_TEST_SUITE(Groups, GroupConfigs);
 
 TYPED_TEST(Groups, AreExactInEachTile) {
@@ -138,15 +138,15 @@ TYPED_TEST(Groups, AreExactInEachTile) {
 template <class Config>
 class SharedWindows : public ::testing::Test {};
 using SharedWindowConfigs =
-    ::testing::Types<Convolution<Same3, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
-                     Convolution<Strided7, 16, 128, 2, 1, 1, false, 40, 24, 1, 1, 2>,
-                     Convolution<Dilated, 48, 64, 2, 1, 2, true, 136, 128, 1, 2, 1>,
-                     Convolution<Dilated, 64, 128, 4, 1, 1, false, 48, 48, 2, 2, 1>,
-                     Convolution<Same3, 48, 64, 4, 1, 1, false, 136, 64, 2, 1, 2, true>,
-                     Convolution<Forty, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
-                     Convolution<Forty, 16, 128, 2, 1, 1, false, 48, 48, 1, 2, 1>,
-                     Convolution<Forty, 16, 64, 2, 1, 1, true, 136, 64, 1, 2, 1>,
-                     Convolution<SeventyTwo, 16, 128, 2, 1, 1, true, 136, 64, 1, 2, 1>>;
+    Forms<Convolution<Same3, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
+          Convolution<Strided7, 16, 128, 2, 1, 1, false, 40, 24, 1, 1, 2>,
+          Convolution<Dilated, 48, 64, 2, 1, 2, true, 136, 128, 1, 2, 1>,
+          Convolution<Dilated, 64, 128, 4, 1, 1, false, 48, 48, 2, 2, 1>,
+          Convolution<Same3, 48, 64, 4, 1, 1, false, 136, 64, 2, 1, 2, true>,
+          Convolution<Forty, 64, 64, 2, 1, 1, false, 72, 40, 1, 1, 2>,
+          Convolution<Forty, 16, 128, 2, 1, 1, false, 48, 48, 1, 2, 1>,
+          Convolution<Forty, 16, 64, 2, 1, 1, true, 136, 64, 1, 2, 1>,
+          Convolution<SeventyTwo, 16, 128, 2, 1, 1, true, 136, 64, 1, 2, 1>>;
 TYPED_TEST_SUITE(SharedWindows, SharedWindowConfigs);
 
 TYPED_TEST(SharedWindows, GiveEachBlockOfAPairItsTile) {
