@@ -136,6 +136,7 @@ class StitchCompile : public ::testing::Test {
   }
 
   void CompileAll() {
+    jobs_ = JobsOfToday(std::move(jobs_), 2);
     std::atomic<size_t> next{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < CompileThreads(); ++t) {
