@@ -24,10 +24,10 @@ class Case:
 
 
 def cases(group: str) -> List[Case]:
-    return {"products": products, "rowwise": rowwise, "encoders": encoders, "images": images}[group]()
+    return {"products": products, "rowwise": rowwise, "encoders": encoders, "images": images, "depthwise": depthwise}[group]()
 
 
-GROUPS = ("products", "rowwise", "encoders", "images")
+GROUPS = ("products", "rowwise", "encoders", "images", "depthwise")
 
 
 def _random(torch: Any, *shape: int, scale: float = 1.0) -> Any:
@@ -215,7 +215,21 @@ GROUPED = {
 }
 #: Pixels of a side before and behind, channels, whether the corners lie on each other: Segformer's decoder, and a U-Net's.
 BILINEAR = ((16, 128, 256, False), (64, 128, 256, False), (56, 112, 128, True), (112, 224, 64, True))
+#: Pixels of a side, channels, taps, stride, activation of layers of a convolution of each channel alone, with its bias.
+DEPTHWISE = {
+    "efficientnet_b0": ((112, 32, 3, 1, "silu"), (112, 96, 3, 2, "silu"), (56, 144, 3, 1, "silu"), (56, 144, 5, 2, "silu"),
+                        (28, 240, 5, 1, "silu"), (28, 240, 3, 2, "silu"), (14, 480, 3, 1, "silu"), (14, 480, 5, 1, "silu"),
+                        (14, 672, 5, 1, "silu"), (14, 672, 5, 2, "silu"), (7, 1152, 5, 1, "silu"), (7, 1152, 3, 1, "silu")),
+    "mobilenet_v3": ((112, 16, 3, 1, "relu"), (112, 64, 3, 2, "relu"), (56, 72, 3, 1, "relu"), (56, 72, 5, 2, "relu"),
+                     (28, 120, 5, 1, "relu"), (14, 672, 3, 1, "identity"), (7, 960, 5, 1, "identity")),
+    "convnext_t": ((56, 96, 7, 1, "identity"), (28, 192, 7, 1, "identity"), (14, 384, 7, 1, "identity"), (7, 768, 7, 1, "identity")),
+    "segformer_b0": ((64, 128, 3, 1, "gelu_erf"), (32, 256, 3, 1, "gelu_erf"), (16, 640, 3, 1, "gelu_erf")),
+}
 IMAGES = 32
+
+
+def depthwise() -> List[Case]:
+    return [_depthwise(name, n, *layer) for n in (IMAGES, 1) for name, layers in DEPTHWISE.items() for layer in layers]
 
 
 def images() -> List[Case]:
@@ -246,6 +260,26 @@ def _grouped(model: str, n: int, side: Tuple[int, int], taps: Tuple[int, int], p
         return functional.conv2d(_first(x), _first(w), b, padding=pad, groups=groups).relu().permute(0, 2, 3, 1)
 
     return Case("images", f"{model}-{side[1]}", n, chain, make, run, run, 2 * n * side[0] * side[1] * channels)
+
+
+def _depthwise(model: str, n: int, side: int, channels: int, taps: int, stride: int, act: str) -> Case:
+    pad = taps // 2
+    chain = f"depthwise_conv b=M h={side} w={side} ic={channels} k={taps} stride={stride} pad={pad} act={act} bias=1"
+
+    def make(torch: Any) -> Tuple[Any, ...]:
+        torch.backends.cudnn.benchmark = True
+        return _random(torch, n, side, side, channels), _random(torch, channels, taps, taps, 1, scale=1 / taps), _random(torch, channels)
+
+    def run(x: Any, w: Any, b: Any) -> Any:
+        from torch.nn import functional
+
+        y = functional.conv2d(_first(x), _first(w), b, stride=stride, padding=pad, groups=channels)
+        found = {"silu": functional.silu, "relu": functional.relu, "gelu_erf": functional.gelu, "identity": lambda v: v}[act](y)
+        return found.permute(0, 2, 3, 1)
+
+    behind = (side + 2 * pad - taps) // stride + 1
+    name = f"{model}-{side}-{channels}-{taps}x{taps}" + (f"-by-{stride}" if stride > 1 else "") + (f"-images-{n}" if n != IMAGES else "")
+    return Case("depthwise", name, n, chain, make, run, run, n * channels * (side**2 + behind**2))
 
 
 def _bilinear(before: int, behind: int, channels: int, corners: bool) -> Case:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Layers of real models by prediction on one GPU, beside cuBLAS and torch.compile: results held against float64, then times in turns.
 
-    python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images] [--ids TEXT] [--budget SECONDS]
+    python3 tests/bench/layers/layers.py OUT.json [--groups products,rowwise,encoders,images,depthwise] [--ids TEXT] [--budget SECONDS]
 
 Products with bias and GELU (problems/layer_products.txt), row-wise ops, what lies between two attentions of an encoder, convolutions in
-groups and images enlarged between four pixels. Runs what
+groups and of each channel alone, images enlarged between four pixels. Runs what
 OUT.json does not hold yet of this card and library, and ends before the budget does: call it again until it says that nothing is left.
 Operands rotate over more than 240 MB, in CUDA graphs. Contestants:
   sinter     the plan that the cost model chooses
