@@ -149,6 +149,9 @@ ValueId SumOfVector(NormalGraph& graph, ValueId id) {
   return graph.Add(std::move(sum));
 }
 
+constexpr int64_t kRowChannels = 64;  // of 16 bits in a row of a stage
+constexpr int64_t kTapsOfManyStages = 6;
+
 // Pads what products cannot read, and copies what lies where they do not.
 class Copies {
  public:
@@ -285,46 +288,56 @@ class Copies {
   }
 
   // How many groups become one, so that each has a multiple of 16 bytes of channels, and so has its
-  // part of the result; 0: none do.
+  // part of the result; 0: none do. Groups of at most 16 bytes fill a row of a stage: the weights
+  // of a stage are then one box, not one for each group. Filters of few taps have few stages.
   static int64_t Joined(const Conv2d& conv, const TensorType& x, const TensorType& w) {
+    const auto extent = [&](int axis) { return w.dims[static_cast<size_t>(axis)].value; };
     const int64_t in = x.dims[3].value / conv.groups;
-    const int64_t out = w.dims[static_cast<size_t>(conv.out_axis())].value / conv.groups;
+    const int64_t out = extent(conv.out_axis()) / conv.groups;
     const int64_t vector = VectorOf(x.dtype);
-    for (int64_t joined = 1; joined <= vector; joined *= 2) {
-      const bool whole = joined * in % vector == 0 && joined * out % vector == 0;
-      if (whole) return conv.groups % joined == 0 ? joined : 0;
-    }
-    return 0;
+    const int64_t taps = extent(conv.height_axis()) * extent(conv.height_axis() + 1);
+    int64_t joined = 1;
+    while (joined * in % vector != 0 || joined * out % vector != 0) joined *= 2;
+    if (joined > vector || conv.groups % joined != 0) return 0;
+    const bool narrow = in <= vector && out == in && taps >= kTapsOfManyStages;
+    while (narrow && 2 * joined * in <= kRowChannels && conv.groups % (2 * joined) == 0)
+      joined *= 2;
+    return joined;
   }
 
-  // The filter w [out, height, width, in] of `groups`, of which each `joined` become one: behind a
+  // The filter w [out, height, width, in] of `groups`, of which each `joined` become one: beside a
   // group's channels are zeros for those of its neighbours.
   ValueId JoinedFilter(ValueId w, int64_t groups, int64_t joined) {
     const TensorType type = graph_.type(w);
     const auto extent = [](int64_t v) { return Dim::Constant(v); };
     const int64_t in = type.dims[3].value;
     const int64_t taps = type.dims[0].value / groups * type.dims[1].value * type.dims[2].value;
-    const int64_t sets = groups / joined;
-    const ValueId parts = graph_.AddView(OpKind::kReshape, w,
-                                         {extent(sets), extent(joined), extent(taps), extent(in)});
-    std::vector<ValueId> rows;
-    for (int64_t i = 0; i < joined; ++i) {
-      const std::vector<Dim> dims{extent(sets), extent(1), extent(taps), extent(in)};
-      std::vector<ValueId> row;
-      if (i > 0) row.push_back(Zeros(dims, i * in, type.dtype));
-      row.push_back(graph_.AddSlice(parts, {0, i, 0, 0}, dims));
-      if (i + 1 < joined) row.push_back(Zeros(dims, (joined - 1 - i) * in, type.dtype));
-      rows.push_back(graph_.AddConcat(std::move(row), 3));
-    }
-    std::vector<Dim> dims = type.dims;
+    // [set, group of the filters, filter and tap, group of the channels, channel]
+    std::vector<Dim> dims{extent(groups / joined), extent(joined), extent(taps), extent(1),
+                          extent(in)};
+    const ValueId own = graph_.AddView(OpKind::kReshape, w, dims);
+    dims[3] = extent(joined);
+    Op same;
+    same.kind = OpKind::kCompare;
+    same.compare = CompareKind::kEq;
+    same.operands = {Counted(dims, 1), Counted(dims, 3)};
+    same.type = {DType::kPred, dims};
+    Op chosen;
+    chosen.kind = OpKind::kSelect;
+    chosen.operands = {graph_.Add(std::move(same)), graph_.AddView(OpKind::kBroadcast, own, dims),
+                       graph_.AddView(OpKind::kBroadcast, graph_.AddScalar(0, type.dtype), dims)};
+    chosen.type = {type.dtype, dims};
+    dims = type.dims;
     dims[3] = extent(joined * in);
-    return graph_.AddView(OpKind::kReshape, graph_.AddConcat(std::move(rows), 1), dims);
+    return graph_.AddView(OpKind::kReshape, graph_.Add(std::move(chosen)), dims);
   }
 
-  // As `dims`, with so many along the last axis.
-  ValueId Zeros(std::vector<Dim> dims, int64_t count, DType dtype) {
-    dims.back() = Dim::Constant(count);
-    return graph_.AddView(OpKind::kBroadcast, graph_.AddScalar(0, dtype), std::move(dims));
+  ValueId Counted(const std::vector<Dim>& dims, int axis) {
+    Op op;
+    op.kind = OpKind::kIota;
+    op.axis = axis;
+    op.type = {DType::kS32, dims};
+    return graph_.Add(std::move(op));
   }
 
   // Of groups: the filter as OHWI, and so many groups joined that kernels read them.

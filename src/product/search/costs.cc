@@ -150,7 +150,11 @@ LevelTimes TimesOf(const ProductLoad& load, const Schedule& s, double stage_byte
   const double loop = static_cast<double>(load.steps) * model.stage_us;
   const double ring = stage_bytes * std::max(1, s.stages - 1);
   const double latency = std::max(0.0, load.block_bytes / ring - 1) * model.fill_us;
-  t.intake = std::max({bandwidth, loop, latency});
+  // A stage's cost is that of a box of rows and one of weights. While an SM loads more boxes, it
+  // asks for nothing else.
+  const double boxes = static_cast<double>(load.more_boxes) * model.stage_us / 2;
+  t.intake = std::max({bandwidth, loop, latency}) + boxes;
+  t.l2 += boxes;
   return t;
 }
 

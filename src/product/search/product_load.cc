@@ -115,6 +115,16 @@ void AddOperands(const ProductDims& d, const ProductSequence& p, const Schedule&
   }
 }
 
+// Of a convolution in groups a box of weights has columns of one group.
+void AddBoxes(const ProductDims& d, const ProductSequence& p, const Schedule& s,
+              const ProductTile& tile, ProductLoad* load) {
+  const MatrixProduct& product = p.front();
+  if (d.product > 0 || product.BundleColumns() == 0) return;
+  const int64_t half = tile.block_n / s.warpgroups_n;
+  const int64_t boxes = half / std::gcd(half, product.GroupColumns()) * s.warpgroups_n;
+  load->more_boxes = load->steps * CeilDiv(s.block_k, kSubtileChannels) * (boxes - s.warpgroups_n);
+}
+
 // Whoever stores an element loads its residual once, besides the product's operands. `share`: bytes
 // that a block takes for a tile.
 void AddResidual(const ProductDims& d, int64_t rows, int64_t share, ProductLoad* load) {
@@ -247,6 +257,7 @@ ProductLoad LoadOf(const ProductDims& d, const ProductSequence& p, const Schedul
   ProductLoad load;
   AddTurns(cut, concurrent, &load);
   AddOperands(d, p, s, cut, model, &load);
+  AddBoxes(d, p, s, tile, &load);
   if (d.to_memory) load.result = {static_cast<double>(p.rows() * d.n * d.result_bytes), 1, 0};
   AddResidual(d, p.rows(), cut.rows * cut.columns * d.residual_bytes / cut.k_parts, &load);
   AddColumnScales(d, cut.m_units, cut.columns, &load);

@@ -53,6 +53,7 @@ struct ProductLoad {
   int64_t turns = 0;        // tiles that a block of the busiest group takes
   int64_t busy_blocks = 0;  // blocks with work in the fullest turn
   int64_t steps = 0;        // ring stages of the busiest block, all turns
+  int64_t more_boxes = 0;   // of weights, beside the first of each warpgroup in a stage
   double block_bytes = 0;   // loaded by the busiest block through L2
   double weight_bytes = 0;  // the weights' part of block_bytes
   double intake_bytes = 0;  // block_bytes, and the extra cost of rows in two cache lines

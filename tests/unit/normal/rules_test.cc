@@ -376,8 +376,12 @@ TEST(NormalForm, JoinsGroupsOfFewChannels) {
     return std::make_pair(op.conv, form->chain->op(op.operands[1]).type);
   };
   const auto joined = op_of(128, 32, 128, FilterLayout::kOHWI);  // ResNeXt-50: 4 channels a group
-  EXPECT_EQ(joined.first.groups, 16);
-  EXPECT_EQ(joined.second.dims.back(), D(8));
+  EXPECT_EQ(joined.first.groups, 2);
+  EXPECT_EQ(joined.second.dims.back(), D(64));
+  const auto filled = op_of(256, 32, 256, FilterLayout::kOHWI);  // 8 channels: a box a group
+  EXPECT_EQ(filled.first.groups, 4);
+  const auto wide = op_of(512, 32, 512, FilterLayout::kOHWI);
+  EXPECT_EQ(wide.first.groups, 32);
   const auto one = op_of(8, 4, 8, FilterLayout::kHWIO);
   EXPECT_EQ(one.first.groups, 1);
   EXPECT_EQ(one.second.dims.back(), D(8));
