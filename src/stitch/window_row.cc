@@ -17,6 +17,9 @@ constexpr int64_t kMostTaps = 128;      // of a window: longer ones are read one
 constexpr int64_t kMostTapsOfRow = 16;  // each is a line of source for each result
 constexpr size_t kMostVisits = 1 << 12;
 constexpr size_t kPixelRank = 4;
+// A block's rows of results, where a run of channels is not too short for that: runs of 128 bytes
+// of 16-bit numbers, and never shorter ones than of 64.
+constexpr int64_t kLeastRowsOfBlock = 6, kRunChannels = 64, kLeastRunChannels = 32;
 const std::vector<int32_t> kTapAxes = {3, 4};  // of a window's result
 
 int64_t Elements(const std::vector<Dim>& dims) {
@@ -194,6 +197,39 @@ int64_t ColumnsRead(const WindowRow& row, int64_t pixels) {
 int64_t WindowTiles(const WindowRow& row, int64_t pixels, int64_t vector) {
   return Elements({row.dims[0], row.dims[1]}) * CeilDiv(row.dims[2].value, pixels) *
          (row.dims[3].value / vector);
+}
+
+int64_t WindowRun(const WindowRow& row, int64_t vector, int threads) {
+  const int64_t across = row.dims[3].value / vector;
+  const int64_t most = std::max<int64_t>(threads / kLeastRowsOfBlock, kRunChannels / vector);
+  int64_t run = 1;
+  for (int64_t each = 1; each <= std::min(across, most); ++each) {
+    if (across % each == 0 && (each % 2 == 0 || each == across)) run = each;
+  }
+  return run * vector < kLeastRunChannels ? across : run;
+}
+
+double WindowReads(const Chain& body, const WindowRow& row, const StitchSchedule& s) {
+  int64_t step = 1, reach = 1;  // of windows: rows from result to result, and of one
+  for (const Op& op : body.ops()) {
+    if (op.kind != OpKind::kWindow) continue;
+    step = op.conv.strides[0];
+    reach = std::max(reach, op.conv.Reach(0, op.taps[0]));
+  }
+  // A block's part of an image: so many rows of so many results.
+  int64_t pixels = s.pixels, rows = 1;
+  if (s.pixels == 1) {
+    const int64_t results = s.TurnElements() / row.dims[3].value;
+    pixels = std::clamp<int64_t>(results, 1, row.dims[2].value);
+    rows = results / pixels;
+  } else {
+    rows = s.block_threads / WindowRun(row, s.vector, s.block_threads);
+  }
+  rows = std::clamp<int64_t>(rows, 1, row.dims[1].value);
+  const auto below = static_cast<double>((rows - 1) * step + reach);
+  const auto along = static_cast<double>(ColumnsRead(row, pixels));
+  return std::max(1.0, along / static_cast<double>(pixels * row.columns) * below /
+                           static_cast<double>(rows * step));
 }
 
 int WindowVector(const WindowRow& row, int vector) {

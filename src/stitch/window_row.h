@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "src/stitch/program.h"
+#include "src/stitch/schedule.h"
 
 namespace sinter {
 
@@ -23,6 +24,12 @@ absl::Status CheckPixels(const Chain& body, const WindowRow& row, int pixels);
 int64_t ColumnsRead(const WindowRow& row, int64_t pixels);
 // Tiles of `pixels` results and `vector` channels in all, not counting M.
 int64_t WindowTiles(const WindowRow& row, int64_t pixels, int64_t vector);
+// Vectors of channels that lie beside each other in a block of `threads`, a divisor of all: threads
+// behind them have the rows below, whose windows overlap.
+int64_t WindowRun(const WindowRow& row, int64_t vector, int threads);
+// How often blocks read a pixel of x in the mean: the rows and columns at a block's border are read
+// by its neighbours too.
+double WindowReads(const Chain& body, const WindowRow& row, const StitchSchedule& schedule);
 // Channels that a thread takes at once: `vector`, or the largest power of two below it that divides
 // all channels.
 int WindowVector(const WindowRow& row, int vector);

@@ -171,8 +171,12 @@ class Chooser {
     return Kernels{*std::move(whole)};
   }
 
-  // Whether a kernel takes much longer than its bytes, so that its parts may be faster.
+  // Whether a kernel takes much longer than its bytes, so that its parts may be faster. So may be
+  // those of one that turns a filter.
   bool IsSlow(const CostedKernel& whole) {
+    for (const int v : whole.vertices.ToVector()) {
+      if (graph_.chain().op(graph_.vertex(v).root()).kind == OpKind::kTranspose) return true;
+    }
     const double expected = evaluator_->TimeOf(whole.vertices).total();
     return whole.us > kSlow * expected + kSlowUs && latency_->bodies() < kMostBodies;
   }

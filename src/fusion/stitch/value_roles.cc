@@ -86,6 +86,29 @@ std::vector<bool> WrittenInPlace(const Chain& chain) {
   return written;
 }
 
+// The filter of windows as it lies in memory behind an input that has each channel's taps side by
+// side: a thread would read the taps of its channels number by number, so it may be worth a kernel
+// that turns it.
+bool IsTurnedFilter(const Chain& chain, ValueId value, const ValueRoles& roles) {
+  const Op& op = chain.op(value);
+  if (op.kind != OpKind::kTranspose || op.axes.back() == op.type.rank() - 1) return false;
+  ValueId from = op.operands[0];
+  while (IsView(chain.op(from))) from = chain.op(from).operands[0];
+  if (chain.op(from).kind != OpKind::kInput) return false;
+  const auto user_of = [&](ValueId id) {
+    const std::vector<ValueId>& users = roles.users[static_cast<size_t>(id)];
+    return users.size() == 1 ? users[0] : -1;
+  };
+  ValueId reader = user_of(value);
+  while (reader >= 0 && ClassOf(chain, reader) == OpClass::kView) reader = user_of(reader);
+  if (reader < 0 || chain.op(reader).kind != OpKind::kBinary) return false;
+  const std::vector<ValueId>& factors = chain.op(reader).operands;
+  return std::any_of(factors.begin(), factors.end(), [&](ValueId factor) {
+    while (chain.op(factor).kind == OpKind::kCast) factor = chain.op(factor).operands[0];
+    return chain.op(factor).kind == OpKind::kWindow;
+  });
+}
+
 struct Need {
   int64_t elements = 0;
   int64_t units = 0;  // 0: none yet; gcd(0, x) is x
@@ -152,7 +175,7 @@ ValueRoles RolesOf(const Chain& chain, int64_t bucket, const std::vector<GraphRu
     roles.stored[i] = roles.stored[i] || scatter;
     // A window has each pixel as often as there are taps: who reads it reads the pixels.
     const bool window = chain.op(value).kind == OpKind::kWindow;
-    roles.inlined[i] = !scatter && !written[i] &&
+    roles.inlined[i] = !scatter && !written[i] && !IsTurnedFilter(chain, value, roles) &&
                        (window || IsInlined(ClassOf(chain, value), cones.back())) &&
                        BranchesOf(chain.op(value)) <= kMostBranchesInlined;
     roles.vertex[i] = !roles.inlined[i] || roles.stored[i];

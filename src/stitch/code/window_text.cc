@@ -112,17 +112,26 @@ std::string WindowText::AroundTiles(const StitchLoop& loop, const FrameNames& na
                                     const std::string& inside) const {
   const WindowRow& row = program_.windows;
   const int64_t pixels = code_.schedule.pixels, width = emitter_.width();
-  const int64_t across = row.dims[3].value / width;
-  const int64_t tiles = CeilDiv(row.dims[2].value, pixels);
-  return absl::Substitute(
-      "  for (long long tile = $0 * $1ll + static_cast<int>(threadIdx.x), count = $2;\n"
-      "       tile < count; tile += $3 * $1ll) {\n    constexpr bool live = true;\n"
-      "    const int channel = static_cast<int>(tile % $4) * $5;\n"
-      "    const int pixel = static_cast<int>(tile / $4 % $6) * $7;\n"
-      "    const long long line = tile / $8;\n$9",
-      names.block, code_.schedule.block_threads,
-      names.Count(WindowTiles(row, pixels, width), loop.symbolic), names.blocks, across, width,
-      tiles, pixels, across * tiles, inside + "  }\n");
+  const int threads = code_.schedule.block_threads;
+  const int64_t rows = row.dims[1].value, tiles = CeilDiv(row.dims[2].value, pixels);
+  const int64_t run = WindowRun(row, width, threads), runs = row.dims[3].value / width / run;
+  const std::string first = absl::Substitute(
+      "  for (long long tile = $0 * $1ll + static_cast<int>(threadIdx.x), count = "
+      "$2;\n       tile < count; tile += $3 * $1ll) {\n"
+      "    constexpr bool live = true;\n",
+      names.block, threads, names.Count(WindowTiles(row, pixels, width), loop.symbolic),
+      names.blocks);
+  // One division of 64 bits, and those below it are of numbers without a sign.
+  const std::string place = absl::Substitute(
+      "    const long long image = static_cast<u64>(tile) / $0;\n"
+      "    const u32 rest = static_cast<u32>(tile - image * $0);\n"
+      "    const int row = static_cast<int>(rest / $1 % $2);\n"
+      "    const int pixel = static_cast<int>(rest / $3 % $4) * $5;\n",
+      run * rows * tiles * runs, run, rows, run * rows, tiles, pixels);
+  const std::string outer =
+      runs == 1 ? "" : absl::Substitute(" + rest / $0 * $1", run * rows * tiles, run);
+  return absl::StrCat(first, place, "    const int channel = static_cast<int>(rest % ", run, outer,
+                      ") * ", width, ";\n", inside, "  }\n");
 }
 
 absl::StatusOr<std::string> WindowText::Write(const StitchLoop& loop, const FrameNames& names,
@@ -130,12 +139,13 @@ absl::StatusOr<std::string> WindowText::Write(const StitchLoop& loop, const Fram
   const WindowRow& row = program_.windows;
   IndexSpace& space = emitter_.space();
   const int64_t batch = row.dims[0].symbolic ? 0 : row.dims[0].value;
-  const IndexVar line = space.AddLoop("line", batch * row.dims[1].value, kElementDepth);
-  const IndexVar pixel = space.AddLoop("pixel", row.dims[2].value, kElementDepth, true);
+  const int64_t pixels = code_.schedule.pixels;
+  const int64_t last = RoundUp(row.dims[2].value, pixels) - pixels;  // first pixel of a row's last
+  const IndexVar image = space.AddLoop("image", batch, kElementDepth);
+  const IndexVar line = space.AddLoop("row", row.dims[1].value, kElementDepth, true);
+  const IndexVar pixel = space.AddLoop("pixel", last + 1, kElementDepth, true);
   const IndexVar channel = space.AddLoop("channel", row.dims[3].value, kElementDepth, true);
-  first_ = space.Box(line, {batch, row.dims[1].value});
-  first_.push_back(Index::Of(pixel));
-  first_.push_back(Index::Of(channel));
+  first_ = {Index::Of(image), Index::Of(line), Index::Of(pixel), Index::Of(channel)};
   emitter_.SetKept({});
   emitter_.BeginPass(channel, WindowVector(row, code_.schedule.vector), number);
   emitter_.OpenScope();
@@ -144,7 +154,7 @@ absl::StatusOr<std::string> WindowText::Write(const StitchLoop& loop, const Fram
   for (const ValueId id : row.reductions) {
     if (status.ok()) status.Update(Reduce(id));
   }
-  for (int64_t i = 0; i < code_.schedule.pixels && status.ok(); ++i) {
+  for (int64_t i = 0; i < pixels && status.ok(); ++i) {
     status.Update(WriteRoots(loop, i));
   }
   const std::string inside = emitter_.CloseScope();

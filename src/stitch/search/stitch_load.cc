@@ -10,6 +10,7 @@
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/sizes.h"
+#include "src/stitch/window_row.h"
 
 namespace sinter {
 namespace {
@@ -105,6 +106,9 @@ StitchLoad LoadTable::Of(const StitchSchedule& schedule) {
   load.shared_cycles += strewn.shared_cycles;
   load.instructions += InstructionsOfSteps(body_, schedule) * schedule.unit_threads *
                        static_cast<double>(WorkItems(program_, m_));
+  if (!program_.windows.reductions.empty()) {
+    load.again_bytes += (WindowReads(body_, program_.windows, schedule) - 1) * load.input_bytes;
+  }
   load.serial_depth = serial_depth_;
   load.meetings = meetings_[schedule.unit_threads > 32 ? 1 : 0];
   const int64_t threads = int64_t{schedule.unit_threads} * schedule.cluster;

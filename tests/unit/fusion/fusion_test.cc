@@ -175,6 +175,17 @@ TEST(PlanChain, WindowsOfAResultRunUnfusedAndSayWhy) {
   }
 }
 
+// Filters that have each channel's taps side by side are turned by a kernel where many results read
+// them.
+TEST(PlanChain, TurnsTheFilterOfADepthwiseConvolutionOfManyImages) {
+  const Chain chain = ParseProblem("depthwise_conv b=M ic=672 h=14 w=14 k=5 bias=1")->chain;
+  for (const auto& [images, kernels] : {std::pair<int64_t, size_t>{1, 1}, {32, 2}}) {
+    const auto result = PlanChain(chain, images, H200(), {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->chosen.kernels.size(), kernels) << images;
+  }
+}
+
 TEST(PlanChain, RefusesWhatNoFamilyTakesWithTheReason) {
   struct Case {
     FfnSpec spec;

@@ -19,6 +19,7 @@
 #include "src/stitch/search/stitch_extents.h"
 #include "src/stitch/search/stitch_load.h"
 #include "src/stitch/sizes.h"
+#include "src/stitch/window_row.h"
 #include "tests/support/composed_graphs.h"
 #include "tests/support/random_stitch_graph.h"
 #include "tests/support/row_step_graphs.h"
@@ -216,6 +217,27 @@ TEST(SearchStitch, MakesSeveralResultsOfWindowsAtOnce) {
     ASSERT_NE(one, ranked->end());
     EXPECT_GT(one->prediction.total_us, 1.1 * ranked->front().prediction.total_us) << line;
   }
+}
+
+// A block has several rows of results, of few enough channels, so that an SM reads a row of x less
+// often than there are taps.
+TEST(WindowReads, AreFewOfRowsThatABlockHas) {
+  const Chain narrow = testing::FromText("depthwise_conv b=M ic=32 h=56 w=56 k=3");
+  const Chain wide = testing::FromText("depthwise_conv b=M ic=672 h=56 w=56 k=3");
+  StitchSchedule s;
+  s.block_threads = s.unit_threads = 128;
+  s.vector = 8;
+  s.pixels = 4;
+  const auto row_of = [](const Chain& body) { return MakeStitchProgram(body, -1)->windows; };
+  EXPECT_EQ(WindowRun(row_of(narrow), 8, 128), 4) << "all channels";
+  EXPECT_EQ(WindowRun(row_of(wide), 8, 128), 14);
+  EXPECT_DOUBLE_EQ(WindowReads(narrow, row_of(narrow), s), 6.0 / 4 * 34 / 32);
+  EXPECT_DOUBLE_EQ(WindowReads(wide, row_of(wide), s), 6.0 / 4 * 11 / 9);
+  s.pixels = 1;  // a row of three, of 1.5 pixels
+  EXPECT_DOUBLE_EQ(WindowReads(wide, row_of(wide), s), 3.0 * 3);
+  s.vector = 1;  // runs of 128 bytes
+  s.pixels = 4;
+  EXPECT_EQ(WindowRun(row_of(wide), 1, 128), 56);
 }
 
 // Where results lie elsewhere than the loop stands, or an output takes an input's buffer, each
