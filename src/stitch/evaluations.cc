@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kUnitDepth = 1, kElementDepth = 2;
 constexpr int64_t kPackBytes = 16;
+constexpr int kMostShared = 8;  // elements of the longest vector
 
 class Counter {
  public:
@@ -28,6 +29,7 @@ class Counter {
     element_ = space_.AddLoop("i", loop.symbolic ? 0 : loop.elements, kElementDepth);
     turns_.assign(kElementDepth + 1, 1);
     result_.times.resize(body.ops().size());
+    result_.shared.assign(body.ops().size(), units ? 1 : kMostShared);
   }
 
   void Add(const StitchRoot& root) {
@@ -78,11 +80,21 @@ class Counter {
     const bool outside = !below_window_;
     below_window_ |= op.kind == OpKind::kWindow;
     result_.times[static_cast<size_t>(id)] += TurnsAt(at) * ShareOf(id, at);
+    NoteShared(id, at);
     if (op.kind == OpKind::kInput) Read(id, op, at);
     for (size_t i = 0; i < op.operands.size(); ++i) {
       Visit(op.operands[i], PullPosition(body_, op, i, at, space_));
     }
     below_window_ &= !outside;
+  }
+
+  // Of loops over all elements: those of units compute what does not move with an element once.
+  void NoteShared(ValueId id, const Position& at) {
+    int& shared = result_.shared[static_cast<size_t>(id)];
+    const auto differ = [&](const Index& index) {
+      return AlongVector(space_, space_.Canonical(index), element_, shared) != Along::kUniform;
+    };
+    while (shared > 1 && std::any_of(at.begin(), at.end(), differ)) shared /= 2;
   }
 
   // Whether it is a pixel of a window, or that with other bits.
@@ -249,6 +261,10 @@ double OfVector(const std::map<ValueId, std::array<double, 4>>& counts, ValueId 
 
 double Evaluations::AccessesOf(ValueId input, int vector) const {
   return OfVector(accesses, input, vector);
+}
+
+int Evaluations::SharedBy(ValueId id, int vector) const {
+  return std::min(shared[static_cast<size_t>(id)], vector);
 }
 
 double Evaluations::DivisionsOf(ValueId input, int vector) const {

@@ -21,11 +21,14 @@ struct Evaluations {
   std::map<ValueId, std::array<double, 4>> accesses;
   // Quotients and remainders by no power of two in their addresses, likewise.
   std::map<ValueId, std::array<double, 4>> divisions;
+  std::vector<int> shared;           // by op: elements of a vector that have one value, up to 8
   std::vector<MemoryTouch> touches;  // of inputs, each at each of its places, and of outputs
 
   // 0 for an input that is not read.
   double AccessesOf(ValueId input, int vector) const;
   double DivisionsOf(ValueId input, int vector) const;
+  // Elements of a vector of `vector` that share each value of `id`: computed once for all of them.
+  int SharedBy(ValueId id, int vector) const;
 };
 
 // A value that several ops read at one place is computed once. `units`: the loop is over units'

@@ -84,6 +84,37 @@ Chain GatherOfViews(DType ids) {
   return Finish(b, b.Reshape(turned, {Of(24), Of(12)}).value());
 }
 
+Chain PixelsBetween(int64_t before, int64_t behind, int64_t columns) {
+  ChainBuilder b;
+  const auto whole = [&](int64_t v) {
+    return b.Scalar(static_cast<double>(v), DType::kS32).value();
+  };
+  const auto binary = [&](BinaryKind kind, ValueId x, ValueId y) {
+    return b.Binary(kind, x, y).value();
+  };
+  const ValueId x = In(b, DType::kBF16, {before, columns});
+  const ValueId half = b.Scalar(0.5).value();
+  const ValueId middle =
+      binary(BinaryKind::kAdd, b.Iota({Of(behind)}, 0, DType::kF32).value(), half);
+  const double step = static_cast<double>(before) / static_cast<double>(behind);
+  const ValueId scaled = binary(BinaryKind::kMul, middle, b.Scalar(step).value());
+  const ValueId place =
+      binary(BinaryKind::kMax, binary(BinaryKind::kSub, scaled, half), b.Scalar(0).value());
+  const ValueId first =
+      binary(BinaryKind::kMin, b.Cast(place, DType::kS32).value(), whole(before - 1));
+  const ValueId second =
+      binary(BinaryKind::kMin, binary(BinaryKind::kAdd, first, whole(1)), whole(before - 1));
+  const ValueId share = binary(BinaryKind::kSub, place, b.Cast(first, DType::kF32).value());
+  const auto row = [&](ValueId ids) {
+    return b.Cast(b.Gather(x, ids).value(), DType::kF32).value();
+  };
+  const ValueId spread =
+      b.Broadcast(b.Reshape(share, {Of(behind), Of(1)}).value(), {Of(behind), Of(columns)}).value();
+  const ValueId low = row(first);
+  const ValueId more = binary(BinaryKind::kMul, binary(BinaryKind::kSub, row(second), low), spread);
+  return Finish(b, binary(BinaryKind::kAdd, low, more));
+}
+
 std::vector<GatherGraph> GatherGraphs() {
   std::vector<GatherGraph> graphs;
   const auto add = [&](const std::string& name, Chain chain, int64_t m) {
@@ -115,6 +146,9 @@ std::vector<GatherGraph> GatherGraphs() {
   }
   for (const DType ids : {DType::kS32, DType::kS64}) {
     add(absl::StrCat("views ", NameOf(ids)), GatherOfViews(ids), 0);
+  }
+  for (const int64_t columns : {16, 7}) {
+    add(absl::StrCat("pixels between ", columns), PixelsBetween(5, 12, columns), 0);
   }
   return graphs;
 }

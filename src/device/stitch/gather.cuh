@@ -1,6 +1,7 @@
 // What kernels that take elements by ids include besides.
 #pragma once
 #include "stitch/codes.cuh"
+#include "stitch/read_or.cuh"
 
 namespace sinter {
 

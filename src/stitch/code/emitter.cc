@@ -10,6 +10,7 @@
 #include "src/base/status.h"
 #include "src/stitch/code/op_text.h"
 #include "src/stitch/code/scoped_text.h"
+#include "src/stitch/id_bounds.h"
 #include "src/stitch/sectors.h"
 #include "src/stitch/segment.h"
 #include "src/stitch/slots.h"
@@ -265,8 +266,34 @@ absl::StatusOr<Emitted> StitchEmitter::Elementwise(ValueId id, const Position& a
   return Declare(word, OpText(op, operand, names, precision), vector, depth, of_unit);
 }
 
-// What the id names, read at the first place of the axis where it names none, and then dropped: no
-// read waits for a branch.
+// An input whose elements lie side by side along the vector, read where `where` holds, else `fill`:
+// a read under a condition, not a branch. None where it must be read in another way, or may be
+// stored over. `value`: what `where` and `fill` depend on.
+std::optional<Emitted> StitchEmitter::ReadWhere(const std::string& where, const std::string& fill,
+                                                ValueId id, Position at, Emitted value) {
+  while (IsView(body_.op(id)) && handed_.count(id) == 0) {
+    at = PullPosition(body_, body_.op(id), 0, at, space());
+    id = body_.op(id).operands[0];
+  }
+  const Op& x = body_.op(id);
+  if (x.kind != OpKind::kInput || staged_.count(id) > 0) return std::nullopt;
+  for (const ChainOutput& output : body_.outputs()) {
+    if (output.alias_input == x.input) return std::nullopt;
+  }
+  const Index address = Address(at, x.strides);
+  if (AlongVector(space(), address, element(), width()) != Along::kNext) return std::nullopt;
+  value.name = NewName("p");
+  value.vector = true;
+  value.depth = std::max(value.depth, LoadDepth(address));
+  value.of_unit |= MovesWithUnit(address);
+  Add(value.depth, absl::Substitute("const auto $0 = load_pack_or<$1, $2>($3, in$4 + $5, $6);",
+                                    value.name, ElementTypeName(x.type.dtype), width(), where,
+                                    x.input, IndexText(space(), address, element(), false), fill));
+  return value;
+}
+
+// What the id names, else 0. What is no input is read at the first place of the axis where the id
+// names none, and then dropped: no read waits for a branch.
 absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) {
   const Op& op = body_.op(id);
   const Dim extent = body_.op(op.operands[0]).type.dims[static_cast<size_t>(op.axis)];
@@ -274,6 +301,21 @@ absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) 
   SINTER_ASSIGN_OR_RETURN(const Emitted ids,
                           Pull(op.operands[1], PullPosition(body_, op, 1, at, space())));
   const IndexVar read = ReadOfIds(body_, op, at, space());
+  if (NamesAPlace(body_, op)) {
+    const Emitted place = Declare("long long", ids.Each(), ids.vector, ids.depth, ids.of_unit);
+    const bool one = place.vector && width() == 1;
+    space().NameRead(read, one ? absl::StrCat(place.name, "[0]") : place.Each(), place.depth);
+    return Pull(op.operands[0], PullPosition(body_, op, 0, at, space()));
+  }
+  const char* word = WordName(op.type.dtype);
+  if (!ids.vector) {
+    const std::string where = absl::StrCat("is_place(", ids.name, ", ", count, ")");
+    space().NameRead(read, absl::StrCat("static_cast<long long>(", ids.name, ")"), ids.depth);
+    const std::optional<Emitted> inside =
+        ReadWhere(where, absl::StrCat(word, "{}"), op.operands[0],
+                  PullPosition(body_, op, 0, at, space()), {"", true, ids.depth, ids.of_unit});
+    if (inside.has_value()) return *inside;
+  }
   const Emitted place =
       Declare("long long", absl::StrCat("place_of(", ids.Each(), ", ", count, ")"), ids.vector,
               ids.depth, ids.of_unit);
@@ -282,7 +324,6 @@ absl::StatusOr<Emitted> StitchEmitter::Gathered(ValueId id, const Position& at) 
   const Position from = PullPosition(body_, op, 0, at, space());
   SINTER_ASSIGN_OR_RETURN(const Emitted x, extent.symbolic ? ReadIfRows(op.operands[0], from)
                                                            : Pull(op.operands[0], from));
-  const char* word = WordName(op.type.dtype);
   return Declare(
       word, absl::StrCat("is_place(", ids.Each(), ", ", count, ") ? ", x.Each(), " : ", word, "{}"),
       x.vector || ids.vector, std::max(x.depth, ids.depth), x.of_unit || ids.of_unit);
@@ -318,7 +359,6 @@ absl::StatusOr<Emitted> StitchEmitter::Windowed(ValueId id, const Position& at) 
   const ElementKey key = {id, Canonical(place)};
   if (const Emitted* found = Find(key)) return *found;
   SINTER_ASSIGN_OR_RETURN(const Emitted fill, Pull(op.operands[1], {}));
-  const Op& x = body_.op(op.operands[0]);
   const bool uniform =
       std::none_of(inside.begin(), inside.end(), [](const Emitted& one) { return one.vector; });
   Emitted value{"", uniform ? fill.vector : true, fill.depth, fill.of_unit};
@@ -329,19 +369,11 @@ absl::StatusOr<Emitted> StitchEmitter::Windowed(ValueId id, const Position& at) 
     names.push_back(one.Each());
   }
   const std::string where = absl::StrJoin(names, " && ");
-  if (x.kind == OpKind::kInput && uniform && !fill.vector && staged_.count(op.operands[0]) == 0) {
-    const Index address = Address(place, x.strides);
-    if (AlongVector(space(), address, element(), width()) == Along::kNext) {
-      value.name = NewName("p");
-      value.vector = true;
-      value.depth = std::max(value.depth, LoadDepth(address));
-      value.of_unit |= MovesWithUnit(address);
-      Add(value.depth,
-          absl::Substitute("const auto $0 = load_pack_or<$1, $2>($3, in$4 + $5, $6);", value.name,
-                           ElementTypeName(x.type.dtype), width(), where, x.input,
-                           IndexText(space(), address, element(), false), fill.name));
-      Remember(key, value);
-      return value;
+  if (uniform && !fill.vector && body_.op(op.operands[0]).kind == OpKind::kInput) {
+    const std::optional<Emitted> read = ReadWhere(where, fill.name, op.operands[0], place, value);
+    if (read.has_value()) {
+      Remember(key, *read);
+      return *read;
     }
   }
   SINTER_ASSIGN_OR_RETURN(const Emitted nearest, Pull(op.operands[0], from));

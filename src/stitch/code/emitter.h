@@ -5,6 +5,7 @@
 #define SINTER_SRC_STITCH_CODE_EMITTER_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -125,6 +126,8 @@ class StitchEmitter : public ScopedText {
   absl::StatusOr<Emitted> JoinedOneByOne(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Gathered(ValueId id, const Position& at);
   absl::StatusOr<Emitted> Windowed(ValueId id, const Position& at);
+  std::optional<Emitted> ReadWhere(const std::string& where, const std::string& fill, ValueId id,
+                                   Position at, Emitted value);
   absl::StatusOr<Emitted> Drawn(const Op& op, const Position& at);
   // Whether pixel `place` of an axis of an image lies inside of it; computed once a scope.
   Emitted Inside(ValueId window, const Index& place, size_t axis);

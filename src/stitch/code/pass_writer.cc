@@ -65,6 +65,11 @@ bool IsWhole(const PassShape& shape, const StitchSchedule& s) {
   return shape.known && shape.elements % (shape.turns * TurnElements(shape, s)) == 0;
 }
 
+bool CountsInts(const PassShape& shape) {
+  constexpr int64_t kMost = int64_t{1} << 30;  // threads count beyond the last by a turn
+  return !shape.flat || (!shape.symbolic && shape.elements <= kMost);
+}
+
 std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
                            const std::string& inside, Beyond beyond) {
   const std::string unroll = shape.whole_unroll
@@ -74,18 +79,20 @@ std::string AroundElements(const PassShape& shape, const StitchSchedule& s,
     const std::string place =
         absl::Substitute("base + (j * $0 + $1) * $2", s.block_threads / shape.split,
                          Sharer("static_cast<int>(threadIdx.x)", shape.split), shape.width);
+    const auto element = [&](const std::string& number) {
+      const char* const int_of = "const int n = static_cast<int>(";
+      return absl::StrCat("      ", CountsInts(shape) ? int_of : "const long long n = (", number,
+                          ");\n      __builtin_assume(n >= 0);\n");
+    };
     if (beyond == Beyond::kLast && !IsWhole(shape, s)) {
       return absl::Substitute(
           "$0    for (int j = 0; j < $1; ++j) {\n      const long long mine = $2;\n"
-          "      const long long n = mine < count ? mine : count - $3;\n      {\n$4      }\n    "
-          "}\n",
-          unroll, shape.turns, place, shape.width, inside);
+          "$3      {\n$4      }\n    }\n",
+          unroll, shape.turns, place,
+          element(absl::StrCat("mine < count ? mine : count - ", shape.width)), inside);
     }
-    return absl::Substitute(
-        "$0    for (int j = 0; j < $1; ++j) {\n"
-        "      const long long n = $2;\n"
-        "      $3{\n$4      }\n    }\n",
-        unroll, shape.turns, place, Guard(shape, s), inside);
+    return absl::Substitute("$0    for (int j = 0; j < $1; ++j) {\n$2      $3{\n$4      }\n    }\n",
+                            unroll, shape.turns, element(place), Guard(shape, s), inside);
   }
   const int sharers = s.unit_threads / shape.split;
   const std::string place =
@@ -355,9 +362,8 @@ IndexVar ElementLoops::Of(const PassShape& shape, IndexSpace& space) {
       return known.var;
     }
   }
-  const IndexVar var =
-      space.AddLoop(shape.flat ? "n" : "i", shape.symbolic ? 0 : shape.elements, kElementDepth,
-                    /*is_int=*/!shape.flat);
+  const IndexVar var = space.AddLoop(shape.flat ? "n" : "i", shape.symbolic ? 0 : shape.elements,
+                                     kElementDepth, CountsInts(shape));
   loops_.push_back({shape, var});
   return var;
 }

@@ -32,6 +32,9 @@ PassShape ShapeOf(const Chain& body, const StitchSchedule& schedule, const Stitc
 // Whether every thread has an element in each of its turns, for any number of rows.
 bool IsWhole(const PassShape& shape, const StitchSchedule& schedule);
 
+// Whether source counts the elements with 32 bits: divisions of an element's number are short.
+bool CountsInts(const PassShape& shape);
+
 // What a thread of a flat loop does in a turn in which it has no element: nothing, or the same as
 // for the last one, for reads that are not used then.
 enum class Beyond { kNothing, kLast };

@@ -6,6 +6,7 @@
 
 #include "src/stitch/body_work.h"
 #include "src/stitch/columns.h"
+#include "src/stitch/id_bounds.h"
 #include "src/stitch/in_place.h"
 #include "src/stitch/search/hand_load.h"
 #include "src/stitch/search/sector_load.h"
@@ -20,6 +21,8 @@ namespace {
 constexpr int kMomentWords = 4;
 // A load, its address, a comparison, its join; what computes the id comes on top.
 constexpr int kInstructionsOfAnId = 4;
+// Of a gather: two comparisons at once, the position, the choice; or the condition of a read.
+constexpr int kIssueOfGather = 3, kConditionInstructions = 2;
 
 double ElementsAt(const std::vector<Dim>& dims, int64_t m) {
   double count = 1;
@@ -130,6 +133,15 @@ class LoadCounter {
     return each * ids / lanes / vector;
   }
 
+  // Where a vector's elements have one id they are read under a condition, which clears the words
+  // that are not read; by ids that name a place, as others are.
+  double IssueOfGather(const Op& op, const Evaluations& times, int vector) const {
+    if (times.SharedBy(op.operands[1], vector) < vector) return kIssueOfGather;
+    if (NamesAPlace(body_, op)) return 0;
+    return kConditionInstructions / double(vector) +
+           static_cast<double>(SizeOf(op.type.dtype)) / kWordBytes;
+  }
+
   double BytesRead(ValueId input) {
     const auto [known, fresh] = bytes_read_.try_emplace(input);
     if (fresh) {
@@ -191,10 +203,12 @@ class LoadCounter {
     for (ValueId id : ops) {
       const Op& op = body_.op(id);
       OpCost own = CostOfOp(body_, precisions_, id);
+      if (op.kind == OpKind::kGather) own.issue = IssueOfGather(op, own_times, vector);
       const bool again = computed_.count(id) > 0 && own.issue + own.special > 0;
       load_.repeats |= again && own.special > 0;
       if (again && schedule_.keep_values && op.kind != OpKind::kInput) own = {};
-      const double times = std::max(1.0, own_times.times[static_cast<size_t>(id)]);
+      const double times =
+          std::max(1.0, own_times.times[static_cast<size_t>(id)]) / own_times.SharedBy(id, vector);
       cost += times * own.issue;
       if (op.kind == OpKind::kInput && units && IsStaged(id)) {
         cost += static_cast<double>(kHandInstructions + kMemoryInstructions) / vector;

@@ -92,11 +92,39 @@ TEST(StitchSource, RowsThatIdsNameAreReadOnceWhenInputsAreKept) {
     for (int i = 0; i < body.num_inputs(); ++i) {
       const TensorType& type = body.input_op(i).type;
       if (type.rank() != 2) continue;
-      EXPECT_EQ(Count(kernel->request.source, absl::StrCat("(in", i, " + ")), 1u) << s.ToString();
+      const std::string& source = kernel->request.source;
+      const std::string place = absl::StrCat("in", i, " + ");  // of a read, or of one by an id
+      EXPECT_EQ(Count(source, "(" + place) + Count(source, ", " + place), 1u) << s.ToString();
     }
     if (++kept == 5) break;
   }
   EXPECT_EQ(kept, 5);
+}
+
+// Ids that are computed between a minimum and a maximum are not asked whether they name a row.
+TEST(StitchSource, NobodyAsksForIdsThatAreAlwaysThere) {
+  const auto source_of = [](const Chain& body) {
+    return Generate(SpecOf(body, All(body, 128).front().schedule), H200())->request.source;
+  };
+  const std::string between = source_of(testing::PixelsBetween(5, 12, 16));
+  EXPECT_EQ(Count(between, "is_place("), 0u) << between;
+  EXPECT_EQ(Count(between, "place_of("), 0u) << between;
+  EXPECT_EQ(Count(between, "const int n = "), 1u) << "elements that an int counts\n" << between;
+  const std::string outside = source_of(testing::ComputedIds(0, 8, DType::kBF16));
+  EXPECT_EQ(Count(outside, "load_pack_or<"), 1u) << outside;
+  EXPECT_EQ(Count(outside, "const long long n = "), 1u) << outside;
+}
+
+// Of the columns of windows those at a row's ends alone are compared with it.
+TEST(StitchSource, NobodyAsksForColumnsThatAreAlwaysThere) {
+  const Chain body = testing::FromText("depthwise_conv b=M ic=64 h=56 w=56 k=3 weights=HWIO");
+  for (const RankedStitch& one : All(body, 32)) {
+    const int pixels = one.schedule.pixels;
+    if (pixels != 4 && pixels != 7) continue;
+    const auto kernel = Generate(SpecOf(body, one.schedule), H200());
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_EQ(Count(kernel->request.source, "= is_inside("), 3u) << kernel->request.source;
+  }
 }
 
 // In place what a scatter leaves is copied only where the buffers differ; else always.

@@ -4,6 +4,7 @@
 #define SINTER_TESTS_UNIT_STITCH_KERNELS_HOST_WORDS_H_
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -42,6 +43,7 @@ constexpr int kRankShift = 24;
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __builtin_assume(condition) assert(condition)
 #define threadIdx (::stitch_host_words::ThreadIndex())
 #define blockIdx (::stitch_host_words::BlockIndex())
 #define gridDim (::stitch_host_words::GridDim())

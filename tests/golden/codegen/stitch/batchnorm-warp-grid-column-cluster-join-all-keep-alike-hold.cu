@@ -162,7 +162,8 @@ sinter_stitch(const u16* __restrict__ in0,
     constexpr bool live = true;
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 256 + static_cast<int>(threadIdx.x)) * 8;
+      const int n = static_cast<int>(base + (j * 256 + static_cast<int>(threadIdx.x)) * 8);
+      __builtin_assume(n >= 0);
       if (n < count) {
       const auto p38 = load_pack<ElementF32, 8>(reinterpret_cast<const float*>(shared_columns + 37888) + (n));
       float w39[8];

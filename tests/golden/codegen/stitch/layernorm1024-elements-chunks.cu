@@ -23,7 +23,8 @@ sinter_stitch(const u16* __restrict__ in0,
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
       const long long mine = base + (j * 128 + static_cast<int>(threadIdx.x)) * 8;
-      const long long n = mine < count ? mine : count - 8;
+      const long long n = (mine < count ? mine : count - 8);
+      __builtin_assume(n >= 0);
       {
         kept18[j] = load_pack<ElementBF16, 8>(in0 + (n));
         kept19[j] = load_pack<ElementBF16, 8>(in1 + (((n) % 1024)));
@@ -32,7 +33,8 @@ sinter_stitch(const u16* __restrict__ in0,
     }
     #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      const long long n = base + (j * 128 + static_cast<int>(threadIdx.x)) * 8;
+      const long long n = (base + (j * 128 + static_cast<int>(threadIdx.x)) * 8);
+      __builtin_assume(n >= 0);
       if (n < count) {
       float v23;
       v23 = Sum::empty(float{});

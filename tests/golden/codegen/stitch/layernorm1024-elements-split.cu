@@ -22,7 +22,8 @@ sinter_stitch(const u16* __restrict__ in0,
     Pack<ElementBF16, 8> kept20[1];
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 8 + static_cast<int>(threadIdx.x) / 16) * 8;
+      const long long n = (base + (j * 8 + static_cast<int>(threadIdx.x) / 16) * 8);
+      __builtin_assume(n >= 0);
       {
         kept18[j] = load_pack<ElementBF16, 8>(in0 + (n));
         kept19[j] = load_pack<ElementBF16, 8>(in1 + (((n) % 1024)));
@@ -31,7 +32,8 @@ sinter_stitch(const u16* __restrict__ in0,
     }
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 8 + static_cast<int>(threadIdx.x) / 16) * 8;
+      const long long n = (base + (j * 8 + static_cast<int>(threadIdx.x) / 16) * 8);
+      __builtin_assume(n >= 0);
       {
       float v23;
       v23 = Sum::empty(float{});

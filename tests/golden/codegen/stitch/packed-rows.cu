@@ -229,14 +229,16 @@ sinter_stitch(const float* __restrict__ operand0,
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const long long mine = base + (j * 256 + static_cast<int>(threadIdx.x)) * 1;
-      const long long n = mine < count ? mine : count - 1;
+      const int n = static_cast<int>(mine < count ? mine : count - 1);
+      __builtin_assume(n >= 0);
       {
         kept5[j] = load_pack<ElementF32, 1>(in0 + (n));
       }
     }
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 256 + static_cast<int>(threadIdx.x)) * 1;
+      const int n = static_cast<int>(base + (j * 256 + static_cast<int>(threadIdx.x)) * 1);
+      __builtin_assume(n >= 0);
       if (n < count) {
       float v6[1];
       SINTER_EACH(1) v6[e] = Fast::abs(kept5[j][e]);

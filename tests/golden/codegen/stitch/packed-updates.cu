@@ -830,7 +830,8 @@ sinter_stitch(const float* operand0,
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
       const long long mine = base + (j * 128 + static_cast<int>(threadIdx.x)) * 1;
-      const long long n = mine < count ? mine : count - 1;
+      const int n = static_cast<int>(mine < count ? mine : count - 1);
+      __builtin_assume(n >= 0);
       {
         kept12[j] = load_pack<ElementF32, 1>(in0 + (n));
         kept13[j] = load_pack<ElementBF16, 1>(in1 + (n));
@@ -839,7 +840,8 @@ sinter_stitch(const float* operand0,
     }
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 128 + static_cast<int>(threadIdx.x)) * 1;
+      const int n = static_cast<int>(base + (j * 128 + static_cast<int>(threadIdx.x)) * 1);
+      __builtin_assume(n >= 0);
       if (n < count) {
       float v15[1];
       SINTER_EACH(1) v15[e] = Exact::mul(kept12[j][e], 0x1.8p-1f);

@@ -323,7 +323,8 @@ sinter_stitch(const int* __restrict__ in0,
     constexpr bool live = true;
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 32 + static_cast<int>(threadIdx.x) / 4) * 4;
+      const int n = static_cast<int>(base + (j * 32 + static_cast<int>(threadIdx.x) / 4) * 4);
+      __builtin_assume(n >= 0);
       if (n < count) {
       const auto p177 = load_pack<ElementF32, 4>(reinterpret_cast<const float*>(scratch + 1024) + (n));
       float v178[4];

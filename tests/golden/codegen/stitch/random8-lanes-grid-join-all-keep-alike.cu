@@ -75,7 +75,8 @@ sinter_stitch(const unsigned char* __restrict__ in0,
     constexpr bool live = true;
     #pragma unroll
     for (int j = 0; j < 1; ++j) {
-      const long long n = base + (j * 256 + static_cast<int>(threadIdx.x)) * 2;
+      const int n = static_cast<int>(base + (j * 256 + static_cast<int>(threadIdx.x)) * 2);
+      __builtin_assume(n >= 0);
       if (n < count) {
       const auto p25 = load_pack<ElementF32, 2>(reinterpret_cast<const float*>(shared_columns + 14208) + (n));
       const auto p26 = load_pack<ElementBF16, 2>(in2 + (n));
