@@ -1,4 +1,4 @@
-# Vets and tests the Go module with the race detector, without a proxy, and compiles the lines of its README as they are printed.
+# Vets and tests the Go module, with RACE under the race detector, without a proxy, and compiles the lines of its README as they are printed.
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/printed.cmake)
 set(ENV{CGO_ENABLED} 1)
@@ -11,6 +11,8 @@ set(ENV{GOPATH} ${WORK}/go-path)
 if(VALGRIND)
   run(${SOURCE} ${TOOL} test -c -o ${WORK}/leaks.test .)
   run(${SOURCE} ${VALGRIND} ${WORK}/leaks.test -test.count=1)
+elseif(RACE)
+  run(${SOURCE} ${TOOL} test -race -vet=off -count=1 .)
 elseif(EXAMPLE)
   run(${SOURCE} ${TOOL} build "-ldflags=-extldflags=-Wl,-rpath,$ORIGIN/../lib,--disable-new-dtags" -o ${EXAMPLE}
       ./examples/gated_ffn)
@@ -19,5 +21,5 @@ else()
   file(WRITE ${WORK}/printed/go.mod "module printed\n\ngo 1.19\n\nrequire sinter v0.0.0\n\nreplace sinter => ${SOURCE}\n")
   run(${WORK}/printed ${TOOL} vet .)
   run(${SOURCE} ${TOOL} vet ./...)
-  run(${SOURCE} ${TOOL} test -race -vet=off -count=1 .)
+  run(${SOURCE} ${TOOL} test -vet=off -count=1 .)
 endif()
