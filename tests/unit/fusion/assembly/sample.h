@@ -1,0 +1,25 @@
+// How many chains a run takes.
+#ifndef SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
+#define SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/fusion/assembly/chains.h"
+
+namespace sinter::testing {
+
+inline bool IsLongRun() { return std::getenv("SINTER_TEST_LONG") != nullptr; }
+
+// Each third in an everyday run, all with SINTER_TEST_LONG.
+inline std::vector<NamedChain> SampleOf(std::vector<NamedChain> all) {
+  if (IsLongRun()) return all;
+  std::vector<NamedChain> sample;
+  for (size_t i = 0; i < all.size(); i += 3) sample.push_back(std::move(all[i]));
+  return sample;
+}
+
+}  // namespace sinter::testing
+
+#endif  // SINTER_TESTS_UNIT_FUSION_ASSEMBLY_SAMPLE_H_
